@@ -1,0 +1,37 @@
+#!/bin/sh
+# Makes sure that the programs the tests run against are there: Redis 7 or later, and LuaJIT. Installs them as root,
+# else says what to install. Never leaves a Redis service running: the tests start their own.
+set -eu
+
+missing=""
+command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
+command -v luajit >/dev/null 2>&1 || missing="$missing luajit2"
+
+if [ -n "$missing" ]; then
+  if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+    echo "The tests need programs that are not installed. Install them with:" >&2
+    echo "  sudo apt-get update && sudo apt-get install -y --no-install-recommends$missing" >&2
+    exit 1
+  fi
+  # Debian starts a service when it is installed, unless this script forbids it.
+  policy=/usr/sbin/policy-rc.d
+  if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod +x "$policy"
+  fi
+  export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
+  apt-get update -q
+  # shellcheck disable=SC2086 # one word per package
+  apt-get install -q -y --no-install-recommends $missing
+fi
+
+version=$(redis-server --version | sed -n 's/.* v=\([0-9]*\)\..*/\1/p')
+if [ "${version:-0}" -lt 7 ]; then
+  echo "The tests need Redis 7 or later; this is: $(redis-server --version)" >&2
+  exit 1
+fi
+if ! luajit -e 'assert(jit)' 2>/dev/null; then
+  echo "luajit is installed but does not run." >&2
+  exit 1
+fi

@@ -1,0 +1,94 @@
+/** `tollgate price`: what a request costs, and how that came about. */
+import { baseCost, type CostProfile, INVALID_COST, price } from "../core/cost.js";
+import { wholeNumber } from "../core/host.js";
+import { type Command, readOptions, UsageError } from "./command.js";
+import { profiles } from "./profiles.js";
+
+const help = `Usage: tollgate price --method <method> --bytes <n> [--profile <name>] [--json]
+
+The cost of one request: base(method) + ceil(bytes / quantum) × bandwidth, at most max_cost.
+
+  --method   HTTP method, in capitals
+  --bytes    request body plus response body, a whole number from 0 to 2^53
+  --profile  ${[...profiles.keys()].join(", ")} (default: standard)
+  --json     machine-readable
+
+Example:
+  tollgate price --method PUT --bytes 1048576
+`;
+
+interface Explanation {
+  profile: string;
+  method: string;
+  bytes: number;
+  cost: number;
+  base: number;
+  quantum: number;
+  quanta: number;
+  bandwidth: number;
+  max_cost: number;
+  clamped: boolean;
+}
+
+export const priceCommand: Command = {
+  name: "price",
+  summary: "What a request costs, and how that came about",
+  help,
+  run(args) {
+    const options = readOptions(args, {
+      method: { type: "string" },
+      bytes: { type: "string" },
+      profile: { type: "string", default: "standard" },
+      json: { type: "boolean", default: false },
+    });
+    const profile = readProfile(options.profile);
+    const explanation = explain(options.profile, profile, readMethod(options.method), options.bytes);
+    return options.json ? `${JSON.stringify(explanation)}\n` : inWords(explanation);
+  },
+};
+
+function readProfile(name: string): CostProfile {
+  const profile = profiles.get(name);
+  if (profile === undefined) {
+    throw new UsageError(`--profile: there is no profile "${name}"; there are ${[...profiles.keys()].join(", ")}`);
+  }
+  return profile;
+}
+
+function readMethod(method: string | undefined): string {
+  if (method === undefined) throw new UsageError("--method is missing, for example --method PUT");
+  if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(method)) {
+    throw new UsageError(`--method: ${JSON.stringify(method)} is no HTTP method`);
+  }
+  const capitals = method.toUpperCase();
+  if (method !== capitals) {
+    throw new UsageError(`--method: "${method}" must be in capitals, as HTTP has it: ${capitals}`);
+  }
+  return method;
+}
+
+function explain(name: string, profile: CostProfile, method: string, text: string | undefined): Explanation {
+  if (text === undefined) throw new UsageError("--bytes is missing, for example --bytes 1048576");
+  const bytes = wholeNumber(text);
+  const cost = price(profile, method, bytes);
+  // A number above 2^53 is rounded when it is read, and would be priced as another one.
+  if (cost === INVALID_COST || BigInt(text) !== BigInt(bytes)) {
+    throw new UsageError(`--bytes: ${JSON.stringify(text)} is no whole number from 0 to 9007199254740992`);
+  }
+  const { quantum, bandwidth, maxCost } = profile;
+  const base = baseCost(profile, method);
+  const quanta = Math.ceil(bytes / quantum);
+  const clamped = base + quanta * bandwidth > maxCost;
+  return { profile: name, method, bytes, cost, base, quantum, quanta, bandwidth, max_cost: maxCost, clamped };
+}
+
+function inWords(it: Explanation): string {
+  const sum = it.base + it.quanta * it.bandwidth;
+  const lines = [
+    `${it.cost} tokens for ${it.method} with ${it.bytes} bytes (profile ${it.profile})`,
+    `  base       ${it.base}`,
+    `  bandwidth  ${it.quanta * it.bandwidth} = ceil(${it.bytes} / ${it.quantum}) × ${it.bandwidth}`,
+    it.clamped ? `  sum        ${sum}, clamped to ${it.max_cost}` : `  sum        ${sum}`,
+  ];
+  return `${lines.join("\n")}\n`;
+}

@@ -1,0 +1,38 @@
+/** Borrowing: how much an app that is out may take from idle cluster tokens, and what it then owes. */
+import { type Bucket, MICRO } from "./bucket.js";
+
+/** What an app may borrow at most, as a part of its guaranteed tokens per second. */
+export const BORROW_RATIO = 0.5;
+/** Owed per borrowed token, in micro-tokens: 120 %. */
+export const OWED_PER_TOKEN = 1200000;
+/** The cluster lends only what it holds above this part of its capacity, so that lending never causes an emergency. */
+export const LENDING_FLOOR = 0.2;
+
+/** Whole tokens that an app with this debt may still borrow. `guaranteed` in micro-tokens per second. */
+export function borrowable(debt: number, guaranteed: number): number {
+  const limit = Math.floor((guaranteed * BORROW_RATIO) / MICRO) * OWED_PER_TOKEN;
+  return Math.max(Math.floor((limit - debt) / OWED_PER_TOKEN), 0);
+}
+
+/** Whole cluster tokens that are idle: above the lending floor. */
+export function lendable(clusterTokens: number, clusterCapacity: number): number {
+  return Math.max(Math.floor((clusterTokens - clusterCapacity * LENDING_FLOOR) / MICRO), 0);
+}
+
+/**
+ * Puts `amount` borrowed tokens into the app's bucket against debt. The cluster's bucket pays when the tokens are
+ * granted, as for all others: each token that leaves is paid once in each layer.
+ */
+export function lend(bucket: Bucket, amount: number): void {
+  bucket.tokens = bucket.tokens + amount * MICRO;
+  bucket.debt = bucket.debt + amount * OWED_PER_TOKEN;
+}
+
+/** Pays debt out of the bucket: as much of `amount` as is owed and there. Answers the whole tokens paid. */
+export function repayFrom(bucket: Bucket, amount: number): number {
+  const owed = Math.ceil(bucket.debt / MICRO);
+  const paid = Math.min(amount, owed, Math.max(Math.floor(bucket.tokens / MICRO), 0));
+  bucket.tokens = bucket.tokens - paid * MICRO;
+  bucket.debt = Math.max(bucket.debt - paid * MICRO, 0);
+  return paid;
+}

@@ -1,0 +1,68 @@
+/** What JavaScript and Lua spell differently, in Lua: the build puts this file in the place of `host.ts`. */
+
+declare function tonumber(this: void, text: string): number | undefined;
+/** Several values at once, as Lua's functions give them; TypeScriptToLua's own name for that type. */
+declare function unpack(this: void, items: string[], from: number, to: number): LuaMultiReturn;
+type LuaMultiReturn = string[] & { __tstlMultiReturn: unknown };
+declare const string: {
+  find(this: void, text: string, pattern: string, from?: number, plain?: boolean): number | undefined;
+  format(this: void, format: string, value: number): string;
+  sub(this: void, text: string, from: number, to: number): string;
+};
+declare const table: {
+  concat(this: void, items: (string | number)[], separator?: string): string;
+};
+
+export function wholeNumber(text: string): number {
+  if (string.find(text, "^%d+$") === undefined) return -1;
+  return tonumber(text)!;
+}
+
+/** One look at all texts together is cheaper than one at each, and unpacking them makes a list of the right size. */
+export function wholeNumbers(texts: string[], from: number, count: number): number[] {
+  const parts: string[] = [...unpack(texts, from + 1, from + count)];
+  const clean = string.find(table.concat(parts), "%D") === undefined;
+  const numbers = parts as unknown as number[];
+  for (let i = 0; i < count; i++) {
+    // Where all is digits, what is no number is empty.
+    const value = clean ? tonumber(parts[i]!) : wholeNumber(parts[i]!);
+    numbers[i] = value === undefined ? -1 : value;
+  }
+  return numbers;
+}
+
+export function storedNumber(text: string | false, fallback: number): number {
+  if (text === false) return fallback;
+  const value = tonumber(text);
+  if (value === undefined || value - value !== 0) return fallback;
+  return value;
+}
+
+export function wholeText(value: number): string {
+  return value === 0 ? "0" : string.format("%.0f", value);
+}
+
+export function isIdentifier(text: string): boolean {
+  return text.length <= 128 && string.find(text, "^[A-Za-z0-9._:-]+$") !== undefined;
+}
+
+export function joinValues(values: (string | number)[], separator: string, largest: number): string {
+  // Lua itself writes whole numbers in full as long as they have at most 14 digits.
+  if (largest < 1e14) return table.concat(values, separator);
+  const parts: string[] = [];
+  for (const value of values) parts.push(typeof value === "number" ? wholeText(value) : value);
+  return table.concat(parts, separator);
+}
+
+export function splitText(text: string, separator: string): string[] {
+  const parts: string[] = [];
+  let from = 1;
+  let end = string.find(text, separator, from, true);
+  while (end !== undefined) {
+    parts.push(string.sub(text, from, end - 1));
+    from = end + separator.length;
+    end = string.find(text, separator, from, true);
+  }
+  parts.push(string.sub(text, from, -1));
+  return parts;
+}

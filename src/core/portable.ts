@@ -1,0 +1,43 @@
+/** The decisions that data planes written in Lua use: the entry of the LuaJIT bundle. */
+export { refill, waitMs, wholeTokens } from "./bucket.js";
+export {
+  bandwidthProfile,
+  baseCost,
+  deviation,
+  estimate,
+  iopsProfile,
+  learnSizes,
+  newLearnedSizes,
+  price,
+  settlement,
+  standardProfile,
+} from "./cost.js";
+export {
+  darkAllowance,
+  degradationLevel,
+  leaseFactor,
+  mayWaitForStore,
+  newDegradation,
+  observeCall,
+  pinLevel,
+  reportFactor,
+} from "./degradation.js";
+export { emergencyRatio } from "./emergency.js";
+export { isIdentifier } from "./host.js";
+export { identify } from "./identity.js";
+export {
+  applyReply,
+  beginEpoch,
+  cutLease,
+  isRefused,
+  isReportDue,
+  needsRefill,
+  newLease,
+  planSync,
+  returnAll,
+  settleTokens,
+  spentTokens,
+  takeAllowance,
+  takeTokens,
+  takeUncovered,
+} from "./lease.js";

@@ -1,0 +1,48 @@
+/** The list of scripts: what each is called, the function the embedded store runs, and the flags Redis gets. */
+import { borrow } from "./borrow.js";
+import { emergencyCheck } from "./emergency-check.js";
+import { emergencyOff } from "./emergency-off.js";
+import { emergencyOn } from "./emergency-on.js";
+import { grant } from "./grant.js";
+import { heartbeat } from "./heartbeat.js";
+import { inspect } from "./inspect.js";
+import { nodeLedger } from "./node-ledger.js";
+import { nodes } from "./nodes.js";
+import { reconcile } from "./reconcile.js";
+import type { Script } from "./redis-api.js";
+import { repay } from "./repay.js";
+import { settle } from "./settle.js";
+import { slotAcquire } from "./slot-acquire.js";
+import { slotCounts } from "./slot-counts.js";
+import { slotRelease } from "./slot-release.js";
+import { slotRenew } from "./slot-renew.js";
+
+export interface CatalogEntry {
+  run: Script;
+  /**
+   * Redis script flags, as after `#!lua flags=`. Scripts that only free something, or that an operator needs in an
+   * emergency, run when Redis is out of memory; those that only read run on replicas as well.
+   */
+  flags: "" | "allow-oom" | "no-writes";
+}
+
+export const catalog = {
+  grant: { run: grant, flags: "" },
+  settle: { run: settle, flags: "allow-oom" },
+  heartbeat: { run: heartbeat, flags: "allow-oom" },
+  nodes: { run: nodes, flags: "no-writes" },
+  "node-ledger": { run: nodeLedger, flags: "no-writes" },
+  inspect: { run: inspect, flags: "no-writes" },
+  borrow: { run: borrow, flags: "" },
+  repay: { run: repay, flags: "allow-oom" },
+  "emergency-on": { run: emergencyOn, flags: "allow-oom" },
+  "emergency-off": { run: emergencyOff, flags: "allow-oom" },
+  "emergency-check": { run: emergencyCheck, flags: "allow-oom" },
+  reconcile: { run: reconcile, flags: "allow-oom" },
+  "slot-acquire": { run: slotAcquire, flags: "" },
+  "slot-renew": { run: slotRenew, flags: "allow-oom" },
+  "slot-release": { run: slotRelease, flags: "allow-oom" },
+  "slot-counts": { run: slotCounts, flags: "no-writes" },
+} satisfies Record<string, CatalogEntry>;
+
+export type ScriptName = keyof typeof catalog;

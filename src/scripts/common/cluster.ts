@@ -1,0 +1,113 @@
+/** L1 as scripts see it: the cluster's bucket and the clock of its nodes, read and written as one hash. */
+import { type Bucket, MAX_TOKENS, MICRO, refill } from "../../core/bucket.js";
+import { BY_NOBODY, type Emergency } from "../../core/emergency.js";
+import { storedNumber } from "../../core/host.js";
+import type { RedisApi } from "../redis-api.js";
+
+/** The first numbers of every quota script: the cluster's capacity, its rate, and the time-to-live of a node. */
+export const CLUSTER_ARGUMENTS = 3;
+const CAPACITY = 0;
+const RATE = 1;
+const TTL_MS = 2;
+
+/** The largest rate in micro-tokens per second. */
+export const MAX_RATE = MAX_TOKENS * MICRO;
+/** The longest duration in milliseconds: ten years. */
+export const MAX_DURATION_MS = 315360000000;
+/** The largest counter: 2^53 − 1. */
+export const MAX_COUNTER = 9007199254740991;
+
+/** In the place of milliseconds: there is no emergency. */
+export const NO_EMERGENCY = -1;
+
+/** A bucket, and with it what every call needs to know of the cluster. */
+export interface Cluster extends Bucket {
+  /** Microseconds on the store's clock. */
+  now: number;
+  /**
+   * The clock of the nodes, in microseconds: like `now`, but it never goes back, and one step of it is at most a
+   * third of a node's time-to-live. So neither a clock that jumps ahead nor an outage of the store, in which no node
+   * could report, makes all nodes look dead at once.
+   */
+  clock: number;
+  /** Milliseconds that the emergency lasts; 0 when its end is not known, NO_EMERGENCY when there is none. */
+  emergencyMs: number;
+}
+
+/** True for a whole number from `least` to `most`. False for -1, which stands for what is no whole number. */
+export function isWithin(value: number, least: number, most: number): boolean {
+  return value >= least && value <= most;
+}
+
+/** Microseconds since 1970 on the store's clock. */
+export function storeTime(redis: RedisApi): number {
+  const time = redis.call("TIME");
+  return storedNumber(time[0], 0) * MICRO + storedNumber(time[1], 0);
+}
+
+/** Which of the cluster's numbers is wrong; empty when none is. */
+export function clusterFault(numbers: number[]): string {
+  if (!isWithin(numbers[CAPACITY]!, 0, MAX_TOKENS)) return "cluster_capacity";
+  if (!isWithin(numbers[RATE]!, 0, MAX_RATE)) return "cluster_rate";
+  if (!isWithin(numbers[TTL_MS]!, 1, MAX_DURATION_MS)) return "node_ttl_ms";
+  return "";
+}
+
+/** Reads the cluster and brings it up to now. */
+export function readCluster(redis: RedisApi, key: string, numbers: number[]): Cluster {
+  const capacity = numbers[CAPACITY]! * MICRO;
+  const now = storeTime(redis);
+  const fields = redis.call("HMGET", key, "tokens", "at", "clock", "em_source", "em_until");
+  const elapsed = now - storedNumber(fields[1]!, now);
+  let emergencyMs = NO_EMERGENCY;
+  if (fields[3] !== false && fields[3] !== BY_NOBODY) {
+    const until = storedNumber(fields[4]!, 0);
+    if (until === 0) emergencyMs = 0;
+    else if (now < until) emergencyMs = Math.ceil((until - now) / 1000);
+  }
+  const cluster: Cluster = {
+    tokens: storedNumber(fields[0]!, capacity),
+    debt: 0,
+    capacity,
+    rate: numbers[RATE]!,
+    reserve: 0,
+    now,
+    clock: storedNumber(fields[2]!, now) + Math.min(Math.max(elapsed, 0), Math.floor((numbers[TTL_MS]! * 1000) / 3)),
+    emergencyMs,
+  };
+  refill(cluster, elapsed);
+  return cluster;
+}
+
+export function writeCluster(redis: RedisApi, key: string, cluster: Cluster): void {
+  redis.call("HSET", key, "tokens", cluster.tokens, "at", cluster.now, "clock", cluster.clock);
+}
+
+/** The emergency in full, for those who turn it on and off; all others find what they need in the cluster. */
+export function readEmergency(redis: RedisApi, key: string): Emergency {
+  const fields = redis.call("HMGET", key, "em_source", "em_since", "em_until", "em_calm");
+  const source = fields[0]!;
+  const on = source !== false && source !== BY_NOBODY;
+  return {
+    active: on,
+    source: on ? source : BY_NOBODY,
+    since: storedNumber(fields[1]!, 0),
+    until: storedNumber(fields[2]!, 0),
+    calmSince: storedNumber(fields[3]!, 0),
+  };
+}
+
+export function writeEmergency(redis: RedisApi, key: string, emergency: Emergency): void {
+  const { source, since, until, calmSince } = emergency;
+  redis.call("HSET", key, "em_source", source, "em_since", since, "em_until", until, "em_calm", calmSince);
+}
+
+/** The nodes heard of within their time-to-live. */
+export function liveNodes(redis: RedisApi, nodesKey: string, cluster: Cluster, numbers: number[]): number {
+  return redis.call("ZCOUNT", nodesKey, cluster.clock - numbers[TTL_MS]! * 1000, "+inf");
+}
+
+/** Whether a node that was silent for so many microseconds counts among the living. */
+export function isAlive(silent: number, numbers: number[]): boolean {
+  return silent <= numbers[TTL_MS]! * 1000;
+}

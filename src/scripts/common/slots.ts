@@ -1,0 +1,58 @@
+/** Connection slots as scripts see them: the clock of their leases, and the arguments that name connections. */
+import { SLOT_INVALID_ARGUMENT } from "../../core/codes.js";
+import { isIdentifier, storedNumber, wholeNumber } from "../../core/host.js";
+import type { RedisApi, ScriptReply } from "../redis-api.js";
+import { isWithin, storeTime } from "./cluster.js";
+
+/** As many connections fit into one call. */
+export const MAX_BATCH = 500;
+
+export interface SlotClock {
+  /** Microseconds as the store's clock last told them. */
+  told: number;
+  /** Microseconds that never go back, for the rate of new connections. */
+  steady: number;
+  /**
+   * Microseconds of which one step is at most a third of a lease. Holders renew at a third of the lease, so in normal
+   * times it runs with the clock. After an outage of the store, or when its clock jumps ahead, it moves by one step
+   * only, and every holder has time to renew before its lease ends.
+   */
+  lease: number;
+}
+
+export function slotInvalid(field: string): ScriptReply {
+  return [0, 0, SLOT_INVALID_ARGUMENT, field];
+}
+
+export function readSlotClock(redis: RedisApi, key: string, leaseMs: number): SlotClock {
+  const now = storeTime(redis);
+  const fields = redis.call("HMGET", key, "told", "steady", "lease");
+  const gone = Math.max(now - storedNumber(fields[0]!, now), 0);
+  return {
+    told: now,
+    steady: storedNumber(fields[1]!, now) + gone,
+    lease: storedNumber(fields[2]!, now) + Math.min(gone, Math.floor((leaseMs * 1000) / 3)),
+  };
+}
+
+export function writeSlotClock(redis: RedisApi, key: string, clock: SlotClock): void {
+  redis.call("HSET", key, "told", clock.told, "steady", clock.steady, "lease", clock.lease);
+}
+
+/**
+ * Which argument of a batch is wrong; empty when none is. From `from` on, each connection has its id, the number of
+ * its pod's key and that of its app's key (0 for none), counted from 1 among the keys after `fixedKeys`.
+ */
+export function batchFault(keys: string[], argv: string[], from: number, fixedKeys: number): string {
+  if (keys.length < fixedKeys) return "keys";
+  const count = (argv.length - from) / 3;
+  if (count < 0 || Math.floor(count) !== count) return "arguments";
+  if (count > MAX_BATCH) return "connections";
+  const named = keys.length - fixedKeys;
+  for (let i = 0; i < count; i++) {
+    if (!isIdentifier(argv[from + i * 3]!)) return "connection";
+    if (!isWithin(wholeNumber(argv[from + i * 3 + 1]!), 1, named)) return "pod";
+    if (!isWithin(wholeNumber(argv[from + i * 3 + 2]!), 0, named)) return "app";
+  }
+  return "";
+}

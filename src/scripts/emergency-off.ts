@@ -1,0 +1,39 @@
+/**
+ * Turns the emergency off, whoever turned it on. Should usage still be above the line, the next check turns it on again.
+ *
+ * KEYS  1 cluster · 2 remembered answer of this operation
+ * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
+ * Reply code · changed (0 or 1)
+ *
+ * The same operation again gets the same answer, and does not end an emergency that began in between.
+ */
+import { OK } from "../core/codes.js";
+import { BY_NOBODY } from "../core/emergency.js";
+import { wholeNumbers } from "../core/host.js";
+import {
+  CLUSTER_ARGUMENTS,
+  clusterFault,
+  NO_EMERGENCY,
+  readCluster,
+  writeCluster,
+  writeEmergency,
+} from "./common/cluster.js";
+import { invalid } from "./common/message.js";
+import { remember, rememberedReply } from "./common/remembered.js";
+import type { RedisApi, ScriptReply } from "./redis-api.js";
+
+export function emergencyOff(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
+  if (keys.length !== 2) return invalid("keys");
+  if (argv.length !== CLUSTER_ARGUMENTS) return invalid("arguments");
+  const limits = wholeNumbers(argv, 0, CLUSTER_ARGUMENTS);
+  const fault = clusterFault(limits);
+  if (fault !== "") return invalid(fault);
+  const before = rememberedReply(redis, keys[1]!);
+  if (before.length > 0) return before;
+
+  const cluster = readCluster(redis, keys[0]!, limits);
+  writeCluster(redis, keys[0]!, cluster);
+  writeEmergency(redis, keys[0]!, { active: false, source: BY_NOBODY, since: 0, until: 0, calmSince: 0 });
+  redis.call("HDEL", keys[0]!, "em_reason", "em_operator");
+  return remember(redis, keys[1]!, [OK, cluster.emergencyMs === NO_EMERGENCY ? 0 : 1]);
+}

@@ -1,0 +1,148 @@
+/**
+ * Books a node's counters and grants it tokens, for several apps at once, each from L2 and L1 together or not at all.
+ *
+ * KEYS  1 cluster · 2 nodes · 3 ledger of the node · 4… app
+ * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 seq · 5 node@epoch
+ *       per app: id · burst · guaranteed (micro-tokens/s) · priority · granted · spent · returned · need · want · borrow (0 or 1)
+ * Reply code · live nodes · emergency (0 or 1) · emergency left (ms)
+ *       and, unless the code is stale_message or epoch_closed, per app:
+ *       code · granted (cumulative) · remaining · limit · retry after (ms)
+ *
+ * `need` must be met in full or nothing is taken; beyond it the node gets up to `want`, but no more than its fair
+ * share of what is left. A reply that was lost is made up for: tokens granted but not yet known to the node count
+ * towards what it asks for. The same seq again gets the same answer; an older one changes nothing.
+ */
+import { borrowable, lend, lendable } from "../core/borrow.js";
+import { MICRO, waitMs, wholeTokens } from "../core/bucket.js";
+import { CLUSTER_EXHAUSTED, COST_EXCEEDS_CAPACITY, EMERGENCY_BLOCKED, OK, QUOTA_EXHAUSTED } from "../core/codes.js";
+import { type App, configuredCapacity, configuredRate, readApp, writeApp } from "./common/app.js";
+import { type Cluster, liveNodes, MAX_DURATION_MS, NO_EMERGENCY, readCluster, writeCluster } from "./common/cluster.js";
+import { bookMessage, heldTokens, readLedger, writeLedger } from "./common/ledger.js";
+import {
+  answerHead,
+  answerToOld,
+  headFault,
+  headNumbers,
+  invalid,
+  isOld,
+  markSeen,
+  NODE_ARGUMENT,
+  NODE_KEYS,
+  requestsFault,
+  SEQ,
+} from "./common/message.js";
+import { packReply } from "./common/remembered.js";
+import { GRANTED, MESSAGE_NUMBERS, RETURNED, SPENT } from "./common/request.js";
+import type { RedisApi, ScriptReply } from "./redis-api.js";
+
+const FIRST_APP = 5;
+/** What an app asks for, after its counters. */
+const NEED = MESSAGE_NUMBERS;
+const WANT = MESSAGE_NUMBERS + 1;
+const BORROW = MESSAGE_NUMBERS + 2;
+/** The id and the numbers of an app. */
+const WIDTH = MESSAGE_NUMBERS + 4;
+/** How soon to ask again in an emergency whose end is not known. */
+const EMERGENCY_RETRY_MS = 1000;
+
+/** In the place of an amount: why there is none. */
+const ABOVE_CAPACITY = -1;
+const BLOCKED = -2;
+const APP_SHORT = -3;
+const CLUSTER_SHORT = -4;
+
+/** How many tokens leave, without taking them; borrowing alone changes the app. Negative: why it is refused. */
+function decide(
+  app: App,
+  cluster: Cluster,
+  request: number[],
+  need: number,
+  want: number,
+  live: number,
+  appsInCall: number,
+): number {
+  if (need * MICRO > Math.min(configuredCapacity(request), cluster.capacity)) return ABOVE_CAPACITY;
+  if (need * MICRO > app.capacity) return BLOCKED;
+  // Below zero when overdrawn: who borrows must cover that as well.
+  const inApp = Math.floor(app.tokens / MICRO);
+  if (need > 0 && need > inApp) {
+    const short = need - inApp;
+    const borrows =
+      request[BORROW] === 1 &&
+      cluster.emergencyMs === NO_EMERGENCY &&
+      short <= borrowable(app.debt, configuredRate(request)) &&
+      need <= lendable(cluster.tokens, cluster.capacity);
+    if (!borrows) return APP_SHORT;
+    lend(app, short);
+    return need;
+  }
+  const inCluster = wholeTokens(cluster.tokens);
+  if (need > inCluster) return CLUSTER_SHORT;
+  // The first app of a call must not prefetch what the next ones need: they share the cluster's tokens, too.
+  const fairShare = Math.floor(Math.min(inApp, inCluster / appsInCall) / Math.max(live, 1));
+  return Math.max(need, Math.min(want, fairShare));
+}
+
+function refusalCode(refusal: number): string {
+  if (refusal === APP_SHORT) return QUOTA_EXHAUSTED;
+  if (refusal === CLUSTER_SHORT) return CLUSTER_EXHAUSTED;
+  return refusal === BLOCKED ? EMERGENCY_BLOCKED : COST_EXCEEDS_CAPACITY;
+}
+
+/** When to ask again after this refusal; 0 where no waiting helps. After a prefetch that got nothing: when one token is there. */
+function retryAfterMs(refusal: number, app: App, cluster: Cluster, need: number): number {
+  if (refusal === ABOVE_CAPACITY) return 0;
+  if (refusal === CLUSTER_SHORT) return waitMs(cluster, need);
+  if (refusal === BLOCKED) return cluster.emergencyMs > 0 ? cluster.emergencyMs : EMERGENCY_RETRY_MS;
+  return waitMs(app, Math.max(need, 1));
+}
+
+export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
+  const head = headNumbers(argv);
+  const headWrong = headFault(keys, argv, FIRST_APP, WIDTH, head);
+  if (headWrong !== "") return invalid(headWrong);
+  const apps: string[] = [];
+  const requests: number[][] = [];
+  const wrong = requestsFault(argv, FIRST_APP, WIDTH, apps, requests);
+  if (wrong !== "") return invalid(wrong);
+  const cluster = readCluster(redis, keys[0]!, head);
+  const ledger = readLedger(redis, keys[2]!, apps);
+  if (isOld(ledger, head[SEQ]!)) return answerToOld(redis, keys, ledger, head, cluster);
+
+  const code = markSeen(redis, keys[1]!, argv[NODE_ARGUMENT]!, ledger, cluster);
+  const live = liveNodes(redis, keys[1]!, cluster, head);
+  const reply = answerHead(code, live, cluster);
+  let largest = MAX_DURATION_MS;
+  for (let i = 0; i < apps.length; i++) {
+    const appKey = keys[NODE_KEYS + i]!;
+    const request = requests[i]!;
+    const entry = ledger.entries[i]!;
+    const app = readApp(redis, appKey, request, cluster);
+    bookMessage(ledger, entry, request, app, cluster);
+    if (code === OK) {
+      const known = Math.max(request[GRANTED]! - request[SPENT]! - request[RETURNED]!, 0);
+      const undelivered = heldTokens(entry) - known;
+      const need = Math.max(request[NEED]! - undelivered, 0);
+      const want = Math.max(request[WANT]! - undelivered, 0);
+      const verdict = decide(app, cluster, request, need, want, live, apps.length);
+      const amount = Math.max(verdict, 0);
+      app.tokens = app.tokens - amount * MICRO;
+      cluster.tokens = cluster.tokens - amount * MICRO;
+      app.granted = app.granted + amount;
+      entry.granted = entry.granted + amount;
+      largest = Math.max(largest, entry.granted);
+      ledger.held = ledger.held + amount;
+      const place = 4 + i * 5;
+      reply[place] = verdict >= 0 ? OK : refusalCode(verdict);
+      reply[place + 1] = entry.granted;
+      reply[place + 2] = wholeTokens(app.tokens);
+      reply[place + 3] = wholeTokens(app.capacity);
+      reply[place + 4] = verdict > 0 ? 0 : retryAfterMs(verdict, app, cluster, need);
+    }
+    writeApp(redis, appKey, app, cluster.now);
+  }
+  writeCluster(redis, keys[0]!, cluster);
+  ledger.seq = head[SEQ]!;
+  writeLedger(redis, keys[2]!, ledger, packReply(reply, largest));
+  return reply;
+}

@@ -1,0 +1,27 @@
+/**
+ * Keeps an idle node among the living, and moves the clock of the nodes.
+ *
+ * KEYS  1 cluster · 2 nodes · 3 ledger of the node
+ * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 node@epoch
+ * Reply code (ok or epoch_closed) · live nodes · emergency (0 or 1) · emergency left (ms)
+ */
+import { EPOCH_CLOSED, OK } from "../core/codes.js";
+import { wholeNumbers } from "../core/host.js";
+import { CLUSTER_ARGUMENTS, clusterFault, liveNodes, readCluster, writeCluster } from "./common/cluster.js";
+import { answerHead, invalid } from "./common/message.js";
+import type { RedisApi, ScriptReply } from "./redis-api.js";
+
+export function heartbeat(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
+  if (keys.length !== 3) return invalid("keys");
+  if (argv.length !== CLUSTER_ARGUMENTS + 1) return invalid("arguments");
+  const limits = wholeNumbers(argv, 0, CLUSTER_ARGUMENTS);
+  const fault = clusterFault(limits);
+  if (fault !== "") return invalid(fault);
+  const node = argv[CLUSTER_ARGUMENTS]!;
+  if (node === "") return invalid("node");
+  const cluster = readCluster(redis, keys[0]!, limits);
+  const closed = redis.call("HGET", keys[2]!, "closed") === "1";
+  if (!closed) redis.call("ZADD", keys[1]!, cluster.clock, node);
+  writeCluster(redis, keys[0]!, cluster);
+  return answerHead(closed ? EPOCH_CLOSED : OK, liveNodes(redis, keys[1]!, cluster, limits), cluster);
+}

@@ -1,0 +1,30 @@
+/**
+ * Lists the nodes that were heard of, the living and the dead that still await reconciliation. Changes nothing.
+ *
+ * KEYS  1 cluster · 2 nodes
+ * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
+ * Reply code, then per node: node@epoch · silent for (ms) · alive (0 or 1)
+ */
+import { OK } from "../core/codes.js";
+import { storedNumber, wholeNumbers } from "../core/host.js";
+import { CLUSTER_ARGUMENTS, clusterFault, isAlive, readCluster } from "./common/cluster.js";
+import { invalid } from "./common/message.js";
+import type { RedisApi, ScriptReply } from "./redis-api.js";
+
+export function nodes(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
+  if (keys.length !== 2) return invalid("keys");
+  if (argv.length !== CLUSTER_ARGUMENTS) return invalid("arguments");
+  const limits = wholeNumbers(argv, 0, CLUSTER_ARGUMENTS);
+  const fault = clusterFault(limits);
+  if (fault !== "") return invalid(fault);
+  const cluster = readCluster(redis, keys[0]!, limits);
+  const reply: ScriptReply = [OK];
+  const members = redis.call("ZRANGE", keys[1]!, 0, -1, "WITHSCORES");
+  for (let i = 0; i < members.length; i = i + 2) {
+    const silent = cluster.clock - storedNumber(members[i + 1]!, 0);
+    reply.push(members[i]!);
+    reply.push(Math.max(Math.floor(silent / 1000), 0));
+    reply.push(isAlive(silent, limits) ? 1 : 0);
+  }
+  return reply;
+}

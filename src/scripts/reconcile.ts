@@ -1,0 +1,128 @@
+/**
+ * Brings one app in line with its nodes: takes back what dead nodes still held, and corrects the app when more, or
+ * less, is out on leases than the nodes' ledgers show.
+ *
+ * KEYS  1 cluster · 2 app · 3 nodes · 4 remembered answer of this operation · 5… ledger of each node that was heard of
+ * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
+ *       id · burst · guaranteed (micro-tokens/s) · priority
+ *       tolerated drift (millionths) · force (0, or 1: correct any drift) · node@epoch of each ledger
+ * Reply code · corrections made · drift before (millionths) · drift after (millionths)
+ *       expected tokens · actual tokens · correction (tokens, may be negative)
+ *       returned from dead nodes (tokens) · dead nodes
+ *
+ * The ledgers must be those of all nodes that `nodes` lists; where a node came or went since, the reply is just
+ * stale_message and nothing has changed: list them again.
+ * The same operation again gets the same answer; another one finds nothing left to do.
+ */
+import { MICRO } from "../core/bucket.js";
+import { OK, STALE_MESSAGE } from "../core/codes.js";
+import { storedNumber } from "../core/host.js";
+import { type App, chargeBoth, configuredCapacity, readApp, returnToBoth, writeApp } from "./common/app.js";
+import { afterAppCall, appCallFault, appNumbers, clusterNumbers } from "./common/app-call.js";
+import { CLUSTER_ARGUMENTS, type Cluster, isAlive, isWithin, readCluster, writeCluster } from "./common/cluster.js";
+import { heldTokens, LEDGER_RETENTION_MS, readLedger, returnedField } from "./common/ledger.js";
+import { invalid } from "./common/message.js";
+import { remember, rememberedReply } from "./common/remembered.js";
+import { LIMIT_NUMBERS } from "./common/request.js";
+import type { RedisApi, ScriptReply } from "./redis-api.js";
+
+const FIRST_LEDGER = 4;
+const TOLERANCE = LIMIT_NUMBERS;
+const FORCE = LIMIT_NUMBERS + 1;
+
+interface Census {
+  /** Tokens that living nodes hold. */
+  held: number;
+  /** Tokens taken back from dead ones, and from how many of them. */
+  recovered: number;
+  recoveredFrom: number;
+  dead: number;
+}
+
+/** True when the ledgers given are those of all nodes: a node that is missing would be mistaken for a leak. */
+function coversAllNodes(redis: RedisApi, keys: string[], argv: string[]): boolean {
+  const given = keys.length - FIRST_LEDGER;
+  if (redis.call("ZCARD", keys[2]!) !== given) return false;
+  for (let i = 0; i < given; i++) {
+    if (redis.call("ZSCORE", keys[2]!, argv[afterAppCall(2) + i]!) === false) return false;
+  }
+  return true;
+}
+
+/** Goes through the ledgers: counts what the living hold, takes back what the dead held and closes their epochs. */
+function census(redis: RedisApi, keys: string[], argv: string[], app: App, cluster: Cluster, limits: number[]): Census {
+  const id = argv[CLUSTER_ARGUMENTS]!;
+  const result: Census = { held: 0, recovered: 0, recoveredFrom: 0, dead: 0 };
+  for (let i = 0; i < keys.length - FIRST_LEDGER; i++) {
+    const key = keys[FIRST_LEDGER + i]!;
+    const node = argv[afterAppCall(2) + i]!;
+    const ledger = readLedger(redis, key, [id]);
+    const held = heldTokens(ledger.entries[0]!);
+    const silent = cluster.clock - storedNumber(redis.call("ZSCORE", keys[2]!, node), 0);
+    if (isAlive(silent, limits)) {
+      result.held = result.held + held;
+    } else if (ledger.known) {
+      result.dead = result.dead + 1;
+      if (held > 0) {
+        returnToBoth(app, cluster, held);
+        result.recovered = result.recovered + held;
+        result.recoveredFrom = result.recoveredFrom + 1;
+        redis.call("HSET", key, returnedField(id), ledger.entries[0]!.returned + held, "held", ledger.held - held);
+      }
+      redis.call("HSET", key, "closed", "1");
+      // The last of its apps, or one that no one reconciles any more: the node is forgotten, its ledger soon after.
+      if (ledger.held - held === 0 || silent > LEDGER_RETENTION_MS * 1000) {
+        redis.call("ZREM", keys[2]!, node);
+        redis.call("PEXPIRE", key, LEDGER_RETENTION_MS);
+      }
+    } else {
+      result.dead = result.dead + 1;
+      redis.call("ZREM", keys[2]!, node);
+    }
+  }
+  return result;
+}
+
+/** Drift as a part of what the bucket should hold, in millionths. An empty bucket is measured against its capacity. */
+function driftOf(leaked: number, expected: number, capacity: number): number {
+  const whole = expected > 0 ? expected : Math.max(capacity / MICRO, 1);
+  return Math.floor(Math.min(Math.abs(leaked) / whole, 1) * MICRO);
+}
+
+export function reconcile(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
+  if (keys.length < FIRST_LEDGER) return invalid("keys");
+  if (argv.length !== afterAppCall(2) + keys.length - FIRST_LEDGER) return invalid("arguments");
+  const limits = clusterNumbers(argv, 2);
+  const request = appNumbers(argv, 2);
+  const fault = appCallFault(argv, limits, request);
+  if (fault !== "") return invalid(fault);
+  if (!isWithin(request[TOLERANCE]!, 0, MICRO)) return invalid("tolerance");
+  if (!isWithin(request[FORCE]!, 0, 1)) return invalid("force");
+  const before = rememberedReply(redis, keys[3]!);
+  if (before.length > 0) return before;
+  if (!coversAllNodes(redis, keys, argv)) return [STALE_MESSAGE];
+
+  const cluster = readCluster(redis, keys[0]!, limits);
+  const app = readApp(redis, keys[1]!, request, cluster);
+  const found = census(redis, keys, argv, app, cluster, limits);
+  const leaked = app.granted - app.spent - app.returned - found.held;
+  const actual = Math.floor(app.tokens / MICRO);
+  const expected = Math.min(actual + leaked, Math.floor(app.capacity / MICRO));
+  const drift = driftOf(leaked, expected, configuredCapacity(request));
+  const corrects = leaked !== 0 && (request[FORCE] === 1 || drift > request[TOLERANCE]!);
+  if (corrects && leaked > 0) returnToBoth(app, cluster, leaked);
+  if (corrects && leaked < 0) chargeBoth(app, cluster, 0 - leaked, configuredCapacity(request));
+  writeApp(redis, keys[1]!, app, cluster.now);
+  writeCluster(redis, keys[0]!, cluster);
+  return remember(redis, keys[3]!, [
+    OK,
+    found.recoveredFrom + (corrects ? 1 : 0),
+    drift,
+    corrects ? 0 : drift,
+    expected,
+    actual,
+    corrects ? leaked : 0,
+    found.recovered,
+    found.dead,
+  ]);
+}

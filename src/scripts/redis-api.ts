@@ -1,0 +1,37 @@
+/** The part of Redis that scripts may use, as Lua sees it: a missing value is `false`, a whole number a number. */
+
+export type RedisValue = string | number;
+
+export interface RedisApi {
+  /** Runs one command. Only the commands listed here exist in the embedded store. */
+  call: RedisCall;
+}
+
+export interface RedisCall {
+  (this: void, command: "TIME"): [seconds: string, microseconds: string];
+  (this: void, command: "GET", key: string): string | false;
+  (this: void, command: "SET", key: string, value: RedisValue): unknown;
+  (this: void, command: "SET", key: string, value: RedisValue, unit: "PX", milliseconds: number): unknown;
+  (this: void, command: "DEL" | "EXISTS" | "INCR", key: string): number;
+  (this: void, command: "INCRBY", key: string, by: number): number;
+  (this: void, command: "PEXPIRE", key: string, milliseconds: number): number;
+  (this: void, command: "HGET", key: string, field: string): string | false;
+  (this: void, command: "HMGET", key: string, ...fields: string[]): (string | false)[];
+  (this: void, command: "HGETALL", key: string): string[];
+  (this: void, command: "HSET", key: string, ...fieldsAndValues: RedisValue[]): number;
+  (this: void, command: "HDEL", key: string, ...fields: string[]): number;
+  (this: void, command: "ZADD", key: string, score: number, member: string): number;
+  (this: void, command: "ZADD", key: string, condition: "XX" | "NX", score: number, member: string): number;
+  (this: void, command: "ZREM", key: string, member: string): number;
+  (this: void, command: "ZCARD", key: string): number;
+  (this: void, command: "ZSCORE", key: string, member: string): string | false;
+  (this: void, command: "ZCOUNT", key: string, from: RedisValue, to: RedisValue): number;
+  (this: void, command: "ZREMRANGEBYSCORE", key: string, from: RedisValue, to: RedisValue): number;
+  (this: void, command: "ZRANGE", key: string, first: number, last: number): string[];
+  (this: void, command: "ZRANGE", key: string, first: number, last: number, withScores: "WITHSCORES"): string[];
+}
+
+/** What a script answers: a flat list of whole numbers and texts, the same from Redis and from the embedded store. */
+export type ScriptReply = RedisValue[];
+
+export type Script = (redis: RedisApi, keys: string[], argv: string[]) => ScriptReply;

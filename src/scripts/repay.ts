@@ -1,0 +1,41 @@
+/**
+ * Repays debt out of an app's bucket at once, instead of waiting for the refill to do it.
+ *
+ * KEYS  1 cluster · 2 app · 3 remembered answer of this operation
+ * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
+ *       id · burst · guaranteed (micro-tokens/s) · priority · amount
+ * Reply code · repaid · debt (whole tokens, rounded up) · remaining
+ *
+ * Pays as much of `amount` as is owed and there. The same operation again gets the same answer and pays nothing more.
+ */
+import { repayFrom } from "../core/borrow.js";
+import { MAX_TOKENS, MICRO, wholeTokens } from "../core/bucket.js";
+import { OK } from "../core/codes.js";
+import { readApp, writeApp } from "./common/app.js";
+import { afterAppCall, appCallFault, appNumbers, clusterNumbers } from "./common/app-call.js";
+import { isWithin, readCluster, writeCluster } from "./common/cluster.js";
+import { invalid } from "./common/message.js";
+import { remember, rememberedReply } from "./common/remembered.js";
+import { LIMIT_NUMBERS } from "./common/request.js";
+import type { RedisApi, ScriptReply } from "./redis-api.js";
+
+const AMOUNT = LIMIT_NUMBERS;
+
+export function repay(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
+  if (keys.length !== 3) return invalid("keys");
+  if (argv.length !== afterAppCall(1)) return invalid("arguments");
+  const limits = clusterNumbers(argv, 1);
+  const request = appNumbers(argv, 1);
+  const fault = appCallFault(argv, limits, request);
+  if (fault !== "") return invalid(fault);
+  if (!isWithin(request[AMOUNT]!, 1, MAX_TOKENS)) return invalid("amount");
+  const before = rememberedReply(redis, keys[2]!);
+  if (before.length > 0) return before;
+
+  const cluster = readCluster(redis, keys[0]!, limits);
+  const app = readApp(redis, keys[1]!, request, cluster);
+  const repaid = repayFrom(app, request[AMOUNT]!);
+  writeApp(redis, keys[1]!, app, cluster.now);
+  writeCluster(redis, keys[0]!, cluster);
+  return remember(redis, keys[2]!, [OK, repaid, Math.ceil(app.debt / MICRO), wholeTokens(app.tokens)]);
+}

@@ -1,0 +1,80 @@
+/**
+ * Books a node's counters without granting anything: reports spend, charges what was spent without cover, takes back
+ * what the node returns. Frees only, so it runs even when Redis is out of memory.
+ *
+ * KEYS  1 cluster · 2 nodes · 3 ledger of the node · 4… app
+ * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 seq · 5 node@epoch
+ *       6 leave (0, or 1: the node stops; what it still holds of these apps goes back and its epoch is closed)
+ *       per app: id · burst · guaranteed (micro-tokens/s) · priority · granted · spent · returned
+ * Reply code · live nodes · emergency (0 or 1) · emergency left (ms)
+ *       and, unless the code is stale_message, per app: granted (cumulative) · remaining
+ *
+ * The same seq again gets the same answer; an older one changes nothing.
+ */
+import { wholeTokens } from "../core/bucket.js";
+import { wholeNumber } from "../core/host.js";
+import { readApp, returnToBoth, writeApp } from "./common/app.js";
+import { isWithin, liveNodes, MAX_COUNTER, readCluster, writeCluster } from "./common/cluster.js";
+import { bookMessage, heldTokens, LEDGER_RETENTION_MS, readLedger, writeLedger } from "./common/ledger.js";
+import {
+  answerHead,
+  answerToOld,
+  headFault,
+  headNumbers,
+  invalid,
+  isOld,
+  markSeen,
+  NODE_ARGUMENT,
+  NODE_KEYS,
+  requestsFault,
+  SEQ,
+} from "./common/message.js";
+import { packReply } from "./common/remembered.js";
+import { MESSAGE_NUMBERS } from "./common/request.js";
+import type { RedisApi, ScriptReply } from "./redis-api.js";
+
+const LEAVE_ARGUMENT = 5;
+const FIRST_APP = 6;
+/** The id and the numbers of an app. */
+const WIDTH = MESSAGE_NUMBERS + 1;
+
+export function settle(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
+  const head = headNumbers(argv);
+  const headWrong = headFault(keys, argv, FIRST_APP, WIDTH, head);
+  if (headWrong !== "") return invalid(headWrong);
+  const leave = wholeNumber(argv[LEAVE_ARGUMENT]!);
+  if (!isWithin(leave, 0, 1)) return invalid("leave");
+  const apps: string[] = [];
+  const requests: number[][] = [];
+  const wrong = requestsFault(argv, FIRST_APP, WIDTH, apps, requests);
+  if (wrong !== "") return invalid(wrong);
+  const cluster = readCluster(redis, keys[0]!, head);
+  const ledger = readLedger(redis, keys[2]!, apps);
+  if (isOld(ledger, head[SEQ]!)) return answerToOld(redis, keys, ledger, head, cluster);
+
+  const node = argv[NODE_ARGUMENT]!;
+  const code = markSeen(redis, keys[1]!, node, ledger, cluster);
+  if (leave === 1) redis.call("ZREM", keys[1]!, node);
+  const reply = answerHead(code, liveNodes(redis, keys[1]!, cluster, head), cluster);
+  for (let i = 0; i < apps.length; i++) {
+    const appKey = keys[NODE_KEYS + i]!;
+    const entry = ledger.entries[i]!;
+    const app = readApp(redis, appKey, requests[i]!, cluster);
+    bookMessage(ledger, entry, requests[i]!, app, cluster);
+    if (leave === 1) {
+      const held = heldTokens(entry);
+      returnToBoth(app, cluster, held);
+      entry.returned = entry.returned + held;
+      ledger.held = ledger.held - held;
+    }
+    writeApp(redis, appKey, app, cluster.now);
+    reply.push(entry.granted);
+    reply.push(wholeTokens(app.tokens));
+  }
+  writeCluster(redis, keys[0]!, cluster);
+  ledger.seq = head[SEQ]!;
+  if (leave === 1) ledger.closed = true;
+  writeLedger(redis, keys[2]!, ledger, packReply(reply, MAX_COUNTER));
+  if (ledger.closed) redis.call("PEXPIRE", keys[2]!, LEDGER_RETENTION_MS);
+  return reply;
+}

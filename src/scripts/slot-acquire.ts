@@ -1,0 +1,131 @@
+/**
+ * Takes a connection slot on the pod that is named, or on the least loaded of several candidates that has room.
+ *
+ * KEYS  1 clock · 2 all connections · 3 released · 4 rate · 5 rejected · 6 connections of the app · 7… pods
+ * ARGV  1 proxy · 2 connection · 3 lease (ms) · 4 most per pod · 5 most in all (0: no limit) · 6 most per app (0: no limit)
+ *       7 new connections per window (0: no limit) · 8 window (ms) · 9 reclaim (1: the connection lives already and
+ *       lost its lease; it needs room, but is no new connection for the rate)
+ * Reply allowed (0 or 1) · connections on the pod · code · pod (its place among the candidates, from 0; -1 for none)
+ *       retry after (ms; 0 where nobody knows) · leases that had run out and were dropped
+ *
+ * A refused attempt takes nothing from any limit. The same connection again is told that it holds its slot already. A
+ * connection that was released stays released, however late its acquire arrives. Of candidates with the same load the
+ * first one is taken: the caller turns the list. Should a retry name other candidates than the first attempt, the slot
+ * of the first one is not found; it ends with its lease.
+ */
+import { MICRO } from "../core/bucket.js";
+import {
+  SLOT_ALREADY_HELD,
+  SLOT_APP_LIMIT_EXCEEDED,
+  SLOT_LIMIT_EXCEEDED,
+  SLOT_RATE_LIMITED,
+  SLOT_RELEASED,
+  SLOT_SUCCESS,
+  SLOT_TOTAL_LIMIT_EXCEEDED,
+} from "../core/codes.js";
+import { isIdentifier, storedNumber, wholeNumbers } from "../core/host.js";
+import { connectionMember } from "../core/keys.js";
+import { isWithin, MAX_DURATION_MS } from "./common/cluster.js";
+import { MAX_BATCH, readSlotClock, type SlotClock, slotInvalid, writeSlotClock } from "./common/slots.js";
+import type { RedisApi, ScriptReply } from "./redis-api.js";
+
+const FIRST_POD = 6;
+/** The most connections that a limit can name. */
+const MAX_CONNECTIONS = 1000000000;
+
+/** The numbers of a call, which follow proxy and connection. */
+const LEASE_MS = 0;
+const MOST_PER_POD = 1;
+const MOST_IN_ALL = 2;
+const MOST_PER_APP = 3;
+const RATE = 4;
+const WINDOW_MS = 5;
+const RECLAIM = 6;
+const NUMBERS = 7;
+
+function numbersFault(numbers: number[]): string {
+  if (!isWithin(numbers[LEASE_MS]!, 1, MAX_DURATION_MS)) return "lease_ms";
+  if (!isWithin(numbers[MOST_PER_POD]!, 0, MAX_CONNECTIONS)) return "max_per_pod";
+  if (!isWithin(numbers[MOST_IN_ALL]!, 0, MAX_CONNECTIONS)) return "max_total";
+  if (!isWithin(numbers[MOST_PER_APP]!, 0, MAX_CONNECTIONS)) return "max_per_app";
+  if (!isWithin(numbers[RATE]!, 0, MAX_CONNECTIONS)) return "rate";
+  if (!isWithin(numbers[WINDOW_MS]!, 1, MAX_DURATION_MS)) return "window_ms";
+  return isWithin(numbers[RECLAIM]!, 0, 1) ? "" : "reclaim";
+}
+
+/** Milliseconds until the rate lets another connection in; 0 when it does now. Forgets what has left the window. */
+function rateWaitMs(redis: RedisApi, key: string, most: number, windowMs: number, clock: SlotClock): number {
+  redis.call("ZREMRANGEBYSCORE", key, "-inf", clock.steady - windowMs * 1000);
+  if (redis.call("ZCARD", key) < most) return 0;
+  const oldest = redis.call("ZRANGE", key, 0, 0, "WITHSCORES");
+  const leaves = storedNumber(oldest[1]!, clock.steady) + windowMs * 1000;
+  return Math.max(Math.ceil((leaves - clock.steady) / 1000), 1);
+}
+
+/** True when the limit is reached; 0 is no limit. Forgets leases that ran out. */
+function isFull(redis: RedisApi, key: string, most: number, clock: SlotClock): boolean {
+  redis.call("ZREMRANGEBYSCORE", key, "-inf", clock.lease);
+  return most > 0 && redis.call("ZCARD", key) >= most;
+}
+
+export function slotAcquire(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
+  if (keys.length <= FIRST_POD || keys.length > FIRST_POD + MAX_BATCH) return slotInvalid("pods");
+  if (argv.length !== 2 + NUMBERS) return slotInvalid("arguments");
+  if (!isIdentifier(argv[0]!)) return slotInvalid("proxy");
+  if (!isIdentifier(argv[1]!)) return slotInvalid("connection");
+  const numbers = wholeNumbers(argv, 2, NUMBERS);
+  const fault = numbersFault(numbers);
+  if (fault !== "") return slotInvalid(fault);
+  const member = connectionMember(argv[0]!, argv[1]!);
+  const leaseMs = numbers[LEASE_MS]!;
+  const windowMs = numbers[WINDOW_MS]!;
+  const ratePerWindow = numbers[RECLAIM] === 1 ? 0 : numbers[RATE]!;
+  const clock = readSlotClock(redis, keys[0]!, leaseMs);
+  writeSlotClock(redis, keys[0]!, clock);
+
+  let dropped = 0;
+  let place = -1;
+  let load = 0;
+  for (let i = FIRST_POD; i < keys.length; i++) {
+    const key = keys[i]!;
+    dropped = dropped + redis.call("ZREMRANGEBYSCORE", key, "-inf", clock.lease);
+    const count = redis.call("ZCARD", key);
+    if (redis.call("ZSCORE", key, member) !== false) {
+      return [1, count, SLOT_ALREADY_HELD, i - FIRST_POD, 0, dropped];
+    }
+    if (place < 0 || count < load) {
+      place = i - FIRST_POD;
+      load = count;
+    }
+  }
+
+  let code = SLOT_SUCCESS;
+  let retryAfterMs = 0;
+  const released = storedNumber(redis.call("ZSCORE", keys[2]!, member), 0);
+  if (released > clock.lease) {
+    code = SLOT_RELEASED;
+  } else if (load >= numbers[MOST_PER_POD]!) {
+    code = SLOT_LIMIT_EXCEEDED;
+  } else if (isFull(redis, keys[1]!, numbers[MOST_IN_ALL]!, clock)) {
+    code = SLOT_TOTAL_LIMIT_EXCEEDED;
+  } else if (isFull(redis, keys[5]!, numbers[MOST_PER_APP]!, clock)) {
+    code = SLOT_APP_LIMIT_EXCEEDED;
+  } else if (ratePerWindow > 0) {
+    retryAfterMs = rateWaitMs(redis, keys[3]!, ratePerWindow, windowMs, clock);
+    if (retryAfterMs > 0) code = SLOT_RATE_LIMITED;
+  }
+  if (code !== SLOT_SUCCESS) {
+    redis.call("INCR", keys[4]!);
+    return [0, load, code, -1, retryAfterMs, dropped];
+  }
+
+  const ends = clock.lease + leaseMs * 1000;
+  redis.call("ZADD", keys[FIRST_POD + place]!, ends, member);
+  redis.call("ZADD", keys[1]!, ends, member);
+  redis.call("ZADD", keys[5]!, ends, member);
+  if (ratePerWindow > 0) {
+    redis.call("ZADD", keys[3]!, clock.steady, member);
+    redis.call("PEXPIRE", keys[3]!, windowMs + MICRO / 1000);
+  }
+  return [1, load + 1, SLOT_SUCCESS, place, 0, dropped];
+}

@@ -1,0 +1,48 @@
+/**
+ * Frees the slots of a batch of connections. Frees only, so it runs even when Redis is out of memory.
+ *
+ * KEYS  1 clock · 2 all connections · 3 released · 4… pods and apps
+ * ARGV  1 proxy · 2 lease (ms), then per connection: id · its pod (number of the key, from 1 for KEYS 4) · its app (likewise; 0 for none)
+ * Reply 1 · how many were freed · SUCCESS, then per connection: 1, or 0 for one that held no slot (any more)
+ *
+ * Releasing twice is harmless. A release is remembered for a lease time, so that an acquire of the same connection
+ * which it overtook, or which is repeated late, does not take the slot again.
+ */
+import { SLOT_SUCCESS } from "../core/codes.js";
+import { isIdentifier, storedNumber, wholeNumber } from "../core/host.js";
+import { connectionMember } from "../core/keys.js";
+import { isWithin, MAX_DURATION_MS } from "./common/cluster.js";
+import { batchFault, readSlotClock, slotInvalid, writeSlotClock } from "./common/slots.js";
+import type { RedisApi, ScriptReply } from "./redis-api.js";
+
+const FIXED_KEYS = 3;
+const FIRST = 2;
+
+export function slotRelease(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
+  if (argv.length < FIRST) return slotInvalid("arguments");
+  if (!isIdentifier(argv[0]!)) return slotInvalid("proxy");
+  const leaseMs = wholeNumber(argv[1]!);
+  if (!isWithin(leaseMs, 1, MAX_DURATION_MS)) return slotInvalid("lease_ms");
+  const fault = batchFault(keys, argv, FIRST, FIXED_KEYS);
+  if (fault !== "") return slotInvalid(fault);
+
+  const clock = readSlotClock(redis, keys[0]!, leaseMs);
+  writeSlotClock(redis, keys[0]!, clock);
+  redis.call("ZREMRANGEBYSCORE", keys[2]!, "-inf", clock.lease);
+  const reply: ScriptReply = [1, 0, SLOT_SUCCESS];
+  let freed = 0;
+  for (let i = FIRST; i < argv.length; i = i + 3) {
+    const member = connectionMember(argv[0]!, argv[i]!);
+    const podKey = keys[FIXED_KEYS + wholeNumber(argv[i + 1]!) - 1]!;
+    const held = storedNumber(redis.call("ZSCORE", podKey, member), 0) > clock.lease ? 1 : 0;
+    redis.call("ZREM", podKey, member);
+    redis.call("ZREM", keys[1]!, member);
+    const app = wholeNumber(argv[i + 2]!);
+    if (app > 0) redis.call("ZREM", keys[FIXED_KEYS + app - 1]!, member);
+    redis.call("ZADD", keys[2]!, clock.lease + leaseMs * 1000, member);
+    freed = freed + held;
+    reply.push(held);
+  }
+  reply[1] = freed;
+  return reply;
+}

@@ -1,0 +1,52 @@
+/**
+ * Renews the leases of a batch of connections, and tells that their proxy is alive. An empty batch is a heartbeat.
+ * Frees nothing but takes nothing either, so it runs even when Redis is out of memory.
+ *
+ * KEYS  1 clock · 2 all connections · 3 heartbeat of the proxy · 4… pods and apps
+ * ARGV  1 proxy · 2 lease (ms), then per connection: id · its pod (number of the key, from 1 for KEYS 4) · its app (likewise; 0 for none)
+ * Reply 1 · how many were renewed · SUCCESS, then per connection: 1, or 0 for a lease that was lost
+ *
+ * A lease that ran out, or that the store does not know, is lost: the connection must acquire a slot again or close.
+ * Renewing never brings back a slot that others may have taken.
+ */
+import { SLOT_SUCCESS } from "../core/codes.js";
+import { isIdentifier, storedNumber, wholeNumber } from "../core/host.js";
+import { connectionMember } from "../core/keys.js";
+import { isWithin, MAX_DURATION_MS } from "./common/cluster.js";
+import { batchFault, readSlotClock, slotInvalid, writeSlotClock } from "./common/slots.js";
+import type { RedisApi, ScriptReply } from "./redis-api.js";
+
+const FIXED_KEYS = 3;
+const FIRST = 2;
+
+export function slotRenew(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
+  if (argv.length < FIRST) return slotInvalid("arguments");
+  if (!isIdentifier(argv[0]!)) return slotInvalid("proxy");
+  const leaseMs = wholeNumber(argv[1]!);
+  if (!isWithin(leaseMs, 1, MAX_DURATION_MS)) return slotInvalid("lease_ms");
+  const fault = batchFault(keys, argv, FIRST, FIXED_KEYS);
+  if (fault !== "") return slotInvalid(fault);
+
+  const clock = readSlotClock(redis, keys[0]!, leaseMs);
+  writeSlotClock(redis, keys[0]!, clock);
+  redis.call("SET", keys[2]!, Math.floor(clock.told / 1000), "PX", leaseMs);
+  const ends = clock.lease + leaseMs * 1000;
+  const reply: ScriptReply = [1, 0, SLOT_SUCCESS];
+  let renewed = 0;
+  for (let i = FIRST; i < argv.length; i = i + 3) {
+    const member = connectionMember(argv[0]!, argv[i]!);
+    const podKey = keys[FIXED_KEYS + wholeNumber(argv[i + 1]!) - 1]!;
+    if (storedNumber(redis.call("ZSCORE", podKey, member), 0) > clock.lease) {
+      redis.call("ZADD", podKey, ends, member);
+      redis.call("ZADD", keys[1]!, ends, member);
+      const app = wholeNumber(argv[i + 2]!);
+      if (app > 0) redis.call("ZADD", keys[FIXED_KEYS + app - 1]!, ends, member);
+      renewed = renewed + 1;
+      reply.push(1);
+    } else {
+      reply.push(0);
+    }
+  }
+  reply[1] = renewed;
+  return reply;
+}

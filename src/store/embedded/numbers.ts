@@ -1,0 +1,63 @@
+/** Reads and writes numbers the way Redis does in commands: whole numbers strictly, scores as decimal text. */
+
+/** An error that Redis would answer; its message is what Redis says. */
+export class CommandError extends Error {
+  override readonly name = "CommandError";
+}
+
+const WHOLE = /^(?:0|-?[1-9][0-9]{0,18})$/;
+const INT64_MAX = 2n ** 63n - 1n;
+const INT64_MIN = -(2n ** 63n);
+const DECIMAL = /^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$/;
+const INFINITE = /^([+-]?)(?:inf|infinity)$/i;
+
+/** The 64-bit whole number that `text` spells; Redis takes no sign, blank or zero that it would not write itself. */
+export function parseWhole(text: string): bigint {
+  const value = WHOLE.test(text) ? BigInt(text) : undefined;
+  if (value === undefined || value > INT64_MAX || value < INT64_MIN) {
+    throw new CommandError("ERR value is not an integer or out of range");
+  }
+  return value;
+}
+
+export function addWhole(a: bigint, b: bigint): bigint {
+  const sum = a + b;
+  if (sum > INT64_MAX || sum < INT64_MIN) throw new CommandError("ERR increment or decrement would overflow");
+  return sum;
+}
+
+export function parseScore(text: string): number {
+  const score = parseDecimal(text);
+  if (score === undefined) throw new CommandError("ERR value is not a valid float");
+  return score;
+}
+
+/** A score, `-inf`, `+inf`, or either with `(` before it: then the bound itself is left out. */
+export interface ScoreBound {
+  score: number;
+  exclusive: boolean;
+}
+
+export function parseBound(text: string): ScoreBound {
+  const exclusive = text.startsWith("(");
+  const score = parseDecimal(exclusive ? text.slice(1) : text);
+  if (score === undefined) throw new CommandError("ERR min or max is not a float");
+  return { score, exclusive };
+}
+
+/**
+ * A number as text. Whole numbers up to 2^53 look the same here and in every Redis; fractions do not (0.1 is
+ * 0.10000000000000001 in Redis 7.0 and 0.1 from 7.2), but always read back as the same number.
+ */
+export function numberText(value: number): string {
+  if (value === Number.POSITIVE_INFINITY) return "inf";
+  if (value === Number.NEGATIVE_INFINITY) return "-inf";
+  return Object.is(value, -0) ? "-0" : String(value);
+}
+
+function parseDecimal(text: string): number | undefined {
+  if (DECIMAL.test(text)) return Number(text);
+  const infinite = INFINITE.exec(text);
+  if (infinite === null) return undefined;
+  return infinite[1] === "-" ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
+}

@@ -1,0 +1,151 @@
+/** A set of members ordered by score, then by bytes, as in Redis; fast with hundreds of thousands of members. */
+import type { ScoreBound } from "./numbers.js";
+
+export interface ScoredMember {
+  member: string;
+  score: number;
+}
+
+export interface SortedSet {
+  readonly scores: Map<string, number>;
+  /** All members in order, in pieces, none of them empty: changing one piece moves a few hundred entries at most. */
+  readonly pieces: ScoredMember[][];
+}
+
+/** A place in the order: the piece, and the index in it. */
+type Place = [piece: number, index: number];
+
+const MAX_PIECE = 512;
+
+export function createSortedSet(): SortedSet {
+  return { scores: new Map(), pieces: [] };
+}
+
+export function putMember(set: SortedSet, member: string, score: number): void {
+  removeMember(set, member);
+  set.scores.set(member, score);
+  const [at, index] = placeOf(set, score, member);
+  // Past the last piece the member goes to the end of that piece.
+  const piece = set.pieces[at] ?? set.pieces[at - 1];
+  if (piece === undefined) {
+    set.pieces.push([{ member, score }]);
+    return;
+  }
+  piece.splice(at === set.pieces.length ? piece.length : index, 0, { member, score });
+  if (piece.length > MAX_PIECE) {
+    set.pieces.splice(set.pieces.indexOf(piece) + 1, 0, piece.splice(MAX_PIECE / 2));
+  }
+}
+
+export function removeMember(set: SortedSet, member: string): boolean {
+  const score = set.scores.get(member);
+  if (score === undefined) return false;
+  set.scores.delete(member);
+  const [at, index] = placeOf(set, score, member);
+  set.pieces[at]?.splice(index, 1);
+  tidy(set, at);
+  return true;
+}
+
+export function countBetween(set: SortedSet, from: ScoreBound, to: ScoreBound): number {
+  return Math.max(0, rankOf(set, endOf(set, to)) - rankOf(set, startOf(set, from)));
+}
+
+export function removeBetween(set: SortedSet, from: ScoreBound, to: ScoreBound): number {
+  let [at, index] = startOf(set, from);
+  let left = countBetween(set, from, to);
+  const count = left;
+  while (left > 0) {
+    const piece = set.pieces[at] as ScoredMember[];
+    const removed = piece.splice(index, left);
+    for (const { member } of removed) set.scores.delete(member);
+    left -= removed.length;
+    if (piece.length === 0) set.pieces.splice(at, 1);
+    else at++;
+    index = 0;
+  }
+  tidy(set, at);
+  return count;
+}
+
+/** The members from one rank to another, the latter not included. */
+export function membersBetween(set: SortedSet, first: number, end: number): ScoredMember[] {
+  const found: ScoredMember[] = [];
+  let rank = 0;
+  for (const piece of set.pieces) {
+    if (rank >= end) break;
+    if (rank + piece.length > first) found.push(...piece.slice(Math.max(0, first - rank), end - rank));
+    rank += piece.length;
+  }
+  return found;
+}
+
+/** Compares as Redis compares bytes: by UTF-8, whose order is that of code points, not of JavaScript's UTF-16 units. */
+export function compareBytes(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    const left = a.charCodeAt(i);
+    const right = b.charCodeAt(i);
+    if (left !== right) return codePointRank(left) - codePointRank(right);
+  }
+  return a.length - b.length;
+}
+
+/** Surrogates stand for code points above U+FFFF, so they sort after every other unit. */
+function codePointRank(unit: number): number {
+  return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
+}
+
+function placeOf(set: SortedSet, score: number, member: string): Place {
+  return firstWhere(
+    set,
+    (entry) => entry.score > score || (entry.score === score && compareBytes(entry.member, member) >= 0),
+  );
+}
+
+function startOf(set: SortedSet, from: ScoreBound): Place {
+  return firstWhere(set, ({ score }) => (from.exclusive ? score > from.score : score >= from.score));
+}
+
+function endOf(set: SortedSet, to: ScoreBound): Place {
+  return firstWhere(set, ({ score }) => (to.exclusive ? score >= to.score : score > to.score));
+}
+
+function rankOf(set: SortedSet, [at, index]: Place): number {
+  let rank = index;
+  for (let i = 0; i < at; i++) rank += (set.pieces[i] as ScoredMember[]).length;
+  return rank;
+}
+
+/** The first place from which `holds` is true, where it is false for all before and true for all after. */
+function firstWhere(set: SortedSet, holds: (entry: ScoredMember) => boolean): Place {
+  const at = lowest(set.pieces.length, (i) => {
+    const piece = set.pieces[i] as ScoredMember[];
+    return holds(piece[piece.length - 1] as ScoredMember);
+  });
+  const piece = set.pieces[at];
+  return [at, piece === undefined ? 0 : lowest(piece.length, (i) => holds(piece[i] as ScoredMember))];
+}
+
+function lowest(length: number, holds: (index: number) => boolean): number {
+  let low = 0;
+  let high = length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (holds(middle)) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+/** Drops a piece that has become empty, and joins small ones, so that there are never many of them. */
+function tidy(set: SortedSet, at: number): void {
+  const piece = set.pieces[at];
+  if (piece === undefined) return;
+  const next = set.pieces[at + 1];
+  if (piece.length === 0) set.pieces.splice(at, 1);
+  else if (next !== undefined && piece.length + next.length <= MAX_PIECE / 2) {
+    piece.push(...next);
+    set.pieces.splice(at + 1, 1);
+  }
+}

@@ -1,0 +1,92 @@
+/** The store on Redis, Redis Cluster or Sentinel: every call ends within its deadline, whatever Redis does. */
+import type { ConnectionOptions } from "node:tls";
+import { Cluster } from "ioredis";
+import { StoreError } from "../errors.js";
+import { loadScripts } from "../script-files.js";
+import type { Store } from "../store.js";
+import { createCaller, type ScriptSource } from "./call.js";
+import { createClient, DISCONNECT_TIMEOUT_MS } from "./client.js";
+import { createGate } from "./gate.js";
+import { hashSlot } from "./hash-slot.js";
+import { createInFlight } from "./in-flight.js";
+import { examine, inspectServers } from "./inspect.js";
+import { parseRedisUrl } from "./redis-url.js";
+
+export interface RedisStoreOptions {
+  url: string;
+  /** For one call, with connecting, redirections and repetitions. */
+  deadlineMs?: number;
+  /** Calls per server that Redis has not answered yet, those past their deadline included. */
+  maxInFlight?: number;
+  connectTimeoutMs?: number;
+  /** Certificates and the like; also turns TLS on. */
+  tls?: ConnectionOptions;
+  sentinelUsername?: string;
+  sentinelPassword?: string;
+  /** What can be run. Default: the scripts of the catalog, compiled. */
+  scripts?: ReadonlyMap<string, ScriptSource>;
+}
+
+const DEFAULT_DEADLINE_MS = 1_000;
+const DEFAULT_MAX_IN_FLIGHT = 512;
+const DEFAULT_CONNECT_TIMEOUT_MS = 2_000;
+
+export function createRedisStore(urlOrOptions: string | RedisStoreOptions): Store {
+  const options = typeof urlOrOptions === "string" ? { url: urlOrOptions } : urlOrOptions;
+  const address = parseRedisUrl(options.url);
+  const deadlineMs = options.deadlineMs ?? DEFAULT_DEADLINE_MS;
+  const client = createClient({
+    ...options,
+    address,
+    silenceMs: deadlineMs,
+    connectTimeoutMs: options.connectTimeoutMs ?? DEFAULT_CONNECT_TIMEOUT_MS,
+  });
+  const gate = createGate(client, { patienceMs: deadlineMs, examine: () => examine(client) });
+  const inFlight = createInFlight(options.maxInFlight ?? DEFAULT_MAX_IN_FLIGHT);
+  const call = createCaller({ client, gate, inFlight, serverOf, phase: () => phase });
+  const scripts: ReadonlyMap<string, ScriptSource> = options.scripts ?? loadScripts();
+  let phase: "open" | "closing" | "closed" = "open";
+  let closing: Promise<void> | undefined;
+
+  /** Where the call will probably go: calls in flight are counted per server. */
+  function serverOf(keys: string[]): string {
+    if (!(client instanceof Cluster) || keys[0] === undefined) return "";
+    return client.slots[hashSlot(keys[0])]?.[0] ?? "";
+  }
+
+  async function close(): Promise<void> {
+    phase = "closing";
+    await inFlight.idle(deadlineMs);
+    phase = "closed";
+    gate.close();
+    const ended = new Promise<void>((resolve) => {
+      if (client.status === "end") return resolve();
+      const timer = setTimeout(resolve, DISCONNECT_TIMEOUT_MS + 100);
+      client.once("end", () => {
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+    client.disconnect();
+    await ended;
+  }
+
+  return {
+    kind: address.kind,
+    hashTags: address.kind === "redis-cluster",
+    async run(name, keys, args, { deadlineMs: own = deadlineMs } = {}) {
+      const script = scripts.get(name);
+      if (script === undefined) throw new StoreError("script", `there is no script ${name}`);
+      return call({ name, script, keys, args, deadlineMs: own });
+    },
+    async inspect() {
+      if (phase !== "open") throw new StoreError("closed", "the store was closed");
+      await call.ready(deadlineMs);
+      return inspectServers(address.kind, client, deadlineMs);
+    },
+    close() {
+      closing ??= close();
+      return closing;
+    },
+  };
+}

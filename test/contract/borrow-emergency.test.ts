@@ -1,0 +1,182 @@
+/** Borrowing and emergencies: what they promise, the same on every store. */
+import { expect } from "vitest";
+import { createQuota } from "../../src/quota/quota.js";
+import { type Bench, forEachBackend } from "./backends.js";
+
+const SECOND = 1_000_000;
+const app = { id: "video", guaranteed: 100, burst: 200, priority: 1, borrow: true };
+
+const quotaOf = (bench: Bench, cluster: { capacity?: number; rate?: number } = {}) =>
+  createQuota(bench.store, { id: bench.name, capacity: 1000, rate: 1000, nodeTtlMs: 3000, ...cluster });
+type Quota = ReturnType<typeof quotaOf>;
+
+const node = (seq: number) => ({ node: "n1", epoch: 1, seq });
+const idle = { granted: 0, spent: 0, returned: 0, want: 0 };
+
+/** Spends the whole bucket. */
+async function exhaust(quota: Quota): Promise<void> {
+  await quota.grant(node(1), [{ app, ...idle, need: 200 }]);
+}
+
+forEachBackend("borrowing", (it) => {
+  it("an app that is out borrows up to half of its guaranteed quota, and owes 120 %", async (bench) => {
+    const quota = quotaOf(bench);
+    await exhaust(quota);
+    const spent = { granted: 200, spent: 200, returned: 0 };
+    const lent = await quota.grant(node(2), [{ app, ...spent, need: 50, want: 90 }]);
+    expect(lent.apps[0]).toMatchObject({ code: "ok", granted: 250, remaining: 0 });
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 0, debt: 60, clusterTokens: 750 });
+    const more = await quota.grant(node(3), [{ app, granted: 250, spent: 250, returned: 0, need: 1, want: 1 }]);
+    expect(more.apps[0]).toMatchObject({ code: "quota_exhausted", retryAfterMs: 10 });
+  });
+
+  it("an app that may not borrow does not", async (bench) => {
+    const quota = quotaOf(bench);
+    await exhaust(quota);
+    const strict = { ...app, borrow: false };
+    const refused = await quota.grant(node(2), [
+      { app: strict, granted: 200, spent: 200, returned: 0, need: 1, want: 1 },
+    ]);
+    expect(refused.apps[0]).toMatchObject({ code: "quota_exhausted" });
+    expect((await quota.borrow(strict, 10, "op")).code).toBe("borrowing_disabled");
+  });
+
+  it("a busy cluster lends nothing", async (bench) => {
+    const quota = quotaOf(bench, { capacity: 260, rate: 0 });
+    await exhaust(quota);
+    const refused = await quota.grant(node(2), [{ app, granted: 200, spent: 200, returned: 0, need: 30, want: 30 }]);
+    expect(refused.apps[0]).toMatchObject({ code: "quota_exhausted" });
+    expect(await quota.inspect(app)).toMatchObject({ debt: 0, clusterTokens: 60 });
+  });
+
+  it("refill restores the guaranteed reserve, then repays debt, then fills the burst, to the token", async (bench) => {
+    const quota = quotaOf(bench);
+    await exhaust(quota);
+    await quota.grant(node(2), [{ app, granted: 200, spent: 200, returned: 0, need: 50, want: 50 }]);
+    const at = async (seconds: number) => {
+      bench.store.clock.now += seconds * SECOND;
+      const { tokens, debt } = await quota.inspect(app);
+      return { tokens, debt };
+    };
+    expect(await at(0.5)).toEqual({ tokens: 50, debt: 60 });
+    expect(await at(0.5)).toEqual({ tokens: 100, debt: 60 });
+    expect(await at(0.25)).toEqual({ tokens: 100, debt: 35 });
+    expect(await at(0.35)).toEqual({ tokens: 100, debt: 0 });
+    expect(await at(0.5)).toEqual({ tokens: 150, debt: 0 });
+    expect(await at(10)).toEqual({ tokens: 200, debt: 0 });
+  });
+
+  it("an operator borrows and repays; a repeated operation changes nothing", async (bench) => {
+    const quota = quotaOf(bench);
+    await exhaust(quota);
+    const borrowed = await quota.borrow(app, 40, "op-1");
+    expect(borrowed).toEqual({ code: "ok", borrowed: 40, debt: 48, remaining: 40, borrowable: 10 });
+    expect(await quota.borrow(app, 40, "op-1")).toEqual(borrowed);
+    expect(await quota.borrow(app, 11, "op-2")).toMatchObject({ code: "borrow_limit_exceeded", borrowed: 0, debt: 48 });
+    const repaid = await quota.repay(app, 30, "op-3");
+    expect(repaid).toEqual({ code: "ok", repaid: 30, debt: 18, remaining: 10 });
+    expect(await quota.repay(app, 30, "op-3")).toEqual(repaid);
+    expect(await quota.repay(app, 1000, "op-4")).toEqual({ code: "ok", repaid: 10, debt: 8, remaining: 0 });
+  });
+
+  it("a bucket without room, or a cluster without idle tokens, borrows nothing", async (bench) => {
+    const quota = quotaOf(bench);
+    expect((await quota.borrow(app, 10, "op-1")).code).toBe("bucket_full");
+    const busy = createQuota(bench.store, { id: `${bench.name}-busy`, capacity: 210, rate: 0, nodeTtlMs: 3000 });
+    await exhaust(busy);
+    expect((await busy.borrow(app, 10, "op-1")).code).toBe("cluster_exhausted");
+  });
+
+  it("an amount of nothing is refused by name", async (bench) => {
+    const quota = quotaOf(bench);
+    for (const amount of [0, -1, Number.NaN, 1.5, 1e12]) {
+      await expect(quota.borrow(app, amount, "op")).rejects.toThrow("amount");
+      await expect(quota.repay(app, amount, "op")).rejects.toThrow("amount");
+    }
+  });
+});
+
+forEachBackend("emergency", (it) => {
+  it("priorities keep 100, 50, 10 and 0 percent of bucket and refill", async (bench) => {
+    const quota = quotaOf(bench, { capacity: 100_000, rate: 100_000 });
+    await quota.emergencyOn(0, "test", "operator", "op-1");
+    const admitted = [];
+    for (const priority of [0, 1, 2, 3]) {
+      const own = { id: `p${priority}`, guaranteed: 100, burst: 200, priority, borrow: true };
+      const need = 1;
+      const first = await quota.grant({ node: `n${priority}`, epoch: 1, seq: 1 }, [
+        { app: own, ...idle, need, want: 1000 },
+      ]);
+      const granted = first.apps[0]?.granted ?? 0;
+      bench.store.clock.now += SECOND;
+      const full = { app: own, granted, spent: granted, returned: 0, need: 0, want: 1000 };
+      const second = await quota.grant({ node: `n${priority}`, epoch: 1, seq: 2 }, [full]);
+      admitted.push([granted, second.apps[0]?.granted, first.apps[0]?.code, first.apps[0]?.limit]);
+      // The node steps aside, so that the next one's fair share is all there is.
+      await quota.settle({ node: `n${priority}`, epoch: 1, seq: 3 }, [], true);
+    }
+    expect(admitted).toEqual([
+      [200, 300, "ok", 200],
+      [100, 150, "ok", 100],
+      [20, 30, "ok", 20],
+      [0, 0, "emergency_blocked", 0],
+    ]);
+  });
+
+  it("tells every node, and ends by itself when its time is over", async (bench) => {
+    const quota = quotaOf(bench);
+    const on = await quota.emergencyOn(5000, "cluster at 96 %", "sre", "op-1");
+    expect(on).toMatchObject({ changed: true });
+    expect(on.untilMs - on.sinceMs).toBe(5000);
+    expect(await quota.heartbeat({ node: "n1", epoch: 1 })).toMatchObject({ emergency: true, emergencyLeftMs: 5000 });
+    bench.store.clock.now += 5 * SECOND;
+    expect(await quota.heartbeat({ node: "n1", epoch: 1 })).toMatchObject({ emergency: false, emergencyLeftMs: 0 });
+    expect(await quota.emergencyCheck(1000, false)).toMatchObject({ active: false, changed: true, source: "none" });
+  });
+
+  it("a repeated order is one order; off ends it", async (bench) => {
+    const quota = quotaOf(bench);
+    const on = await quota.emergencyOn(0, "why", "who", "op-1");
+    bench.store.clock.now += SECOND;
+    expect(await quota.emergencyOn(0, "why", "who", "op-1")).toEqual(on);
+    expect(await quota.emergencyOn(9000, "longer", "who", "op-2")).toMatchObject({
+      changed: false,
+      sinceMs: on.sinceMs,
+    });
+    expect(await quota.emergencyOff("op-3")).toEqual({ changed: true });
+    await quota.emergencyOn(0, "again", "who", "op-4");
+    expect(await quota.emergencyOff("op-3")).toEqual({ changed: true });
+    expect(await quota.heartbeat({ node: "n1", epoch: 1 })).toMatchObject({ emergency: true });
+  });
+
+  it("begins by itself at 95 % used and ends below 80 % after the cool-down", async (bench) => {
+    const quota = quotaOf(bench, { capacity: 200, rate: 10 });
+    expect(await quota.emergencyCheck(2000, true)).toMatchObject({ active: false, usage: 0 });
+    await quota.grant(node(1), [{ app, ...idle, need: 189 }]);
+    expect(await quota.emergencyCheck(2000, true)).toMatchObject({ active: false, usage: 0.945 });
+    await quota.grant(node(2), [{ app, ...idle, granted: 189, need: 1 }]);
+    expect(await quota.emergencyCheck(2000, true)).toMatchObject({
+      active: true,
+      changed: true,
+      source: "usage",
+      usage: 0.95,
+    });
+    bench.store.clock.now += 3 * SECOND;
+    expect(await quota.emergencyCheck(2000, true)).toMatchObject({ active: true, changed: false, usage: 0.8 });
+    bench.store.clock.now += SECOND;
+    expect(await quota.emergencyCheck(2000, true)).toMatchObject({ active: true, usage: 0.75 });
+    bench.store.clock.now += 1.9 * SECOND;
+    expect(await quota.emergencyCheck(2000, true)).toMatchObject({ active: true });
+    bench.store.clock.now += 0.1 * SECOND;
+    expect(await quota.emergencyCheck(2000, true)).toMatchObject({ active: false, changed: true, source: "none" });
+  });
+
+  it("nobody borrows in an emergency, and a bad duration is refused by name", async (bench) => {
+    const quota = quotaOf(bench);
+    await exhaust(quota);
+    await quota.emergencyOn(0, "why", "who", "op-1");
+    expect((await quota.borrow(app, 10, "op-2")).code).toBe("emergency_blocked");
+    await expect(quota.emergencyOn(-1, "why", "who", "op-3")).rejects.toThrow("duration_ms");
+    await expect(quota.emergencyCheck(Number.NaN, true)).rejects.toThrow("cooldown_ms");
+  });
+});

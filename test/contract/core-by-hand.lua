@@ -1,0 +1,27 @@
+-- The LuaJIT bundle as someone uses it who writes Lua by hand: arg[1] is the path of core.lua.
+local core = dofile(arg[1])
+
+print(core.price(core.standardProfile, "PUT", 1048576))
+print(core.price(core.bandwidthProfile, "PUT", 1073741824))
+print(core.price(core.standardProfile, "GET", 0 / 0))
+
+local policy = { reserve = 1000, refillThreshold = 0.2, syncIntervalMs = 100, batchThreshold = 1000, idleMs = 1000 }
+local cell = { value = 0 }
+function cell:add(delta)
+    self.value = self.value + delta
+    return self.value
+end
+function cell:get()
+    return self.value
+end
+
+local lease = core.newLease(policy, 0)
+core.applyReply(lease, cell, 30, "ok", 0, 0, 0)
+print(core.takeTokens(cell, 21), core.takeTokens(cell, 21), cell:get())
+core.settleTokens(lease, cell, -1)
+local message = core.planSync(lease, cell, policy, 0, 21, 21, 100)
+print(message.granted, message.spent, message.returned, message.need, message.want)
+core.applyReply(lease, cell, 30, "quota_exhausted", 500, 21, 100)
+print(core.isRefused(lease, 21, 599), core.isRefused(lease, 20, 599), core.isRefused(lease, 21, 600))
+core.returnAll(lease, cell)
+print(lease.returned, cell:get(), core.spentTokens(lease, cell))

@@ -1,0 +1,87 @@
+/** The lease's part of the conformance program: one lease and one allowance, each over a plain counter. */
+import {
+  applyReply,
+  beginEpoch,
+  type Cell,
+  cutLease,
+  defaultLeasePolicy,
+  isRefused,
+  isReportDue,
+  type Lease,
+  needsRefill,
+  newLease,
+  planSync,
+  returnAll,
+  settleTokens,
+  spentTokens,
+  takeAllowance,
+  takeTokens,
+  takeUncovered,
+} from "../../src/core/lease.js";
+import { exact, numberAt, textAt, yesNo } from "./core-text.js";
+
+export interface LeaseWorld {
+  lease: Lease;
+  cell: Cell;
+  allowance: Cell;
+}
+
+function plainCell(): Cell {
+  let value = 0;
+  return {
+    add(delta: number): number {
+      value = value + delta;
+      return value;
+    },
+    get(): number {
+      return value;
+    },
+  };
+}
+
+export function newLeaseWorld(): LeaseWorld {
+  return { lease: newLease(defaultLeasePolicy, 0), cell: plainCell(), allowance: plainCell() };
+}
+
+function leaseText(world: LeaseWorld): string {
+  const lease = world.lease;
+  const counters = `${exact(lease.granted)} ${exact(lease.returned)} ${exact(spentTokens(lease, world.cell))}`;
+  const aims = `${exact(lease.target)} ${exact(lease.spendRate)} ${exact(lease.activeAt)}`;
+  const refusal = `${lease.refusedCode} ${exact(lease.refusedUntil)} ${exact(lease.refusedCost)}`;
+  return `${exact(world.cell.get())} ${counters} ${aims} ${refusal}`;
+}
+
+/** Carries out a command about the lease; empty for a command that is none. */
+export function leaseCommand(world: LeaseWorld, words: string[]): string {
+  const command = words[0];
+  const lease = world.lease;
+  const cell = world.cell;
+  const first = numberAt(words, 1);
+  const second = numberAt(words, 2);
+  if (command === "lease-take") return `${exact(takeTokens(cell, first))} ${exact(cell.get())}`;
+  if (command === "lease-uncovered") return exact(takeUncovered(cell, first));
+  if (command === "lease-allowance") {
+    return `${yesNo(takeAllowance(world.allowance, first, second))} ${exact(world.allowance.get())}`;
+  }
+  if (command === "lease-look") {
+    const refused = yesNo(isRefused(lease, first, second));
+    const due = yesNo(isReportDue(lease, cell, defaultLeasePolicy, numberAt(words, 3), second));
+    return `${refused} ${due} ${yesNo(needsRefill(lease, cell, defaultLeasePolicy))}`;
+  }
+  if (command === "lease-plan") {
+    const waiting = numberAt(words, 4);
+    const message = planSync(lease, cell, defaultLeasePolicy, second, numberAt(words, 3), waiting, first);
+    const counters = `${exact(message.granted)} ${exact(message.spent)} ${exact(message.returned)}`;
+    return `${counters} ${exact(message.need)} ${exact(message.want)} ${leaseText(world)}`;
+  }
+  if (command === "lease-settle") settleTokens(lease, cell, first);
+  else if (command === "lease-cut") cutLease(lease, cell, first);
+  else if (command === "lease-return") returnAll(lease, cell);
+  else if (command === "lease-epoch") beginEpoch(lease, cell, second, first);
+  else if (command === "lease-reply") {
+    // How much more than so far, so that histories grow; negative for an answer that comes late.
+    const granted = lease.granted + second;
+    applyReply(lease, cell, granted, textAt(words, 3), numberAt(words, 4), numberAt(words, 5), first);
+  } else return "";
+  return leaseText(world);
+}

@@ -1,0 +1,79 @@
+/** The three places the conformance program runs in: Node itself, a luajit process, and a script in a real Redis. */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { flattenToLua } from "../../build/lua.js";
+import { startRedis } from "../support/redis-server.js";
+import { runProgram } from "./core-program.js";
+
+export interface Runtime {
+  name: string;
+  /** One answer for each line. */
+  run(lines: string[]): Promise<string[]>;
+}
+
+export interface Runtimes {
+  node: Runtime;
+  luajit: Runtime;
+  redis: Runtime;
+  stop(): Promise<void>;
+}
+
+const program = { entry: "test/contract/core-program.ts", exports: ["runProgram"], folders: ["test/contract"] };
+
+/** Texts travel with their length in bytes before them, since they may hold anything. */
+const FRAMES = `
+local lines = {}
+local size = io.read("*l")
+while size do
+    lines[#lines + 1] = size == "0" and "" or io.read(tonumber(size))
+    size = io.read("*l")
+end
+for _, result in ipairs(runProgram(lines)) do
+    io.write(#result, "\\n", result)
+end`;
+
+/** Runs a Lua file in a process of its own. A missing luajit is a failure and not a reason to skip. */
+export function runLuajit(args: string[], input: Buffer = Buffer.alloc(0)): Buffer {
+  const { status, error, stdout, stderr } = spawnSync("luajit", args, { input, maxBuffer: 2 ** 28 });
+  if (error !== undefined) throw new Error(`luajit does not run: ${error.message}`);
+  if (status !== 0) throw new Error(`luajit ended with ${status}: ${stderr.toString()}`);
+  return stdout;
+}
+
+export async function startRuntimes(): Promise<Runtimes> {
+  const folder = mkdtempSync(join(tmpdir(), "tollgate-core-"));
+  const file = join(folder, "core-program.lua");
+  writeFileSync(file, flattenToLua({ ...program, target: "JIT", ending: FRAMES }).code);
+  const forRedis = flattenToLua({ ...program, target: "5.1", ending: "return runProgram(ARGV)" }).code;
+  const server = await startRedis();
+  const sha = String(await server.command("SCRIPT", "LOAD", `#!lua flags=no-writes\n${forRedis}`));
+  return {
+    node: { name: "node", run: async (lines) => runProgram(lines) },
+    luajit: { name: "luajit", run: async (lines) => unframe(runLuajit([file], frame(lines))) },
+    redis: {
+      name: "redis",
+      run: async (lines) => (await server.command("EVALSHA", sha, 0, ...lines)) as string[],
+    },
+    async stop() {
+      rmSync(folder, { recursive: true, force: true });
+      await server.stop();
+    },
+  };
+}
+
+function frame(lines: string[]): Buffer {
+  return Buffer.concat(lines.map((line) => Buffer.from(`${Buffer.byteLength(line)}\n${line}`)));
+}
+
+function unframe(output: Buffer): string[] {
+  const texts: string[] = [];
+  for (let at = 0; at < output.length; ) {
+    const newline = output.indexOf("\n", at);
+    const end = newline + 1 + Number(output.toString("latin1", at, newline));
+    texts.push(output.toString("utf8", newline + 1, end));
+    at = end;
+  }
+  return texts;
+}

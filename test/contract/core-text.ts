@@ -1,0 +1,42 @@
+/** How the conformance program reads numbers and writes them exactly, in the same way in JavaScript and in Lua. */
+import { storedNumber, wholeText } from "../../src/core/host.js";
+
+const LARGEST_EXACT = 9007199254740992;
+
+/** The argument at `index`; empty where there is none. */
+export function textAt(words: string[], index: number): string {
+  const word = words[index];
+  return word === undefined ? "" : word;
+}
+
+/** The number at `index`, also one that is no size. */
+export function numberAt(words: string[], index: number): number {
+  const word = textAt(words, index);
+  if (word === "nan") return NaN;
+  if (word === "inf") return Infinity;
+  if (word === "-inf") return -Infinity;
+  return storedNumber(word, 0);
+}
+
+/** A number without loss: decimal digits, or a whole number and the power of two that it is to be multiplied by. */
+export function exact(value: number): string {
+  if (value === Infinity) return "inf";
+  if (value === -Infinity) return "-inf";
+  if (value - value !== 0) return "nan";
+  let mantissa = value;
+  let power = 0;
+  while (Math.abs(mantissa) > LARGEST_EXACT) {
+    mantissa = mantissa / 2;
+    power = power + 1;
+  }
+  while (Math.floor(mantissa) !== mantissa) {
+    mantissa = mantissa * 2;
+    power = power - 1;
+  }
+  if (power === 0) return wholeText(mantissa);
+  return `${wholeText(mantissa)}p${wholeText(power)}`;
+}
+
+export function yesNo(value: boolean): string {
+  return value ? "yes" : "no";
+}

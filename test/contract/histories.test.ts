@@ -1,0 +1,112 @@
+/** Generated histories: limits hold (I1), slots are never oversold, and the books balance (I5), whatever happens. */
+import fc from "fast-check";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { loadScripts } from "../../src/store/script-files.js";
+import { type DrivenStore, drivenEmbeddedStore, drivenRedisStore } from "../support/driven-store.js";
+import { history, play } from "../support/quota-history.js";
+import { type RedisCluster, startRedisCluster } from "../support/redis-cluster.js";
+import { type RedisServer, startRedis } from "../support/redis-server.js";
+import { playOnBoth } from "../support/replay.js";
+import { playSlots, slotHistory } from "../support/slot-history.js";
+import { mutants } from "./mutants.js";
+
+/** More histories for a long night: HISTORIES=100000. */
+const HISTORIES = Number(process.env.HISTORIES ?? 1000);
+const LONG = 600_000;
+
+let server: RedisServer;
+let cluster: RedisCluster;
+beforeAll(async () => {
+  [server, cluster] = await Promise.all([startRedis(), startRedisCluster()]);
+}, 60_000);
+afterAll(async () => {
+  await Promise.all([server?.stop(), cluster?.stop()]);
+});
+
+/** Every history has keys of its own, so that they can share a server. */
+let played = 0;
+const freshName = () => `h${++played}`;
+
+interface Kind {
+  /** A property that plays histories of this kind. */
+  property(runs: (play: (store: DrivenStore) => Promise<void>) => Promise<void>): fc.IAsyncProperty<[unknown]>;
+}
+
+const kinds: Record<"quota" | "slots", Kind> = {
+  quota: {
+    property: (runs) =>
+      fc.asyncProperty(history, (steps) => {
+        const name = freshName();
+        return runs((store) => play(store, name, steps));
+      }),
+  },
+  slots: {
+    property: (runs) =>
+      fc.asyncProperty(slotHistory, (steps) => {
+        const name = freshName();
+        return runs((store) => playSlots(store, `{${name}}`, steps));
+      }),
+  },
+};
+
+describe.each(["quota", "slots"] as const)("%s histories", (kind) => {
+  const { property } = kinds[kind];
+
+  it(
+    "keep every promise on embedded",
+    async () => {
+      await fc.assert(
+        property((run) => run(drivenEmbeddedStore())),
+        { numRuns: HISTORIES },
+      );
+    },
+    LONG,
+  );
+
+  it(
+    "get the same replies on redis as on embedded",
+    async () => {
+      const store = drivenRedisStore(server.url);
+      await fc.assert(
+        property((run) => playOnBoth(store, run)),
+        { numRuns: HISTORIES / 10 },
+      );
+      await store.close();
+    },
+    LONG,
+  );
+
+  it(
+    "get the same replies on redis-cluster as on embedded",
+    async () => {
+      const store = drivenRedisStore(cluster.url);
+      await fc.assert(
+        property((run) => playOnBoth(store, run)),
+        { numRuns: HISTORIES / 40 },
+      );
+      await store.close();
+    },
+    LONG,
+  );
+});
+
+describe("a script that is broken on purpose is found out by the histories on redis", () => {
+  it.each(mutants)(
+    "$name (seed $seed)",
+    async ({ script, kind, find, replace, seed, promise }) => {
+      const sources = loadScripts();
+      const sound = sources.get(script)!;
+      expect(sound.source.match(find), `${find} occurs once in ${script}.lua`).toHaveLength(1);
+      sources.set(script, { ...sound, source: sound.source.replace(find, replace) });
+      const broken = drivenRedisStore(server.url, undefined, sources);
+      const run = await fc.check(
+        kinds[kind].property((one) => one(broken)),
+        { seed, numRuns: 200, endOnFailure: true },
+      );
+      await broken.close();
+      expect(run.failed).toBe(true);
+      expect(String((run.errorInstance as Error).message)).toContain(promise);
+    },
+    120_000,
+  );
+});

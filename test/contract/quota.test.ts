@@ -1,0 +1,227 @@
+/** L2 and L1: what grants, reports and returns promise, the same on every store. */
+import { expect } from "vitest";
+import { createQuota, type GrantRequest } from "../../src/quota/quota.js";
+import { RefusedArgument } from "../../src/store/refused-argument.js";
+import { type Bench, forEachBackend } from "./backends.js";
+
+const SECOND = 1_000_000;
+const app = { id: "video", guaranteed: 100, burst: 200, priority: 1, borrow: false };
+const other = { id: "audio", guaranteed: 100, burst: 200, priority: 2, borrow: false };
+
+const quotaOf = (bench: Bench, cluster: { capacity?: number; rate?: number } = {}) =>
+  createQuota(bench.store, { id: bench.name, capacity: 1000, rate: 1000, nodeTtlMs: 3000, ...cluster });
+
+const node = (seq: number, name = "n1", epoch = 1) => ({ node: name, epoch, seq });
+
+const ask = (need: number, want = need, known: Partial<GrantRequest> = {}): GrantRequest => ({
+  ...{ app, granted: 0, spent: 0, returned: 0, need, want },
+  ...known,
+});
+
+forEachBackend("quota", (it) => {
+  it("a grant takes its tokens from the app and from the cluster", async (bench) => {
+    const quota = quotaOf(bench);
+    const answer = await quota.grant(node(1), [ask(150)]);
+    expect(answer).toMatchObject({ code: "ok", liveNodes: 1, emergency: false });
+    expect(answer.apps).toEqual([
+      { app: "video", code: "ok", granted: 150, remaining: 50, limit: 200, retryAfterMs: 0 },
+    ]);
+    expect(await quota.inspect(app)).toMatchObject({
+      tokens: 50,
+      clusterTokens: 850,
+      granted: 150,
+      spent: 0,
+      returned: 0,
+    });
+  });
+
+  it("an app that is out is refused, told when to come back, and has taken nothing from the cluster", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant(node(1), [ask(200)]);
+    const refused = await quota.grant(node(2), [ask(50, 50, { granted: 200, spent: 200 })]);
+    expect(refused.apps[0]).toMatchObject({ code: "quota_exhausted", granted: 200, remaining: 0, retryAfterMs: 500 });
+    expect((await quota.inspect(app)).clusterTokens).toBe(800);
+    bench.store.clock.now += SECOND / 2;
+    const later = await quota.grant(node(3), [ask(50, 50, { granted: 200, spent: 200 })]);
+    expect(later.apps[0]).toMatchObject({ code: "ok", granted: 250 });
+  });
+
+  it("a cluster that is out refuses, and nothing has left the app", async (bench) => {
+    const quota = quotaOf(bench, { capacity: 100, rate: 10 });
+    await quota.grant(node(1), [ask(100)]);
+    const refused = await quota.grant(node(2), [ask(20, 20, { granted: 100, spent: 100 })]);
+    expect(refused.apps[0]).toMatchObject({ code: "cluster_exhausted", granted: 100, retryAfterMs: 2000 });
+    expect((await quota.inspect(app)).tokens).toBe(100);
+  });
+
+  it("what can never fit is refused without a time to retry", async (bench) => {
+    const answer = await quotaOf(bench).grant(node(1), [ask(201)]);
+    expect(answer.apps[0]).toMatchObject({ code: "cost_exceeds_capacity", granted: 0, retryAfterMs: 0 });
+  });
+
+  it("prefetching stops at the fair share of what is left; need does not", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.heartbeat({ node: "n2", epoch: 1 });
+    await quota.heartbeat({ node: "n3", epoch: 1 });
+    await quota.heartbeat({ node: "n4", epoch: 1 });
+    const first = await quota.grant(node(1), [ask(0, 1000)]);
+    expect(first).toMatchObject({ liveNodes: 4 });
+    expect(first.apps[0]).toMatchObject({ granted: 50, remaining: 150 });
+    const second = await quota.grant(node(1, "n2"), [ask(120, 1000)]);
+    expect(second.apps[0]).toMatchObject({ granted: 120, remaining: 30 });
+  });
+
+  it("many apps are decided in one call, each on its own", async (bench) => {
+    const quota = quotaOf(bench);
+    const answer = await quota.grant(node(1), [ask(201), ask(30, 30, { app: other })]);
+    expect(answer.apps).toMatchObject([
+      { app: "video", code: "cost_exceeds_capacity" },
+      { app: "audio", code: "ok", granted: 30 },
+    ]);
+  });
+
+  it("a message sent twice is charged once and answered alike", async (bench) => {
+    const quota = quotaOf(bench);
+    const first = await quota.grant(node(1), [ask(60)]);
+    bench.store.clock.now += SECOND;
+    expect(await quota.grant(node(1), [ask(60)])).toEqual(first);
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 200, granted: 60 });
+  });
+
+  it("a message that a later one has overtaken changes nothing", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant(node(2), [ask(60)]);
+    expect(await quota.grant(node(1), [ask(60)])).toMatchObject({ code: "stale_message", apps: [] });
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 140, granted: 60 });
+  });
+
+  it("tokens of a reply that was lost are delivered with the next one, not granted again", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant(node(1), [ask(60)]);
+    const next = await quota.grant(node(2), [ask(70)]);
+    expect(next.apps[0]).toMatchObject({ granted: 70, remaining: 130 });
+  });
+
+  it("spend that was never granted is charged to both layers, once", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.settle(node(1), [{ app, granted: 0, spent: 80, returned: 0 }], false);
+    await quota.settle(node(2), [{ app, granted: 80, spent: 80, returned: 0 }], false);
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 120, clusterTokens: 920, granted: 80, spent: 80 });
+  });
+
+  it("an overdrawn bucket owes at most one burst", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.settle(node(1), [{ app, granted: 0, spent: 100_000, returned: 0 }], false);
+    expect((await quota.inspect(app)).tokens).toBe(-200);
+    const refused = await quota.grant(node(2), [ask(10, 10, { granted: 100_000, spent: 100_000 })]);
+    expect(refused.apps[0]).toMatchObject({ code: "quota_exhausted", retryAfterMs: 2100 });
+  });
+
+  it("returned tokens are back in both layers, once", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant(node(1), [ask(100)]);
+    await quota.settle(node(2), [{ app, granted: 100, spent: 30, returned: 70 }], false);
+    await quota.settle(node(2), [{ app, granted: 100, spent: 30, returned: 70 }], false);
+    await quota.settle(node(3), [{ app, granted: 100, spent: 30, returned: 70 }], false);
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 170, clusterTokens: 970, spent: 30, returned: 70 });
+  });
+
+  it("a refund lowers what was spent", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant(node(1), [ask(100)]);
+    await quota.settle(node(2), [{ app, granted: 100, spent: 90, returned: 0 }], false);
+    await quota.settle(node(3), [{ app, granted: 100, spent: 40, returned: 0 }], false);
+    expect(await quota.inspect(app)).toMatchObject({ granted: 100, spent: 40, returned: 0 });
+    expect(await quota.ledger("n1@1")).toMatchObject({ held: 60, closed: false });
+  });
+
+  it("a node that leaves gives back all it held and is no longer counted", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.heartbeat({ node: "n2", epoch: 1 });
+    await quota.grant(node(1), [ask(100)]);
+    const left = await quota.settle(node(2), [{ app, granted: 100, spent: 30, returned: 0 }], true);
+    expect(left.liveNodes).toBe(1);
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 170, returned: 70 });
+    expect(await quota.grant(node(3), [ask(10, 10, { granted: 100, spent: 30 })])).toMatchObject({
+      code: "epoch_closed",
+      apps: [],
+    });
+  });
+
+  it("grants that a failover forgot are charged from the node's own counters", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant(node(1), [ask(20)]);
+    await quota.grant(node(2), [ask(10, 10, { granted: 70, spent: 0 })]);
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 120, granted: 80, clusterTokens: 920 });
+  });
+
+  it("a store that lost everything charges what nodes still hold, not what they spent long ago", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant(node(900), [ask(10, 10, { granted: 5000, spent: 4900, returned: 60 })]);
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 150, granted: 50, spent: 0, returned: 0 });
+  });
+
+  it("a limit that shrinks cuts the level, one that grows keeps it", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant(node(1), [ask(50)]);
+    expect((await quota.inspect({ ...app, burst: 100 })).tokens).toBe(100);
+    expect((await quota.inspect({ ...app, burst: 1000 })).tokens).toBe(150);
+  });
+
+  it("a clock that steps back refills nothing; one that jumps an hour ahead fills to the burst", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant(node(1), [ask(200)]);
+    bench.store.clock.now -= 3600 * SECOND;
+    const back = await quota.grant(node(2), [ask(1, 1, { granted: 200, spent: 200 })]);
+    expect(back.apps[0]).toMatchObject({ code: "quota_exhausted", remaining: 0 });
+    bench.store.clock.now += SECOND / 10;
+    expect((await quota.inspect(app)).tokens).toBe(10);
+    bench.store.clock.now += 3600 * SECOND;
+    expect((await quota.inspect(app)).tokens).toBe(200);
+  });
+
+  it("a fraction of a token per second adds up", async (bench) => {
+    const quota = quotaOf(bench);
+    const slow = { ...app, guaranteed: 1 / 60, burst: 1 };
+    await quota.grant(node(1), [ask(1, 1, { app: slow })]);
+    const refused = await quota.grant(node(2), [ask(1, 1, { app: slow, granted: 1, spent: 1 })]);
+    expect(refused.apps[0]?.retryAfterMs).toBeGreaterThanOrEqual(60_000);
+    bench.store.clock.now += 60.01 * SECOND;
+    const later = await quota.grant(node(3), [ask(1, 1, { app: slow, granted: 1, spent: 1 })]);
+    expect(later.apps[0]).toMatchObject({ code: "ok", granted: 2 });
+  });
+
+  it("numbers that are no amounts are refused by name, and no bucket changes", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant(node(1), [ask(50)]);
+    const before = await quota.inspect(app);
+    const bad = [Number.NaN, -1, 0.5, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 1e308, 2 ** 53];
+    for (const value of bad) {
+      for (const field of ["granted", "spent", "returned", "need", "want"] as const) {
+        const call = quota.grant(node(2), [ask(1, 1, { granted: 50, [field]: value })]);
+        await expect(call, `${field} ${value}`).rejects.toThrow(RefusedArgument);
+      }
+      for (const field of ["burst", "guaranteed", "priority"] as const) {
+        // A rate is taken to the millionth: half a token per second is a rate like any other.
+        if (field === "guaranteed" && value === 0.5) continue;
+        const call = quota.grant(node(2), [ask(1, 1, { app: { ...app, [field]: value } })]);
+        await expect(call, `${field} ${value}`).rejects.toThrow(field);
+      }
+      await expect(quota.grant(node(value), [ask(1)])).rejects.toThrow("seq");
+    }
+    await expect(quota.grant(node(2), [ask(1), ask(1)])).rejects.toThrow("app given twice");
+    await expect(quota.grant(node(2), [ask(1, 1, { app: { ...app, id: "a b" } })])).rejects.toThrow("app");
+    await expect(quota.grant(node(2), [ask(1, 1, { granted: 5, returned: 6 })])).rejects.toThrow("returned");
+    expect(await quota.inspect(app)).toEqual(before);
+  });
+
+  it("app ids that name JavaScript's own properties are ids like any other", async (bench) => {
+    const quota = quotaOf(bench);
+    const names = ["__proto__", "constructor", "toString"];
+    const answer = await quota.grant(
+      node(1),
+      names.map((id) => ask(10, 10, { app: { ...app, id } })),
+    );
+    expect(answer.apps.map((grant) => grant.granted)).toEqual([10, 10, 10]);
+  });
+});

@@ -1,0 +1,133 @@
+/** The node ledger and reconciliation: what dead nodes held comes back once, and leaks are found, on every store. */
+import { expect } from "vitest";
+import { ledgerKey } from "../../src/core/keys.js";
+import { createQuota } from "../../src/quota/quota.js";
+import { type Bench, forEachBackend } from "./backends.js";
+
+const SECOND = 1_000_000;
+const TTL = 3000;
+const app = { id: "video", guaranteed: 0, burst: 200, priority: 1, borrow: false };
+const other = { ...app, id: "audio" };
+const idle = { granted: 0, spent: 0, returned: 0, want: 0 };
+const how = (operation: string, force = false) => ({ tolerance: 0.1, force, operation });
+
+const quotaOf = (bench: Bench) => createQuota(bench.store, { id: bench.name, capacity: 1000, rate: 0, nodeTtlMs: TTL });
+
+/** Lets time pass while a service ticks, as it does in production. */
+async function pass(bench: Bench, quota: ReturnType<typeof quotaOf>, milliseconds: number): Promise<void> {
+  for (let left = milliseconds; left > 0; left -= 500) {
+    bench.store.clock.now += Math.min(left, 500) * 1000;
+    await quota.emergencyCheck(1000, false);
+  }
+}
+
+forEachBackend("reconcile", (it) => {
+  it("tokens of a node that died are back in both layers after its time-to-live, once", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
+    await quota.settle({ node: "n1", epoch: 1, seq: 2 }, [{ app, granted: 100, spent: 30, returned: 0 }], false);
+    await pass(bench, quota, TTL);
+    expect(await quota.reconcile(app, how("r1"))).toMatchObject({
+      correctionsMade: 0,
+      recoveredTokens: 0,
+      deadNodes: 0,
+    });
+    await pass(bench, quota, 500);
+    const result = await quota.reconcile(app, how("r2"));
+    expect(result).toMatchObject({ correctionsMade: 1, recoveredTokens: 70, deadNodes: 1, driftBefore: 0 });
+    expect(await quota.reconcile(app, how("r3"))).toMatchObject({ recoveredTokens: 0, deadNodes: 0 });
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 170, clusterTokens: 970, returned: 70 });
+  });
+
+  it("a node restarted with the same id counts on its own; its old life is recovered, nothing twice", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
+    await quota.grant({ node: "n1", epoch: 2, seq: 1 }, [{ app, ...idle, need: 20 }]);
+    for (let i = 0; i < 8; i++) {
+      await pass(bench, quota, 500);
+      await quota.heartbeat({ node: "n1", epoch: 2 });
+    }
+    expect(await quota.reconcile(app, how("r1"))).toMatchObject({ recoveredTokens: 100, deadNodes: 1 });
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 180 });
+    expect(await quota.nodes()).toMatchObject([{ node: "n1@2", alive: true }]);
+  });
+
+  it("a node that was paused past its time-to-live is told so, and pays for what it spent meanwhile", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
+    await pass(bench, quota, TTL + 500);
+    await quota.reconcile(app, how("r1"));
+    expect(await quota.heartbeat({ node: "n1", epoch: 1 })).toMatchObject({ code: "epoch_closed", liveNodes: 0 });
+    const late = { app, granted: 100, spent: 25, returned: 0, need: 10, want: 10 };
+    expect(await quota.grant({ node: "n1", epoch: 1, seq: 2 }, [late])).toMatchObject({
+      code: "epoch_closed",
+      apps: [],
+    });
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 175, spent: 25 });
+  });
+
+  it("a clock that jumps an hour ahead, or an outage, kills no node", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
+    bench.store.clock.now += 3600 * SECOND;
+    expect(await quota.reconcile(app, how("r1"))).toMatchObject({ recoveredTokens: 0, deadNodes: 0 });
+    expect(await quota.heartbeat({ node: "n1", epoch: 1 })).toMatchObject({ code: "ok", liveNodes: 1 });
+  });
+
+  it("tokens that leaked with a lost ledger come back when the drift is above the tolerance", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 27 }]);
+    await quota.grant({ node: "n2", epoch: 1, seq: 1 }, [{ app, ...idle, need: 20 }]);
+    // n1 leaves without naming the app: its ledger is closed, and nobody accounts for the 27.
+    await quota.settle({ node: "n1", epoch: 1, seq: 2 }, [], true);
+    const result = await quota.reconcile(app, how("r1"));
+    expect(result).toEqual({
+      ...{ correctionsMade: 1, driftBefore: 0.15, driftAfter: 0, expectedTokens: 180, actualTokens: 153 },
+      ...{ correction: 27, recoveredTokens: 0, deadNodes: 0 },
+    });
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 180, clusterTokens: 980 });
+    expect(await quota.reconcile(app, how("r1"))).toEqual(result);
+    expect(await quota.reconcile(app, how("r2"))).toMatchObject({ correctionsMade: 0, driftBefore: 0 });
+  });
+
+  it("a small drift is left alone unless the operator insists", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 10 }]);
+    await quota.settle({ node: "n1", epoch: 1, seq: 2 }, [], true);
+    expect(await quota.reconcile(app, how("r1"))).toMatchObject({ correction: 0, driftBefore: 0.05, driftAfter: 0.05 });
+    expect(await quota.reconcile(app, how("r2", true))).toMatchObject({ correction: 10, driftAfter: 0 });
+  });
+
+  it("a dead node is forgotten once the last of its apps was reconciled", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [
+      { app, ...idle, need: 10 },
+      { app: other, ...idle, need: 20 },
+    ]);
+    await pass(bench, quota, TTL + 500);
+    await quota.reconcile(app, how("r1"));
+    expect(await quota.nodes()).toMatchObject([{ node: "n1@1", alive: false }]);
+    expect(await quota.ledger("n1@1")).toMatchObject({ closed: true, held: 20 });
+    expect(await quota.reconcile(other, how("r2"))).toMatchObject({ recoveredTokens: 20 });
+    expect(await quota.nodes()).toEqual([]);
+  });
+
+  it("a node that only ever sent heartbeats is forgotten, too", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.heartbeat({ node: "n1", epoch: 1 });
+    await pass(bench, quota, TTL + 500);
+    expect(await quota.reconcile(app, how("r1"))).toMatchObject({ correctionsMade: 0, deadNodes: 1 });
+    expect(await quota.nodes()).toEqual([]);
+  });
+
+  it("ledgers that are not those of all nodes are never taken for a leak", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
+    const keys = ["cluster", "app:video", "nodes", "op:x"].map((name) => `ratelimit:{${bench.name}}:${name}`);
+    const args = [1000, 0, TTL, "video", 200, 0, 1, 100_000, 1];
+    expect(await bench.store.run("reconcile", keys, args)).toEqual(["stale_message"]);
+    const wrongKeys = [...keys, ledgerKey(bench.name, "n2@1")];
+    expect(await bench.store.run("reconcile", wrongKeys, [...args, "n2@1"])).toEqual(["stale_message"]);
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 100 });
+  });
+});

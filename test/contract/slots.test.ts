@@ -1,0 +1,235 @@
+/** Connection slots: a limit of two means two, on every store. */
+import { expect } from "vitest";
+import { createSlots, type SlotLimits, type SlotRequest } from "../../src/connections/slots.js";
+import { RefusedArgument } from "../../src/store/refused-argument.js";
+import { type Bench, forEachBackend } from "./backends.js";
+
+const SECOND = 1_000_000;
+const limits: SlotLimits = {
+  ...{ maxPerPod: 2, maxTotal: 0, maxPerApp: 0 },
+  ...{ ratePerSecond: 0, burst: 1, leaseMs: 30_000 },
+};
+const held = (connection: string, pod = "pod-1", app = "chat") => ({ connection, pod, app });
+const asked = (connection: string, more: Partial<SlotRequest> = {}): SlotRequest => ({
+  ...{ proxy: "p1", connection, app: "chat", pods: ["pod-1"] },
+  ...more,
+});
+const slotsOf = (bench: Bench) => createSlots(bench.store, `{${bench.name}}`);
+
+/** Time goes on while proxies renew at a third of their lease, as they do in production. */
+async function pass(bench: Bench, slots: ReturnType<typeof slotsOf>, seconds: number, proxy = "p9"): Promise<void> {
+  for (let left = seconds; left > 0; left -= 10) {
+    bench.store.clock.now += Math.min(left, 10) * SECOND;
+    await slots.renew(proxy, limits.leaseMs, []);
+  }
+}
+
+forEachBackend("slots", (it) => {
+  it("a pod takes as many connections as its limit, and counts them", async (bench) => {
+    const slots = slotsOf(bench);
+    expect(await slots.acquire(asked("c1"), limits)).toMatchObject({
+      allowed: true,
+      count: 1,
+      code: "SUCCESS",
+      pod: "pod-1",
+    });
+    expect(await slots.acquire(asked("c2"), limits)).toMatchObject({ allowed: true, count: 2, code: "SUCCESS" });
+    expect(await slots.acquire(asked("c3"), limits)).toMatchObject({
+      allowed: false,
+      count: 2,
+      code: "LIMIT_EXCEEDED",
+      pod: "",
+    });
+    const counts = await slots.counts(["pod-1", "pod-2"], limits.leaseMs);
+    expect(counts).toEqual({
+      total: 2,
+      rejected: 1,
+      perPod: new Map([
+        ["pod-1", 2],
+        ["pod-2", 0],
+      ]),
+    });
+  });
+
+  it("a repeated id is told that the slot is its own already; another proxy's same id is another connection", async (bench) => {
+    const slots = slotsOf(bench);
+    await slots.acquire(asked("c1"), limits);
+    expect(await slots.acquire(asked("c1"), limits)).toMatchObject({
+      allowed: true,
+      count: 1,
+      code: "ALREADY_HELD",
+      pod: "pod-1",
+    });
+    expect(await slots.acquire(asked("c1", { proxy: "p2" }), limits)).toMatchObject({
+      allowed: true,
+      count: 2,
+      code: "SUCCESS",
+    });
+  });
+
+  it("of several candidates the least loaded one with room is taken, and refused only when all are full", async (bench) => {
+    const slots = slotsOf(bench);
+    const pods = ["pod-1", "pod-2", "pod-3"];
+    const placed = [];
+    for (let i = 0; i < 7; i++) placed.push((await slots.acquire(asked(`c${i}`, { pods }), limits)).pod);
+    expect(placed).toEqual(["pod-1", "pod-2", "pod-3", "pod-1", "pod-2", "pod-3", ""]);
+    expect(await slots.acquire(asked("c4", { pods }), limits)).toMatchObject({ code: "ALREADY_HELD", pod: "pod-2" });
+  });
+
+  it("limits in all and per app hold across pods", async (bench) => {
+    const slots = slotsOf(bench);
+    await slots.acquire(asked("c1"), limits);
+    const total = { ...limits, maxTotal: 1 };
+    const elsewhere = { pods: ["pod-2"], app: "other" };
+    expect(await slots.acquire(asked("c2", elsewhere), total)).toMatchObject({ code: "TOTAL_LIMIT_EXCEEDED" });
+    const perApp = { ...limits, maxPerApp: 1 };
+    expect(await slots.acquire(asked("c3", { pods: ["pod-2"] }), perApp)).toMatchObject({ code: "APP_LIMIT_EXCEEDED" });
+    expect(await slots.acquire(asked("c4", elsewhere), perApp)).toMatchObject({ code: "SUCCESS", count: 1 });
+  });
+
+  it("new connections slide through the rate; a refused one uses none of it", async (bench) => {
+    const slots = slotsOf(bench);
+    const slow = { ...limits, maxPerPod: 100, ratePerSecond: 1 };
+    const at = async (seconds: number, id: string) => {
+      bench.store.clock.now += seconds * SECOND;
+      const answer = await slots.acquire(asked(id), slow);
+      return [answer.code, answer.retryAfterMs];
+    };
+    expect(await at(0.9, "c1")).toEqual(["SUCCESS", 0]);
+    expect(await at(0.2, "c2")).toEqual(["RATE_LIMITED", 800]);
+    expect(await at(0.7999, "c3")).toEqual(["RATE_LIMITED", 1]);
+    expect(await at(0.0001, "c4")).toEqual(["SUCCESS", 0]);
+    expect(await at(0.5, "c4")).toEqual(["ALREADY_HELD", 0]);
+    expect(await at(0.5, "c5")).toEqual(["SUCCESS", 0]);
+  });
+
+  it("with a burst of three at one per second there are never more than three in any three seconds", async (bench) => {
+    const slots = slotsOf(bench);
+    const burst = { ...limits, maxPerPod: 1000, ratePerSecond: 1, burst: 3 };
+    const times: number[] = [];
+    for (let i = 0; i < 120; i++) {
+      bench.store.clock.now += 0.1 * SECOND;
+      if ((await slots.acquire(asked(`c${i}`), burst)).allowed) times.push(bench.store.clock.now);
+    }
+    expect(times.length).toBe(12);
+    for (const from of times) {
+      expect(times.filter((time) => time >= from && time < from + 3 * SECOND).length).toBeLessThanOrEqual(3);
+    }
+  });
+
+  it("a lease that ran out frees its slot", async (bench) => {
+    const slots = slotsOf(bench);
+    await slots.acquire(asked("c1"), limits);
+    await slots.acquire(asked("c2"), limits);
+    await pass(bench, slots, 29.9);
+    expect(await slots.acquire(asked("c3"), limits)).toMatchObject({ code: "LIMIT_EXCEEDED", reclaimed: 0 });
+    await pass(bench, slots, 0.1);
+    expect((await slots.counts(["pod-1"], limits.leaseMs)).total).toBe(0);
+    expect(await slots.acquire(asked("c3"), limits)).toMatchObject({ code: "SUCCESS", count: 1, reclaimed: 2 });
+  });
+
+  it("a renewed lease lives on", async (bench) => {
+    const slots = slotsOf(bench);
+    await slots.acquire(asked("c1"), limits);
+    for (let i = 0; i < 10; i++) {
+      await pass(bench, slots, 10);
+      expect(await slots.renew("p1", limits.leaseMs, [held("c1")])).toEqual({ renewed: 1, lost: [] });
+    }
+    expect((await slots.counts(["pod-1"], limits.leaseMs)).perPod.get("pod-1")).toBe(1);
+  });
+
+  it("a paused holder does not get a lost slot back silently", async (bench) => {
+    const slots = slotsOf(bench);
+    await slots.acquire(asked("c1"), limits);
+    await slots.acquire(asked("c2"), limits);
+    await pass(bench, slots, 30);
+    await slots.acquire(asked("c3", { proxy: "p2" }), limits);
+    await slots.acquire(asked("c4", { proxy: "p2" }), limits);
+    expect(await slots.renew("p1", limits.leaseMs, [held("c1"), held("c2")])).toEqual({
+      renewed: 0,
+      lost: ["c1", "c2"],
+    });
+    expect(await slots.acquire(asked("c1", { reclaim: true }), limits)).toMatchObject({
+      code: "LIMIT_EXCEEDED",
+      count: 2,
+    });
+  });
+
+  it("a lost lease is lost even while nobody has taken the slot; it can be acquired again without the rate", async (bench) => {
+    const slots = slotsOf(bench);
+    const slow = { ...limits, ratePerSecond: 0.001 };
+    await slots.acquire(asked("c1"), slow);
+    await pass(bench, slots, 30);
+    expect((await slots.renew("p1", limits.leaseMs, [held("c1")])).lost).toEqual(["c1"]);
+    expect(await slots.acquire(asked("c1"), slow)).toMatchObject({ code: "RATE_LIMITED" });
+    expect(await slots.acquire(asked("c1", { reclaim: true }), slow)).toMatchObject({ code: "SUCCESS" });
+  });
+
+  it("a release frees at once, twice is harmless", async (bench) => {
+    const slots = slotsOf(bench);
+    await slots.acquire(asked("c1"), limits);
+    await slots.acquire(asked("c2", { pods: ["pod-2"] }), limits);
+    const both = [held("c1"), held("c2", "pod-2")];
+    expect(await slots.release("p1", limits.leaseMs, both)).toEqual({ released: 2, unknown: [] });
+    expect(await slots.release("p1", limits.leaseMs, both)).toEqual({ released: 0, unknown: ["c1", "c2"] });
+    expect((await slots.counts(["pod-1", "pod-2"], limits.leaseMs)).total).toBe(0);
+  });
+
+  it("a release that overtakes its acquire wins", async (bench) => {
+    const slots = slotsOf(bench);
+    await slots.release("p1", limits.leaseMs, [held("c1")]);
+    expect(await slots.acquire(asked("c1"), limits)).toMatchObject({ allowed: false, code: "RELEASED" });
+    await pass(bench, slots, 30);
+    expect(await slots.acquire(asked("c1"), limits)).toMatchObject({ allowed: true, code: "SUCCESS" });
+  });
+
+  it("an outage, or a clock that jumps an hour ahead, ends no lease before its holder can renew it", async (bench) => {
+    const slots = slotsOf(bench);
+    await slots.acquire(asked("c1"), limits);
+    bench.store.clock.now += 10 * SECOND;
+    await slots.renew("p9", limits.leaseMs, []);
+    bench.store.clock.now += 3600 * SECOND;
+    expect(await slots.acquire(asked("c2"), { ...limits, maxPerPod: 1 })).toMatchObject({ code: "LIMIT_EXCEEDED" });
+    expect(await slots.renew("p1", limits.leaseMs, [held("c1")])).toEqual({ renewed: 1, lost: [] });
+  });
+
+  it("a clock that steps back ends no lease and stops no rate", async (bench) => {
+    const slots = slotsOf(bench);
+    const slow = { ...limits, ratePerSecond: 1 };
+    await slots.acquire(asked("c1"), slow);
+    bench.store.clock.now -= 3600 * SECOND;
+    expect(await slots.acquire(asked("c2"), slow)).toMatchObject({ code: "RATE_LIMITED", retryAfterMs: 1000 });
+    bench.store.clock.now += SECOND;
+    expect(await slots.acquire(asked("c2"), slow)).toMatchObject({ code: "SUCCESS", count: 2 });
+  });
+
+  it("a thousand connections are renewed in batches, each told its own fate", async (bench) => {
+    const slots = slotsOf(bench);
+    const wide = { ...limits, maxPerPod: 1000 };
+    const ids = Array.from({ length: 300 }, (_, i) => `c${i}`);
+    for (const id of ids) await slots.acquire(asked(id, { pods: ["pod-1", "pod-2", "pod-3"] }), wide);
+    const batch = ids.map((id, i) => held(id, `pod-${(i % 3) + 1}`));
+    batch.splice(100, 1, held("stranger"));
+    const answer = await slots.renew("p1", limits.leaseMs, batch);
+    expect(answer).toEqual({ renewed: 299, lost: ["stranger"] });
+  });
+
+  it("what is no limit, no lease or no id is refused by name, and nothing changes", async (bench) => {
+    const slots = slotsOf(bench);
+    for (const value of [Number.NaN, -1, 0.5, Number.POSITIVE_INFINITY, 1e308]) {
+      for (const field of ["maxPerPod", "maxTotal", "maxPerApp", "leaseMs"] as const) {
+        const call = slots.acquire(asked("c1"), { ...limits, [field]: value });
+        await expect(call, `${field} ${value}`).rejects.toThrow(RefusedArgument);
+      }
+      await expect(slots.renew("p1", value, [held("c1")])).rejects.toThrow("lease_ms");
+      await expect(slots.release("p1", value, [held("c1")])).rejects.toThrow("lease_ms");
+      await expect(slots.counts([], value)).rejects.toThrow("lease_ms");
+    }
+    await expect(slots.acquire(asked("a/b"), limits)).rejects.toThrow("connection");
+    await expect(slots.acquire(asked("c1", { proxy: "" }), limits)).rejects.toThrow("proxy");
+    await expect(slots.acquire(asked("c1", { pods: [] }), limits)).rejects.toThrow("pods");
+    await expect(slots.renew("p 1", 1000, [])).rejects.toThrow("proxy");
+    await expect(slots.release("p1", 1000, [held("{}")])).rejects.toThrow("connection");
+    expect(await slots.counts(["pod-1"], limits.leaseMs)).toMatchObject({ total: 0, rejected: 0 });
+  });
+});

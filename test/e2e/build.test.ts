@@ -1,0 +1,41 @@
+/** The build gives the same bytes each time, and says where the problem is when there is one. */
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { fromRoot } from "../../build/paths.js";
+import { catalog } from "../../src/scripts/catalog.js";
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "tollgate-build-"));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+function build(target: string) {
+  return spawnSync("node_modules/.bin/tsx", ["build/main.ts", target], { cwd: fromRoot(""), encoding: "utf8" });
+}
+
+function contents(target: string): Record<string, string> {
+  const names = readdirSync(target, { recursive: true, encoding: "utf8" }).sort();
+  const files = names.filter((name) => statSync(join(target, name)).isFile());
+  return Object.fromEntries(files.map((name) => [name, readFileSync(join(target, name), "utf8")]));
+}
+
+test("two builds are identical, byte for byte, and the same as what is in dist", () => {
+  for (const name of ["first", "second"]) expect(build(join(folder, name)).stderr).toBe("");
+  const first = contents(join(folder, "first"));
+  expect(Object.keys(first)).toEqual(
+    ["jit/core.lua", "redis/manifest.json", ...Object.keys(catalog).map((name) => `redis/${name}.lua`)].sort(),
+  );
+  expect(contents(join(folder, "second"))).toEqual(first);
+  expect(contents(fromRoot("dist/lua"))).toEqual(first);
+});
+
+test("a script that is no longer in the catalog is removed", () => {
+  build(folder);
+  writeFileSync(join(folder, "redis/forgotten.lua"), "return 1");
+  build(folder);
+  expect(Object.keys(contents(folder))).not.toContain("redis/forgotten.lua");
+});

@@ -1,0 +1,120 @@
+/** The command line as a user meets it: the built program, its output, its complaints and its exit codes. */
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { fromRoot } from "../../build/paths.js";
+import { loadScripts } from "../../src/store/script-files.js";
+
+function tollgate(...args: string[]) {
+  const { status, stdout, stderr } = spawnSync("node", [fromRoot("dist/cli/main.js"), ...args], { encoding: "utf8" });
+  return { status, stdout, stderr };
+}
+
+describe("price", () => {
+  test("prints the cost and how it came about", () => {
+    const { status, stdout, stderr } = tollgate("price", "--method", "PUT", "--bytes", "1048576");
+    expect(stdout).toBe(
+      [
+        "21 tokens for PUT with 1048576 bytes (profile standard)",
+        "  base       5",
+        "  bandwidth  16 = ceil(1048576 / 65536) × 1",
+        "  sum        21",
+        "",
+      ].join("\n"),
+    );
+    expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
+  });
+
+  test("says that a cost was clamped", () => {
+    const { stdout } = tollgate("price", "--method", "PUT", "--bytes", "1073741824", "--profile", "bandwidth");
+    expect(stdout).toContain("1000000 tokens");
+    expect(stdout).toContain("1048577, clamped to 1000000");
+  });
+
+  test.each([
+    ["GET", "1024", "standard", 2],
+    ["PUT", "1048576", "standard", 21],
+    ["GET", "0", "standard", 1],
+    ["PUT", "1073741824", "standard", 16389],
+    ["PUT", "1073741824", "bandwidth", 1000000],
+  ])("%s of %s bytes costs, by the profile %s, %i tokens", (method, bytes, profile, cost) => {
+    const { stdout } = tollgate("price", "--method", method, "--bytes", bytes, "--profile", profile, "--json");
+    expect(JSON.parse(stdout)).toMatchObject({ method, bytes: Number(bytes), profile, cost });
+  });
+
+  test.each([
+    ["--bytes", ["--method", "GET", "--bytes=-1"]],
+    ["--bytes", ["--method", "GET", "--bytes", "-1"]],
+    ["--bytes", ["--method", "GET", "--bytes", "1.5"]],
+    ["--bytes", ["--method", "GET", "--bytes", "NaN"]],
+    ["--bytes", ["--method", "GET", "--bytes", "1e3"]],
+    ["--bytes", ["--method", "GET", "--bytes", "9007199254740993"]],
+    ["--bytes", ["--method", "GET", "--bytes", ""]],
+    ["--bytes", ["--method", "GET"]],
+    ["--method", ["--bytes", "1"]],
+    ["--method", ["--method", "put", "--bytes", "1"]],
+    ["--method", ["--method", "P T", "--bytes", "1"]],
+    ["--profile", ["--method", "GET", "--bytes", "1", "--profile", "gold"]],
+    ["--colour", ["--method", "GET", "--bytes", "1", "--colour", "red"]],
+    ["extra", ["extra"]],
+  ])("refuses a bad %s with exit code 2 and an empty stdout: %j", (name, args) => {
+    const { status, stdout, stderr } = tollgate("price", ...args);
+    expect(stderr).toContain(name);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+  });
+});
+
+describe("scripts", () => {
+  test("lists every script with size, flags and SHA1", () => {
+    const { status, stdout } = tollgate("scripts");
+    expect(status).toBe(0);
+    const lines = stdout.trimEnd().split("\n");
+    expect(lines).toHaveLength(loadScripts().size + 1);
+    for (const [name, { bytes, flags, sha1 }] of loadScripts()) {
+      const columns = lines.find((line) => line.startsWith(`${name} `))?.split(/ +/);
+      expect(columns).toEqual([name, String(bytes), flags === "" ? "-" : flags, sha1]);
+    }
+  });
+
+  test("lists them for machines", () => {
+    const listed = JSON.parse(tollgate("scripts", "--json").stdout) as { name: string; sha1: string }[];
+    expect(listed.map(({ name, sha1 }) => [name, sha1])).toEqual(
+      [...loadScripts()].map(([name, { sha1 }]) => [name, sha1]),
+    );
+  });
+});
+
+describe("help", () => {
+  test.each([["price"], ["scripts"], ["demo"]])("of %s has an example that works", (command) => {
+    const { status, stdout } = tollgate(command, "--help");
+    expect(status).toBe(0);
+    const example = /Example:\n {2}tollgate (.*)\n/.exec(stdout)?.[1] ?? "";
+    expect(tollgate(...example.split(" ")).status).toBe(0);
+  });
+
+  test("names every command", () => {
+    const { status, stdout } = tollgate("--help");
+    expect(status).toBe(0);
+    for (const command of ["price", "scripts", "demo"]) expect(stdout).toContain(`  ${command} `);
+  });
+
+  test("--version is that of the package", () => {
+    const { version } = JSON.parse(readFileSync(fromRoot("package.json"), "utf8")) as { version: string };
+    expect(tollgate("--version").stdout).toBe(`${version}\n`);
+  });
+
+  test.each([[[]], [["frobnicate"]]])("a call without a known command ends with exit code 2: %j", (args) => {
+    const { status, stdout, stderr } = tollgate(...args);
+    expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
+    expect(stderr).toContain("command");
+  });
+});
+
+test("demo greets and prints the prices of all profiles", () => {
+  const { status, stdout } = tollgate("demo");
+  expect(status).toBe(0);
+  expect(stdout).toContain("Welcome to tollgate");
+  expect(stdout).toMatch(/standard PUT +5 +6 +6 +21 +16,389\n/);
+  expect(stdout).toMatch(/bandwidth PUT .* 1,000,000\n/);
+  expect(stdout).toMatch(/iops GET +1 /);
+});

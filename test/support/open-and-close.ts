@@ -1,0 +1,10 @@
+/** A program that uses a store, closes it and then has nothing more to do: it must end by itself. */
+import { openTestStore } from "./store-scripts.js";
+
+const store = openTestStore({ url: process.argv[2] ?? "", deadlineMs: 500 });
+const outcome = await store.run("echo", [], ["hello"]).then(
+  (reply) => reply.join(),
+  (error) => error.kind,
+);
+await store.close();
+console.log(outcome);

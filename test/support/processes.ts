@@ -1,0 +1,59 @@
+/** Starts servers that end with the test, whether it passes, fails or is killed. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+
+/** Kills the server when its starter dies, even by SIGKILL. */
+const SETPRIV = "/usr/bin/setpriv";
+const running = new Set<ChildProcess>();
+
+process.on("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+
+export interface ServerProcess {
+  pid: number;
+  /** What it printed, newest last, for error messages. */
+  output(): string;
+  hasEnded(): boolean;
+  signal(name: NodeJS.Signals): void;
+  /** Sends a signal and waits until the process is gone. */
+  end(name: NodeJS.Signals): Promise<void>;
+}
+
+export function startProcess(command: string, args: string[], cwd: string): ServerProcess {
+  const [program, ...rest] = existsSync(SETPRIV)
+    ? [SETPRIV, "--pdeathsig", "KILL", command, ...args]
+    : [command, ...args];
+  const child = spawn(program as string, rest, { cwd, stdio: ["ignore", "pipe", "pipe"] });
+  let printed = "";
+  const keep = (chunk: Buffer) => {
+    printed = (printed + chunk.toString()).slice(-4_000);
+  };
+  child.stdout.on("data", keep);
+  child.stderr.on("data", keep);
+  running.add(child);
+  const ended = new Promise<void>((resolve) => {
+    child.once("error", (error) => {
+      printed += error.message;
+      running.delete(child);
+      resolve();
+    });
+    child.once("exit", () => {
+      running.delete(child);
+      resolve();
+    });
+  });
+  return {
+    pid: child.pid ?? -1,
+    output: () => printed,
+    hasEnded: () => !running.has(child),
+    signal: (name) => child.kill(name),
+    async end(name) {
+      if (!running.has(child)) return;
+      // A stopped process takes other signals only when it goes on; SIGKILL needs no such thing.
+      child.kill(name);
+      if (name !== "SIGKILL") child.kill("SIGCONT");
+      await ended;
+    },
+  };
+}

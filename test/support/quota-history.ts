@@ -1,0 +1,276 @@
+/** Histories of nodes that spend, lose replies, retry, come late, die and come back, played on a store against the model. */
+import { isDeepStrictEqual } from "node:util";
+import fc from "fast-check";
+import { createQuota, type GrantRequest } from "../../src/quota/quota.js";
+import { type DrivenStore, START } from "./driven-store.js";
+import { BrokenPromise, type Counters, createModel } from "./quota-model.js";
+
+const SECOND = 1_000_000;
+const APPS = [
+  { id: "a", guaranteed: 10, burst: 30, priority: 1, borrow: true },
+  { id: "b", guaranteed: 5, burst: 50, priority: 2, borrow: false },
+];
+const NODES = ["n1", "n2", "n3"];
+const CLUSTER = { capacity: 60, rate: 12, nodeTtlMs: 3000 };
+
+export type Step =
+  | { kind: "grant"; node: number; apps: number; need: number; want: number; lost: boolean }
+  | { kind: "settle"; node: number; give: number; lost: boolean }
+  | { kind: "spend" | "overspend" | "refund"; node: number; app: number; amount: number }
+  | { kind: "retry" | "die" | "leave"; node: number }
+  | { kind: "late"; back: number }
+  | { kind: "clock"; seconds: number }
+  | { kind: "borrow" | "repay"; app: number; amount: number; operation: number }
+  | { kind: "emergency"; on: boolean }
+  | { kind: "tick" }
+  | { kind: "reconcile"; app: number; force: boolean };
+
+const node = fc.nat({ max: NODES.length - 1 });
+const app = fc.nat({ max: APPS.length - 1 });
+const rarely = fc.nat({ max: 4 }).map((n) => n === 0);
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      kind: fc.constant("grant" as const),
+      ...{ node, apps: fc.integer({ min: 1, max: 3 }), need: fc.nat({ max: 35 }), want: fc.nat({ max: 80 }) },
+      lost: rarely,
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({ kind: fc.constant("settle" as const), node, give: fc.nat({ max: 40 }), lost: rarely }),
+  },
+  {
+    weight: 5,
+    arbitrary: fc.record({ kind: fc.constant("spend" as const), node, app, amount: fc.nat({ max: 40 }) }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constantFrom("overspend" as const, "refund" as const),
+      ...{ node, app, amount: fc.nat({ max: 20 }) },
+    }),
+  },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("retry" as const), node }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constantFrom("die" as const, "leave" as const), node }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("late" as const), back: fc.nat({ max: 8 }) }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant("clock" as const),
+      seconds: fc.oneof(
+        { weight: 10, arbitrary: fc.constantFrom(0.01, 0.1, 0.37, 0.5, 1) },
+        { weight: 1, arbitrary: fc.constantFrom(-0.2, -3600, 3600) },
+      ),
+    }),
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      kind: fc.constantFrom("borrow" as const, "repay" as const),
+      ...{ app, amount: fc.integer({ min: 1, max: 6 }), operation: fc.nat({ max: 6 }) },
+    }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant("emergency" as const), on: fc.boolean() }) },
+  { weight: 2, arbitrary: fc.constant({ kind: "tick" as const }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constant("reconcile" as const), app, force: fc.boolean() }) },
+);
+
+export const history: fc.Arbitrary<Step[]> = fc.array(step, { minLength: 10, maxLength: 80, size: "max" });
+
+interface SimulatedNode {
+  name: string;
+  epoch: number;
+  seq: number;
+  /** As the node knows them, in the order of APPS. */
+  accounts: { granted: number; returned: number; balance: number }[];
+  last?: Message;
+}
+
+/** A message with the answer it got the first time. */
+interface Message {
+  send(): Promise<{ code: string; apps: { app: string; granted: number }[] }>;
+  sender: { node: string; epoch: number; seq: number };
+  answer: unknown;
+}
+
+/** Plays a history. Throws BrokenPromise where the store's answers do not fit the model. */
+export async function play(store: DrivenStore, clusterId: string, steps: Step[]): Promise<void> {
+  store.clock.now = START;
+  const cluster = { id: clusterId, ...CLUSTER };
+  const quota = createQuota(store, cluster);
+  const model = createModel(cluster, APPS, START);
+  const nodes: SimulatedNode[] = NODES.map((name) => ({ name, epoch: 1, seq: 0, accounts: fresh() }));
+  const sent: Message[] = [];
+  const operations = new Map<string, unknown>();
+  let operationCount = 0;
+
+  const nameOf = (one: { name: string; epoch: number }) => `${one.name}@${one.epoch}`;
+  const debts = async () => Promise.all(APPS.map(async (policy) => (await quota.inspect(policy)).debt));
+
+  function restart(one: SimulatedNode): void {
+    one.epoch++;
+    one.seq = 0;
+    one.accounts = fresh();
+    delete one.last;
+  }
+
+  /** Sends a message of a node for the apps with the given places, and books what it did. */
+  async function exchange(
+    one: SimulatedNode,
+    places: number[],
+    ask: { need: number; want: number } | "settle" | "leave",
+    lost: boolean,
+  ) {
+    const sender = { node: one.name, epoch: one.epoch, seq: ++one.seq };
+    const counters: Counters[] = places.map((place) => {
+      const { granted, returned, balance } = one.accounts[place]!;
+      return { app: APPS[place]!.id, granted, returned, spent: granted - returned - balance };
+    });
+    const requests: GrantRequest[] = places.map((place, i) => {
+      const held = Math.max(one.accounts[place]!.balance, 0);
+      const need = typeof ask === "object" ? Math.max(ask.need - held, 0) : 0;
+      const want = typeof ask === "object" ? Math.max(ask.want - held, need) : 0;
+      return { ...counters[i]!, app: APPS[place]!, need, want };
+    });
+    const send = () =>
+      typeof ask === "object" ? quota.grant(sender, requests) : quota.settle(sender, requests, ask === "leave");
+    model.moveTo(store.clock.now);
+    const before = await debts();
+    const answer = await send();
+    const after = await debts();
+    const lent = places.map((place) => Math.max(Math.round((after[place]! - before[place]!) / 1.2), 0));
+    const grants = typeof ask === "object" && answer.code === "ok";
+    model.booked(nameOf(one), counters, grants ? answer.apps.map((grant) => grant.granted) : [], lent);
+    if (ask === "leave")
+      model.left(
+        nameOf(one),
+        APPS.map((policy) => policy.id),
+      );
+    const message: Message = { send, sender, answer };
+    one.last = message;
+    sent.push(message);
+    if (answer.code === "epoch_closed" || ask === "leave") return restart(one);
+    if (!lost) learn(one, answer.apps);
+  }
+
+  function learn(one: SimulatedNode, answered: { app: string; granted: number }[]): void {
+    for (const grant of answered) {
+      const own = one.accounts[APPS.findIndex((policy) => policy.id === grant.app)]!;
+      const added = grant.granted - own.granted;
+      if (added > 0) {
+        own.granted += added;
+        own.balance += added;
+      }
+    }
+  }
+
+  async function perform(now: Step): Promise<void> {
+    if (now.kind === "clock") {
+      store.clock.now += now.seconds * SECOND;
+    } else if (now.kind === "tick") {
+      model.moveTo(store.clock.now);
+      await quota.emergencyCheck(1000, true);
+    } else if (now.kind === "grant") {
+      const places = [0, 1].filter((place) => (now.apps & (1 << place)) !== 0);
+      await exchange(nodes[now.node]!, places, { need: now.need, want: Math.max(now.need, now.want) }, now.lost);
+    } else if (now.kind === "settle") {
+      const one = nodes[now.node]!;
+      for (const own of one.accounts) {
+        const given = Math.min(now.give, Math.max(own.balance, 0));
+        own.balance -= given;
+        own.returned += given;
+      }
+      await exchange(one, [0, 1], "settle", now.lost);
+    } else if (now.kind === "spend") {
+      const own = nodes[now.node]!.accounts[now.app]!;
+      own.balance -= Math.min(now.amount, Math.max(own.balance, 0));
+    } else if (now.kind === "overspend") {
+      nodes[now.node]!.accounts[now.app]!.balance -= now.amount;
+    } else if (now.kind === "refund") {
+      const own = nodes[now.node]!.accounts[now.app]!;
+      own.balance += Math.min(now.amount, own.granted - own.returned - own.balance);
+    } else if (now.kind === "die") {
+      restart(nodes[now.node]!);
+    } else if (now.kind === "leave") {
+      await exchange(nodes[now.node]!, [0, 1], "leave", false);
+    } else if (now.kind === "retry") {
+      const one = nodes[now.node]!;
+      if (one.last !== undefined) learn(one, await repeat(one.last, "the same message again"));
+    } else if (now.kind === "late") {
+      const message = sent.at(-1 - now.back);
+      if (message !== undefined) await repeat(message, "a message that came late");
+    } else if (now.kind === "borrow" || now.kind === "repay") {
+      await borrowOrRepay(now.kind, now.app, now.amount, `${now.kind}-${now.operation}`);
+    } else if (now.kind === "emergency") {
+      model.moveTo(store.clock.now);
+      const operation = `emergency-${++operationCount}`;
+      await (now.on ? quota.emergencyOn(2000, "why", "who", operation) : quota.emergencyOff(operation));
+    } else if (now.kind === "reconcile") {
+      await reconcile(now.app, now.force);
+    }
+  }
+
+  /** A message that was answered before: the same answer while it is the node's last one, and no change in any case. */
+  async function repeat(message: Message, what: string) {
+    model.moveTo(store.clock.now);
+    const answer = await message.send();
+    const newest = sent
+      .filter(({ sender }) => sender.node === message.sender.node && sender.epoch === message.sender.epoch)
+      .at(-1);
+    if (newest === message && !isDeepStrictEqual(answer, message.answer)) {
+      throw new BrokenPromise(`I5: ${what} got another answer: ${JSON.stringify([message.answer, answer])}`);
+    }
+    if (newest !== message && answer.code !== "stale_message") {
+      throw new BrokenPromise(`I5: ${what} was not recognised: ${JSON.stringify(answer)}`);
+    }
+    return answer.apps;
+  }
+
+  async function borrowOrRepay(kind: "borrow" | "repay", place: number, amount: number, operation: string) {
+    model.moveTo(store.clock.now);
+    const policy = APPS[place]!;
+    const answer = await (kind === "borrow"
+      ? quota.borrow(policy, amount, operation)
+      : quota.repay(policy, amount, operation));
+    const before = operations.get(operation);
+    if (before !== undefined && !isDeepStrictEqual(before, answer)) {
+      throw new BrokenPromise(`I5: ${operation} again got another answer`);
+    }
+    if (before === undefined && "borrowed" in answer) model.borrowed(policy.id, answer.borrowed);
+    if (before === undefined && "repaid" in answer) model.repaid(policy.id, answer.repaid);
+    operations.set(operation, answer);
+  }
+
+  async function reconcile(place: number, force: boolean) {
+    model.moveTo(store.clock.now);
+    const policy = APPS[place]!;
+    // The listing and the reconcile see the same time, so they agree on who is dead.
+    const dead = (await quota.nodes()).filter((listed) => !listed.alive);
+    const result = await quota.reconcile(policy, { tolerance: 0.1, force, operation: `r-${++operationCount}` });
+    let expected = 0;
+    for (const listed of dead) expected += model.recovered(listed.node, policy.id);
+    if (result?.recoveredTokens !== expected) {
+      throw new BrokenPromise(`I5: dead nodes held ${expected}, reconcile recovered ${result?.recoveredTokens}`);
+    }
+    if (result.driftBefore !== 0) throw new BrokenPromise(`I5: ${policy.id} drifted: ${JSON.stringify(result)}`);
+  }
+
+  for (const now of steps) {
+    await perform(now);
+    for (const policy of APPS) {
+      const { granted, spent, returned } = await quota.inspect(policy);
+      const books = model.totals(policy.id);
+      if (!isDeepStrictEqual({ granted, spent, returned }, books)) {
+        const both = JSON.stringify([books, { granted, spent, returned }]);
+        throw new BrokenPromise(`I5: after ${JSON.stringify(now)} the books of ${policy.id} differ: ${both}`);
+      }
+    }
+  }
+}
+
+function fresh() {
+  return APPS.map(() => ({ granted: 0, returned: 0, balance: 0 }));
+}

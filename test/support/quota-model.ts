@@ -1,0 +1,127 @@
+/**
+ * A small model of what may be granted: per bucket the most it can hold at this moment, and per node what it has
+ * reported. It knows nothing of scripts. Whatever a store answers must fit into it.
+ */
+import type { AppPolicy, ClusterPolicy } from "../../src/quota/policy.js";
+
+interface Level {
+  tokens: number;
+  at: number;
+}
+
+export interface Account {
+  granted: number;
+  spent: number;
+  returned: number;
+}
+
+export interface Counters extends Account {
+  app: string;
+}
+
+export interface Model {
+  /** Time goes on; a clock that stepped back refills nothing. */
+  moveTo(now: number): void;
+  /** A message was booked that had not been booked before; `granted` is the store's answer per app, if it granted. */
+  booked(node: string, messages: Counters[], granted: (number | undefined)[], lent: number[]): void;
+  borrowed(app: string, tokens: number): void;
+  repaid(app: string, tokens: number): void;
+  /** A node was declared dead: what it held of this app. */
+  recovered(node: string, app: string): number;
+  /** All a node held of the apps given goes back: it left. */
+  left(node: string, apps: string[]): void;
+  totals(app: string): Account;
+}
+
+/** Broken promises, in words. */
+export class BrokenPromise extends Error {}
+
+export function createModel(cluster: ClusterPolicy, apps: AppPolicy[], start: number): Model {
+  const limits = new Map<string, { capacity: number; rate: number }>();
+  const levels = new Map<string, Level>();
+  const add = (name: string, capacity: number, rate: number) => {
+    limits.set(name, { capacity, rate });
+    levels.set(name, { tokens: capacity, at: start });
+  };
+  add("", cluster.capacity, cluster.rate);
+  for (const app of apps) add(app.id, app.burst, app.guaranteed);
+  const accounts = new Map<string, Account>();
+
+  const level = (name: string) => levels.get(name) as Level;
+  const capacity = (name: string) => (limits.get(name) as { capacity: number }).capacity;
+  const account = (node: string, app: string) => {
+    const key = `${node} ${app}`;
+    const known = accounts.get(key) ?? { granted: 0, spent: 0, returned: 0 };
+    accounts.set(key, known);
+    return known;
+  };
+  const giveBack = (app: string, tokens: number) => {
+    for (const name of ["", app]) level(name).tokens = Math.min(level(name).tokens + tokens, capacity(name));
+  };
+  const charge = (app: string, tokens: number) => {
+    for (const name of ["", app]) level(name).tokens = Math.max(level(name).tokens - tokens, -capacity(name));
+  };
+
+  function take(app: string, tokens: number, lent: number): void {
+    level(app).tokens += lent;
+    for (const name of ["", app]) {
+      if (tokens > level(name).tokens + 1e-6) {
+        const layer = name === "" ? "L1" : `L2 of ${name}`;
+        throw new BrokenPromise(`I1: ${tokens} tokens granted, ${layer} holds at most ${level(name).tokens}`);
+      }
+      level(name).tokens -= tokens;
+    }
+  }
+
+  return {
+    moveTo(now) {
+      for (const [name, bucket] of levels) {
+        const { capacity: most, rate } = limits.get(name) as { capacity: number; rate: number };
+        bucket.tokens = Math.min(bucket.tokens + (Math.max(now - bucket.at, 0) * rate) / 1e6, most);
+        bucket.at = now;
+      }
+    },
+    booked(node, messages, granted, lent) {
+      messages.forEach((message, i) => {
+        const own = account(node, message.app);
+        giveBack(message.app, Math.max(message.returned - own.returned, 0));
+        own.returned = Math.max(own.returned, message.returned);
+        own.spent = message.spent;
+        const uncovered = Math.max(own.spent + own.returned - own.granted, 0);
+        if (uncovered > 0) charge(message.app, uncovered);
+        own.granted += uncovered;
+        const total = granted[i];
+        if (total === undefined) return;
+        if (total < own.granted) throw new BrokenPromise(`I5: ${node} was granted ${own.granted}, now only ${total}`);
+        if (total > own.granted) take(message.app, total - own.granted, lent[i] ?? 0);
+        own.granted = total;
+      });
+    },
+    borrowed(app, tokens) {
+      level(app).tokens += tokens;
+    },
+    repaid(app, tokens) {
+      level(app).tokens -= tokens;
+    },
+    recovered(node, app) {
+      const own = account(node, app);
+      const held = own.granted - own.spent - own.returned;
+      own.returned += held;
+      giveBack(app, held);
+      return held;
+    },
+    left(node, ids) {
+      for (const app of ids) this.recovered(node, app);
+    },
+    totals(app) {
+      const sum: Account = { granted: 0, spent: 0, returned: 0 };
+      for (const [key, own] of accounts) {
+        if (!key.endsWith(` ${app}`)) continue;
+        sum.granted += own.granted;
+        sum.spent += own.spent;
+        sum.returned += own.returned;
+      }
+      return sum;
+    },
+  };
+}

@@ -1,0 +1,43 @@
+/** A node that gets tokens, spends them and keeps its own count, through whatever happens to the store. */
+import type { AppPolicy } from "../../src/quota/policy.js";
+import type { Quota } from "../../src/quota/quota.js";
+import { StoreError } from "../../src/store/errors.js";
+
+export interface SpendingNode {
+  granted: number;
+  spent: number;
+  /** What became of its calls: "ok" or the kind of the StoreError. */
+  outcomes: Map<string, number>;
+  /** One message: reports, asks for a few tokens, spends what it got. The same message again after an error. */
+  turn(): Promise<void>;
+}
+
+export function createSpendingNode(quota: Quota, app: AppPolicy, name: string): SpendingNode {
+  let seq = 0;
+  let repeat = false;
+  const node: SpendingNode = { granted: 0, spent: 0, outcomes: new Map(), turn };
+
+  async function turn(): Promise<void> {
+    if (!repeat) seq++;
+    const message = { app, granted: node.granted, spent: node.spent, returned: 0, need: 5, want: 20 };
+    try {
+      const answer = await quota.grant({ node: name, epoch: 1, seq }, [message]);
+      const granted = answer.apps[0]?.granted ?? node.granted;
+      node.granted = Math.max(node.granted, granted);
+      // A turn's tokens are spent only after its message is settled, so that a repetition is the same message.
+      node.spent = Math.max(node.spent, node.granted - 3);
+      repeat = false;
+      count("ok");
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      repeat = true;
+      count(error.kind);
+    }
+  }
+
+  function count(outcome: string): void {
+    node.outcomes.set(outcome, (node.outcomes.get(outcome) ?? 0) + 1);
+  }
+
+  return node;
+}

@@ -1,0 +1,59 @@
+/** A test run counts only if every part of it ran. */
+import { expect, test } from "vitest";
+import { fromRoot } from "../../../build/paths.js";
+import { summarize, type TestReport } from "../../../build/test-summary.js";
+
+function report(...tests: [path: string, fullName: string, status?: string][]): TestReport {
+  return {
+    testResults: tests.map(([path, fullName, status = "passed"]) => ({
+      name: fromRoot(path),
+      status: status === "failed" ? "failed" : "passed",
+      assertionResults: [{ fullName, status }],
+    })),
+  };
+}
+
+const whole: Parameters<typeof report> = [
+  ["test/unit/a.test.ts", "adds"],
+  ["test/integration/b.test.ts", "connects"],
+  ["test/e2e/c.test.ts", "starts"],
+  ["test/contract/d.test.ts", "embedded grants"],
+  ["test/contract/d.test.ts", "redis grants"],
+  ["test/contract/d.test.ts", "redis-cluster grants"],
+  ["test/contract/d.test.ts", "prices in LuaJIT"],
+];
+
+test("a whole run has no problems", () => {
+  expect(summarize(report(...whole))).toEqual({ passed: 7, failed: 0, problems: [] });
+});
+
+test.each([0, 1, 2])("a part of which nothing ran is named", (index) => {
+  const part = whole[index]?.[0].split("/")[1];
+  const { problems } = summarize(report(...whole.filter((_, at) => at !== index)));
+  expect(problems).toEqual([`no test of test/${part} passed`]);
+});
+
+test.each([
+  [3, "embedded"],
+  [4, "redis"],
+  [5, "redis-cluster"],
+  [6, "luajit"],
+])("a runtime that the contract suite left out is named", (index, runtime) => {
+  const { problems } = summarize(report(...whole.filter((_, at) => at !== index)));
+  expect(problems).toEqual([`no test of test/contract names "${runtime}"`]);
+});
+
+test.each(["skipped", "pending", "todo", "disabled"])("a test that is %s is named", (status) => {
+  const { problems } = summarize(report(...whole, ["test/unit/a.test.ts", "subtracts", status]));
+  expect(problems).toEqual([`test/unit/a.test.ts: "subtracts" did not run (${status})`]);
+});
+
+test("a failed test counts as failed, and so does a file that did not load", () => {
+  const broken = report(...whole, ["test/unit/a.test.ts", "divides", "failed"]);
+  broken.testResults.push({ name: fromRoot("test/unit/z.test.ts"), status: "failed", assertionResults: [] });
+  expect(summarize(broken)).toEqual({
+    passed: 7,
+    failed: 2,
+    problems: ["test/unit/z.test.ts failed outside of its tests"],
+  });
+});

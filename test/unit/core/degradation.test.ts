@@ -1,0 +1,204 @@
+/** Degradation: the level follows the store's latency and errors, rises at once, and falls one step at a time. */
+import fc from "fast-check";
+import { describe, expect, it, test } from "vitest";
+import {
+  CLOSED,
+  type Degradation,
+  darkAllowance,
+  defaultDegradationPolicy,
+  degradationLevel,
+  LOCAL,
+  leaseFactor,
+  mayWaitForStore,
+  newDegradation,
+  OPEN,
+  observeCall,
+  pinLevel,
+  reportFactor,
+  STORE_ERROR,
+  STORE_OK,
+  STORE_TIMEOUT,
+} from "../../../src/core/degradation.js";
+
+const policy = defaultDegradationPolicy;
+const NOW = 1750000000000;
+const WINDOW_MS = policy.slotMs * policy.slots;
+
+interface Calls {
+  ok?: number;
+  latencyMs?: number;
+  errors?: number;
+  timeouts?: number;
+}
+
+function observe(state: Degradation, now: number, { ok = 0, latencyMs = 1, errors = 0, timeouts = 0 }: Calls): void {
+  for (let i = 0; i < ok; i++) observeCall(state, policy, now, STORE_OK, latencyMs);
+  for (let i = 0; i < errors; i++) observeCall(state, policy, now, STORE_ERROR, 0);
+  for (let i = 0; i < timeouts; i++) observeCall(state, policy, now, STORE_TIMEOUT, 1000);
+}
+
+function levelAfter(calls: Calls): number {
+  const state = newDegradation(policy);
+  observe(state, NOW, calls);
+  return degradationLevel(state, policy, NOW);
+}
+
+describe("the level", () => {
+  test.each([
+    ["nothing was asked", {}, 0],
+    ["answers take less than 10 ms", { ok: 5, latencyMs: 9.9 }, 0],
+    ["answers take 10 ms", { ok: 5, latencyMs: 10 }, 1],
+    ["answers take 100 ms", { ok: 5, latencyMs: 100 }, 1],
+    ["answers take more than 100 ms", { ok: 5, latencyMs: 100.1 }, 2],
+    ["less than 5 % fail", { ok: 191, errors: 9 }, 0],
+    ["5 % fail", { ok: 19, errors: 1 }, 2],
+    ["50 % fail", { ok: 10, errors: 10 }, 2],
+    ["more than 50 % fail", { ok: 9, errors: 10 }, 3],
+    ["every call fails", { errors: 1 }, 3],
+    ["a single call in a thousand times out", { ok: 999, timeouts: 1 }, 3],
+    ["few fail and the others are slow", { ok: 191, errors: 9, latencyMs: 50 }, 1],
+  ])("when %s", (_case, calls, level) => {
+    expect(levelAfter(calls)).toBe(level);
+  });
+
+  it("goes by the mean latency of the calls that succeeded", () => {
+    const state = newDegradation(policy);
+    observe(state, NOW, { ok: 9, latencyMs: 1 });
+    observe(state, NOW + 300, { ok: 1, latencyMs: 91 });
+    expect(degradationLevel(state, policy, NOW + 300)).toBe(1);
+  });
+
+  it("forgets what is older than the window", () => {
+    const state = newDegradation(policy);
+    observe(state, NOW, { ok: 19, errors: 1 });
+    expect(degradationLevel(newCopy(state), policy, NOW + WINDOW_MS - policy.slotMs)).toBe(2);
+    expect(degradationLevel(newCopy(state), policy, NOW + WINDOW_MS)).toBe(0);
+  });
+
+  it("counts a slot of the window anew when its turn comes again", () => {
+    const state = newDegradation(policy);
+    observe(state, NOW, { errors: 50 });
+    observe(state, NOW + WINDOW_MS, { ok: 1 });
+    expect(degradationLevel(state, policy, NOW + WINDOW_MS)).toBe(0);
+  });
+
+  it("does not count calls of a future that a clock stepped back from", () => {
+    const state = newDegradation(policy);
+    observe(state, NOW, { timeouts: 3 });
+    expect(degradationLevel(state, policy, NOW - 3600000)).toBe(0);
+  });
+});
+
+function newCopy(state: Degradation): Degradation {
+  return { ...state, slots: state.slots.map((slot) => ({ ...slot })) };
+}
+
+describe("a level", () => {
+  it("rises at once, over several steps if it must", () => {
+    const state = newDegradation(policy);
+    observe(state, NOW, { ok: 100 });
+    expect(degradationLevel(state, policy, NOW)).toBe(0);
+    observe(state, NOW + 1, { timeouts: 1 });
+    expect(degradationLevel(state, policy, NOW + 1)).toBe(3);
+  });
+
+  it("falls one step at a time, each after it has been calm for the hold time", () => {
+    const state = newDegradation(policy);
+    observe(state, NOW, { timeouts: 1 });
+    expect(degradationLevel(state, policy, NOW)).toBe(3);
+    const calm = NOW + WINDOW_MS;
+    const seen: number[] = [];
+    for (let ms = 0; ms <= 4000; ms += 500) seen.push(degradationLevel(state, policy, calm + ms));
+    expect(seen).toEqual([3, 3, 2, 2, 1, 1, 0, 0, 0]);
+  });
+
+  it("begins to count the calm anew when trouble comes back", () => {
+    const state = newDegradation(policy);
+    observe(state, NOW, { timeouts: 1 });
+    degradationLevel(state, policy, NOW);
+    const calm = NOW + WINDOW_MS;
+    degradationLevel(state, policy, calm);
+    observe(state, calm + 900, { timeouts: 1 });
+    expect(degradationLevel(state, policy, calm + 900)).toBe(3);
+    expect(degradationLevel(state, policy, calm + 900 + WINDOW_MS)).toBe(3);
+    expect(degradationLevel(state, policy, calm + 900 + WINDOW_MS + 999)).toBe(3);
+    expect(degradationLevel(state, policy, calm + 900 + WINDOW_MS + 1000)).toBe(2);
+  });
+
+  it("is not left sooner because the clock stepped back", () => {
+    const state = newDegradation(policy);
+    observe(state, NOW, { timeouts: 1 });
+    degradationLevel(state, policy, NOW);
+    degradationLevel(state, policy, NOW + WINDOW_MS);
+    expect(degradationLevel(state, policy, NOW - 3600000)).toBe(3);
+    expect(degradationLevel(state, policy, NOW - 3600000 + 999)).toBe(3);
+    expect(degradationLevel(state, policy, NOW - 3600000 + 1000)).toBe(2);
+  });
+
+  it("is always from 0 to 3 and never falls by more than one, whatever happens", () => {
+    const event = fc.record({
+      pauseMs: fc.integer({ min: -2000, max: 5000 }),
+      outcome: fc.constantFrom(STORE_OK, STORE_OK, STORE_OK, STORE_ERROR, STORE_TIMEOUT),
+      latencyMs: fc.integer({ min: 0, max: 300 }),
+    });
+    fc.assert(
+      fc.property(fc.array(event, { maxLength: 60 }), (events) => {
+        const state = newDegradation(policy);
+        let now = NOW;
+        let before = 0;
+        for (const { pauseMs, outcome, latencyMs } of events) {
+          now += pauseMs;
+          observeCall(state, policy, now, outcome, latencyMs);
+          const level = degradationLevel(state, policy, now);
+          expect([0, 1, 2, 3]).toContain(level);
+          expect(before - level).toBeLessThanOrEqual(1);
+          before = level;
+        }
+      }),
+    );
+  });
+});
+
+describe("a pinned level", () => {
+  it("stands until its time is over, whatever is measured", () => {
+    const state = newDegradation(policy);
+    pinLevel(state, 1, NOW + 5000);
+    observe(state, NOW, { timeouts: 1 });
+    expect(degradationLevel(state, policy, NOW)).toBe(1);
+    expect(degradationLevel(state, policy, NOW + 4999)).toBe(1);
+  });
+
+  it("gives way to what was measured meanwhile", () => {
+    const state = newDegradation(policy);
+    pinLevel(state, 0, NOW + 500);
+    observe(state, NOW, { timeouts: 1 });
+    expect(degradationLevel(state, policy, NOW + 499)).toBe(0);
+    expect(degradationLevel(state, policy, NOW + 500)).toBe(3);
+  });
+
+  it("can be pinned again, or let go", () => {
+    const state = newDegradation(policy);
+    pinLevel(state, 3, NOW + 5000);
+    pinLevel(state, 2, NOW + 5000);
+    expect(degradationLevel(state, policy, NOW)).toBe(2);
+    pinLevel(state, 0, 0);
+    expect(degradationLevel(state, policy, NOW)).toBe(0);
+  });
+});
+
+describe("a data plane", () => {
+  it("holds larger leases, reports less often and waits for no store as the level rises", () => {
+    expect([0, 1, 2, 3].map(leaseFactor)).toEqual([1, 2, 5, 5]);
+    expect([0, 1, 2, 3].map(reportFactor)).toEqual([1, 2, 2, 2]);
+    expect([0, 1, 2, 3].map(mayWaitForStore)).toEqual([true, true, false, false]);
+  });
+
+  it("admits without the store what the app's policy allows", () => {
+    expect(darkAllowance(OPEN, 100, 10000, 4)).toBe(100);
+    expect(darkAllowance(LOCAL, 100, 10000, 4)).toBe(2500);
+    expect(darkAllowance(LOCAL, 100, 10000, 3)).toBe(3333);
+    expect(darkAllowance(LOCAL, 100, 10000, 0)).toBe(10000);
+    expect(darkAllowance(CLOSED, 100, 10000, 4)).toBe(0);
+    expect(darkAllowance("no such policy", 100, 10000, 4)).toBe(0);
+  });
+});

@@ -1,0 +1,96 @@
+/** Key names: as the documents spell them, and with one hash tag for all keys of one decision. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import {
+  allConnectionsKey,
+  appConnectionsKey,
+  appKey,
+  clusterKey,
+  connectionClockKey,
+  connectionMember,
+  connectionPrefix,
+  connectionRateKey,
+  ledgerKey,
+  nodeInEpoch,
+  nodesKey,
+  operationKey,
+  podKey,
+  proxyHeartbeatKey,
+  rejectedKey,
+  releasedKey,
+} from "../../../src/core/keys.js";
+
+const id = fc.stringMatching(/^[A-Za-z0-9._:-]{1,20}$/);
+/** As Redis Cluster finds it: between the first "{" and the next "}". */
+const hashTag = (key: string) => /^[^{]*\{([^}]+)\}/.exec(key)?.[1];
+
+describe("quota keys", () => {
+  it("have the names that operators will look for", () => {
+    expect(clusterKey("c1")).toBe("ratelimit:{c1}:cluster");
+    expect(appKey("c1", "video")).toBe("ratelimit:{c1}:app:video");
+    expect(nodesKey("c1")).toBe("ratelimit:{c1}:nodes");
+    expect(ledgerKey("c1", nodeInEpoch("gw-01", "7"))).toBe("ratelimit:{c1}:ledger:gw-01@7");
+    expect(operationKey("c1", "op-9")).toBe("ratelimit:{c1}:op:op-9");
+  });
+
+  it("of one cluster share a hash slot, whatever the ids", () => {
+    fc.assert(
+      fc.property(id, id, id, (cluster, name, epoch) => {
+        const keys = [
+          clusterKey(cluster),
+          appKey(cluster, name),
+          nodesKey(cluster),
+          ledgerKey(cluster, nodeInEpoch(name, epoch)),
+          operationKey(cluster, name),
+        ];
+        expect(keys.map(hashTag)).toEqual(keys.map(() => cluster));
+        expect(new Set(keys).size).toBe(keys.length);
+      }),
+    );
+  });
+});
+
+describe("connection keys", () => {
+  it("have the names of the documents", () => {
+    const prefix = connectionPrefix(false);
+    expect(podKey(prefix, "pod-1")).toBe("ws:pod_conn:pod-1");
+    expect(connectionRateKey(prefix, "60000")).toBe("ws:rate_limit:60000");
+    expect(rejectedKey(prefix)).toBe("ws:rejected");
+    expect(proxyHeartbeatKey(prefix, "gw-01")).toBe("ws:proxy:gw-01:heartbeat");
+    expect(allConnectionsKey(prefix)).toBe("ws:global_conn");
+    expect(appConnectionsKey(prefix, "video")).toBe("ws:app_conn:video");
+    expect(releasedKey(prefix)).toBe("ws:released");
+    expect(connectionClockKey(prefix)).toBe("ws:clock");
+  });
+
+  it("share a hash slot on Redis Cluster", () => {
+    const prefix = connectionPrefix(true);
+    fc.assert(
+      fc.property(id, (name) => {
+        const keys = [
+          podKey(prefix, name),
+          connectionRateKey(prefix, name),
+          rejectedKey(prefix),
+          proxyHeartbeatKey(prefix, name),
+          allConnectionsKey(prefix),
+          appConnectionsKey(prefix, name),
+          releasedKey(prefix),
+          connectionClockKey(prefix),
+        ];
+        expect(keys.map(hashTag)).toEqual(keys.map(() => "ws"));
+        expect(new Set(keys).size).toBe(keys.length);
+      }),
+    );
+  });
+});
+
+it("no two pairs of ids give the same node in an epoch, or the same connection", () => {
+  fc.assert(
+    fc.property(id, id, id, id, (a, b, c, d) => {
+      const same = a === c && b === d;
+      expect(nodeInEpoch(a, b) === nodeInEpoch(c, d)).toBe(same);
+      expect(connectionMember(a, b) === connectionMember(c, d)).toBe(same);
+    }),
+  );
+  expect(nodeInEpoch("a", "b:c")).not.toBe(nodeInEpoch("a:b", "c"));
+});

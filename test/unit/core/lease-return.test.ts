@@ -1,0 +1,96 @@
+/** What a lease gives back: when it is idle, in an emergency, at the end, and what a new epoch still owes. */
+import { describe, expect, it } from "vitest";
+import { QUOTA_EXHAUSTED } from "../../../src/core/codes.js";
+import {
+  applyReply,
+  beginEpoch,
+  type Cell,
+  cutLease,
+  defaultLeasePolicy,
+  isRefused,
+  type Lease,
+  planSync,
+  returnAll,
+  spentTokens,
+  takeTokens,
+  takeUncovered,
+} from "../../../src/core/lease.js";
+import { leased } from "./lease-cells.js";
+
+const policy = defaultLeasePolicy;
+const NOW = 1750000000000;
+const planAt = (lease: Lease, cell: Cell, now: number) => planSync(lease, cell, policy, 0, 0, 0, now);
+
+describe("an idle lease", () => {
+  it("returns its tokens after a second, and asks for none", () => {
+    const { lease, cell } = leased(NOW, 1000);
+    takeTokens(cell, 100);
+    planAt(lease, cell, NOW + 100);
+    expect(planAt(lease, cell, NOW + 1099)).toMatchObject({ returned: 0 });
+    const message = planAt(lease, cell, NOW + 1100);
+    expect(message).toEqual({ granted: 1000, spent: 100, returned: 900, need: 0, want: 0 });
+    expect(cell.get()).toBe(0);
+  });
+
+  it("is not idle while requests wait", () => {
+    const { lease, cell } = leased(NOW, 10);
+    expect(planSync(lease, cell, policy, 0, 50, 50, NOW + 5000)).toMatchObject({ returned: 0, need: 40 });
+    expect(planAt(lease, cell, NOW + 5999)).toMatchObject({ returned: 0 });
+  });
+
+  it("counts its second anew when the clock steps back", () => {
+    const { lease, cell } = leased(NOW, 10);
+    const back = NOW - 3600000;
+    expect(planAt(lease, cell, back)).toMatchObject({ returned: 0 });
+    expect(planAt(lease, cell, back + 999)).toMatchObject({ returned: 0 });
+    expect(planAt(lease, cell, back + 1000)).toMatchObject({ returned: 10 });
+  });
+});
+
+describe("tokens that go back", () => {
+  it("are cut to the ratio of the emergency", () => {
+    const { lease, cell } = leased(NOW, 101);
+    cutLease(lease, cell, 0.5);
+    expect([cell.get(), lease.returned]).toEqual([50, 51]);
+    cutLease(lease, cell, 0);
+    expect([cell.get(), lease.returned]).toEqual([0, 101]);
+  });
+
+  it("are none of a lease that is overdrawn", () => {
+    const { lease, cell } = leased(NOW, 10);
+    takeUncovered(cell, 15);
+    cutLease(lease, cell, 0.1);
+    returnAll(lease, cell);
+    expect([cell.get(), lease.returned]).toEqual([-5, 0]);
+  });
+
+  it("are all that is left when the data plane stops", () => {
+    const { lease, cell } = leased(NOW, 10);
+    takeTokens(cell, 3);
+    returnAll(lease, cell);
+    expect([cell.get(), lease.returned, spentTokens(lease, cell)]).toEqual([0, 7, 3]);
+  });
+});
+
+describe("a new epoch", () => {
+  it("drops the tokens of the old one and begins to count at zero", () => {
+    const { lease, cell } = leased(NOW, 100);
+    takeTokens(cell, 30);
+    applyReply(lease, cell, 100, QUOTA_EXHAUSTED, 500, 1, NOW);
+    const { spent } = planAt(lease, cell, NOW + 100);
+    beginEpoch(lease, cell, spent, NOW + 110);
+    expect(cell.get()).toBe(0);
+    expect(isRefused(lease, 1, NOW + 110)).toBe(false);
+    expect(planAt(lease, cell, NOW + 110)).toMatchObject({ granted: 0, spent: 0, returned: 0 });
+  });
+
+  it("still owes what was spent after the last report of the old one", () => {
+    const { lease, cell } = leased(NOW, 100);
+    takeTokens(cell, 30);
+    const { spent } = planAt(lease, cell, NOW + 100);
+    takeTokens(cell, 12);
+    beginEpoch(lease, cell, spent, NOW + 110);
+    expect(cell.get()).toBe(-12);
+    expect(planAt(lease, cell, NOW + 110)).toMatchObject({ granted: 0, spent: 12, returned: 0 });
+  });
+});

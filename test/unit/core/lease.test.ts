@@ -1,0 +1,249 @@
+/** The local lease: pays from what was granted, remembers refusals, and aims at what it spends. */
+import { describe, expect, it, test } from "vitest";
+import { COST_EXCEEDS_CAPACITY, OK, QUOTA_EXHAUSTED } from "../../../src/core/codes.js";
+import {
+  applyReply,
+  type Cell,
+  defaultLeasePolicy,
+  isRefused,
+  isReportDue,
+  type Lease,
+  MISS,
+  needsRefill,
+  newLease,
+  planSync,
+  settleTokens,
+  spentTokens,
+  takeAllowance,
+  takeTokens,
+  takeUncovered,
+} from "../../../src/core/lease.js";
+import { leased, plainCell } from "./lease-cells.js";
+
+const policy = defaultLeasePolicy;
+const NOW = 1750000000000;
+
+const planAt = (lease: Lease, cell: Cell, now: number, level = 0) => planSync(lease, cell, policy, level, 0, 0, now);
+
+describe("taking tokens", () => {
+  it("pays from the lease to the last token and tells what is left", () => {
+    const { cell } = leased(NOW, 10);
+    expect([takeTokens(cell, 3), takeTokens(cell, 7), takeTokens(cell, 1)]).toEqual([7, 0, MISS]);
+  });
+
+  it("leaves the balance as it was when it misses", () => {
+    const { cell } = leased(NOW, 10);
+    for (const cost of [11, 1000000, Number.POSITIVE_INFINITY, Number.NaN]) expect(takeTokens(cell, cost)).toBe(MISS);
+    expect(cell.get()).toBe(10);
+  });
+
+  it("lets a free request pass, and never answers less than nothing for it", () => {
+    expect(takeTokens(plainCell(5), 0)).toBe(5);
+    expect(takeTokens(plainCell(-5), 0)).toBe(0);
+  });
+
+  it("without cover goes below zero, and counts as spent", () => {
+    const { lease, cell } = leased(NOW, 2);
+    expect(takeUncovered(cell, 5)).toBe(-3);
+    expect(spentTokens(lease, cell)).toBe(5);
+  });
+
+  it("from an allowance passes up to the allowance, and counts nothing beyond", () => {
+    const used = plainCell(0);
+    expect([60, 50, 40, 1].map((cost) => takeAllowance(used, 100, cost))).toEqual([true, false, true, false]);
+    expect(used.get()).toBe(100);
+  });
+});
+
+describe("settling", () => {
+  it("charges or returns the difference", () => {
+    const { lease, cell } = leased(NOW, 100);
+    takeTokens(cell, 10);
+    settleTokens(lease, cell, 5);
+    expect([cell.get(), spentTokens(lease, cell)]).toEqual([85, 15]);
+    settleTokens(lease, cell, -8);
+    expect([cell.get(), spentTokens(lease, cell)]).toEqual([93, 7]);
+    settleTokens(lease, cell, 0);
+    expect(cell.get()).toBe(93);
+  });
+
+  it("ends a remembered refusal by a refund, and by nothing else", () => {
+    const { lease, cell } = leased(NOW, 100);
+    applyReply(lease, cell, 100, QUOTA_EXHAUSTED, 500, 20, NOW);
+    settleTokens(lease, cell, 5);
+    settleTokens(lease, cell, 0);
+    expect(isRefused(lease, 20, NOW)).toBe(true);
+    settleTokens(lease, cell, -1);
+    expect(isRefused(lease, 20, NOW)).toBe(false);
+  });
+});
+
+describe("a refusal of the store", () => {
+  it("is remembered until its time is over, for requests that cost as much or more", () => {
+    const { lease, cell } = leased(NOW, 0);
+    applyReply(lease, cell, 0, QUOTA_EXHAUSTED, 500, 20, NOW);
+    expect(lease.refusedCode).toBe(QUOTA_EXHAUSTED);
+    expect([20, 21, 1000].map((cost) => isRefused(lease, cost, NOW + 499))).toEqual([true, true, true]);
+    expect([1, 19].map((cost) => isRefused(lease, cost, NOW))).toEqual([false, false]);
+    expect(isRefused(lease, 20, NOW + 500)).toBe(false);
+  });
+
+  it("is forgotten when the clock steps back: it must not stand for longer than it was meant to", () => {
+    const { lease, cell } = leased(NOW, 0);
+    applyReply(lease, cell, 0, QUOTA_EXHAUSTED, 500, 20, NOW);
+    expect(isRefused(lease, 20, NOW - 3600000)).toBe(false);
+  });
+
+  it("stands for a moment at least, and for a second where no waiting helps", () => {
+    const { lease, cell } = leased(NOW, 0);
+    applyReply(lease, cell, 0, QUOTA_EXHAUSTED, 0, 1, NOW);
+    expect([isRefused(lease, 1, NOW), isRefused(lease, 1, NOW + 1)]).toEqual([true, false]);
+    applyReply(lease, cell, 0, COST_EXCEEDS_CAPACITY, 0, 1, NOW);
+    expect([isRefused(lease, 1, NOW + 999), isRefused(lease, 1, NOW + 1000)]).toEqual([true, false]);
+  });
+
+  it("ends with the next answer that grants", () => {
+    const { lease, cell } = leased(NOW, 0);
+    applyReply(lease, cell, 0, QUOTA_EXHAUSTED, 500, 20, NOW);
+    applyReply(lease, cell, 5, OK, 0, 20, NOW + 1);
+    expect(isRefused(lease, 20, NOW + 1)).toBe(false);
+  });
+
+  it("says nothing any more once a later grant has overtaken it", () => {
+    const { lease, cell } = leased(NOW, 50);
+    applyReply(lease, cell, 40, QUOTA_EXHAUSTED, 500, 1, NOW);
+    expect(isRefused(lease, 1, NOW)).toBe(false);
+    expect([lease.granted, cell.get(), lease.refusedCode]).toEqual([50, 50, OK]);
+  });
+});
+
+describe("a report", () => {
+  it("is due after the interval if anything was spent, or returned by refund", () => {
+    const { lease, cell } = leased(NOW, 100);
+    expect(isReportDue(lease, cell, policy, 0, NOW + 1e6)).toBe(false);
+    takeTokens(cell, 1);
+    expect(isReportDue(lease, cell, policy, 0, NOW + 99)).toBe(false);
+    expect(isReportDue(lease, cell, policy, 0, NOW + 100)).toBe(true);
+    planAt(lease, cell, NOW + 100);
+    settleTokens(lease, cell, -1);
+    expect(isReportDue(lease, cell, policy, 0, NOW + 200)).toBe(true);
+  });
+
+  it("comes half as often while the store is slow", () => {
+    const { lease, cell } = leased(NOW, 100);
+    takeTokens(cell, 1);
+    expect(isReportDue(lease, cell, policy, 1, NOW + 199)).toBe(false);
+    expect(isReportDue(lease, cell, policy, 1, NOW + 200)).toBe(true);
+  });
+
+  it("is due at once after a batch of tokens", () => {
+    const { lease, cell } = leased(NOW, 5000);
+    takeTokens(cell, 999);
+    expect(isReportDue(lease, cell, policy, 0, NOW)).toBe(false);
+    takeTokens(cell, 1);
+    expect(isReportDue(lease, cell, policy, 0, NOW)).toBe(true);
+  });
+
+  it("is due when the clock stepped back, and the next one is an interval later", () => {
+    const { lease, cell } = leased(NOW, 100);
+    takeTokens(cell, 1);
+    const back = NOW - 3600000;
+    expect(isReportDue(lease, cell, policy, 0, back)).toBe(true);
+    planAt(lease, cell, back);
+    takeTokens(cell, 1);
+    expect(isReportDue(lease, cell, policy, 0, back + 99)).toBe(false);
+    expect(isReportDue(lease, cell, policy, 0, back + 100)).toBe(true);
+    expect(lease.spendRate).toBe(-1);
+  });
+});
+
+describe("a refill", () => {
+  it("is needed below a fifth of the target", () => {
+    const { lease, cell } = leased(NOW, 1000);
+    takeTokens(cell, 800);
+    expect(needsRefill(lease, cell, policy)).toBe(false);
+    takeTokens(cell, 1);
+    expect(needsRefill(lease, cell, policy)).toBe(true);
+  });
+});
+
+describe("a message", () => {
+  it("of a fresh lease asks for the whole reserve and needs nothing", () => {
+    const lease = newLease(policy, NOW);
+    expect(planAt(lease, plainCell(0), NOW)).toEqual({ granted: 0, spent: 0, returned: 0, need: 0, want: 1000 });
+  });
+
+  it("needs what the next request lacks, and wants enough for all that wait and the target", () => {
+    const { lease, cell } = leased(NOW, 30);
+    const message = planSync(lease, cell, policy, 0, 50, 120, NOW);
+    expect(message).toEqual({ granted: 30, spent: 0, returned: 0, need: 20, want: 120 + 1000 - 30 });
+  });
+
+  it("needs nothing for a request that the balance can pay, and never wants less than it needs", () => {
+    const { lease, cell } = leased(NOW, 5000);
+    expect(planSync(lease, cell, policy, 0, 50, 50, NOW)).toMatchObject({ need: 0, want: 0 });
+    expect(planSync(lease, cell, policy, 0, 9000, 50, NOW)).toMatchObject({ need: 4000, want: 4000 });
+  });
+
+  it("tells what was spent beyond the grants, and does not ask for it again", () => {
+    const { lease, cell } = leased(NOW, 10);
+    takeUncovered(cell, 25);
+    expect(planSync(lease, cell, policy, 0, 5, 5, NOW)).toMatchObject({ granted: 10, spent: 25, need: 5, want: 1005 });
+  });
+
+  it("never tells of less than nothing spent", () => {
+    const { lease, cell } = leased(NOW, 10);
+    settleTokens(lease, cell, -5);
+    expect(planAt(lease, cell, NOW).spent).toBe(0);
+  });
+});
+
+describe("the target", () => {
+  /** Spends `rate` tokens per second for a second, with a report every 100 ms, and answers the target. */
+  function targetAt(rate: number, level = 0): number {
+    const { lease, cell } = leased(NOW, 0);
+    for (let i = 1; i <= 10; i++) {
+      takeUncovered(cell, rate / 10);
+      planAt(lease, cell, NOW + i * 100, level);
+    }
+    return lease.target;
+  }
+
+  test.each([
+    ["of a slow node covers a second of its spending", 300, 0, 300],
+    ["is the reserve from a thousand tokens per second on", 1000, 0, 1000],
+    ["stays there up to five thousand", 5000, 0, 1000],
+    ["of a busy node covers a fifth of a second", 20000, 0, 4000],
+    ["doubles at level 1", 300, 1, 600],
+    ["is five times as large at level 2", 300, 2, 1500],
+    ["is never less than one token", 0, 0, 1],
+  ])("%s", (_promise, rate, level, target) => {
+    expect(targetAt(rate, level)).toBe(target);
+  });
+
+  it("follows half of the way at each report", () => {
+    const { lease, cell } = leased(NOW, 10000);
+    takeTokens(cell, 100);
+    planAt(lease, cell, NOW + 100);
+    expect(lease.spendRate).toBe(1000);
+    planAt(lease, cell, NOW + 200);
+    expect([lease.spendRate, lease.target]).toEqual([500, 500]);
+  });
+
+  it("does not follow what is too short to measure, and forgets nothing of it", () => {
+    const { lease, cell } = leased(NOW, 10000);
+    takeTokens(cell, 50);
+    planAt(lease, cell, NOW + 9);
+    expect([lease.spendRate, lease.target]).toEqual([-1, 1000]);
+    takeTokens(cell, 50);
+    planAt(lease, cell, NOW + 100);
+    expect(lease.spendRate).toBe(1000);
+  });
+
+  it("does not fall below zero when more was refunded than spent", () => {
+    const { lease, cell } = leased(NOW, 100);
+    settleTokens(lease, cell, -50);
+    planAt(lease, cell, NOW + 100);
+    expect(lease.spendRate).toBe(0);
+  });
+});
