@@ -19,6 +19,7 @@ export function redisScript(name: string, flags: CatalogEntry["flags"]): string 
     exports: [run],
     target: "5.1",
     ending: `return ${run}(redis, KEYS, ARGV)`,
+    runsWhole: true,
   });
   // Redis reads the flags from the first line, so nothing may stand before it.
   const shebang = flags === "" ? "#!lua" : `#!lua flags=${flags}`;

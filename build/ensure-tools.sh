@@ -1,15 +1,18 @@
 #!/bin/sh
-# Makes sure that the programs the tests run against are there: Redis 7 or later, and LuaJIT. Installs them as root,
-# else says what to install. Never leaves a Redis service running: the tests start their own.
+# Makes sure that the programs the tests run against are there: Redis 7 or later, LuaJIT, and those named as arguments
+# (a program whose package has its name). Installs them as root, else says what to install. Never leaves a Redis service running: the tests start their own.
 set -eu
 
 missing=""
 command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
 command -v luajit >/dev/null 2>&1 || missing="$missing luajit2"
+for program in "$@"; do
+  command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
+done
 
 if [ -n "$missing" ]; then
   if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
-    echo "The tests need programs that are not installed. Install them with:" >&2
+    echo "Programs are needed that are not installed. Install them with:" >&2
     echo "  sudo apt-get update && sudo apt-get install -y --no-install-recommends$missing" >&2
     exit 1
   fi

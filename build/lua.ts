@@ -3,7 +3,7 @@ import ts from "typescript";
 import * as tstl from "typescript-to-lua";
 import { BuildError } from "./build-error.js";
 import { type Flat, type FlatPart, type FlattenOptions, flatten } from "./flatten.js";
-import { localizeLibrary } from "./library-locals.js";
+import { type Headings, improve } from "./improve.js";
 import { fromRoot } from "./paths.js";
 import { portableOptions, portableProgram } from "./portable-program.js";
 
@@ -12,6 +12,8 @@ export interface LuaOptions extends FlattenOptions {
   target: "5.1" | "JIT";
   /** The last lines of the Lua text, such as `return grant(redis, KEYS, ARGV)`; a table of the exports unless given. */
   ending?: string | ((exports: string[]) => string);
+  /** Every call runs the whole text, as in Redis, so that each function in it costs: as few as possible are left. */
+  runsWhole?: boolean;
   /** Lets the program use TypeScriptToLua's helper functions, which are built anew on each run of a Redis script. */
   allowHelpers?: boolean;
 }
@@ -25,17 +27,27 @@ export interface LuaProgram {
 
 export function flattenToLua(options: LuaOptions): LuaProgram {
   const flat = flatten(options);
-  const code = compile(flat, options);
   const { ending = tableOf } = options;
   const last = typeof ending === "string" ? ending : ending(flat.exports);
-  return { code: `${code.replace(/^end\n(?=\S)/gm, "end\n\n")}\n${last}\n`, exports: flat.exports, flat: flat.text };
+  const call = options.runsWhole === true ? callOf(last) : undefined;
+  const code = compile(flat, options, call).replace(/^end\n(?=\S)/gm, "end\n\n");
+  return { code: `${code}\n${call === undefined ? `${last}\n` : ""}`, exports: flat.exports, flat: flat.text };
+}
+
+/** An ending such as `return grant(redis, KEYS, ARGV)` as a part of the program. */
+function callOf(ending: string): tstl.Statement | undefined {
+  const [, name, list = ""] = /^return (\w+)\(([\w, ]*)\)$/.exec(ending) ?? [];
+  if (name === undefined) return undefined;
+  const args = list.split(/,\s*/).filter((arg) => arg !== "");
+  const identifiers = args.map((arg) => tstl.createIdentifier(arg));
+  return tstl.createReturnStatement([tstl.createCallExpression(tstl.createIdentifier(name), identifiers)]);
 }
 
 function tableOf(names: string[]): string {
   return `return {\n${names.map((name) => `    ${name} = ${name},\n`).join("")}}`;
 }
 
-function compile(flat: Flat, options: LuaOptions): string {
+function compile(flat: Flat, options: LuaOptions, call: tstl.Statement | undefined): string {
   const path = fromRoot("flat.ts");
   const compilerOptions: ts.CompilerOptions & tstl.TypeScriptToLuaOptions = {
     ...portableOptions,
@@ -49,7 +61,7 @@ function compile(flat: Flat, options: LuaOptions): string {
   let code = "";
   const { diagnostics } = new tstl.Transpiler().emit({
     program,
-    plugins: [flatPlugin(flat, helpers)],
+    plugins: [flatPlugin(flat, helpers, options.runsWhole === true, call)],
     writeFile: (name, text) => {
       if (name.endsWith(".lua")) code = text;
     },
@@ -68,14 +80,23 @@ function compile(flat: Flat, options: LuaOptions): string {
 }
 
 /** Leaves out what the flat text has for its types only, heads each module, and drops the table of exports. */
-function flatPlugin(flat: Flat, helpers: Set<string>): tstl.Plugin {
+function flatPlugin(
+  flat: Flat,
+  helpers: Set<string>,
+  runsWhole: boolean,
+  call: tstl.Statement | undefined,
+): tstl.Plugin {
+  const headings: Headings = new Map();
   function transform(node: ts.Statement, context: tstl.TransformationContext): tstl.Statement[] {
     const part = ts.isSourceFile(node.parent) ? partAt(flat, lineOf(node)) : undefined;
     if (part?.typeOnly === true) return [];
     const statements = context.superTransformStatements(node);
     const first = statements[0];
     if (part !== undefined && first !== undefined && part.heading.length > 0) {
-      first.leadingComments = [...part.heading.map((line) => ` ${line}`), ...(first.leadingComments ?? [])];
+      headings.set(
+        first,
+        part.heading.map((line) => ` ${line}`),
+      );
     }
     return statements;
   }
@@ -88,7 +109,9 @@ function flatPlugin(flat: Flat, helpers: Set<string>): tstl.Plugin {
         const file = context.superTransformNode(node)[0] as tstl.File;
         file.statements = file.statements.slice(1, -1);
         for (const feature of file.luaLibFeatures) helpers.add(feature);
-        localizeLibrary(file);
+        if (call !== undefined) file.statements.push(call);
+        const kept = new Set(call === undefined ? flat.exports : []);
+        improve(file, { headings, kept, runsWhole });
         return file;
       },
     },
