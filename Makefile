@@ -8,8 +8,8 @@ INSTALLED := node_modules/.package-lock.json
 help: ## Show the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
 
-run: build ## Build, greet and print the price list
-	@node dist/cli/main.js demo
+run: build ## Run a gateway on localhost:8080 with a demo backend
+	@node dist/cli/main.js serve
 
 test: $(INSTALLED) tools build check ## Install what is missing, build, check and run all tests with coverage
 	@npm run --silent test
@@ -17,7 +17,8 @@ test: $(INSTALLED) tools build check ## Install what is missing, build, check an
 check: $(INSTALLED) ## Check types, style, and that core and scripts stay portable
 	@npm run --silent check
 
-bench: $(INSTALLED) tools build ## Measure; one part with ONLY=name
+bench: $(INSTALLED) build ## Measure; one part with ONLY=name
+	@build/ensure-tools.sh wrk
 	@node_modules/.bin/tsx bench/main.ts $(ONLY)
 
 build: $(INSTALLED) ## Generate the Lua and compile the service to dist/

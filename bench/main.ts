@@ -1,8 +1,10 @@
 /** `make bench`: measures, prints a table, writes `bench/results.json`. Fails when a budget does not hold. */
 import { writeFileSync } from "node:fs";
 import { embeddedGrants } from "./embedded-grants.js";
+import { gateway } from "./gateway.js";
 import { grantScript } from "./grant-script.js";
 import { l3TakeLuajit, l3TakeNode } from "./l3-take.js";
+import { limiterCheck } from "./limiter-check.js";
 import { type Result, resultsJson, resultsTable } from "./results.js";
 import { storeCalls } from "./store-calls.js";
 
@@ -12,6 +14,8 @@ const parts: Record<string, () => Promise<Result[]>> = {
   "l3-take-node": l3TakeNode,
   "l3-take-luajit": l3TakeLuajit,
   "store-calls": storeCalls,
+  "limiter-check": limiterCheck,
+  gateway,
 };
 
 async function main(only: string | undefined): Promise<number> {

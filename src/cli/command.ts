@@ -8,7 +8,7 @@ export interface Command {
   /** Everything `tollgate <name> --help` prints. */
   help: string;
   /** The text for stdout. Throws UsageError where the arguments are wrong. */
-  run(args: string[]): string;
+  run(args: string[]): string | Promise<string>;
 }
 
 /** The caller's mistake: its message names the option and the reason. Exit code 2. */

@@ -1,7 +1,8 @@
 /** `tollgate demo`: a greeting and the price list, computed by the same code that decides. */
+
+import { profiles } from "../config/profiles.js";
 import { price } from "../core/cost.js";
 import { type Command, readOptions, table } from "./command.js";
-import { profiles } from "./profiles.js";
 
 const help = `Usage: tollgate demo
 

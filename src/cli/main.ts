@@ -1,25 +1,27 @@
 #!/usr/bin/env node
 /** The command line: answers on stdout, complaints on stderr. Exit code 2 for a wrong call, 1 for anything else. */
 import { readFileSync } from "node:fs";
+import { checkConfigCommand } from "./check-config.js";
 import { type Command, UsageError } from "./command.js";
 import { demoCommand } from "./demo.js";
 import { priceCommand } from "./price.js";
 import { scriptsCommand } from "./scripts.js";
+import { serveCommand } from "./serve.js";
 
-const commands: Command[] = [priceCommand, scriptsCommand, demoCommand];
+const commands: Command[] = [serveCommand, checkConfigCommand, priceCommand, scriptsCommand, demoCommand];
 
 const help = `Usage: tollgate <command> [options]
 
-${commands.map(({ name, summary }) => `  ${name.padEnd(9)} ${summary}`).join("\n")}
+${commands.map(({ name, summary }) => `  ${name.padEnd(12)} ${summary}`).join("\n")}
 
-  --help     This text; after a command, the help of that command
-  --version  The version
+  --help        This text; after a command, the help of that command
+  --version     The version
 
 Example:
   tollgate price --method PUT --bytes 1048576
 `;
 
-function run(args: string[]): string {
+function run(args: string[]): string | Promise<string> {
   const [name, ...rest] = args;
   if (name === undefined) throw new UsageError("a command is missing");
   if (name === "--help" || name === "-h") return help;
@@ -38,7 +40,7 @@ function version(): string {
 }
 
 try {
-  process.stdout.write(run(process.argv.slice(2)));
+  process.stdout.write(await run(process.argv.slice(2)));
 } catch (error) {
   const message = error instanceof Error ? error.message : String(error);
   const command = commands.find(({ name }) => name === process.argv[2]);

@@ -1,8 +1,9 @@
 /** `tollgate price`: what a request costs, and how that came about. */
+
+import { profiles } from "../config/profiles.js";
 import { baseCost, type CostProfile, INVALID_COST, price } from "../core/cost.js";
 import { wholeNumber } from "../core/host.js";
 import { type Command, readOptions, UsageError } from "./command.js";
-import { profiles } from "./profiles.js";
 
 const help = `Usage: tollgate price --method <method> --bytes <n> [--profile <name>] [--json]
 

@@ -22,6 +22,8 @@ export const INVALID_ARGUMENT = "invalid_argument";
 export const STALE_MESSAGE = "stale_message";
 /** The node was silent for too long and its tokens went back: it must drop what it holds and begin a new epoch. */
 export const EPOCH_CLOSED = "epoch_closed";
+/** The lock belongs to another. Nothing was changed. */
+export const HELD = "held";
 /** The store did not answer and the app's policy does not let requests pass without it. */
 export const STORE_UNAVAILABLE = "store_unavailable";
 /** The identity is malformed or was given twice. */

@@ -25,6 +25,11 @@ export function operationKey(cluster: string, operation: string): string {
   return "ratelimit:{" + cluster + "}:op:" + operation;
 }
 
+/** Who does what only one may do at a time: a hash that expires. */
+export function lockKey(cluster: string, name: string): string {
+  return "ratelimit:{" + cluster + "}:lock:" + name;
+}
+
 /**
  * A node in one life of it. A restarted process has another epoch and so another ledger. The separator is no
  * character of an id, so no two pairs give the same name.

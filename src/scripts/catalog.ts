@@ -6,6 +6,7 @@ import { emergencyOn } from "./emergency-on.js";
 import { grant } from "./grant.js";
 import { heartbeat } from "./heartbeat.js";
 import { inspect } from "./inspect.js";
+import { lock } from "./lock.js";
 import { nodeLedger } from "./node-ledger.js";
 import { nodes } from "./nodes.js";
 import { reconcile } from "./reconcile.js";
@@ -39,6 +40,7 @@ export const catalog = {
   "emergency-off": { run: emergencyOff, flags: "allow-oom" },
   "emergency-check": { run: emergencyCheck, flags: "allow-oom" },
   reconcile: { run: reconcile, flags: "allow-oom" },
+  lock: { run: lock, flags: "allow-oom" },
   "slot-acquire": { run: slotAcquire, flags: "" },
   "slot-renew": { run: slotRenew, flags: "allow-oom" },
   "slot-release": { run: slotRelease, flags: "allow-oom" },

@@ -7,6 +7,12 @@ export interface RunOptions {
   deadlineMs?: number;
 }
 
+/** Called for one message after the other, never from within `publish`. What it throws becomes a warning of the process. */
+export type MessageHandler = (message: string) => void;
+
+/** When it returns, the handler is not called any more. */
+export type Unsubscribe = () => void;
+
 export interface Store {
   /** "embedded", "redis", "redis-cluster" or "redis-sentinel". */
   readonly kind: StoreKind;
@@ -18,6 +24,17 @@ export interface Store {
    * Rejects with a StoreError and nothing else.
    */
   run(script: ScriptName, keys: string[], args: RedisValue[], options?: RunOptions): Promise<ScriptReply>;
+  /**
+   * Tells all who listen to the channel, in every process on this store; those who are not connected just then miss
+   * it. After a lost connection it may come twice or late. So a message is a hint, and the truth is in the store.
+   * Ends within the deadline and rejects like `run`.
+   */
+  publish(channel: string, message: string, options?: RunOptions): Promise<void>;
+  /**
+   * Listens from when the promise is kept until told otherwise, through lost connections and failovers; what is said
+   * meanwhile is missed. Rejects like `run` when nobody can be listened to within the deadline; then nothing remains.
+   */
+  subscribe(channel: string, handler: MessageHandler, options?: RunOptions): Promise<Unsubscribe>;
   /** Facts for health checks; warnings are sentences for an operator. */
   inspect(): Promise<StoreFacts>;
   close(): Promise<void>;

@@ -3,9 +3,12 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { fromRoot } from "../../build/paths.js";
 import { catalog } from "../../src/scripts/catalog.js";
+
+// Each builds everything, some twice.
+vi.setConfig({ testTimeout: 180_000 });
 
 let folder: string;
 beforeEach(() => {

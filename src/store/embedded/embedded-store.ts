@@ -2,6 +2,7 @@
 import { performance } from "node:perf_hooks";
 import { catalog } from "../../scripts/catalog.js";
 import type { RedisValue, Script, ScriptReply } from "../../scripts/redis-api.js";
+import { createChannels } from "../channels.js";
 import { StoreError } from "../errors.js";
 import { checkReply } from "../reply.js";
 import type { Store } from "../store.js";
@@ -17,10 +18,15 @@ export interface EmbeddedStoreOptions {
 export function createEmbeddedStore(options: EmbeddedStoreOptions = {}): Store {
   const keyspace = createKeyspace(options.clock ?? processClock);
   const scripts = new Map<string, { run: Script }>(Object.entries(options.scripts ?? catalog));
+  const channels = createChannels();
   let closed = false;
 
-  function execute(name: string, keys: string[], args: RedisValue[]): ScriptReply {
+  function mustBeOpen(): void {
     if (closed) throw new StoreError("closed", "the embedded store was closed");
+  }
+
+  function execute(name: string, keys: string[], args: RedisValue[]): ScriptReply {
+    mustBeOpen();
     const script = scripts.get(name);
     if (script === undefined) throw new StoreError("script", `there is no script ${name}`);
     let reply: unknown;
@@ -40,6 +46,14 @@ export function createEmbeddedStore(options: EmbeddedStoreOptions = {}): Store {
     hashTags: false,
     // In an async function whatever is thrown rejects; the script itself runs before the first await, at once.
     run: async (script, keys, args) => execute(script, keys, args),
+    async publish(channel, message) {
+      mustBeOpen();
+      queueMicrotask(() => channels.deliver(channel, message));
+    },
+    async subscribe(channel, handler) {
+      mustBeOpen();
+      return channels.add(channel, handler);
+    },
     inspect: async () => ({
       kind: "embedded",
       version: process.versions.node,
@@ -51,6 +65,7 @@ export function createEmbeddedStore(options: EmbeddedStoreOptions = {}): Store {
     }),
     close: async () => {
       closed = true;
+      channels.clear();
     },
   };
 }

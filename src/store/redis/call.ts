@@ -1,4 +1,5 @@
-/** One call of a script: sent, repeated unchanged where that can help, and over within its deadline. */
+/** One call, of a script or of a message: sent, repeated unchanged where that can help, and over within its deadline. */
+import { Cluster } from "ioredis";
 import type { RedisValue, ScriptReply } from "../../scripts/redis-api.js";
 import { StoreError } from "../errors.js";
 import { checkReply } from "../reply.js";
@@ -33,20 +34,29 @@ export interface CallSettings {
 
 export interface Caller {
   (call: Call): Promise<ScriptReply>;
+  publish(channel: string, message: string, deadlineMs: number): Promise<void>;
   /** Resolves when a call could be sent; rejects with the reason why it cannot within the time given. */
   ready(withinMs: number): Promise<void>;
 }
+
+type Attempt = (deadline: Deadline) => Promise<unknown>;
 
 const MAX_ATTEMPTS = 10;
 const MAX_BACK_OFF_MS = 200;
 
 export function createCaller({ client, gate, inFlight, serverOf, phase }: CallSettings): Caller {
   async function run(call: Call): Promise<ScriptReply> {
+    return checkReply(
+      call.name,
+      await within(serverOf(call.keys), call.deadlineMs, (deadline) => send(call, deadline)),
+    );
+  }
+
+  async function within(server: string, deadlineMs: number, attempt: Attempt): Promise<unknown> {
     if (phase() !== "open") throw closedError();
-    const server = serverOf(call.keys);
     if (!inFlight.enter(server)) throw new StoreError("overloaded", `too many calls in flight to Redis ${server}`);
-    const deadline = createDeadline(call.deadlineMs, gate.failure);
-    const attempts = repeat(call, deadline);
+    const deadline = createDeadline(deadlineMs, gate.failure);
+    const attempts = repeat(attempt, deadline);
     // The place is given up when Redis has answered or the connection is gone, however long ago the caller left:
     // a stopped Redis must not make us collect calls without end.
     attempts.then(
@@ -54,25 +64,25 @@ export function createCaller({ client, gate, inFlight, serverOf, phase }: CallSe
       () => inFlight.leave(server),
     );
     try {
-      return checkReply(call.name, await deadline.race(attempts));
+      return await deadline.race(attempts);
     } finally {
       deadline.end();
     }
   }
 
-  async function repeat(call: Call, deadline: Deadline): Promise<unknown> {
-    for (let attempt = 1; ; attempt++) {
+  async function repeat(attempt: Attempt, deadline: Deadline): Promise<unknown> {
+    for (let count = 1; ; count++) {
       await untilOpen(deadline);
       try {
         deadline.awaitingReply = true;
-        return await send(call, deadline);
+        return await attempt(deadline);
       } catch (thrown) {
         deadline.awaitingReply = false;
         const { error, retry } = classify(thrown);
         if (phase() === "closed") throw closedError(error);
-        if (deadline.over || !retry || attempt === MAX_ATTEMPTS) throw error;
+        if (deadline.over || !retry || count === MAX_ATTEMPTS) throw error;
         deadline.reason = error;
-        await deadline.pause(backOff(attempt));
+        await deadline.pause(backOff(count));
       }
     }
   }
@@ -98,6 +108,15 @@ export function createCaller({ client, gate, inFlight, serverOf, phase }: CallSe
   }
 
   return Object.assign(run, {
+    async publish(channel: string, message: string, deadlineMs: number) {
+      // The first attempt goes by a server that is always the same, so that messages do not overtake each other.
+      let sender: Client = client instanceof Cluster ? primaryOf(client, serverOf([channel])) : client;
+      await within(serverOf([channel]), deadlineMs, async () => {
+        const own = sender;
+        sender = client;
+        await own.publish(channel, message);
+      });
+    },
     async ready(withinMs: number) {
       const deadline = createDeadline(withinMs, gate.failure);
       try {
@@ -109,8 +128,12 @@ export function createCaller({ client, gate, inFlight, serverOf, phase }: CallSe
   });
 }
 
-function backOff(attempt: number): number {
-  return Math.min(MAX_BACK_OFF_MS, 10 * 2 ** attempt) * (0.5 + Math.random() / 2);
+function primaryOf(cluster: Cluster, server: string): Client {
+  return cluster.nodes("master").find(({ options: { host, port } }) => `${host}:${port}` === server) ?? cluster;
+}
+
+function backOff(count: number): number {
+  return Math.min(MAX_BACK_OFF_MS, 10 * 2 ** count) * (0.5 + Math.random() / 2);
 }
 
 function closedError(cause?: StoreError): StoreError {

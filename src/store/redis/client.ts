@@ -1,7 +1,7 @@
 /** Makes the ioredis client for an address, with everything off that would resend or queue calls behind our back. */
 import type { ConnectionOptions } from "node:tls";
 import { Cluster, type ClusterNode, Redis, type RedisOptions } from "ioredis";
-import type { RedisAddress } from "./redis-url.js";
+import type { HostAndPort, RedisAddress } from "./redis-url.js";
 
 export interface ClientSettings {
   address: RedisAddress;
@@ -19,32 +19,88 @@ export type Client = Redis | Cluster;
 type PlainOptions = Omit<RedisOptions, "replyMapping">;
 
 /** How long a closing connection may wait for the other side before it is cut. */
-export const DISCONNECT_TIMEOUT_MS = 200;
+const DISCONNECT_TIMEOUT_MS = 200;
 const MAX_RECONNECT_DELAY_MS = 500;
 
 export function createClient(settings: ClientSettings): Client {
   const { address } = settings;
   if (address.kind === "redis-cluster") return createClusterClient(settings);
-  const options: PlainOptions = {
+  return new Redis({
     ...connectionOptions(settings),
+    ...whereabouts(settings, reconnectDelay),
     db: address.db,
     enableOfflineQueue: false,
     // With 0 the calls on a lost connection fail at once; without it ioredis would forget them silently.
     maxRetriesPerRequest: 0,
     retryStrategy: reconnectDelay,
-  };
-  if (address.kind === "redis") return new Redis({ ...options, ...address.hosts[0] });
+  });
+}
+
+/**
+ * A connection for messages alone. It is made once, and when it is lost it has ended: the next one may go elsewhere.
+ * In a cluster every node hears all messages, so any will do, if possible not the one to avoid.
+ */
+export function createListener(settings: ClientSettings, client: Client, avoid?: Redis): Redis {
   return new Redis({
-    ...options,
+    ...connectionOptions(settings),
+    ...(client instanceof Cluster ? anyNode(settings, client, avoid) : whereabouts(settings, () => null)),
+    connectionName: "tollgate-listener",
+    autoResubscribe: false,
+    maxRetriesPerRequest: 0,
+    retryStrategy: () => null,
+  });
+}
+
+/** False when the server has left the cluster that the client knows, and with it hears no more messages. */
+export function isMember(listener: Redis, client: Client): boolean {
+  const known = client instanceof Cluster ? client.nodes("all") : [];
+  return known.length === 0 || known.some((node) => isSameHost(hostOf(node), hostOf(listener)));
+}
+
+function anyNode({ address }: ClientSettings, client: Cluster, avoid: Redis | undefined): HostAndPort {
+  const known = client.nodes("all").map(hostOf);
+  const all = known.length > 0 ? known : address.hosts;
+  const others = all.filter((host) => avoid === undefined || !isSameHost(host, hostOf(avoid)));
+  const choice = others.length > 0 ? others : all;
+  return choice[Math.floor(Math.random() * choice.length)] as HostAndPort;
+}
+
+function hostOf({ options: { host = "", port = 0 } }: Redis): HostAndPort {
+  return { host, port };
+}
+
+function isSameHost(one: HostAndPort, other: HostAndPort): boolean {
+  return one.host === other.host && one.port === other.port;
+}
+
+function whereabouts(settings: ClientSettings, retryStrategy: (attempt: number) => number | null): PlainOptions {
+  const { address } = settings;
+  if (address.kind === "redis") return { ...address.hosts[0] };
+  const { tls } = connectionOptions(settings);
+  return {
     sentinels: address.hosts,
-    name: address.sentinelName,
-    sentinelUsername: settings.sentinelUsername,
-    sentinelPassword: settings.sentinelPassword,
+    ...(address.sentinelName === undefined ? {} : { name: address.sentinelName }),
+    ...(settings.sentinelUsername === undefined ? {} : { sentinelUsername: settings.sentinelUsername }),
+    ...(settings.sentinelPassword === undefined ? {} : { sentinelPassword: settings.sentinelPassword }),
     // A sentinel that hangs must leave time to ask the next one.
     sentinelCommandTimeout: Math.max(100, settings.silenceMs / 4),
-    sentinelRetryStrategy: reconnectDelay,
-    ...(options.tls ? { enableTLSForSentinelMode: true, sentinelTLS: options.tls } : {}),
+    sentinelRetryStrategy: retryStrategy,
+    ...(tls ? { enableTLSForSentinelMode: true, sentinelTLS: tls } : {}),
+  };
+}
+
+/** Resolves when the connection has ended, or should have. */
+export async function disconnect(client: Client): Promise<void> {
+  if (client.status === "end") return;
+  const ended = new Promise<void>((resolve) => {
+    const timer = setTimeout(resolve, DISCONNECT_TIMEOUT_MS + 100);
+    client.once("end", () => {
+      clearTimeout(timer);
+      resolve();
+    });
   });
+  client.disconnect();
+  await ended;
 }
 
 function createClusterClient(settings: ClientSettings): Cluster {
@@ -91,7 +147,7 @@ function connectionOptions(settings: ClientSettings): PlainOptions {
   };
 }
 
-function reconnectDelay(attempt: number): number {
+export function reconnectDelay(attempt: number): number {
   const delay = Math.min(MAX_RECONNECT_DELAY_MS, 20 * 2 ** Math.min(attempt, 10));
   return delay * (0.5 + Math.random() / 2);
 }

@@ -1,16 +1,18 @@
 /** The store on Redis, Redis Cluster or Sentinel: every call ends within its deadline, whatever Redis does. */
 import type { ConnectionOptions } from "node:tls";
 import { Cluster } from "ioredis";
+import { createChannels } from "../channels.js";
 import { StoreError } from "../errors.js";
 import { loadScripts } from "../script-files.js";
 import type { Store } from "../store.js";
 import { createCaller, type ScriptSource } from "./call.js";
-import { createClient, DISCONNECT_TIMEOUT_MS } from "./client.js";
+import { type ClientSettings, createClient, createListener, disconnect, isMember } from "./client.js";
 import { createGate } from "./gate.js";
 import { hashSlot } from "./hash-slot.js";
 import { createInFlight } from "./in-flight.js";
 import { examine, inspectServers } from "./inspect.js";
 import { parseRedisUrl } from "./redis-url.js";
+import { createSubscriber } from "./subscriber.js";
 
 export interface RedisStoreOptions {
   url: string;
@@ -35,15 +37,22 @@ export function createRedisStore(urlOrOptions: string | RedisStoreOptions): Stor
   const options = typeof urlOrOptions === "string" ? { url: urlOrOptions } : urlOrOptions;
   const address = parseRedisUrl(options.url);
   const deadlineMs = options.deadlineMs ?? DEFAULT_DEADLINE_MS;
-  const client = createClient({
+  const settings: ClientSettings = {
     ...options,
     address,
     silenceMs: deadlineMs,
     connectTimeoutMs: options.connectTimeoutMs ?? DEFAULT_CONNECT_TIMEOUT_MS,
-  });
+  };
+  const client = createClient(settings);
   const gate = createGate(client, { patienceMs: deadlineMs, examine: () => examine(client) });
   const inFlight = createInFlight(options.maxInFlight ?? DEFAULT_MAX_IN_FLIGHT);
   const call = createCaller({ client, gate, inFlight, serverOf, phase: () => phase });
+  const subscriber = createSubscriber({
+    channels: createChannels(),
+    connect: (lost) => createListener(settings, client, lost),
+    isGood: (connection) => isMember(connection, client),
+    checkMs: deadlineMs,
+  });
   const scripts: ReadonlyMap<string, ScriptSource> = options.scripts ?? loadScripts();
   let phase: "open" | "closing" | "closed" = "open";
   let closing: Promise<void> | undefined;
@@ -59,16 +68,7 @@ export function createRedisStore(urlOrOptions: string | RedisStoreOptions): Stor
     await inFlight.idle(deadlineMs);
     phase = "closed";
     gate.close();
-    const ended = new Promise<void>((resolve) => {
-      if (client.status === "end") return resolve();
-      const timer = setTimeout(resolve, DISCONNECT_TIMEOUT_MS + 100);
-      client.once("end", () => {
-        clearTimeout(timer);
-        resolve();
-      });
-    });
-    client.disconnect();
-    await ended;
+    await Promise.all([subscriber.close(), disconnect(client)]);
   }
 
   return {
@@ -78,6 +78,11 @@ export function createRedisStore(urlOrOptions: string | RedisStoreOptions): Stor
       const script = scripts.get(name);
       if (script === undefined) throw new StoreError("script", `there is no script ${name}`);
       return call({ name, script, keys, args, deadlineMs: own });
+    },
+    publish: (channel, message, { deadlineMs: own = deadlineMs } = {}) => call.publish(channel, message, own),
+    async subscribe(channel, handler, { deadlineMs: own = deadlineMs } = {}) {
+      if (phase !== "open") throw new StoreError("closed", "the store was closed");
+      return subscriber.subscribe(channel, handler, own);
     },
     async inspect() {
       if (phase !== "open") throw new StoreError("closed", "the store was closed");

@@ -1,0 +1,78 @@
+/** One server of the gateway bench, in a process of its own: `tsx gateway-side.ts <kind> <backend port>` prints its port. */
+import { Agent, createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import proxyPlugin from "@fastify/http-proxy";
+import Fastify from "fastify";
+import { createProxyServer } from "http-proxy-3";
+import { standardProfile } from "../src/core/cost.js";
+import { createLimiter } from "../src/limiter/limiter.js";
+import type { Admission } from "../src/planes/node/admission.js";
+import { createProxy } from "../src/planes/node/proxy.js";
+import { createRateLimitAdmission } from "../src/planes/node/rate-limit-admission.js";
+import { createQuota } from "../src/quota/quota.js";
+import { createEmbeddedStore } from "../src/store/embedded/embedded-store.js";
+
+const PLENTY = 1e9;
+const BODY = Buffer.alloc(1024, "x");
+const [kind = "", backend = "0"] = process.argv.slice(2);
+const target = `127.0.0.1:${backend}`;
+const log = { info: () => undefined, warn: () => undefined };
+
+function listen(server: { listen(port: number, host: string, done: () => void): unknown; address(): unknown }): void {
+  server.listen(0, "127.0.0.1", () => console.log((server.address() as AddressInfo).port));
+}
+
+function gateway(admission: Admission): void {
+  const { server } = createProxy({
+    routes: [{ path: "/", upstream: "backend" }],
+    upstreams: { backend: { targets: [target] } },
+    ...{ admission, log },
+  });
+  listen(server);
+}
+
+function limiting(): Admission {
+  const quota = createQuota(createEmbeddedStore(), { id: "bench", capacity: PLENTY, rate: PLENTY, nodeTtlMs: 10_000 });
+  const app = { id: "default", guaranteed: PLENTY, burst: PLENTY, priority: 1, borrow: false };
+  const limiter = createLimiter({
+    ...{ node: "bench", target: quota },
+    apps: [{ ...app, profile: standardProfile, onStoreFailure: "open" }],
+  });
+  return createRateLimitAdmission({
+    ...{ limiter, appHeader: "X-App-Id", userHeader: "X-User-Id", apiKeyHeader: "X-API-Key", apiKeys: {} },
+    rules: { refuseUntrustedHeaders: false, refuseUnknownApps: false },
+    isTrustedHop: () => true,
+    isConfigured: (id) => id === "default",
+  }) as unknown as Admission;
+}
+
+const open: Admission = {
+  admit: () => ({ allowed: true, headers: {}, status: 200, body: "" }),
+  settle: () => undefined,
+};
+
+const kinds: Record<string, () => void> = {
+  backend: () =>
+    listen(
+      createServer((_request, response) => {
+        response.writeHead(200, { "Content-Type": "text/plain", "Content-Length": BODY.length });
+        response.end(BODY);
+      }),
+    ),
+  "gateway-limiting": () => gateway(limiting()),
+  "gateway-open": () => gateway(open),
+  "http-proxy-3": () => {
+    // Without an agent of its own it would connect anew for each request: nobody would run it like that.
+    const agent = new Agent({ keepAlive: true, maxSockets: 512 });
+    const proxy = createProxyServer({ target: `http://${target}`, agent });
+    listen(createServer((request, response) => proxy.web(request, response)));
+  },
+  "fastify-http-proxy": async () => {
+    const fastify = Fastify();
+    await fastify.register(proxyPlugin, { upstream: `http://${target}` });
+    await fastify.ready();
+    listen(fastify.server);
+  },
+};
+
+kinds[kind]?.();

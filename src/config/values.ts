@@ -1,0 +1,156 @@
+/** The kinds of values that options have. Each says in one sentence what it wants, whatever is wrong with what it got. */
+import { isIP } from "node:net";
+import * as z from "zod";
+import { isIdentifier } from "../core/host.js";
+import { isRedisUrl, parseRedisUrl } from "../store/redis/redis-url.js";
+import { nearest } from "./nearest.js";
+
+type Shape = Record<string, z.ZodType>;
+
+/** Several unknown keys make one complaint of zod's; ours has a line for each of them, in their order. */
+export function section<S extends Shape>(shape: S) {
+  const names = Object.keys(shape);
+  const object = z.strictObject(shape, {
+    error: (issue) => {
+      if (issue.code === "unrecognized_keys") return issue.keys.map((key) => unknownName(key, names)).join("\n");
+      return `must be a section with ${names.join(", ")}`;
+    },
+  });
+  // A section whose lines are all comments is null in YAML.
+  return z.preprocess((value) => (value === null ? {} : value), object);
+}
+
+export function unknownName(name: string, known: string[]): string {
+  const likely = nearest(name, known);
+  return likely === undefined
+    ? `there is no such option; there are ${known.join(", ")}`
+    : `there is no such option; did you mean ${likely}?`;
+}
+
+/** Numbers may come as text: from the environment, or from a ${VARIABLE}. */
+function numeric(value: unknown): unknown {
+  return typeof value === "string" && /^-?[0-9]+(\.[0-9]+)?$/.test(value) ? Number(value) : value;
+}
+
+const shown = (value: number) => (Number.isInteger(value) ? value.toFixed(0) : String(value));
+
+export function whole(least: number, most: number) {
+  const wanted = `must be a whole number from ${shown(least)} to ${shown(most)}`;
+  return z.preprocess(numeric, z.int(wanted).min(least, wanted).max(most, wanted));
+}
+
+/** Fractions are fine. `least` itself is the smallest that is. */
+export function amount(least: number, most: number) {
+  const wanted = `must be a number from ${shown(least)} to ${shown(most)}`;
+  return z.preprocess(numeric, z.number(wanted).min(least, wanted).max(most, wanted));
+}
+
+export const milliseconds = (least: number, most: number) => whole(least, most);
+
+export function flag() {
+  return z.preprocess(
+    (value) => (value === "true" ? true : value === "false" ? false : value),
+    z.boolean("must be true or false"),
+  );
+}
+
+export function oneOf<T extends string>(...names: [T, ...T[]]) {
+  return z.enum(names, {
+    error: ({ input }) => {
+      const likely = typeof input === "string" ? nearest(input, names) : undefined;
+      return `must be ${names.join(" or ")}${likely === undefined ? "" : `; did you mean ${likely}?`}`;
+    },
+  });
+}
+
+function text(wanted: string, isGood: (value: string) => boolean) {
+  return z.string(wanted).refine(isGood, wanted);
+}
+
+const IDENTIFIER = "must be 1 to 128 of A–Z a–z 0–9 . _ : -";
+
+export const identifier = () => text(IDENTIFIER, isIdentifier);
+
+/** Leaves room for the number of a worker. */
+export const nodeName = () =>
+  text("must be 1 to 100 of A–Z a–z 0–9 . _ : -", (value) => isIdentifier(value) && value.length <= 100);
+
+/** A cluster's name stands in braces in keys, where braces of its own would change the slot; an id has none. */
+export const clusterName = identifier;
+
+export interface Address {
+  host: string;
+  port: number;
+}
+
+export function parseAddress(value: string): Address | undefined {
+  const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})$/.exec(value);
+  const port = Number(match?.[3]);
+  if (match === null || port > 65535) return undefined;
+  if (match[1] !== undefined) return isIP(match[1]) === 6 ? { host: match[1], port } : undefined;
+  return { host: match[2] ?? "", port };
+}
+
+export const address = () =>
+  text("must be host:port, for example 0.0.0.0:8080 or [::]:8080", (value) => parseAddress(value) !== undefined);
+
+export const network = () =>
+  text("must be an address or a network, for example 10.0.0.0/8 or ::1/128", (value) => {
+    const [ip = "", prefix, ...rest] = value.split("/");
+    const bits = { 0: -1, 4: 32, 6: 128 }[isIP(ip)] ?? -1;
+    if (bits < 0 || rest.length > 0) return false;
+    return prefix === undefined || (/^[0-9]{1,3}$/.test(prefix) && Number(prefix) <= bits);
+  });
+
+export const hostName = () =>
+  text("must be a host name without a port", (value) => /^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/.test(value));
+
+export const headerName = () => text("must be the name of a header", (value) => /^[A-Za-z0-9_-]{1,64}$/.test(value));
+
+export const routePath = () =>
+  text(
+    "must be a path that begins with / and has no spaces, ?, # or control characters",
+    (value) => /^\/[!-~]*$/.test(value) && !/[?#]/.test(value),
+  );
+
+export const target = () =>
+  text("must be host:port, or http://host:port, or https://host:port", (value) => {
+    const at = parseAddress(value.replace(/^https?:\/\//, ""));
+    return at !== undefined && at.port > 0;
+  });
+
+/** Empty: there is none. */
+export const secret = () =>
+  text("must be empty or 16 to 512 printable characters without spaces", (value) => /^([!-~]{16,512})?$/.test(value));
+
+/** What is wrong with a url is said by who reads it, in words that repeat nothing of it. */
+export const storeUrl = () =>
+  z.string("must be embedded or the url of a Redis").superRefine((value, context) => {
+    if (value === "embedded") return;
+    const kinds = "must be embedded, redis://…, rediss://…, redis-cluster://… or redis-sentinel://…/name";
+    if (!isRedisUrl(value)) {
+      context.addIssue({ code: "custom", message: kinds });
+      return;
+    }
+    try {
+      parseRedisUrl(value);
+    } catch (error) {
+      context.addIssue({ code: "custom", message: error instanceof Error ? error.message : kinds });
+    }
+  });
+
+/** A list that is not endless. */
+export function list<T extends z.ZodType>(item: T, least: number, most: number) {
+  const wanted = `must be a list of ${least === 0 ? "at most" : `${least} to`} ${most}`;
+  return z.array(item, wanted).min(least, wanted).max(most, wanted);
+}
+
+/** Names of the operator's own, each with a value. That there are not too many is checked before: see load.ts. */
+export function named<T extends z.ZodType>(value: T) {
+  return z.preprocess(
+    (input) => (input === null ? {} : input),
+    z.record(identifier(), value, {
+      error: (issue) => (issue.code === "invalid_key" ? `the name ${IDENTIFIER}` : "must be names, each with a value"),
+    }),
+  );
+}

@@ -1,0 +1,11 @@
+/** tollgate as a library: `import { createLimiter } from "tollgate"`. */
+export type { CostProfile } from "./core/cost.js";
+export { UNKNOWN_LENGTH } from "./core/cost.js";
+export type { Decision, DecisionSource } from "./limiter/decision.js";
+export { type AppLimits, type CreateLimiterOptions, createLimiter, declaredLength } from "./limiter/library.js";
+export type { Limiter, LimiterObserver, LimiterStats } from "./limiter/limiter.js";
+export { limit, limitPlugin, type MiddlewareOptions } from "./limiter/middleware.js";
+export { rateLimitHeaders, refusalOf, retryAfterSeconds } from "./limiter/response.js";
+export { StoreError, type StoreErrorKind } from "./store/errors.js";
+export { openStore } from "./store/open.js";
+export type { Store } from "./store/store.js";

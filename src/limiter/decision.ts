@@ -1,0 +1,24 @@
+/** What the limiter answers, and how that looks to an HTTP client. */
+
+/** Where a decision was made: from the local lease, by asking the store, from a remembered refusal, or without a store. */
+export type DecisionSource = "local" | "remote" | "remembered" | "dark";
+
+export interface Decision {
+  allowed: boolean;
+  /** OK, or why not: one of core/codes.ts. */
+  code: string;
+  /** The app that pays: a configured one. */
+  app: string;
+  method: string;
+  /** Tokens taken, or that would have been. */
+  cost: number;
+  /** Tokens left for this app, as far as this node knows. */
+  remaining: number;
+  /** The app's burst, less in an emergency. */
+  limit: number;
+  /** Tokens per second. */
+  rate: number;
+  /** 0 where no waiting helps or none is needed. */
+  retryAfterMs: number;
+  source: DecisionSource;
+}

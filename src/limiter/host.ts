@@ -1,0 +1,2 @@
+/** Time as the limiter sees it: the same as for all who act by themselves. */
+export { type Host, systemHost } from "../store/host.js";

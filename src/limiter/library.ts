@@ -1,0 +1,103 @@
+/** The limiter as a library: one call opens the store, joins the cluster and answers a limiter that is ready to check. */
+import { hostname } from "node:os";
+import { bandwidthProfile, type CostProfile, iopsProfile, standardProfile, UNKNOWN_LENGTH } from "../core/cost.js";
+import { DEFAULT_APP } from "../core/identity.js";
+import type { LeasePolicy } from "../core/lease.js";
+import { createQuota } from "../quota/quota.js";
+import { openStore } from "../store/open.js";
+import type { Store } from "../store/store.js";
+import type { LimitedApp, OnStoreFailure } from "./app-lease.js";
+import { createLimiter as createEngine, type Limiter, type LimiterObserver } from "./limiter.js";
+
+export interface AppLimits {
+  /** Tokens per second. */
+  guaranteed: number;
+  /** Tokens at most; twice the guaranteed ones unless given. */
+  burst?: number;
+  /** 0 is the last to be cut in an emergency; 2 unless given. */
+  priority?: number;
+  /** How requests are priced: a profile of that name, or one of your own; "standard" unless given. */
+  profile?: "standard" | "iops" | "bandwidth" | CostProfile;
+  borrow?: boolean;
+  /** What to do while the store is gone; "open" unless given. */
+  onStoreFailure?: OnStoreFailure;
+}
+
+export interface CreateLimiterOptions {
+  /** "embedded" for one process, or a Redis url; or a store that you opened, and close, yourself. */
+  store?: string | Store;
+  /** All limiters with the same store and cluster share the limits. */
+  cluster?: { id?: string; capacity?: number; rate?: number };
+  /** The name of this node; host name and process unless given. */
+  node?: string;
+  /** Apps that are not listed share "default"; without one they are refused. */
+  apps: Record<string, AppLimits>;
+  lease?: Partial<LeasePolicy>;
+  /** No decision waits longer for the store. */
+  timeoutMs?: number;
+  failOpenTokens?: number;
+  observer?: LimiterObserver;
+}
+
+const PROFILES = { standard: standardProfile, iops: iopsProfile, bandwidth: bandwidthProfile };
+const NODE_TTL_MS = 5_000;
+/** Services move the clock of the nodes; a library without a service does it itself. */
+const TICK_MS = 500;
+
+/** Throws for limits that are no limits, naming the app and the field. */
+function limitedApp(id: string, limits: AppLimits): LimitedApp {
+  const { guaranteed, burst = guaranteed * 2, priority = 2, profile = "standard" } = limits;
+  for (const [field, value] of Object.entries({ guaranteed, burst, priority })) {
+    if (!(value >= 0 && value <= 1e9)) throw new RangeError(`apps.${id}.${field} must be a number from 0 to 1e9`);
+  }
+  for (const [field, value] of Object.entries({ burst, priority })) {
+    if (!Number.isInteger(value)) throw new RangeError(`apps.${id}.${field} must be a whole number`);
+  }
+  return {
+    ...{ id, guaranteed, burst, priority },
+    borrow: limits.borrow ?? false,
+    profile: typeof profile === "string" ? PROFILES[profile] : profile,
+    onStoreFailure: limits.onStoreFailure ?? "open",
+  };
+}
+
+export async function createLimiter(options: CreateLimiterOptions): Promise<Limiter> {
+  const apps = Object.entries(options.apps).map(([id, limits]) => limitedApp(id, limits));
+  const { store: place = "embedded" } = options;
+  const store = typeof place === "string" ? openStore(place) : place;
+  const { id = "cluster-01", capacity = 1_000_000, rate = 500_000 } = options.cluster ?? {};
+  const quota = createQuota(store, { id, capacity, rate, nodeTtlMs: NODE_TTL_MS });
+  const engine = createEngine({
+    node: options.node ?? `${hostname()}:${process.pid}`,
+    target: quota,
+    apps,
+    unknownApps: Object.hasOwn(options.apps, DEFAULT_APP) ? "default" : "reject",
+    ...(options.lease ? { lease: options.lease } : {}),
+    ...(options.timeoutMs === undefined ? {} : { timeoutMs: options.timeoutMs }),
+    ...(options.failOpenTokens === undefined ? {} : { failOpenTokens: options.failOpenTokens }),
+    ...(options.observer ? { observer: options.observer } : {}),
+  });
+  const ticking = setInterval(() => {
+    // A tick that fails is made up for by the next one; the limiter itself notices that the store is gone.
+    quota.emergencyCheck(10_000, true).then(
+      ({ active }) => engine.setEmergency(active),
+      () => undefined,
+    );
+  }, TICK_MS);
+  ticking.unref();
+  return {
+    ...engine,
+    async close() {
+      clearInterval(ticking);
+      await engine.close();
+      if (typeof place === "string") await store.close();
+    },
+  };
+}
+
+/** The declared length of a body, as `check` wants it: the header's value, and whether the body is chunked. */
+export function declaredLength(contentLength: string | undefined, transferEncoding: string | undefined): number {
+  if (transferEncoding !== undefined) return UNKNOWN_LENGTH;
+  if (contentLength === undefined) return 0;
+  return /^[0-9]+$/.test(contentLength) ? Number(contentLength) : Number.NaN;
+}

@@ -1,0 +1,118 @@
+/** The limiter in front of an Express-style server or a Fastify one: refuses with 429 or 503, and settles afterwards. */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Decision } from "./decision.js";
+import { declaredLength } from "./library.js";
+import type { Limiter } from "./limiter.js";
+import { rateLimitHeaders, refusalOf } from "./response.js";
+
+export interface MiddlewareOptions<Request> {
+  limiter: Limiter;
+  /** Which app pays. Take it from what you have authenticated, never from an unchecked header. */
+  app: (request: Request) => string;
+}
+
+/** Counts what is written as the body of a response, and nothing of its headers. */
+function countBody(response: ServerResponse): () => number {
+  let bytes = 0;
+  const { write, end } = response;
+  const count = (chunk: unknown, encoding: unknown): void => {
+    if (typeof chunk === "string") {
+      bytes += Buffer.byteLength(chunk, typeof encoding === "string" ? (encoding as BufferEncoding) : "utf8");
+    } else if (chunk instanceof Uint8Array) {
+      bytes += chunk.byteLength;
+    }
+  };
+  response.write = ((...args: Parameters<typeof write>) => {
+    count(args[0], args[1]);
+    return write.apply(response, args);
+  }) as typeof write;
+  response.end = ((...args: Parameters<typeof end>) => {
+    count(args[0], args[1]);
+    return end.apply(response, args);
+  }) as typeof end;
+  return () => bytes;
+}
+
+/**
+ * Settles when the exchange is over, however it ended. A body without a declared length is measured on the socket, with
+ * its chunk marks: looking at its data would take them from the handler.
+ */
+function settleWhenDone(
+  limiter: Limiter,
+  decision: Decision,
+  request: IncomingMessage,
+  response: ServerResponse,
+): void {
+  const before = request.socket.bytesRead;
+  const bodyBytes = countBody(response);
+  response.once("close", () => {
+    const declared = lengthOf(request);
+    const requestBytes = declared >= 0 ? declared : Math.max(request.socket.bytesRead - before, 0);
+    limiter.settle(decision, requestBytes, bodyBytes());
+  });
+}
+
+function lengthOf(request: IncomingMessage): number {
+  return declaredLength(request.headers["content-length"], request.headers["transfer-encoding"]);
+}
+
+/** `app.use(limit({ limiter, app: (req) => req.user.team }))` */
+export function limit<Request extends IncomingMessage>({ limiter, app }: MiddlewareOptions<Request>) {
+  return (request: Request, response: ServerResponse, next: (error?: unknown) => void): void => {
+    const go = (decision: Decision): void => {
+      for (const [name, value] of Object.entries(rateLimitHeaders(decision))) response.setHeader(name, value);
+      if (decision.allowed) {
+        settleWhenDone(limiter, decision, request, response);
+        next();
+        return;
+      }
+      const { status, body } = refusalOf(decision);
+      response.statusCode = status;
+      response.setHeader("Content-Type", "application/json");
+      response.end(body);
+    };
+    const made = limiter.check(app(request), request.method ?? "GET", lengthOf(request));
+    if (made instanceof Promise) made.then(go, next);
+    else go(made);
+  };
+}
+
+/** The part of Fastify that the plugin needs. */
+interface FastifyLike<Request> {
+  addHook(
+    name: "onRequest",
+    hook: (request: Request, reply: FastifyReplyLike, done: (error?: Error) => void) => void,
+  ): unknown;
+}
+interface FastifyReplyLike {
+  raw: ServerResponse;
+  header(name: string, value: string): unknown;
+  code(status: number): { type(type: string): { send(body: string): unknown } };
+}
+
+/** `fastify.register(limitPlugin, { limiter, app: (request) => request.user.team })` */
+export function limitPlugin<Request extends { raw: IncomingMessage }>(
+  fastify: FastifyLike<Request>,
+  { limiter, app }: MiddlewareOptions<Request>,
+  registered: () => void,
+): void {
+  fastify.addHook("onRequest", (request, reply, done) => {
+    const go = (decision: Decision): void => {
+      for (const [name, value] of Object.entries(rateLimitHeaders(decision))) reply.header(name, value);
+      if (decision.allowed) {
+        settleWhenDone(limiter, decision, request.raw, reply.raw);
+        done();
+        return;
+      }
+      const { status, body } = refusalOf(decision);
+      reply.code(status).type("application/json").send(body);
+    };
+    const made = limiter.check(app(request), request.raw.method ?? "GET", lengthOf(request.raw));
+    if (made instanceof Promise) made.then(go, done);
+    else go(made);
+  });
+  registered();
+}
+
+// Hooks of a plugin count for the whole server, not only for what is registered inside the plugin.
+Object.assign(limitPlugin, { [Symbol.for("skip-override")]: true });

@@ -1,0 +1,135 @@
+/** Heads as they leave: the request's towards the backend, the response's towards the client, without what ends here. */
+import * as kind from "./header-kinds.js";
+import type { RequestHead } from "./request-head.js";
+
+/** What this hop knows of the connection that a request came on. */
+export interface Hop {
+  remoteAddress: string;
+  /** Its X-Forwarded-* are believed. */
+  trusted: boolean;
+  protocol: "http" | "https";
+}
+
+/** Completes the headers for the backend. Host is absent where the backend's own name is to be used. */
+export function requestHeaders(head: RequestHead, hop: Hop, via: string, passHost: boolean): string[] {
+  const headers = hop.trusted ? head.headers : withoutForwarded(head.headers);
+  if (passHost && head.host !== "") headers.push("host", head.host);
+  const believed = hop.trusted;
+  headers.push(
+    "x-forwarded-for",
+    believed && head.forwardedFor !== "" ? `${head.forwardedFor}, ${hop.remoteAddress}` : hop.remoteAddress,
+    "x-forwarded-proto",
+    believed && head.forwardedProto !== "" ? head.forwardedProto : hop.protocol,
+  );
+  const host = believed && head.forwardedHost !== "" ? head.forwardedHost : head.host;
+  if (host !== "") headers.push("x-forwarded-host", host);
+  headers.push("via", via);
+  return headers;
+}
+
+/** `Forwarded` says the same as X-Forwarded-*; from a hop that is not believed, it must not pass either. */
+function withoutForwarded(headers: string[]): string[] {
+  for (let at = 0; at < headers.length; at += 2) {
+    if (kind.kindOf(headers[at]!) === kind.FORWARDED) {
+      headers.splice(at, 2);
+      at -= 2;
+    }
+  }
+  return headers;
+}
+
+export interface ResponseHead {
+  headers: string[];
+  /** Undefined: the body has no declared length. */
+  contentLength: string | undefined;
+}
+
+/**
+ * The head for the client. `own` are headers of this hop, which replace the backend's of the same name.
+ * `trailers`: the client can get some, so their announcement is passed on.
+ */
+export function responseHead(
+  raw: Buffer[],
+  own: Record<string, string>,
+  via: string,
+  trailers: boolean,
+  close: boolean,
+): ResponseHead {
+  const headers: string[] = [];
+  let lengths = 0;
+  for (const name in own) {
+    headers.push(name, own[name]!);
+    lengths |= 1 << (name.length & 31);
+  }
+  let contentLength: string | undefined;
+  let trailer: string | undefined;
+  let named: string[] | undefined;
+  for (let at = 0; at < raw.length; at += 2) {
+    const name = raw[at]!.toString("latin1");
+    const value = raw[at + 1]!.toString("latin1");
+    switch (kind.kindOf(name)) {
+      case kind.CONTENT_LENGTH:
+        contentLength = value;
+        headers.push(name, value);
+        break;
+      case kind.CONNECTION:
+        named = kind.namedByConnection(value, named);
+        break;
+      case kind.TRAILER:
+        trailer = value;
+        break;
+      case kind.HOP_BY_HOP:
+      case kind.TRANSFER_ENCODING:
+      case kind.UPGRADE:
+      case kind.TE:
+        break;
+      default:
+        if ((lengths & (1 << (name.length & 31))) === 0 || !isAmong(name, own)) headers.push(name, value);
+    }
+  }
+  const kept = named === undefined ? headers : withoutNamed(headers, named, own);
+  if (trailers && trailer !== undefined && contentLength === undefined) kept.push("Trailer", trailer);
+  kept.push("Via", via);
+  if (close) kept.push("Connection", "close");
+  return { headers: kept, contentLength };
+}
+
+function isAmong(name: string, own: Record<string, string>): boolean {
+  const lower = name.toLowerCase();
+  for (const ownName in own) {
+    if (ownName.length === name.length && ownName.toLowerCase() === lower) return true;
+  }
+  return false;
+}
+
+function withoutNamed(headers: string[], named: string[], own: Record<string, string>): string[] {
+  const kept: string[] = [];
+  for (let at = 0; at < headers.length; at += 2) {
+    const name = headers[at]!;
+    if (Object.hasOwn(own, name) || !named.includes(name.toLowerCase())) kept.push(name, headers[at + 1]!);
+  }
+  return kept;
+}
+
+/** The links of a 103 response. */
+export function earlyHints(raw: Buffer[]): string[] {
+  const links: string[] = [];
+  for (let at = 0; at < raw.length; at += 2) {
+    if (raw[at]!.toString("latin1").toLowerCase() === "link") links.push(raw[at + 1]!.toString("latin1"));
+  }
+  return links;
+}
+
+/** Raw trailers as pairs, without names that would change the meaning of a message that has already been read. */
+export function trailerPairs(raw: (Buffer | string)[]): [string, string][] {
+  const pairs: [string, string][] = [];
+  for (let at = 0; at + 1 < raw.length; at += 2) {
+    const name = latin1(raw[at]!);
+    if (kind.kindOf(name) === kind.END_TO_END) pairs.push([name, latin1(raw[at + 1]!)]);
+  }
+  return pairs;
+}
+
+function latin1(text: Buffer | string): string {
+  return typeof text === "string" ? text : text.toString("latin1");
+}

@@ -1,0 +1,91 @@
+/** Everything a reverse proxy can be told, with what holds where nothing is said. */
+import type { IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
+import type { Admission, Verdict } from "./admission.js";
+
+export interface Route {
+  /** A prefix. One that ends in a slash covers what begins with it; any other covers whole segments: /a, /a/b, not /ab. */
+  path: string;
+  /** Without a port, in any case. Routes with a host are looked at before those without. */
+  host?: string;
+  /** A key of `upstreams`. */
+  upstream: string;
+}
+
+export interface UpstreamOptions {
+  /** `host:port`, or an origin with `http:` or `https:`. */
+  targets: string[];
+  /** Connections to one target; requests beyond wait in line. Default 512. */
+  connections?: number;
+  /** Hand the client's Host on (default), or name the target. */
+  passHost?: boolean;
+  /** What failed requests say of a target. */
+  passive?: { failures?: number; downMs?: number };
+  /** Asking targets how they are. Without a path nobody is asked. */
+  active?: {
+    path: string;
+    intervalMs?: number;
+    timeoutMs?: number;
+    /** So many good answers in a row end a bad time, so many bad ones begin it. */
+    healthyAfter?: number;
+    unhealthyAfter?: number;
+  };
+}
+
+/** Above them a request is refused: 431 for headers, 413 for a body. */
+export interface Limits {
+  headerBytes: number;
+  headerCount: number;
+  bodyBytes: number;
+}
+
+export interface Timeouts {
+  connectMs: number;
+  /** From the request's last byte to the response's head. */
+  responseMs: number;
+  /** Without a byte moving, in either direction and on either side. */
+  bodyIdleMs: number;
+  /** For a client to send the whole head. */
+  headersMs: number;
+  /** For a client to send the whole request, body included. 0: as long as it takes, while bytes keep coming. */
+  requestMs: number;
+  /** Between two requests of a client. */
+  keepAliveMs: number;
+  /** How long a client may go on sending what nobody will read, so that it sees the answer before the connection ends. */
+  lingerMs: number;
+}
+
+/** What pino offers; nothing in it is a raw control character. */
+export interface ProxyLog {
+  info(fields: Record<string, unknown>, message: string): void;
+  warn(fields: Record<string, unknown>, message: string): void;
+}
+
+export type UpgradeHandler = (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
+
+export interface ProxyOptions<V extends Verdict = Verdict> {
+  routes: Route[];
+  upstreams: Record<string, UpstreamOptions>;
+  admission: Admission<V>;
+  limits?: Partial<Limits>;
+  timeouts?: Partial<Timeouts>;
+  /** Networks (`10.0.0.0/8`) whose X-Forwarded-* and Forwarded are believed. Default none. */
+  trustedHops?: readonly string[];
+  log: ProxyLog;
+  /** The name in Via. Default `tollgate`. */
+  via?: string;
+  /** Takes over connections that ask to be upgraded; without it they get 501. */
+  upgrade?: UpgradeHandler;
+}
+
+export const defaultLimits: Limits = { headerBytes: 16_384, headerCount: 100, bodyBytes: Number.MAX_SAFE_INTEGER };
+
+export const defaultTimeouts: Timeouts = {
+  connectMs: 5_000,
+  responseMs: 60_000,
+  bodyIdleMs: 30_000,
+  headersMs: 15_000,
+  requestMs: 0,
+  keepAliveMs: 65_000,
+  lingerMs: 2_000,
+};

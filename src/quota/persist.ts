@@ -1,0 +1,28 @@
+/** Repeats a call that the store did not answer, unchanged: with the same operation id it is carried out once. */
+import { StoreError, type StoreErrorKind } from "../store/errors.js";
+import type { Host } from "../store/host.js";
+
+const ATTEMPTS = 4;
+const FIRST_PAUSE_MS = 100;
+const PASSING: StoreErrorKind[] = ["timeout", "unavailable", "overloaded"];
+
+/** True for what may be over in a moment: the store was not there, or there was no answer in time. */
+export function isPassing(error: unknown): boolean {
+  return error instanceof StoreError && PASSING.includes(error.kind);
+}
+
+/** Rejects with the last error after a few attempts, or at once where another attempt would not help or `stop` says so. */
+export async function persist<T>(host: Host, stop: () => boolean, call: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await call();
+    } catch (error) {
+      if (!isPassing(error) || attempt === ATTEMPTS || stop()) throw error;
+    }
+    await pause(host, FIRST_PAUSE_MS * 2 ** (attempt - 1));
+  }
+}
+
+export function pause(host: Host, ms: number): Promise<void> {
+  return new Promise((resolve) => void host.after(ms, resolve));
+}

@@ -1,0 +1,70 @@
+/** The backend of the demo: three small endpoints to see limits at work, on a free port of the loopback address. */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+
+export interface DemoBackend {
+  /** host:port */
+  target: string;
+  close(): Promise<void>;
+}
+
+const MOST_BYTES = 1024 ** 3;
+const CHUNK = Buffer.alloc(64 * 1024, "tollgate ");
+
+export async function startDemoBackend(): Promise<DemoBackend> {
+  const server = createServer((request, response) => {
+    const url = new URL(request.url ?? "/", "http://demo");
+    if (url.pathname === "/api/hello") sendJson(response, 200, { hello: "from behind the tollgate" });
+    else if (url.pathname === "/api/big") sendBytes(response, url.searchParams.get("bytes") ?? "1048576");
+    else if (url.pathname === "/api/echo") echo(request, response);
+    else sendJson(response, 404, { error: "not_found", try: ["/api/hello", "/api/big?bytes=1048576", "/api/echo"] });
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  return { target: `127.0.0.1:${port}`, close: () => closeServer(server) };
+}
+
+function sendJson(response: ServerResponse, status: number, body: unknown): void {
+  const text = `${JSON.stringify(body)}\n`;
+  response.writeHead(status, { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(text) });
+  response.end(text);
+}
+
+/** As fast as the client reads, and never more than a few chunks in memory. */
+function sendBytes(response: ServerResponse, wanted: string): void {
+  const bytes = /^[0-9]{1,10}$/.test(wanted) ? Number(wanted) : -1;
+  if (bytes < 0 || bytes > MOST_BYTES) {
+    sendJson(response, 400, { error: "bytes", reason: `must be a whole number from 0 to ${MOST_BYTES}` });
+    return;
+  }
+  response.writeHead(200, { "Content-Type": "application/octet-stream", "Content-Length": bytes });
+  let left = bytes;
+  const write = () => {
+    while (left > 0) {
+      const size = Math.min(left, CHUNK.length);
+      left -= size;
+      if (!response.write(size === CHUNK.length ? CHUNK : CHUNK.subarray(0, size))) {
+        response.once("drain", write);
+        return;
+      }
+    }
+    response.end();
+  };
+  write();
+}
+
+function echo(request: IncomingMessage, response: ServerResponse): void {
+  const type = request.headers["content-type"] ?? "application/octet-stream";
+  response.writeHead(200, { "Content-Type": type, "X-Echo-Method": request.method ?? "" });
+  request.pipe(response);
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}

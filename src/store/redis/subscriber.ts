@@ -1,0 +1,157 @@
+/** Listens on a connection of its own, made when somebody first subscribes and made anew, elsewhere if need be, when lost. */
+import type { Redis } from "ioredis";
+import type { Channels } from "../channels.js";
+import { StoreError } from "../errors.js";
+import type { MessageHandler, Unsubscribe } from "../store.js";
+import { disconnect, reconnectDelay } from "./client.js";
+import { createDeadline } from "./deadline.js";
+import { classify } from "./redis-errors.js";
+
+export interface SubscriberSettings {
+  channels: Channels;
+  /** A fresh connection that ends when it is lost; `lost` is the one before. */
+  connect(lost: Redis | undefined): Redis;
+  /** False when the server would not hear all messages any more: it has left the cluster. */
+  isGood(connection: Redis): boolean;
+  /** A server that is silent is asked so often whether it is still there. A dead connection shows in no other way. */
+  checkMs: number;
+}
+
+export interface Subscriber {
+  subscribe(channel: string, handler: MessageHandler, deadlineMs: number): Promise<Unsubscribe>;
+  close(): Promise<void>;
+}
+
+export function createSubscriber({ channels, connect, isGood, checkMs }: SubscriberSettings): Subscriber {
+  /** What the present connection was confirmed to listen to. */
+  const confirmed = new Set<string>();
+  const waiting = new Set<() => void>();
+  let connection: Redis | undefined;
+  let failure: StoreError | undefined;
+  let attempts = 0;
+  let closed = false;
+  let restart: NodeJS.Timeout | undefined;
+  let check: NodeJS.Timeout | undefined;
+
+  function wakeAll(): void {
+    for (const wake of [...waiting]) wake();
+    waiting.clear();
+  }
+
+  function open(lost?: Redis): void {
+    clearTimeout(restart);
+    restart = undefined;
+    const own = connect(lost);
+    connection = own;
+    own.on("message", (channel, message) => channels.deliver(channel, message));
+    own.on("error", (error) => fail(error));
+    own.on("ready", () => {
+      attempts = 0;
+      failure = undefined;
+      listen(own, channels.names());
+      clearInterval(check);
+      check = setInterval(() => examine(own), checkMs);
+      check.unref();
+    });
+    own.on("end", () => {
+      if (connection === own) onLost(own);
+    });
+  }
+
+  function onLost(own: Redis): void {
+    connection = undefined;
+    confirmed.clear();
+    clearInterval(check);
+    if (closed || channels.names().length === 0) return;
+    restart = setTimeout(() => open(own), reconnectDelay(attempts++));
+    restart.unref();
+  }
+
+  function listen(own: Redis, names: string[]): void {
+    if (names.length === 0) {
+      own.disconnect();
+      return;
+    }
+    own.subscribe(...names).then(
+      () => {
+        if (own !== connection) return;
+        for (const name of names) if (channels.has(name)) confirmed.add(name);
+        wakeAll();
+      },
+      (error: unknown) => {
+        fail(error);
+        own.disconnect();
+      },
+    );
+  }
+
+  function fail(error: unknown): void {
+    failure = classify(error).error;
+    if (failure.kind === "denied") wakeAll();
+  }
+
+  /** An answer that does not come ends the connection, by its limit on silence. */
+  function examine(own: Redis): void {
+    if (own !== connection) return;
+    if (isGood(own)) own.ping().catch(fail);
+    else own.disconnect();
+  }
+
+  /** Nobody listens any more: tell Redis, or leave altogether. */
+  function forget(channel: string): void {
+    if (channels.has(channel)) return;
+    confirmed.delete(channel);
+    if (channels.names().length === 0) {
+      clearTimeout(restart);
+      connection?.disconnect();
+    } else if (connection?.status === "ready") {
+      connection.unsubscribe(channel).catch(fail);
+    }
+  }
+
+  async function untilConfirmed(channel: string, deadlineMs: number): Promise<void> {
+    const deadline = createDeadline(deadlineMs, () => failure);
+    try {
+      while (!confirmed.has(channel)) {
+        if (closed) throw new StoreError("closed", "the store was closed");
+        if (deadline.over) throw deadline.error();
+        await deadline.until((wake) => {
+          waiting.add(wake);
+          return () => waiting.delete(wake);
+        });
+        if (failure?.kind === "denied" && !confirmed.has(channel)) throw failure;
+      }
+    } finally {
+      deadline.end();
+    }
+  }
+
+  return {
+    async subscribe(channel, handler, deadlineMs) {
+      if (closed) throw new StoreError("closed", "the store was closed");
+      const isNew = !channels.has(channel);
+      const remove = channels.add(channel, handler);
+      const leave = () => {
+        remove();
+        forget(channel);
+      };
+      if (connection === undefined) open();
+      else if (isNew && connection.status === "ready") listen(connection, [channel]);
+      try {
+        await untilConfirmed(channel, deadlineMs);
+      } catch (error) {
+        leave();
+        throw error;
+      }
+      return leave;
+    },
+    async close() {
+      closed = true;
+      channels.clear();
+      clearTimeout(restart);
+      clearInterval(check);
+      wakeAll();
+      if (connection !== undefined) await disconnect(connection);
+    },
+  };
+}

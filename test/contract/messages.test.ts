@@ -1,0 +1,100 @@
+/** Messages between processes: who listens hears each one, in order, and nobody can spoil it for the others. */
+import { expect } from "vitest";
+import { waitFor } from "../support/wait-for.js";
+import { type Bench, forEachBackend } from "./backends.js";
+
+/** The transcript of a test needs one call at least, and messages are none. */
+const channelOf = async (bench: Bench, name = "news") => {
+  await bench.store.run("lock", [`{${bench.name}}lock`], ["a", 1000, 0]);
+  return `${bench.name}:${name}`;
+};
+
+forEachBackend("messages", (it) => {
+  it("reach every listener of their channel, in order, and no other", async (bench) => {
+    const [channel, other] = [await channelOf(bench), await channelOf(bench, "other")];
+    const heard: string[][] = [[], [], []];
+    await bench.store.subscribe(channel, (message) => heard[0]?.push(message));
+    await bench.store.subscribe(channel, (message) => heard[1]?.push(message));
+    await bench.store.subscribe(other, (message) => heard[2]?.push(message));
+    for (let i = 0; i < 20; i++) await bench.store.publish(channel, `m${i}`);
+    await bench.store.publish(other, "end");
+    await waitFor("all messages", () => heard[0]?.length === 20 && heard[1]?.length === 20 && heard[2]?.length === 1);
+    const all = Array.from({ length: 20 }, (_, i) => `m${i}`);
+    expect(heard).toEqual([all, all, ["end"]]);
+  });
+
+  it("carry any text", async (bench) => {
+    const channel = await channelOf(bench);
+    const texts = ["", "{}", "äöü – 你好 🙂", "two\r\nlines\0", "x".repeat(100_000)];
+    const heard: string[] = [];
+    await bench.store.subscribe(channel, (message) => heard.push(message));
+    for (const text of texts) await bench.store.publish(channel, text);
+    await waitFor("all messages", () => heard.length === texts.length);
+    expect(heard).toEqual(texts);
+  });
+
+  it("are not delivered from within publish, and to nobody who left", async (bench) => {
+    const channel = await channelOf(bench);
+    const [stays, leaves]: [string[], string[]] = [[], []];
+    const leave = await bench.store.subscribe(channel, (message) => leaves.push(message));
+    await bench.store.subscribe(channel, (message) => stays.push(message));
+    const sent = bench.store.publish(channel, "first");
+    expect(stays).toEqual([]);
+    await sent;
+    await waitFor("the first", () => stays.length === 1 && leaves.length === 1);
+    leave();
+    leave();
+    await bench.store.publish(channel, "second");
+    await waitFor("the second", () => stays.length === 2);
+    expect(leaves).toEqual(["first"]);
+  });
+
+  it("are heard again by who left and came back", async (bench) => {
+    const channel = await channelOf(bench);
+    const heard: string[] = [];
+    const leave = await bench.store.subscribe(channel, (message) => heard.push(`old ${message}`));
+    leave();
+    await bench.store.subscribe(channel, (message) => heard.push(message));
+    await bench.store.publish(channel, "news");
+    await waitFor("the message", () => heard.length > 0);
+    expect(heard).toEqual(["news"]);
+  });
+
+  it("reach the others although one handler throws and another rejects", async (bench) => {
+    const channel = await channelOf(bench);
+    const heard: string[] = [];
+    const warnings: string[] = [];
+    const note = (warning: Error) => warnings.push(warning.message);
+    process.on("warning", note);
+    try {
+      await bench.store.subscribe(channel, () => {
+        throw new Error("thrown by a handler");
+      });
+      await bench.store.subscribe(channel, async () => {
+        throw new Error("rejected by a handler");
+      });
+      await bench.store.subscribe(channel, (message) => heard.push(message));
+      await bench.store.publish(channel, "one");
+      await bench.store.publish(channel, "two");
+      await waitFor("both messages", () => heard.length === 2);
+      await waitFor("all warnings", () => warnings.length === 4);
+    } finally {
+      process.off("warning", note);
+    }
+    expect(warnings.sort().join()).toBe(
+      "rejected by a handler,rejected by a handler,thrown by a handler,thrown by a handler",
+    );
+  });
+});
+
+forEachBackend("a closed store", (it) => {
+  it("neither publishes nor lets anybody listen", async (bench) => {
+    const channel = await channelOf(bench);
+    const heard: string[] = [];
+    await bench.store.subscribe(channel, (message) => heard.push(message));
+    await bench.store.close();
+    await expect(bench.store.publish(channel, "late")).rejects.toMatchObject({ kind: "closed" });
+    await expect(bench.store.subscribe(channel, () => {})).rejects.toMatchObject({ kind: "closed" });
+    expect(heard).toEqual([]);
+  });
+});

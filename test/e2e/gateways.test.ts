@@ -1,0 +1,133 @@
+/** Three gateway processes on one Redis: the limit holds over all of them, and is used. */
+import { readFileSync } from "node:fs";
+import { afterEach, describe, expect, it } from "vitest";
+import { createQuota } from "../../src/quota/quota.js";
+import { createRedisStore } from "../../src/store/redis/redis-store.js";
+import { type GatewayProcess, sendLoad, startGateway, startSmallBackend } from "../support/gateway-process.js";
+import { startRedis } from "../support/redis-server.js";
+import { waitFor } from "../support/wait-for.js";
+
+const endings: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+}, 60_000);
+
+const SHARES = [0.8, 0.15, 0.05];
+
+/** The processes that a gateway has forked. */
+function workersOf(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
+  return children === "" ? [] : children.split(" ").map(Number);
+}
+
+async function startThree(apps: string, more = "") {
+  const server = await startRedis();
+  endings.push(() => server.stop());
+  const backend = await startSmallBackend();
+  endings.push(() => backend.stop());
+  const starting = [1, 2, 3].map((number) =>
+    startGateway(`
+node_id: gw-${number}
+workers: 1
+store: ${server.url}
+apps: { ${apps} }
+upstreams: { backend: { targets: ["${backend.target}"] } }
+routes: [{ path: /, upstream: backend }]
+log: { level: warn }
+${more}
+`),
+  );
+  const gateways = await Promise.all(starting);
+  endings.push(() => Promise.all(gateways.map((gateway) => gateway.stop())));
+  return { server, backend, gateways };
+}
+
+async function loadAll(gateways: GatewayProcess[], app: string, perSecond: number, seconds: number) {
+  const loads = await Promise.all(
+    gateways.map((gateway, i) => sendLoad(gateway.url, app, perSecond * SHARES[i]!, seconds)),
+  );
+  return loads.flat().sort((a, b) => a.at - b.at);
+}
+
+describe("three gateways that share a limit, with load 80/15/5", () => {
+  it.each([
+    { rate: 1000, burst: 1000, load: 2000, seconds: 14, atLeast: 0.98 },
+    { rate: 20, burst: 20, load: 100, seconds: 14, atLeast: 0.95 },
+  ])(
+    "of $rate tokens/s: in every 10 s at most burst + rate × time, and the refill is used",
+    async (limit) => {
+      const { rate, burst, load, seconds, atLeast } = limit;
+      // Prices without a part for bytes, so that a request is a token.
+      const profile = "profile: { based_on: iops, bandwidth: 0 }";
+      const { gateways } = await startThree(`metered: { guaranteed: ${rate}, burst: ${burst}, ${profile} }`);
+      const answers = await loadAll(gateways, "metered", load, seconds);
+      expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 429]));
+      const passed = answers.filter(({ status }) => status === 200);
+      for (const { sentAt: from } of passed.filter((_, i) => i % 50 === 0)) {
+        // Sent and answered within the window, so decided within it.
+        const within = passed.filter(({ sentAt, at }) => sentAt >= from && at < from + 10_000).length;
+        expect(within, `from ${from}`).toBeLessThanOrEqual(burst + rate * 10);
+      }
+      const total = passed.length - burst;
+      expect(total / (rate * seconds)).toBeGreaterThanOrEqual(atLeast);
+      // On a busy machine the load takes longer than it should.
+      const elapsed =
+        (Math.max(...passed.map(({ at }) => at)) - Math.min(...answers.map(({ sentAt }) => sentAt))) / 1000;
+      expect(passed.length).toBeLessThanOrEqual(burst + rate * elapsed);
+    },
+    90_000,
+  );
+
+  it("whose limit is not reached decide locally: the store hardly notices", async () => {
+    const { server, gateways } = await startThree("ample: { guaranteed: 100000, burst: 100000 }");
+    await loadAll(gateways, "ample", 500, 1);
+    await server.command("CONFIG", "RESETSTAT");
+    const answers = await loadAll(gateways, "ample", 3000, 5);
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    const stats = String(await server.command("INFO", "commandstats"));
+    const calls = Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1]);
+    // Besides the leases, each service ticks four times a second for the emergency.
+    expect(calls).toBeGreaterThan(0);
+    expect((calls - 3 * 4 * 6) / answers.length).toBeLessThanOrEqual(0.01);
+  }, 60_000);
+
+  it("go on when one of them is killed with -9; what it held is back after its time-to-live and a reconcile, once", async () => {
+    const cluster = "cluster: { node_ttl_ms: 3000, reconcile_interval_ms: 1000 }";
+    const { server, gateways } = await startThree("metered: { guaranteed: 200, burst: 200 }", cluster);
+    const store = createRedisStore(server.url);
+    endings.push(() => store.close());
+    const quota = createQuota(store, { id: "cluster-01", capacity: 1_000_000, rate: 500_000, nodeTtlMs: 3000 });
+    const [first, second] = gateways as [GatewayProcess, GatewayProcess];
+    await sendLoad(first.url, "metered", 50, 1);
+    // Killed in mid-life: it holds tokens, which it can no longer return.
+    const name = (await quota.nodes()).find(({ node }) => node.startsWith("gw-1-1@"))!.node;
+    for (const pid of [...workersOf(first.pid), first.pid]) process.kill(pid, "SIGKILL");
+    const left = await quota.ledger(name);
+    expect(left).toMatchObject({ closed: false });
+    expect(left.held).toBeGreaterThan(0);
+    const answers = await sendLoad(second.url, "metered", 50, 2);
+    expect(answers.every(({ status }) => status === 200)).toBe(true);
+    await waitFor("the dead node to be forgotten", async () => {
+      const nodes = await quota.nodes();
+      return nodes.length > 0 && !nodes.some(({ node }) => node === name);
+    });
+    expect(await quota.ledger(name)).toMatchObject({ closed: true, held: 0 });
+    const returned = (apps: { returned: number }[]) => apps.reduce((sum, app) => sum + app.returned, 0);
+    expect(returned((await quota.ledger(name)).apps)).toBe(returned(left.apps) + left.held);
+  }, 60_000);
+
+  it("end on SIGTERM under load in good order: no request fails, the exit code is 0", async () => {
+    const { gateways, backend } = await startThree("ample: { guaranteed: 100000, burst: 100000 }");
+    const [first] = gateways as [GatewayProcess];
+    const before = backend.requests();
+    const loading = sendLoad(first.url, "ample", 200, 4);
+    await waitFor("requests to pass", () => backend.requests() - before > 50);
+    first.kill("SIGTERM");
+    expect(await first.ended).toBe(0);
+    const answers = await loading;
+    expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(backend.requests() - before);
+    // Connections to a gateway that is gone are refused; what it accepted, it answered.
+    const failures = answers.filter(({ status }) => status !== 200).map(({ error }) => error);
+    for (const failure of failures) expect(failure).toMatch(/ECONNREFUSED|other side closed|ECONNRESET/);
+  }, 60_000);
+});

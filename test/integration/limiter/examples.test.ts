@@ -1,0 +1,54 @@
+/** The examples of the library run, limit and say so, on a real Express and a real Fastify. */
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+
+interface Example {
+  server: Server;
+  stop(): Promise<void>;
+}
+
+describe.each(["express", "fastify"])("the example with %s", (name) => {
+  let example: Example;
+  let url: string;
+  beforeAll(async () => {
+    process.env.PORT = "0";
+    example = (await import(`../../../examples/library/${name}.ts`)) as Example;
+    if (!example.server.listening) await new Promise((resolve) => example.server.once("listening", resolve));
+    url = `http://127.0.0.1:${(example.server.address() as AddressInfo).port}/hello`;
+  });
+  afterAll(() => example?.stop());
+
+  it("answers within the limit, and tells what it cost and what is left", async () => {
+    const response = await fetch(url);
+    expect(response.status).toBe(200);
+    expect(await response.json()).toEqual({ hello: "world" });
+    expect(response.headers.get("x-ratelimit-cost")).toBe("1");
+    expect(response.headers.get("x-ratelimit-limit")).toBe("200");
+    expect(response.headers.get("ratelimit-policy")).toBe('"default";q=200;w=2');
+    expect(response.headers.get("ratelimit")).toMatch(/^"default";r=\d+;t=\d+$/);
+  });
+
+  it("prices the bodies, not the headers: a hundred small answers fit into a burst of 200", async () => {
+    for (let i = 0; i < 90; i++) {
+      const response = await fetch(url);
+      await response.arrayBuffer();
+      expect(response.status).toBe(200);
+    }
+  });
+
+  it("refuses beyond it with 429, a time to come back and a reason", async () => {
+    const refused = [];
+    for (let i = 0; i < 6; i++) {
+      const response = await fetch(url, { headers: { "X-Team": "tiny" } });
+      if (response.status !== 200) refused.push({ response, body: await response.json() });
+      else await response.arrayBuffer();
+    }
+    expect(refused.length).toBeGreaterThan(0);
+    for (const { response, body } of refused) {
+      expect(response.status).toBe(429);
+      expect(Number(response.headers.get("retry-after"))).toBeGreaterThanOrEqual(1);
+      expect(body).toMatchObject({ error: "rate_limit_exceeded", reason: "quota_exhausted", app_id: "tiny", limit: 2 });
+    }
+  });
+});

@@ -1,0 +1,71 @@
+/** Coordinators with a store each, as in as many services, that hear of emergencies by message or not at all. */
+import { type Coordinator, createCoordinator } from "../../../src/quota/coordinator.js";
+import { type EmergencyState, emergencyChannel } from "../../../src/quota/emergency-watch.js";
+import { createQuota } from "../../../src/quota/quota.js";
+import { createRedisStore } from "../../../src/store/redis/redis-store.js";
+import type { Store } from "../../../src/store/store.js";
+import type { RedisServer } from "../../support/redis-server.js";
+import { waitFor } from "../../support/wait-for.js";
+
+export const CLUSTER = "c1";
+const app = { id: "video", guaranteed: 100, burst: 200, priority: 1, borrow: false };
+/** They do not look by themselves in the time of a test. */
+const NEVER = 3_600_000;
+
+export interface Service {
+  store: Store;
+  coordinator: Coordinator;
+  heard: EmergencyState[];
+  close(): Promise<void>;
+}
+
+export function startService(url: string, node: string, checkMs = NEVER): Service {
+  const store = createRedisStore({ url, deadlineMs: 1000 });
+  const quota = createQuota(store, { id: CLUSTER, capacity: 1000, rate: 1000, nodeTtlMs: 3000 });
+  const coordinator = createCoordinator({
+    ...{ quota, store, clusterId: CLUSTER, node, apps: () => [app] },
+    intervals: { checkMs, reconcileMs: NEVER },
+  });
+  const heard: EmergencyState[] = [];
+  coordinator.onEmergency((state) => heard.push(state));
+  return {
+    ...{ store, coordinator, heard },
+    async close() {
+      await coordinator.close();
+      await store.close();
+    },
+  };
+}
+
+/** How many listen at this server. */
+export async function listenersAt(server: RedisServer): Promise<number> {
+  const reply = (await server.command("PUBSUB", "NUMSUB", emergencyChannel(CLUSTER))) as [string, number];
+  return Number(reply[1]);
+}
+
+/** Until all are connected to one of the servers. */
+export async function untilListening(servers: RedisServer[], count: number): Promise<void> {
+  await waitFor(`${count} listeners`, async () => {
+    const counts = await Promise.all(servers.map(listenersAt));
+    return counts.reduce((sum, one) => sum + one, 0) === count;
+  });
+}
+
+/** Turns it on and off by one of them; all must hear of each, soon. Answers how long the slowest took. */
+export async function expectAllToHear(services: Service[]): Promise<number> {
+  let slowest = 0;
+  for (const active of [true, false]) {
+    for (const { heard } of services) heard.length = 0;
+    const begun = performance.now();
+    const [first] = services;
+    if (active) await first?.coordinator.emergencyOn(0, "test", "sre");
+    else await first?.coordinator.emergencyOff("sre", "test");
+    await waitFor(
+      `all to hear that it is ${active ? "on" : "off"}`,
+      () => services.every(({ heard }) => heard.at(-1)?.active === active),
+      { withinMs: 3000, everyMs: 5 },
+    );
+    slowest = Math.max(slowest, performance.now() - begun);
+  }
+  return slowest;
+}

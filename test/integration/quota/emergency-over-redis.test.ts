@@ -1,0 +1,114 @@
+/** An emergency reaches all services by message, also after Redis was restarted, hung, or failed over. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { type RedisCluster, startRedisCluster } from "../../support/redis-cluster.js";
+import { type RedisServer, startRedis } from "../../support/redis-server.js";
+import { CLUSTER, expectAllToHear, listenersAt, type Service, startService, untilListening } from "./coordinators.js";
+
+const open: Service[] = [];
+afterEach(() => Promise.all(open.splice(0).map((service) => service.close())));
+
+function start(url: string, count: number): Service[] {
+  for (let i = 0; i < count; i++) open.push(startService(url, `s${open.length}`));
+  return open;
+}
+
+describe("on Redis", () => {
+  let redis: RedisServer;
+  beforeAll(async () => {
+    redis = await startRedis();
+  });
+  afterAll(() => redis?.stop());
+
+  it("two others hear of it in less than a second", async () => {
+    const services = start(redis.url, 3);
+    await untilListening([redis], 3);
+    expect(await expectAllToHear(services)).toBeLessThan(1000);
+  });
+
+  it("they hear again after a restart", async () => {
+    const services = start(redis.url, 3);
+    await untilListening([redis], 3);
+    await redis.restart();
+    await untilListening([redis], 3);
+    await expectAllToHear(services);
+  });
+
+  it("they hear again after it hung for so long that their connections were given up", async () => {
+    const services = start(redis.url, 3);
+    await untilListening([redis], 3);
+    const before = await connectionIds(redis);
+    redis.pause();
+    // Each listener asks every second and waits a second for the answer. Nothing shows when it has given up.
+    await new Promise((resolve) => setTimeout(resolve, 2500));
+    redis.resume();
+    await untilListening([redis], 3);
+    expect((await connectionIds(redis)).filter((id) => before.includes(id))).toEqual([]);
+    await expectAllToHear(services);
+  });
+
+  it("nobody listens any more once all are closed", async () => {
+    const services = start(redis.url, 2);
+    await untilListening([redis], 2);
+    await Promise.all(services.splice(0).map((service) => service.close()));
+    await untilListening([redis], 0);
+  });
+
+  it("a service that started without Redis hears as soon as there is one", async () => {
+    await redis.kill();
+    const services = start(redis.url, 2);
+    await expect(services[0]?.coordinator.emergencyOn(0, "test", "sre")).rejects.toMatchObject({ kind: "unavailable" });
+    await redis.restart();
+    await untilListening([redis], 2);
+    await expectAllToHear(services);
+  });
+});
+
+async function connectionIds(redis: RedisServer): Promise<string[]> {
+  const list = String(await redis.command("CLIENT", "LIST", "TYPE", "pubsub"));
+  return [...list.matchAll(/^id=(\d+)/gm)].map((match) => match[1] ?? "");
+}
+
+describe("on Redis Cluster", () => {
+  let cluster: RedisCluster;
+  beforeAll(async () => {
+    cluster = await startRedisCluster();
+  }, 60_000);
+  afterAll(() => cluster?.stop());
+
+  /** Three at least, and as many as it takes until one of them listens at the primary of the quota's keys. */
+  async function startAround(key: string): Promise<Service[]> {
+    const primary = await cluster.primaryOf(key);
+    start(cluster.url, 3);
+    await untilListening(cluster.nodes, 3);
+    while ((await listenersAt(primary)) === 0 && open.length < 60) {
+      start(cluster.url, 1);
+      await untilListening(cluster.nodes, open.length);
+    }
+    expect(await listenersAt(primary)).toBeGreaterThan(0);
+    return open;
+  }
+
+  it("others hear of it in less than a second, whichever node they listen at", async () => {
+    const services = await startAround(`{${CLUSTER}}`);
+    expect(await expectAllToHear(services)).toBeLessThan(1000);
+  });
+
+  it("they hear again after the primary was killed and its replica took over", { timeout: 90_000 }, async () => {
+    const services = await startAround(`{${CLUSTER}}`);
+    const dead = await cluster.killPrimaryOf(`{${CLUSTER}}`);
+    const living = cluster.nodes.filter((node) => node !== dead);
+    await untilListening(living, services.length);
+    await expectAllToHear(services);
+    await cluster.settled();
+  });
+
+  it("they leave a primary that hangs but keeps its connections", { timeout: 90_000 }, async () => {
+    const services = await startAround(`{${CLUSTER}}`);
+    const hanging = await cluster.hangPrimaryOf(`{${CLUSTER}}`);
+    const living = cluster.nodes.filter((node) => node !== hanging);
+    await untilListening(living, services.length);
+    await expectAllToHear(services);
+    hanging.resume();
+    await cluster.settled();
+  });
+});

@@ -1,0 +1,113 @@
+/** Messages when something is wrong: errors of the store's own kinds within the deadline, and Sentinel is followed. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import type { RedisStoreOptions } from "../../../src/store/redis/redis-store.js";
+import { type SentinelSetup, startSentinel } from "../../support/redis-sentinel.js";
+import { type RedisServer, startRedis } from "../../support/redis-server.js";
+import { openTestStore, type TestStore } from "../../support/store-scripts.js";
+import { waitFor } from "../../support/wait-for.js";
+
+const open: TestStore[] = [];
+afterEach(() => Promise.all(open.splice(0).map((store) => store.close())));
+
+function openStore(options: RedisStoreOptions): TestStore {
+  const store = openTestStore({ deadlineMs: 500, ...options });
+  open.push(store);
+  return store;
+}
+
+const ignore = () => {};
+
+describe("on Redis", () => {
+  let redis: RedisServer;
+  beforeAll(async () => {
+    redis = await startRedis();
+  });
+  afterAll(() => redis?.stop());
+
+  const listeners = async () => Number(((await redis.command("PUBSUB", "NUMSUB", "news")) as unknown[])[1]);
+
+  it("a stopped server gives timeouts or unavailable within the deadline, and nobody is left listening", async () => {
+    const store = openStore({ url: redis.url });
+    await store.run("echo", [], ["hello"]);
+    redis.pause();
+    try {
+      const begun = performance.now();
+      const kind = expect.stringMatching(/^(timeout|unavailable)$/);
+      await expect(store.subscribe("news", ignore)).rejects.toMatchObject({ name: "StoreError", kind });
+      await expect(store.publish("news", "x", { deadlineMs: 200 })).rejects.toMatchObject({ name: "StoreError", kind });
+      expect(performance.now() - begun).toBeLessThan(1500);
+    } finally {
+      redis.resume();
+    }
+    await waitFor("a good call", () => store.run("echo", [], ["hello"]));
+    expect(await listeners()).toBe(0);
+    const heard: string[] = [];
+    await store.subscribe("news", (message) => heard.push(message));
+    await store.publish("news", "back");
+    await waitFor("the message", () => heard.length === 1);
+  });
+
+  it("a user without the right to a channel is denied at once, and those to another channel are kept", async () => {
+    await redis.command("ACL", "SETUSER", "narrow", "on", ">secret", "~*", "+@all", "resetchannels", "&news");
+    const store = openStore({ url: `redis://narrow:secret@127.0.0.1:${redis.port}`, deadlineMs: 5000 });
+    const heard: string[] = [];
+    await store.subscribe("news", (message) => heard.push(message));
+    const begun = performance.now();
+    await expect(store.subscribe("other", ignore)).rejects.toMatchObject({ kind: "denied" });
+    await expect(store.publish("other", "x")).rejects.toMatchObject({ kind: "denied" });
+    expect(performance.now() - begun).toBeLessThan(2000);
+    await waitFor("the listener to be back", async () => (await listeners()) === 1);
+    await store.publish("news", "still here");
+    await waitFor("the message", () => heard.includes("still here"));
+  });
+
+  it("a wrong password is denied", async () => {
+    const store = openStore({ url: `redis://nobody:wrong@127.0.0.1:${redis.port}`, deadlineMs: 5000 });
+    await expect(store.subscribe("news", ignore)).rejects.toMatchObject({ kind: "denied" });
+    await expect(store.publish("news", "x")).rejects.toMatchObject({ kind: "denied" });
+  });
+
+  it("a store that nobody listens on any more keeps no connection for it", async () => {
+    const store = openStore({ url: redis.url });
+    const leave = await store.subscribe("news", ignore);
+    expect(await listeners()).toBe(1);
+    leave();
+    await waitFor("the connection to be gone", async () => {
+      const list = String(await redis.command("CLIENT", "LIST"));
+      return !list.includes("name=tollgate-listener");
+    });
+  });
+
+  it("closing ends a subscription that is still being made", async () => {
+    redis.pause();
+    try {
+      const store = openStore({ url: redis.url, deadlineMs: 5000 });
+      const pending = expect(store.subscribe("news", ignore)).rejects.toMatchObject({ kind: "closed" });
+      await store.close();
+      await pending;
+    } finally {
+      redis.resume();
+    }
+  });
+});
+
+describe("on Sentinel", () => {
+  let setup: SentinelSetup;
+  beforeAll(async () => {
+    setup = await startSentinel();
+  }, 60_000);
+  afterAll(() => setup?.stop());
+
+  it("listeners follow when the primary is killed", { timeout: 90_000 }, async () => {
+    const [one, other] = [openStore({ url: setup.url }), openStore({ url: setup.url })];
+    const heard: string[] = [];
+    await one.subscribe("news", (message) => heard.push(message));
+    await other.publish("news", "before");
+    await waitFor("the first message", () => heard.includes("before"));
+    await setup.killPrimary();
+    await waitFor("a message by way of the new primary", async () => {
+      await other.publish("news", "after");
+      return heard.includes("after");
+    });
+  });
+});

@@ -1,0 +1,137 @@
+/** A worker uses the store of the primary process like its own: same answers, same errors, and nothing hangs. */
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createQuota } from "../../../src/quota/quota.js";
+import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
+import { createIpcStore } from "../../../src/store/ipc/ipc-store.js";
+import type { Store } from "../../../src/store/store.js";
+import { waitFor } from "../../support/wait-for.js";
+
+const program = new URL("../../support/store-primary.ts", import.meta.url).pathname;
+const cluster = { id: "c", capacity: 10_000, rate: 1_000, nodeTtlMs: 10_000 };
+const app = { id: "a", guaranteed: 100, burst: 1_000, priority: 1, borrow: false };
+
+let primary: ChildProcess;
+let store: Store;
+beforeEach(async () => {
+  primary = fork(program, { execArgv: ["--import", "tsx"] });
+  await once(primary, "message");
+  store = createIpcStore(primary, { deadlineMs: 2_000 });
+});
+afterEach(async () => {
+  await store.close();
+  if (primary.exitCode !== null || primary.signalCode !== null) return;
+  const gone = once(primary, "exit");
+  primary.kill("SIGKILL");
+  await gone;
+});
+
+describe("a call", () => {
+  it("is answered as the embedded store answers it", async () => {
+    const requests = [{ app, granted: 0, spent: 0, returned: 0, need: 10, want: 400 }];
+    const answers = [];
+    for (const each of [store, createEmbeddedStore()]) {
+      const quota = createQuota(each, cluster);
+      const first = await quota.grant({ node: "n", epoch: 1, seq: 1 }, requests);
+      const again = await quota.grant({ node: "n", epoch: 1, seq: 1 }, requests);
+      const settled = await quota.settle(
+        { node: "n", epoch: 1, seq: 2 },
+        [{ app, granted: 400, spent: 100, returned: 0 }],
+        true,
+      );
+      expect(again).toEqual(first);
+      answers.push({ first, code: settled.code, granted: settled.apps[0]?.granted });
+    }
+    expect(answers[0]).toEqual(answers[1]);
+  });
+
+  it("that is refused names the field, as ever", async () => {
+    const quota = createQuota(store, cluster);
+    const requests = [{ app, granted: 0, spent: Number.NaN, returned: 0, need: 0, want: 0 }];
+    await expect(quota.grant({ node: "n", epoch: 1, seq: 1 }, requests)).rejects.toMatchObject({
+      name: "RefusedArgument",
+    });
+  });
+
+  it("that fails has the kind of its error", async () => {
+    await expect(store.run("nope" as never, [], [])).rejects.toMatchObject({ name: "StoreError", kind: "script" });
+  });
+
+  it("is one of many at once, each with its own answer", async () => {
+    const quota = createQuota(store, cluster);
+    const grants = Array.from({ length: 200 }, (_, i) =>
+      quota.grant({ node: `n${i}`, epoch: 1, seq: 1 }, [{ app, granted: 0, spent: 0, returned: 0, need: 5, want: 5 }]),
+    );
+    const codes = (await Promise.all(grants)).map(({ apps }) => apps[0]?.code);
+    expect(codes.filter((code) => code === "ok")).toHaveLength(200);
+    const more = await quota.grant({ node: "late", epoch: 1, seq: 1 }, [
+      { app, granted: 0, spent: 0, returned: 0, need: 900, want: 900 },
+    ]);
+    expect(more.apps[0]?.code).toBe("quota_exhausted");
+  });
+
+  it("ends at its deadline when the primary stands still, and a late answer harms nothing", async () => {
+    primary.kill("SIGSTOP");
+    const started = performance.now();
+    await expect(store.run("nodes", ["c", "n"], [1, 1, 1], { deadlineMs: 100 })).rejects.toMatchObject({
+      kind: "timeout",
+    });
+    expect(performance.now() - started).toBeLessThan(1_000);
+    primary.kill("SIGCONT");
+    expect(await store.inspect()).toMatchObject({ kind: "embedded", connectedNodes: 1 });
+  });
+
+  it("fails at once when the primary dies, and so do those after it", async () => {
+    primary.kill("SIGSTOP");
+    const waiting = store.inspect();
+    primary.kill("SIGKILL");
+    await expect(waiting).rejects.toMatchObject({ kind: "unavailable" });
+    await expect(store.inspect()).rejects.toMatchObject({ kind: "unavailable" });
+  });
+
+  it("is refused where too many wait", async () => {
+    const narrow = createIpcStore(primary, { maxInFlight: 2 });
+    const outcomes = await Promise.allSettled([narrow.inspect(), narrow.inspect(), narrow.inspect()]);
+    expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled", "rejected"]);
+    await expect(Promise.all([narrow.inspect(), narrow.inspect(), narrow.inspect()])).rejects.toMatchObject({
+      kind: "overloaded",
+    });
+    await narrow.close();
+  });
+
+  it("is refused after close, as those are that wait", async () => {
+    const waiting = store.inspect();
+    await store.close();
+    await expect(waiting).rejects.toMatchObject({ kind: "closed" });
+    await expect(store.run("nodes", [], [])).rejects.toMatchObject({ kind: "closed" });
+  });
+});
+
+describe("a message", () => {
+  it("reaches every listener of its channel, of every worker, in order", async () => {
+    const other = createIpcStore(primary);
+    const heard: string[][] = [[], [], []];
+    await store.subscribe("news", (message) => heard[0]?.push(message));
+    await store.subscribe("news", (message) => heard[1]?.push(message));
+    await other.subscribe("weather", (message) => heard[2]?.push(message));
+    for (let i = 0; i < 5; i++) await other.publish("news", `m${i}`);
+    await store.publish("weather", "rain\0\n");
+    await waitFor("all messages", () => heard[0]?.length === 5 && heard[1]?.length === 5 && heard[2]?.length === 1);
+    expect(heard).toEqual([["m0", "m1", "m2", "m3", "m4"], ["m0", "m1", "m2", "m3", "m4"], ["rain\0\n"]]);
+    await other.close();
+  });
+
+  it("reaches nobody who left", async () => {
+    const heard: string[] = [];
+    const leave = await store.subscribe("news", (message) => heard.push(message));
+    await store.publish("news", "one");
+    await waitFor("the first", () => heard.length === 1);
+    leave();
+    await store.publish("news", "two");
+    await store.subscribe("news", (message) => heard.push(`again ${message}`));
+    await store.publish("news", "three");
+    await waitFor("the third", () => heard.length === 2);
+    expect(heard).toEqual(["one", "again three"]);
+  });
+});

@@ -1,0 +1,138 @@
+/** A gateway as a process of its own, on free ports, from a config; gone when the test is over. */
+import { spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Agent, type Dispatcher, request } from "undici";
+import { freePort } from "./ports.js";
+import { waitFor } from "./wait-for.js";
+
+const cli = new URL("../../src/cli/main.ts", import.meta.url).pathname;
+
+export interface GatewayProcess {
+  readonly url: string;
+  readonly pid: number;
+  /** Everything it wrote. */
+  output(): string;
+  kill(signal: NodeJS.Signals): void;
+  /** The exit code, once it has ended. */
+  readonly ended: Promise<number | null>;
+  stop(): Promise<void>;
+}
+
+/** `yaml` without listen and control: those are free ports. */
+export async function startGateway(yaml: string): Promise<GatewayProcess> {
+  const dir = mkdtempSync(join(tmpdir(), "tollgate-gateway-"));
+  const [port, controlPort] = [await freePort(), await freePort()];
+  const file = join(dir, "tollgate.yaml");
+  writeFileSync(file, `listen: 127.0.0.1:${port}\ncontrol: { listen: "127.0.0.1:${controlPort}" }\n${yaml}`);
+  const child = spawn(process.execPath, ["--import", "tsx", cli, "serve", "--config", file], {
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let output = "";
+  child.stdout.on("data", (data) => (output += data));
+  child.stderr.on("data", (data) => (output += data));
+  const ended = new Promise<number | null>((resolve) => child.once("exit", (code) => resolve(code)));
+  const onExit = () => child.kill("SIGKILL");
+  process.once("exit", onExit);
+  const url = `http://127.0.0.1:${port}`;
+  const gateway: GatewayProcess = {
+    url,
+    pid: child.pid ?? 0,
+    output: () => output,
+    kill: (signal) => child.kill(signal),
+    ended,
+    async stop() {
+      child.kill("SIGTERM");
+      const timer = setTimeout(() => child.kill("SIGKILL"), 15_000);
+      await ended;
+      clearTimeout(timer);
+      process.off("exit", onExit);
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+  try {
+    // Any answer at all: the route may lead nowhere.
+    await waitFor(
+      "the gateway to listen",
+      async () => {
+        if (child.exitCode !== null) throw new Error(`ended with ${child.exitCode}: ${output}`);
+        const { body } = await request(`${url}/`, { headersTimeout: 2_000 });
+        await body.dump();
+        return true;
+      },
+      { withinMs: 30_000 },
+    );
+  } catch (error) {
+    child.kill("SIGKILL");
+    throw new Error(`${String(error)}\n${output}`);
+  }
+  return gateway;
+}
+
+export interface SmallBackend {
+  readonly target: string;
+  requests(): number;
+  stop(): Promise<void>;
+}
+
+/** Answers every request with "ok", at once. */
+export async function startSmallBackend(): Promise<SmallBackend> {
+  let count = 0;
+  const server: Server = createServer((incoming, response) => {
+    count++;
+    incoming.resume();
+    response.end("ok");
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    target: `127.0.0.1:${(server.address() as AddressInfo).port}`,
+    requests: () => count,
+    async stop() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+export interface Answered {
+  /** Milliseconds of the test's clock: the decision was made in between. */
+  sentAt: number;
+  at: number;
+  /** 0 when there was no answer. */
+  status: number;
+  error: string;
+}
+
+/** An even pace of requests, as far as the machine keeps up; answers how each ended. */
+export async function sendLoad(url: string, app: string, perSecond: number, seconds: number): Promise<Answered[]> {
+  const agent = new Agent({ connections: 64 });
+  const answers: Answered[] = [];
+  const pending = new Set<Promise<void>>();
+  const begun = performance.now();
+  let sent = 0;
+  while (performance.now() - begun < seconds * 1000) {
+    const due = Math.floor(((performance.now() - begun) / 1000) * perSecond);
+    for (; sent < due; sent++) {
+      const one = ask(agent).finally(() => pending.delete(one));
+      pending.add(one);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+  await Promise.all(pending);
+  await agent.close();
+  return answers;
+
+  async function ask(dispatcher: Dispatcher): Promise<void> {
+    const sentAt = performance.now();
+    try {
+      const { statusCode, body } = await request(url, { dispatcher, headers: { "x-app-id": app } });
+      await body.dump();
+      answers.push({ sentAt, at: performance.now(), status: statusCode, error: "" });
+    } catch (error) {
+      answers.push({ sentAt, at: performance.now(), status: 0, error: String(error) });
+    }
+  }
+}

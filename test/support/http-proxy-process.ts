@@ -1,0 +1,65 @@
+/** A proxy in a process of its own, so that the memory that is measured is the proxy's and nobody else's. */
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { fileURLToPath } from "node:url";
+import { createProxy } from "../../src/planes/node/proxy.js";
+
+export interface MemoryReport {
+  /** The highest use of memory seen since the last report, in bytes. */
+  peakBytes: number;
+  settled: [requestBytes: number, responseBytes: number][];
+}
+
+export interface ProxyProcess {
+  readonly port: number;
+  report(): Promise<MemoryReport>;
+  stop(): Promise<void>;
+}
+
+export async function startProxyProcess(target: string): Promise<ProxyProcess> {
+  const path = fileURLToPath(import.meta.url);
+  const child: ChildProcess = fork(path, [target], { execArgv: ["--import", "tsx"] });
+  const [port] = (await once(child, "message")) as [number];
+  return {
+    port,
+    async report() {
+      const answer = once(child, "message");
+      child.send("report");
+      return ((await answer) as [MemoryReport])[0];
+    },
+    async stop() {
+      const exited = once(child, "exit");
+      child.disconnect();
+      await exited;
+    },
+  };
+}
+
+async function run(target: string): Promise<void> {
+  const settled: [number, number][] = [];
+  const verdict = { allowed: true, headers: {}, status: 200, body: "" };
+  const proxy = createProxy({
+    routes: [{ path: "/", upstream: "backend" }],
+    upstreams: { backend: { targets: [target] } },
+    admission: { admit: () => verdict, settle: (_, request, response) => void settled.push([request, response]) },
+    log: { info: () => {}, warn: console.error },
+  });
+  let peakBytes = 0;
+  const sampling = setInterval(() => {
+    peakBytes = Math.max(peakBytes, process.memoryUsage.rss());
+  }, 5);
+  process.on("message", () => {
+    process.send!({ peakBytes: Math.max(peakBytes, process.memoryUsage.rss()), settled } satisfies MemoryReport);
+    peakBytes = 0;
+  });
+  process.once("disconnect", () => {
+    clearInterval(sampling);
+    void proxy.close();
+  });
+  proxy.server.listen(0, "127.0.0.1");
+  await once(proxy.server, "listening");
+  process.send!((proxy.server.address() as AddressInfo).port);
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await run(process.argv[2]!);

@@ -1,0 +1,132 @@
+/** N limiters on one embedded store, a driven clock, scripted load and faults, all in one process. */
+import { standardProfile } from "../../src/core/cost.js";
+import type { LimitedApp } from "../../src/limiter/app-lease.js";
+import type { Decision } from "../../src/limiter/decision.js";
+import { createLimiter, type Limiter, type LimiterOptions } from "../../src/limiter/limiter.js";
+import type { SyncTarget } from "../../src/limiter/syncer.js";
+import type { ClusterPolicy } from "../../src/quota/policy.js";
+import { createQuota, type Quota } from "../../src/quota/quota.js";
+import { createEmbeddedStore } from "../../src/store/embedded/embedded-store.js";
+import { StoreError } from "../../src/store/errors.js";
+import { createSimulatedHost, type SimulatedHost } from "./simulated-host.js";
+
+export const START_MS = 1_800_000_000_000;
+
+export function limitedApp(app: Partial<LimitedApp> & { id: string }): LimitedApp {
+  return {
+    ...{ guaranteed: 1000, burst: 1000, priority: 1, borrow: false, profile: standardProfile },
+    ...{ onStoreFailure: "closed" as const },
+    ...app,
+  };
+}
+
+export interface SimulatedNode {
+  name: string;
+  limiter: Limiter;
+  /** Every decision, with the moment it was made. */
+  decisions: { at: number; decision: Decision }[];
+  admitted(from?: number, to?: number): number;
+  /** As with kill -9: it asks and answers nothing any more. */
+  kill(): void;
+}
+
+export interface Simulation {
+  host: SimulatedHost;
+  quota: Quota;
+  nodes: SimulatedNode[];
+  /** What the way to the store does. */
+  store: { mode: "up" | "refusing" | "hanging"; latencyMs: number; calls: number };
+  addNode(name: string, options?: Partial<LimiterOptions>): SimulatedNode;
+  /** Requests of `app` at an even pace until `until` (simulated milliseconds). */
+  load(node: SimulatedNode, app: string, perSecond: number, until: number): void;
+  /** Lets time pass until the promise is kept. */
+  during<T>(promise: Promise<T> | T): Promise<T>;
+}
+
+export function createSimulation(
+  apps: LimitedApp[],
+  cluster: Partial<ClusterPolicy> = {},
+  options: Partial<LimiterOptions> = {},
+): Simulation {
+  const host = createSimulatedHost();
+  const embedded = createEmbeddedStore({ clock: () => (START_MS + host.now()) * 1000 });
+  const policy = { id: "sim", capacity: 1_000_000, rate: 1_000_000, nodeTtlMs: 3000, ...cluster };
+  const quota = createQuota(embedded, policy);
+  const store: Simulation["store"] = { mode: "up", latencyMs: 1, calls: 0 };
+  const nodes: SimulatedNode[] = [];
+
+  /** The quota behind a network: half of the latency there, half back. */
+  function overNetwork(alive: () => boolean): SyncTarget {
+    const pause = (ms: number) => new Promise<void>((resolve) => host.after(ms, resolve));
+    async function travel<T>(call: () => Promise<T>, deadlineMs: number): Promise<T> {
+      store.calls++;
+      const timeout = new Promise<never>((_, reject) => {
+        host.after(deadlineMs, () => reject(new StoreError("timeout", "simulated")));
+      });
+      async function there(): Promise<T> {
+        if (store.mode === "refusing") throw new StoreError("unavailable", "simulated");
+        if (store.mode === "hanging" || !alive()) return new Promise<never>(() => {});
+        await pause(store.latencyMs / 2);
+        const answer = await call();
+        await pause(store.latencyMs / 2);
+        return answer;
+      }
+      return Promise.race([there(), timeout]);
+    }
+    return {
+      grant: (sender, requests, how) => travel(() => quota.grant(sender, requests), how?.deadlineMs ?? 1000),
+      settle: (sender, requests, leave, how) =>
+        travel(() => quota.settle(sender, requests, leave), how?.deadlineMs ?? 1000),
+      heartbeat: (sender) => travel(() => quota.heartbeat(sender), 1000),
+    };
+  }
+
+  function addNode(name: string, own: Partial<LimiterOptions> = {}): SimulatedNode {
+    let alive = true;
+    const limiter = createLimiter({ node: name, target: overNetwork(() => alive), apps, host, ...options, ...own });
+    const node: SimulatedNode = {
+      name,
+      limiter,
+      decisions: [],
+      admitted: (from = 0, to = Number.POSITIVE_INFINITY) =>
+        node.decisions
+          .filter(({ at, decision }) => decision.allowed && at >= from && at < to)
+          .reduce((sum, { decision }) => sum + decision.cost, 0),
+      kill() {
+        alive = false;
+      },
+    };
+    nodes.push(node);
+    return node;
+  }
+
+  function load(node: SimulatedNode, app: string, perSecond: number, until: number): void {
+    const gap = 1000 / perSecond;
+    const arrive = () => {
+      if (host.now() >= until) return;
+      host.after(gap, arrive);
+      const made = node.limiter.check(app, "GET", 0);
+      const note = (decision: Decision) => node.decisions.push({ at: host.now(), decision });
+      if (made instanceof Promise) made.then(note);
+      else note(made);
+    };
+    host.after(gap, arrive);
+  }
+
+  async function during<T>(promise: Promise<T> | T): Promise<T> {
+    let done = false;
+    const kept = Promise.resolve(promise).finally(() => {
+      done = true;
+    });
+    while (!done) await host.advance(1);
+    return kept;
+  }
+
+  // In production a service ticks: it moves the clock of the nodes and looks after emergencies.
+  const tick = () => {
+    void quota.emergencyCheck(1000, false);
+    host.after(250, tick);
+  };
+  tick();
+  return { host, quota, nodes, store, addNode, load, during };
+}

@@ -1,0 +1,148 @@
+/** A good configuration: defaults, file and environment in their order, and what the rooms make of it. */
+import { describe, expect, it } from "vitest";
+import { loadConfig, readConfig } from "../../../src/config/load.js";
+import { describeProblem } from "../../../src/config/problem.js";
+import { clusterPolicy, configVersion, identitySettings, leasePolicy, limitedApps } from "../../../src/config/rooms.js";
+import type { Config } from "../../../src/config/schema.js";
+import { standardProfile } from "../../../src/core/cost.js";
+
+const example = new URL("../../../examples/gateway.yaml", import.meta.url).pathname;
+const tokens = { TOLLGATE_ADMIN_TOKEN: "a".repeat(20), TOLLGATE_PLANE_TOKEN: "p".repeat(20) };
+
+function good(yaml: string, env: Record<string, string> = {}): Config {
+  const { config, problems } = readConfig(yaml, env);
+  expect(problems.map(describeProblem)).toEqual([]);
+  return config as Config;
+}
+
+describe("without a file", () => {
+  it("everything has its default", () => {
+    const config = loadConfig({ env: {} }).config as Config;
+    expect(config).toMatchObject({ listen: "0.0.0.0:8080", store: "embedded", control: { listen: "127.0.0.1:9145" } });
+    expect(clusterPolicy(config)).toEqual({ id: "cluster-01", capacity: 1e6, rate: 5e5, nodeTtlMs: 10_000 });
+    expect(leasePolicy(config)).toMatchObject({ reserve: 1000, refillThreshold: 0.2, syncIntervalMs: 100 });
+    expect(limitedApps(config)).toEqual([
+      {
+        ...{ id: "default", guaranteed: 1000, burst: 2000, priority: 2, borrow: false },
+        ...{ profile: standardProfile, onStoreFailure: "open" },
+      },
+    ]);
+  });
+
+  it("nothing of it can be changed", () => {
+    const config = loadConfig({ env: {} }).config as Config;
+    expect(() => {
+      (config.lease as { reserve: number }).reserve = 1;
+    }).toThrow(TypeError);
+  });
+});
+
+describe("a file", () => {
+  it("like the example of the design is understood", () => {
+    const { config, problems } = loadConfig({ file: example, env: tokens });
+    expect(problems).toEqual([]);
+    expect(config).toMatchObject({
+      node_id: "gw-01",
+      control: { admin_token: tokens.TOLLGATE_ADMIN_TOKEN, plane_token: tokens.TOLLGATE_PLANE_TOKEN },
+      apps: { "video-service": { guaranteed: 10000, burst: 20000, priority: 1, borrow: true } },
+      routes: [{ path: "/api/", upstream: "backend" }, { connections: { max_per_pod: 2, lease_s: 30 } }],
+    });
+  });
+
+  it("may leave a section empty", () => {
+    expect(good("lease:\napps:\n").lease.reserve).toBe(1000);
+  });
+
+  it("changes single prices of a profile", () => {
+    const config = good("apps: { a: { profile: { based_on: bandwidth, base: { GET: 7 }, max_cost: 50 } } }");
+    const [app] = limitedApps(config);
+    expect(app?.profile).toMatchObject({ base: { GET: 7, PUT: 1 }, quantum: 1024, bandwidth: 1, maxCost: 50 });
+  });
+
+  it("gives a small app a burst of at least one token", () => {
+    expect(limitedApps(good("apps: { a: { guaranteed: 0.1 } }"))[0]?.burst).toBe(1);
+  });
+
+  it("that refuses unknown apps has no app by default", () => {
+    expect(limitedApps(good("unknown_apps: reject\napps: { a: {} }")).map(({ id }) => id)).toEqual(["a"]);
+  });
+
+  it("tells keys, hops and headers", () => {
+    const settings = identitySettings(
+      good(`apps: { a: {} }
+identity: { app_header: X-Team, untrusted_headers: reject, api_keys: { a: [${"k".repeat(16)}] } }`),
+    );
+    expect(settings).toMatchObject({
+      appHeader: "X-Team",
+      apiKeys: { ["k".repeat(16)]: "a" },
+      rules: { refuseUntrustedHeaders: true, refuseUnknownApps: false },
+    });
+  });
+
+  it("has another version when a limit changes, and the same when a secret does", () => {
+    const version = configVersion(good("apps: { a: { burst: 5 } }"));
+    expect(configVersion(good(`apps: { a: { burst: 5 } }\ncontrol: { plane_token: ${"k".repeat(16)} }`))).toBe(version);
+    expect(configVersion(good("apps: { a: { burst: 6 } }"))).not.toBe(version);
+  });
+});
+
+describe("a variable in the file", () => {
+  it("is put in, alone or within a text, with another text where it is not set", () => {
+    const yaml = `node_id: \${A}-\${B:-two}\nworkers: \${N}\ncontrol: { plane_token: '\${EMPTY:-}' }`;
+    expect(good(yaml, { A: "one", N: "3", EMPTY: "" })).toMatchObject({ node_id: "one-two", workers: 3 });
+  });
+
+  it("cannot add options", () => {
+    const { problems } = readConfig(`node_id: \${A}`, { A: "x\nlisten: 0.0.0.0:1" });
+    expect(problems.map(({ path }) => path)).toEqual(["node_id"]);
+    expect(describeProblem(problems[0]!)).not.toContain("listen");
+  });
+
+  it("is written literally with two dollars", () => {
+    const { problems } = readConfig(`node_id: $\${A}`, {});
+    expect(problems.map(({ reason }) => reason)).toEqual(["must be 1 to 100 of A–Z a–z 0–9 . _ : -"]);
+  });
+});
+
+describe("the environment", () => {
+  it("overrides the file", () => {
+    const config = good("lease: { reserve: 5 }\nstore: redis://one:1/3", {
+      ...{ REDIS_HOST: "two", REDIS_PORT: "2", REDIS_PASSWORD: "p@ss/word", REDIS_TIMEOUT: "250" },
+      ...{ RATELIMIT_L3_RESERVE: "6", RATELIMIT_REFILL_THRESHOLD: "0.5", RATELIMIT_SYNC_INTERVAL: "50" },
+      ...{ RATELIMIT_BATCH_THRESHOLD: "7", RATELIMIT_FAIL_OPEN_TOKENS: "8", LOG_LEVEL: "debug" },
+    });
+    expect(config).toMatchObject({
+      store: "redis://:p%40ss%2Fword@two:2/3",
+      lease: { reserve: 6, refill_threshold: 0.5, sync_interval_ms: 50, batch_threshold: 7, timeout_ms: 250 },
+      fail_open_tokens: 8,
+      log: { level: "debug" },
+    });
+  });
+
+  it.each([
+    [{ REDIS_HOST: "redis" }, "redis://redis:6379"],
+    [{ REDIS_PORT: "7000" }, "redis://127.0.0.1:7000"],
+    [{ REDIS_HOST: "::1" }, "redis://[::1]:6379"],
+    [{ REDIS_PASSWORD: "secret" }, "embedded"],
+    [{ REDIS_HOST: "" }, "embedded"],
+  ])("%j makes of the embedded store %s", (env, store) => {
+    expect(good("", env).store).toBe(store);
+  });
+
+  it("gives a cluster its password, but no host", () => {
+    const yaml = "store: redis-cluster://a:1,b:2";
+    expect(good(yaml, { REDIS_PASSWORD: "x" }).store).toBe("redis-cluster://:x@a:1,b:2");
+    expect(readConfig(yaml, { REDIS_HOST: "c" }).problems.map(describeProblem)).toEqual([
+      "REDIS_HOST: cannot name one of several servers: the option store is a redis-cluster:// url",
+    ]);
+  });
+
+  it("is named when it is wrong, and not the file", () => {
+    const env = { RATELIMIT_L3_RESERVE: "-1", LOG_LEVEL: "loud\u001b", REDIS_PORT: "tcp://10.0.0.1:6379" };
+    expect(readConfig("lease: { reserve: 5 }", env).problems.map(describeProblem)).toEqual([
+      "REDIS_PORT: must be a whole number from 1 to 65535; Kubernetes sets this for a service called redis",
+      'RATELIMIT_L3_RESERVE: must be a whole number from 1 to 1000000 (is "-1")',
+      'LOG_LEVEL: must be fatal or error or warn or info or debug or trace or silent (is "loud\\u001b")',
+    ]);
+  });
+});

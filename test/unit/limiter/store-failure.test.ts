@@ -1,0 +1,125 @@
+/** The store refuses, hangs or is slow: decisions go on by policy, and what was spent meanwhile is charged. */
+import { describe, expect, it } from "vitest";
+import type { OnStoreFailure } from "../../../src/limiter/app-lease.js";
+import type { Decision } from "../../../src/limiter/decision.js";
+import { createSimulation, limitedApp, type SimulatedNode } from "../../support/simulation.js";
+
+const app = (onStoreFailure: OnStoreFailure, more = {}) =>
+  limitedApp({ id: "app", guaranteed: 200, burst: 200, onStoreFailure, ...more });
+
+const between = (node: SimulatedNode, from: number, to: number): Decision[] =>
+  node.decisions.filter(({ at }) => at >= from && at < to).map(({ decision }) => decision);
+
+describe.each(["refusing", "hanging"] as const)("a store that is %s", (mode) => {
+  async function outage(policy: OnStoreFailure) {
+    const simulation = createSimulation([app(policy)], {}, { failOpenTokens: 50 });
+    const node = simulation.addNode("n1");
+    simulation.load(node, "app", 400, 20_000);
+    await simulation.host.advance(5_000);
+    simulation.store.mode = mode;
+    await simulation.host.advance(7_000);
+    return { simulation, node };
+  }
+
+  it("closed: requests get store_unavailable, never a rate limit's refusal", async () => {
+    const { node } = await outage("closed");
+    const made = between(node, 8_000, 12_000);
+    expect(made.length).toBeGreaterThan(1000);
+    for (const decision of made)
+      expect(decision).toMatchObject({ allowed: false, code: "store_unavailable", source: "dark" });
+  });
+
+  it("open: as many tokens per second as were set for that case, then store_unavailable", async () => {
+    const { node } = await outage("open");
+    for (let from = 8_000; from < 12_000; from += 1_000) expect(node.admitted(from, from + 1000)).toBe(50);
+    const refused = between(node, 8_000, 12_000).filter((decision) => !decision.allowed);
+    expect(new Set(refused.map((decision) => decision.code))).toEqual(new Set(["store_unavailable"]));
+  });
+
+  it("local: the app's own rate, divided by the nodes last seen alive", async () => {
+    const simulation = createSimulation([app("local")]);
+    const nodes = ["n1", "n2"].map((name) => simulation.addNode(name));
+    for (const node of nodes) simulation.load(node, "app", 400, 20_000);
+    await simulation.host.advance(5_000);
+    simulation.store.mode = mode;
+    await simulation.host.advance(7_000);
+    for (const node of nodes) {
+      for (let from = 8_000; from < 12_000; from += 1_000) expect(node.admitted(from, from + 1000)).toBe(100);
+    }
+  });
+
+  it("reaches level 3, asks with one probe at a time, and falls level by level once the store is back", async () => {
+    const levels: number[] = [];
+    const simulation = createSimulation(
+      [app("open")],
+      {},
+      { observer: { levelChanged: (level) => levels.push(level) } },
+    );
+    const node = simulation.addNode("n1");
+    simulation.load(node, "app", 400, 40_000);
+    await simulation.host.advance(5_000);
+    simulation.store.mode = mode;
+    const before = simulation.store.calls;
+    await simulation.host.advance(10_000);
+    expect(node.limiter.stats().level).toBe(3);
+    expect(simulation.store.calls - before).toBeLessThan(30);
+    simulation.store.mode = "up";
+    await simulation.host.advance(15_000);
+    expect(levels.slice(-4)).toEqual([3, 2, 1, 0]);
+  });
+
+  it("what was spent in the dark is on the books afterwards, once", async () => {
+    const { simulation, node } = await outage("open");
+    simulation.store.mode = "up";
+    await simulation.host.advance(3_000);
+    await simulation.during(node.limiter.close());
+    const books = await simulation.quota.inspect(app("open"));
+    expect(books.spent).toBe(node.admitted());
+    expect(books.granted - books.returned).toBe(books.spent);
+  });
+
+  it("no decision waits longer than its deadline", async () => {
+    const simulation = createSimulation([app("closed")], {}, { timeoutMs: 300 });
+    const node = simulation.addNode("n1");
+    simulation.store.mode = mode;
+    const asked = simulation.host.now();
+    let decided = Number.NaN;
+    void Promise.resolve(node.limiter.check("app", "GET", 0)).then(() => {
+      decided = simulation.host.now();
+    });
+    await simulation.host.advance(2_000);
+    expect(decided - asked).toBeLessThanOrEqual(300 + 100);
+  });
+});
+
+describe("a slow store", () => {
+  it.each([
+    { latencyMs: 50, level: 1 },
+    { latencyMs: 500, level: 2 },
+  ])("of $latencyMs ms is level $level; an app within its limit notices nothing", async ({ latencyMs, level }) => {
+    const simulation = createSimulation([limitedApp({ id: "app", guaranteed: 10_000, burst: 10_000 })]);
+    const node = simulation.addNode("n1");
+    simulation.load(node, "app", 200, 30_000);
+    await simulation.host.advance(5_000);
+    simulation.store.latencyMs = latencyMs;
+    await simulation.host.advance(10_000);
+    expect(node.limiter.stats().level).toBe(level);
+    const made = between(node, 5_000, 15_000);
+    expect(made.every((decision) => decision.allowed)).toBe(true);
+    simulation.store.latencyMs = 1;
+    await simulation.host.advance(10_000);
+    expect(node.limiter.stats().level).toBe(0);
+  });
+
+  it("still never grants more than the limit", async () => {
+    const simulation = createSimulation([
+      limitedApp({ id: "app", guaranteed: 100, burst: 100, onStoreFailure: "closed" }),
+    ]);
+    const nodes = ["n1", "n2", "n3"].map((name) => simulation.addNode(name));
+    simulation.store.latencyMs = 500;
+    for (const node of nodes) simulation.load(node, "app", 300, 20_000);
+    await simulation.host.advance(20_000);
+    const admitted = nodes.reduce((sum, node) => sum + node.admitted(), 0);
+    expect(admitted).toBeLessThanOrEqual(100 + 100 * 20);
+  });
+});

@@ -1,0 +1,109 @@
+/** Coordinators on one embedded store whose time the test moves, and whose way to the store it can break. */
+import { type CoordinatorOptions, createCoordinator } from "../../../src/quota/coordinator.js";
+import { type EmergencyState, emergencyChannel } from "../../../src/quota/emergency-watch.js";
+import type { AppPolicy, ClusterPolicy } from "../../../src/quota/policy.js";
+import { createQuota } from "../../../src/quota/quota.js";
+import type { Round } from "../../../src/quota/reconcile-rounds.js";
+import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
+import { StoreError } from "../../../src/store/errors.js";
+import type { Store } from "../../../src/store/store.js";
+import { createSimulatedHost } from "../../support/simulated-host.js";
+
+const START_MS = 1_800_000_000_000;
+const STEP_MS = 25;
+export const CLUSTER = "test";
+
+export type Fault = "none" | "refused" | "answer lost" | "dead";
+
+export interface Way {
+  /** What becomes of calls; of those alone that `only` names, if it is given. */
+  fault: Fault;
+  only?: string | undefined;
+  /** How long calls of this name take. */
+  slowMs?: Record<string, number>;
+  calls: string[];
+}
+
+export function createBench(cluster: Partial<ClusterPolicy> = {}) {
+  const host = createSimulatedHost();
+  const store = createEmbeddedStore({ clock: () => (START_MS + host.now()) * 1000 });
+  const policy = { id: CLUSTER, capacity: 1000, rate: 0, nodeTtlMs: 3000, ...cluster };
+  const published: EmergencyState[] = [];
+  void store.subscribe(emergencyChannel(CLUSTER), (message) => published.push(JSON.parse(message)));
+
+  function over(way: Way): Store {
+    async function send<T>(what: string, call: () => Promise<T>): Promise<T> {
+      way.calls.push(what);
+      const slowMs = way.slowMs?.[what] ?? 0;
+      if (slowMs > 0) await new Promise<void>((resolve) => void host.after(slowMs, resolve));
+      const fault = way.only === undefined || way.only === what ? way.fault : "none";
+      if (fault === "refused") throw new StoreError("unavailable", "simulated");
+      if (fault === "dead") return new Promise<never>(() => {});
+      const answer = await call();
+      if (fault === "answer lost") throw new StoreError("timeout", "simulated");
+      return answer;
+    }
+    return {
+      ...store,
+      run: (script, keys, args) => send(script, () => store.run(script, keys, args)),
+      publish: (channel, message) => send("publish", () => store.publish(channel, message)),
+      subscribe: (channel, handler) => send("subscribe", () => store.subscribe(channel, handler)),
+    };
+  }
+
+  function addCoordinator(
+    node: string,
+    apps: AppPolicy[] = [],
+    options: Partial<CoordinatorOptions> = {},
+    fault: Partial<Way> = {},
+  ) {
+    const way: Way = { fault: "none", calls: [], ...fault };
+    const own = over(way);
+    const heard: EmergencyState[] = [];
+    const rounds: Round[] = [];
+    const reconciled: string[] = [];
+    const failures: string[] = [];
+    const coordinator = createCoordinator({
+      ...{ quota: createQuota(own, policy), store: own, clusterId: CLUSTER, node, apps: () => apps, host },
+      random: randomNumbers(node),
+      observer: {
+        roundEnded: (round) => rounds.push(round),
+        reconciled: (app) => reconciled.push(app),
+        failed: (doing) => failures.push(doing),
+      },
+      ...options,
+    });
+    coordinator.onEmergency((state) => heard.push(state));
+    return { coordinator, way, heard, rounds, reconciled, failures };
+  }
+
+  /** Lets time pass in small steps, each with all that follows from it. */
+  async function pass(ms: number): Promise<void> {
+    for (let left = ms; left > 0; left -= STEP_MS) {
+      await host.advance(Math.min(left, STEP_MS));
+      await new Promise(setImmediate);
+    }
+  }
+
+  return { host, store, quota: createQuota(store, policy), published, addCoordinator, pass };
+}
+
+/** Until the promise is kept, however much time must pass for it. */
+export async function passUntil<T>(bench: Pick<ReturnType<typeof createBench>, "pass">, work: Promise<T>): Promise<T> {
+  let done = false;
+  const settled = work.finally(() => {
+    done = true;
+  });
+  settled.catch(() => undefined);
+  for (let i = 0; i < 1000 && !done; i++) await bench.pass(STEP_MS);
+  return settled;
+}
+
+/** From 0 to 1, the same in every run and others for every node. */
+function randomNumbers(node: string): () => number {
+  let state = [...node].reduce((sum, letter) => sum * 31 + letter.charCodeAt(0), 7);
+  return () => {
+    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
+    return state / 2_147_483_648;
+  };
+}

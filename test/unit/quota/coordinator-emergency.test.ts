@@ -1,0 +1,206 @@
+/** Emergencies: every coordinator learns of each change soon, and each change is published once. */
+import { describe, expect, it } from "vitest";
+import { RefusedArgument } from "../../../src/store/refused-argument.js";
+import { createBench, passUntil } from "./cluster-bench.js";
+
+const app = { id: "video", guaranteed: 0, burst: 1000, priority: 1, borrow: true };
+const idle = { granted: 0, spent: 0, returned: 0, want: 0 };
+const node = (seq: number) => ({ node: "n1", epoch: 1, seq });
+const on = (source: string) => expect.objectContaining({ active: true, source });
+const off = expect.objectContaining({ active: false, source: "none" });
+
+function three(bench: ReturnType<typeof createBench>, cooldownMs = 2000) {
+  return ["a", "b", "c"].map((name) => bench.addCoordinator(name, [app], { intervals: { cooldownMs } }));
+}
+
+describe("an emergency by usage", () => {
+  it("begins when the cluster is used up, ends after the cool-down, and each is published once", async () => {
+    const bench = createBench();
+    const all = three(bench);
+    await bench.pass(1000);
+    expect(bench.published).toEqual([]);
+    await bench.quota.grant(node(1), [{ app, ...idle, need: 960 }]);
+    await bench.pass(1000);
+    expect(bench.published).toEqual([on("usage")]);
+    for (const { heard, coordinator } of all) {
+      expect(heard).toEqual([on("usage")]);
+      expect(coordinator.emergency()).toEqual(on("usage"));
+    }
+    await bench.quota.settle(node(2), [{ app, granted: 960, spent: 0, returned: 960 }], false);
+    await bench.pass(1900);
+    expect(bench.published).toHaveLength(1);
+    await bench.pass(1000);
+    expect(bench.published).toEqual([on("usage"), off]);
+    for (const { heard } of all) expect(heard).toEqual([on("usage"), off]);
+  });
+
+  it("is left to the operator where it is switched off", async () => {
+    const bench = createBench();
+    const { heard } = bench.addCoordinator("a", [app], { automaticEmergency: false });
+    await bench.quota.grant(node(1), [{ app, ...idle, need: 1000 }]);
+    await bench.pass(1000);
+    expect([heard, bench.published]).toEqual([[], []]);
+  });
+});
+
+describe("an operator's order", () => {
+  it("is published at once, heard by all, and ends by itself, published once", async () => {
+    const bench = createBench();
+    const all = three(bench);
+    await bench.pass(1000);
+    const order = all[0]?.coordinator.emergencyOn(5000, "too hot", "sre");
+    // No timer runs here: the others hear it, they do not find it.
+    await new Promise(setImmediate);
+    for (const { heard } of all) expect(heard).toEqual([expect.objectContaining({ active: true, leftMs: 5000 })]);
+    expect(await order).toMatchObject({ changed: true });
+    expect(bench.published).toEqual([{ active: true, source: "operator", sinceMs: 1_800_000_001_000, leftMs: 5000 }]);
+    await bench.pass(4900);
+    expect(bench.published).toHaveLength(1);
+    await bench.pass(1000);
+    expect(bench.published).toHaveLength(2);
+    expect(bench.published[1]).toEqual(off);
+    for (const { heard } of all) expect(heard).toEqual([on("operator"), off]);
+  });
+
+  it("ends it at once, and is told to the observer with its reason", async () => {
+    const bench = createBench();
+    const orders: unknown[] = [];
+    const observer = { emergencyOrdered: (order: unknown) => orders.push(order) };
+    const { coordinator, heard } = bench.addCoordinator("a", [app], { observer });
+    await coordinator.emergencyOn(0, "too hot", "sre");
+    expect(await coordinator.emergencyOff("sre", "cool again")).toEqual({ changed: true });
+    expect(heard).toEqual([on("operator"), off]);
+    expect(bench.published).toEqual([on("operator"), off]);
+    expect(orders).toEqual([
+      { active: true, operator: "sre", reason: "too hot", durationMs: 0 },
+      { active: false, operator: "sre", reason: "cool again", durationMs: 0 },
+    ]);
+  });
+
+  it("that sets another end is heard, time that passes is not", async () => {
+    const bench = createBench();
+    const { coordinator, heard } = bench.addCoordinator("a", [app]);
+    await coordinator.emergencyOn(60_000, "too hot", "sre");
+    await bench.pass(5000);
+    expect(heard).toHaveLength(1);
+    expect(coordinator.emergency().leftMs).toBeGreaterThan(54_000);
+    expect(coordinator.emergency().leftMs).toBeLessThanOrEqual(55_000);
+    await coordinator.emergencyOn(90_000, "still hot", "sre");
+    await coordinator.emergencyOn(0, "hot for good", "sre");
+    expect(heard.map((state) => state.leftMs)).toEqual([60_000, 90_000, 0]);
+  });
+
+  it("whose answer was lost is carried out once", async () => {
+    const bench = createBench();
+    const { coordinator, way } = bench.addCoordinator("a", [app]);
+    await bench.pass(100);
+    Object.assign(way, { fault: "answer lost", only: "emergency-on" });
+    const order = coordinator.emergencyOn(10_000, "too hot", "sre");
+    await bench.pass(150);
+    way.fault = "none";
+    expect(await passUntil(bench, order)).toMatchObject({ changed: true });
+    expect(way.calls.filter((call) => call === "emergency-on").length).toBeGreaterThan(1);
+    expect(bench.published).toEqual([on("operator")]);
+  });
+
+  it("rejects when the store stays away, and when a duration is none", async () => {
+    const bench = createBench();
+    const { coordinator, way } = bench.addCoordinator("a", [app]);
+    await expect(coordinator.emergencyOn(-1, "why", "sre")).rejects.toThrow(RefusedArgument);
+    way.fault = "refused";
+    await expect(passUntil(bench, coordinator.emergencyOn(0, "why", "sre"))).rejects.toMatchObject({
+      kind: "unavailable",
+    });
+    expect(bench.published).toEqual([]);
+  });
+
+  it("that could not be published is published when that works again", async () => {
+    const bench = createBench();
+    const { coordinator, way, failures } = bench.addCoordinator("a", [app]);
+    await bench.pass(100);
+    Object.assign(way, { fault: "refused", only: "publish" });
+    expect(await coordinator.emergencyOn(0, "too hot", "sre")).toMatchObject({ changed: true });
+    await bench.pass(1000);
+    expect(failures).toContain("publish");
+    expect(bench.published).toEqual([]);
+    way.fault = "none";
+    await bench.pass(500);
+    expect(bench.published).toEqual([on("operator")]);
+  });
+});
+
+describe("a store that fails for a while", () => {
+  it("is asked more and more seldom, one call at a time, and what changed meanwhile is learned within a second", async () => {
+    const bench = createBench();
+    const { way, heard, failures } = bench.addCoordinator("a", [app]);
+    await bench.pass(1000);
+    way.fault = "refused";
+    way.calls.length = 0;
+    await bench.pass(10_000);
+    const checks = way.calls.filter((call) => call === "emergency-check").length;
+    expect(checks).toBeGreaterThan(8);
+    expect(checks).toBeLessThan(25);
+    expect(failures.filter((doing) => doing === "check")).toHaveLength(checks);
+    await bench.quota.emergencyOn(0, "by another", "sre", "op-1");
+    way.fault = "none";
+    await bench.pass(1000);
+    expect(heard).toEqual([on("operator")]);
+  });
+
+  it("is listened to as soon as that is possible", async () => {
+    const bench = createBench();
+    const seldom = { intervals: { checkMs: 3_600_000 } };
+    const { way, heard, failures } = bench.addCoordinator("a", [app], seldom, { fault: "refused", only: "subscribe" });
+    await bench.pass(5000);
+    expect(failures.filter((doing) => doing === "subscribe").length).toBeGreaterThan(3);
+    way.fault = "none";
+    await bench.pass(1000);
+    const other = bench.addCoordinator("b", [app]);
+    await other.coordinator.emergencyOn(0, "too hot", "sre");
+    await new Promise(setImmediate);
+    expect(heard).toEqual([on("operator")]);
+  });
+
+  it("that hangs is not asked again before it answers", async () => {
+    const bench = createBench();
+    const { way } = bench.addCoordinator("a", [app]);
+    await bench.pass(1000);
+    Object.assign(way, { fault: "dead", only: "emergency-check" });
+    way.calls.length = 0;
+    await bench.pass(5000);
+    expect(way.calls.filter((call) => call === "emergency-check")).toHaveLength(1);
+  });
+});
+
+describe("handlers", () => {
+  it("that throw keep nobody from hearing, and those that left hear nothing", async () => {
+    const bench = createBench();
+    const { coordinator, heard, failures } = bench.addCoordinator("a", [app]);
+    const gone: unknown[] = [];
+    coordinator.onEmergency((state) => gone.push(state))();
+    coordinator.onEmergency(() => {
+      throw new Error("broken handler");
+    });
+    const late: unknown[] = [];
+    coordinator.onEmergency((state) => late.push(state));
+    await coordinator.emergencyOn(0, "why", "sre");
+    expect([heard.length, late.length, gone.length]).toEqual([1, 1, 0]);
+    expect(failures).toEqual(["handler"]);
+  });
+});
+
+describe("a closed coordinator", () => {
+  it("asks nothing more, hears nothing more and takes no orders", async () => {
+    const bench = createBench();
+    const { coordinator, way, heard } = bench.addCoordinator("a", [app]);
+    await bench.pass(1000);
+    await passUntil(bench, coordinator.close());
+    await coordinator.close();
+    way.calls.length = 0;
+    await bench.quota.emergencyOn(0, "by another", "sre", "op-1");
+    await bench.store.publish("ratelimit:emergency:test", "{}");
+    await bench.pass(120_000);
+    expect([way.calls, heard]).toEqual([[], []]);
+    await expect(coordinator.emergencyOff("sre", "late")).rejects.toMatchObject({ kind: "closed" });
+  });
+});
