@@ -10,6 +10,9 @@ import type { Admission } from "../src/planes/node/admission.js";
 import { createProxy } from "../src/planes/node/proxy.js";
 import { createRateLimitAdmission } from "../src/planes/node/rate-limit-admission.js";
 import { createQuota } from "../src/quota/quota.js";
+import { createDecisionLog, createLog } from "../src/service/log.js";
+import { observeAdmission } from "../src/service/telemetry/observed-admission.js";
+import { createTelemetry } from "../src/service/telemetry/telemetry.js";
 import { createEmbeddedStore } from "../src/store/embedded/embedded-store.js";
 
 const PLENTY = 1e9;
@@ -31,19 +34,27 @@ function gateway(admission: Admission): void {
   listen(server);
 }
 
-function limiting(): Admission {
+function limiting() {
   const quota = createQuota(createEmbeddedStore(), { id: "bench", capacity: PLENTY, rate: PLENTY, nodeTtlMs: 10_000 });
   const app = { id: "default", guaranteed: PLENTY, burst: PLENTY, priority: 1, borrow: false };
   const limiter = createLimiter({
     ...{ node: "bench", target: quota },
-    apps: [{ ...app, profile: standardProfile, onStoreFailure: "open" }],
+    apps: [{ ...app, profile: standardProfile, onStoreFailure: "open", dryRun: false }],
   });
   return createRateLimitAdmission({
     ...{ limiter, appHeader: "X-App-Id", userHeader: "X-User-Id", apiKeyHeader: "X-API-Key", apiKeys: {} },
     rules: { refuseUntrustedHeaders: false, refuseUnknownApps: false },
     isTrustedHop: () => true,
     isConfigured: (id) => id === "default",
-  }) as unknown as Admission;
+  });
+}
+
+/** The limiter as a service runs it: counted, timed and logged. */
+function observed(enabled: boolean): Admission {
+  const telemetry = createTelemetry({ node: "bench", enabled, apps: ["default"], appLabels: 1_000 });
+  const decisions = createDecisionLog({ log: createLog({ level: "silent", node: "bench" }), perSecond: () => 5 });
+  const options = { admission: limiting(), telemetry, log: decisions, slowMs: () => 100 };
+  return observeAdmission(options) as unknown as Admission;
 }
 
 const open: Admission = {
@@ -59,7 +70,9 @@ const kinds: Record<string, () => void> = {
         response.end(BODY);
       }),
     ),
-  "gateway-limiting": () => gateway(limiting()),
+  "gateway-limiting": () => gateway(limiting() as unknown as Admission),
+  "gateway-metrics": () => gateway(observed(true)),
+  "gateway-no-metrics": () => gateway(observed(false)),
   "gateway-open": () => gateway(open),
   "http-proxy-3": () => {
     // Without an agent of its own it would connect anew for each request: nobody would run it like that.

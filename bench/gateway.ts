@@ -12,12 +12,12 @@ const PEERS = ["http-proxy-3", "fastify-http-proxy"];
 const SIDES = ["gateway-limiting", "gateway-open", ...PEERS];
 const run = promisify(execFile);
 
-interface Side {
+export interface Side {
   process: ChildProcess;
   port: number;
 }
 
-async function startSide(kind: string, backendPort = 0): Promise<Side> {
+export async function startSide(kind: string, backendPort = 0): Promise<Side> {
   const script = new URL("gateway-side.ts", import.meta.url).pathname;
   const child = spawn(process.execPath, ["--import", "tsx", script, kind, String(backendPort)], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -27,7 +27,7 @@ async function startSide(kind: string, backendPort = 0): Promise<Side> {
 }
 
 /** Requests per second, and CPU milliseconds of the server per thousand of them. */
-async function measure({ process: { pid }, port }: Side): Promise<{ perSecond: number; cpu: number }> {
+export async function measure({ process: { pid }, port }: Side): Promise<{ perSecond: number; cpu: number }> {
   const cpuMs = async () => {
     const { stdout } = await run("cat", [`/proc/${pid}/stat`]);
     const fields = stdout.slice(stdout.lastIndexOf(")") + 2).split(" ");

@@ -5,8 +5,11 @@ import { gateway } from "./gateway.js";
 import { grantScript } from "./grant-script.js";
 import { l3TakeLuajit, l3TakeNode } from "./l3-take.js";
 import { limiterCheck } from "./limiter-check.js";
+import { metricsCost } from "./metrics-cost.js";
 import { type Result, resultsJson, resultsTable } from "./results.js";
+import { simulate } from "./simulate.js";
 import { storeCalls } from "./store-calls.js";
+import { websockets } from "./websockets.js";
 
 const parts: Record<string, () => Promise<Result[]>> = {
   "grant-script": grantScript,
@@ -16,6 +19,9 @@ const parts: Record<string, () => Promise<Result[]>> = {
   "store-calls": storeCalls,
   "limiter-check": limiterCheck,
   gateway,
+  "metrics-cost": metricsCost,
+  websockets,
+  simulate,
 };
 
 async function main(only: string | undefined): Promise<number> {

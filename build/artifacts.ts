@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import type { CatalogEntry } from "../src/scripts/catalog.js";
 import { flattenToLua } from "./lua.js";
+import { nginxBundle } from "./nginx-bundle.js";
 
 export interface ManifestEntry {
   name: string;
@@ -43,6 +44,7 @@ export function buildArtifacts(catalog: Record<string, CatalogEntry>): Map<strin
   }
   files.set("redis/manifest.json", `${JSON.stringify(manifest, null, 2)}\n`);
   files.set("jit/core.lua", jitCore());
+  files.set("nginx/tollgate.lua", nginxBundle());
   return files;
 }
 

@@ -1,11 +1,17 @@
 #!/bin/sh
-# Makes sure that the programs the tests run against are there: Redis 7 or later, LuaJIT, and those named as arguments
-# (a program whose package has its name). Installs them as root, else says what to install. Never leaves a Redis service running: the tests start their own.
+# Makes sure that the programs the tests run against are there: Redis 7 or later, LuaJIT, Prometheus with promtool, nginx with
+# Lua, curl, ip, and those named as arguments (a program whose package has its name). Installs them as root, else says what to
+# install. Never leaves a service running: the tests start their own.
 set -eu
 
 missing=""
 command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
 command -v luajit >/dev/null 2>&1 || missing="$missing luajit2"
+command -v prometheus >/dev/null 2>&1 || missing="$missing prometheus"
+command -v curl >/dev/null 2>&1 || missing="$missing curl"
+command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
+command -v nginx >/dev/null 2>&1 || missing="$missing nginx"
+[ -e /usr/lib/nginx/modules/ngx_http_lua_module.so ] || missing="$missing libnginx-mod-http-lua"
 for program in "$@"; do
   command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
 done

@@ -22,7 +22,7 @@ function writeAll(folder: string, files: Map<string, string>): void {
 try {
   const files = buildArtifacts(catalog);
   writeAll(process.argv[2] ?? fromRoot("dist/lua"), files);
-  console.log(`dist/lua: ${files.size - 2} Redis scripts, a manifest and the core for LuaJIT`);
+  console.log(`dist/lua: ${files.size - 3} Redis scripts, a manifest, the core for LuaJIT and the plane for nginx`);
 } catch (error) {
   if (!(error instanceof BuildError)) throw error;
   console.error(error.message);

@@ -2,7 +2,13 @@
 export type { CostProfile } from "./core/cost.js";
 export { UNKNOWN_LENGTH } from "./core/cost.js";
 export type { Decision, DecisionSource } from "./limiter/decision.js";
-export { type AppLimits, type CreateLimiterOptions, createLimiter, declaredLength } from "./limiter/library.js";
+export {
+  type AppLimits,
+  type CreateLimiterOptions,
+  createLimiter,
+  declaredLength,
+  type LibraryLimiter,
+} from "./limiter/library.js";
 export type { Limiter, LimiterObserver, LimiterStats } from "./limiter/limiter.js";
 export { limit, limitPlugin, type MiddlewareOptions } from "./limiter/middleware.js";
 export { rateLimitHeaders, refusalOf, retryAfterSeconds } from "./limiter/response.js";

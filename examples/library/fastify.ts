@@ -4,7 +4,12 @@ import { createLimiter, limitPlugin } from "tollgate";
 
 const limiter = await createLimiter({
   store: process.env.TOLLGATE_STORE ?? "embedded",
-  apps: { default: { guaranteed: 100, burst: 200 }, tiny: { guaranteed: 1, burst: 2 } },
+  apps: {
+    default: { guaranteed: 100, burst: 200 },
+    tiny: { guaranteed: 1, burst: 2 },
+    // Tries a limit out: decides and says so in X-RateLimit-Dry-Run, but refuses nothing.
+    trial: { guaranteed: 1, burst: 2, dryRun: true },
+  },
 });
 
 const fastify = Fastify();

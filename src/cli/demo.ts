@@ -3,10 +3,13 @@
 import { profiles } from "../config/profiles.js";
 import { price } from "../core/cost.js";
 import { type Command, readOptions, table } from "./command.js";
+import { jsonLine } from "./printing.js";
 
-const help = `Usage: tollgate demo
+const help = `Usage: tollgate demo [--json]
 
 Greets, and prints what requests of several sizes cost in each profile.
+
+  --json  the prices, machine-readable
 
 Example:
   tollgate demo
@@ -26,7 +29,8 @@ export const demoCommand: Command = {
   summary: "A greeting and the price list",
   help,
   run(args) {
-    readOptions(args, {});
+    const { json } = readOptions(args, { json: { type: "boolean", default: false } });
+    if (json) return jsonLine(priceList());
     const rows = [...profiles].flatMap(([name, profile]) =>
       methods.map((method) => [
         `${name} ${method}`,
@@ -38,3 +42,11 @@ export const demoCommand: Command = {
     return `${greeting}\n\n${prices}\nHow a price comes about: tollgate price --method PUT --bytes 1048576\n`;
   },
 };
+
+function priceList() {
+  return [...profiles].flatMap(([name, profile]) =>
+    methods.flatMap((method) =>
+      sizes.map(([, bytes]) => ({ profile: name, method, bytes, cost: price(profile, method, bytes) })),
+    ),
+  );
+}

@@ -10,6 +10,7 @@ import { type Command, readOptions, UsageError } from "./command.js";
 const help = `Usage: tollgate serve [--config FILE] [--listen HOST:PORT] [--control HOST:PORT] [--workers N]
 
 Runs the gateway until SIGTERM or SIGINT: then it stops accepting, finishes what runs, returns its tokens and ends.
+A changed file, SIGHUP and tollgate reload have it read the configuration again; a bad one changes nothing.
 Without a file it runs a demo: the embedded store, a small backend, and an app with a low limit to try.
 
   --config   a YAML file; see tollgate check-config
@@ -35,8 +36,13 @@ export const serveCommand: Command = {
     checkOptions(options);
     const demo = options.config === undefined ? await startDemoBackend() : undefined;
     try {
-      const config = demo === undefined ? configOrComplain(options.config) : demoConfig(demo.target);
-      const service = serve(withOptions(config, options));
+      const overrides = (config: Config) => withOptions(config, options);
+      const yaml = demo === undefined ? undefined : demoYaml(demo.target);
+      const config = yaml === undefined ? configOrComplain(options.config) : demoConfig(yaml);
+      const service = serve({
+        ...{ config: overrides(config), file: options.config, env: process.env, overrides },
+        ...(yaml === undefined ? {} : { yaml }),
+      });
       const told = untilTold(service);
       const listening = await Promise.race([service.ready, told]);
       if (demo !== undefined && listening !== undefined) process.stdout.write(greeting(listening));
@@ -74,8 +80,8 @@ function withOptions(config: Config, { listen, control, workers }: Overrides): C
   };
 }
 
-function demoConfig(target: string): Config {
-  const yaml = `
+function demoYaml(target: string): string {
+  return `
 log: { level: warn }
 apps:
   default: { guaranteed: 1000, burst: 2000 }
@@ -83,6 +89,9 @@ apps:
 upstreams: { demo: { targets: ["${target}"] } }
 routes: [{ path: /, upstream: demo }]
 `;
+}
+
+function demoConfig(yaml: string): Config {
   const { config, problems } = readConfig(yaml, process.env);
   if (config !== undefined) return config;
   throw new Error(problems.map(({ path, reason }) => `${path}: ${reason}`).join("\n"));
@@ -111,6 +120,10 @@ function untilTold(service: Service): Promise<void> {
       service.log.info({ signal }, "stopping");
       service.stop().then(resolve, reject);
     };
+    process.on("SIGHUP", () => {
+      service.log.info({ signal: "SIGHUP" }, "reading the configuration again");
+      service.reload().catch((error: unknown) => service.log.error({ err: error }, "the reload failed"));
+    });
     process.on("SIGTERM", stop);
     process.on("SIGINT", stop);
   });

@@ -1,11 +1,12 @@
-/** Reads a configuration: defaults < file < environment. Either all of it is right, or every problem is named. */
+/** Reads a configuration: defaults < file < store < environment. Either all of it is right, or every problem is named. */
 import { readFileSync, statSync } from "node:fs";
 import { type Document, isScalar, LineCounter, parseDocument, visit } from "yaml";
-import { type Problem, problemAt, problemsOf, quoted, shownPath } from "./problem.js";
+import { inLayer, layerProblems, merge, saidByLayer } from "./layer.js";
+import { namedAt, type PlacedProblem, type Problem, problemAt, problemsOf, quoted } from "./problem.js";
 import { relationProblems } from "./relations.js";
 import { type Config, sections } from "./schema.js";
 import { unknownName } from "./values.js";
-import { type Environment, expand, isSection, override } from "./variables.js";
+import { type Environment, expand, isSection, override, type Section } from "./variables.js";
 
 export type Loaded = { config: Config; problems: [] } | { config: undefined; problems: Problem[] };
 
@@ -23,23 +24,41 @@ const MOST_PROBLEMS = 100;
 
 export function loadConfig({ file, env }: LoadOptions): Loaded {
   if (file === undefined) return readConfig("", env);
-  const refused = (reason: string): Loaded => ({ config: undefined, problems: [{ path: file, value: "", reason }] });
+  const { text, problems } = readText(file);
+  return text === undefined ? { config: undefined, problems } : readConfig(text, env);
+}
+
+/** The text of a file, or why it cannot be read. */
+export function readText(file: string): { text: string; problems: [] } | { text: undefined; problems: Problem[] } {
+  const refused = (reason: string) => ({ text: undefined, problems: [{ path: file, value: "", reason }] });
   try {
     const { size } = statSync(file);
     if (size > MAX_FILE_BYTES) return refused(`the file has ${size} bytes; at most ${MAX_FILE_BYTES} are read`);
-    return readConfig(readFileSync(file, "utf8"), env);
+    return { text: readFileSync(file, "utf8"), problems: [] };
   } catch (error) {
     return refused(`cannot be read: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 
-/** The same from the text of a file. */
-export function readConfig(yaml: string, env: Environment): Loaded {
-  const { raw, problems } = parse(yaml);
+/** The same from the text of a file, and with what the store says. */
+export function readConfig(yaml: string, env: Environment, layer: Section = {}): Loaded {
+  return checkConfig(parseYaml(yaml), env, layer);
+}
+
+/** A file as it was written. Nobody changes it: it may be kept, as reading it is most of the work. */
+export interface ParsedYaml {
+  raw: unknown;
+  problems: Problem[];
+}
+
+export function checkConfig({ raw: file, problems }: ParsedYaml, env: Environment, layer: Section): Loaded {
   if (problems.length > 0) return refusal(problems);
-  if (!isSection(raw)) {
+  if (!isSection(file)) {
     return refusal([{ path: "the file", value: "", reason: "must be options with values, like listen: 0.0.0.0:8080" }]);
   }
+  const wrongLayer = layerProblems(layer);
+  if (wrongLayer.length > 0) return refusal(wrongLayer);
+  const raw = merge(file, layer) as Section;
   const crowded = Object.entries(mostNames).filter(([name, most]) => countNames(raw[name]) > most);
   if (crowded.length > 0) {
     return refusal(
@@ -48,18 +67,25 @@ export function readConfig(yaml: string, env: Environment): Loaded {
       ),
     );
   }
-  return check(raw, env);
+  return check({ file, layer, raw }, env);
 }
 
-function check(raw: Record<string, unknown>, env: Environment): Loaded {
-  const expanded = expand(raw, env);
-  const values = expanded.value as Record<string, unknown>;
+interface Written {
+  file: Section;
+  layer: Section;
+  /** Both together, as written, for messages. */
+  raw: Section;
+}
+
+function check({ file, layer, raw }: Written, env: Environment): Loaded {
+  const expanded = expand(file, env);
+  const values = merge(expanded.value, layer) as Section;
   const { origin, problems: wrongVariables } = override(values, env);
-  const found = [...expanded.problems, ...wrongVariables];
-  const config: Record<string, unknown> = {};
+  const found: PlacedProblem[] = [...expanded.problems, ...wrongVariables];
+  const config: Section = {};
   for (const name of Object.keys(values)) {
     if (Object.hasOwn(sections, name)) continue;
-    found.push({ path: shownPath([name]), value: "", reason: unknownName(name, Object.keys(sections)) });
+    found.push(namedAt([name], raw, unknownName(name, Object.keys(sections))));
   }
   for (const [name, kind] of Object.entries(sections)) {
     const result = kind.safeParse(values[name]);
@@ -67,19 +93,24 @@ function check(raw: Record<string, unknown>, env: Environment): Loaded {
     else found.push(...problemsOf(result.error.issues, name, raw));
   }
   found.push(...relationProblems(config as Partial<Config>, raw));
-  if (found.length > 0) return refusal(found.map((problem) => fromVariable(problem, origin, env)));
-  return { config: deepFreeze(config as Config), problems: [] };
+  if (found.length === 0) return { config: deepFreeze(config as Config), problems: [] };
+  return refusal(
+    found.map(({ path, value, reason, place = [] }) => {
+      const problem = { path, value, reason };
+      const variable = origin.get(path);
+      if (variable !== undefined) return fromVariable(problem, variable, env);
+      return saidByLayer(place, file, layer) ? inLayer(problem) : problem;
+    }),
+  );
 }
 
 /** A value that an environment variable set is wrong there, not in the file. */
-function fromVariable(problem: Problem, origin: Map<string, string>, env: Environment): Problem {
-  const variable = origin.get(problem.path);
-  if (variable === undefined) return problem;
-  return { path: variable, value: quoted(env[variable] ?? ""), reason: problem.reason };
+function fromVariable({ reason }: Problem, variable: string, env: Environment): Problem {
+  return { path: variable, value: quoted(env[variable] ?? ""), reason };
 }
 
 /** Each place once, with what was found out about it first. */
-function refusal(problems: Problem[]): Loaded {
+function refusal(problems: Problem[]): Loaded & { config: undefined } {
   const seen = new Set<string>();
   const once = problems.filter(({ path }) => {
     const isNew = !seen.has(path);
@@ -93,7 +124,7 @@ function refusal(problems: Problem[]): Loaded {
   return { config: undefined, problems: shown };
 }
 
-function parse(yaml: string): { raw: unknown; problems: Problem[] } {
+export function parseYaml(yaml: string): ParsedYaml {
   const lines = new LineCounter();
   try {
     const document = parseDocument(yaml, { lineCounter: lines, prettyErrors: false, uniqueKeys: false });
@@ -141,7 +172,7 @@ function countNames(value: unknown): number {
   return isSection(value) ? Object.keys(value).length : 0;
 }
 
-function deepFreeze<T>(value: T): T {
+export function deepFreeze<T>(value: T): T {
   if (typeof value === "object" && value !== null && !Object.isFrozen(value)) {
     Object.freeze(value);
     for (const item of Object.values(value)) deepFreeze(item);

@@ -11,6 +11,11 @@ export interface Problem {
 
 export type Path = PropertyKey[];
 
+/** With the option it is about, from which can be told who set it. */
+export interface PlacedProblem extends Problem {
+  place?: Path;
+}
+
 const LONGEST = 60;
 /** Sections whose values, and those below them, are not repeated. A url may hold a password. */
 const secretNames = new Set<PropertyKey>(["admin_token", "plane_token", "api_keys", "store"]);
@@ -20,22 +25,18 @@ export function describeProblem({ path, value, reason }: Problem): string {
 }
 
 /** The complaints of the schema about the section `name`. `raw` is the file as written, before variables were put in. */
-export function problemsOf(issues: readonly z.core.$ZodIssue[], name: string, raw: unknown): Problem[] {
-  const problems: Problem[] = [];
+export function problemsOf(issues: readonly z.core.$ZodIssue[], name: string, raw: unknown): PlacedProblem[] {
+  const problems: PlacedProblem[] = [];
   for (const issue of issues) {
     const path = [name, ...issue.path];
     if (issue.code === "unrecognized_keys") {
       const reasons = issue.message.split("\n");
       // Whatever stands under a name that is not known may be a secret under a misspelt name.
       issue.keys.forEach((key, i) => {
-        problems.push({
-          path: shownPath(withoutKeys([...path, key], raw)),
-          value: "",
-          reason: reasons[i] ?? issue.message,
-        });
+        problems.push(namedAt([...path, key], raw, reasons[i] ?? issue.message));
       });
     } else if (issue.code === "invalid_key") {
-      problems.push({ path: shownPath(withoutKeys(path, raw)), value: "", reason: issue.message });
+      problems.push(namedAt(path, raw, issue.message));
     } else {
       problems.push(problemAt(path, raw, issue.message));
     }
@@ -43,7 +44,12 @@ export function problemsOf(issues: readonly z.core.$ZodIssue[], name: string, ra
   return problems;
 }
 
-export function problemAt(path: Path, raw: unknown, reason: string): Problem {
+/** A problem of a name, whatever stands under it. */
+export function namedAt(path: Path, raw: unknown, reason: string): PlacedProblem {
+  return { path: shownPath(withoutKeys(path, raw)), value: "", reason, place: path };
+}
+
+export function problemAt(path: Path, raw: unknown, reason: string): PlacedProblem {
   const place = writtenPlace(path, raw);
   const hidden = place.some((part) => secretNames.has(part));
   const value = valueAt(raw, place);
@@ -52,6 +58,7 @@ export function problemAt(path: Path, raw: unknown, reason: string): Problem {
     path: shownPath(withoutKeys(place, raw)),
     value: hidden || value === undefined ? "" : shownValue(value),
     reason,
+    place,
   };
 }
 

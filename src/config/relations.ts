@@ -1,12 +1,12 @@
 /** What no option can tell alone: whether the sections of a configuration fit each other. */
 import { DEFAULT_APP } from "../core/identity.js";
 import { nearest } from "./nearest.js";
-import { type Path, type Problem, problemAt } from "./problem.js";
+import { type Path, type PlacedProblem, problemAt } from "./problem.js";
 import type { Config } from "./schema.js";
 
 /** Looks at the sections that are right in themselves; a section with a mistake of its own is not there. */
-export function relationProblems(config: Partial<Config>, raw: unknown): Problem[] {
-  const problems: Problem[] = [];
+export function relationProblems(config: Partial<Config>, raw: unknown): PlacedProblem[] {
+  const problems: PlacedProblem[] = [];
   const complain = (path: Path, reason: string) => problems.push(problemAt(path, raw, reason));
   const { routes, upstreams, control, identity, apps } = config;
   if (routes !== undefined) routesLead(routes, upstreams, complain);

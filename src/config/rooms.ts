@@ -1,5 +1,4 @@
 /** A configuration in the words of the rooms that it configures. */
-import { createHash } from "node:crypto";
 import { MAX_TOKENS } from "../core/bucket.js";
 import type { CostProfile } from "../core/cost.js";
 import { DEFAULT_APP, type IdentityRules } from "../core/identity.js";
@@ -49,6 +48,7 @@ function limitedApp(id: string, app: AppConfig): LimitedApp {
     ...{ id, guaranteed: app.guaranteed, burst, priority: app.priority, borrow: app.borrow },
     profile: costProfile(app.profile),
     onStoreFailure: app.on_store_failure,
+    dryRun: app.dry_run,
   };
 }
 
@@ -78,8 +78,4 @@ export function identitySettings({ identity, unknown_apps }: Config): IdentitySe
   };
 }
 
-/** Tells two sets of limits apart. Made of what data planes may know: of no secret, and of no address. */
-export function configVersion({ cluster, lease, fail_open_tokens, unknown_apps, apps }: Config): string {
-  const limits = JSON.stringify([cluster, lease, fail_open_tokens, unknown_apps, apps]);
-  return createHash("sha256").update(limits).digest("hex").slice(0, 12);
-}
+export { configVersion } from "./version.js";

@@ -1,32 +1,32 @@
-/** Every option there is, with its kind, its bounds and its default: the only list of options. */
+/** Every option there is, with its kind, its bounds, its default and its meaning: the only list of options. */
 import { availableParallelism, hostname } from "node:os";
 import * as z from "zod";
 import { MAX_TOKENS } from "../core/bucket.js";
 import { MAX_BYTES, MAX_COST } from "../core/cost.js";
+import { limits, route, timeouts, upstream } from "./gateway-options.js";
 import {
   address,
   amount,
   clusterName,
+  DAY_MS,
   flag,
+  HOUR_MS,
   headerName,
   hostName,
-  identifier,
   list,
   milliseconds,
   named,
   network,
   nodeName,
   oneOf,
-  routePath,
+  otherwise,
   secret,
   section,
+  sectionOrName,
   storeUrl,
-  target,
   whole,
 } from "./values.js";
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
 /** A node must be able to report several times in its time-to-live. */
 const SHORTEST_TTL_MS = 3_000;
 
@@ -35,175 +35,161 @@ const rate = () => amount(0.000001, MAX_TOKENS);
 const tokens = () => whole(1, MAX_TOKENS);
 
 const cluster = section({
-  id: clusterName().default("cluster-01"),
-  /** L1: tokens at most, and tokens per second, of all apps together. */
-  capacity: tokens().default(1_000_000),
-  rate: rate().default(500_000),
-  /** A node that is silent for longer counts as dead, and its tokens go back. */
-  node_ttl_ms: milliseconds(SHORTEST_TTL_MS, HOUR_MS).default(10_000),
-  /** Reconcile: how often, and from which drift on an app is corrected. */
-  reconcile_interval_ms: milliseconds(1_000, DAY_MS).default(60_000),
-  reconcile_tolerance: amount(0, 1).default(0.1),
-  /** Emergency begins by itself at 95 % used, and ends below 80 % after the cool-down. */
-  automatic_emergency: flag().default(true),
-  emergency_cooldown_ms: milliseconds(0, DAY_MS).default(30_000),
+  id: clusterName().default("cluster-01").describe("All nodes with the same id on the same store share their limits."),
+  capacity: tokens().default(1_000_000).describe("L1: tokens at most, of all apps together."),
+  rate: rate().default(500_000).describe("L1: tokens per second, of all apps together."),
+  node_ttl_ms: milliseconds(SHORTEST_TTL_MS, HOUR_MS)
+    .default(10_000)
+    .describe("A node that is silent for longer counts as dead, and its tokens go back."),
+  reconcile_interval_ms: milliseconds(1_000, DAY_MS)
+    .default(60_000)
+    .describe("How often the balances of all apps are checked against the counters of the nodes."),
+  reconcile_tolerance: amount(0, 1)
+    .default(0.1)
+    .describe("An app whose balance is off by more than this part is corrected."),
+  automatic_emergency: flag()
+    .default(true)
+    .describe("Whether an emergency begins by itself at 95 % used, and ends below 80 %."),
+  emergency_cooldown_ms: milliseconds(0, DAY_MS)
+    .default(30_000)
+    .describe("For how long usage must be low before an emergency that began by itself ends."),
 });
 
 const control = section({
-  listen: address().default("127.0.0.1:9145"),
-  /** Addresses that may call. Health checks may come from anywhere. */
-  allow: list(network(), 0, 1_000).default(["127.0.0.0/8", "::1/128"]),
-  /** Names besides localhost and plain addresses by which it is called; any other Host is refused. */
-  hosts: list(hostName(), 0, 1_000).default([]),
-  /** Empty: what needs it is off. */
-  admin_token: secret().default(""),
-  plane_token: secret().default(""),
+  listen: address().default("127.0.0.1:9145").describe("Where health, metrics, admin and data planes are answered."),
+  allow: list(network(), 0, 1_000)
+    .default(["127.0.0.0/8", "::1/128"])
+    .describe("Addresses that may call. Health checks may come from anywhere."),
+  hosts: list(hostName(), 0, 1_000)
+    .default([])
+    .describe("Names by which it is called, besides localhost and plain addresses. Any other Host is refused."),
+  admin_token: secret().default("").describe("What administrators show. Empty: the admin API is off."),
+  plane_token: secret().default("").describe("What data planes show; it cannot administer. Empty: their API is off."),
 });
 
 const lease = section({
-  reserve: whole(1, 1_000_000).default(1_000),
-  refill_threshold: amount(0.01, 0.99).default(0.2),
-  sync_interval_ms: milliseconds(10, 60_000).default(100),
-  batch_threshold: whole(1, 1_000_000).default(1_000),
-  /** Tokens that nobody spent from for this long go back. */
-  idle_ms: milliseconds(100, HOUR_MS).default(1_000),
-  /** No decision, and no call of the store, takes longer. */
-  timeout_ms: milliseconds(10, 60_000).default(1_000),
+  reserve: whole(1, 1_000_000).default(1_000).describe("Tokens that a node wants to hold for an app (L3)."),
+  refill_threshold: amount(0.01, 0.99).default(0.2).describe("Below this part of the reserve, more are fetched."),
+  sync_interval_ms: milliseconds(10, 60_000).default(100).describe("A node that spends reports at least this often."),
+  batch_threshold: whole(1, 1_000_000).default(1_000).describe("It also reports after so many requests."),
+  idle_ms: milliseconds(100, HOUR_MS).default(1_000).describe("Tokens that nobody spent from for this long go back."),
+  timeout_ms: milliseconds(10, 60_000).default(1_000).describe("No decision, and no call of the store, takes longer."),
 });
 
 const identity = section({
-  app_header: headerName().default("X-App-Id"),
-  user_header: headerName().default("X-User-Id"),
-  /** Whose identity headers and X-Forwarded-* are believed. */
-  trusted_hops: list(network(), 0, 1_000).default(["127.0.0.0/8", "::1/128"]),
-  /** Identity headers from anyone else: as if they were not there, or 400. */
-  untrusted_headers: oneOf("ignore", "reject").default("ignore"),
-  api_key_header: headerName().default("X-API-Key"),
-  /** Per app, the keys that stand for it. */
-  api_keys: named(list(secret(), 1, 100)).prefault({}),
+  app_header: headerName().default("X-App-Id").describe("The header that names the app."),
+  user_header: headerName().default("X-User-Id").describe("The header that names the user."),
+  trusted_hops: list(network(), 0, 1_000)
+    .default(["127.0.0.0/8", "::1/128"])
+    .describe("Whose identity headers and X-Forwarded-* are believed."),
+  untrusted_headers: oneOf("ignore", "reject")
+    .default("ignore")
+    .describe("Identity headers from anyone else: as if they were not there, or 400."),
+  api_key_header: headerName().default("X-API-Key").describe("The header with an API key."),
+  api_keys: named(list(secret(), 1, 100))
+    .prefault({})
+    .describe("Per app, the keys that stand for it."),
 });
 
-const base = () => whole(0, MAX_COST).optional();
+const profileNames = ["standard", "iops", "bandwidth"] as const;
+const ofProfile = "as `based_on` has it";
+const base = (methods: string) =>
+  otherwise(ofProfile, whole(0, MAX_COST).optional().describe(`Tokens for ${methods}, whatever its size.`));
 
 /** A name, or a profile that differs from a named one in what it lists. */
-const profile = z.preprocess(
-  (value) => (typeof value === "string" ? { based_on: value } : value),
-  section({
-    based_on: oneOf("standard", "iops", "bandwidth").default("standard"),
-    base: section({
-      GET: base(),
-      HEAD: base(),
-      OPTIONS: base(),
-      DELETE: base(),
-      POST: base(),
-      PUT: base(),
-      PATCH: base(),
-      other: base(),
-    }).prefault({}),
-    /** Bytes per unit of bandwidth, and tokens per started unit. */
-    quantum: whole(1, MAX_BYTES - 1).optional(),
-    bandwidth: whole(0, MAX_COST).optional(),
-    max_cost: whole(1, MAX_COST).optional(),
-  }),
-);
+const profile = sectionOrName("based_on", profileNames, {
+  based_on: oneOf(...profileNames)
+    .default("standard")
+    .describe("What holds where nothing is listed."),
+  base: section({
+    GET: base("a GET"),
+    HEAD: base("a HEAD"),
+    OPTIONS: base("an OPTIONS"),
+    DELETE: base("a DELETE"),
+    POST: base("a POST"),
+    PUT: base("a PUT"),
+    PATCH: base("a PATCH"),
+    other: base("any other method"),
+  })
+    .prefault({})
+    .describe("Tokens per request, by method."),
+  quantum: otherwise(
+    ofProfile,
+    whole(1, MAX_BYTES - 1)
+      .optional()
+      .describe("Bytes per unit of bandwidth."),
+  ),
+  bandwidth: otherwise(ofProfile, whole(0, MAX_COST).optional().describe("Tokens per unit that was begun.")),
+  max_cost: otherwise(ofProfile, whole(1, MAX_COST).optional().describe("No request costs more.")),
+});
 
 export const app = section({
-  /** Tokens per second. */
-  guaranteed: rate().default(1_000),
-  /** Tokens at most. Default: what two seconds bring. */
-  burst: tokens().optional(),
-  /** In an emergency 0 keeps all, 1 half, 2 a tenth, the others nothing. */
-  priority: whole(0, 1_000).default(2),
-  profile: profile.prefault("standard"),
-  borrow: flag().default(false),
-  /** While the store is gone: at most fail_open_tokens, the node's share, or nothing. */
-  on_store_failure: oneOf("open", "local", "closed").default("open"),
+  guaranteed: rate().default(1_000).describe("L2: tokens per second."),
+  burst: otherwise("what two seconds bring", tokens().optional().describe("L2: tokens at most.")),
+  priority: whole(0, 1_000).default(2).describe("In an emergency 0 keeps all, 1 half, 2 a tenth, the others nothing."),
+  profile: profile
+    .prefault("standard")
+    .describe("How its requests are priced: the name of a profile, or a section with what differs from one."),
+  borrow: flag().default(false).describe("Whether it may borrow tokens that the cluster does not need."),
+  dry_run: flag().default(false).describe("Decides and records as always, but never refuses."),
+  on_store_failure: oneOf("open", "local", "closed")
+    .default("open")
+    .describe("While the store is gone: at most `fail_open_tokens` per second, the node's share, or nothing."),
 });
 
-const upstream = section({
-  targets: list(target(), 1, 1_000),
-  /** Connections to one target; requests beyond wait in line. */
-  connections: whole(1, 100_000).default(512),
-  pass_host: flag().default(true),
-  /** After so many failures in a row a target is passed over for a time. */
-  passive: section({
-    failures: whole(1, 1_000).default(3),
-    down_ms: milliseconds(1, HOUR_MS).default(10_000),
-  }).prefault({}),
-  /** Asks targets how they are; without a path nobody is asked. */
-  active: section({
-    path: routePath().optional(),
-    interval_ms: milliseconds(100, HOUR_MS).default(2_000),
-    timeout_ms: milliseconds(10, 60_000).default(1_000),
-    healthy_after: whole(1, 100).default(2),
-    unhealthy_after: whole(1, 100).default(2),
-  }).prefault({}),
-});
-
-const route = section({
-  path: routePath(),
-  host: hostName().optional(),
-  upstream: identifier(),
-  /** WebSocket connections are counted in slots. */
-  connections: section({
-    max_per_pod: whole(1, 10_000_000).default(100),
-    max_total: whole(1, 10_000_000).default(1_000),
-    rate_per_second: amount(0.001, 1_000_000).default(100),
-    lease_s: whole(1, 3_600).default(30),
-  }).optional(),
+const metrics = section({
+  enabled: flag().default(true).describe("Whether there is `/metrics`."),
+  app_labels: whole(0, 100_000)
+    .default(1_000)
+    .describe("So many apps have a label of their own; the others share `other`."),
 });
 
 const log = section({
-  level: oneOf("fatal", "error", "warn", "info", "debug", "trace", "silent").default("info"),
-  /** Refusals written per second and app; of the others the number. */
-  refusals_per_second: whole(0, 10_000).default(5),
-  /** Decisions that took longer are written, too. */
-  slow_decision_ms: milliseconds(1, 60_000).default(100),
-});
-
-const timeouts = section({
-  connect_ms: milliseconds(1, HOUR_MS).default(5_000),
-  /** From the request's last byte to the response's head. */
-  response_ms: milliseconds(1, HOUR_MS).default(60_000),
-  /** Without a byte moving. */
-  body_idle_ms: milliseconds(1, HOUR_MS).default(30_000),
-  /** For a client to send the whole head. */
-  headers_ms: milliseconds(1, HOUR_MS).default(15_000),
-  /** For a client to send the whole request; 0: as long as it takes, while bytes keep coming. */
-  request_ms: milliseconds(0, DAY_MS).default(0),
-  keep_alive_ms: milliseconds(1, HOUR_MS).default(65_000),
-  linger_ms: milliseconds(0, 60_000).default(2_000),
-  /** From SIGTERM to the end: what runs may finish within it. */
-  shutdown_ms: milliseconds(0, HOUR_MS).default(10_000),
-});
-
-const limits = section({
-  header_bytes: whole(1_024, 1_048_576).default(16_384),
-  header_count: whole(1, 2_000).default(100),
-  body_bytes: whole(0, Number.MAX_SAFE_INTEGER).default(Number.MAX_SAFE_INTEGER),
+  level: oneOf("fatal", "error", "warn", "info", "debug", "trace", "silent")
+    .default("info")
+    .describe("What is written."),
+  refusals_per_second: whole(0, 10_000)
+    .default(5)
+    .describe("Refusals written per second and app; of the others the number."),
+  slow_decision_ms: milliseconds(1, 60_000).default(100).describe("Decisions that took longer are written, too."),
 });
 
 /** By section, so that a mistake in one does not hide those of the others. */
 export const sections = {
-  node_id: nodeName().default(defaultNode),
-  listen: address().default("0.0.0.0:8080"),
-  /** Processes. Default: one per core. */
-  workers: whole(1, 256).default(() => Math.min(availableParallelism(), 256)),
-  store: storeUrl().default("embedded"),
-  cluster: cluster.prefault({}),
-  control: control.prefault({}),
-  lease: lease.prefault({}),
-  /** Per app and second, while the store is gone. */
-  fail_open_tokens: whole(0, MAX_TOKENS).default(100),
-  /** Apps that are not listed share the app "default", or are refused. */
-  unknown_apps: oneOf("default", "reject").default("default"),
-  identity: identity.prefault({}),
-  apps: named(app).prefault({}),
-  upstreams: named(upstream).prefault({}),
-  routes: list(route, 0, 10_000).default([]),
-  log: log.prefault({}),
-  timeouts: timeouts.prefault({}),
-  limits: limits.prefault({}),
+  node_id: otherwise(
+    "host name and process",
+    nodeName().default(defaultNode).describe("The name of this service among all that share the limits."),
+  ),
+  listen: address().default("0.0.0.0:8080").describe("Where the gateway takes requests."),
+  workers: otherwise(
+    "one per core",
+    whole(1, 256)
+      .default(() => Math.min(availableParallelism(), 256))
+      .describe("Processes of the gateway."),
+  ),
+  store: storeUrl().default("embedded").describe("Where the limits are kept. Embedded: in this service alone."),
+  store_pool_size: whole(1, 100_000)
+    .default(512)
+    .describe("Calls under way per Redis server at most; they share a connection."),
+  cluster: cluster.prefault({}).describe("What all nodes share."),
+  control: control.prefault({}).describe("The listener for operators and data planes."),
+  lease: lease.prefault({}).describe("The tokens that a node holds in advance."),
+  fail_open_tokens: whole(0, MAX_TOKENS)
+    .default(100)
+    .describe(
+      "Tokens per second that an app with `on_store_failure: open` may spend on a node while the store is gone.",
+    ),
+  unknown_apps: oneOf("default", "reject")
+    .default("default")
+    .describe("Apps that are not listed share the app `default`, or are refused."),
+  identity: identity.prefault({}).describe("How a request tells whose it is."),
+  apps: named(app).prefault({}).describe("The apps and their limits, by id."),
+  upstreams: named(upstream).prefault({}).describe("Where the gateway sends requests, by name."),
+  routes: list(route, 0, 10_000).default([]).describe("Which requests go where. Without any there is no gateway."),
+  metrics: metrics.prefault({}).describe("What Prometheus sees."),
+  log: log.prefault({}).describe("The log: lines of JSON on stdout."),
+  timeouts: timeouts.prefault({}).describe("How long the gateway waits."),
+  limits: limits.prefault({}).describe("How large requests may be."),
 };
 
 export const schema = z.strictObject(sections);

@@ -1,23 +1,28 @@
 /** The environment's part in a configuration: ${NAME} in the file, and the variables that override single options. */
 import { parseRedisUrl, type RedisAddress } from "../store/redis/redis-url.js";
-import { type Path, type Problem, problemAt, shownPath } from "./problem.js";
+import { namedAt, type Path, type PlacedProblem, type Problem, problemAt } from "./problem.js";
 
 export type Environment = Record<string, string | undefined>;
 
-/** Variable → option. REDIS_HOST, REDIS_PORT and REDIS_PASSWORD are parts of `store`; see below. */
+/** These are parts of `store`; see below. */
+export const storeVariables = ["REDIS_HOST", "REDIS_PORT", "REDIS_PASSWORD"];
+
+/** Variable → option. */
 export const overrides: Readonly<Record<string, [string, string] | [string]>> = {
   REDIS_TIMEOUT: ["lease", "timeout_ms"],
+  REDIS_POOL_SIZE: ["store_pool_size"],
   RATELIMIT_L3_RESERVE: ["lease", "reserve"],
   RATELIMIT_REFILL_THRESHOLD: ["lease", "refill_threshold"],
   RATELIMIT_SYNC_INTERVAL: ["lease", "sync_interval_ms"],
   RATELIMIT_BATCH_THRESHOLD: ["lease", "batch_threshold"],
   RATELIMIT_FAIL_OPEN_TOKENS: ["fail_open_tokens"],
+  METRICS_ENABLED: ["metrics", "enabled"],
   LOG_LEVEL: ["log", "level"],
 };
 
 const VARIABLE = /\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?/g;
 
-type Section = Record<string, unknown>;
+export type Section = Record<string, unknown>;
 
 export function isSection(value: unknown): value is Section {
   return typeof value === "object" && value !== null && !Array.isArray(value);
@@ -27,8 +32,8 @@ export function isSection(value: unknown): value is Section {
  * A copy with every ${NAME} and ${NAME:-otherwise} in its texts replaced; $${ is a literal ${. Replacement happens after
  * the file was read, so a value cannot add options. Where a variable is missing, so is the value in the copy.
  */
-export function expand(raw: unknown, environment: Environment): { value: unknown; problems: Problem[] } {
-  const problems: Problem[] = [];
+export function expand(raw: unknown, environment: Environment): { value: unknown; problems: PlacedProblem[] } {
+  const problems: PlacedProblem[] = [];
 
   function text(written: string, path: Path): string | undefined {
     let missing = false;
@@ -54,7 +59,7 @@ export function expand(raw: unknown, environment: Environment): { value: unknown
     const section: Section = {};
     for (const [name, item] of Object.entries(value)) {
       if (name === "__proto__") {
-        problems.push({ path: shownPath([...path, name]), value: "", reason: "is no name for anything" });
+        problems.push(namedAt([...path, name], raw, "is no name for anything"));
         continue;
       }
       const copied = copy(item, [...path, name]);

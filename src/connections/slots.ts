@@ -37,6 +37,8 @@ export interface SlotRequest {
   pods: string[];
   /** The connection lives already and lost its lease: it needs room, but is not new for the rate. */
   reclaim?: boolean;
+  /** Since when the store remembers, as its last answer told it. A store that forgot since takes no new connection. */
+  memory?: number;
 }
 
 export interface SlotAnswer {
@@ -49,6 +51,8 @@ export interface SlotAnswer {
   retryAfterMs: number;
   /** Leases that had run out and were dropped on the way. */
   reclaimed: number;
+  /** Since when the store remembers: microseconds on its clock. */
+  memory: number;
 }
 
 export interface HeldSlot {
@@ -60,7 +64,7 @@ export interface HeldSlot {
 export type Slots = ReturnType<typeof createSlots>;
 
 /** The seeds' documents call the window of the rate by its length. */
-function rateWindowMs(limits: SlotLimits): number {
+export function rateWindowMs(limits: SlotLimits): number {
   return limits.ratePerSecond > 0 ? Math.ceil((limits.burst * 1000) / limits.ratePerSecond) : 1000;
 }
 
@@ -102,7 +106,8 @@ export function createSlots(store: Store, prefix: string = connectionPrefix(stor
       const args = [
         ...[request.proxy, request.connection, limits.leaseMs],
         ...[limits.maxPerPod, limits.maxTotal, limits.maxPerApp],
-        ...[limits.ratePerSecond > 0 ? limits.burst : 0, windowMs, request.reclaim === true ? 1 : 0],
+        ...[limits.ratePerSecond > 0 ? limits.burst : 0, windowMs],
+        ...[request.reclaim === true ? 1 : 0, request.memory ?? 0],
       ];
       const reply = await run("slot-acquire", keys, args, options);
       return {
@@ -112,6 +117,7 @@ export function createSlots(store: Store, prefix: string = connectionPrefix(stor
         pod: request.pods[Number(reply[3])] ?? "",
         retryAfterMs: Number(reply[4]),
         reclaimed: Number(reply[5]),
+        memory: Number(reply[6]),
       };
     },
 
@@ -120,7 +126,7 @@ export function createSlots(store: Store, prefix: string = connectionPrefix(stor
       const { keys, args } = numbered(slots);
       const fixed = [connectionClockKey(prefix), allConnectionsKey(prefix), proxyHeartbeatKey(prefix, proxy)];
       const reply = await run("slot-renew", [...fixed, ...keys], [proxy, leaseMs, ...args], options);
-      return { renewed: Number(reply[1]), lost: without(reply, slots) };
+      return { renewed: Number(reply[1]), lost: without(reply, slots, 4), memory: Number(reply[3]) };
     },
 
     /** Frees slots. Answers the connections that held none. */
@@ -128,7 +134,7 @@ export function createSlots(store: Store, prefix: string = connectionPrefix(stor
       const { keys, args } = numbered(slots);
       const fixed = [connectionClockKey(prefix), allConnectionsKey(prefix), releasedKey(prefix)];
       const reply = await run("slot-release", [...fixed, ...keys], [proxy, leaseMs, ...args], options);
-      return { released: Number(reply[1]), unknown: without(reply, slots) };
+      return { released: Number(reply[1]), unknown: without(reply, slots, 3) };
     },
 
     async counts(pods: string[], leaseMs: number) {
@@ -141,6 +147,6 @@ export function createSlots(store: Store, prefix: string = connectionPrefix(stor
 }
 
 /** The connections for which the script answered 0. */
-function without(reply: ScriptReply, slots: HeldSlot[]): string[] {
-  return slots.filter((_, i) => reply[3 + i] !== 1).map((slot) => slot.connection);
+function without(reply: ScriptReply, slots: HeldSlot[], first: number): string[] {
+  return slots.filter((_, i) => reply[first + i] !== 1).map((slot) => slot.connection);
 }

@@ -45,5 +45,7 @@ export const SLOT_APP_LIMIT_EXCEEDED = "APP_LIMIT_EXCEEDED";
 export const SLOT_RATE_LIMITED = "RATE_LIMITED";
 /** The connection was released before its acquire arrived: it has ended. */
 export const SLOT_RELEASED = "RELEASED";
+/** The store has lost its memory since the caller last heard of it: all that live must be renewed first. */
+export const SLOT_FORGOTTEN = "FORGOTTEN";
 /** A value is missing, no number, negative, infinite or too large. Nothing was changed. */
 export const SLOT_INVALID_ARGUMENT = "INVALID_ARGUMENT";

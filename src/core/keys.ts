@@ -30,6 +30,11 @@ export function lockKey(cluster: string, name: string): string {
   return "ratelimit:{" + cluster + "}:lock:" + name;
 }
 
+/** What all nodes of a cluster are told beyond their own files: a hash. */
+export function configKey(cluster: string): string {
+  return "ratelimit:{" + cluster + "}:config";
+}
+
 /**
  * A node in one life of it. A restarted process has another epoch and so another ledger. The separator is no
  * character of an id, so no two pairs give the same name.

@@ -5,13 +5,17 @@ export type DecisionSource = "local" | "remote" | "remembered" | "dark";
 
 export interface Decision {
   allowed: boolean;
-  /** OK, or why not: one of core/codes.ts. */
+  /** OK, or why not: one of core/codes.ts. On a dry run a request is allowed with the code it would be refused with. */
   code: string;
+  /** The app is on a dry run. */
+  dryRun: boolean;
   /** The app that pays: a configured one. */
   app: string;
   method: string;
   /** Tokens taken, or that would have been. */
   cost: number;
+  /** Tokens on this node's lease just then; below zero where some were spent before they were granted. */
+  balance: number;
   /** Tokens left for this app, as far as this node knows. */
   remaining: number;
   /** The app's burst, less in an emergency. */

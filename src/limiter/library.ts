@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { bandwidthProfile, type CostProfile, iopsProfile, standardProfile, UNKNOWN_LENGTH } from "../core/cost.js";
 import { DEFAULT_APP } from "../core/identity.js";
 import type { LeasePolicy } from "../core/lease.js";
-import { createQuota } from "../quota/quota.js";
+import { createQuota, type Quota } from "../quota/quota.js";
 import { openStore } from "../store/open.js";
 import type { Store } from "../store/store.js";
 import type { LimitedApp, OnStoreFailure } from "./app-lease.js";
@@ -21,21 +21,27 @@ export interface AppLimits {
   borrow?: boolean;
   /** What to do while the store is gone; "open" unless given. */
   onStoreFailure?: OnStoreFailure;
+  /** Decide and record, but refuse nothing; for trying a limit out. */
+  dryRun?: boolean;
 }
 
-export interface CreateLimiterOptions {
-  /** "embedded" for one process, or a Redis url; or a store that you opened, and close, yourself. */
-  store?: string | Store;
-  /** All limiters with the same store and cluster share the limits. */
-  cluster?: { id?: string; capacity?: number; rate?: number };
-  /** The name of this node; host name and process unless given. */
-  node?: string;
+/** What may change while the limiter runs. */
+export interface Limits {
   /** Apps that are not listed share "default"; without one they are refused. */
   apps: Record<string, AppLimits>;
   lease?: Partial<LeasePolicy>;
   /** No decision waits longer for the store. */
   timeoutMs?: number;
   failOpenTokens?: number;
+}
+
+export interface CreateLimiterOptions extends Limits {
+  /** "embedded" for one process, or a Redis url; or a store that you opened, and close, yourself. */
+  store?: string | Store;
+  /** All limiters with the same store and cluster share the limits. */
+  cluster?: { id?: string; capacity?: number; rate?: number };
+  /** The name of this node; host name and process unless given. */
+  node?: string;
   observer?: LimiterObserver;
 }
 
@@ -58,23 +64,28 @@ function limitedApp(id: string, limits: AppLimits): LimitedApp {
     borrow: limits.borrow ?? false,
     profile: typeof profile === "string" ? PROFILES[profile] : profile,
     onStoreFailure: limits.onStoreFailure ?? "open",
+    dryRun: limits.dryRun ?? false,
   };
 }
 
-export async function createLimiter(options: CreateLimiterOptions): Promise<Limiter> {
-  const apps = Object.entries(options.apps).map(([id, limits]) => limitedApp(id, limits));
+/** A limiter whose limits are changed in the library's words. */
+export interface LibraryLimiter extends Omit<Limiter, "reconfigure"> {
+  /**
+   * Puts other limits in force, at once and without a request failing for it. `apps` replaces all apps; what else is
+   * left out stays as it was. Throws, and changes nothing, for limits that are no limits.
+   */
+  reconfigure(limits: Limits & { cluster?: { capacity?: number; rate?: number } }): void;
+}
+
+export async function createLimiter(options: CreateLimiterOptions): Promise<LibraryLimiter> {
+  let limits = options;
+  const apps = limitedApps(limits);
   const { store: place = "embedded" } = options;
   const store = typeof place === "string" ? openStore(place) : place;
-  const { id = "cluster-01", capacity = 1_000_000, rate = 500_000 } = options.cluster ?? {};
-  const quota = createQuota(store, { id, capacity, rate, nodeTtlMs: NODE_TTL_MS });
+  let quota = quotaOf(store, limits);
   const engine = createEngine({
     node: options.node ?? `${hostname()}:${process.pid}`,
-    target: quota,
-    apps,
-    unknownApps: Object.hasOwn(options.apps, DEFAULT_APP) ? "default" : "reject",
-    ...(options.lease ? { lease: options.lease } : {}),
-    ...(options.timeoutMs === undefined ? {} : { timeoutMs: options.timeoutMs }),
-    ...(options.failOpenTokens === undefined ? {} : { failOpenTokens: options.failOpenTokens }),
+    ...engineSettings(limits, apps, quota),
     ...(options.observer ? { observer: options.observer } : {}),
   });
   const ticking = setInterval(() => {
@@ -87,11 +98,36 @@ export async function createLimiter(options: CreateLimiterOptions): Promise<Limi
   ticking.unref();
   return {
     ...engine,
+    reconfigure(changed) {
+      const next = { ...limits, ...changed, cluster: { ...limits.cluster, ...changed.cluster } };
+      const settings = engineSettings(next, limitedApps(next), quotaOf(store, next));
+      limits = next;
+      quota = settings.target;
+      engine.reconfigure(settings);
+    },
     async close() {
       clearInterval(ticking);
       await engine.close();
       if (typeof place === "string") await store.close();
     },
+  };
+}
+
+const limitedApps = ({ apps }: Limits) => Object.entries(apps).map(([id, limits]) => limitedApp(id, limits));
+
+function quotaOf(store: Store, { cluster = {} }: CreateLimiterOptions): Quota {
+  const { id = "cluster-01", capacity = 1_000_000, rate = 500_000 } = cluster;
+  return createQuota(store, { id, capacity, rate, nodeTtlMs: NODE_TTL_MS });
+}
+
+function engineSettings(limits: Limits, apps: LimitedApp[], target: Quota) {
+  return {
+    target,
+    apps,
+    unknownApps: Object.hasOwn(limits.apps, DEFAULT_APP) ? ("default" as const) : ("reject" as const),
+    ...(limits.lease ? { lease: limits.lease } : {}),
+    ...(limits.timeoutMs === undefined ? {} : { timeoutMs: limits.timeoutMs }),
+    ...(limits.failOpenTokens === undefined ? {} : { failOpenTokens: limits.failOpenTokens }),
   };
 }
 

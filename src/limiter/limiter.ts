@@ -1,8 +1,7 @@
 /** L3 on Node: decides from the local lease, asks the store once for many, and keeps deciding when the store is gone. */
-import { INVALID_ARGUMENT, OK, QUOTA_EXHAUSTED, STORE_UNAVAILABLE, UNKNOWN_APP } from "../core/codes.js";
+import { INVALID_ARGUMENT, OK, STORE_UNAVAILABLE, UNKNOWN_APP } from "../core/codes.js";
 import { deviation, estimate, INVALID_COST, learnSizes, price, settlement } from "../core/cost.js";
 import { darkAllowance, mayWaitForStore } from "../core/degradation.js";
-import { DEFAULT_APP } from "../core/identity.js";
 import {
   defaultLeasePolicy,
   isRefused,
@@ -13,15 +12,15 @@ import {
   takeTokens,
   takeUncovered,
 } from "../core/lease.js";
-import { type AppLease, type LimitedApp, learnedSizes, newAppLease, plainCell, type Waiter } from "./app-lease.js";
+import { type AppLease, type LimitedApp, learnedSizes, plainCell, type Waiter } from "./app-lease.js";
+import { createAppRegister } from "./app-register.js";
 import type { Decision, DecisionSource } from "./decision.js";
 import { type Host, systemHost } from "./host.js";
 import { createSyncer, type SyncTarget } from "./syncer.js";
 
-export interface LimiterOptions {
-  /** The name of this node; each start of it is an epoch of its own. */
-  node: string;
-  /** Whoever grants tokens: a quota on a store, or a service that has one. */
+/** What may change while the limiter runs. */
+export interface LimiterSettings {
+  /** Whoever grants tokens: a quota on a store, or a service that has one. Another one must share store and cluster. */
   target: SyncTarget;
   apps: LimitedApp[];
   /** Apps that are not configured share the app "default", or are refused. */
@@ -31,11 +30,19 @@ export interface LimiterOptions {
   timeoutMs?: number;
   /** Per app and second, while the store is gone and the app's policy is "open". */
   failOpenTokens?: number;
+}
+
+export interface LimiterOptions extends LimiterSettings {
+  /** The name of this node; each start of it is an epoch of its own. */
+  node: string;
   host?: Host;
   observer?: LimiterObserver;
+  /** Runs work at the end of this turn of the event loop; for a simulation, which has turns of its own. */
+  defer?: (work: () => void) => void;
 }
 
 export interface LimiterObserver {
+  /** Also of what a dry run would have refused. */
   refused?(decision: Decision): void;
   /** An exchange cost something else than estimated: by which part of the estimate. */
   deviated?(decision: Decision, actualCost: number, ratio: number): void;
@@ -52,6 +59,8 @@ export interface LimiterStats {
   remembered: number;
   dark: number;
   refused: number;
+  /** Let pass, with a code that says why it would have been refused: their apps are on a dry run. */
+  dryRunRefused: number;
   /** Messages to the store. */
   syncs: number;
   failedSyncs: number;
@@ -68,6 +77,12 @@ export interface Limiter {
   /** Told by whoever hears of it first: a message, a subscription, an operator. */
   setEmergency(active: boolean): void;
   pinLevel(level: number, durationMs: number): void;
+  /**
+   * Puts other settings in force, all at once; what is left out gets its default. Apps that stay keep their tokens, as
+   * far as the new burst allows, their counters and what was learned. Requests that wait for an app that is gone are
+   * decided by the new rules; what was admitted still settles, and all tokens go back.
+   */
+  reconfigure(settings: LimiterSettings): void;
   stats(): LimiterStats;
   /** Balance, and what the store last said, of each app that was used. */
   balances(): { app: string; balance: number; remaining: number; refusedCode: string }[];
@@ -78,20 +93,25 @@ export interface Limiter {
 /** So many requests may wait for one app at a time; more are refused at once, as if the store did not answer. */
 const MAX_WAITERS = 10_000;
 
+function complete({ lease, unknownApps, timeoutMs, failOpenTokens, ...given }: LimiterSettings) {
+  return {
+    ...{ target: given.target, apps: given.apps, unknownApps: unknownApps ?? ("default" as const) },
+    lease: { ...defaultLeasePolicy, ...lease },
+    timeoutMs: timeoutMs ?? 1000,
+    failOpenTokens: failOpenTokens ?? 100,
+  };
+}
+
 export function createLimiter(options: LimiterOptions): Limiter {
   const host = options.host ?? systemHost;
-  const policy: LeasePolicy = { ...defaultLeasePolicy, ...options.lease };
-  const timeoutMs = options.timeoutMs ?? 1000;
-  const failOpenTokens = options.failOpenTokens ?? 100;
   const observer = options.observer ?? {};
-  const apps = new Map(options.apps.map((app) => [app.id, newAppLease(app, policy, host.now())]));
-  const fallback = options.unknownApps === "reject" ? undefined : apps.get(DEFAULT_APP);
-  const counts = { local: 0, remote: 0, remembered: 0, dark: 0, refused: 0 };
+  let settings = complete(options);
+  const apps = createAppRegister(settings, host.now);
+  const counts = { local: 0, remote: 0, remembered: 0, dark: 0, refused: 0, dryRunRefused: 0 };
   const syncer = createSyncer({
-    ...{ node: options.node, target: options.target, policy, timeoutMs, host, observer },
-    apps: () => apps.values(),
-    serve,
-    giveUp,
+    ...{ node: options.node, host, observer, apps, serve, giveUp },
+    ...{ target: settings.target, lease: settings.lease, timeoutMs: settings.timeoutMs },
+    defer: options.defer ?? queueMicrotask,
   });
 
   function decision(
@@ -103,28 +123,39 @@ export function createLimiter(options: LimiterOptions): Limiter {
     retryAfterMs = 0,
   ): Decision {
     counts[source]++;
+    const { id, guaranteed, dryRun } = app.policy;
     const made: Decision = {
-      allowed: code === OK,
+      // A dry run forgives a limit, not a request that makes no sense.
+      allowed: code === OK || (dryRun && code !== INVALID_ARGUMENT),
       code,
-      app: app.policy.id,
+      dryRun,
+      app: id,
       method,
       cost,
+      balance: app.cell.get(),
       remaining: Math.min(Math.max(app.cell.get(), 0) + app.remaining, app.limit),
       limit: app.limit,
-      rate: app.policy.guaranteed,
+      rate: guaranteed,
       retryAfterMs,
       source,
     };
     if (code !== OK) {
-      counts.refused++;
+      if (made.allowed) counts.dryRunRefused++;
+      else counts.refused++;
       observer.refused?.(made);
     }
     return made;
   }
 
-  function check(id: string, method: string, contentLength: number): Decision | Promise<Decision> {
-    const app = apps.get(id) ?? fallback;
-    if (app === undefined) return unknown(id, method);
+  /** `until`, in host milliseconds, is for a request that has been waiting already. */
+  function check(
+    id: string,
+    method: string,
+    contentLength: number,
+    until = Number.POSITIVE_INFINITY,
+  ): Decision | Promise<Decision> {
+    const app = apps.payer(id);
+    if (app === undefined) return unknown(method);
     const cost = estimate(app.policy.profile, method, contentLength, learnedSizes(app, method));
     if (cost === INVALID_COST) return decision(app, method, 0, "local", INVALID_ARGUMENT);
     const left = takeTokens(app.cell, cost);
@@ -132,17 +163,20 @@ export function createLimiter(options: LimiterOptions): Limiter {
       syncer.spent(app, left);
       return decision(app, method, cost, "local", OK);
     }
-    return miss(app, method, cost);
+    const now = host.now();
+    const patience = Math.min(until, now + settings.timeoutMs);
+    return miss(app, { asked: id, method, contentLength, cost, until: patience, rounds: 0 }, now);
   }
 
-  function miss(app: AppLease, method: string, cost: number): Decision | Promise<Decision> {
-    const now = host.now();
+  function miss(app: AppLease, request: Omit<Waiter, "answer">, now: number): Decision | Promise<Decision> {
+    const { method, cost } = request;
     if (isRefused(app.lease, cost, now)) {
       return decision(app, method, cost, "remembered", app.lease.refusedCode, Math.ceil(app.lease.refusedUntil - now));
     }
+    if (syncer.isClosed()) return decision(app, method, cost, "dark", STORE_UNAVAILABLE, 1000);
     if (!mayWaitForStore(syncer.level()) || app.waiters.length >= MAX_WAITERS) return dark(app, method, cost);
     return new Promise((answer) => {
-      app.waiters.push({ method, cost, until: now + timeoutMs, rounds: 0, answer });
+      app.waiters.push({ ...request, answer });
       app.waitingCost += cost;
       syncer.wanted(app);
     });
@@ -156,7 +190,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
       app.dark = plainCell();
     }
     const { onStoreFailure, guaranteed } = app.policy;
-    const allowance = darkAllowance(onStoreFailure, failOpenTokens, guaranteed, syncer.liveNodes());
+    const allowance = darkAllowance(onStoreFailure, settings.failOpenTokens, guaranteed, syncer.liveNodes());
     if (!takeAllowance(app.dark, allowance, cost)) return decision(app, method, cost, "dark", STORE_UNAVAILABLE, 1000);
     const left = takeUncovered(app.cell, cost);
     syncer.spent(app, left);
@@ -176,7 +210,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
       } else if (++waiter.rounds >= 2) {
         // The store has given all it had, twice: whoever is still here is beyond it.
         const wait = Math.ceil((waiter.cost / Math.max(app.policy.guaranteed, 1e-6)) * 1000);
-        waiter.answer(decision(app, waiter.method, waiter.cost, "remote", QUOTA_EXHAUSTED, wait));
+        waiter.answer(decision(app, waiter.method, waiter.cost, "remote", app.shortCode, wait));
       } else {
         app.waiters.push(waiter);
         app.waitingCost += waiter.cost;
@@ -197,21 +231,23 @@ export function createLimiter(options: LimiterOptions): Limiter {
   }
 
   /** Refused ids never become part of anything: the answer names none. */
-  function unknown(_id: string, method: string): Decision {
+  function unknown(method: string): Decision {
     counts.local++;
     counts.refused++;
     const made: Decision = {
-      ...{ allowed: false, code: UNKNOWN_APP, app: "", method, cost: 0 },
-      ...{ remaining: 0, limit: 0, rate: 0, retryAfterMs: 0, source: "local" as const },
+      ...{ allowed: false, code: UNKNOWN_APP, dryRun: false, app: "", method, cost: 0 },
+      ...{ balance: 0, remaining: 0, limit: 0, rate: 0, retryAfterMs: 0, source: "local" as const },
     };
     observer.refused?.(made);
     return made;
   }
 
   function settle(made: Decision, requestBytes: number, responseBytes: number): void {
-    const app = apps.get(made.app);
-    if (app === undefined || !made.allowed) return;
+    const app = made.allowed ? apps.owner(made.app) : undefined;
+    if (app === undefined) return;
     learnSizes(learnedSizes(app, made.method), requestBytes, responseBytes);
+    // Passed on a dry run: nothing was taken, so there is nothing to charge or to give back.
+    if (made.code !== OK) return;
     const actual = price(app.policy.profile, made.method, requestBytes + responseBytes);
     if (actual === INVALID_COST || actual === made.cost) return;
     settleTokens(app.lease, app.cell, settlement(made.cost, actual));
@@ -219,14 +255,32 @@ export function createLimiter(options: LimiterOptions): Limiter {
     observer.deviated?.(made, actual, deviation(made.cost, actual));
   }
 
+  function reconfigure(next: LimiterSettings): void {
+    if (syncer.isClosed()) return;
+    settings = complete(next);
+    const removed = apps.replace(settings);
+    syncer.reconfigure({ target: settings.target, lease: settings.lease, timeoutMs: settings.timeoutMs }, removed);
+    for (const app of removed) {
+      const waiting = app.waiters;
+      app.waiters = [];
+      app.waitingCost = 0;
+      for (const { asked, method, contentLength, until, answer } of waiting) {
+        const made = check(asked, method, contentLength, until);
+        if (made instanceof Promise) made.then(answer);
+        else answer(made);
+      }
+    }
+  }
+
   return {
-    check,
+    check: (id, method, contentLength) => check(id, method, contentLength),
     settle,
     setEmergency: syncer.setEmergency,
     pinLevel: syncer.pin,
+    reconfigure,
     stats: () => ({ ...counts, ...syncer.stats() }),
     balances: () =>
-      [...apps.values()].map(({ policy: { id }, cell, remaining, lease }) => ({
+      [...apps.configured()].map(({ policy: { id }, cell, remaining, lease }) => ({
         ...{ app: id, balance: cell.get(), remaining, refusedCode: lease.refusedCode },
       })),
     close: syncer.close,

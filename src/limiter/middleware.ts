@@ -1,4 +1,4 @@
-/** The limiter in front of an Express-style server or a Fastify one: refuses with 429 or 503, and settles afterwards. */
+/** The limiter in front of an Express-style server or a Fastify one: refuses with 429 or 503, lets pass with a remark on a dry run, and settles. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Decision } from "./decision.js";
 import { declaredLength } from "./library.js";
@@ -6,7 +6,7 @@ import type { Limiter } from "./limiter.js";
 import { rateLimitHeaders, refusalOf } from "./response.js";
 
 export interface MiddlewareOptions<Request> {
-  limiter: Limiter;
+  limiter: Pick<Limiter, "check" | "settle">;
   /** Which app pays. Take it from what you have authenticated, never from an unchecked header. */
   app: (request: Request) => string;
 }
@@ -38,7 +38,7 @@ function countBody(response: ServerResponse): () => number {
  * its chunk marks: looking at its data would take them from the handler.
  */
 function settleWhenDone(
-  limiter: Limiter,
+  limiter: Pick<Limiter, "settle">,
   decision: Decision,
   request: IncomingMessage,
   response: ServerResponse,

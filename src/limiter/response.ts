@@ -1,5 +1,5 @@
 /** A decision as HTTP shows it: the headers on every response, and status and body of a refusal. */
-import { INVALID_ARGUMENT, INVALID_IDENTITY, STORE_UNAVAILABLE, UNKNOWN_APP } from "../core/codes.js";
+import { INVALID_ARGUMENT, INVALID_IDENTITY, OK, STORE_UNAVAILABLE, UNKNOWN_APP } from "../core/codes.js";
 import type { Decision } from "./decision.js";
 
 export interface Refusal {
@@ -23,9 +23,18 @@ export function retryAfterSeconds(decision: Decision): number {
   return decision.retryAfterMs <= 0 ? 0 : Math.max(Math.ceil(decision.retryAfterMs / 1000), 1);
 }
 
+/** A structured field: what would have become of the request if the limit were in force, and why. */
+function dryRunResult(code: string): string {
+  return code === OK ? "pass" : `would-refuse; reason=${code}`;
+}
+
 /**
  * The X-RateLimit family, and RateLimit with RateLimit-Policy as draft-ietf-httpapi-ratelimit-headers-10 has them: the
  * app is the policy, tokens are its units. App ids need no escaping in a structured field's string.
+ *
+ * While an app is on a dry run each of its responses has X-RateLimit-Dry-Run as well: `pass`, or
+ * `would-refuse; reason=quota_exhausted` for a request that was let through all the same. The other headers say what
+ * they would say otherwise, but for Retry-After: nobody has to come back for what was not refused.
  */
 export function rateLimitHeaders(decision: Decision): Record<string, string> {
   const headers: Record<string, string> = {
@@ -37,7 +46,8 @@ export function rateLimitHeaders(decision: Decision): Record<string, string> {
     headers["RateLimit-Policy"] = `"${decision.app}";q=${decision.limit};w=${windowSeconds(decision)}`;
     headers.RateLimit = `"${decision.app}";r=${decision.remaining};t=${resetSeconds(decision)}`;
   }
-  const retryAfter = retryAfterSeconds(decision);
+  if (decision.dryRun && decision.allowed) headers["X-RateLimit-Dry-Run"] = dryRunResult(decision.code);
+  const retryAfter = decision.allowed ? 0 : retryAfterSeconds(decision);
   if (retryAfter > 0) headers["Retry-After"] = String(retryAfter);
   return headers;
 }

@@ -1,97 +1,60 @@
 /** The conversation with the store: one message at a time for all apps, as seldom as it can be, as soon as it must be. */
-import { BORROW_RATIO } from "../core/borrow.js";
-import { EPOCH_CLOSED, OK } from "../core/codes.js";
-import {
-  defaultDegradationPolicy,
-  degradationLevel,
-  newDegradation,
-  observeCall,
-  pinLevel,
-  STORE_ERROR,
-  STORE_OK,
-  STORE_TIMEOUT,
-} from "../core/degradation.js";
+import { COST_EXCEEDS_CAPACITY, EPOCH_CLOSED, OK } from "../core/codes.js";
 import { emergencyRatio } from "../core/emergency.js";
-import {
-  applyReply,
-  beginEpoch,
-  cutLease,
-  isRefused,
-  isReportDue,
-  type LeaseMessage,
-  type LeasePolicy,
-  needsRefill,
-  planSync,
-  returnAll,
-  spentTokens,
-} from "../core/lease.js";
+import { applyReply, beginEpoch, cutLease, type LeasePolicy, returnAll, spentTokens } from "../core/lease.js";
 import type { GrantRequest, Quota } from "../quota/quota.js";
-import { StoreError } from "../store/errors.js";
-import type { AppLease } from "./app-lease.js";
+import { type AppLease, cutTo, dropOldRefunds, refit } from "./app-lease.js";
+import type { AppRegister } from "./app-register.js";
 import type { Host } from "./host.js";
 import type { LimiterObserver } from "./limiter.js";
+import { createStoreHealth } from "./store-health.js";
+import { isAtRest, isDue, isScarce, type PlannedMessage, planMessage, SCARCE_GAP_MS } from "./sync-plan.js";
 
 /** The part of a quota that a limiter needs. */
 export type SyncTarget = Pick<Quota, "grant" | "settle" | "heartbeat">;
 
-export interface SyncerOptions {
-  node: string;
+/** What may change while it runs. */
+export interface SyncSettings {
   target: SyncTarget;
-  policy: LeasePolicy;
+  lease: LeasePolicy;
   timeoutMs: number;
+}
+
+export interface SyncerOptions extends SyncSettings {
+  node: string;
   host: Host;
   observer: LimiterObserver;
-  apps(): Iterable<AppLease>;
+  apps: Pick<AppRegister, "configured" | "everyone" | "forget" | "newEpoch">;
+  /** Runs what is to be done at the end of this turn of the event loop. */
+  defer(work: () => void): void;
   /** The store has answered for an app. */
   serve(app: AppLease, code: string, retryAfterMs: number, refusedCost: number): void;
   /** It has not. */
   giveUp(app: AppLease, now: number, all: boolean): void;
 }
 
-/** While the store gives less than is wanted, it is asked no more often: what trickles in is fetched in gulps. */
-const SCARCE_GAP_MS = 10;
 const HEARTBEAT_MS = 1000;
 const MAX_APPS_PER_MESSAGE = 400;
-const FIRST_RETRY_MS = 50;
-const LONGEST_RETRY_MS = 1000;
 
-interface Planned {
-  app: AppLease;
-  message: LeaseMessage;
-  /** Cost of the cheapest refusal that the answer can mean. */
-  firstCost: number;
-  /** Asked for more than the first who waits. */
-  greedy: boolean;
+interface Planned extends PlannedMessage {
+  /** Under which settings it was asked: a later change makes the answer an old one. */
+  settings: SyncSettings;
 }
 
 export function createSyncer(options: SyncerOptions) {
-  const { node, target, policy, timeoutMs, host, observer } = options;
-  const degradation = newDegradation(defaultDegradationPolicy);
+  const { node, host, observer, apps } = options;
+  let settings: SyncSettings = options;
+  const health = createStoreHealth(host, observer);
   const touched: AppLease[] = [];
   let epoch = Date.now();
   let seq = 0;
   let inFlight: Promise<void> | undefined;
   let soon = false;
   let closing = false;
-  let lastContact = Number.NEGATIVE_INFINITY;
-  let failures = 0;
-  let retryAt = Number.NEGATIVE_INFINITY;
   let live = 1;
   let emergency = false;
-  let lastLevel = 0;
   let syncs = 0;
-  let failedSyncs = 0;
-  let stopTicking = host.after(policy.syncIntervalMs, tick);
-
-  function level(): number {
-    const now = degradationLevel(degradation, defaultDegradationPolicy, host.now());
-    if (now !== lastLevel) {
-      const before = lastLevel;
-      lastLevel = now;
-      observer.levelChanged?.(now, before);
-    }
-    return now;
-  }
+  let stopTicking = host.after(settings.lease.syncIntervalMs, tick);
 
   function touch(app: AppLease): void {
     if (app.touched) return;
@@ -102,7 +65,7 @@ export function createSyncer(options: SyncerOptions) {
   /** Tokens were spent and so many are left: refill in time. */
   function spent(app: AppLease, left: number): void {
     touch(app);
-    if (left < app.lease.target * policy.refillThreshold && inFlight === undefined) wake(app);
+    if (left < app.lease.target * settings.lease.refillThreshold && inFlight === undefined) wake(app);
   }
 
   /** A request waits. */
@@ -115,16 +78,22 @@ export function createSyncer(options: SyncerOptions) {
   function wake(app: AppLease): void {
     if (soon || inFlight !== undefined || closing) return;
     const now = host.now();
-    if (now < retryAt || now - app.scarceAt < SCARCE_GAP_MS) return;
+    if (now < health.retryAt() || isScarce(app, now)) return;
+    startSoon();
+  }
+
+  function startSoon(): void {
+    if (soon) return;
     soon = true;
-    queueMicrotask(() => {
+    options.defer(() => {
       soon = false;
       start();
     });
   }
 
   function tick(): void {
-    stopTicking = host.after(inFlight === undefined && anyoneWaits() ? SCARCE_GAP_MS : policy.syncIntervalMs, tick);
+    const { syncIntervalMs } = settings.lease;
+    stopTicking = host.after(inFlight === undefined && anyoneWaits() ? SCARCE_GAP_MS : syncIntervalMs, tick);
     if (closing) return;
     const now = host.now();
     for (const app of touched) options.giveUp(app, now, false);
@@ -135,9 +104,9 @@ export function createSyncer(options: SyncerOptions) {
 
   function start(): void {
     const now = host.now();
-    if (closing || inFlight !== undefined || now < retryAt) return;
+    if (closing || inFlight !== undefined || now < health.retryAt()) return;
     const planned = plan(now);
-    if (planned.length === 0 && now - lastContact < HEARTBEAT_MS) return;
+    if (planned.length === 0 && now - health.lastContact() < HEARTBEAT_MS) return;
     inFlight = exchange(planned, now).finally(() => {
       inFlight = undefined;
       if (!closing && touched.some((app) => isUrgent(app, host.now()))) start();
@@ -152,52 +121,36 @@ export function createSyncer(options: SyncerOptions) {
   }
 
   function isUrgent(app: AppLease, now: number): boolean {
-    return app.waiters.length > 0 && now - app.scarceAt >= SCARCE_GAP_MS && now >= retryAt;
+    return app.waiters.length > 0 && !isScarce(app, now) && now >= health.retryAt();
   }
 
-  /** Whether there is something to say about an app. An app with nothing to say for long leaves the list. */
-  function isDue(app: AppLease, now: number, current: number): boolean {
-    const { lease, cell } = app;
-    if (isReportDue(lease, cell, policy, current, now)) return true;
-    const scarce = now - app.scarceAt < SCARCE_GAP_MS;
-    if (app.waiters.length > 0) return !scarce;
-    const active = now - lease.activeAt < policy.idleMs;
-    if (active) return !scarce && needsRefill(lease, cell, policy) && !isRefused(lease, 1, now);
-    return cell.get() !== 0 || spentTokens(lease, cell) !== app.bookedSpent;
-  }
-
+  /** An app with nothing to say for long leaves the list. */
   function plan(now: number): Planned[] {
-    const current = level();
+    const level = health.level();
+    const policy = settings.lease;
     const planned: Planned[] = [];
     let kept = 0;
     for (const app of touched) {
-      const due = planned.length < MAX_APPS_PER_MESSAGE && isDue(app, now, current);
-      if (due) planned.push(planOne(app, now, current));
-      const idle = now - app.lease.activeAt >= policy.idleMs && app.cell.get() === 0 && app.waiters.length === 0;
-      if (due || !idle) touched[kept++] = app;
-      else app.touched = false;
+      const due = isDue(app, policy, level, now);
+      const chosen = due && planned.length < MAX_APPS_PER_MESSAGE;
+      if (chosen) planned.push({ ...planMessage(app, policy, level, now), settings });
+      if (due || !isAtRest(app, policy, now)) {
+        touched[kept++] = app;
+      } else {
+        app.touched = false;
+        if (app.leaving) apps.forget(app);
+      }
     }
     touched.length = kept;
     return planned;
-  }
-
-  function planOne(app: AppLease, now: number, current: number): Planned {
-    const firstCost = app.waiters[0]?.cost ?? 0;
-    // All who wait are asked for at once, as far as the store is likely to have it; after a refusal only the first.
-    const { guaranteed, borrow } = app.policy;
-    const likely = app.remaining + ((now - app.heardAt) / 1000 + (borrow ? BORROW_RATIO : 0)) * guaranteed;
-    const hoped = Math.floor(Math.min(app.waitingCost, likely + Math.max(app.cell.get(), 0)));
-    const needed = app.cautious ? firstCost : Math.max(firstCost, hoped);
-    const message = planSync(app.lease, app.cell, policy, current, needed, app.waitingCost, now);
-    return { app, message, firstCost, greedy: needed > firstCost };
   }
 
   async function exchange(planned: Planned[], started: number): Promise<void> {
     const sender = { node, epoch, seq: seq + 1 };
     try {
       const answer =
-        planned.length === 0 ? { ...(await target.heartbeat(sender)), apps: [] } : await send(sender, planned);
-      heard(started, planned.length);
+        planned.length === 0 ? { ...(await settings.target.heartbeat(sender)), apps: [] } : await send(sender, planned);
+      health.heard(started, planned.length);
       live = Math.max(answer.liveNodes, 1);
       if (answer.code === EPOCH_CLOSED) return renewEpoch(planned);
       setEmergency(answer.emergency);
@@ -206,7 +159,9 @@ export function createSyncer(options: SyncerOptions) {
         if (grant !== undefined) book(one, grant);
       });
     } catch (error) {
-      failed(started, planned.length, error);
+      health.failed(started, planned.length, error);
+      const now = host.now();
+      for (const app of touched) options.giveUp(app, now, true);
     }
   }
 
@@ -214,19 +169,29 @@ export function createSyncer(options: SyncerOptions) {
     seq++;
     syncs++;
     const requests: GrantRequest[] = planned.map(({ app, message }) => ({ ...message, app: app.policy }));
-    return target.grant(sender, requests, { deadlineMs: timeoutMs });
+    for (const { app } of planned) app.unanswered = true;
+    return settings.target.grant(sender, requests, { deadlineMs: settings.timeoutMs });
   }
 
   type Granted = Awaited<ReturnType<SyncTarget["grant"]>>["apps"][number];
 
-  function book({ app, message, firstCost, greedy }: Planned, grant: Granted): void {
+  function book(planned: Planned, grant: Granted): void {
+    const { app, message, firstCost, greedy } = planned;
     const now = host.now();
     const got = grant.granted - message.granted;
+    app.unanswered = false;
     app.bookedSpent = message.spent;
+    app.bookedReturned = message.returned;
+    if (planned.settings !== settings) {
+      bookOld(app, grant, now);
+      return;
+    }
     app.remaining = grant.remaining;
     app.limit = grant.limit;
     app.heardAt = now;
     if (got < message.want) app.scarceAt = now;
+    // What is above the capacity is so for the sum that was asked for, not for the requests that it is the sum of.
+    if (grant.code !== OK && grant.code !== COST_EXCEEDS_CAPACITY) app.shortCode = grant.code;
     const tooMuchAsked = grant.code !== OK && greedy;
     app.cautious = tooMuchAsked;
     // Asked for many and refused: the first of them may still have a chance, so nothing is remembered yet.
@@ -237,36 +202,27 @@ export function createSyncer(options: SyncerOptions) {
     if (!tooMuchAsked) options.serve(app, code, grant.retryAfterMs, firstCost);
   }
 
-  function heard(started: number, count: number): void {
-    const now = host.now();
-    observeCall(degradation, defaultDegradationPolicy, now, STORE_OK, now - started);
-    failures = 0;
-    lastContact = now;
-    observer.synced?.("ok", now - started, count);
-    level();
-  }
-
-  function failed(started: number, count: number, error: unknown): void {
-    const now = host.now();
-    const timedOut = error instanceof StoreError && error.kind === "timeout";
-    observeCall(degradation, defaultDegradationPolicy, now, timedOut ? STORE_TIMEOUT : STORE_ERROR, now - started);
-    failedSyncs++;
-    // One probe at a time, and not all nodes at the same moment.
-    const pause = Math.min(FIRST_RETRY_MS * 2 ** failures++, LONGEST_RETRY_MS);
-    retryAt = now + pause * (0.5 + Math.random() / 2);
-    observer.synced?.(timedOut ? "timeout" : "error", now - started, count, error);
-    level();
-    for (const app of touched) options.giveUp(app, now, true);
+  /** The settings have changed since the question: the tokens count, as far as they fit; what was refused is asked anew. */
+  function bookOld(app: AppLease, grant: Granted, now: number): void {
+    applyReply(app.lease, app.cell, grant.granted, OK, 0, 0, now);
+    if (app.leaving) return;
+    cutTo(app, app.limit);
+    app.remaining = Math.min(grant.remaining, app.limit);
+    app.heardAt = now;
+    options.serve(app, OK, 0, 0);
   }
 
   /** The store has given this epoch up and put its tokens back: drop them, and go on as a new node. */
   function renewEpoch(planned: Planned[]): void {
     const now = host.now();
     for (const { app, message } of planned) app.bookedSpent = message.spent;
-    for (const app of options.apps()) {
+    for (const app of apps.everyone()) {
       beginEpoch(app.lease, app.cell, app.bookedSpent, now);
+      app.unanswered = false;
       app.bookedSpent = 0;
+      app.bookedReturned = 0;
     }
+    apps.newEpoch();
     epoch = Math.max(Date.now(), epoch + 1);
     seq = 0;
   }
@@ -275,7 +231,7 @@ export function createSyncer(options: SyncerOptions) {
     if (active === emergency) return;
     emergency = active;
     observer.emergencyChanged?.(active);
-    for (const app of options.apps()) {
+    for (const app of apps.configured()) {
       // What was remembered before holds no more, in either direction.
       app.lease.refusedUntil = 0;
       if (!active) continue;
@@ -284,15 +240,41 @@ export function createSyncer(options: SyncerOptions) {
     }
   }
 
+  /** What an app may hold now. */
+  function limitOf({ burst, priority }: AppLease["policy"]): number {
+    return emergency ? Math.floor(burst * emergencyRatio(priority)) : burst;
+  }
+
+  /** Other settings hold from now on; what is too much for them goes back at once, and who waits is asked for anew. */
+  function reconfigure(changed: SyncSettings, leaving: AppLease[]): void {
+    settings = changed;
+    const latestAnswer = host.now() + settings.timeoutMs;
+    for (const app of apps.configured()) {
+      if (app.lease.spendRate < 0) app.lease.target = settings.lease.reserve;
+      refit(app, limitOf(app.policy), latestAnswer);
+      if (app.lease.returned !== app.bookedReturned) touch(app);
+    }
+    for (const app of leaving) {
+      returnAll(app.lease, app.cell);
+      touch(app);
+    }
+    stopTicking();
+    stopTicking = host.after(settings.lease.syncIntervalMs, tick);
+    if (inFlight === undefined) startSoon();
+  }
+
   async function close(): Promise<void> {
     if (closing) return;
     closing = true;
     stopTicking();
     const now = host.now();
-    for (const app of options.apps()) options.giveUp(app, now, true);
+    for (const app of apps.everyone()) options.giveUp(app, now, true);
     await inFlight;
-    const all = [...options.apps()].filter((app) => app.lease.granted > 0 || app.cell.get() !== 0);
-    for (const app of all) returnAll(app.lease, app.cell);
+    const all = [...apps.everyone()].filter((app) => app.lease.granted > 0 || app.cell.get() !== 0 || app.unanswered);
+    for (const app of all) {
+      dropOldRefunds(app);
+      returnAll(app.lease, app.cell);
+    }
     do {
       const some = all.splice(0, MAX_APPS_PER_MESSAGE);
       const requests = some.map(({ lease, cell, policy: own }) => ({
@@ -301,7 +283,7 @@ export function createSyncer(options: SyncerOptions) {
       }));
       const sender = { node, epoch, seq: ++seq };
       try {
-        await target.settle(sender, requests, all.length === 0, { deadlineMs: timeoutMs });
+        await settings.target.settle(sender, requests, all.length === 0, { deadlineMs: settings.timeoutMs });
       } catch (error) {
         // The store is gone: what this node held comes back when it is found dead.
         observer.synced?.("error", 0, some.length, error);
@@ -311,13 +293,15 @@ export function createSyncer(options: SyncerOptions) {
   }
 
   return {
-    level,
+    level: health.level,
     spent,
     wanted,
     setEmergency,
+    reconfigure,
+    isClosed: () => closing,
     liveNodes: () => live,
-    pin: (pinned: number, durationMs: number) => pinLevel(degradation, pinned, host.now() + durationMs),
-    stats: () => ({ syncs, failedSyncs, level: level(), emergency, liveNodes: live }),
+    pin: health.pin,
+    stats: () => ({ syncs, failedSyncs: health.failures(), level: health.level(), emergency, liveNodes: live }),
     close,
   };
 }

@@ -19,23 +19,23 @@ export interface CoordinatorOptions {
   /** The apps of the configuration, as they are now. */
   apps(): AppPolicy[];
   host?: Host;
-  intervals?: Partial<CoordinatorIntervals>;
-  /** Whether an emergency begins and ends by usage. Default: it does. */
-  automaticEmergency?: boolean;
-  /** Drift up to this part of what the bucket should hold is left alone. Default 0.1. */
-  driftTolerance?: number;
+  settings?: Partial<CoordinatorSettings>;
   observer?: CoordinatorObserver;
   /** From 0 to 1, for pauses that differ between nodes. */
   random?: () => number;
 }
 
-export interface CoordinatorIntervals {
-  /** How often to look at the emergency; also what moves the clock of the nodes. Default 250. */
+export interface CoordinatorSettings {
+  /** How often to look at the emergency; also what moves the clock of the nodes. Default 250, and fixed. */
   checkMs: number;
   /** How long usage must be low before an automatic emergency ends. Default 30,000. */
   cooldownMs: number;
   /** How often all apps are reconciled. Default 60,000. */
   reconcileMs: number;
+  /** Whether an emergency begins and ends by usage. Default: it does. */
+  automaticEmergency: boolean;
+  /** Drift up to this part of what the bucket should hold is left alone. Default 0.1. */
+  driftTolerance: number;
 }
 
 /** What is worth a metric or a line in the log. Must not throw. */
@@ -67,16 +67,17 @@ export class UnknownApp extends Error {
   }
 }
 
-const DEFAULTS: CoordinatorIntervals = { checkMs: 250, cooldownMs: 30_000, reconcileMs: 60_000 };
-const DEFAULT_TOLERANCE = 0.1;
+const DEFAULTS: CoordinatorSettings = {
+  ...{ checkMs: 250, cooldownMs: 30_000, reconcileMs: 60_000 },
+  ...{ automaticEmergency: true, driftTolerance: 0.1 },
+};
 const RECONCILE_LOCK = "reconcile";
 
 export type Coordinator = ReturnType<typeof createCoordinator>;
 
 export function createCoordinator(options: CoordinatorOptions) {
   const { quota, store, clusterId, apps, host = systemHost, random = Math.random, observer = {} } = options;
-  const intervals = { ...DEFAULTS, ...options.intervals };
-  const tolerance = options.driftTolerance ?? DEFAULT_TOLERANCE;
+  let settings: CoordinatorSettings = { ...DEFAULTS, ...options.settings };
   const handlers = new Set<{ handler: (state: EmergencyState) => void }>();
   const counts = { rounds: 0, reconciledApps: 0, corrections: 0, recoveredTokens: 0 };
   let closing: Promise<void> | undefined;
@@ -84,13 +85,13 @@ export function createCoordinator(options: CoordinatorOptions) {
   const failed = (doing: CoordinatorDuty, error: unknown) => observer.failed?.(doing, error);
   const watch = createEmergencyWatch({
     ...{ quota, store, clusterId, host, random, failed, changed },
-    ...{ checkMs: intervals.checkMs, cooldownMs: intervals.cooldownMs },
-    automatic: options.automaticEmergency ?? true,
+    checkMs: settings.checkMs,
+    settings: () => ({ cooldownMs: settings.cooldownMs, automatic: settings.automaticEmergency }),
   });
   const rounds = createReconcileRounds({
-    ...{ quota, apps, host, random, failed, reconciled, tolerance },
+    ...{ quota, apps, host, random, failed, reconciled },
     lock: createLock(store, clusterId, RECONCILE_LOCK, lockOwner(options.node)),
-    intervalMs: intervals.reconcileMs,
+    settings: () => ({ intervalMs: settings.reconcileMs, tolerance: settings.driftTolerance }),
     ended(round) {
       counts.rounds++;
       observer.roundEnded?.(round);
@@ -168,7 +169,9 @@ export function createCoordinator(options: CoordinatorOptions) {
     /** Brings one app in line now; with `force`, whatever its drift. Undefined: try again, nodes come and go. */
     async reconcileNow(app: string, force: boolean): Promise<ReconcileResult | undefined> {
       const policy = policyOf(app);
-      const result = await order((operation) => quota.reconcile(policy, { tolerance, force, operation }));
+      const result = await order((operation) =>
+        quota.reconcile(policy, { tolerance: settings.driftTolerance, force, operation }),
+      );
       reconciled(app, result);
       return result;
     },
@@ -181,6 +184,11 @@ export function createCoordinator(options: CoordinatorOptions) {
     async repay(app: string, amount: number) {
       const policy = policyOf(app);
       return order((operation) => quota.repay(policy, amount, operation));
+    },
+
+    /** Holds from the next look and the next round on. */
+    reconfigure(changed: Partial<Omit<CoordinatorSettings, "checkMs">>): void {
+      settings = { ...settings, ...changed };
     },
 
     /** Totals of this node since it began. */

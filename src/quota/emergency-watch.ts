@@ -21,9 +21,8 @@ export interface EmergencyWatchOptions {
   host: Host;
   random(): number;
   checkMs: number;
-  cooldownMs: number;
-  /** Whether the emergency begins and ends by usage. */
-  automatic: boolean;
+  /** As they are now: how long usage must be low, and whether the emergency begins and ends by usage. */
+  settings(): { cooldownMs: number; automatic: boolean };
   /** Known here to have changed, by whomever. */
   changed(state: EmergencyState): void;
   failed(doing: "check" | "publish" | "subscribe", error: unknown): void;
@@ -81,7 +80,8 @@ export function createEmergencyWatch(options: EmergencyWatchOptions) {
 
   async function lookOnce(): Promise<void> {
     try {
-      const answer = await quota.emergencyCheck(options.cooldownMs, options.automatic);
+      const { cooldownMs, automatic } = options.settings();
+      const answer = await quota.emergencyCheck(cooldownMs, automatic);
       failures = 0;
       const { active, source, sinceMs, leftMs } = answer;
       const state = { active, source, sinceMs, leftMs };

@@ -58,7 +58,7 @@ const RECONCILE_ATTEMPTS = 5;
 const MILLION = 1_000_000;
 
 export function createQuota(store: Store, cluster: ClusterPolicy) {
-  const clusterArgs = clusterArguments(cluster);
+  let clusterArgs = clusterArguments(cluster);
   const keys = {
     cluster: clusterKey(cluster.id),
     nodes: nodesKey(cluster.id),
@@ -90,6 +90,11 @@ export function createQuota(store: Store, cluster: ClusterPolicy) {
   }
 
   return {
+    /** Other limits for the same cluster, from the next call on. */
+    reconfigure(limits: Omit<ClusterPolicy, "id">): void {
+      clusterArgs = clusterArguments({ ...limits, id: cluster.id });
+    },
+
     /** Books the counters of a node and grants it tokens. Grants are empty when the code is not "ok". */
     async grant(sender: Sender, requests: GrantRequest[], options?: RunOptions) {
       const args = requests.flatMap((request) => [

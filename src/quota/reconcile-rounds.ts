@@ -24,9 +24,8 @@ export interface ReconcileRoundsOptions {
   apps(): AppPolicy[];
   host: Host;
   random(): number;
-  intervalMs: number;
-  /** Drift as a part of what the bucket should hold; more is corrected. */
-  tolerance: number;
+  /** As they are now. Drift as a part of what the bucket should hold; more is corrected. */
+  settings(): { intervalMs: number; tolerance: number };
   reconciled(app: string, result: ReconcileResult | undefined): void;
   ended(round: Round): void;
   failed(doing: "lock" | "reconcile", error: unknown): void;
@@ -52,8 +51,9 @@ const FORGOTTEN = { guaranteed: 0, burst: MAX_TOKENS, priority: 0, borrow: false
 const ANY_DRIFT = 1;
 
 export function createReconcileRounds(options: ReconcileRoundsOptions) {
-  const { quota, lock, host, intervalMs } = options;
-  const ttlMs = Math.min(ROUND_TTL_MS, intervalMs);
+  const { quota, lock, host } = options;
+  const intervalMs = () => options.settings().intervalMs;
+  const ttlMs = () => Math.min(ROUND_TTL_MS, intervalMs());
   let running: Promise<void> | undefined;
   let closed = false;
   /** A lock may be ours even if we never heard so. */
@@ -64,7 +64,7 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
   const insist = <T>(call: () => Promise<T>) => persist(host, () => closed, call);
 
   function wait(ms: number): () => void {
-    return host.after(ms + options.random() * JITTER * intervalMs, () => {
+    return host.after(ms + options.random() * JITTER * intervalMs(), () => {
       running = attempt().then((pauseMs) => {
         running = undefined;
         if (!closed) stopWaiting = wait(pauseMs);
@@ -76,7 +76,7 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
   async function attempt(): Promise<number> {
     try {
       mayHold = true;
-      const { ours, leftMs } = await lock.take(ttlMs);
+      const { ours, leftMs } = await lock.take(ttlMs());
       mayHold = ours;
       if (!ours) return leftMs;
       if (closed) return 0;
@@ -84,17 +84,17 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
       options.ended(round);
       if (round.end === "failed") return backOff();
       // From here on the lock is the sign that this interval is taken care of, also when its owner is gone.
-      if (round.end === "complete") await lock.take(intervalMs);
+      if (round.end === "complete") await lock.take(intervalMs());
     } catch (error) {
       options.failed("lock", error);
       return backOff();
     }
     failures = 0;
-    return intervalMs;
+    return intervalMs();
   }
 
   function backOff(): number {
-    return Math.min(FIRST_PAUSE_MS * 2 ** failures++, intervalMs);
+    return Math.min(FIRST_PAUSE_MS * 2 ** failures++, intervalMs());
   }
 
   async function runRound(): Promise<Round> {
@@ -114,8 +114,8 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
     let takenAt = host.now();
     for (const job of await jobs()) {
       if (closed) return "closed";
-      if (host.now() - takenAt > ttlMs / 3) {
-        mayHold = (await insist(() => lock.take(ttlMs))).ours;
+      if (host.now() - takenAt > ttlMs() / 3) {
+        mayHold = (await insist(() => lock.take(ttlMs()))).ours;
         if (!mayHold) return "lost";
         takenAt = host.now();
       }
@@ -144,6 +144,7 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
   /** The apps that are configured, and those that are not but of which dead nodes still hold tokens. */
   async function jobs(): Promise<Job[]> {
     const configured = options.apps();
+    const { tolerance } = options.settings();
     const ids = new Set(configured.map((app) => app.id));
     const forgotten = new Set<string>();
     for (const { node, alive } of await insist(() => quota.nodes())) {
@@ -154,7 +155,7 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
       }
     }
     return [
-      ...configured.map((app) => ({ app, tolerance: options.tolerance })),
+      ...configured.map((app) => ({ app, tolerance })),
       ...[...forgotten].sort().map((id) => ({ app: { id, ...FORGOTTEN }, tolerance: ANY_DRIFT })),
     ];
   }

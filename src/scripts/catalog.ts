@@ -1,5 +1,7 @@
 /** The list of scripts: what each is called, the function the embedded store runs, and the flags Redis gets. */
 import { borrow } from "./borrow.js";
+import { configRead } from "./config-read.js";
+import { configWrite } from "./config-write.js";
 import { emergencyCheck } from "./emergency-check.js";
 import { emergencyOff } from "./emergency-off.js";
 import { emergencyOn } from "./emergency-on.js";
@@ -41,6 +43,8 @@ export const catalog = {
   "emergency-check": { run: emergencyCheck, flags: "allow-oom" },
   reconcile: { run: reconcile, flags: "allow-oom" },
   lock: { run: lock, flags: "allow-oom" },
+  "config-read": { run: configRead, flags: "no-writes" },
+  "config-write": { run: configWrite, flags: "" },
   "slot-acquire": { run: slotAcquire, flags: "" },
   "slot-renew": { run: slotRenew, flags: "allow-oom" },
   "slot-release": { run: slotRelease, flags: "allow-oom" },

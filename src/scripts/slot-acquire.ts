@@ -4,19 +4,25 @@
  * KEYS  1 clock · 2 all connections · 3 released · 4 rate · 5 rejected · 6 connections of the app · 7… pods
  * ARGV  1 proxy · 2 connection · 3 lease (ms) · 4 most per pod · 5 most in all (0: no limit) · 6 most per app (0: no limit)
  *       7 new connections per window (0: no limit) · 8 window (ms) · 9 reclaim (1: the connection lives already and
- *       lost its lease; it needs room, but is no new connection for the rate)
+ *       lost its lease; it needs room, but is no new connection for the rate) · 10 memory, as the last reply told it
+ *       (0: not known)
  * Reply allowed (0 or 1) · connections on the pod · code · pod (its place among the candidates, from 0; -1 for none)
- *       retry after (ms; 0 where nobody knows) · leases that had run out and were dropped
+ *       retry after (ms; 0 where nobody knows) · leases that had run out and were dropped · since when the store
+ *       remembers
  *
  * A refused attempt takes nothing from any limit. The same connection again is told that it holds its slot already. A
  * connection that was released stays released, however late its acquire arrives. Of candidates with the same load the
  * first one is taken: the caller turns the list. Should a retry name other candidates than the first attempt, the slot
  * of the first one is not found; it ends with its lease.
+ *
+ * A caller that knew another memory is told FORGOTTEN: connections live of which this store knows nothing, and a new one
+ * would take their room. A connection that lives already is taken in all the same.
  */
 import { MICRO } from "../core/bucket.js";
 import {
   SLOT_ALREADY_HELD,
   SLOT_APP_LIMIT_EXCEEDED,
+  SLOT_FORGOTTEN,
   SLOT_LIMIT_EXCEEDED,
   SLOT_RATE_LIMITED,
   SLOT_RELEASED,
@@ -25,7 +31,7 @@ import {
 } from "../core/codes.js";
 import { isIdentifier, storedNumber, wholeNumbers } from "../core/host.js";
 import { connectionMember } from "../core/keys.js";
-import { isWithin, MAX_DURATION_MS } from "./common/cluster.js";
+import { isWithin, MAX_COUNTER, MAX_DURATION_MS } from "./common/cluster.js";
 import { MAX_BATCH, readSlotClock, type SlotClock, slotInvalid, writeSlotClock } from "./common/slots.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
@@ -41,7 +47,8 @@ const MOST_PER_APP = 3;
 const RATE = 4;
 const WINDOW_MS = 5;
 const RECLAIM = 6;
-const NUMBERS = 7;
+const MEMORY = 7;
+const NUMBERS = 8;
 
 function numbersFault(numbers: number[]): string {
   if (!isWithin(numbers[LEASE_MS]!, 1, MAX_DURATION_MS)) return "lease_ms";
@@ -50,7 +57,8 @@ function numbersFault(numbers: number[]): string {
   if (!isWithin(numbers[MOST_PER_APP]!, 0, MAX_CONNECTIONS)) return "max_per_app";
   if (!isWithin(numbers[RATE]!, 0, MAX_CONNECTIONS)) return "rate";
   if (!isWithin(numbers[WINDOW_MS]!, 1, MAX_DURATION_MS)) return "window_ms";
-  return isWithin(numbers[RECLAIM]!, 0, 1) ? "" : "reclaim";
+  if (!isWithin(numbers[RECLAIM]!, 0, 1)) return "reclaim";
+  return isWithin(numbers[MEMORY]!, 0, MAX_COUNTER) ? "" : "memory";
 }
 
 /** Milliseconds until the rate lets another connection in; 0 when it does now. Forgets what has left the window. */
@@ -83,6 +91,11 @@ export function slotAcquire(redis: RedisApi, keys: string[], argv: string[]): Sc
   const clock = readSlotClock(redis, keys[0]!, leaseMs);
   writeSlotClock(redis, keys[0]!, clock);
 
+  const known = numbers[MEMORY]!;
+  if (known > 0 && known !== clock.memory && numbers[RECLAIM] === 0) {
+    return [0, 0, SLOT_FORGOTTEN, -1, 0, 0, clock.memory];
+  }
+
   let dropped = 0;
   let place = -1;
   let load = 0;
@@ -91,7 +104,7 @@ export function slotAcquire(redis: RedisApi, keys: string[], argv: string[]): Sc
     dropped = dropped + redis.call("ZREMRANGEBYSCORE", key, "-inf", clock.lease);
     const count = redis.call("ZCARD", key);
     if (redis.call("ZSCORE", key, member) !== false) {
-      return [1, count, SLOT_ALREADY_HELD, i - FIRST_POD, 0, dropped];
+      return [1, count, SLOT_ALREADY_HELD, i - FIRST_POD, 0, dropped, clock.memory];
     }
     if (place < 0 || count < load) {
       place = i - FIRST_POD;
@@ -116,7 +129,7 @@ export function slotAcquire(redis: RedisApi, keys: string[], argv: string[]): Sc
   }
   if (code !== SLOT_SUCCESS) {
     redis.call("INCR", keys[4]!);
-    return [0, load, code, -1, retryAfterMs, dropped];
+    return [0, load, code, -1, retryAfterMs, dropped, clock.memory];
   }
 
   const ends = clock.lease + leaseMs * 1000;
@@ -127,5 +140,5 @@ export function slotAcquire(redis: RedisApi, keys: string[], argv: string[]): Sc
     redis.call("ZADD", keys[3]!, clock.steady, member);
     redis.call("PEXPIRE", keys[3]!, windowMs + MICRO / 1000);
   }
-  return [1, load + 1, SLOT_SUCCESS, place, 0, dropped];
+  return [1, load + 1, SLOT_SUCCESS, place, 0, dropped, clock.memory];
 }

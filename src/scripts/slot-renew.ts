@@ -4,7 +4,8 @@
  *
  * KEYS  1 clock · 2 all connections · 3 heartbeat of the proxy · 4… pods and apps
  * ARGV  1 proxy · 2 lease (ms), then per connection: id · its pod (number of the key, from 1 for KEYS 4) · its app (likewise; 0 for none)
- * Reply 1 · how many were renewed · SUCCESS, then per connection: 1, or 0 for a lease that was lost
+ * Reply 1 · how many were renewed · SUCCESS · since when the store remembers, then per connection: 1, or 0 for a lease
+ *       that was lost
  *
  * A lease that ran out, or that the store does not know, is lost: the connection must acquire a slot again or close.
  * Renewing never brings back a slot that others may have taken.
@@ -18,6 +19,8 @@ import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 const FIXED_KEYS = 3;
 const FIRST = 2;
+/** Pods come and go; what is kept of one that nobody asks for any more is gone after a day. */
+const DAY_MS = 86400000;
 
 export function slotRenew(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
   if (argv.length < FIRST) return slotInvalid("arguments");
@@ -30,8 +33,9 @@ export function slotRenew(redis: RedisApi, keys: string[], argv: string[]): Scri
   const clock = readSlotClock(redis, keys[0]!, leaseMs);
   writeSlotClock(redis, keys[0]!, clock);
   redis.call("SET", keys[2]!, Math.floor(clock.told / 1000), "PX", leaseMs);
+  for (let i = FIXED_KEYS; i < keys.length; i++) redis.call("PEXPIRE", keys[i]!, DAY_MS + leaseMs);
   const ends = clock.lease + leaseMs * 1000;
-  const reply: ScriptReply = [1, 0, SLOT_SUCCESS];
+  const reply: ScriptReply = [1, 0, SLOT_SUCCESS, clock.memory];
   let renewed = 0;
   for (let i = FIRST; i < argv.length; i = i + 3) {
     const member = connectionMember(argv[0]!, argv[i]!);

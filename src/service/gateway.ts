@@ -1,20 +1,34 @@
-/** One gateway: a limiter with its own lease on a store, and the proxy that it decides for. */
+/** One gateway: a limiter with its own lease on a store, the keeper of its connections, and the proxy they decide for. */
 import { clusterPolicy, identitySettings, leasePolicy, limitedApps } from "../config/rooms.js";
 import type { Config } from "../config/schema.js";
-import { createLimiter, type Limiter, type LimiterObserver } from "../limiter/limiter.js";
-import type { ProxyOptions, UpstreamOptions } from "../planes/node/options.js";
+import { configVersion } from "../config/version.js";
+import { createConnectionKeeper } from "../connections/keeper.js";
+import type { KeeperObserver } from "../connections/keeper-options.js";
+import { createPodDirectory } from "../connections/pods.js";
+import { newProxyId } from "../connections/proxy-id.js";
+import { createSlots } from "../connections/slots.js";
+import { createLimiter, type Limiter, type LimiterObserver, type LimiterSettings } from "../limiter/limiter.js";
+import type { Deciders } from "../planes/node/options.js";
 import { createProxy, type ReverseProxy } from "../planes/node/proxy.js";
-import { createRateLimitAdmission } from "../planes/node/rate-limit-admission.js";
+import { createRateLimitAdmission, type RateLimitVerdict } from "../planes/node/rate-limit-admission.js";
 import { createHopTrust } from "../planes/node/trusted-hops.js";
-import { createQuota } from "../quota/quota.js";
+import { createQuota, type Quota } from "../quota/quota.js";
+import { observeStore } from "../store/observed-store.js";
 import type { Store } from "../store/store.js";
 import { createDecisionLog, type Log } from "./log.js";
-import { logAdmission } from "./logged-admission.js";
+import type { Answers, Question } from "./node-report.js";
+import { keeperSettings, podSources, podsOf, proxySettings } from "./settings.js";
+import { createConnectionTally, tallyKeeper } from "./telemetry/connection-numbers.js";
+import { observeAdmission } from "./telemetry/observed-admission.js";
+import { createTelemetry, type TelemetrySettings } from "./telemetry/telemetry.js";
 
 export interface Gateway {
-  readonly proxy: ReverseProxy;
+  readonly proxy: ReverseProxy<RateLimitVerdict>;
   readonly limiter: Limiter;
-  /** Finishes what runs within the time, then returns all tokens. The store stays open. */
+  /** All of it at once, between two requests; what runs goes on. */
+  reconfigure(config: Config): void;
+  answer(question: Question): Answers[Question["kind"]];
+  /** Finishes what runs within the time, then returns all tokens and slots. The store stays open. */
   stop(graceMs: number): Promise<void>;
 }
 
@@ -26,43 +40,121 @@ export interface GatewayOptions {
   log: Log;
 }
 
-export function createGateway({ config, node, store, log }: GatewayOptions): Gateway {
-  const apps = limitedApps(config);
-  const configured = new Set(apps.map(({ id }) => id));
+export function createGateway({ config: initial, node, store: plainStore, log }: GatewayOptions): Gateway {
+  let config = initial;
+  const telemetry = createTelemetry({ node, ...telemetrySettings(config) });
+  const store = observeStore(plainStore, telemetry.storeObserver);
+  const quota = createQuota(store, clusterPolicy(config));
   const limiter = createLimiter({
     node,
-    target: createQuota(store, clusterPolicy(config)),
-    apps,
-    unknownApps: config.unknown_apps,
-    lease: leasePolicy(config),
-    timeoutMs: config.lease.timeout_ms,
-    failOpenTokens: config.fail_open_tokens,
-    observer: logObserver(log),
+    ...limiterSettings(config, quota),
+    observer: { ...logObserver(log), ...telemetry.observer, synced: bothSynced(log, telemetry.observer) },
   });
-  const identity = identitySettings(config);
-  const admission = createRateLimitAdmission({
-    ...identity,
-    limiter,
-    isTrustedHop: createHopTrust(identity.trustedHops),
-    isConfigured: (app) => configured.has(app),
+  const tally = createConnectionTally();
+  const proxyId = newProxyId(node);
+  const keeper = createConnectionKeeper({
+    ...keeperSettings(config),
+    slots: createSlots(store),
+    proxy: proxyId,
+    liveProxies: () => limiter.stats().liveNodes,
+    observer: { ...keeperLog(log), ...tallyKeeper(tally) },
   });
-  const decisions = createDecisionLog({ log, perSecond: config.log.refusals_per_second });
-  const proxy = createProxy({
-    ...proxySettings(config),
-    admission: logAdmission(admission, decisions, config.log.slow_decision_ms),
-    log,
+  const decisions = createDecisionLog({ log, perSecond: () => config.log.refusals_per_second });
+  const proxy = createProxy({ ...proxySettings(config), ...deciders(), log });
+  const directory = createPodDirectory({
+    sources: podSources(config),
+    failed: (upstream, error) => log.warn({ upstream, err: error }, "a name was not found: its last pods stay"),
   });
+  directory.onChange(({ upstream, pods, came, left }) => {
+    log.info({ upstream, pods: pods.length, came: came.length, left: left.length }, "pods come and go");
+    proxy.setTargets(upstream, pods);
+  });
+
+  function deciders(): Deciders<RateLimitVerdict> {
+    const identity = identitySettings(config);
+    const configured = new Set(limitedApps(config).map(({ id }) => id));
+    const admission = createRateLimitAdmission({
+      ...identity,
+      limiter,
+      isTrustedHop: createHopTrust(identity.trustedHops),
+      isConfigured: (app) => configured.has(app),
+    });
+    return {
+      admission: observeAdmission({ admission, telemetry, log: decisions, slowMs: () => config.log.slow_decision_ms }),
+      upgrades: { admission: keeper, appOf: ({ decision }) => decision.app },
+    };
+  }
+
+  function reconfigure(changed: Config): void {
+    config = changed;
+    telemetry.reconfigure(telemetrySettings(config));
+    quota.reconfigure(clusterPolicy(config));
+    limiter.reconfigure(limiterSettings(config, quota));
+    keeper.reconfigure(keeperSettings(config));
+    proxy.reconfigure({ ...proxySettings(config), ...deciders() });
+    directory.reconfigure(podSources(config));
+  }
+
+  function connectionNumbers() {
+    const limits = new Map(
+      podsOf(config, directory.pods).map(({ pod, upstream, limit }) => [pod, { upstream, limit }]),
+    );
+    const { pods, active } = keeper.stats();
+    const held = new Map(pods.map((one) => [one.pod, one]));
+    const names = new Set([...limits.keys(), ...held.keys()]);
+    return {
+      pods: [...names].map((pod) => ({
+        ...{ pod, upstream: limits.get(pod)?.upstream ?? "", active: held.get(pod)?.active ?? 0 },
+        limit: limits.get(pod)?.limit ?? held.get(pod)?.limit ?? 0,
+      })),
+      proxies: limits.size === 0 ? [] : [{ proxy: node, active }],
+      tally,
+    };
+  }
 
   return {
     proxy,
     limiter,
+    reconfigure,
+    answer(question) {
+      switch (question.kind) {
+        case "report":
+          return telemetry.report(limiter, {
+            configVersion: configVersion(config),
+            connections: proxy.openConnections(),
+          });
+        case "apps":
+          return telemetry.appReports(question.apps, limiter);
+        case "metrics":
+          return telemetry.metrics(limiter, connectionNumbers());
+      }
+    },
     async stop(graceMs) {
+      directory.close();
+      keeper.drain();
       await proxy.drain(graceMs);
       // Exchanges settle until the last of them has ended; only then is it known what is left to return.
-      await limiter.close();
+      await Promise.all([limiter.close(), keeper.close()]);
       decisions.close();
+      telemetry.close();
     },
   };
+}
+
+function limiterSettings(config: Config, target: Quota): LimiterSettings {
+  return {
+    target,
+    apps: limitedApps(config),
+    unknownApps: config.unknown_apps,
+    lease: leasePolicy(config),
+    timeoutMs: config.lease.timeout_ms,
+    failOpenTokens: config.fail_open_tokens,
+  };
+}
+
+function telemetrySettings(config: Config): TelemetrySettings {
+  const { enabled, app_labels } = config.metrics;
+  return { enabled, appLabels: app_labels, apps: limitedApps(config).map(({ id }) => id) };
 }
 
 function logObserver(log: Log): LimiterObserver {
@@ -72,53 +164,24 @@ function logObserver(log: Log): LimiterObserver {
       else log.info({ degradation: level, before }, "the store answers better");
     },
     emergencyChanged: (active) => log.warn({ active }, active ? "emergency begins" : "emergency ends"),
-    synced(outcome, milliseconds, apps, error) {
-      if (outcome !== "ok") log.debug({ outcome, ms: Math.round(milliseconds), apps, err: error }, "a sync failed");
-    },
   };
 }
 
-function proxySettings({
-  routes,
-  upstreams,
-  limits,
-  timeouts,
-  identity,
-}: Config): Omit<ProxyOptions, "admission" | "log"> {
-  return {
-    routes: routes.map(({ path, host, upstream }) => ({ path, upstream, ...(host === undefined ? {} : { host }) })),
-    upstreams: Object.fromEntries(
-      Object.entries(upstreams).map(([name, upstream]) => [name, upstreamOptions(upstream)]),
-    ),
-    trustedHops: identity.trusted_hops,
-    limits: { headerBytes: limits.header_bytes, headerCount: limits.header_count, bodyBytes: limits.body_bytes },
-    timeouts: {
-      connectMs: timeouts.connect_ms,
-      responseMs: timeouts.response_ms,
-      bodyIdleMs: timeouts.body_idle_ms,
-      headersMs: timeouts.headers_ms,
-      requestMs: timeouts.request_ms,
-      keepAliveMs: timeouts.keep_alive_ms,
-      lingerMs: timeouts.linger_ms,
-    },
+function bothSynced(log: Log, counted: LimiterObserver): NonNullable<LimiterObserver["synced"]> {
+  return (outcome, milliseconds, apps, error) => {
+    counted.synced?.(outcome, milliseconds, apps, error);
+    if (outcome !== "ok") log.debug({ outcome, ms: Math.round(milliseconds), apps, err: error }, "a sync failed");
   };
 }
 
-function upstreamOptions(upstream: Config["upstreams"][string]): UpstreamOptions {
-  const { targets, connections, pass_host, passive, active } = upstream;
-  const { path, interval_ms, timeout_ms, healthy_after, unhealthy_after } = active;
+function keeperLog(log: Log): KeeperObserver {
   return {
-    targets: [...targets],
-    connections,
-    passHost: pass_host,
-    passive: { failures: passive.failures, downMs: passive.down_ms },
-    ...(path === undefined
-      ? {}
-      : {
-          active: {
-            ...{ path, intervalMs: interval_ms, timeoutMs: timeout_ms },
-            ...{ healthyAfter: healthy_after, unhealthyAfter: unhealthy_after },
-          },
-        }),
+    contactChanged(away, error) {
+      if (away) log.warn({ err: error }, "connections are kept without the store");
+      else log.info({}, "connections are kept with the store again");
+    },
+    forgotten: () => log.warn({}, "the store has forgotten the connections: they are counted anew"),
+    closed: (pod, code) => log.warn({ pod, code }, "a connection lost its slot, and is closed"),
+    failed: (doing, error) => log.debug({ doing, err: error }, "a call for connections failed"),
   };
 }

@@ -11,6 +11,11 @@ export interface Log {
   error(fields: Record<string, unknown>, message: string): void;
 }
 
+/** The log of a process. */
+export interface ProcessLog extends Log {
+  setLevel(level: string): void;
+}
+
 export interface LogOptions {
   level: string;
   node: string;
@@ -30,7 +35,7 @@ const secretFields = [
   "store",
 ];
 
-export function createLog({ level, node, destination }: LogOptions): Log {
+export function createLog({ level, node, destination }: LogOptions): ProcessLog {
   const options = {
     level,
     base: { node },
@@ -39,7 +44,12 @@ export function createLog({ level, node, destination }: LogOptions): Log {
     redact: { paths: secretFields.flatMap((name) => [name, `*.${name}`]), censor: "(hidden)" },
     serializers: { err: describeError },
   };
-  return pino(options, destination ?? openDestination({ dest: 1, sync: true }));
+  const log = pino(options, destination ?? openDestination({ dest: 1, sync: true }));
+  return Object.assign(log, {
+    setLevel(changed: string) {
+      log.level = changed;
+    },
+  });
 }
 
 /** JSON escapes what is below a space; terminals also obey some that lie above. */
@@ -59,6 +69,7 @@ function describeError(error: unknown): Record<string, unknown> {
 }
 
 export interface DecisionLog {
+  /** Or let pass on a dry run only. */
   refused(decision: Decision): void;
   slow(decision: Decision, milliseconds: number): void;
   /** Writes what was held back, and stops. */
@@ -68,7 +79,7 @@ export interface DecisionLog {
 export interface DecisionLogOptions {
   log: Log;
   /** Lines per second, app and kind; of the others the number is written. */
-  perSecond: number;
+  perSecond(): number;
   host?: Host;
 }
 
@@ -84,7 +95,7 @@ export function createDecisionLog({ log, perSecond, host = systemHost }: Decisio
   let stopTimer = host.after(1_000, sweep);
 
   function write(kind: "refused" | "slow", decision: Decision, extra: Record<string, unknown>): void {
-    const { app, code, cost, source, method, remaining, retryAfterMs } = decision;
+    const { app, code, cost, source, method, remaining, retryAfterMs, allowed } = decision;
     const second = Math.floor(host.now() / 1000);
     const name = `${kind} ${app}`;
     let flood = floods.get(name);
@@ -97,14 +108,15 @@ export function createDecisionLog({ log, perSecond, host = systemHost }: Decisio
       flood.second = second;
       flood.written = 0;
     }
-    if (flood.written >= perSecond) {
+    if (flood.written >= perSecond()) {
       flood.suppressed++;
       return;
     }
     flood.written++;
     const fields = { app, reason: code, cost, source, method: method.slice(0, 32), remaining, ...extra };
-    if (kind === "refused") log.info({ ...fields, retry_after_ms: retryAfterMs }, "refused");
-    else log.warn(fields, "slow decision");
+    if (kind === "slow") log.warn(fields, "slow decision");
+    else if (allowed) log.info({ ...fields, dry_run: true }, "would be refused");
+    else log.info({ ...fields, retry_after_ms: retryAfterMs }, "refused");
   }
 
   function tellSuppressed(name: string, flood: Flood): void {

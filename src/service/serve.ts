@@ -1,17 +1,27 @@
 /** The whole service on one machine: the primary with store, coordinator and control listener, and its workers. */
-import { clusterPolicy, configVersion, limitedApps } from "../config/rooms.js";
+import { createLiveConfig, type LiveConfig } from "../config/live.js";
 import type { Config } from "../config/schema.js";
 import type { Address } from "../config/values.js";
-import { createCoordinator } from "../quota/coordinator.js";
-import { createQuota } from "../quota/quota.js";
+import type { Environment } from "../config/variables.js";
 import { serveStore } from "../store/ipc/serve-store.js";
+import { observeStore, type StoreObserver } from "../store/observed-store.js";
 import { openStore } from "../store/open.js";
-import { createControl } from "./control.js";
+import { createControlPlane } from "./control-plane.js";
 import { listen } from "./listen.js";
 import { createLog, type Log } from "./log.js";
-import { createReadiness } from "./readiness.js";
-import { createSyncHandler } from "./sync.js";
 import { startWorkers, type Workers } from "./workers.js";
+
+export interface ServeOptions {
+  /** From the file, the environment and the command line. */
+  config: Config;
+  /** Followed, and read again when asked. */
+  file?: string | undefined;
+  /** In the place of a file. */
+  yaml?: string;
+  env: Environment;
+  /** Puts in what the command line said, whenever the file is read again. */
+  overrides?: (config: Config) => Config;
+}
 
 export interface Listening {
   /** Undefined where the configuration has no routes: then there is no gateway. */
@@ -23,72 +33,96 @@ export interface Service {
   /** Kept when everything listens. Broken, with nothing left behind, where something cannot. */
   readonly ready: Promise<Listening>;
   readonly log: Log;
+  /** Reads the configuration again; what is wrong with it is logged, and changes nothing. */
+  reload(): Promise<void>;
   /** Stops accepting, lets finish what runs, returns all tokens; within `timeouts.shutdown_ms`. At any time. */
   stop(): Promise<void>;
 }
 
-export function serve(config: Config): Service {
-  const log = createLog({ level: config.log.level, node: config.node_id });
-  const store = openStore(config.store, { deadlineMs: config.lease.timeout_ms });
-  const quota = createQuota(store, clusterPolicy(config));
-  const apps = limitedApps(config);
-  const { plane_token, allow, hosts } = config.control;
-  const control = createControl({
-    sync: createSyncHandler({ quota, apps, configVersion: configVersion(config), timeoutMs: config.lease.timeout_ms }),
-    isStoreReady: createReadiness(store),
-    planeToken: plane_token,
-    ...{ allow, hosts, log },
+/** A worker that does not answer an operator's question within this time is left out. */
+const ANSWER_MS = 2_000;
+
+export function serve({ config: initial, file, yaml, env, overrides }: ServeOptions): Service {
+  const log = createLog({ level: initial.log.level, node: initial.node_id });
+  let observer: StoreObserver | undefined;
+  const settings = { deadlineMs: initial.lease.timeout_ms, maxInFlight: initial.store_pool_size };
+  const plainStore = openStore(initial.store, settings);
+  const store = observeStore(plainStore, {
+    called: (command, outcome, seconds) => observer?.called(command, outcome, seconds),
   });
-  const { cluster } = config;
-  const coordinator = createCoordinator({
-    ...{ quota, store, clusterId: cluster.id, node: config.node_id, apps: () => apps },
-    intervals: { reconcileMs: cluster.reconcile_interval_ms, cooldownMs: cluster.emergency_cooldown_ms },
-    automaticEmergency: cluster.automatic_emergency,
-    driftTolerance: cluster.reconcile_tolerance,
-    observer: {
-      emergencyChanged: ({ active, source }) => log.warn({ active, source }, "emergency changed"),
-      failed: (doing, error) => log.debug({ doing, err: error }, "coordination failed"),
+  const live: LiveConfig = createLiveConfig({
+    ...{ initial, file, env, store, log, clusterId: initial.cluster.id, node: initial.node_id },
+    ...(yaml === undefined ? {} : { yaml }),
+    ...(overrides === undefined ? {} : { overrides }),
+  });
+  let workers: Workers | undefined;
+  /** Whether there is a gateway at all is decided at the start. */
+  let expected = initial.routes.length === 0 ? 0 : initial.workers;
+  let state: "starting" | "running" | "stopping" = "starting";
+  const plane = createControlPlane({
+    ...{ live, store, log },
+    state: () => state,
+    workers: {
+      expected: () => expected,
+      listening: () => workers?.listening() ?? 0,
+      tell: (message) => workers?.tell(message),
+      ask: (question) => workers?.ask(question, ANSWER_MS) ?? Promise.resolve([]),
     },
   });
-  coordinator.onEmergency(({ active }) => workers?.tell({ worker: "emergency", active }));
-  let workers: Workers | undefined;
-  let stopping = false;
+  observer = plane.storeObserver;
+  live.onChange((config) => {
+    log.setLevel(config.log.level);
+    plane.reconfigure(config);
+    workers?.tell({ worker: "config", config });
+  });
 
   async function stop(): Promise<void> {
-    stopping = true;
-    const { shutdown_ms } = config.timeouts;
+    state = "stopping";
+    const { lease, timeouts } = live.current();
+    const { shutdown_ms } = timeouts;
     // Tokens are returned when the last exchange has ended, and that takes a call of the store.
-    const graceMs = Math.max(shutdown_ms - config.lease.timeout_ms, shutdown_ms / 2);
+    const graceMs = Math.max(shutdown_ms - lease.timeout_ms, shutdown_ms / 2);
     await workers?.stop(graceMs, shutdown_ms);
     await closeRest();
   }
 
   async function closeRest(): Promise<void> {
-    await Promise.all([control.close(), coordinator.close()]);
+    await Promise.all([plane.close(), live.close()]);
     await store.close();
   }
 
   async function start(): Promise<Listening> {
-    const controlAddress = await listen(control.server, "control.listen", config.control.listen);
-    if (stopping || config.routes.length === 0) {
-      if (!stopping) log.warn({}, "there are no routes: the gateway is off, and only the control listener runs");
-      return { gateway: undefined, control: controlAddress };
+    const control = await listen(plane.server, "control.listen", initial.control.listen);
+    // What the store says holds from the first request on, unless the store is away: then it is followed later.
+    await live.reload({ source: "store", force: false }).catch(() => undefined);
+    expected = live.current().routes.length === 0 ? 0 : initial.workers;
+    if (state === "stopping" || expected === 0) {
+      if (state !== "stopping")
+        log.warn({}, "there are no routes: the gateway is off, and only the control listener runs");
+      if (state === "starting") state = "running";
+      return { gateway: undefined, control };
     }
     workers = startWorkers({
-      count: config.workers,
-      start: (number) => ({ worker: "start", config, node: `${config.node_id}-${number}` }),
+      count: initial.workers,
+      start: (number) => ({ worker: "start", config: live.current(), node: `${initial.node_id}-${number}` }),
       forked: (worker) => {
-        if (config.store === "embedded") serveStore(store, worker.process);
+        // Workers count their own calls.
+        if (initial.store === "embedded") serveStore(plainStore, worker.process);
+      },
+      listens: (tell) => {
+        const pinned = plane.pinned();
+        if (pinned !== undefined) tell({ worker: "pin", level: pinned.level, durationMs: pinned.leftMs });
+        // A change that came while this worker began.
+        tell({ worker: "config", config: live.current() });
       },
       log,
     });
     const gateway = await workers.ready;
-    log.info(
-      { listen: `${gateway.host}:${gateway.port}`, workers: config.workers, kind: store.kind },
-      "gateway listens",
-    );
+    if (state === "starting") state = "running";
+    const at = `${gateway.host}:${gateway.port}`;
+    log.info({ listen: at, workers: initial.workers, kind: store.kind, config: live.version() }, "gateway listens");
     void warnAboutStore(store, log);
-    return { gateway, control: controlAddress };
+    return { gateway, control };
   }
 
   const ready = start().catch(async (error: unknown) => {
@@ -96,7 +130,14 @@ export function serve(config: Config): Service {
     await closeRest();
     throw error;
   });
-  return { ready, log, stop };
+  return {
+    ready,
+    log,
+    async reload() {
+      await live.reload({ source: "all", force: false });
+    },
+    stop,
+  };
 }
 
 /** What an operator should know of the store at the start. That it does not answer is said by readiness. */

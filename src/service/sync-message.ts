@@ -116,8 +116,8 @@ function parseText(body: string): SyncMessage {
   };
 }
 
-export function formatSync(format: MessageFormat, answer: SyncAnswer): string {
-  if (format === "json") return `${JSON.stringify(answer)}\n`;
+/** The answer as text: a line for all, then one for each app. */
+export function syncText(answer: SyncAnswer): string {
   const { code, live_nodes, emergency, emergency_left_ms, degradation, config_version, apps } = answer;
   const head = [code, live_nodes, emergency ? 1 : 0, emergency_left_ms, degradation, config_version];
   const lines = apps.map(({ app, code: own, grant, granted, remaining, limit, retry_after_ms }) =>

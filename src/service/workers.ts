@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import type { Address } from "../config/values.js";
 import { type Host, systemHost } from "../store/host.js";
 import type { Log } from "./log.js";
+import type { Answers, Question } from "./node-report.js";
 import { type FromWorker, isWorkerMessage, type ToWorker } from "./worker-messages.js";
 
 export interface WorkersOptions {
@@ -12,6 +13,8 @@ export interface WorkersOptions {
   start(number: number): ToWorker;
   /** A worker has been forked: the place to serve it whatever it needs. */
   forked(worker: Worker): void;
+  /** A worker listens: the place to tell it what it may have missed. */
+  listens?(tell: (message: ToWorker) => void): void;
   log: Log;
   host?: Host;
 }
@@ -20,10 +23,21 @@ export interface Workers {
   /** Kept when every worker listens; broken when one cannot begin. */
   readonly ready: Promise<Address>;
   tell(message: ToWorker): void;
+  /** How many listen now. */
+  listening(): number;
+  /** The answers of those that listen and answer in time. */
+  ask<Q extends Question>(question: Q, withinMs: number): Promise<Answers[Q["kind"]][]>;
   /** Whoever is still there after the time is killed. */
   stop(graceMs: number, killMs: number): Promise<void>;
   /** Ends them at once. */
   kill(): Promise<void>;
+}
+
+/** A question that not everyone has answered. */
+interface Asked {
+  heard(worker: Worker, answer: Answers[Question["kind"]]): void;
+  /** Nothing more is to be expected of this one. */
+  doneWith(gone: Worker): void;
 }
 
 const FIRST_PAUSE_MS = 100;
@@ -38,10 +52,12 @@ const entry = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "worker-main.ts" : "worker-main.js", import.meta.url),
 );
 
-export function startWorkers({ count, start, forked, log, host = systemHost }: WorkersOptions): Workers {
+export function startWorkers({ count, start, forked, listens, log, host = systemHost }: WorkersOptions): Workers {
   const running = new Map<number, Worker>();
   const listening = new Set<number>();
   const crashes = new Map<number, number>();
+  const asked = new Map<number, Asked>();
+  let lastQuestion = 0;
   let isReady = false;
   let stopping = false;
   let allGone = () => {};
@@ -62,7 +78,10 @@ export function startWorkers({ count, start, forked, log, host = systemHost }: W
     });
     // What cannot be sent to a worker that is about to end is answered by its end.
     worker.on("error", (error) => log.debug({ worker: number, err: error }, "a worker could not be told"));
-    worker.on("exit", (code, signal) => ended(number, code, signal, host.now() - begun));
+    worker.on("exit", (code, signal) => {
+      for (const { doneWith } of asked.values()) doneWith(worker);
+      ended(number, code, signal, host.now() - begun);
+    });
   }
 
   function heard(number: number, worker: Worker, message: FromWorker): void {
@@ -77,7 +96,12 @@ export function startWorkers({ count, start, forked, log, host = systemHost }: W
       worker.process.kill("SIGKILL");
       return;
     }
+    if (message.worker === "answer") {
+      asked.get(message.id)?.heard(worker, message.answer);
+      return;
+    }
     listening.add(number);
+    listens?.((told) => worker.send(told));
     if (isReady || listening.size < count) return;
     isReady = true;
     resolveReady({ host: message.host, port: message.port });
@@ -105,6 +129,34 @@ export function startWorkers({ count, start, forked, log, host = systemHost }: W
     for (const worker of running.values()) if (worker.isConnected()) worker.send(message);
   }
 
+  function ask<Q extends Question>(question: Q, withinMs: number): Promise<Answers[Q["kind"]][]> {
+    const waitedFor = new Set([...listening].flatMap((number) => running.get(number) ?? []));
+    const answers: Answers[Q["kind"]][] = [];
+    if (waitedFor.size === 0) return Promise.resolve(answers);
+    const id = ++lastQuestion;
+    return new Promise((resolve) => {
+      function doneWith(gone: Worker): void {
+        waitedFor.delete(gone);
+        if (waitedFor.size === 0) end();
+      }
+      function end(): void {
+        clearTimeout(timer);
+        asked.delete(id);
+        resolve(answers);
+      }
+      const timer = setTimeout(end, withinMs);
+      asked.set(id, {
+        doneWith,
+        heard(worker, answer) {
+          if (!waitedFor.has(worker)) return;
+          answers.push(answer as Answers[Q["kind"]]);
+          doneWith(worker);
+        },
+      });
+      for (const worker of waitedFor) if (worker.isConnected()) worker.send({ worker: "ask", id, question });
+    });
+  }
+
   cluster.setupPrimary({ exec: entry, args: [] });
   for (let number = 1; number <= count; number++) fork(number);
 
@@ -123,6 +175,8 @@ export function startWorkers({ count, start, forked, log, host = systemHost }: W
   return {
     ready,
     tell,
+    ask,
+    listening: () => listening.size,
     async stop(graceMs, killMs) {
       const gone = untilGone();
       tell({ worker: "stop", graceMs });

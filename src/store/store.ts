@@ -48,6 +48,9 @@ export interface StoreFacts {
   nodes: number;
   connectedNodes: number;
   latencyMs: number;
+  /** Calls of this process that the servers have not answered yet, and how many there may be; 0 and 0 where none wait. */
+  callsInFlight: number;
+  mostCallsInFlight: number;
   evictionPolicy: string;
   warnings: string[];
 }

@@ -133,7 +133,7 @@ forEachBackend("slots", (it) => {
     await slots.acquire(asked("c1"), limits);
     for (let i = 0; i < 10; i++) {
       await pass(bench, slots, 10);
-      expect(await slots.renew("p1", limits.leaseMs, [held("c1")])).toEqual({ renewed: 1, lost: [] });
+      expect(await slots.renew("p1", limits.leaseMs, [held("c1")])).toMatchObject({ renewed: 1, lost: [] });
     }
     expect((await slots.counts(["pod-1"], limits.leaseMs)).perPod.get("pod-1")).toBe(1);
   });
@@ -145,7 +145,7 @@ forEachBackend("slots", (it) => {
     await pass(bench, slots, 30);
     await slots.acquire(asked("c3", { proxy: "p2" }), limits);
     await slots.acquire(asked("c4", { proxy: "p2" }), limits);
-    expect(await slots.renew("p1", limits.leaseMs, [held("c1"), held("c2")])).toEqual({
+    expect(await slots.renew("p1", limits.leaseMs, [held("c1"), held("c2")])).toMatchObject({
       renewed: 0,
       lost: ["c1", "c2"],
     });
@@ -190,7 +190,7 @@ forEachBackend("slots", (it) => {
     await slots.renew("p9", limits.leaseMs, []);
     bench.store.clock.now += 3600 * SECOND;
     expect(await slots.acquire(asked("c2"), { ...limits, maxPerPod: 1 })).toMatchObject({ code: "LIMIT_EXCEEDED" });
-    expect(await slots.renew("p1", limits.leaseMs, [held("c1")])).toEqual({ renewed: 1, lost: [] });
+    expect(await slots.renew("p1", limits.leaseMs, [held("c1")])).toMatchObject({ renewed: 1, lost: [] });
   });
 
   it("a clock that steps back ends no lease and stops no rate", async (bench) => {
@@ -211,7 +211,33 @@ forEachBackend("slots", (it) => {
     const batch = ids.map((id, i) => held(id, `pod-${(i % 3) + 1}`));
     batch.splice(100, 1, held("stranger"));
     const answer = await slots.renew("p1", limits.leaseMs, batch);
-    expect(answer).toEqual({ renewed: 299, lost: ["stranger"] });
+    expect(answer).toMatchObject({ renewed: 299, lost: ["stranger"] });
+  });
+
+  it("the store says since when it remembers, always the same, however its clock runs", async (bench) => {
+    const slots = slotsOf(bench);
+    const began = bench.store.clock.now;
+    expect((await slots.renew("p1", limits.leaseMs, [])).memory).toBe(began);
+    await pass(bench, slots, 100);
+    bench.store.clock.now -= 3600 * SECOND;
+    await slots.release("p1", limits.leaseMs, [held("c9")]);
+    expect((await slots.acquire(asked("c1"), limits)).memory).toBe(began);
+    expect((await slots.acquire(asked("c1"), limits)).memory).toBe(began);
+    expect((await slots.acquire(asked("c9"), limits)).memory).toBe(began);
+    expect((await slots.renew("p1", limits.leaseMs, [held("c1")])).memory).toBe(began);
+  });
+
+  it("who knew another memory takes no room before those whose connections live", async (bench) => {
+    const slots = slotsOf(bench);
+    const began = bench.store.clock.now;
+    await slots.renew("p1", limits.leaseMs, []);
+    const memory = began - SECOND;
+    expect(await slots.acquire(asked("c1", { memory }), limits)).toMatchObject({
+      ...{ allowed: false, code: "FORGOTTEN", pod: "", memory: began },
+    });
+    expect(await slots.acquire(asked("c2", { memory, reclaim: true }), limits)).toMatchObject({ code: "SUCCESS" });
+    expect(await slots.acquire(asked("c3", { memory: began }), limits)).toMatchObject({ code: "SUCCESS", count: 2 });
+    expect(await slots.counts(["pod-1"], limits.leaseMs)).toMatchObject({ total: 2, rejected: 0 });
   });
 
   it("what is no limit, no lease or no id is refused by name, and nothing changes", async (bench) => {
@@ -225,6 +251,7 @@ forEachBackend("slots", (it) => {
       await expect(slots.release("p1", value, [held("c1")])).rejects.toThrow("lease_ms");
       await expect(slots.counts([], value)).rejects.toThrow("lease_ms");
     }
+    await expect(slots.acquire(asked("c1", { memory: -1 }), limits)).rejects.toThrow("memory");
     await expect(slots.acquire(asked("a/b"), limits)).rejects.toThrow("connection");
     await expect(slots.acquire(asked("c1", { proxy: "" }), limits)).rejects.toThrow("proxy");
     await expect(slots.acquire(asked("c1", { pods: [] }), limits)).rejects.toThrow("pods");

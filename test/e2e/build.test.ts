@@ -30,7 +30,10 @@ test("two builds are identical, byte for byte, and the same as what is in dist",
   for (const name of ["first", "second"]) expect(build(join(folder, name)).stderr).toBe("");
   const first = contents(join(folder, "first"));
   expect(Object.keys(first)).toEqual(
-    ["jit/core.lua", "redis/manifest.json", ...Object.keys(catalog).map((name) => `redis/${name}.lua`)].sort(),
+    [
+      ...["jit/core.lua", "nginx/tollgate.lua", "redis/manifest.json"],
+      ...Object.keys(catalog).map((name) => `redis/${name}.lua`),
+    ].sort(),
   );
   expect(contents(join(folder, "second"))).toEqual(first);
   expect(contents(fromRoot("dist/lua"))).toEqual(first);

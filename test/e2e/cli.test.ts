@@ -3,7 +3,14 @@ import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { fromRoot } from "../../build/paths.js";
+import { exitCodes } from "../../src/cli/exit-codes.js";
 import { loadScripts } from "../../src/store/script-files.js";
+import { freePort } from "../support/ports.js";
+
+const commandNames = [
+  ...["serve", "check-config", "schema", "simulate", "status", "health", "apps", "why", "connections", "emergency"],
+  ...["degradation", "reconcile", "reload", "config", "borrow", "repay", "price", "scripts", "demo"],
+];
 
 function tollgate(...args: string[]) {
   const { status, stdout, stderr } = spawnSync("node", [fromRoot("dist/cli/main.js"), ...args], { encoding: "utf8" });
@@ -92,10 +99,11 @@ describe("help", () => {
     expect(tollgate(...example.split(" ")).status).toBe(0);
   });
 
-  test("names every command", () => {
-    const { status, stdout } = tollgate("--help");
+  test.each([["--help"], ["-h"], ["help"]])("%s names every command and every exit code", (option) => {
+    const { status, stdout } = tollgate(option);
     expect(status).toBe(0);
-    for (const command of ["price", "scripts", "demo"]) expect(stdout).toContain(`  ${command} `);
+    for (const command of commandNames) expect(stdout).toContain(`  ${command} `);
+    for (const [code, meaning] of exitCodes) expect(stdout).toContain(`  ${code}  ${meaning}\n`);
   });
 
   test("--version is that of the package", () => {
@@ -108,6 +116,31 @@ describe("help", () => {
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
     expect(stderr).toContain("command");
   });
+});
+
+describe("a service that is not there", () => {
+  test("ends every operator command with exit code 3, nothing on stdout and one line on stderr", async () => {
+    const place = `127.0.0.1:${await freePort()}`;
+    for (const command of ["status", "emergency on", "why video-service"]) {
+      const { status, stdout, stderr } = tollgate(...command.split(" "), "--url", `http://${place}`);
+      expect({ status, stdout, stderr }).toEqual({
+        status: 3,
+        stdout: "",
+        stderr: `tollgate: nothing listens on ${place}; is tollgate serve running, or is --url wrong?\n`,
+      });
+    }
+  });
+});
+
+test("output that nobody reads to its end is no failure", () => {
+  const command = `"${process.execPath}" "${fromRoot("dist/cli/main.js")}" schema | head -c 1`;
+  const { status, stdout, stderr } = spawnSync("bash", ["-o", "pipefail", "-c", command], { encoding: "utf8" });
+  expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: "{", stderr: "" });
+});
+
+test("demo --json has the prices for machines", () => {
+  const prices = JSON.parse(tollgate("demo", "--json").stdout) as { profile: string; method: string; bytes: number }[];
+  expect(prices).toContainEqual({ profile: "standard", method: "PUT", bytes: 1024 ** 2, cost: 21 });
 });
 
 test("demo greets and prints the prices of all profiles", () => {

@@ -1,9 +1,14 @@
 /** Three gateway processes on one Redis: the limit holds over all of them, and is used. */
-import { readFileSync } from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
 import { createQuota } from "../../src/quota/quota.js";
 import { createRedisStore } from "../../src/store/redis/redis-store.js";
-import { type GatewayProcess, sendLoad, startGateway, startSmallBackend } from "../support/gateway-process.js";
+import {
+  type GatewayProcess,
+  sendLoad,
+  startGateway,
+  startSmallBackend,
+  workersOf,
+} from "../support/gateway-process.js";
 import { startRedis } from "../support/redis-server.js";
 import { waitFor } from "../support/wait-for.js";
 
@@ -13,12 +18,6 @@ afterEach(async () => {
 }, 60_000);
 
 const SHARES = [0.8, 0.15, 0.05];
-
-/** The processes that a gateway has forked. */
-function workersOf(pid: number): number[] {
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
-  return children === "" ? [] : children.split(" ").map(Number);
-}
 
 async function startThree(apps: string, more = "") {
   const server = await startRedis();

@@ -157,7 +157,7 @@ describe("scripts in the middle of load", () => {
       false,
     );
     expect(settled.code).toBe("ok");
-    expect(await slots.renew("p1", limits.leaseMs, [slot])).toEqual({ renewed: 1, lost: [] });
+    expect(await slots.renew("p1", limits.leaseMs, [slot])).toMatchObject({ renewed: 1, lost: [] });
     expect(await slots.release("p1", limits.leaseMs, [slot])).toEqual({ released: 1, unknown: [] });
     expect(await quota.inspect(app)).toMatchObject({ spent: 40, returned: 60 });
   });

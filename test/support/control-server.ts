@@ -1,55 +1,187 @@
-/** A control listener on a free port over any store, and a data plane that talks to it. */
+/** A whole control listener on a free port over any store, with workers that say what the test wants, and its callers. */
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
-import { standardProfile } from "../../src/core/cost.js";
-import type { LimitedApp } from "../../src/limiter/app-lease.js";
-import { createQuota } from "../../src/quota/quota.js";
-import { type ControlOptions, createControl } from "../../src/service/control.js";
-import { createReadiness } from "../../src/service/readiness.js";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { stringify } from "yaml";
+import { createLiveConfig, type LiveConfig } from "../../src/config/live.js";
+import { readConfig } from "../../src/config/load.js";
+import { clusterPolicy, limitedApps } from "../../src/config/rooms.js";
+import type { Config } from "../../src/config/schema.js";
+import { createSlots } from "../../src/connections/slots.js";
+import { type Coordinator, createCoordinator } from "../../src/quota/coordinator.js";
+import { createQuota, type Quota } from "../../src/quota/quota.js";
+import { createControl } from "../../src/service/control/control.js";
+import type { Endpoint } from "../../src/service/control/endpoint.js";
+import { serviceEndpoints } from "../../src/service/control/endpoints.js";
+import type { AppReport, NodeReport, Question } from "../../src/service/node-report.js";
+import { createOperations, type OperationsDeps } from "../../src/service/operations/operations.js";
+import { createPin, type Pin } from "../../src/service/operations/pin.js";
 import { createSyncHandler } from "../../src/service/sync.js";
+import { type Host, systemHost } from "../../src/store/host.js";
 import type { Store } from "../../src/store/store.js";
 
 export const PLANE_TOKEN = "plane-token-0123456789";
+export const ADMIN_TOKEN = "admin-token-0123456789";
 
-export const videoApp: LimitedApp = {
-  ...{ id: "video", guaranteed: 100, burst: 1000, priority: 1, borrow: false },
-  ...{ profile: standardProfile, onStoreFailure: "closed" as const },
-};
+export interface LogLine {
+  level: string;
+  message: string;
+  fields: Record<string, unknown>;
+}
+
+export interface ControlServerOptions {
+  /** Options over those of `baseConfig`, section by section. */
+  config?: Record<string, Record<string, unknown>>;
+  /** What the workers say. */
+  reports?: NodeReport[];
+  appReports?: AppReport[][];
+  deps?: Partial<OperationsDeps>;
+  metrics?: () => Promise<{ text: string; contentType: string } | undefined>;
+  endpoints?: Endpoint[];
+  /** The clock of logins and pins. */
+  host?: Host;
+}
 
 export interface ControlServer {
   url: string;
   port: number;
-  logged: string[];
+  logged: LogLine[];
+  /** The lines of the audit log. */
+  audited(): Record<string, unknown>[];
+  quota: Quota;
+  coordinator: Coordinator;
+  live: LiveConfig;
+  /** Writes the file anew, these sections in the place of those that it had; a reload reads it. */
+  writeFile(options: Record<string, Record<string, unknown>>): Promise<void>;
+  pin: Pin;
+  /** What the workers were told to pin. */
+  pinned: { level: number; durationMs: number }[];
+  /** A sync message. */
   post(body: unknown, headers?: Record<string, string>): Promise<Response>;
+  /** With the admin token; a body is sent as JSON, a text as it is. Paths are those after /admin/ratelimit. */
+  admin(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>;
+  /** The same for any path. */
+  call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>;
   close(): Promise<void>;
 }
 
-export async function startControl(store: Store, options: Partial<ControlOptions> = {}): Promise<ControlServer> {
-  const quota = createQuota(store, { id: "c", capacity: 10_000, rate: 1_000, nodeTtlMs: 10_000 });
-  const logged: string[] = [];
-  const write = (_fields: Record<string, unknown>, message: string) => logged.push(message);
-  const control = createControl({
+export const baseConfig: Record<string, Record<string, unknown>> = {
+  cluster: { id: "c", capacity: 10_000, rate: 1_000, automatic_emergency: false },
+  control: { admin_token: ADMIN_TOKEN, plane_token: PLANE_TOKEN, allow: ["127.0.0.0/8"] },
+  apps: {
+    video: { guaranteed: 100, burst: 1_000, priority: 1, on_store_failure: "closed" },
+    loans: { guaranteed: 100, burst: 500, priority: 0, borrow: true },
+    batch: { guaranteed: 10, burst: 50, priority: 3 },
+  },
+  upstreams: { sockets: { targets: ["127.0.0.1:9101", "http://127.0.0.1:9102"] } },
+};
+
+export async function startControl(store: Store, options: ControlServerOptions = {}): Promise<ControlServer> {
+  const host = options.host ?? systemHost;
+  const logged: LogLine[] = [];
+  const log = testLog(logged);
+  const written = { ...baseConfig, ...withBase(options.config ?? {}) };
+  const { live, close: closeConfig, write } = await liveConfig(store, written);
+  const quota = createQuota(store, clusterPolicy(live.current()));
+  let listed = limitedApps(live.current());
+  const apps = () => listed;
+  live.onChange((config) => {
+    listed = limitedApps(config);
+  });
+  const coordinator = createCoordinator({
+    ...{ quota, store, clusterId: "c", node: "gw", apps: () => [...apps()] },
+    // Reconciliation is ordered by the tests.
+    settings: { automaticEmergency: false, reconcileMs: 3_600_000 },
+  });
+  const pinned: ControlServer["pinned"] = [];
+  const pin = createPin({ tell: (level, durationMs) => pinned.push({ level, durationMs }), host });
+  const sync = createSyncHandler({
+    ...{ quota, apps, configVersion: live.version, timeoutMs: () => 1_000 },
+    pinnedLevel: () => pin.current()?.level,
     // On a clock that stands still: how long a busy machine takes for an answer is not what is tested.
-    sync: createSyncHandler({ quota, apps: [videoApp], configVersion: "v1", timeoutMs: 1_000, now: () => 0 }),
-    isStoreReady: createReadiness(store),
-    planeToken: PLANE_TOKEN,
-    allow: ["127.0.0.0/8"],
-    hosts: [],
-    log: { warn: write, error: write },
-    ...options,
+    now: () => 0,
+  });
+  const answers = { report: options.reports ?? [], apps: options.appReports ?? [], metrics: [] };
+  const operations = createOperations({
+    ...{ node: "gw", version: "1.2.3", live, apps, quota, coordinator, store, pin },
+    slots: createSlots(store),
+    pods: () => [{ upstream: "sockets", pod: "127.0.0.1:9101", limit: 2, leaseMs: 30_000 }],
+    ask: async <Q extends Question>({ kind }: Q) => answers[kind] as never,
+    workers: () => ({ expected: answers.report.length, listening: answers.report.length }),
+    serviceLevel: sync.level,
+    state: () => "running",
+    metricsSize: () => 42,
+    ...options.deps,
+  });
+  const metrics = options.metrics ?? (async () => ({ text: "up 1\n", contentType: "text/plain; version=0.0.4" }));
+  const control = createControl({
+    endpoints: [...serviceEndpoints({ operations, sync, metrics }), ...(options.endpoints ?? [])],
+    access() {
+      const { admin_token, plane_token, allow, hosts } = live.current().control;
+      return { adminToken: admin_token, planeToken: plane_token, allow, hosts };
+    },
+    ...{ log, version: "1.2.3", host },
   });
   await new Promise<void>((resolve) => {
     control.server.listen(0, "127.0.0.1", resolve);
   });
   const { port } = control.server.address() as AddressInfo;
   const url = `http://127.0.0.1:${port}`;
+  const send = (method: string, path: string, token: string, body?: unknown, headers: Record<string, string> = {}) =>
+    fetch(`${url}${path}`, {
+      method,
+      headers: {
+        authorization: `Bearer ${token}`,
+        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+    });
   return {
-    ...{ url, port, logged },
-    post: (body, headers = {}) =>
-      fetch(`${url}/v1/sync`, {
-        method: "POST",
-        headers: { authorization: `Bearer ${PLANE_TOKEN}`, "content-type": "application/json", ...headers },
-        body: typeof body === "string" ? body : JSON.stringify(body),
-      }),
-    close: control.close,
+    ...{ url, port, logged, quota, coordinator, live, pin, pinned, writeFile: write },
+    audited: () => logged.flatMap(({ fields }) => (fields.audit === true ? [fields] : [])),
+    post: (body, headers) => send("POST", "/v1/sync", PLANE_TOKEN, body, headers),
+    admin: (method, path, body, headers) => send(method, `/admin/ratelimit${path}`, ADMIN_TOKEN, body, headers),
+    call: (method, path, body, headers) => send(method, path, ADMIN_TOKEN, body, headers),
+    async close() {
+      await Promise.all([control.close(), coordinator.close(), closeConfig()]);
+    },
   };
+}
+
+type Options = Record<string, Record<string, unknown>>;
+
+function withBase(options: Options): Options {
+  return Object.fromEntries(Object.entries(options).map(([name, own]) => [name, { ...baseConfig[name], ...own }]));
+}
+
+function testLog(lines: LogLine[]) {
+  const at = (level: string) => (fields: Record<string, unknown>, message: string) => {
+    lines.push({ level, fields, message });
+  };
+  return { debug: () => {}, info: at("info"), warn: at("warn"), error: at("error") };
+}
+
+/** The configuration of a file of its own, which is only read when somebody says so. */
+async function liveConfig(store: Store, options: Options) {
+  const dir = await mkdtemp(join(tmpdir(), "tollgate-control-"));
+  const file = join(dir, "tollgate.yaml");
+  let written = options;
+  const write = async (changed: Options) => {
+    written = { ...written, ...changed };
+    await writeFile(file, stringify(written));
+  };
+  await write({});
+  const { config, problems } = readConfig(stringify(written), {});
+  if (config === undefined) throw new Error(JSON.stringify(problems));
+  const live = createLiveConfig({
+    ...{ initial: config as Config, file, env: {}, store, clusterId: "c", node: "gw", log: testLog([]) },
+    watchFile: false,
+  });
+  const close = async () => {
+    await live.close();
+    await rm(dir, { recursive: true, force: true });
+  };
+  return { live, write, close };
 }

@@ -1,6 +1,6 @@
 /** A gateway as a process of its own, on free ports, from a config; gone when the test is over. */
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -13,23 +13,50 @@ const cli = new URL("../../src/cli/main.ts", import.meta.url).pathname;
 
 export interface GatewayProcess {
   readonly url: string;
+  /** Of the control listener. */
+  readonly controlUrl: string;
+  /** The config file: a test may write another one. */
+  readonly file: string;
   readonly pid: number;
   /** Everything it wrote. */
   output(): string;
   kill(signal: NodeJS.Signals): void;
+  /** To the primary and to all its workers. */
+  signalAll(signal: NodeJS.Signals): void;
+  /** All of it at once, with -9. */
+  killAll(): void;
   /** The exit code, once it has ended. */
   readonly ended: Promise<number | null>;
   stop(): Promise<void>;
 }
 
+/** The processes that a gateway has forked. */
+export function workersOf(pid: number): number[] {
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
+  return children === "" ? [] : children.split(" ").map(Number);
+}
+
+export interface GatewayProcessOptions {
+  /** More options of the section control, as in a flow mapping: `admin_token: …`. */
+  control?: string;
+  env?: Record<string, string>;
+}
+
+/** Long enough, and of no use elsewhere. */
+export const ADMIN_TOKEN = "admin-token-of-the-tests";
+export const PLANE_TOKEN = "plane-token-of-the-tests";
+
 /** `yaml` without listen and control: those are free ports. */
-export async function startGateway(yaml: string): Promise<GatewayProcess> {
+export async function startGateway(yaml: string, options: GatewayProcessOptions = {}): Promise<GatewayProcess> {
   const dir = mkdtempSync(join(tmpdir(), "tollgate-gateway-"));
   const [port, controlPort] = [await freePort(), await freePort()];
   const file = join(dir, "tollgate.yaml");
-  writeFileSync(file, `listen: 127.0.0.1:${port}\ncontrol: { listen: "127.0.0.1:${controlPort}" }\n${yaml}`);
+  const control = options.control ?? `admin_token: ${ADMIN_TOKEN}, plane_token: ${PLANE_TOKEN}`;
+  const head = `listen: 127.0.0.1:${port}\ncontrol: { listen: "127.0.0.1:${controlPort}", ${control} }\n`;
+  writeFileSync(file, head + yaml);
   const child = spawn(process.execPath, ["--import", "tsx", cli, "serve", "--config", file], {
     stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, ...options.env },
   });
   let output = "";
   child.stdout.on("data", (data) => (output += data));
@@ -38,11 +65,26 @@ export async function startGateway(yaml: string): Promise<GatewayProcess> {
   const onExit = () => child.kill("SIGKILL");
   process.once("exit", onExit);
   const url = `http://127.0.0.1:${port}`;
+  function signalAll(signal: NodeJS.Signals): void {
+    // The primary first: it must not replace a worker that was killed.
+    const all = [child.pid ?? 0, ...workersOf(child.pid ?? 0)];
+    for (const pid of all) {
+      try {
+        process.kill(pid, signal);
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+      }
+    }
+  }
   const gateway: GatewayProcess = {
     url,
+    controlUrl: `http://127.0.0.1:${controlPort}`,
+    file,
     pid: child.pid ?? 0,
     output: () => output,
     kill: (signal) => child.kill(signal),
+    signalAll,
+    killAll: () => signalAll("SIGKILL"),
     ended,
     async stop() {
       child.kill("SIGTERM");

@@ -4,11 +4,14 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { createProxy } from "../../src/planes/node/proxy.js";
+import type { UpgradeAdmission } from "../../src/planes/node/upgrade-admission.js";
 
 export interface MemoryReport {
   /** The highest use of memory seen since the last report, in bytes. */
   peakBytes: number;
   settled: [requestBytes: number, responseBytes: number][];
+  /** Of connections that were upgraded. */
+  slotsHeld: number;
 }
 
 export interface ProxyProcess {
@@ -39,8 +42,17 @@ export async function startProxyProcess(target: string): Promise<ProxyProcess> {
 async function run(target: string): Promise<void> {
   const settled: [number, number][] = [];
   const verdict = { allowed: true, headers: {}, status: 200, body: "" };
+  let slotsHeld = 0;
+  const upgrades: UpgradeAdmission = {
+    async admit({ pods }) {
+      slotsHeld++;
+      const slot = { connection: "", release: () => void slotsHeld--, onLost: () => undefined };
+      return { allowed: true, headers: {}, pod: pods[0]!, slot };
+    },
+  };
   const proxy = createProxy({
-    routes: [{ path: "/", upstream: "backend" }],
+    routes: [{ path: "/", upstream: "backend", connections: {} }],
+    upgrades: { admission: upgrades, appOf: () => "app" },
     upstreams: { backend: { targets: [target] } },
     admission: { admit: () => verdict, settle: (_, request, response) => void settled.push([request, response]) },
     log: { info: () => {}, warn: console.error },
@@ -50,7 +62,8 @@ async function run(target: string): Promise<void> {
     peakBytes = Math.max(peakBytes, process.memoryUsage.rss());
   }, 5);
   process.on("message", () => {
-    process.send!({ peakBytes: Math.max(peakBytes, process.memoryUsage.rss()), settled } satisfies MemoryReport);
+    const seen = Math.max(peakBytes, process.memoryUsage.rss());
+    process.send!({ peakBytes: seen, settled, slotsHeld } satisfies MemoryReport);
     peakBytes = 0;
   });
   process.once("disconnect", () => {

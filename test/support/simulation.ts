@@ -2,7 +2,7 @@
 import { standardProfile } from "../../src/core/cost.js";
 import type { LimitedApp } from "../../src/limiter/app-lease.js";
 import type { Decision } from "../../src/limiter/decision.js";
-import { createLimiter, type Limiter, type LimiterOptions } from "../../src/limiter/limiter.js";
+import { createLimiter, type Limiter, type LimiterOptions, type LimiterSettings } from "../../src/limiter/limiter.js";
 import type { SyncTarget } from "../../src/limiter/syncer.js";
 import type { ClusterPolicy } from "../../src/quota/policy.js";
 import { createQuota, type Quota } from "../../src/quota/quota.js";
@@ -15,7 +15,7 @@ export const START_MS = 1_800_000_000_000;
 export function limitedApp(app: Partial<LimitedApp> & { id: string }): LimitedApp {
   return {
     ...{ guaranteed: 1000, burst: 1000, priority: 1, borrow: false, profile: standardProfile },
-    ...{ onStoreFailure: "closed" as const },
+    ...{ onStoreFailure: "closed" as const, dryRun: false },
     ...app,
   };
 }
@@ -28,14 +28,18 @@ export interface SimulatedNode {
   admitted(from?: number, to?: number): number;
   /** As with kill -9: it asks and answers nothing any more. */
   kill(): void;
+  /** Other settings from now on; what is not mentioned stays as it is. */
+  reconfigure(changed: Changed): void;
 }
+
+export type Changed = Partial<Omit<LimiterSettings, "target">> & { cluster?: Partial<ClusterPolicy> };
 
 export interface Simulation {
   host: SimulatedHost;
   quota: Quota;
   nodes: SimulatedNode[];
-  /** What the way to the store does. */
-  store: { mode: "up" | "refusing" | "hanging"; latencyMs: number; calls: number };
+  /** What the way to the store does; where it is mute, the store hears and acts, and its answer is lost. */
+  store: { mode: "up" | "refusing" | "hanging" | "mute"; latencyMs: number; calls: number };
   addNode(name: string, options?: Partial<LimiterOptions>): SimulatedNode;
   /** Requests of `app` at an even pace until `until` (simulated milliseconds). */
   load(node: SimulatedNode, app: string, perSecond: number, until: number): void;
@@ -52,11 +56,12 @@ export function createSimulation(
   const embedded = createEmbeddedStore({ clock: () => (START_MS + host.now()) * 1000 });
   const policy = { id: "sim", capacity: 1_000_000, rate: 1_000_000, nodeTtlMs: 3000, ...cluster };
   const quota = createQuota(embedded, policy);
+  let ticking = quota;
   const store: Simulation["store"] = { mode: "up", latencyMs: 1, calls: 0 };
   const nodes: SimulatedNode[] = [];
 
   /** The quota behind a network: half of the latency there, half back. */
-  function overNetwork(alive: () => boolean): SyncTarget {
+  function overNetwork(alive: () => boolean, quota: Quota): SyncTarget {
     const pause = (ms: number) => new Promise<void>((resolve) => host.after(ms, resolve));
     async function travel<T>(call: () => Promise<T>, deadlineMs: number): Promise<T> {
       store.calls++;
@@ -68,6 +73,7 @@ export function createSimulation(
         if (store.mode === "hanging" || !alive()) return new Promise<never>(() => {});
         await pause(store.latencyMs / 2);
         const answer = await call();
+        if (store.mode === "mute") return new Promise<never>(() => {});
         await pause(store.latencyMs / 2);
         return answer;
       }
@@ -83,7 +89,10 @@ export function createSimulation(
 
   function addNode(name: string, own: Partial<LimiterOptions> = {}): SimulatedNode {
     let alive = true;
-    const limiter = createLimiter({ node: name, target: overNetwork(() => alive), apps, host, ...options, ...own });
+    const target = overNetwork(() => alive, quota);
+    const given: LimiterOptions = { node: name, target, apps, host, ...options, ...own };
+    const limiter = createLimiter(given);
+    let settings: LimiterSettings = given;
     const node: SimulatedNode = {
       name,
       limiter,
@@ -94,6 +103,11 @@ export function createSimulation(
           .reduce((sum, { decision }) => sum + decision.cost, 0),
       kill() {
         alive = false;
+      },
+      reconfigure({ cluster: changed, ...rest }) {
+        if (changed !== undefined) ticking = createQuota(embedded, { ...policy, ...changed });
+        settings = { ...settings, ...rest, ...(changed ? { target: overNetwork(() => alive, ticking) } : {}) };
+        limiter.reconfigure(settings);
       },
     };
     nodes.push(node);
@@ -124,7 +138,7 @@ export function createSimulation(
 
   // In production a service ticks: it moves the clock of the nodes and looks after emergencies.
   const tick = () => {
-    void quota.emergencyCheck(1000, false);
+    void ticking.emergencyCheck(1000, false);
     host.after(250, tick);
   };
   tick();

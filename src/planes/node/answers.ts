@@ -1,5 +1,5 @@
 /** The answers that the proxy itself gives, in one table: their status and the JSON `{error, reason}` that goes with it. */
-import type { ServerResponse } from "node:http";
+import { type ServerResponse, STATUS_CODES } from "node:http";
 
 const table = {
   malformed_request: [400, "bad_request"],
@@ -18,6 +18,9 @@ const table = {
   unsupported_upgrade: [501, "not_implemented"],
   upstream_unreachable: [502, "bad_gateway"],
   upstream_broken: [502, "bad_gateway"],
+  no_target: [503, "service_unavailable"],
+  draining: [503, "service_unavailable"],
+  slot_lost: [503, "service_unavailable"],
   upstream_connect_timeout: [504, "gateway_timeout"],
   upstream_timeout: [504, "gateway_timeout"],
 } as const;
@@ -62,10 +65,23 @@ function isFraming(name: string): boolean {
 }
 
 /** The same as bytes, for a connection on which there is no request to answer. Ends it. */
-export function rawAnswer(reason: Reason, statusText: string): string {
+export function rawAnswer(reason: Reason): string {
   const { status, body } = answerFor(reason);
-  return (
-    `HTTP/1.1 ${status} ${statusText}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n` +
-    `Date: ${new Date().toUTCString()}\r\nConnection: close\r\n\r\n${body}`
-  );
+  return rawResponse(status, body, {});
+}
+
+export function rawResponse(status: number, body: string, headers: Record<string, string>): string {
+  const head = ["Content-Type", "application/json", "Content-Length", String(Buffer.byteLength(body))];
+  for (const name in headers) {
+    if (!isFraming(name)) head.push(name, headers[name]!);
+  }
+  head.push("Date", new Date().toUTCString(), "Connection", "close");
+  return rawHead(status, head) + body;
+}
+
+/** The head of a response, from a flat list of headers that hold no line breaks. */
+export function rawHead(status: number, headers: string[]): string {
+  let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n`;
+  for (let at = 0; at < headers.length; at += 2) text += `${headers[at]}: ${headers[at + 1]}\r\n`;
+  return `${text}\r\n`;
 }

@@ -1,25 +1,17 @@
 /** The clients' connections: what runs on each, and how one ends without taking an answer with it. */
-import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import { answerFor, type Reason, rawAnswer } from "./answers.js";
+import { type Reason, rawAnswer } from "./answers.js";
 import type { Hop } from "./forwarded-heads.js";
 import { type HopTrust, plainAddress } from "./trusted-hops.js";
 
-/** Timeouts in ticks of the proxy's sweep. */
-export interface TickLimits {
-  connect: number;
-  response: number;
-  bodyIdle: number;
-}
-
-/** What a connection needs to know of an exchange on it. */
+/** What a connection needs to know of an exchange, or whatever else runs on it. */
 export interface Running {
   /** The whole request has been read. */
   readonly requestComplete: boolean;
   clientGone(): void;
   fail(reason: Reason): void;
   /** Nobody may keep the others waiting for longer than agreed. */
-  checkTime(limits: TickLimits): void;
+  checkTime(): void;
 }
 
 export interface Connection extends Hop {
@@ -28,17 +20,24 @@ export interface Connection extends Hop {
   readonly running: Set<Running>;
   /** Nothing that comes on it is read as a request any more. */
   closing: boolean;
+  /** The last answer is given, or waits for its turn: the connection ends with that, and not before. */
+  lastAnswered: boolean;
   /** Bytes read when the last exchange ended; more than that may be a request that has not come whole. */
   readBytes: number;
-  openedTick: number;
+  /** On the clock of the proxy's sweep, as all times here. */
+  openedMs: number;
   /** For clients that do not fetch the end of their answer. */
   unsentBytes: number;
-  unsentSinceTick: number;
+  unsentSinceMs: number;
 }
 
 export interface Connections {
   readonly all: ReadonlySet<Connection>;
-  opened(socket: Socket, tick: number): void;
+  opened(socket: Socket, clockMs: number): void;
+  /** It is somebody else's from now on. */
+  handOver(socket: Socket): void;
+  /** The networks that are believed have changed. */
+  trustAnew(): void;
   of(socket: Socket): Connection | undefined;
   /** The parser could not read on, or the client took too long. Returns the reason it gave the client, if it did. */
   broken(socket: Socket, error: Error & { code?: string }): Reason | undefined;
@@ -46,39 +45,61 @@ export interface Connections {
   refuse(socket: Socket, reason: Reason): void;
 }
 
-export function createConnections(isTrusted: HopTrust, lingerMs: number): Connections {
+/** What may change while connections are open. */
+export interface ConnectionSettings {
+  isTrusted: HopTrust;
+  timeouts: { lingerMs: number };
+}
+
+export function createConnections(settings: () => ConnectionSettings): Connections {
   const all = new Set<Connection>();
   const bySocket = new WeakMap<Socket, Connection>();
 
   function refuse(socket: Socket, reason: Reason): void {
-    lingerOnClose(socket, lingerMs);
-    socket.write(rawAnswer(reason, STATUS_CODES[answerFor(reason).status] ?? ""));
+    lingerOnClose(socket, settings().timeouts.lingerMs);
+    socket.write(rawAnswer(reason));
     socket.destroySoon();
+  }
+
+  function closed(this: Socket): void {
+    const connection = bySocket.get(this)!;
+    all.delete(connection);
+    for (const running of [...connection.running]) running.clientGone();
   }
 
   return {
     all,
     refuse,
-    opened(socket, tick) {
+    opened(socket, clockMs) {
       const remoteAddress = plainAddress(socket.remoteAddress ?? "");
       const connection: Connection = {
         socket,
         remoteAddress,
-        trusted: isTrusted(remoteAddress),
+        trusted: settings().isTrusted(remoteAddress),
         protocol: "encrypted" in socket ? "https" : "http",
         running: new Set(),
         closing: false,
+        lastAnswered: false,
         readBytes: 0,
-        openedTick: tick,
+        openedMs: clockMs,
         unsentBytes: 0,
-        unsentSinceTick: 0,
+        unsentSinceMs: 0,
       };
       all.add(connection);
       bySocket.set(socket, connection);
-      socket.once("close", () => {
-        all.delete(connection);
-        for (const exchange of [...connection.running]) exchange.clientGone();
-      });
+      // Whatever it is, the connection closes with it. HTTP listens, too, but not once it has handed it over.
+      socket.on("error", ignore);
+      socket.once("close", closed);
+    },
+    handOver(socket) {
+      const connection = bySocket.get(socket);
+      if (connection !== undefined) all.delete(connection);
+      bySocket.delete(socket);
+      socket.off("close", closed);
+    },
+    trustAnew() {
+      const { isTrusted } = settings();
+      for (const connection of all) connection.trusted = isTrusted(connection.remoteAddress);
     },
     of: (socket) => bySocket.get(socket),
     broken(socket, error) {
@@ -102,9 +123,16 @@ export function createConnections(isTrusted: HopTrust, lingerMs: number): Connec
   };
 }
 
+function ignore(): void {}
+
+/** Whether it ends with the answer that is given now. */
+export function endsNow({ closing, lastAnswered }: Connection): boolean {
+  return closing && !lastAnswered;
+}
+
 /** Nothing runs on it, nothing has begun to come, and it has had time to begin. */
-export function isIdle({ running, socket, readBytes, openedTick }: Connection, tick: number): boolean {
-  return running.size === 0 && socket.bytesRead === readBytes && openedTick < tick;
+export function isIdle({ running, socket, readBytes, openedMs }: Connection, clockMs: number): boolean {
+  return running.size === 0 && socket.bytesRead === readBytes && openedMs < clockMs;
 }
 
 function isProtocolError({ code = "" }: { code?: string }): boolean {

@@ -1,31 +1,19 @@
 /** One request and its response: admitted, forwarded, streamed, and settled exactly once, however it ends. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Dispatcher } from "undici";
-import type { Admission, Arrival, Verdict } from "./admission.js";
-import { answerFor, type Reason, send } from "./answers.js";
-import { type Connection, lingerOnClose, type Running, type TickLimits } from "./connections.js";
+import type { Arrival, Verdict } from "./admission.js";
+import { answerFor, type Reason } from "./answers.js";
+import { type Connection, endsNow, type Running } from "./connections.js";
+import { answerEarly, closeSlowly, cut } from "./early-answers.js";
+import { fieldsOf, logFailure, type Told } from "./exchange-log.js";
 import { earlyHints, requestHeaders, responseHead, trailerPairs } from "./forwarded-heads.js";
-import type { Limits, ProxyLog } from "./options.js";
-import { printable } from "./printable.js";
 import { asReadable, type BodyWatcher, RequestBody } from "./request-body.js";
 import { type RequestHead, valuesOf } from "./request-head.js";
+import type { Settings } from "./settings.js";
+import type { Shared } from "./shared.js";
 import type { Target, Upstream } from "./upstream.js";
-import { causeOf, type Failure, mayRepeat, reasonOf } from "./upstream-failures.js";
+import { type Failure, mayRepeat, reasonOf } from "./upstream-failures.js";
 
-/** What all exchanges of a proxy share. */
-export interface Shared<V extends Verdict> {
-  readonly admission: Admission<V>;
-  readonly limits: Limits;
-  readonly log: ProxyLog;
-  readonly via: string;
-  readonly lingerMs: number;
-  /** Time for the timeouts, counted by the proxy's sweep: reading it costs nothing. */
-  tick: number;
-  draining: boolean;
-}
-
-/** Bodies up to this size are read to their end after a refusal, so that the connection can be used again. */
-const WORTH_READING = 65_536;
 /**
  * A class, and the handler of undici's dispatch itself: at some ten thousand exchanges per second, closures and wrappers
  * would be most of the work. These are the handler methods that undici calls directly, without adapting them.
@@ -42,7 +30,7 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   private ended = false;
   /** Nothing that the backend does matters any more. */
   private stopped = false;
-  private touchedTick: number;
+  private touchedMs: number;
 
   private target: Target | undefined;
   private headers: string[] = [];
@@ -56,7 +44,8 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   private drainAwaited = false;
 
   constructor(
-    private readonly shared: Shared<V>,
+    private readonly shared: Shared,
+    private readonly settings: Settings<V>,
     private readonly connection: Connection,
     private readonly request: IncomingMessage,
     private readonly response: ServerResponse,
@@ -67,9 +56,10 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
     this.method = request.method ?? "";
     this.remoteAddress = connection.remoteAddress;
     this.contentLength = head.contentLength;
-    this.touchedTick = shared.tick;
+    this.touchedMs = shared.clockMs;
     this.body = head.contentLength === 0 ? undefined : new RequestBody(request, this);
     connection.running.add(this);
+    upstream.hold();
   }
 
   headerValues(name: string): string[] {
@@ -82,7 +72,7 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
 
   /** Phase two. No promise is made where the decider needs none. */
   start(): void {
-    const verdict = this.shared.admission.admit(this);
+    const verdict = this.settings.admission.admit(this);
     if (!(verdict instanceof Promise)) {
       this.decided(verdict);
       return;
@@ -96,7 +86,7 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   private decided(verdict: V): void {
     if (this.ended) {
       // The client left while the decision was made.
-      if (verdict.allowed) this.shared.admission.settle(verdict, 0, 0);
+      if (verdict.allowed) this.settings.admission.settle(verdict, 0, 0);
     } else if (verdict.allowed) {
       this.verdict = verdict;
       this.forward();
@@ -107,14 +97,15 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   private forward(): void {
     const { head, upstream } = this;
     this.headers = requestHeaders(head, this.connection, this.shared.via, upstream.passHost);
-    // With no target left out there always is one.
-    this.attempt(upstream.pick()!);
+    const target = upstream.pick();
+    if (target === undefined) this.fail("no_target");
+    else this.attempt(target);
   }
 
   private attempt(target: Target): void {
     this.target = target;
     this.connected = false;
-    this.touchedTick = this.shared.tick;
+    this.touchedMs = this.shared.clockMs;
     target.outstanding++;
     target.pool.dispatch(
       {
@@ -131,13 +122,13 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   }
 
   bodyWanted(): void {
-    this.touchedTick = this.shared.tick;
+    this.touchedMs = this.shared.clockMs;
     if (this.expectsContinue) this.response.writeContinue();
   }
 
   bodyMoved(bytes: number): boolean {
-    this.touchedTick = this.shared.tick;
-    if (this.requestBytes + bytes > this.shared.limits.bodyBytes) {
+    this.touchedMs = this.shared.clockMs;
+    if (this.requestBytes + bytes > this.settings.limits.bodyBytes) {
       this.fail("body_too_large");
       return false;
     }
@@ -153,7 +144,7 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
     }
     this.abortAttempt = abort;
     this.connected = true;
-    this.touchedTick = this.shared.tick;
+    this.touchedMs = this.shared.clockMs;
   }
 
   onResponseStarted(): void {
@@ -161,7 +152,7 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   }
 
   onHeaders(status: number, raw: Buffer[], resume: () => void): boolean {
-    this.touchedTick = this.shared.tick;
+    this.touchedMs = this.shared.clockMs;
     if (status < 200) {
       const link = status === 103 && this.request.httpVersionMinor !== 0 ? earlyHints(raw) : [];
       if (link.length > 0) this.response.writeEarlyHints({ link });
@@ -169,7 +160,7 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
     }
     const { response, shared } = this;
     this.resumeAttempt = resume;
-    const close = shared.draining || this.connection.closing;
+    const close = shared.draining || endsNow(this.connection);
     const trailers = this.request.httpVersionMinor !== 0;
     const { headers, contentLength } = responseHead(raw, this.verdict!.headers, shared.via, trailers, close);
     response.writeHead(status, headers);
@@ -183,7 +174,7 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   }
 
   onData(chunk: Buffer): boolean {
-    this.touchedTick = this.shared.tick;
+    this.touchedMs = this.shared.clockMs;
     // The connection is gone; its end is about to be announced.
     if (this.response.destroyed) return false;
     this.responseBytes += chunk.length;
@@ -199,7 +190,7 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   private onDrain(): void {
     if (this.ended || !this.clientIsSlow) return;
     this.clientIsSlow = false;
-    this.touchedTick = this.shared.tick;
+    this.touchedMs = this.shared.clockMs;
     this.resumeAttempt?.();
   }
 
@@ -211,11 +202,11 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
     this.upstream.succeeded(this.target!);
     // Answered before the request was whole: the rest is not wanted, and may be too much to wait for.
     const early = this.body !== undefined && !request.complete;
-    if (early) this.closeSlowly();
+    if (early) closeSlowly(connection, this.settings.timeouts.lingerMs);
     if (!response.destroyed) response.end();
     this.end();
     if (early) request.resume();
-    if (early || (connection.closing && connection.running.size === 0)) connection.socket.destroySoon();
+    if (early || (endsNow(connection) && connection.running.size === 0)) connection.socket.destroySoon();
   }
 
   onError(error: Failure): void {
@@ -247,13 +238,16 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   }
 
   /** Called by the sweep. */
-  checkTime(limits: TickLimits): void {
+  checkTime(): void {
     if (this.verdict === undefined) return;
-    const idle = this.shared.tick - this.touchedTick;
+    const { timeouts } = this.settings;
+    const idle = this.shared.clockMs - this.touchedMs;
     const { body } = this;
     const sending = body?.started === true && !body.complete;
-    let allowed = limits.bodyIdle;
-    if (!sending && !this.response.headersSent) allowed = limits.response + (this.connected ? 0 : limits.connect);
+    let allowed = timeouts.bodyIdleMs;
+    if (!sending && !this.response.headersSent) {
+      allowed = timeouts.responseMs + (this.connected ? 0 : timeouts.connectMs);
+    }
     if (idle <= allowed) return;
     if (this.clientIsSlow || (sending && !body.paused)) {
       this.fail("body_timeout");
@@ -265,7 +259,7 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
 
   clientGone(): void {
     if (this.ended) return;
-    this.shared.log.info({ ...this.description(), bytes: this.responseBytes }, "client left");
+    this.shared.log.info({ ...fieldsOf(this.told()), bytes: this.responseBytes }, "client left");
     this.stopAttempt();
     this.end();
   }
@@ -276,7 +270,7 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
     this.report(reason, cause);
     this.stopAttempt();
     if (this.response.headersSent) {
-      this.cut();
+      cut(this.connection, this.request);
       this.end();
       return;
     }
@@ -284,30 +278,14 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
     this.refuse(status, body, this.verdict?.headers ?? {}, status >= 500);
   }
 
-  /** `patient`: the client did nothing wrong, so that a small body may still come. */
   private refuse(status: number, body: string, headers: Record<string, string>, patient: boolean): void {
-    const { request, response, connection, shared } = this;
-    const short = this.contentLength >= 0 && this.contentLength <= WORTH_READING && !this.expectsContinue;
-    const unread = this.body !== undefined && !request.complete;
-    if (unread && !(patient && short)) {
-      this.closeSlowly();
-    }
-    this.end();
-    send(response, status, body, headers, connection.closing || shared.draining);
-    if (unread) request.resume();
-  }
-
-  /** The connection ends with this answer, but not before the client can have read it. */
-  private closeSlowly(): void {
-    this.connection.closing = true;
-    lingerOnClose(this.connection.socket, this.shared.lingerMs);
-  }
-
-  /** A body that ends where the connection ends would look complete; a reset does not. */
-  private cut(): void {
-    const { socket } = this.connection;
-    if (this.request.httpVersionMinor === 0) socket.resetAndDestroy();
-    else socket.destroy();
+    const { request, response, connection, contentLength, expectsContinue } = this;
+    const { lingerMs } = this.settings.timeouts;
+    answerEarly(
+      { connection, request, response, contentLength, expectsContinue, lingerMs },
+      { status, body, headers, patient, last: this.shared.draining },
+      () => this.end(),
+    );
   }
 
   private stopAttempt(): void {
@@ -324,25 +302,18 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
     connection.running.delete(this);
     connection.readBytes = connection.socket.bytesRead;
     if (this.target !== undefined) this.target.outstanding--;
+    this.upstream.release();
     this.body?.destroy();
-    if (verdict !== undefined) this.shared.admission.settle(verdict, this.requestBytes, this.responseBytes);
+    if (verdict !== undefined) this.settings.admission.settle(verdict, this.requestBytes, this.responseBytes);
   }
 
-  private report(reason: Reason, error?: unknown, retryOn?: Target): void {
-    const fields: Record<string, unknown> = { reason, ...this.description() };
-    if (error !== undefined) fields.cause = causeOf(error);
-    if (retryOn !== undefined) fields.retry_on = retryOn.origin;
-    this.shared.log.warn(fields, "exchange failed");
+  private report(reason: Reason, cause?: unknown, retryOn?: Target): void {
+    logFailure(this.shared.log, "exchange failed", this.told(), { reason, cause, retryOn });
   }
 
-  private description(): Record<string, unknown> {
-    return {
-      method: this.method,
-      path: printable(this.head.path),
-      upstream: this.upstream.name,
-      target: this.target?.origin,
-      client: this.remoteAddress,
-    };
+  private told(): Told {
+    const { method, head, upstream, target, remoteAddress } = this;
+    return { method, path: head.path, upstream, target, client: remoteAddress };
   }
 }
 

@@ -3,19 +3,44 @@ import { Client } from "undici";
 import type { UpstreamOptions } from "./options.js";
 import type { Target, Upstream } from "./upstream.js";
 
+type ActiveOptions = NonNullable<UpstreamOptions["active"]>;
+
 export interface HealthChecks {
+  /** From now on the targets of these are asked, and no others. Those that are asked in the same way go on with that. */
+  follow(upstreams: Iterable<[Upstream, ActiveOptions | undefined]>): void;
   stop(): void;
 }
 
-type ActiveOptions = NonNullable<UpstreamOptions["active"]>;
+interface Check {
+  words: string;
+  stop(): void;
+}
 
-export function startHealthChecks(upstream: Upstream, options: ActiveOptions): HealthChecks {
-  const stops = upstream.targets.map((target) => watch(upstream, target, options));
-  return {
-    stop() {
-      for (const stop of stops) stop();
-    },
-  };
+export function createHealthChecks(): HealthChecks {
+  let checks = new Map<Target, Check>();
+
+  function follow(upstreams: Iterable<[Upstream, ActiveOptions | undefined]>): void {
+    const before = checks;
+    checks = new Map();
+    for (const [upstream, options] of upstreams) {
+      for (const target of upstream.targets) {
+        const running = before.get(target);
+        if (options === undefined) {
+          // Nobody is left to say that it is well again.
+          upstream.setFailing(target, false);
+          continue;
+        }
+        const words = `${upstream.name} ${JSON.stringify(options)}`;
+        if (running?.words === words) {
+          before.delete(target);
+          checks.set(target, running);
+        } else checks.set(target, { words, stop: watch(upstream, target, options) });
+      }
+    }
+    for (const { stop } of before.values()) stop();
+  }
+
+  return { follow, stop: () => follow([]) };
 }
 
 function watch(

@@ -1,7 +1,6 @@
 /** Everything a reverse proxy can be told, with what holds where nothing is said. */
-import type { IncomingMessage } from "node:http";
-import type { Duplex } from "node:stream";
 import type { Admission, Verdict } from "./admission.js";
+import type { UpgradeAdmission } from "./upgrade-admission.js";
 
 export interface Route {
   /** A prefix. One that ends in a slash covers what begins with it; any other covers whole segments: /a, /a/b, not /ab. */
@@ -10,11 +9,24 @@ export interface Route {
   host?: string;
   /** A key of `upstreams`. */
   upstream: string;
+  /** By which it is known to whoever keeps the slots. Default: host and path. */
+  name?: string;
+  /** Connections may be upgraded here, each with a slot. Without it they get 501. */
+  connections?: RouteConnections;
+}
+
+export interface RouteConnections {
+  /** What a connection may be upgraded to, in any case. Default `websocket`. HTTP/2 is never among it. */
+  protocols?: string[];
+  /** Without a byte in either direction; 0, the default: for as long as it lasts. */
+  idleMs?: number;
+  /** After so long without a byte the other end's system is asked whether it is there (TCP keep-alive). 0: never. Default 30,000. */
+  pingMs?: number;
 }
 
 export interface UpstreamOptions {
-  /** `host:port`, or an origin with `http:` or `https:`. */
-  targets: string[];
+  /** `host:port`, or an origin with `http:` or `https:`. Without it, the proxy is told by `setTargets`; until then there are none. */
+  targets?: string[];
   /** Connections to one target; requests beyond wait in line. Default 512. */
   connections?: number;
   /** Hand the client's Host on (default), or name the target. */
@@ -61,21 +73,34 @@ export interface ProxyLog {
   warn(fields: Record<string, unknown>, message: string): void;
 }
 
-export type UpgradeHandler = (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
+/** Who keeps the slots of upgraded connections. */
+export interface Upgrades<V extends Verdict = Verdict> {
+  admission: UpgradeAdmission;
+  /** The app that a verdict was given for. */
+  appOf(verdict: V): string;
+}
 
-export interface ProxyOptions<V extends Verdict = Verdict> {
+/** What can be changed while the proxy runs. */
+export interface ProxySettings {
   routes: Route[];
   upstreams: Record<string, UpstreamOptions>;
-  admission: Admission<V>;
   limits?: Partial<Limits>;
   timeouts?: Partial<Timeouts>;
   /** Networks (`10.0.0.0/8`) whose X-Forwarded-* and Forwarded are believed. Default none. */
   trustedHops?: readonly string[];
+}
+
+/** Who decides. */
+export interface Deciders<V extends Verdict = Verdict> {
+  admission: Admission<V>;
+  /** Without it no connection is upgraded: 501. */
+  upgrades?: Upgrades<V>;
+}
+
+export interface ProxyOptions<V extends Verdict = Verdict> extends ProxySettings, Deciders<V> {
   log: ProxyLog;
   /** The name in Via. Default `tollgate`. */
   via?: string;
-  /** Takes over connections that ask to be upgraded; without it they get 501. */
-  upgrade?: UpgradeHandler;
 }
 
 export const defaultLimits: Limits = { headerBytes: 16_384, headerCount: 100, bodyBytes: Number.MAX_SAFE_INTEGER };

@@ -2,80 +2,98 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { Server as NetServer, type Socket } from "node:net";
 import { performance } from "node:perf_hooks";
+import type { Pool } from "undici";
 import type { Verdict } from "./admission.js";
 import { answerFor, type Reason, send } from "./answers.js";
-import { type Connection, createConnections, isIdle, lingerOnClose, type TickLimits } from "./connections.js";
-import { Exchange, type Shared } from "./exchange.js";
-import { type HealthChecks, startHealthChecks } from "./health-checks.js";
-import { defaultLimits, defaultTimeouts, type ProxyOptions, type Timeouts } from "./options.js";
+import { type Connection, createConnections, isIdle } from "./connections.js";
+import { closeSlowly } from "./early-answers.js";
+import { Exchange } from "./exchange.js";
+import { createHealthChecks } from "./health-checks.js";
+import type { Deciders, ProxyOptions, ProxySettings } from "./options.js";
 import { printable } from "./printable.js";
 import { readHead } from "./request-head.js";
-import { createRouteTable } from "./routes.js";
-import { createHopTrust } from "./trusted-hops.js";
-import { createUpstream, type Upstream } from "./upstream.js";
+import { createSettings, retire, type Settings, tickFor } from "./settings.js";
+import type { Shared } from "./shared.js";
+import { createTunnels } from "./tunnels.js";
+import { Upgrade, type WantedUpgrade } from "./upgrade.js";
+import { judgeUpgrade, requestClass } from "./upgrade-request.js";
 
-export interface ReverseProxy {
+export interface ReverseProxy<V extends Verdict = Verdict> {
   /** Not listening yet. */
   readonly server: Server;
+  /**
+   * From the next request on these settings hold, and these deciders where some are given. Whatever runs goes on with
+   * what it began with. Throws for settings that make no sense; then nothing has changed.
+   */
+  reconfigure(settings: ProxySettings & Partial<Deciders<V>>): void;
+  /** Tells the targets of an upstream that has none of its own. An empty list: there are none just now (503). */
+  setTargets(upstream: string, targets: string[]): void;
+  /** Of clients, whatever they speak. */
+  openConnections(): number;
+  /** Those of them that were upgraded, or are about to be and hold a slot. */
+  upgradedConnections(): number;
   /** No new connections; what runs may finish within the time, then it is cut. Resolves when all is over. */
   drain(graceMs: number): Promise<void>;
   /** At once. */
   close(): Promise<void>;
 }
 
-export function createProxy<V extends Verdict>(options: ProxyOptions<V>): ReverseProxy {
-  const limits = { ...defaultLimits, ...options.limits };
-  const timeouts = { ...defaultTimeouts, ...options.timeouts };
-  const { log, admission } = options;
-  const shared: Shared<V> = {
-    admission,
-    limits,
-    log,
-    via: `1.1 ${options.via ?? "tollgate"}`,
-    lingerMs: timeouts.lingerMs,
-    tick: 0,
-    draining: false,
-  };
-  const upstreams = new Map<string, Upstream>();
-  const checks: HealthChecks[] = [];
-  for (const [name, settings] of Object.entries(options.upstreams)) {
-    const upstream = createUpstream(name, settings, {
-      connectMs: timeouts.connectMs,
-      headerBytes: Math.max(limits.headerBytes, defaultLimits.headerBytes),
-      log,
-      now: () => performance.now(),
-    });
-    upstreams.set(name, upstream);
-    if (settings.active !== undefined) checks.push(startHealthChecks(upstream, settings.active));
-  }
-  const routes = createRouteTable(options.routes, (route) => {
-    const upstream = upstreams.get(route.upstream);
-    if (upstream === undefined)
-      throw new Error(`route ${route.path} leads to "${route.upstream}", which is no upstream`);
-    return upstream;
-  });
-  const connections = createConnections(createHopTrust(options.trustedHops ?? []), timeouts.lingerMs);
+export function createProxy<V extends Verdict>(options: ProxyOptions<V>): ReverseProxy<V> {
+  const { log } = options;
+  const shared: Shared = { log, via: `1.1 ${options.via ?? "tollgate"}`, clockMs: 0, draining: false };
+  const pools = new Set<Pool>();
+  const discovered = new Map<string, string[]>();
+  const room = { log, pools, discovered, now: () => performance.now() };
+  let settings: Settings<V> = createSettings(options, room);
+  const checks = createHealthChecks();
+  const tunnels = createTunnels();
+  const connections = createConnections(() => settings);
+  const wantedUpgrades = new WeakMap<IncomingMessage, WantedUpgrade<V>>();
 
   function onRequest(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const connection = connections.of(request.socket);
     // What comes behind a request that ended the connection is not read as a request.
     if (connection === undefined || connection.closing || !request.socket.writable) return;
-    const head = readHead(request, limits);
+    const head = readHead(request, settings.limits);
     if (typeof head === "string") {
       refuse(connection, request, response, head);
       return;
     }
-    // Asking for HTTP/2 is an offer that can be passed over; asking for WebSocket is not.
-    if (head.upgrade && !/^h2c$/i.test(request.headers.upgrade ?? "")) {
-      refuse(connection, request, response, "unsupported_upgrade");
-      return;
-    }
-    const upstream = routes.find(head.host, head.path);
-    if (upstream === undefined) {
+    const destination = settings.routes.find(head.host, head.path);
+    if (destination === undefined) {
       refuse(connection, request, response, "no_route");
       return;
     }
-    new Exchange(shared, connection, request, response, head, upstream, expectsContinue).start();
+    const upgrade = head.upgrade ? judgeUpgrade(request, head, destination.connections) : undefined;
+    if (upgrade !== undefined) {
+      refuse(connection, request, response, typeof upgrade === "string" ? upgrade : "unsupported_upgrade");
+      return;
+    }
+    const { upstream } = destination;
+    new Exchange(shared, settings, connection, request, response, head, upstream, expectsContinue).start();
+  }
+
+  /** Asked before a request is handed over: whether it leaves HTTP here. If not, it comes to `onRequest`. */
+  function isTaken(request: IncomingMessage): boolean {
+    const connection = connections.of(request.socket);
+    // Behind requests whose answers are still to come, nothing but HTTP can be spoken.
+    if (connection === undefined || connection.closing || connection.running.size > 0) return false;
+    if (settings.upgrades === undefined || request.headers.expect !== undefined) return false;
+    const head = readHead(request, settings.limits);
+    if (typeof head === "string" || !head.upgrade) return false;
+    const { upstream, connections: rules } = settings.routes.find(head.host, head.path) ?? {};
+    if (upstream === undefined || rules === undefined) return false;
+    const protocols = judgeUpgrade(request, head, rules);
+    if (!Array.isArray(protocols)) return false;
+    wantedUpgrades.set(request, { settings, upstream, rules, head, protocols });
+    return true;
+  }
+
+  function onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
+    const connection = connections.of(socket);
+    const wanted = wantedUpgrades.get(request);
+    if (connection === undefined || wanted === undefined || !socket.writable) socket.destroy();
+    else void new Upgrade(shared, tunnels.all, connection, request, wanted, connections.handOver).start(head);
   }
 
   /** Before anything was asked of the decider. Closes, except where the request was sound. */
@@ -83,27 +101,24 @@ export function createProxy<V extends Verdict>(options: ProxyOptions<V>): Revers
     const { status, body } = answerFor(reason);
     const sound = reason === "no_route" && request.complete;
     if (!sound) {
-      connection.closing = true;
-      lingerOnClose(connection.socket, timeouts.lingerMs);
+      closeSlowly(connection, settings.timeouts.lingerMs);
+      connection.lastAnswered = true;
     }
     log.info({ reason, client: connection.remoteAddress, path: printable(request.url ?? "") }, "request refused");
     send(response, status, body, {}, !sound || shared.draining);
   }
 
   const server = createServer({
-    maxHeaderSize: limits.headerBytes,
+    IncomingMessage: requestClass(isTaken),
     insecureHTTPParser: false,
     requireHostHeader: false,
     noDelay: true,
     keepAlive: true,
-    keepAliveTimeout: timeouts.keepAliveMs,
-    headersTimeout: timeouts.headersMs,
-    requestTimeout: timeouts.requestMs,
-    connectionsCheckingInterval: Math.min(Math.max(timeouts.headersMs / 4, 10), 1_000),
+    connectionsCheckingInterval: Math.min(Math.max(settings.timeouts.headersMs / 4, 10), 1_000),
   });
   // Node would drop the headers beyond; here the request is refused.
   server.maxHeadersCount = 0;
-  server.on("connection", (socket) => connections.opened(socket, shared.tick));
+  server.on("connection", (socket) => connections.opened(socket, shared.clockMs));
   server.on("request", (request, response) => onRequest(request, response, false));
   server.on("checkContinue", (request, response) => onRequest(request, response, true));
   server.on("checkExpectation", (request, response) => {
@@ -118,60 +133,99 @@ export function createProxy<V extends Verdict>(options: ProxyOptions<V>): Revers
   server.on("connect", (_request: IncomingMessage, socket) =>
     connections.refuse(socket as Socket, "unsupported_method"),
   );
-  if (options.upgrade !== undefined) server.on("upgrade", options.upgrade);
+  server.on("upgrade", (request, socket, head) => onUpgrade(request, socket as Socket, head));
 
-  const tickMs = tickFor(timeouts);
-  const tickLimits = inTicks(timeouts, tickMs);
-  const sweep = setInterval(() => {
-    shared.tick++;
-    for (const connection of connections.all) sweepConnection(connection);
-  }, tickMs);
-  sweep.unref();
+  let sweep: NodeJS.Timeout | undefined;
+  function takeEffect(): void {
+    const { limits, timeouts, upstreams, told } = settings;
+    // Each connection is read with what held when it was opened; times are looked up when they are needed.
+    Object.assign(server, { maxHeaderSize: limits.headerBytes });
+    server.keepAliveTimeout = timeouts.keepAliveMs;
+    server.headersTimeout = timeouts.headersMs;
+    server.requestTimeout = timeouts.requestMs;
+    checks.follow([...upstreams].map(([name, upstream]) => [upstream, told.upstreams[name]?.active]));
+    clearInterval(sweep);
+    const tickMs = tickFor(settings);
+    sweep = setInterval(() => {
+      shared.clockMs += tickMs;
+      for (const connection of connections.all) sweepConnection(connection);
+      for (const tunnel of tunnels.all) tunnel.checkTime();
+    }, tickMs);
+    sweep.unref();
+  }
+  takeEffect();
+
+  function reconfigure(told: ProxySettings & Partial<Deciders<V>>): void {
+    if (closed !== undefined) return;
+    const { admission, upgrades } = settings;
+    const before = settings;
+    settings = createSettings({ admission, ...(upgrades === undefined ? {} : { upgrades }), ...told }, room, before);
+    retire(before);
+    takeEffect();
+    connections.trustAnew();
+    tunnels.follow(settings.upstreams.values());
+  }
 
   function sweepConnection(connection: Connection): void {
     // Not `closeIdleConnections`, which would also cut the unsent end of an answer.
-    if (shared.draining && isIdle(connection, shared.tick)) connection.socket.destroySoon();
+    if (shared.draining && isIdle(connection, shared.clockMs)) connection.socket.destroySoon();
     if (connection.running.size > 0) {
-      for (const exchange of [...connection.running]) exchange.checkTime(tickLimits);
+      for (const running of connection.running) running.checkTime();
       connection.unsentBytes = 0;
       return;
     }
     // The exchange is over, but its client does not fetch the end of the answer.
     const unsent = connection.socket.writableLength;
-    if (unsent === 0 || unsent !== connection.unsentBytes) connection.unsentSinceTick = shared.tick;
+    if (unsent === 0 || unsent !== connection.unsentBytes) connection.unsentSinceMs = shared.clockMs;
     connection.unsentBytes = unsent;
-    if (shared.tick - connection.unsentSinceTick > tickLimits.bodyIdle) connection.socket.destroy();
+    if (shared.clockMs - connection.unsentSinceMs > settings.timeouts.bodyIdleMs) connection.socket.destroy();
   }
 
   let closed: Promise<void> | undefined;
   function close(): Promise<void> {
     closed ??= (async () => {
       shared.draining = true;
-      for (const check of checks) check.stop();
+      checks.stop();
       const stopped = stopListening(server);
       for (const { socket } of connections.all) socket.destroy();
-      await stopped;
+      for (const tunnel of tunnels.all) tunnel.cut();
+      await Promise.all([stopped, tunnels.empty()]);
       // Nothing is left to close, but HTTP's own timers end here.
       server.close();
       clearInterval(sweep);
-      await Promise.all([...upstreams.values()].map((upstream) => upstream.close()));
+      await Promise.all([...pools].map((pool) => pool.destroy()));
     })();
     return closed;
   }
 
   return {
     server,
+    reconfigure,
+    setTargets(name, targets) {
+      const before = discovered.get(name);
+      discovered.set(name, [...targets]);
+      try {
+        reconfigure(settings.told);
+      } catch (error) {
+        if (before === undefined) discovered.delete(name);
+        else discovered.set(name, before);
+        throw error;
+      }
+    },
+    openConnections: () => connections.all.size + tunnels.open(),
+    upgradedConnections: () => tunnels.all.size,
     async drain(graceMs) {
       shared.draining = true;
       const stopped = stopListening(server);
+      for (const tunnel of tunnels.all) tunnel.goAway();
       let timer: NodeJS.Timeout | undefined;
       const grace = new Promise<void>((resolve) => {
         timer = setTimeout(resolve, graceMs);
       });
-      await Promise.race([stopped, grace]);
+      await Promise.race([Promise.all([stopped, tunnels.empty()]), grace]);
       clearTimeout(timer);
-      if (connections.all.size > 0)
-        log.warn({ connections: connections.all.size }, "connections cut at the end of the drain");
+      const left = connections.all.size + tunnels.open();
+      if (left > 0) log.warn({ connections: left }, "connections cut at the end of the drain");
       await close();
     },
     close,
@@ -183,14 +237,4 @@ function stopListening(server: Server): Promise<void> {
   return new Promise((resolve) => {
     NetServer.prototype.close.call(server, () => resolve());
   });
-}
-
-/** Fine enough for the shortest timeout, and no finer. */
-function tickFor({ responseMs, bodyIdleMs }: Timeouts): number {
-  return Math.min(Math.max(Math.floor(Math.min(responseMs, bodyIdleMs) / 8), 10), 1_000);
-}
-
-function inTicks({ connectMs, responseMs, bodyIdleMs }: Timeouts, tickMs: number): TickLimits {
-  const ticks = (ms: number) => Math.ceil(ms / tickMs);
-  return { connect: ticks(connectMs), response: ticks(responseMs), bodyIdle: ticks(bodyIdleMs) };
 }

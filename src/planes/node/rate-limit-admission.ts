@@ -12,7 +12,7 @@ export interface RateLimitVerdict extends Verdict {
 }
 
 export interface RateLimitAdmissionOptions {
-  limiter: Limiter;
+  limiter: Pick<Limiter, "check" | "settle">;
   /** Headers that name app and user, believed only from trusted hops. */
   appHeader: string;
   userHeader: string;
@@ -62,8 +62,8 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
 
 function unidentified(code: string, method: string): Decision {
   return {
-    ...{ allowed: false, code, app: "", method, cost: 0, remaining: 0, limit: 0, rate: 0 },
-    ...{ retryAfterMs: 0, source: "local" },
+    ...{ allowed: false, code, dryRun: false, app: "", method, cost: 0 },
+    ...{ balance: 0, remaining: 0, limit: 0, rate: 0, retryAfterMs: 0, source: "local" },
   };
 }
 

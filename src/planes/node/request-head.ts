@@ -120,7 +120,8 @@ export function readHead(request: IncomingMessage, limits: Limits): RequestHead 
     forwardedFor,
     forwardedProto,
     forwardedHost,
-    upgrade: upgrade && named?.includes("upgrade") === true,
+    // RFC 9110, 7.8: from an HTTP/1.0 client it means nothing.
+    upgrade: upgrade && !http10 && named?.includes("upgrade") === true,
   };
 }
 

@@ -4,6 +4,8 @@ import type { ProxyLog, UpstreamOptions } from "./options.js";
 
 export interface Target {
   readonly origin: string;
+  /** By which slots are counted on it: `host:port` as it was written. */
+  readonly pod: string;
   readonly pool: Pool;
   /** Exchanges that have not ended. */
   outstanding: number;
@@ -13,8 +15,14 @@ export interface Target {
   downUntilMs: number;
   /** Active: its own answers say that it is not well. */
   failing: boolean;
+  /** Upstreams that lead to it. After the last of them its pool is closed. */
+  holders: number;
 }
 
+/**
+ * Replaced as a whole when the configuration changes. Targets that stay are handed on to the successor, with their
+ * pools and what is known of them; those that leave end with the last exchange that began with this one.
+ */
 export interface Upstream {
   readonly name: string;
   readonly targets: readonly Target[];
@@ -24,11 +32,15 @@ export interface Upstream {
    * is healthy. `not` is left out; undefined when nothing is left.
    */
   pick(not?: Target): Target | undefined;
+  /** The healthy ones, or all when none is; without `not`. */
+  candidates(not?: Target): Target[];
   succeeded(target: Target): void;
   failed(target: Target): void;
   /** What an active check found out. */
   setFailing(target: Target, failing: boolean): void;
-  close(): Promise<void>;
+  /** One more, or one less, that needs it: the configuration in force, or an exchange. */
+  hold(): void;
+  release(): void;
 }
 
 export interface UpstreamSettings {
@@ -37,17 +49,48 @@ export interface UpstreamSettings {
   log: ProxyLog;
   /** Milliseconds that only grow. */
   now(): number;
+  /** All pools there are, so that nobody need look for them. */
+  pools: Set<Pool>;
 }
+
+export interface TargetName {
+  origin: string;
+  pod: string;
+}
+
+/** Pools that are made with the same words are the same. */
+const poolWords = new WeakMap<Pool, string>();
 
 export function createUpstream(
   name: string,
-  { targets: origins, connections = 512, passHost = true, passive = {} }: UpstreamOptions,
-  { connectMs, headerBytes, log, now }: UpstreamSettings,
+  targetNames: TargetName[],
+  { connections = 512, passHost = true, passive = {} }: UpstreamOptions,
+  { connectMs, headerBytes, log, now, pools }: UpstreamSettings,
+  before?: Upstream,
 ): Upstream {
   const { failures: tolerated = 3, downMs = 10_000 } = passive;
-  if (origins.length === 0) throw new Error(`upstream "${name}" has no targets`);
-  const targets = origins.map((text): Target => {
-    const origin = originOf(text);
+  const known = [...(before?.targets ?? [])];
+  const targets = targetNames.map((target) => adopt(target) ?? create(target));
+  for (const target of targets) target.holders++;
+  let turn = 0;
+  let holds = 1;
+
+  /** The same target of the predecessor; each only once, since a target can be listed twice. */
+  function adopt({ origin, pod }: TargetName): Target | undefined {
+    const at = known.findIndex((target) => target.origin === origin && target.pod === pod);
+    if (at < 0) return undefined;
+    const [same] = known.splice(at, 1);
+    if (poolWords.get(same!.pool) === words()) return same;
+    // It is reached in another way now, but it is as well as it was.
+    const { failures, downUntilMs, failing } = same!;
+    return { ...create({ origin, pod }), failures, downUntilMs, failing };
+  }
+
+  function words(): string {
+    return `${connections} ${headerBytes} ${connectMs}`;
+  }
+
+  function create({ origin, pod }: TargetName): Target {
     const pool = new Pool(origin, {
       connections,
       pipelining: 1,
@@ -57,9 +100,10 @@ export function createUpstream(
       maxHeaderSize: headerBytes,
       connect: { timeout: connectMs },
     });
-    return { origin, pool, outstanding: 0, failures: 0, downUntilMs: 0, failing: false };
-  });
-  let turn = 0;
+    pools.add(pool);
+    poolWords.set(pool, words());
+    return { origin, pod, pool, outstanding: 0, failures: 0, downUntilMs: 0, failing: false, holders: 0 };
+  }
 
   function isHealthy(target: Target): boolean {
     return !target.failing && (target.downUntilMs === 0 || target.downUntilMs <= now());
@@ -89,6 +133,11 @@ export function createUpstream(
       if (targets.length === 1) return targets[0] === not ? undefined : targets[0];
       return least(not, true) ?? least(not, false);
     },
+    candidates(not) {
+      const all = targets.filter((target) => target !== not);
+      const healthy = all.filter(isHealthy);
+      return healthy.length > 0 ? healthy : all;
+    },
     succeeded(target) {
       if (target.failures === 0) return;
       target.failures = 0;
@@ -114,16 +163,30 @@ export function createUpstream(
         target.downUntilMs = 0;
       }
     },
-    async close() {
-      await Promise.all(targets.map(({ pool }) => pool.destroy()));
+    hold() {
+      holds++;
+    },
+    release() {
+      if (--holds > 0) return;
+      for (const target of targets) {
+        if (--target.holders === 0) closePool(target.pool, pools);
+      }
     },
   };
 }
 
-function originOf(target: string): string {
+/** Nobody uses it any more: its connections are idle. */
+function closePool(pool: Pool, pools: Set<Pool>): void {
+  if (pool.closed || pool.destroyed) return;
+  void pool.close().finally(() => pools.delete(pool));
+}
+
+/** Reads a target as it is written in the configuration; throws for what is none. */
+export function targetNameOf(target: string): TargetName {
+  const pod = target.replace(/^[a-z]+:\/\//i, "").replace(/\/$/, "");
   const url = new URL(target.includes("://") ? target : `http://${target}`);
   if ((url.protocol !== "http:" && url.protocol !== "https:") || url.pathname !== "/" || url.search !== "") {
     throw new Error(`"${target}" is no target: give host:port, or http(s)://host:port`);
   }
-  return url.origin;
+  return { origin: url.origin, pod };
 }

@@ -8,6 +8,11 @@ import { isWithin, storeTime } from "./cluster.js";
 export const MAX_BATCH = 500;
 
 export interface SlotClock {
+  /**
+   * When the clock was first read, in microseconds: since then the store remembers. Another moment means that it lost
+   * all slots, though their connections live.
+   */
+  memory: number;
   /** Microseconds as the store's clock last told them. */
   told: number;
   /** Microseconds that never go back, for the rate of new connections. */
@@ -26,9 +31,10 @@ export function slotInvalid(field: string): ScriptReply {
 
 export function readSlotClock(redis: RedisApi, key: string, leaseMs: number): SlotClock {
   const now = storeTime(redis);
-  const fields = redis.call("HMGET", key, "told", "steady", "lease");
+  const fields = redis.call("HMGET", key, "told", "steady", "lease", "memory");
   const gone = Math.max(now - storedNumber(fields[0]!, now), 0);
   return {
+    memory: storedNumber(fields[3]!, now),
     told: now,
     steady: storedNumber(fields[1]!, now) + gone,
     lease: storedNumber(fields[2]!, now) + Math.min(gone, Math.floor((leaseMs * 1000) / 3)),
@@ -36,7 +42,7 @@ export function readSlotClock(redis: RedisApi, key: string, leaseMs: number): Sl
 }
 
 export function writeSlotClock(redis: RedisApi, key: string, clock: SlotClock): void {
-  redis.call("HSET", key, "told", clock.told, "steady", clock.steady, "lease", clock.lease);
+  redis.call("HSET", key, "told", clock.told, "steady", clock.steady, "lease", clock.lease, "memory", clock.memory);
 }
 
 /**

@@ -60,6 +60,8 @@ export function createEmbeddedStore(options: EmbeddedStoreOptions = {}): Store {
       nodes: 1,
       connectedNodes: closed ? 0 : 1,
       latencyMs: 0,
+      callsInFlight: 0,
+      mostCallsInFlight: 0,
       evictionPolicy: "noeviction",
       warnings: [],
     }),

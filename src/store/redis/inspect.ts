@@ -29,7 +29,10 @@ export async function examine(client: Client): Promise<StoreError | undefined> {
   }
 }
 
-export async function inspectServers(kind: StoreKind, client: Client, withinMs: number): Promise<StoreFacts> {
+/** What the servers can tell: not how many calls of this process they owe an answer. */
+export type ServersFacts = Omit<StoreFacts, "callsInFlight" | "mostCallsInFlight">;
+
+export async function inspectServers(kind: StoreKind, client: Client, withinMs: number): Promise<ServersFacts> {
   const servers = client instanceof Cluster ? client.nodes("all") : [client];
   const answers = await Promise.allSettled(servers.map((server) => within(withinMs, inspectServer(server))));
   const facts = answers.flatMap((answer) => (answer.status === "fulfilled" ? [answer.value] : []));

@@ -45,7 +45,8 @@ export function createRedisStore(urlOrOptions: string | RedisStoreOptions): Stor
   };
   const client = createClient(settings);
   const gate = createGate(client, { patienceMs: deadlineMs, examine: () => examine(client) });
-  const inFlight = createInFlight(options.maxInFlight ?? DEFAULT_MAX_IN_FLIGHT);
+  const maxInFlight = options.maxInFlight ?? DEFAULT_MAX_IN_FLIGHT;
+  const inFlight = createInFlight(maxInFlight);
   const call = createCaller({ client, gate, inFlight, serverOf, phase: () => phase });
   const subscriber = createSubscriber({
     channels: createChannels(),
@@ -86,8 +87,13 @@ export function createRedisStore(urlOrOptions: string | RedisStoreOptions): Stor
     },
     async inspect() {
       if (phase !== "open") throw new StoreError("closed", "the store was closed");
+      // Counted first: by the time that the servers have told the rest, they have answered those as well.
+      const callsInFlight = inFlight.total();
       await call.ready(deadlineMs);
-      return inspectServers(address.kind, client, deadlineMs);
+      const facts = await inspectServers(address.kind, client, deadlineMs);
+      // Calls go to primaries.
+      const servers = client instanceof Cluster ? client.nodes("master").length : 1;
+      return { ...facts, callsInFlight, mostCallsInFlight: maxInFlight * servers };
     },
     close() {
       closing ??= close();

@@ -37,6 +37,19 @@ describe.each(["express", "fastify"])("the example with %s", (name) => {
     }
   });
 
+  it("refuses nothing on a dry run, and says what it would have refused", async () => {
+    const remarks = [];
+    for (let i = 0; i < 6; i++) {
+      const response = await fetch(url, { headers: { "X-Team": "trial" } });
+      await response.arrayBuffer();
+      expect(response.status).toBe(200);
+      expect(response.headers.get("retry-after")).toBe(null);
+      remarks.push(response.headers.get("x-ratelimit-dry-run"));
+    }
+    expect(remarks[0]).toBe("pass");
+    expect(remarks).toContain("would-refuse; reason=quota_exhausted");
+  });
+
   it("refuses beyond it with 429, a time to come back and a reason", async () => {
     const refused = [];
     for (let i = 0; i < 6; i++) {

@@ -21,7 +21,7 @@ afterEach(async () => {
 function app(onStoreFailure: OnStoreFailure): LimitedApp {
   return {
     ...{ id: "app", guaranteed: 1000, burst: 1000, priority: 1, borrow: false },
-    ...{ profile: standardProfile, onStoreFailure },
+    ...{ profile: standardProfile, onStoreFailure, dryRun: false },
   };
 }
 

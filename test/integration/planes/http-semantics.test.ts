@@ -266,17 +266,6 @@ describe("the proxy", () => {
     expect(bodyOf(plain)).not.toMatch(/"upgrade"/i);
   });
 
-  it("hands upgrades to the handler it was given", async () => {
-    const { port } = await cleanup.add(
-      startProxy({
-        targets: ["127.0.0.1:1"],
-        upgrade: (_, socket) => void socket.end("HTTP/1.1 101 Switching Protocols\r\n\r\nhi"),
-      }),
-    );
-    const text = await sendRaw(port, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
-    expect(text).toBe("HTTP/1.1 101 Switching Protocols\r\n\r\nhi");
-  });
-
   it("ends the connection after a response that came before the request's end", async () => {
     const backend = await cleanup.add(
       startRawBackend((socket) => {

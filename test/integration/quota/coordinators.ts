@@ -24,7 +24,7 @@ export function startService(url: string, node: string, checkMs = NEVER): Servic
   const quota = createQuota(store, { id: CLUSTER, capacity: 1000, rate: 1000, nodeTtlMs: 3000 });
   const coordinator = createCoordinator({
     ...{ quota, store, clusterId: CLUSTER, node, apps: () => [app] },
-    intervals: { checkMs, reconcileMs: NEVER },
+    settings: { checkMs, reconcileMs: NEVER },
   });
   const heard: EmergencyState[] = [];
   coordinator.onEmergency((state) => heard.push(state));

@@ -9,7 +9,7 @@ const message = { node: "plane-1", epoch: 1, seq: 1, apps: [] };
 
 let control: ControlServer;
 beforeEach(async () => {
-  control = await startControl(createEmbeddedStore(), { hosts: ["tollgate.internal"] });
+  control = await startControl(createEmbeddedStore(), { config: { control: { hosts: ["tollgate.internal"] } } });
 });
 afterEach(() => control.close());
 
@@ -43,12 +43,12 @@ describe("the token", () => {
     expect(text).not.toContain(PLANE_TOKEN);
   });
 
-  it("that is not configured turns sync off, and it says so", async () => {
-    const off = await startControl(createEmbeddedStore(), { planeToken: "" });
+  it("that is not configured turns the API of data planes off, and it says so", async () => {
+    const off = await startControl(createEmbeddedStore(), { config: { control: { plane_token: "" } } });
     for (const authorization of ["Bearer ", `Bearer ${PLANE_TOKEN}`, ""]) {
       const response = await off.post(message, { authorization });
       expect(response.status).toBe(403);
-      expect(await response.json()).toMatchObject({ reason: "sync_disabled" });
+      expect(await response.json()).toMatchObject({ reason: "plane_disabled" });
     }
     await off.close();
   });
@@ -56,7 +56,9 @@ describe("the token", () => {
 
 describe("the address", () => {
   it("that is not allowed gets 403, but may ask for health", async () => {
-    const closed = await startControl(createEmbeddedStore(), { allow: ["10.0.0.0/8", "::1/128"] });
+    const closed = await startControl(createEmbeddedStore(), {
+      config: { control: { allow: ["10.0.0.0/8", "::1/128"] } },
+    });
     const response = await closed.post(message);
     expect(response.status).toBe(403);
     expect(await response.json()).toMatchObject({ reason: "address_not_allowed" });
@@ -131,6 +133,7 @@ describe("health", () => {
     expect(ready).toEqual({
       ready: true,
       checks: { redis: "ok", shared_memory: "ok", config_loaded: true },
+      state: "running",
       timestamp: expect.any(String),
     });
   });

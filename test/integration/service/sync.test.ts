@@ -43,7 +43,7 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toBe("application/json");
     expect(await response.json()).toEqual({
-      ...{ code: "ok", live_nodes: 1, emergency: false, emergency_left_ms: 0, config_version: "v1" },
+      ...{ code: "ok", live_nodes: 1, emergency: false, emergency_left_ms: 0, config_version: control.live.version() },
       // A busy machine answers more slowly.
       degradation: expect.any(Number),
       apps: [
@@ -56,7 +56,48 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     const response = await control.post("plane-1 1 1\nvideo 0 0 0 10 100\n", { "content-type": "text/plain" });
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toContain("text/plain");
-    expect(await response.text()).toMatch(/^ok 1 0 0 \d v1\nvideo ok 100 100 900 1000 0\n$/);
+    expect(await response.text()).toBe(`ok 1 0 0 0 ${control.live.version()}\nvideo ok 100 100 900 1000 0\n`);
+  });
+
+  const headOf = async (seq: number) => {
+    const json = (await (await control.post({ ...message, seq, apps: [] })).json()) as Record<string, unknown>;
+    const text = await control.post(`plane-1 1 ${seq + 1}`, { "content-type": "text/plain" });
+    return { ...json, text: (await text.text()).trim().split(" ") };
+  };
+
+  it("tells of an emergency and of a pinned level, in both forms, for as long as they last", async () => {
+    await control.admin("POST", "/emergency", { action: "activate", duration_seconds: 3_600 });
+    await control.admin("POST", "/degradation", { level: 2, duration_seconds: 3_600 });
+    const during = await headOf(1);
+    expect(during).toMatchObject({ emergency: true, degradation: 2 });
+    expect(during.text).toEqual(["ok", "1", "1", expect.stringMatching(/^\d{6,7}$/), "2", control.live.version()]);
+    await control.admin("POST", "/emergency", { action: "deactivate" });
+    await control.admin("DELETE", "/degradation");
+    const after = await headOf(3);
+    expect(after).toMatchObject({ emergency: false, emergency_left_ms: 0, degradation: 0 });
+    expect(after.text).toEqual(["ok", "1", "0", "0", "0", control.live.version()]);
+  });
+
+  it("goes by the configuration that is in force: other limits, other apps, another version", async () => {
+    const before = control.live.version();
+    const order = { config: { apps: { video: { guaranteed: 5, burst: 40 }, fresh: { burst: 70 } } } };
+    expect((await control.admin("PUT", "/config", order)).status).toBe(200);
+    const apps = ["video", "fresh"].map((app) => ({ app, ...counters, want: 10 }));
+    const answer = (await (await control.post({ ...message, apps })).json()) as Record<string, unknown>;
+    expect(answer).toMatchObject({
+      config_version: control.live.version(),
+      apps: [
+        { app: "video", code: "ok", limit: 40 },
+        { app: "fresh", code: "ok", limit: 70 },
+      ],
+    });
+    expect(answer.config_version).not.toBe(before);
+    await control.admin("DELETE", "/config");
+    const later = { ...message, node: "plane-2", apps };
+    expect(await (await control.post(later)).json()).toMatchObject({
+      config_version: before,
+      apps: [{ limit: 1000 }, { app: "fresh", code: "unknown_app" }],
+    });
   });
 
   it("answers a repeated message as before, and grants nothing twice", async () => {

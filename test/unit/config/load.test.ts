@@ -24,7 +24,7 @@ describe("without a file", () => {
     expect(limitedApps(config)).toEqual([
       {
         ...{ id: "default", guaranteed: 1000, burst: 2000, priority: 2, borrow: false },
-        ...{ profile: standardProfile, onStoreFailure: "open" },
+        ...{ profile: standardProfile, onStoreFailure: "open", dryRun: false },
       },
     ]);
   });
@@ -78,11 +78,37 @@ identity: { app_header: X-Team, untrusted_headers: reject, api_keys: { a: [${"k"
       rules: { refuseUntrustedHeaders: true, refuseUnknownApps: false },
     });
   });
+});
 
-  it("has another version when a limit changes, and the same when a secret does", () => {
-    const version = configVersion(good("apps: { a: { burst: 5 } }"));
-    expect(configVersion(good(`apps: { a: { burst: 5 } }\ncontrol: { plane_token: ${"k".repeat(16)} }`))).toBe(version);
-    expect(configVersion(good("apps: { a: { burst: 6 } }"))).not.toBe(version);
+describe("the version of a configuration", () => {
+  const version = (yaml: string) => configVersion(good(yaml));
+
+  it("is another one when anything changes that all nodes must agree on", () => {
+    const key = "k".repeat(16);
+    const different = [
+      "apps: { a: {} }",
+      "apps: { a: { burst: 5 } }",
+      "apps: { a: { burst: 6 } }",
+      `apps: { a: {} }\nidentity: { api_keys: { a: [${key}] } }`,
+      `apps: { a: {} }\nidentity: { api_keys: { a: [${key}x] } }`,
+      `control: { plane_token: ${key} }`,
+      "lease: { reserve: 5 }",
+      "upstreams: { a: { targets: [a:1] } }",
+      "timeouts: { connect_ms: 5 }",
+      "cluster: { id: other }",
+    ].map(version);
+    expect(new Set(different).size).toBe(different.length);
+  });
+
+  it("is the same for nodes that only have names, places and processes of their own", () => {
+    const here =
+      "node_id: a\nlisten: 127.0.0.1:1\nworkers: 1\nstore: redis://:secret@a:1\ncontrol: { listen: 127.0.0.1:2 }";
+    const there = "node_id: b\nlisten: 127.0.0.1:3\nworkers: 2\nstore: embedded\nstore_pool_size: 7";
+    expect(version(here)).toBe(version(there));
+  });
+
+  it("does not depend on the order in which somebody wrote it", () => {
+    expect(version("apps: { a: { burst: 5 }, b: {} }")).toBe(version("apps: { b: {}, a: { burst: 5 } }"));
   });
 });
 
@@ -110,12 +136,15 @@ describe("the environment", () => {
       ...{ REDIS_HOST: "two", REDIS_PORT: "2", REDIS_PASSWORD: "p@ss/word", REDIS_TIMEOUT: "250" },
       ...{ RATELIMIT_L3_RESERVE: "6", RATELIMIT_REFILL_THRESHOLD: "0.5", RATELIMIT_SYNC_INTERVAL: "50" },
       ...{ RATELIMIT_BATCH_THRESHOLD: "7", RATELIMIT_FAIL_OPEN_TOKENS: "8", LOG_LEVEL: "debug" },
+      ...{ REDIS_POOL_SIZE: "50", METRICS_ENABLED: "false" },
     });
     expect(config).toMatchObject({
       store: "redis://:p%40ss%2Fword@two:2/3",
       lease: { reserve: 6, refill_threshold: 0.5, sync_interval_ms: 50, batch_threshold: 7, timeout_ms: 250 },
       fail_open_tokens: 8,
       log: { level: "debug" },
+      store_pool_size: 50,
+      metrics: { enabled: false },
     });
   });
 

@@ -96,7 +96,7 @@ describe("an answer", () => {
   });
 
   it("can be given as bytes, and ends the connection then", () => {
-    const text = rawAnswer("malformed_request", "Bad Request");
+    const text = rawAnswer("malformed_request");
     expect(text).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
     expect(text).toContain("\r\nConnection: close\r\n");
     const [head, body] = text.split("\r\n\r\n");

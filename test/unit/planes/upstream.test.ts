@@ -1,18 +1,20 @@
 /** The choice of a target: least outstanding, by turns, healthy ones first; on a clock that the test moves. */
+import type { Pool } from "undici";
 import { afterEach, describe, expect, it } from "vitest";
 import type { UpstreamOptions } from "../../../src/planes/node/options.js";
-import { createUpstream, type Upstream } from "../../../src/planes/node/upstream.js";
+import { createUpstream, targetNameOf, type Upstream } from "../../../src/planes/node/upstream.js";
 
 let now = 0;
-const opened: Upstream[] = [];
-afterEach(() => Promise.all(opened.splice(0).map((upstream) => upstream.close())));
+const pools = new Set<Pool>();
+afterEach(async () => {
+  await Promise.all([...pools].map((pool) => pool.destroy()));
+  pools.clear();
+});
 
 function upstreamOf(targets: string[], options: Partial<UpstreamOptions> = {}, lines: string[] = []): Upstream {
   const note = (_: object, message: string) => void lines.push(message);
-  const settings = { connectMs: 1_000, headerBytes: 16_384, log: { info: note, warn: note }, now: () => now };
-  const upstream = createUpstream("test", { targets, ...options }, settings);
-  opened.push(upstream);
-  return upstream;
+  const settings = { connectMs: 1_000, headerBytes: 16_384, log: { info: note, warn: note }, now: () => now, pools };
+  return createUpstream("test", targets.map(targetNameOf), options, settings);
 }
 
 const picks = (upstream: Upstream, times: number) =>

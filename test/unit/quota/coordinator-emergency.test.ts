@@ -10,7 +10,7 @@ const on = (source: string) => expect.objectContaining({ active: true, source })
 const off = expect.objectContaining({ active: false, source: "none" });
 
 function three(bench: ReturnType<typeof createBench>, cooldownMs = 2000) {
-  return ["a", "b", "c"].map((name) => bench.addCoordinator(name, [app], { intervals: { cooldownMs } }));
+  return ["a", "b", "c"].map((name) => bench.addCoordinator(name, [app], { settings: { cooldownMs } }));
 }
 
 describe("an emergency by usage", () => {
@@ -36,7 +36,7 @@ describe("an emergency by usage", () => {
 
   it("is left to the operator where it is switched off", async () => {
     const bench = createBench();
-    const { heard } = bench.addCoordinator("a", [app], { automaticEmergency: false });
+    const { heard } = bench.addCoordinator("a", [app], { settings: { automaticEmergency: false } });
     await bench.quota.grant(node(1), [{ app, ...idle, need: 1000 }]);
     await bench.pass(1000);
     expect([heard, bench.published]).toEqual([[], []]);
@@ -149,7 +149,7 @@ describe("a store that fails for a while", () => {
 
   it("is listened to as soon as that is possible", async () => {
     const bench = createBench();
-    const seldom = { intervals: { checkMs: 3_600_000 } };
+    const seldom = { settings: { checkMs: 3_600_000 } };
     const { way, heard, failures } = bench.addCoordinator("a", [app], seldom, { fault: "refused", only: "subscribe" });
     await bench.pass(5000);
     expect(failures.filter((doing) => doing === "subscribe").length).toBeGreaterThan(3);

@@ -8,7 +8,7 @@ const MINUTE = 60_000;
 const app = { id: "video", guaranteed: 0, burst: 200, priority: 1, borrow: true };
 const other = { ...app, id: "audio" };
 const idle = { granted: 0, spent: 0, returned: 0, want: 0 };
-const manual = { automaticEmergency: false };
+const manual = { settings: { automaticEmergency: false } };
 
 describe("rounds", () => {
   it("are made by exactly one of three coordinators each, about once per interval", async () => {

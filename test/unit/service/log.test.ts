@@ -1,9 +1,7 @@
 /** Logs: a line per refusal, a count where they would flood, and never a secret or a raw control character. */
 import { describe, expect, it } from "vitest";
 import type { Decision } from "../../../src/limiter/decision.js";
-import type { RateLimitVerdict } from "../../../src/planes/node/rate-limit-admission.js";
 import { createDecisionLog, createLog } from "../../../src/service/log.js";
-import { logAdmission } from "../../../src/service/logged-admission.js";
 import { createSimulatedHost } from "../../support/simulated-host.js";
 
 function recorder() {
@@ -14,8 +12,8 @@ function recorder() {
 
 function decision(of: Partial<Decision> = {}): Decision {
   return {
-    ...{ allowed: false, code: "quota_exhausted", app: "video", method: "GET", cost: 5, remaining: 0, limit: 100 },
-    ...{ rate: 10, retryAfterMs: 500, source: "remembered" as const },
+    ...{ allowed: false, code: "quota_exhausted", dryRun: false, app: "video", method: "GET", cost: 5, balance: 0 },
+    ...{ remaining: 0, limit: 100, rate: 10, retryAfterMs: 500, source: "remembered" as const },
     ...of,
   };
 }
@@ -47,7 +45,7 @@ describe("a line", () => {
 describe("a refusal", () => {
   it("is told with app, reason, cost and source", () => {
     const { log, lines } = recorder();
-    const decisions = createDecisionLog({ log, perSecond: 5, host: createSimulatedHost() });
+    const decisions = createDecisionLog({ log, perSecond: () => 5, host: createSimulatedHost() });
     decisions.refused(decision());
     expect(lines()).toMatchObject([
       { msg: "refused", app: "video", reason: "quota_exhausted", cost: 5, source: "remembered", retry_after_ms: 500 },
@@ -57,7 +55,7 @@ describe("a refusal", () => {
   it("in a flood is counted, by app and second", async () => {
     const { log, lines } = recorder();
     const host = createSimulatedHost();
-    const decisions = createDecisionLog({ log, perSecond: 5, host });
+    const decisions = createDecisionLog({ log, perSecond: () => 5, host });
     for (let i = 0; i < 1000; i++) decisions.refused(decision());
     decisions.refused(decision({ app: "audio" }));
     expect(lines().filter(({ app }) => app === "video")).toHaveLength(5);
@@ -73,35 +71,9 @@ describe("a refusal", () => {
 
   it("that was held back is counted at the end", () => {
     const { log, lines } = recorder();
-    const decisions = createDecisionLog({ log, perSecond: 0, host: createSimulatedHost() });
+    const decisions = createDecisionLog({ log, perSecond: () => 0, host: createSimulatedHost() });
     decisions.refused(decision());
     decisions.close();
     expect(lines()).toMatchObject([{ app: "video", suppressed: 1 }]);
-  });
-});
-
-describe("an admission", () => {
-  const verdict = (of: Partial<Decision>): RateLimitVerdict => {
-    const made = decision(of);
-    return { allowed: made.allowed, headers: {}, status: 429, body: "", decision: made };
-  };
-  const arrival = { method: "GET", remoteAddress: "", contentLength: 0, headerValues: () => [] };
-
-  it("tells of refusals at once and later, and of what was slow", async () => {
-    const { log, lines } = recorder();
-    const decisions = createDecisionLog({ log, perSecond: 5, host: createSimulatedHost() });
-    const answers = [
-      verdict({ allowed: true }),
-      verdict({}),
-      Promise.resolve(verdict({ allowed: true, source: "remote" })),
-      new Promise<RateLimitVerdict>((resolve) => setTimeout(resolve, 30, verdict({ source: "remote" }))),
-    ];
-    const admission = logAdmission({ admit: () => answers.shift()!, settle: () => {} }, decisions, 20);
-    for (let i = 0; i < 4; i++) await admission.admit(arrival);
-    expect(lines().map(({ msg, source }) => `${msg} ${source}`)).toEqual([
-      "refused remembered",
-      "slow decision remote",
-      "refused remote",
-    ]);
   });
 });

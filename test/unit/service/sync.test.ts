@@ -20,7 +20,9 @@ it.each([
     return answer;
   };
   const quota = { grant, settle: async () => answer };
-  const sync = createSyncHandler({ quota, apps: [], configVersion: "v", timeoutMs: 1_000, now: () => now });
+  const sync = createSyncHandler({
+    ...{ quota, apps: () => [], configVersion: () => "v", timeoutMs: () => 1_000, now: () => now },
+  });
   if (failing) await expect(sync(message)).rejects.toBe(error);
   failing = false;
   expect(await sync(message)).toMatchObject({ degradation: level });

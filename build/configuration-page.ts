@@ -1,0 +1,156 @@
+/** Makes docs/CONFIGURATION.md from the schema: `npx tsx build/configuration-page.ts`. A test fails when they differ. */
+import { writeFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+import { type OptionSchema, optionSchema } from "../src/config/json-schema.js";
+import { needRestart, notInStore } from "../src/config/reach.js";
+import { overrides, storeVariables } from "../src/config/variables.js";
+import { fromRoot, shown } from "./paths.js";
+
+const PAGE = "docs/CONFIGURATION.md";
+
+const introduction = `# Configuration
+
+Made from \`src/config/schema.ts\` by \`build/configuration-page.ts\`; a test compares the two. \`tollgate check-config FILE\`
+tells every mistake of a file at once, \`tollgate schema\` prints the same list of options as JSON Schema for editors.
+
+## Where values come from
+
+Each layer overrides the one before it:
+
+1. the defaults below, with which it runs without any file;
+2. the file (\`tollgate serve --config FILE\`), in YAML;
+3. the store: what \`PUT /admin/ratelimit/config\` put there, for all nodes of a cluster;
+4. the environment: the variables named below, and then the options of the command line.
+
+Sections are merged option by option, and so are the entries of \`apps\`, \`upstreams\` and \`identity.api_keys\`. Lists and
+single values replace what was there. The store may say anything but
+${inProse(notInStore)}:
+these each node must know by itself. What stands there can be read by who can read the store, API keys included.
+
+\`\${NAME}\` in a text of the file is the environment variable of that name, \`\${NAME:-otherwise}\` has another text where it is
+not set, and \`$\${\` is a literal \`\${\`. A value that is put in cannot add options. Values in the store are taken as they are.
+
+A problem is told with its place, what is wanted, and what stands there instead: the place is the option, with \`(store layer)\`
+behind it for a value from the store, or the variable for one from the environment. Secrets are not repeated.
+
+## When values change
+
+A running service follows: when the file changes, on SIGHUP, on \`POST /admin/ratelimit/reload\`, and when another node puts
+something into the store. What is new is checked first, as a whole, and then holds at once; buckets keep their tokens, up to the
+new capacity. What is not right changes nothing: the last good configuration stays, and the log, the answer and
+\`/health/deep\` tell why. While the store is away, what it said last holds.
+
+Options marked *restart* are read when the service starts. A reload that changes one is refused and names it; with
+\`force: true\` the rest is applied, and the marked ones wait.
+
+Every configuration has a version: equal on all nodes that enforce the same, whatever they are called and wherever they
+listen. It is in the status, in the metrics and in each answer to a data plane.
+`;
+
+interface Table {
+  path: string;
+  description: string;
+  options: [name: string, option: OptionSchema][];
+}
+
+export function configurationPage(): string {
+  const tables = [...tablesOf("", optionSchema())];
+  return `${introduction}\n${tables.map(section).join("\n")}`;
+}
+
+/** The options of a section, then those of the sections within it. */
+function* tablesOf(path: string, { properties = {}, description = "" }: OptionSchema): Generator<Table> {
+  const options = Object.entries(properties);
+  yield { path, description, options };
+  for (const [name, option] of options) {
+    const [inner, end] = contentOf(option);
+    if (inner.properties === undefined) continue;
+    yield* tablesOf(`${path === "" ? "" : `${path}.`}${name}${end}`, {
+      description: option.description ?? "",
+      ...inner,
+    });
+  }
+}
+
+/** What stands in a section, in each entry of a list, or under each name. */
+function contentOf(option: OptionSchema): [OptionSchema, string] {
+  if (option.items !== undefined) return [option.items, "[]"];
+  if (typeof option.additionalProperties === "object") return [option.additionalProperties, ".<name>"];
+  return [option, ""];
+}
+
+function section({ path, description, options }: Table): string {
+  const rows = options.map(([name, option]) => row(path, name, option));
+  const withVariables = rows.some(({ variables }) => variables !== "");
+  const cells = rows.map(({ name, kind, otherwise, variables, change, meaning }) =>
+    [name, kind, otherwise, ...(withVariables ? [variables] : []), change, meaning].join(" | "),
+  );
+  const head = ["option", "kind", "default", ...(withVariables ? ["variable"] : []), "change", "meaning"];
+  const within = path.replace(/\.<name>|\[\]/g, "");
+  const title = path === "" ? "## The options" : `${within.includes(".") ? "###" : "##"} \`${path}\``;
+  const lines = [head.join(" | "), head.map(() => "---").join(" | "), ...cells].map((line) => `| ${line} |`);
+  return `${title}\n\n${description === "" ? "" : `${description}\n\n`}${lines.join("\n")}\n`;
+}
+
+function row(path: string, name: string, option: OptionSchema) {
+  const full = path === "" ? name : `${path}.${name}`;
+  const [inner, end] = contentOf(option);
+  const isSection = inner.properties !== undefined;
+  const place = isSection ? `[\`${full}${end}\`](#${anchor(`${full}${end}`)})` : "";
+  return {
+    name: `\`${name}\``,
+    kind: cell(isSection ? sectionKind(option, place) : kindOf(option)),
+    otherwise: cell(isSection ? (option.otherwise ?? "") : defaultOf(option)),
+    variables: variablesOf(full)
+      .map((variable) => `\`${variable}\``)
+      .join(" "),
+    change: needRestart.includes(full) ? "restart" : isSection ? "" : "live",
+    meaning: cell(option.description ?? ""),
+  };
+}
+
+function sectionKind(option: OptionSchema, place: string): string {
+  if (option.items !== undefined) return `list of at most ${withCommas(String(option.maxItems))}, each ${place}`;
+  if (typeof option.additionalProperties === "object") return `names, each with ${place}`;
+  return option.names === undefined ? place : `${option.names.map((name) => `\`${name}\``).join(", ")}, or ${place}`;
+}
+
+function kindOf({ kind = "", items, additionalProperties }: OptionSchema): string {
+  const words = withCommas(kind.replace(/^an? /, ""));
+  if (items !== undefined) return `${words}: ${kindOf(items)}`;
+  if (typeof additionalProperties === "object") return `names, each with a ${kindOf(additionalProperties)}`;
+  return words;
+}
+
+function defaultOf(option: OptionSchema): string {
+  const { default: value, otherwise, required } = option;
+  if (otherwise !== undefined) return otherwise;
+  if (value === undefined)
+    return required === undefined && option.additionalProperties !== undefined ? "none" : "must be given";
+  if (value === "") return "empty";
+  if (Array.isArray(value)) return value.length === 0 ? "none" : value.map((item) => `\`${item}\``).join(", ");
+  return `\`${String(value)}\``;
+}
+
+function variablesOf(option: string): string[] {
+  if (option === "store") return storeVariables;
+  return Object.keys(overrides).filter((variable) => overrides[variable]?.join(".") === option);
+}
+
+const withCommas = (text: string) =>
+  text.replace(/(?<![\d.])\d{5,}/g, (digits) =>
+    digits.length > 15 ? "2^53 − 1" : Number(digits).toLocaleString("en-US"),
+  );
+const cell = (text: string) => text.replaceAll("|", "\\|");
+/** As GitHub makes them: letters, digits, hyphens and underscores stay. */
+const anchor = (title: string) => title.toLowerCase().replace(/[^a-z0-9_-]/g, "");
+
+function inProse(options: readonly string[]): string {
+  const names = options.map((option) => `\`${option}\``);
+  return `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
+}
+
+if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  writeFileSync(fromRoot(PAGE), configurationPage());
+  console.log(shown(fromRoot(PAGE)));
+}

@@ -1,0 +1,48 @@
+/** `tollgate connections`: open connections per backend pod, against their limits. */
+
+import type { ConnectionsReply } from "../service/control/contract.js";
+import * as contract from "../service/control/contract.js";
+import { expectWords, operatorCommand } from "./control/operator-command.js";
+import { counted, percentOf, whole } from "./numbers.js";
+import { type Line, type Span, type Style, tableLines, toned } from "./printing.js";
+
+const help = `Usage: tollgate connections
+
+The connections that hold a slot, per backend pod, as the store counts them for all proxies together.
+
+Examples:
+  tollgate connections
+  tollgate connections --json | jq '.pods[] | select(.connections == .limit)'
+`;
+
+export const connectionsCommand = operatorCommand({
+  name: "connections",
+  summary: "Open connections per backend pod, against their limits",
+  help,
+  async run({ client, words, style }) {
+    expectWords(words, []);
+    const path = "/admin/ratelimit/connections";
+    const reply = await client.call({ method: "GET", path, reply: contract.connectionsReply });
+    return { reply, lines: () => connectionsLines(reply, style) };
+  },
+});
+
+export function connectionsLines({ pods, total, rejected }: ConnectionsReply, style: Style): Line[] {
+  const foot: Line = [
+    toned("faint", `${counted(total, "connection")}, ${whole(rejected)} refused since the store began`),
+  ];
+  if (pods.length === 0) return [["no route counts connections"], foot];
+  const rows = pods.map(({ upstream, pod, connections, limit }): Span[] => {
+    const count = whole(connections);
+    const isFull = limit > 0 && connections >= limit;
+    return [upstream, pod, isFull ? toned("warning", count) : count, whole(limit), percentOf(connections, limit)];
+  });
+  const columns = [
+    { title: "upstream", spare: 2 },
+    { title: "pod" },
+    { title: "open", right: true },
+    { title: "limit", right: true },
+    { title: "full", right: true, spare: 1 },
+  ];
+  return [...tableLines(columns, rows, style), foot];
+}

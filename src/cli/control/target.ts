@@ -1,0 +1,141 @@
+/** Which control listener is called, with which token, and in whose name: from options, a config file and the environment. */
+import { readFileSync } from "node:fs";
+import { userInfo } from "node:os";
+import { loadConfig } from "../../config/load.js";
+import { describeProblem, quoted } from "../../config/problem.js";
+import { parseAddress } from "../../config/values.js";
+import { UsageError } from "../command.js";
+import { readDuration } from "../numbers.js";
+import { escaped } from "../printing.js";
+
+export const DEFAULT_URL = "http://127.0.0.1:9145";
+
+export const targetOptions = {
+  url: { type: "string" },
+  config: { type: "string" },
+  "token-file": { type: "string" },
+  timeout: { type: "string" },
+  json: { type: "boolean", default: false },
+} as const;
+
+/** For commands that change something: both go into the audit log. */
+export const orderOptions = { operator: { type: "string" }, reason: { type: "string" } } as const;
+
+export const targetHelp = `Common options:
+  --url URL          the control listener; or TOLLGATE_URL (default: ${DEFAULT_URL})
+  --config FILE      take address and admin token from this configuration instead
+  --token-file FILE  a file with the admin token; or TOLLGATE_ADMIN_TOKEN. Never an option of its own: every user of the
+                     machine sees the options of a process
+  --timeout TIME     wait so long for an answer (default: 10s)
+  --json             machine-readable
+`;
+
+export const orderHelp = `  --operator NAME    who orders it, for the audit log (default: your user name)
+  --reason TEXT      why, for the audit log
+`;
+
+export type Environment = Record<string, string | undefined>;
+
+export interface TargetValues {
+  url?: string | undefined;
+  config?: string | undefined;
+  "token-file"?: string | undefined;
+  timeout?: string | undefined;
+}
+
+export interface Target {
+  /** Without a slash at the end. */
+  url: string;
+  /** Empty: none is known. */
+  token: string;
+  timeoutMs: number;
+}
+
+/** What is said on the command line comes first, then the file it names, then the environment. */
+export function readTarget(values: TargetValues, env: Environment): Target {
+  const timeoutMs = readDuration("--timeout", values.timeout ?? "10s", { leastMs: 10, mostMs: 3_600_000 });
+  const config = values.config === undefined ? undefined : controlOf(values.config, env);
+  const [name, url] =
+    values.url !== undefined
+      ? ["--url", values.url]
+      : config !== undefined
+        ? ["--config", config.url]
+        : ["TOLLGATE_URL", env.TOLLGATE_URL || DEFAULT_URL];
+  const token =
+    values["token-file"] !== undefined
+      ? tokenIn(values["token-file"])
+      : config?.token || checkedToken("TOLLGATE_ADMIN_TOKEN", env.TOLLGATE_ADMIN_TOKEN ?? "");
+  return { url: checkedUrl(name ?? "", url ?? ""), token, timeoutMs };
+}
+
+export interface Signature {
+  operator?: string;
+  reason?: string;
+}
+
+export function readSignature(values: { operator?: string | undefined; reason?: string | undefined }): Signature {
+  const operator = values.operator ?? userName();
+  const { reason } = values;
+  if (operator.length > 128) throw new UsageError("--operator: more than 128 characters");
+  if (reason !== undefined && reason.length > 512) throw new UsageError("--reason: more than 512 characters");
+  return { ...(operator === "" ? {} : { operator }), ...(reason === undefined ? {} : { reason }) };
+}
+
+function userName(): string {
+  const named = process.env.USER ?? process.env.LOGNAME ?? "";
+  if (named !== "") return named.slice(0, 128);
+  try {
+    return userInfo().username.slice(0, 128);
+  } catch {
+    // A user id without a name, as containers have it.
+    return "";
+  }
+}
+
+function checkedUrl(name: string, text: string): string {
+  const wrong = (reason: string) => new UsageError(`${name}: ${reason}; for example ${DEFAULT_URL}`);
+  let url: URL;
+  try {
+    url = new URL(text);
+  } catch {
+    throw wrong(`${quoted(text)} is no url`);
+  }
+  if (url.protocol !== "http:" && url.protocol !== "https:") throw wrong(`${quoted(text)} is no http url`);
+  if (url.username !== "" || url.password !== "") throw wrong("a url with a password in it is not taken");
+  if (url.search !== "" || url.hash !== "") throw wrong("only scheme, host, port and path are taken");
+  return `${url.origin}${url.pathname}`.replace(/\/+$/, "");
+}
+
+/** Whoever listens on all addresses is called on this machine's own. */
+function controlOf(file: string, env: Environment): { url: string; token: string } {
+  const { config, problems } = loadConfig({ file, env });
+  if (config === undefined) {
+    const first = problems[0];
+    const more = problems.length > 1 ? `, and ${problems.length - 1} more` : "";
+    const what = first === undefined ? "is not right" : describeProblem(first);
+    throw new UsageError(`--config: ${escaped(what)}${more}; see tollgate check-config, or use --url`);
+  }
+  const { listen, admin_token: token } = config.control;
+  const { host, port } = parseAddress(listen) ?? { host: "", port: 0 };
+  if (port === 0) throw new UsageError(`--config: control.listen ${listen} names no port; use --url`);
+  const reachable = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
+  return { url: `http://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`, token };
+}
+
+function tokenIn(file: string): string {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    throw new UsageError(`--token-file: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  const token = text.trim();
+  if (token === "") throw new UsageError(`--token-file: ${file} is empty`);
+  return checkedToken("--token-file", token);
+}
+
+/** It becomes a header; and a message must not repeat it. */
+function checkedToken(name: string, token: string): string {
+  if (/^[!-~]*$/.test(token)) return token;
+  throw new UsageError(`${name}: a token is one line of printable characters without spaces`);
+}

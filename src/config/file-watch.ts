@@ -1,0 +1,86 @@
+/** Tells when a file has become another one, however it was replaced, once it has stopped changing. */
+import { type FSWatcher, statSync, watch } from "node:fs";
+import { dirname } from "node:path";
+import type { Host } from "../store/host.js";
+import type { Unsubscribe } from "../store/store.js";
+
+export interface FileWatchOptions {
+  file: string;
+  host: Host;
+  changed(): void;
+  /** So long after the last change somebody may still be writing. Default 100. */
+  settleMs?: number;
+  /** For changes that the system does not report: behind a link, or on a network. Default 2,000. */
+  pollMs?: number;
+}
+
+export function watchFile({ file, host, changed, settleMs = 100, pollMs = 2_000 }: FileWatchOptions): Unsubscribe {
+  let known = stateOf(file);
+  let latest = known;
+  let closed = false;
+  let watcher: FSWatcher | undefined;
+  let stopWaiting: (() => void) | undefined;
+  let stopPolling = () => {};
+  listen();
+  poll();
+
+  /** The directory, not the file: who renames another file into its place leaves a watched file behind. */
+  function listen(): void {
+    try {
+      watcher = watch(dirname(file), { persistent: false }, look);
+      watcher.on("error", deaf);
+    } catch {
+      deaf();
+    }
+  }
+
+  function deaf(): void {
+    watcher?.close();
+    watcher = undefined;
+  }
+
+  function poll(): void {
+    if (watcher === undefined) listen();
+    look();
+    stopPolling = host.after(pollMs, poll);
+  }
+
+  function look(): void {
+    if (closed) return;
+    const state = stateOf(file);
+    // Other files of the directory may change all the time.
+    if (state === latest && stopWaiting !== undefined) return;
+    latest = state;
+    stopWaiting?.();
+    stopWaiting = undefined;
+    if (state !== known) stopWaiting = host.after(settleMs, settled);
+  }
+
+  function settled(): void {
+    stopWaiting = undefined;
+    const state = stateOf(file);
+    if (state !== latest) {
+      look();
+      return;
+    }
+    known = state;
+    changed();
+  }
+
+  return () => {
+    closed = true;
+    stopWaiting?.();
+    stopPolling();
+    watcher?.close();
+  };
+}
+
+/** Of what the path leads to in the end, through all links. */
+function stateOf(file: string): string {
+  try {
+    const { dev, ino, size, mtimeNs, ctimeNs } = statSync(file, { bigint: true });
+    return [dev, ino, size, mtimeNs, ctimeNs].join(":");
+  } catch {
+    return "gone";
+  }
+}

@@ -1,0 +1,92 @@
+/** The layer as it is kept in the store: read when it changed, written once, told to all who listen. */
+import { INVALID_ARGUMENT } from "../core/codes.js";
+import { configKey, operationKey } from "../core/keys.js";
+import { StoreError } from "../store/errors.js";
+import { RefusedArgument } from "../store/refused-argument.js";
+import type { Store, Unsubscribe } from "../store/store.js";
+import { layerProblem, layerProblems, layerText, parseLayer } from "./layer.js";
+import type { Problem } from "./problem.js";
+import type { Section } from "./variables.js";
+
+export interface StoredLayer {
+  revision: number;
+  config: Section;
+}
+
+/** What stands in the store: the layer, or why it cannot be one. */
+export type ReadLayer = { layer: StoredLayer; revision: number } | { problems: Problem[]; revision: number };
+
+export type LayerStore = ReturnType<typeof createLayerStore>;
+
+const ANY = -1;
+/** As much as the script takes. */
+const MAX_BYTES = 1_048_576;
+/** No revision that was ever written: what stands there is unreadable as a whole. */
+const UNREADABLE = -2;
+
+export function configChannel(clusterId: string): string {
+  return `ratelimit:config:update:${clusterId}`;
+}
+
+export function createLayerStore(store: Pick<Store, "run" | "publish" | "subscribe">, clusterId: string, node: string) {
+  const key = configKey(clusterId);
+  const channel = configChannel(clusterId);
+
+  async function ask(known: number): Promise<{ revision: number; text: string; fault?: string }> {
+    try {
+      const [code, revision, text] = await store.run("config-read", [key], [known]);
+      if (code !== INVALID_ARGUMENT) return { revision: Number(revision), text: String(text) };
+      if (revision !== "config") throw new RefusedArgument("config-read", String(revision));
+      return { revision: UNREADABLE, text: "", fault: `is larger than ${MAX_BYTES} bytes` };
+    } catch (error) {
+      // Something else stands under the key.
+      if (!(error instanceof StoreError) || error.kind !== "script") throw error;
+      return { revision: UNREADABLE, text: "", fault: `cannot be read: ${error.message}` };
+    }
+  }
+
+  return {
+    /** Rejects with a StoreError where the store does not answer. */
+    async read(): Promise<ReadLayer> {
+      const { revision, text, fault } = await ask(ANY);
+      if (fault !== undefined) return { revision, problems: [layerProblem(fault)] };
+      const { layer, problems } = parseLayer(text);
+      return layer === undefined ? { revision, problems } : { revision, layer: { revision, config: layer } };
+    },
+
+    /** Whether another revision stands there than the one that is known. */
+    async isOther(known: number): Promise<boolean> {
+      return (await ask(Math.max(known, ANY))).revision !== known;
+    },
+
+    /** What is wrong with it in itself, before anything is written; undefined where nothing is. */
+    faults(config: Section): { problems: Problem[] } | undefined {
+      const problems = layerProblems(config);
+      if (problems.length > 0) return { problems };
+      const bytes = layerText(config).length;
+      if (bytes <= MAX_BYTES) return undefined;
+      return { problems: [layerProblem(`has ${bytes} bytes; at most ${MAX_BYTES} are kept`)] };
+    },
+
+    /** With the same operation again it writes nothing more. */
+    async write(config: Section, expected: number | undefined, operation: string) {
+      const keys = [key, operationKey(clusterId, operation)];
+      const [code, written, revision] = await store.run("config-write", keys, [expected ?? ANY, layerText(config)]);
+      if (code === INVALID_ARGUMENT) throw new RefusedArgument("config-write", String(written));
+      return { written: written === 1, revision: Number(revision) };
+    },
+
+    publish(version: string): Promise<void> {
+      const message = { type: "config_reload", version, timestamp: Math.floor(Date.now() / 1000), node };
+      return store.publish(channel, JSON.stringify(message));
+    },
+
+    /** Calls the handler when another node has a new configuration. A message is a hint, nothing is taken from it. */
+    subscribe(handler: () => void): Promise<Unsubscribe> {
+      const own = `"node":${JSON.stringify(node)}}`;
+      return store.subscribe(channel, (message) => {
+        if (!message.endsWith(own)) handler();
+      });
+    },
+  };
+}

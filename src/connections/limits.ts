@@ -1,0 +1,74 @@
+/** What a route allows its connections, and which lease all routes together have. */
+import type { SlotLimits } from "./slots.js";
+
+/** What becomes of new connections while the store is gone. */
+export type OnStoreFailure = "open" | "local" | "closed";
+
+export interface RouteLimits extends SlotLimits {
+  onStoreFailure: OnStoreFailure;
+}
+
+/** `routes[].connections` of the configuration, as far as slots are concerned. */
+export interface ConfiguredConnections {
+  max_per_pod: number;
+  max_total: number;
+  max_per_app: number;
+  rate_per_second: number;
+  burst?: number | undefined;
+  lease_s: number;
+  on_store_failure: OnStoreFailure;
+}
+
+const DEFAULT_LEASE_MS = 30_000;
+
+export function routeLimits(connections: ConfiguredConnections): RouteLimits {
+  const { rate_per_second: ratePerSecond } = connections;
+  return {
+    maxPerPod: connections.max_per_pod,
+    maxTotal: connections.max_total,
+    maxPerApp: connections.max_per_app,
+    ratePerSecond,
+    burst: connections.burst ?? Math.max(Math.ceil(ratePerSecond), 1),
+    leaseMs: connections.lease_s * 1000,
+    onStoreFailure: connections.on_store_failure,
+  };
+}
+
+/**
+ * The limits by route, all with the shortest lease among them. Leases share one clock, whose step is a third of the
+ * caller's lease; a longer one beside a shorter one could make it jump over the end of those.
+ */
+export function withOneLease(routes: Iterable<readonly [string, RouteLimits]>): Map<string, RouteLimits> {
+  const all = [...routes];
+  const leaseMs = Math.min(...all.map(([, limits]) => limits.leaseMs));
+  return new Map(all.map(([name, limits]) => [name, { ...limits, leaseMs }]));
+}
+
+export function leaseOf(routes: ReadonlyMap<string, RouteLimits>): number {
+  for (const { leaseMs } of routes.values()) return leaseMs;
+  return DEFAULT_LEASE_MS;
+}
+
+/**
+ * What a connection needs that was let in under `before` and lost its lease under `now`: a limit that was lowered in
+ * between closes no connection.
+ */
+export function roomier(before: SlotLimits, now: SlotLimits): SlotLimits {
+  const unless0 = (one: number, other: number) => (one === 0 || other === 0 ? 0 : Math.max(one, other));
+  return {
+    ...now,
+    maxPerPod: Math.max(before.maxPerPod, now.maxPerPod),
+    maxTotal: unless0(before.maxTotal, now.maxTotal),
+    maxPerApp: unless0(before.maxPerApp, now.maxPerApp),
+  };
+}
+
+/** The limits of a configuration's routes, by their names: host and path. All with one lease. */
+export function connectionRoutes(
+  routes: readonly { host?: string | undefined; path: string; connections?: ConfiguredConnections | undefined }[],
+): Map<string, RouteLimits> {
+  const named = routes.flatMap(({ host = "", path, connections }) =>
+    connections === undefined ? [] : [[`${host}${path}`, routeLimits(connections)] as const],
+  );
+  return withOneLease(named);
+}

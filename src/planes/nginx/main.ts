@@ -1,0 +1,156 @@
+/** The phases of nginx: begin, decide when a request has come, settle when it has ended, and leave. */
+import { OK } from "../../core/codes.js";
+import { storedNumber } from "../../core/host.js";
+import { identify } from "../../core/identity.js";
+import { catchUp } from "./changes.js";
+import { nowMs } from "./clock.js";
+import { flushCounts } from "./counters.js";
+import { newEpoch } from "./epoch.js";
+import { begin, end, isOpen, newExchange, reuse } from "./exchanges.js";
+import { leave } from "./leaving.js";
+import { check, settle } from "./limiter.js";
+import { ffi, luaMath, luaString, ngx, type SharedDict } from "./ngx.js";
+import { readApp, readNode, writeNode } from "./records.js";
+import { currentRequest, head, prepareReading, readHead } from "./request.js";
+import { refuse, refuseHead, refuseUnidentified, showDecision } from "./response.js";
+import type { NginxSettings } from "./settings.js";
+import { sharedCell } from "./shared-cell.js";
+import { type App, freshDegradation, newApp, newNodeRecord, worker } from "./state.js";
+import { runSync, touch } from "./syncer.js";
+
+const NAME = "name";
+const GENERATION = "generation";
+const LEFT = "left";
+
+/** Once, in the master, at each start and reload. What the dictionary holds from before goes on. */
+export function init(settings: NginxSettings): void {
+  const dict = ngx.shared.tollgate as SharedDict;
+  ffi.cdef("int gethostname(char *name, size_t size); int getpid(void);");
+  luaMath.randomseed(Math.floor(ngx.now() * 1000) + ffi.C.getpid());
+  worker.dict = dict;
+  worker.settings = settings;
+  worker.apps = {};
+  worker.everyone = [];
+  worker.touched = [];
+  worker.node = newNodeRecord();
+  worker.nodeText = "";
+  worker.degradation = freshDegradation();
+  worker.degradationText = "";
+  worker.level = 0;
+  worker.seen = -1;
+  worker.failuresSeen = 0;
+  worker.syncing = false;
+  worker.soon = false;
+  worker.watchedAt = 0;
+  worker.open = 0;
+  dict.safe_add(NAME, settings.node === "" ? ownName() : settings.node);
+  worker.name = dict.get(NAME) as string;
+  const now = nowMs();
+  for (const policy of settings.apps) {
+    const app = newApp(policy, sharedCell(dict, `c:${policy.id}`), settings, now);
+    worker.apps[policy.id] = app;
+    worker.everyone.push(app);
+  }
+  if (!readNode()) {
+    worker.node.epoch = newEpoch(0);
+    writeNode();
+  }
+  worker.generation = dict.incr(GENERATION, 1, 0) as number;
+  dict.safe_set(LEFT, 0);
+  prepareReading();
+}
+
+/** Host name and process: two of them on one machine are two nodes. */
+function ownName(): string {
+  const size = 256;
+  const name = ffi.new("char[?]", size);
+  ffi.C.gethostname(name, size - 1);
+  const host = luaString.gsub(luaString.sub(ffi.string(name), 1, 80), "[^A-Za-z0-9._-]", "-");
+  return (host === "" ? "nginx" : host) + luaString.format("-%d", ffi.C.getpid());
+}
+
+/** In each worker, also in one that replaces another: whatever that one had begun is looked after here. */
+export function initWorker(): void {
+  luaMath.randomseed(Math.floor(ngx.now() * 1000) + ngx.worker.pid());
+  catchUp();
+  for (const app of worker.everyone) {
+    readApp(app);
+    touch(app);
+  }
+  worker.failuresSeen = worker.node.failures;
+  ngx.timer.every(worker.settings.lease.syncIntervalMs / 1000, onTick);
+}
+
+function onTick(premature: boolean): void {
+  flushCounts();
+  if (premature) {
+    ngx.timer.at(0, onExit);
+    return;
+  }
+  catchUp();
+  runSync();
+}
+
+const EXIT_LOOK_SECONDS = 0.05;
+
+/**
+ * This worker takes no more requests. Of a whole nginx that ends, the last worker to be done gives everything back; after a
+ * reload the newer workers go on with what there is.
+ */
+function onExit(_premature: boolean): void {
+  while (worker.open > 0) ngx.sleep(EXIT_LOOK_SECONDS);
+  flushCounts();
+  if (worker.dict.get(GENERATION) !== worker.generation) return;
+  if ((worker.dict.incr(LEFT, 1, 0) as number) >= ngx.worker.count()) leave();
+}
+
+/** Above it a length is not exact. */
+const MOST_BYTES = 9007199254740991;
+
+/** In the access phase: decides about the request at hand, and answers it where it is refused. */
+export function access(): void {
+  const request = currentRequest();
+  if (ngx.req.is_internal() && (ngx.is_subrequest || isOpen(request))) return;
+  readHead(request);
+  const { settings } = worker;
+  if (head.headers > settings.headerCount) {
+    refuseHead(431, "headers_too_large", "headers_too_large");
+    return;
+  }
+  if (head.contentLength > MOST_BYTES) {
+    refuseHead(400, "bad_request", "invalid_length");
+    return;
+  }
+  const { code, app: id } = identify(head.claims, settings.identity.rules, isConfigured);
+  if (code !== OK) {
+    refuseUnidentified(code);
+    return;
+  }
+  const exchange = newExchange();
+  const { contentLength } = head;
+  exchange.headBytes = contentLength === 0 ? -1 : storedNumber(ngx.var.request_length ?? false, 0);
+  check(exchange, worker.apps[id] as App, ngx.req.get_method(), contentLength);
+  showDecision(exchange);
+  if (exchange.allowed) {
+    begin(request, exchange);
+    return;
+  }
+  refuse(exchange);
+  reuse(exchange);
+}
+
+function isConfigured(this: void, id: string): boolean {
+  return worker.apps[id] !== undefined;
+}
+
+/** In the log phase: what really moved is charged or given back. */
+export function log(): void {
+  const exchange = end(currentRequest());
+  if (exchange === undefined) return;
+  let requestBytes = 0;
+  if (exchange.headBytes >= 0) {
+    requestBytes = Math.max(storedNumber(ngx.var.request_length ?? false, 0) - exchange.headBytes, 0);
+  }
+  settle(exchange, requestBytes, storedNumber(ngx.var.body_bytes_sent ?? false, 0));
+  reuse(exchange);
+}

@@ -1,0 +1,184 @@
+/** What this plane uses of nginx's Lua API, of LuaJIT and of Lua's library, typed. Nothing here leaves any Lua behind. */
+
+/** Several values at once, as Lua's functions give them; TypeScriptToLua knows the type by its field. */
+export type Several<T extends unknown[]> = T & { __tstlMultiReturn: unknown };
+
+/** A dictionary in memory that all workers share. Each call is atomic. */
+export interface SharedDict {
+  get(key: string): number | string | boolean | undefined;
+  /** Adds to a number that is there. Undefined, and why, where it is not. */
+  incr(key: string, by: number): number | undefined;
+  /** Creates where it was not, at the price of older entries if memory is out. */
+  incr(key: string, by: number, initial: number, secondsToLive?: number): number | undefined;
+  set(key: string, value: number | string | boolean, secondsToLive?: number): Several<[boolean, string | undefined]>;
+  /** Never drops another entry to make room. */
+  safe_set(
+    key: string,
+    value: number | string | boolean,
+    secondsToLive?: number,
+  ): Several<[boolean | undefined, string | undefined]>;
+  /** False and "exists" where the key is there. Never drops another entry to make room. */
+  safe_add(
+    key: string,
+    value: number | string | boolean,
+    secondsToLive?: number,
+  ): Several<[boolean | undefined, string | undefined]>;
+  delete(key: string): void;
+  free_space(): number;
+  capacity(): number;
+}
+
+/** A socket that yields to the other requests of its worker while it waits. */
+export interface Socket {
+  settimeouts(connectMs: number, sendMs: number, readMs: number): void;
+  connect(host: string, port: number): Several<[number | undefined, string | undefined]>;
+  send(data: string): Several<[number | undefined, string | undefined]>;
+  /** A line without its end ("*l"), or so many bytes. */
+  receive(what: "*l" | number): Several<[string | undefined, string | undefined]>;
+  setkeepalive(idleMs: number, poolSize: number): Several<[number | undefined, string | undefined]>;
+  getreusedtimes(): number;
+  close(): void;
+}
+
+export interface Semaphore {
+  /** Undefined, and "timeout", where nobody posted in time. */
+  wait(seconds: number): Several<[boolean | undefined, string | undefined]>;
+  post(times: number): void;
+}
+
+export interface Ngx {
+  readonly shared: { [name: string]: SharedDict | undefined };
+  readonly var: { [name: string]: string | undefined };
+  /** Headers of the response. */
+  readonly header: { [name: string]: string | number };
+  status: number;
+  readonly req: {
+    get_method(this: void): string;
+    is_internal(this: void): boolean;
+  };
+  /** The request at hand is part of another one. */
+  readonly is_subrequest: boolean;
+  readonly socket: { tcp(this: void): Socket };
+  readonly timer: {
+    at<T extends unknown[]>(
+      this: void,
+      seconds: number,
+      handler: (this: void, premature: boolean, ...more: T) => void,
+      ...more: T
+    ): Several<[boolean | undefined, string | undefined]>;
+    every(
+      this: void,
+      seconds: number,
+      handler: (this: void, premature: boolean) => void,
+    ): Several<[boolean | undefined, string | undefined]>;
+  };
+  readonly worker: {
+    id(this: void): number | undefined;
+    pid(this: void): number;
+    count(this: void): number;
+    exiting(this: void): boolean;
+  };
+  readonly config: { nginx_version: number; ngx_lua_version: number };
+  /** Seconds since 1970, as of the last turn of the event loop. */
+  now(this: void): number;
+  update_time(this: void): void;
+  sleep(this: void, seconds: number): void;
+  log(this: void, level: number, ...texts: (string | number)[]): void;
+  print(this: void, text: string): void;
+  exit(this: void, status: number): void;
+  sha1_bin(this: void, text: string): string;
+  encode_base64(this: void, text: string): string;
+  get_phase(this: void): string;
+  readonly ERR: number;
+  readonly WARN: number;
+  readonly NOTICE: number;
+  readonly INFO: number;
+}
+
+export declare const ngx: Ngx;
+
+/** Bytes in memory that is not Lua's. */
+export interface Bytes {
+  readonly [index: number]: number;
+}
+
+export interface HeaderLine {
+  readonly key: { readonly len: number; readonly data: Bytes };
+  readonly value: { readonly len: number; readonly data: Bytes };
+}
+
+/** The head of a request as nginx keeps it, in memory that the next call overwrites. From 0. */
+export interface HeaderLines {
+  readonly [index: number]: HeaderLine;
+}
+
+/** A request of nginx, of which Lua knows the address alone. */
+export interface RequestPointer {
+  readonly __request: never;
+}
+
+/** A number of 64 bits; `toNumber` makes one of Lua's of it. */
+export interface Address {
+  readonly __address: never;
+}
+
+/** LuaJIT's door to C. The functions are those on which lua-resty-core itself is built. */
+export declare const ffi: {
+  readonly C: {
+    /** `most` 0: all of them. */
+    ngx_http_lua_ffi_req_get_headers_count(this: void, request: RequestPointer, most: number, cut: Bytes): number;
+    /** `raw` 1: names as they came. Copies nothing but addresses. */
+    ngx_http_lua_ffi_req_get_headers(
+      this: void,
+      request: RequestPointer,
+      lines: HeaderLines,
+      count: number,
+      raw: number,
+    ): number;
+    getpid(this: void): number;
+    gethostname(this: void, into: Bytes, size: number): number;
+  };
+  cdef(this: void, declarations: string): void;
+  "new"(this: void, type: string, count?: number): Bytes;
+  cast(this: void, type: "uintptr_t", pointer: RequestPointer): Address;
+  /** Copies so many bytes, or up to the first NUL. */
+  string(this: void, data: Bytes, length?: number): string;
+};
+
+/** lua-resty-core's own. */
+export declare const base: {
+  get_request(this: void): RequestPointer | undefined;
+};
+
+export declare const semaphore: {
+  "new"(this: void, resources: number): Semaphore;
+};
+
+export declare function toNumber(this: void, value: Address): number;
+export declare function pcall<A extends unknown[]>(
+  this: void,
+  work: (this: void, ...given: A) => void,
+  ...given: A
+): Several<[boolean, string]>;
+
+/** Lua's own library; the head of the bundle gives it these names. */
+export declare const luaString: {
+  find(this: void, text: string, pattern: string, from?: number, plain?: boolean): number | undefined;
+  match(this: void, text: string, pattern: string): string | undefined;
+  format(this: void, format: string, ...values: (number | string)[]): string;
+  sub(this: void, text: string, from: number, to: number): string;
+  lower(this: void, text: string): string;
+  gsub(this: void, text: string, pattern: string, by: string): string;
+  byte(this: void, text: string, at: number): number;
+};
+
+export declare const luaMath: {
+  /** From 0 to below 1; or a whole number within both ends. */
+  random(this: void, least?: number, most?: number): number;
+  randomseed(this: void, seed: number): void;
+};
+
+export declare const luaTable: {
+  concat(this: void, items: (string | number)[], separator?: string): string;
+  remove(this: void, items: unknown[], at?: number): void;
+};

@@ -1,0 +1,95 @@
+/** Calls of the service over kept connections: the next address where one fails, everything within one deadline. */
+import { storedNumber } from "../../core/host.js";
+import { nowMs } from "./clock.js";
+import { luaString, ngx, type Socket } from "./ngx.js";
+import { worker } from "./state.js";
+
+export interface ServiceReply {
+  /** 0 where nobody answered. */
+  status: number;
+  body: string;
+  timedOut: boolean;
+  problem: string;
+}
+
+const KEEP_IDLE_MS = 60000;
+const KEPT_CONNECTIONS = 4;
+/** The least time that is worth an attempt. */
+const SHORTEST_MS = 5;
+
+function noAnswer(problem: string): ServiceReply {
+  return { status: 0, body: "", timedOut: problem === "timeout", problem };
+}
+
+/** Tries the services in turn, beginning with the one that answered last. Any answer at all ends it. */
+export function callService(path: string, body: string, deadlineMs: number): ServiceReply {
+  const { services } = worker.settings;
+  const { node } = worker;
+  const until = nowMs() + deadlineMs;
+  let reply = noAnswer("no service");
+  for (let attempt = 0; attempt < services.length; attempt++) {
+    const left = until - nowMs();
+    if (left < SHORTEST_MS) return attempt === 0 ? noAnswer("timeout") : reply;
+    // While others are left to be tried, no one may use up all the time.
+    const share = Math.ceil(left / (services.length - attempt));
+    reply = callOne(node.service, path, body, share);
+    if (reply.status > 0) return reply;
+    node.service = node.service + 1 < services.length ? node.service + 1 : 0;
+  }
+  return reply;
+}
+
+function callOne(service: number, path: string, body: string, deadlineMs: number): ServiceReply {
+  const { host, port } = worker.settings.services[service < worker.settings.services.length ? service : 0]!;
+  const socket = ngx.socket.tcp();
+  socket.settimeouts(deadlineMs, deadlineMs, deadlineMs);
+  const [connected, problem] = socket.connect(host, port);
+  if (connected === undefined) return noAnswer(problem ?? "not connected");
+  const reused = socket.getreusedtimes() > 0;
+  const reply = converse(socket, host, port, path, body);
+  // A kept connection may have been closed meanwhile; messages can be repeated, so it is tried on a new one.
+  if (reply.status === 0 && reused && !reply.timedOut) return callOne(service, path, body, deadlineMs);
+  return reply;
+}
+
+function converse(socket: Socket, host: string, port: number, path: string, body: string): ServiceReply {
+  const head = luaString.format(
+    "POST %s HTTP/1.1\r\nHost: %s:%d\r\nAuthorization: Bearer %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n",
+    path,
+    host,
+    port,
+    worker.settings.planeToken,
+    body.length,
+  );
+  const [sent, unsent] = socket.send(head + body);
+  if (sent === undefined) return broken(socket, unsent);
+  const [line, silent] = socket.receive("*l");
+  if (line === undefined) return broken(socket, silent);
+  const status = storedNumber(luaString.match(line, "^HTTP/1%.1 (%d%d%d) ") ?? false, 0);
+  let length = -1;
+  let keep = true;
+  for (;;) {
+    const [header, cut] = socket.receive("*l");
+    if (header === undefined) return broken(socket, cut);
+    if (header === "") break;
+    const lower = luaString.lower(header);
+    const given = luaString.match(lower, "^content%-length:%s*(%d+)");
+    if (given !== undefined) length = storedNumber(given, -1);
+    if (luaString.match(lower, "^connection:%s*(close)") !== undefined) keep = false;
+  }
+  if (status === 0 || length < 0) return broken(socket, "an answer that is no HTTP/1.1 with a length");
+  let text = "";
+  if (length > 0) {
+    const [received, cut] = socket.receive(length);
+    if (received === undefined) return broken(socket, cut);
+    text = received;
+  }
+  if (keep) socket.setkeepalive(KEEP_IDLE_MS, KEPT_CONNECTIONS);
+  else socket.close();
+  return { status, body: text, timedOut: false, problem: "" };
+}
+
+function broken(socket: Socket, problem: string | undefined): ServiceReply {
+  socket.close();
+  return noAnswer(problem ?? "closed");
+}

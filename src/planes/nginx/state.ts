@@ -1,0 +1,154 @@
+/** What a worker knows: the settings, its copies of what all workers share, and what waits in it. */
+import type { LearnedSizes } from "../../core/cost.js";
+import { type Degradation, defaultDegradationPolicy, newDegradation } from "../../core/degradation.js";
+import { type Lease, newLease } from "../../core/lease.js";
+import type { Conversation } from "../../core/sync.js";
+import { type AppCounts, newCounts } from "./counts.js";
+import type { Semaphore, SharedDict } from "./ngx.js";
+import type { NginxApp, NginxSettings } from "./settings.js";
+import type { SharedCell } from "./shared-cell.js";
+
+/** A request that waits for the store, in this worker. */
+export interface Waiter {
+  cost: number;
+  /** Milliseconds since 1970. */
+  until: number;
+  /** How many answers to this worker's own questions have left it waiting. */
+  rounds: number;
+  /** Empty while it waits. */
+  code: string;
+  retryAfterMs: number;
+  /** One of the counters' names. */
+  source: string;
+  signal: Semaphore;
+}
+
+export interface App {
+  policy: NginxApp;
+  /** Configured no more: whatever it holds goes back. */
+  leaving: boolean;
+  cell: SharedCell;
+  /** Copies of the shared record, as of `Worker.seen`; who holds the lock changes them and writes them back. */
+  lease: Lease;
+  talk: Conversation;
+  /** The text they were last read from or written as. */
+  record: string;
+  recordKey: string;
+  refusedUntilKey: string;
+  /** By method. Each worker learns by itself. */
+  learned: { [method: string]: LearnedSizes | undefined };
+  waiters: Waiter[];
+  waitingCost: number;
+  /** On the list of apps that this worker's next message may speak of. */
+  touched: boolean;
+  /** What this worker has decided since it last said so. */
+  counts: AppCounts;
+  /** What the headers of its responses say while the limit stays as it is. */
+  shownLimit: number;
+  limitText: string;
+  policyHeader: string;
+  rateHeaderStart: string;
+}
+
+/** What all workers share about the node itself; a copy, like the leases. */
+export interface NodeRecord {
+  epoch: number;
+  seq: number;
+  failuresInARow: number;
+  failures: number;
+  syncs: number;
+  retryAt: number;
+  lastContact: number;
+  liveNodes: number;
+  emergency: boolean;
+  /** The service that answered last, from 0. */
+  service: number;
+  /** The version of the configuration that the service has; "-" before the first answer. */
+  configVersion: string;
+}
+
+export interface Worker {
+  dict: SharedDict;
+  settings: NginxSettings;
+  /** The node's name. */
+  name: string;
+  apps: { [id: string]: App | undefined };
+  everyone: App[];
+  touched: App[];
+  node: NodeRecord;
+  nodeText: string;
+  degradation: Degradation;
+  degradationText: string;
+  /** As of the last look. */
+  level: number;
+  /** The number of the last change that the copies show. */
+  seen: number;
+  /** Failures that those who wait here have been told of. */
+  failuresSeen: number;
+  /** A message is being prepared or on its way, from this worker. */
+  syncing: boolean;
+  /** A timer that will send one is set. */
+  soon: boolean;
+  /** Who among the waiting looks after answers to other workers; and when it last did. */
+  watcher: Waiter | undefined;
+  watchedAt: number;
+  /** Admitted exchanges that have not ended. */
+  open: number;
+  generation: number;
+}
+
+/** Filled by `begin`; one table, so that functions find it without being handed it. */
+export const worker = {} as Worker;
+
+export function newApp(policy: NginxApp, cell: SharedCell, settings: NginxSettings, now: number): App {
+  const lease = newLease(settings.lease, now);
+  // Nobody has used it yet: nothing is fetched for it in advance.
+  lease.activeAt = 0;
+  return {
+    policy,
+    leaving: false,
+    cell,
+    lease,
+    talk: {
+      bookedSpent: 0,
+      bookedReturned: 0,
+      cautious: false,
+      remaining: policy.burst,
+      limit: policy.burst,
+      heardAt: now,
+      scarceAt: 0,
+    },
+    record: "",
+    recordKey: `l:${policy.id}`,
+    refusedUntilKey: `u:${policy.id}`,
+    learned: {},
+    waiters: [],
+    waitingCost: 0,
+    touched: false,
+    counts: newCounts(),
+    shownLimit: -1,
+    limitText: "",
+    policyHeader: "",
+    rateHeaderStart: "",
+  };
+}
+
+export function newNodeRecord(): NodeRecord {
+  return {
+    epoch: 0,
+    seq: 0,
+    failuresInARow: 0,
+    failures: 0,
+    syncs: 0,
+    retryAt: 0,
+    lastContact: 0,
+    liveNodes: 1,
+    emergency: false,
+    service: 0,
+    configVersion: "-",
+  };
+}
+
+export function freshDegradation(): Degradation {
+  return newDegradation(defaultDegradationPolicy);
+}

@@ -1,0 +1,41 @@
+/** Plain data as Lua source, for files that `dofile` reads: the same data gives the same text. */
+
+const IDENTIFIER = /^[A-Za-z_][A-Za-z0-9_]*$/;
+const RESERVED = new Set(
+  "and break do else elseif end false for function goto if in local nil not or repeat return then true until while".split(
+    " ",
+  ),
+);
+
+export type LuaData = string | number | boolean | readonly LuaData[] | { readonly [key: string]: LuaData };
+
+export function luaTable(data: LuaData, indent = ""): string {
+  if (typeof data === "string") return luaText(data);
+  if (typeof data === "number") return luaNumber(data);
+  if (typeof data === "boolean") return String(data);
+  const deeper = `${indent}    `;
+  const lines = Array.isArray(data)
+    ? data.map((item: LuaData) => `${deeper}${luaTable(item, deeper)},\n`)
+    : Object.entries(data as Record<string, LuaData>).map(
+        ([key, value]) => `${deeper}${luaKey(key)} = ${luaTable(value, deeper)},\n`,
+      );
+  return lines.length === 0 ? "{}" : `{\n${lines.join("")}${indent}}`;
+}
+
+function luaKey(key: string): string {
+  return IDENTIFIER.test(key) && !RESERVED.has(key) ? key : `[${luaText(key)}]`;
+}
+
+/** Every byte that is not plain is written as a number, so that no text can end the literal early. */
+function luaText(text: string): string {
+  const escaped = [...Buffer.from(text, "utf8")].map((byte) => {
+    const plain = byte >= 32 && byte < 127 && byte !== 34 && byte !== 92;
+    return plain ? String.fromCharCode(byte) : `\\${String(byte).padStart(3, "0")}`;
+  });
+  return `"${escaped.join("")}"`;
+}
+
+function luaNumber(value: number): string {
+  if (!Number.isFinite(value)) throw new Error(`${value} is no number that a configuration can have`);
+  return String(value);
+}

@@ -1,0 +1,59 @@
+/** A configuration as files for nginx: the Lua bundle with its settings, two includes, and on wish a whole nginx.conf. */
+import type { Config } from "../config/schema.js";
+import { mainConf } from "./nginx-conf.js";
+import { httpInclude, locationInclude } from "./nginx-includes.js";
+import { nginxSettings, settingsLua } from "./nginx-settings.js";
+
+export interface RenderOptions {
+  /** Where the files will lie when nginx reads them: an absolute path. */
+  path: string;
+  /** `host:port` of the services' control listeners. */
+  services: string[];
+  /** Unless given: host name and process of the nginx. */
+  node?: string;
+  flavour: "debian" | "openresty";
+  /** The two includes alone, for an nginx that has a configuration already. */
+  includeOnly: boolean;
+  /** Where pid, logs and temporary files go, for an nginx that is not the system's. */
+  runDir?: string;
+  /** Asked for names of services, and of upstreams with `dns`. */
+  resolver?: string;
+  tls?: { certificate: string; key: string };
+  /** Unless given: as many as nginx finds right. */
+  workers?: number;
+  /** The text of dist/lua/nginx/tollgate.lua. */
+  bundle: string;
+}
+
+export interface RenderedFile {
+  name: string;
+  text: string;
+  /** It holds a secret: for the owner alone. */
+  secret: boolean;
+}
+
+export interface Rendered {
+  files: RenderedFile[];
+  /** What nginx will do otherwise than the Node gateway would, one sentence each. */
+  warnings: string[];
+}
+
+export const BUNDLE = "tollgate.lua";
+export const SETTINGS = "tollgate-settings.lua";
+export const HTTP_INCLUDE = "tollgate-http.conf";
+export const LOCATION_INCLUDE = "tollgate-location.conf";
+
+/** Throws RenderError. */
+export function renderNginx(config: Config, options: RenderOptions): Rendered {
+  const warnings: string[] = [];
+  const settings = nginxSettings(config, options);
+  const files: RenderedFile[] = [
+    { name: BUNDLE, text: options.bundle, secret: false },
+    { name: SETTINGS, text: settingsLua(settings), secret: true },
+    { name: HTTP_INCLUDE, text: httpInclude(config, settings, options), secret: false },
+    { name: LOCATION_INCLUDE, text: locationInclude(), secret: false },
+  ];
+  if (!options.includeOnly)
+    files.push({ name: "nginx.conf", text: mainConf(config, options, warnings), secret: false });
+  return { files, warnings };
+}

@@ -1,0 +1,28 @@
+/**
+ * The layer of the configuration that all nodes of a cluster share. Changes nothing.
+ *
+ * KEYS  1 config
+ * ARGV  1 the revision that the caller knows (-1: none)
+ * Reply code · revision (0 where nobody wrote one yet) · config (JSON; empty where there is none, or where it is known)
+ *
+ * What is larger than anything that `config-write` takes is not read: `invalid_argument` names `config`.
+ */
+import { OK } from "../core/codes.js";
+import { wholeNumber } from "../core/host.js";
+import { isRevision, MAX_CONFIG_LENGTH, storedRevision } from "./common/config.js";
+import { invalid } from "./common/message.js";
+import type { RedisApi, ScriptReply } from "./redis-api.js";
+
+export function configRead(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
+  if (keys.length !== 1) return invalid("keys");
+  if (argv.length !== 1) return invalid("arguments");
+  const known = argv[0]!;
+  if (!isRevision(known)) return invalid("revision");
+
+  const fields = redis.call("HMGET", keys[0]!, "revision", "config");
+  const revision = storedRevision(fields[0]!);
+  const text = fields[1]!;
+  // -1 reads as no number, and so is no revision that could be known.
+  if (text === false || wholeNumber(known) === revision) return [OK, revision, ""];
+  return text.length > MAX_CONFIG_LENGTH ? invalid("config") : [OK, revision, text];
+}

@@ -1,0 +1,65 @@
+/** What is wrong with a body or a query, in one sentence that names the field: for the person who sent it. */
+import type * as z from "zod";
+import { nearest } from "../../config/nearest.js";
+import { shownPath } from "../../config/problem.js";
+
+export interface WrongField {
+  field: string;
+  reason: string;
+}
+
+type Issue = z.core.$ZodIssue;
+
+/** The most telling complaint: a misspelt name comes first, for what it should have been is missing, too. */
+export function wrongField(error: z.ZodError, input: unknown, schema: z.ZodType): WrongField {
+  const misspelt = error.issues.find((issue) => issue.code === "unrecognized_keys");
+  if (misspelt !== undefined) {
+    const name = misspelt.keys[0] ?? "";
+    const field = shownPath([...misspelt.path, name]);
+    return { field, reason: `${field} is no field here; ${hint(name, namesOf(schema))}` };
+  }
+  const issue = error.issues[0]!;
+  const field = issue.path.length === 0 ? "body" : shownPath(issue.path);
+  return { field, reason: `${field} ${isMissing(issue, input) ? "is missing" : complaint(issue)}` };
+}
+
+function namesOf(schema: z.ZodType): string[] {
+  return "shape" in schema ? Object.keys(Object(schema.shape)) : [];
+}
+
+function hint(name: string, known: string[]): string {
+  const likely = nearest(name, known);
+  return likely === undefined ? `there are ${known.join(", ")}` : `did you mean ${likely}?`;
+}
+
+function isMissing({ path }: Issue, input: unknown): boolean {
+  let value = input;
+  for (const part of path) value = Object(value)[part];
+  return value === undefined;
+}
+
+function complaint(issue: Issue): string {
+  if (issue.code === "invalid_value") return `must be ${issue.values.map(String).join(" or ")}`;
+  if (issue.code === "invalid_type") return `must be ${kinds[issue.expected] ?? issue.expected}`;
+  if (issue.code === "too_small" && isPlain(issue.message)) {
+    return size(issue.origin, issue.inclusive === false ? "more than" : "at least", issue.minimum);
+  }
+  if (issue.code === "too_big" && isPlain(issue.message)) {
+    return size(issue.origin, issue.inclusive === false ? "less than" : "at most", issue.maximum);
+  }
+  return issue.message;
+}
+
+/** Where the schema has no words of its own for it. */
+const isPlain = (message: string) => message.startsWith("Too ");
+
+const kinds: Record<string, string> = {
+  ...{ int: "a whole number", number: "a number", string: "a text", boolean: "true or false" },
+  ...{ object: "an object", record: "an object", array: "a list" },
+};
+
+function size(origin: string, than: string, bound: number | bigint): string {
+  if (origin === "string") return `must be ${than} ${bound} characters long`;
+  if (origin === "array") return `must have ${than} ${bound} items`;
+  return `must be ${than} ${bound}`;
+}

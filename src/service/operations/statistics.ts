@@ -1,0 +1,93 @@
+/** What the workers report, taken together. */
+import type { StatusReply } from "../control/contract.js";
+import { type AppReport, latencyBoundsSeconds, type NodeReport, type RefusalReport } from "../node-report.js";
+
+const MOST_REFUSALS = 20;
+
+export function statistics(reports: readonly NodeReport[]): StatusReply["statistics"] {
+  const sum = (value: (report: NodeReport) => number) => reports.reduce((total, report) => total + value(report), 0);
+  const requests = sum(({ requests }) => requests);
+  const refused = sum(({ refused }) => refused);
+  const local = sum(({ sources }) => sources.local + sources.remembered);
+  const counts = Array.from({ length: latencyBoundsSeconds.length + 1 }, (_, i) =>
+    sum(({ latencyCounts }) => latencyCounts[i] ?? 0),
+  );
+  const measured = counts.reduce((total, count) => total + count, 0);
+  const latencySeconds = sum(({ latencySumSeconds }) => latencySumSeconds);
+  return {
+    total_requests: requests,
+    allowed_requests: sum(({ allowed }) => allowed),
+    rejected_requests: refused,
+    rejection_rate: part(refused, requests),
+    avg_latency_ms: measured === 0 ? 0 : rounded((latencySeconds / measured) * 1000),
+    p99_latency_ms: rounded(quantileSeconds(counts, 0.99) * 1000),
+    l3_hit_ratio: part(local, requests),
+    dry_run_rejected: sum(({ dryRunRefused }) => dryRunRefused),
+    syncs: sum(({ syncs }) => syncs),
+    failed_syncs: sum(({ failedSyncs }) => failedSyncs),
+  };
+}
+
+/**
+ * The time within which this part of the decisions was made, as far as the bounds tell: evenly spread between two of
+ * them, and the last bound for all above it. `counts` as in a NodeReport.
+ */
+export function quantileSeconds(counts: readonly number[], quantile: number): number {
+  const total = counts.reduce((sum, count) => sum + count, 0);
+  let wanted = total * quantile;
+  if (total === 0) return 0;
+  for (const [i, count] of counts.entries()) {
+    const upper = latencyBoundsSeconds[i];
+    if (upper === undefined) break;
+    if (count > 0 && wanted <= count) {
+      const lower = latencyBoundsSeconds[i - 1] ?? 0;
+      return lower + (upper - lower) * (wanted / count);
+    }
+    wanted -= count;
+  }
+  return latencyBoundsSeconds.at(-1) ?? 0;
+}
+
+export interface AppTotals {
+  requests: number;
+  allowed: number;
+  refused: number;
+  dryRunRefused: number;
+  l3Hits: number;
+  refusals: Record<string, number>;
+  /** The newest first. */
+  lastRefusals: RefusalReport[];
+}
+
+/** By app; of an app that no worker has heard of there is none. */
+export function appTotals(answers: readonly AppReport[][]): Map<string, AppTotals> {
+  const totals = new Map<string, AppTotals>();
+  for (const report of answers.flat()) {
+    const total = totals.get(report.app) ?? noTotals();
+    for (const name of ["requests", "allowed", "refused", "dryRunRefused", "l3Hits"] as const) {
+      total[name] += report[name];
+    }
+    for (const [code, count] of Object.entries(report.refusals)) {
+      total.refusals[code] = (total.refusals[code] ?? 0) + count;
+    }
+    total.lastRefusals = [...total.lastRefusals, ...report.lastRefusals]
+      .sort((a, b) => b.at - a.at)
+      .slice(0, MOST_REFUSALS);
+    totals.set(report.app, total);
+  }
+  return totals;
+}
+
+export function noTotals(): AppTotals {
+  const counts = { requests: 0, allowed: 0, refused: 0, dryRunRefused: 0, l3Hits: 0 };
+  return { ...counts, refusals: {}, lastRefusals: [] };
+}
+
+/** 0 of 0 is 0. */
+export function part(some: number, all: number): number {
+  return all === 0 ? 0 : rounded(some / all);
+}
+
+export function rounded(value: number): number {
+  return Math.round(value * 1e6) / 1e6;
+}

@@ -1,0 +1,70 @@
+/** The page that Prometheus reads: samples of the metrics of the catalog, rendered by prom-client. */
+import { type Metric, Registry } from "prom-client";
+import { type MetricName, metrics } from "./catalog.js";
+
+export type Labels = Record<string, string>;
+
+/** As prom-client wants it. Labels that many samples share are written out once. */
+interface Sample {
+  labels: Labels;
+  sharedLabels?: Labels;
+  metricName?: string;
+  value: number;
+}
+
+export interface Page {
+  add(name: MetricName, labels: Labels, value: number): void;
+  /**
+   * A histogram that stands at `at` in the numbers.
+   * @param shown the bounds to tell of; all, unless fewer are given
+   */
+  histogram(
+    name: MetricName,
+    labels: Labels,
+    bounds: readonly number[],
+    numbers: ArrayLike<number>,
+    at: number,
+    shown?: readonly number[],
+  ): void;
+  text(): Promise<string>;
+}
+
+export const contentType = Registry.PROMETHEUS_CONTENT_TYPE;
+
+export function createPage(): Page {
+  const samples = new Map<MetricName, Sample[]>();
+  for (const name of Object.keys(metrics) as MetricName[]) samples.set(name, []);
+
+  return {
+    add: (name, labels, value) => void samples.get(name)!.push({ labels, value }),
+    histogram(name, labels, bounds, numbers, at, shown = bounds) {
+      const own = samples.get(name)!;
+      let below = 0;
+      bounds.forEach((bound, bucket) => {
+        below += numbers[at + 1 + bucket]!;
+        if (!shown.includes(bound)) return;
+        own.push({ labels: { le: String(bound) }, sharedLabels: labels, metricName: `${name}_bucket`, value: below });
+      });
+      const count = below + numbers[at + 1 + bounds.length]!;
+      own.push({ labels: { le: "+Inf" }, sharedLabels: labels, metricName: `${name}_bucket`, value: count });
+      own.push({ labels: {}, sharedLabels: labels, metricName: `${name}_sum`, value: numbers[at]! });
+      own.push({ labels: {}, sharedLabels: labels, metricName: `${name}_count`, value: count });
+    },
+    async text() {
+      const registry = new Registry();
+      const families: string[] = [];
+      for (const [name, values] of samples) {
+        // What has nothing to tell yet is not mentioned.
+        if (values.length === 0) continue;
+        const { type, help } = metrics[name];
+        const metric = { name, help, type, aggregator: "sum", get: () => ({ name, help, type, values }) };
+        // The registry only ever asks for the name and for `get`; its type names the classes of prom-client.
+        registry.registerMetric(metric as unknown as Metric);
+        families.push(await registry.getSingleMetricAsString(name));
+        // A page may be long, and others in this process wait for their turn.
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      return `${families.join("\n\n")}\n`;
+    },
+  };
+}

@@ -1,0 +1,47 @@
+/** Counts over time in a fixed number of steps: a step is a second at first, and twice as long whenever time runs out. */
+
+export const STEPS = 60;
+const FIRST_STEP_MS = 1000;
+
+export interface Series {
+  requests: Uint32Array;
+  refused: Uint32Array;
+}
+
+export interface Timeline {
+  series(): Series;
+  /** The step that a moment falls in. Moments before the first fall into the first. */
+  stepAt(ms: number): number;
+  startMs: number;
+  stepMs(): number;
+}
+
+export function createTimeline(startMs: number): Timeline {
+  const all: Series[] = [];
+  let stepMs = FIRST_STEP_MS;
+
+  function halve(counts: Uint32Array): void {
+    for (let i = 0; i < STEPS; i++) counts[i] = i < STEPS / 2 ? counts[2 * i]! + counts[2 * i + 1]! : 0;
+  }
+
+  return {
+    startMs,
+    stepMs: () => stepMs,
+    series() {
+      const series = { requests: new Uint32Array(STEPS), refused: new Uint32Array(STEPS) };
+      all.push(series);
+      return series;
+    },
+    stepAt(ms) {
+      const passed = Math.max(ms - startMs, 0);
+      while (passed >= stepMs * STEPS) {
+        stepMs *= 2;
+        for (const { requests, refused } of all) {
+          halve(requests);
+          halve(refused);
+        }
+      }
+      return Math.floor(passed / stepMs);
+    },
+  };
+}

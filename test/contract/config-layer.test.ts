@@ -1,0 +1,95 @@
+/** The configuration's layer in the store: one writer wins, every revision is noticed, the same on every store. */
+import { expect } from "vitest";
+import { configKey, operationKey } from "../../src/core/keys.js";
+import { type Bench, forEachBackend } from "./backends.js";
+
+const ANY = -1;
+const TEN_MINUTES_US = 600_000_000;
+
+function write(bench: Bench, expected: number | string, config: string, operation = config) {
+  const keys = [configKey(bench.name), operationKey(bench.name, operation)];
+  return bench.store.run("config-write", keys, [expected, config]);
+}
+
+const read = (bench: Bench, known: number | string = ANY) =>
+  bench.store.run("config-read", [configKey(bench.name)], [known]);
+
+forEachBackend("the layer of the configuration", (it) => {
+  it("is not there until somebody writes it", async (bench) => {
+    expect(await read(bench)).toEqual(["ok", 0, ""]);
+    expect(await read(bench, 0)).toEqual(["ok", 0, ""]);
+  });
+
+  it("has a higher revision after each write, and is replaced as a whole", async (bench) => {
+    expect(await write(bench, ANY, '{"apps":{"a":{}}}')).toEqual(["ok", 1, 1]);
+    expect(await write(bench, ANY, '{"fail_open_tokens":5}')).toEqual(["ok", 1, 2]);
+    expect(await read(bench)).toEqual(["ok", 2, '{"fail_open_tokens":5}']);
+  });
+
+  it("is sent only to who does not know it", async (bench) => {
+    await write(bench, ANY, "{}");
+    expect(await read(bench, 0)).toEqual(["ok", 1, "{}"]);
+    expect(await read(bench, 1)).toEqual(["ok", 1, ""]);
+    // Somebody who knows a later one: the store was lost.
+    expect(await read(bench, 7)).toEqual(["ok", 1, "{}"]);
+  });
+
+  it("is written by one of two who saw the same revision", async (bench) => {
+    await write(bench, ANY, "{}");
+    expect(await write(bench, 1, '{"one":1}')).toEqual(["ok", 1, 2]);
+    expect(await write(bench, 1, '{"two":2}')).toEqual(["ok", 0, 2]);
+    expect(await read(bench)).toEqual(["ok", 2, '{"one":1}']);
+    expect(await write(bench, 0, '{"three":3}')).toEqual(["ok", 0, 2]);
+  });
+
+  it("is written by the first who expects none", async (bench) => {
+    expect(await write(bench, 0, '{"one":1}')).toEqual(["ok", 1, 1]);
+    expect(await write(bench, 0, '{"two":2}')).toEqual(["ok", 0, 1]);
+  });
+
+  it("is written once by an operation that is repeated, and a conflict stays a conflict", async (bench) => {
+    expect(await write(bench, ANY, '{"a":1}', "op-1")).toEqual(["ok", 1, 1]);
+    expect(await write(bench, 5, '{"b":1}', "op-2")).toEqual(["ok", 0, 1]);
+    expect(await write(bench, ANY, '{"c":1}', "op-3")).toEqual(["ok", 1, 2]);
+    expect(await write(bench, ANY, '{"a":1}', "op-1")).toEqual(["ok", 1, 1]);
+    bench.store.clock.now += TEN_MINUTES_US / 2;
+    expect(await write(bench, 5, '{"b":1}', "op-2")).toEqual(["ok", 0, 1]);
+    expect(await read(bench)).toEqual(["ok", 2, '{"c":1}']);
+  });
+
+  it("of another cluster is another one", async (bench) => {
+    await write(bench, ANY, '{"a":1}');
+    expect(await read({ ...bench, name: `${bench.name}-2` })).toEqual(["ok", 0, ""]);
+  });
+
+  it("may be a mebibyte large, and no byte larger", async (bench) => {
+    const large = `"${"x".repeat(1024 * 1024 - 2)}"`;
+    expect(await write(bench, ANY, `${large} `, "op-1")).toEqual(["invalid_argument", "config"]);
+    expect(await read(bench)).toEqual(["ok", 0, ""]);
+    expect(await write(bench, ANY, large, "op-2")).toEqual(["ok", 1, 1]);
+    expect((await read(bench))[2]).toHaveLength(1024 * 1024);
+  });
+
+  it("is not changed by wrong arguments, which are named", async (bench) => {
+    await write(bench, ANY, '{"a":1}');
+    const bad: [number | string, string, string][] = [
+      [-2, "{}", "revision"],
+      [0.5, "{}", "revision"],
+      ["", "{}", "revision"],
+      ["any", "{}", "revision"],
+      [1e300, "{}", "revision"],
+      [ANY, "", "config"],
+    ];
+    for (const [revision, config, field] of bad) {
+      expect(await write(bench, revision, config, "op")).toEqual(["invalid_argument", field]);
+    }
+    for (const known of [-2, 0.5, "", "x"]) expect(await read(bench, known)).toEqual(["invalid_argument", "revision"]);
+    const { store, name } = bench;
+    expect(await store.run("config-read", [], [ANY])).toEqual(["invalid_argument", "keys"]);
+    expect(await store.run("config-read", [configKey(name)], [])).toEqual(["invalid_argument", "arguments"]);
+    expect(await store.run("config-write", [configKey(name)], [ANY, "{}"])).toEqual(["invalid_argument", "keys"]);
+    const keys = [configKey(name), operationKey(name, "op")];
+    expect(await store.run("config-write", keys, [ANY])).toEqual(["invalid_argument", "arguments"]);
+    expect(await read(bench)).toEqual(["ok", 1, '{"a":1}']);
+  });
+});

@@ -1,0 +1,147 @@
+/** Two gateway processes, one Redis, real WebSocket clients: the pods themselves never see more than the limit. */
+import { afterEach, describe, expect, it } from "vitest";
+import { connectSocket, type SocketClient } from "../support/socket-clients.js";
+import { startSocketFleet } from "../support/socket-gateways.js";
+import { pause, waitFor } from "../support/wait-for.js";
+
+const endings: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+}, 120_000);
+
+async function outcomes(clients: SocketClient[]) {
+  const all = await Promise.all(clients.map(({ outcome }) => outcome));
+  return {
+    open: clients.filter((_, i) => all[i]?.open === true),
+    refused: all.flatMap((outcome) => (outcome.open ? [] : [outcome])),
+  };
+}
+
+async function endAll(clients: SocketClient[]): Promise<void> {
+  for (const { socket } of clients) socket.terminate();
+  await Promise.all(clients.map(({ ended }) => ended));
+}
+
+describe("connections that come at the same instant to two gateways", () => {
+  it("to one pod with two slots: of 10 exactly 2 open and 8 are refused with 429, 100 times in a row", async () => {
+    const fleet = await startSocketFleet({
+      ...{ gateways: 2, pods: 1, endings },
+      connections: "max_per_pod: 2, max_total: 0, rate_per_second: 0, lease_s: 10",
+    });
+    const [pod] = fleet.pods as [(typeof fleet.pods)[number]];
+    let most = 0;
+    for (let round = 1; round <= 100; round++) {
+      const clients = Array.from({ length: 10 }, (_, i) => connectSocket(fleet.url(i % 2)));
+      const { open, refused } = await outcomes(clients);
+      most = Math.max(most, pod.live.size);
+      expect([open.length, refused.length], `round ${round}: ${JSON.stringify(refused)}`).toEqual([2, 8]);
+      for (const { status, reason, retryAfter } of refused) {
+        expect([status, reason]).toEqual([429, "LIMIT_EXCEEDED"]);
+        expect(retryAfter).toBeGreaterThan(0);
+      }
+      await endAll(clients);
+      // The gateways free the slots when they see the end; whoever comes before is rightly refused.
+      await waitFor("both slots to be free", async () => (await slotsTaken(fleet)) === 0);
+    }
+    expect(most).toBeLessThanOrEqual(2);
+    expect(pod.accepted()).toBe(200);
+  }, 120_000);
+
+  it("to 5 pods with 10 slots: of 30 exactly 10 open, 2 on each pod", async () => {
+    const fleet = await startSocketFleet({
+      ...{ gateways: 2, pods: 5, endings },
+      connections: "max_per_pod: 2, max_total: 0, rate_per_second: 0, lease_s: 10",
+    });
+    for (let round = 1; round <= 10; round++) {
+      const clients = Array.from({ length: 30 }, (_, i) => connectSocket(fleet.url(i % 2)));
+      const { open, refused } = await outcomes(clients);
+      expect([open.length, refused.length]).toEqual([10, 20]);
+      await waitFor("all pods to know", () => fleet.pods.every(({ live }) => live.size === 2));
+      await endAll(clients);
+      await waitFor("all slots to be free", async () => (await slotsTaken(fleet)) === 0);
+    }
+  }, 120_000);
+
+  async function slotsTaken(fleet: Awaited<ReturnType<typeof startSocketFleet>>): Promise<number> {
+    return Number(await fleet.redis.command("ZCARD", "ws:global_conn"));
+  }
+});
+
+describe("new connections at one per second over all gateways", () => {
+  it("over 20 s of clients hammering both: never more than the rate allows, in any span", async () => {
+    const arrivals: number[] = [];
+    const fleet = await startSocketFleet({
+      ...{ gateways: 2, pods: 2, endings },
+      connections: "max_per_pod: 1000, max_total: 0, rate_per_second: 1, burst: 1, lease_s: 30",
+      opened: () => arrivals.push(performance.now()),
+    });
+    const end = performance.now() + 20_000;
+    const clients: SocketClient[] = [];
+    const hammer = async (gateway: number) => {
+      while (performance.now() < end) {
+        const client = connectSocket(fleet.url(gateway));
+        clients.push(client);
+        const outcome = await client.outcome;
+        if (!outcome.open) expect([outcome.status, outcome.reason]).toEqual([429, "RATE_LIMITED"]);
+        await pause(10);
+      }
+    };
+    await Promise.all([hammer(0), hammer(1), hammer(0), hammer(1)]);
+    // A pod sees a connection somewhat after it was admitted, sometimes more, sometimes less.
+    const JITTER_MS = 300;
+    arrivals.forEach((from, i) => {
+      arrivals.slice(i + 1).forEach((to, j) => {
+        expect(j + 1, `${j + 2} connections in ${to - from} ms`).toBeLessThanOrEqual((to - from + JITTER_MS) / 1000);
+      });
+    });
+    expect(arrivals.length).toBeGreaterThanOrEqual(15);
+    expect(arrivals.length).toBeLessThanOrEqual(21);
+    for (const { socket } of clients) socket.terminate();
+  }, 120_000);
+});
+
+describe("while Redis is away for a minute", () => {
+  it("1,000 open connections stay, none is forgotten afterwards, and new ones get 503", async () => {
+    const fleet = await startSocketFleet({
+      ...{ gateways: 2, pods: 2, endings },
+      connections: "max_per_pod: 500, max_total: 0, rate_per_second: 0, lease_s: 5",
+    });
+    const clients: SocketClient[] = [];
+    for (let i = 0; i < 20; i++) {
+      const some = Array.from({ length: 50 }, (_, j) => connectSocket(fleet.url(j % 2)));
+      expect((await outcomes(some)).refused).toEqual([]);
+      clients.push(...some);
+    }
+    let dropped = 0;
+    for (const { ended } of clients) void ended.then(() => dropped++);
+    await fleet.redis.kill();
+    const late = await connectSocket(fleet.url(0)).outcome;
+    expect(late).toMatchObject({ open: false, status: 503, reason: "store_unavailable" });
+    await pause(60_000);
+    expect(dropped).toBe(0);
+    // It comes back empty: all it knows is what the gateways tell it.
+    await fleet.redis.restart();
+    await waitFor(
+      "every connection to be counted again",
+      async () => {
+        const counts = await Promise.all(
+          fleet.pods.map(({ address }) => fleet.redis.command("ZCARD", `ws:pod_conn:${address}`)),
+        );
+        return counts.every((count) => count === 500);
+      },
+      { withinMs: 30_000 },
+    );
+    expect(dropped).toBe(0);
+    // A gateway that still counts lets nobody in; one that has counted knows that there is no room.
+    await waitFor("new ones to be refused for want of room", async () => {
+      const late = await connectSocket(fleet.url(1)).outcome;
+      expect(late.open).toBe(false);
+      return !late.open && late.status === 429 && late.reason === "LIMIT_EXCEEDED";
+    });
+    for (const { socket } of clients) socket.terminate();
+    await waitFor(
+      "all slots to be free",
+      async () => Number(await fleet.redis.command("ZCARD", "ws:global_conn")) === 0,
+    );
+  }, 240_000);
+});

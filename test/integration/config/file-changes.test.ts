@@ -1,0 +1,174 @@
+/** A file is followed however it is replaced: in place, by rename, through links, behind a link, or in pieces. */
+import { mkdirSync, openSync, renameSync, rmSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, describe, expect, it } from "vitest";
+import { watchFile } from "../../../src/config/file-watch.js";
+import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
+import { systemHost } from "../../../src/store/host.js";
+import { createSimulatedHost } from "../../support/simulated-host.js";
+import { pause, waitFor } from "../../support/wait-for.js";
+import { type LiveNode, liveNodes } from "../../unit/config/live-node.js";
+
+const nodes = liveNodes();
+afterEach(() => nodes.close());
+
+const text = (tokens: number) => `fail_open_tokens: ${tokens}\n`;
+const start = (file?: string): Promise<LiveNode> =>
+  nodes.start({
+    yaml: text(5),
+    store: createEmbeddedStore(),
+    watchFile: true,
+    ...(file === undefined ? {} : { file }),
+  });
+const follows = ({ live }: LiveNode, tokens: number) =>
+  waitFor(`${tokens} tokens`, () => live.current().fail_open_tokens === tokens);
+
+describe("a change of the file is followed", () => {
+  it("when it is written in place, again and again", async () => {
+    const node = await start();
+    for (const tokens of [6, 7, 8]) {
+      node.write(text(tokens));
+      await follows(node, tokens);
+    }
+    expect(node.changes).toHaveLength(3);
+  });
+
+  it("when another file is renamed into its place, as editors do", async () => {
+    const node = await start();
+    for (const tokens of [6, 7]) {
+      writeFileSync(`${node.file}.new`, text(tokens));
+      renameSync(`${node.file}.new`, node.file);
+      await follows(node, tokens);
+    }
+  });
+
+  it("when it is removed and comes back", async () => {
+    const node = await start();
+    rmSync(node.file);
+    await waitFor("the complaint", () => node.live.lastError()?.includes("cannot be read"));
+    expect(node.live.current().fail_open_tokens).toBe(5);
+    node.write(text(6));
+    await follows(node, 6);
+    expect(node.live.lastError()).toBeUndefined();
+  });
+
+  it("when the folder behind a link is exchanged, as Kubernetes does with a ConfigMap", async () => {
+    const holder = await start();
+    const mounted = (version: string, tokens: number) => {
+      const folder = join(holder.folder, `..${version}`);
+      mkdirSync(folder);
+      writeFileSync(join(folder, "mounted.yaml"), text(tokens));
+      symlinkSync(`..${version}`, join(holder.folder, "..new"));
+      renameSync(join(holder.folder, "..new"), join(holder.folder, "..data"));
+    };
+    mounted("1", 5);
+    const file = join(holder.folder, "mounted.yaml");
+    symlinkSync("..data/mounted.yaml", file);
+    const node = await start(file);
+    mounted("2", 6);
+    await follows(node, 6);
+    rmSync(join(holder.folder, "..1"), { recursive: true });
+    mounted("3", 7);
+    await follows(node, 7);
+  });
+
+  it("when it lies behind a link in another folder, where nobody tells of it", async () => {
+    const [here, there] = [await start(), await start()];
+    const link = join(here.folder, "link.yaml");
+    symlinkSync(there.file, link);
+    const node = await start(link);
+    there.write(text(6));
+    await follows(node, 6);
+  });
+
+  it("once it is whole, when it is written in pieces", async () => {
+    const node = await start();
+    const apps = Array.from({ length: 20 }, (_, i) => `  app-${i}: { burst: ${i + 1} }\n`);
+    const file = openSync(node.file, "w");
+    for (const piece of [text(6), "apps:\n", ...apps]) {
+      writeSync(file, piece);
+      await pause(5);
+    }
+    await waitFor("all apps", () => Object.keys(node.live.current().apps).length === 20);
+  });
+
+  it("by the next one when it is bad, and by nobody when nothing in it changed", async () => {
+    const node = await start();
+    node.write("fail_open_tokens: -1\n");
+    await waitFor("the complaint", () => node.live.lastError()?.includes("fail_open_tokens"));
+    expect(node.live.current().fail_open_tokens).toBe(5);
+    node.write(`# as before\n${text(5)}`);
+    await waitFor("no complaint", () => node.live.lastError() === undefined);
+    expect(node.changes).toEqual([]);
+    node.write(text(6));
+    await follows(node, 6);
+  });
+
+  it("although other files of its folder change all the time", async () => {
+    const node = await start();
+    const noise = setInterval(() => writeFileSync(join(node.folder, "noise"), String(Math.random())), 5);
+    try {
+      node.write(text(6));
+      await follows(node, 6);
+    } finally {
+      clearInterval(noise);
+    }
+  });
+});
+
+describe("a watched file", () => {
+  const never = 1_000_000_000;
+
+  /** Whether every change is noticed by what the system tells alone. */
+  async function isToldOf(change: (node: LiveNode, tokens: number) => void): Promise<void> {
+    const node = await nodes.start({ yaml: text(5), store: createEmbeddedStore() });
+    let changes = 0;
+    const leave = watchFile({ file: node.file, host: systemHost, changed: () => changes++, pollMs: never });
+    try {
+      for (const times of [1, 2, 3]) {
+        change(node, 5 + times);
+        await waitFor(`change ${times}`, () => changes === times);
+      }
+    } finally {
+      leave();
+    }
+  }
+
+  it("that is written again and again needs no looking", () => isToldOf(({ write }, tokens) => write(text(tokens))));
+
+  it("that others replace again and again needs no looking", () =>
+    isToldOf(({ file }, tokens) => {
+      writeFileSync(`${file}.new`, text(tokens));
+      renameSync(`${file}.new`, file);
+    }));
+
+  it("is read once it has stopped changing, however often somebody looks", async () => {
+    const node = await nodes.start({ yaml: text(5), store: createEmbeddedStore() });
+    const host = createSimulatedHost();
+    const changes: number[] = [];
+    const changed = () => changes.push(host.now());
+    const leave = watchFile({ file: node.file, host, changed, settleMs: 100, pollMs: 30 });
+    try {
+      node.write(text(6));
+      await host.advance(90);
+      node.write(`# longer\n${text(7)}`);
+      await host.advance(90);
+      expect(changes).toEqual([]);
+      await host.advance(200);
+      expect(changes).toHaveLength(1);
+    } finally {
+      leave();
+    }
+  });
+});
+
+describe("a closed configuration", () => {
+  it("follows nothing any more", async () => {
+    const node = await start();
+    await node.live.close();
+    const other = await start(node.file);
+    node.write(text(6));
+    await follows(other, 6);
+    expect(node.live.current().fail_open_tokens).toBe(5);
+  });
+});

@@ -1,0 +1,167 @@
+/** Several services on one Redis keep one configuration: by message, and without messages when Redis was away. */
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { configKey } from "../../../src/core/keys.js";
+import { createRedisStore } from "../../../src/store/redis/redis-store.js";
+import type { Store } from "../../../src/store/store.js";
+import { type RedisCluster, startRedisCluster } from "../../support/redis-cluster.js";
+import { type RedisServer, startRedis } from "../../support/redis-server.js";
+import { waitFor } from "../../support/wait-for.js";
+import { CLUSTER, type LiveNode, liveNodes } from "../../unit/config/live-node.js";
+
+const nodes = liveNodes();
+const stores: Store[] = [];
+afterEach(async () => {
+  await nodes.close();
+  await Promise.all(stores.splice(0).map((store) => store.close()));
+});
+
+/** Each with a connection of its own, as in a process of its own. */
+function start(url: string, yaml = "fail_open_tokens: 5\n"): Promise<LiveNode> {
+  const store = createRedisStore({ url, deadlineMs: 1_000 });
+  stores.push(store);
+  return nodes.start({ yaml, store });
+}
+
+const startThree = async (url: string) => [await start(url), await start(url), await start(url)] as const;
+
+async function allFollow(all: readonly LiveNode[], tokens: number): Promise<void> {
+  for (const { live } of all) {
+    await waitFor(`${tokens} tokens`, () => live.current().fail_open_tokens === tokens);
+  }
+  expect(new Set(all.map(({ live }) => live.version())).size).toBe(1);
+}
+
+describe("on Redis", () => {
+  let redis: RedisServer;
+  beforeAll(async () => {
+    redis = await startRedis();
+  });
+  afterAll(() => redis?.stop());
+  afterEach(() => redis.command("FLUSHALL"));
+
+  it("all nodes follow what one of them put there", async () => {
+    const three = await startThree(redis.url);
+    expect((await three[0].live.putLayer({ fail_open_tokens: 7 })).status).toBe("reloaded");
+    await allFollow(three, 7);
+    expect((await three[2].live.putLayer({ fail_open_tokens: 8 })).status).toBe("reloaded");
+    await allFollow(three, 8);
+    expect(await three[1].live.layer()).toEqual({ revision: 2, config: { fail_open_tokens: 8 } });
+  });
+
+  it("all nodes read their files when one of them is told to", async () => {
+    const three = await startThree(redis.url);
+    for (const { write } of three) write("fail_open_tokens: 9\n");
+    await three[1].live.reload({ source: "all", force: false });
+    await allFollow(three, 9);
+  });
+
+  it("a message says what the documents promise, and nothing of the configuration", async () => {
+    const [one] = await startThree(redis.url);
+    const heard: string[] = [];
+    await stores[1]!.subscribe(`ratelimit:config:update:${CLUSTER}`, (message) => void heard.push(message));
+    await one.live.putLayer({ fail_open_tokens: 7 });
+    await waitFor("the message", () => heard.length > 0);
+    expect(JSON.parse(heard[0] ?? "")).toEqual({
+      ...{
+        type: "config_reload",
+        version: one.live.version(),
+        timestamp: expect.any(Number),
+        node: expect.any(String),
+      },
+    });
+  });
+
+  it("messages that nobody meant make nobody believe anything", async () => {
+    const three = await startThree(redis.url);
+    const forged = JSON.stringify({ type: "config_reload", version: "forged", config: { fail_open_tokens: 1 } });
+    for (const message of [forged, "", "{", "x".repeat(100_000)]) {
+      await redis.command("PUBLISH", `ratelimit:config:update:${CLUSTER}`, message);
+    }
+    await three[0].live.putLayer({ fail_open_tokens: 7 });
+    await allFollow(three, 7);
+    for (const { changes } of three) expect(changes).toHaveLength(1);
+  });
+
+  it("of two who write at the same time over the same revision, one is told of the conflict", async () => {
+    const three = await startThree(redis.url);
+    const { revision } = await three[0].live.layer();
+    const results = await Promise.all(three.map(({ live }, i) => live.putLayer({ fail_open_tokens: 7 + i }, revision)));
+    expect(results.map(({ status }) => status).sort()).toEqual(["conflict", "conflict", "reloaded"]);
+    const { config } = await three[0].live.layer();
+    await allFollow(three, Number(config.fail_open_tokens));
+  });
+
+  it("a node that starts later begins with what the others have", async () => {
+    const one = await start(redis.url);
+    await one.live.putLayer({ fail_open_tokens: 7 });
+    await allFollow([one, await start(redis.url)], 7);
+  });
+
+  it("something else under the key leaves what holds, and is told until it is gone", async () => {
+    const two = [await start(redis.url), await start(redis.url)] as const;
+    await two[0].live.putLayer({ fail_open_tokens: 7 });
+    await allFollow(two, 7);
+    await redis.command("SET", configKey(CLUSTER), "garbage");
+    await redis.command("PUBLISH", `ratelimit:config:update:${CLUSTER}`, "look");
+    for (const { live } of two) {
+      await waitFor("the complaint", () => live.lastError()?.startsWith("store layer: cannot be read"));
+      expect(live.current().fail_open_tokens).toBe(7);
+    }
+    await redis.command("DEL", configKey(CLUSTER));
+    expect((await two[1].live.putLayer({ fail_open_tokens: 8 })).status).toBe("reloaded");
+    await allFollow(two, 8);
+    for (const { live } of two) expect(live.lastError()).toBeUndefined();
+  });
+
+  it("a text that is too large, or no layer, leaves what holds", async () => {
+    const one = await start(redis.url);
+    await one.live.putLayer({ fail_open_tokens: 7 });
+    for (const [text, complaint] of [
+      [`"${"x".repeat(2_000_000)}"`, "is larger than 1048576 bytes"],
+      ["\u0000\u00ff{", "is not JSON"],
+      ['{"fail_open_tokens":-1}', "fail_open_tokens (store layer): must be a whole number"],
+    ] as const) {
+      await redis.command("HSET", configKey(CLUSTER), "revision", "no number", "config", text);
+      expect((await one.live.reload({ source: "store", force: true })).status).toBe("refused");
+      expect(one.live.lastError()).toContain(complaint);
+      expect(one.live.current().fail_open_tokens).toBe(7);
+    }
+    expect((await one.live.putLayer({ fail_open_tokens: 8 })).status).toBe("reloaded");
+  });
+
+  it("a Redis that was away, and lost the layer's messages, is caught up with", async () => {
+    const two = [await start(redis.url), await start(redis.url)] as const;
+    await redis.kill();
+    two[0].write("fail_open_tokens: 6\n");
+    expect((await two[0].live.reload({ source: "all", force: false })).status).toBe("reloaded");
+    await expect(two[0].live.putLayer({ fail_open_tokens: 7 })).rejects.toMatchObject({ name: "StoreError" });
+    expect(two[0].live.current().fail_open_tokens).toBe(6);
+    await redis.restart();
+    // As it would be from a node that these two cannot hear.
+    await redis.command("HSET", configKey(CLUSTER), "revision", 1, "config", '{"fail_open_tokens":7}');
+    await allFollow(two, 7);
+  });
+
+  it("a service starts without it, and follows when it is there", async () => {
+    await redis.kill();
+    const one = await start(redis.url);
+    expect(one.live.current().fail_open_tokens).toBe(5);
+    await redis.restart();
+    await redis.command("HSET", configKey(CLUSTER), "revision", 3, "config", '{"fail_open_tokens":7}');
+    await allFollow([one], 7);
+  });
+});
+
+describe("on a Redis Cluster", () => {
+  let cluster: RedisCluster;
+  beforeAll(async () => {
+    cluster = await startRedisCluster();
+  });
+  afterAll(() => cluster?.stop());
+
+  it("all nodes follow, too", async () => {
+    const three = await startThree(cluster.url);
+    expect((await three[0].live.putLayer({ fail_open_tokens: 7 })).status).toBe("reloaded");
+    await allFollow(three, 7);
+  });
+});

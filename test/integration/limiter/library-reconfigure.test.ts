@@ -1,0 +1,37 @@
+/** A limiter of the library gets other limits while it runs; limits that are none change nothing. */
+import { afterEach, expect, it } from "vitest";
+import { createLimiter } from "../../../src/limiter/library.js";
+
+const endings: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of endings.splice(0)) await end();
+});
+
+async function start(apps: Parameters<typeof createLimiter>[0]["apps"]) {
+  const limiter = await createLimiter({ apps });
+  endings.push(() => limiter.close());
+  return limiter;
+}
+
+it("another burst is in the next decision; an app that is gone is refused", async () => {
+  const limiter = await start({ team: { guaranteed: 100, burst: 200 } });
+  expect(await limiter.check("team", "GET", 0)).toMatchObject({ allowed: true, limit: 200 });
+  limiter.reconfigure({ apps: { team: { guaranteed: 10, burst: 20 }, other: { guaranteed: 1 } } });
+  expect(await limiter.check("team", "GET", 0)).toMatchObject({ allowed: true, limit: 20, rate: 10 });
+  limiter.reconfigure({ apps: { other: { guaranteed: 1 } } });
+  expect(await limiter.check("team", "GET", 0)).toMatchObject({ allowed: false, code: "unknown_app" });
+});
+
+it("limits that are no limits are refused by name, and the old ones stay", async () => {
+  const limiter = await start({ team: { guaranteed: 100, burst: 200 } });
+  expect(() => limiter.reconfigure({ apps: { team: { guaranteed: -1 } } })).toThrow("apps.team.guaranteed");
+  expect(await limiter.check("team", "GET", 0)).toMatchObject({ allowed: true, limit: 200 });
+});
+
+it("the cluster's own limit changes with them, and stays when it is not mentioned", async () => {
+  const limiter = await start({ team: { guaranteed: 100, burst: 200 } });
+  limiter.reconfigure({ apps: { team: { guaranteed: 100, burst: 200 } }, cluster: { capacity: 3 } });
+  expect(await limiter.check("team", "PUT", 0)).toMatchObject({ code: "cost_exceeds_capacity" });
+  limiter.reconfigure({ apps: { team: { guaranteed: 100, burst: 300 } } });
+  expect(await limiter.check("team", "PUT", 0)).toMatchObject({ code: "cost_exceeds_capacity", limit: 300 });
+});

@@ -1,0 +1,419 @@
+/** Who may not order anything is refused, written down, and has changed nothing. */
+import { request } from "node:http";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-store.js";
+import { createRedisStore } from "../../../../src/store/redis/redis-store.js";
+import type { Store } from "../../../../src/store/store.js";
+import { ADMIN_TOKEN, type ControlServer, PLANE_TOKEN, startControl } from "../../../support/control-server.js";
+import { type RedisServer, startRedis } from "../../../support/redis-server.js";
+import { createSimulatedHost } from "../../../support/simulated-host.js";
+
+let redis: RedisServer;
+beforeAll(async () => {
+  redis = await startRedis();
+});
+afterAll(() => redis.stop());
+
+const stores: [string, () => Promise<Store>][] = [
+  ["embedded", async () => createEmbeddedStore()],
+  [
+    "redis",
+    async () => {
+      await redis.command("FLUSHALL");
+      return createRedisStore({ url: redis.url, deadlineMs: 2_000 });
+    },
+  ],
+];
+
+interface Sent {
+  method?: string;
+  path?: string;
+  body?: string;
+  headers?: Record<string, string>;
+}
+
+const order = JSON.stringify({ action: "activate", operator: "mallory" });
+const json = { "content-type": "application/json" };
+const token = { authorization: `Bearer ${ADMIN_TOKEN}` };
+
+describe.each(stores)("orders over the %s store", (_name, open) => {
+  let store: Store;
+  let control: ControlServer;
+  beforeEach(async () => {
+    store = await open();
+    control = await startControl(store);
+  });
+  afterEach(async () => {
+    await control.close();
+    await store.close();
+  });
+
+  /** Whatever an order could have changed. */
+  async function everything() {
+    const video = control.live.current().apps.video!;
+    const policy = { id: "video", guaranteed: video.guaranteed, burst: video.burst ?? 0, priority: 1, borrow: false };
+    return {
+      emergency: control.coordinator.emergency(),
+      pinned: control.pin.current(),
+      told: [...control.pinned],
+      config: control.live.current(),
+      layer: await control.live.layer(),
+      balances: await control.quota.inspect(policy),
+      loans: await control.quota.inspect({ id: "loans", guaranteed: 100, burst: 500, priority: 0, borrow: true }),
+    };
+  }
+
+  /** fetch does not let a test choose the Host. */
+  function send({ method = "POST", path = "/admin/ratelimit/emergency", body = order, headers = {} }: Sent) {
+    return new Promise<{ status: number; text: string; headers: Record<string, unknown> }>((resolve, reject) => {
+      const sent = request({ port: control.port, host: "127.0.0.1", method, path, headers, agent: false });
+      sent.on("response", (response) => {
+        let text = "";
+        response.setEncoding("utf8").on("data", (part: string) => {
+          text += part;
+        });
+        response.on("end", () => resolve({ status: response.statusCode ?? 0, text, headers: response.headers }));
+      });
+      sent.on("error", reject);
+      sent.end(body);
+    });
+  }
+
+  const refused: [what: string, sent: Sent, status: number, reason: string][] = [
+    ["no token", { headers: json }, 401, "no_token"],
+    ["an empty token", { headers: { ...json, authorization: "Bearer " } }, 401, "no_token"],
+    ["a wrong token", { headers: { ...json, authorization: "Bearer wrong-token-0123456789" } }, 401, "wrong_token"],
+    ["half a token", { headers: { ...json, authorization: `Bearer ${ADMIN_TOKEN.slice(0, -1)}` } }, 401, "wrong_token"],
+    ["the token in another scheme", { headers: { ...json, authorization: `Basic ${ADMIN_TOKEN}` } }, 401, "no_token"],
+    ["the token of data planes", { headers: { ...json, authorization: `Bearer ${PLANE_TOKEN}` } }, 403, "wrong_role"],
+    ["a foreign Host", { headers: { ...json, ...token, host: "evil.example" } }, 403, "unknown_host"],
+    [
+      "a form of another site",
+      {
+        headers: {
+          ...token,
+          origin: "https://evil.example",
+          "sec-fetch-site": "cross-site",
+          "content-type": "application/x-www-form-urlencoded",
+        },
+        body: "action=activate",
+      },
+      403,
+      "cross_site",
+    ],
+    ["a script of another site", { headers: { ...json, ...token, origin: "https://evil.example" } }, 403, "cross_site"],
+    ["a page without an origin", { headers: { ...json, ...token, origin: "null" } }, 403, "cross_site"],
+    ["a sister site", { headers: { ...json, ...token, "sec-fetch-site": "same-site" } }, 403, "cross_site"],
+    [
+      "a form, by a browser that says nothing of itself",
+      { headers: { ...token, "content-type": "application/x-www-form-urlencoded" }, body: "action=activate" },
+      415,
+      "content_type",
+    ],
+    [
+      "a form with files",
+      { headers: { ...token, "content-type": "multipart/form-data" }, body: "x" },
+      415,
+      "content_type",
+    ],
+    ["a form in plain text", { headers: { ...token, "content-type": "text/plain" } }, 415, "content_type"],
+    ["too large a body", { headers: { ...json, ...token }, body: `{"reason":"${"x".repeat(300_000)}"}` }, 413, "body"],
+    ["garbage", { headers: { ...json, ...token }, body: "{action" }, 400, "body must be JSON"],
+    ["bytes that are no text", { headers: { ...json, ...token }, body: "\u0000\u0001" }, 400, "body must be JSON"],
+    ["no body at all", { headers: { ...json, ...token }, body: "" }, 400, "action is missing"],
+    ["a list", { headers: { ...json, ...token }, body: "[1]" }, 400, "body must be an object"],
+    ["null", { headers: { ...json, ...token }, body: "null" }, 400, "body must be an object"],
+    [
+      "an unknown field",
+      { headers: { ...json, ...token }, body: '{"action":"activate","durationSeconds":5}' },
+      400,
+      "durationSeconds is no field here; did you mean duration_seconds?",
+    ],
+    [
+      "the prototype",
+      { headers: { ...json, ...token }, body: '{"action":"activate","__proto__":{"reason":"x"}}' },
+      400,
+      "body must not have the name __proto__",
+    ],
+    [
+      "a million levels",
+      { headers: { ...json, ...token }, body: `{"action":${"[".repeat(50_000)}${"]".repeat(50_000)}}` },
+      400,
+      "body must have at most 64 levels",
+    ],
+    [
+      "NaN",
+      { headers: { ...json, ...token }, body: '{"action":"activate","duration_seconds":NaN}' },
+      400,
+      "body must be JSON",
+    ],
+    [
+      "a negative number",
+      { headers: { ...json, ...token }, body: '{"action":"activate","duration_seconds":-1}' },
+      400,
+      "duration_seconds must be at least 0",
+    ],
+    [
+      "a huge number",
+      { headers: { ...json, ...token }, body: '{"action":"activate","duration_seconds":1e308}' },
+      400,
+      "duration_seconds must be at most 2592000",
+    ],
+    [
+      "a number beyond numbers",
+      { headers: { ...json, ...token }, body: '{"action":"activate","duration_seconds":1e999}' },
+      400,
+      "duration_seconds must be a number",
+    ],
+    [
+      "a number as text",
+      { headers: { ...json, ...token }, body: '{"action":"activate","duration_seconds":"5"}' },
+      400,
+      "duration_seconds must be a number",
+    ],
+    [
+      "another action",
+      { headers: { ...json, ...token }, body: '{"action":"on"}' },
+      400,
+      "action must be activate or deactivate",
+    ],
+    [
+      "an operator without end",
+      { headers: { ...json, ...token, "x-operator": "o".repeat(129) } },
+      400,
+      "X-Operator must be 1 to 128 characters",
+    ],
+  ];
+
+  it.each(refused)("%s", async (_what, sent, status, reason) => {
+    const before = await everything();
+    // The order of the last case has no operator of its own.
+    const body = sent.headers?.["x-operator"] === undefined ? {} : { body: '{"action":"activate"}' };
+    const answer = await send({ ...sent, ...body });
+    expect([answer.status, JSON.parse(answer.text).reason]).toEqual([status, reason]);
+    expect(answer.headers["x-content-type-options"]).toBe("nosniff");
+    expect(answer.headers["access-control-allow-origin"]).toBeUndefined();
+    expect(answer.headers["www-authenticate"]).toBe(status === 401 ? "Bearer" : undefined);
+    const [line, ...more] = control.audited();
+    expect(more).toEqual([]);
+    expect(line).toMatchObject({
+      ...{ audit: true, action: "emergency", outcome: "refused", status, client: "127.0.0.1" },
+      why: expect.stringContaining(reason.slice(0, 10)),
+    });
+    expect(JSON.stringify(control.logged)).not.toMatch(/(admin|plane|wrong)-token/);
+    expect(answer.text).not.toMatch(/(admin|plane|wrong)-token/);
+    const after = await everything();
+    expect({ ...after, balances: 0, loans: 0 }).toEqual({ ...before, balances: 0, loans: 0 });
+    expect(after.balances).toEqual(before.balances);
+    expect(after.loans).toEqual(before.loans);
+  });
+
+  const wrongOrders: [path: string, body: unknown, field: string][] = [
+    ["POST /degradation", { level: 4 }, "level"],
+    ["POST /degradation", { level: -1 }, "level"],
+    ["POST /degradation", { level: 1.5 }, "level"],
+    ["POST /degradation", { level: "2" }, "level"],
+    ["POST /degradation", { level: 1, duration_seconds: 0 }, "duration_seconds"],
+    ["POST /degradation", { level: 1, reason: "x".repeat(201) }, "reason"],
+    ["POST /degradation", { levle: 1 }, "levle"],
+    ["POST /borrow", { app_id: "loans", amount: 0 }, "amount"],
+    ["POST /borrow", { app_id: "loans", amount: -5 }, "amount"],
+    ["POST /borrow", { app_id: "loans", amount: 0.5 }, "amount"],
+    ["POST /borrow", { app_id: "loans", amount: 1e15 }, "amount"],
+    ["POST /borrow", { app_id: "lo{ans}", amount: 5 }, "app_id"],
+    ["POST /borrow", { app_id: 5, amount: 5 }, "app_id"],
+    ["POST /repay", { app_id: "loans", amount: null }, "amount"],
+    ["POST /repay", { amount: 5 }, "app_id"],
+    ["POST /reconcile", { app_id: "", force: true }, "app_id"],
+    ["POST /reconcile", { force: 1 }, "force"],
+    ["POST /reload", { source: "disk" }, "source"],
+    ["POST /reload", { source: "all", now: true }, "now"],
+    ["PUT /config", {}, "config"],
+    ["PUT /config", { config: [] }, "config"],
+    ["PUT /config", { config: {}, expected_revision: -1 }, "expected_revision"],
+    ["PUT /config", { config: { apps: { video: { burst: -1 } } } }, "apps.video.burst"],
+    ["PUT /config", { config: { apps: { video: { bursts: 5 } } } }, "apps.video.bursts"],
+    ["PUT /config", { config: { control: { admin_token: "" } } }, "control"],
+  ];
+
+  it.each(wrongOrders)("%s with %j names %s and changes nothing", async (call, body, field) => {
+    const [method = "", path = ""] = call.split(" ");
+    const before = await everything();
+    const response = await control.admin(method, path, body);
+    const answer = (await response.json()) as Record<string, string>;
+    expect([400, 422]).toContain(response.status);
+    expect(answer.field).toContain(field);
+    expect(answer.reason).toContain(field);
+    expect(control.audited()).toMatchObject([{ outcome: "refused", status: response.status }]);
+    const after = await everything();
+    expect(after).toEqual(before);
+  });
+
+  it("a refused configuration leaves no value of its own in the log: it may be a secret under a wrong name", async () => {
+    await control.admin("PUT", "/config", { config: { identity: { api_kyes: { video: ["a-very-secret-key-1"] } } } });
+    await control.admin("PUT", "/config", { config: { identity: { api_keys: { video: ["a-very-secret-key-2"] } } } });
+    expect(control.audited()).toMatchObject([{ outcome: "refused" }, { outcome: "done" }]);
+    expect(JSON.stringify(control.logged)).not.toContain("a-very-secret-key");
+    const shown = await (await control.admin("GET", "/config")).text();
+    expect(shown).not.toContain("a-very-secret-key");
+  });
+});
+
+describe("who may call", () => {
+  let store: Store;
+  beforeEach(() => {
+    store = createEmbeddedStore();
+  });
+
+  it("nobody, where there is no admin token; and the answer says which option to set", async () => {
+    const control = await startControl(store, { config: { control: { admin_token: "" } } });
+    for (const authorization of ["", "Bearer ", `Bearer ${ADMIN_TOKEN}`, `Bearer ${PLANE_TOKEN}`]) {
+      const response = await control.admin("GET", "/status", undefined, { authorization });
+      expect(response.status).toBe(403);
+      expect(await response.json()).toMatchObject({
+        ...{ error: "forbidden", reason: "admin_disabled" },
+        detail: expect.stringContaining("control.admin_token"),
+      });
+    }
+    expect(control.audited()).toHaveLength(4);
+    await control.close();
+  });
+
+  it("no operator as a data plane", async () => {
+    const control = await startControl(store);
+    const response = await control.post({ node: "p", epoch: 1, seq: 1 }, { authorization: `Bearer ${ADMIN_TOKEN}` });
+    expect([response.status, ((await response.json()) as { reason: string }).reason]).toEqual([403, "wrong_role"]);
+    await control.close();
+  });
+
+  it("nobody from an address that is not listed, whatever the token", async () => {
+    const control = await startControl(store, { config: { control: { allow: ["10.0.0.0/8"] } } });
+    for (const path of [
+      "/admin/ratelimit/status",
+      "/metrics",
+      "/openapi.json",
+      "/health/deep",
+      "/v1/sync",
+      "/nothing",
+    ]) {
+      const response = await control.call("GET", path);
+      expect([path, response.status]).toEqual([path, 403]);
+      expect(await response.json()).toMatchObject({ reason: "address_not_allowed" });
+    }
+    expect((await control.call("GET", "/health/ready")).status).toBe(200);
+    expect(control.audited().map(({ action }) => action)).toContain("GET /admin/ratelimit/status");
+    await control.close();
+  });
+
+  it("as the configuration says now: another token and another list hold from the reload on", async () => {
+    const control = await startControl(store);
+    const other = "another-admin-token-9";
+    const section = { plane_token: PLANE_TOKEN, allow: ["127.0.0.0/8"], hosts: ["gate.internal"] };
+    await control.writeFile({ control: { ...section, admin_token: other } });
+    expect((await control.admin("GET", "/status")).status).toBe(200);
+    expect((await control.admin("POST", "/reload")).status).toBe(200);
+    expect((await control.admin("GET", "/status")).status).toBe(401);
+    const authorization = `Bearer ${other}`;
+    expect((await control.admin("GET", "/status", undefined, { authorization })).status).toBe(200);
+    await control.writeFile({ control: { ...section, admin_token: other, allow: ["10.0.0.0/8"] } });
+    expect((await control.admin("POST", "/reload", undefined, { authorization })).status).toBe(200);
+    expect((await control.admin("GET", "/status", undefined, { authorization })).status).toBe(403);
+    await control.close();
+  });
+
+  it("a page of the service itself may", async () => {
+    const control = await startControl(store);
+    const headers = { origin: control.url, "sec-fetch-site": "same-origin" };
+    expect((await control.admin("DELETE", "/degradation", undefined, headers)).status).toBe(200);
+    await control.close();
+  });
+});
+
+describe("whoever guesses", () => {
+  const guess = (control: ControlServer, i: number, path = "/admin/ratelimit/status") =>
+    control.call(path === "/v1/sync" ? "POST" : "GET", path, undefined, { authorization: `Bearer guess-number-${i}` });
+
+  it("is not listened to after ten wrong tokens, not even with the right one, until the minute is over", async () => {
+    const host = createSimulatedHost();
+    const control = await startControl(createEmbeddedStore(), { host });
+    for (let i = 0; i < 10; i++) expect((await guess(control, i)).status).toBe(401);
+    await host.advance(45_000);
+    const locked = await guess(control, 10);
+    expect([locked.status, locked.headers.get("retry-after")]).toEqual([429, "15"]);
+    expect(await locked.json()).toMatchObject({ error: "too_many_requests", reason: "failed_logins" });
+    expect((await control.admin("GET", "/status")).status).toBe(429);
+    // Data planes at the same address have a token of their own, and health needs none.
+    expect((await control.post({ node: "p", epoch: 1, seq: 1 })).status).toBe(200);
+    expect((await control.call("GET", "/health/live")).status).toBe(200);
+    await host.advance(15_000);
+    expect((await control.admin("GET", "/status")).status).toBe(200);
+    expect(JSON.stringify(control.logged)).not.toContain("guess-number");
+    expect(control.audited().filter(({ why }) => why === "wrong_token")).toHaveLength(10);
+    await control.close();
+  });
+
+  it("cannot shut out those who work at the same address", async () => {
+    const control = await startControl(createEmbeddedStore());
+    expect((await control.admin("GET", "/status")).status).toBe(200);
+    for (let i = 0; i < 15; i++) expect((await guess(control, i)).status).toBe(401);
+    expect((await control.admin("GET", "/status")).status).toBe(200);
+    await control.close();
+  });
+
+  it("fills no log", async () => {
+    const host = createSimulatedHost();
+    const control = await startControl(createEmbeddedStore(), { host });
+    for (let i = 0; i < 40; i++) await guess(control, i, "/v1/sync");
+    expect(control.audited()).toHaveLength(10);
+    await host.advance(1_000);
+    expect(control.audited().at(-1)).toEqual({ audit: true, suppressed: 30 });
+    await control.close();
+  });
+});
+
+describe("what is asked", () => {
+  let control: ControlServer;
+  beforeEach(async () => {
+    control = await startControl(createEmbeddedStore());
+  });
+  afterEach(() => control.close());
+
+  it.each([
+    ["POST", "/status", "GET, HEAD"],
+    ["GET", "/reload", "POST"],
+    ["PATCH", "/config", "GET, HEAD, PUT, DELETE"],
+    ["OPTIONS", "/emergency", "GET, HEAD, POST"],
+  ])("%s %s is 405, and says what may be", async (method, path, allow) => {
+    const response = await control.admin(method, path);
+    expect([response.status, response.headers.get("allow")]).toEqual([405, allow]);
+    expect(await response.json()).toMatchObject({ error: "method_not_allowed" });
+  });
+
+  it.each(["/nothing", "/apps/", "/apps/a/b", "/apps/%E0%A4%A", "//status", "/Status"])("%s is 404", async (path) => {
+    expect((await control.admin("GET", path)).status).toBe(404);
+  });
+
+  it("HEAD answers what GET would, without a body", async () => {
+    const response = await control.admin("HEAD", "/status");
+    expect([response.status, await response.text()]).toEqual([200, ""]);
+    expect(Number(response.headers.get("content-length"))).toBeGreaterThan(100);
+  });
+
+  it.each([
+    ["/apps?limit=501", "limit"],
+    ["/apps?limit=0x10", "limit"],
+    ["/apps?limit=", "limit"],
+    ["/apps?offset=-1", "offset"],
+    ["/apps?page=2", "page"],
+    ["/apps?limit=1&limit=2", "query"],
+  ])("%s is 400 and names %s", async (path, field) => {
+    const response = await control.admin("GET", path);
+    expect([response.status, ((await response.json()) as { field: string }).field]).toEqual([400, field]);
+  });
+
+  it("an app that is nearly there is named", async () => {
+    const response = await control.admin("GET", "/apps/vidoe");
+    expect(response.status).toBe(404);
+    expect(await response.json()).toMatchObject({ error: "unknown_app", detail: "did you mean video?" });
+  });
+});

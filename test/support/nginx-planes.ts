@@ -1,0 +1,103 @@
+/** Planes under test: the Node gateway and nginx, started alike, so that one scenario can be run against either. */
+import { type GatewayProcess, startGateway, workersOf } from "./gateway-process.js";
+import { type NginxProcess, startNginx } from "./nginx-process.js";
+
+/** One instance of a plane: a node, or for the Node gateway one per worker. */
+export interface PlaneInstance {
+  readonly url: string;
+  workers(): number[];
+  /** Reads its configuration again while it runs. */
+  reload(): Promise<void>;
+  /** All of it, with -9. */
+  killAll(): Promise<void>;
+  log(): string;
+}
+
+export interface PlaneUnderTest {
+  readonly kind: PlaneKind;
+  readonly instances: PlaneInstance[];
+  /** A control listener that administrates all of it. */
+  readonly controlUrl: string;
+  stop(): Promise<void>;
+}
+
+export type PlaneKind = "node" | "nginx";
+
+export interface PlaneOptions {
+  instances: number;
+  /** Of each instance. */
+  workers: number;
+  /** `redis://…` */
+  store: string;
+  /** host:port */
+  backend: string;
+  /** apps, cluster and whatever else, as YAML. */
+  yaml: string;
+}
+
+export async function startPlane(kind: PlaneKind, options: PlaneOptions): Promise<PlaneUnderTest> {
+  return kind === "node" ? startNodePlane(options) : startNginxPlane(options);
+}
+
+function routesTo(backend: string): string {
+  return `upstreams: { backend: { targets: ["${backend}"] } }\nroutes: [{ path: /, upstream: backend }]\n`;
+}
+
+async function startNodePlane({ instances, workers, store, backend, yaml }: PlaneOptions): Promise<PlaneUnderTest> {
+  const head = (i: number) => `node_id: node-${i}\nworkers: ${workers}\nstore: ${store}\nlog: { level: warn }\n`;
+  const started = await Promise.all(
+    Array.from({ length: instances }, (_, i) => startGateway(`${head(i)}${routesTo(backend)}${yaml}`)),
+  );
+  return {
+    kind: "node",
+    instances: started.map(nodeInstance),
+    controlUrl: started[0]!.controlUrl,
+    async stop() {
+      await Promise.all(started.map((gateway) => gateway.stop()));
+    },
+  };
+}
+
+function nodeInstance(gateway: GatewayProcess): PlaneInstance {
+  return {
+    url: gateway.url,
+    workers: () => workersOf(gateway.pid),
+    async reload() {
+      gateway.kill("SIGHUP");
+    },
+    async killAll() {
+      gateway.killAll();
+      await gateway.ended;
+    },
+    log: gateway.output,
+  };
+}
+
+/** One service, whose own gateway nobody uses, and the instances of nginx on it. */
+async function startNginxPlane({ instances, workers, store, backend, yaml }: PlaneOptions): Promise<PlaneUnderTest> {
+  const common = `store: ${store}\nlog: { level: warn }\n${routesTo(backend)}${yaml}`;
+  const service = await startGateway(`node_id: service\nworkers: 1\n${common}`);
+  const services = [service.controlUrl.replace("http://", "")];
+  const started = await Promise.all(
+    Array.from({ length: instances }, (_, i) => startNginx(common, { services, workers, node: `nginx-${i}` })),
+  );
+  return {
+    kind: "nginx",
+    instances: started.map(nginxInstance),
+    controlUrl: service.controlUrl,
+    async stop() {
+      await Promise.all(started.map((nginx) => nginx.stop()));
+      await service.stop();
+    },
+  };
+}
+
+function nginxInstance(nginx: NginxProcess): PlaneInstance {
+  return {
+    url: nginx.url,
+    workers: nginx.workers,
+    reload: () => nginx.reload(),
+    killAll: nginx.killAll,
+    log: nginx.log,
+  };
+}

@@ -1,0 +1,129 @@
+/** A real nginx with the plane in it, rendered from a config, on free ports; gone when the test is over. */
+import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { request } from "undici";
+import { nginxBundle } from "../../build/nginx-bundle.js";
+import { readConfig } from "../../src/config/load.js";
+import { describeProblem } from "../../src/config/problem.js";
+import type { Config } from "../../src/config/schema.js";
+import { type RenderOptions, renderNginx } from "../../src/render/nginx.js";
+import { PLANE_TOKEN, workersOf } from "./gateway-process.js";
+import { freePort } from "./ports.js";
+import { startProcess } from "./processes.js";
+import { waitFor } from "./wait-for.js";
+
+let bundle: string | undefined;
+
+export interface NginxProcess {
+  readonly url: string;
+  readonly port: number;
+  readonly dir: string;
+  /** Of the master. */
+  readonly pid: number;
+  workers(): number[];
+  /** What it wrote to its error log. */
+  log(): string;
+  signal(name: NodeJS.Signals): void;
+  /** Renders another config into the same place and has nginx take it over; resolves when new workers run. */
+  reload(yaml?: string): Promise<void>;
+  /** Master and workers at once, with -9. */
+  killAll(): Promise<void>;
+  /** With QUIT, as an operator would; then the tokens are back. */
+  quit(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface StartNginxOptions extends Partial<Omit<RenderOptions, "path" | "bundle" | "runDir">> {
+  /** Lines for the http section. */
+  http?: string;
+}
+
+export function parseYaml(yaml: string, port: number): Config {
+  const head = `listen: 127.0.0.1:${port}\ncontrol: { plane_token: ${PLANE_TOKEN} }\n`;
+  const { config, problems } = readConfig(head + yaml, {});
+  if (config === undefined) throw new Error(problems.map(describeProblem).join("\n"));
+  return config;
+}
+
+/** `yaml` without listen and control. */
+export async function startNginx(yaml: string, options: StartNginxOptions = {}): Promise<NginxProcess> {
+  const dir = mkdtempSync(join(tmpdir(), "tollgate-nginx-"));
+  // The workers are somebody else than who started nginx.
+  chmodSync(dir, 0o755);
+  const port = await freePort();
+  bundle ??= nginxBundle();
+  const text = bundle;
+  function write(source: string): void {
+    const { files } = renderNginx(parseYaml(source, port), {
+      ...{ services: [], flavour: "debian", includeOnly: false, workers: 2, ...options },
+      ...{ path: dir, runDir: dir, bundle: text },
+    });
+    for (const file of files) {
+      const more = file.name === "nginx.conf" ? withLines(file.text, options.http ?? "") : file.text;
+      writeFileSync(join(dir, file.name), more);
+    }
+  }
+  write(yaml);
+  const child = startProcess("nginx", ["-p", dir, "-c", join(dir, "nginx.conf"), "-g", "daemon off;"], dir);
+  const errorLog = join(dir, "error.log");
+  const log = () => (existsSync(errorLog) ? readFileSync(errorLog, "utf8") : "");
+  const workers = () => workersOf(child.pid);
+  async function end(): Promise<void> {
+    const all = child.hasEnded() ? [] : workers();
+    await child.end("SIGKILL");
+    // The master is gone, so nobody replaces or ends them.
+    for (const pid of all) kill(pid);
+  }
+  try {
+    await waitFor(
+      "nginx to listen",
+      async () => {
+        if (child.hasEnded()) throw new Error(child.output());
+        const { body } = await request(`http://127.0.0.1:${port}/`, { headersTimeout: 2_000 });
+        await body.dump();
+        return true;
+      },
+      { withinMs: 30_000 },
+    );
+  } catch (error) {
+    await end();
+    throw new Error(`${String(error)}\n${child.output()}\n${log()}`);
+  }
+  return {
+    url: `http://127.0.0.1:${port}`,
+    port,
+    dir,
+    pid: child.pid,
+    workers,
+    log,
+    signal: (name) => child.signal(name),
+    async reload(source = yaml) {
+      const before = workers();
+      write(source);
+      child.signal("SIGHUP");
+      await waitFor("new workers", () => workers().some((pid) => !before.includes(pid)));
+    },
+    killAll: end,
+    async quit() {
+      child.signal("SIGQUIT");
+      await waitFor("nginx to end", () => child.hasEnded(), { withinMs: 30_000 });
+    },
+    async stop() {
+      await end();
+      rmSync(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+function withLines(conf: string, lines: string): string {
+  return conf.replace("\nhttp {\n", () => `\nhttp {\n${lines}\n`);
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}

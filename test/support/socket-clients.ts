@@ -1,0 +1,52 @@
+/** WebSocket clients that tell how they were answered: open, or refused with a status and a reason. */
+import { WebSocket } from "ws";
+
+export interface SocketClient {
+  readonly name: string;
+  /** "open", or why not. */
+  readonly outcome: Promise<Outcome>;
+  /** Resolves when a connection that was open has ended. */
+  readonly ended: Promise<{ code: number }>;
+  readonly socket: WebSocket;
+}
+
+export type Outcome =
+  | { open: true; headers: Record<string, unknown> }
+  | { open: false; status: number; reason: string; retryAfter: number };
+
+let count = 0;
+
+/** `url` of a route, with ws: or http:. The client's name is added to the query. */
+export function connectSocket(url: string, headers: Record<string, string> = {}): SocketClient {
+  const name = `c${++count}`;
+  const socket = new WebSocket(`${url.replace(/^http/, "ws")}?client=${name}`, { headers, handshakeTimeout: 30_000 });
+  const ended = new Promise<{ code: number }>((resolve) => socket.once("close", (code) => resolve({ code })));
+  const outcome = new Promise<Outcome>((resolve) => {
+    let upgradeHeaders: Record<string, unknown> = {};
+    socket.once("upgrade", (response) => {
+      upgradeHeaders = response.headers;
+    });
+    socket.once("open", () => resolve({ open: true, headers: upgradeHeaders }));
+    socket.once("unexpected-response", (request, response) => {
+      let body = "";
+      response.on("data", (chunk) => (body += chunk));
+      response.on("end", () => {
+        const reason = reasonIn(body);
+        const retryAfter = Number(response.headers["retry-after"] ?? 0);
+        resolve({ open: false, status: response.statusCode ?? 0, reason, retryAfter });
+        request.destroy();
+      });
+      response.on("error", () => resolve({ open: false, status: 0, reason: "aborted", retryAfter: 0 }));
+    });
+    socket.on("error", (error) => resolve({ open: false, status: 0, reason: error.message, retryAfter: 0 }));
+  });
+  return { name, socket, outcome, ended };
+}
+
+function reasonIn(body: string): string {
+  try {
+    return String((JSON.parse(body) as { reason?: unknown }).reason);
+  } catch {
+    return body.slice(0, 100);
+  }
+}

@@ -1,0 +1,142 @@
+/** The live screen: drawn in place, fitting the window, and the terminal as it was when it ends. */
+import { stripVTControlCharacters } from "node:util";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { cutToFit, type Line, toned } from "../../../src/cli/printing.js";
+import { frame, type Terminal, watch } from "../../../src/cli/status/watch.js";
+
+interface FakeTerminal extends Terminal {
+  written: string[];
+  size: { columns: number; rows: number };
+  press(key: string): void;
+  resize(columns: number, rows: number): void;
+  signal(): void;
+  /** Handlers that are still there. */
+  listening(): number;
+}
+
+function fakeTerminal(): FakeTerminal {
+  const written: string[] = [];
+  const size = { columns: 40, rows: 10 };
+  const handlers = { key: new Set<(key: string) => void>(), resize: new Set<() => void>(), end: new Set<() => void>() };
+  const register = <T>(set: Set<T>, handler: T) => {
+    set.add(handler);
+    return () => set.delete(handler);
+  };
+  return {
+    ...{ written, size, style: { colour: false, columns: 40 } },
+    rows: () => size.rows,
+    columns: () => size.columns,
+    write: (text) => void written.push(text),
+    onKey: (handler) => register(handlers.key, handler),
+    onResize: (handler) => register(handlers.resize, handler),
+    onEnd: (handler) => register(handlers.end, handler),
+    press: (key) => [...handlers.key].forEach((handler) => void handler(key)),
+    signal: () => [...handlers.end].forEach((handler) => void handler()),
+    listening: () => handlers.key.size + handlers.resize.size + handlers.end.size,
+    resize(columns, rows) {
+      Object.assign(size, { columns, rows });
+      for (const handler of handlers.resize) handler();
+    },
+  };
+}
+
+const ESC = "\x1b[";
+
+describe("a frame", () => {
+  it("overwrites the last one from the top and clears only what is left over", () => {
+    const drawn = frame([["one"], ["two"]], 10, 5, false);
+    expect(drawn).toBe(`${ESC}?2026h${ESC}Hone${ESC}K\r\ntwo${ESC}K${ESC}J${ESC}?2026l`);
+    expect(drawn).not.toContain(`${ESC}2J`);
+  });
+
+  it("has no more lines and columns than the window, so that nothing scrolls or wraps", () => {
+    const lines: Line[] = Array.from({ length: 9 }, (_, i) => [`line ${i} `, toned("bad", "x".repeat(50))]);
+    const shown = frame(lines, 12, 4, true).split("\r\n");
+    expect(shown).toHaveLength(4);
+    for (const line of shown) expect(stripVTControlCharacters(line).length).toBeLessThanOrEqual(12);
+  });
+
+  it("ends without a line break, which would scroll a full window", () => {
+    expect(frame([["x"]], 5, 1, false)).not.toContain("\n");
+  });
+});
+
+describe("watching", () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  function begin(look = async () => {}) {
+    const terminal = fakeTerminal();
+    let drawn = 0;
+    const looks = vi.fn(look);
+    const ended = watch({
+      terminal,
+      intervalMs: 2_000,
+      look: looks,
+      draw: ({ columns, rows }) => [cutToFit([`screen ${++drawn} of ${columns}×${rows}`], columns)],
+    });
+    return { terminal, looks, ended };
+  }
+
+  it("looks once per interval, and draws each time", async () => {
+    const { terminal, looks, ended } = begin();
+    expect(terminal.written.join("")).toContain("screen 1 of 40×10");
+    await vi.advanceTimersByTimeAsync(6_000);
+    expect(looks).toHaveBeenCalledTimes(3);
+    expect(terminal.written.at(-1)).toContain("screen 4 of 40×10");
+    terminal.press("q");
+    await ended;
+  });
+
+  it.each([
+    ["q", "q"],
+    ["Ctrl-C", "\x03"],
+    ["Ctrl-D", "\x04"],
+  ])("ends with %s, leaves the terminal as it was, and looks no more", async (_, key) => {
+    const { terminal, looks, ended } = begin();
+    expect(terminal.written[0]).toBe(`${ESC}?1049h${ESC}?25l`);
+    terminal.press(key);
+    await ended;
+    expect(terminal.written.at(-1)).toBe(`${ESC}?25h${ESC}?1049l`);
+    expect(terminal.listening()).toBe(0);
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(looks).not.toHaveBeenCalled();
+  });
+
+  it("ends on a signal even while a look hangs", async () => {
+    const { terminal, ended } = begin(() => new Promise(() => {}));
+    await vi.advanceTimersByTimeAsync(2_000);
+    terminal.signal();
+    await ended;
+    expect(terminal.written.at(-1)).toBe(`${ESC}?25h${ESC}?1049l`);
+  });
+
+  it("looks at once when the space bar is pressed, but not twice at a time", async () => {
+    const { terminal, looks, ended } = begin(() => new Promise((resolve) => setTimeout(resolve, 500)));
+    terminal.press(" ");
+    terminal.press(" ");
+    expect(looks).toHaveBeenCalledTimes(1);
+    await vi.advanceTimersByTimeAsync(2_499);
+    expect(looks).toHaveBeenCalledTimes(1);
+    await vi.advanceTimersByTimeAsync(1);
+    expect(looks).toHaveBeenCalledTimes(2);
+    terminal.press("q");
+    await ended;
+  });
+
+  it("draws anew when the window changes its size", async () => {
+    const { terminal, ended } = begin();
+    terminal.resize(12, 3);
+    expect(terminal.written.at(-1)).toContain("screen 2 of…");
+    terminal.press("q");
+    await ended;
+  });
+
+  it("gives the terminal back when something breaks", async () => {
+    const { terminal, ended } = begin(() => Promise.reject(new Error("broken")));
+    const failed = expect(ended).rejects.toThrow("broken");
+    await vi.advanceTimersByTimeAsync(2_000);
+    await failed;
+    expect(terminal.written.at(-1)).toBe(`${ESC}?25h${ESC}?1049l`);
+  });
+});

@@ -1,0 +1,133 @@
+/** The files in `bad/`, one per mistake, and what a person hears of each. */
+
+/** Stands in several of them, and in no message. */
+export const SECRET = "hunter2";
+export const badEnvironment = { SECRET_LOOKING: `${SECRET}${SECRET}${SECRET}` };
+export const badFolder = new URL("bad/", import.meta.url);
+
+export function badFile(name: string): string {
+  return new URL(`${name}.yaml`, badFolder).pathname;
+}
+
+export const said: Record<string, string[]> = {
+  aliases: ["the file: has too many aliases"],
+  "api-key-app": ["identity.api_keys[0]: is none of apps; did you mean video?"],
+  "api-key-twice": ["identity.api_keys[1][0]: video has the same key"],
+  "api-keys-reversed": ["identity.api_keys[0]: must be a list of 1 to 100"],
+  "app-name": [
+    'apps["a{b}"]: the name must be 1 to 128 of A–Z a–z 0–9 . _ : -',
+    'apps[""]: the name must be 1 to 128 of A–Z a–z 0–9 . _ : -',
+    'apps["new\\nline"]: the name must be 1 to 128 of A–Z a–z 0–9 . _ : -',
+  ],
+  choice: [
+    'unknown_apps: must be default or reject (is "refuse")',
+    'apps.video.borrow: must be true or false (is "maybe")',
+    'apps.video.on_store_failure: must be open or local or closed; did you mean open? (is "opne")',
+  ],
+  connections: [
+    "routes[0].connections.max_per_pod: must be a whole number from 1 to 10000000 (is 0)",
+    "routes[0].connections.max_total: must be a whole number from 0 to 10000000 (is -1)",
+    "routes[0].connections.rate_per_second: must be 0 or a number from 0.001 to 1000000 (is 0.0001)",
+    "routes[0].connections.burst: must be a whole number from 1 to 1000000 (is 0)",
+    "routes[0].connections.lease_s: must be a whole number from 1 to 3600 (is 0)",
+    'routes[0].connections.on_store_failure: must be open or local or closed; did you mean closed? (is "close")',
+    'routes[0].connections.idle_ms: must be a whole number from 0 to 86400000 (is "forever")',
+    'routes[0].connections.protocols[0]: must be a protocol to upgrade to, in lower case, for example websocket (is "WebSocket")',
+    "routes[0].connections.max_per_user: there is no such option; did you mean max_per_pod?",
+  ],
+  "connections-protocols": ["routes[0].connections.protocols: must be a list of 1 to 16 (is a list of 0)"],
+  dns: [
+    "upstreams.both.dns: must not be given besides targets (is a section)",
+    "upstreams.empty.dns.name: must be a host name without a port",
+    "upstreams.empty.dns.port: must be a whole number from 1 to 65535",
+    'upstreams.wrong.dns.name: must be a host name without a port (is "a:1")',
+    "upstreams.wrong.dns.port: must be a whole number from 1 to 65535 (is 0)",
+    "upstreams.wrong.dns.interval_ms: must be a whole number from 100 to 3600000 (is 1)",
+  ],
+  "dry-run": [
+    'apps.video.dry_run: must be true or false (is "always")',
+    "apps.video.dryrun: there is no such option; did you mean dry_run?",
+  ],
+  fraction: ["apps.video.burst: must be a whole number from 1 to 1000000000 (is 1.5)"],
+  infinite: ["cluster.rate: must be a number from 0.000001 to 1000000000 (is Infinity)"],
+  listen: ["listen: must be host:port, for example 0.0.0.0:8080 or [::]:8080 (is 8080)"],
+  "many-at-once": [
+    'listen: must be host:port, for example 0.0.0.0:8080 or [::]:8080 (is "nowhere")',
+    "workers: must be a whole number from 1 to 256 (is 0)",
+    "cluster.rate: must be a number from 0.000001 to 1000000000 (is -1)",
+    "apps.video.burst: must be a whole number from 1 to 1000000000 (is 0)",
+    'routes[0].upstream: is none of upstreams (is "nobody")',
+  ],
+  metrics: [
+    'metrics.enabled: must be true or false (is "sometimes")',
+    "metrics.app_labels: must be a whole number from 0 to 100000 (is -1)",
+    "metrics.labels: there is no such option; there are enabled, app_labels",
+  ],
+  negative: [
+    "apps.video.guaranteed: must be a number from 0.000001 to 1000000000 (is -5)",
+    "apps.video.burst: must be a whole number from 1 to 1000000000 (is -1)",
+  ],
+  network: [
+    'control.allow[0]: must be an address or a network, for example 10.0.0.0/8 or ::1/128 (is "10.0.0.0/33")',
+    'control.allow[1]: must be an address or a network, for example 10.0.0.0/8 or ::1/128 (is "everywhere")',
+  ],
+  "no-value": ["listen: must be host:port, for example 0.0.0.0:8080 or [::]:8080 (is empty)"],
+  "not-a-number": [
+    "apps.video.guaranteed: must be a number from 0.000001 to 1000000000 (is NaN)",
+    'apps.video.burst: must be a whole number from 1 to 1000000000 (is "lots")',
+  ],
+  "not-a-section": [
+    "lease: must be a section with reserve, refill_threshold, sync_interval_ms, batch_threshold, idle_ms, timeout_ms (is 5)",
+    "apps: must be names, each with a value (is a list of 1)",
+  ],
+  "not-options": ["the file: must be options with values, like listen: 0.0.0.0:8080"],
+  "not-yaml": ["line 3, column 1: Flow map in block collection must be sufficiently indented and end with a }"],
+  "pool-size": ["store_pool_size: must be a whole number from 1 to 100000 (is 0)"],
+  port: ['listen: must be host:port, for example 0.0.0.0:8080 or [::]:8080 (is "0.0.0.0:99999")'],
+  priority: ['apps.video.priority: must be a whole number from 0 to 1000 (is "high")'],
+  "profile-cost": [
+    "apps.video.profile.base.GET: must be a whole number from 0 to 1000000 (is 0.5)",
+    "apps.video.profile.base.PUTT: there is no such option; did you mean PUT?",
+    "apps.video.profile.quantum: must be a whole number from 1 to 9007199254740991 (is 0)",
+  ],
+  "profile-name": ['apps.video.profile: must be standard or iops or bandwidth; did you mean standard? (is "standart")'],
+  proto: [
+    "__proto__: is no name for anything",
+    "apps.__proto__: is no name for anything",
+    "apps.video.__proto__: is no name for anything",
+  ],
+  "route-path": [
+    'routes[0].path: must be a path that begins with / and has no spaces, ?, # or control characters (is "api")',
+    "routes[1].path: must be a path that begins with / and has no spaces, ?, # or control characters",
+  ],
+  "route-twice": ['routes[1].path: routes[0] has the same host and path (is "/")'],
+  "route-upstream": ['routes[0].upstream: is none of upstreams; did you mean backend? (is "backnd")'],
+  "store-kind": ["store: must be embedded, redis://…, rediss://…, redis-cluster://… or redis-sentinel://…/name"],
+  "store-url": ["store: invalid store url: the port of the host is not a number"],
+  targets: [
+    "upstreams.backend.targets: must be a list of 1 to 1000 (is a list of 0)",
+    'upstreams.other.targets[0]: must be host:port, or http://host:port, or https://host:port (is "http://host:80/path")',
+    'upstreams.other.targets[1]: must be host:port, or http://host:port, or https://host:port (is "host")',
+    "upstreams.third.targets: must be given, or dns instead",
+  ],
+  "token-misspelt": ["control.plane_tokn: there is no such option; did you mean plane_token?"],
+  "token-short": ["control.admin_token: must be empty or 16 to 512 printable characters without spaces"],
+  "tokens-alike": ["control.plane_token: must differ from admin_token: data planes may not administer"],
+  "too-large": ["apps.video.burst: must be a whole number from 1 to 1000000000 (is 100000000000000000000)"],
+  twice: ["line 2, column 1: this name is given twice"],
+  "unknown-option-in-section": [
+    "lease.reserv: there is no such option; did you mean reserve?",
+    "lease.sync_interval: there is no such option; did you mean sync_interval_ms?",
+    "lease.colour: there is no such option; there are reserve, refill_threshold, sync_interval_ms, batch_threshold, idle_ms, timeout_ms",
+  ],
+  "unknown-option": ["listn: there is no such option; did you mean listen?"],
+  "variable-malformed": [`node_id: has a \${ that begins no \${NAME}; a literal one is $\${ (is "a\${b")`],
+  "variable-missing": [
+    `control.admin_token: the environment variable TOLLGATE_NO_SUCH is not set; \${TOLLGATE_NO_SUCH:-} makes it optional`,
+  ],
+  "variable-value": [`workers: must be a whole number from 1 to 256 (is "\${SECRET_LOOKING}")`],
+  zero: [
+    "cluster.capacity: must be a whole number from 1 to 1000000000 (is 0)",
+    "cluster.rate: must be a number from 0.000001 to 1000000000 (is 0)",
+  ],
+};

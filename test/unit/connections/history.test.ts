@@ -1,0 +1,19 @@
+/** Thousands of random steps, faults among them: never more connections on a pod than it takes, and the books true in the end. */
+import { describe, expect, it } from "vitest";
+import { playHistory } from "./keeper-history.js";
+
+/** SLOT_HISTORY_SEED plays one history again. */
+const first = Number(process.env.SLOT_HISTORY_SEED ?? Math.floor(Math.random() * 1_000_000_000));
+const HISTORIES = process.env.SLOT_HISTORY_SEED === undefined ? 8 : 1;
+
+describe("a history of connections", () => {
+  it.each(Array.from({ length: HISTORIES }, (_, i) => first + i))(
+    "keeps the limit at every moment and the books in the end (seed %i)",
+    async (seed) => {
+      const { admitted, steps } = await playHistory(seed, 300);
+      expect(admitted).toBeGreaterThan(0);
+      expect(Object.keys(steps).length).toBeGreaterThan(8);
+    },
+    60_000,
+  );
+});

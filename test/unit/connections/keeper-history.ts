@@ -1,0 +1,167 @@
+/** A history of connects, ends, kills, pauses, cut-off processes and store failures, played on driven time and checked as the pods see it. */
+import { createKeeperBench, type KeeperBench, LEASE_MS, limits, type Process, type WayMode } from "./keeper-bench.js";
+
+const PODS = ["pod-1", "pod-2", "pod-3"];
+const MOST_PER_POD = 2;
+const PROCESSES = 3;
+/** In which all who run have taken stock after the store forgot, and nobody may begin who never knew it. */
+const GRACE_MS = 4_000;
+
+export interface HistoryResult {
+  steps: Record<string, number>;
+  admitted: number;
+  closed: number;
+}
+
+/** The same numbers for the same seed, from 0 to 1. */
+export function seededRandom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+interface Actor extends Process {
+  paused: boolean;
+}
+
+/** Throws where a promise is broken. */
+export async function playHistory(seed: number, length: number): Promise<HistoryResult> {
+  const random = seededRandom(seed);
+  const below = (most: number) => Math.floor(random() * most);
+  const bench = createKeeperBench(limits({ maxPerPod: MOST_PER_POD }));
+  const actors: Actor[] = [];
+  const steps: Record<string, number> = {};
+  let born = 0;
+  let admitted = 0;
+  let closed = 0;
+  let forgotAt = Number.NEGATIVE_INFINITY;
+
+  const start = (): Actor => Object.assign(bench.start(`p${++born}`, { random }), { paused: false });
+  for (let i = 0; i < PROCESSES; i++) actors.push(start());
+  const actor = () => actors[below(actors.length)]!;
+
+  const acts: [weight: number, name: string, act: () => Promise<void> | void][] = [
+    [40, "connect", () => connect(actor())],
+    [18, "end", () => end(actor())],
+    [14, "wait", () => pass(below(2_000))],
+    [3, "wait long", () => pass(below(2 * LEASE_MS))],
+    [4, "pause", () => pauseOne(actor())],
+    [6, "resume", () => resumeOne(actor())],
+    [3, "kill", kill],
+    [6, "cut off", () => cutOff(actor())],
+    [8, "reach", () => setMode(actor(), "up")],
+    [2, "store stops", () => setModes(random() < 0.5 ? "hanging" : "late")],
+    [4, "store goes on", () => setModes("up")],
+    [1, "store forgets", forget],
+  ];
+  const weights = acts.reduce((sum, [weight]) => sum + weight, 0);
+
+  function connect(one: Actor): void {
+    if (one.paused) return;
+    const pods = PODS.filter(() => random() < 0.7);
+    if (pods.length === 0) return;
+    void one.connect(pods, `app-${below(2)}`).then((verdict) => {
+      if (verdict.allowed) admitted++;
+    });
+  }
+
+  function end(one: Actor): void {
+    if (one.paused) return;
+    const ids = [...one.open.keys()];
+    one.end(ids[below(ids.length)] ?? "");
+  }
+
+  function pauseOne(one: Actor): void {
+    if (one.paused) return;
+    one.paused = true;
+    one.pause();
+  }
+
+  async function resumeOne(one: Actor): Promise<void> {
+    if (!one.paused) return;
+    one.paused = false;
+    await one.resume();
+  }
+
+  async function kill(): Promise<void> {
+    if (bench.host.now() - forgotAt < GRACE_MS) return;
+    const at = below(actors.length);
+    const [gone] = actors.splice(at, 1, start());
+    closed += gone?.closed.length ?? 0;
+    gone?.kill();
+  }
+
+  function setMode(one: Actor, mode: WayMode): void {
+    one.way.mode = mode;
+  }
+
+  function setModes(mode: WayMode): void {
+    for (const one of actors) setMode(one, mode);
+  }
+
+  const modes: WayMode[] = ["refusing", "hanging", "deaf", "late"];
+  function cutOff(one: Actor): void {
+    setMode(one, modes[below(modes.length)]!);
+  }
+
+  function forget(): void {
+    bench.wipe();
+    forgotAt = bench.host.now();
+  }
+
+  async function pass(ms: number): Promise<void> {
+    for (let left = ms; left > 0; left -= 50) {
+      await bench.host.advance(Math.min(left, 50));
+      check();
+    }
+  }
+
+  /** Who runs, reaches the store and has taken stock knows what it may serve. */
+  const isSure = (one: Actor) => !one.paused && one.way.mode === "up" && one.keeper.stats().settled;
+
+  function check(): void {
+    const sure = actors.filter(isSure);
+    for (const pod of PODS) {
+      const count = sure.reduce((sum, one) => sum + onPod(one, pod), 0);
+      if (count > MOST_PER_POD) throw new Error(`${count} connections on ${pod} at ${bench.host.now()} ms`);
+    }
+  }
+
+  for (let i = 0; i < length; i++) {
+    let at = random() * weights;
+    const [, name, act] = acts.find(([weight]) => {
+      at -= weight;
+      return at < 0;
+    })!;
+    steps[name] = (steps[name] ?? 0) + 1;
+    await act();
+    await pass(5 + below(40));
+    await checkStore(bench);
+  }
+
+  // All is well again: within a lease and a few beats the books show what lives, and nothing else.
+  for (const one of actors) {
+    setMode(one, "up");
+    await resumeOne(one);
+  }
+  await pass(LEASE_MS + 5_000);
+  const counts = await bench.slots().counts(PODS, LEASE_MS);
+  for (const pod of PODS) {
+    const live = actors.reduce((sum, one) => sum + onPod(one, pod), 0);
+    const booked = counts.perPod.get(pod);
+    if (live !== booked) throw new Error(`${live} connections live on ${pod}, but ${booked} are booked`);
+  }
+  for (const one of actors) closed += one.closed.length;
+  return { steps, admitted, closed };
+}
+
+const onPod = (one: Actor, pod: string) => [...one.open.values()].filter((open) => open.pod === pod).length;
+
+async function checkStore(bench: KeeperBench): Promise<void> {
+  const { perPod } = await bench.slots().counts(PODS, LEASE_MS);
+  for (const [pod, count] of perPod) if (count > MOST_PER_POD) throw new Error(`${count} slots booked on ${pod}`);
+}

@@ -1,0 +1,72 @@
+/** The audit log holds no secret and no control character, and a flood of strangers cannot fill the disk. */
+import { describe, expect, it } from "vitest";
+import { type AuditEntry, createAudit, shown } from "../../../../src/service/control/audit.js";
+import { createSimulatedHost } from "../../../support/simulated-host.js";
+
+const entry: AuditEntry = {
+  ...{ action: "emergency", operator: "alice", reason: "why", address: "10.0.0.1", outcome: "done", status: 200 },
+};
+
+function audit() {
+  const lines: [Record<string, unknown>, string][] = [];
+  const write = (fields: Record<string, unknown>, message: string) => void lines.push([fields, message]);
+  const host = createSimulatedHost();
+  return { ...createAudit({ debug: write, info: write, warn: write, error: write }, host), lines, host };
+}
+
+describe("what is shown", () => {
+  it.each([
+    ["secrets", { admin_token: "s", api_keys: { a: ["k"] }, store: "redis://u:p@h", password: 1, x_secret: 2 }],
+    ["secrets deep down", { a: [{ b: { plane_token: "s", API_KEY: "k", tokens: { token: "x" } } }] }],
+  ])("hides %s", (_what, value) => {
+    const text = JSON.stringify(shown(value));
+    expect(text).toContain("(hidden)");
+    expect(text).not.toMatch(/"[sk]"|redis:|:1|:2|"x"/);
+  });
+
+  it("keeps what only sounds like one", () => {
+    expect(shown({ fail_open_tokens: 5, l2_tokens: 6, monkey: 7 })).toMatchObject({ fail_open_tokens: 5, monkey: 7 });
+  });
+
+  it("escapes control characters, in names as well", () => {
+    expect(JSON.stringify(shown({ "a\u001b[31m": "b\nc\u009b" }))).toBe('{"a\\\\u001b[31m":"b\\\\u000ac\\\\u009b"}');
+  });
+
+  it("has an end: in length, in width and in depth", () => {
+    let deep: unknown = "bottom";
+    for (let i = 0; i < 100; i++) deep = { deep };
+    const wide = Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`app${i}`, "x".repeat(5_000)]));
+    expect(JSON.stringify(shown({ deep, wide, list: Array(9_999).fill(1) })).length).toBeLessThan(20_000);
+    expect(shown({ list: Array(60).fill(1) })).toMatchObject({ list: expect.arrayContaining(["and 10 more"]) });
+  });
+});
+
+describe("orders", () => {
+  it("are all written, however many", () => {
+    const { ordered, lines } = audit();
+    for (let i = 0; i < 100; i++) ordered({ ...entry, parameters: { level: 2 }, before: 1, after: 2 });
+    expect(lines).toHaveLength(100);
+    expect(lines[0]).toEqual([
+      {
+        ...{ audit: true, action: "emergency", operator: "alice", reason: "why", client: "10.0.0.1", outcome: "done" },
+        ...{ status: 200, parameters: { level: 2 }, before: 1, after: 2 },
+      },
+      "emergency: done",
+    ]);
+  });
+});
+
+describe("strangers", () => {
+  it("get ten lines a second, and of the others the number is written", async () => {
+    const { turnedAway, lines, host } = audit();
+    const stranger: AuditEntry = { ...entry, outcome: "refused", status: 401, why: "wrong_token" };
+    for (let i = 0; i < 500; i++) turnedAway(stranger);
+    expect(lines).toHaveLength(10);
+    await host.advance(1_000);
+    expect(lines.at(-1)?.[0]).toEqual({ audit: true, suppressed: 490 });
+    turnedAway(stranger);
+    expect(lines).toHaveLength(12);
+    await host.advance(5_000);
+    expect(lines).toHaveLength(12);
+  });
+});

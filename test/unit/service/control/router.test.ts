@@ -1,0 +1,48 @@
+/** The right endpoint for a method and a path, or what may be called instead. */
+import { expect, it } from "vitest";
+import * as z from "zod";
+import { answer, bind, describe, type Method } from "../../../../src/service/control/endpoint.js";
+import { createRouter } from "../../../../src/service/control/router.js";
+
+const endpoint = (method: Method, path: string) =>
+  bind(describe({ method, path, role: "public", summary: "", reply: z.string() }), () => answer(`${method} ${path}`));
+
+const router = createRouter([
+  endpoint("GET", "/apps"),
+  endpoint("GET", "/apps/{id}"),
+  endpoint("PUT", "/apps/{id}"),
+  endpoint("GET", "/apps/all"),
+  endpoint("POST", "/{a}/x/{b}"),
+]);
+
+it.each([
+  ["GET", "/apps", "GET /apps", {}],
+  ["HEAD", "/apps", "GET /apps", {}],
+  ["GET", "/apps/video", "GET /apps/{id}", { id: "video" }],
+  ["GET", "/apps/all", "GET /apps/all", {}],
+  ["PUT", "/apps/a%2Fb%20c", "PUT /apps/{id}", { id: "a/b c" }],
+  ["POST", "/p/x/q", "POST /{a}/x/{b}", { a: "p", b: "q" }],
+])("%s %s", (method, path, name, params) => {
+  const found = router.find(method, path);
+  if (found === undefined || !("endpoint" in found)) throw new Error("not found");
+  expect([`${found.endpoint.method} ${found.endpoint.path}`, found.params]).toEqual([name, params]);
+});
+
+it.each([
+  ["DELETE", "/apps", ["GET", "HEAD"]],
+  ["POST", "/apps/video", ["GET", "HEAD", "PUT"]],
+  ["get", "/apps", ["GET", "HEAD"]],
+])("%s %s may not be called so", (method, path, allow) => {
+  expect(router.find(method, path)).toEqual({ allow });
+});
+
+it.each(["", "/", "/apps/", "/apps/a/b", "/apps/%", "/Apps", "//apps", "/apps/../apps", "/__proto__"])(
+  "there is no %j",
+  (path) => {
+    expect(router.find("GET", path)).toBeUndefined();
+  },
+);
+
+it("two endpoints in one place are a defect, and found at once", () => {
+  expect(() => createRouter([endpoint("GET", "/a/{x}"), endpoint("GET", "/a/{y}")])).toThrow("given twice");
+});

@@ -1,0 +1,61 @@
+/** Reports of workers, taken together. */
+import { describe, expect, it } from "vitest";
+import { latencyBoundsSeconds } from "../../../../src/service/node-report.js";
+import { appTotals, quantileSeconds, statistics } from "../../../../src/service/operations/statistics.js";
+import { appReport, nodeReport, refusalReport } from "../../../support/node-reports.js";
+
+const counts = (...entries: [bound: number, count: number][]) => {
+  const all = latencyBoundsSeconds.concat(Number.POSITIVE_INFINITY).map(() => 0);
+  for (const [bound, count] of entries) {
+    const at = latencyBoundsSeconds.indexOf(bound);
+    all[at < 0 ? latencyBoundsSeconds.length : at] = count;
+  }
+  return all;
+};
+
+describe("the 99th percentile", () => {
+  it("is 0 where nothing was measured", () => {
+    expect(quantileSeconds(counts(), 0.99)).toBe(0);
+  });
+
+  it("lies within the bounds of the decision that is slower than 99 of 100", () => {
+    const seconds = quantileSeconds(counts([0.00001, 985], [0.001, 10], [0.1, 5]), 0.99);
+    expect(seconds).toBeCloseTo(0.00075, 9);
+  });
+
+  it("is a bound itself where all are below it, and the last bound for what is above all", () => {
+    expect(quantileSeconds(counts([0.000001, 100]), 1)).toBe(0.000001);
+    expect(quantileSeconds(counts([7, 100]), 0.99)).toBe(1);
+  });
+
+  it("is taken over all workers, not over their own percentiles", () => {
+    const fast = nodeReport({ latencyCounts: counts([0.000005, 9_900]), latencySumSeconds: 0.05 });
+    const slow = nodeReport({ latencyCounts: counts([0.05, 100]), latencySumSeconds: 4.95 });
+    const { p99_latency_ms, avg_latency_ms } = statistics([fast, slow]);
+    expect(p99_latency_ms).toBeCloseTo(0.005, 6);
+    expect(avg_latency_ms).toBeCloseTo(0.5, 6);
+  });
+});
+
+describe("statistics", () => {
+  it("of no workers are zeros, not NaN", () => {
+    expect(Object.values(statistics([]))).toEqual(Object.values(statistics([])).map(() => 0));
+  });
+});
+
+describe("the totals of an app", () => {
+  it("are the sum over workers, with the newest refusals first and no more than twenty", () => {
+    const refusals = (node: string, from: number) =>
+      Array.from({ length: 15 }, (_, i) => refusalReport({ node, at: from - i * 10 }));
+    const totals = appTotals([
+      [appReport({ refusals: { quota_exhausted: 2 }, lastRefusals: refusals("a", 1_000) })],
+      [appReport({ refusals: { quota_exhausted: 1, store_unavailable: 4 }, lastRefusals: refusals("b", 1_005) })],
+      [appReport({ app: "other", requests: 1 })],
+    ]);
+    const video = totals.get("video");
+    expect(video).toMatchObject({ requests: 60, l3Hits: 54, refusals: { quota_exhausted: 3, store_unavailable: 4 } });
+    expect(video?.lastRefusals).toHaveLength(20);
+    expect(video?.lastRefusals.slice(0, 3).map(({ at }) => at)).toEqual([1_005, 1_000, 995]);
+    expect(totals.get("other")?.requests).toBe(1);
+  });
+});

@@ -1,0 +1,105 @@
+/** The clock, the order and the counting that a replay rests on. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { createDrivenHost } from "../../../src/simulate/driven-host.js";
+import { createInOrder } from "../../../src/simulate/in-order.js";
+import type { LoggedRequest } from "../../../src/simulate/logged-request.js";
+import { createTimeline, STEPS } from "../../../src/simulate/timeline.js";
+
+describe("the driven host", () => {
+  it("runs timers at their moments, in the order of time and then of asking, but for those forgotten", () => {
+    const host = createDrivenHost();
+    const ran: string[] = [];
+    const note = (name: string) => () => ran.push(`${name}@${host.now()}`);
+    host.after(20, note("c"));
+    host.after(10, note("a"));
+    const forget = host.after(10, note("never"));
+    host.after(10, note("b"));
+    forget();
+    while (host.nextAt() <= 20) host.runNext();
+    expect(ran).toEqual(["a@10", "b@10", "c@20"]);
+    expect(host.nextAt()).toBe(Number.POSITIVE_INFINITY);
+    host.moveTo(15);
+    expect(host.now()).toBe(20);
+  });
+
+  it("that slept has all timers later by as much", () => {
+    const host = createDrivenHost();
+    host.after(10, () => undefined);
+    host.sleep(1_000);
+    expect([host.now(), host.nextAt()]).toEqual([1_000, 1_010]);
+  });
+});
+
+const request = (at: number, order: number, coarse = false): LoggedRequest => ({
+  ...{ at, order, coarse, app: "a", method: "GET", requestBytes: 0, responseBytes: 0, durationMs: 0 },
+});
+
+describe("requests that come out of order", () => {
+  it("leave in order if none is later than tolerated, whatever the order they came in", () => {
+    const disorder = fc.array(fc.record({ at: fc.nat(10_000), delay: fc.nat(500) }), { maxLength: 200 });
+    fc.assert(
+      fc.property(disorder, (lines) => {
+        const written = lines.map((one, order) => ({ ...one, order })).sort((a, b) => a.at + a.delay - b.at - b.delay);
+        const ordered = createInOrder({ toleranceMs: 500, mostHeld: 1_000 });
+        const out: LoggedRequest[] = [];
+        const take = (all: boolean) => {
+          for (let one = ordered.next(all); one !== undefined; one = ordered.next(all)) out.push(one);
+        };
+        for (const { at, order } of written) {
+          ordered.add(request(at, order));
+          take(false);
+        }
+        take(true);
+        expect(ordered.late()).toBe(0);
+        expect(out.map(({ at }) => at)).toEqual(lines.map(({ at }) => at).sort((a, b) => a - b));
+      }),
+    );
+  });
+
+  it("are held back no more than so many, however long they would be waited for", () => {
+    const ordered = createInOrder({ toleranceMs: 1e9, mostHeld: 3 });
+    const out: number[] = [];
+    for (let at = 1; at <= 10; at++) {
+      ordered.add(request(at, at));
+      for (let one = ordered.next(false); one !== undefined; one = ordered.next(false)) out.push(one.at);
+    }
+    expect(out).toEqual([1, 2, 3, 4, 5, 6, 7]);
+  });
+
+  it("with whole seconds are spread over their second, in the order of the log; latecomers get its end", () => {
+    const ordered = createInOrder({ toleranceMs: 0, mostHeld: 100 });
+    const out: number[] = [];
+    const take = (all: boolean) => {
+      for (let one = ordered.next(all); one !== undefined; one = ordered.next(all)) out.push(one.at);
+    };
+    for (let i = 0; i < 4; i++) ordered.add(request(1_000, i, true));
+    take(false);
+    expect(out).toEqual([]);
+    ordered.add(request(2_000, 4, true));
+    take(false);
+    expect(out).toEqual([1_000, 1_250, 1_500, 1_750]);
+    ordered.add(request(1_000, 5, true));
+    take(true);
+    expect(out.slice(4)).toEqual([1_750, 2_000]);
+    expect(ordered.late()).toBe(1);
+  });
+});
+
+describe("the time line", () => {
+  it("has a fixed number of steps: they grow longer, and lose nothing", () => {
+    const timeline = createTimeline(5_000);
+    const series = timeline.series();
+    const count = (ms: number) => {
+      const step = timeline.stepAt(ms);
+      series.requests[step]!++;
+    };
+    for (let second = 0; second < 1_000; second++) count(5_000 + second * 1_000);
+    expect(timeline.stepMs()).toBe(32_000);
+    expect(series.requests).toHaveLength(STEPS);
+    expect(series.requests.reduce((sum, one) => sum + one, 0)).toBe(1_000);
+    expect([...series.requests.subarray(0, 32)]).toEqual([...Array(31).fill(32), 8]);
+    count(0);
+    expect(series.requests[0]).toBe(33);
+  });
+});
