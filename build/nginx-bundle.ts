@@ -5,7 +5,8 @@ const head = `-- tollgate for nginx, generated from src/planes/nginx/main.ts: ch
 local ffi = require("ffi")
 local base = require("resty.core.base")
 local semaphore = require("ngx.semaphore")
-local luaString, luaTable, luaMath, toNumber = string, table, math, tonumber
+local luaString, luaTable, luaMath, toNumber, toText = string, table, math, tonumber, tostring
+local toInteger = require("bit").tobit
 `;
 
 export function nginxBundle(): string {

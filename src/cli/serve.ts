@@ -83,6 +83,7 @@ function withOptions(config: Config, { listen, control, workers }: Overrides): C
 function demoYaml(target: string): string {
   return `
 log: { level: warn }
+control: { admin_token: "\${TOLLGATE_ADMIN_TOKEN:-}", plane_token: "\${TOLLGATE_PLANE_TOKEN:-}" }
 apps:
   default: { guaranteed: 1000, burst: 2000 }
   demo: { guaranteed: 1, burst: 10 }
@@ -105,9 +106,19 @@ function greeting({ gateway, control }: Listening): string {
   curl -i -H 'X-App-Id: demo' ${here}/api/hello      an app with 10 tokens and 1 per second: 429 after a few
   curl -s ${here}/api/big?bytes=1048576 | wc -c      a megabyte is priced when it has passed
   curl -s ${there}/health/ready                       the control listener
-
+  curl -s ${there}/metrics                            for Prometheus
+${operatorHint()}
 Ctrl-C ends it.
 `;
+}
+
+function operatorHint(): string {
+  const command = "node dist/cli/main.js";
+  if ((process.env.TOLLGATE_ADMIN_TOKEN ?? "") === "") {
+    return "\nWith TOLLGATE_ADMIN_TOKEN set, here and there, to 16 characters or more: tollgate status --watch, tollgate why demo\n";
+  }
+  return `  ${command} status --watch                   what it does, as it does it
+  ${command} why demo                         why the app was refused\n`;
 }
 
 /** Once means in good order; twice means now. */

@@ -37,6 +37,8 @@ export interface NginxProcess {
 export interface StartNginxOptions extends Partial<Omit<RenderOptions, "path" | "bundle" | "runDir">> {
   /** Lines for the http section. */
   http?: string;
+  /** Changes the text of a rendered file before nginx reads it. */
+  edit?: (text: string, name: string) => string;
 }
 
 export function parseYaml(yaml: string, port: number): Config {
@@ -61,7 +63,7 @@ export async function startNginx(yaml: string, options: StartNginxOptions = {}):
     });
     for (const file of files) {
       const more = file.name === "nginx.conf" ? withLines(file.text, options.http ?? "") : file.text;
-      writeFileSync(join(dir, file.name), more);
+      writeFileSync(join(dir, file.name), options.edit?.(more, file.name) ?? more);
     }
   }
   write(yaml);

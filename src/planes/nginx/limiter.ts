@@ -10,7 +10,7 @@ import {
   settlement,
 } from "../../core/cost.js";
 import { darkAllowance, mayWaitForStore } from "../../core/degradation.js";
-import { isRefused, MISS, settleTokens, takeAllowance, takeTokens, takeUncovered } from "../../core/lease.js";
+import { isRefused, MISS, settleTokens, takeAllowance, takeUncovered } from "../../core/lease.js";
 import { isScarce } from "../../core/sync.js";
 import { catchUp } from "./changes.js";
 import { nowMs } from "./clock.js";
@@ -18,7 +18,7 @@ import { count } from "./counters.js";
 import type { Exchange } from "./exchanges.js";
 import { ngx } from "./ngx.js";
 import { readRefusedUntil } from "./records.js";
-import { sharedCell } from "./shared-cell.js";
+import { sharedCell, takeShared } from "./shared-cell.js";
 import { type App, type Waiter, worker } from "./state.js";
 import { touch, wake } from "./syncer.js";
 import { leaveLine, newWaiter, WITHOUT_STORE, watch } from "./waiting.js";
@@ -53,7 +53,7 @@ export function check(exchange: Exchange, app: App, method: string, contentLengt
     return;
   }
   exchange.cost = cost;
-  const left = takeTokens(app.cell, cost);
+  const left = takeShared(app.cell, cost);
   if (left !== MISS) {
     spent(app, left);
     conclude(exchange, app, "local", OK, left);

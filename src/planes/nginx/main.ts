@@ -1,7 +1,7 @@
 /** The phases of nginx: begin, decide when a request has come, settle when it has ended, and leave. */
 import { OK } from "../../core/codes.js";
 import { storedNumber } from "../../core/host.js";
-import { identify } from "../../core/identity.js";
+import { type IdentityClaims, identify } from "../../core/identity.js";
 import { catchUp } from "./changes.js";
 import { nowMs } from "./clock.js";
 import { flushCounts } from "./counters.js";
@@ -9,9 +9,9 @@ import { newEpoch } from "./epoch.js";
 import { begin, end, isOpen, newExchange, reuse } from "./exchanges.js";
 import { leave } from "./leaving.js";
 import { check, settle } from "./limiter.js";
-import { ffi, luaMath, luaString, ngx, type SharedDict } from "./ngx.js";
+import { ffi, luaMath, luaString, ngx, type RequestPointer, type SharedDict } from "./ngx.js";
 import { readApp, readNode, writeNode } from "./records.js";
-import { currentRequest, head, prepareReading, readHead } from "./request.js";
+import { beginHead, currentRequest, head, prepareReading, readLine } from "./request.js";
 import { refuse, refuseHead, refuseUnidentified, showDecision } from "./response.js";
 import type { NginxSettings } from "./settings.js";
 import { sharedCell } from "./shared-cell.js";
@@ -107,36 +107,72 @@ function onExit(_premature: boolean): void {
 /** Above it a length is not exact. */
 const MOST_BYTES = 9007199254740991;
 
-/** In the access phase: decides about the request at hand, and answers it where it is refused. */
+/**
+ * In the access phase: decides about the request at hand, and answers it where it is refused. LuaJIT compiles a loop and
+ * what follows it, but not what comes before one in the same call: so the first turn of the loop does that, too, and calls
+ * of C are not left to the interpreter, where each costs ten times as much.
+ */
 export function access(): void {
-  const request = currentRequest();
+  let count = 0;
+  for (let i = -1; i < count; i++) {
+    if (i < 0) count = beginHead();
+    else readLine(i);
+  }
+  admit(head.request);
+}
+
+function admit(request: RequestPointer): void {
   if (ngx.req.is_internal() && (ngx.is_subrequest || isOpen(request))) return;
-  readHead(request);
-  const { settings } = worker;
-  if (head.headers > settings.headerCount) {
+  const { claims, contentLength } = head;
+  if (head.headers > worker.settings.headerCount) {
     refuseHead(431, "headers_too_large", "headers_too_large");
     return;
   }
-  if (head.contentLength > MOST_BYTES) {
+  if (contentLength > MOST_BYTES) {
     refuseHead(400, "bad_request", "invalid_length");
     return;
   }
-  const { code, app: id } = identify(head.claims, settings.identity.rules, isConfigured);
-  if (code !== OK) {
-    refuseUnidentified(code);
-    return;
-  }
+  const app = usualApp(claims) ?? identifiedApp(claims);
+  if (app === undefined) return;
   const exchange = newExchange();
-  const { contentLength } = head;
   exchange.headBytes = contentLength === 0 ? -1 : storedNumber(ngx.var.request_length ?? false, 0);
-  check(exchange, worker.apps[id] as App, ngx.req.get_method(), contentLength);
-  showDecision(exchange);
+  check(exchange, app, ngx.req.get_method(), contentLength);
+  showDecision(request, exchange);
   if (exchange.allowed) {
     begin(request, exchange);
     return;
   }
   refuse(exchange);
   reuse(exchange);
+}
+
+/** Names of users that are well-formed: a look at each letter is dearer than one into a table. */
+const users: { known: { [name: string]: true | undefined }; count: number } = { known: {}, count: 0 };
+const MOST_USERS = 10000;
+
+/** What `identify` would find for a trusted hop that names a configured app, whose id needs no second look. */
+function usualApp(claims: IdentityClaims): App | undefined {
+  if (!claims.hopTrusted || claims.appHeaderCount !== 1 || claims.userHeaderCount > 1) return undefined;
+  if (claims.userHeaderCount === 1 && users.known[claims.userHeader] === undefined) return undefined;
+  return worker.apps[claims.appHeader];
+}
+
+/** Undefined for a request that was refused. */
+function identifiedApp(claims: IdentityClaims): App | undefined {
+  const { code, app, user } = identify(claims, worker.settings.identity.rules, isConfigured);
+  if (code !== OK) {
+    refuseUnidentified(code);
+    return undefined;
+  }
+  if (users.count >= MOST_USERS) {
+    users.known = {};
+    users.count = 0;
+  }
+  if (users.known[user] === undefined) {
+    users.known[user] = true;
+    users.count = users.count + 1;
+  }
+  return worker.apps[app];
 }
 
 function isConfigured(this: void, id: string): boolean {
@@ -147,6 +183,11 @@ function isConfigured(this: void, id: string): boolean {
 export function log(): void {
   const exchange = end(currentRequest());
   if (exchange === undefined) return;
+  // Where bytes cost nothing there is nothing to settle, and the two variables below are the dearest of this phase.
+  if (exchange.app.policy.profile.bandwidth === 0) {
+    reuse(exchange);
+    return;
+  }
   let requestBytes = 0;
   if (exchange.headBytes >= 0) {
     requestBytes = Math.max(storedNumber(ngx.var.request_length ?? false, 0) - exchange.headBytes, 0);

@@ -117,6 +117,11 @@ export interface RequestPointer {
   readonly __request: never;
 }
 
+/** Where C leaves the address of a message. */
+export interface ErrorPointer {
+  readonly __message: never;
+}
+
 /** A number of 64 bits; `toNumber` makes one of Lua's of it. */
 export interface Address {
   readonly __address: never;
@@ -135,6 +140,20 @@ export declare const ffi: {
       count: number,
       raw: number,
     ): number;
+    /** `override` 0: beside whatever is there. What it is given is copied. */
+    ngx_http_lua_ffi_set_resp_header(
+      this: void,
+      request: RequestPointer,
+      name: string,
+      nameLength: number,
+      isNil: number,
+      value: string,
+      valueLength: number,
+      values: undefined,
+      valueCount: number,
+      override: number,
+      problem: ErrorPointer,
+    ): number;
     getpid(this: void): number;
     gethostname(this: void, into: Bytes, size: number): number;
   };
@@ -148,12 +167,16 @@ export declare const ffi: {
 /** lua-resty-core's own. */
 export declare const base: {
   get_request(this: void): RequestPointer | undefined;
+  get_errmsg_ptr(this: void): ErrorPointer;
 };
 
 export declare const semaphore: {
   "new"(this: void, resources: number): Semaphore;
 };
 
+/** Of a whole number below 2^31. */
+export declare function toInteger(this: void, value: number): number;
+export declare function toText(this: void, value: number): string;
 export declare function toNumber(this: void, value: Address): number;
 export declare function pcall<A extends unknown[]>(
   this: void,

@@ -58,6 +58,7 @@ export function readApp(app: App): void {
   if (text === undefined || text === app.record) return;
   const parts = splitText(text as string, " ");
   app.record = text as string;
+  app.cell.seen = 0;
   lease.granted = storedNumber(parts[0]!, 0);
   lease.returned = storedNumber(parts[1]!, 0);
   lease.target = storedNumber(parts[2]!, 1);

@@ -2,18 +2,29 @@
 import { UNKNOWN_LENGTH } from "../../core/cost.js";
 import { wholeNumber } from "../../core/host.js";
 import type { IdentityClaims } from "../../core/identity.js";
-import { type Bytes, base, ffi, type HeaderLines, luaString, ngx, type RequestPointer } from "./ngx.js";
+import {
+  type Bytes,
+  base,
+  ffi,
+  type HeaderLine,
+  type HeaderLines,
+  luaString,
+  ngx,
+  type RequestPointer,
+} from "./ngx.js";
 import { worker } from "./state.js";
 
-/** The head of the request at hand. One table for all: nobody keeps it beyond the call that filled it. */
+/** The head of the request at hand. One table for all: nobody keeps it beyond the turn of the event loop that filled it. */
 export interface Head {
+  request: RequestPointer;
   claims: IdentityClaims;
   /** As `estimate` wants it. */
   contentLength: number;
   headers: number;
+  apiKeys: number;
 }
 
-export const head: Head = {
+export const head = {
   claims: {
     hopTrusted: false,
     appHeader: "",
@@ -24,7 +35,8 @@ export const head: Head = {
   },
   contentLength: 0,
   headers: 0,
-};
+  apiKeys: 0,
+} as Head;
 
 interface Memory {
   lines: HeaderLines;
@@ -52,52 +64,67 @@ function isNamed(text: string, name: string): boolean {
   return text === name || luaString.lower(text) === name;
 }
 
-/** Reads identity and length of the request at hand into `head`. */
-export function readHead(request: RequestPointer): void {
-  const { identity } = worker.settings;
+/** Begins to read the request at hand into `head`: how many lines there are for `readLine`. */
+export function beginHead(): number {
   const { claims } = head;
-  const { appHeader, userHeader, apiKeyHeader } = identity;
+  const request = currentRequest();
   const count = ffi.C.ngx_http_lua_ffi_req_get_headers_count(request, 0, memory.cut);
   if (count > memory.room) makeRoom(count);
-  const lines = memory.lines;
-  ffi.C.ngx_http_lua_ffi_req_get_headers(request, lines, count, 1);
+  ffi.C.ngx_http_lua_ffi_req_get_headers(request, memory.lines, count, 1);
   claims.appHeaderCount = 0;
   claims.userHeaderCount = 0;
   claims.apiKeyApp = "";
-  let keys = 0;
+  claims.hopTrusted = ngx.var.tollgate_trusted === "1";
+  head.request = request;
+  head.apiKeys = 0;
   head.contentLength = 0;
   head.headers = count;
-  const [appLength, userLength, keyLength] = [appHeader.length, userHeader.length, apiKeyHeader.length];
-  for (let i = 0; i < count; i++) {
-    const { key, value } = lines[i]!;
-    const length = key.len;
-    if (length === appLength || length === userLength || length === keyLength || length === 14 || length === 17) {
-      const name = ffi.string(key.data, length);
-      if (isNamed(name, appHeader)) {
-        claims.appHeader = ffi.string(value.data, value.len);
-        claims.appHeaderCount = claims.appHeaderCount + 1;
-      } else if (isNamed(name, userHeader)) {
-        claims.userHeader = ffi.string(value.data, value.len);
-        claims.userHeaderCount = claims.userHeaderCount + 1;
-      } else if (isNamed(name, apiKeyHeader)) {
-        keys = keys + 1;
-        claims.apiKeyApp = appOfKey(ffi.string(value.data, value.len));
-      } else if (isNamed(name, "content-length")) {
-        head.contentLength = wholeNumber(ffi.string(value.data, value.len));
-      } else if (isNamed(name, "transfer-encoding")) {
-        head.contentLength = UNKNOWN_LENGTH;
-      }
-    }
+  return count;
+}
+
+/** Most lines are none that matter here: their length tells, before anything is made a text. */
+export function readLine(index: number): void {
+  const { appHeader, userHeader, apiKeyHeader } = worker.settings.identity;
+  const line = memory.lines[index]!;
+  const length = line.key.len;
+  if (
+    length !== appHeader.length &&
+    length !== userHeader.length &&
+    length !== apiKeyHeader.length &&
+    length !== CONTENT_LENGTH.length &&
+    length !== TRANSFER_ENCODING.length
+  ) {
+    return;
   }
-  if (keys > 1) claims.apiKeyApp = "";
-  claims.hopTrusted = ngx.var.tollgate_trusted === "1";
+  const { claims } = head;
+  const name = ffi.string(line.key.data, length);
+  if (isNamed(name, appHeader)) {
+    claims.appHeader = textOf(line);
+    claims.appHeaderCount = claims.appHeaderCount + 1;
+  } else if (isNamed(name, userHeader)) {
+    claims.userHeader = textOf(line);
+    claims.userHeaderCount = claims.userHeaderCount + 1;
+  } else if (isNamed(name, apiKeyHeader)) {
+    head.apiKeys = head.apiKeys + 1;
+    claims.apiKeyApp = head.apiKeys > 1 ? "" : appOfKey(textOf(line));
+  } else if (isNamed(name, CONTENT_LENGTH)) {
+    head.contentLength = wholeNumber(textOf(line));
+  } else if (isNamed(name, TRANSFER_ENCODING)) {
+    head.contentLength = UNKNOWN_LENGTH;
+  }
+}
+
+const CONTENT_LENGTH = "content-length";
+const TRANSFER_ENCODING = "transfer-encoding";
+
+function textOf(line: HeaderLine): string {
+  return ffi.string(line.value.data, line.value.len);
 }
 
 function appOfKey(key: string): string {
   return worker.settings.identity.apiKeys[ngx.encode_base64(ngx.sha1_bin(key))] ?? "";
 }
 
-/** The request at hand, and a number that no other request has while it lasts. */
 export function currentRequest(): RequestPointer {
   return base.get_request() as RequestPointer;
 }

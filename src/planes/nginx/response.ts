@@ -2,12 +2,17 @@
 import { INVALID_ARGUMENT, INVALID_IDENTITY, OK, STORE_UNAVAILABLE, UNKNOWN_APP } from "../../core/codes.js";
 import { wholeText } from "../../core/host.js";
 import type { Exchange } from "./exchanges.js";
-import { ngx } from "./ngx.js";
+import { base, ffi, ngx, type RequestPointer, toInteger, toText } from "./ngx.js";
 import type { App } from "./state.js";
 
 /** Texts of small numbers, which are most of them. */
 const texts: { [value: number]: string | undefined } = {};
 const MOST_TEXTS = 10000;
+
+/** Whole numbers that fit a machine's are written much faster as such. */
+function balanceText(value: number): string {
+  return value >= 0 && value <= 2147483647 ? toText(toInteger(value)) : wholeText(value);
+}
 
 function numberText(value: number): string {
   const known = texts[value];
@@ -36,21 +41,30 @@ function remainingOf(exchange: Exchange): number {
   return Math.min(Math.max(exchange.balance, 0) + talk.remaining, talk.limit);
 }
 
-export function showDecision(exchange: Exchange): void {
+/**
+ * Adds a header that is not there yet. `ngx.header` would look through those that are: for five of them that is a quarter
+ * of what the whole decision costs.
+ */
+function addHeader(request: RequestPointer, name: string, value: string): void {
+  ffi.C.ngx_http_lua_ffi_set_resp_header(request, name, name.length, 0, value, value.length, undefined, 0, 0, problem);
+}
+
+const problem = base.get_errmsg_ptr();
+
+export function showDecision(request: RequestPointer, exchange: Exchange): void {
   const { app, code } = exchange;
   const { limit } = app.talk;
   if (limit !== app.shownLimit) showLimit(app, limit);
   const remaining = remainingOf(exchange);
-  const remainingText = wholeText(remaining);
+  const remainingText = balanceText(remaining);
   const resetSeconds = Math.ceil(Math.max(limit - remaining, 0) / rateOf(app));
-  const { header } = ngx;
-  header["X-RateLimit-Cost"] = numberText(exchange.cost);
-  header["X-RateLimit-Limit"] = app.limitText;
-  header["X-RateLimit-Remaining"] = remainingText;
-  header["RateLimit-Policy"] = app.policyHeader;
-  header.RateLimit = `${app.rateHeaderStart + remainingText};t=${numberText(resetSeconds)}`;
+  addHeader(request, "X-RateLimit-Cost", numberText(exchange.cost));
+  addHeader(request, "X-RateLimit-Limit", app.limitText);
+  addHeader(request, "X-RateLimit-Remaining", remainingText);
+  addHeader(request, "RateLimit-Policy", app.policyHeader);
+  addHeader(request, "RateLimit", `${app.rateHeaderStart + remainingText};t=${numberText(resetSeconds)}`);
   if (app.policy.dryRun && exchange.allowed) {
-    header["X-RateLimit-Dry-Run"] = code === OK ? "pass" : `would-refuse; reason=${code}`;
+    addHeader(request, "X-RateLimit-Dry-Run", code === OK ? "pass" : `would-refuse; reason=${code}`);
   }
 }
 

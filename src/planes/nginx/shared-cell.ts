@@ -1,14 +1,18 @@
 /** The balance of a lease in shared memory: all workers take from it, each in one atomic step. */
-import type { Cell } from "../../core/lease.js";
+import { type Cell, takeTokens } from "../../core/lease.js";
 import type { SharedDict } from "./ngx.js";
 
 export interface SharedCell extends Cell {
   dict: SharedDict;
   key: string;
+  /** The balance after this worker's last step, or less; 0 since the lease last changed. */
+  seen: number;
 }
 
 function addShared(this: SharedCell, delta: number): number {
-  return this.dict.incr(this.key, delta) as number;
+  const balance = this.dict.incr(this.key, delta) as number;
+  this.seen = balance;
+  return balance;
 }
 
 function getShared(this: SharedCell): number {
@@ -18,7 +22,23 @@ function getShared(this: SharedCell): number {
 /** The entry is made here, once, and never dropped: entries are only ever made where there is room for them. */
 export function sharedCell(dict: SharedDict, key: string): SharedCell {
   dict.safe_add(key, 0);
-  return { dict, key, add: addShared, get: getShared };
+  return { dict, key, seen: 0, add: addShared, get: getShared };
+}
+
+/** A balance that pays for so many requests like this one is not gone before the next is paid. */
+const PLENTY = 100;
+
+/**
+ * As `takeTokens`, which looks before it takes. Where plenty was seen a moment ago the look is spared: it takes a lock and
+ * a search, as the taking does. Should all be gone nevertheless, it goes back at once and the look follows.
+ */
+export function takeShared(cell: SharedCell, cost: number): number {
+  if (cost > 0 && cell.seen >= cost * PLENTY) {
+    const left = cell.add(-cost);
+    if (left >= 0) return left;
+    cell.add(cost);
+  }
+  return takeTokens(cell, cost);
 }
 
 /**

@@ -1,0 +1,107 @@
+/** The servers of the nginx bench: one configuration, rendered once for each side and changed only where they differ. */
+import { readFileSync } from "node:fs";
+import { type GatewayProcess, startGateway } from "../test/support/gateway-process.js";
+import { type NginxProcess, type StartNginxOptions, startNginx } from "../test/support/nginx-process.js";
+import { type RedisServer, startRedis } from "../test/support/redis-server.js";
+
+export type SideName = "bare" | "tollgate" | "limit-req" | "redis-lua" | "decision" | "return-200";
+
+const LUA_BLOCK = /^(init|init_worker|log)_by_lua_block \{[^}]*\}\n/gm;
+const PROXY = /proxy_pass [^;]+;/g;
+const LIMITER = new URL("nginx-redis-limiter.lua", import.meta.url).pathname;
+
+function without(text: string, name: string): string {
+  if (name === "tollgate-http.conf") return text.replace(LUA_BLOCK, "");
+  return name === "tollgate-location.conf" ? "" : text;
+}
+
+const inLocation = (line: string) => (text: string, name: string) =>
+  name === "tollgate-location.conf" ? `${line}\n` : without(text, name);
+
+const inPlaceOfProxy = (line: string) => (text: string) => text.replace(PROXY, line);
+
+function optionsOf(side: SideName, services: string[], redisPort: number): StartNginxOptions {
+  const common = { services, workers: 2, node: "bench" };
+  switch (side) {
+    case "bare":
+      return { ...common, edit: without };
+    case "tollgate":
+      return common;
+    case "limit-req":
+      return {
+        ...common,
+        http: "limit_req_zone $http_x_app_id zone=apps:10m rate=1000000r/s;",
+        edit: inLocation("limit_req zone=apps burst=1000000 nodelay;"),
+      };
+    case "redis-lua":
+      return {
+        ...common,
+        http: `init_worker_by_lua_block { limiter = dofile("${LIMITER}") }`,
+        edit: inLocation(`access_by_lua_block { limiter.access(${redisPort}, 1000000, 1000000) }`),
+      };
+    case "decision":
+      // The cheapest answer that nginx gives after the access phase.
+      return { ...common, edit: inPlaceOfProxy("empty_gif;") };
+    case "return-200":
+      return { ...common, edit: (text, name) => inPlaceOfProxy("return 200;")(without(text, name)) };
+  }
+}
+
+export interface NginxSide {
+  nginx: NginxProcess;
+  /** Nanoseconds that the workers have had a processor. */
+  cpuNs(): number;
+  memoryKib(): number;
+}
+
+export interface NginxSides {
+  sides: Map<SideName, NginxSide>;
+  stop(): Promise<void>;
+}
+
+export async function startSides(names: SideName[]): Promise<NginxSides> {
+  const started: { stop(): Promise<void> }[] = [];
+  const stop = async () => {
+    for (const each of started.reverse()) await each.stop();
+  };
+  function keep<T extends { stop(): Promise<void> }>(server: T): T {
+    started.push(server);
+    return server;
+  }
+  try {
+    const body = "x".repeat(1024);
+    const yaml = (target: string) => `
+log: { level: error }
+apps: { busy: { guaranteed: 1000000, burst: 1000000 } }
+cluster: { capacity: 10000000, rate: 10000000 }
+upstreams: { backend: { targets: ["${target}"] } }
+routes: [{ path: /, upstream: backend }]
+`;
+    const nowhere = yaml("127.0.0.1:9");
+    const answers = (text: string, name: string) => inPlaceOfProxy(`return 200 "${body}";`)(without(text, name));
+    const backend: NginxProcess = keep(await startNginx(nowhere, { workers: 1, edit: answers }));
+    const redis: RedisServer = keep(await startRedis());
+    const config = yaml(`127.0.0.1:${backend.port}`);
+    const service: GatewayProcess = keep(await startGateway(`workers: 1\nnode_id: service\n${config}`));
+    const services = [service.controlUrl.replace("http://", "")];
+    const sides = new Map<SideName, NginxSide>();
+    for (const name of names) {
+      const nginx = keep(await startNginx(config, optionsOf(name, services, redis.port)));
+      sides.set(name, sideOf(nginx));
+    }
+    return { sides, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+function sideOf(nginx: NginxProcess): NginxSide {
+  const sum = (of: (pid: number) => number) => nginx.workers().reduce((total, pid) => total + of(pid), 0);
+  return {
+    nginx,
+    cpuNs: () => sum((pid) => Number(readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ")[0])),
+    memoryKib: () =>
+      sum((pid) => Number(/RssAnon:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0)),
+  };
+}
