@@ -6,6 +6,7 @@ import { grantScript } from "./grant-script.js";
 import { l3TakeLuajit, l3TakeNode } from "./l3-take.js";
 import { limiterCheck } from "./limiter-check.js";
 import { metricsCost } from "./metrics-cost.js";
+import { nginx } from "./nginx.js";
 import { type Result, resultsJson, resultsTable } from "./results.js";
 import { simulate } from "./simulate.js";
 import { storeCalls } from "./store-calls.js";
@@ -21,6 +22,7 @@ const parts: Record<string, () => Promise<Result[]>> = {
   gateway,
   "metrics-cost": metricsCost,
   websockets,
+  nginx,
   simulate,
 };
 

@@ -1,7 +1,7 @@
 /** `tollgate render`: writes the configuration in the words of another proxy, with all that it needs to decide. */
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { type RenderOptions, renderNginx } from "../render/nginx.js";
+import { DEFAULT_STATUS, type RenderOptions, renderNginx } from "../render/nginx.js";
 import { configOrComplain } from "./check-config.js";
 import { type Command, readArguments, UsageError } from "./command.js";
 
@@ -19,6 +19,7 @@ nginx.conf with the upstreams and routes. Debian's nginx needs the package libng
   --run DIR              pid, logs and temporary files go there
   --workers N            processes of nginx; else as many as it finds right
   --node NAME            the name of the node; else host name and process of each nginx
+  --status HOST:PORT     metrics and health of the nginx are to be had there; else 127.0.0.1:9146
   --resolver ADDRESS     name server, for services and upstreams that are names
   --tls-certificate FILE, --tls-key FILE   makes the listener speak TLS
 
@@ -36,6 +37,7 @@ const optionSpecs = {
   run: { type: "string" },
   workers: { type: "string" },
   node: { type: "string" },
+  status: { type: "string" },
   resolver: { type: "string" },
   "tls-certificate": { type: "string" },
   "tls-key": { type: "string" },
@@ -79,6 +81,7 @@ function optionsOf(values: Values): Omit<RenderOptions, "path" | "bundle"> {
     services: values.service ?? [],
     flavour: values.openresty ? "openresty" : "debian",
     includeOnly: values.include,
+    status: values.status ?? DEFAULT_STATUS,
     ...(values.workers === undefined ? {} : { workers: Number(values.workers) }),
     ...(values.node === undefined ? {} : { node: values.node }),
     ...(values.run === undefined ? {} : { runDir: resolve(values.run) }),

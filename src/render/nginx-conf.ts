@@ -1,7 +1,7 @@
 /** A whole nginx.conf from a configuration: listener, upstreams, routes, timeouts and limits, with a word on each. */
 import type { Config } from "../config/schema.js";
 import { parseAddress } from "../config/values.js";
-import { HTTP_INCLUDE, type RenderOptions } from "./nginx.js";
+import { HTTP_INCLUDE, type RenderOptions, STATUS_INCLUDE } from "./nginx.js";
 import { quoted } from "./nginx-includes.js";
 import { forwardedHeaders, serverBlocks } from "./nginx-servers.js";
 import { upstreamBlocks } from "./nginx-upstreams.js";
@@ -64,7 +64,10 @@ ${temporary(options)}
         "" $proxy_host;
         default $http_host;
     }
-${forwardedHeaders("$tollgate_host", "    ")}${upstreamBlocks(config, options, warnings)}${serverBlocks(config, listen(config, options), options, warnings)}}
+${forwardedHeaders("$tollgate_host", "    ")}${upstreamBlocks(config, options, warnings)}${serverBlocks(config, listen(config, options), options, warnings)}
+    # Metrics and health of this nginx.
+    include ${quoted(`${options.path}/${STATUS_INCLUDE}`, "--path")};
+}
 `;
 }
 

@@ -1,6 +1,7 @@
 /** The two files that an nginx includes: one for `http`, one for every location that is to be limited. */
 import { isIP } from "node:net";
 import type { Config } from "../config/schema.js";
+import { parseAddress } from "../config/values.js";
 import type { NginxSettings } from "../planes/nginx/settings.js";
 import { BUNDLE, type RenderOptions, SETTINGS } from "./nginx.js";
 import { RenderError } from "./render-error.js";
@@ -78,5 +79,23 @@ proxy_hide_header X-RateLimit-Remaining;
 proxy_hide_header X-RateLimit-Dry-Run;
 proxy_hide_header RateLimit;
 proxy_hide_header RateLimit-Policy;
+`;
+}
+
+/** A server of its own, so that neither clients nor routes of the configuration come across it. */
+export function statusInclude({ status }: RenderOptions): string {
+  const { host, port } = parseAddress(status) ?? { host: "", port: 0 };
+  if (port === 0) throw new RenderError(`--status ${status}: must be host:port`);
+  return `# Tollgate, for the http section: metrics and health of this nginx. Keep it to machines that may see them.
+server {
+    listen ${host.includes(":") ? `[${host}]` : host}:${port};
+    server_name _;
+    access_log off;
+
+    location = /metrics { content_by_lua_block { tollgate.metrics() } }
+    location = /health/live { content_by_lua_block { tollgate.live() } }
+    location = /health/ready { content_by_lua_block { tollgate.ready() } }
+    location / { return 404; }
+}
 `;
 }

@@ -1,7 +1,7 @@
 /** A configuration as files for nginx: the Lua bundle with its settings, two includes, and on wish a whole nginx.conf. */
 import type { Config } from "../config/schema.js";
 import { mainConf } from "./nginx-conf.js";
-import { httpInclude, locationInclude } from "./nginx-includes.js";
+import { httpInclude, locationInclude, statusInclude } from "./nginx-includes.js";
 import { nginxSettings, settingsLua } from "./nginx-settings.js";
 
 export interface RenderOptions {
@@ -19,6 +19,8 @@ export interface RenderOptions {
   /** Asked for names of services, and of upstreams with `dns`. */
   resolver?: string;
   tls?: { certificate: string; key: string };
+  /** Where metrics and health of the nginx are to be had: host:port. */
+  status: string;
   /** Unless given: as many as nginx finds right. */
   workers?: number;
   /** The text of dist/lua/nginx/tollgate.lua. */
@@ -42,6 +44,8 @@ export const BUNDLE = "tollgate.lua";
 export const SETTINGS = "tollgate-settings.lua";
 export const HTTP_INCLUDE = "tollgate-http.conf";
 export const LOCATION_INCLUDE = "tollgate-location.conf";
+export const STATUS_INCLUDE = "tollgate-status.conf";
+export const DEFAULT_STATUS = "127.0.0.1:9146";
 
 /** Throws RenderError. */
 export function renderNginx(config: Config, options: RenderOptions): Rendered {
@@ -52,6 +56,7 @@ export function renderNginx(config: Config, options: RenderOptions): Rendered {
     { name: SETTINGS, text: settingsLua(settings), secret: true },
     { name: HTTP_INCLUDE, text: httpInclude(config, settings, options), secret: false },
     { name: LOCATION_INCLUDE, text: locationInclude(), secret: false },
+    { name: STATUS_INCLUDE, text: statusInclude(options), secret: false },
   ];
   if (!options.includeOnly)
     files.push({ name: "nginx.conf", text: mainConf(config, options, warnings), secret: false });

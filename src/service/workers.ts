@@ -157,6 +157,9 @@ export function startWorkers({ count, start, forked, listens, log, host = system
     });
   }
 
+  // Workers accept for themselves. Handed over by the primary, a connection on its way to a worker that is killed would never
+  // be answered, and every new one would pass through two processes.
+  cluster.schedulingPolicy = cluster.SCHED_NONE;
   cluster.setupPrimary({ exec: entry, args: [] });
   for (let number = 1; number <= count; number++) fork(number);
 

@@ -30,10 +30,19 @@ export interface GatewayProcess {
   stop(): Promise<void>;
 }
 
-/** The processes that a gateway has forked. */
+/** The workers among the processes that a gateway has started; the TypeScript loader has one of its own. */
 export function workersOf(pid: number): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
-  return children === "" ? [] : children.split(" ").map(Number);
+  return children.split(" ").filter(isWorker).map(Number);
+}
+
+function isWorker(pid: string): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("worker-main");
+  } catch {
+    // It has just ended, or there is none.
+    return false;
+  }
 }
 
 export interface GatewayProcessOptions {

@@ -17,6 +17,8 @@ let bundle: string | undefined;
 
 export interface NginxProcess {
   readonly url: string;
+  /** Where its metrics and health are. */
+  readonly statusUrl: string;
   readonly port: number;
   readonly dir: string;
   /** Of the master. */
@@ -34,7 +36,7 @@ export interface NginxProcess {
   stop(): Promise<void>;
 }
 
-export interface StartNginxOptions extends Partial<Omit<RenderOptions, "path" | "bundle" | "runDir">> {
+export interface StartNginxOptions extends Partial<Omit<RenderOptions, "path" | "bundle" | "runDir" | "status">> {
   /** Lines for the http section. */
   http?: string;
   /** Changes the text of a rendered file before nginx reads it. */
@@ -53,13 +55,13 @@ export async function startNginx(yaml: string, options: StartNginxOptions = {}):
   const dir = mkdtempSync(join(tmpdir(), "tollgate-nginx-"));
   // The workers are somebody else than who started nginx.
   chmodSync(dir, 0o755);
-  const port = await freePort();
+  const [port, statusPort] = [await freePort(), await freePort()];
   bundle ??= nginxBundle();
   const text = bundle;
   function write(source: string): void {
     const { files } = renderNginx(parseYaml(source, port), {
       ...{ services: [], flavour: "debian", includeOnly: false, workers: 2, ...options },
-      ...{ path: dir, runDir: dir, bundle: text },
+      ...{ path: dir, runDir: dir, bundle: text, status: `127.0.0.1:${statusPort}` },
     });
     for (const file of files) {
       const more = file.name === "nginx.conf" ? withLines(file.text, options.http ?? "") : file.text;
@@ -94,6 +96,7 @@ export async function startNginx(yaml: string, options: StartNginxOptions = {}):
   }
   return {
     url: `http://127.0.0.1:${port}`,
+    statusUrl: `http://127.0.0.1:${statusPort}`,
     port,
     dir,
     pid: child.pid,

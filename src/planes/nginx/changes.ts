@@ -46,7 +46,7 @@ function readChanges(newest: number): boolean {
     const words = splitText(logged as string, " ");
     if (words[0] !== luaString.format("%d", change)) return false;
     for (let i = 1; i < words.length; i++) {
-      const app = worker.apps[words[i]!];
+      const app = worker.byId[words[i]!];
       if (app !== undefined) readApp(app);
     }
   }

@@ -1,6 +1,7 @@
 /** The phases of nginx: begin, decide when a request has come, settle when it has ended, and leave. */
 import { OK } from "../../core/codes.js";
-import { storedNumber } from "../../core/host.js";
+import { standardProfile } from "../../core/cost.js";
+import { splitText, storedNumber } from "../../core/host.js";
 import { type IdentityClaims, identify } from "../../core/identity.js";
 import { catchUp } from "./changes.js";
 import { nowMs } from "./clock.js";
@@ -9,14 +10,16 @@ import { newEpoch } from "./epoch.js";
 import { begin, end, isOpen, newExchange, reuse } from "./exchanges.js";
 import { leave } from "./leaving.js";
 import { check, settle } from "./limiter.js";
-import { ffi, luaMath, luaString, ngx, type RequestPointer, type SharedDict } from "./ngx.js";
+import { ffi, luaMath, luaString, luaTable, ngx, type RequestPointer, type SharedDict } from "./ngx.js";
 import { readApp, readNode, writeNode } from "./records.js";
 import { beginHead, currentRequest, head, prepareReading, readLine } from "./request.js";
 import { refuse, refuseHead, refuseUnidentified, showDecision } from "./response.js";
-import type { NginxSettings } from "./settings.js";
+import type { NginxApp, NginxSettings } from "./settings.js";
 import { sharedCell } from "./shared-cell.js";
 import { type App, freshDegradation, newApp, newNodeRecord, worker } from "./state.js";
 import { runSync, touch } from "./syncer.js";
+
+export { live, metrics, ready } from "./status.js";
 
 const NAME = "name";
 const GENERATION = "generation";
@@ -45,12 +48,9 @@ export function init(settings: NginxSettings): void {
   worker.open = 0;
   dict.safe_add(NAME, settings.node === "" ? ownName() : settings.node);
   worker.name = dict.get(NAME) as string;
-  const now = nowMs();
-  for (const policy of settings.apps) {
-    const app = newApp(policy, sharedCell(dict, `c:${policy.id}`), settings, now);
-    worker.apps[policy.id] = app;
-    worker.everyone.push(app);
-  }
+  worker.byId = {};
+  for (const policy of settings.apps) worker.apps[policy.id] = addApp(policy);
+  addFormerApps();
   if (!readNode()) {
     worker.node.epoch = newEpoch(0);
     writeNode();
@@ -58,6 +58,48 @@ export function init(settings: NginxSettings): void {
   worker.generation = dict.incr(GENERATION, 1, 0) as number;
   dict.safe_set(LEFT, 0);
   prepareReading();
+}
+
+function addApp(policy: NginxApp): App {
+  const app = newApp(policy, sharedCell(worker.dict, `c:${policy.id}`), worker.settings, nowMs());
+  worker.byId[policy.id] = app;
+  worker.everyone.push(app);
+  return app;
+}
+
+const APPS = "apps";
+
+/** Nobody is admitted for it any more: what it was like does not matter. */
+function formerApp(id: string): NginxApp {
+  return {
+    id,
+    guaranteed: 0,
+    burst: 0,
+    priority: 0,
+    borrow: false,
+    profile: standardProfile,
+    onStoreFailure: "closed",
+    dryRun: false,
+  };
+}
+
+/**
+ * Apps of an earlier configuration, which may still hold tokens. They stay on the list: in this epoch the store counts on
+ * from what they were granted, should they come back.
+ */
+function addFormerApps(): void {
+  const { dict } = worker;
+  const listed = dict.get(APPS);
+  if (listed !== undefined) {
+    for (const id of splitText(listed as string, " ")) {
+      if (worker.byId[id] === undefined) {
+        addApp(formerApp(id)).leaving = true;
+      }
+    }
+  }
+  const ids: string[] = [];
+  for (const app of worker.everyone) ids.push(app.policy.id);
+  dict.safe_set(APPS, luaTable.concat(ids, " "));
 }
 
 /** Host name and process: two of them on one machine are two nodes. */
@@ -88,6 +130,8 @@ function onTick(premature: boolean): void {
     return;
   }
   catchUp();
+  // Workers of before the reload may still charge them, and do not say so any more.
+  for (const app of worker.everyone) if (app.leaving) touch(app);
   runSync();
 }
 

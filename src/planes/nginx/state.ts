@@ -72,8 +72,11 @@ export interface Worker {
   settings: NginxSettings;
   /** The node's name. */
   name: string;
+  /** Those that are configured. */
   apps: { [id: string]: App | undefined };
+  /** Those, and the ones that an earlier configuration had: what they hold goes back. */
   everyone: App[];
+  byId: { [id: string]: App | undefined };
   touched: App[];
   node: NodeRecord;
   nodeText: string;

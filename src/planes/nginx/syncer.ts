@@ -173,6 +173,7 @@ function heard(answer: SyncAnswerText, planned: Planned[], started: number, now:
   node.lastContact = now;
   node.liveNodes = Math.max(answer.liveNodes, 1);
   node.configVersion = answer.configVersion;
+  if (node.configVersion !== worker.settings.configVersion) tellVersions();
   const changed: App[] = [];
   if (answer.code === EPOCH_CLOSED) {
     renewEpoch(planned, now);
@@ -187,6 +188,24 @@ function heard(answer: SyncAnswerText, planned: Planned[], started: number, now:
   worker.level = currentLevel(now);
   writeNode();
   announce(changed);
+}
+
+const TOLD = "told";
+
+/** Once for each pair of versions, by whichever worker sees it first. */
+function tellVersions(): void {
+  const { dict, settings, node } = worker;
+  const versions = `${settings.configVersion} ${node.configVersion}`;
+  if (dict.get(TOLD) === versions) return;
+  dict.safe_set(TOLD, versions);
+  ngx.log(
+    ngx.WARN,
+    "tollgate: the service has configuration ",
+    node.configVersion,
+    ", this nginx has ",
+    settings.configVersion,
+    ": render it again and reload",
+  );
 }
 
 function book({ id, app, cell, planned }: Planned, answer: SyncAnswerText, now: number): void {

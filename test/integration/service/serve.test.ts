@@ -1,11 +1,10 @@
 /** `tollgate serve` as a process: the demo, its workers, their deaths, and how it ends. */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
-import { type GatewayProcess, startGateway, startSmallBackend } from "../../support/gateway-process.js";
+import { type GatewayProcess, startGateway, startSmallBackend, workersOf } from "../../support/gateway-process.js";
 import { freePort } from "../../support/ports.js";
 import { startRedis } from "../../support/redis-server.js";
 import { waitFor } from "../../support/wait-for.js";
@@ -32,21 +31,6 @@ async function backendYaml(): Promise<string> {
 
 const routesTo = (target: string) =>
   `upstreams: { backend: { targets: ["${target}"] } }\nroutes: [{ path: /, upstream: backend }]\n`;
-
-/** The workers among the processes that a process has started; the TypeScript loader has one of its own. */
-function workersOf(pid: number): number[] {
-  return readdirSync("/proc")
-    .filter((name) => /^\d+$/.test(name))
-    .filter((name) => {
-      try {
-        const parent = readFileSync(`/proc/${name}/stat`, "utf8").split(") ")[1]?.split(" ")[1];
-        return parent === String(pid) && readFileSync(`/proc/${name}/cmdline`, "utf8").includes("worker-main");
-      } catch {
-        return false;
-      }
-    })
-    .map(Number);
-}
 
 async function statuses(url: string, app: string, count: number): Promise<number[]> {
   const found: number[] = [];
@@ -122,6 +106,37 @@ describe("several workers on the embedded store", () => {
     const after = ok(await statuses(started.url, "any", 150));
     expect(first + after).toBeLessThanOrEqual(50);
     expect(workersOf(started.pid)).toHaveLength(3);
+  });
+
+  it("are killed under load, and no client waits for an answer that never comes", async () => {
+    const plenty = "apps: { default: { guaranteed: 100000, burst: 100000 } }\nworkers: 3\n";
+    const started = await gateway(`${plenty}${await backendYaml()}`);
+    let stopped = false;
+    const outcomes = new Map<string, number>();
+    const count = (outcome: string) => outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+    const client = async () => {
+      while (!stopped) {
+        const signal = AbortSignal.timeout(20_000);
+        await fetch(started.url, { headers: { connection: "close" }, signal }).then(
+          async (response) => count(`${response.status} ${await response.text()}`),
+          (error: Error) => count(error.name),
+        );
+      }
+    };
+    const clients = Array.from({ length: 16 }, client);
+    for (let kills = 0; kills < 3; kills++) {
+      const all = await waitFor("three workers", () => {
+        const pids = workersOf(started.pid);
+        return pids.length === 3 && pids;
+      });
+      const answered = outcomes.get("200 ok") ?? 0;
+      process.kill(all[0] ?? 0, "SIGKILL");
+      await waitFor("others to answer", () => (outcomes.get("200 ok") ?? 0) > answered + 100);
+    }
+    stopped = true;
+    await Promise.all(clients);
+    // Cut connections are seen as such; a request that is given up after 20 s would be a TimeoutError.
+    expect([...outcomes.keys()].filter((outcome) => !["200 ok", "TypeError"].includes(outcome))).toEqual([]);
   });
 });
 

@@ -1,0 +1,125 @@
+/** Measures nginx with the plane in it beside a bare one, `limit_req`, and a limiter that asks Redis for each request. */
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { request } from "undici";
+import { type NginxSide, type SideName, startSides } from "./nginx-sides.js";
+import { atLeast, below, noBudget, type Result, result } from "./results.js";
+import { median } from "./rounds.js";
+
+const ROUNDS = 5;
+const SECONDS = 1;
+const CONNECTIONS = 64;
+const PROXIES: SideName[] = ["bare", "tollgate", "limit-req", "redis-lua"];
+const ANSWERERS: SideName[] = ["return-200", "decision"];
+/** NGINX_BENCH_REQUESTS=5000000 for the issue's own number. */
+const MEMORY_REQUESTS = Number(process.env.NGINX_BENCH_REQUESTS ?? 400_000);
+const run = promisify(execFile);
+
+interface Measured {
+  perSecond: number;
+  /** Of the workers, per request. */
+  cpuUs: number;
+  p99Ms: number;
+}
+
+type Round = Record<string, Measured>;
+
+async function measure({ nginx, cpuNs }: NginxSide, seconds = SECONDS): Promise<Measured> {
+  const before = cpuNs();
+  const args = ["-t1", `-c${CONNECTIONS}`, `-d${seconds}s`, "--latency", "-H", "X-App-Id: busy", `${nginx.url}/`];
+  const { stdout } = await run("wrk", args);
+  const failed = /Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1];
+  const requests = Number(/(\d+) requests in/.exec(stdout)?.[1]);
+  // While the first tokens are on their way a refusal is no mistake.
+  if (Number(failed ?? 0) > requests / 100) throw new Error(`${nginx.url}: ${failed} of ${requests} failed`);
+  return {
+    perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1]),
+    cpuUs: (cpuNs() - before) / requests / 1000,
+    p99Ms: milliseconds(/99%\s+([\d.]+)(us|ms|s)/.exec(stdout)),
+  };
+}
+
+function milliseconds(found: RegExpExecArray | null): number {
+  const factor = { us: 0.001, ms: 1, s: 1000 }[found?.[2] ?? ""] ?? Number.NaN;
+  return Number(found?.[1]) * factor;
+}
+
+async function measureAll(sides: Map<SideName, NginxSide>): Promise<Round[]> {
+  const rounds: Round[] = [];
+  for (let round = 0; round <= ROUNDS; round++) {
+    const measured: Round = {};
+    for (const [name, side] of sides) measured[name] = await measure(side);
+    // The first round warms up.
+    if (round > 0) rounds.push(measured);
+  }
+  return rounds;
+}
+
+/** Decisions that the workers made from the lease, as a part of all, from the node's own counters. */
+async function hitRatio({ nginx }: NginxSide): Promise<number> {
+  const text = await (await request(`${nginx.statusUrl}/metrics`)).body.text();
+  const sum = (name: string) =>
+    [...text.matchAll(new RegExp(`^${name}\\{.*\\} (\\d+)$`, "gm"))].reduce((all, [, count]) => all + Number(count), 0);
+  const hits = sum("ratelimit_l3_hits_total");
+  return hits / (hits + sum("ratelimit_l3_misses_total"));
+}
+
+/** KiB that the workers have more after so many requests than after the first tenth of them. */
+async function memoryGrowth(side: NginxSide): Promise<number> {
+  const { perSecond } = await measure(side);
+  const seconds = Math.max(Math.ceil(MEMORY_REQUESTS / perSecond), 2);
+  await measure(side, Math.max(Math.ceil(seconds / 10), 1));
+  const before = side.memoryKib();
+  await measure(side, seconds);
+  return side.memoryKib() - before;
+}
+
+export async function nginx(): Promise<Result[]> {
+  const { sides, stop } = await startSides([...PROXIES, ...ANSWERERS]);
+  try {
+    const rounds = await measureAll(sides);
+    const of = (read: (round: Round) => number) => median(rounds.map(read));
+    const speed = (a: SideName, b: SideName) => of((round) => round[a]!.perSecond / round[b]!.perSecond);
+    const cpu = (a: SideName, b: SideName) => of((round) => round[a]!.cpuUs / round[b]!.cpuUs);
+    const growth = await memoryGrowth(sides.get("decision")!);
+    return [
+      result("nginx-tollgate", speed("tollgate", "bare"), "÷ bare nginx, requests/s", atLeast(0.9)),
+      result("nginx-tollgate-cpu", cpu("tollgate", "bare"), "÷ bare nginx, CPU per request", below(1.15)),
+      result("nginx-redis-lua", speed("tollgate", "redis-lua"), "tollgate ÷ Redis per request, requests/s", atLeast(2)),
+      result("nginx-redis-lua-cpu", cpu("redis-lua", "bare"), "Redis per request ÷ bare, CPU per request", noBudget),
+      result("nginx-limit-req", speed("limit-req", "bare"), "limit_req ÷ bare nginx, requests/s", noBudget),
+      result("nginx-limit-req-cpu", cpu("limit-req", "bare"), "limit_req ÷ bare, CPU per request", noBudget),
+      ...[...sides.keys()].flatMap((name) => [
+        result(
+          `nginx-${name}-per-second`,
+          of((round) => round[name]!.perSecond),
+          "requests/s",
+          noBudget,
+        ),
+        result(
+          `nginx-${name}-cpu-us`,
+          of((round) => round[name]!.cpuUs),
+          "µs of CPU per request",
+          noBudget,
+        ),
+      ]),
+      result(
+        "nginx-decision",
+        of((round) => round.decision!.perSecond),
+        "decisions/s, nothing else",
+        atLeast(50_000),
+      ),
+      result(
+        "nginx-decision-p99",
+        of((round) => round.decision!.p99Ms),
+        "ms",
+        below(10),
+      ),
+      result("nginx-decision-return", speed("decision", "return-200"), "÷ bare `return 200`, requests/s", noBudget),
+      result("nginx-l3-hits", await hitRatio(sides.get("tollgate")!), "decided from the lease ÷ all", atLeast(0.95)),
+      result("nginx-memory", growth, `KiB more over ${MEMORY_REQUESTS} requests, both workers`, below(4096)),
+    ];
+  } finally {
+    await stop();
+  }
+}
