@@ -2,14 +2,8 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { createQuota } from "../../src/quota/quota.js";
 import { createRedisStore } from "../../src/store/redis/redis-store.js";
-import {
-  type GatewayProcess,
-  sendLoad,
-  startGateway,
-  startSmallBackend,
-  workersOf,
-} from "../support/gateway-process.js";
-import { startRedis } from "../support/redis-server.js";
+import { type GatewayProcess, sendLoad, workersOf } from "../support/gateway-process.js";
+import { startThreeGateways } from "../support/three-gateways.js";
 import { waitFor } from "../support/wait-for.js";
 
 const endings: (() => unknown)[] = [];
@@ -18,28 +12,6 @@ afterEach(async () => {
 }, 60_000);
 
 const SHARES = [0.8, 0.15, 0.05];
-
-async function startThree(apps: string, more = "") {
-  const server = await startRedis();
-  endings.push(() => server.stop());
-  const backend = await startSmallBackend();
-  endings.push(() => backend.stop());
-  const starting = [1, 2, 3].map((number) =>
-    startGateway(`
-node_id: gw-${number}
-workers: 1
-store: ${server.url}
-apps: { ${apps} }
-upstreams: { backend: { targets: ["${backend.target}"] } }
-routes: [{ path: /, upstream: backend }]
-log: { level: warn }
-${more}
-`),
-  );
-  const gateways = await Promise.all(starting);
-  endings.push(() => Promise.all(gateways.map((gateway) => gateway.stop())));
-  return { server, backend, gateways };
-}
 
 async function loadAll(gateways: GatewayProcess[], app: string, perSecond: number, seconds: number) {
   const loads = await Promise.all(
@@ -58,7 +30,10 @@ describe("three gateways that share a limit, with load 80/15/5", () => {
       const { rate, burst, load, seconds, atLeast } = limit;
       // Prices without a part for bytes, so that a request is a token.
       const profile = "profile: { based_on: iops, bandwidth: 0 }";
-      const { gateways } = await startThree(`metered: { guaranteed: ${rate}, burst: ${burst}, ${profile} }`);
+      const { gateways } = await startThreeGateways(
+        endings,
+        `metered: { guaranteed: ${rate}, burst: ${burst}, ${profile} }`,
+      );
       const answers = await loadAll(gateways, "metered", load, seconds);
       expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 429]));
       const passed = answers.filter(({ status }) => status === 200);
@@ -78,7 +53,7 @@ describe("three gateways that share a limit, with load 80/15/5", () => {
   );
 
   it("whose limit is not reached decide locally: the store hardly notices", async () => {
-    const { server, gateways } = await startThree("ample: { guaranteed: 100000, burst: 100000 }");
+    const { server, gateways } = await startThreeGateways(endings, "ample: { guaranteed: 100000, burst: 100000 }");
     await loadAll(gateways, "ample", 500, 1);
     await server.command("CONFIG", "RESETSTAT");
     const answers = await loadAll(gateways, "ample", 3000, 5);
@@ -92,7 +67,7 @@ describe("three gateways that share a limit, with load 80/15/5", () => {
 
   it("go on when one of them is killed with -9; what it held is back after its time-to-live and a reconcile, once", async () => {
     const cluster = "cluster: { node_ttl_ms: 3000, reconcile_interval_ms: 1000 }";
-    const { server, gateways } = await startThree("metered: { guaranteed: 200, burst: 200 }", cluster);
+    const { server, gateways } = await startThreeGateways(endings, "metered: { guaranteed: 200, burst: 200 }", cluster);
     const store = createRedisStore(server.url);
     endings.push(() => store.close());
     const quota = createQuota(store, { id: "cluster-01", capacity: 1_000_000, rate: 500_000, nodeTtlMs: 3000 });
@@ -116,7 +91,7 @@ describe("three gateways that share a limit, with load 80/15/5", () => {
   }, 60_000);
 
   it("end on SIGTERM under load in good order: no request fails, the exit code is 0", async () => {
-    const { gateways, backend } = await startThree("ample: { guaranteed: 100000, burst: 100000 }");
+    const { gateways, backend } = await startThreeGateways(endings, "ample: { guaranteed: 100000, burst: 100000 }");
     const [first] = gateways as [GatewayProcess];
     const before = backend.requests();
     const loading = sendLoad(first.url, "ample", 200, 4);

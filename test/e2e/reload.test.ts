@@ -2,14 +2,8 @@
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { request } from "undici";
 import { afterEach, describe, expect, it } from "vitest";
-import {
-  ADMIN_TOKEN,
-  type GatewayProcess,
-  sendLoad,
-  startGateway,
-  startSmallBackend,
-} from "../support/gateway-process.js";
-import { startRedis } from "../support/redis-server.js";
+import { ADMIN_TOKEN, type GatewayProcess, sendLoad } from "../support/gateway-process.js";
+import { startThreeGateways } from "../support/three-gateways.js";
 import { waitFor } from "../support/wait-for.js";
 
 const endings: (() => unknown)[] = [];
@@ -17,26 +11,8 @@ afterEach(async () => {
   for (const end of endings.splice(0).reverse()) await end();
 }, 60_000);
 
-async function startThree() {
-  const server = await startRedis();
-  endings.push(() => server.stop());
-  const backend = await startSmallBackend();
-  endings.push(() => backend.stop());
-  const starting = [1, 2, 3].map((number) =>
-    startGateway(`
-node_id: gw-${number}
-workers: 1
-store: ${server.url}
-apps: { metered: { guaranteed: 400, burst: 400, profile: { based_on: iops, bandwidth: 0 } } }
-upstreams: { backend: { targets: ["${backend.target}"] } }
-routes: [{ path: /, upstream: backend }]
-log: { level: warn }
-`),
-  );
-  const gateways = await Promise.all(starting);
-  endings.push(() => Promise.all(gateways.map((gateway) => gateway.stop())));
-  return { server, gateways };
-}
+const startThree = () =>
+  startThreeGateways(endings, "metered: { guaranteed: 400, burst: 400, profile: { based_on: iops, bandwidth: 0 } }");
 
 async function admin(gateway: GatewayProcess, method: "GET" | "PUT" | "POST", path: string, body?: unknown) {
   const { statusCode, body: answer } = await request(`${gateway.controlUrl}/admin/ratelimit/${path}`, {
