@@ -8,7 +8,7 @@ import { readConfig } from "../../src/config/load.js";
 import { describeProblem } from "../../src/config/problem.js";
 import type { Config } from "../../src/config/schema.js";
 import { type RenderOptions, renderNginx } from "../../src/render/nginx.js";
-import { PLANE_TOKEN, workersOf } from "./gateway-process.js";
+import { PLANE_TOKEN } from "./gateway-process.js";
 import { freePort } from "./ports.js";
 import { startProcess } from "./processes.js";
 import { waitFor } from "./wait-for.js";
@@ -72,7 +72,7 @@ export async function startNginx(yaml: string, options: StartNginxOptions = {}):
   const child = startProcess("nginx", ["-p", dir, "-c", join(dir, "nginx.conf"), "-g", "daemon off;"], dir);
   const errorLog = join(dir, "error.log");
   const log = () => (existsSync(errorLog) ? readFileSync(errorLog, "utf8") : "");
-  const workers = () => workersOf(child.pid);
+  const workers = () => childrenOf(child.pid);
   async function end(): Promise<void> {
     const all = child.hasEnded() ? [] : workers();
     await child.end("SIGKILL");
@@ -123,6 +123,12 @@ export async function startNginx(yaml: string, options: StartNginxOptions = {}):
 
 function withLines(conf: string, lines: string): string {
   return conf.replace("\nhttp {\n", () => `\nhttp {\n${lines}\n`);
+}
+
+/** The workers: a master starts nothing else. */
+function childrenOf(master: number): number[] {
+  const children = readFileSync(`/proc/${master}/task/${master}/children`, "utf8").trim();
+  return children === "" ? [] : children.split(" ").map(Number);
 }
 
 function kill(pid: number): void {
