@@ -2,7 +2,7 @@
  * Replaces the layer of the configuration that all nodes of a cluster share.
  *
  * KEYS  1 config · 2 remembered answer of this operation
- * ARGV  1 the revision that must stand there (-1: any) · 2 config (JSON in ASCII, at most 1 MiB)
+ * ARGV  1 the revision that must stand there (-1: whichever it is) · 2 config (JSON in ASCII, at most 1 MiB)
  * Reply code · written (0 or 1) · revision, the new one or the one that stands there instead
  *
  * What it means is the nodes' to judge: they check it before they write it, and again when they read it. The same operation

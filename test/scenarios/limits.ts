@@ -1,10 +1,9 @@
 /** What a plane promises about limits, as scenarios that any plane can be put through; each answers what was seen. */
 import { request } from "undici";
 import { expect } from "vitest";
-import type { Answered } from "../support/gateway-process.js";
+import { type Answered, sendLoad } from "../support/gateway-process.js";
 import type { PlaneKind } from "../support/nginx-planes.js";
 import { pause, waitFor } from "../support/wait-for.js";
-import { steadyLoad } from "./load.js";
 import { BY_REQUEST, startWorld, type World, type WorldOptions } from "./world.js";
 
 /** Compared between planes: what a client sees, without the times. */
@@ -12,6 +11,11 @@ export interface Verdict {
   statuses: number[];
   reasons: string[];
 }
+
+/** A connection that a dying process had accepted, but not begun to read, may never be answered. */
+const PATIENCE_MS = 10_000;
+const steadyLoad = (url: string, app: string, perSecond: number, seconds: number) =>
+  sendLoad(url, app, perSecond, seconds, PATIENCE_MS);
 
 /** An app that is never let pass without the store, so that what passes can be counted. */
 const metered = (rate: number, burst: number) =>

@@ -157,9 +157,15 @@ export interface Answered {
   error: string;
 }
 
-/** An even pace of requests, as far as the machine keeps up; answers how each ended. */
-export async function sendLoad(url: string, app: string, perSecond: number, seconds: number): Promise<Answered[]> {
-  const agent = new Agent({ connections: 64 });
+/** An even pace of requests, as far as the machine keeps up; answers how each ended. None waits longer than its patience. */
+export async function sendLoad(
+  url: string,
+  app: string,
+  perSecond: number,
+  seconds: number,
+  patienceMs = 300_000,
+): Promise<Answered[]> {
+  const agent = new Agent({ connections: 64, headersTimeout: patienceMs, bodyTimeout: patienceMs });
   const answers: Answered[] = [];
   const pending = new Set<Promise<void>>();
   const begun = performance.now();

@@ -1,27 +1,12 @@
 /** Data planes hold leases over HTTP: the same answers from the embedded store and from Redis, in JSON and in text. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
 import type { Store } from "../../../src/store/store.js";
 import { type ControlServer, PLANE_TOKEN, startControl } from "../../support/control-server.js";
-import { type RedisServer, startRedis } from "../../support/redis-server.js";
+import { startRedis } from "../../support/redis-server.js";
+import { twoStores } from "../../support/two-stores.js";
 
-let redis: RedisServer;
-beforeAll(async () => {
-  redis = await startRedis();
-});
-afterAll(() => redis.stop());
-
-const stores: [string, () => Promise<Store>][] = [
-  ["embedded", async () => createEmbeddedStore()],
-  [
-    "redis",
-    async () => {
-      await redis.command("FLUSHALL");
-      return createRedisStore({ url: redis.url, deadlineMs: 500 });
-    },
-  ],
-];
+const stores = twoStores(500);
 
 describe.each(stores)("sync over the %s store", (_name, open) => {
   let store: Store;

@@ -1,7 +1,7 @@
 /** Functions of one expression: written out where that changes nothing, called where it would. */
-import { execFileSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import { flattenToLua } from "../../../build/lua.js";
+import { answers, show } from "../../support/lua-answers.js";
 import * as kept from "./fixtures/inline/kept.js";
 import { often } from "./fixtures/inline/often.js";
 import * as writtenOut from "./fixtures/inline/written-out.js";
@@ -14,29 +14,6 @@ const pairs = numbers.flatMap((a) => [-2, 0, 1, 7].map((b): [number, number] => 
 function lua(name: string, target: (typeof targets)[number] = "5.1", exports?: string[]): string {
   const entry = `${folder}/${name}.ts`;
   return flattenToLua({ entry, folders: [folder], target, ...(exports && { exports }) }).code;
-}
-
-/** Any value as one line of text, the same from Node and from Lua. */
-const SHOW = `local function show(value)
-  if type(value) == "number" then return string.format("%.17g", value) end
-  if type(value) ~= "table" then return tostring(value) end
-  if value.level ~= nil then return show(value.level) .. "/" .. show(value.limit) end
-  local items = {}
-  for i, item in ipairs(value) do items[i] = show(item) end
-  return table.concat(items, ",")
-end`;
-
-function show(value: unknown): string {
-  if (Array.isArray(value)) return value.map(show).join(",");
-  if (typeof value !== "object" || value === null) return String(value);
-  const { level, limit } = value as { level: number; limit: number };
-  return `${level}/${limit}`;
-}
-
-function answers(code: string, calls: [name: string, args: number[]][]): string[] {
-  const lines = calls.map(([name, args]) => `print(show(core.${name}(${args.join(", ")})))`);
-  const program = `local core = (function()\n${code}end)()\n${SHOW}\n${lines.join("\n")}\n`;
-  return execFileSync("luajit", ["-"], { input: program, encoding: "utf8" }).trimEnd().split("\n");
 }
 
 function isDeclared(name: string, code: string): boolean {

@@ -1,31 +1,15 @@
 /** What operators order happens, on every store alike, and the audit log tells who ordered it, why, and what came of it. */
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createSlots } from "../../../../src/connections/slots.js";
 import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-store.js";
-import { createRedisStore } from "../../../../src/store/redis/redis-store.js";
 import type { Store } from "../../../../src/store/store.js";
 import { type ControlServer, startControl } from "../../../support/control-server.js";
 import { appReport, nodeReport, refusalReport } from "../../../support/node-reports.js";
-import { type RedisServer, startRedis } from "../../../support/redis-server.js";
+import { twoStores } from "../../../support/two-stores.js";
 
 type Json = Record<string, unknown>;
 
-let redis: RedisServer;
-beforeAll(async () => {
-  redis = await startRedis();
-});
-afterAll(() => redis.stop());
-
-const stores: [string, () => Promise<Store>][] = [
-  ["embedded", async () => createEmbeddedStore()],
-  [
-    "redis",
-    async () => {
-      await redis.command("FLUSHALL");
-      return createRedisStore({ url: redis.url, deadlineMs: 2_000 });
-    },
-  ],
-];
+const stores = twoStores(2_000);
 
 const refusals = [
   refusalReport({ at: Date.now(), code: "quota_exhausted", cost: 990, remaining: 2 }),

@@ -1,0 +1,165 @@
+/** Who is listened to at all, how often they may be wrong, and how they must ask. */
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-store.js";
+import type { Store } from "../../../../src/store/store.js";
+import { ADMIN_TOKEN, type ControlServer, PLANE_TOKEN, startControl } from "../../../support/control-server.js";
+import { createSimulatedHost } from "../../../support/simulated-host.js";
+
+describe("who may call", () => {
+  let store: Store;
+  beforeEach(() => {
+    store = createEmbeddedStore();
+  });
+
+  it("nobody, where there is no admin token; and the answer says which option to set", async () => {
+    const control = await startControl(store, { config: { control: { admin_token: "" } } });
+    for (const authorization of ["", "Bearer ", `Bearer ${ADMIN_TOKEN}`, `Bearer ${PLANE_TOKEN}`]) {
+      const response = await control.admin("GET", "/status", undefined, { authorization });
+      expect(response.status).toBe(403);
+      expect(await response.json()).toMatchObject({
+        ...{ error: "forbidden", reason: "admin_disabled" },
+        detail: expect.stringContaining("control.admin_token"),
+      });
+    }
+    expect(control.audited()).toHaveLength(4);
+    await control.close();
+  });
+
+  it("no operator as a data plane", async () => {
+    const control = await startControl(store);
+    const response = await control.post({ node: "p", epoch: 1, seq: 1 }, { authorization: `Bearer ${ADMIN_TOKEN}` });
+    expect([response.status, ((await response.json()) as { reason: string }).reason]).toEqual([403, "wrong_role"]);
+    await control.close();
+  });
+
+  it("nobody from an address that is not listed, whatever the token", async () => {
+    const control = await startControl(store, { config: { control: { allow: ["10.0.0.0/8"] } } });
+    for (const path of [
+      "/admin/ratelimit/status",
+      "/metrics",
+      "/openapi.json",
+      "/health/deep",
+      "/v1/sync",
+      "/nothing",
+    ]) {
+      const response = await control.call("GET", path);
+      expect([path, response.status]).toEqual([path, 403]);
+      expect(await response.json()).toMatchObject({ reason: "address_not_allowed" });
+    }
+    expect((await control.call("GET", "/health/ready")).status).toBe(200);
+    expect(control.audited().map(({ action }) => action)).toContain("GET /admin/ratelimit/status");
+    await control.close();
+  });
+
+  it("as the configuration says now: another token and another list hold from the reload on", async () => {
+    const control = await startControl(store);
+    const other = "another-admin-token-9";
+    const section = { plane_token: PLANE_TOKEN, allow: ["127.0.0.0/8"], hosts: ["gate.internal"] };
+    await control.writeFile({ control: { ...section, admin_token: other } });
+    expect((await control.admin("GET", "/status")).status).toBe(200);
+    expect((await control.admin("POST", "/reload")).status).toBe(200);
+    expect((await control.admin("GET", "/status")).status).toBe(401);
+    const authorization = `Bearer ${other}`;
+    expect((await control.admin("GET", "/status", undefined, { authorization })).status).toBe(200);
+    await control.writeFile({ control: { ...section, admin_token: other, allow: ["10.0.0.0/8"] } });
+    expect((await control.admin("POST", "/reload", undefined, { authorization })).status).toBe(200);
+    expect((await control.admin("GET", "/status", undefined, { authorization })).status).toBe(403);
+    await control.close();
+  });
+
+  it("a page of the service itself may", async () => {
+    const control = await startControl(store);
+    const headers = { origin: control.url, "sec-fetch-site": "same-origin" };
+    expect((await control.admin("DELETE", "/degradation", undefined, headers)).status).toBe(200);
+    await control.close();
+  });
+});
+
+describe("whoever guesses", () => {
+  const guess = (control: ControlServer, i: number, path = "/admin/ratelimit/status") =>
+    control.call(path === "/v1/sync" ? "POST" : "GET", path, undefined, { authorization: `Bearer guess-number-${i}` });
+
+  it("is not listened to after ten wrong tokens, not even with the right one, until the minute is over", async () => {
+    const host = createSimulatedHost();
+    const control = await startControl(createEmbeddedStore(), { host });
+    for (let i = 0; i < 10; i++) expect((await guess(control, i)).status).toBe(401);
+    await host.advance(45_000);
+    const locked = await guess(control, 10);
+    expect([locked.status, locked.headers.get("retry-after")]).toEqual([429, "15"]);
+    expect(await locked.json()).toMatchObject({ error: "too_many_requests", reason: "failed_logins" });
+    expect((await control.admin("GET", "/status")).status).toBe(429);
+    // Data planes at the same address have a token of their own, and health needs none.
+    expect((await control.post({ node: "p", epoch: 1, seq: 1 })).status).toBe(200);
+    expect((await control.call("GET", "/health/live")).status).toBe(200);
+    await host.advance(15_000);
+    expect((await control.admin("GET", "/status")).status).toBe(200);
+    expect(JSON.stringify(control.logged)).not.toContain("guess-number");
+    expect(control.audited().filter(({ why }) => why === "wrong_token")).toHaveLength(10);
+    await control.close();
+  });
+
+  it("cannot shut out those who work at the same address", async () => {
+    const control = await startControl(createEmbeddedStore());
+    expect((await control.admin("GET", "/status")).status).toBe(200);
+    for (let i = 0; i < 15; i++) expect((await guess(control, i)).status).toBe(401);
+    expect((await control.admin("GET", "/status")).status).toBe(200);
+    await control.close();
+  });
+
+  it("fills no log", async () => {
+    const host = createSimulatedHost();
+    const control = await startControl(createEmbeddedStore(), { host });
+    for (let i = 0; i < 40; i++) await guess(control, i, "/v1/sync");
+    expect(control.audited()).toHaveLength(10);
+    await host.advance(1_000);
+    expect(control.audited().at(-1)).toEqual({ audit: true, suppressed: 30 });
+    await control.close();
+  });
+});
+
+describe("what is asked", () => {
+  let control: ControlServer;
+  beforeEach(async () => {
+    control = await startControl(createEmbeddedStore());
+  });
+  afterEach(() => control.close());
+
+  it.each([
+    ["POST", "/status", "GET, HEAD"],
+    ["GET", "/reload", "POST"],
+    ["PATCH", "/config", "GET, HEAD, PUT, DELETE"],
+    ["OPTIONS", "/emergency", "GET, HEAD, POST"],
+  ])("%s %s is 405, and says what may be", async (method, path, allow) => {
+    const response = await control.admin(method, path);
+    expect([response.status, response.headers.get("allow")]).toEqual([405, allow]);
+    expect(await response.json()).toMatchObject({ error: "method_not_allowed" });
+  });
+
+  it.each(["/nothing", "/apps/", "/apps/a/b", "/apps/%E0%A4%A", "//status", "/Status"])("%s is 404", async (path) => {
+    expect((await control.admin("GET", path)).status).toBe(404);
+  });
+
+  it("HEAD answers what GET would, without a body", async () => {
+    const response = await control.admin("HEAD", "/status");
+    expect([response.status, await response.text()]).toEqual([200, ""]);
+    expect(Number(response.headers.get("content-length"))).toBeGreaterThan(100);
+  });
+
+  it.each([
+    ["/apps?limit=501", "limit"],
+    ["/apps?limit=0x10", "limit"],
+    ["/apps?limit=", "limit"],
+    ["/apps?offset=-1", "offset"],
+    ["/apps?page=2", "page"],
+    ["/apps?limit=1&limit=2", "query"],
+  ])("%s is 400 and names %s", async (path, field) => {
+    const response = await control.admin("GET", path);
+    expect([response.status, ((await response.json()) as { field: string }).field]).toEqual([400, field]);
+  });
+
+  it("an app that is nearly there is named", async () => {
+    const response = await control.admin("GET", "/apps/vidoe");
+    expect(response.status).toBe(404);
+    expect(await response.json()).toMatchObject({ error: "unknown_app", detail: "did you mean video?" });
+  });
+});
