@@ -62,7 +62,7 @@ local ttl = whole(ARGV[3], 315360000000) * 1000
 if ttl < 1 then return invalid("node_ttl_ms") end
 if apps < 0 then return invalid("keys") end
 if apps > 500 then return invalid("apps") end
-if argc ~= 5 + apps * 10 then return invalid("arguments") end
+if argc ~= 5 + apps * 11 then return invalid("arguments") end
 local seq = whole(ARGV[4], MAX_COUNTER)
 if seq < 1 then return invalid("seq") end
 local node = ARGV[5]
@@ -70,7 +70,7 @@ if node == "" or #node > 300 then return invalid("node") end
 
 local requests, seen, names = {}, {}, {"seq", "closed", "held"}
 for i = 1, apps do
-  local a = i * 10 - 4
+  local a = i * 11 - 5
   local id = ARGV[a]
   if #id > 128 or not find(id, "^[A-Za-z0-9._:-]+$") then return invalid("app") end
   local burst = whole(ARGV[a + 1], MAX_TOKENS)
@@ -79,21 +79,24 @@ for i = 1, apps do
   if guaranteed < 0 then return invalid("guaranteed") end
   local priority = whole(ARGV[a + 3], 1000)
   if priority < 0 then return invalid("priority") end
+  local fill = whole(ARGV[a + 4], 315360000)
+  if fill < 0 then return invalid("fill_s") end
   if seen[id] then return invalid("app given twice") end
   seen[id] = true
-  local granted = whole(ARGV[a + 4], MAX_COUNTER)
+  local granted = whole(ARGV[a + 5], MAX_COUNTER)
   if granted < 0 then return invalid("granted") end
-  local spent = whole(ARGV[a + 5], MAX_COUNTER)
+  local spent = whole(ARGV[a + 6], MAX_COUNTER)
   if spent < 0 then return invalid("spent") end
-  local returned = whole(ARGV[a + 6], MAX_COUNTER)
+  local returned = whole(ARGV[a + 7], MAX_COUNTER)
   if returned < 0 or returned > granted then return invalid("returned") end
-  local need, want = whole(ARGV[a + 7], MAX_COUNTER), whole(ARGV[a + 8], MAX_COUNTER)
-  local borrow = whole(ARGV[a + 9], MAX_COUNTER)
+  local need, want = whole(ARGV[a + 8], MAX_COUNTER), whole(ARGV[a + 9], MAX_COUNTER)
+  local borrow = whole(ARGV[a + 10], MAX_COUNTER)
   if need < 0 or want < 0 or borrow < 0 then return invalid("amount") end
   requests[i] = {
-    capacity = burst * MICRO, rate = guaranteed, priority = priority,
+    capacity = burst * MICRO, rate = fill == 0 and guaranteed or burst * MICRO / fill, priority = priority, fill = fill,
     granted = granted, spent = spent, returned = returned,
     need = need, want = want, borrow = borrow == 1,
+    last = borrow == 2 and granted == spent + returned,
   }
   names[i * 3 + 1], names[i * 3 + 2], names[i * 3 + 3] = "g:" .. id, "s:" .. id, "r:" .. id
 end
@@ -153,6 +156,9 @@ for i = 1, apps do
   -- Book the node's counters: what it has, or has spent, beyond what is on record is charged to both layers.
   local f = i * 3 + 1
   local granted, spent, returned = stored(ledger[f], 0), stored(ledger[f + 1], 0), stored(ledger[f + 2], 0)
+  if request.last and granted == 0 then
+    granted, spent, returned = request.granted, request.spent, request.returned
+  end
   local before = granted - spent - returned
   if not known then
     returned = request.returned
@@ -222,6 +228,10 @@ for i = 1, apps do
 
   call("HSET", key, "tokens", app_tokens, "debt", debt, "at", now,
     "granted", app_granted, "spent", app_spent, "returned", app_returned)
+  if request.fill > 0 then
+    local missing = max(request.capacity - app_tokens, 0)
+    call("PEXPIRE", key, (missing > 0 and ceil(missing / request.rate * 1000) or 0) + 1000)
+  end
   local v = i * 6 - 5
   values[v], values[v + 1], values[v + 2] = names[f], granted, names[f + 1]
   values[v + 3], values[v + 4], values[v + 5] = spent, names[f + 2], returned
@@ -230,4 +240,10 @@ end
 call("HSET", KEYS[1], "tokens", tokens, "at", now, "clock", clock)
 call("HSET", KEYS[3], "seq", seq, "closed", closed and "1" or "0", "held", held,
   "answer", table.concat(texts, " "), unpack(values))
+for i = 1, apps do
+  local v = i * 6 - 5
+  if requests[i].last and values[v + 1] == values[v + 3] + values[v + 5] then
+    call("HDEL", KEYS[3], values[v], values[v + 2], values[v + 4])
+  end
+end
 return reply

@@ -23,7 +23,7 @@ export function steadyGrant(cluster: string, apps: number, seq: number): ScriptC
     keys: [clusterKey(cluster), nodesKey(cluster), ledgerKey(cluster, NODE), ...ids.map((id) => appKey(cluster, id))],
     args: [
       ...[BUCKET, RATE, NODE_TTL_MS, seq, NODE],
-      ...ids.flatMap((id) => [id, BUCKET, RATE, 1, granted, granted, 0, NEED, WANT, 1]),
+      ...ids.flatMap((id) => [id, BUCKET, RATE, 1, 0, granted, granted, 0, NEED, WANT, 1]),
     ],
   };
 }

@@ -32,7 +32,7 @@ function numbersFrom(seed: number): (below: number) => number {
 }
 
 export function grantHistory(): GrantStep[] {
-  return [...randomCalls(), ...borrowingCalls(), ...refusedCalls()];
+  return [...randomCalls(), ...borrowingCalls(), ...limitCalls(), ...refusedCalls()];
 }
 
 /** Nodes that spend, return, lose answers and ledgers, through emergencies and steps of the clock. */
@@ -73,7 +73,7 @@ function appRequest(app: string, call: number, pick: (below: number) => number):
   const spent = pick(granted + 40);
   const need = pick(20) === 0 ? 10_000 : pick(5) === 0 ? pick(300) : pick(3);
   const rate = [100_000_000, 37_123_457, 0, 400_000_000][pick(4)]!;
-  return [app, 200 + pick(3) * 100, rate, pick(5), granted, spent, returned, need, pick(400), pick(2)];
+  return [app, 200 + pick(3) * 100, rate, pick(5), 0, granted, spent, returned, need, pick(400), pick(2)];
 }
 
 /** Apps at the edge of what they may borrow, and a cluster at the edge of what it lends. Each node asks once. */
@@ -85,7 +85,7 @@ function borrowingCalls(): GrantStep[] {
     now += pick(10) === 0 ? pick(4_000_000) : pick(150_000);
     const node = `borrower-${call}@1`;
     const app = `borrowing-${pick(3)}`;
-    const request = [app, 200, 100_000_000, 1, 0, 0, 0, 1 + pick(120), 0, 1];
+    const request = [app, 200, 100_000_000, 1, 0, 0, 0, 0, 1 + pick(120), 0, 1];
     const args = [500 + pick(3) * 100, 250_000_000, 3000, 1, node, ...request];
     // No one borrows in the emergency that the calls before may have left.
     const editCluster = { em_source: "none" };
@@ -94,10 +94,30 @@ function borrowingCalls(): GrantStep[] {
   return steps;
 }
 
+/** Limits that come and go: nodes say their last word, some of them twice, some while they still hold tokens. */
+function limitCalls(): GrantStep[] {
+  const pick = numbersFrom(11);
+  const steps: GrantStep[] = [];
+  let now = START + 2_000_000_000;
+  for (let call = 0; call < CALLS; call++) {
+    now += pick(400_000);
+    const node = `limited-${pick(3)}@1`;
+    const app = `limit-${pick(3)}`;
+    const granted = pick(4) * 10;
+    const spent = pick(granted + 1);
+    const asks = pick(2);
+    // Far from full at all times: what expires, does so by Redis's own clock.
+    const request = [app, 1_000_000, 0, 1, 300_000_000, granted, spent, granted - spent, asks * 1_000, asks * 2_000];
+    const args = [...[1_000_000_000, 0, 3000], call + 1, node, ...request, pick(3)];
+    steps.push({ now, node, apps: [app], args, keyCount: 4, forgetLedger: false, editCluster: { em_source: "none" } });
+  }
+  return steps;
+}
+
 /** One call for each argument that can be wrong, among them the largest that are right. */
 function refusedCalls(): GrantStep[] {
   const apps = ["app-0", "app-1"];
-  const good = [...CLUSTER, 1_000_000, "node-9@1", ...apps.flatMap((app) => [app, 500, 1000, 1, 9, 5, 2, 3, 4, 1])];
+  const good = [...CLUSTER, 1_000_000, "node-9@1", ...apps.flatMap((app) => [app, 500, 1000, 1, 0, 9, 5, 2, 3, 4, 1])];
   const wrong = ["", "-1", "1.5", "nan", "inf", "1e3", "0x10", " 1", "1 ", "12345678901234567", "x y", "z".repeat(301)];
   const large = [
     "0",
@@ -115,7 +135,7 @@ function refusedCalls(): GrantStep[] {
   for (let place = 0; place < good.length; place++) {
     for (const value of [...wrong, ...large]) steps.push({ ...base, args: good.with(place, value), keyCount: 5 });
   }
-  const twice = good.with(15, "app-0");
+  const twice = good.with(16, "app-0");
   const tooMany = [...CLUSTER, 2_000_000, "node-9@1"];
   for (const args of [[], CLUSTER, good.slice(0, -1), [...good, 1], twice, tooMany]) {
     steps.push({ ...base, args, keyCount: 5 });

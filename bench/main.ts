@@ -1,6 +1,7 @@
 /** `make bench`: measures, prints a table, writes `bench/results.json`. Fails when a budget does not hold. */
 import { writeFileSync } from "node:fs";
 import { embeddedGrants } from "./embedded-grants.js";
+import { envoy } from "./envoy.js";
 import { gateway } from "./gateway.js";
 import { grantScript } from "./grant-script.js";
 import { l3TakeLuajit, l3TakeNode } from "./l3-take.js";
@@ -8,6 +9,7 @@ import { limiterCheck } from "./limiter-check.js";
 import { metricsCost } from "./metrics-cost.js";
 import { nginx } from "./nginx.js";
 import { type Result, resultsJson, resultsTable } from "./results.js";
+import { rls } from "./rls.js";
 import { simulate } from "./simulate.js";
 import { storeCalls } from "./store-calls.js";
 import { websockets } from "./websockets.js";
@@ -23,6 +25,8 @@ const parts: Record<string, () => Promise<Result[]>> = {
   "metrics-cost": metricsCost,
   websockets,
   nginx,
+  rls,
+  envoy,
   simulate,
 };
 

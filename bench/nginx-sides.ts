@@ -1,10 +1,20 @@
 /** The servers of the nginx bench: one configuration, rendered once for each side and changed only where they differ. */
 import { readFileSync } from "node:fs";
 import { type GatewayProcess, startGateway } from "../test/support/gateway-process.js";
+import { probed } from "../test/support/lua-probe.js";
 import { type NginxProcess, type StartNginxOptions, startNginx } from "../test/support/nginx-process.js";
 import { type RedisServer, startRedis } from "../test/support/redis-server.js";
 
-export type SideName = "bare" | "tollgate" | "limit-req" | "redis-lua" | "decision" | "return-200";
+export type SideName =
+  | "bare"
+  | "tollgate"
+  | "handlers"
+  | "limit-req"
+  | "redis-lua"
+  | "decision"
+  | "return-200"
+  | "probed-tollgate"
+  | "probed-handlers";
 
 const LUA_BLOCK = /^(init|init_worker|log)_by_lua_block \{[^}]*\}\n/gm;
 const PROXY = /proxy_pass [^;]+;/g;
@@ -18,6 +28,13 @@ function without(text: string, name: string): string {
 const inLocation = (line: string) => (text: string, name: string) =>
   name === "tollgate-location.conf" ? `${line}\n` : without(text, name);
 
+const EMPTY_HANDLERS = "access_by_lua_block { }\nlog_by_lua_block { }";
+
+const probedHandlers = (text: string, name: string) =>
+  name === "tollgate-http.conf"
+    ? `${without(text, name)}${probed("init_worker_by_lua_block { }\n", name)}`
+    : probed(inLocation(EMPTY_HANDLERS)(text, name), name);
+
 const inPlaceOfProxy = (line: string) => (text: string) => text.replace(PROXY, line);
 
 function optionsOf(side: SideName, services: string[], redisPort: number): StartNginxOptions {
@@ -27,6 +44,13 @@ function optionsOf(side: SideName, services: string[], redisPort: number): Start
       return { ...common, edit: without };
     case "tollgate":
       return common;
+    case "handlers":
+      // What it costs to be called at all, before and after a request.
+      return { ...common, edit: inLocation(EMPTY_HANDLERS) };
+    case "probed-tollgate":
+      return { ...common, workers: 1, edit: probed };
+    case "probed-handlers":
+      return { ...common, workers: 1, edit: probedHandlers };
     case "limit-req":
       return {
         ...common,

@@ -2,6 +2,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { request } from "undici";
+import { luaResults } from "./nginx-lua.js";
 import { type NginxSide, type SideName, startSides } from "./nginx-sides.js";
 import { atLeast, below, noBudget, type Result, result } from "./results.js";
 import { median } from "./rounds.js";
@@ -9,13 +10,16 @@ import { median } from "./rounds.js";
 const ROUNDS = 5;
 const SECONDS = 1;
 const CONNECTIONS = 64;
-const PROXIES: SideName[] = ["bare", "tollgate", "limit-req", "redis-lua"];
+const PROXIES: SideName[] = ["bare", "tollgate", "handlers", "limit-req", "redis-lua"];
 const ANSWERERS: SideName[] = ["return-200", "decision"];
 /** NGINX_BENCH_REQUESTS=5000000 for the issue's own number. */
 const MEMORY_REQUESTS = Number(process.env.NGINX_BENCH_REQUESTS ?? 400_000);
 const run = promisify(execFile);
 
+const PROBED: SideName[] = ["probed-tollgate", "probed-handlers"];
+
 interface Measured {
+  requests: number;
   perSecond: number;
   /** Of the workers, per request. */
   cpuUs: number;
@@ -33,6 +37,7 @@ async function measure({ nginx, cpuNs }: NginxSide, seconds = SECONDS): Promise<
   // While the first tokens are on their way a refusal is no mistake.
   if (Number(failed ?? 0) > requests / 100) throw new Error(`${nginx.url}: ${failed} of ${requests} failed`);
   return {
+    requests,
     perSecond: Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1]),
     cpuUs: (cpuNs() - before) / requests / 1000,
     p99Ms: milliseconds(/99%\s+([\d.]+)(us|ms|s)/.exec(stdout)),
@@ -44,11 +49,15 @@ function milliseconds(found: RegExpExecArray | null): number {
   return Number(found?.[1]) * factor;
 }
 
-async function measureAll(sides: Map<SideName, NginxSide>): Promise<Round[]> {
+async function measureAll(sides: [SideName, NginxSide][]): Promise<Round[]> {
   const rounds: Round[] = [];
   for (let round = 0; round <= ROUNDS; round++) {
     const measured: Round = {};
-    for (const [name, side] of sides) measured[name] = await measure(side);
+    for (const [name, side] of sides) {
+      // Leases that were idle have gone back: steady load begins when they are there again.
+      await measure(side);
+      measured[name] = await measure(side);
+    }
     // The first round warms up.
     if (round > 0) rounds.push(measured);
   }
@@ -75,21 +84,26 @@ async function memoryGrowth(side: NginxSide): Promise<number> {
 }
 
 export async function nginx(): Promise<Result[]> {
-  const { sides, stop } = await startSides([...PROXIES, ...ANSWERERS]);
+  const { sides, stop } = await startSides([...PROXIES, ...ANSWERERS, ...PROBED]);
   try {
-    const rounds = await measureAll(sides);
+    const compared = [...PROXIES, ...ANSWERERS].map((name): [SideName, NginxSide] => [name, sides.get(name)!]);
+    const rounds = await measureAll(compared);
     const of = (read: (round: Round) => number) => median(rounds.map(read));
     const speed = (a: SideName, b: SideName) => of((round) => round[a]!.perSecond / round[b]!.perSecond);
     const cpu = (a: SideName, b: SideName) => of((round) => round[a]!.cpuUs / round[b]!.cpuUs);
     const growth = await memoryGrowth(sides.get("decision")!);
+    const send = async (side: NginxSide, seconds: number) => (await measure(side, seconds)).requests;
+    const lua = await luaResults(sides.get("probed-tollgate")!, sides.get("probed-handlers")!, send);
     return [
       result("nginx-tollgate", speed("tollgate", "bare"), "÷ bare nginx, requests/s", atLeast(0.9)),
       result("nginx-tollgate-cpu", cpu("tollgate", "bare"), "÷ bare nginx, CPU per request", below(1.15)),
       result("nginx-redis-lua", speed("tollgate", "redis-lua"), "tollgate ÷ Redis per request, requests/s", atLeast(2)),
       result("nginx-redis-lua-cpu", cpu("redis-lua", "bare"), "Redis per request ÷ bare, CPU per request", noBudget),
+      result("nginx-handlers", speed("handlers", "bare"), "empty Lua handlers ÷ bare nginx, requests/s", noBudget),
+      result("nginx-handlers-cpu", cpu("handlers", "bare"), "empty Lua handlers ÷ bare, CPU per request", noBudget),
       result("nginx-limit-req", speed("limit-req", "bare"), "limit_req ÷ bare nginx, requests/s", noBudget),
       result("nginx-limit-req-cpu", cpu("limit-req", "bare"), "limit_req ÷ bare, CPU per request", noBudget),
-      ...[...sides.keys()].flatMap((name) => [
+      ...compared.flatMap(([name]) => [
         result(
           `nginx-${name}-per-second`,
           of((round) => round[name]!.perSecond),
@@ -117,6 +131,7 @@ export async function nginx(): Promise<Result[]> {
       ),
       result("nginx-decision-return", speed("decision", "return-200"), "÷ bare `return 200`, requests/s", noBudget),
       result("nginx-l3-hits", await hitRatio(sides.get("tollgate")!), "decided from the lease ÷ all", atLeast(0.95)),
+      ...lua,
       result("nginx-memory", growth, `KiB more over ${MEMORY_REQUESTS} requests, both workers`, below(4096)),
     ];
   } finally {

@@ -1,6 +1,7 @@
 /** Everything the build makes, in memory: path below `dist/lua` → text. The same source gives the same bytes. */
 import { createHash } from "node:crypto";
 import type { CatalogEntry } from "../src/scripts/catalog.js";
+import { envoyBundle } from "./envoy-bundle.js";
 import { flattenToLua } from "./lua.js";
 import { nginxBundle } from "./nginx-bundle.js";
 
@@ -45,6 +46,7 @@ export function buildArtifacts(catalog: Record<string, CatalogEntry>): Map<strin
   files.set("redis/manifest.json", `${JSON.stringify(manifest, null, 2)}\n`);
   files.set("jit/core.lua", jitCore());
   files.set("nginx/tollgate.lua", nginxBundle());
+  files.set("envoy/tollgate.lua", envoyBundle());
   return files;
 }
 

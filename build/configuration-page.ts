@@ -64,7 +64,7 @@ function* tablesOf(path: string, { properties = {}, description = "" }: OptionSc
   yield { path, description, options };
   for (const [name, option] of options) {
     const [inner, end] = contentOf(option);
-    if (inner.properties === undefined) continue;
+    if (inner.properties === undefined || option.likeSection !== undefined) continue;
     yield* tablesOf(`${path === "" ? "" : `${path}.`}${name}${end}`, {
       description: option.description ?? "",
       ...inner,
@@ -96,7 +96,8 @@ function row(path: string, name: string, option: OptionSchema) {
   const full = path === "" ? name : `${path}.${name}`;
   const [inner, end] = contentOf(option);
   const isSection = inner.properties !== undefined;
-  const place = isSection ? `[\`${full}${end}\`](#${anchor(`${full}${end}`)})` : "";
+  const target = option.likeSection ?? `${full}${end}`;
+  const place = isSection ? `[\`${target}\`](#${anchor(target)})` : "";
   return {
     name: `\`${name}\``,
     kind: cell(isSection ? sectionKind(option, place) : kindOf(option)),
@@ -118,8 +119,8 @@ function sectionKind(option: OptionSchema, place: string): string {
 function kindOf({ kind = "", items, additionalProperties }: OptionSchema): string {
   const words = withCommas(kind.replace(/^an? /, ""));
   if (items !== undefined) return `${words}: ${kindOf(items)}`;
-  if (typeof additionalProperties === "object") return `names, each with a ${kindOf(additionalProperties)}`;
-  return words;
+  if (typeof additionalProperties !== "object" || additionalProperties.kind === undefined) return words;
+  return `names, each with a ${kindOf(additionalProperties)}`;
 }
 
 function defaultOf(option: OptionSchema): string {

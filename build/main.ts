@@ -22,7 +22,9 @@ function writeAll(folder: string, files: Map<string, string>): void {
 try {
   const files = buildArtifacts(catalog);
   writeAll(process.argv[2] ?? fromRoot("dist/lua"), files);
-  console.log(`dist/lua: ${files.size - 3} Redis scripts, a manifest, the core for LuaJIT and the plane for nginx`);
+  console.log(
+    `dist/lua: ${files.size - 4} Redis scripts, a manifest, the core for LuaJIT and the planes for nginx and Envoy`,
+  );
 } catch (error) {
   if (!(error instanceof BuildError)) throw error;
   console.error(error.message);

@@ -1,6 +1,7 @@
 /** Says what a test run proved: how many tests passed, and what of the promised suite did not run at all. */
 import { existsSync, readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
+import { NEEDS_ENVOY } from "./needs-envoy.js";
 import { shown } from "./paths.js";
 
 /** What is used of vitest's JSON report. */
@@ -17,17 +18,27 @@ export interface TestSummary {
   passed: number;
   failed: number;
   problems: string[];
+  /** Tests that did not run because somebody said that they need not. */
+  leftOut: number;
+}
+
+export interface SummaryOptions {
+  /** Envoy is knowingly not there: its tests need not run. */
+  withoutEnvoy?: boolean;
 }
 
 const parts = ["unit", "contract", "integration", "e2e"];
 /** The contract suite must have run in each of these. */
 const runtimes = ["embedded", "redis", "redis-cluster", "luajit"];
+/** The end-to-end suite must have run each of these proxies. */
+const proxies = ["nginx", "envoy"];
 
-export function summarize(report: TestReport): TestSummary {
+export function summarize(report: TestReport, { withoutEnvoy = false }: SummaryOptions = {}): TestSummary {
   const problems: string[] = [];
   const passedNames = new Map<string, string[]>(parts.map((part) => [part, []]));
   let passed = 0;
   let failed = 0;
+  let leftOut = 0;
   for (const file of report.testResults) {
     const path = shown(file.name);
     if (file.status === "failed" && !file.assertionResults.some(({ status }) => status === "failed")) {
@@ -39,20 +50,23 @@ export function summarize(report: TestReport): TestSummary {
         passed++;
         passedNames.get(path.split("/")[1] ?? "")?.push(fullName);
       } else if (status === "failed") failed++;
+      else if (withoutEnvoy && fullName.includes(NEEDS_ENVOY)) leftOut++;
       else problems.push(`${path}: "${fullName}" did not run (${status})`);
     }
   }
   for (const [part, names] of passedNames) {
     if (names.length === 0) problems.push(`no test of test/${part} passed`);
   }
-  for (const runtime of runtimes) {
+  const mustName = (part: string, what: string) => {
     // A whole word, so that "redis-cluster" does not count as "redis".
-    const word = new RegExp(`(?<![\\w-])${runtime}(?![\\w-])`, "i");
-    if (!passedNames.get("contract")?.some((name) => word.test(name))) {
-      problems.push(`no test of test/contract names "${runtime}"`);
+    const word = new RegExp(`(?<![\\w-])${what}(?![\\w-])`, "i");
+    if (!passedNames.get(part)?.some((name) => word.test(name))) {
+      problems.push(`no test of test/${part} names "${what}"`);
     }
-  }
-  return { passed, failed, problems };
+  };
+  for (const runtime of runtimes) mustName("contract", runtime);
+  for (const proxy of proxies) if (proxy !== "envoy" || !withoutEnvoy) mustName("e2e", proxy);
+  return { passed, failed, problems, leftOut };
 }
 
 function main(path: string): number {
@@ -61,8 +75,11 @@ function main(path: string): number {
     console.log("0 passed, 1 failed");
     return 1;
   }
-  const { passed, failed, problems } = summarize(JSON.parse(readFileSync(path, "utf8")) as TestReport);
+  const report = JSON.parse(readFileSync(path, "utf8")) as TestReport;
+  const withoutEnvoy = process.env.TOLLGATE_WITHOUT_ENVOY === "1";
+  const { passed, failed, problems, leftOut } = summarize(report, { withoutEnvoy });
   for (const problem of problems) console.error(problem);
+  if (withoutEnvoy) console.error(`*** WITHOUT ENVOY, as told: ${leftOut} tests that need it did not run`);
   console.log(`${passed} passed, ${failed} failed`);
   return failed === 0 && problems.length === 0 ? 0 : 1;
 }

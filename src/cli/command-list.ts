@@ -26,8 +26,13 @@ const runAndPrepare: ListedCommand[] = [
   },
   {
     name: "render",
-    summary: "Writes the configuration for another proxy, such as nginx",
+    summary: "Writes the configuration for another proxy: nginx or Envoy",
     load: async () => (await import("./render.js")).renderCommand,
+  },
+  {
+    name: "import",
+    summary: "The rules of envoyproxy/ratelimit as a part of a configuration",
+    load: async () => (await import("./import.js")).importCommand,
   },
   {
     name: "simulate",

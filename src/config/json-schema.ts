@@ -17,7 +17,7 @@ export interface OptionSchema extends KindNote {
   [keyword: string]: unknown;
 }
 
-const noteNames: readonly string[] = ["kind", "names", "otherwise"] satisfies (keyof KindNote)[];
+const noteNames: readonly string[] = ["kind", "names", "otherwise", "likeSection"] satisfies (keyof KindNote)[];
 const VARIABLE = { $ref: "#/$defs/variable" };
 
 /** The options with their notes, as the documents are made from. Defaults that depend on the machine are left out. */

@@ -10,6 +10,7 @@ export const needRestart: readonly string[] = [
   "store_pool_size",
   "cluster.id",
   "control.listen",
+  "envoy.listen",
 ];
 
 /** What each node must know by itself: to find the store and the others, and who may tell it what. */
@@ -21,6 +22,7 @@ export const notInStore: readonly string[] = [
   "store_pool_size",
   "cluster.id",
   "control",
+  "envoy.listen",
 ];
 
 /** May differ between nodes that enforce the same limits. */
@@ -31,6 +33,7 @@ export const ownToNode: readonly string[] = [
   "store",
   "store_pool_size",
   "control.listen",
+  "envoy.listen",
 ];
 
 /** Options as `cluster.id`, no deeper. */

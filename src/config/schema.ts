@@ -3,7 +3,9 @@ import { availableParallelism, hostname } from "node:os";
 import * as z from "zod";
 import { MAX_TOKENS } from "../core/bucket.js";
 import { MAX_BYTES, MAX_COST } from "../core/cost.js";
+import { envoy } from "./envoy-options.js";
 import { limits, route, timeouts, upstream } from "./gateway-options.js";
+import { rateLimitDomain } from "./rate-limit-options.js";
 import {
   address,
   amount,
@@ -173,6 +175,7 @@ export const sections = {
     .describe("Calls under way per Redis server at most; they share a connection."),
   cluster: cluster.prefault({}).describe("What all nodes share."),
   control: control.prefault({}).describe("The listener for operators and data planes."),
+  envoy: envoy.prefault({}).describe("The listener for Envoy, in each process of the gateway."),
   lease: lease.prefault({}).describe("The tokens that a node holds in advance."),
   fail_open_tokens: whole(0, MAX_TOKENS)
     .default(100)
@@ -184,6 +187,12 @@ export const sections = {
     .describe("Apps that are not listed share the app `default`, or are refused."),
   identity: identity.prefault({}).describe("How a request tells whose it is."),
   apps: named(app).prefault({}).describe("The apps and their limits, by id."),
+  rate_limits: list(rateLimitDomain, 0, 1_000)
+    .default([])
+    .describe("Limits by descriptors, for Envoy's rate limit service; see RATE_LIMITS.md."),
+  rate_limit_values: whole(1, 1_000_000)
+    .default(10_000)
+    .describe("Values with a bucket of their own at a time, per process, where `rate_limits` leave the value open."),
   upstreams: named(upstream).prefault({}).describe("Where the gateway sends requests, by name."),
   routes: list(route, 0, 10_000).default([]).describe("Which requests go where. Without any there is no gateway."),
   metrics: metrics.prefault({}).describe("What Prometheus sees."),

@@ -14,6 +14,8 @@ export interface KindNote {
   pattern?: string;
   /** Names that may stand for the whole section. */
   names?: readonly string[];
+  /** The section whose options it has as well. */
+  likeSection?: string;
   /** What holds where the option is not given and no default can be written down. */
   otherwise?: string;
 }
@@ -189,6 +191,20 @@ export function storeUrl() {
     }
   });
   return noted(kind, wanted);
+}
+
+/** Whatever a person may want to write, within reason: numbers and yes or no are read as text. */
+export function words(most: number) {
+  const wanted = `must be 1 to ${most} characters, none of them a control character`;
+  const read = (value: unknown) => (typeof value === "number" || typeof value === "boolean" ? String(value) : value);
+  const isGood = (value: string) => value.length > 0 && value.length <= most && !/\p{Cc}/u.test(value);
+  return noted(z.preprocess(read, z.string(wanted).refine(isGood, wanted)), wanted);
+}
+
+/** Names and values of any kind, which nobody here reads. */
+export function anything() {
+  const wanted = "must be a section with any names and values";
+  return noted(z.record(z.string(), z.unknown(), wanted), wanted);
 }
 
 /** A list that is not endless. */

@@ -21,6 +21,8 @@ export interface CostProfile {
 }
 
 export const MAX_COST = 1000000;
+/** By which costs are told apart where they are counted. */
+export const COST_BOUNDS: readonly number[] = [1, 2, 5, 10, 25, 50, 100, 500, 1000, 10000, 100000];
 export const KIB = 1024;
 export const MIB = 1048576;
 /** The largest size that a double counts exactly. */

@@ -2,7 +2,8 @@
 import { QUOTA_EXHAUSTED } from "../core/codes.js";
 import type { CostProfile, LearnedSizes } from "../core/cost.js";
 import { newLearnedSizes } from "../core/cost.js";
-import { type Cell, type Lease, type LeasePolicy, newLease, spentTokens } from "../core/lease.js";
+import { type Cell, type Lease, type LeaseMessage, type LeasePolicy, newLease } from "../core/lease.js";
+import { type Conversation, newConversation, notScarceAt } from "../core/sync.js";
 import type { AppPolicy } from "../quota/policy.js";
 import type { Decision } from "./decision.js";
 
@@ -13,6 +14,8 @@ export interface LimitedApp extends AppPolicy {
   onStoreFailure: OnStoreFailure;
   /** Decides and records as ever, but lets pass what it would refuse. */
   dryRun: boolean;
+  /** What decisions call it, where that is not its id. */
+  label?: string;
 }
 
 /** A request that waits for the store. */
@@ -22,14 +25,18 @@ export interface Waiter {
   method: string;
   contentLength: number;
   cost: number;
+  /** The cost is the caller's own; else it is priced anew where other rules come into force. */
+  fixedCost: boolean;
   /** Host milliseconds. */
   until: number;
-  /** How many answers of the store have left it waiting. */
+  /** A message that asks for it, too, has been sent. */
+  inMessage: boolean;
+  /** How many answers to such messages left it waiting because the store had too little. */
   rounds: number;
   answer(decision: Decision): void;
 }
 
-export interface AppLease {
+export interface AppLease extends Conversation {
   policy: LimitedApp;
   /** Configured no more: whatever it holds goes back, and nothing new is taken. */
   leaving: boolean;
@@ -40,23 +47,9 @@ export interface AppLease {
   waitingCost: number;
   /** On the list of apps that the next message may speak of. */
   touched: boolean;
-  /** What the last booked message said of spending, and of tokens given back. */
-  bookedSpent: number;
-  bookedReturned: number;
-  /** The last message had no answer yet. If it got lost, the store may have granted tokens that nobody here knows of. */
-  unanswered: boolean;
-  /** The last message asked for all who wait and was refused: the next one asks for the first of them. */
-  cautious: boolean;
+  /** What was said last of a limit that is to be forgotten. It is repeated until it is answered; only then all begins anew. */
+  lastWord?: LeaseMessage | undefined;
   learned: Map<string, LearnedSizes>;
-  /** The store's last word, for headers. */
-  remaining: number;
-  limit: number;
-  /** Host milliseconds of the store's last word. */
-  heardAt: number;
-  /** When the store last gave less than was wanted: asking again at once would only cost calls. */
-  scarceAt: number;
-  /** Which layer was the last to have too little: the reason for those whom no answer has named one. */
-  shortCode: string;
   /** Tokens admitted without cover in the second `darkSecond`. */
   dark: Cell;
   darkSecond: number;
@@ -87,24 +80,37 @@ export function newAppLease(policy: LimitedApp, lease: LeasePolicy, now: number,
   return {
     policy,
     leaving: false,
-    lease: { ...newLease(lease, now), granted, returned, spentAtReport: spent },
+    lease: { ...newLease(lease, now), granted, returned, spentAtReport: spent, target: firstTarget(policy, lease) },
     cell: plainCell(),
     waiters: [],
     waitingCost: 0,
     touched: false,
+    ...newConversation(policy.burst, now),
     bookedSpent: spent,
     bookedReturned: returned,
-    unanswered: false,
-    cautious: false,
     learned: new Map(),
-    remaining: policy.burst,
-    limit: policy.burst,
-    heardAt: now,
-    scarceAt: Number.NEGATIVE_INFINITY,
-    shortCode: QUOTA_EXHAUSTED,
     dark: plainCell(),
     darkSecond: -1,
   };
+}
+
+/** A limit of few tokens must not be stranded on the first node that asks: it begins with what a second brings. */
+export function firstTarget({ guaranteed, fillSeconds }: LimitedApp, { reserve }: LeasePolicy): number {
+  return fillSeconds === undefined ? reserve : Math.min(reserve, Math.max(Math.ceil(guaranteed), 1));
+}
+
+/** Whether the store's ledger speaks of a limit that is to be forgotten there as well as here. */
+export function hasLastWord({ policy, lease }: AppLease): boolean {
+  return policy.fillSeconds !== undefined && lease.granted > 0;
+}
+
+/** The store has forgotten what this node had and spent of a limit: counters begin at zero. */
+export function beginAnew(app: AppLease, said: LeaseMessage): void {
+  app.lease.granted -= said.granted;
+  app.lease.returned -= said.returned;
+  app.lease.spentAtReport -= said.spent;
+  app.bookedSpent = 0;
+  app.bookedReturned = 0;
 }
 
 /** Sizes learned for a method. Methods that HTTP does not define share one memory, so that they cannot grow it. */
@@ -118,11 +124,6 @@ export function learnedSizes(app: AppLease, method: string): LearnedSizes {
   return learned;
 }
 
-/** Whether the store knows all of this app, and this node all that the store has granted it. */
-export function isBooked({ lease, cell, bookedSpent, bookedReturned, unanswered }: AppLease): boolean {
-  return !unanswered && spentTokens(lease, cell) === bookedSpent && lease.returned === bookedReturned;
-}
-
 /** Gives back what the lease holds above `most`, with the next message. */
 export function cutTo({ lease, cell }: AppLease, most: number): void {
   const extra = cell.get() - most;
@@ -131,27 +132,19 @@ export function cutTo({ lease, cell }: AppLease, most: number): void {
   lease.returned += extra;
 }
 
-/**
- * Refunds for what was spent in an epoch that the store has closed find no grant to be deducted from. They are dropped:
- * nobody may return more than was granted, and too little is never too much.
- */
-export function dropOldRefunds({ lease, cell }: AppLease): void {
-  const spent = spentTokens(lease, cell);
-  if (spent < 0) cell.add(spent);
-}
-
 /** The limits have changed: no more tokens than they allow, and nothing remembered of what the old ones led to. */
-export function refit(app: AppLease, limit: number, latestAnswer: number): void {
+export function refit(app: AppLease, limit: number, now: number, timeoutMs: number): void {
   cutTo(app, limit);
   app.limit = limit;
   app.remaining = Math.min(app.remaining, limit);
   app.lease.refusedUntil = 0;
   app.cautious = false;
-  app.scarceAt = Number.NEGATIVE_INFINITY;
+  app.scarceAt = notScarceAt(now);
   app.shortCode = QUOTA_EXHAUSTED;
   for (const waiter of app.waiters) {
-    // The answer on its way may be one to the old limits: it does not count.
-    waiter.rounds = -1;
-    waiter.until = Math.min(waiter.until, latestAnswer);
+    // An answer on its way is one to the old limits: it does not count.
+    waiter.inMessage = false;
+    waiter.rounds = 0;
+    waiter.until = Math.min(waiter.until, now + timeoutMs);
   }
 }

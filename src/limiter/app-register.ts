@@ -20,6 +20,8 @@ export function createAppRegister(settings: RegisterSettings, now: () => number)
   let lease = settings.lease;
   const apps = new Map<string, AppLease>();
   let fallback: AppLease | undefined;
+  /** Limits that come and go with what clients ask for. No request can name one: `payer` does not look here. */
+  const passing = new Map<string, AppLease>();
   const leaving = new Map<string, AppLease>();
   /** Only of apps that were used: it grows with those that an operator removes, not with what clients send. */
   const departed = new Map<string, Departed>();
@@ -72,9 +74,36 @@ export function createAppRegister(settings: RegisterSettings, now: () => number)
 
     configured: () => apps.values(),
 
+    /** All that tokens may be taken of. */
+    *inForce(): Iterable<AppLease> {
+      yield* apps.values();
+      yield* passing.values();
+    },
+
+    /** A limit begins, or comes back with all it had. One that is there gets these numbers. */
+    enter(policy: LimitedApp): AppLease {
+      const limit = passing.get(policy.id) ?? leaving.get(policy.id) ?? newAppLease(policy, lease, now());
+      leaving.delete(policy.id);
+      limit.leaving = false;
+      limit.policy = policy;
+      passing.set(policy.id, limit);
+      return limit;
+    },
+
+    /** It stays until the store knows all of it, and has forgotten it. */
+    leave(limit: AppLease): void {
+      passing.delete(limit.policy.id);
+      limit.leaving = true;
+      leaving.set(limit.policy.id, limit);
+    },
+
+    /** Limits that are held here, those on their way out included; and with those the apps that are leaving. */
+    passingCount: () => passing.size + leaving.size,
+
     /** All that the store may still have to hear of. */
     *everyone(): Iterable<AppLease> {
       yield* apps.values();
+      yield* passing.values();
       yield* leaving.values();
     },
 
@@ -83,6 +112,7 @@ export function createAppRegister(settings: RegisterSettings, now: () => number)
     /** All has been said about an app that was leaving. */
     forget({ policy, learned, lease: { granted, returned } }: AppLease): void {
       leaving.delete(policy.id);
+      if (policy.fillSeconds !== undefined) return;
       if (learned.size > 0 || granted > 0) departed.set(policy.id, { policy, granted, returned });
     },
 

@@ -9,7 +9,7 @@ export interface Decision {
   code: string;
   /** The app is on a dry run. */
   dryRun: boolean;
-  /** The app that pays: a configured one. */
+  /** The app that pays: a configured one. Of a limit of a rule: the rule. */
   app: string;
   method: string;
   /** Tokens taken, or that would have been. */

@@ -1,5 +1,5 @@
 /** L3 on Node: decides from the local lease, asks the store once for many, and keeps deciding when the store is gone. */
-import { INVALID_ARGUMENT, OK, STORE_UNAVAILABLE, UNKNOWN_APP } from "../core/codes.js";
+import { COST_EXCEEDS_CAPACITY, INVALID_ARGUMENT, OK, STORE_UNAVAILABLE, UNKNOWN_APP } from "../core/codes.js";
 import { deviation, estimate, INVALID_COST, learnSizes, price, settlement } from "../core/cost.js";
 import { darkAllowance, mayWaitForStore } from "../core/degradation.js";
 import {
@@ -8,14 +8,17 @@ import {
   type LeasePolicy,
   MISS,
   settleTokens,
+  spentTokens,
   takeAllowance,
   takeTokens,
   takeUncovered,
 } from "../core/lease.js";
+import { MOST_SHORT_ANSWERS, waitForOwnRate } from "../core/sync.js";
 import { type AppLease, type LimitedApp, learnedSizes, plainCell, type Waiter } from "./app-lease.js";
 import { createAppRegister } from "./app-register.js";
 import type { Decision, DecisionSource } from "./decision.js";
 import { type Host, systemHost } from "./host.js";
+import { createPassingLimits, type PassingLimits } from "./passing-limits.js";
 import { createSyncer, type SyncTarget } from "./syncer.js";
 
 /** What may change while the limiter runs. */
@@ -72,6 +75,11 @@ export interface LimiterStats {
 export interface Limiter {
   /** At once where the lease or a remembered refusal decides, as it does for most requests. */
   check(app: string, method: string, contentLength: number): Decision | Promise<Decision>;
+  /** Takes so many tokens of a configured app, whatever they are for; 0 takes nothing and tells how things are. */
+  take(app: string, cost: number): Decision | Promise<Decision>;
+  /** Gives back what was taken of an app; never more than this node has spent of it. */
+  giveBack(app: string, tokens: number): void;
+  readonly limits: PassingLimits;
   /** An admitted exchange has ended: what really moved is charged, or given back, and learned from. */
   settle(decision: Decision, requestBytes: number, responseBytes: number): void;
   /** Told by whoever hears of it first: a message, a subscription, an operator. */
@@ -92,6 +100,8 @@ export interface Limiter {
 
 /** So many requests may wait for one app at a time; more are refused at once, as if the store did not answer. */
 const MAX_WAITERS = 10_000;
+/** In the place of a method, where the caller knew the price. */
+const OWN_PRICE = "";
 
 function complete({ lease, unknownApps, timeoutMs, failOpenTokens, ...given }: LimiterSettings) {
   return {
@@ -123,13 +133,13 @@ export function createLimiter(options: LimiterOptions): Limiter {
     retryAfterMs = 0,
   ): Decision {
     counts[source]++;
-    const { id, guaranteed, dryRun } = app.policy;
+    const { id, label = id, guaranteed, dryRun } = app.policy;
     const made: Decision = {
       // A dry run forgives a limit, not a request that makes no sense.
       allowed: code === OK || (dryRun && code !== INVALID_ARGUMENT),
       code,
       dryRun,
-      app: id,
+      app: label,
       method,
       cost,
       balance: app.cell.get(),
@@ -158,6 +168,35 @@ export function createLimiter(options: LimiterOptions): Limiter {
     if (app === undefined) return unknown(method);
     const cost = estimate(app.policy.profile, method, contentLength, learnedSizes(app, method));
     if (cost === INVALID_COST) return decision(app, method, 0, "local", INVALID_ARGUMENT);
+    return pay(app, id, method, contentLength, cost, false, until);
+  }
+
+  /** As `check`, at a price that the caller knows. */
+  function take(app: AppLease, id: string, cost: number, until = Number.POSITIVE_INFINITY) {
+    if (!(cost >= 0)) return decision(app, OWN_PRICE, 0, "local", INVALID_ARGUMENT);
+    // It could never pass, and may be larger than the store can read.
+    if (cost > app.policy.burst) return decision(app, OWN_PRICE, app.policy.burst, "local", COST_EXCEEDS_CAPACITY);
+    if (cost === 0) return look(app);
+    return pay(app, id, OWN_PRICE, 0, cost, true, until);
+  }
+
+  /** Takes nothing, and says what one token would have been told, as far as this node knows. */
+  function look(app: AppLease): Decision {
+    const now = host.now();
+    if (app.cell.get() > 0 || !isRefused(app.lease, 1, now)) return decision(app, OWN_PRICE, 0, "local", OK);
+    const { refusedCode, refusedUntil } = app.lease;
+    return decision(app, OWN_PRICE, 0, "remembered", refusedCode, Math.ceil(refusedUntil - now));
+  }
+
+  function pay(
+    app: AppLease,
+    asked: string,
+    method: string,
+    contentLength: number,
+    cost: number,
+    fixedCost: boolean,
+    until: number,
+  ): Decision | Promise<Decision> {
     const left = takeTokens(app.cell, cost);
     if (left !== MISS) {
       syncer.spent(app, left);
@@ -165,7 +204,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
     }
     const now = host.now();
     const patience = Math.min(until, now + settings.timeoutMs);
-    return miss(app, { asked: id, method, contentLength, cost, until: patience, rounds: 0 }, now);
+    const request = { asked, method, contentLength, cost, fixedCost, until: patience, inMessage: false, rounds: 0 };
+    return miss(app, request, now);
   }
 
   function miss(app: AppLease, request: Omit<Waiter, "answer">, now: number): Decision | Promise<Decision> {
@@ -197,8 +237,11 @@ export function createLimiter(options: LimiterOptions): Limiter {
     return decision(app, method, cost, "dark", OK);
   }
 
-  /** After an answer of the store: pays those who wait, in order; `code` is what the store said to the first of them. */
-  function serve(app: AppLease, code: string, retryAfterMs: number, refusedCost: number): void {
+  /**
+   * After an answer of the store: pays those who wait, in order; `code` is what the store said to the first of them, and
+   * `short` whether it had too little for all it was asked for.
+   */
+  function serve(app: AppLease, code: string, retryAfterMs: number, refusedCost: number, short: boolean): void {
     const waiting = app.waiters;
     app.waiters = [];
     app.waitingCost = 0;
@@ -207,9 +250,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
         waiter.answer(decision(app, waiter.method, waiter.cost, "remote", OK));
       } else if (code !== OK && waiter.cost >= refusedCost) {
         waiter.answer(decision(app, waiter.method, waiter.cost, "remote", code, retryAfterMs));
-      } else if (++waiter.rounds >= 2) {
-        // The store has given all it had, twice: whoever is still here is beyond it.
-        const wait = Math.ceil((waiter.cost / Math.max(app.policy.guaranteed, 1e-6)) * 1000);
+      } else if (short && waiter.inMessage && ++waiter.rounds >= MOST_SHORT_ANSWERS) {
+        const wait = waitForOwnRate(waiter.cost, app.policy.guaranteed);
         waiter.answer(decision(app, waiter.method, waiter.cost, "remote", app.shortCode, wait));
       } else {
         app.waiters.push(waiter);
@@ -242,6 +284,27 @@ export function createLimiter(options: LimiterOptions): Limiter {
     return made;
   }
 
+  function takeNamed(id: string, cost: number, until?: number): Decision | Promise<Decision> {
+    const app = apps.payer(id);
+    return app === undefined ? unknown(OWN_PRICE) : take(app, id, cost, until);
+  }
+
+  function giveBack(app: AppLease | undefined, tokens: number): void {
+    if (app === undefined || !(tokens > 0)) return;
+    // No more than this node has spent: it cannot make tokens.
+    const most = Math.min(tokens, Math.max(spentTokens(app.lease, app.cell), 0));
+    settleTokens(app.lease, app.cell, 0 - most);
+    syncer.spent(app, app.cell.get());
+  }
+
+  const limits = createPassingLimits({
+    apps,
+    syncer,
+    host,
+    take: (limit, cost) => take(limit, limit.policy.id, cost),
+    giveBack,
+  });
+
   function settle(made: Decision, requestBytes: number, responseBytes: number): void {
     const app = made.allowed ? apps.owner(made.app) : undefined;
     if (app === undefined) return;
@@ -264,8 +327,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
       const waiting = app.waiters;
       app.waiters = [];
       app.waitingCost = 0;
-      for (const { asked, method, contentLength, until, answer } of waiting) {
-        const made = check(asked, method, contentLength, until);
+      for (const { asked, method, contentLength, cost, fixedCost, until, answer } of waiting) {
+        const made = fixedCost ? takeNamed(asked, cost, until) : check(asked, method, contentLength, until);
         if (made instanceof Promise) made.then(answer);
         else answer(made);
       }
@@ -274,6 +337,9 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   return {
     check: (id, method, contentLength) => check(id, method, contentLength),
+    take: (id, cost) => takeNamed(id, cost),
+    giveBack: (id, tokens) => giveBack(apps.payer(id), tokens),
+    limits,
     settle,
     setEmergency: syncer.setEmergency,
     pinLevel: syncer.pin,

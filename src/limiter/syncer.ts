@@ -1,14 +1,28 @@
 /** The conversation with the store: one message at a time for all apps, as seldom as it can be, as soon as it must be. */
-import { COST_EXCEEDS_CAPACITY, EPOCH_CLOSED, OK } from "../core/codes.js";
+import { EPOCH_CLOSED, OK } from "../core/codes.js";
 import { emergencyRatio } from "../core/emergency.js";
-import { applyReply, beginEpoch, cutLease, type LeasePolicy, returnAll, spentTokens } from "../core/lease.js";
+import { cutLease, type LeasePolicy, returnAll } from "../core/lease.js";
+import {
+  answerToWaiting,
+  bookCounters,
+  bookReply,
+  HEARTBEAT_MS,
+  isAtRest,
+  isScarce,
+  isShort,
+  MAX_APPS_PER_MESSAGE,
+  type PlannedSync,
+  planLastMessage,
+  renewConversation,
+  SCARCE_GAP_MS,
+} from "../core/sync.js";
 import type { GrantRequest, Quota } from "../quota/quota.js";
-import { type AppLease, cutTo, dropOldRefunds, refit } from "./app-lease.js";
+import { type AppLease, firstTarget, refit } from "./app-lease.js";
+import { believeForShort, bookLastWord, bookOld, hasNews, planApp } from "./app-messages.js";
 import type { AppRegister } from "./app-register.js";
 import type { Host } from "./host.js";
 import type { LimiterObserver } from "./limiter.js";
 import { createStoreHealth } from "./store-health.js";
-import { isAtRest, isDue, isScarce, type PlannedMessage, planMessage, SCARCE_GAP_MS } from "./sync-plan.js";
 
 /** The part of a quota that a limiter needs. */
 export type SyncTarget = Pick<Quota, "grant" | "settle" | "heartbeat">;
@@ -24,19 +38,18 @@ export interface SyncerOptions extends SyncSettings {
   node: string;
   host: Host;
   observer: LimiterObserver;
-  apps: Pick<AppRegister, "configured" | "everyone" | "forget" | "newEpoch">;
+  apps: Pick<AppRegister, "inForce" | "everyone" | "forget" | "newEpoch">;
   /** Runs what is to be done at the end of this turn of the event loop. */
   defer(work: () => void): void;
   /** The store has answered for an app. */
-  serve(app: AppLease, code: string, retryAfterMs: number, refusedCost: number): void;
+  serve(app: AppLease, code: string, retryAfterMs: number, refusedCost: number, short: boolean): void;
   /** It has not. */
   giveUp(app: AppLease, now: number, all: boolean): void;
 }
 
-const HEARTBEAT_MS = 1000;
-const MAX_APPS_PER_MESSAGE = 400;
-
-interface Planned extends PlannedMessage {
+interface Planned {
+  app: AppLease;
+  planned: PlannedSync;
   /** Under which settings it was asked: a later change makes the answer an old one. */
   settings: SyncSettings;
 }
@@ -47,6 +60,8 @@ export function createSyncer(options: SyncerOptions) {
   const health = createStoreHealth(host, observer);
   const touched: AppLease[] = [];
   let epoch = Date.now();
+  /** The store has given it up, and has still to hear of messages whose answers were lost in it. */
+  let epochClosed = false;
   let seq = 0;
   let inFlight: Promise<void> | undefined;
   let soon = false;
@@ -109,7 +124,7 @@ export function createSyncer(options: SyncerOptions) {
     if (planned.length === 0 && now - health.lastContact() < HEARTBEAT_MS) return;
     inFlight = exchange(planned, now).finally(() => {
       inFlight = undefined;
-      if (!closing && touched.some((app) => isUrgent(app, host.now()))) start();
+      if (!closing && (epochClosed || touched.some((app) => isUrgent(app, host.now())))) start();
       else if (!closing && anyoneWaits()) hurry();
     });
   }
@@ -131,10 +146,11 @@ export function createSyncer(options: SyncerOptions) {
     const planned: Planned[] = [];
     let kept = 0;
     for (const app of touched) {
-      const due = isDue(app, policy, level, now);
-      const chosen = due && planned.length < MAX_APPS_PER_MESSAGE;
-      if (chosen) planned.push({ ...planMessage(app, policy, level, now), settings });
-      if (due || !isAtRest(app, policy, now)) {
+      const due = epochClosed ? app.unanswered : hasNews(app, policy, level, now);
+      if (due && planned.length < MAX_APPS_PER_MESSAGE) {
+        planned.push({ app, planned: planApp(app, policy, level, now), settings });
+      }
+      if (due || !(app.leaving || isAtRest(app.lease, app.cell, policy, app.waitingCost, now))) {
         touched[kept++] = app;
       } else {
         app.touched = false;
@@ -152,7 +168,7 @@ export function createSyncer(options: SyncerOptions) {
         planned.length === 0 ? { ...(await settings.target.heartbeat(sender)), apps: [] } : await send(sender, planned);
       health.heard(started, planned.length);
       live = Math.max(answer.liveNodes, 1);
-      if (answer.code === EPOCH_CLOSED) return renewEpoch(planned);
+      if (answer.code === EPOCH_CLOSED) return closeEpoch(planned);
       setEmergency(answer.emergency);
       planned.forEach((one, i) => {
         const grant = answer.apps[i];
@@ -168,60 +184,47 @@ export function createSyncer(options: SyncerOptions) {
   function send(sender: { node: string; epoch: number; seq: number }, planned: Planned[]) {
     seq++;
     syncs++;
-    const requests: GrantRequest[] = planned.map(({ app, message }) => ({ ...message, app: app.policy }));
+    const requests: GrantRequest[] = planned.map(({ app, planned: { message } }) => ({
+      ...{ ...message, app: app.policy, lastWord: message === app.lastWord },
+    }));
     for (const { app } of planned) app.unanswered = true;
     return settings.target.grant(sender, requests, { deadlineMs: settings.timeoutMs });
   }
 
   type Granted = Awaited<ReturnType<SyncTarget["grant"]>>["apps"][number];
 
-  function book(planned: Planned, grant: Granted): void {
-    const { app, message, firstCost, greedy } = planned;
+  function book({ app, planned, settings: asked }: Planned, grant: Granted): void {
     const now = host.now();
-    const got = grant.granted - message.granted;
-    app.unanswered = false;
-    app.bookedSpent = message.spent;
-    app.bookedReturned = message.returned;
-    if (planned.settings !== settings) {
-      bookOld(app, grant, now);
-      return;
+    if (app.lastWord !== undefined) {
+      bookLastWord(app, app.lastWord, grant.granted, now);
+    } else if (asked !== settings) {
+      // What was refused then is asked anew.
+      if (bookOld(app, planned.message, grant.granted, grant.remaining, now)) options.serve(app, OK, 0, 0, false);
+    } else if (bookReply(app, app.lease, app.cell, planned, grant, now)) {
+      believeForShort(app, now);
+      const code = answerToWaiting(planned, grant);
+      options.serve(app, code, grant.retryAfterMs, planned.firstCost, isShort(planned, grant));
     }
-    app.remaining = grant.remaining;
-    app.limit = grant.limit;
-    app.heardAt = now;
-    if (got < message.want) app.scarceAt = now;
-    // What is above the capacity is so for the sum that was asked for, not for the requests that it is the sum of.
-    if (grant.code !== OK && grant.code !== COST_EXCEEDS_CAPACITY) app.shortCode = grant.code;
-    const tooMuchAsked = grant.code !== OK && greedy;
-    app.cautious = tooMuchAsked;
-    // Asked for many and refused: the first of them may still have a chance, so nothing is remembered yet.
-    const code = tooMuchAsked || message.need === 0 ? OK : grant.code;
-    if (tooMuchAsked) app.scarceAt = Number.NEGATIVE_INFINITY;
-    const retryAfterMs = Math.max(grant.retryAfterMs, SCARCE_GAP_MS);
-    applyReply(app.lease, app.cell, grant.granted, code, retryAfterMs, firstCost, now);
-    if (!tooMuchAsked) options.serve(app, code, grant.retryAfterMs, firstCost);
   }
 
-  /** The settings have changed since the question: the tokens count, as far as they fit; what was refused is asked anew. */
-  function bookOld(app: AppLease, grant: Granted, now: number): void {
-    applyReply(app.lease, app.cell, grant.granted, OK, 0, 0, now);
-    if (app.leaving) return;
-    cutTo(app, app.limit);
-    app.remaining = Math.min(grant.remaining, app.limit);
-    app.heardAt = now;
-    options.serve(app, OK, 0, 0);
+  /**
+   * The store has given this epoch up and put its tokens back. It still books what it hears of it: where an answer was
+   * lost before, nobody here knows whether the spending it was about is charged, so that is said again before a new
+   * epoch begins.
+   */
+  function closeEpoch(planned: Planned[]): void {
+    for (const { app, planned: sent } of planned) {
+      bookCounters(app, sent.message);
+      app.lastWord = undefined;
+    }
+    epochClosed = touched.some((app) => app.unanswered);
+    if (!epochClosed) renewEpoch();
   }
 
-  /** The store has given this epoch up and put its tokens back: drop them, and go on as a new node. */
-  function renewEpoch(planned: Planned[]): void {
+  /** Drops the tokens and goes on as a new node. */
+  function renewEpoch(): void {
     const now = host.now();
-    for (const { app, message } of planned) app.bookedSpent = message.spent;
-    for (const app of apps.everyone()) {
-      beginEpoch(app.lease, app.cell, app.bookedSpent, now);
-      app.unanswered = false;
-      app.bookedSpent = 0;
-      app.bookedReturned = 0;
-    }
+    for (const app of apps.everyone()) renewConversation(app, app.lease, app.cell, now);
     apps.newEpoch();
     epoch = Math.max(Date.now(), epoch + 1);
     seq = 0;
@@ -231,7 +234,7 @@ export function createSyncer(options: SyncerOptions) {
     if (active === emergency) return;
     emergency = active;
     observer.emergencyChanged?.(active);
-    for (const app of apps.configured()) {
+    for (const app of apps.inForce()) {
       // What was remembered before holds no more, in either direction.
       app.lease.refusedUntil = 0;
       if (!active) continue;
@@ -246,21 +249,30 @@ export function createSyncer(options: SyncerOptions) {
   }
 
   /** Other settings hold from now on; what is too much for them goes back at once, and who waits is asked for anew. */
-  function reconfigure(changed: SyncSettings, leaving: AppLease[]): void {
-    settings = changed;
-    const latestAnswer = host.now() + settings.timeoutMs;
-    for (const app of apps.configured()) {
-      if (app.lease.spendRate < 0) app.lease.target = settings.lease.reserve;
-      refit(app, limitOf(app.policy), latestAnswer);
+  function reconfigure(next: SyncSettings, leaving: AppLease[]): void {
+    settings = next;
+    const now = host.now();
+    for (const app of apps.inForce()) {
+      if (app.lease.spendRate < 0) app.lease.target = firstTarget(app.policy, settings.lease);
+      refit(app, limitOf(app.policy), now, settings.timeoutMs);
       if (app.lease.returned !== app.bookedReturned) touch(app);
     }
-    for (const app of leaving) {
-      returnAll(app.lease, app.cell);
-      touch(app);
-    }
+    for (const app of leaving) letGo(app);
     stopTicking();
     stopTicking = host.after(settings.lease.syncIntervalMs, tick);
     if (inFlight === undefined) startSoon();
+  }
+
+  /** Configured no more, or a limit that nobody uses: what it holds goes back. */
+  function letGo(app: AppLease): void {
+    returnAll(app.lease, app.cell);
+    touch(app);
+  }
+
+  /** The limits of one app have changed. */
+  function changed(app: AppLease): void {
+    refit(app, limitOf(app.policy), host.now(), settings.timeoutMs);
+    if (app.lease.returned !== app.bookedReturned) touch(app);
   }
 
   async function close(): Promise<void> {
@@ -270,16 +282,15 @@ export function createSyncer(options: SyncerOptions) {
     const now = host.now();
     for (const app of apps.everyone()) options.giveUp(app, now, true);
     await inFlight;
-    const all = [...apps.everyone()].filter((app) => app.lease.granted > 0 || app.cell.get() !== 0 || app.unanswered);
-    for (const app of all) {
-      dropOldRefunds(app);
-      returnAll(app.lease, app.cell);
-    }
+    // After a last word that may have been heard, counters may mean something else to the store: there is nothing held.
+    const all = [...apps.everyone()].filter(
+      (app) => app.lastWord === undefined && (app.lease.granted > 0 || app.cell.get() !== 0 || app.unanswered),
+    );
     do {
       const some = all.splice(0, MAX_APPS_PER_MESSAGE);
       const requests = some.map(({ lease, cell, policy: own }) => ({
-        ...{ app: own, granted: lease.granted, returned: lease.returned },
-        spent: Math.max(spentTokens(lease, cell), 0),
+        ...planLastMessage(lease, cell).message,
+        app: own,
       }));
       const sender = { node, epoch, seq: ++seq };
       try {
@@ -298,6 +309,8 @@ export function createSyncer(options: SyncerOptions) {
     wanted,
     setEmergency,
     reconfigure,
+    letGo,
+    changed,
     isClosed: () => closing,
     liveNodes: () => live,
     pin: health.pin,

@@ -21,6 +21,11 @@ export interface AppPolicy {
   priority: number;
   /** May borrow from idle cluster tokens. */
   borrow: boolean;
+  /**
+   * For a limit that comes and goes: `burst` tokens fill it in so many seconds, exactly, in place of `guaranteed`, and the
+   * store forgets it when it is full.
+   */
+  fillSeconds?: number;
 }
 
 /** Scripts take rates in whole micro-tokens per second. Rounded down: a limit is never exceeded by rounding. */
@@ -33,5 +38,6 @@ export function clusterArguments(policy: ClusterPolicy): number[] {
 }
 
 export function appArguments(policy: AppPolicy): (string | number)[] {
-  return [policy.id, policy.burst, microRate(policy.guaranteed), policy.priority];
+  const { id, burst, guaranteed, priority, fillSeconds = 0 } = policy;
+  return [id, burst, fillSeconds === 0 ? microRate(guaranteed) : 0, priority, fillSeconds];
 }

@@ -17,9 +17,13 @@ export interface Sender {
 
 export interface GrantRequest extends LeaseMessage {
   app: AppPolicy;
+  /** Nothing is held and nothing asked for: from here on the node's counters of this app begin at zero. */
+  lastWord?: boolean;
 }
 
-export type SettleRequest = Omit<GrantRequest, "need" | "want">;
+export type SettleRequest = Omit<GrantRequest, "need" | "want" | "lastWord">;
+
+const LAST_WORD = 2;
 
 /** What every node learns from every answer. */
 export interface NodeAnswer {
@@ -100,7 +104,7 @@ export function createQuota(store: Store, cluster: ClusterPolicy) {
       const args = requests.flatMap((request) => [
         ...appArguments(request.app),
         ...[request.granted, request.spent, request.returned, request.need, request.want],
-        request.app.borrow ? 1 : 0,
+        request.lastWord ? LAST_WORD : request.app.borrow ? 1 : 0,
       ]);
       const reply = await run("grant", nodeKeys(sender, requests), [sender.seq, nameOf(sender), ...args], options);
       const apps: AppGrant[] = chunks(reply, 4, 5).map((chunk, i) => ({

@@ -4,6 +4,7 @@ import { parseAddress } from "../config/values.js";
 import { HTTP_INCLUDE, type RenderOptions, STATUS_INCLUDE } from "./nginx.js";
 import { quoted } from "./nginx-includes.js";
 import { forwardedHeaders, serverBlocks } from "./nginx-servers.js";
+import { forwardedMaps, mostSockets, socketSettings } from "./nginx-sockets.js";
 import { upstreamBlocks } from "./nginx-upstreams.js";
 import { RenderError } from "./render-error.js";
 
@@ -16,13 +17,7 @@ export function mainConf(config: Config, options: RenderOptions, warnings: strin
 ${modules(options)}
 worker_processes ${options.workers ?? "auto"};
 ${runFiles(options)}
-# Old workers of a reload, and all of them when nginx is told to quit, may finish what runs within this.
-worker_shutdown_timeout ${Math.max(Math.ceil(timeouts.shutdown_ms / 1000), 1)}s;
-
-events {
-    # Each request has two; the limit of open files must be above it.
-    worker_connections 8192;
-}
+${shutdownAndEvents(config)}
 
 http {
     include ${quoted(`${options.path}/${HTTP_INCLUDE}`, "--path")};
@@ -40,35 +35,41 @@ ${temporary(options)}
     large_client_header_buffers 4 ${limits.header_bytes};
     client_max_body_size ${bodyLimit};
 
+    # Lua would hand memory back to the system every 1000 requests, only to ask for it again: nginx itself does not.
+    lua_malloc_trim 0;
+
     # Towards the backends.
     proxy_http_version 1.1;
     proxy_connect_timeout ${timeouts.connect_ms}ms;
     proxy_send_timeout ${timeouts.body_idle_ms}ms;
     proxy_read_timeout ${timeouts.response_ms}ms;
 
-    # Of whom forwarded headers are believed, they are passed on; others' are replaced.
-    map $tollgate_trusted $tollgate_forwarded_for {
-        1 $proxy_add_x_forwarded_for;
-        default $remote_addr;
-    }
-    map "$tollgate_trusted:$http_x_forwarded_proto" $tollgate_forwarded_proto {
-        ~^1:(?<given>.+)$ $given;
-        default $scheme;
-    }
-    map "$tollgate_trusted:$http_x_forwarded_host" $tollgate_forwarded_host {
-        ~^1:(?<named>.+)$ $named;
-        default $http_host;
-    }
-    # A client of HTTP/1.0 may give no Host; backends want one.
-    map $http_host $tollgate_host {
-        "" $proxy_host;
-        default $http_host;
-    }
-${forwardedHeaders("$tollgate_host", "    ")}${upstreamBlocks(config, options, warnings)}${serverBlocks(config, listen(config, options), options, warnings)}
+${forwardedMaps("    ")}${forwardedHeaders("$tollgate_host", "    ")}${upstreamBlocks(config, options, warnings)}${serverBlocks(config, listen(config, options), options, warnings)}
     # Metrics and health of this nginx.
     include ${quoted(`${options.path}/${STATUS_INCLUDE}`, "--path")};
 }
 `;
+}
+
+const LEAST_CONNECTIONS = 8_192;
+
+function shutdownAndEvents(config: Config): string {
+  const sockets = socketSettings(config);
+  const seconds = Math.max(Math.ceil(config.timeouts.shutdown_ms / 1000), 1);
+  const shutdown =
+    sockets.routes.length === 0
+      ? `# Old workers of a reload, and all of them when nginx is told to quit, may finish what runs within this.
+worker_shutdown_timeout ${seconds}s;`
+      : `# No worker_shutdown_timeout: it would end the connections of old workers after a reload. When nginx is told to quit,
+# Tollgate closes them after ${seconds} s.`;
+  const connections = Math.max(LEAST_CONNECTIONS, 2 * mostSockets(sockets) + 1024);
+  const files = connections > LEAST_CONNECTIONS ? `\nworker_rlimit_nofile ${connections + 1024};` : "";
+  return `${shutdown}${files}
+
+events {
+    # Each request has two; the limit of open files must be above it.
+    worker_connections ${connections};
+}`;
 }
 
 function modules({ flavour }: RenderOptions): string {

@@ -4,6 +4,7 @@ import type { Config } from "../config/schema.js";
 import { parseAddress } from "../config/values.js";
 import type { NginxSettings } from "../planes/nginx/settings.js";
 import { BUNDLE, type RenderOptions, SETTINGS } from "./nginx.js";
+import { socketHttp } from "./nginx-sockets.js";
 import { RenderError } from "./render-error.js";
 
 /** Balance, record, refusal and counters of one app, in shared memory, with room to spare. */
@@ -46,7 +47,7 @@ init_worker_by_lua_block { tollgate.initWorker() }
 
 # Settles every exchange that was let in, when it has ended.
 log_by_lua_block { tollgate.log() }
-`;
+${socketHttp(config, settings.connections, options)}`;
 }
 
 function resolverLine({ services }: NginxSettings, { resolver }: RenderOptions): string {
@@ -71,7 +72,10 @@ export function resolverAddress(resolver: string): string {
 export function locationInclude(): string {
   return `# Tollgate, for every location (or server) that is to be limited.
 access_by_lua_block { tollgate.access() }
+${ownHeaders}`;
+}
 
+export const ownHeaders = `
 # These headers are the gateway's own: a backend's are not passed on.
 proxy_hide_header X-RateLimit-Cost;
 proxy_hide_header X-RateLimit-Limit;
@@ -80,7 +84,6 @@ proxy_hide_header X-RateLimit-Dry-Run;
 proxy_hide_header RateLimit;
 proxy_hide_header RateLimit-Policy;
 `;
-}
 
 /** A server of its own, so that neither clients nor routes of the configuration come across it. */
 export function statusInclude({ status }: RenderOptions): string {
@@ -95,6 +98,7 @@ server {
     location = /metrics { content_by_lua_block { tollgate.metrics() } }
     location = /health/live { content_by_lua_block { tollgate.live() } }
     location = /health/ready { content_by_lua_block { tollgate.ready() } }
+    location = /health/deep { content_by_lua_block { tollgate.deep() } }
     location / { return 404; }
 }
 `;

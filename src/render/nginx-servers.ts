@@ -2,7 +2,8 @@
 import type { Config } from "../config/schema.js";
 import { LOCATION_INCLUDE, type RenderOptions } from "./nginx.js";
 import { quoted } from "./nginx-includes.js";
-import { schemeOf, upstreamName } from "./nginx-upstreams.js";
+import { socketInclude } from "./nginx-sockets.js";
+import { schemeOf, upstreamName, upstreamVariable } from "./nginx-upstreams.js";
 
 type Route = Config["routes"][number];
 
@@ -56,20 +57,15 @@ function location(path: string): string {
   return quoted(path, "routes[].path");
 }
 
-function locationBody(
-  config: Config,
-  { upstream: id, connections }: Route,
-  options: RenderOptions,
-  warnings: string[],
-): string {
+function locationBody(config: Config, route: Route, options: RenderOptions, warnings: string[]): string {
+  const { upstream: id, connections } = route;
   const upstream = config.upstreams[id]!;
   if (connections !== undefined) {
-    warnings.push(
-      `routes: connections on the way to upstream ${id} are not limited by nginx yet; upgrades are refused`,
-    );
+    if (upstream.dns !== undefined) warnings.push(`upstreams.${id}.dns: nginx finds no pods by it; upgrades get 503`);
+    return `            include ${quoted(`${options.path}/${socketInclude(route)}`, "--path")};\n`;
   }
   const scheme = schemeOf(id, upstream);
-  const name = upstream.dns === undefined ? upstreamName(id) : `$${upstreamName(id).replaceAll("-", "_")}`;
+  const name = upstream.dns === undefined ? upstreamName(id) : upstreamVariable(id);
   // Headers of a location replace all of those above it.
   const headers = upstream.pass_host ? "" : forwardedHeaders("$proxy_host", "            ");
   return `            include ${quoted(`${options.path}/${LOCATION_INCLUDE}`, "--path")};
@@ -78,10 +74,10 @@ ${headers}`;
 }
 
 /** What a backend is told of the request's way here. */
-export function forwardedHeaders(host: string, indent: string): string {
+export function forwardedHeaders(host: string, indent: string, connection = '""'): string {
   const headers = [
     `Host ${host}`,
-    'Connection ""',
+    `Connection ${connection}`,
     "X-Forwarded-For $tollgate_forwarded_for",
     "X-Forwarded-Proto $tollgate_forwarded_proto",
     "X-Forwarded-Host $tollgate_forwarded_host",

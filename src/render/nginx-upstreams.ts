@@ -3,26 +3,17 @@ import type { Config } from "../config/schema.js";
 import type { RenderOptions } from "./nginx.js";
 import { resolverAddress } from "./nginx-includes.js";
 import { RenderError } from "./render-error.js";
+import { schemeOf as schemeFor, type Upstream, upstreamName, usedUpstreams } from "./upstreams.js";
 
-type Upstream = Config["upstreams"][string];
+export { upstreamName, usedUpstreams };
 
-/** Ids may have a colon, which nginx would take for a port. No two ids become the same name. */
-export function upstreamName(id: string): string {
-  return `tollgate_${id.replace(/[^A-Za-z0-9-]/g, (odd) => `_${odd.charCodeAt(0)}_`)}`;
+export function schemeOf(id: string, upstream: Upstream): "http" | "https" {
+  return schemeFor(id, upstream, "nginx");
 }
 
-/** "http" or "https", which all targets of an upstream must share here. */
-export function schemeOf(id: string, { targets }: Upstream): "http" | "https" {
-  const secure = targets.filter((target) => target.startsWith("https://")).length;
-  if (secure > 0 && secure < targets.length) {
-    throw new RenderError(`upstreams.${id}.targets: nginx needs http:// or https:// for all of them alike`);
-  }
-  return secure > 0 ? "https" : "http";
-}
-
-export function usedUpstreams(config: Config): [string, Upstream][] {
-  const used = new Set(config.routes.map(({ upstream }) => upstream));
-  return Object.entries(config.upstreams).filter(([id]) => used.has(id));
+/** Where an upstream's name is looked up while nginx runs, this has it. */
+export function upstreamVariable(id: string): string {
+  return `$${upstreamName(id).replaceAll("-", "_")}`;
 }
 
 export function upstreamBlocks(config: Config, options: RenderOptions, warnings: string[]): string {
@@ -59,6 +50,6 @@ function named(id: string, dns: NonNullable<Upstream["dns"]>, { resolver }: Rend
   return `
     # upstreams.${id}: ${dns.name}, looked up again and again.
     resolver ${resolverAddress(resolver)} valid=${dns.interval_ms}ms;
-    map "" $${upstreamName(id).replaceAll("-", "_")} { default "${dns.name}:${dns.port}"; }
+    map "" ${upstreamVariable(id)} { default "${dns.name}:${dns.port}"; }
 `;
 }

@@ -3,6 +3,8 @@ import type { Config } from "../config/schema.js";
 import { mainConf } from "./nginx-conf.js";
 import { httpInclude, locationInclude, statusInclude } from "./nginx-includes.js";
 import { nginxSettings, settingsLua } from "./nginx-settings.js";
+import { socketInclude, socketLocation, upgradingRoutes } from "./nginx-sockets.js";
+import type { Rendered, RenderedFile } from "./rendered.js";
 
 export interface RenderOptions {
   /** Where the files will lie when nginx reads them: an absolute path. */
@@ -27,19 +29,6 @@ export interface RenderOptions {
   bundle: string;
 }
 
-export interface RenderedFile {
-  name: string;
-  text: string;
-  /** It holds a secret: for the owner alone. */
-  secret: boolean;
-}
-
-export interface Rendered {
-  files: RenderedFile[];
-  /** What nginx will do otherwise than the Node gateway would, one sentence each. */
-  warnings: string[];
-}
-
 export const BUNDLE = "tollgate.lua";
 export const SETTINGS = "tollgate-settings.lua";
 export const HTTP_INCLUDE = "tollgate-http.conf";
@@ -58,6 +47,9 @@ export function renderNginx(config: Config, options: RenderOptions): Rendered {
     { name: LOCATION_INCLUDE, text: locationInclude(), secret: false },
     { name: STATUS_INCLUDE, text: statusInclude(options), secret: false },
   ];
+  for (const route of upgradingRoutes(config)) {
+    files.push({ name: socketInclude(route), text: socketLocation(config, route), secret: false });
+  }
   if (!options.includeOnly)
     files.push({ name: "nginx.conf", text: mainConf(config, options, warnings), secret: false });
   return { files, warnings };

@@ -3,7 +3,7 @@
  *
  * KEYS  1 cluster · 2 app · 3 remembered answer of this operation
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
- *       id · burst · guaranteed (micro-tokens/s) · priority · borrowing allowed (0 or 1) · amount
+ *       id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · borrowing allowed (0 or 1) · amount
  * Reply code · borrowed · debt (whole tokens, rounded up) · remaining · still borrowable
  *
  * All of `amount` or nothing. The same operation again gets the same answer and borrows nothing more.
@@ -55,7 +55,7 @@ export function borrow(redis: RedisApi, keys: string[], argv: string[]): ScriptR
   const app = readApp(redis, keys[1]!, request, cluster);
   const code = borrowCode(app, cluster, request);
   if (code === OK) lend(app, request[AMOUNT]!);
-  writeApp(redis, keys[1]!, app, cluster.now);
+  writeApp(redis, keys[1]!, app, cluster.now, request);
   writeCluster(redis, keys[0]!, cluster);
   return remember(redis, keys[2]!, [
     code,

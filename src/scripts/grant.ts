@@ -3,7 +3,8 @@
  *
  * KEYS  1 cluster · 2 nodes · 3 ledger of the node · 4… app
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 seq · 5 node@epoch
- *       per app: id · burst · guaranteed (micro-tokens/s) · priority · granted · spent · returned · need · want · borrow (0 or 1)
+ *       per app: id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · granted · spent · returned · need · want
+ *       and borrow (0 or 1), or 2 for the node's last word on the app
  * Reply code · live nodes · emergency (0 or 1) · emergency left (ms)
  *       and, unless the code is stale_message or epoch_closed, per app:
  *       code · granted (cumulative) · remaining · limit · retry after (ms)
@@ -11,13 +12,14 @@
  * `need` must be met in full or nothing is taken; beyond it the node gets up to `want`, but no more than its fair
  * share of what is left. A reply that was lost is made up for: tokens granted but not yet known to the node count
  * towards what it asks for. The same seq again gets the same answer; an older one changes nothing.
+ * After its last word a node begins the app anew, with counters at zero: the ledger forgets it. That word may be repeated.
  */
 import { borrowable, lend, lendable } from "../core/borrow.js";
 import { MICRO, waitMs, wholeTokens } from "../core/bucket.js";
 import { CLUSTER_EXHAUSTED, COST_EXCEEDS_CAPACITY, EMERGENCY_BLOCKED, OK, QUOTA_EXHAUSTED } from "../core/codes.js";
 import { type App, configuredCapacity, configuredRate, readApp, writeApp } from "./common/app.js";
 import { type Cluster, liveNodes, MAX_DURATION_MS, NO_EMERGENCY, readCluster, writeCluster } from "./common/cluster.js";
-import { bookMessage, heldTokens, readLedger, writeLedger } from "./common/ledger.js";
+import { bookMessage, forgetEntry, heldTokens, readLedger, writeLedger } from "./common/ledger.js";
 import {
   answerHead,
   answerToOld,
@@ -40,6 +42,8 @@ const FIRST_APP = 5;
 const NEED = MESSAGE_NUMBERS;
 const WANT = MESSAGE_NUMBERS + 1;
 const BORROW = MESSAGE_NUMBERS + 2;
+/** In the place of `borrow`: nothing is held and nothing is asked for; the node will speak of this app no more. */
+const LAST_WORD = 2;
 /** The id and the numbers of an app. */
 const WIDTH = MESSAGE_NUMBERS + 4;
 /** How soon to ask again in an emergency whose end is not known. */
@@ -83,6 +87,11 @@ function decide(
   return Math.max(need, Math.min(want, fairShare));
 }
 
+/** Only of an app of which nothing is out: what is held must stay on record. */
+function isLastWord(request: number[]): boolean {
+  return request[BORROW] === LAST_WORD && request[GRANTED] === request[SPENT]! + request[RETURNED]!;
+}
+
 function refusalCode(refusal: number): string {
   if (refusal === APP_SHORT) return QUOTA_EXHAUSTED;
   if (refusal === CLUSTER_SHORT) return CLUSTER_EXHAUSTED;
@@ -113,11 +122,20 @@ export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
   const live = liveNodes(redis, keys[1]!, cluster, head);
   const reply = answerHead(code, live, cluster);
   let largest = MAX_DURATION_MS;
+  let lastWords = 0;
   for (let i = 0; i < apps.length; i++) {
     const appKey = keys[NODE_KEYS + i]!;
     const request = requests[i]!;
     const entry = ledger.entries[i]!;
     const app = readApp(redis, appKey, request, cluster);
+    const last = isLastWord(request);
+    if (last) lastWords = lastWords + 1;
+    if (last && entry.granted === 0) {
+      // Heard before, and the answer got lost: it has been booked.
+      entry.granted = request[GRANTED]!;
+      entry.spent = request[SPENT]!;
+      entry.returned = request[RETURNED]!;
+    }
     bookMessage(ledger, entry, request, app, cluster);
     if (code === OK) {
       const known = Math.max(request[GRANTED]! - request[SPENT]! - request[RETURNED]!, 0);
@@ -139,10 +157,13 @@ export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
       reply[place + 3] = wholeTokens(app.capacity);
       reply[place + 4] = verdict > 0 ? 0 : retryAfterMs(verdict, app, cluster, need);
     }
-    writeApp(redis, appKey, app, cluster.now);
+    writeApp(redis, appKey, app, cluster.now, request);
   }
   writeCluster(redis, keys[0]!, cluster);
   ledger.seq = head[SEQ]!;
   writeLedger(redis, keys[2]!, ledger, packReply(reply, largest));
+  for (let i = 0; lastWords > 0 && i < apps.length; i++) {
+    if (isLastWord(requests[i]!) && heldTokens(ledger.entries[i]!) === 0) forgetEntry(redis, keys[2]!, apps[i]!);
+  }
   return reply;
 }

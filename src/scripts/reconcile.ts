@@ -4,7 +4,7 @@
  *
  * KEYS  1 cluster · 2 app · 3 nodes · 4 remembered answer of this operation · 5… ledger of each node that was heard of
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
- *       id · burst · guaranteed (micro-tokens/s) · priority
+ *       id · burst · guaranteed (micro-tokens/s) · priority · fill (s)
  *       tolerated drift (millionths) · force (0, or 1: correct any drift) · node@epoch of each ledger
  * Reply code · corrections made · drift before (millionths) · drift after (millionths)
  *       expected tokens · actual tokens · correction (tokens, may be negative)
@@ -112,7 +112,8 @@ export function reconcile(redis: RedisApi, keys: string[], argv: string[]): Scri
   const corrects = leaked !== 0 && (request[FORCE] === 1 || drift > request[TOLERANCE]!);
   if (corrects && leaked > 0) returnToBoth(app, cluster, leaked);
   if (corrects && leaked < 0) chargeBoth(app, cluster, 0 - leaked, configuredCapacity(request));
-  writeApp(redis, keys[1]!, app, cluster.now);
+  // An app that the store has not is full: there is nothing to write, and a limit that is forgotten stays so.
+  if (corrects || redis.call("EXISTS", keys[1]!) === 1) writeApp(redis, keys[1]!, app, cluster.now, request);
   writeCluster(redis, keys[0]!, cluster);
   return remember(redis, keys[3]!, [
     OK,

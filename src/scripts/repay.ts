@@ -3,7 +3,7 @@
  *
  * KEYS  1 cluster · 2 app · 3 remembered answer of this operation
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
- *       id · burst · guaranteed (micro-tokens/s) · priority · amount
+ *       id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · amount
  * Reply code · repaid · debt (whole tokens, rounded up) · remaining
  *
  * Pays as much of `amount` as is owed and there. The same operation again gets the same answer and pays nothing more.
@@ -35,7 +35,7 @@ export function repay(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
   const cluster = readCluster(redis, keys[0]!, limits);
   const app = readApp(redis, keys[1]!, request, cluster);
   const repaid = repayFrom(app, request[AMOUNT]!);
-  writeApp(redis, keys[1]!, app, cluster.now);
+  writeApp(redis, keys[1]!, app, cluster.now, request);
   writeCluster(redis, keys[0]!, cluster);
   return remember(redis, keys[2]!, [OK, repaid, Math.ceil(app.debt / MICRO), wholeTokens(app.tokens)]);
 }

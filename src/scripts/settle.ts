@@ -5,7 +5,7 @@
  * KEYS  1 cluster · 2 nodes · 3 ledger of the node · 4… app
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 seq · 5 node@epoch
  *       6 leave (0, or 1: the node stops; what it still holds of these apps goes back and its epoch is closed)
- *       per app: id · burst · guaranteed (micro-tokens/s) · priority · granted · spent · returned
+ *       per app: id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · granted · spent · returned
  * Reply code · live nodes · emergency (0 or 1) · emergency left (ms)
  *       and, unless the code is stale_message, per app: granted (cumulative) · remaining
  *
@@ -67,7 +67,7 @@ export function settle(redis: RedisApi, keys: string[], argv: string[]): ScriptR
       entry.returned = entry.returned + held;
       ledger.held = ledger.held - held;
     }
-    writeApp(redis, appKey, app, cluster.now);
+    writeApp(redis, appKey, app, cluster.now, requests[i]!);
     reply.push(entry.granted);
     reply.push(wholeTokens(app.tokens));
   }

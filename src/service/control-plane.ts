@@ -2,6 +2,7 @@
 import type { Server } from "node:http";
 import type { LiveConfig } from "../config/live.js";
 import { clusterPolicy, limitedApps } from "../config/rooms.js";
+import { ruleLabels } from "../config/rule-settings.js";
 import type { Config } from "../config/schema.js";
 import { createPodDirectory } from "../connections/pods.js";
 import { createSlots } from "../connections/slots.js";
@@ -48,6 +49,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
   const clusterId = config.cluster.id;
   const version = programVersion();
   let apps: LimitedApp[] = limitedApps(config);
+  let rules = ruleLabels(config);
   let configured = new Set(apps.map(({ id }) => id));
   const quota = createQuota(store, clusterPolicy(config));
   const coordinator = createCoordinator({
@@ -62,12 +64,13 @@ export function createControlPlane({ live, store, log, state, workers }: Control
   const metrics = createServiceMetrics({
     ...{ node, version, clusterId, config: live, coordinator, quota },
     apps: () => apps,
+    rules: () => rules,
     appLabels: () => live.current().metrics.app_labels,
   });
   live.onRefused(() => metrics.configReloaded("refused"));
   const tally = createConnectionTally();
   const sync = createSyncHandler({
-    ...{ quota, apps: () => apps, synced: metrics.synced },
+    ...{ quota, apps: () => apps, synced: metrics.synced, counted: metrics.counted },
     configVersion: () => live.version(),
     timeoutMs: () => live.current().lease.timeout_ms,
     pinnedLevel: () => pin.current()?.level,
@@ -117,6 +120,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
     pinned: pin.current,
     reconfigure(changed) {
       apps = limitedApps(changed);
+      rules = ruleLabels(changed);
       configured = new Set(apps.map(({ id }) => id));
       quota.reconfigure(clusterPolicy(changed));
       coordinator.reconfigure(coordinatorSettings(changed));

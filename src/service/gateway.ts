@@ -1,5 +1,6 @@
 /** One gateway: a limiter with its own lease on a store, the keeper of its connections, and the proxy they decide for. */
 import { clusterPolicy, identitySettings, leasePolicy, limitedApps } from "../config/rooms.js";
+import { ruleLabels, ruleSettings } from "../config/rule-settings.js";
 import type { Config } from "../config/schema.js";
 import { configVersion } from "../config/version.js";
 import { createConnectionKeeper } from "../connections/keeper.js";
@@ -13,8 +14,13 @@ import { createProxy, type ReverseProxy } from "../planes/node/proxy.js";
 import { createRateLimitAdmission, type RateLimitVerdict } from "../planes/node/rate-limit-admission.js";
 import { createHopTrust } from "../planes/node/trusted-hops.js";
 import { createQuota, type Quota } from "../quota/quota.js";
+import { createRuleBook } from "../rules/rule-book.js";
 import { observeStore } from "../store/observed-store.js";
 import type { Store } from "../store/store.js";
+import { createAccessLogSide } from "./envoy/access-log-side.js";
+import { createEnvoySide } from "./envoy/envoy-side.js";
+import type { EnvoyListener } from "./envoy/listener.js";
+import { observeLimiter } from "./envoy/observed-limiter.js";
 import { createDecisionLog, type Log } from "./log.js";
 import type { Answers, Question } from "./node-report.js";
 import { keeperSettings, podSources, podsOf, proxySettings } from "./settings.js";
@@ -25,6 +31,8 @@ import { createTelemetry, type TelemetrySettings } from "./telemetry/telemetry.j
 export interface Gateway {
   readonly proxy: ReverseProxy<RateLimitVerdict>;
   readonly limiter: Limiter;
+  /** For Envoys; not listening yet, and never where the configuration has no place for it. */
+  readonly envoy: EnvoyListener;
   /** All of it at once, between two requests; what runs goes on. */
   reconfigure(config: Config): void;
   answer(question: Question): Answers[Question["kind"]];
@@ -52,15 +60,27 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
   });
   const tally = createConnectionTally();
   const proxyId = newProxyId(node);
+  const slots = createSlots(store);
   const keeper = createConnectionKeeper({
     ...keeperSettings(config),
-    slots: createSlots(store),
+    slots,
     proxy: proxyId,
     liveProxies: () => limiter.stats().liveNodes,
     observer: { ...keeperLog(log), ...tallyKeeper(tally) },
   });
   const decisions = createDecisionLog({ log, perSecond: () => config.log.refusals_per_second });
   const proxy = createProxy({ ...proxySettings(config), ...deciders(), log });
+  const forEnvoy = observeLimiter({ limiter, telemetry, log: decisions, slowMs: () => config.log.slow_decision_ms });
+  const accessLog = createAccessLogSide({
+    ...{ config: () => config, slots, limiter, log },
+    discovered: (upstream) => directory.pods(upstream),
+    observer: { ...keeperLog(log), ...tallyKeeper(tally) },
+  });
+  const rules = createRuleBook({ limiter: forEnvoy, ...ruleSettings(config) });
+  const envoy = createEnvoySide({
+    ...{ config: () => config, limiter: forEnvoy, rules, log },
+    methods: [accessLog.method],
+  });
   const directory = createPodDirectory({
     sources: podSources(config),
     failed: (upstream, error) => log.warn({ upstream, err: error }, "a name was not found: its last pods stay"),
@@ -90,6 +110,7 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
     telemetry.reconfigure(telemetrySettings(config));
     quota.reconfigure(clusterPolicy(config));
     limiter.reconfigure(limiterSettings(config, quota));
+    rules.reconfigure(ruleSettings(config));
     keeper.reconfigure(keeperSettings(config));
     proxy.reconfigure({ ...proxySettings(config), ...deciders() });
     directory.reconfigure(podSources(config));
@@ -101,13 +122,18 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
     );
     const { pods, active } = keeper.stats();
     const held = new Map(pods.map((one) => [one.pod, one]));
-    const names = new Set([...limits.keys(), ...held.keys()]);
+    const envoys = accessLog.connections.numbers();
+    const names = new Set([...limits.keys(), ...held.keys(), ...envoys.pods.keys()]);
     return {
       pods: [...names].map((pod) => ({
-        ...{ pod, upstream: limits.get(pod)?.upstream ?? "", active: held.get(pod)?.active ?? 0 },
+        ...{ pod, upstream: limits.get(pod)?.upstream ?? "" },
+        active: (held.get(pod)?.active ?? 0) + (envoys.pods.get(pod) ?? 0),
         limit: limits.get(pod)?.limit ?? held.get(pod)?.limit ?? 0,
       })),
-      proxies: limits.size === 0 ? [] : [{ proxy: node, active }],
+      proxies: [
+        ...(limits.size === 0 ? [] : [{ proxy: node, active }]),
+        ...[...envoys.nodes].map(([proxy, open]) => ({ proxy, active: open })),
+      ],
       tally,
     };
   }
@@ -115,13 +141,14 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
   return {
     proxy,
     limiter,
+    envoy,
     reconfigure,
     answer(question) {
       switch (question.kind) {
         case "report":
           return telemetry.report(limiter, {
             configVersion: configVersion(config),
-            connections: proxy.openConnections(),
+            connections: proxy.openConnections() + envoy.openConnections(),
           });
         case "apps":
           return telemetry.appReports(question.apps, limiter);
@@ -132,9 +159,10 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
     async stop(graceMs) {
       directory.close();
       keeper.drain();
-      await proxy.drain(graceMs);
+      await Promise.all([proxy.drain(graceMs), envoy.close(graceMs)]);
+      rules.close();
       // Exchanges settle until the last of them has ended; only then is it known what is left to return.
-      await Promise.all([limiter.close(), keeper.close()]);
+      await Promise.all([limiter.close(), keeper.close(), accessLog.connections.close()]);
       decisions.close();
       telemetry.close();
     },
@@ -154,7 +182,7 @@ function limiterSettings(config: Config, target: Quota): LimiterSettings {
 
 function telemetrySettings(config: Config): TelemetrySettings {
   const { enabled, app_labels } = config.metrics;
-  return { enabled, appLabels: app_labels, apps: limitedApps(config).map(({ id }) => id) };
+  return { enabled, appLabels: app_labels, apps: [...limitedApps(config).map(({ id }) => id), ...ruleLabels(config)] };
 }
 
 function logObserver(log: Log): LimiterObserver {

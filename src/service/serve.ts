@@ -26,6 +26,8 @@ export interface ServeOptions {
 export interface Listening {
   /** Undefined where the configuration has no routes: then there is no gateway. */
   gateway: Address | undefined;
+  /** Undefined where the configuration has no listener for Envoy. */
+  envoy: Address | undefined;
   control: Address;
 }
 
@@ -56,8 +58,8 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
     ...(overrides === undefined ? {} : { overrides }),
   });
   let workers: Workers | undefined;
-  /** Whether there is a gateway at all is decided at the start. */
-  let expected = initial.routes.length === 0 ? 0 : initial.workers;
+  /** Whether there are workers at all is decided at the start. */
+  let expected = workersFor(initial);
   let state: "starting" | "running" | "stopping" = "starting";
   const plane = createControlPlane({
     ...{ live, store, log },
@@ -95,12 +97,12 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
     const control = await listen(plane.server, "control.listen", initial.control.listen);
     // What the store says holds from the first request on, unless the store is away: then it is followed later.
     await live.reload({ source: "store", force: false }).catch(() => undefined);
-    expected = live.current().routes.length === 0 ? 0 : initial.workers;
+    expected = workersFor(live.current());
     if (state === "stopping" || expected === 0) {
       if (state !== "stopping")
         log.warn({}, "there are no routes: the gateway is off, and only the control listener runs");
       if (state === "starting") state = "running";
-      return { gateway: undefined, control };
+      return { gateway: undefined, envoy: undefined, control };
     }
     workers = startWorkers({
       count: initial.workers,
@@ -117,12 +119,13 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
       },
       log,
     });
-    const gateway = await workers.ready;
+    const { gateway, envoy } = await workers.ready;
     if (state === "starting") state = "running";
-    const at = `${gateway.host}:${gateway.port}`;
-    log.info({ listen: at, workers: initial.workers, kind: store.kind, config: live.version() }, "gateway listens");
+    const facts = { workers: initial.workers, kind: store.kind, config: live.version() };
+    if (gateway !== undefined) log.info({ listen: written(gateway), ...facts }, "gateway listens");
+    if (envoy !== undefined) log.info({ listen: written(envoy), ...facts }, "the listener for Envoy listens");
     void warnAboutStore(store, log);
-    return { gateway, control };
+    return { gateway, envoy, control };
   }
 
   const ready = start().catch(async (error: unknown) => {
@@ -139,6 +142,13 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
     stop,
   };
 }
+
+/** They take requests for routes, calls of Envoys, or both. The number cannot change while the service runs. */
+function workersFor({ routes, envoy, workers }: Config): number {
+  return routes.length === 0 && envoy.listen === undefined ? 0 : workers;
+}
+
+const written = ({ host, port }: Address) => `${host}:${port}`;
 
 /** What an operator should know of the store at the start. That it does not answer is said by readiness. */
 async function warnAboutStore(store: { inspect(): Promise<{ warnings: string[] }> }, log: Log): Promise<void> {

@@ -1,6 +1,10 @@
 /** A data plane's message and the answer to it, in JSON and in a plain text that Lua reads without a library. */
 import { isIdentifier } from "../core/host.js";
 import type { LeaseMessage } from "../core/lease.js";
+import { asObject, asText, asWhole, BadField, readWhole } from "./sync-fields.js";
+import { type NodeNumbers, parseNumbers, readNumbers } from "./sync-numbers.js";
+
+export { BadField } from "./sync-fields.js";
 
 export interface SyncMessage {
   node: string;
@@ -9,6 +13,8 @@ export interface SyncMessage {
   /** The data plane stops: all it holds goes back. */
   leave: boolean;
   apps: ({ app: string } & LeaseMessage)[];
+  /** What the data plane has counted. */
+  numbers?: NodeNumbers | undefined;
 }
 
 export interface SyncAnswer {
@@ -31,19 +37,8 @@ export interface SyncAnswer {
   }[];
 }
 
-/** The caller's mistake: which field, and what it should have been. */
-export class BadField extends Error {
-  constructor(
-    readonly field: string,
-    readonly reason: string,
-  ) {
-    super(`${field} ${reason}`);
-  }
-}
-
 export type MessageFormat = "json" | "text";
 
-const WHOLE = "must be a whole number from 0 to 9007199254740991";
 /** As many as one call of the scripts takes. */
 const MOST_APPS = 500;
 const counters = ["granted", "spent", "returned", "need", "want"] as const;
@@ -92,12 +87,15 @@ function parseJson(body: string): SyncMessage {
       });
       return { app: asText(app.app, `apps[${i}].app`), ...named(numbers) };
     }),
+    numbers: message.numbers === undefined ? undefined : parseNumbers(message.numbers),
   };
 }
 
-/** `node epoch seq [leave]`, then `app granted spent returned need want` for each app. */
+/** `node epoch seq [leave]`, then `app granted spent returned need want` for each app, then lines with numbers. */
 function parseText(body: string): SyncMessage {
-  const [head = "", ...lines] = body.replace(/\r?\n$/, "").split(/\r?\n/);
+  const [head = "", ...rest] = body.replace(/\r?\n$/, "").split(/\r?\n/);
+  const at = rest.findIndex((line) => line.startsWith("#"));
+  const lines = at === -1 ? rest : rest.slice(0, at);
   const [node = "", epoch, seq, leave, ...more] = head.split(" ");
   if (more.length > 0) throw new BadField("line 1", "must be: node epoch seq, and leave or nothing");
   if (leave !== undefined && leave !== "leave") throw new BadField("leave", 'must be the word "leave" or nothing');
@@ -111,8 +109,9 @@ function parseText(body: string): SyncMessage {
       if (words.length !== counters.length) {
         throw new BadField(`line ${i + 2}`, "must be: app granted spent returned need want");
       }
-      return { app, ...named(counters.map((name, at) => readWhole(words[at], `apps[${i}].${name}`))) };
+      return { app, ...named(counters.map((name, word) => readWhole(words[word], `apps[${i}].${name}`))) };
     }),
+    numbers: at === -1 ? undefined : readNumbers(rest.slice(at), at + 2),
   };
 }
 
@@ -130,26 +129,4 @@ const isRequest = (name: string) => name === "need" || name === "want";
 
 function named([granted = 0, spent = 0, returned = 0, need = 0, want = 0]: number[]): LeaseMessage {
   return { granted, spent, returned, need, want };
-}
-
-function asObject(value: unknown, field: string): Record<string, unknown> {
-  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  throw new BadField(field, "must be an object");
-}
-
-function asText(value: unknown, field: string): string {
-  if (typeof value === "string") return value;
-  throw new BadField(field, value === undefined ? "is missing" : "must be a text");
-}
-
-function asWhole(value: unknown, field: string): number {
-  if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
-  throw new BadField(field, value === undefined ? "is missing" : WHOLE);
-}
-
-function readWhole(text: string | undefined, field: string): number {
-  if (text === undefined) throw new BadField(field, "is missing");
-  const value = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN;
-  if (Number.isSafeInteger(value)) return value;
-  throw new BadField(field, WHOLE);
 }

@@ -52,8 +52,13 @@ async function start(config: Config, node: string): Promise<void> {
     const settings = { deadlineMs: config.lease.timeout_ms, maxInFlight: config.store_pool_size };
     store = config.store === "embedded" ? createIpcStore(process, settings) : openStore(config.store, settings);
     gateway = createGateway({ config, node, store, log });
-    const address = await listen(gateway.proxy.server, "listen", config.listen);
-    tell({ worker: "listening", ...address });
+    const { proxy, envoy } = gateway;
+    const wanted = config.envoy.listen;
+    tell({
+      worker: "listening",
+      gateway: config.routes.length === 0 ? undefined : await listen(proxy.server, "listen", config.listen),
+      envoy: wanted === undefined ? undefined : await listen(envoy.server, "envoy.listen", wanted),
+    });
   } catch (error) {
     tell({ worker: "failed", reason: error instanceof Error ? error.message : String(error) });
   }

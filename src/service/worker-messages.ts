@@ -1,5 +1,6 @@
 /** What the primary and its workers say to each other, besides what they say about the store. */
 import type { Config } from "../config/schema.js";
+import type { Address } from "../config/values.js";
 import type { Answers, Question } from "./node-report.js";
 
 export type ToWorker =
@@ -13,10 +14,16 @@ export type ToWorker =
   /** Stop accepting, finish what runs within the time, return all tokens, end. */
   | { worker: "stop"; graceMs: number };
 
+/** Where a worker takes requests, and calls of Envoys, where it does. */
+export interface WorkerListens {
+  gateway?: Address | undefined;
+  envoy?: Address | undefined;
+}
+
 export type FromWorker =
   /** It hears. What is said to a process before that may be lost. */
   | { worker: "hello" }
-  | { worker: "listening"; host: string; port: number }
+  | ({ worker: "listening" } & WorkerListens)
   | { worker: "answer"; id: number; answer: Answers[Question["kind"]] }
   /** It cannot begin, and another try would not help. */
   | { worker: "failed"; reason: string };

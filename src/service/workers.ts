@@ -1,11 +1,10 @@
 /** The worker processes: as many as were asked for, a crashed one replaced, all ended together and in time. */
 import cluster, { type Worker } from "node:cluster";
 import { fileURLToPath } from "node:url";
-import type { Address } from "../config/values.js";
 import { type Host, systemHost } from "../store/host.js";
 import type { Log } from "./log.js";
 import type { Answers, Question } from "./node-report.js";
-import { type FromWorker, isWorkerMessage, type ToWorker } from "./worker-messages.js";
+import { type FromWorker, isWorkerMessage, type ToWorker, type WorkerListens } from "./worker-messages.js";
 
 export interface WorkersOptions {
   count: number;
@@ -21,7 +20,7 @@ export interface WorkersOptions {
 
 export interface Workers {
   /** Kept when every worker listens; broken when one cannot begin. */
-  readonly ready: Promise<Address>;
+  readonly ready: Promise<WorkerListens>;
   tell(message: ToWorker): void;
   /** How many listen now. */
   listening(): number;
@@ -61,9 +60,9 @@ export function startWorkers({ count, start, forked, listens, log, host = system
   let isReady = false;
   let stopping = false;
   let allGone = () => {};
-  let resolveReady: (address: Address) => void;
+  let resolveReady: (listens: WorkerListens) => void;
   let rejectReady: (error: Error) => void;
-  const ready = new Promise<Address>((resolve, reject) => {
+  const ready = new Promise<WorkerListens>((resolve, reject) => {
     resolveReady = resolve;
     rejectReady = reject;
   });
@@ -104,7 +103,7 @@ export function startWorkers({ count, start, forked, listens, log, host = system
     listens?.((told) => worker.send(told));
     if (isReady || listening.size < count) return;
     isReady = true;
-    resolveReady({ host: message.host, port: message.port });
+    resolveReady({ gateway: message.gateway, envoy: message.envoy });
   }
 
   function ended(number: number, code: number | null, signal: string | null, livedMs: number): void {

@@ -124,7 +124,7 @@ forEachBackend("reconcile", (it) => {
     const quota = quotaOf(bench);
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
     const keys = ["cluster", "app:video", "nodes", "op:x"].map((name) => `ratelimit:{${bench.name}}:${name}`);
-    const args = [1000, 0, TTL, "video", 200, 0, 1, 100_000, 1];
+    const args = [1000, 0, TTL, "video", 200, 0, 1, 0, 100_000, 1];
     expect(await bench.store.run("reconcile", keys, args)).toEqual(["stale_message"]);
     const wrongKeys = [...keys, ledgerKey(bench.name, "n2@1")];
     expect(await bench.store.run("reconcile", wrongKeys, [...args, "n2@1"])).toEqual(["stale_message"]);

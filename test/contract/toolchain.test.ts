@@ -42,8 +42,8 @@ describe("luajit", () => {
   test("loads every generated file", () => {
     const files = readdirSync(fromRoot("dist/lua"), { recursive: true, encoding: "utf8" });
     const generated = files.filter((file) => file.endsWith(".lua"));
-    // Besides the scripts: the core, and the plane for nginx.
-    expect(generated.length).toBe(loadScripts().size + 2);
+    // Besides the scripts: the core, and the planes for nginx and Envoy.
+    expect(generated.length).toBe(loadScripts().size + 3);
     for (const file of generated) {
       const path = fromRoot(`dist/lua/${file}`);
       expect(luajit(`print(loadfile(${JSON.stringify(path)}) ~= nil)`), file).toBe("true\n");

@@ -31,7 +31,7 @@ test("two builds are identical, byte for byte, and the same as what is in dist",
   const first = contents(join(folder, "first"));
   expect(Object.keys(first)).toEqual(
     [
-      ...["jit/core.lua", "nginx/tollgate.lua", "redis/manifest.json"],
+      ...["envoy/tollgate.lua", "jit/core.lua", "nginx/tollgate.lua", "redis/manifest.json"],
       ...Object.keys(catalog).map((name) => `redis/${name}.lua`),
     ].sort(),
   );

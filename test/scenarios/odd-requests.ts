@@ -13,12 +13,16 @@ export interface OddRequest {
   node: number;
   /** What nginx answers, where that is something else, and why that is as good. */
   nginx?: { status: number; why: string };
+  /** The same of Envoy. */
+  envoy?: { status: number; why: string };
 }
 
-const bad = (name: string, bytes: string, nginx?: OddRequest["nginx"]): OddRequest => ({
+const bad = (name: string, bytes: string, others: Pick<OddRequest, "nginx" | "envoy"> = {}): OddRequest => ({
   ...{ name, bytes, node: 400 },
-  ...(nginx === undefined ? {} : { nginx }),
+  ...others,
 });
+
+const UNKNOWN_CODING = { status: 501, why: "it says of every coding that it does not know it" };
 
 export const oddRequests: OddRequest[] = [
   { name: "an identity header", bytes: get("X-App-Id: video"), node: 200 },
@@ -48,10 +52,12 @@ export const oddRequests: OddRequest[] = [
   bad("Content-Length with Transfer-Encoding", post("Content-Length: 5\r\nTransfer-Encoding: chunked")),
   bad("Transfer-Encoding with a space before the colon", post("Transfer-Encoding : chunked")),
   bad("Transfer-Encoding identity", post("Transfer-Encoding: identity"), {
-    status: 501,
-    why: "nginx says of every coding that it does not know it",
+    nginx: UNKNOWN_CODING,
+    envoy: UNKNOWN_CODING,
   }),
-  bad("Transfer-Encoding twice", post("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity")),
+  bad("Transfer-Encoding twice", post("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity"), {
+    envoy: UNKNOWN_CODING,
+  }),
   bad("NUL in a header", post("X-A: a\0b\r\nContent-Length: 5")),
   {
     ...{ name: "a header without colon", node: 400 },
@@ -63,7 +69,10 @@ export const oddRequests: OddRequest[] = [
   bad("a Host with a path", `GET / HTTP/1.1\r\nHost: a/b\r\n\r\n${SMUGGLED}`),
   bad("a control character in the target", `GET /a\x01b HTTP/1.1\r\nHost: b\r\n\r\n${SMUGGLED}`),
   bad("HTTP/2.0", `GET / HTTP/2.0\r\nHost: b\r\n\r\n${SMUGGLED}`, {
-    status: 505,
-    why: "nginx has a status of its own for that",
+    nginx: { status: 505, why: "nginx has a status of its own for that" },
+    envoy: {
+      status: 200,
+      why: "Envoy takes it for HTTP/1.0: the backend sees one sound request, and the rest is not read",
+    },
   }),
 ];

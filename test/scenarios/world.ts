@@ -3,7 +3,7 @@ import { request } from "undici";
 import { createQuota } from "../../src/quota/quota.js";
 import { createRedisStore } from "../../src/store/redis/redis-store.js";
 import { ADMIN_TOKEN, type SmallBackend, startSmallBackend } from "../support/gateway-process.js";
-import { type PlaneKind, type PlaneOptions, type PlaneUnderTest, startPlane } from "../support/nginx-planes.js";
+import { type PlaneKind, type PlaneOptions, type PlaneUnderTest, startPlane } from "../support/planes.js";
 import { type RedisServer, startRedis } from "../support/redis-server.js";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.js";
 

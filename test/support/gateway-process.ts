@@ -49,6 +49,8 @@ export interface GatewayProcessOptions {
   /** More options of the section control, as in a flow mapping: `admin_token: …`. */
   control?: string;
   env?: Record<string, string>;
+  /** For one that comes back in the place of another; otherwise free ones. */
+  ports?: { port: number; controlPort: number };
 }
 
 /** Long enough, and of no use elsewhere. */
@@ -58,7 +60,7 @@ export const PLANE_TOKEN = "plane-token-of-the-tests";
 /** `yaml` without listen and control: those are free ports. */
 export async function startGateway(yaml: string, options: GatewayProcessOptions = {}): Promise<GatewayProcess> {
   const dir = mkdtempSync(join(tmpdir(), "tollgate-gateway-"));
-  const [port, controlPort] = [await freePort(), await freePort()];
+  const { port, controlPort } = options.ports ?? { port: await freePort(), controlPort: await freePort() };
   const file = join(dir, "tollgate.yaml");
   const control = options.control ?? `admin_token: ${ADMIN_TOKEN}, plane_token: ${PLANE_TOKEN}`;
   const head = `listen: 127.0.0.1:${port}\ncontrol: { listen: "127.0.0.1:${controlPort}", ${control} }\n`;

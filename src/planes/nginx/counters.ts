@@ -1,40 +1,163 @@
-/** Counts what a worker decides, and adds it to what all workers count together. */
-import { OK } from "../../core/codes.js";
+/** Counts what a worker decides, and hands it to all workers together; who talks to the service adds it up. */
+import {
+  type AppCounts,
+  addNumbersText,
+  clearNumbers,
+  countDecision,
+  countUnidentified,
+  type Numbers,
+  newCounts,
+  newNumbers,
+  numbersText,
+} from "../lua/counts.js";
 import type { Exchange } from "./exchanges.js";
-import { type App, worker } from "./state.js";
+import { luaString } from "./ngx.js";
+import { worker } from "./state.js";
+
+/** In the place of an app's id: of requests that belong to none. */
+export const NOBODY = "*";
+
+/** What is not handed on yet, in this worker. */
+interface Changed {
+  id: string;
+  counts: AppCounts;
+}
+const unsaid: { changed: Changed[]; nobody: AppCounts } = { changed: [], nobody: newCounts() };
+
+function note(id: string, counts: AppCounts): void {
+  counts.changed = true;
+  unsaid.changed.push({ id, counts });
+}
 
 export function count(exchange: Exchange): void {
-  const { counts } = exchange.app;
-  const source = exchange.source as "local" | "remote" | "remembered" | "dark";
-  counts[source] = counts[source] + 1;
-  if (!exchange.allowed) counts.refused = counts.refused + 1;
-  else {
-    counts.allowed = counts.allowed + 1;
-    if (exchange.code !== OK) counts.dryRunRefused = counts.dryRunRefused + 1;
-  }
+  const { app, source, method, cost, code, allowed } = exchange;
+  const { counts } = app;
+  countDecision(counts, source, method, cost, code, allowed);
+  if (!counts.changed) note(app.policy.id, counts);
 }
 
-/** The order in which counts stand in shared memory. */
-const NAMES = ["allowed", "refused", "dryRunRefused", "local", "remote", "remembered", "dark"] as const;
-
-function keyOf(app: App, name: string): string {
-  return `m:${name}:${app.policy.id}`;
+/** A request that was refused before it was known whose it is. */
+export function countNobody(code: string): void {
+  const { nobody } = unsaid;
+  countUnidentified(nobody, code);
+  if (!nobody.changed) note(NOBODY, nobody);
 }
 
-/** Adds what this worker counted since the last time. */
+const COUNTED = "counted";
+const UNTOLD = "untold";
+
+/** Hands on what this worker counted since the last time. What does not fit is handed on the next time. */
 export function flushCounts(): void {
-  const { dict } = worker;
-  for (const app of worker.everyone) {
-    const { counts } = app;
-    for (const name of NAMES) {
-      if (counts[name] > 0) {
-        dict.incr(keyOf(app, name), counts[name], 0);
-        counts[name] = 0;
-      }
+  const { changed } = unsaid;
+  if (changed.length === 0) return;
+  const staying: Changed[] = [];
+  for (const one of changed) {
+    const length = worker.dict.lpush(COUNTED, `${one.id} ${numbersText(one.counts)}`);
+    if (length === undefined) {
+      staying.push(one);
+    } else {
+      clearNumbers(one.counts);
+      one.counts.changed = false;
     }
   }
+  unsaid.changed = staying;
 }
 
-export function sharedCount(app: App, name: (typeof NAMES)[number]): number {
-  return (worker.dict.get(keyOf(app, name)) as number | undefined) ?? 0;
+function totalKey(id: string): string {
+  return `n:${id}`;
+}
+
+function untoldKey(id: string): string {
+  return `x:${id}`;
+}
+
+function addTo(key: string, text: string): boolean {
+  const { dict } = worker;
+  const before = dict.get(key);
+  const sum = newNumbers();
+  if (before !== undefined) addNumbersText(sum, before as string);
+  addNumbersText(sum, text);
+  dict.safe_set(key, numbersText(sum));
+  return before === undefined;
+}
+
+/** Adds up what workers have handed on. Called by who holds the lock; what is under way when it dies is lost. */
+export function addUpCounts(): void {
+  const { dict } = worker;
+  flushCounts();
+  const sums: { [id: string]: Numbers | undefined } = {};
+  const ids: string[] = [];
+  for (let text = dict.rpop(COUNTED); text !== undefined; text = dict.rpop(COUNTED)) {
+    const space = luaString.find(text as string, " ", 1, true)!;
+    const id = luaString.sub(text as string, 1, space - 1);
+    let sum = sums[id];
+    if (sum === undefined) {
+      sum = newNumbers();
+      sums[id] = sum;
+      ids.push(id);
+    }
+    addNumbersText(sum, luaString.sub(text as string, space + 1, -1));
+  }
+  for (const id of ids) {
+    const text = numbersText(sums[id]!);
+    addTo(totalKey(id), text);
+    if (addTo(untoldKey(id), text)) dict.lpush(UNTOLD, id);
+  }
+}
+
+/** All that was counted of an app, as of the last time that somebody added it up. */
+export function totalCounts(id: string): Numbers {
+  const sum = newNumbers();
+  const text = worker.dict.get(totalKey(id));
+  if (text !== undefined) addNumbersText(sum, text as string);
+  return sum;
+}
+
+const BATCH = "batch";
+const BATCH_NUMBER = "batch number";
+const BATCH_AT = "batch at";
+/** Apps in one batch at most. */
+const MOST_IN_BATCH = 64;
+/** A new one is made no more often, unless the last was full. */
+const BATCH_PAUSE_MS = 1000;
+
+/**
+ * The lines with which a message tells what was counted; empty where nothing was. They stay the same, with the same
+ * number, until a service has answered: so a service that heard them twice counts them once. Needs the lock.
+ */
+export function batchText(now: number, last: boolean): string {
+  const { dict, node } = worker;
+  const pending = dict.get(BATCH);
+  if (pending !== undefined) return pending as string;
+  const elapsed = now - ((dict.get(BATCH_AT) as number | undefined) ?? 0);
+  if (!last && elapsed >= 0 && elapsed < BATCH_PAUSE_MS) return "";
+  let lines = "";
+  let taken = 0;
+  for (let id = dict.rpop(UNTOLD); id !== undefined; id = dict.rpop(UNTOLD)) {
+    const key = untoldKey(id as string);
+    const text = dict.get(key);
+    if (text !== undefined) lines = `${lines}#app ${id as string} ${text as string}\n`;
+    dict.delete(key);
+    taken = taken + 1;
+    if (taken >= MOST_IN_BATCH) break;
+  }
+  dict.safe_set(BATCH_AT, taken < MOST_IN_BATCH ? now : 0);
+  if (lines === "") return "";
+  // Beginning with the epoch they are never those of an earlier life of this node.
+  dict.safe_add(BATCH_NUMBER, node.epoch);
+  const batch = luaString.format("#numbers %.0f\n", dict.incr(BATCH_NUMBER, 1) as number) + lines;
+  dict.safe_set(BATCH, batch);
+  return batch;
+}
+
+/** A service has answered a message with these lines. */
+export function batchHeard(text: string): void {
+  if (text !== "" && worker.dict.get(BATCH) === text) worker.dict.delete(BATCH);
+}
+
+/** Ids of all that was ever counted here. */
+export function countedIds(): string[] {
+  const ids = [NOBODY];
+  for (const app of worker.everyone) ids.push(app.policy.id);
+  return ids;
 }

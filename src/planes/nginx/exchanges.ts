@@ -17,27 +17,33 @@ export interface Exchange {
   headBytes: number;
 }
 
-const spare: Exchange[] = [];
+/** A count beside the list: to ask a list of Lua for its length is to search for its end. */
+const spare: { list: Exchange[]; count: number } = { list: [], count: 0 };
 const open: { [request: number]: Exchange | undefined } = {};
 
 export function newExchange(): Exchange {
-  const used = spare[spare.length - 1];
-  if (used === undefined) return {} as Exchange;
-  (spare as (Exchange | undefined)[])[spare.length - 1] = undefined;
-  return used;
+  if (spare.count === 0) return {} as Exchange;
+  spare.count = spare.count - 1;
+  return spare.list[spare.count]!;
 }
 
 export function reuse(exchange: Exchange): void {
-  spare.push(exchange);
+  spare.list[spare.count] = exchange;
+  spare.count = spare.count + 1;
 }
 
 /** The address of a request: no other has it as long as it lasts, not even after an internal redirect. */
-function addressOf(request: RequestPointer): number {
+export function addressOf(request: RequestPointer): number {
   return toNumber(ffi.cast("uintptr_t", request));
 }
 
 export function isOpen(request: RequestPointer): boolean {
   return open[addressOf(request)] !== undefined;
+}
+
+/** Undefined where nothing was decided. */
+export function openExchange(request: RequestPointer): Exchange | undefined {
+  return open[addressOf(request)];
 }
 
 export function begin(request: RequestPointer, exchange: Exchange): void {

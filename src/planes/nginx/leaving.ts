@@ -2,6 +2,7 @@
 import { MAX_APPS_PER_MESSAGE, planLastMessage } from "../../core/sync.js";
 import { catchUp } from "./changes.js";
 import { freshNowMs, nowMs } from "./clock.js";
+import { addUpCounts, batchHeard, batchText } from "./counters.js";
 import { releaseLock, takeLock } from "./lock.js";
 import { ngx } from "./ngx.js";
 import { readNode, writeNode } from "./records.js";
@@ -27,14 +28,24 @@ function waitForLock(): boolean {
 }
 
 /** Counters are cumulative, so a message that was heard although nobody answered may be sent again. */
-function sendLast(planned: Planned[], leaves: boolean): boolean {
+function sendLast(planned: Planned[], leaves: boolean, numbers: string): boolean {
   const { node, name, settings } = worker;
   for (let attempt = 0; attempt < LEAVING_ATTEMPTS; attempt++) {
     node.seq = node.seq + 1;
-    const reply = callService("/v1/sync", messageText(name, node.epoch, node.seq, leaves, planned), settings.timeoutMs);
+    const message = messageText(name, node.epoch, node.seq, leaves, planned, numbers);
+    const reply = callService("/v1/sync", message, settings.timeoutMs);
     if (reply.status === 200) return true;
   }
   return false;
+}
+
+/** What was counted and is not told yet. */
+function tellNumbers(): void {
+  addUpCounts();
+  for (let batch = batchText(nowMs(), true); batch !== ""; batch = batchText(nowMs(), true)) {
+    if (!sendLast([], false, batch)) return;
+    batchHeard(batch);
+  }
 }
 
 /** Reports, gives all tokens back and leaves, when nginx ends. */
@@ -42,9 +53,10 @@ export function leave(): void {
   if (!waitForLock()) return;
   catchUp();
   readNode();
+  tellNumbers();
   const everything: Planned[] = [];
   for (const app of worker.everyone) {
-    if (app.lease.granted > 0 || app.cell.get() !== 0) {
+    if (app.lease.granted > 0 || app.cell.get() !== 0 || app.talk.unanswered) {
       const cell = pouringCell(app.cell);
       everything.push({ id: app.policy.id, app, cell, planned: planLastMessage(app.lease, cell) });
     }
@@ -57,7 +69,7 @@ export function leave(): void {
     from = from + some.length;
     last = from >= everything.length;
     // The service is gone: what this node held comes back when it is found dead.
-    if (!sendLast(some, last)) last = true;
+    if (!sendLast(some, last, "")) last = true;
   }
   writeNode();
   releaseLock();

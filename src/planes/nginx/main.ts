@@ -1,25 +1,32 @@
 /** The phases of nginx: begin, decide when a request has come, settle when it has ended, and leave. */
 import { OK } from "../../core/codes.js";
 import { standardProfile } from "../../core/cost.js";
-import { splitText, storedNumber } from "../../core/host.js";
+import { splitText } from "../../core/host.js";
 import { type IdentityClaims, identify } from "../../core/identity.js";
 import { catchUp } from "./changes.js";
 import { nowMs } from "./clock.js";
-import { flushCounts } from "./counters.js";
+import { countNobody, flushCounts } from "./counters.js";
 import { newEpoch } from "./epoch.js";
-import { begin, end, isOpen, newExchange, reuse } from "./exchanges.js";
+import { begin, end, isOpen, newExchange, openExchange, reuse } from "./exchanges.js";
 import { leave } from "./leaving.js";
 import { check, settle } from "./limiter.js";
-import { ffi, luaMath, luaString, luaTable, ngx, type RequestPointer, type SharedDict } from "./ngx.js";
+import { ffi, jitOptions, luaMath, luaString, luaTable, ngx, type RequestPointer, type SharedDict } from "./ngx.js";
 import { readApp, readNode, writeNode } from "./records.js";
 import { beginHead, currentRequest, head, prepareReading, readLine } from "./request.js";
-import { refuse, refuseHead, refuseUnidentified, showDecision } from "./response.js";
+import { prepareShowing, refuse, refuseHead, refuseUnidentified, showDecision } from "./response.js";
 import type { NginxApp, NginxSettings } from "./settings.js";
 import { sharedCell } from "./shared-cell.js";
+import { placeSocket } from "./socket-admission.js";
+import { endSocket, socketAnswered } from "./socket-end.js";
+import { beginSockets, initSockets } from "./socket-life.js";
+import { failedStatus, isSecondTry, UPGRADE, wantedProtocols } from "./socket-request.js";
+import { keeper } from "./socket-state.js";
 import { type App, freshDegradation, newApp, newNodeRecord, worker } from "./state.js";
 import { runSync, touch } from "./syncer.js";
+import { variableNumber } from "./variables.js";
 
-export { live, metrics, ready } from "./status.js";
+export { deep, live, ready } from "./health.js";
+export { metrics } from "./status.js";
 
 const NAME = "name";
 const GENERATION = "generation";
@@ -58,6 +65,10 @@ export function init(settings: NginxSettings): void {
   worker.generation = dict.incr(GENERATION, 1, 0) as number;
   dict.safe_set(LEFT, 0);
   prepareReading();
+  prepareShowing();
+  // A decision is compiled as a whole only where a trace may hold as many constants as it has; 500 is LuaJIT's own limit.
+  jitOptions.start("maxirconst=4000");
+  initSockets();
 }
 
 function addApp(policy: NginxApp): App {
@@ -121,6 +132,7 @@ export function initWorker(): void {
   }
   worker.failuresSeen = worker.node.failures;
   ngx.timer.every(worker.settings.lease.syncIntervalMs / 1000, onTick);
+  beginSockets();
 }
 
 function onTick(premature: boolean): void {
@@ -162,11 +174,34 @@ export function access(): void {
     if (i < 0) count = beginHead();
     else readLine(i);
   }
-  admit(head.request);
+  admit(currentRequest(), ngx.req.get_method());
 }
 
-function admit(request: RequestPointer): void {
-  if (ngx.req.is_internal() && (ngx.is_subrequest || isOpen(request))) return;
+/** In the access phase of a route with connections: a request for another protocol needs a slot besides. */
+export function upgrade(name: string): void {
+  const route = keeper.routes[name]!;
+  const protocols = wantedProtocols(route);
+  if (protocols === "") {
+    if (isSecondTry()) ngx.exit(failedStatus());
+    access();
+    return;
+  }
+  const count = beginHead();
+  for (let i = 0; i < count; i++) readLine(i);
+  const request = currentRequest();
+  admit(request, UPGRADE);
+  const exchange = openExchange(request);
+  if (exchange !== undefined) placeSocket(request, exchange, route, protocols);
+}
+
+/** In the header filter of such a route. */
+export function answered(): void {
+  socketAnswered(currentRequest());
+}
+
+function admit(request: RequestPointer, method: string): void {
+  // Decided before it was redirected within nginx. Where `log` was not called, the address may be that of another by now.
+  if (isOpen(request) && ngx.req.is_internal()) return;
   const { claims, contentLength } = head;
   if (head.headers > worker.settings.headerCount) {
     refuseHead(431, "headers_too_large", "headers_too_large");
@@ -179,13 +214,14 @@ function admit(request: RequestPointer): void {
   const app = usualApp(claims) ?? identifiedApp(claims);
   if (app === undefined) return;
   const exchange = newExchange();
-  exchange.headBytes = contentLength === 0 ? -1 : storedNumber(ngx.var.request_length ?? false, 0);
-  check(exchange, app, ngx.req.get_method(), contentLength);
-  showDecision(request, exchange);
+  exchange.headBytes = contentLength === 0 ? -1 : variableNumber(request, "request_length");
+  check(exchange, app, method, contentLength);
   if (exchange.allowed) {
     begin(request, exchange);
+    showDecision(request, exchange);
     return;
   }
+  showDecision(request, exchange);
   refuse(exchange);
   reuse(exchange);
 }
@@ -205,6 +241,7 @@ function usualApp(claims: IdentityClaims): App | undefined {
 function identifiedApp(claims: IdentityClaims): App | undefined {
   const { code, app, user } = identify(claims, worker.settings.identity.rules, isConfigured);
   if (code !== OK) {
+    countNobody(code);
     refuseUnidentified(code);
     return undefined;
   }
@@ -225,8 +262,14 @@ function isConfigured(this: void, id: string): boolean {
 
 /** In the log phase: what really moved is charged or given back. */
 export function log(): void {
-  const exchange = end(currentRequest());
+  const request = currentRequest();
+  const exchange = end(request);
   if (exchange === undefined) return;
+  if (exchange.method === UPGRADE) {
+    endSocket(request, exchange);
+    reuse(exchange);
+    return;
+  }
   // Where bytes cost nothing there is nothing to settle, and the two variables below are the dearest of this phase.
   if (exchange.app.policy.profile.bandwidth === 0) {
     reuse(exchange);
@@ -234,8 +277,8 @@ export function log(): void {
   }
   let requestBytes = 0;
   if (exchange.headBytes >= 0) {
-    requestBytes = Math.max(storedNumber(ngx.var.request_length ?? false, 0) - exchange.headBytes, 0);
+    requestBytes = Math.max(variableNumber(request, "request_length") - exchange.headBytes, 0);
   }
-  settle(exchange, requestBytes, storedNumber(ngx.var.body_bytes_sent ?? false, 0));
+  settle(exchange, requestBytes, variableNumber(request, "body_bytes_sent"));
   reuse(exchange);
 }

@@ -24,6 +24,9 @@ export interface SharedDict {
     secondsToLive?: number,
   ): Several<[boolean | undefined, string | undefined]>;
   delete(key: string): void;
+  /** The length of the list now; undefined where there is no room for it. Never drops another entry. */
+  lpush(key: string, value: number | string): number | undefined;
+  rpop(key: string): number | string | undefined;
   free_space(): number;
   capacity(): number;
 }
@@ -79,6 +82,12 @@ export interface Ngx {
     exiting(this: void): boolean;
   };
   readonly config: { nginx_version: number; ngx_lua_version: number };
+  /** Light threads: they take turns where they wait. */
+  readonly thread: {
+    spawn<T>(this: void, work: (this: void, given: T) => void, given: T): unknown;
+    /** False, and why, where it failed. */
+    wait(this: void, thread: unknown): Several<[boolean, string | undefined]>;
+  };
   /** Seconds since 1970, as of the last turn of the event loop. */
   now(this: void): number;
   update_time(this: void): void;
@@ -127,12 +136,17 @@ export interface Address {
   readonly __address: never;
 }
 
+/** Bytes that may be written to. */
+export interface Place {
+  [index: number]: number;
+}
+
 /** LuaJIT's door to C. The functions are those on which lua-resty-core itself is built. */
 export declare const ffi: {
   readonly C: {
     /** `most` 0: all of them. */
     ngx_http_lua_ffi_req_get_headers_count(this: void, request: RequestPointer, most: number, cut: Bytes): number;
-    /** `raw` 1: names as they came. Copies nothing but addresses. */
+    /** `raw` 0: names in lower case. Copies nothing but addresses. */
     ngx_http_lua_ffi_req_get_headers(
       this: void,
       request: RequestPointer,
@@ -154,12 +168,39 @@ export declare const ffi: {
       override: number,
       problem: ErrorPointer,
     ): number;
+    /** 0 where the variable is set. `name` is copied to `lowerCase` in lower case. */
+    ngx_http_lua_ffi_var_get(
+      this: void,
+      request: RequestPointer,
+      name: string,
+      nameLength: number,
+      lowerCase: Bytes,
+      capture: number,
+      value: { readonly [index: number]: Bytes },
+      valueLength: { readonly [index: number]: Address },
+      problem: ErrorPointer,
+    ): number;
+    memcmp(this: void, a: Bytes, b: string, length: number): number;
     getpid(this: void): number;
+    shutdown(this: void, descriptor: number, how: number): number;
+    setsockopt(this: void, descriptor: number, level: number, name: number, value: Bytes, length: number): number;
+    /** With signal 0 it only looks whether the process is there. */
+    kill(this: void, pid: number, signal: number): number;
     gethostname(this: void, into: Bytes, size: number): number;
   };
   cdef(this: void, declarations: string): void;
   "new"(this: void, type: string, count?: number): Bytes;
   cast(this: void, type: "uintptr_t", pointer: RequestPointer): Address;
+  cast(
+    this: void,
+    type: "tollgate_request *",
+    pointer: RequestPointer,
+  ): { readonly signature: number; readonly connection: { readonly fd: number } };
+  cast(this: void, type: "int32_t *", pointer: Place): Place;
+  copy(this: void, to: Place, from: string | Place, length: number): void;
+  readonly os: string;
+  /** Why the last call of C failed. */
+  errno(this: void): number;
   /** Copies so many bytes, or up to the first NUL. */
   string(this: void, data: Bytes, length?: number): string;
 };
@@ -174,8 +215,11 @@ export declare const semaphore: {
   "new"(this: void, resources: number): Semaphore;
 };
 
-/** Of a whole number below 2^31. */
-export declare function toInteger(this: void, value: number): number;
+export declare const jitOptions: {
+  /** Changes one parameter of LuaJIT's compiler; the others stay as they are. */
+  start(this: void, option: string): void;
+};
+
 export declare function toText(this: void, value: number): string;
 export declare function toNumber(this: void, value: Address): number;
 export declare function pcall<A extends unknown[]>(

@@ -1,4 +1,5 @@
 /** Leases and the node itself as texts in shared memory: written by who holds the lock, read by all workers. */
+import { QUOTA_EXHAUSTED } from "../../core/codes.js";
 import { splitText, storedNumber } from "../../core/host.js";
 import { luaString, luaTable, ngx } from "./ngx.js";
 import { type App, worker } from "./state.js";
@@ -39,6 +40,8 @@ export function writeApp(app: App): void {
       exact(talk.limit),
       exact(talk.heardAt),
       exact(talk.scarceAt),
+      yesNo(talk.unanswered),
+      talk.shortCode,
     ],
     " ",
   );
@@ -76,6 +79,9 @@ export function readApp(app: App): void {
   talk.limit = storedNumber(parts[14]!, 0);
   talk.heardAt = storedNumber(parts[15]!, 0);
   talk.scarceAt = storedNumber(parts[16]!, 0);
+  // Written by a version of before a reload, it may end here.
+  talk.unanswered = parts[17] === "1";
+  talk.shortCode = parts[18] ?? QUOTA_EXHAUSTED;
 }
 
 export function readRefusedUntil(app: App): void {

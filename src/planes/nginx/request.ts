@@ -2,21 +2,12 @@
 import { UNKNOWN_LENGTH } from "../../core/cost.js";
 import { wholeNumber } from "../../core/host.js";
 import type { IdentityClaims } from "../../core/identity.js";
-import {
-  type Bytes,
-  base,
-  ffi,
-  type HeaderLine,
-  type HeaderLines,
-  luaString,
-  ngx,
-  type RequestPointer,
-} from "./ngx.js";
+import { type Bytes, base, ffi, type HeaderLine, type HeaderLines, ngx, type RequestPointer } from "./ngx.js";
 import { worker } from "./state.js";
+import { prepareVariables, variableBegins } from "./variables.js";
 
 /** The head of the request at hand. One table for all: nobody keeps it beyond the turn of the event loop that filled it. */
 export interface Head {
-  request: RequestPointer;
   claims: IdentityClaims;
   /** As `estimate` wants it. */
   contentLength: number;
@@ -42,6 +33,8 @@ interface Memory {
   lines: HeaderLines;
   room: number;
   cut: Bytes;
+  /** Whether a line with a name of that length may matter. */
+  lengths: { [length: number]: boolean | undefined };
 }
 
 const memory = {} as Memory;
@@ -50,7 +43,14 @@ const memory = {} as Memory;
 const USUAL_HEADERS = 64;
 
 export function prepareReading(): void {
+  ffi.cdef("int memcmp(const void *a, const void *b, size_t length);");
+  prepareVariables();
   memory.cut = ffi.new("int[1]");
+  memory.lengths = {};
+  const { appHeader, userHeader, apiKeyHeader } = worker.settings.identity;
+  for (const name of [appHeader, userHeader, apiKeyHeader, CONTENT_LENGTH, TRANSFER_ENCODING]) {
+    memory.lengths[name.length] = true;
+  }
   makeRoom(USUAL_HEADERS);
 }
 
@@ -60,9 +60,7 @@ function makeRoom(count: number): void {
   memory.room = count;
 }
 
-function isNamed(text: string, name: string): boolean {
-  return text === name || luaString.lower(text) === name;
-}
+const ONE = 49;
 
 /** Begins to read the request at hand into `head`: how many lines there are for `readLine`. */
 export function beginHead(): number {
@@ -70,48 +68,42 @@ export function beginHead(): number {
   const request = currentRequest();
   const count = ffi.C.ngx_http_lua_ffi_req_get_headers_count(request, 0, memory.cut);
   if (count > memory.room) makeRoom(count);
-  ffi.C.ngx_http_lua_ffi_req_get_headers(request, memory.lines, count, 1);
+  ffi.C.ngx_http_lua_ffi_req_get_headers(request, memory.lines, count, 0);
   claims.appHeaderCount = 0;
   claims.userHeaderCount = 0;
   claims.apiKeyApp = "";
-  claims.hopTrusted = ngx.var.tollgate_trusted === "1";
-  head.request = request;
+  claims.hopTrusted = variableBegins(request, "tollgate_trusted", ONE);
   head.apiKeys = 0;
   head.contentLength = 0;
   head.headers = count;
   return count;
 }
 
-/** Most lines are none that matter here: their length tells, before anything is made a text. */
+/** Most lines are none that matter here: their length tells, before anything is compared. */
 export function readLine(index: number): void {
-  const { appHeader, userHeader, apiKeyHeader } = worker.settings.identity;
   const line = memory.lines[index]!;
-  const length = line.key.len;
-  if (
-    length !== appHeader.length &&
-    length !== userHeader.length &&
-    length !== apiKeyHeader.length &&
-    length !== CONTENT_LENGTH.length &&
-    length !== TRANSFER_ENCODING.length
-  ) {
-    return;
-  }
+  if (memory.lengths[line.key.len] === undefined) return;
+  const { appHeader, userHeader, apiKeyHeader } = worker.settings.identity;
   const { claims } = head;
-  const name = ffi.string(line.key.data, length);
-  if (isNamed(name, appHeader)) {
+  if (isNamed(line, appHeader)) {
     claims.appHeader = textOf(line);
     claims.appHeaderCount = claims.appHeaderCount + 1;
-  } else if (isNamed(name, userHeader)) {
+  } else if (isNamed(line, userHeader)) {
     claims.userHeader = textOf(line);
     claims.userHeaderCount = claims.userHeaderCount + 1;
-  } else if (isNamed(name, apiKeyHeader)) {
+  } else if (isNamed(line, apiKeyHeader)) {
     head.apiKeys = head.apiKeys + 1;
     claims.apiKeyApp = head.apiKeys > 1 ? "" : appOfKey(textOf(line));
-  } else if (isNamed(name, CONTENT_LENGTH)) {
+  } else if (isNamed(line, CONTENT_LENGTH)) {
     head.contentLength = wholeNumber(textOf(line));
-  } else if (isNamed(name, TRANSFER_ENCODING)) {
+  } else if (isNamed(line, TRANSFER_ENCODING)) {
     head.contentLength = UNKNOWN_LENGTH;
   }
+}
+
+/** nginx has the names in lower case. */
+function isNamed(line: HeaderLine, name: string): boolean {
+  return line.key.len === name.length && ffi.C.memcmp(line.key.data, name, name.length) === 0;
 }
 
 const CONTENT_LENGTH = "content-length";

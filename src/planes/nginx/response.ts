@@ -1,32 +1,38 @@
 /** A decision as HTTP shows it, in the words of src/limiter/response.ts: headers on every response, and refusals. */
-import { INVALID_ARGUMENT, INVALID_IDENTITY, OK, STORE_UNAVAILABLE, UNKNOWN_APP } from "../../core/codes.js";
+import { OK } from "../../core/codes.js";
 import { wholeText } from "../../core/host.js";
+import { headRefusalBody, refusalBody, refusalStatus, retryAfterSeconds } from "../lua/refusal.js";
 import type { Exchange } from "./exchanges.js";
-import { base, ffi, ngx, type RequestPointer, toInteger, toText } from "./ngx.js";
+import {
+  after,
+  copyText,
+  NUMBER_BYTES,
+  prepareDigits,
+  SMALL,
+  smallLength,
+  smallText,
+  WRITABLE,
+  writeNumber,
+  writeSmall,
+} from "./memory.js";
+import { ngx, type RequestPointer } from "./ngx.js";
+import {
+  addHeader,
+  addHeaders,
+  allocate,
+  findHeaders,
+  headersAreKnown,
+  headersOf,
+  prepareHeaders,
+  setValue,
+} from "./response-headers.js";
 import type { App } from "./state.js";
-
-/** Texts of small numbers, which are most of them. */
-const texts: { [value: number]: string | undefined } = {};
-const MOST_TEXTS = 10000;
-
-/** Whole numbers that fit a machine's are written much faster as such. */
-function balanceText(value: number): string {
-  return value >= 0 && value <= 2147483647 ? toText(toInteger(value)) : wholeText(value);
-}
-
-function numberText(value: number): string {
-  const known = texts[value];
-  if (known !== undefined) return known;
-  const text = wholeText(value);
-  if (value >= 0 && value < MOST_TEXTS) texts[value] = text;
-  return text;
-}
 
 function rateOf(app: App): number {
   return Math.max(app.policy.guaranteed, 1e-6);
 }
 
-/** What stays the same as long as the limit does. */
+/** What stays the same as long as the limit does. Both headers begin alike, up to what `writeDecision` relies on. */
 function showLimit(app: App, limit: number): void {
   const { id } = app.policy;
   const windowSeconds = Math.max(Math.ceil(limit / rateOf(app)), 1);
@@ -41,70 +47,82 @@ function remainingOf(exchange: Exchange): number {
   return Math.min(Math.max(exchange.balance, 0) + talk.remaining, talk.limit);
 }
 
-/**
- * Adds a header that is not there yet. `ngx.header` would look through those that are: for five of them that is a quarter
- * of what the whole decision costs.
- */
-function addHeader(request: RequestPointer, name: string, value: string): void {
-  ffi.C.ngx_http_lua_ffi_set_resp_header(request, name, name.length, 0, value, value.length, undefined, 0, 0, problem);
+/** In the order in which they stand. */
+const COST = 0;
+const LIMIT = 1;
+const REMAINING = 2;
+const POLICY = 3;
+const RATE = 4;
+const NAMES = ["X-RateLimit-Cost", "X-RateLimit-Limit", "X-RateLimit-Remaining", "RateLimit-Policy", "RateLimit"];
+
+export function prepareShowing(): void {
+  prepareDigits();
+  prepareHeaders(NAMES);
 }
 
-const problem = base.get_errmsg_ptr();
-
+/** The headers are the last that is done for a request: see `writeNumber` for why there is nothing to decide after them. */
 export function showDecision(request: RequestPointer, exchange: Exchange): void {
   const { app, code } = exchange;
   const { limit } = app.talk;
-  if (limit !== app.shownLimit) showLimit(app, limit);
-  const remaining = remainingOf(exchange);
-  const remainingText = balanceText(remaining);
-  const resetSeconds = Math.ceil(Math.max(limit - remaining, 0) / rateOf(app));
-  addHeader(request, "X-RateLimit-Cost", numberText(exchange.cost));
-  addHeader(request, "X-RateLimit-Limit", app.limitText);
-  addHeader(request, "X-RateLimit-Remaining", remainingText);
-  addHeader(request, "RateLimit-Policy", app.policyHeader);
-  addHeader(request, "RateLimit", `${app.rateHeaderStart + remainingText};t=${numberText(resetSeconds)}`);
   if (app.policy.dryRun && exchange.allowed) {
     addHeader(request, "X-RateLimit-Dry-Run", code === OK ? "pass" : `would-refuse; reason=${code}`);
   }
+  if (limit !== app.shownLimit) showLimit(app, limit);
+  const remaining = remainingOf(exchange);
+  const resetSeconds = Math.ceil(Math.max(limit - remaining, 0) / rateOf(app));
+  if (headersAreKnown() && limit < WRITABLE && resetSeconds < SMALL && exchange.cost < SMALL) {
+    writeDecision(request, app, exchange.cost, remaining, resetSeconds);
+  } else {
+    setDecision(request, app, exchange.cost, remaining, resetSeconds);
+  }
 }
 
-export function retryAfterSeconds(retryAfterMs: number): number {
-  return retryAfterMs <= 0 ? 0 : Math.max(Math.ceil(retryAfterMs / 1000), 1);
+function setDecision(request: RequestPointer, app: App, cost: number, remaining: number, resetSeconds: number): void {
+  const rate = `${app.rateHeaderStart + wholeText(remaining)};t=${wholeText(resetSeconds)}`;
+  addHeader(request, NAMES[COST]!, wholeText(cost));
+  addHeader(request, NAMES[LIMIT]!, app.limitText);
+  addHeader(request, NAMES[REMAINING]!, wholeText(remaining));
+  addHeader(request, NAMES[POLICY]!, app.policyHeader);
+  addHeader(request, NAMES[RATE]!, rate);
+  findHeaders(request, NAMES[RATE]!, rate);
 }
 
-function statusOf(code: string): number {
-  if (code === STORE_UNAVAILABLE) return 503;
-  if (code === INVALID_ARGUMENT || code === INVALID_IDENTITY) return 400;
-  return code === UNKNOWN_APP ? 403 : 429;
-}
+const RESET = ";t=";
 
-function errorOf(status: number): string {
-  if (status === 503) return "service_unavailable";
-  if (status === 400) return "bad_request";
-  return status === 403 ? "forbidden" : "rate_limit_exceeded";
+/** The same, in one piece of the request's memory: the limit stands within the policy, what remains within the rate. */
+function writeDecision(request: RequestPointer, app: App, cost: number, remaining: number, resetSeconds: number): void {
+  const list = headersOf(request);
+  const { policyHeader: policy, rateHeaderStart: start, limitText } = app;
+  const memory = allocate(list, policy.length + start.length + RESET.length + 2 * NUMBER_BYTES);
+  if (memory === undefined) return;
+  copyText(memory, policy);
+  const rateAt = after(memory, policy.length);
+  copyText(rateAt, start);
+  const remainingAt = after(rateAt, start.length);
+  const digits = writeNumber(remainingAt, remaining);
+  const resetAt = after(remainingAt, digits);
+  copyText(resetAt, RESET);
+  writeSmall(after(resetAt, RESET.length), resetSeconds);
+  const headers = addHeaders(list);
+  if (headers === undefined) {
+    setDecision(request, app, cost, remaining, resetSeconds);
+    return;
+  }
+  setValue(headers, COST, smallText(cost), smallLength(cost));
+  setValue(headers, LIMIT, after(memory, start.length), limitText.length);
+  setValue(headers, REMAINING, remainingAt, digits);
+  setValue(headers, POLICY, memory, policy.length);
+  setValue(headers, RATE, rateAt, start.length + digits + RESET.length + smallLength(resetSeconds));
 }
 
 /** Names nothing that the client said, but for the app it was found to be. Ends the request. */
 function refuseWith(code: string, app: string, retryAfter: number, remaining: number, limit: number): void {
-  const status = statusOf(code);
+  const status = refusalStatus(code);
   ngx.status = status;
   const { header } = ngx;
   header["Content-Type"] = "application/json";
-  if (retryAfter > 0) header["Retry-After"] = numberText(retryAfter);
-  const body =
-    '{"error":"' +
-    errorOf(status) +
-    '","reason":"' +
-    code +
-    '","app_id":"' +
-    app +
-    '","retry_after":' +
-    wholeText(retryAfter) +
-    ',"remaining":' +
-    wholeText(remaining) +
-    ',"limit":' +
-    wholeText(limit) +
-    "}";
+  if (retryAfter > 0) header["Retry-After"] = wholeText(retryAfter);
+  const body = refusalBody(code, app, retryAfter, remaining, limit);
   header["Content-Length"] = body.length;
   ngx.print(body);
   ngx.exit(status);
@@ -125,12 +143,11 @@ export function refuseUnidentified(code: string): void {
   refuseWith(code, "", 0, 0, 0);
 }
 
-/** Of a request whose head is no good: what follows it is not read as another one. */
+/** Of a request whose head is no good. The connection may go on: nginx knows where the request ends. */
 export function refuseHead(status: number, error: string, reason: string): void {
-  const body = `{"error":"${error}","reason":"${reason}"}\n`;
+  const body = headRefusalBody(error, reason);
   ngx.status = status;
   ngx.header["Content-Type"] = "application/json";
-  ngx.header.Connection = "close";
   ngx.header["Content-Length"] = body.length;
   ngx.print(body);
   ngx.exit(status);

@@ -1,44 +1,46 @@
 /** The settings of the nginx plane: a Lua table that `tollgate render nginx` writes from the configuration. */
-import type { CostProfile } from "../../core/cost.js";
-import type { IdentityRules } from "../../core/identity.js";
-import type { LeasePolicy } from "../../core/lease.js";
+import type { PlaneApp, PlaneSettings } from "../lua/settings.js";
 
-export interface NginxApp {
-  id: string;
-  guaranteed: number;
-  burst: number;
-  priority: number;
-  borrow: boolean;
-  profile: CostProfile;
-  onStoreFailure: string;
-  dryRun: boolean;
-}
+export type NginxApp = PlaneApp;
 
 export interface ServiceAddress {
   host: string;
   port: number;
 }
 
-export interface NginxSettings {
-  /** Empty: host name and process. */
-  node: string;
+/** A route that lets clients upgrade, as far as nginx must know: the limits that count are those of the service. */
+export interface SocketRoute {
+  /** Host and path, as the service calls it. */
+  name: string;
+  maxPerPod: number;
+  maxTotal: number;
+  maxPerApp: number;
+  ratePerSecond: number;
+  burst: number;
+  onStoreFailure: string;
+  /** A silent client is probed after it; 0: never. */
+  pingMs: number;
+  /** In lower case. */
+  protocols: string[];
+  /** A pod that fails so often in a row is passed over for so long. */
+  tolerated: number;
+  downMs: number;
+  /** Each has an upstream block of its own. */
+  pods: { pod: string; upstream: string }[];
+}
+
+export interface SocketSettings {
+  /** One for all routes. */
+  leaseMs: number;
+  /** For a pod to answer the request. */
+  responseMs: number;
+  /** After so long connections are closed when nginx quits. */
+  shutdownMs: number;
+  routes: SocketRoute[];
+}
+
+export interface NginxSettings extends PlaneSettings {
   /** The control listeners of the services, in the order in which they are tried. */
   services: ServiceAddress[];
-  planeToken: string;
-  configVersion: string;
-  lease: LeasePolicy;
-  timeoutMs: number;
-  failOpenTokens: number;
-  identity: {
-    /** In lower case. */
-    appHeader: string;
-    userHeader: string;
-    apiKeyHeader: string;
-    rules: IdentityRules;
-    /** SHA-1 of a key, in base64 → its app. The keys themselves are not written down. */
-    apiKeys: { [digest: string]: string };
-  };
-  /** More headers than that: 431. */
-  headerCount: number;
-  apps: NginxApp[];
+  connections: SocketSettings;
 }

@@ -2,8 +2,8 @@
 import type { LearnedSizes } from "../../core/cost.js";
 import { type Degradation, defaultDegradationPolicy, newDegradation } from "../../core/degradation.js";
 import { type Lease, newLease } from "../../core/lease.js";
-import type { Conversation } from "../../core/sync.js";
-import { type AppCounts, newCounts } from "./counts.js";
+import { type Conversation, newConversation } from "../../core/sync.js";
+import { type AppCounts, newCounts } from "../lua/counts.js";
 import type { Semaphore, SharedDict } from "./ngx.js";
 import type { NginxApp, NginxSettings } from "./settings.js";
 import type { SharedCell } from "./shared-cell.js";
@@ -13,7 +13,9 @@ export interface Waiter {
   cost: number;
   /** Milliseconds since 1970. */
   until: number;
-  /** How many answers to this worker's own questions have left it waiting. */
+  /** A message of this worker that asks for it, too, has been sent. */
+  inMessage: boolean;
+  /** How many answers to such messages left it waiting because the store had too little. */
   rounds: number;
   /** Empty while it waits. */
   code: string;
@@ -112,15 +114,7 @@ export function newApp(policy: NginxApp, cell: SharedCell, settings: NginxSettin
     leaving: false,
     cell,
     lease,
-    talk: {
-      bookedSpent: 0,
-      bookedReturned: 0,
-      cautious: false,
-      remaining: policy.burst,
-      limit: policy.burst,
-      heardAt: now,
-      scarceAt: 0,
-    },
+    talk: newConversation(policy.burst, now),
     record: "",
     recordKey: `l:${policy.id}`,
     refusedUntilKey: `u:${policy.id}`,

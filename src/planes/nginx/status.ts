@@ -1,6 +1,7 @@
-/** What this nginx tells of itself when it is asked: metrics under the names that the services use, and health. */
-import { nowMs } from "./clock.js";
-import { flushCounts, sharedCount } from "./counters.js";
+/** What this nginx has counted and how it is: its own page of metrics, and a line for the services. */
+
+import { sumOf } from "../lua/counts.js";
+import { countedIds, flushCounts, NOBODY, totalCounts } from "./counters.js";
 import { luaString, luaTable, ngx } from "./ngx.js";
 import { readNode } from "./records.js";
 import { worker } from "./state.js";
@@ -19,31 +20,48 @@ function sample(lines: string[], name: string, labels: string, value: number): v
   lines.push(luaString.format("%s{%s} %.17g", name, labels, value));
 }
 
-/** Other workers' counts are as of their last tick. */
+function appLabel(id: string): string {
+  return `app_id="${id === NOBODY ? "none" : id}"`;
+}
+
+function l3Of(id: string, place: number): number {
+  const { l3 } = totalCounts(id).lists;
+  return l3 === undefined ? 0 : (l3[place] ?? 0);
+}
+
+/** How this node is, for the services to show: names and numbers, as docs/API.md has them. */
+export function nodeLine(): string {
+  const { node, level, dict } = worker;
+  return luaString.format(
+    "#node level=%d emergency=%d syncs=%.0f failed_syncs=%.0f memory_free_bytes=%.0f\n",
+    level,
+    node.emergency ? 1 : 0,
+    node.syncs,
+    node.failures,
+    dict.free_space(),
+  );
+}
+
+/** What was counted is as of the last message to a service, or of when nothing was to be said. */
 export function metrics(): void {
   flushCounts();
   readNode();
   const { node, name } = worker;
   const lines: string[] = [];
   const nodeLabel = `node_id="${name}"`;
+  const all = countedIds();
   counter(lines, "ratelimit_requests_allowed_total", "Requests that passed, on a dry run or not.");
-  for (const app of worker.everyone) {
-    sample(lines, "ratelimit_requests_allowed_total", `app_id="${app.policy.id}"`, sharedCount(app, "allowed"));
+  for (const id of all) {
+    sample(lines, "ratelimit_requests_allowed_total", appLabel(id), sumOf(totalCounts(id), "allowed"));
   }
   counter(lines, "ratelimit_requests_rejected_total", "Requests that were refused.");
-  for (const app of worker.everyone) {
-    sample(lines, "ratelimit_requests_rejected_total", `app_id="${app.policy.id}"`, sharedCount(app, "refused"));
+  for (const id of all) {
+    sample(lines, "ratelimit_requests_rejected_total", appLabel(id), sumOf(totalCounts(id), "rejected"));
   }
   counter(lines, "ratelimit_l3_hits_total", "Decisions made from the local lease or a remembered refusal.");
-  for (const app of worker.everyone) {
-    const hits = sharedCount(app, "local") + sharedCount(app, "remembered");
-    sample(lines, "ratelimit_l3_hits_total", `app_id="${app.policy.id}"`, hits);
-  }
+  for (const id of all) sample(lines, "ratelimit_l3_hits_total", appLabel(id), l3Of(id, 0));
   counter(lines, "ratelimit_l3_misses_total", "Decisions for which the local lease did not suffice.");
-  for (const app of worker.everyone) {
-    const misses = sharedCount(app, "remote") + sharedCount(app, "dark");
-    sample(lines, "ratelimit_l3_misses_total", `app_id="${app.policy.id}"`, misses);
-  }
+  for (const id of all) sample(lines, "ratelimit_l3_misses_total", appLabel(id), l3Of(id, 1));
   gauge(lines, "ratelimit_l3_tokens_local", "Tokens on the lease of a node; below zero where spent without the store.");
   for (const app of worker.everyone) {
     sample(lines, "ratelimit_l3_tokens_local", `app_id="${app.policy.id}",${nodeLabel}`, app.cell.get());
@@ -62,31 +80,4 @@ export function metrics(): void {
   sample(lines, "ratelimit_shared_memory_free_bytes", nodeLabel, worker.dict.free_space());
   ngx.header["Content-Type"] = "text/plain; version=0.0.4";
   ngx.print(`${luaTable.concat(lines, "\n")}\n`);
-}
-
-/** That this is answered at all is the answer. */
-export function live(): void {
-  ngx.header["Content-Type"] = "application/json";
-  ngx.print('{"status":"healthy"}\n');
-}
-
-/** Later the policies of the apps decide what happens without a service; but a node that never had one has no tokens yet. */
-export function ready(): void {
-  readNode();
-  const { node, settings, name, level } = worker;
-  const isReady = node.lastContact > 0;
-  if (!isReady) ngx.status = 503;
-  ngx.header["Content-Type"] = "application/json";
-  ngx.print(
-    luaString.format(
-      '{"ready":%s,"node":"%s","degradation":%d,"emergency":%s,"config_version":"%s","service_config_version":"%s","last_contact_ms":%d}\n',
-      isReady ? "true" : "false",
-      name,
-      level,
-      node.emergency ? "true" : "false",
-      settings.configVersion,
-      node.configVersion,
-      isReady ? Math.max(nowMs() - node.lastContact, 0) : -1,
-    ),
-  );
 }

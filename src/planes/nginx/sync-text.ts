@@ -8,8 +8,15 @@ export interface AppInMessage {
   planned: PlannedSync;
 }
 
-/** `node epoch seq [leave]`, then `app granted spent returned need want` for each app. */
-export function messageText(node: string, epoch: number, seq: number, leave: boolean, apps: AppInMessage[]): string {
+/** `node epoch seq [leave]`, then `app granted spent returned need want` for each app, then lines with numbers. */
+export function messageText(
+  node: string,
+  epoch: number,
+  seq: number,
+  leave: boolean,
+  apps: AppInMessage[],
+  numbers = "",
+): string {
   const lines = [`${node} ${wholeText(epoch)} ${wholeText(seq)}${leave ? " leave" : ""}`];
   for (const { id, planned } of apps) {
     const { granted, spent, returned, need, want } = planned.message;
@@ -27,7 +34,7 @@ export function messageText(node: string, epoch: number, seq: number, leave: boo
       ),
     );
   }
-  return `${luaTable.concat(lines, "\n")}\n`;
+  return `${luaTable.concat(lines, "\n")}\n${numbers}`;
 }
 
 export interface SyncAnswerText {

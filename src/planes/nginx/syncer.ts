@@ -9,21 +9,25 @@ import {
   STORE_TIMEOUT,
 } from "../../core/degradation.js";
 import { emergencyRatio } from "../../core/emergency.js";
-import { beginEpoch, cutLease } from "../../core/lease.js";
+import { cutLease } from "../../core/lease.js";
 import {
+  bookCounters,
   bookReply,
   HEARTBEAT_MS,
   isAtRest,
-  isBooked,
   isDue,
+  isLeavingDue,
   isScarce,
+  isShort,
   MAX_APPS_PER_MESSAGE,
   type PlannedSync,
   planLastMessage,
   planMessage,
+  renewConversation,
 } from "../../core/sync.js";
 import { announce, catchUp } from "./changes.js";
 import { freshNowMs, nowMs } from "./clock.js";
+import { addUpCounts, batchHeard, batchText } from "./counters.js";
 import { newEpoch } from "./epoch.js";
 import { holdsLock, releaseLock, takeLock } from "./lock.js";
 import { luaMath, ngx, pcall } from "./ngx.js";
@@ -31,6 +35,7 @@ import { writeApp, writeNode } from "./records.js";
 import { callService, type ServiceReply } from "./service-client.js";
 import { type PouringCell, pourIn, pouringCell } from "./shared-cell.js";
 import { type App, worker } from "./state.js";
+import { nodeLine } from "./status.js";
 import { type AppInMessage, messageText, parseAnswer, type SyncAnswerText } from "./sync-text.js";
 import { giveUpAll, serve } from "./waiting.js";
 
@@ -73,12 +78,16 @@ export function runSync(): void {
   if (!fine) ngx.log(ngx.ERR, "tollgate: sync failed: ", problem);
 }
 
+/** The store has given the epoch up, and has still to hear of messages whose answers were lost in it. */
+const epoch = { closed: false };
+
 function syncOnce(): void {
+  epoch.closed = false;
   // While it is urgent, and the answer left some waiting, the next message follows at once.
   let again = true;
   while (again && holdsLock()) {
     catchUp();
-    again = sendMessage() && anyUrgent();
+    again = sendMessage() && (epoch.closed || anyUrgent());
   }
 }
 
@@ -95,15 +104,21 @@ function sendMessage(): boolean {
   const { node } = worker;
   const now = freshNowMs();
   if (now < node.retryAt) return false;
+  addUpCounts();
   worker.level = currentLevel(now);
   const planned = plan(now);
   if (planned.length === 0 && now - node.lastContact < HEARTBEAT_MS && now >= node.lastContact) return false;
   node.seq = node.seq + 1;
   node.syncs = node.syncs + 1;
   // What goes back, and the number of the message, must be known to whoever goes on if this worker dies.
-  for (const { app } of planned) writeApp(app);
+  for (const { app, cell } of planned) {
+    app.talk.unanswered = true;
+    writeApp(app);
+    pourIn(cell);
+  }
   writeNode();
-  const message = messageText(worker.name, node.epoch, node.seq, false, planned);
+  const batch = batchText(now, false);
+  const message = messageText(worker.name, node.epoch, node.seq, false, planned, nodeLine() + batch);
   const reply = callService("/v1/sync", message, worker.settings.timeoutMs);
   const ended = freshNowMs();
   // Paused for longer than the lock lasts: another worker has gone on, and its next message brings what this one got.
@@ -113,6 +128,7 @@ function sendMessage(): boolean {
     missed(reply, now, ended);
     return false;
   }
+  batchHeard(batch);
   heard(answer, planned, now, ended);
   return true;
 }
@@ -123,14 +139,11 @@ function currentLevel(now: number): number {
 
 /** An app with nothing to say for long leaves the list. */
 function plan(now: number): Planned[] {
-  const { settings, level } = worker;
-  const policy = settings.lease;
+  const policy = worker.settings.lease;
   const planned: Planned[] = [];
   const touched: App[] = [];
   for (const app of worker.touched) {
-    const due = app.leaving
-      ? isLeavingDue(app)
-      : isDue(app.talk, app.lease, app.cell, policy, level, app.waitingCost, now);
+    const due = hasNews(app, now);
     if (due && planned.length < MAX_APPS_PER_MESSAGE) planned.push(planOne(app, now));
     if (due || !(app.leaving || isAtRest(app.lease, app.cell, policy, app.waitingCost, now))) touched.push(app);
     else app.touched = false;
@@ -139,13 +152,16 @@ function plan(now: number): Planned[] {
   return planned;
 }
 
-function isLeavingDue(app: App): boolean {
-  return app.cell.get() !== 0 || !isBooked(app.talk, app.lease, app.cell);
+function hasNews({ talk, lease, cell, leaving, waitingCost }: App, now: number): boolean {
+  if (epoch.closed) return talk.unanswered;
+  if (leaving) return isLeavingDue(talk, lease, cell);
+  return isDue(talk, lease, cell, worker.settings.lease, worker.level, waitingCost, now);
 }
 
 function planOne(app: App, now: number): Planned {
   const { lease, talk, policy, waiters, waitingCost } = app;
   const cell = pouringCell(app.cell);
+  for (const waiter of waiters) waiter.inMessage = true;
   const first = waiters[0];
   const firstCost = first === undefined ? 0 : first.cost;
   const { settings, level } = worker;
@@ -176,7 +192,7 @@ function heard(answer: SyncAnswerText, planned: Planned[], started: number, now:
   if (node.configVersion !== worker.settings.configVersion) tellVersions();
   const changed: App[] = [];
   if (answer.code === EPOCH_CLOSED) {
-    renewEpoch(planned, now);
+    closeEpoch(planned, now);
     for (const app of worker.everyone) changed.push(app);
   } else {
     for (const one of planned) {
@@ -215,7 +231,7 @@ function book({ id, app, cell, planned }: Planned, answer: SyncAnswerText, now: 
   // First the record, then the tokens: see PouringCell.
   writeApp(app);
   pourIn(cell);
-  if (decides) serve(app, true, now);
+  if (decides && reply !== undefined) serve(app, isShort(planned, reply), now);
 }
 
 function missed(reply: ServiceReply, started: number, now: number): void {
@@ -237,15 +253,32 @@ function missed(reply: ServiceReply, started: number, now: number): void {
   giveUpAll();
 }
 
-/** The store has given this epoch up and put its tokens back: drop them, and go on as a new node. */
-function renewEpoch(planned: Planned[], now: number): void {
+/**
+ * The store has given this epoch up and put its tokens back. It still books what it hears of it: where an answer was lost
+ * before, nobody here knows whether the spending it was about is charged, so that is said again before a new epoch begins.
+ */
+function closeEpoch(planned: Planned[], now: number): void {
+  for (const { app, cell, planned: sent } of planned) {
+    bookCounters(app.talk, sent.message);
+    writeApp(app);
+    pourIn(cell);
+  }
+  epoch.closed = false;
+  for (const app of worker.everyone) {
+    if (app.talk.unanswered) {
+      epoch.closed = true;
+      touch(app);
+    }
+  }
+  if (!epoch.closed) renewEpoch(now);
+}
+
+/** Drops the tokens and goes on as a new node. */
+function renewEpoch(now: number): void {
   const { node } = worker;
-  for (const { app, planned: sent } of planned) app.talk.bookedSpent = sent.message.spent;
   for (const app of worker.everyone) {
     const cell = pouringCell(app.cell);
-    beginEpoch(app.lease, cell, app.talk.bookedSpent, now);
-    app.talk.bookedSpent = 0;
-    app.talk.bookedReturned = 0;
+    renewConversation(app.talk, app.lease, cell, now);
     writeApp(app);
     pourIn(cell);
   }

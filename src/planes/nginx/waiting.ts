@@ -1,14 +1,23 @@
 /** Requests that wait for the store: decided in order, by whatever worker got the answer. */
-import { OK, QUOTA_EXHAUSTED } from "../../core/codes.js";
+import { OK } from "../../core/codes.js";
 import { isRefused, MISS, takeTokens } from "../../core/lease.js";
-import { waitForOwnRate } from "../../core/sync.js";
+import { MOST_SHORT_ANSWERS, waitForOwnRate } from "../../core/sync.js";
 import { catchUp, newestChange } from "./changes.js";
 import { nowMs } from "./clock.js";
 import { semaphore } from "./ngx.js";
 import { type App, type Waiter, worker } from "./state.js";
 
 export function newWaiter(cost: number, until: number): Waiter {
-  return { cost, until, rounds: 0, code: "", retryAfterMs: 0, source: "remote", signal: semaphore.new(0) };
+  return {
+    cost,
+    until,
+    inMessage: false,
+    rounds: 0,
+    code: "",
+    retryAfterMs: 0,
+    source: "remote",
+    signal: semaphore.new(0),
+  };
 }
 
 function decide(waiter: Waiter, code: string, retryAfterMs: number): void {
@@ -18,22 +27,22 @@ function decide(waiter: Waiter, code: string, retryAfterMs: number): void {
 }
 
 /**
- * After an answer: pays those who wait for an app in this worker, in order. `asked` says that it answers this worker's own
- * question: whoever two of those have left waiting is beyond what the store has.
+ * After an answer: pays those who wait for an app in this worker, in order. `short` says that it answers this worker's own
+ * question, and that the store had too little for it.
  */
-export function serve(app: App, asked: boolean, now: number): void {
+export function serve(app: App, short: boolean, now: number): void {
   const { waiters, lease, cell } = app;
   if (waiters.length === 0) return;
   const staying: Waiter[] = [];
   let waitingCost = 0;
   for (const waiter of waiters) {
-    if (asked) waiter.rounds = waiter.rounds + 1;
+    if (short && waiter.inMessage) waiter.rounds = waiter.rounds + 1;
     if (takeTokens(cell, waiter.cost) !== MISS) {
       decide(waiter, OK, 0);
     } else if (isRefused(lease, waiter.cost, now)) {
       decide(waiter, lease.refusedCode, Math.ceil(lease.refusedUntil - now));
-    } else if (waiter.rounds >= 2) {
-      decide(waiter, QUOTA_EXHAUSTED, waitForOwnRate(waiter.cost, app.policy.guaranteed));
+    } else if (waiter.rounds >= MOST_SHORT_ANSWERS) {
+      decide(waiter, app.talk.shortCode, waitForOwnRate(waiter.cost, app.policy.guaranteed));
     } else {
       staying.push(waiter);
       waitingCost = waitingCost + waiter.cost;

@@ -4,9 +4,13 @@ import { emergencyRatio, scaled } from "../../core/emergency.js";
 import { isIdentifier, storedNumber } from "../../core/host.js";
 import type { RedisApi } from "../redis-api.js";
 import { type Cluster, isWithin, MAX_RATE, NO_EMERGENCY } from "./cluster.js";
-import { BURST, GUARANTEED, PRIORITY } from "./request.js";
+import { BURST, FILL_S, GUARANTEED, PRIORITY } from "./request.js";
 
 const LOWEST_PRIORITY = 1000;
+/** Ten years. */
+const LONGEST_FILL_S = 315360000;
+/** A full bucket is kept a little longer: rounding must never forget one that is not quite full. */
+const KEPT_FULL_MS = 1000;
 
 /** A bucket, with the limits in force (less than configured in an emergency), and the totals since it began. */
 export interface App extends Bucket {
@@ -24,6 +28,7 @@ export function appFault(id: string, numbers: number[]): string {
   if (!isWithin(numbers[BURST]!, 0, MAX_TOKENS)) return "burst";
   if (!isWithin(numbers[GUARANTEED]!, 0, MAX_RATE)) return "guaranteed";
   if (!isWithin(numbers[PRIORITY]!, 0, LOWEST_PRIORITY)) return "priority";
+  if (!isWithin(numbers[FILL_S]!, 0, LONGEST_FILL_S)) return "fill_s";
   return "";
 }
 
@@ -32,9 +37,9 @@ export function configuredCapacity(numbers: number[]): number {
   return numbers[BURST]! * MICRO;
 }
 
-/** Micro-tokens per second, as configured. */
+/** Micro-tokens per second, as configured. A limit's may be a fraction: one per month is less than half a micro-token. */
 export function configuredRate(numbers: number[]): number {
-  return numbers[GUARANTEED]!;
+  return numbers[FILL_S] === 0 ? numbers[GUARANTEED]! : configuredCapacity(numbers) / numbers[FILL_S]!;
 }
 
 /**
@@ -65,7 +70,11 @@ export function readApp(redis: RedisApi, key: string, numbers: number[], cluster
   return app;
 }
 
-export function writeApp(redis: RedisApi, key: string, app: App, now: number): void {
+/**
+ * A limit that comes and goes is forgotten when it is full again, by the rate as configured: then it is what it would be
+ * if it had been kept, also when nodes still hold tokens of it.
+ */
+export function writeApp(redis: RedisApi, key: string, app: App, now: number, numbers: number[]): void {
   const { tokens, debt, granted, spent, returned } = app;
   redis.call(
     "HSET",
@@ -83,6 +92,11 @@ export function writeApp(redis: RedisApi, key: string, app: App, now: number): v
     "returned",
     returned,
   );
+  if (numbers[FILL_S]! > 0) {
+    const missing = Math.max(configuredCapacity(numbers) - tokens, 0);
+    const fillMs = missing > 0 ? Math.ceil((missing / configuredRate(numbers)) * 1000) : 0;
+    redis.call("PEXPIRE", key, fillMs + KEPT_FULL_MS);
+  }
 }
 
 /** Pays for tokens that a node has, or has spent, without a grant on record: from both layers. */

@@ -81,6 +81,11 @@ export function writeLedger(redis: RedisApi, key: string, ledger: Ledger, answer
   redis.call("HSET", key, ...values);
 }
 
+/** The node begins this app anew, should it come back to it. */
+export function forgetEntry(redis: RedisApi, key: string, app: string): void {
+  redis.call("HDEL", key, grantedField(app), "s:" + app, returnedField(app));
+}
+
 /** Tokens the node holds of this app, as far as the store knows. Never negative once a message is booked. */
 export function heldTokens(entry: Entry): number {
   return entry.granted - entry.spent - entry.returned;

@@ -16,6 +16,28 @@ const syncCounters = {
   want: z.int().min(0).describe("As much as the share of this node allows. Not needed by one that leaves."),
 };
 
+const syncNumbers = z.object({
+  node: z
+    .record(z.string(), z.int().min(0))
+    .optional()
+    .describe("How the node is: level, emergency, syncs, failed_syncs, memory_free_bytes."),
+  batch: z.int().min(1).optional().describe("Its number; a batch is repeated under it until it is answered."),
+  apps: z
+    .array(
+      z.object({
+        app: z.string().describe("* for requests that belong to no app."),
+        numbers: z
+          .record(z.string(), z.array(z.int().min(0)))
+          .describe(
+            "Since the batch before. l3: hits, misses. A method: allowed, rejected, dry run, sum of costs, and how many " +
+              "cost up to 1, 2, 5, 10, 25, 50, 100, 500, 1000, 10000, 100000 and more. A code: refusals.",
+          ),
+      }),
+    )
+    .max(200)
+    .optional(),
+});
+
 /** For the document; the message itself is read by sync-message.ts. */
 const syncRequest = z.object({
   node: z.string(),
@@ -23,6 +45,7 @@ const syncRequest = z.object({
   seq: z.int().min(1).describe("Counts the messages of the epoch; a repeated message keeps its number."),
   leave: z.boolean().optional().describe("The data plane stops: all it holds goes back."),
   apps: z.array(z.object({ app: z.string(), ...syncCounters })),
+  numbers: syncNumbers.optional().describe("What the data plane has counted, for GET /metrics."),
 });
 
 const syncReply = z.strictObject({

@@ -50,6 +50,10 @@ export const metrics = {
   ratelimit_emergency_mode: gauge(["cluster_id"], "1 while there is an emergency."),
   ratelimit_degradation_level: gauge(["node_id"], "How badly the store answers a node, from 0 to 3."),
   ratelimit_live_nodes: gauge([], "Nodes that are alive as the store knows them."),
+  ratelimit_node_emergency: gauge(["node_id"], "1 while a data plane elsewhere knows of an emergency."),
+  ratelimit_node_syncs_total: counter(["node_id"], "Messages of a data plane elsewhere to the services."),
+  ratelimit_node_failed_syncs_total: counter(["node_id"], "Those of them that no service answered."),
+  ratelimit_shared_memory_free_bytes: gauge(["node_id"], "Free pages of the memory that the workers of nginx share."),
 
   ratelimit_redis_commands_total: counter(
     ["command", "outcome"],

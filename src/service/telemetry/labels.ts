@@ -37,6 +37,11 @@ export const reasons: readonly string[] = Object.values(codes).filter(
 
 const reasonIndexes = new Map(reasons.map((reason, index) => [reason, index]));
 
+/** The place of a name in `reasons`, if it is one. */
+export function reasonPlace(name: string): number | undefined {
+  return reasonIndexes.get(name);
+}
+
 /** The place of a code in `reasons`. Whoever decides has no other codes. */
 export function reasonIndex(code: string): number {
   return reasonIndexes.get(code) ?? 0;

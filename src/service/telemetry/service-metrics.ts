@@ -5,6 +5,7 @@ import type { AppPolicy } from "../../quota/policy.js";
 import type { Quota } from "../../quota/quota.js";
 import type { Host } from "../../store/host.js";
 import type { StoreObserver } from "../../store/observed-store.js";
+import type { NodeNumbers } from "../sync-numbers.js";
 import { metrics } from "./catalog.js";
 import type { ConnectionNumbers } from "./connection-numbers.js";
 import { addCounters, type Counters } from "./counters.js";
@@ -12,9 +13,10 @@ import { appLabels, NO_APP, OTHER_APPS } from "./labels.js";
 import type { MetricsReport } from "./metrics-report.js";
 import { createStoreNumbers, createSyncNumbers, type SyncNumbers, watchLoopLag } from "./node-numbers.js";
 import { contentType, createPage, type Page } from "./page.js";
+import { createPlaneNumbers } from "./plane-numbers.js";
 import { createStoreGauges } from "./store-gauges.js";
 import { createWorkerLives } from "./worker-lives.js";
-import { writeCounters, writeNodes } from "./write-numbers.js";
+import { writeCounters, writeNodes, writePlanes } from "./write-numbers.js";
 
 export interface ServiceMetricsOptions {
   node: string;
@@ -23,6 +25,8 @@ export interface ServiceMetricsOptions {
   clusterId: string;
   /** The configured apps as they are now, in the order that the workers know. */
   apps(): readonly AppPolicy[];
+  /** What decisions by descriptor rules are called, after the apps in the order of labels. */
+  rules?(): readonly string[];
   /** So many of them have a label of their own. */
   appLabels(): number;
   config: { version(): string; loadedAtMs(): number };
@@ -38,6 +42,8 @@ export interface ServiceMetrics {
   readonly storeObserver: StoreObserver;
   /** To be told of messages that data planes elsewhere send through this service. */
   readonly synced: SyncNumbers["synced"];
+  /** To be told of what they have counted, when their message is answered. */
+  counted(node: string, epoch: number, numbers: NodeNumbers): void;
   configReloaded(result: "reloaded" | "refused"): void;
   /** Of these workers, and of what the process itself holds in connections. */
   text(workers: readonly MetricsReport[], connections?: ConnectionNumbers): Promise<string>;
@@ -51,6 +57,7 @@ export function createServiceMetrics(options: ServiceMetricsOptions): ServiceMet
   const storeNumbers = createStoreNumbers();
   const syncNumbers = createSyncNumbers();
   const lives = createWorkerLives();
+  const planes = createPlaneNumbers(options.host?.now ?? (() => performance.now()));
   const lag = watchLoopLag();
   const processRegistry = processMetrics();
   const reloads = { reloaded: 0, refused: 0 };
@@ -60,14 +67,20 @@ export function createServiceMetrics(options: ServiceMetricsOptions): ServiceMet
     ...(options.host === undefined ? {} : { host: options.host }),
   });
 
+  function labelsNow(): Map<string, string> {
+    const ids = [...options.apps().map(({ id }) => id), ...(options.rules?.() ?? [])];
+    return appLabels(ids, options.appLabels());
+  }
+
   function totals(workers: readonly MetricsReport[], connections?: ConnectionNumbers): Map<string, number[]> {
-    const ids = options.apps().map(({ id }) => id);
-    const labels = new Set([NO_APP, OTHER_APPS, ...appLabels(ids, options.appLabels()).values()]);
-    lives.heard(workers);
-    const sum = lives.totals((key) => {
+    const labels = new Set([NO_APP, OTHER_APPS, ...labelsNow().values()]);
+    const isWanted = (key: string) => {
       const [kind, label = ""] = key.split(" ");
       return (kind !== "app" && kind !== "method") || labels.has(label);
-    });
+    };
+    lives.heard(workers);
+    const sum = lives.totals(isWanted);
+    planes.addTo(sum, isWanted);
     const own: Counters = {};
     storeNumbers.exportTo(own);
     syncNumbers.exportTo(own);
@@ -106,6 +119,10 @@ export function createServiceMetrics(options: ServiceMetricsOptions): ServiceMet
     contentType,
     storeObserver: storeNumbers,
     synced: syncNumbers.synced,
+    counted(name, epoch, numbers) {
+      const labels = numbers.apps.length === 0 ? undefined : labelsNow();
+      planes.heard(name, epoch, numbers, (app) => labels?.get(app));
+    },
     configReloaded: (result) => void reloads[result]++,
     async text(workers, connections) {
       const page = createPage();
@@ -115,6 +132,12 @@ export function createServiceMetrics(options: ServiceMetricsOptions): ServiceMet
         page,
         workers.map(({ node: name, counters, now }) => ({ node: name, counters, now })),
         { pods: connections?.pods ?? [], proxies: connections?.proxies ?? [] },
+      );
+      // A data plane chooses its own name: where it is that of a worker, the worker has it.
+      const taken = new Set(workers.map(({ node: name }) => name));
+      writePlanes(
+        page,
+        planes.nodes().filter(({ node: name }) => !taken.has(name)),
       );
       writeService(page);
       return `${await page.text()}\n${await processRegistry.metrics()}`;

@@ -174,6 +174,27 @@ export function writeNodes(
   page.add("websocket_connections_active_total", {}, total);
 }
 
+/** Gauges of data planes elsewhere, by the names under which they tell them. */
+const planeGauges = [
+  ["level", "ratelimit_degradation_level"],
+  ["emergency", "ratelimit_node_emergency"],
+  ["syncs", "ratelimit_node_syncs_total"],
+  ["failed_syncs", "ratelimit_node_failed_syncs_total"],
+  ["memory_free_bytes", "ratelimit_shared_memory_free_bytes"],
+] as const;
+
+export function writePlanes(
+  page: Page,
+  nodes: readonly { node: string; gauges: Readonly<Record<string, number>> }[],
+): void {
+  for (const { node, gauges } of nodes) {
+    for (const [name, metric] of planeGauges) {
+      const value = gauges[name];
+      if (value !== undefined) page.add(metric, { node_id: node }, value);
+    }
+  }
+}
+
 function writePods(page: Page, pods: readonly PodGauge[]): void {
   const sums = new Map<string, PodGauge>();
   for (const one of pods) {

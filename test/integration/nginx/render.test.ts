@@ -40,6 +40,20 @@ function render(yaml: string, ...args: string[]): string {
 const read = (name: string) => readFileSync(join(dir, "out", name), "utf8");
 const nginxTakes = (conf: string) => run("nginx", ["-t", "-p", dir, "-c", conf]);
 
+/** An nginx.conf that somebody else wrote. */
+function own(http: string): string {
+  const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
+    (name) => `${name}_temp_path ${dir}/${name};`,
+  );
+  return `load_module /usr/lib/nginx/modules/ndk_http_module.so;
+load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
+pid ${dir}/own.pid; error_log ${dir}/own.log;
+events {}
+http { access_log off; ${temporary.join(" ")}
+  ${http}
+}`;
+}
+
 describe("tollgate render nginx", () => {
   it("writes a configuration that Debian's nginx takes", async () => {
     render(plain);
@@ -60,19 +74,46 @@ describe("tollgate render nginx", () => {
   it("writes includes that an nginx with a configuration of its own takes", async () => {
     render(plain, "--include");
     const conf = join(dir, "own.conf");
-    const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
-      (name) => `${name}_temp_path ${dir}/${name};`,
-    );
     writeFileSync(
       conf,
-      `load_module /usr/lib/nginx/modules/ndk_http_module.so;
-load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
-pid ${dir}/own.pid; error_log ${dir}/own.log;
-events {}
-http { access_log off; ${temporary.join(" ")}
-  include ${dir}/out/tollgate-http.conf;
-  server { listen 127.0.0.1:18081; location / { include ${dir}/out/tollgate-location.conf; proxy_pass http://127.0.0.1:9001; } }
-}`,
+      own(`include ${dir}/out/tollgate-http.conf;
+  server { listen 127.0.0.1:18081; location / { include ${dir}/out/tollgate-location.conf; proxy_pass http://127.0.0.1:9001; } }`),
+    );
+    const { stderr } = await nginxTakes(conf);
+    expect(stderr).toContain("syntax is ok");
+  });
+
+  const sockets = plain.replace(
+    "- { path: /api,",
+    "- { path: /ws/, upstream: backend, connections: { max_total: 20000, idle_ms: 5000 } }\n" +
+      '  - { path: /odd, host: odd.example.com, upstream: "odd:name", connections: {} }\n  - { path: /api,',
+  );
+
+  it("writes routes with connections: a pod each, room for all of them, and no end of old workers' connections", async () => {
+    render(sockets);
+    const { stderr } = await nginxTakes(join(dir, "out", "nginx.conf"));
+    expect(stderr).toContain("syntax is ok");
+    expect(read("tollgate-http.conf")).toContain("lua_shared_dict tollgate_connections 16m;");
+    expect(read("tollgate-http.conf").match(/^upstream .* server 127.0.0.1:900[1-3]; /gm)).toHaveLength(3);
+    expect(read("nginx.conf")).toMatch(/worker_connections 43024;/);
+    expect(read("nginx.conf")).not.toMatch(/^worker_shutdown_timeout/m);
+    expect(read("tollgate-connections_ws_.conf")).toContain("proxy_read_timeout 5000ms;");
+    render(plain);
+    expect(read("nginx.conf")).toMatch(/^worker_shutdown_timeout/m);
+    expect(read("tollgate-http.conf")).not.toContain("tollgate_connections");
+  });
+
+  it("writes routes with connections as includes, each with all that its location needs", async () => {
+    render(sockets, "--include");
+    const conf = join(dir, "own.conf");
+    const include = (name: string) => `include ${dir}/out/${name};`;
+    writeFileSync(
+      conf,
+      own(`${include("tollgate-http.conf")}
+  server { listen 127.0.0.1:18081;
+    location /ws/ { ${include("tollgate-connections_ws_.conf")} }
+    location /odd/ { ${include("tollgate-connections-odd.example.com_odd.conf")} }
+  }`),
     );
     const { stderr } = await nginxTakes(conf);
     expect(stderr).toContain("syntax is ok");

@@ -151,4 +151,14 @@ it("tells its numbers and its health, to its own machine", async () => {
   expect(statusCode).toBe(200);
   expect((await body.json()) as Ready).toMatchObject({ ready: true, node: "nginx" });
   expect((await request(`${nginx.statusUrl}/health/live`)).statusCode).toBe(200);
+  const deep = await request(`${nginx.statusUrl}/health/deep`);
+  expect({ status: deep.statusCode, ...((await deep.body.json()) as object) }).toMatchObject({
+    ...{ status: expect.stringMatching(/^(healthy|degraded)$/), node_id: "nginx", emergency_mode: false },
+    components: {
+      nginx: { status: "healthy", workers: 2 },
+      service: { last_contact_ms: expect.any(Number), live_nodes: expect.any(Number) },
+      shared_memory: { status: "healthy" },
+      config: { service_version: expect.any(String) },
+    },
+  });
 }, 60_000);

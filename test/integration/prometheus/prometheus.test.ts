@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type MetricDefinition, type MetricName, metrics } from "../../../src/service/telemetry/catalog.js";
 import { reasons } from "../../../src/service/telemetry/labels.js";
 import { type GatewayProcess, startGateway, startSmallBackend } from "../../support/gateway-process.js";
+import { startNginx } from "../../support/nginx-process.js";
 import { checkPage, type Prometheus, startPrometheus } from "../../support/prometheus.js";
 import { startRedis } from "../../support/redis-server.js";
 import { connectSocket, type SocketClient } from "../../support/socket-clients.js";
@@ -36,10 +37,7 @@ beforeAll(async () => {
   endings.push(() => pod.stop());
   // A burst, and then hardly anything for the time of the test; nothing more when the machine is too busy for the store.
   const limits = "guaranteed: 0.001, burst: 40, on_store_failure: closed";
-  gateway = await startGateway(`
-node_id: gw
-workers: 2
-store: ${redis.url}
+  const config = `
 unknown_apps: reject
 apps: { video: { ${limits} }, audio: { ${limits}, dry_run: true } }
 upstreams: { backend: { targets: ["${backend.target}"] }, sockets: { targets: ["${pod.address}"] } }
@@ -47,8 +45,12 @@ routes:
   - { path: /, upstream: backend }
   - { path: /ws/, upstream: sockets, connections: { max_per_pod: 2 } }
 log: { level: warn }
-`);
+`;
+  gateway = await startGateway(`node_id: gw\nworkers: 2\nstore: ${redis.url}\n${config}`);
   endings.push(() => gateway.stop());
+  // It gets no requests: what it tells the service of itself is to be seen there.
+  const nginx = await startNginx(config, { services: [new URL(gateway.controlUrl).host], node: "edge" });
+  endings.push(() => nginx.stop());
   for (let i = 0; i < 30; i++) await ask("video");
   for (let i = 0; i < 30; i++) await ask("audio", "PUT");
   for (let i = 0; i < 3; i++) await ask(`nobody-${i}`);
@@ -108,8 +110,8 @@ describe("Prometheus", () => {
     for (const [reason, count] of Object.entries(refusedSockets)) {
       expect(await one(`websocket_refusals_total{reason="${reason}"}`)).toBe(count);
     }
-    // The workers are nodes of the cluster.
-    expect((await prometheus.until("ratelimit_live_nodes", ([nodes]) => nodes?.value === 2)).length).toBe(1);
+    // The workers are nodes of the cluster, and so is nginx.
+    expect((await prometheus.until("ratelimit_live_nodes", ([nodes]) => nodes?.value === 3)).length).toBe(1);
   });
 
   it("gets no app, method or reason that is not in the configuration or on a list", async () => {
@@ -120,7 +122,7 @@ describe("Prometheus", () => {
     expect(await values("app_id")).toEqual(["audio", "none", "video"]);
     expect(await values("method")).toEqual(["GET", "OTHER", "PUT"]);
     expect(reasons).toEqual(expect.arrayContaining(await values("reason")));
-    expect(await values("node_id")).toEqual(["gw", "gw-1", "gw-2"]);
+    expect(await values("node_id")).toEqual(["edge", "gw", "gw-1", "gw-2"]);
   });
 
   it("understands every query in the documents", async () => {

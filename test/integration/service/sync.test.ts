@@ -1,5 +1,6 @@
 /** Data planes hold leases over HTTP: the same answers from the embedded store and from Redis, in JSON and in text. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createQuota } from "../../../src/quota/quota.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
 import type { Store } from "../../../src/store/store.js";
 import { type ControlServer, PLANE_TOKEN, startControl } from "../../support/control-server.js";
@@ -42,6 +43,16 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toContain("text/plain");
     expect(await response.text()).toBe(`ok 1 0 0 0 ${control.live.version()}\nvideo ok 100 100 900 1000 0\n`);
+  });
+
+  it("takes what a data plane has counted, in both forms, and passes over what it does not know", async () => {
+    const numbers = { node: { level: 1, what: 2 }, batch: 3, apps: [{ app: "*", numbers: { GET: [1], what: [2] } }] };
+    const json = await control.post({ ...message, numbers });
+    expect(await json.json()).toMatchObject({ code: "ok", apps: [{ app: "video", grant: 100 }] });
+    const lines = "#node level=1 what=2\n#numbers 3\n#app * GET=1 what=2\n#more to come\n";
+    const text = await control.post(`plane-2 1 1\nvideo 0 0 0 0 0\n${lines}`, { "content-type": "text/plain" });
+    expect(text.status).toBe(200);
+    expect(await text.text()).toContain("\nvideo ok 0 ");
   });
 
   const headOf = async (seq: number) => {
@@ -132,6 +143,54 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     });
   });
 
+  describe("an app that was removed while a data plane holds tokens of it", () => {
+    const fresh = { id: "fresh", burst: 70, guaranteed: 1, priority: 2, borrow: false };
+    const quotaOf = () => createQuota(store, { id: "c", capacity: 10_000, rate: 1_000, nodeTtlMs: 10_000 });
+    const said = (more: object) => ({ app: "fresh", granted: 40, spent: 0, returned: 0, need: 0, want: 0, ...more });
+
+    /** 40 tokens are out on plane-1; then the app is gone. */
+    async function removed(): Promise<void> {
+      await control.admin("PUT", "/config", { config: { apps: { fresh: { guaranteed: 1, burst: 70 } } } });
+      const asked = said({ granted: 0, need: 40, want: 40 });
+      const first = { ...message, apps: [asked] };
+      expect(await (await control.post(first)).json()).toMatchObject({ apps: [{ code: "ok", granted: 40 }] });
+      await control.admin("DELETE", "/config");
+    }
+
+    const unknown = { app: "fresh", code: "unknown_app", grant: 0, granted: 40 };
+
+    it("is settled: spending is charged, tokens are back, nothing is granted", async () => {
+      await removed();
+      const report = { ...message, seq: 2, apps: [said({ spent: 25, returned: 5, need: 30, want: 60 })] };
+      expect(await (await control.post(report)).json()).toMatchObject({ code: "ok", apps: [unknown] });
+      const books = await quotaOf().inspect(fresh);
+      expect(books).toMatchObject({ granted: 40, spent: 25, returned: 5 });
+      expect(Math.floor(books.tokens)).toBe(35);
+      const leaving = { ...message, seq: 3, leave: true, apps: [said({ spent: 26, returned: 5 })] };
+      expect(await (await control.post(leaving)).json()).toMatchObject({ code: "ok", apps: [unknown] });
+      expect(await quotaOf().inspect(fresh)).toMatchObject({ granted: 40, spent: 26, returned: 14 });
+    });
+
+    it("also by a service that never knew it, without touching what its bucket holds", async () => {
+      await removed();
+      await control.close();
+      control = await startControl(store);
+      const report = { ...message, seq: 2, apps: [said({ spent: 25, returned: 5 })] };
+      expect(await (await control.post(report)).json()).toMatchObject({ code: "ok", apps: [unknown] });
+      const books = await quotaOf().inspect(fresh);
+      expect(books).toMatchObject({ granted: 40, spent: 25, returned: 5 });
+      expect(Math.floor(books.tokens)).toBe(35);
+    });
+
+    it("but what the store never heard of leaves no trace", async () => {
+      const made = { ...message, apps: [said({ app: "made-up", granted: 9, spent: 4 })] };
+      const answer = await (await control.post(made)).json();
+      expect(answer).toMatchObject({ apps: [{ app: "made-up", code: "unknown_app", grant: 0, granted: 9 }] });
+      expect((await quotaOf().ledger("plane-1@1")).apps).toEqual([]);
+      expect(await quotaOf().inspect({ ...fresh, id: "made-up" })).toMatchObject({ granted: 0, spent: 0 });
+    });
+  });
+
   it("keeps a node alive that has nothing to say", async () => {
     const answer = await (await control.post({ node: "plane-1", epoch: 1, seq: 1, apps: [] })).json();
     expect(answer).toMatchObject({ code: "ok", live_nodes: 1, apps: [] });
@@ -154,6 +213,20 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     ["501 apps", { ...message, apps: Array.from({ length: 501 }, (_, i) => ({ app: `a${i}`, ...counters })) }, "apps"],
     ["a list", [message], "body"],
     ["leave that is no yes or no", { ...message, leave: "yes" }, "leave"],
+    ["numbers that are none", { ...message, numbers: [] }, "numbers"],
+    ["numbers of 201 apps", { ...message, numbers: { batch: 1, apps: new Array(201).fill({}) } }, "numbers.apps"],
+    ["numbers without a batch", { ...message, numbers: { apps: [{ app: "video", numbers: {} }] } }, "numbers.batch"],
+    [
+      "a number that is none",
+      { ...message, numbers: { batch: 1, apps: [{ app: "video", numbers: { GET: [1, -1] } }] } },
+      "numbers.apps[0].numbers.GET[1]",
+    ],
+    [
+      "numbers of an app that is no id",
+      { ...message, numbers: { batch: 1, apps: [{ app: "a b", numbers: {} }] } },
+      "numbers.apps[0].app",
+    ],
+    ["a name that is none", { ...message, numbers: { node: { "a b": 1 } } }, "numbers.node"],
   ];
 
   it.each(bad)("400 for %s, and nothing changed", async (_what, body, field) => {
@@ -175,6 +248,13 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     ["plane-1 1 1\nvideo 0 1e3 0 1 1", "apps[0].spent"],
     ["plane-1 1 1\nvideo 0 99999999999999999999 0 1 1", "apps[0].spent"],
     ["plane-1 1 1\n\nvideo 0 0 0 1 1", "line 2"],
+    ["plane-1 1 1\n#numbers 1\nvideo 0 0 0 1 1", "line 3"],
+    ["plane-1 1 1\n#numbers x", "numbers.batch"],
+    ["plane-1 1 1\n#app video l3=1", "numbers.batch"],
+    ["plane-1 1 1\n#numbers 1\n#app video l3=1,x", "line 3 l3"],
+    ["plane-1 1 1\n#numbers 1\n#app video l3", "line 3 l3"],
+    ["plane-1 1 1\n#numbers 1\n#app a{b} l3=1", "numbers.apps[0].app"],
+    ["plane-1 1 1\n#node level=", "line 2 level"],
   ])("400 for the text %j", async (body, field) => {
     const response = await control.post(body, { "content-type": "text/plain" });
     expect(response.status).toBe(400);

@@ -1,5 +1,6 @@
 /** A test run counts only if every part of it ran. */
 import { expect, test } from "vitest";
+import { NEEDS_ENVOY } from "../../../build/needs-envoy.js";
 import { fromRoot } from "../../../build/paths.js";
 import { summarize, type TestReport } from "../../../build/test-summary.js";
 
@@ -16,7 +17,7 @@ function report(...tests: [path: string, fullName: string, status?: string][]): 
 const whole: Parameters<typeof report> = [
   ["test/unit/a.test.ts", "adds"],
   ["test/integration/b.test.ts", "connects"],
-  ["test/e2e/c.test.ts", "starts"],
+  ["test/e2e/c.test.ts", "starts nginx and Envoy"],
   ["test/contract/d.test.ts", "embedded grants"],
   ["test/contract/d.test.ts", "redis grants"],
   ["test/contract/d.test.ts", "redis-cluster grants"],
@@ -24,13 +25,39 @@ const whole: Parameters<typeof report> = [
 ];
 
 test("a whole run has no problems", () => {
-  expect(summarize(report(...whole))).toEqual({ passed: 7, failed: 0, problems: [] });
+  expect(summarize(report(...whole))).toEqual({ passed: 7, failed: 0, problems: [], leftOut: 0 });
 });
 
 test.each([0, 1, 2])("a part of which nothing ran is named", (index) => {
   const part = whole[index]?.[0].split("/")[1];
   const { problems } = summarize(report(...whole.filter((_, at) => at !== index)));
-  expect(problems).toEqual([`no test of test/${part} passed`]);
+  expect(problems).toContain(`no test of test/${part} passed`);
+});
+
+test.each(["nginx", "Envoy"])("a proxy that the end-to-end suite left out is named", (proxy) => {
+  const others = whole.map(([path, name]) => [path, name.replace(proxy, "something")] as [string, string]);
+  expect(summarize(report(...others)).problems).toEqual([`no test of test/e2e names "${proxy.toLowerCase()}"`]);
+});
+
+const withoutEnvoy: Parameters<typeof report> = [
+  ...whole.filter((_, at) => at !== 2),
+  ["test/e2e/c.test.ts", "starts nginx"],
+  ["test/e2e/e.test.ts", `decides alike ${NEEDS_ENVOY}`, "skipped"],
+];
+
+test("without Envoy the run is not whole", () => {
+  expect(summarize(report(...withoutEnvoy)).problems).toEqual([
+    `test/e2e/e.test.ts: "decides alike ${NEEDS_ENVOY}" did not run (skipped)`,
+    'no test of test/e2e names "envoy"',
+  ]);
+});
+
+test("told that there is no Envoy, its tests alone may be left out, and are counted", () => {
+  const other: Parameters<typeof report>[number] = ["test/unit/a.test.ts", "subtracts", "skipped"];
+  expect(summarize(report(...withoutEnvoy), { withoutEnvoy: true })).toMatchObject({ problems: [], leftOut: 1 });
+  expect(summarize(report(...withoutEnvoy, other), { withoutEnvoy: true }).problems).toEqual([
+    'test/unit/a.test.ts: "subtracts" did not run (skipped)',
+  ]);
 });
 
 test.each([
@@ -55,5 +82,6 @@ test("a failed test counts as failed, and so does a file that did not load", () 
     passed: 7,
     failed: 2,
     problems: ["test/unit/z.test.ts failed outside of its tests"],
+    leftOut: 0,
   });
 });

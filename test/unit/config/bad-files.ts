@@ -96,6 +96,48 @@ export const said: Record<string, string[]> = {
     "apps.__proto__: is no name for anything",
     "apps.video.__proto__: is no name for anything",
   ],
+  "rate-limit-app": [
+    "rate_limit_values: must be a whole number from 1 to 1000000 (is 0)",
+    'apps["rate-limit:mine"]: must not begin with rate-limit: (is a section)',
+  ],
+  "rate-limit-deep": [
+    "rate_limits[0].descriptors[0].descriptors[0].descriptors[0].descriptors[0].descriptors[0].descriptors[0].descriptors[0].descriptors[0].descriptors: there is no such option; there are key, value, rate_limit, share_threshold, shadow_mode, quota_mode, priority, on_store_failure, metadata",
+  ],
+  "rate-limit-descriptors": [
+    "rate_limits[0].descriptors[0].key: must be 1 to 256 characters, none of them a control character",
+    'rate_limits[0].descriptors[1].key: must be 1 to 256 characters, none of them a control character (is "")',
+    'rate_limits[0].descriptors[1].value: must be 1 to 1024 characters, none of them a control character (is "")',
+    'rate_limits[0].descriptors[2].key: must be 1 to 256 characters, none of them a control character (is "new\\nline")',
+    "rate_limits[0].descriptors[3].shadowmode: there is no such option; did you mean shadow_mode?",
+    "rate_limits[0].descriptors[4].metadata: must be a section with any names and values (is a list of 1)",
+  ],
+  "rate-limit-domains": [
+    "rate_limits[0].domain: must be 1 to 256 characters, none of them a control character",
+    'rate_limits[1].domain: must be 1 to 256 characters, none of them a control character (is "")',
+  ],
+  "rate-limit-replaces": [
+    'rate_limits[0].descriptors[0].rate_limit.replaces[1]: must be another limit than this one (is "me")',
+    'rate_limits[0].descriptors[1].rate_limit.replaces[0]: must be 1 to 256 characters, none of them a control character (is "")',
+    'rate_limits[0].descriptors[2].rate_limit.replaces: must be a list of at most 100 (is "them")',
+  ],
+  "rate-limit-twice": [
+    'rate_limits[0].descriptors[2].value: number 0 of the same list has the same key and value (is "x")',
+    'rate_limits[0].descriptors[3].key: number 1 of the same list has the same key and value (is "a")',
+    "rate_limits[0].descriptors[4].share_threshold: needs a value with a * in it (is true)",
+    "rate_limits[0].descriptors[5].share_threshold: needs a value with a * in it (is true)",
+    "rate_limits[0].descriptors[6].descriptors[1].value: number 0 of the same list has the same key and value (is 1)",
+    'rate_limits[1].domain: rate_limits[0] has the same domain (is "shop")',
+    'rate_limits[2].domain: is the domain of the apps; take another one (is "tollgate")',
+  ],
+  "rate-limit-units": [
+    'rate_limits[0].descriptors[0].rate_limit.unit: must be second or minute or hour or day or week or month or year (is "fortnight")',
+    "rate_limits[0].descriptors[1].rate_limit.requests_per_unit: must be given, or unlimited: true",
+    "rate_limits[0].descriptors[2].rate_limit.unit: must be given, or unlimited: true",
+    'rate_limits[0].descriptors[3].rate_limit.unit: must not be given where it is unlimited (is "hour")',
+    "rate_limits[0].descriptors[3].rate_limit.requests_per_unit: must not be given where it is unlimited (is 1)",
+    "rate_limits[0].descriptors[4].rate_limit.requests_per_unit: must be a whole number from 0 to 1000000000 (is -1)",
+    "rate_limits[0].descriptors[5].rate_limit.requests_per_unit: must be a whole number from 0 to 1000000000 (is 4000000000)",
+  ],
   "route-path": [
     'routes[0].path: must be a path that begins with / and has no spaces, ?, # or control characters (is "api")',
     "routes[1].path: must be a path that begins with / and has no spaces, ?, # or control characters",

@@ -65,7 +65,7 @@ describe("an option", () => {
 
   it.each([...needRestart, ...notInStore, ...ownToNode])("%s, of which a list speaks, exists", (option) => {
     expect(options.has(option)).toBe(true);
-    expect(optionAt(good(""), option)).toBeDefined();
+    expect(optionAt(good("envoy: { listen: 127.0.0.1:9 }"), option)).toBeDefined();
   });
 
   it.each(Object.values(overrides).map((path) => path.join(".")))("%s, which a variable sets, exists", (option) => {

@@ -162,6 +162,7 @@ describe("an option that needs a restart", () => {
     ["store_pool_size", "store_pool_size: 7"],
     ["cluster.id", "cluster: { id: other }"],
     ["control.listen", "control: { listen: 127.0.0.1:9 }"],
+    ["envoy.listen", "envoy: { listen: 127.0.0.1:9 }"],
   ];
 
   it("is one of those that the documents mark", () => {

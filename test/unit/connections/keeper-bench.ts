@@ -137,7 +137,7 @@ export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
 }
 
 /** Half of the latency there, half back; a process that stands still hears nothing. */
-function overNetwork(target: () => Slots, way: Way, host: Host): KeeperOptions["slots"] {
+export function overNetwork(target: () => Slots, way: Way, host: Host): KeeperOptions["slots"] {
   const pause = (ms: number) => new Promise<void>((resolve) => void host.after(ms, resolve));
   async function travel<T>(name: keyof Slots, call: () => Promise<T>, options?: RunOptions): Promise<T> {
     way.calls[name]++;

@@ -19,7 +19,8 @@ it.each([
     if (failing) throw error;
     return answer;
   };
-  const quota = { grant, settle: async () => answer };
+  const ledger = async () => ({ seq: 0, closed: false, held: 0, apps: [] });
+  const quota = { grant, settle: async () => answer, ledger };
   const sync = createSyncHandler({
     ...{ quota, apps: () => [], configVersion: () => "v", timeoutMs: () => 1_000, now: () => now },
   });

@@ -1,10 +1,13 @@
-/** Planes under test: the Node gateway and nginx, started alike, so that one scenario can be run against either. */
+/** Planes under test: the Node gateway, nginx and Envoy, started alike, so that one scenario can be run against any. */
+import { type EnvoyProcess, startEnvoy } from "./envoy-process.js";
 import { type GatewayProcess, startGateway, workersOf } from "./gateway-process.js";
 import { type NginxProcess, startNginx } from "./nginx-process.js";
+import { freePort } from "./ports.js";
 
 /** One instance of a plane: a node, or for the Node gateway one per worker. */
 export interface PlaneInstance {
   readonly url: string;
+  /** Processes that serve; whichever is killed is replaced. */
   workers(): number[];
   /** Reads its configuration again while it runs. */
   reload(): Promise<void>;
@@ -21,7 +24,7 @@ export interface PlaneUnderTest {
   stop(): Promise<void>;
 }
 
-export type PlaneKind = "node" | "nginx";
+export type PlaneKind = "node" | "nginx" | "envoy";
 
 export interface PlaneOptions {
   instances: number;
@@ -29,17 +32,19 @@ export interface PlaneOptions {
   workers: number;
   /** `redis://…` */
   store: string;
-  /** host:port */
+  /** host:port; empty where `yaml` has upstreams and routes of its own. */
   backend: string;
   /** apps, cluster and whatever else, as YAML. */
   yaml: string;
 }
 
 export async function startPlane(kind: PlaneKind, options: PlaneOptions): Promise<PlaneUnderTest> {
-  return kind === "node" ? startNodePlane(options) : startNginxPlane(options);
+  const start = { node: startNodePlane, nginx: startNginxPlane, envoy: startEnvoyPlane }[kind];
+  return start(options);
 }
 
 function routesTo(backend: string): string {
+  if (backend === "") return "";
   return `upstreams: { backend: { targets: ["${backend}"] } }\nroutes: [{ path: /, upstream: backend }]\n`;
 }
 
@@ -78,7 +83,7 @@ async function startNginxPlane({ instances, workers, store, backend, yaml }: Pla
   const common = `store: ${store}\nlog: { level: warn }\n${routesTo(backend)}${yaml}`;
   const service = await startGateway(`node_id: service\nworkers: 1\n${common}`);
   const services = [service.controlUrl.replace("http://", "")];
-  const started = await Promise.all(
+  const started = await onService(service, () =>
     Array.from({ length: instances }, (_, i) => startNginx(common, { services, workers, node: `nginx-${i}` })),
   );
   return {
@@ -92,6 +97,19 @@ async function startNginxPlane({ instances, workers, store, backend, yaml }: Pla
   };
 }
 
+/** All of them, or nothing: where one does not start, neither the others nor the service are left. */
+async function onService<T extends { stop(): Promise<void> }>(
+  service: GatewayProcess,
+  start: () => Promise<T>[],
+): Promise<T[]> {
+  const ended = await Promise.allSettled(start());
+  const started = ended.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+  const failed = ended.find((each) => each.status === "rejected");
+  if (failed === undefined) return started;
+  await Promise.all([...started, service].map((each) => each.stop()));
+  throw failed.reason;
+}
+
 function nginxInstance(nginx: NginxProcess): PlaneInstance {
   return {
     url: nginx.url,
@@ -99,5 +117,37 @@ function nginxInstance(nginx: NginxProcess): PlaneInstance {
     reload: () => nginx.reload(),
     killAll: nginx.killAll,
     log: nginx.log,
+  };
+}
+
+/** The same with Envoy, whose workers are threads: killing one is killing all, and somebody starts it again. */
+async function startEnvoyPlane({ instances, workers, store, backend, yaml }: PlaneOptions): Promise<PlaneUnderTest> {
+  const common = `store: ${store}\nlog: { level: warn }\n${routesTo(backend)}${yaml}`;
+  const listen = `127.0.0.1:${await freePort()}`;
+  const service = await startGateway(`node_id: service\nworkers: 1\nenvoy: { listen: "${listen}" }\n${common}`);
+  const services = [service.controlUrl.replace("http://", "")];
+  const started = await onService(service, () =>
+    Array.from({ length: instances }, (_, i) =>
+      startEnvoy(common, { services, envoyServices: [listen], workers, node: `envoy-${i}`, supervised: true }),
+    ),
+  );
+  return {
+    kind: "envoy",
+    instances: started.map(envoyInstance),
+    controlUrl: service.controlUrl,
+    async stop() {
+      await Promise.all(started.map((envoy) => envoy.stop()));
+      await service.stop();
+    },
+  };
+}
+
+function envoyInstance(envoy: EnvoyProcess): PlaneInstance {
+  return {
+    url: envoy.url,
+    workers: () => [envoy.pid()],
+    reload: () => envoy.reload(),
+    killAll: envoy.killAll,
+    log: envoy.log,
   };
 }

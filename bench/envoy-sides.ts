@@ -1,0 +1,106 @@
+/** The servers of the Envoy bench: one configuration, rendered once for each side and changed only where they differ. */
+import { parse } from "yaml";
+import { type EnvoyProcess, type StartEnvoyOptions, startEnvoy } from "../test/support/envoy-process.js";
+import { startGateway, workersOf } from "../test/support/gateway-process.js";
+import { startNginx } from "../test/support/nginx-process.js";
+import { freePort } from "../test/support/ports.js";
+import { type RedisServer, startRedis } from "../test/support/redis-server.js";
+import { cpuNs } from "./support/cpu-time.js";
+import { ratelimitBinary, startRatelimit } from "./support/ratelimit-service.js";
+
+export type SideName = "bare" | "empty-lua" | "lua" | "rls" | "ratelimit";
+
+export interface EnvoySide {
+  url: string;
+  /** Of Envoy alone. */
+  envoyNs(): number;
+  /** Of Envoy, of whom it asks, and of Redis. */
+  allNs(): number;
+}
+
+export interface EnvoySides {
+  /** Without "ratelimit" where envoyproxy/ratelimit cannot be had. */
+  sides: Map<SideName, EnvoySide>;
+  redis: RedisServer;
+  stop(): Promise<void>;
+}
+
+const BODY = "x".repeat(1024);
+/** Threads of each Envoy, as many as nginx has workers in its own bench. */
+const WORKERS = 2;
+
+const configuration = (target: string) => `
+log: { level: error }
+apps: { busy: { guaranteed: 1000000, burst: 1000000, profile: { based_on: iops, bandwidth: 0 } } }
+cluster: { capacity: 10000000, rate: 10000000 }
+upstreams: { backend: { targets: ["${target}"] } }
+routes: [{ path: /, upstream: backend }]
+`;
+
+/** The same Envoy without the script and what only it needs. */
+function bare(text: string, name: string): string {
+  if (name !== "envoy.yaml") return text;
+  const bootstrap = parse(text);
+  const manager = bootstrap.static_resources.listeners[0].filter_chains[0].filters[0].typed_config;
+  delete manager.access_log;
+  manager.http_filters = manager.http_filters.filter(({ name: filter }: { name: string }) => !filter.endsWith(".lua"));
+  return JSON.stringify(bootstrap);
+}
+
+/** A script that does nothing, in both of its hooks: the price of being there. */
+const empty = (text: string, name: string) =>
+  name === "tollgate.lua" ? "function envoy_on_request(handle) end\nfunction envoy_on_response(handle) end\n" : text;
+
+/** Answers every request with a kilobyte, at once. */
+const answering = (text: string, name: string) => {
+  if (name === "tollgate-location.conf") return "";
+  if (name === "tollgate-http.conf") return text.replace(/^(init|init_worker|log)_by_lua_block \{[^}]*\}\n/gm, "");
+  return text.replace(/proxy_pass [^;]+;/g, `return 200 "${BODY}";`);
+};
+
+export async function startSides(): Promise<EnvoySides> {
+  const started: { stop(): Promise<void> }[] = [];
+  const stop = async () => {
+    for (const each of started.reverse()) await each.stop();
+  };
+  function keep<T extends { stop(): Promise<void> }>(server: T): T {
+    started.push(server);
+    return server;
+  }
+  try {
+    const redis = keep(await startRedis());
+    const backend = keep(await startNginx(configuration("127.0.0.1:9"), { workers: 1, edit: answering }));
+    const config = configuration(`127.0.0.1:${backend.port}`);
+    const listen = `127.0.0.1:${await freePort()}`;
+    const service = keep(
+      await startGateway(
+        `node_id: service\nworkers: 1\nstore: ${redis.url}\nenvoy: { listen: "${listen}" }\n${config}`,
+      ),
+    );
+    const ours = [service.pid, ...workersOf(service.pid)];
+    const common = { services: [service.controlUrl.replace("http://", "")], envoyServices: [listen], workers: WORKERS };
+    const sides = new Map<SideName, EnvoySide>();
+    const add = async (name: SideName, options: StartEnvoyOptions, asked: number[]) => {
+      const envoy = keep(await startEnvoy(config, { ...common, node: name, ...options }));
+      sides.set(name, sideOf(envoy, [...asked, redis.pid]));
+    };
+    await add("bare", { edit: bare }, []);
+    await add("empty-lua", { edit: empty }, []);
+    await add("lua", {}, ours);
+    await add("rls", { mode: "rls" }, ours);
+    const binary = ratelimitBinary();
+    if (binary !== undefined) {
+      const theirs = keep(await startRatelimit(binary, redis.port));
+      await add("ratelimit", { mode: "rls", envoyServices: [theirs.address] }, [theirs.pid]);
+    }
+    return { sides, redis, stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+function sideOf(envoy: EnvoyProcess, others: number[]): EnvoySide {
+  const envoyNs = () => cpuNs([envoy.pid()]);
+  return { url: `${envoy.url}/`, envoyNs, allNs: () => envoyNs() + cpuNs(others) };
+}

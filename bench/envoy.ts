@@ -1,0 +1,125 @@
+/** Measures Envoy with the script and with the rate limit service, beside a bare one and envoyproxy/ratelimit. */
+import { findEnvoy } from "../test/support/find-envoy.js";
+import type { RedisServer } from "../test/support/redis-server.js";
+import { type EnvoySide, type SideName, startSides } from "./envoy-sides.js";
+import { atLeast, below, noBudget, type Result, result } from "./results.js";
+import { median } from "./rounds.js";
+import { load } from "./support/wrk.js";
+
+const ROUNDS = 5;
+const SECONDS = 1;
+const CONNECTIONS = 64;
+
+interface Measured {
+  perSecond: number;
+  envoyUs: number;
+  /** With the service and Redis. */
+  allUs: number;
+  /** Calls of Redis per request. */
+  calls: number;
+}
+
+type Round = Partial<Record<SideName, Measured>>;
+
+async function measure(side: EnvoySide, redis: RedisServer): Promise<Measured> {
+  await redis.command("CONFIG", "RESETSTAT");
+  const before = { envoy: side.envoyNs(), all: side.allNs() };
+  const headers = { "X-App-Id": "busy" };
+  const { requests, perSecond } = await load({ url: side.url, seconds: SECONDS, connections: CONNECTIONS, headers });
+  const perRequest = (ns: number) => ns / requests / 1000;
+  return {
+    perSecond,
+    envoyUs: perRequest(side.envoyNs() - before.envoy),
+    allUs: perRequest(side.allNs() - before.all),
+    calls: (await callsOf(redis)) / requests,
+  };
+}
+
+/** Scripts on our side, increments on the other: we have none inside of scripts. */
+async function callsOf(redis: RedisServer): Promise<number> {
+  const stats = String(await redis.command("INFO", "commandstats"));
+  const of = (name: string) => Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
+  return of("evalsha") + of("incrby");
+}
+
+export async function envoy(): Promise<Result[]> {
+  if (findEnvoy() === undefined) {
+    console.error("*** THERE IS NO ENVOY: it is not measured");
+    return [];
+  }
+  const { sides, redis, stop } = await startSides();
+  try {
+    const rounds: Round[] = [];
+    for (let round = 0; round <= ROUNDS; round++) {
+      const measured: Round = {};
+      for (const [name, side] of sides) measured[name] = await measure(side, redis);
+      // The first round warms up.
+      if (round > 0) rounds.push(measured);
+    }
+    return resultsOf(rounds, [...sides.keys()]);
+  } finally {
+    await stop();
+  }
+}
+
+function resultsOf(rounds: Round[], names: SideName[]): Result[] {
+  const of = (read: (round: Round) => number) => median(rounds.map(read));
+  const speed = (a: SideName, b: SideName) => of((round) => round[a]!.perSecond / round[b]!.perSecond);
+  const cpu = (a: SideName, b: SideName) => of((round) => round[a]!.allUs / round[b]!.allUs);
+  const beside = names.includes("ratelimit")
+    ? [
+        result("envoy-lua-ratelimit", speed("lua", "ratelimit"), "÷ envoyproxy/ratelimit, requests/s", atLeast(2)),
+        result("envoy-rls-ratelimit", speed("rls", "ratelimit"), "÷ envoyproxy/ratelimit, requests/s", atLeast(1)),
+        result("envoy-rls-ratelimit-cpu", cpu("rls", "ratelimit"), "÷ envoyproxy/ratelimit, CPU per request", noBudget),
+      ]
+    : [];
+  return [
+    result("envoy-lua", speed("lua", "bare"), "÷ bare Envoy, requests/s", atLeast(0.9)),
+    result("envoy-lua-cpu", cpu("lua", "bare"), "÷ bare Envoy, CPU per request", noBudget),
+    result(
+      "envoy-empty-lua",
+      speed("empty-lua", "bare"),
+      "a script that does nothing ÷ bare Envoy, requests/s",
+      noBudget,
+    ),
+    result("envoy-rls", speed("rls", "bare"), "÷ bare Envoy, requests/s", noBudget),
+    ...beside,
+    result(
+      "envoy-lua-store-calls",
+      of((round) => round.lua!.calls),
+      "calls of Redis per request",
+      below(0.01),
+    ),
+    ...names.flatMap((name) => each(name)),
+  ];
+
+  function each(name: SideName): Result[] {
+    const value = (read: (side: Measured) => number) => of((round) => read(round[name]!));
+    return [
+      result(
+        `envoy-${name}-per-second`,
+        value((side) => side.perSecond),
+        "requests/s",
+        noBudget,
+      ),
+      result(
+        `envoy-${name}-envoy-us`,
+        value((side) => side.envoyUs),
+        "µs of CPU per request: Envoy",
+        noBudget,
+      ),
+      result(
+        `envoy-${name}-all-us`,
+        value((side) => side.allUs),
+        "µs of CPU: Envoy, service, Redis",
+        noBudget,
+      ),
+      result(
+        `envoy-${name}-calls`,
+        value((side) => side.calls),
+        "calls of Redis per request",
+        noBudget,
+      ),
+    ];
+  }
+}

@@ -1,0 +1,12 @@
+/** The numbers by which the store tells one life of a node from another. */
+import { luaMath } from "../nginx/ngx.js";
+import { nowMs } from "./clock.js";
+
+/** Of two nodes that begin in the same millisecond, too. Whole, and below 2^53 until 2248. */
+const PER_MILLISECOND = 1024;
+
+/** Later than the one before, and as good as never the same as another node's. */
+export function newEpoch(before: number): number {
+  const begun = Math.floor(nowMs()) * PER_MILLISECOND + luaMath.random(0, PER_MILLISECOND - 1);
+  return Math.max(begun, before + 1);
+}

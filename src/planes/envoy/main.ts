@@ -1,0 +1,157 @@
+/** The two functions that Envoy calls: decide when a request has come, show the decision and settle when it is answered. */
+import { OK } from "../../core/codes.js";
+import { MAX_BYTES, UNKNOWN_LENGTH } from "../../core/cost.js";
+import { identify } from "../../core/identity.js";
+import { pcall } from "../nginx/ngx.js";
+import { begin } from "./begin.js";
+import { nowMs } from "./clock.js";
+import { type Handle, type Headers, tollgateSettings } from "./envoy-api.js";
+import { type Exchange, newExchange, recall, remember, reuse } from "./exchanges.js";
+import { check, settle } from "./limiter.js";
+import { answered, meterRequest, meterResponse } from "./metering.js";
+import { countNobody } from "./numbers.js";
+import { bodyLength, lengthOf, readClaims } from "./request.js";
+import { refuse, refuseHead, refuseUnidentified, refuseUpgrade, showDecision } from "./response.js";
+import { admitUpgrade, judgeUpgrade, UPGRADE, upgradeAnswered } from "./socket.js";
+import { type App, worker } from "./state.js";
+import { ipOf, isTrusted } from "./trusted-hops.js";
+
+/** An error must not let a request pass, which is what Envoy would make of it. */
+export function onRequest(handle: Handle): void {
+  const [fine, problem] = pcall(admit, handle);
+  if (fine) return;
+  handle.logErr(`tollgate: ${problem}`);
+  refuseHead(handle, 503, "service_unavailable", "plane_error");
+}
+
+/** An error here leaves the response as the backend gave it. */
+export function onResponse(handle: Handle): void {
+  const [fine, problem] = pcall(answer, handle);
+  if (!fine) handle.logErr(`tollgate: ${problem}`);
+}
+
+function admit(handle: Handle): void {
+  if (!worker.begun) begin(tollgateSettings);
+  const headers = handle.headers();
+  const upgrade = worker.settings.sockets && headers.get("upgrade") !== undefined;
+  if (upgrade) {
+    const refusal = judgeUpgrade(handle);
+    if (refusal !== undefined) {
+      refuseUpgrade(handle, refusal, undefined);
+      return;
+    }
+  }
+  const app = appOf(handle, headers);
+  if (app === undefined) return;
+  const method = headers.get(":method") ?? "";
+  const contentLength = bodyLength(headers, method);
+  if (contentLength > MAX_BYTES - 1) {
+    refuseHead(handle, 400, "bad_request", "invalid_length");
+    return;
+  }
+  const exchange = newExchange();
+  const now = nowMs();
+  exchange.requestBytes = contentLength;
+  exchange.receiving = false;
+  exchange.responseBytes = -1;
+  check(handle, exchange, app, upgrade ? UPGRADE : method, contentLength, now);
+  if (!exchange.allowed) {
+    refuse(handle, exchange);
+    return;
+  }
+  if (upgrade) {
+    takeSlot(handle, exchange, now);
+    return;
+  }
+  // The request may have waited: then what was had of it before is no good any more.
+  remember(handle, handle.headers(), exchange, now);
+  if (contentLength === UNKNOWN_LENGTH) meterRequest(handle, exchange);
+}
+
+/** What a connection moves is settled from the access log, when it has ended. */
+function takeSlot(handle: Handle, exchange: Exchange, now: number): void {
+  const { app, code, cost } = exchange;
+  const refusal = admitUpgrade(handle, app.policy.id, code === OK ? cost : -1, worker.liveNodes);
+  if (refusal === undefined) {
+    remember(handle, handle.headers(), exchange, now);
+    return;
+  }
+  exchange.responseBytes = 0;
+  settle(exchange);
+  refuseUpgrade(handle, refusal, exchange);
+}
+
+/** Names of users that are well-formed: a look at each letter is dearer than one into a table. */
+const users: { known: { [name: string]: true | undefined }; count: number } = { known: {}, count: 0 };
+const MOST_USERS = 10000;
+
+function addressOf(handle: Handle, headers: Headers): string {
+  const { addressHeader } = worker.settings;
+  const told = addressHeader === "" ? undefined : headers.get(addressHeader);
+  return told ?? handle.streamInfo().downstreamRemoteAddress();
+}
+
+/** The app that pays. Undefined for a request that was refused. */
+function appOf(handle: Handle, headers: Headers): App | undefined {
+  const address = addressOf(handle, headers);
+  const trusted = isTrusted(address);
+  if (trusted) {
+    // What `identify` would find for a hop that names a configured app, whose id needs no second look. Of a header that
+    // came twice the values come as one text with a comma, which is no app's and no user's name.
+    const { appHeader, userHeader } = worker.settings.identity;
+    const app = worker.apps[headers.get(appHeader) ?? ""];
+    if (app !== undefined) {
+      const user = headers.get(userHeader);
+      if (user === undefined || users.known[user] !== undefined) return app;
+    }
+  } else {
+    // Where it says it comes from is not believed either.
+    headers.replace("x-forwarded-for", ipOf(address));
+  }
+  return identifiedApp(handle, headers, trusted);
+}
+
+function identifiedApp(handle: Handle, headers: Headers, trusted: boolean): App | undefined {
+  const { code, app, user } = identify(readClaims(headers, trusted), worker.settings.identity.rules, isConfigured);
+  if (code !== OK) {
+    countNobody(code);
+    refuseUnidentified(handle, code);
+    return undefined;
+  }
+  if (users.count >= MOST_USERS) {
+    users.known = {};
+    users.count = 0;
+  }
+  if (users.known[user] === undefined) {
+    users.known[user] = true;
+    users.count = users.count + 1;
+  }
+  return worker.apps[app];
+}
+
+function isConfigured(this: void, id: string): boolean {
+  return worker.apps[id] !== undefined;
+}
+
+function answer(handle: Handle): void {
+  if (!worker.begun) return;
+  const exchange = recall(handle);
+  if (exchange === undefined) return;
+  const headers = handle.headers();
+  showDecision(headers, exchange);
+  if (exchange.method === UPGRADE) {
+    upgradeAnswered(handle);
+    reuse(exchange);
+    return;
+  }
+  // Where bytes cost nothing there is nothing to settle.
+  if (exchange.app.policy.profile.bandwidth === 0) {
+    if (!exchange.receiving) reuse(exchange);
+    return;
+  }
+  const length = headers.get("content-length");
+  const status = headers.get(":status");
+  if (exchange.method === "HEAD" || status === "304" || status === "204" || status === "101") answered(exchange, 0);
+  else if (length !== undefined) answered(exchange, lengthOf(length));
+  else meterResponse(handle, exchange);
+}

@@ -1,0 +1,50 @@
+/** A slot as the service gives it, in the text form of its connection API. The call may be repeated. */
+import { splitText, storedNumber, wholeText } from "../../core/host.js";
+import { luaTable } from "../nginx/ngx.js";
+import type { Handle } from "./envoy-api.js";
+import { callService } from "./service-calls.js";
+import { sockets } from "./socket-state.js";
+import { worker } from "./state.js";
+
+/** The service answered what was asked. */
+export const ANSWERED = "answered";
+/** Nobody is there, or the store behind the services is not. */
+export const ABSENT = "absent";
+/** The service has no such route: its configuration is another one. */
+export const MISFIT = "misfit";
+
+export interface SlotAnswer {
+  outcome: string;
+  allowed: boolean;
+  code: string;
+  pod: string;
+  retryAfterSeconds: number;
+  memory: string;
+}
+
+export function acquireSlot(
+  handle: Handle,
+  connection: string,
+  app: string,
+  route: string,
+  pods: string[],
+): SlotAnswer {
+  const words = [sockets.proxy, connection, app, route, "0", sockets.memory];
+  const message = `${luaTable.concat(words, " ")}\n${luaTable.concat(pods, "\n")}\n`;
+  const { status, body } = callService(handle, worker.settings.clusters.control, "/v1/connections/acquire", message);
+  const parts = splitText(splitText(body, "\n")[0]!, " ");
+  if (status === 200 && parts.length >= 7) {
+    return {
+      outcome: ANSWERED,
+      allowed: parts[0] === "1",
+      code: parts[2]!,
+      pod: parts[3]!,
+      retryAfterSeconds: storedNumber(parts[4]!, 0),
+      memory: parts[6]!,
+    };
+  }
+  // 503 is the store's absence, which the service tells of itself; the others are somebody's mistake.
+  if (status !== 503 && status !== 504) handle.logErr(`tollgate: no slot was given: ${wholeText(status)} ${body}`);
+  const outcome = status === 400 || status === 404 ? MISFIT : ABSENT;
+  return { outcome, allowed: false, code: "", pod: "", retryAfterSeconds: 0, memory: "0" };
+}

@@ -1,0 +1,37 @@
+/** What every data plane in Lua must know of a configuration. `tollgate render` writes it down as a Lua table. */
+import type { CostProfile } from "../../core/cost.js";
+import type { IdentityRules } from "../../core/identity.js";
+import type { LeasePolicy } from "../../core/lease.js";
+
+export interface PlaneApp {
+  id: string;
+  guaranteed: number;
+  burst: number;
+  priority: number;
+  borrow: boolean;
+  profile: CostProfile;
+  onStoreFailure: string;
+  dryRun: boolean;
+}
+
+export interface PlaneSettings {
+  /** Empty: host name and process. */
+  node: string;
+  planeToken: string;
+  configVersion: string;
+  lease: LeasePolicy;
+  timeoutMs: number;
+  failOpenTokens: number;
+  identity: {
+    /** In lower case. */
+    appHeader: string;
+    userHeader: string;
+    apiKeyHeader: string;
+    rules: IdentityRules;
+    /** SHA-1 of a key, in base64 → its app. The keys themselves are not written down. */
+    apiKeys: { [digest: string]: string };
+  };
+  /** More headers than that: 431. */
+  headerCount: number;
+  apps: PlaneApp[];
+}

@@ -1,0 +1,65 @@
+/** Plain data as YAML, with comments where the data has them: an entry whose key begins with `#` is a word on what follows. */
+import { Document, isMap, isScalar, isSeq, type Node, Pair, Scalar, YAMLMap, YAMLSeq } from "yaml";
+
+export type YamlData = string | number | boolean | readonly YamlData[] | YamlSection;
+
+export interface YamlSection {
+  readonly [key: string]: YamlData | undefined;
+}
+
+/** The value of an entry that is a comment. */
+export const NOTE = true;
+
+export function commentedYaml(head: string, data: YamlData): string {
+  const document = new Document();
+  document.contents = nodeOf(data);
+  document.commentBefore = commentLines(head);
+  return document.toString({ lineWidth: 0 });
+}
+
+function nodeOf(data: YamlData): Node {
+  if (Array.isArray(data)) {
+    const list = new YAMLSeq();
+    list.items = data.map((item: YamlData) => nodeOf(item));
+    list.flow = list.items.every((item) => isScalar(item));
+    return list;
+  }
+  if (typeof data !== "object") {
+    const scalar = new Scalar(data);
+    // `yes`, `on` and `1s` are no text everywhere; names of Envoy's own are.
+    if (typeof data === "string" && !/^[A-Za-z]+[._][A-Za-z0-9._/]+$/.test(data)) scalar.type = Scalar.QUOTE_DOUBLE;
+    return scalar;
+  }
+  const map = new YAMLMap();
+  let comment: string | undefined;
+  for (const [name, value] of Object.entries(data)) {
+    if (name.startsWith("#")) {
+      comment = comment === undefined ? name : `${comment}\n${name}`;
+      continue;
+    }
+    if (value === undefined) continue;
+    const key = new Scalar(name);
+    if (comment !== undefined) key.commentBefore = commentLines(comment.replaceAll(/^# ?/gm, ""));
+    comment = undefined;
+    map.items.push(new Pair(key, nodeOf(value)));
+  }
+  map.flow = isSmall(map);
+  return map;
+}
+
+/** What fits on a line, and has nothing said about it, is written on one. */
+function isSmall(map: YAMLMap): boolean {
+  return (
+    map.items.every(({ key, value }) => {
+      const plain = isScalar(value) || ((isMap(value) || isSeq(value)) && value.flow === true);
+      return plain && (key as Scalar).commentBefore === undefined;
+    }) && JSON.stringify(map).length <= 80
+  );
+}
+
+function commentLines(text: string): string {
+  return text
+    .split("\n")
+    .map((line) => (line === "" ? "" : ` ${line}`))
+    .join("\n");
+}

@@ -1,0 +1,80 @@
+/** Limits that come and go: exact over months, gone from the store when full, forgotten in a ledger when a node says so. */
+import { expect } from "vitest";
+import { createQuota, type GrantRequest } from "../../src/quota/quota.js";
+import { type Bench, forEachBackend } from "./backends.js";
+
+const SECOND = 1_000_000;
+const DAY = 86_400 * SECOND;
+const MONTH_S = 30 * 86_400;
+const monthly = { id: "rate-limit:a", guaranteed: 0, burst: 1, priority: 2, borrow: false, fillSeconds: MONTH_S };
+const hourly = { ...monthly, id: "rate-limit:b", burst: 10, fillSeconds: 3_600 };
+
+const quotaOf = (bench: Bench) =>
+  createQuota(bench.store, { id: bench.name, capacity: 1000, rate: 1000, nodeTtlMs: 3000 });
+const node = (seq: number, name = "n1") => ({ node: name, epoch: 1, seq });
+const nothing = { granted: 0, spent: 0, returned: 0, need: 0, want: 0 };
+const ask = (app: GrantRequest["app"], more: Partial<GrantRequest>): GrantRequest => ({ ...nothing, app, ...more });
+
+forEachBackend("limits that come and go", (it) => {
+  it("one per month is one per month, to a few milliseconds", async (bench) => {
+    const quota = quotaOf(bench);
+    const spent = { granted: 1, spent: 1 };
+    expect((await quota.grant(node(1), [ask(monthly, { need: 1 })])).apps[0]).toMatchObject({ code: "ok", granted: 1 });
+    bench.store.clock.now += 30 * DAY - 1_000;
+    const early = await quota.grant(node(2), [ask(monthly, { ...spent, need: 1 })]);
+    expect(early.apps[0]).toMatchObject({ code: "quota_exhausted", granted: 1 });
+    bench.store.clock.now += 3_000;
+    expect((await quota.grant(node(3), [ask(monthly, { ...spent, need: 1 })])).apps[0]).toMatchObject({ granted: 2 });
+  });
+
+  it("a last word is booked, and the node's counters begin at zero", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant(node(1), [ask(hourly, { need: 4 })]);
+    const last = ask(hourly, { granted: 4, spent: 3, returned: 1, lastWord: true });
+    expect((await quota.grant(node(2), [last])).apps[0]).toMatchObject({ code: "ok", granted: 4, remaining: 7 });
+    expect((await quota.ledger("n1@1")).apps).toEqual([]);
+    const again = await quota.grant(node(3), [ask(hourly, { need: 2 })]);
+    expect(again.apps[0]).toMatchObject({ granted: 2, remaining: 5 });
+    expect((await quota.ledger("n1@1")).apps).toEqual([{ app: hourly.id, granted: 2, spent: 0, returned: 0 }]);
+  });
+
+  it("a last word whose answer was lost may be said again, however often", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant(node(1), [ask(hourly, { need: 4 })]);
+    const last = ask(hourly, { granted: 4, spent: 4, lastWord: true });
+    for (let seq = 2; seq < 5; seq++) {
+      expect((await quota.grant(node(seq), [last])).apps[0]).toMatchObject({ granted: 4, remaining: 6 });
+    }
+    expect(await quota.inspect(hourly)).toMatchObject({ tokens: 6, granted: 4, spent: 4 });
+    expect((await quota.ledger("n1@1")).held).toBe(0);
+  });
+
+  it("what is not the last word is not taken for it: held tokens stay on record", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant(node(1), [ask(hourly, { need: 4 })]);
+    await quota.grant(node(2), [ask(hourly, { granted: 4, spent: 1, lastWord: true })]);
+    expect((await quota.ledger("n1@1")).apps).toMatchObject([{ granted: 4, spent: 1 }]);
+    // Granted by a message whose answer got lost: the node does not know that it holds them.
+    await quota.grant(node(3), [ask(hourly, { granted: 4, spent: 4, need: 2 })]);
+    const early = await quota.grant(node(4), [ask(hourly, { granted: 4, spent: 4, lastWord: true })]);
+    expect(early.apps[0]).toMatchObject({ granted: 6 });
+    expect((await quota.ledger("n1@1")).held).toBe(2);
+  });
+
+  it("reconciling a limit that is gone leaves it full", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.heartbeat({ node: "n1", epoch: 1 });
+    const policy = { id: hourly.id, guaranteed: 0, burst: 1_000_000_000, priority: 0, borrow: false };
+    await quota.reconcile(policy, { tolerance: 1, force: false, operation: `${bench.name}-r1` });
+    expect((await quota.grant(node(1), [ask(hourly, { need: 10 })])).apps[0]).toMatchObject({
+      code: "ok",
+      remaining: 0,
+    });
+  });
+
+  it("a time to fill that is none is refused by name", async (bench) => {
+    const quota = quotaOf(bench);
+    const forever = { ...hourly, fillSeconds: 315_360_001 };
+    await expect(quota.grant(node(1), [ask(forever, { need: 1 })])).rejects.toThrow("fill_s");
+  });
+});

@@ -1,0 +1,36 @@
+/** The same WebSocket scenarios on the Node gateway and on Envoy: each keeps its promises, and the verdicts are the same. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type SocketWorld, startSocketWorld } from "../scenarios/socket-world.js";
+import { playSockets, socketActs } from "../scenarios/sockets.js";
+import { describeEnvoy } from "../support/envoy-binary.js";
+
+/** What Envoy does otherwise, and why; `envoy-sockets.test.ts` shows what it does instead. */
+const otherwise = new Map([
+  ["several pods, and one that is gone", "Envoy dials the pod of the slot or none: the client is asked to come again"],
+  ["reloads under load", "a hot restart ends the sockets of the old process when its time is over"],
+  ["Redis killed, and too many let in", "Envoy closes no connection on anybody's word: they stay, and are counted"],
+]);
+
+describeEnvoy("Node gateway and Envoy", () => {
+  it("admit WebSockets alike, but for what is known", () => {
+    const names = socketActs.flatMap(({ scenarios }) => scenarios.map(([name]) => name));
+    expect([...otherwise.keys()].filter((name) => !names.includes(name))).toEqual([]);
+  });
+
+  describe.each(socketActs)("$name", ({ world: options, scenarios }) => {
+    const worlds: SocketWorld[] = [];
+    beforeAll(async () => {
+      for (const kind of ["envoy", "node"] as const) worlds.push(await startSocketWorld(kind, options));
+    }, 180_000);
+    afterAll(() => Promise.all(worlds.map((world) => world.stop())));
+
+    it.each(scenarios.filter(([name]) => !otherwise.has(name)))(
+      "admit WebSockets alike: %s",
+      async (_name, play) => {
+        const [onEnvoy, onNode] = await Promise.all(worlds.map((world) => playSockets(world, play)));
+        expect(onEnvoy).toEqual(onNode);
+      },
+      180_000,
+    );
+  });
+});

@@ -1,0 +1,249 @@
+/** WebSockets through two real Envoys: limits that hold, and slots that follow the truth whatever is killed. */
+import { connect as connectTcp } from "node:net";
+import { request } from "undici";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { describeEnvoy } from "../support/envoy-binary.js";
+import { type EnvoyFleet, startEnvoyFleet } from "../support/envoy-fleet.js";
+import { connectSocket, type SocketClient } from "../support/socket-clients.js";
+import { pause, waitFor } from "../support/wait-for.js";
+import { upgradeHead } from "../support/ws-backend.js";
+
+const LEASE_MS = 3_000;
+/** A lease, and what a machine with other things to do takes to look. */
+const WITHIN_A_LEASE_MS = LEASE_MS + 3_000;
+
+let fleet: EnvoyFleet;
+
+describeEnvoy("WebSockets through two Envoys", () => {
+  beforeAll(async () => {
+    const lease = "rate_per_second: 0, max_total: 0, lease_s: 3";
+    fleet = await startEnvoyFleet({
+      routes: [
+        { path: "/two/", pods: 1, connections: `max_per_pod: 2, ${lease}` },
+        { path: "/many/", pods: 2, connections: `max_per_pod: 1000, ${lease}` },
+        { path: "/open/", pods: 1, connections: `max_per_pod: 4, on_store_failure: open, ${lease}` },
+        { path: "/five/", pods: 5, connections: `max_per_pod: 2, ${lease}` },
+        { path: "/mortal/", pods: 2, connections: `max_per_pod: 10, ${lease}` },
+      ],
+    });
+  }, 120_000);
+  afterAll(() => fleet.stop());
+
+  test("10 at once on a limit of 2: exactly 2, a hundred times", { timeout: 90_000 }, async () => {
+    const [pod] = fleet.pods("/two/");
+    const before = pod!.accepted();
+    for (let round = 1; round <= 100; round++) {
+      const { open, refused } = await fleet.connect("/two/", 10);
+      const kinds = new Set(refused.map(({ status, reason }) => `${status} ${reason}`));
+      expect([open.length, [...kinds], pod!.live.size], `round ${round}`).toEqual([2, ["429 LIMIT_EXCEEDED"], 2]);
+      await endAll(open);
+      await fleet.untilCounted("/two/", 0, WITHIN_A_LEASE_MS);
+    }
+    expect(pod!.accepted() - before).toBe(200);
+  });
+
+  test("five pods with room for two each: the pod of a slot is the one that is dialled", {
+    timeout: 60_000,
+  }, async () => {
+    const { open, refused } = await fleet.connect("/five/", 30);
+    expect(fleet.pods("/five/").map(({ live }) => live.size)).toEqual([2, 2, 2, 2, 2]);
+    expect(new Set(refused.map(({ status }) => status))).toEqual(new Set([429]));
+    await endAll(open);
+    await fleet.untilCounted("/five/", 0, WITHIN_A_LEASE_MS);
+  });
+
+  test("a pod that ends WebSockets is asked for the next ones all the same", { timeout: 60_000 }, async () => {
+    for (let i = 0; i < 6; i++) {
+      const { open, refused } = await fleet.connect("/two/", 1, 0);
+      expect(refused).toEqual([]);
+      // The closing handshake: the pod is the one that ends the bytes.
+      for (const { socket } of open) socket.close();
+      await Promise.all(open.map(({ ended }) => ended));
+      await fleet.untilCounted("/two/", 0, WITHIN_A_LEASE_MS);
+    }
+  });
+
+  test("what a connection has moved is charged when it has ended", { timeout: 60_000 }, async () => {
+    const { socket, outcome, ended } = connectSocket(`${fleet.envoys[0]!.url}/many/`, { "X-App-Id": "metered" });
+    expect((await outcome).open).toBe(true);
+    const half = 2 * 1024 * 1024;
+    const echoed = new Promise((resolve) => socket.once("message", resolve));
+    socket.send(Buffer.alloc(half));
+    await echoed;
+    socket.close();
+    await ended;
+    // 64 KiB each, and frames' heads; a piece more than that is for the head of the last one.
+    const spent = await waitFor("the bytes to be charged", async () => {
+      const booked = Number(await fleet.redis.command("HGET", "ratelimit:{cluster-01}:app:metered", "spent"));
+      return booked > 0 && booked;
+    });
+    expect(spent).toBeGreaterThanOrEqual((2 * half) / 65_536);
+    expect(spent).toBeLessThanOrEqual((2 * half) / 65_536 + 2);
+  });
+
+  test("clients that are killed while their slot is being taken leave none behind", { timeout: 60_000 }, async () => {
+    const took: number[] = [];
+    for (let round = 0; round < 3; round++) {
+      fleet.redis.pause();
+      const clients = Array.from({ length: 20 }, (_, i) => beginUpgrade(i % 2, "/two/"));
+      await waitFor("the store to be asked for them, which cannot answer yet", async () => (await asking()) >= 20);
+      for (const socket of clients) socket.destroy();
+      fleet.redis.resume();
+      // Not by the end of their leases: it was heard that they are gone, whoever was just being asked for.
+      await waitFor("their ends to be booked", async () => (await booked()) >= 10, { withinMs: WITHIN_A_LEASE_MS });
+      took.push(await timed(() => fleet.untilCounted("/two/", 0, WITHIN_A_LEASE_MS)));
+      const { open } = await fleet.connect("/two/", 10);
+      expect(open).toHaveLength(2);
+      await endAll(open);
+      await fleet.untilCounted("/two/", 0, WITHIN_A_LEASE_MS);
+    }
+    say("slots of clients killed during admission were free after", took);
+  });
+
+  test("clients that are killed during the session are free at once", { timeout: 60_000 }, async () => {
+    const took: number[] = [];
+    for (let round = 0; round < 10; round++) {
+      const { open, refused } = await fleet.connect("/many/", 10);
+      expect(refused).toEqual([]);
+      expect(await fleet.counted("/many/")).toBe(10);
+      for (const { socket } of open) socket.terminate();
+      took.push(await timed(() => fleet.untilCounted("/many/", 0, WITHIN_A_LEASE_MS)));
+    }
+    say("slots of clients killed during the session were free after", took);
+  });
+
+  test("a pod that is dead is passed over, and holds no slot", { timeout: 60_000 }, async () => {
+    const [dead] = fleet.pods("/mortal/");
+    await dead!.die();
+    const first = await fleet.connect("/mortal/", 4);
+    // Envoy dials the pod of the slot and no other. Who asks again is sent to one that lives.
+    expect(first.refused.length).toBeGreaterThan(0);
+    expect(first.refused.every(({ status, retryAfter }) => status === 503 && retryAfter === 1)).toBe(true);
+    const second = await fleet.connect("/mortal/", 10 - first.open.length);
+    expect([first.open.length + second.open.length, second.refused]).toEqual([10, []]);
+    await fleet.untilCounted("/mortal/", 10);
+    const { open, refused } = await fleet.connect("/mortal/", 4);
+    expect([open.length, refused.every(({ status }) => status === 429)]).toEqual([0, true]);
+    await dead!.revive();
+    await endAll([...first.open, ...second.open]);
+    await fleet.untilCounted("/mortal/", 0, WITHIN_A_LEASE_MS);
+  });
+
+  test("the service is killed: sockets live on, and are counted one lease after it is back", {
+    timeout: 90_000,
+  }, async () => {
+    const held = await fleet.connect("/two/", 10);
+    expect(held.open).toHaveLength(2);
+    await fleet.killService();
+    const closed = await fleet.connect("/two/", 4);
+    expect(closed.refused.map(({ status }) => status)).toEqual([503, 503, 503, 503]);
+    // On a route that stays open each of the four workers lets in its part of the limit.
+    const inTheDark = await fleet.connect("/open/", 30);
+    expect(inTheDark.open.length).toBeLessThanOrEqual(8);
+    await fleet.startService();
+    await fleet.untilCounted("/open/", inTheDark.open.length, WITHIN_A_LEASE_MS);
+    await fleet.untilCounted("/two/", 2, WITHIN_A_LEASE_MS);
+    await pause(LEASE_MS);
+    expect([await fleet.counted("/two/"), await fleet.counted("/open/")]).toEqual([2, inTheDark.open.length]);
+    // More than the limit, which Envoy can do nothing about; but nobody comes to them.
+    expect(inTheDark.open.length).toBeGreaterThan(4);
+    const { open, refused } = await fleet.connect("/open/", 2);
+    expect([open.length, refused.map(({ status }) => status)]).toEqual([0, [429, 429]]);
+    expect([...held.open, ...inTheDark.open].every(isOpen)).toBe(true);
+    await endAll([...held.open, ...inTheDark.open]);
+    await fleet.untilCounted("/two/", 0, WITHIN_A_LEASE_MS);
+    await fleet.untilCounted("/open/", 0, WITHIN_A_LEASE_MS);
+  });
+
+  test("with 1,000 open WebSockets the service restarts: none is dropped, and the count is right", {
+    timeout: 120_000,
+  }, async () => {
+    const open: SocketClient[] = [];
+    while (open.length < 1_000) {
+      const { open: some, refused } = await fleet.connect("/many/", 50);
+      expect(refused).toEqual([]);
+      open.push(...some);
+    }
+    const accepted = () => fleet.pods("/many/").reduce((sum, pod) => sum + pod.accepted(), 0);
+    const before = accepted();
+    await fleet.service().stop();
+    await fleet.startService();
+    await fleet.untilCounted("/many/", 1_000, WITHIN_A_LEASE_MS);
+    // What was not renewed would be gone by now.
+    await pause(LEASE_MS);
+    await fleet.untilCounted("/many/", 1_000, WITHIN_A_LEASE_MS);
+    expect(open.every(isOpen)).toBe(true);
+    expect(await envoysOnPage()).toEqual(["envoy-0", "envoy-1", 1_000]);
+    expect([accepted(), fleet.live("/many/")]).toEqual([before, 1_000]);
+    await endAll(open.splice(0, 400));
+    await fleet.untilCounted("/many/", 600, WITHIN_A_LEASE_MS);
+    const took = await timed(async () => {
+      await endAll(open);
+      await fleet.untilCounted("/many/", 0, WITHIN_A_LEASE_MS);
+    });
+    say("600 sockets were ended and free after", [took]);
+  });
+
+  test("a hot restart of Envoy keeps open WebSockets and their slots", { timeout: 60_000 }, async () => {
+    const { open } = await fleet.connect("/two/", 10, 0);
+    expect(open).toHaveLength(2);
+    await fleet.envoys[0]!.reload();
+    expect(open.map(isOpen)).toEqual([true, true]);
+    expect((await fleet.connect("/two/", 4)).open).toHaveLength(0);
+    // The old process ends when its time is over, and its sockets with it.
+    await Promise.all(open.map(({ ended }) => ended));
+    await fleet.untilCounted("/two/", 0, WITHIN_A_LEASE_MS);
+    const again = await fleet.connect("/two/", 10, 0);
+    expect(again.open).toHaveLength(2);
+    await endAll(again.open);
+    await fleet.untilCounted("/two/", 0, WITHIN_A_LEASE_MS);
+  });
+});
+
+/** Calls of the service that Envoys are waiting for. */
+async function asking(): Promise<number> {
+  let sum = 0;
+  for (const { adminUrl } of fleet.envoys) {
+    const { body } = await request(`${adminUrl}/stats?filter=^cluster.tollgate_control.upstream_rq_active$`);
+    sum += Number(/: (\d+)/.exec(await body.text())?.[1] ?? 0);
+  }
+  return sum;
+}
+
+/** Which Envoys the service's metrics tell of, and of how many connections. */
+async function envoysOnPage(): Promise<(string | number)[]> {
+  const { body } = await request(`${fleet.service().controlUrl}/metrics`);
+  const lines = [...(await body.text()).matchAll(/^websocket_proxy_instance\{proxy_id="(envoy-\d)"\} (\d+)$/gm)];
+  return [...lines.map(([, name]) => name!).sort(), lines.reduce((sum, [, , count]) => sum + Number(count), 0)];
+}
+
+/** Connections whose end the store remembers. */
+const booked = async () => Number(await fleet.redis.command("ZCARD", "ws:released"));
+
+/** A client that asks for a WebSocket, and is not going to wait for the answer. */
+function beginUpgrade(envoy: number, path: string) {
+  const socket = connectTcp(fleet.envoys[envoy]!.port, "127.0.0.1");
+  socket.on("error", () => undefined);
+  socket.write(upgradeHead({ path }));
+  return socket;
+}
+
+const isOpen = ({ socket }: SocketClient) => socket.readyState === socket.OPEN;
+
+async function endAll(clients: SocketClient[]): Promise<void> {
+  for (const { socket } of clients) socket.terminate();
+  await Promise.all(clients.map(({ ended }) => ended));
+}
+
+async function timed(work: () => Promise<unknown>): Promise<number> {
+  const started = performance.now();
+  await work();
+  return performance.now() - started;
+}
+
+/** For whoever reads the report; how fast it was is nothing that a test can promise. */
+function say(what: string, took: number[]): void {
+  const sorted = [...took].sort((a, b) => a - b);
+  const median = sorted[Math.floor(sorted.length / 2)]!;
+  console.info(`${what} ${median.toFixed(0)} ms (median), ${sorted.at(-1)!.toFixed(0)} ms at most`);
+}

@@ -1,0 +1,71 @@
+/** Envoy's own rate limit filter, as `tollgate render envoy --mode rls` sets it up, against a real service. */
+import { request } from "undici";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeEnvoy } from "../../support/envoy-binary.js";
+import { type EnvoyProcess, startEnvoy } from "../../support/envoy-process.js";
+import {
+  type GatewayProcess,
+  type SmallBackend,
+  startGateway,
+  startSmallBackend,
+} from "../../support/gateway-process.js";
+import { freePort } from "../../support/ports.js";
+
+const BY_REQUEST = "profile: { based_on: iops, bandwidth: 0 }";
+let backend: SmallBackend;
+let service: GatewayProcess;
+let trusting: EnvoyProcess;
+let trustingNobody: EnvoyProcess;
+
+describeEnvoy("Envoy's rate limit filter, rendered", () => {
+  beforeAll(async () => {
+    backend = await startSmallBackend();
+    const listen = `127.0.0.1:${await freePort()}`;
+    const yaml = `
+apps:
+  small: { guaranteed: 0.001, burst: 5, ${BY_REQUEST} }
+  ample: { guaranteed: 1000, burst: 1000, ${BY_REQUEST} }
+  default: { guaranteed: 0.001, burst: 3, ${BY_REQUEST} }
+upstreams: { backend: { targets: ["${backend.target}"] } }
+routes: [{ path: /, upstream: backend }]
+`;
+    service = await startGateway(`node_id: service\nworkers: 1\nenvoy: { listen: "${listen}" }\n${yaml}`);
+    const common = { mode: "rls" as const, envoyServices: [listen] };
+    [trusting, trustingNobody] = await Promise.all([
+      startEnvoy(yaml, common),
+      startEnvoy(`${yaml}identity: { trusted_hops: [] }\n`, common),
+    ]);
+  });
+  afterAll(async () => {
+    await Promise.all([trusting?.stop(), trustingNobody?.stop(), service?.stop()]);
+    await backend.stop();
+  });
+
+  async function statuses(from: EnvoyProcess, app: string | undefined, count: number): Promise<number[]> {
+    const seen: number[] = [];
+    for (let i = 0; i < count; i++) {
+      const { statusCode, body } = await request(from.url, { headers: app === undefined ? {} : { "x-app-id": app } });
+      await body.dump();
+      seen.push(statusCode);
+    }
+    return seen;
+  }
+
+  it("holds the limit of the app that the header names, and of no other", async () => {
+    expect(await statuses(trusting, "small", 7)).toEqual([200, 200, 200, 200, 200, 429, 429]);
+    expect(await statuses(trusting, "ample", 7)).toEqual(Array(7).fill(200));
+  });
+
+  it("has requests without a name, and names of those who are not trusted, share the default app", async () => {
+    expect(await statuses(trusting, undefined, 1)).toEqual([200]);
+    expect((await statuses(trustingNobody, "ample", 5)).at(-1)).toBe(429);
+    expect(await statuses(trusting, undefined, 1)).toEqual([429]);
+    expect(await statuses(trusting, "ample", 1)).toEqual([200]);
+  });
+
+  it("is no way around the limit when the service is gone", async () => {
+    service.killAll();
+    await service.ended;
+    expect(new Set(await statuses(trusting, "ample", 5))).toEqual(new Set([503]));
+  });
+});

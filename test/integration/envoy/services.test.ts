@@ -1,0 +1,180 @@
+/** Two services on one Redis, asked over their listeners for Envoy: one limit, never exceeded, whoever is asked and how. */
+import { status } from "@grpc/grpc-js";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type GatewayProcess, PLANE_TOKEN, startGateway } from "../../support/gateway-process.js";
+import { readPage } from "../../support/metrics-page.js";
+import { freePort } from "../../support/ports.js";
+import { connectRateLimitClient, type RateLimitClient, type Told } from "../../support/rate-limit-client.js";
+import { type RedisServer, startRedis } from "../../support/redis-server.js";
+import { waitFor } from "../../support/wait-for.js";
+
+const AUTHORIZATION = { authorization: `Bearer ${PLANE_TOKEN}` };
+const BURST = 300;
+
+interface Service {
+  gateway: GatewayProcess;
+  client: RateLimitClient;
+  url: string;
+}
+
+let redis: RedisServer;
+let services: Service[] = [];
+
+async function startService(node: string): Promise<Service> {
+  const port = await freePort();
+  const gateway = await startGateway(`
+node_id: ${node}
+workers: 1
+store: ${redis.url}
+envoy: { listen: "127.0.0.1:${port}" }
+log: { level: warn }
+apps:
+  shared: { guaranteed: 0.001, burst: ${BURST}, on_store_failure: closed }
+  closed: { guaranteed: 1000, burst: 1000, on_store_failure: closed }
+  open: { guaranteed: 1000, burst: 1000, on_store_failure: open }
+  few: { guaranteed: 0.001, burst: 2 }
+upstreams: { none: { targets: ["127.0.0.1:9"] } }
+routes: [{ path: /, upstream: none }]
+`);
+  return { gateway, client: connectRateLimitClient(`127.0.0.1:${port}`), url: `http://127.0.0.1:${port}` };
+}
+
+beforeAll(async () => {
+  redis = await startRedis();
+  services = await Promise.all([startService("one"), startService("two")]);
+});
+afterAll(async () => {
+  for (const { client } of services) client.close();
+  await Promise.all(services.map(({ gateway }) => gateway.stop()));
+  await redis.stop();
+});
+
+function ask({ client }: Service, app: string, hits = 1): Promise<Told> {
+  const descriptors = [{ entries: [{ key: "app_id", value: app }] }];
+  return client.ask({ domain: "tollgate", descriptors, hits_addend: hits }, AUTHORIZATION);
+}
+
+/** On a machine that is busy with something else the store may be too slow to be asked: then it is unavailable. */
+async function isAdmitted(asked: Promise<Told>): Promise<boolean> {
+  const told = await asked.catch(({ code }: { code: number }) => expect(code).toBe(status.UNAVAILABLE));
+  return told?.overall_code === "OK";
+}
+
+function post({ url }: Service, path: string, body: string): Promise<Response> {
+  return fetch(`${url}${path}`, { method: "POST", body, headers: AUTHORIZATION });
+}
+
+const jsonOf = (app: string, hits: number) =>
+  JSON.stringify({
+    domain: "tollgate",
+    hitsAddend: hits,
+    descriptors: [{ entries: [{ key: "app_id", value: app }] }],
+  });
+
+describe("a limit that services share", () => {
+  it("admits exactly what it holds, over gRPC, JSON and text, all at once", async () => {
+    let admitted = 0;
+    async function round(): Promise<void> {
+      const calls = services.flatMap((service) => [
+        ...Array.from({ length: 100 }, () => isAdmitted(ask(service, "shared"))),
+        ...Array.from({ length: 25 }, async () => (await post(service, "/json", jsonOf("shared", 1))).status === 200),
+        ...Array.from({ length: 25 }, async () =>
+          (await (await post(service, "/v1/check", "shared 1\n")).text()).startsWith("1 ok"),
+        ),
+      ]);
+      admitted += (await Promise.all(calls)).filter(Boolean).length;
+    }
+    // What one of them holds and does not need goes back after a while.
+    await waitFor("all of it", async () => {
+      await round();
+      return admitted >= BURST;
+    });
+    await round();
+    expect(admitted).toBe(BURST);
+  });
+
+  it("says over limit in each way alike", async () => {
+    const [service] = services as [Service];
+    await waitFor("the end of it", async () => (await ask(service, "few")).overall_code === "OVER_LIMIT");
+    const json = await post(service, "/json", jsonOf("few", 1));
+    expect(json.status).toBe(429);
+    expect(await json.json()).toMatchObject({
+      overallCode: "OVER_LIMIT",
+      statuses: [{ code: "OVER_LIMIT", currentLimit: { name: "few", requestsPerUnit: 2 } }],
+    });
+    expect(await (await post(service, "/v1/check", "few 1\nopen 1\n")).text()).toMatch(
+      /^0 quota_exhausted 0 2 [0-9]+\n1 ok [0-9]+ 1000 0\n$/,
+    );
+  });
+
+  it("cannot be asked for more than it can ever hold, and takes nothing for it", async () => {
+    const [service] = services as [Service];
+    const told = await ask(service, "open", 0xffff_ffff);
+    expect(told.overall_code).toBe("OVER_LIMIT");
+    expect(JSON.parse(told.raw_body!.toString())).toMatchObject({ reason: "cost_exceeds_capacity", retry_after: 0 });
+    expect((await ask(service, "open")).overall_code).toBe("OK");
+  });
+
+  it("is counted in the metrics, with the others", async () => {
+    const [service] = services as [Service];
+    await ask(service, "few");
+    const page = readPage(await (await fetch(`${service.gateway.controlUrl}/metrics`)).text());
+    expect(page.sum("ratelimit_requests_rejected_total", { app_id: "few" })).toBeGreaterThan(0);
+  });
+});
+
+describe("what cannot be answered", () => {
+  it.each([
+    ["/json", "{", "the body must be JSON"],
+    ["/json", "[]", "the body must be an object"],
+    ["/json", '{"domain": "a", "descriptors": [], "more": 1}', "domain, descriptors, hits_addend only"],
+    [
+      "/json",
+      '{"domain": "a", "descriptors": [{"entries": [{"key": 1}]}]}',
+      "descriptors[0].entries[0].key must be a text",
+    ],
+    ["/json", '{"domain": "a", "hits_addend": 4294967296, "descriptors": []}', "hits_addend must be a whole number"],
+    ["/v1/check", "shared\n", "line 1 must be an app and a cost"],
+    ["/v1/check", "open 1\nshared -1\n", "line 2 must be an app and a cost"],
+    ["/v1/check", "a/b 1\n", "line 1: app must be"],
+    ["/v1/check", "", "line 1 must be"],
+  ])("%s with %j is refused with the field and the reason", async (path, body, detail) => {
+    const answer = await post(services[0]!, path, body);
+    expect(answer.status).toBe(400);
+    expect(((await answer.json()) as { detail: string }).detail).toContain(detail);
+  });
+
+  it("without the token is nobody's to ask", async () => {
+    const asked = services[0]!.client.ask({ domain: "tollgate", descriptors: [{ entries: [{ key: "a" }] }] });
+    await expect(asked).rejects.toMatchObject({ code: status.UNAUTHENTICATED });
+  });
+});
+
+describe("a store that is gone", () => {
+  it("makes calls unavailable, or lets pass as the app says; never over limit; and is asked again when it is back", async () => {
+    const [service] = services as [Service];
+    await redis.kill();
+    await waitFor("the app that is closed to be unavailable", async () => {
+      const asked = await ask(service, "closed", 100).catch(({ code }: { code: number }) => code);
+      return asked === status.UNAVAILABLE;
+    });
+    expect((await post(service, "/json", jsonOf("closed", 100))).status).toBe(503);
+    expect((await ask(service, "open")).overall_code).toBe("OK");
+    await redis.restart();
+    await waitFor("the closed app to be decided", async () => {
+      await ask(service, "closed", 100);
+      return true;
+    });
+  });
+});
+
+describe("a service that stops", () => {
+  it("answers what is under way, and ends", async () => {
+    const [, two] = services as [Service, Service];
+    const calls = Promise.all(Array.from({ length: 50 }, () => ask(two, "open")));
+    await calls;
+    await two.gateway.stop();
+    expect(await two.gateway.ended).toBe(0);
+    expect(two.gateway.output()).not.toContain("connections of Envoys cut");
+  });
+});

@@ -1,0 +1,60 @@
+/** What limits leave in a real Redis: hashes that expire when they are full, and nothing in the ledgers of nodes. */
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { createQuota } from "../../../src/quota/quota.js";
+import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
+import { createRedisStore } from "../../../src/store/redis/redis-store.js";
+import { type RedisServer, startRedis } from "../../support/redis-server.js";
+
+const limit = { id: "rate-limit:x", guaranteed: 0, burst: 100, priority: 2, borrow: false, fillSeconds: 3_600 };
+const cluster = { id: "keys", capacity: 1000, rate: 1000, nodeTtlMs: 3000 };
+const asked = { granted: 0, spent: 0, returned: 0, want: 0 };
+const sender = { node: "n1", epoch: 1 };
+
+let server: RedisServer;
+beforeAll(async () => {
+  server = await startRedis();
+});
+afterAll(() => server.stop());
+
+it("the store keeps a limit until it is full again, and an app for good", async () => {
+  const store = createRedisStore({ url: server.url });
+  const quota = createQuota(store, cluster);
+  const app = { ...limit, id: "video", guaranteed: 1 };
+  const { fillSeconds: _, ...stays } = app;
+  await quota.grant({ ...sender, seq: 1 }, [
+    { ...asked, app: limit, need: 50 },
+    { ...asked, app: stays, need: 50 },
+  ]);
+  const ttl = async (id: string) => Number(await server.command("PTTL", `ratelimit:{keys}:app:${id}`));
+  // Half of it is to be filled: half an hour, and a second more.
+  expect(await ttl(limit.id)).toBeGreaterThan(1_790_000);
+  expect(await ttl(limit.id)).toBeLessThanOrEqual(1_801_000);
+  expect(await ttl("video")).toBe(-1);
+  await quota.settle({ ...sender, seq: 2 }, [{ app: limit, granted: 50, spent: 0, returned: 50 }], true);
+  expect(await ttl(limit.id)).toBeLessThanOrEqual(1_000);
+  await store.close();
+});
+
+it("reconciling a limit that is gone does not bring it back, for good", async () => {
+  const store = createRedisStore({ url: server.url });
+  const quota = createQuota(store, { ...cluster, id: "gone" });
+  await quota.heartbeat(sender);
+  const { fillSeconds: _, ...unknown } = { ...limit, burst: 1_000_000_000 };
+  await quota.reconcile(unknown, { tolerance: 1, force: false, operation: "r1" });
+  expect(await server.command("EXISTS", `ratelimit:{gone}:app:${limit.id}`)).toBe(0);
+  await store.close();
+});
+
+it("the embedded store forgets it, too, and not a moment before it is full", async () => {
+  let now = 1_800_000_000_000_000;
+  const store = createEmbeddedStore({ clock: () => now });
+  const quota = createQuota(store, { ...cluster, rate: 0 });
+  const left = async () => (await quota.inspect(limit)).granted;
+  await quota.grant({ ...sender, seq: 1 }, [{ ...asked, app: limit, need: 50 }]);
+  now += 1_800_000_000;
+  expect(await left()).toBe(50);
+  now += 1_001_000;
+  expect(await left()).toBe(0);
+  expect((await quota.inspect(limit)).tokens).toBe(100);
+  await store.close();
+});

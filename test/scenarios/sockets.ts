@@ -1,0 +1,307 @@
+/** What a plane promises about WebSockets, as scenarios that any plane can be put through; each answers what clients saw. */
+import { expect } from "vitest";
+import { connectSocket, type SocketClient } from "../support/socket-clients.js";
+import { pause, waitFor } from "../support/wait-for.js";
+import {
+  type Connected,
+  echoes,
+  endAll,
+  isOpen,
+  type SocketRoute,
+  type SocketWorld,
+  type SocketWorldOptions,
+} from "./socket-world.js";
+
+/** Compared between planes: how many got in, and how the others were answered. */
+export interface SocketVerdict {
+  open: number;
+  /** Status and reason, each once. */
+  refusals: string[];
+}
+
+export type SocketScenario = (world: SocketWorld) => Promise<SocketVerdict>;
+
+/** Scenarios that share a world, one after the other. */
+export interface SocketAct {
+  name: string;
+  world: SocketWorldOptions;
+  scenarios: [name: string, play: SocketScenario][];
+}
+
+/** What was seen, and what the instances have to say if that was wrong. Nobody is connected before or afterwards. */
+export async function playSockets(world: SocketWorld, scenario: SocketScenario): Promise<SocketVerdict> {
+  try {
+    const verdict = await scenario(world);
+    await world.clear();
+    return verdict;
+  } catch (error) {
+    const logs = world.plane.instances.map((instance) => instance.log().slice(-2_000)).join("\n");
+    const said = error instanceof Error ? error.message : String(error);
+    throw new Error(`${world.kind}: ${said}\n${logs}`, { cause: error });
+  }
+}
+
+const kinds = (refused: Connected["refused"]) => [
+  ...new Set(refused.map(({ status, reason }) => `${status} ${reason}`)),
+];
+
+/** On a machine that is busy with something else the store may look slow, and then 503 is right. */
+const isSound = (refused: Connected["refused"]) => refused.every(({ status }) => status === 429);
+const soundOnes = (refused: Connected["refused"]) => refused.filter(({ status }) => status === 429);
+
+/** So many that are open. Where the store is just back, or slow, they have to ask more than once. */
+async function opened(route: SocketRoute, count: number, instance?: number): Promise<SocketClient[]> {
+  const open: SocketClient[] = [];
+  await waitFor(
+    `${count} to be open`,
+    async () => {
+      open.push(...(await route.connect(count - open.length, instance)).open);
+      return open.length === count;
+    },
+    { withinMs: 30_000 },
+  );
+  return open;
+}
+
+/** Everyone who is refused is told when to come back. */
+function expectTimes(refused: Connected["refused"]): void {
+  for (const { retryAfter } of refused) expect(retryAfter).toBeGreaterThan(0);
+}
+
+/** 10 at once to one pod with two slots, over two instances with two workers each, many times: exactly 2 each time. */
+async function tenAtOnce(world: SocketWorld): Promise<SocketVerdict> {
+  const rounds = 30;
+  const route = world.route("two");
+  const refusals: Connected["refused"] = [];
+  let accepted = 0;
+  for (let round = 1, sound = 0; sound < rounds; round++) {
+    const { open, refused } = await route.connect(10);
+    accepted += open.length;
+    if (isSound(refused)) {
+      expect([open.length, refused.length], `round ${round}: ${kinds(refused)}`).toEqual([2, 8]);
+      refusals.push(...refused);
+      sound++;
+    } else {
+      expect(open.length).toBeLessThanOrEqual(2);
+      expect(round).toBeLessThan(3 * rounds);
+    }
+    await endAll(open);
+    await route.untilCounted(0);
+  }
+  expectTimes(refusals);
+  // Not all come back at the same time.
+  expect(new Set(refusals.map(({ retryAfter }) => retryAfter)).size).toBeGreaterThan(1);
+  expect(route.mostOnAPod()).toBe(2);
+  expect(route.pods[0]!.accepted()).toBe(accepted);
+  return { open: 2, refusals: kinds(refusals) };
+}
+
+/** As many as all pods have room for, evenly: the pod of a slot is the one that is called. One that is gone is passed over. */
+async function severalPods(world: SocketWorld): Promise<SocketVerdict> {
+  const route = world.route("many");
+  const onPods = () => route.pods.map(({ live }) => live.size);
+  const open = await opened(route, 10);
+  expect(onPods()).toEqual([2, 2, 2, 2, 2]);
+  const { refused } = await route.connect(20);
+  await endAll(open);
+  await route.untilCounted(0);
+  await route.pods[0]!.die();
+  const without = await opened(route, 8);
+  expect(onPods()).toEqual([0, 2, 2, 2, 2]);
+  await route.pods[0]!.revive();
+  return { open: open.length + without.length, refusals: kinds(soundOnes(refused)) };
+}
+
+/** One new connection per second over all instances: never more than that, in any span, however many ask. */
+async function oneEachSecond(world: SocketWorld): Promise<SocketVerdict> {
+  const seconds = 5;
+  const { arrivals, connect } = world.route("slow");
+  const end = performance.now() + seconds * 1000;
+  const refused: Connected["refused"] = [];
+  const hammer = async (instance: number) => {
+    while (performance.now() < end) {
+      refused.push(...(await connect(1, instance)).refused);
+      await pause(10);
+    }
+  };
+  await Promise.all([hammer(0), hammer(1), hammer(0), hammer(1)]);
+  // A pod sees a connection somewhat after it was admitted, sometimes more, sometimes less.
+  const JITTER_MS = 300;
+  arrivals.forEach((from, i) => {
+    arrivals.slice(i + 1).forEach((to, j) => {
+      expect(j + 1, `${j + 2} connections in ${to - from} ms`).toBeLessThanOrEqual((to - from + JITTER_MS) / 1000);
+    });
+  });
+  expect(arrivals.length).toBeGreaterThanOrEqual(seconds - 2);
+  expect(arrivals.length).toBeLessThanOrEqual(seconds + 1);
+  expectTimes(refused);
+  return { open: 0, refusals: kinds(soundOnes(refused)) };
+}
+
+/** Clients that give up while they are being admitted leave nothing behind. */
+async function abortsDuringAdmission(world: SocketWorld): Promise<SocketVerdict> {
+  const route = world.route("ten");
+  for (let round = 0; round < 8; round++) {
+    const clients = Array.from({ length: 20 }, (_, i) => connectSocket(route.url(i % 2)));
+    await Promise.all(
+      clients.map(async ({ socket }, i) => {
+        socket.on("error", () => undefined);
+        await pause(i);
+        socket.terminate();
+      }),
+    );
+  }
+  await waitFor("the pod to see nobody", () => route.live() === 0);
+  await route.untilCounted(0);
+  const open = await opened(route, 10);
+  const { refused } = await route.connect(4);
+  expect(route.mostOnAPod()).toBeLessThanOrEqual(10);
+  return { open: open.length, refusals: kinds(soundOnes(refused)) };
+}
+
+/** Reloads while connections come and go: those that are open stay, for longer than leases last, and the limit holds. */
+async function reloadsUnderLoad(world: SocketWorld): Promise<SocketVerdict> {
+  const route = world.route("ten");
+  const staying = await opened(route, 8);
+  let over = false;
+  const refused: Connected["refused"] = [];
+  const comeAndGo = async (instance: number) => {
+    while (!over) {
+      const connected = await route.connect(2, instance);
+      refused.push(...connected.refused);
+      await endAll(connected.open);
+    }
+  };
+  const load = Promise.all([comeAndGo(0), comeAndGo(1)]);
+  for (let i = 0; i < 4; i++) {
+    await world.plane.instances[i % 2]!.reload();
+    await pause(world.leaseMs / 4);
+  }
+  // Longer than what nobody renews would last.
+  await pause(1.5 * world.leaseMs);
+  over = true;
+  await load;
+  for (const client of staying) expect(await echoes(client)).toBe(true);
+  await route.untilCounted(8);
+  expect(route.mostOnAPod()).toBeLessThanOrEqual(10);
+  const open = await opened(route, 2);
+  const { refused: late } = await route.connect(8);
+  // What ends in processes from before the reloads is free at once, too.
+  await endAll(staying.slice(0, 5));
+  await route.untilCounted(5);
+  return { open: open.length, refusals: kinds(soundOnes([...refused, ...late])) };
+}
+
+/** Redis killed with open connections: none is dropped, new ones follow the policy, and all are counted again afterwards. */
+async function storeKilled(world: SocketWorld): Promise<SocketVerdict> {
+  const route = world.route("ten");
+  const before = await opened(route, 10);
+  let dropped = 0;
+  for (const { ended } of before) void ended.then(() => dropped++);
+  await world.redis.kill();
+  const dark = await route.connect(4);
+  expect(dark.open).toEqual([]);
+  expectTimes(dark.refused);
+  await pause(1.2 * world.leaseMs);
+  // It comes back empty: all it knows is what the gateways tell it.
+  await world.redis.restart();
+  await route.untilCounted(10, 20_000);
+  const late = await waitFor("new ones to be refused for want of room", async () => {
+    const { open, refused } = await route.connect(2);
+    expect(open).toEqual([]);
+    return refused.every(({ status }) => status === 429) && refused;
+  });
+  expect(route.live()).toBe(10);
+  expect(dropped).toBe(0);
+  return { open: before.length, refusals: [...kinds(dark.refused), ...kinds(late)] };
+}
+
+/** After a death: the others stay, what died is free within a lease, and then there is room for exactly that many. */
+async function afterDeath(world: SocketWorld, route: SocketRoute, before: SocketClient[]): Promise<SocketVerdict> {
+  const staying = await waitFor("the pod to see the end of some", () => {
+    const open = before.filter(isOpen);
+    return open.length < before.length && open.length === route.live() && open;
+  });
+  await route.untilCounted(staying.length, 3 * world.leaseMs);
+  const open = await opened(route, 10 - staying.length, 0);
+  const { refused } = await route.connect(5, 0);
+  expect(route.mostOnAPod()).toBe(10);
+  for (const client of [...staying, ...open]) expect(await echoes(client)).toBe(true);
+  return { open: staying.length + open.length, refusals: kinds(soundOnes(refused)) };
+}
+
+/** A worker killed with -9: its connections are gone, nobody else's, and their slots are free. */
+async function workerKilled(world: SocketWorld): Promise<SocketVerdict> {
+  const route = world.route("ten");
+  const before = await opened(route, 10);
+  const [first, second] = world.plane.instances[1]!.workers() as [number, number];
+  process.kill(first, "SIGKILL");
+  // Perhaps all were on the other one.
+  await pause(200);
+  if (route.live() === 10) process.kill(second, "SIGKILL");
+  return afterDeath(world, route, before);
+}
+
+/** A whole instance killed with -9: the other goes on, and the slots are free when the leases have run out. */
+async function instanceKilled(world: SocketWorld): Promise<SocketVerdict> {
+  const route = world.route("ten");
+  const before = await opened(route, 10);
+  await world.plane.instances[1]!.killAll();
+  return afterDeath(world, route, before);
+}
+
+/**
+ * Where the policy is `open`, each process goes on alone while the store is gone. Who is too many is closed when it is back;
+ * who was there before is not.
+ */
+async function tooManyInTheDark(world: SocketWorld): Promise<SocketVerdict> {
+  const route = world.route("open");
+  const before = await opened(route, 1, 0);
+  await world.redis.kill();
+  // The first on each instance may find out that the store is gone.
+  const { open, refused } = await route.connect(10);
+  expect(before.length + open.length).toBe(6);
+  await world.redis.restart();
+  await waitFor("those for whom there is no room to be closed", () => route.live() === 3, { withinMs: 20_000 });
+  await route.untilCounted(3);
+  await waitFor("their clients to see it", () => [...before, ...open].filter(isOpen).length === 3);
+  return { open: open.length, refusals: kinds(refused) };
+}
+
+export const socketActs: SocketAct[] = [
+  {
+    name: "two instances with two workers each",
+    world: {
+      leaseSeconds: 3,
+      routes: {
+        two: { pods: 1, connections: { max_per_pod: 2 } },
+        many: { pods: 5, connections: { max_per_pod: 2 } },
+        slow: { pods: 1, connections: { max_per_pod: 1000, rate_per_second: 1, burst: 1 } },
+        ten: { pods: 1, connections: { max_per_pod: 10 } },
+      },
+    },
+    scenarios: [
+      ["10 at once on two slots", tenAtOnce],
+      ["several pods, and one that is gone", severalPods],
+      ["one new connection per second", oneEachSecond],
+      ["clients that give up", abortsDuringAdmission],
+      ["reloads under load", reloadsUnderLoad],
+      ["Redis killed", storeKilled],
+      ["a worker killed", workerKilled],
+    ],
+  },
+  {
+    name: "two instances with one worker each",
+    world: {
+      ...{ workers: 1, leaseSeconds: 3 },
+      routes: {
+        open: { pods: 1, connections: { max_per_pod: 3, on_store_failure: "open" } },
+        ten: { pods: 1, connections: { max_per_pod: 10 } },
+      },
+    },
+    scenarios: [
+      ["Redis killed, and too many let in", tooManyInTheDark],
+      ["an instance killed", instanceKilled],
+    ],
+  },
+];

@@ -1,0 +1,143 @@
+/** Envoys with WebSocket routes, one service that can be killed and comes back in its place, a Redis, and pods that count. */
+import { request } from "undici";
+import { type EnvoyProcess, startEnvoy } from "./envoy-process.js";
+import { ADMIN_TOKEN, type GatewayProcess, startGateway } from "./gateway-process.js";
+import { freePort } from "./ports.js";
+import { type RedisServer, startRedis } from "./redis-server.js";
+import { connectSocket, type Outcome, type SocketClient } from "./socket-clients.js";
+import { type SocketPod, startSocketPod } from "./socket-pods.js";
+import { waitFor } from "./wait-for.js";
+
+export interface FleetRoute {
+  /** As `/ws/`. */
+  path: string;
+  pods: number;
+  /** The options of its connections, as in a flow mapping. */
+  connections: string;
+}
+
+export interface EnvoyFleet {
+  redis: RedisServer;
+  envoys: EnvoyProcess[];
+  service(): GatewayProcess;
+  /** By the path of their route. */
+  pods(path: string): SocketPod[];
+  /** So many at the same instant, on the Envoys in turn or on one of them; answers when all have heard. */
+  connect(path: string, count: number, envoy?: number): Promise<Connected>;
+  /** Connections on the pods of a route as the store counts them. */
+  counted(path: string): Promise<number>;
+  untilCounted(path: string, count: number, withinMs?: number): Promise<void>;
+  /** As the pods themselves see it. */
+  live(path: string): number;
+  killService(): Promise<void>;
+  startService(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface Connected {
+  open: SocketClient[];
+  refused: Extract<Outcome, { open: false }>[];
+}
+
+export interface FleetOptions {
+  envoys?: number;
+  routes: FleetRoute[];
+  /** More of the configuration. */
+  yaml?: string;
+}
+
+export async function startEnvoyFleet({ envoys: count = 2, routes, yaml = "" }: FleetOptions): Promise<EnvoyFleet> {
+  const endings: (() => unknown)[] = [];
+  const stop = async () => {
+    for (const end of endings.splice(0).reverse()) await end();
+  };
+  try {
+    const redis = await startRedis();
+    endings.push(() => redis.stop());
+    const podsOf = new Map<string, SocketPod[]>();
+    for (const { path, pods } of routes) {
+      const some = await Promise.all(Array.from({ length: pods }, () => startSocketPod(() => undefined)));
+      podsOf.set(path, some);
+      endings.push(() => Promise.all(some.map((pod) => pod.stop())));
+    }
+    const config = configuration(redis.url, routes, podsOf) + yaml;
+    const ports = { port: await freePort(), controlPort: await freePort() };
+    const listen = `127.0.0.1:${await freePort()}`;
+    const startService = () =>
+      startGateway(`node_id: service\nworkers: 1\nenvoy: { listen: "${listen}" }\n${config}`, { ports });
+    let service = await startService();
+    endings.push(() => service.stop());
+    const services = [service.controlUrl.replace("http://", "")];
+    const envoys = await Promise.all(
+      Array.from({ length: count }, (_, i) =>
+        startEnvoy(config, { services, envoyServices: [listen], workers: 2, node: `envoy-${i}` }),
+      ),
+    );
+    endings.push(() => Promise.all(envoys.map((envoy) => envoy.stop())));
+    const clients: SocketClient[] = [];
+    endings.push(() => clients.map(({ socket }) => socket.terminate()));
+
+    const pods = (path: string) => podsOf.get(path)!;
+    async function counted(path: string): Promise<number> {
+      const { body } = await request(`${service.controlUrl}/admin/ratelimit/connections`, {
+        headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
+      });
+      const answer = (await body.json()) as { pods: { pod: string; connections: number }[] };
+      const names = new Set(pods(path).map(({ address }) => address));
+      return answer.pods.reduce((sum, { pod, connections }) => sum + (names.has(pod) ? connections : 0), 0);
+    }
+    return {
+      ...{ redis, envoys, pods, counted, stop },
+      service: () => service,
+      async connect(path, many, envoy) {
+        const some = Array.from({ length: many }, (_, i) => connectSocket(`${envoys[envoy ?? i % count]!.url}${path}`));
+        clients.push(...some);
+        const outcomes = await Promise.all(some.map(({ outcome }) => outcome));
+        return {
+          open: some.filter((_, i) => outcomes[i]!.open),
+          refused: outcomes.flatMap((outcome) => (outcome.open ? [] : [outcome])),
+        };
+      },
+      async untilCounted(path, wanted, withinMs = 15_000) {
+        const look = async () => {
+          const seen = await counted(path);
+          if (seen === wanted) return true;
+          throw new Error(`${seen} are counted on ${path}, ${wanted} should be`);
+        };
+        await waitFor("the count to be right", look, { withinMs });
+      },
+      live: (path) => pods(path).reduce((sum, { live }) => sum + live.size, 0),
+      async killService() {
+        service.killAll();
+        await service.ended;
+      },
+      async startService() {
+        service = await startService();
+      },
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+function configuration(store: string, routes: FleetRoute[], podsOf: Map<string, SocketPod[]>): string {
+  const name = (path: string) => path.replaceAll("/", "");
+  const upstreams = routes.map(({ path }) => {
+    const targets = podsOf.get(path)!.map(({ address }) => `"${address}"`);
+    return `  ${name(path)}: { targets: [${targets.join(", ")}], passive: { failures: 1, down_ms: 30000 } }\n`;
+  });
+  const lines = routes.map(
+    ({ path, connections }) => `  - { path: ${path}, upstream: ${name(path)}, connections: { ${connections} } }\n`,
+  );
+  return `store: ${store}
+apps:
+  default: { guaranteed: 1000000, burst: 1000000 }
+  metered: { guaranteed: 1000, burst: 1000 }
+upstreams:
+${upstreams.join("")}routes:
+${lines.join("")}timeouts: { shutdown_ms: 1000 }
+lease: { timeout_ms: 3000 }
+log: { level: warn }
+`;
+}

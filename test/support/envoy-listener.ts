@@ -1,0 +1,46 @@
+/** The listener for Envoy in this process, on a free port, with rules that a test states. */
+import type { AddressInfo } from "node:net";
+import type { RuleBook } from "../../src/rules/rule-book.js";
+import type { EnvoyAccess } from "../../src/service/envoy/access.js";
+import type { GrpcMethod } from "../../src/service/envoy/grpc-server.js";
+import { createHealthService } from "../../src/service/envoy/health-service.js";
+import { createJsonApi } from "../../src/service/envoy/json-api.js";
+import { createEnvoyListener } from "../../src/service/envoy/listener.js";
+import { createRateLimitService } from "../../src/service/envoy/rate-limit-service.js";
+
+export interface ListenerUnderTest {
+  readonly port: number;
+  readonly address: string;
+  readonly url: string;
+  /** What it logged as an error. */
+  readonly errors: unknown[];
+  close(graceMs?: number): Promise<void>;
+}
+
+export interface ListenerUnderTestOptions {
+  rules: Pick<RuleBook, "decide">;
+  methods?: GrpcMethod[];
+  access?: () => EnvoyAccess;
+  mostMessageBytes?: number;
+}
+
+export const everyone: EnvoyAccess = { planeToken: "", allow: ["127.0.0.0/8"] };
+
+export async function startEnvoyListener(options: ListenerUnderTestOptions): Promise<ListenerUnderTest> {
+  const { rules, methods = [], access = () => everyone, mostMessageBytes = 100_000 } = options;
+  const errors: unknown[] = [];
+  const rateLimit = { rules, responseHeaders: () => true };
+  const listener = createEnvoyListener({
+    methods: [createRateLimitService(rateLimit), createHealthService(["a.Service"], () => true), ...methods],
+    routes: [createJsonApi(rateLimit)],
+    access,
+    mostMessageBytes: () => mostMessageBytes,
+    log: { debug() {}, info() {}, warn() {}, error: (fields) => errors.push(fields) },
+  });
+  await new Promise<void>((resolve) => listener.server.listen(0, "127.0.0.1", resolve));
+  const { port } = listener.server.address() as AddressInfo;
+  return {
+    ...{ port, address: `127.0.0.1:${port}`, url: `http://127.0.0.1:${port}`, errors },
+    close: (graceMs = 2_000) => listener.close(graceMs),
+  };
+}

@@ -1,0 +1,217 @@
+/** `tollgate import ratelimit`: the same rules come out, what is not the same is said, and a wrong file writes nothing. */
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { runCommandLine } from "../../../src/cli/command-line.js";
+import { readConfig } from "../../../src/config/load.js";
+import { ruleSettings } from "../../../src/config/rule-settings.js";
+import { compileRules } from "../../../src/rules/rules.js";
+import { entries } from "../rules/rule-examples.js";
+
+let dir: string;
+beforeAll(() => {
+  dir = mkdtempSync(join(tmpdir(), "tollgate-import-"));
+});
+afterAll(() => rmSync(dir, { recursive: true }));
+
+function file(name: string, text: string): string {
+  const path = join(dir, name);
+  writeFileSync(path, text);
+  return path;
+}
+
+const importing = (...words: string[]) => runCommandLine(["import", "ratelimit", ...words]);
+
+const SHOP = `
+domain: shop
+descriptors:
+  - key: tenant
+    value: 42
+    rate_limit: { unit: MINUTE, requests_per_unit: 60, name: tenant }
+    descriptors:
+      - key: path
+        value: "/v1/*"
+        share_threshold: true
+        rate_limit:
+          unit: day
+          requests_per_unit: 5
+          replaces: [{ name: tenant }]
+      - key: path
+        shadow_mode: true
+        metadata: { owner: "\${TEAM}" }
+        rate_limit: { unit: week, requests_per_unit: 7 }
+  - key: tenant
+    detailed_metric: true
+    rate_limit: { unlimited: true }
+  - key: api
+    value: ""
+    quota_mode: true
+    rate_limit: { unit: year, requests_per_unit: 4294967295 }
+`;
+
+describe("a right file", () => {
+  it("becomes a configuration in which every descriptor meets the limit it met there", async () => {
+    const { text, exitCode, complaint } = await importing(file("shop.yaml", SHOP));
+    expect(exitCode).toBe(0);
+    const { config, problems } = readConfig(text, {});
+    expect(problems).toEqual([]);
+    const { match } = compileRules(ruleSettings(config!).domains);
+    const met = (...all: string[]) => match("shop", entries(...all));
+    expect(met("tenant=42")).toMatchObject({ perUnit: 60, unit: "minute", name: "tenant", shadow: false });
+    expect(met("tenant=42", "path=/v1/a")).toMatchObject({ perUnit: 5, unit: "day", replaces: ["tenant"] });
+    expect(met("tenant=42", "path=/v1/a")?.steps[1]).toMatchObject({ value: "/v1/*", shared: true });
+    // What looks like one of our variables is none.
+    expect(met("tenant=42", "path=/")).toMatchObject({
+      unit: "week",
+      shadow: true,
+      metadata: { owner: `$${"{TEAM}"}` },
+    });
+    expect(met("tenant=7")).toMatchObject({ unlimited: true });
+    expect(met("api=x")).toMatchObject({ perUnit: 1_000_000_000, unit: "year", quota: true });
+    expect(complaint).toContain("shop.yaml: descriptors[1].detailed_metric: metrics are counted by rule");
+    expect(complaint).toContain("shop.yaml: descriptors[2].rate_limit.requests_per_unit: a bucket holds 1000000000");
+    expect(text).toContain("# Not the same here:");
+  });
+
+  it("is written whole to where it is wanted, and comes out the same the second time", async () => {
+    const from = file("again.yaml", SHOP);
+    const out = join(dir, "rules.yaml");
+    const first = await importing(from, "--out", out);
+    expect(first).toMatchObject({ exitCode: 0, text: `${out}\n` });
+    const written = readFileSync(out, "utf8");
+    await importing(from, "--out", out);
+    expect(readFileSync(out, "utf8")).toBe(written);
+    expect(readConfig(written, {}).problems).toEqual([]);
+    expect(readdirSync(dir).filter((name) => name.startsWith("rules"))).toEqual(["rules.yaml"]);
+    expect(await runCommandLine(["check-config", out])).toMatchObject({ exitCode: 0 });
+  });
+
+  it("may be one of several; those of one domain are put together where that is wanted", async () => {
+    const one = file(
+      "one.yaml",
+      "{domain: d, descriptors: [{key: a, rate_limit: {unit: hour, requests_per_unit: 1}}]}",
+    );
+    const two = file(
+      "two.yaml",
+      "{domain: d, descriptors: [{key: b, rate_limit: {unit: hour, requests_per_unit: 2}}]}",
+    );
+    const other = file("other.yaml", "{domain: e, descriptors: [{key: a}]}");
+    expect(await importing(one, two, other)).toMatchObject({
+      ...{ exitCode: 1, text: "" },
+      complaint: `nothing was imported\n  ${two}: domain: ${one} has the same domain; --merge-domains puts them together`,
+    });
+    const { text, exitCode } = await importing(one, two, other, "--merge-domains");
+    expect(exitCode).toBe(0);
+    const { config } = readConfig(text, {});
+    expect(config?.rate_limits.map(({ domain, descriptors }) => [domain, descriptors.length])).toEqual([
+      ["d", 2],
+      ["e", 1],
+    ]);
+    const same = await importing(
+      one,
+      file("three.yaml", "{domain: d, descriptors: [{key: c}, {key: a}]}"),
+      "--merge-domains",
+    );
+    expect(same.complaint).toContain('three.yaml: descriptors[1]: there is a descriptor "a" already');
+  });
+});
+
+describe("a wrong file", () => {
+  it.each([
+    [
+      "an unknown name",
+      "{domain: d, descriptors: [{key: a, rate_limits: {}}]}",
+      "descriptors[0].rate_limits: there is no such name; did you mean rate_limit?",
+    ],
+    ["no domain", "{descriptors: [{key: a}]}", "domain: must be given"],
+    ["an empty domain", '{domain: "", descriptors: []}', "domain: must be given"],
+    [
+      "the domain of the apps",
+      "{domain: tollgate}",
+      "domain: tollgate is the domain of the apps here; take another name",
+    ],
+    ["no key", "{domain: d, descriptors: [{value: a}]}", "descriptors[0].key: must be given"],
+    ["a list of texts", "{domain: d, descriptors: [a]}", "descriptors[0]: must be a section with a key"],
+    ["a section for a list", "{domain: d, descriptors: {key: a}}", "descriptors: must be a list"],
+    [
+      "an unknown unit",
+      "{domain: d, descriptors: [{key: a, rate_limit: {unit: foo, requests_per_unit: 1}}]}",
+      'descriptors[0].rate_limit.unit: must be one of second, minute, hour, day, week, month, year, not "foo"',
+    ],
+    [
+      "unlimited with a unit",
+      "{domain: d, descriptors: [{key: a, rate_limit: {unlimited: true, unit: day}}]}",
+      "descriptors[0].rate_limit.unit: must not be given where it is unlimited",
+    ],
+    [
+      "a negative limit",
+      "{domain: d, descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: -1}}]}",
+      "descriptors[0].rate_limit.requests_per_unit: must be a whole number from 0 to 4294967295",
+    ],
+    [
+      "the same twice",
+      "{domain: d, descriptors: [{key: a, value: b}, {key: a, value: b}]}",
+      'descriptors[1]: there is a descriptor "a_b" already',
+    ],
+    [
+      "the same twice, below",
+      "{domain: d, descriptors: [{key: a, descriptors: [{key: x}, {key: x}]}]}",
+      'descriptors[0].descriptors[1]: there is a descriptor "x" already',
+    ],
+    [
+      "replacing itself",
+      "{domain: d, descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1, name: n, replaces: [{name: n}]}}]}",
+      "descriptors[0].rate_limit.replaces[0]: must be another limit than this one",
+    ],
+    [
+      "replacing nothing",
+      "{domain: d, descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1, replaces: [{}]}}]}",
+      "descriptors[0].rate_limit.replaces[0]: must have a name, as - name: other",
+    ],
+    [
+      "sharing what is no pattern",
+      "{domain: d, descriptors: [{key: a, value: b, share_threshold: true}]}",
+      "descriptors[0].share_threshold: needs a value with a * in it",
+    ],
+    ["a name given twice", "domain: d\ndomain: e\n", "line 2, column 1: this name is given twice"],
+    ["no YAML", "domain: {", "line 1"],
+    ["a text", "hello", "must be a domain with descriptors"],
+  ])("%s: the file and the place are named, and nothing is written", async (name, text, reason) => {
+    const path = file(`bad-${name.replaceAll(" ", "-")}.yaml`, text);
+    const out = join(dir, "never.yaml");
+    const { exitCode, complaint, text: said } = await importing(path, "--out", out);
+    expect([exitCode, said, existsSync(out)]).toEqual([1, "", false]);
+    expect(complaint).toContain(`nothing was imported\n  ${path}: ${reason}`);
+  });
+
+  it("is told with all others; one that is not there, too", async () => {
+    const missing = join(dir, "nowhere.yaml");
+    const { complaint } = await importing(
+      missing,
+      file("worse.yaml", "{domain: d, descriptors: [{}, {key: a, value: [1]}]}"),
+    );
+    expect(complaint?.split("\n")).toHaveLength(4);
+    expect(complaint).toContain(`${missing}: cannot be read`);
+    expect(complaint).toContain("descriptors[1].value: must be a text");
+  });
+
+  it("is one whose values are too long for ours", async () => {
+    const { complaint, exitCode } = await importing(
+      file("long.yaml", `{domain: d, descriptors: [{key: ${"k".repeat(300)}}]}`),
+    );
+    expect([exitCode, complaint]).toEqual([
+      1,
+      expect.stringContaining("rate_limits[0].descriptors[0].key: must be 1 to 256"),
+    ]);
+  });
+});
+
+it.each([
+  [["import"]],
+  [["import", "kong", "x.yaml"]],
+  [["import", "ratelimit"]],
+  [["import", "ratelimit", "x", "--into", "y"]],
+])("%j is a wrong call", async (words) => {
+  expect(await runCommandLine(words)).toMatchObject({ exitCode: 2, text: "" });
+});

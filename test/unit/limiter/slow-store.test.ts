@@ -1,0 +1,60 @@
+/** A store that is late, or answers just too late: never taken for a limit, and nothing is charged twice. */
+import { describe, expect, it } from "vitest";
+import { iopsProfile } from "../../../src/core/cost.js";
+import { createSimulation, limitedApp } from "../../support/simulation.js";
+
+const ample = limitedApp({
+  ...{ id: "ample", guaranteed: 5000, burst: 5000, onStoreFailure: "open" as const },
+  profile: { ...iopsProfile, bandwidth: 0 },
+});
+
+describe("a store that becomes slow just when a quiet app becomes busy", () => {
+  const cases = [1, 2, 3].flatMap((before) =>
+    [75, 300, 1000].flatMap((after) => [300, 400].map((latencyMs) => ({ before, after, latencyMs }))),
+  );
+
+  it.each(cases)(
+    "$before/s, then $after/s at $latencyMs ms: no one is refused as if the quota were gone",
+    async ({ before, after, latencyMs }) => {
+      const simulation = createSimulation([ample], {}, { failOpenTokens: 10_000 });
+      const node = simulation.addNode("n1");
+      simulation.load(node, "ample", before, 3_000);
+      await simulation.host.advance(3_000);
+      simulation.store.latencyMs = latencyMs;
+      simulation.load(node, "ample", after, 7_000);
+      await simulation.host.advance(6_000);
+      expect(node.decisions.length).toBeGreaterThan(after * 3.9);
+      expect(new Set(node.decisions.map(({ decision }) => decision.code))).toEqual(new Set(["ok"]));
+      // The burst of the lease's first seconds was paid without the store: that is what left others unpaid.
+      expect(node.decisions.some(({ decision }) => decision.source === "dark")).toBe(true);
+    },
+  );
+});
+
+describe("an answer that was lost before the store gave the epoch up", () => {
+  it("charges nothing twice, also where the next message is full of other apps", async () => {
+    const apps = Array.from({ length: 401 }, (_, i) => limitedApp({ ...ample, id: `app-${i}` }));
+    const [others, last] = [apps.slice(0, 400), apps[400]!];
+    const simulation = createSimulation(apps, { nodeTtlMs: 3_000 });
+    const node = simulation.addNode("n1");
+    for (const { id } of apps) void node.limiter.check(id, "GET", 0);
+    await simulation.host.advance(500);
+    // Its report is heard, and the answer lost.
+    simulation.store.mode = "mute";
+    for (let i = 0; i < 5; i++) node.limiter.check(last.id, "GET", 0);
+    await simulation.host.advance(300);
+    simulation.store.mode = "hanging";
+    for (const { id } of others) node.limiter.check(id, "GET", 0);
+    await simulation.host.advance(6_000);
+    for (const app of apps) {
+      await simulation.quota.reconcile(app, { tolerance: 1, force: false, operation: `recover-${app.id}` });
+    }
+    simulation.store.mode = "up";
+    await simulation.host.advance(5_000);
+    await simulation.during(node.limiter.close());
+    const books = await Promise.all(apps.map((app) => simulation.quota.inspect(app)));
+    expect(books.at(-1)!.spent).toBe(6);
+    expect(new Set(books.slice(0, -1).map(({ spent }) => spent))).toEqual(new Set([2]));
+    expect(new Set(books.map(({ granted, spent, returned }) => granted - spent - returned))).toEqual(new Set([0]));
+  });
+});
