@@ -9,6 +9,7 @@ export type SideName =
   | "bare"
   | "tollgate"
   | "handlers"
+  | "headers"
   | "limit-req"
   | "redis-lua"
   | "decision"
@@ -30,6 +31,18 @@ const inLocation = (line: string) => (text: string, name: string) =>
 
 const EMPTY_HANDLERS = "access_by_lua_block { }\nlog_by_lua_block { }";
 
+/** As long as those of a decision. */
+const HEADERS = {
+  "X-RateLimit-Cost": "2",
+  "X-RateLimit-Limit": "1000000",
+  "X-RateLimit-Remaining": "999999",
+  "RateLimit-Policy": '"busy";q=1000000;w=1',
+  RateLimit: '"busy";r=999999;t=1',
+};
+const ADDED_HEADERS = Object.entries(HEADERS)
+  .map(([name, value]) => `add_header ${name} '${value}' always;`)
+  .join("\n");
+
 const probedHandlers = (text: string, name: string) =>
   name === "tollgate-http.conf"
     ? `${without(text, name)}${probed("init_worker_by_lua_block { }\n", name)}`
@@ -47,6 +60,9 @@ function optionsOf(side: SideName, services: string[], redisPort: number): Start
     case "handlers":
       // What it costs to be called at all, before and after a request.
       return { ...common, edit: inLocation(EMPTY_HANDLERS) };
+    case "headers":
+      // What it costs besides to say as much as a decision says, when nothing is decided.
+      return { ...common, edit: inLocation(`${EMPTY_HANDLERS}\n${ADDED_HEADERS}`) };
     case "probed-tollgate":
       return { ...common, workers: 1, edit: probed };
     case "probed-handlers":

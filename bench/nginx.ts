@@ -10,7 +10,7 @@ import { median } from "./rounds.js";
 const ROUNDS = 5;
 const SECONDS = 1;
 const CONNECTIONS = 64;
-const PROXIES: SideName[] = ["bare", "tollgate", "handlers", "limit-req", "redis-lua"];
+const PROXIES: SideName[] = ["bare", "tollgate", "handlers", "headers", "limit-req", "redis-lua"];
 const ANSWERERS: SideName[] = ["return-200", "decision"];
 /** NGINX_BENCH_REQUESTS=5000000 for the issue's own number. */
 const MEMORY_REQUESTS = Number(process.env.NGINX_BENCH_REQUESTS ?? 400_000);
@@ -101,6 +101,14 @@ export async function nginx(): Promise<Result[]> {
       result("nginx-redis-lua-cpu", cpu("redis-lua", "bare"), "Redis per request ÷ bare, CPU per request", noBudget),
       result("nginx-handlers", speed("handlers", "bare"), "empty Lua handlers ÷ bare nginx, requests/s", noBudget),
       result("nginx-handlers-cpu", cpu("handlers", "bare"), "empty Lua handlers ÷ bare, CPU per request", noBudget),
+      result("nginx-headers", speed("headers", "bare"), "and five constant headers ÷ bare nginx, requests/s", noBudget),
+      result(
+        "nginx-headers-cpu",
+        cpu("headers", "bare"),
+        "and five constant headers ÷ bare, CPU per request",
+        noBudget,
+      ),
+      result("nginx-bare-redis", speed("bare", "redis-lua"), "bare nginx ÷ Redis per request, requests/s", noBudget),
       result("nginx-limit-req", speed("limit-req", "bare"), "limit_req ÷ bare nginx, requests/s", noBudget),
       result("nginx-limit-req-cpu", cpu("limit-req", "bare"), "limit_req ÷ bare, CPU per request", noBudget),
       ...compared.flatMap(([name]) => [

@@ -115,17 +115,28 @@ describeEnvoy("WebSockets through two Envoys", () => {
   test("a pod that is dead is passed over, and holds no slot", { timeout: 60_000 }, async () => {
     const [dead] = fleet.pods("/mortal/");
     await dead!.die();
-    const first = await fleet.connect("/mortal/", 4);
-    // Envoy dials the pod of the slot and no other. Who asks again is sent to one that lives.
-    expect(first.refused.length).toBeGreaterThan(0);
-    expect(first.refused.every(({ status, retryAfter }) => status === 503 && retryAfter === 1)).toBe(true);
-    const second = await fleet.connect("/mortal/", 10 - first.open.length);
-    expect([first.open.length + second.open.length, second.refused]).toEqual([10, []]);
-    await fleet.untilCounted("/mortal/", 10);
-    const { open, refused } = await fleet.connect("/mortal/", 4);
-    expect([open.length, refused.every(({ status }) => status === 429)]).toEqual([0, true]);
-    await dead!.revive();
-    await endAll([...first.open, ...second.open]);
+    const held: SocketClient[] = [];
+    let limited = 0;
+    try {
+      const first = await fleet.connect("/mortal/", 4);
+      held.push(...first.open);
+      // Envoy dials the pod of the slot and no other. Who asks again is sent to one that lives.
+      expect(first.refused.length).toBeGreaterThan(0);
+      expect(first.refused.map(({ status, retryAfter }) => [status, retryAfter])).toContainEqual([503, 1]);
+      await waitFor("ten on the pod that lives", async () => {
+        const { open, refused } = await fleet.connect("/mortal/", 10 - held.length);
+        held.push(...open);
+        limited += refused.filter(({ status }) => status !== 503).length;
+        return held.length === 10;
+      });
+      expect(limited).toBe(0);
+      await fleet.untilCounted("/mortal/", 10);
+      const { open, refused } = await fleet.connect("/mortal/", 4);
+      expect([open.length, refused.every(({ status }) => status === 429)]).toEqual([0, true]);
+    } finally {
+      await dead!.revive();
+      await endAll(held);
+    }
     await fleet.untilCounted("/mortal/", 0, WITHIN_A_LEASE_MS);
   });
 
@@ -159,11 +170,19 @@ describeEnvoy("WebSockets through two Envoys", () => {
     timeout: 120_000,
   }, async () => {
     const open: SocketClient[] = [];
-    while (open.length < 1_000) {
-      const { open: some, refused } = await fleet.connect("/many/", 50);
-      expect(refused).toEqual([]);
-      open.push(...some);
-    }
+    let limited = 0;
+    await waitFor(
+      "1,000 to be open",
+      async () => {
+        const { open: some, refused } = await fleet.connect("/many/", Math.min(50, 1_000 - open.length));
+        open.push(...some);
+        // The machine may be too busy for the store for a moment; a limit there is none.
+        limited += refused.filter(({ status }) => status !== 503).length;
+        return open.length === 1_000;
+      },
+      { withinMs: 60_000 },
+    );
+    expect(limited).toBe(0);
     const accepted = () => fleet.pods("/many/").reduce((sum, pod) => sum + pod.accepted(), 0);
     const before = accepted();
     await fleet.service().stop();
