@@ -69,3 +69,19 @@ export async function expectAllToHear(services: Service[]): Promise<number> {
   }
   return slowest;
 }
+
+/**
+ * As above, for services whose connections were cut: one that gives up a connection only now misses what is said until
+ * it has the next, and nothing shows when the last has.
+ */
+export async function untilAllHear(services: Service[]): Promise<void> {
+  await waitFor("all to hear of an emergency", async () => {
+    try {
+      await expectAllToHear(services);
+      return true;
+    } catch (error) {
+      await services[0]?.coordinator.emergencyOff("sre", "test");
+      throw error;
+    }
+  });
+}

@@ -2,7 +2,15 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type RedisCluster, startRedisCluster } from "../../support/redis-cluster.js";
 import { type RedisServer, startRedis } from "../../support/redis-server.js";
-import { CLUSTER, expectAllToHear, listenersAt, type Service, startService, untilListening } from "./coordinators.js";
+import {
+  CLUSTER,
+  expectAllToHear,
+  listenersAt,
+  type Service,
+  startService,
+  untilAllHear,
+  untilListening,
+} from "./coordinators.js";
 
 const open: Service[] = [];
 afterEach(() => Promise.all(open.splice(0).map((service) => service.close())));
@@ -30,7 +38,7 @@ describe("on Redis", () => {
     await untilListening([redis], 3);
     await redis.restart();
     await untilListening([redis], 3);
-    await expectAllToHear(services);
+    await untilAllHear(services);
   });
 
   it("they hear again after it hung for so long that their connections were given up", async () => {
@@ -43,7 +51,7 @@ describe("on Redis", () => {
     redis.resume();
     await untilListening([redis], 3);
     expect((await connectionIds(redis)).filter((id) => before.includes(id))).toEqual([]);
-    await expectAllToHear(services);
+    await untilAllHear(services);
   });
 
   it("nobody listens any more once all are closed", async () => {
@@ -59,7 +67,7 @@ describe("on Redis", () => {
     await expect(services[0]?.coordinator.emergencyOn(0, "test", "sre")).rejects.toMatchObject({ kind: "unavailable" });
     await redis.restart();
     await untilListening([redis], 2);
-    await expectAllToHear(services);
+    await untilAllHear(services);
   });
 });
 
@@ -98,7 +106,7 @@ describe("on Redis Cluster", () => {
     const dead = await cluster.killPrimaryOf(`{${CLUSTER}}`);
     const living = cluster.nodes.filter((node) => node !== dead);
     await untilListening(living, services.length);
-    await expectAllToHear(services);
+    await untilAllHear(services);
     await cluster.settled();
   });
 
@@ -107,7 +115,7 @@ describe("on Redis Cluster", () => {
     const hanging = await cluster.hangPrimaryOf(`{${CLUSTER}}`);
     const living = cluster.nodes.filter((node) => node !== hanging);
     await untilListening(living, services.length);
-    await expectAllToHear(services);
+    await untilAllHear(services);
     hanging.resume();
     await cluster.settled();
   });
