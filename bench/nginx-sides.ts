@@ -87,6 +87,14 @@ function optionsOf(side: SideName, services: string[], redisPort: number): Start
   }
 }
 
+/** Each worker takes its part of the connections: else one that is quick to wake may take all, on some sides and in some rounds. */
+function sharedEvenly(edit: StartNginxOptions["edit"]): NonNullable<StartNginxOptions["edit"]> {
+  return (text, name) => {
+    const edited = edit?.(text, name) ?? text;
+    return name === "nginx.conf" ? edited.replace(/ default_server;/g, " default_server reuseport;") : edited;
+  };
+}
+
 export interface NginxSide {
   nginx: NginxProcess;
   /** Nanoseconds that the workers have had a processor. */
@@ -126,7 +134,8 @@ routes: [{ path: /, upstream: backend }]
     const services = [service.controlUrl.replace("http://", "")];
     const sides = new Map<SideName, NginxSide>();
     for (const name of names) {
-      const nginx = keep(await startNginx(config, optionsOf(name, services, redis.port)));
+      const options = optionsOf(name, services, redis.port);
+      const nginx = keep(await startNginx(config, { ...options, edit: sharedEvenly(options.edit) }));
       sides.set(name, sideOf(nginx));
     }
     return { sides, stop };
