@@ -23,6 +23,7 @@ beside it tollgate.lua, which decides in Envoy from a lease. Both hold the token
   --service HOST:PORT        control listener of a service, again for each of several; else that of the configuration
   --envoy-service HOST:PORT  a service's listener for Envoy, likewise; else envoy.listen of the configuration
   --mode lua|rls             lua: decide in Envoy (default). rls: no script, Envoy's own filter asks the service each time
+  --dynamic                  listeners, routes and clusters in files of their own: Envoy reads them again when they are replaced
   --path DIR                 where the files will lie when Envoy reads them, if not in --out
   --listen HOST:PORT         where clients arrive; else listen of the configuration
   --node NAME                the name of the node; else "envoy". Every worker adds letters of its own
@@ -45,6 +46,7 @@ const optionSpecs = {
   service: { type: "string", multiple: true },
   "envoy-service": { type: "string", multiple: true },
   mode: { type: "string", default: "lua" },
+  dynamic: { type: "boolean", default: false },
   path: { type: "string" },
   listen: { type: "string" },
   node: { type: "string" },
@@ -73,6 +75,7 @@ export function renderForEnvoy(args: string[], place: Place): Rendered {
   const options: EnvoyRenderOptions = {
     path: resolve(values.path ?? out),
     mode,
+    dynamic: values.dynamic,
     services: values.service ?? [],
     envoyServices: values["envoy-service"] ?? [],
     admin: values.admin,

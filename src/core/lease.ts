@@ -46,7 +46,7 @@ export interface Lease {
   spendRate: number;
   spentAtReport: number;
   reportedAt: number;
-  /** The last time spending was seen. */
+  /** The last time that tokens were spent or wanted. */
   activeAt: number;
   /** A refusal stands from then … */
   refusedAt: number;

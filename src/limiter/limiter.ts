@@ -139,7 +139,12 @@ export function createLimiter(options: LimiterOptions): Limiter {
       return decision(app, method, cost, "remembered", app.lease.refusedCode, Math.ceil(app.lease.refusedUntil - now));
     }
     if (syncer.isClosed()) return decision(app, method, cost, "dark", STORE_UNAVAILABLE, 1000);
-    if (!mayWaitForStore(syncer.level()) || app.waiters.length >= MAX_WAITERS) return dark(app, method, cost);
+    if (!mayWaitForStore(syncer.level()) || app.waiters.length >= MAX_WAITERS) {
+      // It does not wait, but the next ones shall find tokens as soon as the store gives some.
+      app.lease.activeAt = now;
+      syncer.wanted(app);
+      return dark(app, method, cost);
+    }
     return new Promise((answer) => {
       app.waiters.push({ ...request, answer });
       app.waitingCost += cost;

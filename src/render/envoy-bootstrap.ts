@@ -3,6 +3,7 @@ import type { Config } from "../config/schema.js";
 import { commentedYaml, NOTE, type YamlData } from "./commented-yaml.js";
 import { BOOTSTRAP, type EnvoyRenderOptions } from "./envoy.js";
 import { clusters } from "./envoy-clusters.js";
+import { dynamicResources } from "./envoy-dynamic.js";
 import { listener } from "./envoy-listener.js";
 import { DEFAULT_NODE } from "./envoy-settings.js";
 import { extension, socketAddress } from "./envoy-words.js";
@@ -19,7 +20,7 @@ It holds the token of the data planes: keep it to the user that runs Envoy. Envo
   envoy -c ${BOOTSTRAP} --concurrency ${options.workers ?? config.workers} --drain-time-s ${drain} --parent-shutdown-time-s ${drain + 5}
 
 Without --concurrency there are as many threads as cores, and each passes its part of ${options.workers ?? config.workers} while the store is gone.
-A changed file is taken over by a hot restart: the same with --restart-epoch 1 (then 2, …) while the old one runs.`;
+${change(options)}`;
   const data: YamlData = {
     node: { id: options.node ?? DEFAULT_NODE, cluster: "tollgate" },
     "# Envoy's own pages and statistics. Whoever reaches them can stop it: loopback only.": NOTE,
@@ -34,10 +35,21 @@ A changed file is taken over by a hot restart: the same with --restart-epoch 1 (
         ),
       ],
     },
-    static_resources: {
-      listeners: [listener(config, options, warnings)],
-      clusters: clusters(config, options),
-    },
+    ...(options.dynamic === true
+      ? dynamicResources(options.path)
+      : {
+          static_resources: {
+            listeners: [listener(config, options, warnings)],
+            clusters: clusters(config, options),
+          },
+        }),
   };
   return commentedYaml(head, data);
+}
+
+function change({ dynamic }: EnvoyRenderOptions): string {
+  const restart = "a hot restart: the same with --restart-epoch 1 (then 2, …) while the old one runs.";
+  return dynamic === true
+    ? `The files beside it are taken over as soon as they are replaced; this one alone needs ${restart}`
+    : `A changed file is taken over by ${restart}`;
 }

@@ -20,14 +20,14 @@ const SYSTEM_ROOTS = "/etc/ssl/certs/ca-certificates.crt";
 
 type Upstream = Config["upstreams"][string];
 
-export function clusters(config: Config, options: EnvoyRenderOptions): YamlData[] {
+export function clusters(config: Config, options: EnvoyRenderOptions): YamlSection[] {
   return [
     ...usedUpstreams(config).map(([id, upstream]) => upstreamCluster(config, id, upstream)),
     ...serviceClusters(config, options),
   ];
 }
 
-function upstreamCluster(config: Config, id: string, upstream: Upstream): YamlData {
+function upstreamCluster(config: Config, id: string, upstream: Upstream): YamlSection {
   const { timeouts } = config;
   const addresses = targetAddresses(id, upstream);
   const sockets = socketsPerTarget(config, id);
@@ -148,7 +148,7 @@ function upstreamTls(id: string, addresses: ServiceAddress[]): YamlData {
   });
 }
 
-function serviceClusters(config: Config, options: EnvoyRenderOptions): YamlData[] {
+function serviceClusters(config: Config, options: EnvoyRenderOptions): YamlSection[] {
   const control = serviceAddresses(options.services, "--service", config.control.listen);
   const own = config.envoy.listen;
   if (own === undefined && options.envoyServices.length === 0) {

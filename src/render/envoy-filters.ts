@@ -19,11 +19,19 @@ export function httpFilters(config: Config, options: EnvoyRenderOptions): YamlDa
   ];
 }
 
-function script({ path }: EnvoyRenderOptions): YamlData {
+export function scriptFile({ path }: EnvoyRenderOptions): YamlData {
+  return { filename: `${path}/${SCRIPT}` };
+}
+
+function script(options: EnvoyRenderOptions): YamlData {
+  const isElsewhere = options.dynamic === true;
   return {
     "# Decides from a lease of tokens, and asks the service about once per thousand requests.": NOTE,
+    ...(isElsewhere
+      ? { "# The script itself comes with the routes, so that another one ends no connection.": NOTE }
+      : {}),
     ...extension(LUA, `${FILTERS}.lua.v3.Lua`, {
-      default_source_code: { filename: `${path}/${SCRIPT}` },
+      default_source_code: isElsewhere ? undefined : scriptFile(options),
       "# It changes nothing by which a route is found.": NOTE,
       clear_route_cache: false,
     }),

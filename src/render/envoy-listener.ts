@@ -3,8 +3,10 @@ import type { Config } from "../config/schema.js";
 import { NOTE, type YamlData, type YamlSection } from "./commented-yaml.js";
 import type { EnvoyRenderOptions } from "./envoy.js";
 import { accessLog } from "./envoy-access-log.js";
+import { fromFile, ROUTES } from "./envoy-dynamic.js";
 import { httpFilters } from "./envoy-filters.js";
-import { routeConfig } from "./envoy-routes.js";
+import { localReplies } from "./envoy-local-replies.js";
+import { ROUTE_CONFIG, routeConfig } from "./envoy-routes.js";
 import { extension, seconds, socketAddress } from "./envoy-words.js";
 import { addressOf } from "./plane-settings.js";
 
@@ -14,7 +16,7 @@ const LONGER_MS = 15_000;
 /** Without any range Envoy would take all private networks, and leave them their x-request-id. */
 const NO_ADDRESS = { address_prefix: "255.255.255.255", prefix_len: 32 };
 
-export function listener(config: Config, options: EnvoyRenderOptions, warnings: string[]): YamlData {
+export function listener(config: Config, options: EnvoyRenderOptions, warnings: string[]): YamlSection {
   return {
     name: "tollgate",
     address: socketAddress(addressOf(options.listen ?? config.listen, "--listen")),
@@ -60,7 +62,9 @@ function keepAlive({ routes }: Config): YamlSection {
 function connectionManager(config: Config, options: EnvoyRenderOptions, warnings: string[]): YamlSection {
   const { timeouts, limits } = config;
   if (limits.body_bytes !== Number.MAX_SAFE_INTEGER) {
-    warnings.push("limits.body_bytes: Envoy does not limit bodies that it passes on while they come");
+    warnings.push(
+      "limits.body_bytes: Envoy refuses bodies that say they are larger; those that do not say are not limited",
+    );
   }
   return {
     stat_prefix: "tollgate",
@@ -92,8 +96,11 @@ function connectionManager(config: Config, options: EnvoyRenderOptions, warnings
       initial_connection_window_size: 1_048_576,
     },
     ...upgrades(config, options, warnings),
+    ...localReplies(),
     ...accessLog(config, options),
-    route_config: routeConfig(config, options),
+    ...(options.dynamic === true
+      ? { rds: { route_config_name: ROUTE_CONFIG, config_source: fromFile(options.path, ROUTES) } }
+      : { route_config: routeConfig(config, options) }),
     http_filters: httpFilters(config, options),
   };
 }
@@ -131,7 +138,7 @@ function keepAliveMs({ timeouts }: Config, { balancer }: EnvoyRenderOptions, war
   return longer;
 }
 
-/** Allowed on all routes where one has connections, so that the script can say why not; else Envoy refuses them. */
+/** Allowed on all routes where one has connections: the script refuses them on the others. Where none has, Envoy does. */
 function upgrades({ routes }: Config, { mode }: EnvoyRenderOptions, warnings: string[]): YamlSection {
   const protocols = new Set(routes.flatMap(({ connections }) => connections?.protocols ?? []));
   if (protocols.size === 0) return {};

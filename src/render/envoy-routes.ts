@@ -2,7 +2,8 @@
 import type { Config } from "../config/schema.js";
 import { NOTE, type YamlData, type YamlSection } from "./commented-yaml.js";
 import type { EnvoyRenderOptions } from "./envoy.js";
-import { LUA } from "./envoy-filters.js";
+import { LUA, scriptFile } from "./envoy-filters.js";
+import { BODY_TOO_LARGE, NO_ROUTE, NO_ROUTE_NAME, type Refusal, TWO_HOSTS } from "./envoy-local-replies.js";
 import { routeName } from "./envoy-socket-routes.js";
 import { seconds } from "./envoy-words.js";
 import { upstreamName } from "./upstreams.js";
@@ -19,7 +20,11 @@ const OWN_HEADERS = [
   "X-RateLimit-Dry-Run",
 ];
 
-export function routeConfig(config: Config, options: EnvoyRenderOptions): YamlData {
+export const ROUTE_CONFIG = "tollgate";
+const LUA_PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.LuaPerRoute";
+
+/** With the `version` of a script, that script is loaded with them. */
+export function routeConfig(config: Config, options: EnvoyRenderOptions, version?: string): YamlSection {
   const anyHost = byLength(config.routes.filter(({ host }) => host === undefined));
   const hosts = [...new Set(config.routes.flatMap(({ host }) => (host === undefined ? [] : [host.toLowerCase()])))];
   const virtualHost = (name: string, domain: string, routes: Route[]): YamlData => ({
@@ -27,6 +32,7 @@ export function routeConfig(config: Config, options: EnvoyRenderOptions): YamlDa
     domains: [domain],
     routes: [
       ...(domain === "*" ? [twoHosts(options)] : []),
+      ...tooLarge(config, options),
       ...routes.map((route) => routeTo(config, route, options)),
       ...rest(routes, options),
     ],
@@ -38,7 +44,8 @@ export function routeConfig(config: Config, options: EnvoyRenderOptions): YamlDa
     return virtualHost(host, host, [...own, ...anyHost]);
   });
   return {
-    name: "tollgate",
+    name: ROUTE_CONFIG,
+    ...(version === undefined || options.mode === "rls" ? {} : ownScript(options, version)),
     ignore_port_in_host_matching: true,
     "# Backends learn the host that the client asked for; what a client says itself is believed of the trusted alone.":
       NOTE,
@@ -48,6 +55,14 @@ export function routeConfig(config: Config, options: EnvoyRenderOptions): YamlDa
     "# These headers are the gateway's own: a backend's are not passed on.": NOTE,
     response_headers_to_remove: options.mode === "lua" ? ["X-RateLimit-Dry-Run"] : OWN_HEADERS,
     virtual_hosts: [...named, virtualHost("any", "*", anyHost)],
+  };
+}
+
+function ownScript(options: EnvoyRenderOptions, version: string): YamlSection {
+  return {
+    typed_per_filter_config: { [LUA]: { "@type": LUA_PER_ROUTE, source_code: scriptFile(options) } },
+    "# Another script has another version here: by that Envoy sees that there is one to be read.": NOTE,
+    metadata: { filter_metadata: { tollgate: { script: version } } },
   };
 }
 
@@ -134,21 +149,33 @@ function descriptors({ identity }: Config): YamlData[] {
 /** Envoy makes one of two Host headers, `a,b`; whose request that is, nobody knows. */
 function twoHosts(options: EnvoyRenderOptions): YamlData {
   const match = { prefix: "/", headers: [{ name: ":authority", string_match: { contains: "," } }] };
-  return answer(match, 400, '{"error":"bad_request","reason":"malformed_request"}\n', options);
+  return answer(match, TWO_HOSTS, options);
+}
+
+/** By what a request says of itself. "Not within" rather than "above", as no range of Envoy's reaches the longest of numbers. */
+function tooLarge({ limits }: Config, options: EnvoyRenderOptions): YamlData[] {
+  const most = limits.body_bytes;
+  if (most === Number.MAX_SAFE_INTEGER) return [];
+  const name = "content-length";
+  const headers = [
+    { name, present_match: true },
+    { name, range_match: { start: 0, end: most + 1 }, invert_match: true },
+  ];
+  const said = answer({ prefix: "/", headers }, BODY_TOO_LARGE, options);
+  return [{ "# limits.body_bytes, of bodies that say how long they are.": NOTE, ...said }];
 }
 
 function rest(routes: Route[], options: EnvoyRenderOptions): YamlData[] {
   if (routes.some(({ path }) => path === "/")) return [];
-  return [answer({ prefix: "/" }, 404, '{"error":"not_found","reason":"no_route"}\n', options)];
+  return [{ name: NO_ROUTE_NAME, ...answer({ prefix: "/" }, NO_ROUTE, options) }];
 }
 
 /** By Envoy itself: nobody pays for it. */
-function answer(match: YamlData, status: number, body: string, { mode }: EnvoyRenderOptions): YamlData {
-  const type = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.LuaPerRoute";
+function answer(match: YamlData, { status, body }: Refusal, { mode }: EnvoyRenderOptions): YamlSection {
   return {
     match,
     direct_response: { status, body: { inline_string: body } },
     response_headers_to_add: [{ header: { key: "content-type", value: "application/json" } }],
-    typed_per_filter_config: mode === "lua" ? { [LUA]: { "@type": type, disabled: true } } : undefined,
+    typed_per_filter_config: mode === "lua" ? { [LUA]: { "@type": LUA_PER_ROUTE, disabled: true } } : undefined,
   };
 }

@@ -1,6 +1,11 @@
 /** A configuration as files for Envoy: a whole bootstrap, and beside it the script that decides, with its settings. */
+import { createHash } from "node:crypto";
 import type { Config } from "../config/schema.js";
 import { bootstrap } from "./envoy-bootstrap.js";
+import { clusters } from "./envoy-clusters.js";
+import { CLUSTERS, dynamicFile, LISTENERS, ROUTES } from "./envoy-dynamic.js";
+import { listener } from "./envoy-listener.js";
+import { routeConfig } from "./envoy-routes.js";
 import { envoyScript } from "./envoy-settings.js";
 import type { Rendered, RenderedFile } from "./rendered.js";
 
@@ -26,6 +31,8 @@ export interface EnvoyRenderOptions {
   /** A load balancer in front, such as AWS's ALB. */
   balancer?: Balancer;
   tls?: { certificate: string; key: string };
+  /** What may change is in files of its own, which a running Envoy reads again. */
+  dynamic?: boolean;
   /** The text of dist/lua/envoy/tollgate.lua; not needed for `rls`. */
   bundle: string;
 }
@@ -48,7 +55,22 @@ export const DEFAULT_BALANCER: Balancer = { hops: 1, idleMs: 60_000, healthPath:
 /** Throws RenderError. */
 export function renderEnvoy(config: Config, options: EnvoyRenderOptions): Rendered {
   const warnings: string[] = [];
-  const files: RenderedFile[] = [{ name: BOOTSTRAP, text: bootstrap(config, options, warnings), secret: true }];
-  if (options.mode === "lua") files.push({ name: SCRIPT, text: envoyScript(config, options), secret: true });
+  const script = options.mode === "lua" ? envoyScript(config, options) : "";
+  const files: RenderedFile[] = script === "" ? [] : [{ name: SCRIPT, text: script, secret: true }];
+  // Whatever is named by another file comes before it, as a running Envoy may read each as soon as it is there.
+  if (options.dynamic === true) files.push(...dynamicFiles(config, options, script, warnings));
+  files.push({ name: BOOTSTRAP, text: bootstrap(config, options, warnings), secret: true });
   return { files, warnings };
+}
+
+function dynamicFiles(config: Config, options: EnvoyRenderOptions, script: string, warnings: string[]): RenderedFile[] {
+  const version = createHash("sha1").update(script).digest("hex").slice(0, 12);
+  const kept = "WebSockets that are open stay when it changes.";
+  const drained = "When it changes, connections that are open end after --drain-time-s, WebSockets as well.";
+  const texts = {
+    [CLUSTERS]: dynamicFile(CLUSTERS, `Where requests go. ${kept}`, clusters(config, options)),
+    [ROUTES]: dynamicFile(ROUTES, `Routes, and the script. ${kept}`, [routeConfig(config, options, version)]),
+    [LISTENERS]: dynamicFile(LISTENERS, `Where clients arrive. ${drained}`, [listener(config, options, warnings)]),
+  };
+  return Object.entries(texts).map(([name, text]) => ({ name, text, secret: name === LISTENERS }));
 }

@@ -31,7 +31,7 @@ export function socketSettings(config: Config): SocketSettings {
       const { maxPerPod, maxTotal, maxPerApp, ratePerSecond, burst, onStoreFailure } = limits.get(name)!;
       const { passive } = config.upstreams[route.upstream]!;
       return {
-        ...{ name, maxPerPod, maxTotal, maxPerApp, ratePerSecond, burst, onStoreFailure },
+        ...{ name, upstream: route.upstream, maxPerPod, maxTotal, maxPerApp, ratePerSecond, burst, onStoreFailure },
         pingMs: route.connections.ping_ms,
         protocols: route.connections.protocols.map((protocol) => protocol.toLowerCase()),
         ...{ tolerated: passive.failures, downMs: passive.down_ms },

@@ -7,7 +7,6 @@ import { describeEnvoy } from "../support/envoy-binary.js";
 /** What Envoy does otherwise, and why; `envoy-sockets.test.ts` shows what it does instead. */
 const otherwise = new Map([
   ["several pods, and one that is gone", "Envoy dials the pod of the slot or none: the client is asked to come again"],
-  ["reloads under load", "a hot restart ends the sockets of the old process when its time is over"],
   ["Redis killed, and too many let in", "Envoy closes no connection on anybody's word: they stay, and are counted"],
 ]);
 

@@ -1,7 +1,7 @@
 /** What scenarios of WebSockets play in: a Redis, pods that keep their own count, and a plane of any kind before them. */
 import { request } from "undici";
 import { ADMIN_TOKEN } from "../support/gateway-process.js";
-import { type PlaneKind, type PlaneUnderTest, startPlane } from "../support/planes.js";
+import { type PlaneKind, type PlaneUnderTest, preparePlane, startPlane } from "../support/planes.js";
 import { type RedisServer, startRedis } from "../support/redis-server.js";
 import { connectSocket, type Outcome, type SocketClient } from "../support/socket-clients.js";
 import { type SocketPod, startSocketPod } from "../support/socket-pods.js";
@@ -52,6 +52,7 @@ export interface SocketWorldOptions {
 }
 
 export async function startSocketWorld(kind: PlaneKind, options: SocketWorldOptions): Promise<SocketWorld> {
+  preparePlane(kind);
   const endings: (() => unknown)[] = [];
   const stop = async () => {
     for (const end of endings.splice(0).reverse()) await end();
@@ -78,6 +79,7 @@ export async function startSocketWorld(kind: PlaneKind, options: SocketWorldOpti
     }
     const plane = await startPlane(kind, {
       ...{ instances: options.instances ?? 2, workers: options.workers ?? 2, store: redis.url, backend: "" },
+      inPlace: true,
       yaml: yamlOf(options, started),
     });
     endings.push(() => plane.stop());

@@ -3,7 +3,7 @@ import { request } from "undici";
 import { createQuota } from "../../src/quota/quota.js";
 import { createRedisStore } from "../../src/store/redis/redis-store.js";
 import { ADMIN_TOKEN, type SmallBackend, startSmallBackend } from "../support/gateway-process.js";
-import { type PlaneKind, type PlaneOptions, type PlaneUnderTest, startPlane } from "../support/planes.js";
+import { type PlaneKind, type PlaneOptions, type PlaneUnderTest, preparePlane, startPlane } from "../support/planes.js";
 import { type RedisServer, startRedis } from "../support/redis-server.js";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.js";
 
@@ -31,6 +31,7 @@ export interface WorldOptions extends Partial<Pick<PlaneOptions, "instances" | "
 }
 
 export async function startWorld(kind: PlaneKind, options: WorldOptions): Promise<World> {
+  preparePlane(kind);
   const endings: (() => unknown)[] = [];
   const stop = async () => {
     for (const end of endings.splice(0).reverse()) await end();

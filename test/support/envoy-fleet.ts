@@ -1,4 +1,5 @@
 /** Envoys with WebSocket routes, one service that can be killed and comes back in its place, a Redis, and pods that count. */
+import { readFileSync, writeFileSync } from "node:fs";
 import { request } from "undici";
 import { type EnvoyProcess, startEnvoy } from "./envoy-process.js";
 import { ADMIN_TOKEN, type GatewayProcess, startGateway } from "./gateway-process.js";
@@ -29,6 +30,8 @@ export interface EnvoyFleet {
   untilCounted(path: string, count: number, withinMs?: number): Promise<void>;
   /** As the pods themselves see it. */
   live(path: string): number;
+  /** Another configuration for the Envoys, and for the service, which takes its time. */
+  change(edit: (yaml: string) => string): Promise<void>;
   killService(): Promise<void>;
   startService(): Promise<void>;
   stop(): Promise<void>;
@@ -44,9 +47,12 @@ export interface FleetOptions {
   routes: FleetRoute[];
   /** More of the configuration. */
   yaml?: string;
+  /** Envoys take over changed files by themselves. */
+  dynamic?: boolean;
 }
 
-export async function startEnvoyFleet({ envoys: count = 2, routes, yaml = "" }: FleetOptions): Promise<EnvoyFleet> {
+export async function startEnvoyFleet(options: FleetOptions): Promise<EnvoyFleet> {
+  const { envoys: count = 2, routes, yaml = "", dynamic = false } = options;
   const endings: (() => unknown)[] = [];
   const stop = async () => {
     for (const end of endings.splice(0).reverse()) await end();
@@ -60,7 +66,7 @@ export async function startEnvoyFleet({ envoys: count = 2, routes, yaml = "" }: 
       podsOf.set(path, some);
       endings.push(() => Promise.all(some.map((pod) => pod.stop())));
     }
-    const config = configuration(redis.url, routes, podsOf) + yaml;
+    let config = configuration(redis.url, routes, podsOf) + yaml;
     const ports = { port: await freePort(), controlPort: await freePort() };
     const listen = `127.0.0.1:${await freePort()}`;
     const startService = () =>
@@ -70,7 +76,7 @@ export async function startEnvoyFleet({ envoys: count = 2, routes, yaml = "" }: 
     const services = [service.controlUrl.replace("http://", "")];
     const envoys = await Promise.all(
       Array.from({ length: count }, (_, i) =>
-        startEnvoy(config, { services, envoyServices: [listen], workers: 2, node: `envoy-${i}` }),
+        startEnvoy(config, { services, envoyServices: [listen], workers: 2, node: `envoy-${i}`, dynamic }),
       ),
     );
     endings.push(() => Promise.all(envoys.map((envoy) => envoy.stop())));
@@ -107,6 +113,17 @@ export async function startEnvoyFleet({ envoys: count = 2, routes, yaml = "" }: 
         await waitFor("the count to be right", look, { withinMs });
       },
       live: (path) => pods(path).reduce((sum, { live }) => sum + live.size, 0),
+      async change(edit) {
+        const next = edit(config);
+        if (next === config) throw new Error("nothing would change");
+        writeFileSync(
+          service.file,
+          readFileSync(service.file, "utf8").replace(config, () => next),
+        );
+        service.kill("SIGHUP");
+        config = next;
+        await Promise.all(envoys.map((envoy) => envoy.reload(next)));
+      },
       async killService() {
         service.killAll();
         await service.ended;

@@ -1,5 +1,5 @@
 /** A real Envoy with the plane in it, rendered from a config, on free ports; gone when the test is over. */
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { request } from "undici";
@@ -13,6 +13,12 @@ import { waitFor } from "./wait-for.js";
 
 let bundle: string | undefined;
 
+/** As `nginxPlane`. */
+export function envoyPlane(): string {
+  bundle ??= envoyBundle();
+  return bundle;
+}
+
 export interface EnvoyProcess {
   readonly url: string;
   readonly port: number;
@@ -24,7 +30,10 @@ export interface EnvoyProcess {
   /** What it wrote to its log. */
   log(): string;
   signal(name: NodeJS.Signals): void;
-  /** Renders another config into the same place and has a new Envoy take over from the old one, which drains. */
+  /**
+   * Renders another config into the same place, with another script in any case. A `dynamic` Envoy takes it over as it runs;
+   * else a new one takes over from the old one, which drains.
+   */
   reload(yaml?: string): Promise<void>;
   /** All of it at once, with -9; a supervisor does not bring it back. */
   killAll(): Promise<void>;
@@ -61,14 +70,30 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
   let ending = false;
   let restarting: Promise<void> = Promise.resolve();
   let notes = "";
+  let writes = 0;
 
   function write(source: string): void {
-    if (rendering.mode !== "rls") bundle ??= envoyBundle();
+    const text = rendering.mode === "rls" ? "" : envoyPlane();
+    writes += 1;
     const { files } = renderEnvoy(parseYaml(source, port), {
       ...{ services: [], envoyServices: [], mode: "lua", maxConnections: DEFAULT_CONNECTIONS, ...rendering, workers },
-      ...{ path: dir, bundle: bundle ?? "", admin: `127.0.0.1:${adminPort}` },
+      ...{ path: dir, bundle: `${text}\n-- ${writes}\n`, admin: `127.0.0.1:${adminPort}` },
     });
-    for (const file of files) writeFileSync(join(dir, file.name), edit?.(file.text, file.name) ?? file.text);
+    for (const { name, text } of files) {
+      const next = join(dir, `${name}.next`);
+      writeFileSync(next, edit?.(text, name) ?? text);
+      // In one step, by which an Envoy that watches them sees that they have changed.
+      renameSync(next, join(dir, name));
+    }
+  }
+
+  /** Routes tell the version of the script that they come with; whatever may have changed besides was written before them. */
+  async function taken(): Promise<void> {
+    const version = /script: ("\w+")/.exec(readFileSync(join(dir, "routes.yaml"), "utf8"))![1]!;
+    await waitFor("Envoy to take the routes", async () => {
+      const { body } = await request(`${adminUrl}/config_dump?resource=dynamic_route_configs`);
+      return (await body.text()).includes(version);
+    });
   }
 
   function launch(): ServerProcess {
@@ -166,6 +191,7 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
     signal: (name) => running.at(-1)?.signal(name),
     async reload(source = yaml) {
       write(source);
+      if (options.dynamic === true) return taken();
       epoch += 1;
       const child = launch();
       running = [...running.filter((each) => !each.hasEnded()), child];

@@ -15,6 +15,12 @@ import { waitFor } from "./wait-for.js";
 
 let bundle: string | undefined;
 
+/** Makes the Lua, once. It takes seconds in which this process does nothing else: not while others need it. */
+export function nginxPlane(): string {
+  bundle ??= nginxBundle();
+  return bundle;
+}
+
 export interface NginxProcess {
   readonly url: string;
   /** Where its metrics and health are. */
@@ -56,8 +62,7 @@ export async function startNginx(yaml: string, options: StartNginxOptions = {}):
   // The workers are somebody else than who started nginx.
   chmodSync(dir, 0o755);
   const [port, statusPort] = [await freePort(), await freePort()];
-  bundle ??= nginxBundle();
-  const text = bundle;
+  const text = nginxPlane();
   function write(source: string): void {
     const { files } = renderNginx(parseYaml(source, port), {
       ...{ services: [], flavour: "debian", includeOnly: false, workers: 2, ...options },

@@ -1,7 +1,7 @@
 /** Planes under test: the Node gateway, nginx and Envoy, started alike, so that one scenario can be run against any. */
-import { type EnvoyProcess, startEnvoy } from "./envoy-process.js";
+import { type EnvoyProcess, envoyPlane, startEnvoy } from "./envoy-process.js";
 import { type GatewayProcess, startGateway, workersOf } from "./gateway-process.js";
-import { type NginxProcess, startNginx } from "./nginx-process.js";
+import { type NginxProcess, nginxPlane, startNginx } from "./nginx-process.js";
 import { freePort } from "./ports.js";
 
 /** One instance of a plane: a node, or for the Node gateway one per worker. */
@@ -36,6 +36,14 @@ export interface PlaneOptions {
   backend: string;
   /** apps, cluster and whatever else, as YAML. */
   yaml: string;
+  /** Envoy reads its configuration again as it runs; else a hot restart does that, which ends WebSockets after a while. */
+  inPlace?: boolean;
+}
+
+/** Before anything is started that talks through this process. */
+export function preparePlane(kind: PlaneKind): void {
+  if (kind === "nginx") nginxPlane();
+  if (kind === "envoy") envoyPlane();
 }
 
 export async function startPlane(kind: PlaneKind, options: PlaneOptions): Promise<PlaneUnderTest> {
@@ -121,14 +129,15 @@ function nginxInstance(nginx: NginxProcess): PlaneInstance {
 }
 
 /** The same with Envoy, whose workers are threads: killing one is killing all, and somebody starts it again. */
-async function startEnvoyPlane({ instances, workers, store, backend, yaml }: PlaneOptions): Promise<PlaneUnderTest> {
+async function startEnvoyPlane(options: PlaneOptions): Promise<PlaneUnderTest> {
+  const { instances, workers, store, backend, yaml, inPlace: dynamic = false } = options;
   const common = `store: ${store}\nlog: { level: warn }\n${routesTo(backend)}${yaml}`;
   const listen = `127.0.0.1:${await freePort()}`;
   const service = await startGateway(`node_id: service\nworkers: 1\nenvoy: { listen: "${listen}" }\n${common}`);
   const services = [service.controlUrl.replace("http://", "")];
   const started = await onService(service, () =>
     Array.from({ length: instances }, (_, i) =>
-      startEnvoy(common, { services, envoyServices: [listen], workers, node: `envoy-${i}`, supervised: true }),
+      startEnvoy(common, { services, envoyServices: [listen], workers, node: `envoy-${i}`, supervised: true, dynamic }),
     ),
   );
   return {

@@ -16,10 +16,14 @@ export type Outcome =
 
 let count = 0;
 
-/** `url` of a route, with ws: or http:. The client's name is added to the query. */
-export function connectSocket(url: string, headers: Record<string, string> = {}): SocketClient {
+/**
+ * `url` of a route, with ws:, http:, or over TLS with wss: or https:. The client's name is added to the query.
+ * @param ca a certificate that is trusted
+ */
+export function connectSocket(url: string, headers: Record<string, string> = {}, ca?: Buffer): SocketClient {
   const name = `c${++count}`;
-  const socket = new WebSocket(`${url.replace(/^http/, "ws")}?client=${name}`, { headers, handshakeTimeout: 30_000 });
+  const options = { headers, handshakeTimeout: 30_000, ...(ca === undefined ? {} : { ca }) };
+  const socket = new WebSocket(`${url.replace(/^http/, "ws")}?client=${name}`, options);
   const ended = new Promise<{ code: number }>((resolve) => socket.once("close", (code) => resolve({ code })));
   const outcome = new Promise<Outcome>((resolve) => {
     let upgradeHeaders: Record<string, unknown> = {};

@@ -20,6 +20,8 @@ export interface Exchange {
   receiving: boolean;
   /** Of the response; negative while they are not known. */
   responseBytes: number;
+  /** Its stream says that the service is to settle it, should it break off before that is done here. */
+  marked: boolean;
   /** More than one open exchange has the id: this one's metadata tells its number. */
   shared: boolean;
 }

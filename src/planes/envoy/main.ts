@@ -1,7 +1,8 @@
 /** The two functions that Envoy calls: decide when a request has come, show the decision and settle when it is answered. */
 import { OK } from "../../core/codes.js";
-import { MAX_BYTES, UNKNOWN_LENGTH } from "../../core/cost.js";
+import { MAX_BYTES } from "../../core/cost.js";
 import { identify } from "../../core/identity.js";
+import { isKnownUser, rememberUser } from "../lua/known-users.js";
 import { pcall } from "../nginx/ngx.js";
 import { begin } from "./begin.js";
 import { nowMs } from "./clock.js";
@@ -10,7 +11,7 @@ import { type Exchange, newExchange, recall, remember, reuse } from "./exchanges
 import { check, settle } from "./limiter.js";
 import { answered, meterRequest, meterResponse } from "./metering.js";
 import { countNobody } from "./numbers.js";
-import { bodyLength, lengthOf, readClaims } from "./request.js";
+import { expectedLength, lengthOf, readClaims } from "./request.js";
 import { refuse, refuseHead, refuseUnidentified, refuseUpgrade, showDecision } from "./response.js";
 import { admitUpgrade, judgeUpgrade, UPGRADE, upgradeAnswered } from "./socket.js";
 import { type App, worker } from "./state.js";
@@ -44,7 +45,9 @@ function admit(handle: Handle): void {
   const app = appOf(handle, headers);
   if (app === undefined) return;
   const method = headers.get(":method") ?? "";
-  const contentLength = bodyLength(headers, method);
+  // Envoy has seen to it that it is a number, given once.
+  const length = headers.get("content-length");
+  const contentLength = length === undefined ? expectedLength(method) : lengthOf(length);
   if (contentLength > MAX_BYTES - 1) {
     refuseHead(handle, 400, "bad_request", "invalid_length");
     return;
@@ -54,6 +57,7 @@ function admit(handle: Handle): void {
   exchange.requestBytes = contentLength;
   exchange.receiving = false;
   exchange.responseBytes = -1;
+  exchange.marked = false;
   check(handle, exchange, app, upgrade ? UPGRADE : method, contentLength, now);
   if (!exchange.allowed) {
     refuse(handle, exchange);
@@ -65,7 +69,7 @@ function admit(handle: Handle): void {
   }
   // The request may have waited: then what was had of it before is no good any more.
   remember(handle, handle.headers(), exchange, now);
-  if (contentLength === UNKNOWN_LENGTH) meterRequest(handle, exchange);
+  if (length === undefined && app.policy.profile.bandwidth !== 0) meterRequest(handle, exchange);
 }
 
 /** What a connection moves is settled from the access log, when it has ended. */
@@ -80,10 +84,6 @@ function takeSlot(handle: Handle, exchange: Exchange, now: number): void {
   settle(exchange);
   refuseUpgrade(handle, refusal, exchange);
 }
-
-/** Names of users that are well-formed: a look at each letter is dearer than one into a table. */
-const users: { known: { [name: string]: true | undefined }; count: number } = { known: {}, count: 0 };
-const MOST_USERS = 10000;
 
 function addressOf(handle: Handle, headers: Headers): string {
   const { addressHeader } = worker.settings;
@@ -102,7 +102,7 @@ function appOf(handle: Handle, headers: Headers): App | undefined {
     const app = worker.apps[headers.get(appHeader) ?? ""];
     if (app !== undefined) {
       const user = headers.get(userHeader);
-      if (user === undefined || users.known[user] !== undefined) return app;
+      if (user === undefined || isKnownUser(user)) return app;
     }
   } else {
     // Where it says it comes from is not believed either.
@@ -118,14 +118,7 @@ function identifiedApp(handle: Handle, headers: Headers, trusted: boolean): App 
     refuseUnidentified(handle, code);
     return undefined;
   }
-  if (users.count >= MOST_USERS) {
-    users.known = {};
-    users.count = 0;
-  }
-  if (users.known[user] === undefined) {
-    users.known[user] = true;
-    users.count = users.count + 1;
-  }
+  rememberUser(user);
   return worker.apps[app];
 }
 
@@ -146,12 +139,13 @@ function answer(handle: Handle): void {
   }
   // Where bytes cost nothing there is nothing to settle.
   if (exchange.app.policy.profile.bandwidth === 0) {
-    if (!exchange.receiving) reuse(exchange);
+    reuse(exchange);
     return;
   }
   const length = headers.get("content-length");
   const status = headers.get(":status");
-  if (exchange.method === "HEAD" || status === "304" || status === "204" || status === "101") answered(exchange, 0);
-  else if (length !== undefined) answered(exchange, lengthOf(length));
+  if (exchange.method === "HEAD" || status === "304" || status === "204" || status === "101")
+    answered(handle, exchange, 0);
+  else if (length !== undefined) answered(handle, exchange, lengthOf(length));
   else meterResponse(handle, exchange);
 }

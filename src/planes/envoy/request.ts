@@ -49,11 +49,9 @@ export function lengthOf(text: string): number {
 }
 
 /**
- * As `estimate` wants it. Envoy has seen to it that it is a number, given once. It does not tell a body of unknown length from
- * none at all: those of methods that usually have one are counted as they pass, and those of the others are not.
+ * As `estimate` wants it, of a request without Content-Length. Envoy does not tell a body of unknown length from none at all:
+ * one is expected where the method usually has one. Either way it is counted as it passes.
  */
-export function bodyLength(headers: Headers, method: string): number {
-  const length = headers.get("content-length");
-  if (length !== undefined) return lengthOf(length);
+export function expectedLength(method: string): number {
   return method === "GET" || method === "HEAD" || method === "OPTIONS" ? 0 : UNKNOWN_LENGTH;
 }

@@ -2,6 +2,7 @@
 import { OK } from "../../core/codes.js";
 import { wholeText } from "../../core/host.js";
 import { headRefusalBody, refusalBody, refusalStatus, retryAfterSeconds } from "../lua/refusal.js";
+import { remainingOf, resetSecondsOf, showLimit } from "../lua/shown-limit.js";
 import { toText } from "../nginx/ngx.js";
 import { type Handle, type Headers, type HeaderTable, luaBit } from "./envoy-api.js";
 import { type Exchange, rememberNone } from "./exchanges.js";
@@ -21,27 +22,8 @@ function numberText(value: number): string {
   return text;
 }
 
-function rateOf(app: App): number {
-  return Math.max(app.policy.guaranteed, 1e-6);
-}
-
-/** What stays the same as long as the limit does. */
-function showLimit(app: App, limit: number): void {
-  const { id } = app.policy;
-  const windowSeconds = Math.max(Math.ceil(limit / rateOf(app)), 1);
-  app.shownLimit = limit;
-  app.limitText = wholeText(limit);
-  app.policyHeader = `"${id}";q=${app.limitText};w=${wholeText(windowSeconds)}`;
-  app.rateHeaderStart = `"${id}";r=`;
-}
-
-function remainingOf(exchange: Exchange): number {
-  const { talk } = exchange.app;
-  return Math.min(Math.max(exchange.balance, 0) + talk.remaining, talk.limit);
-}
-
 function rateHeader(app: App, remaining: number, remainingText: string): string {
-  const resetSeconds = Math.ceil(Math.max(app.talk.limit - remaining, 0) / rateOf(app));
+  const resetSeconds = resetSecondsOf(app, remaining);
   return `${app.rateHeaderStart + remainingText};t=${numberText(resetSeconds)}`;
 }
 
@@ -49,7 +31,7 @@ function rateHeader(app: App, remaining: number, remainingText: string): string 
 export function showDecision(headers: Headers, exchange: Exchange): void {
   const { app, code } = exchange;
   if (app.talk.limit !== app.shownLimit) showLimit(app, app.talk.limit);
-  const remaining = remainingOf(exchange);
+  const remaining = remainingOf(app, exchange.balance);
   const remainingText = numberText(remaining);
   headers.replace("x-ratelimit-cost", numberText(exchange.cost));
   headers.replace("x-ratelimit-limit", app.limitText);
@@ -84,7 +66,7 @@ function decisionHeaders(exchange: Exchange): HeaderTable {
   const { app } = exchange;
   const { limit } = app.talk;
   if (limit !== app.shownLimit) showLimit(app, limit);
-  const remaining = remainingOf(exchange);
+  const remaining = remainingOf(app, exchange.balance);
   const remainingText = numberText(remaining);
   return {
     "x-ratelimit-cost": numberText(exchange.cost),
@@ -98,7 +80,7 @@ function decisionHeaders(exchange: Exchange): HeaderTable {
 export function refuse(handle: Handle, exchange: Exchange): void {
   const { app, code } = exchange;
   const retryAfter = retryAfterSeconds(exchange.retryAfterMs);
-  const remaining = remainingOf(exchange);
+  const remaining = remainingOf(app, exchange.balance);
   refuseWith(handle, decisionHeaders(exchange), code, app.policy.id, retryAfter, remaining, app.talk.limit);
 }
 

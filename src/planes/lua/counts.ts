@@ -43,7 +43,7 @@ export function newCounts(): AppCounts {
   return { names: ["l3"], lists: { l3 }, l3, changed: false };
 }
 
-function addList(numbers: Numbers, name: string, width: number): number[] {
+export function addList(numbers: Numbers, name: string, width: number): number[] {
   const list: number[] = [];
   for (let i = 0; i < width; i++) list[i] = 0;
   numbers.names.push(name);

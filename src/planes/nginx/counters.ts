@@ -1,6 +1,7 @@
 /** Counts what a worker decides, and hands it to all workers together; who talks to the service adds it up. */
 import {
   type AppCounts,
+  addList,
   addNumbersText,
   clearNumbers,
   countDecision,
@@ -41,6 +42,13 @@ export function countNobody(code: string): void {
   const { nobody } = unsaid;
   countUnidentified(nobody, code);
   if (!nobody.changed) note(NOBODY, nobody);
+}
+
+/** To be added to: numbers that belong to no app and are told under a name of their own. */
+export function nobodysNumbers(name: string, width: number): number[] {
+  const { nobody } = unsaid;
+  if (!nobody.changed) note(NOBODY, nobody);
+  return nobody.lists[name] ?? addList(nobody, name, width);
 }
 
 const COUNTED = "counted";

@@ -87,6 +87,10 @@ function miss(exchange: Exchange, app: App, cost: number): void {
     return;
   }
   if (!mayWaitForStore(worker.level) || app.waiters.length >= MAX_WAITERS) {
+    // It does not wait, but the next ones shall find tokens as soon as the store gives some.
+    lease.activeAt = now;
+    touch(app);
+    wake(app);
     dark(exchange, app, cost);
     return;
   }

@@ -3,6 +3,7 @@ import { OK } from "../../core/codes.js";
 import { standardProfile } from "../../core/cost.js";
 import { splitText } from "../../core/host.js";
 import { type IdentityClaims, identify } from "../../core/identity.js";
+import { isKnownUser, rememberUser } from "../lua/known-users.js";
 import { catchUp } from "./changes.js";
 import { nowMs } from "./clock.js";
 import { countNobody, flushCounts } from "./counters.js";
@@ -226,14 +227,10 @@ function admit(request: RequestPointer, method: string): void {
   reuse(exchange);
 }
 
-/** Names of users that are well-formed: a look at each letter is dearer than one into a table. */
-const users: { known: { [name: string]: true | undefined }; count: number } = { known: {}, count: 0 };
-const MOST_USERS = 10000;
-
 /** What `identify` would find for a trusted hop that names a configured app, whose id needs no second look. */
 function usualApp(claims: IdentityClaims): App | undefined {
   if (!claims.hopTrusted || claims.appHeaderCount !== 1 || claims.userHeaderCount > 1) return undefined;
-  if (claims.userHeaderCount === 1 && users.known[claims.userHeader] === undefined) return undefined;
+  if (claims.userHeaderCount === 1 && !isKnownUser(claims.userHeader)) return undefined;
   return worker.apps[claims.appHeader];
 }
 
@@ -245,14 +242,7 @@ function identifiedApp(claims: IdentityClaims): App | undefined {
     refuseUnidentified(code);
     return undefined;
   }
-  if (users.count >= MOST_USERS) {
-    users.known = {};
-    users.count = 0;
-  }
-  if (users.known[user] === undefined) {
-    users.known[user] = true;
-    users.count = users.count + 1;
-  }
+  rememberUser(user);
   return worker.apps[app];
 }
 

@@ -222,11 +222,12 @@ export declare const jitOptions: {
 
 export declare function toText(this: void, value: number): string;
 export declare function toNumber(this: void, value: Address): number;
-export declare function pcall<A extends unknown[]>(
+/** What the work answers, or what went wrong. */
+export declare function pcall<A extends unknown[], R>(
   this: void,
-  work: (this: void, ...given: A) => void,
+  work: (this: void, ...given: A) => R,
   ...given: A
-): Several<[boolean, string]>;
+): Several<[true, R] | [false, string]>;
 
 /** Lua's own library; the head of the bundle gives it these names. */
 export declare const luaString: {

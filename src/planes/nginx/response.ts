@@ -2,6 +2,7 @@
 import { OK } from "../../core/codes.js";
 import { wholeText } from "../../core/host.js";
 import { headRefusalBody, refusalBody, refusalStatus, retryAfterSeconds } from "../lua/refusal.js";
+import { remainingOf, resetSecondsOf, showLimit } from "../lua/shown-limit.js";
 import type { Exchange } from "./exchanges.js";
 import {
   after,
@@ -28,25 +29,6 @@ import {
 } from "./response-headers.js";
 import type { App } from "./state.js";
 
-function rateOf(app: App): number {
-  return Math.max(app.policy.guaranteed, 1e-6);
-}
-
-/** What stays the same as long as the limit does. Both headers begin alike, up to what `writeDecision` relies on. */
-function showLimit(app: App, limit: number): void {
-  const { id } = app.policy;
-  const windowSeconds = Math.max(Math.ceil(limit / rateOf(app)), 1);
-  app.shownLimit = limit;
-  app.limitText = wholeText(limit);
-  app.policyHeader = `"${id}";q=${app.limitText};w=${wholeText(windowSeconds)}`;
-  app.rateHeaderStart = `"${id}";r=`;
-}
-
-function remainingOf(exchange: Exchange): number {
-  const { talk } = exchange.app;
-  return Math.min(Math.max(exchange.balance, 0) + talk.remaining, talk.limit);
-}
-
 /** In the order in which they stand. */
 const COST = 0;
 const LIMIT = 1;
@@ -68,8 +50,8 @@ export function showDecision(request: RequestPointer, exchange: Exchange): void 
     addHeader(request, "X-RateLimit-Dry-Run", code === OK ? "pass" : `would-refuse; reason=${code}`);
   }
   if (limit !== app.shownLimit) showLimit(app, limit);
-  const remaining = remainingOf(exchange);
-  const resetSeconds = Math.ceil(Math.max(limit - remaining, 0) / rateOf(app));
+  const remaining = remainingOf(app, exchange.balance);
+  const resetSeconds = resetSecondsOf(app, remaining);
   if (headersAreKnown() && limit < WRITABLE && resetSeconds < SMALL && exchange.cost < SMALL) {
     writeDecision(request, app, exchange.cost, remaining, resetSeconds);
   } else {
@@ -131,7 +113,7 @@ function refuseWith(code: string, app: string, retryAfter: number, remaining: nu
 export function refuse(exchange: Exchange): void {
   const { app, code } = exchange;
   const retryAfter = retryAfterSeconds(exchange.retryAfterMs);
-  refuseWith(code, app.policy.id, retryAfter, remainingOf(exchange), app.talk.limit);
+  refuseWith(code, app.policy.id, retryAfter, remainingOf(app, exchange.balance), app.talk.limit);
 }
 
 /** Of a request whose app is not known or not told. */

@@ -12,6 +12,8 @@ export interface ServiceAddress {
 export interface SocketRoute {
   /** Host and path, as the service calls it. */
   name: string;
+  /** As the configuration calls it. */
+  upstream: string;
   maxPerPod: number;
   maxTotal: number;
   maxPerApp: number;

@@ -15,6 +15,7 @@ import type { SocketRoute } from "./settings.js";
 import { placeInTheDark } from "./socket-dark.js";
 import { descriptorOf, NO_DESCRIPTOR, probe } from "./socket-descriptor.js";
 import { endHeld } from "./socket-end.js";
+import { countSlotDecision } from "./socket-numbers.js";
 import { candidates, ofLastPod, podFailed, upstreamOf } from "./socket-pods.js";
 import { register } from "./socket-registry.js";
 import { addEnded, sendEndedSoon } from "./socket-releases.js";
@@ -47,17 +48,22 @@ export function placeSocket(request: RequestPointer, exchange: Exchange, route: 
   }
   const one = newHeld(exchange.app.policy.id, route.name);
   keeper.byRequest[address] = one;
-  const until = nowMs() + worker.settings.timeoutMs;
-  const answer = ask(one, pods, until);
+  const asked = nowMs();
+  const answer = ask(one, pods, asked + worker.settings.timeoutMs);
   if (answer !== undefined && answer.outcome === ANSWERED) {
+    countSlotDecision(answer.allowed, answer.code, asked);
     if (!answer.allowed) {
       if (before !== undefined) refuseUnreachable();
       refuseSlot(answer.code, exchange, route, answer.retryAfterSeconds);
     }
     letIn(one, request, route, answer.pod, true);
   } else {
-    if (answer !== undefined && answer.outcome === MISFIT) refuseSlot(NO_CONNECTIONS, exchange, route, 0);
+    if (answer !== undefined && answer.outcome === MISFIT) {
+      countSlotDecision(false, NO_CONNECTIONS, asked);
+      refuseSlot(NO_CONNECTIONS, exchange, route, 0);
+    }
     const pod = placeInTheDark(route, one.app, pods);
+    countSlotDecision(pod !== undefined, STORE_UNAVAILABLE, asked);
     if (pod === undefined) {
       if (before !== undefined) refuseUnreachable();
       refuseSlot(STORE_UNAVAILABLE, exchange, route, 0);

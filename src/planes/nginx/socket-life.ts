@@ -1,9 +1,10 @@
 /** The keeping of connections in the life of a worker: begun with it, and gone on with after a reload, until the last has ended. */
 import { nowMs } from "./clock.js";
+import { flushCounts } from "./counters.js";
 import { luaMath, luaString, ngx, type SharedDict } from "./ngx.js";
 import { declareSockets, hangUp } from "./socket-descriptor.js";
 import { enterLife, leaveLife } from "./socket-registry.js";
-import { beatSoon, keeperBeat } from "./socket-renewal.js";
+import { beatSoon, inheritMemory, keeperBeat } from "./socket-renewal.js";
 import { keeper } from "./socket-state.js";
 import { worker } from "./state.js";
 
@@ -27,6 +28,7 @@ export function initSockets(): void {
   keeper.beatMs = Math.min(Math.max(connections.leaseMs / 12, SHORTEST_BEAT_MS), LONGEST_BEAT_MS);
   keeper.lastConnection = 0;
   keeper.memory = "0";
+  keeper.misfits = false;
   keeper.away = false;
   keeper.unsettled = false;
   keeper.settling = false;
@@ -41,9 +43,27 @@ export function initSockets(): void {
   keeper.freePlaces = [];
   keeper.topPlace = 0;
   keeper.quittingSince = 0;
-  keeper.lost = 0;
-  keeper.reclaimed = 0;
-  keeper.closed = 0;
+  listPods();
+}
+
+/** With the highest limit where several routes lead to one. */
+function listPods(): void {
+  keeper.pods = [];
+  keeper.podsByName = {};
+  keeper.podsChanged = false;
+  for (const { pods, upstream, maxPerPod } of worker.settings.connections.routes) {
+    for (const { pod } of pods) {
+      const known = keeper.podsByName[pod];
+      if (known === undefined) {
+        const one = { pod, upstream, limit: maxPerPod, held: 0 };
+        keeper.pods.push(one);
+        keeper.podsByName[pod] = one;
+      } else {
+        known.upstream = upstream;
+        known.limit = Math.max(known.limit, maxPerPod);
+      }
+    }
+  }
 }
 
 /** In each worker. */
@@ -52,6 +72,7 @@ export function beginSockets(): void {
   keeper.proxy = newProxyId();
   keeper.dueAt = nowMs() + keeper.beatMs;
   enterLife();
+  inheritMemory();
   // At once: perhaps this worker is there because another died.
   beatSoon();
   ngx.timer.every(keeper.beatMs / 1000, onBeat);
@@ -86,6 +107,7 @@ function keepOn(_premature: boolean): void {
   while (worker.open > 0 || keeper.count > 0 || (keeper.ended.length > 0 && lastBeats > 0)) {
     if (worker.open === 0 && keeper.count === 0) lastBeats = lastBeats - 1;
     ngx.sleep(keeper.beatMs / 1000);
+    flushCounts();
     // In a timer of its own: what a call needs is freed with it, however long this worker stays.
     beatSoon();
     hangUpWhenQuitting();

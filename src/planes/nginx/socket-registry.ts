@@ -5,9 +5,9 @@
  */
 import { splitText, storedNumber } from "../../core/host.js";
 import { nowMs } from "./clock.js";
-import { luaString, ngx } from "./ngx.js";
+import { luaString, luaTable, ngx } from "./ngx.js";
 import { isAlive } from "./socket-descriptor.js";
-import { type Ended, type Held, keeper } from "./socket-state.js";
+import { type Ended, type Held, keeper, type PodHeld } from "./socket-state.js";
 
 /** Workers, those of earlier reloads included. */
 const MOST_LIVES = 256;
@@ -18,6 +18,7 @@ const TAKING_OVER_SECONDS = 10;
 
 const lifeKey = (life: number) => luaString.format("life:%d", life);
 const beatKey = (life: number) => luaString.format("beat:%d", life);
+const heldKey = (life: number) => luaString.format("held:%d", life);
 const topKey = (life: number) => luaString.format("top:%d", life);
 const placeKey = (life: number, place: number) => luaString.format("at:%d:%d", life, place);
 const takeOverKey = (life: number) => luaString.format("heir:%d", life);
@@ -45,7 +46,48 @@ export function enterLife(): void {
 }
 
 export function tellAlive(): void {
-  if (keeper.life >= 0) keeper.dict.safe_set(beatKey(keeper.life), nowMs());
+  if (keeper.life < 0) return;
+  keeper.dict.safe_set(beatKey(keeper.life), nowMs());
+  tellHeld();
+}
+
+/** How many this worker holds on each pod: a text that goes when the worker does, so that nobody counts what is no more. */
+export function tellHeld(): void {
+  if (!keeper.podsChanged || keeper.life < 0) return;
+  const lines: string[] = [];
+  for (const { pod, upstream, limit, held } of keeper.pods) {
+    if (held > 0) lines.push(luaString.format("%s %s %d %d", pod, upstream, limit, held));
+  }
+  const [stored] = keeper.dict.safe_set(heldKey(keeper.life), luaTable.concat(lines, "\n"));
+  keeper.podsChanged = stored !== true;
+}
+
+/** What all workers hold, of this worker as of now, of the others as of their last beat. Pods that have left are listed last. */
+export function heldByAll(): PodHeld[] {
+  tellHeld();
+  const all: PodHeld[] = [];
+  const byName: { [pod: string]: PodHeld | undefined } = {};
+  for (const { pod, upstream, limit } of keeper.pods) {
+    const one = { pod, upstream, limit, held: 0 };
+    all.push(one);
+    byName[pod] = one;
+  }
+  for (let life = 0; life < MOST_LIVES; life++) {
+    const text = keeper.dict.get(heldKey(life));
+    if (text !== undefined && text !== "") {
+      for (const line of splitText(text as string, "\n")) {
+        const [pod, upstream, limit, held] = splitText(line, " ");
+        let one = byName[pod!];
+        if (one === undefined) {
+          one = { pod: pod!, upstream: upstream!, limit: storedNumber(limit!, 0), held: 0 };
+          all.push(one);
+          byName[pod!] = one;
+        }
+        one.held = one.held + storedNumber(held!, 0);
+      }
+    }
+  }
+  return all;
 }
 
 export function leaveLife(): void {
@@ -55,6 +97,7 @@ export function leaveLife(): void {
 
 function forgetLife(life: number): void {
   const { dict } = keeper;
+  dict.delete(heldKey(life));
   dict.delete(topKey(life));
   dict.delete(beatKey(life));
   dict.delete(lifeKey(life));
@@ -66,10 +109,18 @@ function countUp(pod: string, app: string, by: number): void {
   addToCount(TOTAL_COUNT_KEY, by);
 }
 
+function holdOnPod(pod: string, by: number): void {
+  const one = keeper.podsByName[pod];
+  if (one === undefined) return;
+  one.held = one.held + by;
+  keeper.podsChanged = true;
+}
+
 /** `counted`: it is part of the counts already. */
 export function register(one: Held, counted: boolean): void {
   const { dict, freePlaces, life } = keeper;
   if (!counted) countUp(one.pod, one.app, 1);
+  holdOnPod(one.pod, 1);
   one.place = 0;
   if (life < 0) return;
   let place = freePlaces[freePlaces.length - 1];
@@ -87,6 +138,7 @@ export function register(one: Held, counted: boolean): void {
 
 export function unregister(one: Held): void {
   countUp(one.pod, one.app, -1);
+  holdOnPod(one.pod, -1);
   if (one.place === 0) return;
   keeper.dict.delete(placeKey(keeper.life, one.place));
   keeper.freePlaces.push(one.place);

@@ -6,10 +6,11 @@
 import { freshNowMs, nowMs } from "./clock.js";
 import { ngx, pcall } from "./ngx.js";
 import { hangUp } from "./socket-descriptor.js";
+import { countLost, countReclaimed } from "./socket-numbers.js";
 import { podFailed } from "./socket-pods.js";
 import { takeOverFromDead, tellAlive, unregister } from "./socket-registry.js";
 import { sendEnded } from "./socket-releases.js";
-import { ABSENT, ANSWERED, acquireSlot, renewSlots } from "./socket-slots.js";
+import { ABSENT, ANSWERED, acquireSlot, MISFIT, renewSlots } from "./socket-slots.js";
 import { delist, type Held, keeper, nextInTurn } from "./socket-state.js";
 import { worker } from "./state.js";
 
@@ -19,6 +20,7 @@ const RECLAIMS_AT_ONCE = 4;
 /** Every proxy beats, or finds a store again, well within this time; then all have taken stock. */
 const ALL_SETTLED_MS = 3000;
 const LOOK_SECONDS = 0.01;
+const MEMORY = "memory";
 
 /** So late that leases may have run out meanwhile: the worker stood still. */
 function stoodStill(): boolean {
@@ -54,11 +56,21 @@ function onBeatTimer(_premature: boolean): void {
 
 function keepAll(): void {
   if (keeper.away || keeper.unsettled) settleLeases();
-  else if (keeper.count > 0) {
-    renewInTurn();
-    if (keeper.unsettled && !keeper.away) settleLeases();
+  else {
+    if (keeper.memory === "0" && !keeper.misfits) askMemory();
+    if (keeper.count > 0) {
+      renewInTurn();
+      if (keeper.unsettled && !keeper.away) settleLeases();
+    }
   }
   if (!keeper.away) sendEnded();
+}
+
+/** Also of a worker that holds nothing: knowing of no memory, it would not be told that the store has lost its own. */
+function askMemory(): void {
+  const { outcome, memory } = renewSlots([], Math.min(worker.settings.timeoutMs, keeper.leaseMs / 3));
+  if (outcome === ANSWERED) learnMemory(memory);
+  keeper.misfits = outcome === MISFIT;
 }
 
 /** A round takes a third of the lease, less a beat for what may be slow. */
@@ -106,7 +118,14 @@ export function learnMemory(told: string): void {
     keeper.heldBackUntil = nowMs() + ALL_SETTLED_MS;
     ngx.log(ngx.WARN, "tollgate: the store has forgotten the connections: they are counted anew");
   }
+  if (told !== keeper.memory) keeper.dict.safe_set(MEMORY, told);
   keeper.memory = told;
+}
+
+/** A worker that is new knows what those before it knew: should the store have forgotten since, it is told so. */
+export function inheritMemory(): void {
+  const known = keeper.dict.get(MEMORY);
+  if (known !== undefined) keeper.memory = known as string;
 }
 
 function settleLeases(): void {
@@ -135,7 +154,7 @@ function settleLeases(): void {
   // Whose connection has ended makes room for those that live.
   sendEnded();
   for (const one of without) {
-    if (one.leased) keeper.lost = keeper.lost + 1;
+    if (one.leased) countLost();
     one.leased = false;
   }
   // A store that forgot in the middle may not know those that came first.
@@ -191,10 +210,9 @@ function reclaim(one: Held): void {
   if (one.ended) return;
   if (answer.allowed) {
     one.leased = true;
-    keeper.reclaimed = keeper.reclaimed + 1;
+    countReclaimed();
     return;
   }
-  keeper.closed = keeper.closed + 1;
   ngx.log(ngx.WARN, "tollgate: no room for a connection that had lost its slot: ", one.pod, " ", answer.code);
   dropHeld(one);
   hangUp(one.descriptor);

@@ -37,6 +37,15 @@ export interface Ended {
   app: string;
 }
 
+/** How many connections are held on a pod. */
+export interface PodHeld {
+  pod: string;
+  /** As the configuration calls it. */
+  upstream: string;
+  limit: number;
+  held: number;
+}
+
 export interface SocketKeeper {
   dict: SharedDict;
   routes: { [name: string]: SocketRoute | undefined };
@@ -50,6 +59,8 @@ export interface SocketKeeper {
   beatMs: number;
   /** Since when the store remembers, as its last answer told it; "0": not known. */
   memory: string;
+  /** The service has no connections: its configuration is another one. */
+  misfits: boolean;
   /** The store does not answer. */
   away: boolean;
   /** Stock must be taken before anybody is let in. */
@@ -78,9 +89,11 @@ export interface SocketKeeper {
   topPlace: number;
   /** When this worker found that all of nginx ends; 0: it does not. */
   quittingSince: number;
-  lost: number;
-  reclaimed: number;
-  closed: number;
+  /** Those of the configuration, each once. */
+  pods: PodHeld[];
+  podsByName: { [pod: string]: PodHeld | undefined };
+  /** Other workers have not been told how many are held on each pod now. */
+  podsChanged: boolean;
 }
 
 /** Filled when nginx begins; one table, so that functions find it without being handed it. */

@@ -3,22 +3,10 @@
 import { sumOf } from "../lua/counts.js";
 import { countedIds, flushCounts, NOBODY, totalCounts } from "./counters.js";
 import { luaString, luaTable, ngx } from "./ngx.js";
+import { counter, gauge, sample } from "./page-lines.js";
 import { readNode } from "./records.js";
+import { heldConnections, socketLines } from "./socket-status.js";
 import { worker } from "./state.js";
-
-function gauge(lines: string[], name: string, help: string): void {
-  lines.push(`# HELP ${name} ${help}`);
-  lines.push(`# TYPE ${name} gauge`);
-}
-
-function counter(lines: string[], name: string, help: string): void {
-  lines.push(`# HELP ${name} ${help}`);
-  lines.push(`# TYPE ${name} counter`);
-}
-
-function sample(lines: string[], name: string, labels: string, value: number): void {
-  lines.push(luaString.format("%s{%s} %.17g", name, labels, value));
-}
 
 function appLabel(id: string): string {
   return `app_id="${id === NOBODY ? "none" : id}"`;
@@ -32,13 +20,15 @@ function l3Of(id: string, place: number): number {
 /** How this node is, for the services to show: names and numbers, as docs/API.md has them. */
 export function nodeLine(): string {
   const { node, level, dict } = worker;
+  const held = heldConnections();
   return luaString.format(
-    "#node level=%d emergency=%d syncs=%.0f failed_syncs=%.0f memory_free_bytes=%.0f\n",
+    "#node level=%d emergency=%d syncs=%.0f failed_syncs=%.0f memory_free_bytes=%.0f%s\n",
     level,
     node.emergency ? 1 : 0,
     node.syncs,
     node.failures,
     dict.free_space(),
+    held === undefined ? "" : luaString.format(" connections=%d", held),
   );
 }
 
@@ -78,6 +68,7 @@ export function metrics(): void {
   sample(lines, "ratelimit_config_info", `version="${worker.settings.configVersion}"`, 1);
   gauge(lines, "ratelimit_shared_memory_free_bytes", "Free pages of the shared dictionary.");
   sample(lines, "ratelimit_shared_memory_free_bytes", nodeLabel, worker.dict.free_space());
+  socketLines(lines, name);
   ngx.header["Content-Type"] = "text/plain; version=0.0.4";
   ngx.print(`${luaTable.concat(lines, "\n")}\n`);
 }

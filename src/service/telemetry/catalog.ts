@@ -85,10 +85,13 @@ export const metrics = {
   websocket_connections_active_total: {
     type: "untyped",
     labels: [],
-    help: "Connections that this service holds open now. A gauge: the name is older than the rule.",
+    help: "Connections through this service and the data planes it hears of, open now. A gauge: the name is older than the rule.",
   },
   websocket_connections_rejected_total: counter([], "Connections that this service refused."),
-  websocket_proxy_instance: gauge(["proxy_id"], "Connections that a proxy of this service holds open."),
+  websocket_proxy_instance: gauge(
+    ["proxy_id"],
+    "Connections that a proxy of this service, or a data plane it hears of, holds open.",
+  ),
   websocket_pod_connections: gauge(["upstream", "pod"], "Connections of this service to a pod."),
   websocket_pod_limit: gauge(["upstream", "pod"], "Connections that a pod takes, of all services together."),
   websocket_refusals_total: counter(["reason"], "Refused connections by reason."),

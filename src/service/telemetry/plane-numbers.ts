@@ -8,10 +8,15 @@ import {
   APP_WIDTH,
   addCounters,
   appKey,
+  CONNECTIONS_KEY,
+  CONNECTIONS_LOST,
+  CONNECTIONS_RECLAIMED,
+  CONNECTIONS_REFUSED,
+  CONNECTIONS_WIDTH,
   METHOD_WIDTH,
   methodKey,
 } from "./counters.js";
-import { methodLabels, NO_APP, reasonPlace } from "./labels.js";
+import { connectionReasons, methodLabels, NO_APP, reasonPlace } from "./labels.js";
 
 export interface PlaneNumbers {
   /** Of a message that is answered: a node that hears no answer says it again, under the same number of its batch. */
@@ -78,6 +83,15 @@ export function createPlaneNumbers(now: () => number): PlaneNumbers {
   };
 }
 
+const placeOfRefusals = (reason: string) => CONNECTIONS_REFUSED + connectionReasons.indexOf(reason);
+/** What a node alone knows of its connections. Whatever a service refused, it has counted itself when it was asked. */
+const connectionPlaces = new Map([
+  ["slots_lost", CONNECTIONS_LOST],
+  ["slots_reclaimed", CONNECTIONS_RECLAIMED],
+  ["slots_refused_store_unavailable", placeOfRefusals("store_unavailable")],
+  ["slots_refused_other", placeOfRefusals("other")],
+]);
+
 /** Of names that are not known here nothing is shown: a newer data plane may count more. */
 function countersOf({ app, lists }: AppNumbers, labelOf: (app: string) => string | undefined) {
   const label = app === NOBODY ? NO_APP : (labelOf(app) ?? NO_APP);
@@ -93,6 +107,9 @@ function countersOf({ app, lists }: AppNumbers, labelOf: (app: string) => string
       counters[methodKey(label, method)] = Array.from({ length: METHOD_WIDTH }, (_, i) => numbers[i] ?? 0);
     } else if (reason !== undefined) {
       own[APP_REFUSALS + reason] = numbers[0] ?? 0;
+    } else if (connectionPlaces.has(name)) {
+      counters[CONNECTIONS_KEY] ??= new Array<number>(CONNECTIONS_WIDTH).fill(0);
+      counters[CONNECTIONS_KEY][connectionPlaces.get(name)!] = numbers[0] ?? 0;
     }
   }
   return counters;

@@ -10,10 +10,10 @@ import { metrics } from "./catalog.js";
 import type { ConnectionNumbers } from "./connection-numbers.js";
 import { addCounters, type Counters } from "./counters.js";
 import { appLabels, NO_APP, OTHER_APPS } from "./labels.js";
-import type { MetricsReport } from "./metrics-report.js";
+import type { MetricsReport, ProxyGauge } from "./metrics-report.js";
 import { createStoreNumbers, createSyncNumbers, type SyncNumbers, watchLoopLag } from "./node-numbers.js";
 import { contentType, createPage, type Page } from "./page.js";
-import { createPlaneNumbers } from "./plane-numbers.js";
+import { createPlaneNumbers, type PlaneNumbers } from "./plane-numbers.js";
 import { createStoreGauges } from "./store-gauges.js";
 import { createWorkerLives } from "./worker-lives.js";
 import { writeCounters, writeNodes, writePlanes } from "./write-numbers.js";
@@ -128,23 +128,31 @@ export function createServiceMetrics(options: ServiceMetricsOptions): ServiceMet
       const page = createPage();
       await writeStore(page);
       await writeCounters(page, totals(workers, connections));
+      // A data plane chooses its own name: where it is that of a worker, the worker has it.
+      const taken = new Set(workers.map(({ node: name }) => name));
+      const elsewhere = planes.nodes().filter(({ node: name }) => !taken.has(name));
       writeNodes(
         page,
         workers.map(({ node: name, counters, now }) => ({ node: name, counters, now })),
-        { pods: connections?.pods ?? [], proxies: connections?.proxies ?? [] },
+        {
+          pods: connections?.pods ?? [],
+          proxies: [...(connections?.proxies ?? []), ...proxiesAmong(elsewhere)],
+        },
       );
-      // A data plane chooses its own name: where it is that of a worker, the worker has it.
-      const taken = new Set(workers.map(({ node: name }) => name));
-      writePlanes(
-        page,
-        planes.nodes().filter(({ node: name }) => !taken.has(name)),
-      );
+      writePlanes(page, elsewhere);
       writeService(page);
       return `${await page.text()}\n${await processRegistry.metrics()}`;
     },
     registrySize: () => Object.keys(metrics).length + processRegistry.getMetricsAsArray().length,
     close: lag.close,
   };
+}
+
+/** Data planes that hold connections, or could. */
+function proxiesAmong(nodes: ReturnType<PlaneNumbers["nodes"]>): ProxyGauge[] {
+  return nodes.flatMap(({ node: proxy, gauges: { connections: active } }) =>
+    active === undefined ? [] : [{ proxy, active }],
+  );
 }
 
 /**

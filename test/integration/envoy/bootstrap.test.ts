@@ -146,7 +146,7 @@ describeEnvoy("a rendered Envoy", () => {
 
   it("refuses upgrades where no route has connections", async () => {
     const head = "GET /plain/ HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n";
-    expect(await raw(head)).toMatch(/^HTTP\/1.1 403/);
+    expect(await raw(head)).toMatch(/^HTTP\/1.1 501/);
   });
 
   describe("behind a balancer", () => {

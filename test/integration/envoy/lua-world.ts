@@ -16,6 +16,8 @@ export interface LuaWorld {
   /** Between Envoy and the service's control listener. */
   link: TcpProxy;
   quota: Quota;
+  /** Tokens that the store has booked as spent by an app. */
+  spent(app: string): Promise<number>;
   /** Calls of the service by Envoy so far: messages, and questions about one request. */
   calls(): Promise<{ syncs: number; checks: number }>;
   /** Responses that the backend holds back until they are asked for (`/held`). */
@@ -23,11 +25,11 @@ export interface LuaWorld {
   stop(): Promise<void>;
 }
 
-/** `apps` is what stands in `apps: { … }`. */
+/** `apps` is what stands in `apps: { … }`; `path` is that of the only route. */
 export async function startLuaWorld(
   apps: string,
   yaml = "",
-  options: Pick<StartEnvoyOptions, "edit" | "workers"> = {},
+  { path = "/", ...options }: Pick<StartEnvoyOptions, "edit" | "workers"> & { path?: string } = {},
 ): Promise<LuaWorld> {
   const endings: (() => unknown)[] = [];
   const stop = async () => {
@@ -58,7 +60,7 @@ cluster: { id: lua, node_ttl_ms: 10000 }
 log: { level: warn }
 apps: { ${apps} }
 upstreams: { backend: { targets: ["${backend.target}"] } }
-routes: [{ path: /, upstream: backend }]
+routes: [{ path: ${path}, upstream: backend }]
 ${yaml}`;
     const service = await startGateway(`node_id: service\nworkers: 1\nenvoy: { listen: "${listen}" }\n${common}`);
     endings.push(() => service.stop());
@@ -75,6 +77,7 @@ ${yaml}`;
     const quota = createQuota(store, { id: "lua", capacity: 1_000_000, rate: 500_000, nodeTtlMs: 10_000 });
     return {
       ...{ envoy, service, link, quota, held, stop },
+      spent: async (app) => Number(await redis.command("HGET", `ratelimit:{lua}:app:${app}`, "spent")),
       async calls() {
         const { body } = await request(`${envoy.adminUrl}/stats?filter=tollgate_(control|envoy).upstream_rq_total`);
         const text = await body.text();

@@ -57,6 +57,7 @@ describeEnvoy("tollgate render envoy", () => {
   it.each([
     ["with its script", plain, []],
     ["with WebSockets", sockets, []],
+    ["that reads its parts from files", sockets, ["--dynamic"]],
     ["that asks the rate limit service", plain, ["--mode", "rls"]],
     ["that asks the rate limit service and trusts nobody", plain.replace(/\[10.*\]/, "[]"), ["--mode", "rls"]],
     ["behind a balancer", sockets, ["--behind-alb", "--hops", "2", "--health", "/ok"]],
@@ -117,15 +118,35 @@ describeEnvoy("tollgate render envoy", () => {
     expect(manager().common_http_protocol_options.idle_timeout).toBe("135s");
   });
 
+  it("writes into files that Envoy reads again what may change: a limit is with the script, a target with the clusters", () => {
+    const names = ["envoy.yaml", "listeners.yaml", "routes.yaml", "clusters.yaml", "tollgate.lua"];
+    const seen = (yaml: string) => {
+      render(yaml, "--dynamic");
+      return new Map(names.map((name) => [name, read(name)]));
+    };
+    const before = seen(sockets);
+    const changed = (yaml: string) => {
+      const after = seen(yaml);
+      return names.filter((name) => before.get(name) !== after.get(name));
+    };
+    expect(changed(sockets)).toEqual([]);
+    expect(changed(sockets.replace("guaranteed: 100", "guaranteed: 101"))).toEqual(["routes.yaml", "tollgate.lua"]);
+    expect(changed(sockets.replace("9001", "9009"))).toContain("clusters.yaml");
+    expect(changed(sockets.replace("9001", "9009"))).not.toContain("listeners.yaml");
+    expect(changed(`${sockets}timeouts: { keep_alive_ms: 5000 }\n`)).toContain("listeners.yaml");
+    const open = names.filter((name) => read(name).includes(SECRET) && statSync(join(dir, "out", name)).mode & 0o077);
+    expect(open).toEqual([]);
+  });
+
   it("keeps Envoy's own pages on loopback, unless told otherwise", () => {
     render(plain);
     expect(bootstrap().admin.address.socket_address).toEqual({ address: "127.0.0.1", port_value: 9901 });
   });
 
-  it("says what there is to know: WebSockets need the script, and bodies are not limited", () => {
+  it("says what there is to know: WebSockets need the script, and bodies of unknown length are not limited", () => {
     const said = render(`${sockets}limits: { body_bytes: 10 }\n`, "--mode", "rls");
     expect(said).toMatch(/note: routes: .*upgrades are refused/);
-    expect(said).toMatch(/note: limits.body_bytes/);
+    expect(said).toMatch(/note: limits.body_bytes: .*that do not say are not limited/);
   });
 
   it.each([

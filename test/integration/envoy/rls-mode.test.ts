@@ -28,6 +28,7 @@ apps:
   default: { guaranteed: 0.001, burst: 3, ${BY_REQUEST} }
 upstreams: { backend: { targets: ["${backend.target}"] } }
 routes: [{ path: /, upstream: backend }]
+limits: { body_bytes: 10 }
 `;
     service = await startGateway(`node_id: service\nworkers: 1\nenvoy: { listen: "${listen}" }\n${yaml}`);
     const common = { mode: "rls" as const, envoyServices: [listen] };
@@ -61,6 +62,20 @@ routes: [{ path: /, upstream: backend }]
     expect((await statuses(trustingNobody, "ample", 5)).at(-1)).toBe(429);
     expect(await statuses(trusting, undefined, 1)).toEqual([429]);
     expect(await statuses(trusting, "ample", 1)).toEqual([200]);
+  });
+
+  it("refuses a body that says it is too large, and asks nobody about it", async () => {
+    const put = async (body: string) => {
+      const answer = await request(trusting.url, { method: "PUT", body, headers: { "x-app-id": "ample" } });
+      return [answer.statusCode, await answer.body.text()];
+    };
+    const asked = async () =>
+      (await request(`${trusting.adminUrl}/stats?filter=tollgate_envoy.upstream_rq_total`)).body;
+    const before = await (await asked()).text();
+    expect(await put("12345678901")).toEqual([413, '{"error":"content_too_large","reason":"body_too_large"}\n']);
+    expect(await (await asked()).text()).toBe(before);
+    expect((await put("1234567890"))[0]).toBe(200);
+    expect(await (await asked()).text()).not.toBe(before);
   });
 
   it("is no way around the limit when the service is gone", async () => {

@@ -29,7 +29,9 @@ cluster: { id: slow, node_ttl_ms: ${TTL_MS}, reconcile_interval_ms: 1000 }
 lease: { idle_ms: ${idleMs} }
 fail_open_tokens: 100000
 log: { level: warn }
-apps: { ample: { guaranteed: 20000, burst: 20000, profile: { based_on: iops, bandwidth: 0 } } }
+apps:
+  ample: { guaranteed: 20000, burst: 20000, profile: { based_on: iops, bandwidth: 0 } }
+  strict: { guaranteed: 20000, burst: 20000, on_store_failure: closed, profile: { based_on: iops, bandwidth: 0 } }
 upstreams: { backend: { targets: ["${backend.target}"] } }
 routes: [{ path: /, upstream: backend }]
 `;
@@ -54,6 +56,26 @@ it("a quiet app that becomes busy while answers are late by 300 ms: each request
   const answers = await sendLoad(nginx.url, "ample", 600, 1.5);
   expect(answers.length).toBeGreaterThan(500);
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+}, 60_000);
+
+it("an app that never passes without the store gets its tokens from one that stays slow", async () => {
+  const { nginx, link } = await start(60_000);
+  link.delayMs = 150;
+  // The other app keeps the conversation going. No request may wait for the store from level 2 on.
+  const others = sendLoad(nginx.url, "ample", 50, 6);
+  const level = async () => {
+    const page = await (await fetch(`${nginx.statusUrl}/metrics`)).text();
+    return Number(/^ratelimit_degradation_level\{.*\} (\d)$/m.exec(page)?.[1]);
+  };
+  await waitFor("the store to look slow", async () => (await level()) === 2);
+  const ask = async () => (await fetch(nginx.url, { headers: { "x-app-id": "strict" } })).status;
+  const levels: number[] = [];
+  await waitFor("tokens", async () => {
+    levels.push(await level());
+    return (await ask()) === 200;
+  });
+  expect(levels.at(-1)).toBe(2);
+  await others;
 }, 60_000);
 
 it("a report that is heard, its answer lost, and the node given up after that: charged once", async () => {

@@ -78,8 +78,11 @@ afterAll(async () => {
 let nodes = 0;
 const started: NginxProcess[] = [];
 afterEach(async () => {
-  await waitFor("all slots to be free", async () => (await slotsTaken()) === 0);
-  await Promise.all(started.splice(0).map((nginx) => nginx.stop()));
+  try {
+    await waitFor("all slots to be free", async () => (await slotsTaken()) === 0);
+  } finally {
+    await Promise.all(started.splice(0).map((nginx) => nginx.stop()));
+  }
 }, 60_000);
 
 async function start(workers = 1): Promise<NginxProcess> {
@@ -106,6 +109,24 @@ it("what a worker that was killed held is freed by another at once, long before 
   for (const { ended } of clients) await ended;
   await waitFor("the word about it", () => nginx.log().includes("a worker died"));
   for (const { socket } of await open(nginx, 5)) socket.terminate();
+}, 60_000);
+
+it("a store that forgot lets nobody in beyond the limit, by a worker that holds nothing either", async () => {
+  const nginx = await start();
+  const idle = await start();
+  await open(nginx, 5);
+  await redis.command("FLUSHALL");
+  const outcomes = await Promise.all(Array.from({ length: 5 }, () => connectSocket(`${idle.url}/ws/`).outcome));
+  expect(outcomes.map((outcome) => !outcome.open && outcome.status)).toEqual(Array(5).fill(503));
+  // Those that live are counted again before anybody is let in.
+  await waitFor("all to be counted", async () => (await slotsTaken()) === 5);
+  const late = await waitFor("the store to be asked", async () => {
+    const outcome = await connectSocket(`${idle.url}/ws/`).outcome;
+    return !outcome.open && outcome.status !== 503 && outcome;
+  });
+  expect(late).toMatchObject({ status: 429, reason: "LIMIT_EXCEEDED" });
+  expect(pod.live.size).toBe(5);
+  for (const { socket } of pod.live) socket.terminate();
 }, 60_000);
 
 it("nginx that quits closes its connections when its time is up, and frees their slots", async () => {

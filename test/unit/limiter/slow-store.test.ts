@@ -31,6 +31,38 @@ describe("a store that becomes slow just when a quiet app becomes busy", () => {
   );
 });
 
+describe("an app that never passes without the store, and holds nothing when requests may not wait any more", () => {
+  const strict = limitedApp({ ...ample, id: "strict", onStoreFailure: "closed" as const });
+
+  it("gets its tokens from a store that stays slow", async () => {
+    const simulation = createSimulation([ample, strict]);
+    const node = simulation.addNode("n1");
+    simulation.store.latencyMs = 150;
+    simulation.load(node, "ample", 100, 10_000);
+    await simulation.host.advance(4_000);
+    simulation.load(node, "strict", 100, 10_000);
+    await simulation.host.advance(4_000);
+    expect(node.limiter.stats().level).toBe(2);
+    const late = node.decisions.filter(({ at, decision }) => at >= 5_000 && decision.app === "strict");
+    expect(late.length).toBeGreaterThan(250);
+    expect(new Set(late.map(({ decision }) => decision.code))).toEqual(new Set(["ok"]));
+  });
+
+  it.each(["refusing", "hanging"] as const)("gets them again as soon as a store that was %s answers", async (mode) => {
+    const simulation = createSimulation([strict]);
+    const node = simulation.addNode("n1");
+    simulation.store.mode = mode;
+    simulation.load(node, "strict", 100, 10_000);
+    await simulation.host.advance(1_500);
+    simulation.store.mode = "up";
+    await simulation.host.advance(1_900);
+    expect(node.limiter.stats().level).toBeGreaterThanOrEqual(2);
+    const late = node.decisions.filter(({ at }) => at >= 3_200);
+    expect(late.length).toBeGreaterThan(10);
+    expect(new Set(late.map(({ decision }) => decision.code))).toEqual(new Set(["ok"]));
+  });
+});
+
 describe("an answer that was lost before the store gave the epoch up", () => {
   it("charges nothing twice, also where the next message is full of other apps", async () => {
     const apps = Array.from({ length: 401 }, (_, i) => limitedApp({ ...ample, id: `app-${i}` }));

@@ -1,0 +1,144 @@
+/** Envoys that take over another configuration while WebSockets are open, without a restart: `tollgate render envoy --dynamic`. */
+import { readFileSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { request } from "undici";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { describeEnvoy } from "../support/envoy-binary.js";
+import { type EnvoyFleet, startEnvoyFleet } from "../support/envoy-fleet.js";
+import type { SocketClient } from "../support/socket-clients.js";
+import { pause, waitFor } from "../support/wait-for.js";
+
+const LEASE_MS = 3_000;
+const WITHIN_A_LEASE_MS = LEASE_MS + 3_000;
+
+let fleet: EnvoyFleet;
+
+describeEnvoy("another configuration of two Envoys with open WebSockets", () => {
+  beforeAll(async () => {
+    const connections = "max_per_pod: 2, rate_per_second: 0, max_total: 0, lease_s: 3";
+    fleet = await startEnvoyFleet({
+      dynamic: true,
+      routes: [
+        { path: "/first/", pods: 1, connections },
+        { path: "/second/", pods: 1, connections },
+      ],
+    });
+  }, 120_000);
+  afterAll(() => fleet?.stop());
+
+  test("another limit, another pod, another route: those that are open stay, and are counted; new ones follow", {
+    timeout: 90_000,
+  }, async () => {
+    const pids = fleet.envoys.map((envoy) => envoy.pid());
+    const { open } = await fleet.connect("/first/", 10);
+    expect(open).toHaveLength(2);
+    expect((await fleet.connect("/third/", 2)).refused.map(({ status }) => status)).toEqual([404, 404]);
+
+    // Pods of the first route are now those of both, with room for three each; and there is a third route.
+    const [pod] = fleet.pods("/second/");
+    await fleet.change((yaml) =>
+      yaml
+        .replace(/(first: \{ targets: \[)/, `$1"${pod!.address}", `)
+        .replace("path: /first/, upstream: first, connections: { max_per_pod: 2", (all) => all.replace("2", "3"))
+        .replace("routes:\n", "routes:\n  - { path: /third/, upstream: second }\n"),
+    );
+    expect((await fleet.connect("/third/", 2)).refused.map(({ status }) => status)).toEqual([501, 501]);
+    await waitFor("four more to be let in", async () => {
+      open.push(...(await fleet.connect("/first/", 6 - open.length)).open);
+      return open.length === 6;
+    });
+    expect((await fleet.connect("/first/", 10)).refused.map(({ status }) => status)).toEqual(Array(10).fill(429));
+    expect([fleet.pods("/first/")[0]!.live.size, pod!.live.size]).toEqual([3, 3]);
+
+    // Longer than old listeners would drain, and than the leases of those that nobody tells of any more.
+    await pause(LEASE_MS);
+    await everyoneCounted(6);
+    expect(open.every(isOpen)).toBe(true);
+    expect(fleet.envoys.map((envoy) => envoy.pid())).toEqual(pids);
+
+    await endAll(open.splice(0, 3));
+    await everyoneCounted(3);
+    await endAll(open);
+    await everyoneCounted(0);
+  });
+
+  test("a pod that is taken away keeps those that it has, and gets no others", { timeout: 60_000 }, async () => {
+    const [[first], [second]] = [fleet.pods("/first/"), fleet.pods("/second/")];
+    const toThese = (address: string) => (yaml: string) =>
+      yaml.replace(/(first: \{ targets: \[)[^\]]*/, `$1"${address}"`);
+    await fleet.change(toThese(second!.address));
+    const old = (await fleet.connect("/first/", 10)).open;
+    expect([old.length > 0, old.length]).toEqual([true, second!.live.size]);
+
+    await fleet.change(toThese(first!.address));
+    const { open } = await fleet.connect("/first/", 10);
+    expect([open.length, first!.live.size, second!.live.size]).toEqual([old.length, old.length, old.length]);
+    await pause(LEASE_MS);
+    await everyoneCounted(2 * old.length);
+    expect([...old, ...open].every(isOpen)).toBe(true);
+    await endAll([...old, ...open]);
+    await everyoneCounted(0);
+  });
+
+  test("another listener: those that are open end when its time is over, and leave no slot behind", {
+    timeout: 60_000,
+  }, async () => {
+    const { open } = await fleet.connect("/second/", 2);
+    expect(open).toHaveLength(2);
+    await fleet.change((yaml) => yaml.replace("timeouts: { ", "timeouts: { keep_alive_ms: 4000, "));
+    await waitFor("both listeners to be other ones", async () => {
+      const states = await Promise.all(fleet.envoys.map(({ adminUrl }) => page(`${adminUrl}/stats?filter=in_place`)));
+      return states.every((text) => text.includes("listener_in_place_updated: 1"));
+    });
+    await Promise.all(open.map(({ ended }) => ended));
+    await everyoneCounted(0);
+    const again = await fleet.connect("/second/", 10);
+    expect(again.open).toHaveLength(2);
+    await pause(LEASE_MS);
+    expect(again.open.every(isOpen)).toBe(true);
+    await endAll(again.open);
+    await everyoneCounted(0);
+  });
+
+  test("files with a mistake in them change nothing", { timeout: 60_000 }, async () => {
+    const { dir, adminUrl } = fleet.envoys[0]!;
+    const replace = (name: string, text: string) => {
+      writeFileSync(join(dir, "next"), text);
+      renameSync(join(dir, "next"), join(dir, name));
+    };
+    const rejected = async () => {
+      const text = await page(`${adminUrl}/stats?filter=rds.tollgate.update_rejected`);
+      return Number(/: (\d+)/.exec(text)?.[1] ?? 0);
+    };
+    const [routes, script] = ["routes.yaml", "tollgate.lua"].map((name) => readFileSync(join(dir, name), "utf8"));
+    const before = await rejected();
+    replace("tollgate.lua", "this is no script");
+    replace("routes.yaml", routes!.replace(/script: "\w+"/, 'script: "another"'));
+    await waitFor("the script to be refused", async () => (await rejected()) > before);
+    const { open, refused } = await fleet.connect("/second/", 10, 0);
+    expect([open.length, new Set(refused.map(({ status }) => status))]).toEqual([2, new Set([429])]);
+    replace("tollgate.lua", script!);
+    replace("routes.yaml", routes!);
+    await endAll(open);
+    await everyoneCounted(0);
+  });
+});
+
+async function page(url: string): Promise<string> {
+  return (await request(url)).body.text();
+}
+
+async function everyoneCounted(count: number): Promise<void> {
+  await waitFor(
+    `${count} to be counted`,
+    async () => (await fleet.counted("/first/")) + (await fleet.counted("/second/")) === count,
+    { withinMs: WITHIN_A_LEASE_MS },
+  );
+}
+
+const isOpen = ({ socket }: SocketClient) => socket.readyState === socket.OPEN;
+
+async function endAll(clients: SocketClient[]): Promise<void> {
+  for (const { socket } of clients) socket.terminate();
+  await Promise.all(clients.map(({ ended }) => ended));
+}
