@@ -1,5 +1,5 @@
 /** Makes a worker a node: with the first request that it gets, since Envoy also loads the script where none will come. */
-import { luaMath, luaString } from "../nginx/ngx.js";
+import { luaMath, luaString } from "../lua/library.js";
 import { nowMs, prepareClock } from "./clock.js";
 import { ffi, io } from "./envoy-api.js";
 import { newEpoch } from "./epoch.js";

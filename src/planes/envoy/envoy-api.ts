@@ -1,5 +1,5 @@
 /** What this plane uses of Envoy's Lua API and of LuaJIT, typed. Nothing here leaves any Lua behind. */
-import type { Several } from "../nginx/ngx.js";
+import type { Several } from "../lua/library.js";
 import type { EnvoySettings } from "./settings.js";
 
 /** Names are lower case. Some functions give nothing at all, not even nil, where there is nothing. */

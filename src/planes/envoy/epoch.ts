@@ -1,5 +1,5 @@
 /** The numbers by which the store tells one life of a node from another. */
-import { luaMath } from "../nginx/ngx.js";
+import { luaMath } from "../lua/library.js";
 import { nowMs } from "./clock.js";
 
 /** Of two nodes that begin in the same millisecond, too. Whole, and below 2^53 until 2248. */

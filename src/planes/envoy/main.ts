@@ -3,7 +3,7 @@ import { OK } from "../../core/codes.js";
 import { MAX_BYTES } from "../../core/cost.js";
 import { identify } from "../../core/identity.js";
 import { isKnownUser, rememberUser } from "../lua/known-users.js";
-import { pcall } from "../nginx/ngx.js";
+import { pcall } from "../lua/library.js";
 import { begin } from "./begin.js";
 import { nowMs } from "./clock.js";
 import { type Handle, type Headers, tollgateSettings } from "./envoy-api.js";

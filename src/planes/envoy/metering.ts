@@ -1,6 +1,6 @@
 /** Bodies of unknown length are counted as they pass, and the exchange is settled when both its bodies are known. */
 import { OK } from "../../core/codes.js";
-import { pcall } from "../nginx/ngx.js";
+import { pcall } from "../lua/library.js";
 import type { Chunk, Handle } from "./envoy-api.js";
 import { type Exchange, reuse } from "./exchanges.js";
 import { settle } from "./limiter.js";

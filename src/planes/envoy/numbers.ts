@@ -8,7 +8,7 @@ import {
   newCounts,
   numbersText,
 } from "../lua/counts.js";
-import { luaString } from "../nginx/ngx.js";
+import { luaString } from "../lua/library.js";
 import type { Exchange } from "./exchanges.js";
 import { worker } from "./state.js";
 

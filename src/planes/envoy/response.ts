@@ -1,9 +1,9 @@
 /** A decision as HTTP shows it, in the words of src/limiter/response.ts: headers on every response, and refusals. */
 import { OK } from "../../core/codes.js";
 import { wholeText } from "../../core/host.js";
+import { toText } from "../lua/library.js";
 import { headRefusalBody, refusalBody, refusalStatus, retryAfterSeconds } from "../lua/refusal.js";
 import { remainingOf, resetSecondsOf, showLimit } from "../lua/shown-limit.js";
-import { toText } from "../nginx/ngx.js";
 import { type Handle, type Headers, type HeaderTable, luaBit } from "./envoy-api.js";
 import { type Exchange, rememberNone } from "./exchanges.js";
 import type { SocketRefusal } from "./socket.js";

@@ -1,5 +1,5 @@
 /** SHA-1 (FIPS 180-4) in base64, for a Lua that has no library for it. */
-import { luaString } from "../nginx/ngx.js";
+import { luaString } from "../lua/library.js";
 import { luaBit } from "./envoy-api.js";
 
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

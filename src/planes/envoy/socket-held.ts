@@ -3,7 +3,7 @@
  * lets go of the stream's handle then: from a table that does not keep its keys it vanishes with the next collection of
  * garbage. Only for decisions without the store; whether a slot is held never depends on it.
  */
-import type { Several } from "../nginx/ngx.js";
+import type { Several } from "../lua/library.js";
 import type { Handle } from "./envoy-api.js";
 
 interface HeldSocket {

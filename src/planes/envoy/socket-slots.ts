@@ -1,6 +1,6 @@
 /** A slot as the service gives it, in the text form of its connection API. The call may be repeated. */
 import { splitText, storedNumber, wholeText } from "../../core/host.js";
-import { luaTable } from "../nginx/ngx.js";
+import { luaTable } from "../lua/library.js";
 import type { Handle } from "./envoy-api.js";
 import { callService } from "./service-calls.js";
 import { sockets } from "./socket-state.js";

@@ -12,7 +12,7 @@ import {
   reachedConnectionLimit,
 } from "../../core/connection-refusal.js";
 import { splitText, wholeText } from "../../core/host.js";
-import { luaMath, luaString } from "../nginx/ngx.js";
+import { luaMath, luaString } from "../lua/library.js";
 import { nowMs } from "./clock.js";
 import type { Handle } from "./envoy-api.js";
 import { placeInTheDark } from "./socket-dark.js";

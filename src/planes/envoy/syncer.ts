@@ -25,8 +25,8 @@ import {
   planMessage,
   renewConversation,
 } from "../../core/sync.js";
-import { luaMath } from "../nginx/ngx.js";
-import { type AppInMessage, messageText, parseAnswer, type SyncAnswerText } from "../nginx/sync-text.js";
+import { luaMath } from "../lua/library.js";
+import { type AppInMessage, messageText, parseAnswer, type SyncAnswerText } from "../lua/sync-text.js";
 import { nowMs } from "./clock.js";
 import type { Handle } from "./envoy-api.js";
 import { newEpoch } from "./epoch.js";

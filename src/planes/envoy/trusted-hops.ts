@@ -1,6 +1,6 @@
 /** Whether an address belongs to a network whose identity headers are believed. */
 import { splitText, wholeNumber } from "../../core/host.js";
-import { luaString } from "../nginx/ngx.js";
+import { luaString } from "../lua/library.js";
 import { hexNumber, luaBit } from "./envoy-api.js";
 import type { TrustedNetwork } from "./settings.js";
 import { worker } from "./state.js";

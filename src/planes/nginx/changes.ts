@@ -1,6 +1,6 @@
 /** Which records changed: whoever wrote some says so, and the other workers read those alone. */
 import { splitText } from "../../core/host.js";
-import { luaString, luaTable } from "./ngx.js";
+import { luaString, luaTable } from "../lua/library.js";
 import { readApp, readNode } from "./records.js";
 import { type App, worker } from "./state.js";
 

@@ -11,8 +11,8 @@ import {
   newNumbers,
   numbersText,
 } from "../lua/counts.js";
+import { luaString } from "../lua/library.js";
 import type { Exchange } from "./exchanges.js";
-import { luaString } from "./ngx.js";
 import { worker } from "./state.js";
 
 /** In the place of an app's id: of requests that belong to none. */

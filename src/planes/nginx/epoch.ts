@@ -1,5 +1,6 @@
 /** The numbers by which the store tells one life of a node from another. */
-import { luaMath, ngx } from "./ngx.js";
+import { luaMath } from "../lua/library.js";
+import { ngx } from "./ngx.js";
 
 /** Of two nodes that begin in the same millisecond, too, under the same name. Whole, and below 2^53 until 2248. */
 const PER_MILLISECOND = 1024;

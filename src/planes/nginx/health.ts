@@ -1,6 +1,8 @@
 /** The health of this nginx, for whoever routes to it and for whoever looks after it. */
+
+import { luaString } from "../lua/library.js";
 import { nowMs } from "./clock.js";
-import { luaString, ngx } from "./ngx.js";
+import { ngx } from "./ngx.js";
 import { readNode } from "./records.js";
 import { worker } from "./state.js";
 

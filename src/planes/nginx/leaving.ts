@@ -1,5 +1,6 @@
 /** The end of a node: when nginx ends, its last worker reports, gives all tokens back and takes the node off the list. */
 import { MAX_APPS_PER_MESSAGE, planLastMessage } from "../../core/sync.js";
+import { messageText } from "../lua/sync-text.js";
 import { catchUp } from "./changes.js";
 import { freshNowMs, nowMs } from "./clock.js";
 import { addUpCounts, batchHeard, batchText } from "./counters.js";
@@ -9,7 +10,6 @@ import { readNode, writeNode } from "./records.js";
 import { callService } from "./service-client.js";
 import { pouringCell } from "./shared-cell.js";
 import { worker } from "./state.js";
-import { messageText } from "./sync-text.js";
 import type { Planned } from "./syncer.js";
 
 /** How often the last worker looks whether a message that is under way has been answered. */

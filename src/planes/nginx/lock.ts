@@ -1,5 +1,6 @@
 /** Only one worker at a time talks to the store. Its lock runs out, so that one that dies is replaced. */
-import { luaString, ngx } from "./ngx.js";
+import { luaString } from "../lua/library.js";
+import { ngx } from "./ngx.js";
 import { worker } from "./state.js";
 
 const LOCK = "lock";

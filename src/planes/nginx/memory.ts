@@ -1,6 +1,7 @@
 /** Numbers and texts in memory that is not Lua's: nothing is made for the collector to find. */
 import { storedNumber } from "../../core/host.js";
-import { type Bytes, ffi, luaString, type Place } from "./ngx.js";
+import { luaString } from "../lua/library.js";
+import { type Bytes, ffi, type Place } from "./ngx.js";
 
 /** Numbers are written in three groups of three digits. */
 const GROUP = 1000;

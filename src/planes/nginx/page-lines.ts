@@ -1,5 +1,5 @@
 /** Lines of a page of metrics, in the text format of Prometheus. */
-import { luaString } from "./ngx.js";
+import { luaString } from "../lua/library.js";
 
 function describeMetric(lines: string[], name: string, type: string, help: string): void {
   lines.push(`# HELP ${name} ${help}`);

@@ -1,7 +1,8 @@
 /** Leases and the node itself as texts in shared memory: written by who holds the lock, read by all workers. */
 import { QUOTA_EXHAUSTED } from "../../core/codes.js";
 import { splitText, storedNumber } from "../../core/host.js";
-import { luaString, luaTable, ngx } from "./ngx.js";
+import { luaString, luaTable } from "../lua/library.js";
+import { ngx } from "./ngx.js";
 import { type App, worker } from "./state.js";
 
 /** All digits, so that what is read is what was written. */

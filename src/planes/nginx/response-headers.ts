@@ -6,7 +6,8 @@
  * set by Lua's function it looks for a list that has all the marks of nginx's and ends with that very header. Where there
  * is none, Lua's function goes on being used.
  */
-import { type Address, type Bytes, base, ffi, luaString, type Place, type RequestPointer, toNumber } from "./ngx.js";
+import { luaString } from "../lua/library.js";
+import { type Address, type Bytes, base, ffi, type Place, type RequestPointer, toNumber } from "./ngx.js";
 
 /** ngx_str_t and ngx_list_t of nginx, and the beginning of ngx_table_elt_t. */
 const DECLARATIONS = `

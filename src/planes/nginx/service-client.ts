@@ -1,7 +1,8 @@
 /** Calls of the service over kept connections: the next address where one fails, everything within one deadline. */
 import { storedNumber } from "../../core/host.js";
+import { luaString } from "../lua/library.js";
 import { nowMs } from "./clock.js";
-import { luaString, ngx, type Socket } from "./ngx.js";
+import { ngx, type Socket } from "./ngx.js";
 import { worker } from "./state.js";
 
 export interface ServiceReply {

@@ -7,9 +7,10 @@ import {
   reachedConnectionLimit,
 } from "../../core/connection-refusal.js";
 import { wholeText } from "../../core/host.js";
+import { luaMath, luaString } from "../lua/library.js";
 import { nowMs } from "./clock.js";
 import { addressOf, type Exchange } from "./exchanges.js";
-import { luaMath, luaString, ngx, type RequestPointer } from "./ngx.js";
+import { ngx, type RequestPointer } from "./ngx.js";
 import { refuseHead } from "./response.js";
 import type { SocketRoute } from "./settings.js";
 import { placeInTheDark } from "./socket-dark.js";

@@ -5,7 +5,7 @@
  * `local` lets in this nginx's share, rounded down. Each step is atomic, and what was taken in vain goes back: of several
  * that ask at the same moment for the last place, all may be refused, but never two let in.
  */
-import { luaString } from "./ngx.js";
+import { luaString } from "../lua/library.js";
 import type { SocketRoute } from "./settings.js";
 import { addToCount, appCountKey, podCountKey, TOTAL_COUNT_KEY } from "./socket-registry.js";
 import { keeper } from "./socket-state.js";

@@ -1,7 +1,9 @@
 /** The keeping of connections in the life of a worker: begun with it, and gone on with after a reload, until the last has ended. */
+
+import { luaMath, luaString } from "../lua/library.js";
 import { nowMs } from "./clock.js";
 import { flushCounts } from "./counters.js";
-import { luaMath, luaString, ngx, type SharedDict } from "./ngx.js";
+import { ngx, type SharedDict } from "./ngx.js";
 import { declareSockets, hangUp } from "./socket-descriptor.js";
 import { enterLife, leaveLife } from "./socket-registry.js";
 import { beatSoon, inheritMemory, keeperBeat } from "./socket-renewal.js";

@@ -4,8 +4,9 @@
  * worker renews its own, and what nobody renews runs out.
  */
 import { splitText, storedNumber } from "../../core/host.js";
+import { luaString, luaTable } from "../lua/library.js";
 import { nowMs } from "./clock.js";
-import { luaString, luaTable, ngx } from "./ngx.js";
+import { ngx } from "./ngx.js";
 import { isAlive } from "./socket-descriptor.js";
 import { type Ended, type Held, keeper, type PodHeld } from "./socket-state.js";
 

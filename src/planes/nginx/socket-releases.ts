@@ -1,5 +1,6 @@
 /** Connections that have ended, until the store has booked it: in batches, and again until it has. */
-import { ngx, pcall } from "./ngx.js";
+import { pcall } from "../lua/library.js";
+import { ngx } from "./ngx.js";
 import { ABSENT, ANSWERED, MISFIT, releaseSlots } from "./socket-slots.js";
 import { type Ended, keeper } from "./socket-state.js";
 import { worker } from "./state.js";

@@ -3,8 +3,10 @@
  * has forgotten, or the worker itself stood still. Until then no new connection is let in. Each is renewed within a third
  * of its lease; one that lost it is taken anew with its pod named, and ends where there is no room.
  */
+
+import { pcall } from "../lua/library.js";
 import { freshNowMs, nowMs } from "./clock.js";
-import { ngx, pcall } from "./ngx.js";
+import { ngx } from "./ngx.js";
 import { hangUp } from "./socket-descriptor.js";
 import { countLost, countReclaimed } from "./socket-numbers.js";
 import { podFailed } from "./socket-pods.js";

@@ -1,6 +1,7 @@
 /** Which requests leave HTTP: only those that a route takes. Any other wish for a protocol stays a request, or is refused. */
 import { splitText } from "../../core/host.js";
-import { luaString, luaTable, ngx } from "./ngx.js";
+import { luaString, luaTable } from "../lua/library.js";
+import { ngx } from "./ngx.js";
 import { refuseHead } from "./response.js";
 import type { SocketRoute } from "./settings.js";
 import { ofLastPod } from "./socket-pods.js";

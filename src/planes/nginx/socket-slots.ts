@@ -1,6 +1,7 @@
 /** Slots as the service gives, renews and frees them, in the text form of its connection API. Every call may be repeated. */
 import { splitText, storedNumber } from "../../core/host.js";
-import { luaString, luaTable, ngx } from "./ngx.js";
+import { luaString, luaTable } from "../lua/library.js";
+import { ngx } from "./ngx.js";
 import { callService, type ServiceReply } from "./service-client.js";
 import { type Ended, type Held, keeper } from "./socket-state.js";
 

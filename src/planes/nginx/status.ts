@@ -1,8 +1,9 @@
 /** What this nginx has counted and how it is: its own page of metrics, and a line for the services. */
 
 import { sumOf } from "../lua/counts.js";
+import { luaString, luaTable } from "../lua/library.js";
 import { countedIds, flushCounts, NOBODY, totalCounts } from "./counters.js";
-import { luaString, luaTable, ngx } from "./ngx.js";
+import { ngx } from "./ngx.js";
 import { counter, gauge, sample } from "./page-lines.js";
 import { readNode } from "./records.js";
 import { heldConnections, socketLines } from "./socket-status.js";

@@ -25,18 +25,19 @@ import {
   planMessage,
   renewConversation,
 } from "../../core/sync.js";
+import { luaMath, pcall } from "../lua/library.js";
+import { type AppInMessage, messageText, parseAnswer, type SyncAnswerText } from "../lua/sync-text.js";
 import { announce, catchUp } from "./changes.js";
 import { freshNowMs, nowMs } from "./clock.js";
 import { addUpCounts, batchHeard, batchText } from "./counters.js";
 import { newEpoch } from "./epoch.js";
 import { holdsLock, releaseLock, takeLock } from "./lock.js";
-import { luaMath, ngx, pcall } from "./ngx.js";
+import { ngx } from "./ngx.js";
 import { writeApp, writeNode } from "./records.js";
 import { callService, type ServiceReply } from "./service-client.js";
 import { type PouringCell, pourIn, pouringCell } from "./shared-cell.js";
 import { type App, worker } from "./state.js";
 import { nodeLine } from "./status.js";
-import { type AppInMessage, messageText, parseAnswer, type SyncAnswerText } from "./sync-text.js";
 import { giveUpAll, serve } from "./waiting.js";
 
 const FIRST_RETRY_MS = 50;

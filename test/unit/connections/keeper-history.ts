@@ -26,7 +26,10 @@ export function seededRandom(seed: number): () => number {
 
 interface Actor extends Process {
   paused: boolean;
-  resumedAt: number;
+  /** When it last came back from a pause, or could reach the store again. */
+  backAt: number;
+  /** It may not have told the store yet what it serves, since that forgot. */
+  untold: boolean;
 }
 
 /** Throws where a promise is broken. */
@@ -42,7 +45,9 @@ export async function playHistory(seed: number, length: number): Promise<History
   let forgotAt = Number.NEGATIVE_INFINITY;
 
   const start = (): Actor =>
-    Object.assign(bench.start(`p${++born}`, { random }), { paused: false, resumedAt: Number.NEGATIVE_INFINITY });
+    Object.assign(bench.start(`p${++born}`, { random }), {
+      ...{ paused: false, backAt: Number.NEGATIVE_INFINITY, untold: false },
+    });
   for (let i = 0; i < PROCESSES; i++) actors.push(start());
   const actor = () => actors[below(actors.length)]!;
 
@@ -79,6 +84,7 @@ export async function playHistory(seed: number, length: number): Promise<History
 
   function pauseOne(one: Actor): void {
     if (one.paused) return;
+    leaves(one);
     one.paused = true;
     one.pause();
   }
@@ -86,7 +92,7 @@ export async function playHistory(seed: number, length: number): Promise<History
   async function resumeOne(one: Actor): Promise<void> {
     if (!one.paused) return;
     one.paused = false;
-    one.resumedAt = bench.host.now();
+    one.backAt = bench.host.now();
     await one.resume();
   }
 
@@ -99,6 +105,8 @@ export async function playHistory(seed: number, length: number): Promise<History
   }
 
   function setMode(one: Actor, mode: WayMode): void {
+    if (mode !== "up") leaves(one);
+    else if (one.way.mode !== "up") one.backAt = bench.host.now();
     one.way.mode = mode;
   }
 
@@ -114,6 +122,7 @@ export async function playHistory(seed: number, length: number): Promise<History
   function forget(): void {
     bench.wipe();
     forgotAt = bench.host.now();
+    for (const one of actors) if (!isHere(one) || forgotAt - one.backAt < GRACE_MS) one.untold = true;
   }
 
   async function pass(ms: number): Promise<void> {
@@ -123,16 +132,23 @@ export async function playHistory(seed: number, length: number): Promise<History
     }
   }
 
-  /** Who runs, reaches the store and has taken stock knows what it may serve. */
-  const isSure = (one: Actor) =>
-    !one.paused && one.way.mode === "up" && one.keeper.stats().settled && !mayHaveComeBackFirst(one);
+  const isHere = (one: Actor) => !one.paused && one.way.mode === "up";
+
+  /** Before it has told what it serves to a store that has just forgotten. */
+  function leaves(one: Actor): void {
+    if (isHere(one) && bench.host.now() - forgotAt < GRACE_MS) one.untold = true;
+  }
 
   /**
-   * Who comes back from a pause just when the store forgets may be the first to tell it of connections whose slots others
-   * took meanwhile. Nobody can know: until those others have told theirs, both are served.
+   * Who runs, reaches the store and has taken stock knows what it may serve. But who was away when the store forgot, or only
+   * just back, may tell it of connections whose slots others took meanwhile, or be told that it is too late. Nobody can know:
+   * until it has had the time for that, both are served.
    */
-  const mayHaveComeBackFirst = ({ resumedAt }: Actor) =>
-    bench.host.now() - forgotAt < GRACE_MS && resumedAt > forgotAt - GRACE_MS;
+  function isSure(one: Actor): boolean {
+    if (!isHere(one)) return false;
+    if (bench.host.now() - Math.max(forgotAt, one.backAt) >= GRACE_MS) one.untold = false;
+    return !one.untold && one.keeper.stats().settled;
+  }
 
   function check(): void {
     const sure = actors.filter(isSure);

@@ -1,7 +1,7 @@
 /** The message to the service and its answer, as lines of plain text: see src/service/sync-message.ts. */
 import { splitText, wholeNumber, wholeText } from "../../core/host.js";
 import type { PlannedSync, SyncReply } from "../../core/sync.js";
-import { luaTable } from "./ngx.js";
+import { luaTable } from "./library.js";
 
 export interface AppInMessage {
   id: string;
