@@ -173,8 +173,6 @@ describe(`a history of ${STEPS} steps with seed ${SEED} (SOCKET_SEED=… SOCKET_
     }
     await Promise.all(repairs);
     expect(violations, `seed ${SEED}`).toEqual([]);
-    // So that there is something to count.
-    for (let i = 0; i < 6; i++) connect();
     // As operators see it. In Redis, leases that have run out may still lie about: whoever counts passes over them.
     const counts = async () => {
       const { body } = await request(`${fleet.gateways[0]!.controlUrl}/admin/ratelimit/connections`, {
@@ -186,11 +184,13 @@ describe(`a history of ${STEPS} steps with seed ${SEED} (SOCKET_SEED=… SOCKET_
     await waitFor(
       "the counts to be the connections",
       async () => {
+        // So that there is something to count. For the last fault's sake the first of them may be refused.
+        if (clients.size === 0) for (let i = 0; i < 6; i++) connect();
         const [said, real] = [await counts(), fleet.pods.map(({ live }) => live.size)];
         if (said.join() === real.join() && real.some((count) => count > 0)) return true;
         throw new Error(`counted ${said}, connected ${real}`);
       },
-      { withinMs: 10 * LEASE_MS },
+      { withinMs: 10 * LEASE_MS, everyMs: 100 },
     );
     expect(violations, `seed ${SEED}`).toEqual([]);
     console.info(`seed ${SEED}: ${JSON.stringify(counted)}`);
