@@ -20,11 +20,11 @@ import {
   takeUncovered,
 } from "../../core/lease.js";
 import { isScarce } from "../../core/sync.js";
+import { count } from "../lua/tally.js";
 import { askService } from "./check-client.js";
 import { nowMs } from "./clock.js";
 import type { Handle } from "./envoy-api.js";
 import type { Exchange } from "./exchanges.js";
-import { count } from "./numbers.js";
 import { type App, worker } from "./state.js";
 import { isReportWorthwhile, isTalking, mayTalk, sync, touch } from "./syncer.js";
 

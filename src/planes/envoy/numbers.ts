@@ -1,33 +1,16 @@
 /** What a worker has counted, as its messages tell it: in batches that stay the same until a service has answered. */
 
-import {
-  type AppCounts,
-  clearNumbers,
-  countDecision,
-  countUnidentified,
-  newCounts,
-  numbersText,
-} from "../lua/counts.js";
+import { clearNumbers, numbersText } from "../lua/counts.js";
 import { luaString } from "../lua/library.js";
-import type { Exchange } from "./exchanges.js";
+import { type Counted, tally } from "../lua/tally.js";
 import { worker } from "./state.js";
 
-/** In the place of an app's id: of requests that belong to none. */
-const NOBODY = "*";
 /** Apps in one batch at most. */
 const MOST_IN_BATCH = 64;
 /** A new batch is made no more often, unless the last was full. */
 const BATCH_PAUSE_MS = 1000;
 
-interface Counted {
-  id: string;
-  counts: AppCounts;
-}
-
 interface Told {
-  /** Has changed since it was last told. */
-  untold: Counted[];
-  nobody: AppCounts;
   /** Under way; empty where there is none. */
   batch: string;
   number: number;
@@ -36,26 +19,7 @@ interface Told {
   failedSyncs: number;
 }
 
-const told: Told = { untold: [], nobody: newCounts(), batch: "", number: 0, at: 0, syncs: 0, failedSyncs: 0 };
-
-function note(id: string, counts: AppCounts): void {
-  counts.changed = true;
-  told.untold.push({ id, counts });
-}
-
-export function count(exchange: Exchange): void {
-  const { app, source, method, cost, code, allowed } = exchange;
-  const { counts } = app;
-  countDecision(counts, source, method, cost, code, allowed);
-  if (!counts.changed) note(app.policy.id, counts);
-}
-
-/** A request that was refused before it was known whose it is. */
-export function countNobody(code: string): void {
-  const { nobody } = told;
-  countUnidentified(nobody, code);
-  if (!nobody.changed) note(NOBODY, nobody);
-}
+const told: Told = { batch: "", number: 0, at: 0, syncs: 0, failedSyncs: 0 };
 
 /** The lines at the end of a message. */
 export function numbersLines(now: number): string {
@@ -77,7 +41,7 @@ function batchText(now: number): string {
   let lines = "";
   const staying: Counted[] = [];
   let taken = 0;
-  for (const one of told.untold) {
+  for (const one of tally.changed) {
     if (taken < MOST_IN_BATCH) {
       lines = `${lines}#app ${one.id} ${numbersText(one.counts)}\n`;
       clearNumbers(one.counts);
@@ -85,7 +49,7 @@ function batchText(now: number): string {
       taken = taken + 1;
     } else staying.push(one);
   }
-  told.untold = staying;
+  tally.changed = staying;
   told.at = taken < MOST_IN_BATCH ? now : 0;
   if (lines === "") return "";
   told.number = told.number + 1;

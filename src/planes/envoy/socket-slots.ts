@@ -1,26 +1,12 @@
 /** A slot as the service gives it, in the text form of its connection API. The call may be repeated. */
+
 import { splitText, storedNumber, wholeText } from "../../core/host.js";
 import { luaTable } from "../lua/library.js";
+import { ABSENT, ANSWERED, MISFIT, type SlotAnswer } from "../lua/slot-answer.js";
 import type { Handle } from "./envoy-api.js";
 import { callService } from "./service-calls.js";
 import { sockets } from "./socket-state.js";
 import { worker } from "./state.js";
-
-/** The service answered what was asked. */
-export const ANSWERED = "answered";
-/** Nobody is there, or the store behind the services is not. */
-export const ABSENT = "absent";
-/** The service has no such route: its configuration is another one. */
-export const MISFIT = "misfit";
-
-export interface SlotAnswer {
-  outcome: string;
-  allowed: boolean;
-  code: string;
-  pod: string;
-  retryAfterSeconds: number;
-  memory: string;
-}
 
 export function acquireSlot(
   handle: Handle,

@@ -13,12 +13,13 @@ import {
 } from "../../core/connection-refusal.js";
 import { splitText, wholeText } from "../../core/host.js";
 import { luaMath, luaString } from "../lua/library.js";
+import { ABSENT, ANSWERED, type SlotAnswer } from "../lua/slot-answer.js";
 import { nowMs } from "./clock.js";
 import type { Handle } from "./envoy-api.js";
 import { placeInTheDark } from "./socket-dark.js";
 import { holdSocket } from "./socket-held.js";
 import { candidates, podFailed, podSucceeded } from "./socket-pods.js";
-import { ABSENT, ANSWERED, acquireSlot, type SlotAnswer } from "./socket-slots.js";
+import { acquireSlot } from "./socket-slots.js";
 import { type SocketRoute, sockets } from "./socket-state.js";
 
 /** An answer in the place of the upgrade. */

@@ -1,53 +1,12 @@
 /** Counts what a worker decides, and hands it to all workers together; who talks to the service adds it up. */
-import {
-  type AppCounts,
-  addList,
-  addNumbersText,
-  clearNumbers,
-  countDecision,
-  countUnidentified,
-  type Numbers,
-  newCounts,
-  newNumbers,
-  numbersText,
-} from "../lua/counts.js";
+import { addList, addNumbersText, clearNumbers, type Numbers, newNumbers, numbersText } from "../lua/counts.js";
 import { luaString } from "../lua/library.js";
-import type { Exchange } from "./exchanges.js";
+import { type Counted, NOBODY, nobodysCounts, tally } from "../lua/tally.js";
 import { worker } from "./state.js";
-
-/** In the place of an app's id: of requests that belong to none. */
-export const NOBODY = "*";
-
-/** What is not handed on yet, in this worker. */
-interface Changed {
-  id: string;
-  counts: AppCounts;
-}
-const unsaid: { changed: Changed[]; nobody: AppCounts } = { changed: [], nobody: newCounts() };
-
-function note(id: string, counts: AppCounts): void {
-  counts.changed = true;
-  unsaid.changed.push({ id, counts });
-}
-
-export function count(exchange: Exchange): void {
-  const { app, source, method, cost, code, allowed } = exchange;
-  const { counts } = app;
-  countDecision(counts, source, method, cost, code, allowed);
-  if (!counts.changed) note(app.policy.id, counts);
-}
-
-/** A request that was refused before it was known whose it is. */
-export function countNobody(code: string): void {
-  const { nobody } = unsaid;
-  countUnidentified(nobody, code);
-  if (!nobody.changed) note(NOBODY, nobody);
-}
 
 /** To be added to: numbers that belong to no app and are told under a name of their own. */
 export function nobodysNumbers(name: string, width: number): number[] {
-  const { nobody } = unsaid;
-  if (!nobody.changed) note(NOBODY, nobody);
+  const nobody = nobodysCounts();
   return nobody.lists[name] ?? addList(nobody, name, width);
 }
 
@@ -56,9 +15,9 @@ const UNTOLD = "untold";
 
 /** Hands on what this worker counted since the last time. What does not fit is handed on the next time. */
 export function flushCounts(): void {
-  const { changed } = unsaid;
+  const { changed } = tally;
   if (changed.length === 0) return;
-  const staying: Changed[] = [];
+  const staying: Counted[] = [];
   for (const one of changed) {
     const length = worker.dict.lpush(COUNTED, `${one.id} ${numbersText(one.counts)}`);
     if (length === undefined) {
@@ -68,7 +27,7 @@ export function flushCounts(): void {
       one.counts.changed = false;
     }
   }
-  unsaid.changed = staying;
+  tally.changed = staying;
 }
 
 function totalKey(id: string): string {

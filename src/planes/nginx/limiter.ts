@@ -12,9 +12,9 @@ import {
 import { darkAllowance, mayWaitForStore } from "../../core/degradation.js";
 import { isRefused, MISS, settleTokens, takeAllowance, takeUncovered } from "../../core/lease.js";
 import { isScarce } from "../../core/sync.js";
+import { count } from "../lua/tally.js";
 import { catchUp } from "./changes.js";
 import { nowMs } from "./clock.js";
-import { count } from "./counters.js";
 import type { Exchange } from "./exchanges.js";
 import { ngx } from "./ngx.js";
 import { readRefusedUntil } from "./records.js";

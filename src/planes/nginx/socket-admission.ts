@@ -8,6 +8,7 @@ import {
 } from "../../core/connection-refusal.js";
 import { wholeText } from "../../core/host.js";
 import { luaMath, luaString } from "../lua/library.js";
+import { ANSWERED, BUSY, MISFIT, type SlotAnswer } from "../lua/slot-answer.js";
 import { nowMs } from "./clock.js";
 import { addressOf, type Exchange } from "./exchanges.js";
 import { ngx, type RequestPointer } from "./ngx.js";
@@ -21,7 +22,7 @@ import { candidates, ofLastPod, podFailed, upstreamOf } from "./socket-pods.js";
 import { register } from "./socket-registry.js";
 import { addEnded, sendEndedSoon } from "./socket-releases.js";
 import { isReady, learnMemory, storeFailed, takeStock } from "./socket-renewal.js";
-import { ANSWERED, acquireSlot, BUSY, MISFIT, type SlotAnswer } from "./socket-slots.js";
+import { acquireSlot } from "./socket-slots.js";
 import { enlist, type Held, keeper } from "./socket-state.js";
 import { worker } from "./state.js";
 

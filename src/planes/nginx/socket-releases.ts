@@ -1,7 +1,8 @@
 /** Connections that have ended, until the store has booked it: in batches, and again until it has. */
 import { pcall } from "../lua/library.js";
+import { ABSENT, ANSWERED, MISFIT } from "../lua/slot-answer.js";
 import { ngx } from "./ngx.js";
-import { ABSENT, ANSWERED, MISFIT, releaseSlots } from "./socket-slots.js";
+import { releaseSlots } from "./socket-slots.js";
 import { type Ended, keeper } from "./socket-state.js";
 import { worker } from "./state.js";
 

@@ -5,6 +5,7 @@
  */
 
 import { pcall } from "../lua/library.js";
+import { ABSENT, ANSWERED, MISFIT } from "../lua/slot-answer.js";
 import { freshNowMs, nowMs } from "./clock.js";
 import { ngx } from "./ngx.js";
 import { hangUp } from "./socket-descriptor.js";
@@ -12,7 +13,7 @@ import { countLost, countReclaimed } from "./socket-numbers.js";
 import { podFailed } from "./socket-pods.js";
 import { takeOverFromDead, tellAlive, unregister } from "./socket-registry.js";
 import { sendEnded } from "./socket-releases.js";
-import { ABSENT, ANSWERED, acquireSlot, MISFIT, renewSlots } from "./socket-slots.js";
+import { acquireSlot, renewSlots } from "./socket-slots.js";
 import { delist, type Held, keeper, nextInTurn } from "./socket-state.js";
 import { worker } from "./state.js";
 

@@ -1,27 +1,11 @@
 /** Slots as the service gives, renews and frees them, in the text form of its connection API. Every call may be repeated. */
+
 import { splitText, storedNumber } from "../../core/host.js";
 import { luaString, luaTable } from "../lua/library.js";
+import { ABSENT, ANSWERED, BUSY, MISFIT, type SlotAnswer } from "../lua/slot-answer.js";
 import { ngx } from "./ngx.js";
 import { callService, type ServiceReply } from "./service-client.js";
 import { type Ended, type Held, keeper } from "./socket-state.js";
-
-/** The service answered what was asked. */
-export const ANSWERED = "answered";
-/** It could not just now: asking again makes sense. */
-export const BUSY = "busy";
-/** Nobody is there, or the store behind the services is not. */
-export const ABSENT = "absent";
-/** The service has no such route: its configuration is another one. */
-export const MISFIT = "misfit";
-
-export interface SlotAnswer {
-  outcome: string;
-  allowed: boolean;
-  code: string;
-  pod: string;
-  retryAfterSeconds: number;
-  memory: string;
-}
 
 export interface RenewAnswer {
   outcome: string;

@@ -1,7 +1,8 @@
 /** What this nginx tells of its connections, over all of its workers, in the words of the services' own metrics. */
 import type { Numbers } from "../lua/counts.js";
 import { luaString } from "../lua/library.js";
-import { NOBODY, totalCounts } from "./counters.js";
+import { NOBODY } from "../lua/tally.js";
+import { totalCounts } from "./counters.js";
 import { counter, gauge, histogram, sample, untyped } from "./page-lines.js";
 import {
   ASKED_BOUNDS_SECONDS,

@@ -2,7 +2,8 @@
 
 import { sumOf } from "../lua/counts.js";
 import { luaString, luaTable } from "../lua/library.js";
-import { countedIds, flushCounts, NOBODY, totalCounts } from "./counters.js";
+import { NOBODY } from "../lua/tally.js";
+import { countedIds, flushCounts, totalCounts } from "./counters.js";
 import { ngx } from "./ngx.js";
 import { counter, gauge, sample } from "./page-lines.js";
 import { readNode } from "./records.js";
