@@ -1,12 +1,12 @@
 /** Measures what metrics cost where requests pass: a decision with them, without them, and not looked at at all. */
 import { standardProfile } from "../src/core/cost.js";
 import { createLimiter } from "../src/limiter/limiter.js";
-import type { Admission, Arrival } from "../src/planes/node/admission.js";
-import { createRateLimitAdmission, type RateLimitVerdict } from "../src/planes/node/rate-limit-admission.js";
+import type { Admission, Arrival } from "../src/planes/node/http/admission.js";
+import { createRateLimitAdmission, type RateLimitVerdict } from "../src/planes/node/http/rate-limit-admission.js";
 import { createQuota } from "../src/quota/quota.js";
-import { createDecisionLog, createLog } from "../src/service/log.js";
-import { observeAdmission } from "../src/service/telemetry/observed-admission.js";
-import { createTelemetry } from "../src/service/telemetry/telemetry.js";
+import { observeAdmission } from "../src/service/metrics/observed-admission.js";
+import { createTelemetry } from "../src/service/metrics/telemetry.js";
+import { createDecisionLog, createLog } from "../src/service/process/log.js";
 import { createEmbeddedStore } from "../src/store/embedded/embedded-store.js";
 import { measure, type Side, startSide } from "./gateway.js";
 import { atLeast, below, noBudget, type Result, result } from "./results.js";

@@ -10,13 +10,13 @@ import {
 } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { standardProfile } from "../src/core/cost.js";
+import { createRuleBook } from "../src/descriptors/rule-book.js";
+import { createEnvoyListener } from "../src/envoy-service/listener.js";
+import type { RateLimitRequest } from "../src/envoy-service/rate-limit/messages.js";
+import { outcomeOf, type RateLimitOutcome } from "../src/envoy-service/rate-limit/outcome.js";
+import { createRateLimitService } from "../src/envoy-service/rate-limit/service.js";
 import { createLimiter } from "../src/limiter/limiter.js";
 import { createQuota } from "../src/quota/quota.js";
-import { createRuleBook } from "../src/rules/rule-book.js";
-import { createEnvoyListener } from "../src/service/envoy/listener.js";
-import type { RateLimitRequest } from "../src/service/envoy/rate-limit-messages.js";
-import { outcomeOf, type RateLimitOutcome } from "../src/service/envoy/rate-limit-outcome.js";
-import { createRateLimitService } from "../src/service/envoy/rate-limit-service.js";
 import { createEmbeddedStore } from "../src/store/embedded/embedded-store.js";
 
 const PLENTY = 1e9;

@@ -6,7 +6,7 @@ import { type AddressInfo, connect, type Socket } from "node:net";
 import { createProxyServer } from "http-proxy-3";
 import { WebSocket, WebSocketServer } from "ws";
 import { readConfig } from "../src/config/load.js";
-import { createGateway } from "../src/service/gateway.js";
+import { createGateway } from "../src/service/process/gateway.js";
 import { createEmbeddedStore } from "../src/store/embedded/embedded-store.js";
 
 export type Order =

@@ -21,6 +21,6 @@ export function nginxBundle(): string {
 
 /** What belongs together shares a function; any other module has its own. */
 function groupOf(file: string): string {
-  if (/\/nginx\/(memory|variables|request|response|response-headers)\.ts$/.test(file)) return "http";
-  return file.startsWith("src/planes/nginx/socket-") ? "sockets" : file;
+  if (/\/nginx\/http\/(memory|variables|request|response|response-headers)\.ts$/.test(file)) return "http";
+  return file.startsWith("src/planes/nginx/sockets/") ? "sockets" : file;
 }

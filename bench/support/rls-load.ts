@@ -1,10 +1,10 @@
 /** Calls ShouldRateLimit over one HTTP/2 connection, with so many under way at all times, as Envoy's worker would. */
 import { connect } from "node:net";
-import * as h2 from "../../src/service/envoy/http2/frames.js";
-import { createFrameReader, Output } from "../../src/service/envoy/http2/frames.js";
-import { HpackDecoder, headerBlock } from "../../src/service/envoy/http2/hpack.js";
-import { Writer } from "../../src/service/envoy/protobuf-writer.js";
-import { SHOULD_RATE_LIMIT } from "../../src/service/envoy/rate-limit-service.js";
+import * as h2 from "../../src/envoy-service/grpc/http2/frames.js";
+import { createFrameReader, Output } from "../../src/envoy-service/grpc/http2/frames.js";
+import { HpackDecoder, headerBlock } from "../../src/envoy-service/grpc/http2/hpack.js";
+import { Writer } from "../../src/envoy-service/grpc/protobuf-writer.js";
+import { SHOULD_RATE_LIMIT } from "../../src/envoy-service/rate-limit/service.js";
 
 const HEAD = headerBlock({
   ...{ ":method": "POST", ":scheme": "http", ":path": SHOULD_RATE_LIMIT, ":authority": "tollgate_envoy" },

@@ -7,7 +7,7 @@ import {
   DEFAULT_CONNECTIONS,
   type EnvoyRenderOptions,
   renderEnvoy,
-} from "../render/envoy.js";
+} from "../render/envoy/envoy.js";
 import type { Rendered } from "../render/rendered.js";
 import { configOrComplain } from "./check-config.js";
 import { readOptions, UsageError } from "./command.js";

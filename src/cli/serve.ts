@@ -2,8 +2,8 @@
 import { readConfig } from "../config/load.js";
 import type { Config } from "../config/schema.js";
 import { parseAddress } from "../config/values.js";
-import { startDemoBackend } from "../service/demo-backend.js";
-import { type Listening, type Service, serve } from "../service/serve.js";
+import { startDemoBackend } from "../service/process/demo-backend.js";
+import { type Listening, type Service, serve } from "../service/process/serve.js";
 import { configOrComplain } from "./check-config.js";
 import { type Command, readOptions, UsageError } from "./command.js";
 

@@ -1,7 +1,7 @@
 /** Tells when a file has become another one, however it was replaced, once it has stopped changing. */
 import { type FSWatcher, statSync, watch } from "node:fs";
 import { dirname } from "node:path";
-import type { Host } from "../store/host.js";
+import type { Host } from "../shared/clock.js";
 import type { Unsubscribe } from "../store/store.js";
 
 export interface FileWatchOptions {

@@ -1,5 +1,5 @@
 /** Notices that the layer in the store may have changed: by messages, and by looking now and then, as messages get lost. */
-import type { Host } from "../store/host.js";
+import type { Host } from "../shared/clock.js";
 import type { Unsubscribe } from "../store/store.js";
 import type { LayerStore } from "./layer-store.js";
 

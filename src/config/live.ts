@@ -2,8 +2,8 @@
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { persist } from "../quota/persist.js";
+import { type Host, systemHost } from "../shared/clock.js";
 import { StoreError } from "../store/errors.js";
-import { type Host, systemHost } from "../store/host.js";
 import type { Store, Unsubscribe } from "../store/store.js";
 import { changedApps, restartsNeeded, settledOptions } from "./change.js";
 import { watchFile } from "./file-watch.js";

@@ -1,7 +1,7 @@
 /** The options of descriptor rules: what Envoy's rate limit service is asked about, and what each of them may spend. */
 import type * as z from "zod";
 import { MAX_TOKENS } from "../core/bucket.js";
-import { units } from "../rules/unit.js";
+import { units } from "../descriptors/unit.js";
 import { anything, flag, kindNotes, list, oneOf, otherwise, section, whole, words } from "./values.js";
 
 /** As deep as descriptors may be nested. */

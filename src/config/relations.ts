@@ -1,6 +1,6 @@
 /** What no option can tell alone: whether the sections of a configuration fit each other. */
 import { DEFAULT_APP } from "../core/identity.js";
-import { LIMIT_PREFIX } from "../rules/rules.js";
+import { LIMIT_PREFIX } from "../descriptors/rules.js";
 import { nearest } from "./nearest.js";
 import { type Path, type PlacedProblem, problemAt } from "./problem.js";
 import { rateLimitsFit } from "./rate-limit-relations.js";

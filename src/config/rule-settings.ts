@@ -1,7 +1,7 @@
 /** The descriptor rules of a configuration, in the words of the room that keeps them. */
 
-import type { RuleSettings } from "../rules/rule-book.js";
-import { compileRules, type DescriptorRule, type LimitRule } from "../rules/rules.js";
+import type { RuleSettings } from "../descriptors/rule-book.js";
+import { compileRules, type DescriptorRule, type LimitRule } from "../descriptors/rules.js";
 import type { DescriptorConfig } from "./rate-limit-options.js";
 import type { Config } from "./schema.js";
 

@@ -1,8 +1,8 @@
 /** What a service does for the whole cluster: emergencies, reconciliation, and the orders of operators. */
 import { randomUUID } from "node:crypto";
 import { BY_NOBODY, BY_OPERATOR } from "../core/emergency.js";
+import { type Host, systemHost } from "../shared/clock.js";
 import { StoreError } from "../store/errors.js";
-import { type Host, systemHost } from "../store/host.js";
 import type { Store, Unsubscribe } from "../store/store.js";
 import { createEmergencyWatch, type EmergencyState } from "./emergency-watch.js";
 import { createLock } from "./lock.js";

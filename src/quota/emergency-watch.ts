@@ -1,5 +1,5 @@
 /** Keeps an eye on the cluster's emergency: looks regularly, says aloud what changed, and looks at once when told. */
-import type { Host } from "../store/host.js";
+import type { Host } from "../shared/clock.js";
 import type { Store, Unsubscribe } from "../store/store.js";
 import type { Quota } from "./quota.js";
 

@@ -1,6 +1,7 @@
 /** Repeats a call that the store did not answer, unchanged: with the same operation id it is carried out once. */
+
+import type { Host } from "../shared/clock.js";
 import { StoreError, type StoreErrorKind } from "../store/errors.js";
-import type { Host } from "../store/host.js";
 
 const ATTEMPTS = 4;
 const FIRST_PAUSE_MS = 100;

@@ -1,7 +1,7 @@
 /** Reconciles all apps once per interval, by one node at a time: who has the lock does it, the others wait for its end. */
 import { randomUUID } from "node:crypto";
 import { MAX_TOKENS } from "../core/bucket.js";
-import type { Host } from "../store/host.js";
+import type { Host } from "../shared/clock.js";
 import type { Lock } from "./lock.js";
 import { isPassing, pause, persist } from "./persist.js";
 import type { AppPolicy } from "./policy.js";

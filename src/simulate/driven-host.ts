@@ -1,5 +1,5 @@
 /** A host whose time is moved by whoever replays something: timers run at their moments, always in the same order. */
-import type { Host } from "../store/host.js";
+import type { Host } from "../shared/clock.js";
 import { createHeap } from "./heap.js";
 
 interface Timer {

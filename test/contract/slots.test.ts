@@ -1,6 +1,6 @@
 /** Connection slots: a limit of two means two, on every store. */
 import { expect } from "vitest";
-import { createSlots, type SlotLimits, type SlotRequest } from "../../src/connections/slots.js";
+import { createSlots, type SlotLimits, type SlotRequest } from "../../src/slots/slots.js";
 import { RefusedArgument } from "../../src/store/refused-argument.js";
 import { type Bench, forEachBackend } from "./backends.js";
 

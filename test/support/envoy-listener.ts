@@ -1,12 +1,12 @@
 /** The listener for Envoy in this process, on a free port, with rules that a test states. */
 import type { AddressInfo } from "node:net";
-import type { RuleBook } from "../../src/rules/rule-book.js";
-import type { EnvoyAccess } from "../../src/service/envoy/access.js";
-import type { GrpcMethod } from "../../src/service/envoy/grpc-server.js";
-import { createHealthService } from "../../src/service/envoy/health-service.js";
-import { createJsonApi } from "../../src/service/envoy/json-api.js";
-import { createEnvoyListener } from "../../src/service/envoy/listener.js";
-import { createRateLimitService } from "../../src/service/envoy/rate-limit-service.js";
+import type { RuleBook } from "../../src/descriptors/rule-book.js";
+import type { EnvoyAccess } from "../../src/envoy-service/access.js";
+import { createHealthService } from "../../src/envoy-service/grpc/health-service.js";
+import type { GrpcMethod } from "../../src/envoy-service/grpc/server.js";
+import { createEnvoyListener } from "../../src/envoy-service/listener.js";
+import { createJsonApi } from "../../src/envoy-service/rate-limit/json-api.js";
+import { createRateLimitService } from "../../src/envoy-service/rate-limit/service.js";
 
 export interface ListenerUnderTest {
   readonly port: number;

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { request } from "undici";
 import { envoyBundle } from "../../build/envoy-bundle.js";
-import { DEFAULT_CONNECTIONS, type EnvoyRenderOptions, renderEnvoy } from "../../src/render/envoy.js";
+import { DEFAULT_CONNECTIONS, type EnvoyRenderOptions, renderEnvoy } from "../../src/render/envoy/envoy.js";
 import { envoyBinary } from "./find-envoy.js";
 import { parseYaml } from "./nginx-process.js";
 import { freePort } from "./ports.js";

@@ -3,8 +3,8 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
-import { createProxy } from "../../src/planes/node/proxy.js";
-import type { UpgradeAdmission } from "../../src/planes/node/upgrade-admission.js";
+import { createProxy } from "../../src/planes/node/http/proxy.js";
+import type { UpgradeAdmission } from "../../src/planes/node/upgrade/admission.js";
 
 export interface MemoryReport {
   /** The highest use of memory seen since the last report, in bytes. */

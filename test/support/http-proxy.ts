@@ -2,9 +2,9 @@
 import { EventEmitter, once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { expect } from "vitest";
-import type { Admission, Arrival, Verdict } from "../../src/planes/node/admission.js";
+import type { Admission, Arrival, Verdict } from "../../src/planes/node/http/admission.js";
+import { createProxy, type ReverseProxy } from "../../src/planes/node/http/proxy.js";
 import type { ProxyLog, ProxyOptions, UpstreamOptions } from "../../src/planes/node/options.js";
-import { createProxy, type ReverseProxy } from "../../src/planes/node/proxy.js";
 
 export interface Settlement {
   verdict: Verdict;

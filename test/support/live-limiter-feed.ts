@@ -7,8 +7,8 @@ import type { Config } from "../../src/config/schema.js";
 import type { Decision } from "../../src/limiter/decision.js";
 import { createLimiter, type Limiter } from "../../src/limiter/limiter.js";
 import { createQuota } from "../../src/quota/quota.js";
+import type { Host } from "../../src/shared/clock.js";
 import { createEmbeddedStore } from "../../src/store/embedded/embedded-store.js";
-import type { Host } from "../../src/store/host.js";
 import type { GeneratedRequest } from "./generated-log.js";
 
 export interface LiveCounts {

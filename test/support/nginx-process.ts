@@ -7,7 +7,7 @@ import { nginxBundle } from "../../build/nginx-bundle.js";
 import { readConfig } from "../../src/config/load.js";
 import { describeProblem } from "../../src/config/problem.js";
 import type { Config } from "../../src/config/schema.js";
-import { type RenderOptions, renderNginx } from "../../src/render/nginx.js";
+import { type RenderOptions, renderNginx } from "../../src/render/nginx/nginx.js";
 import { PLANE_TOKEN } from "./gateway-process.js";
 import { freePort } from "./ports.js";
 import { startProcess } from "./processes.js";

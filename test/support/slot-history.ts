@@ -1,6 +1,6 @@
 /** Histories of connections that open, renew, close, come late and are forgotten, played against a model of the pods. */
 import fc from "fast-check";
-import { createSlots } from "../../src/connections/slots.js";
+import { createSlots } from "../../src/slots/slots.js";
 import { type DrivenStore, START } from "./driven-store.js";
 
 const SECOND = 1_000_000;

@@ -6,7 +6,7 @@ import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { WebSocket, WebSocketServer } from "ws";
-import { createProxy } from "../../src/planes/node/proxy.js";
+import { createProxy } from "../../src/planes/node/http/proxy.js";
 import { pause } from "./wait-for.js";
 
 const CLIENT = "10.1.0.1";

@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import { expect } from "vitest";
 import { WebSocket } from "ws";
 import type { RouteConnections } from "../../src/planes/node/options.js";
-import type { UpgradeAdmission, UpgradeArrival, UpgradeVerdict } from "../../src/planes/node/upgrade-admission.js";
+import type { UpgradeAdmission, UpgradeArrival, UpgradeVerdict } from "../../src/planes/node/upgrade/admission.js";
 import { bodyOf, type RawClient } from "./http-client.js";
 import { type RunningProxy, startProxy, type TestProxyOptions } from "./http-proxy.js";
 import { waitFor } from "./wait-for.js";

@@ -4,7 +4,7 @@ import { nowMs, prepareClock } from "./clock.js";
 import { ffi, io } from "./envoy-api.js";
 import { newEpoch } from "./epoch.js";
 import type { EnvoySettings } from "./settings.js";
-import { startSockets } from "./socket-state.js";
+import { startSockets } from "./sockets/state.js";
 import { freshDegradation, newApp, worker } from "./state.js";
 
 export function begin(settings: EnvoySettings): void {

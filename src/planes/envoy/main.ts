@@ -8,14 +8,14 @@ import { countNobody } from "../lua/tally.js";
 import { begin } from "./begin.js";
 import { nowMs } from "./clock.js";
 import { type Handle, type Headers, tollgateSettings } from "./envoy-api.js";
-import { type Exchange, newExchange, recall, remember, reuse } from "./exchanges.js";
-import { check, settle } from "./limiter.js";
-import { answered, meterRequest, meterResponse } from "./metering.js";
-import { expectedLength, lengthOf, readClaims } from "./request.js";
-import { refuse, refuseHead, refuseUnidentified, refuseUpgrade, showDecision } from "./response.js";
-import { admitUpgrade, judgeUpgrade, UPGRADE, upgradeAnswered } from "./socket.js";
+import { type Exchange, newExchange, recall, remember, reuse } from "./http/exchanges.js";
+import { check, settle } from "./http/limiter.js";
+import { answered, meterRequest, meterResponse } from "./http/metering.js";
+import { expectedLength, lengthOf, readClaims } from "./http/request.js";
+import { refuse, refuseHead, refuseUnidentified, refuseUpgrade, showDecision } from "./http/response.js";
+import { ipOf, isTrusted } from "./http/trusted-hops.js";
+import { admitUpgrade, judgeUpgrade, UPGRADE, upgradeAnswered } from "./sockets/socket.js";
 import { type App, worker } from "./state.js";
-import { ipOf, isTrusted } from "./trusted-hops.js";
 
 /** An error must not let a request pass, which is what Envoy would make of it. */
 export function onRequest(handle: Handle): void {

@@ -1,6 +1,6 @@
 /** The settings of the Envoy plane: a Lua table that `tollgate render envoy` writes before the generated script. */
 import type { PlaneSettings } from "../lua/settings.js";
-import type { SocketRoutes } from "./socket-state.js";
+import type { SocketRoutes } from "./sockets/state.js";
 
 /** A network whose hops are believed, in words of 32 bits, as `trusted-hops.ts` compares them. */
 export interface TrustedNetwork {

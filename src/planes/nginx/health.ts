@@ -2,8 +2,8 @@
 
 import { luaString } from "../lua/library.js";
 import { nowMs } from "./clock.js";
+import { readNode } from "./http/records.js";
 import { ngx } from "./ngx.js";
-import { readNode } from "./records.js";
 import { worker } from "./state.js";
 
 /** That this is answered at all is the answer. */

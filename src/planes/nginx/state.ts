@@ -4,9 +4,9 @@ import { type Degradation, defaultDegradationPolicy, newDegradation } from "../.
 import { type Lease, newLease } from "../../core/lease.js";
 import { type Conversation, newConversation } from "../../core/sync.js";
 import { type AppCounts, newCounts } from "../lua/counts.js";
+import type { SharedCell } from "./http/shared-cell.js";
 import type { Semaphore, SharedDict } from "./ngx.js";
 import type { NginxApp, NginxSettings } from "./settings.js";
-import type { SharedCell } from "./shared-cell.js";
 
 /** A request that waits for the store, in this worker. */
 export interface Waiter {

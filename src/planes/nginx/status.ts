@@ -3,11 +3,11 @@
 import { sumOf } from "../lua/counts.js";
 import { luaString, luaTable } from "../lua/library.js";
 import { NOBODY } from "../lua/tally.js";
-import { countedIds, flushCounts, totalCounts } from "./counters.js";
+import { countedIds, flushCounts, totalCounts } from "./http/counters.js";
+import { readNode } from "./http/records.js";
 import { ngx } from "./ngx.js";
 import { counter, gauge, sample } from "./page-lines.js";
-import { readNode } from "./records.js";
-import { heldConnections, socketLines } from "./socket-status.js";
+import { heldConnections, socketLines } from "./sockets/status.js";
 import { worker } from "./state.js";
 
 function appLabel(id: string): string {

@@ -1,6 +1,6 @@
 /** Everything a reverse proxy can be told, with what holds where nothing is said. */
-import type { Admission, Verdict } from "./admission.js";
-import type { UpgradeAdmission } from "./upgrade-admission.js";
+import type { Admission, Verdict } from "./http/admission.js";
+import type { UpgradeAdmission } from "./upgrade/admission.js";
 
 export interface Route {
   /** A prefix. One that ends in a slash covers what begins with it; any other covers whole segments: /a, /a/b, not /ab. */

@@ -1,6 +1,8 @@
 /** One state of the configuration, made as a whole or not at all; whatever began with it ends with it. */
 import type { Pool } from "undici";
-import type { Admission, Verdict } from "./admission.js";
+import type { Admission, Verdict } from "./http/admission.js";
+import { createRouteTable, type RouteTable } from "./http/routes.js";
+import { createHopTrust, type HopTrust } from "./http/trusted-hops.js";
 import {
   type Deciders,
   defaultLimits,
@@ -13,9 +15,7 @@ import {
   type Upgrades,
   type UpstreamOptions,
 } from "./options.js";
-import { createRouteTable, type RouteTable } from "./routes.js";
-import { createHopTrust, type HopTrust } from "./trusted-hops.js";
-import { createUpstream, type TargetName, targetNameOf, type Upstream } from "./upstream.js";
+import { createUpstream, type TargetName, targetNameOf, type Upstream } from "./upstream/upstream.js";
 
 /** Where a route leads. */
 export interface Destination {

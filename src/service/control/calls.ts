@@ -1,6 +1,6 @@
 /** Every call that the control listener of a service knows by itself; other rooms add theirs. */
 import * as z from "zod";
-import * as contract from "./contract.js";
+import * as contract from "./contract/contract.js";
 import { describe } from "./endpoint.js";
 
 const admin = (rest: string) => `/admin/ratelimit/${rest}`;

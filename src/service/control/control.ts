@@ -1,20 +1,20 @@
 /** The control listener: finds the endpoint, checks who calls and what they say, answers in JSON, and writes the audit log. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { INVALID_ARGUMENT } from "../../core/codes.js";
-import { lingerOnClose } from "../../planes/node/connections.js";
+import { lingerOnClose } from "../../planes/node/upgrade/connections.js";
+import { type Host, systemHost } from "../../shared/clock.js";
 import { StoreError } from "../../store/errors.js";
-import { type Host, systemHost } from "../../store/host.js";
 import { RefusedArgument } from "../../store/refused-argument.js";
-import type { Log } from "../log.js";
-import { createAudit } from "./audit.js";
+import type { Log } from "../process/log.js";
+import { createAudit } from "./access/audit.js";
+import { type Access, addressOf, createGuard } from "./access/guard.js";
 import { calls } from "./calls.js";
 import { answer, bind, type Call, type Endpoint, problem, type Reply, storeProblem } from "./endpoint.js";
-import { type Access, addressOf, createGuard } from "./guard.js";
 import { openApiDocument } from "./openapi.js";
 import { parseBody, parseQuery, readBody } from "./request-body.js";
 import { createRouter } from "./router.js";
 
-export type { Access } from "./guard.js";
+export type { Access } from "./access/guard.js";
 
 export interface ControlOptions {
   /** The OpenAPI document describes them all, and comes on top. */

@@ -2,7 +2,7 @@
 import type * as z from "zod";
 import { STORE_UNAVAILABLE } from "../../core/codes.js";
 import type { StoreError, StoreErrorKind } from "../../store/errors.js";
-import type { Problem } from "./contract.js";
+import type { Problem } from "./contract/contract.js";
 
 /**
  * Who may call. "public": anyone, as probes come from anywhere. "address": whoever has an allowed address. "plane" and

@@ -1,9 +1,9 @@
 /** The endpoints of a service: each call with what it does. */
 import type { Operations } from "../operations/operations.js";
-import type { SyncHandler } from "../sync.js";
-import { BadField, parseSync, syncText } from "../sync-message.js";
 import { calls } from "./calls.js";
 import { answer, bind, type Endpoint, problem, type Reply } from "./endpoint.js";
+import type { SyncHandler } from "./plane-api/sync.js";
+import { BadField, parseSync, syncText } from "./plane-api/sync-message.js";
 
 export interface ServiceEndpointsOptions {
   operations: Operations;

@@ -1,6 +1,6 @@
 /** The OpenAPI document of the control listener, made from the very schemas that it checks with. */
 import * as z from "zod";
-import { problemReply } from "./contract.js";
+import { problemReply } from "./contract/contract.js";
 import type { Description, Role } from "./endpoint.js";
 
 type Json = Record<string, unknown>;

@@ -1,8 +1,8 @@
 /** The apps: balances of every layer, leases, what became of their requests, and why some were refused. */
 import type { LimitedApp } from "../../limiter/app-lease.js";
-import type { AppReply, AppsQuery, AppsReply, Refusal } from "../control/contract.js";
+import type { AppReply, AppsQuery, AppsReply, Refusal } from "../control/contract/contract.js";
 import { answer, type Reply } from "../control/endpoint.js";
-import type { AppReport, RefusalReport } from "../node-report.js";
+import type { AppReport, RefusalReport } from "../metrics/node-report.js";
 import { ifAnswered, inTurns } from "./deadline.js";
 import { explainApp, explainRefusal, layerOf, type Surroundings } from "./explain.js";
 import { nodeOf } from "./health.js";

@@ -2,8 +2,8 @@
 
 import type { ReloadResult } from "../../config/live.js";
 import { StoreError } from "../../store/errors.js";
-import { shown } from "../control/audit.js";
-import type { LayerOrder, LayerReply, ReloadOrder, ReloadReply } from "../control/contract.js";
+import { shown } from "../control/access/audit.js";
+import type { LayerOrder, LayerReply, ReloadOrder, ReloadReply } from "../control/contract/contract.js";
 import { answer, problem, type Reply } from "../control/endpoint.js";
 import { ORDER_MS, READ_MS, within } from "./deadline.js";
 import type { Knowledge } from "./knowledge.js";

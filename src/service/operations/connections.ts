@@ -1,5 +1,5 @@
 /** Connections per pod, as the store counts them. */
-import type { ConnectionsReply } from "../control/contract.js";
+import type { ConnectionsReply } from "../control/contract/contract.js";
 import { answer, type Reply } from "../control/endpoint.js";
 import { READ_MS, within } from "./deadline.js";
 import type { Knowledge } from "./knowledge.js";

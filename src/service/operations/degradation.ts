@@ -1,5 +1,5 @@
 /** The degradation level: what it is, and the operator's pin on it. */
-import type { DegradationOrder, DegradationReply, DegradationState } from "../control/contract.js";
+import type { DegradationOrder, DegradationReply, DegradationState } from "../control/contract/contract.js";
 import { answer, type Reply } from "../control/endpoint.js";
 import type { Knowledge } from "./knowledge.js";
 

@@ -1,6 +1,6 @@
 /** The cluster's emergency: what it is, and the operator's orders. */
 import { BY_NOBODY, BY_USAGE, emergencyRatio } from "../../core/emergency.js";
-import type { EmergencyCommand, EmergencyReply, EmergencyStateReply } from "../control/contract.js";
+import type { EmergencyCommand, EmergencyReply, EmergencyStateReply } from "../control/contract/contract.js";
 import { answer, type Reply } from "../control/endpoint.js";
 import { ORDER_MS, within } from "./deadline.js";
 import type { Knowledge } from "./knowledge.js";

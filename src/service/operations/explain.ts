@@ -2,8 +2,8 @@
 import * as codes from "../../core/codes.js";
 import { emergencyRatio } from "../../core/emergency.js";
 import type { LimitedApp, OnStoreFailure } from "../../limiter/app-lease.js";
-import type { Refusal } from "../control/contract.js";
-import type { RefusalReport } from "../node-report.js";
+import type { Refusal } from "../control/contract/contract.js";
+import type { RefusalReport } from "../metrics/node-report.js";
 import { about, amount, incoming, rate, tokens } from "./words.js";
 
 /** What the configuration says beyond the app. */

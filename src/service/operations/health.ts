@@ -1,8 +1,8 @@
 /** How the service is: alive, ready for work, and part by part. */
 import { getHeapStatistics } from "node:v8";
-import type { DeepReply, LiveReply, ReadyReply } from "../control/contract.js";
+import type { DeepReply, LiveReply, ReadyReply } from "../control/contract/contract.js";
 import { answer, type Reply } from "../control/endpoint.js";
-import type { NodeReport } from "../node-report.js";
+import type { NodeReport } from "../metrics/node-report.js";
 import { ifAnswered } from "./deadline.js";
 import type { Knowledge } from "./knowledge.js";
 

@@ -1,14 +1,14 @@
 /** What operators can learn and order, whoever asks: the work behind the control listener's admin and health endpoints. */
 
 import type { LiveConfig } from "../../config/live.js";
-import type { Slots } from "../../connections/slots.js";
 import type { LimitedApp } from "../../limiter/app-lease.js";
 import type { Coordinator } from "../../quota/coordinator.js";
 import type { Quota } from "../../quota/quota.js";
+import type { Slots } from "../../slots/slots.js";
 import type { Store } from "../../store/store.js";
-import type * as contract from "../control/contract.js";
+import type * as contract from "../control/contract/contract.js";
 import type { Reply } from "../control/endpoint.js";
-import type { Answers, Question } from "../node-report.js";
+import type { Answers, Question } from "../metrics/node-report.js";
 import { appOperations } from "./apps.js";
 import { configOperations } from "./configuration.js";
 import { connectionsOperation } from "./connections.js";

@@ -1,5 +1,5 @@
 /** The degradation level that an operator pinned: told to all workers and to data planes, and over after its time. */
-import { type Host, systemHost } from "../../store/host.js";
+import { type Host, systemHost } from "../../shared/clock.js";
 
 export interface PinnedLevel {
   level: number;

@@ -2,7 +2,13 @@
 import { OK } from "../../core/codes.js";
 import type { LimitedApp } from "../../limiter/app-lease.js";
 import type { ReconcileResult } from "../../quota/quota.js";
-import type { BorrowOrder, BorrowReply, ReconcileOrder, ReconcileReply, RepayReply } from "../control/contract.js";
+import type {
+  BorrowOrder,
+  BorrowReply,
+  ReconcileOrder,
+  ReconcileReply,
+  RepayReply,
+} from "../control/contract/contract.js";
 import { answer, problem, type Reply } from "../control/endpoint.js";
 import { ifAnswered, inTurns, LONG_ORDER_MS, ORDER_MS, within } from "./deadline.js";
 import { explainBorrow } from "./explain.js";

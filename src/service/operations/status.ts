@@ -1,6 +1,6 @@
 /** The service at a glance. */
 import { getHeapStatistics } from "node:v8";
-import type { StatusReply } from "../control/contract.js";
+import type { StatusReply } from "../control/contract/contract.js";
 import { answer, type Reply } from "../control/endpoint.js";
 import { ifAnswered } from "./deadline.js";
 import { sourceName } from "./emergency.js";

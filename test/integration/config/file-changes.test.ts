@@ -3,8 +3,8 @@ import { mkdirSync, openSync, renameSync, rmSync, symlinkSync, writeFileSync, wr
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { watchFile } from "../../../src/config/file-watch.js";
+import { systemHost } from "../../../src/shared/clock.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
-import { systemHost } from "../../../src/store/host.js";
 import { createSimulatedHost } from "../../support/simulated-host.js";
 import { pause, waitFor } from "../../support/wait-for.js";
 import { type LiveNode, liveNodes } from "../../unit/config/live-node.js";

@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runCommandLine } from "../../../src/cli/command-line.js";
 import { readConfig } from "../../../src/config/load.js";
 import { ruleSettings } from "../../../src/config/rule-settings.js";
-import { compileRules } from "../../../src/rules/rules.js";
-import { entries } from "../rules/rule-examples.js";
+import { compileRules } from "../../../src/descriptors/rules.js";
+import { entries } from "../descriptors/rule-examples.js";
 
 let dir: string;
 beforeAll(() => {

@@ -2,8 +2,8 @@
 import { describe, expect, it } from "vitest";
 import type { Decision } from "../../../src/limiter/decision.js";
 import { rateLimitHeaders } from "../../../src/limiter/response.js";
-import type { Arrival } from "../../../src/planes/node/admission.js";
-import { createRateLimitAdmission } from "../../../src/planes/node/rate-limit-admission.js";
+import type { Arrival } from "../../../src/planes/node/http/admission.js";
+import { createRateLimitAdmission } from "../../../src/planes/node/http/rate-limit-admission.js";
 import { createSimulation, limitedApp, type SimulatedNode } from "../../support/simulation.js";
 
 const tiny = { id: "app", guaranteed: 10, burst: 10 };

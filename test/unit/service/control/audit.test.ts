@@ -1,6 +1,6 @@
 /** The audit log holds no secret and no control character, and a flood of strangers cannot fill the disk. */
 import { describe, expect, it } from "vitest";
-import { type AuditEntry, createAudit, shown } from "../../../../src/service/control/audit.js";
+import { type AuditEntry, createAudit, shown } from "../../../../src/service/control/access/audit.js";
 import { createSimulatedHost } from "../../../support/simulated-host.js";
 
 const entry: AuditEntry = {

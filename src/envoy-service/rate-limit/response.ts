@@ -1,0 +1,80 @@
+/** An outcome as a RateLimitResponse, on the wire. */
+import type { DescriptorStatus } from "../../descriptors/rule-book.js";
+import { Writer } from "../grpc/protobuf-writer.js";
+import { unitNumbers } from "./messages.js";
+import type { RateLimitOutcome } from "./outcome.js";
+
+export const OK = 1;
+export const OVER_LIMIT = 2;
+export const MOST_UINT32 = 0xffff_ffff;
+
+/** One at a time: nothing waits while a response is written. */
+const writer = new Writer();
+
+export function writeResponse({ isOver, statuses, headers, body, metadata }: RateLimitOutcome): Buffer {
+  writer.uint(1, isOver ? OVER_LIMIT : OK);
+  for (const status of statuses) writeStatus(status);
+  for (const [name, value] of headers) {
+    const mark = writer.open(3);
+    writer.text(1, name).text(2, value).close(mark);
+  }
+  if (body !== "") writer.givenText(5, body);
+  if (metadata !== undefined) writeStruct(6, metadata);
+  return writer.finish();
+}
+
+function writeStatus({ allowed, limit, unlimited, remaining, resetMs }: DescriptorStatus): void {
+  const status = writer.open(2);
+  writer.uint(1, allowed ? OK : OVER_LIMIT);
+  if (limit !== undefined) {
+    const mark = writer.open(2);
+    writer
+      .uint(1, Math.min(limit.perUnit, MOST_UINT32))
+      .uint(2, unitNumbers[limit.unit])
+      .text(3, limit.name)
+      .close(mark);
+  }
+  writer.uint(3, remainingOf(unlimited, remaining));
+  if (limit !== undefined) {
+    const mark = writer.open(4);
+    const seconds = Math.floor(resetMs / 1000);
+    writer
+      .uint(1, seconds)
+      .uint(2, Math.round((resetMs - seconds * 1000) * 1_000) * 1_000)
+      .close(mark);
+  }
+  writer.close(status);
+}
+
+/** Where nothing can run out, the most that can be said. */
+export function remainingOf(unlimited: boolean, remaining: number): number {
+  return unlimited ? MOST_UINT32 : Math.min(Math.max(Math.floor(remaining), 0), MOST_UINT32);
+}
+
+/** google.protobuf.Struct: a map of names to values. */
+function writeStruct(field: number, value: Record<string, unknown>): void {
+  const struct = writer.open(field);
+  for (const [name, inner] of Object.entries(value)) {
+    if (inner === undefined) continue;
+    const entry = writer.open(1);
+    writer.text(1, name);
+    writeValue(2, inner);
+    writer.close(entry);
+  }
+  writer.close(struct);
+}
+
+/** google.protobuf.Value: each kind is written even where it is nothing. */
+function writeValue(field: number, value: unknown): void {
+  const mark = writer.open(field);
+  if (typeof value === "number") writer.double(2, value);
+  else if (typeof value === "string") writer.givenText(3, value);
+  else if (typeof value === "boolean") writer.givenUint(4, value ? 1 : 0);
+  else if (Array.isArray(value)) {
+    const list = writer.open(6);
+    for (const item of value) writeValue(1, item);
+    writer.close(list);
+  } else if (typeof value === "object" && value !== null) writeStruct(5, value as Record<string, unknown>);
+  else writer.givenUint(1, 0);
+  writer.close(mark);
+}

@@ -1,0 +1,24 @@
+/** Which app an API key belongs to. The settings know keys by their SHA-1 alone. */
+
+import { worker } from "../state.js";
+import { sha1Base64 } from "./sha1.js";
+
+const keysSeen: { apps: { [key: string]: string | undefined }; count: number } = { apps: {}, count: 0 };
+const MOST_SEEN = 10000;
+/** No key of a configuration is longer. */
+const LONGEST_KEY = 4096;
+
+/** Empty for a key that nobody has. */
+export function appOfKey(key: string): string {
+  const known = keysSeen.apps[key];
+  if (known !== undefined) return known;
+  if (key.length > LONGEST_KEY) return "";
+  if (keysSeen.count >= MOST_SEEN) {
+    keysSeen.apps = {};
+    keysSeen.count = 0;
+  }
+  const app = worker.settings.identity.apiKeys[sha1Base64(key)] ?? "";
+  keysSeen.apps[key] = app;
+  keysSeen.count = keysSeen.count + 1;
+  return app;
+}

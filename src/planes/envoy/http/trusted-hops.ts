@@ -1,0 +1,78 @@
+/** Whether an address belongs to a network whose identity headers are believed. */
+import { splitText, wholeNumber } from "../../../core/host.js";
+import { luaString } from "../../lua/library.js";
+import { hexNumber, luaBit } from "../envoy-api.js";
+import type { TrustedNetwork } from "../settings.js";
+import { worker } from "../state.js";
+
+/** By address and port: as long as a connection lasts, one look into a table tells. */
+const hopsSeen: { trust: { [address: string]: boolean | undefined }; count: number } = { trust: {}, count: 0 };
+const MOST_SEEN = 10000;
+
+export function isTrusted(address: string): boolean {
+  const known = hopsSeen.trust[address];
+  if (known !== undefined) return known;
+  if (hopsSeen.count >= MOST_SEEN) {
+    hopsSeen.trust = {};
+    hopsSeen.count = 0;
+  }
+  const words = addressWords(ipOf(address));
+  let trusted = false;
+  for (const network of worker.settings.trustedHops) if (isWithin(words, network)) trusted = true;
+  hopsSeen.trust[address] = trusted;
+  hopsSeen.count = hopsSeen.count + 1;
+  return trusted;
+}
+
+/** Of `1.2.3.4:80` or `[::1]:80`. */
+export function ipOf(address: string): string {
+  return luaString.match(address, "^%[(.*)%]:%d+$") ?? luaString.match(address, "^([^:]*):%d+$") ?? address;
+}
+
+function isWithin(words: number[], network: TrustedNetwork): boolean {
+  if (words.length !== network.words.length) return false;
+  let bits = network.bits;
+  for (let i = 0; i < words.length && bits > 0; i++) {
+    const difference = luaBit.bxor(words[i]!, network.words[i]!);
+    // A shift by 32 is none at all.
+    if ((bits >= 32 ? difference : luaBit.rshift(difference, 32 - bits)) !== 0) return false;
+    bits = bits - 32;
+  }
+  return true;
+}
+
+/** One word for IPv4, also where it is written as IPv6; four for IPv6; none for what is no address. */
+function addressWords(ip: string): number[] {
+  const plain = luaString.match(ip, "^::[fF][fF][fF][fF]:(%d+%.%d+%.%d+%.%d+)$") ?? ip;
+  if (luaString.find(plain, ":", 1, true) === undefined) return wordsOfFour(plain);
+  const groups = groupsOfSix(plain);
+  const words: number[] = [];
+  for (let i = 0; i + 1 < groups.length; i += 2) words.push(luaBit.bor(luaBit.lshift(groups[i]!, 16), groups[i + 1]!));
+  return words;
+}
+
+function wordsOfFour(ip: string): number[] {
+  let word = 0;
+  const parts = splitText(ip, ".");
+  for (const part of parts) word = luaBit.bor(luaBit.lshift(word, 8), wholeNumber(part));
+  return parts.length === 4 ? [word] : [];
+}
+
+const GROUPS = 8;
+
+function groupsOfSix(ip: string): number[] {
+  const gap = luaString.find(ip, "::", 1, true);
+  if (gap === undefined) return groupsOf(ip);
+  const left = groupsOf(luaString.sub(ip, 1, gap - 1));
+  const right = groupsOf(luaString.sub(ip, gap + 2, -1));
+  const groups = left;
+  while (groups.length + right.length < GROUPS) groups.push(0);
+  for (const group of right) groups.push(group);
+  return groups;
+}
+
+function groupsOf(text: string): number[] {
+  const groups: number[] = [];
+  if (text !== "") for (const part of splitText(text, ":")) groups.push(hexNumber(part, 16) ?? 0);
+  return groups;
+}

@@ -1,0 +1,90 @@
+/** What this nginx tells of its connections, over all of its workers, in the words of the services' own metrics. */
+import type { Numbers } from "../../lua/counts.js";
+import { luaString } from "../../lua/library.js";
+import { NOBODY } from "../../lua/tally.js";
+import { totalCounts } from "../http/counters.js";
+import { counter, gauge, histogram, sample, untyped } from "../page-lines.js";
+import { worker } from "../state.js";
+import {
+  ASKED_BOUNDS_SECONDS,
+  REFUSAL_REASONS,
+  SLOTS_ASKED,
+  SLOTS_LOST,
+  SLOTS_RECLAIMED,
+  slotsRefused,
+} from "./numbers.js";
+import { heldByAll } from "./registry.js";
+import type { PodHeld } from "./state.js";
+
+const ACTIVE = "websocket_connections_active_total";
+const REJECTED = "websocket_connections_rejected_total";
+const PROXY = "websocket_proxy_instance";
+const ON_POD = "websocket_pod_connections";
+const POD_LIMIT = "websocket_pod_limit";
+const REFUSALS = "websocket_refusals_total";
+const ACQUIRE = "websocket_acquire_seconds";
+const LOST = "websocket_leases_lost_total";
+const RECLAIMED = "websocket_leases_reclaimed_total";
+
+function heldOn(pods: PodHeld[]): number {
+  let sum = 0;
+  for (const { held } of pods) sum = sum + held;
+  return sum;
+}
+
+/** Undefined where no route has connections. */
+export function heldConnections(): number | undefined {
+  if (worker.settings.connections.routes.length === 0) return undefined;
+  return heldOn(heldByAll());
+}
+
+function numberOf(numbers: Numbers, name: string, place: number): number {
+  const list = numbers.lists[name];
+  return list === undefined ? 0 : (list[place] ?? 0);
+}
+
+/** Nothing where no route has connections. */
+export function socketLines(lines: string[], node: string): void {
+  if (worker.settings.connections.routes.length === 0) return;
+  const pods = heldByAll();
+  const held = heldOn(pods);
+  untyped(lines, ACTIVE, "Connections that this nginx holds open now. A gauge: the name is older than the rule.");
+  sample(lines, ACTIVE, "", held);
+  gauge(lines, PROXY, "Connections that this nginx holds open.");
+  sample(lines, PROXY, `proxy_id="${node}"`, held);
+  gauge(lines, ON_POD, "Connections of this nginx to a pod.");
+  for (const one of pods) sample(lines, ON_POD, podLabels(one), one.held);
+  gauge(lines, POD_LIMIT, "Connections that a pod takes, of all services together.");
+  for (const one of pods) sample(lines, POD_LIMIT, podLabels(one), one.limit);
+  counted(lines, totalCounts(NOBODY));
+}
+
+function podLabels({ upstream, pod }: PodHeld): string {
+  return `upstream="${upstream}",pod="${pod}"`;
+}
+
+function counted(lines: string[], numbers: Numbers): void {
+  let refused = 0;
+  counter(lines, REFUSALS, "Refused connections by reason.");
+  for (const reason of REFUSAL_REASONS) {
+    const count = numberOf(numbers, slotsRefused(reason), 0);
+    refused = refused + count;
+    sample(lines, REFUSALS, `reason="${reason}"`, count);
+  }
+  counter(lines, REJECTED, "Connections that this nginx refused.");
+  sample(lines, REJECTED, "", refused);
+  histogram(lines, ACQUIRE, "Time in which slots were taken or refused.");
+  let below = 0;
+  for (let i = 0; i < ASKED_BOUNDS_SECONDS.length; i++) {
+    below = below + numberOf(numbers, SLOTS_ASKED, i + 1);
+    sample(lines, `${ACQUIRE}_bucket`, luaString.format('le="%g"', ASKED_BOUNDS_SECONDS[i]!), below);
+  }
+  below = below + numberOf(numbers, SLOTS_ASKED, ASKED_BOUNDS_SECONDS.length + 1);
+  sample(lines, `${ACQUIRE}_bucket`, 'le="+Inf"', below);
+  sample(lines, `${ACQUIRE}_sum`, "", numberOf(numbers, SLOTS_ASKED, 0) / 1000000);
+  sample(lines, `${ACQUIRE}_count`, "", below);
+  counter(lines, LOST, "Connections whose lease was gone when it should have been renewed.");
+  sample(lines, LOST, "", numberOf(numbers, SLOTS_LOST, 0));
+  counter(lines, RECLAIMED, "Connections that got a lease again after that, or at last.");
+  sample(lines, RECLAIMED, "", numberOf(numbers, SLOTS_RECLAIMED, 0));
+}

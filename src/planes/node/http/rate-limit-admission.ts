@@ -1,0 +1,74 @@
+/** Lets the limiter decide for the proxy: identify, price and take; and settle when the exchange has ended. */
+import { createHash } from "node:crypto";
+import { OK } from "../../../core/codes.js";
+import { type IdentityRules, identify } from "../../../core/identity.js";
+import type { Decision } from "../../../limiter/decision.js";
+import type { Limiter } from "../../../limiter/limiter.js";
+import { rateLimitHeaders, refusalOf } from "../../../limiter/response.js";
+import type { Admission, Arrival, Verdict } from "./admission.js";
+
+export interface RateLimitVerdict extends Verdict {
+  decision: Decision;
+}
+
+export interface RateLimitAdmissionOptions {
+  limiter: Pick<Limiter, "check" | "settle">;
+  /** Headers that name app and user, believed only from trusted hops. */
+  appHeader: string;
+  userHeader: string;
+  apiKeyHeader: string;
+  /** Secret → app. Kept as digests, so that neither a dump nor the time of a look-up tells a key. */
+  apiKeys: Record<string, string>;
+  rules: IdentityRules;
+  isTrustedHop(address: string): boolean;
+  isConfigured(app: string): boolean;
+}
+
+const digest = (key: string) => createHash("sha256").update(key).digest("base64");
+
+export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Admission<RateLimitVerdict> {
+  const { limiter, rules, isTrustedHop, isConfigured } = options;
+  const [appHeader, userHeader, keyHeader] = [options.appHeader, options.userHeader, options.apiKeyHeader].map((name) =>
+    name.toLowerCase(),
+  ) as [string, string, string];
+  const appOfKey = new Map(Object.entries(options.apiKeys).map(([key, app]) => [digest(key), app]));
+
+  function appByKey(arrival: Arrival): string {
+    if (appOfKey.size === 0) return "";
+    const [key, ...more] = arrival.headerValues(keyHeader);
+    return key === undefined || more.length > 0 ? "" : (appOfKey.get(digest(key)) ?? "");
+  }
+
+  function admit(arrival: Arrival): RateLimitVerdict | Promise<RateLimitVerdict> {
+    const apps = arrival.headerValues(appHeader);
+    const users = arrival.headerValues(userHeader);
+    const claims = {
+      hopTrusted: isTrustedHop(arrival.remoteAddress),
+      ...{ appHeader: apps[0] ?? "", appHeaderCount: apps.length },
+      ...{ userHeader: users[0] ?? "", userHeaderCount: users.length },
+      apiKeyApp: appByKey(arrival),
+    };
+    const identity = identify(claims, rules, isConfigured);
+    if (identity.code !== OK) return verdictOf(unidentified(identity.code, arrival.method));
+    const made = limiter.check(identity.app, arrival.method, arrival.contentLength);
+    return made instanceof Promise ? made.then(verdictOf) : verdictOf(made);
+  }
+
+  return {
+    admit,
+    settle: ({ decision }, requestBytes, responseBytes) => limiter.settle(decision, requestBytes, responseBytes),
+  };
+}
+
+function unidentified(code: string, method: string): Decision {
+  return {
+    ...{ allowed: false, code, dryRun: false, app: "", method, cost: 0 },
+    ...{ balance: 0, remaining: 0, limit: 0, rate: 0, retryAfterMs: 0, source: "local" },
+  };
+}
+
+function verdictOf(decision: Decision): RateLimitVerdict {
+  const headers = rateLimitHeaders(decision);
+  if (decision.allowed) return { allowed: true, headers, status: 200, body: "", decision };
+  return { allowed: false, headers, ...refusalOf(decision), decision };
+}

@@ -1,0 +1,153 @@
+/** Phase one, extract: from a parsed request what the other phases need, or the reason why it is none. */
+import type { IncomingMessage } from "node:http";
+import { UNKNOWN_LENGTH } from "../../../core/cost.js";
+import type { Limits } from "../options.js";
+import type { Reason } from "./answers.js";
+import * as kind from "./header-kinds.js";
+
+export interface RequestHead {
+  /** Path and query, as they go to the backend. */
+  target: string;
+  /** Path without query. */
+  path: string;
+  /** Empty where an HTTP/1.0 client gave none. */
+  host: string;
+  /** The declared length of the body, 0 for none, UNKNOWN_LENGTH for a chunked one. */
+  contentLength: number;
+  /** What the backend gets of the headers, flat, except for what this hop adds. */
+  headers: string[];
+  forwardedFor: string;
+  forwardedProto: string;
+  forwardedHost: string;
+  /** The client asks for another protocol. */
+  upgrade: boolean;
+}
+
+/** Reads the head; a reason instead of it means that nothing else may be done with the request. */
+export function readHead(request: IncomingMessage, limits: Limits): RequestHead | Reason {
+  const raw = request.rawHeaders;
+  if (raw.length > limits.headerCount * 2) return "headers_too_large";
+  const headers: string[] = [];
+  let host: string | undefined;
+  let contentLength: string | undefined;
+  let transferEncoding: string | undefined;
+  let named: string[] | undefined;
+  let forwardedFor = "";
+  let forwardedProto = "";
+  let forwardedHost = "";
+  let upgrade = false;
+  for (let at = 0; at < raw.length; at += 2) {
+    const name = raw[at]!;
+    const value = raw[at + 1]!;
+    switch (kind.kindOf(name)) {
+      case kind.END_TO_END:
+      case kind.FORWARDED:
+        headers.push(name, value);
+        break;
+      case kind.HOST:
+        if (host !== undefined) return "invalid_host";
+        host = value;
+        break;
+      case kind.CONTENT_LENGTH:
+        if (contentLength !== undefined) return "invalid_length";
+        contentLength = value;
+        break;
+      case kind.TRANSFER_ENCODING:
+        if (transferEncoding !== undefined) return "malformed_request";
+        transferEncoding = value;
+        break;
+      case kind.CONNECTION:
+        named = kind.namedByConnection(value, named);
+        break;
+      case kind.UPGRADE:
+        upgrade = true;
+        break;
+      case kind.TE:
+        // The one thing a client can say here that is still true behind this hop.
+        if (/(^|,)\s*trailers\s*(,|$)/i.test(value)) headers.push("te", "trailers");
+        break;
+      case kind.FORWARDED_FOR:
+        forwardedFor = forwardedFor === "" ? value : `${forwardedFor}, ${value}`;
+        break;
+      case kind.FORWARDED_PROTO:
+        forwardedProto = value;
+        break;
+      case kind.FORWARDED_HOST:
+        forwardedHost = value;
+        break;
+    }
+  }
+  // The parser also knows HTTP/0.9 and 2.0, which nobody speaks like this.
+  if (request.httpVersion !== "1.1" && request.httpVersion !== "1.0") return "malformed_request";
+  const http10 = request.httpVersionMinor === 0;
+  if (host === undefined) {
+    if (!http10) return "invalid_host";
+    host = "";
+  } else if (!isHost(host)) return "invalid_host";
+
+  let length = 0;
+  if (transferEncoding !== undefined) {
+    // Each of these is how two servers come to disagree about where a request ends.
+    if (contentLength !== undefined || http10) return "malformed_request";
+    const coding = transferEncoding.toLowerCase();
+    if (coding !== "chunked") return /,\s*chunked$/.test(coding) ? "unsupported_encoding" : "malformed_request";
+    length = UNKNOWN_LENGTH;
+  } else if (contentLength !== undefined) {
+    if (!/^[0-9]{1,16}$/.test(contentLength)) return "invalid_length";
+    length = Number(contentLength);
+    if (!Number.isSafeInteger(length)) return "invalid_length";
+    if (length > limits.bodyBytes) return "body_too_large";
+    headers.push("content-length", contentLength);
+  }
+
+  let target = request.url ?? "";
+  if (target.charCodeAt(0) !== 47) {
+    const absolute = /^https?:\/\/([^/?#@]+)((?:[/?].*)?)$/i.exec(target);
+    if (absolute === null || !isHost(absolute[1]!)) return "invalid_path";
+    // RFC 9112, 3.2.2: the host of an absolute target counts, whatever Host says.
+    host = absolute[1]!;
+    target = absolute[2]!.startsWith("/") ? absolute[2]! : `/${absolute[2]}`;
+  }
+  if (target.includes("#")) return "invalid_path";
+  const query = target.indexOf("?");
+
+  return {
+    target,
+    path: query < 0 ? target : target.slice(0, query),
+    host,
+    contentLength: length,
+    headers: named === undefined ? headers : without(headers, named),
+    forwardedFor,
+    forwardedProto,
+    forwardedHost,
+    // RFC 9110, 7.8: from an HTTP/1.0 client it means nothing.
+    upgrade: upgrade && !http10 && named?.includes("upgrade") === true,
+  };
+}
+
+function isHost(host: string): boolean {
+  return /^[A-Za-z0-9._~%:[\]-]{1,255}$/.test(host);
+}
+
+/** Connection names headers that end at this hop. `te` is written by this hop itself, after reading the client's. */
+function without(headers: string[], named: string[]): string[] {
+  const kept: string[] = [];
+  for (let at = 0; at < headers.length; at += 2) {
+    const name = headers[at]!;
+    if (name === "te" || name === "content-length" || !named.includes(name.toLowerCase()))
+      kept.push(name, headers[at + 1]!);
+  }
+  return kept;
+}
+
+/** All values of a header of the raw list, in order. `name` in lower case. */
+export function valuesOf(raw: string[], name: string): string[] {
+  const values: string[] = [];
+  for (let at = 0; at < raw.length; at += 2) {
+    const candidate = raw[at]!;
+    if (candidate.length === name.length && (candidate === name || candidate.toLowerCase() === name)) {
+      values.push(raw[at + 1]!);
+    }
+  }
+  return values;
+}

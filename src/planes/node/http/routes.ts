@@ -1,0 +1,87 @@
+/** Finds the route of a request: host first, then the longest prefix. Finds none where a path could be read in two ways. */
+import type { Route } from "../options.js";
+
+export interface RouteTable<T> {
+  /** `host` as in the Host header, `path` without the query. Undefined: no route, or a different one for each reading. */
+  find(host: string, path: string): T | undefined;
+}
+
+interface Entry<T> {
+  path: string;
+  value: T;
+}
+
+export function createRouteTable<T>(routes: Route[], leadsTo: (route: Route) => T): RouteTable<T> {
+  const anyHost: Entry<T>[] = [];
+  const byHost = new Map<string, Entry<T>[]>();
+  for (const route of routes) {
+    if (!route.path.startsWith("/")) throw new Error(`a route's path begins with a slash, unlike "${route.path}"`);
+    const entry = { path: route.path, value: leadsTo(route) };
+    if (route.host === undefined) {
+      anyHost.push(entry);
+      continue;
+    }
+    const host = route.host.toLowerCase();
+    const entries = byHost.get(host) ?? [];
+    entries.push(entry);
+    byHost.set(host, entries);
+  }
+  for (const entries of [anyHost, ...byHost.values()]) entries.sort((a, b) => b.path.length - a.path.length);
+
+  function match(host: string, path: string): T | undefined {
+    if (byHost.size > 0) {
+      const entries = byHost.get(hostName(host));
+      const found = entries === undefined ? undefined : longest(entries, path);
+      if (found !== undefined) return found;
+    }
+    return longest(anyHost, path);
+  }
+
+  return {
+    find(host, path) {
+      const found = match(host, path);
+      // What the backend makes of dot segments is not known here, so both readings must lead to the same place.
+      if (found === undefined || !hasDots(path)) return found;
+      return match(host, withoutDots(path)) === found ? found : undefined;
+    },
+  };
+}
+
+function longest<T>(entries: Entry<T>[], path: string): T | undefined {
+  for (const entry of entries) {
+    if (covers(entry.path, path)) return entry.value;
+  }
+  return undefined;
+}
+
+function covers(prefix: string, path: string): boolean {
+  if (!path.startsWith(prefix)) return false;
+  return prefix.endsWith("/") || path.length === prefix.length || path.charCodeAt(prefix.length) === 47;
+}
+
+/** Lower case and without the port. An IPv6 address keeps its brackets. */
+export function hostName(host: string): string {
+  const end = host.startsWith("[") ? host.indexOf("]") + 1 : host.indexOf(":");
+  return (end > 0 ? host.slice(0, end) : host).toLowerCase();
+}
+
+function hasDots(path: string): boolean {
+  return path.includes("/.") || path.includes("%2");
+}
+
+function withoutDots(path: string): string {
+  const kept: string[] = [];
+  const segments = path.replace(/%2e/gi, ".").replace(/%2f/gi, "/").split("/");
+  segments.forEach((segment, at) => {
+    const last = at === segments.length - 1;
+    if (segment === "..") {
+      if (kept.length > 1) kept.pop();
+      if (last) kept.push("");
+    } else if (segment !== ".") {
+      kept.push(segment);
+    } else if (last) {
+      kept.push("");
+    }
+  });
+  return kept.join("/");
+}

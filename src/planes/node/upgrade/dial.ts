@@ -1,0 +1,96 @@
+/** Calls a target for one upgrade, on a connection of its own, and tells what came of it. */
+import { request as httpRequest, type IncomingMessage } from "node:http";
+import { isIP, connect as netConnect, type Socket } from "node:net";
+import { connect as tlsConnect } from "node:tls";
+import type { Failure } from "../upstream/failures.js";
+
+export interface Call {
+  origin: string;
+  method: string;
+  path: string;
+  /** Flat. */
+  headers: string[];
+  headerBytes: number;
+}
+
+/** One of the last three is called, once; none after `hangUp`. */
+export interface CallHandler {
+  connected(): void;
+  /** The backend speaks another protocol from now on; `head` are its first bytes. */
+  switched(response: IncomingMessage, socket: Socket, head: Buffer): void;
+  /** Anything but 101. */
+  refused(response: IncomingMessage): void;
+  failed(error: Failure): void;
+}
+
+export interface Line {
+  /**
+   * Ends the call. `gone` is called when the backend has closed its end, too, so that it does not count the connection
+   * any more; or after the time.
+   */
+  hangUp(lingerMs: number, gone: () => void): void;
+}
+
+export function dial({ origin, method, path, headers, headerBytes }: Call, handler: CallHandler): Line {
+  let socket!: Socket;
+  let over = false;
+  const finish = (): boolean => {
+    const first = !over;
+    over = true;
+    return first;
+  };
+  const request = httpRequest({
+    ...{ method, path, headers, maxHeaderSize: headerBytes, insecureHTTPParser: false },
+    // Asked for at once, if the rest is in order.
+    createConnection: () => {
+      socket = connectTo(origin);
+      return socket;
+    },
+  });
+  socket.once("encrypted" in socket ? "secureConnect" : "connect", () => {
+    if (!over) handler.connected();
+  });
+  request.once("upgrade", (response: IncomingMessage, _: unknown, head: Buffer) => {
+    if (finish()) handler.switched(response, socket, head);
+    else socket.on("error", ignore).resume();
+  });
+  request.once("response", (response) => {
+    // A 101 that does not say to which protocol.
+    if (response.statusCode === 101) request.destroy(new Error("a 101 response without Upgrade"));
+    else if (finish()) handler.refused(response);
+    else response.on("error", ignore).resume();
+  });
+  request.on("error", (error: Failure) => {
+    if (finish()) handler.failed(error);
+  });
+  request.end();
+
+  return {
+    hangUp(lingerMs, gone) {
+      finish();
+      if (socket.closed) {
+        gone();
+        return;
+      }
+      const timer = setTimeout(() => socket.destroy(), lingerMs);
+      socket.once("close", () => {
+        clearTimeout(timer);
+        gone();
+      });
+      if (socket.connecting) socket.destroy();
+      else socket.end();
+    },
+  };
+}
+
+function ignore(): void {}
+
+function connectTo(origin: string): Socket {
+  const url = new URL(origin);
+  const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
+  const secure = url.protocol === "https:";
+  const port = url.port === "" ? (secure ? 443 : 80) : Number(url.port);
+  const options = { host, port, noDelay: true, allowHalfOpen: true };
+  if (!secure) return netConnect(options);
+  return tlsConnect({ ...options, ALPNProtocols: ["http/1.1"], ...(isIP(host) === 0 ? { servername: host } : {}) });
+}

@@ -1,0 +1,67 @@
+/** What Envoy tells the service when a stream ends, or still lives: only of those that the script has marked. */
+import type { Config } from "../../config/schema.js";
+import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
+import type { EnvoyRenderOptions } from "./envoy.js";
+import { service } from "./service.js";
+import { extension, seconds } from "./words.js";
+
+/** The namespace of dynamic metadata in which the script writes. */
+const NAMESPACE = "tollgate";
+const LOG_NAME = "tollgate";
+
+export function accessLog(config: Config, { mode }: EnvoyRenderOptions): YamlSection {
+  if (mode === "rls") return {};
+  return {
+    "# Tells the service of streams that have ended: what they moved, where that was not known before, and slots that are free.":
+      NOTE,
+    access_log: [
+      {
+        name: "envoy.access_loggers.http_grpc",
+        filter: { or_filter: { filters: [sockets(), settled()] } },
+        ...extension("envoy.access_loggers.http_grpc", "extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig", {
+          common_config: {
+            log_name: LOG_NAME,
+            transport_api_version: "V3",
+            grpc_service: service(config),
+            buffer_flush_interval: "0.05s",
+            buffer_size_bytes: 16_384,
+          },
+        }),
+      },
+    ],
+    ...renewals(config),
+  };
+}
+
+/** Each third of the shortest lease, so that two may get lost. */
+function renewals({ routes }: Config): YamlSection {
+  const leases = routes.flatMap(({ connections }) => (connections === undefined ? [] : [connections.lease_s]));
+  if (leases.length === 0) return {};
+  return {
+    "# And of those that live: this renews the leases of their slots, each third of the shortest one.": NOTE,
+    access_log_options: { access_log_flush_interval: seconds(Math.floor((Math.min(...leases) * 1000) / 3)) },
+  };
+}
+
+/** Those with a slot, or that may have one; the script empties the mark where it is sure that there is none. */
+function sockets(): YamlData {
+  return marked("connection", { string_match: { safe_regex: { regex: ".+" } } });
+}
+
+/** Once, when they have ended. */
+function settled(): YamlData {
+  return {
+    and_filter: {
+      filters: [marked("settle", { bool_match: true }), { log_type_filter: { types: ["DownstreamEnd"] } }],
+    },
+  };
+}
+
+function marked(field: string, value: YamlData): YamlData {
+  return {
+    metadata_filter: {
+      matcher: { filter: NAMESPACE, path: [{ key: field }], value },
+      match_if_key_not_found: false,
+    },
+  };
+}

@@ -1,0 +1,56 @@
+/** Answers of Envoy's own that are given in the gateway's words instead. */
+import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
+import { extension } from "./words.js";
+
+/** An answer in the place of a backend's: as the Node gateway words it (src/planes/node/answers.ts). */
+export interface Refusal {
+  status: number;
+  body: string;
+}
+
+const refusal = (status: number, error: string, reason: string): Refusal => ({
+  status,
+  body: `{"error":"${error}","reason":"${reason}"}\n`,
+});
+
+export const TWO_HOSTS = refusal(400, "bad_request", "malformed_request");
+export const NO_ROUTE = refusal(404, "not_found", "no_route");
+export const BODY_TOO_LARGE = refusal(413, "content_too_large", "body_too_large");
+const UNSUPPORTED_UPGRADE = refusal(501, "not_implemented", "unsupported_upgrade");
+
+/** The name of the route that answers where no other fits. */
+export const NO_ROUTE_NAME = "no_route";
+
+/** Another 403, such as the script's for an app that nobody knows, is not meant. */
+const REJECTED = 'response.code_details == "upgrade_failed"';
+
+export function localReplies(): YamlSection {
+  return {
+    "# Upgrades to what no route offers, which Envoy would answer with 403.": NOTE,
+    local_reply_config: {
+      mappers: [
+        mapper(`${REJECTED} && xds.route_name == "${NO_ROUTE_NAME}"`, NO_ROUTE),
+        mapper(REJECTED, UNSUPPORTED_UPGRADE),
+      ],
+    },
+  };
+}
+
+function mapper(expression: string, { status, body }: Refusal): YamlData {
+  const wasForbidden = { comparison: { op: "EQ", value: { default_value: 403, runtime_key: "tollgate.none" } } };
+  const cel = extension(
+    "envoy.access_loggers.extension_filters.cel",
+    "extensions.access_loggers.filters.cel.v3.ExpressionFilter",
+    { expression },
+  );
+  return {
+    filter: { and_filter: { filters: [{ status_code_filter: wasForbidden }, { extension_filter: cel }] } },
+    status_code: status,
+    body: { inline_string: body },
+    body_format_override: {
+      text_format_source: { inline_string: "%LOCAL_REPLY_BODY%" },
+      content_type: "application/json",
+    },
+    headers_to_add: [{ header: { key: "connection", value: "close" }, append_action: "OVERWRITE_IF_EXISTS_OR_ADD" }],
+  };
+}

@@ -1,0 +1,181 @@
+/** The routes of a configuration as Envoy's: host first, then the longest prefix, since the first that fits counts. */
+import type { Config } from "../../config/schema.js";
+import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
+import { upstreamName } from "../upstreams.js";
+import type { EnvoyRenderOptions } from "./envoy.js";
+import { LUA, scriptFile } from "./filters.js";
+import { BODY_TOO_LARGE, NO_ROUTE, NO_ROUTE_NAME, type Refusal, TWO_HOSTS } from "./local-replies.js";
+import { routeName } from "./socket-routes.js";
+import { seconds } from "./words.js";
+
+type Route = Config["routes"][number];
+
+/** The script replaces all of them but the last, which it does not always send. */
+const OWN_HEADERS = [
+  "X-RateLimit-Cost",
+  "X-RateLimit-Limit",
+  "X-RateLimit-Remaining",
+  "RateLimit",
+  "RateLimit-Policy",
+  "X-RateLimit-Dry-Run",
+];
+
+export const ROUTE_CONFIG = "tollgate";
+const LUA_PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.LuaPerRoute";
+
+/** With the `version` of a script, that script is loaded with them. */
+export function routeConfig(config: Config, options: EnvoyRenderOptions, version?: string): YamlSection {
+  const anyHost = byLength(config.routes.filter(({ host }) => host === undefined));
+  const hosts = [...new Set(config.routes.flatMap(({ host }) => (host === undefined ? [] : [host.toLowerCase()])))];
+  const virtualHost = (name: string, domain: string, routes: Route[]): YamlData => ({
+    name,
+    domains: [domain],
+    routes: [
+      ...(domain === "*" ? [twoHosts(options)] : []),
+      ...tooLarge(config, options),
+      ...routes.map((route) => routeTo(config, route, options)),
+      ...rest(routes, options),
+    ],
+    ...(options.mode === "rls" ? { rate_limits: descriptors(config) } : {}),
+  });
+  const named = hosts.map((host) => {
+    const own = byLength(config.routes.filter((route) => route.host?.toLowerCase() === host));
+    // A route of the host wins over any other, however long that is.
+    return virtualHost(host, host, [...own, ...anyHost]);
+  });
+  return {
+    name: ROUTE_CONFIG,
+    ...(version === undefined || options.mode === "rls" ? {} : ownScript(options, version)),
+    ignore_port_in_host_matching: true,
+    "# Backends learn the host that the client asked for; what a client says itself is believed of the trusted alone.":
+      NOTE,
+    request_headers_to_add: [
+      { header: { key: "X-Forwarded-Host", value: "%REQ(:AUTHORITY)%" }, append_action: "ADD_IF_ABSENT" },
+    ],
+    "# These headers are the gateway's own: a backend's are not passed on.": NOTE,
+    response_headers_to_remove: options.mode === "lua" ? ["X-RateLimit-Dry-Run"] : OWN_HEADERS,
+    virtual_hosts: [...named, virtualHost("any", "*", anyHost)],
+  };
+}
+
+function ownScript(options: EnvoyRenderOptions, version: string): YamlSection {
+  return {
+    typed_per_filter_config: { [LUA]: { "@type": LUA_PER_ROUTE, source_code: scriptFile(options) } },
+    "# Another script has another version here: by that Envoy sees that there is one to be read.": NOTE,
+    metadata: { filter_metadata: { tollgate: { script: version } } },
+  };
+}
+
+function byLength(routes: Route[]): Route[] {
+  return [...routes].sort((a, b) => b.path.length - a.path.length);
+}
+
+function routeTo(config: Config, route: Route, { mode }: EnvoyRenderOptions): YamlData {
+  const { upstream, connections, path } = route;
+  const passHost = config.upstreams[upstream]!.pass_host;
+  return {
+    match: matchOf(path),
+    metadata: mode === "lua" ? { filter_metadata: { [LUA]: { route: routeName(route) } } } : undefined,
+    route: {
+      cluster: upstreamName(upstream),
+      auto_host_rewrite: passHost ? undefined : true,
+      ...times(config, connections),
+      ...retries(config, route),
+    },
+  };
+}
+
+/** Without a slash at its end a path covers whole segments: itself and what is below it. */
+function matchOf(path: string): YamlData {
+  return path.endsWith("/") ? { prefix: path } : { path_separated_prefix: path };
+}
+
+/** Envoy's `timeout` would be for the whole response, however much of it comes; silence is what counts here. */
+function times({ timeouts }: Config, connections: Route["connections"]): YamlSection {
+  if (connections !== undefined) {
+    return {
+      "# A WebSocket lives as long as it likes; connections.idle_ms ends quiet ones.": NOTE,
+      timeout: "0s",
+      idle_timeout: seconds(connections.idle_ms),
+    };
+  }
+  return {
+    timeout: "0s",
+    idle_timeout: seconds(timeouts.response_ms),
+  };
+}
+
+/** Another target is asked only where the first cannot have done anything; a slot belongs to one pod, so never there. */
+function retries(config: Config, { upstream, connections }: Route): YamlSection {
+  const { targets, dns } = config.upstreams[upstream]!;
+  if (connections !== undefined || (targets.length < 2 && dns === undefined)) return {};
+  return {
+    retry_policy: {
+      retry_on: "connect-failure,refused-stream,reset-before-request",
+      num_retries: 1,
+      retry_host_predicate: [
+        {
+          name: "envoy.retry_host_predicates.previous_hosts",
+          typed_config: {
+            "@type": "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",
+          },
+        },
+      ],
+      host_selection_retry_max_attempts: 5,
+    },
+  };
+}
+
+/** The app by its header; without one the default app. A descriptor that lacks its header would not be asked about at all. */
+function descriptors({ identity }: Config): YamlData[] {
+  const header = identity.app_header.toLowerCase();
+  return [
+    { actions: [{ request_headers: { header_name: header, descriptor_key: "app_id" } }] },
+    {
+      actions: [
+        {
+          header_value_match: {
+            descriptor_key: "app_id",
+            descriptor_value: "default",
+            expect_match: false,
+            headers: [{ name: header, present_match: true }],
+          },
+        },
+      ],
+    },
+  ];
+}
+
+/** Envoy makes one of two Host headers, `a,b`; whose request that is, nobody knows. */
+function twoHosts(options: EnvoyRenderOptions): YamlData {
+  const match = { prefix: "/", headers: [{ name: ":authority", string_match: { contains: "," } }] };
+  return answer(match, TWO_HOSTS, options);
+}
+
+/** By what a request says of itself. "Not within" rather than "above", as no range of Envoy's reaches the longest of numbers. */
+function tooLarge({ limits }: Config, options: EnvoyRenderOptions): YamlData[] {
+  const most = limits.body_bytes;
+  if (most === Number.MAX_SAFE_INTEGER) return [];
+  const name = "content-length";
+  const headers = [
+    { name, present_match: true },
+    { name, range_match: { start: 0, end: most + 1 }, invert_match: true },
+  ];
+  const said = answer({ prefix: "/", headers }, BODY_TOO_LARGE, options);
+  return [{ "# limits.body_bytes, of bodies that say how long they are.": NOTE, ...said }];
+}
+
+function rest(routes: Route[], options: EnvoyRenderOptions): YamlData[] {
+  if (routes.some(({ path }) => path === "/")) return [];
+  return [{ name: NO_ROUTE_NAME, ...answer({ prefix: "/" }, NO_ROUTE, options) }];
+}
+
+/** By Envoy itself: nobody pays for it. */
+function answer(match: YamlData, { status, body }: Refusal, { mode }: EnvoyRenderOptions): YamlSection {
+  return {
+    match,
+    direct_response: { status, body: { inline_string: body } },
+    response_headers_to_add: [{ header: { key: "content-type", value: "application/json" } }],
+    typed_per_filter_config: mode === "lua" ? { [LUA]: { "@type": LUA_PER_ROUTE, disabled: true } } : undefined,
+  };
+}

@@ -1,0 +1,103 @@
+/** A whole nginx.conf from a configuration: listener, upstreams, routes, timeouts and limits, with a word on each. */
+import type { Config } from "../../config/schema.js";
+import { parseAddress } from "../../config/values.js";
+import { RenderError } from "../render-error.js";
+import { quoted } from "./includes.js";
+import { HTTP_INCLUDE, type RenderOptions, STATUS_INCLUDE } from "./nginx.js";
+import { forwardedHeaders, serverBlocks } from "./servers.js";
+import { forwardedMaps, mostSockets, socketSettings } from "./sockets.js";
+import { upstreamBlocks } from "./upstreams.js";
+
+export function mainConf(config: Config, options: RenderOptions, warnings: string[]): string {
+  if (config.routes.length === 0)
+    throw new RenderError("there are no routes: render the includes alone with --include");
+  const { limits, timeouts } = config;
+  const bodyLimit = limits.body_bytes === Number.MAX_SAFE_INTEGER ? "0" : String(limits.body_bytes);
+  return `# Written by \`tollgate render nginx\`: change the configuration and render it again.
+${modules(options)}
+worker_processes ${options.workers ?? "auto"};
+${runFiles(options)}
+${shutdownAndEvents(config)}
+
+http {
+    include ${quoted(`${options.path}/${HTTP_INCLUDE}`, "--path")};
+${temporary(options)}
+    server_tokens off;
+
+    # What a client may take in time and size.
+    client_header_timeout ${timeouts.headers_ms}ms;
+    client_body_timeout ${timeouts.body_idle_ms}ms;
+    send_timeout ${timeouts.body_idle_ms}ms;
+    keepalive_timeout ${timeouts.keep_alive_ms}ms;
+    keepalive_requests 100000;
+    lingering_timeout ${Math.max(timeouts.linger_ms, 1)}ms;
+    client_header_buffer_size ${Math.min(limits.header_bytes, 4096)};
+    large_client_header_buffers 4 ${limits.header_bytes};
+    client_max_body_size ${bodyLimit};
+
+    # Lua would hand memory back to the system every 1000 requests, only to ask for it again: nginx itself does not.
+    lua_malloc_trim 0;
+
+    # Towards the backends.
+    proxy_http_version 1.1;
+    proxy_connect_timeout ${timeouts.connect_ms}ms;
+    proxy_send_timeout ${timeouts.body_idle_ms}ms;
+    proxy_read_timeout ${timeouts.response_ms}ms;
+
+${forwardedMaps("    ")}${forwardedHeaders("$tollgate_host", "    ")}${upstreamBlocks(config, options, warnings)}${serverBlocks(config, listen(config, options), options, warnings)}
+    # Metrics and health of this nginx.
+    include ${quoted(`${options.path}/${STATUS_INCLUDE}`, "--path")};
+}
+`;
+}
+
+const LEAST_CONNECTIONS = 8_192;
+
+function shutdownAndEvents(config: Config): string {
+  const sockets = socketSettings(config);
+  const seconds = Math.max(Math.ceil(config.timeouts.shutdown_ms / 1000), 1);
+  const shutdown =
+    sockets.routes.length === 0
+      ? `# Old workers of a reload, and all of them when nginx is told to quit, may finish what runs within this.
+worker_shutdown_timeout ${seconds}s;`
+      : `# No worker_shutdown_timeout: it would end the connections of old workers after a reload. When nginx is told to quit,
+# Tollgate closes them after ${seconds} s.`;
+  const connections = Math.max(LEAST_CONNECTIONS, 2 * mostSockets(sockets) + 1024);
+  const files = connections > LEAST_CONNECTIONS ? `\nworker_rlimit_nofile ${connections + 1024};` : "";
+  return `${shutdown}${files}
+
+events {
+    # Each request has two; the limit of open files must be above it.
+    worker_connections ${connections};
+}`;
+}
+
+function modules({ flavour }: RenderOptions): string {
+  if (flavour === "openresty") return "";
+  return `
+# Debian: packages nginx and libnginx-mod-http-lua.
+load_module /usr/lib/nginx/modules/ndk_http_module.so;
+load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
+user www-data;
+`;
+}
+
+function runFiles({ flavour, runDir }: RenderOptions): string {
+  if (runDir === undefined)
+    return flavour === "debian" ? "pid /run/nginx.pid;\nerror_log /var/log/nginx/error.log warn;\n" : "";
+  const at = (name: string) => quoted(`${runDir}/${name}`, "--run");
+  return `pid ${at("nginx.pid")};\nerror_log ${at("error.log")} warn;\n`;
+}
+
+function temporary({ flavour, runDir }: RenderOptions): string {
+  const log = runDir === undefined ? "/var/log/nginx/access.log" : `${runDir}/access.log`;
+  const access = runDir === undefined && flavour === "openresty" ? "" : `    access_log ${quoted(log, "--run")};\n`;
+  if (runDir === undefined) return access;
+  const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+  return access + paths.map((name) => `    ${name}_temp_path ${quoted(`${runDir}/${name}`, "--run")};\n`).join("");
+}
+
+function listen(config: Config, { tls }: RenderOptions): string {
+  const { host, port } = parseAddress(config.listen)!;
+  return `${host.includes(":") ? `[${host}]` : host}:${port}${tls === undefined ? "" : " ssl"}`;
+}

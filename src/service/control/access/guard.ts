@@ -1,0 +1,157 @@
+/** Who may call the control listener: by address, by the name it is called by, by where the call comes from, and by token. */
+import { createHash, timingSafeEqual } from "node:crypto";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import { isIP } from "node:net";
+import { createHopTrust, plainAddress } from "../../../planes/node/http/trusted-hops.js";
+import { problem, type Reply, type Role } from "../endpoint.js";
+import { createFailedLogins } from "./failed-logins.js";
+
+/** Who may call, as the configuration has it now. */
+export interface Access {
+  /** Empty: the admin API is off. */
+  adminToken: string;
+  /** Empty: the endpoints of data planes are off. */
+  planeToken: string;
+  /** Addresses and networks that may call. */
+  allow: readonly string[];
+  /** Names besides localhost and plain addresses by which it may be called. */
+  hosts: readonly string[];
+}
+
+export interface Guard {
+  /** Why this call may not be made, if so. `changes`: the call is not only to read. */
+  refusal(request: IncomingMessage, role: Role, changes: boolean): Reply | undefined;
+}
+
+interface Checks {
+  isAllowed(address: string): boolean;
+  isKnownHost(host: string): boolean;
+  isAdmin(token: string): boolean;
+  isPlane(token: string): boolean;
+}
+
+export function addressOf({ socket }: IncomingMessage): string {
+  return plainAddress(socket.remoteAddress ?? "");
+}
+
+export function createGuard(access: () => Access, now: () => number): Guard {
+  let made: { access: Access; checks: Checks } | undefined;
+  const failures = { admin: createFailedLogins({ now }), plane: createFailedLogins({ now }) };
+
+  function checksFor(current: Access): Checks {
+    if (made === undefined || !isSame(made.access, current)) made = { access: { ...current }, checks: checks(current) };
+    return made.checks;
+  }
+
+  function tokenRefusal(request: IncomingMessage, role: "plane" | "admin", current: Access): Reply | undefined {
+    const own = checksFor(current);
+    if ((role === "admin" ? current.adminToken : current.planeToken) === "") return disabled(role);
+    const address = addressOf(request);
+    const token = bearerToken(request.headers.authorization);
+    if (token === "") return unauthorized("no_token", `the bearer token of ${holders[role]} is needed`);
+    const waitMs = failures[role].waitMs(address);
+    if (waitMs > 0) {
+      const detail = "too many wrong tokens came from this address; none is looked at for a while";
+      const headers = { "Retry-After": String(Math.ceil(waitMs / 1000)) };
+      return problem(429, "too_many_requests", "failed_logins", { detail }, headers);
+    }
+    // Both are compared whatever the first comparison says, so that the time tells nothing.
+    const [isAdmin, isPlane] = [own.isAdmin(token), own.isPlane(token)];
+    if (role === "admin" ? isAdmin : isPlane) {
+      failures[role].succeeded(address);
+      return undefined;
+    }
+    if (isAdmin || isPlane) {
+      return forbidden("wrong_role", `this is the token of ${holders[isAdmin ? "admin" : "plane"]}`);
+    }
+    failures[role].failed(address);
+    return unauthorized("wrong_token", `this is not the bearer token of ${holders[role]}`);
+  }
+
+  return {
+    refusal(request, role, changes) {
+      const current = access();
+      const own = checksFor(current);
+      if (role !== "public" && !own.isAllowed(addressOf(request))) {
+        return forbidden("address_not_allowed", "control.allow does not list this address");
+      }
+      if (!own.isKnownHost(request.headers.host ?? "")) {
+        return forbidden("unknown_host", "control.hosts does not list this Host");
+      }
+      if (changes && isCrossSite(request.headers)) {
+        return forbidden("cross_site", "a page of another site may not call this");
+      }
+      return role === "plane" || role === "admin" ? tokenRefusal(request, role, current) : undefined;
+    },
+  };
+}
+
+const holders = { admin: "operators (control.admin_token)", plane: "data planes (control.plane_token)" };
+
+function disabled(role: "plane" | "admin"): Reply {
+  if (role === "admin") {
+    return forbidden("admin_disabled", "the admin API is off until control.admin_token is set in the configuration");
+  }
+  return forbidden(
+    "plane_disabled",
+    "the API of data planes is off until control.plane_token is set in the configuration",
+  );
+}
+
+function forbidden(reason: string, detail: string): Reply {
+  return problem(403, "forbidden", reason, { detail });
+}
+
+function unauthorized(reason: string, detail: string): Reply {
+  return problem(401, "unauthorized", reason, { detail }, { "WWW-Authenticate": "Bearer" });
+}
+
+function isSame(a: Access, b: Access): boolean {
+  return a.adminToken === b.adminToken && a.planeToken === b.planeToken && a.allow === b.allow && a.hosts === b.hosts;
+}
+
+function checks({ adminToken, planeToken, allow, hosts }: Access): Checks {
+  return {
+    isAllowed: createHopTrust(allow),
+    isKnownHost: hostCheck(hosts),
+    isAdmin: tokenCheck(adminToken),
+    isPlane: tokenCheck(planeToken),
+  };
+}
+
+/** Empty where there is none. */
+export function bearerToken(authorization = ""): string {
+  return /^Bearer +([!-~]+)$/i.exec(authorization)?.[1] ?? "";
+}
+
+const digest = (text: string) => createHash("sha256").update(text).digest();
+
+/** Compares digests, in a time that tells nothing of how much of a token was right. */
+export function tokenCheck(token: string): (given: string) => boolean {
+  const expected = digest(token);
+  return (given) => {
+    const same = timingSafeEqual(digest(given), expected);
+    return same && token !== "";
+  };
+}
+
+/**
+ * A page in a browser can be made to call a name of its owner that resolves to this machine. It cannot do so with a
+ * plain address, with localhost, or with the names that the operator lists.
+ */
+function hostCheck(names: readonly string[]): (host: string) => boolean {
+  const known = new Set(["localhost", ...names.map((name) => name.toLowerCase())]);
+  return (host) => {
+    const match = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::[0-9]{1,5})?$/.exec(host.toLowerCase());
+    if (match === null) return false;
+    const [, v6, name = ""] = match;
+    return v6 !== undefined ? isIP(v6) === 6 : isIP(name) === 4 || known.has(name.replace(/\.$/, ""));
+  };
+}
+
+/** Browsers say where a call comes from; other clients say nothing of it. */
+function isCrossSite({ origin, host = "", "sec-fetch-site": site }: IncomingHttpHeaders): boolean {
+  if (site !== undefined && site !== "same-origin" && site !== "none") return true;
+  if (origin === undefined) return false;
+  return !/^https?:\/\//.test(origin) || origin.replace(/^https?:\/\//, "").toLowerCase() !== host.toLowerCase();
+}

@@ -1,0 +1,124 @@
+/** What operators are told of apps, of refusals and of connections. */
+import * as z from "zod";
+import { count, known, timestamp } from "./fields.js";
+
+export const refusal = z.strictObject({
+  timestamp: z.iso.datetime(),
+  node_id: z.string(),
+  code: z.string(),
+  layer: z.enum(["L1", "L2", "L3", "emergency", "store", "identity"]).describe("Where it was decided."),
+  method: z.string(),
+  cost: z.number(),
+  balance: z.number().describe("Tokens on the node's lease just then."),
+  remaining: z.number(),
+  limit: z.number(),
+  retry_after_ms: z.number(),
+  source: z.enum(["local", "remote", "remembered", "dark"]),
+  dry_run: z.boolean().describe("It passed all the same."),
+  explanation: z.string().describe("The same in a sentence."),
+});
+
+const appNumbers = {
+  app_id: z.string(),
+  guaranteed: z.number(),
+  burst: z.number(),
+  priority: count(),
+  dry_run: z.boolean(),
+  l2_tokens: known(),
+  debt: known(),
+  requests: count(),
+  allowed: count(),
+  rejected: count(),
+  dry_run_rejected: count(),
+  last_refusal: refusal.nullable(),
+};
+
+/** In a query all is text. */
+function wholeText(least: number, most: number) {
+  const wanted = `must be a whole number from ${least} to ${most}`;
+  return z
+    .string(wanted)
+    .regex(/^[0-9]{1,9}$/, wanted)
+    .transform(Number)
+    .pipe(z.int().min(least, wanted).max(most, wanted));
+}
+
+export const appsQuery = z.strictObject({
+  offset: wholeText(0, 1_000_000).default(0),
+  limit: wholeText(1, 500).default(100),
+});
+
+export const appsReply = z.strictObject({
+  apps: z.array(z.strictObject(appNumbers)),
+  total: count().describe("All apps; offset and limit (at most 500) in the query choose a part of them."),
+  cluster: z.strictObject({ tokens: known(), capacity: z.number(), rate: z.number() }),
+  timestamp: timestamp(),
+});
+
+export const appReply = z.strictObject({
+  app_id: z.string(),
+  config: z.strictObject({
+    guaranteed: z.number(),
+    burst: z.number(),
+    priority: count(),
+    borrow: z.boolean(),
+    on_store_failure: z.enum(["open", "local", "closed"]),
+    dry_run: z.boolean(),
+  }),
+  layers: z.strictObject({
+    l1: z.strictObject({ tokens: known(), capacity: z.number(), rate: z.number() }),
+    l2: z
+      .strictObject({
+        tokens: z.number(),
+        debt: z.number(),
+        granted: z.number(),
+        spent: z.number(),
+        returned: z.number(),
+      })
+      .nullable()
+      .describe("Null: the store does not answer."),
+    l3: z.strictObject({
+      held: z
+        .number()
+        .nullable()
+        .describe("Tokens on all leases, as the store's books have it; null: it does not answer."),
+      leases: z.array(
+        z.strictObject({
+          node_id: z.string(),
+          alive: z.boolean(),
+          held: z.number(),
+          granted: z.number(),
+          spent: z.number(),
+          returned: z.number(),
+          balance: z.number().nullable().describe("As the node itself says; null for a node of another service."),
+        }),
+      ),
+    }),
+  }),
+  statistics: z
+    .strictObject({
+      requests: count(),
+      allowed: count(),
+      rejected: count(),
+      dry_run_rejected: count(),
+      l3_hit_ratio: z.number(),
+      refusals: z.record(z.string(), count()).describe("By code."),
+    })
+    .describe("Of this service's gateways since they began."),
+  why: z.string().describe("What stands in the way of the app's requests just now, in a sentence."),
+  last_refusals: z.array(refusal).describe("The newest first."),
+  timestamp: timestamp(),
+});
+
+export const connectionsReply = z.strictObject({
+  total: count(),
+  rejected: count().describe("Since the store began."),
+  pods: z.array(z.strictObject({ upstream: z.string(), pod: z.string(), connections: count(), limit: count() })),
+  timestamp: timestamp(),
+});
+
+export type Refusal = z.output<typeof refusal>;
+export type AppsQuery = z.output<typeof appsQuery>;
+export type AppsReply = z.output<typeof appsReply>;
+export type AppReply = z.output<typeof appReply>;
+export type ConnectionsReply = z.output<typeof connectionsReply>;

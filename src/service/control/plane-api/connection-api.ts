@@ -1,0 +1,230 @@
+/** Connections of proxies elsewhere: what they ask for by HTTP is decided by the same scripts and the service's own limits. */
+import * as z from "zod";
+import { INVALID_ARGUMENT, SLOT_SUCCESS, UNKNOWN_APP } from "../../../core/codes.js";
+import { MAX_BATCH } from "../../../scripts/common/slots.js";
+import { inParallel } from "../../../slots/in-parallel.js";
+import type { KeeperObserver } from "../../../slots/keeper-options.js";
+import type { RouteLimits } from "../../../slots/limits.js";
+import { limitOf, retryAfterSeconds } from "../../../slots/refusal.js";
+import type { HeldSlot, Slots } from "../../../slots/slots.js";
+import { answer, bind, describe, type Endpoint, problem, type Reply } from "../endpoint.js";
+import {
+  type AcquireRequest,
+  acquireKind,
+  acquireReply,
+  acquireRequest,
+  type CountsRequest,
+  countsKind,
+  countsReply,
+  countsRequest,
+  type HeldRequest,
+  heldKind,
+  heldRequest,
+  type MessageKind,
+  readMessage,
+  releaseReply,
+  renewReply,
+} from "./connection-messages.js";
+import { AtomicMistake, atomicReply, atomicRequest, runAtomic } from "./redis-atomic.js";
+
+export interface ConnectionApiOptions {
+  slots: Slots;
+  /** As they are now, by the routes' names, all with one lease: see `connectionRoutes`. The first is the default. */
+  routes(): ReadonlyMap<string, RouteLimits>;
+  /** The configured app that one of this name pays as; undefined where it is refused. */
+  appOf(name: string): string | undefined;
+  timeoutMs(): number;
+  observer?: Pick<KeeperObserver, "decided">;
+  /** From 0 to 1, for Retry-After. */
+  random?: () => number;
+}
+
+/** Ten thousand connections with long names. */
+const MOST_BODY_BYTES = 4 * 1024 * 1024;
+const CALLS_AT_ONCE = 4;
+const TEXT = "text/plain; charset=utf-8";
+const path = (name: string) => `/v1/connections/${name}`;
+const either = (schema: z.ZodType) => ({ "application/json": schema, "text/plain": z.string() });
+const again = "Ask again with the same connection, or release it: it may have been carried out.";
+
+const calls = {
+  acquire: describe({
+    ...{ method: "POST", path: path("acquire"), role: "plane", reply: acquireReply, raw: either(acquireRequest) },
+    summary: "Takes a slot for a new connection, on a named pod or the least loaded of several.",
+    others: { 503: { summary: `The store does not answer. ${again}` } },
+  }),
+  renew: describe({
+    ...{ method: "POST", path: path("renew"), role: "plane", reply: renewReply, raw: either(heldRequest) },
+    summary: "Renews the leases of a proxy's connections. Without any it tells that the proxy lives.",
+    mostBodyBytes: MOST_BODY_BYTES,
+  }),
+  release: describe({
+    ...{ method: "POST", path: path("release"), role: "plane", reply: releaseReply, raw: either(heldRequest) },
+    summary: "Frees the slots of connections that have ended. Twice is harmless.",
+    mostBodyBytes: MOST_BODY_BYTES,
+  }),
+  counts: describe({
+    ...{ method: "POST", path: path("counts"), role: "plane", reply: countsReply, raw: either(countsRequest) },
+    summary: "Counts the connections in all, and on the pods that are named.",
+  }),
+  atomic: describe({
+    ...{ method: "POST", path: "/redis/atomic", role: "plane", reply: atomicReply, raw: either(atomicRequest) },
+    summary: "The same for proxies that think in keys: named operations on named keys.",
+  }),
+} as const;
+
+export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
+  const { slots, routes, appOf, observer = {}, random = Math.random } = options;
+  const deadline = () => ({ deadlineMs: options.timeoutMs() });
+
+  function limitsOf(route?: string): { name: string; limits: RouteLimits } | { refusal: Reply } {
+    for (const [name, limits] of routes()) if (route === undefined || route === name) return { name, limits };
+    if (route === undefined) {
+      const detail = "no route of the configuration has connections";
+      return { refusal: problem(404, "not_found", "no_connections", { detail }) };
+    }
+    const reason = "route must be the host and path of a route with connections";
+    return { refusal: problem(400, INVALID_ARGUMENT, reason, { field: "route" }) };
+  }
+
+  async function acquire(asked: AcquireRequest): Promise<{ json: z.output<typeof acquireReply> } | { refusal: Reply }> {
+    const found = limitsOf(asked.route);
+    if ("refusal" in found) return found;
+    const { name: route, limits } = found;
+    const { proxy, connection, reclaim, memory, pod: only } = asked;
+    if ((only === undefined) === (asked.pods === undefined)) {
+      return { refusal: problem(400, INVALID_ARGUMENT, "pods must be given, or pod instead", { field: "pods" }) };
+    }
+    const pods = asked.pods ?? [only ?? ""];
+    const app = appOf(asked.app);
+    const started = performance.now();
+    const request = { proxy, connection, app: app ?? "", pods, reclaim, memory };
+    const made =
+      app === undefined
+        ? { allowed: false, code: UNKNOWN_APP, count: 0, pod: "", retryAfterMs: 0, memory: 0 }
+        : await slots.acquire(request, limits, deadline());
+    const { allowed, code, count, pod } = made;
+    const milliseconds = performance.now() - started;
+    observer.decided?.({ allowed, code, route, app: app ?? "", pod, dark: false, milliseconds });
+    return {
+      json: {
+        ...{ allowed, code, count, pod, limit: limitOf(code, limits) },
+        retry_after: allowed ? 0 : retryAfterSeconds(code, made.retryAfterMs, random),
+        ...{ lease_ms: limits.leaseMs, memory: made.memory },
+      },
+    };
+  }
+
+  /** In as many calls as it takes; answers what all of them said. */
+  async function inBatches(
+    { connections }: HeldRequest,
+    call: (batch: HeldSlot[]) => Promise<{ done: number; without: string[] }>,
+  ): Promise<{ done: number; without: string[] }> {
+    const known = connections.map(({ connection, pod, app }) => ({ connection, pod, app: appOf(app) ?? app }));
+    const batches: HeldSlot[][] = [];
+    for (let i = 0; i < known.length; i += MAX_BATCH) batches.push(known.slice(i, i + MAX_BATCH));
+    const sum = { done: 0, without: [] as string[] };
+    await inParallel(batches.length === 0 ? [[]] : batches, CALLS_AT_ONCE, async (batch) => {
+      const { done, without } = await call(batch);
+      sum.done += done;
+      sum.without.push(...without);
+    });
+    return sum;
+  }
+
+  async function renew(told: HeldRequest) {
+    const found = limitsOf();
+    if ("refusal" in found) return found;
+    const { leaseMs } = found.limits;
+    let memory = 0;
+    const { done, without } = await inBatches(told, async (batch) => {
+      const answered = await slots.renew(told.proxy, leaseMs, batch, deadline());
+      memory = answered.memory;
+      return { done: answered.renewed, without: answered.lost };
+    });
+    return { json: { renewed: done, lost: without, lease_ms: leaseMs, memory } };
+  }
+
+  async function release(told: HeldRequest) {
+    const found = limitsOf();
+    if ("refusal" in found) return found;
+    const { done, without } = await inBatches(told, async (batch) => {
+      const answered = await slots.release(told.proxy, found.limits.leaseMs, batch, deadline());
+      return { done: answered.released, without: answered.unknown };
+    });
+    return { json: { released: done, unknown: without } };
+  }
+
+  async function counts({ pods }: CountsRequest) {
+    const found = limitsOf();
+    if ("refusal" in found) return found;
+    const { total, rejected, perPod } = await slots.counts(pods, found.limits.leaseMs);
+    return { json: { total, rejected, pods: Object.fromEntries(perPod) } };
+  }
+
+  async function atomic(asked: z.output<typeof atomicRequest>) {
+    const found = limitsOf();
+    if ("refusal" in found) return found;
+    try {
+      return { json: await runAtomic(asked, { slots, limits: found.limits, deadline: deadline() }) };
+    } catch (error) {
+      if (!(error instanceof AtomicMistake)) throw error;
+      return { refusal: problem(400, INVALID_ARGUMENT, error.message, { field: error.field }) };
+    }
+  }
+
+  const ok = (...values: (string | number)[]) => [1, values[0] ?? 0, SLOT_SUCCESS, ...values.slice(1)].join(" ");
+  return [
+    bind(calls.acquire, ({ mediaType, text }) =>
+      converse(acquireKind, mediaType, text, acquire, (made) => [
+        [
+          ...[made.allowed ? 1 : 0, made.count, made.code, made.pod === "" ? "-" : made.pod],
+          ...[made.retry_after, made.lease_ms, made.memory],
+        ].join(" "),
+      ]),
+    ),
+    bind(calls.renew, ({ mediaType, text }) =>
+      converse(heldKind, mediaType, text, renew, ({ renewed, lost, lease_ms, memory }) => [
+        ok(renewed, lease_ms, memory),
+        ...lost,
+      ]),
+    ),
+    bind(calls.release, ({ mediaType, text }) =>
+      converse(heldKind, mediaType, text, release, ({ released, unknown }) => [ok(released), ...unknown]),
+    ),
+    bind(calls.counts, ({ mediaType, text }) =>
+      converse(countsKind, mediaType, text, counts, ({ total, rejected, pods }) => [
+        ok(total, rejected),
+        ...Object.entries(pods).map(([pod, count]) => `${pod} ${count}`),
+      ]),
+    ),
+    bind(calls.atomic, ({ mediaType, text }) =>
+      converse(atomicKind, mediaType, text, atomic, (list) => [list.join(" ")]),
+    ),
+  ];
+}
+
+/** `operation key arg …`, in one line. */
+const atomicKind: MessageKind<z.output<typeof atomicRequest>> = {
+  schema: atomicRequest,
+  fromText([line = ""]) {
+    const [operation, key, ...args] = line.split(" ").filter((word) => word !== "");
+    return { operation, key, args };
+  },
+};
+
+/** Reads the message, lets `act` answer it, and writes the answer as the message was written. */
+async function converse<T, A>(
+  kind: MessageKind<T>,
+  mediaType: string,
+  text: string,
+  act: (message: T) => Promise<{ json: A } | { refusal: Reply }>,
+  lines: (answered: A) => string[],
+): Promise<Reply> {
+  const message = readMessage(kind, mediaType, text);
+  if ("refusal" in message) return message.refusal;
+  const answered = await act(message.value);
+  if ("refusal" in answered) return answered.refusal;
+  if (mediaType !== "text/plain") return answer(answered.json);
+  return answer(`${lines(answered.json).join("\n")}\n`, { mediaType: TEXT });
+}

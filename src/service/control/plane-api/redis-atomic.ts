@@ -1,0 +1,132 @@
+/**
+ * `POST /redis/atomic`: the connection scripts for proxies that think in keys. Named operations on named keys and
+ * nothing else; the answer is a list that begins with 1 or 0, a count and a code.
+ *
+ * acquire    ws:pod_conn:<pod>             max, connection, proxy    takes a slot; max can only lower the route's limit
+ * release    ws:pod_conn:<pod>             connection, proxy         frees it
+ * renew      ws:pod_conn:<pod>             proxy, connection …       then 1 or 0 for each, 0 for a lease that was lost
+ * heartbeat  ws:proxy:<proxy>:heartbeat                              tells that the proxy lives
+ * count      ws:pod_conn:<pod> · ws:global_conn · ws:rejected        how many there are
+ */
+import * as z from "zod";
+import { SLOT_SUCCESS } from "../../../core/codes.js";
+import { isIdentifier } from "../../../core/host.js";
+import { DEFAULT_APP } from "../../../core/identity.js";
+import { MAX_BATCH } from "../../../scripts/common/slots.js";
+import type { RouteLimits } from "../../../slots/limits.js";
+import type { Slots } from "../../../slots/slots.js";
+import type { RunOptions } from "../../../store/store.js";
+
+/** Also by the names that the operations have in the documents. */
+const operations = ["acquire", "check_and_increment", "release", "decrement", "renew", "heartbeat", "count"] as const;
+
+export const atomicRequest = z.strictObject({
+  operation: z.enum(operations),
+  key: z.string().max(400),
+  args: z
+    .array(z.union([z.string(), z.number()], { error: "must be a text or a number" }))
+    .max(MAX_BATCH + 1)
+    .default([]),
+});
+
+export const atomicReply = z
+  .array(z.union([z.string(), z.number()]))
+  .describe('1 or 0, a count, and a code: [1, 67, "SUCCESS"].');
+
+export type AtomicRequest = z.output<typeof atomicRequest>;
+export type AtomicReply = (string | number)[];
+
+/** The caller's mistake: which field, and what it should have been. */
+export class AtomicMistake extends Error {
+  constructor(
+    readonly field: string,
+    reason: string,
+  ) {
+    super(`${field} ${reason}`);
+  }
+}
+
+export interface AtomicOptions {
+  slots: Slots;
+  limits: RouteLimits;
+  deadline: RunOptions;
+}
+
+const MOST_CONNECTIONS = 1_000_000_000;
+const POD_KEY = /^ws:pod_conn:([A-Za-z0-9._:[\]-]{1,256})$/;
+const HEARTBEAT_KEY = /^ws:proxy:([A-Za-z0-9._:-]{1,128}):heartbeat$/;
+
+/** Throws AtomicMistake before anything is changed. */
+export async function runAtomic({ operation, key, args }: AtomicRequest, options: AtomicOptions): Promise<AtomicReply> {
+  const { slots, limits, deadline } = options;
+  const { leaseMs } = limits;
+  switch (operation) {
+    case "acquire":
+    case "check_and_increment": {
+      const pod = podOf(key);
+      const [max, connection, proxy] = exactly(args, ["max", "connection", "proxy"]);
+      const maxPerPod = Math.min(wholeOf(max, 0), limits.maxPerPod);
+      const request = { proxy: idOf(proxy, 2), connection: idOf(connection, 1), app: DEFAULT_APP, pods: [pod] };
+      const { allowed, count, code } = await slots.acquire(request, { ...limits, maxPerPod }, deadline);
+      return [allowed ? 1 : 0, count, code];
+    }
+    case "release":
+    case "decrement": {
+      const pod = podOf(key);
+      const [connection, proxy] = exactly(args, ["connection", "proxy"]);
+      const ended = { connection: idOf(connection, 0), pod, app: DEFAULT_APP };
+      await slots.release(idOf(proxy, 1), leaseMs, [ended], deadline);
+      return [1, await countOn(slots, pod, leaseMs), SLOT_SUCCESS];
+    }
+    case "renew": {
+      const pod = podOf(key);
+      const [proxy, ...connections] = args;
+      const held = connections.map((one, i) => ({ connection: idOf(one, i + 1), pod, app: DEFAULT_APP }));
+      const { renewed, lost } = await slots.renew(idOf(proxy, 0), leaseMs, held, deadline);
+      const gone = new Set(lost);
+      return [1, renewed, SLOT_SUCCESS, ...held.map(({ connection }) => (gone.has(connection) ? 0 : 1))];
+    }
+    case "heartbeat": {
+      const proxy = HEARTBEAT_KEY.exec(key)?.[1];
+      if (proxy === undefined) throw new AtomicMistake("key", "must be ws:proxy:<proxy>:heartbeat");
+      exactly(args, []);
+      await slots.renew(proxy, leaseMs, [], deadline);
+      return [1, 0, SLOT_SUCCESS];
+    }
+    case "count": {
+      exactly(args, []);
+      if (key === "ws:global_conn") return [1, (await slots.counts([], leaseMs)).total, SLOT_SUCCESS];
+      if (key === "ws:rejected") return [1, (await slots.counts([], leaseMs)).rejected, SLOT_SUCCESS];
+      const pod = POD_KEY.exec(key)?.[1];
+      if (pod !== undefined) return [1, await countOn(slots, pod, leaseMs), SLOT_SUCCESS];
+      throw new AtomicMistake("key", "must be ws:pod_conn:<pod>, ws:global_conn or ws:rejected");
+    }
+  }
+}
+
+async function countOn(slots: Slots, pod: string, leaseMs: number): Promise<number> {
+  return (await slots.counts([pod], leaseMs)).perPod.get(pod) ?? 0;
+}
+
+function podOf(key: string): string {
+  const pod = POD_KEY.exec(key)?.[1];
+  if (pod === undefined) throw new AtomicMistake("key", "must be ws:pod_conn:<pod>");
+  return pod;
+}
+
+function exactly(args: AtomicReply, names: string[]): AtomicReply {
+  if (args.length === names.length) return args;
+  throw new AtomicMistake("args", names.length === 0 ? "must be empty" : `must be ${names.join(", ")}`);
+}
+
+function idOf(value: string | number | undefined, at: number): string {
+  const text = String(value ?? "");
+  if (isIdentifier(text)) return text;
+  throw new AtomicMistake(`args[${at}]`, "must be 1 to 128 of A–Z a–z 0–9 . _ : -");
+}
+
+function wholeOf(value: string | number | undefined, at: number): number {
+  const number = /^[0-9]{1,10}$/.test(String(value)) ? Number(value) : Number.NaN;
+  if (number <= MOST_CONNECTIONS) return number;
+  throw new AtomicMistake(`args[${at}]`, `must be a whole number from 0 to ${MOST_CONNECTIONS}`);
+}

@@ -1,0 +1,215 @@
+/** One gateway: a limiter with its own lease on a store, the keeper of its connections, and the proxy they decide for. */
+import { clusterPolicy, identitySettings, leasePolicy, limitedApps } from "../../config/rooms.js";
+import { ruleLabels, ruleSettings } from "../../config/rule-settings.js";
+import type { Config } from "../../config/schema.js";
+import { configVersion } from "../../config/version.js";
+import { createRuleBook } from "../../descriptors/rule-book.js";
+import { createAccessLogSide } from "../../envoy-service/access-log/side.js";
+import { createEnvoySide } from "../../envoy-service/envoy-side.js";
+import type { EnvoyListener } from "../../envoy-service/listener.js";
+import { observeLimiter } from "../../envoy-service/observed-limiter.js";
+import { createLimiter, type Limiter, type LimiterObserver, type LimiterSettings } from "../../limiter/limiter.js";
+import { createProxy, type ReverseProxy } from "../../planes/node/http/proxy.js";
+import { createRateLimitAdmission, type RateLimitVerdict } from "../../planes/node/http/rate-limit-admission.js";
+import { createHopTrust } from "../../planes/node/http/trusted-hops.js";
+import type { Deciders } from "../../planes/node/options.js";
+import { createQuota, type Quota } from "../../quota/quota.js";
+import { createConnectionKeeper } from "../../slots/keeper.js";
+import type { KeeperObserver } from "../../slots/keeper-options.js";
+import { createPodDirectory } from "../../slots/pods.js";
+import { newProxyId } from "../../slots/proxy-id.js";
+import { createSlots } from "../../slots/slots.js";
+import { observeStore } from "../../store/observed-store.js";
+import type { Store } from "../../store/store.js";
+import { createConnectionTally, tallyKeeper } from "../metrics/connection-numbers.js";
+import type { Answers, Question } from "../metrics/node-report.js";
+import { observeAdmission } from "../metrics/observed-admission.js";
+import { createTelemetry, type TelemetrySettings } from "../metrics/telemetry.js";
+import { createDecisionLog, type Log } from "./log.js";
+import { keeperSettings, podSources, podsOf, proxySettings } from "./settings.js";
+
+export interface Gateway {
+  readonly proxy: ReverseProxy<RateLimitVerdict>;
+  readonly limiter: Limiter;
+  /** For Envoys; not listening yet, and never where the configuration has no place for it. */
+  readonly envoy: EnvoyListener;
+  /** All of it at once, between two requests; what runs goes on. */
+  reconfigure(config: Config): void;
+  answer(question: Question): Answers[Question["kind"]];
+  /** Finishes what runs within the time, then returns all tokens and slots. The store stays open. */
+  stop(graceMs: number): Promise<void>;
+}
+
+export interface GatewayOptions {
+  config: Config;
+  /** This process among all that share the limits. */
+  node: string;
+  store: Store;
+  log: Log;
+}
+
+export function createGateway({ config: initial, node, store: plainStore, log }: GatewayOptions): Gateway {
+  let config = initial;
+  const telemetry = createTelemetry({ node, ...telemetrySettings(config) });
+  const store = observeStore(plainStore, telemetry.storeObserver);
+  const quota = createQuota(store, clusterPolicy(config));
+  const limiter = createLimiter({
+    node,
+    ...limiterSettings(config, quota),
+    observer: { ...logObserver(log), ...telemetry.observer, synced: bothSynced(log, telemetry.observer) },
+  });
+  const tally = createConnectionTally();
+  const proxyId = newProxyId(node);
+  const slots = createSlots(store);
+  const keeper = createConnectionKeeper({
+    ...keeperSettings(config),
+    slots,
+    proxy: proxyId,
+    liveProxies: () => limiter.stats().liveNodes,
+    observer: { ...keeperLog(log), ...tallyKeeper(tally) },
+  });
+  const decisions = createDecisionLog({ log, perSecond: () => config.log.refusals_per_second });
+  const proxy = createProxy({ ...proxySettings(config), ...deciders(), log });
+  const forEnvoy = observeLimiter({ limiter, telemetry, log: decisions, slowMs: () => config.log.slow_decision_ms });
+  const accessLog = createAccessLogSide({
+    ...{ config: () => config, slots, limiter, log },
+    discovered: (upstream) => directory.pods(upstream),
+    observer: { ...keeperLog(log), ...tallyKeeper(tally) },
+  });
+  const rules = createRuleBook({ limiter: forEnvoy, ...ruleSettings(config) });
+  const envoy = createEnvoySide({
+    ...{ config: () => config, limiter: forEnvoy, rules, log },
+    methods: [accessLog.method],
+  });
+  const directory = createPodDirectory({
+    sources: podSources(config),
+    failed: (upstream, error) => log.warn({ upstream, err: error }, "a name was not found: its last pods stay"),
+  });
+  directory.onChange(({ upstream, pods, came, left }) => {
+    log.info({ upstream, pods: pods.length, came: came.length, left: left.length }, "pods come and go");
+    proxy.setTargets(upstream, pods);
+  });
+
+  function deciders(): Deciders<RateLimitVerdict> {
+    const identity = identitySettings(config);
+    const configured = new Set(limitedApps(config).map(({ id }) => id));
+    const admission = createRateLimitAdmission({
+      ...identity,
+      limiter,
+      isTrustedHop: createHopTrust(identity.trustedHops),
+      isConfigured: (app) => configured.has(app),
+    });
+    return {
+      admission: observeAdmission({ admission, telemetry, log: decisions, slowMs: () => config.log.slow_decision_ms }),
+      upgrades: { admission: keeper, appOf: ({ decision }) => decision.app },
+    };
+  }
+
+  function reconfigure(changed: Config): void {
+    config = changed;
+    telemetry.reconfigure(telemetrySettings(config));
+    quota.reconfigure(clusterPolicy(config));
+    limiter.reconfigure(limiterSettings(config, quota));
+    rules.reconfigure(ruleSettings(config));
+    keeper.reconfigure(keeperSettings(config));
+    proxy.reconfigure({ ...proxySettings(config), ...deciders() });
+    directory.reconfigure(podSources(config));
+  }
+
+  function connectionNumbers() {
+    const limits = new Map(
+      podsOf(config, directory.pods).map(({ pod, upstream, limit }) => [pod, { upstream, limit }]),
+    );
+    const { pods, active } = keeper.stats();
+    const held = new Map(pods.map((one) => [one.pod, one]));
+    const envoys = accessLog.connections.numbers();
+    const names = new Set([...limits.keys(), ...held.keys(), ...envoys.pods.keys()]);
+    return {
+      pods: [...names].map((pod) => ({
+        ...{ pod, upstream: limits.get(pod)?.upstream ?? "" },
+        active: (held.get(pod)?.active ?? 0) + (envoys.pods.get(pod) ?? 0),
+        limit: limits.get(pod)?.limit ?? held.get(pod)?.limit ?? 0,
+      })),
+      proxies: [
+        ...(limits.size === 0 ? [] : [{ proxy: node, active }]),
+        ...[...envoys.nodes].map(([proxy, open]) => ({ proxy, active: open })),
+      ],
+      tally,
+    };
+  }
+
+  return {
+    proxy,
+    limiter,
+    envoy,
+    reconfigure,
+    answer(question) {
+      switch (question.kind) {
+        case "report":
+          return telemetry.report(limiter, {
+            configVersion: configVersion(config),
+            connections: proxy.openConnections() + envoy.openConnections(),
+          });
+        case "apps":
+          return telemetry.appReports(question.apps, limiter);
+        case "metrics":
+          return telemetry.metrics(limiter, connectionNumbers());
+      }
+    },
+    async stop(graceMs) {
+      directory.close();
+      keeper.drain();
+      await Promise.all([proxy.drain(graceMs), envoy.close(graceMs)]);
+      rules.close();
+      // Exchanges settle until the last of them has ended; only then is it known what is left to return.
+      await Promise.all([limiter.close(), keeper.close(), accessLog.connections.close()]);
+      decisions.close();
+      telemetry.close();
+    },
+  };
+}
+
+function limiterSettings(config: Config, target: Quota): LimiterSettings {
+  return {
+    target,
+    apps: limitedApps(config),
+    unknownApps: config.unknown_apps,
+    lease: leasePolicy(config),
+    timeoutMs: config.lease.timeout_ms,
+    failOpenTokens: config.fail_open_tokens,
+  };
+}
+
+function telemetrySettings(config: Config): TelemetrySettings {
+  const { enabled, app_labels } = config.metrics;
+  return { enabled, appLabels: app_labels, apps: [...limitedApps(config).map(({ id }) => id), ...ruleLabels(config)] };
+}
+
+function logObserver(log: Log): LimiterObserver {
+  return {
+    levelChanged(level, before) {
+      if (level > before) log.warn({ degradation: level, before }, "the store answers badly");
+      else log.info({ degradation: level, before }, "the store answers better");
+    },
+    emergencyChanged: (active) => log.warn({ active }, active ? "emergency begins" : "emergency ends"),
+  };
+}
+
+function bothSynced(log: Log, counted: LimiterObserver): NonNullable<LimiterObserver["synced"]> {
+  return (outcome, milliseconds, apps, error) => {
+    counted.synced?.(outcome, milliseconds, apps, error);
+    if (outcome !== "ok") log.debug({ outcome, ms: Math.round(milliseconds), apps, err: error }, "a sync failed");
+  };
+}
+
+function keeperLog(log: Log): KeeperObserver {
+  return {
+    contactChanged(away, error) {
+      if (away) log.warn({ err: error }, "connections are kept without the store");
+      else log.info({}, "connections are kept with the store again");
+    },
+    forgotten: () => log.warn({}, "the store has forgotten the connections: they are counted anew"),
+    closed: (pod, code) => log.warn({ pod, code }, "a connection lost its slot, and is closed"),
+    failed: (doing, error) => log.debug({ doing, err: error }, "a call for connections failed"),
+  };
+}

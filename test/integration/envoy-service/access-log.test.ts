@@ -1,0 +1,192 @@
+/** Envoy's access log as the official messages and a gRPC client of another make send it. */
+import { fileURLToPath } from "node:url";
+import {
+  type ClientWritableStream,
+  credentials,
+  type GrpcObject,
+  loadPackageDefinition,
+  Metadata,
+  type ServiceClientConstructor,
+  status,
+} from "@grpc/grpc-js";
+import { loadSync } from "@grpc/proto-loader";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { EnvoySocket } from "../../../src/envoy-service/access-log/envoy-connections.js";
+import { accessLogMethod, type Settlement } from "../../../src/envoy-service/access-log/service.js";
+import { type ListenerUnderTest, startEnvoyListener } from "../../support/envoy-listener.js";
+import { waitFor } from "../../support/wait-for.js";
+
+const deps = fileURLToPath(new URL("../../../node_modules/@grpc/grpc-js-xds/deps/", import.meta.url));
+const includeDirs = ["envoy-api", "xds", "protoc-gen-validate", "googleapis"].map((name) => `${deps}${name}`);
+const definition = loadPackageDefinition(
+  loadSync("envoy/service/accesslog/v3/als.proto", { includeDirs, keepCase: true, longs: String, enums: String }),
+);
+const service = "envoy.service.accesslog.v3.AccessLogService"
+  .split(".")
+  .reduce<GrpcObject>((room, name) => room[name] as GrpcObject, definition) as unknown as ServiceClientConstructor;
+
+const heard: { alive: [EnvoySocket, string][]; ended: EnvoySocket[]; settled: Settlement[]; warnings: number } = {
+  ...{ alive: [], ended: [], settled: [], warnings: 0 },
+};
+let listener: ListenerUnderTest;
+let client: InstanceType<ServiceClientConstructor>;
+
+beforeEach(async () => {
+  Object.assign(heard, { alive: [], ended: [], settled: [], warnings: 0 });
+  const method = accessLogMethod({
+    connections: {
+      alive: (socket, node) => void heard.alive.push([socket, node]),
+      ended: (socket) => void heard.ended.push(socket),
+    },
+    settle: (settlement) => void heard.settled.push(settlement),
+    log: { debug() {}, info() {}, warn: () => void heard.warnings++, error() {} },
+  });
+  const access = () => ({ planeToken: "the-token-of-the-planes", allow: ["127.0.0.0/8"] });
+  listener = await startEnvoyListener({ rules: { decide: () => never() }, methods: [method], access });
+  client = new service(listener.address, credentials.createInsecure());
+});
+afterEach(async () => {
+  client.close();
+  await listener.close();
+});
+
+function never(): never {
+  throw new Error("nobody asks");
+}
+
+interface Log {
+  write(message: unknown): void;
+  /** Says all is said; answers the status. */
+  end(): Promise<number>;
+}
+
+function openLog(token = "the-token-of-the-planes"): Log {
+  const metadata = new Metadata();
+  metadata.set("authorization", `Bearer ${token}`);
+  let answered: (code: number) => void;
+  const answer = new Promise<number>((resolve) => {
+    answered = resolve;
+  });
+  const stream = client.StreamAccessLogs!(metadata, (error: { code: number } | null) =>
+    answered(error?.code ?? status.OK),
+  ) as ClientWritableStream<unknown>;
+  stream.on("error", () => undefined);
+  return {
+    write: (message) => void stream.write(message),
+    end() {
+      stream.end();
+      return answer;
+    },
+  };
+}
+
+const identifier = { node: { id: "edge-1", cluster: "tollgate" }, log_name: "tollgate" };
+const text = (value: string) => ({ stringValue: value });
+
+function entry(
+  type: string,
+  marks: Record<string, unknown>,
+  more: { status?: number; sent?: number; got?: number } = {},
+) {
+  return {
+    common_properties: {
+      access_log_type: type,
+      upstream_cluster: "sockets",
+      duration: { seconds: 3 },
+      metadata: { filter_metadata: { "envoy.lb": { fields: { x: text("y") } }, tollgate: { fields: marks } } },
+    },
+    request: { path: "/ws/", request_body_bytes: more.got ?? 0, request_headers: { a: "b" } },
+    response: { response_code: { value: more.status ?? 101 }, response_body_bytes: more.sent ?? 0 },
+  };
+}
+
+const marks = {
+  ...{ connection: text("17"), proxy: text("envoy-0-12ab"), pod: text("10.0.0.1:80"), app: text("chat") },
+  route: text("/ws/"),
+};
+const socket = { connection: "17", proxy: "envoy-0-12ab", pod: "10.0.0.1:80", app: "chat", route: "/ws/" };
+const paid = { app: text("chat"), paid: { numberValue: 5 }, method: text("GET"), settle: { boolValue: true } };
+const logs = (...entries: unknown[]) => ({ http_logs: { log_entry: entries } });
+
+describe("the access log", () => {
+  it("tells of sockets that live and that have ended, and which Envoy they are of", async () => {
+    const log = openLog();
+    log.write({ identifier, ...logs(entry("DownstreamPeriodic", marks)) });
+    log.write(logs(entry("DownstreamPeriodic", marks), entry("DownstreamEnd", marks)));
+    expect(await log.end()).toBe(status.OK);
+    expect(heard.alive).toEqual([
+      [socket, "edge-1"],
+      [socket, "edge-1"],
+    ]);
+    expect(heard.ended).toEqual([socket]);
+    expect(heard.settled).toEqual([]);
+  });
+
+  it("settles what is marked, once, when it has ended; all bytes of a tunnel are the client's", async () => {
+    const log = openLog();
+    const moved = { got: 1_000, sent: 70_000 };
+    const tunnel = { ...marks, ...paid, method: text("UPGRADE") };
+    log.write({
+      identifier,
+      ...logs(
+        entry("DownstreamPeriodic", tunnel, moved),
+        entry("DownstreamEnd", paid, { ...moved, status: 200 }),
+        entry("DownstreamEnd", { ...paid, settle: { boolValue: false } }, { ...moved, status: 200 }),
+        entry("DownstreamEnd", tunnel, { ...moved, status: 101 }),
+      ),
+    });
+    expect(await log.end()).toBe(status.OK);
+    expect(heard.settled).toEqual([
+      { app: "chat", method: "GET", paid: 5, requestBytes: 1_000, responseBytes: 70_000 },
+      { app: "chat", method: "UPGRADE", paid: 5, requestBytes: 71_000, responseBytes: 0 },
+    ]);
+  });
+
+  it("passes over what is not meant for it", async () => {
+    const log = openLog();
+    log.write({
+      identifier,
+      tcp_logs: { log_entry: [{ common_properties: { access_log_type: "TcpConnectionEnd" } }] },
+    });
+    log.write(logs({}, { common_properties: { access_log_type: "DownstreamEnd" } }));
+    log.write(logs(entry("DownstreamStart", marks), entry("DownstreamEnd", { ...marks, connection: text("") })));
+    log.write(
+      logs(entry("DownstreamEnd", { ...marks, exchange: { numberValue: 3 }, other: { nullValue: "NULL_VALUE" } })),
+    );
+    expect(await log.end()).toBe(status.OK);
+    expect([heard.alive, heard.ended, heard.settled]).toEqual([[], [socket], []]);
+  });
+
+  it("books nothing of what makes no sense, and takes the rest", async () => {
+    const log = openLog();
+    const wrong = [
+      { ...marks, connection: text("with spaces") },
+      { ...marks, proxy: text("") },
+      { ...marks, app: text("x".repeat(129)) },
+      { ...marks, pod: text("a\nb") },
+      { ...marks, connection: { listValue: { values: [text("1")] } }, ...{ settle: { boolValue: true } } },
+      ...[-1, 0.5, Number.NaN, 1e308].map((value) => ({ ...paid, paid: { numberValue: value } })),
+      { ...paid, method: text("") },
+      { ...paid, app: text("{}") },
+    ].map((odd) => entry("DownstreamEnd", odd));
+    log.write({ identifier: { node: { id: "an envoy\n" } }, ...logs(...wrong, entry("DownstreamPeriodic", marks)) });
+    expect(await log.end()).toBe(status.OK);
+    expect([heard.ended, heard.settled]).toEqual([[], []]);
+    expect(heard.alive).toEqual([[socket, "envoy"]]);
+    expect(heard.warnings).toBe(wrong.length);
+  });
+
+  it("is heard while it goes on, not only at its end", async () => {
+    const log = openLog();
+    log.write({ identifier, ...logs(entry("DownstreamEnd", marks)) });
+    await waitFor("the entry to be heard", () => heard.ended.length === 1);
+    expect(await log.end()).toBe(status.OK);
+  });
+
+  it("is nobody's who does not know the token", async () => {
+    const log = openLog("a-guess");
+    log.write({ identifier, ...logs(entry("DownstreamEnd", marks)) });
+    expect(await log.end()).toBe(status.UNAUTHENTICATED);
+    expect(heard.ended).toEqual([]);
+  });
+});

@@ -1,0 +1,124 @@
+/** What the generated filter promises to clients, on a real Envoy: verdicts, headers, prices, and few calls. */
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { describeEnvoy } from "../../../support/envoy-binary.js";
+import { fetchReply, json } from "../../../support/http-client.js";
+import { waitFor } from "../../../support/wait-for.js";
+import { type LuaWorld, startLuaWorld } from "./lua-world.js";
+
+const BY_REQUEST = "profile: { based_on: iops, bandwidth: 0 }";
+
+describeEnvoy("Envoy's generated filter", () => {
+  let world: LuaWorld;
+  const ask = (app: string, path = "/", headers: Record<string, string> = {}, method = "GET") =>
+    fetchReply(world.envoy.port, path, { method, headers: { "x-app-id": app, ...headers } });
+
+  beforeAll(async () => {
+    world = await startLuaWorld(
+      `default: { guaranteed: 1000 }, ample: { guaranteed: 100000, burst: 100000, ${BY_REQUEST} }, ` +
+        `few: { guaranteed: 1, burst: 3, ${BY_REQUEST} }, trial: { guaranteed: 1, burst: 2, dry_run: true, ${BY_REQUEST} }, ` +
+        "sized: { guaranteed: 100000, burst: 100000 }, other: { guaranteed: 5000, burst: 7000 }",
+      "identity: { api_keys: { ample: [a-key-of-the-ample] } }",
+    );
+    // Its first message: what it holds from then on is known.
+    await waitFor("the filter to be in contact", async () => (await ask("default")).status === 200);
+  }, 60_000);
+  afterAll(() => world?.stop());
+
+  it("shows the limit in place of what the backend says of limits", async () => {
+    const { status, headers } = await ask("ample");
+    expect(status).toBe(200);
+    expect(headers).toMatchObject({ "x-ratelimit-cost": "1", "x-ratelimit-limit": "100000" });
+    expect(headers["ratelimit-policy"]).toBe('"ample";q=100000;w=1');
+    expect(headers.ratelimit).toMatch(/^"ample";r=\d+;t=\d+$/);
+  });
+
+  it("refuses beyond the limit as the Node gateway does, and remembers it: no call", async () => {
+    const replies = [];
+    for (let i = 0; i < 5; i++) replies.push(await ask("few"));
+    const passed = replies.filter(({ status }) => status === 200).length;
+    expect(passed).toBeGreaterThanOrEqual(3);
+    expect(passed).toBeLessThanOrEqual(4);
+    const refused = replies.at(-1)!;
+    expect(refused.status).toBe(429);
+    expect(json(refused)).toEqual({
+      ...{ error: "rate_limit_exceeded", reason: "quota_exhausted", app_id: "few" },
+      ...{ retry_after: 1, remaining: 0, limit: 3 },
+    });
+    expect(refused.headers).toMatchObject({
+      "retry-after": "1",
+      "x-ratelimit-cost": "1",
+      "x-ratelimit-remaining": "0",
+    });
+    const before = await world.calls();
+    for (let i = 0; i < 20; i++) await ask("few");
+    const after = await world.calls();
+    expect(after.checks + after.syncs - before.checks - before.syncs).toBeLessThanOrEqual(4);
+  });
+
+  it("lets an app on a dry run pass, and says so", async () => {
+    const replies = [];
+    for (let i = 0; i < 8; i++) replies.push(await ask("trial"));
+    expect(replies.map(({ status }) => status)).toEqual(Array(8).fill(200));
+    expect(replies[0]!.headers["x-ratelimit-dry-run"]).toBe("pass");
+    expect(replies.at(-1)!.headers["x-ratelimit-dry-run"]).toBe("would-refuse; reason=quota_exhausted");
+  });
+
+  it("decides more than 95 % of requests without a call", async () => {
+    for (let i = 0; i < 300; i++) await ask("ample");
+    const before = await world.calls();
+    for (let i = 0; i < 1000; i++) expect((await ask("ample")).status).toBe(200);
+    const after = await world.calls();
+    expect(after.checks + after.syncs - before.checks - before.syncs).toBeLessThan(50);
+  });
+
+  it("learns what responses cost, by their length or, of those without, by counting", async () => {
+    const cost = async (method: string) => (await ask("sized", "/", {}, method)).headers["x-ratelimit-cost"];
+    expect(await cost("GET")).toBe("1");
+    await ask("other", "/chunked?bytes=300000");
+    expect((await ask("other")).headers["x-ratelimit-cost"]).toBe("6");
+    await ask("sized", "/?bytes=70000", {}, "DELETE");
+    expect(await cost("DELETE")).toBe("4");
+    // No body comes with them, whatever length they tell.
+    await ask("sized", "/?bytes=900000", {}, "HEAD");
+    expect(await cost("HEAD")).toBe("1");
+    await ask("sized", "/unchanged", {}, "OPTIONS");
+    expect(await cost("OPTIONS")).toBe("1");
+  });
+
+  it("charges a body of unknown length for what it was", async () => {
+    const upload = () =>
+      fetchReply(world.envoy.port, "/", {
+        method: "PUT",
+        headers: { "x-app-id": "sized", "transfer-encoding": "chunked" },
+        body: "u".repeat(200_000),
+      });
+    expect((await upload()).headers["x-ratelimit-cost"]).toBe("5");
+    expect((await upload()).headers["x-ratelimit-cost"]).toBe("9");
+  });
+
+  it("tells two requests with one and the same id apart", async () => {
+    const same = { "x-request-id": "of-a-client" };
+    const first = ask("ample", "/held", same);
+    await waitFor("the first to arrive", () => world.held.length === 1);
+    const second = ask("other", "/held", same);
+    await waitFor("the second to arrive", () => world.held.length === 2);
+    expect((await ask("a{b}", "/", same)).status).toBe(400);
+    for (const response of world.held.splice(0).reverse()) response.end("x");
+    expect((await second).headers["x-ratelimit-limit"]).toBe("7000");
+    expect((await first).headers["x-ratelimit-limit"]).toBe("100000");
+  });
+
+  it("takes the client's address from Envoy alone, whatever the client says it is", async () => {
+    const claims = { "x-envoy-external-address": "203.0.113.7", "x-forwarded-for": "203.0.113.7" };
+    const { headers } = await ask("other", "/", claims);
+    expect(headers["x-ratelimit-limit"]).toBe("7000");
+    expect(JSON.parse(String(headers["x-seen"]))).toMatchObject({ "x-envoy-external-address": "127.0.0.1" });
+  });
+
+  it("knows apps by their keys", async () => {
+    const key = await fetchReply(world.envoy.port, "/", { headers: { "x-api-key": "a-key-of-the-ample" } });
+    expect(key.headers["x-ratelimit-limit"]).toBe("100000");
+    const wrong = await fetchReply(world.envoy.port, "/", { headers: { "x-api-key": "a-key-of-nobody-at-all" } });
+    expect(wrong.headers["ratelimit-policy"]).toContain('"default"');
+  });
+});

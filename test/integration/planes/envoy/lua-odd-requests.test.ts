@@ -1,0 +1,61 @@
+/** Odd requests get the same verdict from Envoy as from the Node gateway, or another one for a reason that is written down. */
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { oddRequests } from "../../../scenarios/odd-requests.js";
+import { describeEnvoy } from "../../../support/envoy-binary.js";
+import { type EnvoyProcess, startEnvoy } from "../../../support/envoy-process.js";
+import {
+  type GatewayProcess,
+  type SmallBackend,
+  startGateway,
+  startSmallBackend,
+} from "../../../support/gateway-process.js";
+import { openRaw } from "../../../support/http-client.js";
+import { freePort } from "../../../support/ports.js";
+
+/** Envoy waits a second before it closes a connection whose request it refused. */
+const closeSoon = (text: string) =>
+  text.replace(/^( *)stat_prefix: "tollgate"$/m, '$&\n$1delayed_close_timeout: "0.02s"');
+
+let backend: SmallBackend;
+let service: GatewayProcess;
+let envoy: EnvoyProcess;
+
+describeEnvoy("Envoy: an odd request", () => {
+  beforeAll(async () => {
+    backend = await startSmallBackend();
+    const listen = `127.0.0.1:${await freePort()}`;
+    const yaml = `
+store: embedded
+workers: 1
+envoy: { listen: "${listen}" }
+apps: { video: { guaranteed: 100000 }, default: { guaranteed: 100000 } }
+log: { level: silent }
+upstreams: { backend: { targets: ["${backend.target}"] } }
+routes: [{ path: /, upstream: backend }]
+`;
+    service = await startGateway(yaml);
+    const services = [service.controlUrl.replace("http://", "")];
+    envoy = await startEnvoy(yaml, { services, envoyServices: [listen], workers: 1, edit: closeSoon });
+  }, 60_000);
+
+  afterAll(async () => {
+    await envoy?.stop();
+    await service?.stop();
+    await backend?.stop();
+  });
+
+  /** The statuses of all answers, and how many requests got through. */
+  async function send(bytes: string): Promise<{ statuses: number[]; passed: number }> {
+    const before = backend.requests();
+    const client = await openRaw(envoy.port);
+    client.write(bytes);
+    const text = await client.closed();
+    const statuses = [...text.matchAll(/HTTP\/1\.\d (\d{3}) /g)].map(([, status]) => Number(status));
+    return { statuses, passed: backend.requests() - before };
+  }
+
+  it.each(oddRequests)("is judged alike: $name", async ({ bytes, node, envoy: other }) => {
+    const status = other?.status ?? node;
+    expect(await send(bytes)).toEqual({ statuses: [status], passed: status === 200 ? 1 : 0 });
+  });
+});

@@ -1,0 +1,93 @@
+/** A Redis, a service, a backend that says what it is asked to, and an Envoy with the generated filter: all real. */
+import type { ServerResponse } from "node:http";
+import { request } from "undici";
+import { createQuota, type Quota } from "../../../../src/quota/quota.js";
+import { createRedisStore } from "../../../../src/store/redis/redis-store.js";
+import { type EnvoyProcess, type StartEnvoyOptions, startEnvoy } from "../../../support/envoy-process.js";
+import { type GatewayProcess, startGateway } from "../../../support/gateway-process.js";
+import { startBackend } from "../../../support/http-backend.js";
+import { freePort } from "../../../support/ports.js";
+import { startRedis } from "../../../support/redis-server.js";
+import { startTcpProxy, type TcpProxy } from "../../../support/tcp-proxy.js";
+
+export interface LuaWorld {
+  envoy: EnvoyProcess;
+  service: GatewayProcess;
+  /** Between Envoy and the service's control listener. */
+  link: TcpProxy;
+  quota: Quota;
+  /** Tokens that the store has booked as spent by an app. */
+  spent(app: string): Promise<number>;
+  /** Calls of the service by Envoy so far: messages, and questions about one request. */
+  calls(): Promise<{ syncs: number; checks: number }>;
+  /** Responses that the backend holds back until they are asked for (`/held`). */
+  held: ServerResponse[];
+  stop(): Promise<void>;
+}
+
+/** `apps` is what stands in `apps: { … }`; `path` is that of the only route. */
+export async function startLuaWorld(
+  apps: string,
+  yaml = "",
+  { path = "/", ...options }: Pick<StartEnvoyOptions, "edit" | "workers"> & { path?: string } = {},
+): Promise<LuaWorld> {
+  const endings: (() => unknown)[] = [];
+  const stop = async () => {
+    for (const end of endings.splice(0).reverse()) await end();
+  };
+  try {
+    const held: ServerResponse[] = [];
+    const redis = await startRedis();
+    endings.push(() => redis.stop());
+    const backend = await startBackend((incoming, response) => {
+      const { pathname, searchParams } = new URL(incoming.url ?? "/", "http://backend");
+      const body = "x".repeat(Number(searchParams.get("bytes") ?? 2));
+      response.setHeader("x-ratelimit-limit", "the backend's own");
+      response.setHeader("x-seen", JSON.stringify(incoming.headers));
+      incoming.resume();
+      incoming.on("end", () => {
+        if (pathname === "/held") held.push(response);
+        else if (pathname === "/chunked") response.write(body, () => response.end());
+        else if (pathname === "/unchanged") response.writeHead(304, { "content-length": "1000000" }).end();
+        else response.end(body);
+      });
+    });
+    endings.push(() => backend.stop());
+    const listen = `127.0.0.1:${await freePort()}`;
+    const common = `
+store: ${redis.url}
+cluster: { id: lua, node_ttl_ms: 10000 }
+log: { level: warn }
+apps: { ${apps} }
+upstreams: { backend: { targets: ["${backend.target}"] } }
+routes: [{ path: ${path}, upstream: backend }]
+${yaml}`;
+    const service = await startGateway(`node_id: service\nworkers: 1\nenvoy: { listen: "${listen}" }\n${common}`);
+    endings.push(() => service.stop());
+    const link = await startTcpProxy(Number(new URL(service.controlUrl).port));
+    endings.push(() => link.stop());
+    const services = [`127.0.0.1:${link.port}`];
+    const envoy = await startEnvoy(common, {
+      ...{ services, envoyServices: [listen], node: "envoy", workers: 1 },
+      ...options,
+    });
+    endings.push(() => envoy.stop());
+    const store = createRedisStore(redis.url);
+    endings.push(() => store.close());
+    const quota = createQuota(store, { id: "lua", capacity: 1_000_000, rate: 500_000, nodeTtlMs: 10_000 });
+    return {
+      ...{ envoy, service, link, quota, held, stop },
+      spent: async (app) => Number(await redis.command("HGET", `ratelimit:{lua}:app:${app}`, "spent")),
+      async calls() {
+        const { body } = await request(`${envoy.adminUrl}/stats?filter=tollgate_(control|envoy).upstream_rq_total`);
+        const text = await body.text();
+        const of = (cluster: string) =>
+          Number(new RegExp(`cluster.${cluster}.upstream_rq_total: (\\d+)`).exec(text)?.[1] ?? 0);
+        return { syncs: of("tollgate_control"), checks: of("tollgate_envoy") };
+      },
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}

@@ -1,0 +1,171 @@
+/** What `tollgate render envoy` writes is right in the eyes of Envoy itself, and a mistake is named before it gets there. */
+import { execFile } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { parse } from "yaml";
+import { renderCommand } from "../../../../src/cli/render.js";
+import { describeEnvoy, envoyBinary } from "../../../support/envoy-binary.js";
+
+const run = promisify(execFile);
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "tollgate-render-"));
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+const SECRET = "a-token-of-data-planes";
+const plain = `
+listen: 127.0.0.1:18080
+control: { plane_token: ${SECRET} }
+envoy: { listen: 127.0.0.1:19146 }
+identity: { api_keys: { video: [a-key-of-sixteen-or-more] }, trusted_hops: [10.0.0.0/8, "2001:db8::/32"] }
+apps: { video: { guaranteed: 100 }, "odd.app:1": { guaranteed: 1 } }
+upstreams:
+  backend: { targets: ["127.0.0.1:9001", "http://127.0.0.1:9002"], active: { path: /health } }
+  "odd:name": { targets: ["https://127.0.0.1:9003"], pass_host: false }
+routes:
+  - { path: /, upstream: backend }
+  - { path: /api, upstream: "odd:name" }
+  - { path: /files/, upstream: backend, host: files.example.com }
+`;
+const sockets = `${plain}  - { path: /ws/, upstream: pods, connections: { max_per_pod: 2, lease_s: 12 } }
+`.replace("upstreams:\n", 'upstreams:\n  pods: { targets: ["127.0.0.1:9101", "[::1]:9102"] }\n');
+const named = plain.replace(
+  'targets: ["127.0.0.1:9001", "http://127.0.0.1:9002"]',
+  "dns: { name: localhost, port: 1 }",
+);
+
+function render(yaml: string, ...args: string[]): string {
+  const file = join(dir, "tollgate.yaml");
+  writeFileSync(file, yaml);
+  return String(renderCommand.run(["envoy", "--config", file, "--out", join(dir, "out"), ...args]));
+}
+
+const TWO_HOSTS = { name: ":authority", string_match: { contains: "," } };
+const read = (name: string) => readFileSync(join(dir, "out", name), "utf8");
+const bootstrap = () => parse(read("envoy.yaml"));
+const manager = () => bootstrap().static_resources.listeners[0].filter_chains[0].filters[0].typed_config;
+const cluster = (name: string) =>
+  bootstrap().static_resources.clusters.find((each: { name: string }) => each.name === name);
+/** Resolves where Envoy takes it. */
+const envoyTakes = () => run(envoyBinary(), ["--mode", "validate", "-c", join(dir, "out", "envoy.yaml")]);
+
+describeEnvoy("tollgate render envoy", () => {
+  it.each([
+    ["with its script", plain, []],
+    ["with WebSockets", sockets, []],
+    ["that reads its parts from files", sockets, ["--dynamic"]],
+    ["that asks the rate limit service", plain, ["--mode", "rls"]],
+    ["that asks the rate limit service and trusts nobody", plain.replace(/\[10.*\]/, "[]"), ["--mode", "rls"]],
+    ["behind a balancer", sockets, ["--behind-alb", "--hops", "2", "--health", "/ok"]],
+    ["whose upstream and services are names", named, ["--service", "localhost:1", "--envoy-service", "localhost:2"]],
+  ])("writes a bootstrap that Envoy takes: %s", async (_what, yaml, args) => {
+    render(yaml, ...args);
+    const { stdout, stderr } = await envoyTakes();
+    expect(stdout + stderr).toContain("OK");
+  });
+
+  it("writes a bootstrap that Envoy takes: the example of docs/ENVOY.md", async () => {
+    vi.stubEnv("TOLLGATE_PLANE_TOKEN", SECRET);
+    render(readFileSync(new URL("../../../../examples/envoy/tollgate.yaml", import.meta.url), "utf8"));
+    vi.unstubAllEnvs();
+    const { stdout, stderr } = await envoyTakes();
+    expect(stdout + stderr).toContain("OK");
+  });
+
+  it("keeps secrets to itself: all for the owner alone, API keys not at all", () => {
+    const said = render(plain);
+    for (const name of ["envoy.yaml", "tollgate.lua"]) {
+      expect(read(name)).toContain(SECRET);
+      expect(statSync(join(dir, "out", name)).mode & 0o777).toBe(0o600);
+      expect(read(name)).not.toContain("a-key-of-sixteen-or-more");
+    }
+    expect(said).not.toContain(SECRET);
+  });
+
+  it("writes no script for the rate limit service, denies without it, and waits for it as long as a decision may take", () => {
+    render(`${plain}lease: { timeout_ms: 300 }\n`, "--mode", "rls");
+    expect(existsSync(join(dir, "out", "tollgate.lua"))).toBe(false);
+    const filter = manager().http_filters.find(({ name }: { name: string }) => name.endsWith("ratelimit")).typed_config;
+    expect(filter).toMatchObject({ domain: "tollgate", failure_mode_deny: true, timeout: "0.5s" });
+  });
+
+  it("looks for routes of a host first, then for the longest", () => {
+    render(plain);
+    const hosts = manager().route_config.virtual_hosts as { domains: string[]; routes: { match: unknown }[] }[];
+    expect(hosts.map(({ domains, routes }) => [domains, routes.map(({ match }) => match)])).toEqual([
+      [["files.example.com"], [{ prefix: "/files/" }, { path_separated_prefix: "/api" }, { prefix: "/" }]],
+      [["*"], [expect.objectContaining({ headers: [TWO_HOSTS] }), { path_separated_prefix: "/api" }, { prefix: "/" }]],
+    ]);
+  });
+
+  it("never asks another pod than that of the slot, lets quiet WebSockets be, and tells of them each third of a lease", () => {
+    render(sockets);
+    const { routes } = manager().route_config.virtual_hosts.at(-1);
+    const socketRoute = routes.find(({ match }: { match: { prefix: string } }) => match.prefix === "/ws/");
+    expect(socketRoute.route).toEqual({ cluster: "tollgate_pods", timeout: "0s", idle_timeout: "0s" });
+    expect(manager().access_log_options).toEqual({ access_log_flush_interval: "4s" });
+    expect(cluster("tollgate_pods").circuit_breakers.per_host_thresholds).toEqual([{ max_connections: 514 }]);
+  });
+
+  it("outlives a balancer's idle connections, and believes its X-Forwarded-For", () => {
+    const said = render(`${plain}timeouts: { keep_alive_ms: 5000 }\n`, "--behind-alb", "--alb-idle", "120");
+    expect(said).toContain("note: timeouts.keep_alive_ms");
+    expect(manager()).toMatchObject({ use_remote_address: true, xff_num_trusted_hops: 1 });
+    expect(manager().common_http_protocol_options.idle_timeout).toBe("135s");
+  });
+
+  it("writes into files that Envoy reads again what may change: a limit is with the script, a target with the clusters", () => {
+    const names = ["envoy.yaml", "listeners.yaml", "routes.yaml", "clusters.yaml", "tollgate.lua"];
+    const seen = (yaml: string) => {
+      render(yaml, "--dynamic");
+      return new Map(names.map((name) => [name, read(name)]));
+    };
+    const before = seen(sockets);
+    const changed = (yaml: string) => {
+      const after = seen(yaml);
+      return names.filter((name) => before.get(name) !== after.get(name));
+    };
+    expect(changed(sockets)).toEqual([]);
+    expect(changed(sockets.replace("guaranteed: 100", "guaranteed: 101"))).toEqual(["routes.yaml", "tollgate.lua"]);
+    expect(changed(sockets.replace("9001", "9009"))).toContain("clusters.yaml");
+    expect(changed(sockets.replace("9001", "9009"))).not.toContain("listeners.yaml");
+    expect(changed(`${sockets}timeouts: { keep_alive_ms: 5000 }\n`)).toContain("listeners.yaml");
+    const open = names.filter((name) => read(name).includes(SECRET) && statSync(join(dir, "out", name)).mode & 0o077);
+    expect(open).toEqual([]);
+  });
+
+  it("keeps Envoy's own pages on loopback, unless told otherwise", () => {
+    render(plain);
+    expect(bootstrap().admin.address.socket_address).toEqual({ address: "127.0.0.1", port_value: 9901 });
+  });
+
+  it("says what there is to know: WebSockets need the script, and bodies of unknown length are not limited", () => {
+    const said = render(`${sockets}limits: { body_bytes: 10 }\n`, "--mode", "rls");
+    expect(said).toMatch(/note: routes: .*upgrades are refused/);
+    expect(said).toMatch(/note: limits.body_bytes: .*that do not say are not limited/);
+  });
+
+  it.each([
+    ["no token of data planes", plain.replace(SECRET, '""'), [], "control.plane_token is empty"],
+    ["no routes", plain.slice(0, plain.indexOf("upstreams:")), [], "there are no routes"],
+    ["nowhere to ask", plain.replace(/envoy:.*\n/, ""), [], "envoy.listen is not set"],
+    ["a service without a port", plain, ["--service", "10.0.0.1"], "--service 10.0.0.1: must be host:port"],
+    ["a service for Envoy without a port", plain, ["--envoy-service", "a"], "--envoy-service a: must be host:port"],
+    ["nowhere to listen", plain, ["--listen", "localhost"], "--listen localhost: must be host:port"],
+    ["admin pages without a port", plain, ["--admin", "127.0.0.1"], "--admin 127.0.0.1: must be host:port"],
+    ["http and https in one upstream", plain.replace('"http://127', '"https://127'), [], "upstreams.backend.targets"],
+    ["pods that are names", sockets.replace('"127.0.0.1:9101"', '"a.example:1"'), [], "upstreams.pods: a route has"],
+    ["another mode", plain, ["--mode", "wasm"], "--mode must be lua or rls"],
+    ["no whole number of connections", plain, ["--max-connections", "many"], "--max-connections must be a whole"],
+    ["a balancer's option without one", plain, ["--hops", "2"], "--hops goes with --behind-alb"],
+    ["a health page that is no path", plain, ["--behind-alb", "--health", "ok"], "--health must begin with a slash"],
+    ["a certificate without its key", plain, ["--tls-certificate", "/x"], "go together"],
+  ])("says what is wrong, and writes nothing: %s", (_what, yaml, args, complaint) => {
+    expect(() => render(yaml, ...args)).toThrow(complaint);
+    expect(existsSync(join(dir, "out"))).toBe(false);
+  });
+});

@@ -1,0 +1,156 @@
+/** What nginx counts reaches the services: two of nginx, two services, and the sums are what clients have seen. */
+import { request } from "undici";
+import { afterEach, expect, it } from "vitest";
+import { metrics } from "../../../../src/service/metrics/catalog.js";
+import { type Answered, sendLoad, startGateway, startSmallBackend } from "../../../support/gateway-process.js";
+import { type ReadPage, readPage } from "../../../support/metrics-page.js";
+import { startNginx } from "../../../support/nginx-process.js";
+import { startRedis } from "../../../support/redis-server.js";
+import { startTcpProxy } from "../../../support/tcp-proxy.js";
+import { waitFor } from "../../../support/wait-for.js";
+
+const endings: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+}, 60_000);
+
+const numbered = (count: number) => Array.from({ length: count }, (_, i) => i);
+const BY_REQUEST = "profile: { based_on: iops, bandwidth: 0 }";
+
+const sum = (pages: ReadPage[], name: string, labels: Record<string, string>) =>
+  pages.reduce((all, page) => all + page.sum(name, labels), 0);
+const none = { app_id: "none" };
+
+async function start(count: number) {
+  const redis = await startRedis();
+  endings.push(() => redis.stop());
+  const backend = await startSmallBackend();
+  endings.push(() => backend.stop());
+  const yaml = `
+store: ${redis.url}
+workers: 1
+cluster: { id: numbers }
+unknown_apps: reject
+log: { level: warn }
+apps:
+  ample: { guaranteed: 100000, burst: 100000, ${BY_REQUEST} }
+  scarce: { guaranteed: 1, burst: 5, on_store_failure: closed, ${BY_REQUEST} }
+upstreams: { backend: { targets: ["${backend.target}"] } }
+routes: [{ path: /, upstream: backend }]
+`;
+  const services = await Promise.all(numbered(count).map((i) => startGateway(`node_id: service-${i}\n${yaml}`)));
+  for (const service of services) endings.push(() => service.stop());
+  const pageOf = async (url: string) => readPage(await (await request(`${url}/metrics`)).body.text());
+  const pages = () => Promise.all(services.map(({ controlUrl }) => pageOf(controlUrl)));
+  // Who waited for the gateways to start has asked them, without saying who it is; nginx will be asked like that, too.
+  const before = sum(await pages(), "ratelimit_refusals_total", none);
+  const links = await Promise.all(services.map(({ controlUrl }) => startTcpProxy(Number(new URL(controlUrl).port))));
+  for (const link of links) endings.push(() => link.stop());
+  const addresses = links.map(({ port }) => `127.0.0.1:${port}`);
+  const planes = await Promise.all(
+    numbered(count).map((i) => startNginx(yaml, { services: addresses, node: `nginx-${i}`, workers: 2 })),
+  );
+  for (const nginx of planes) endings.push(() => nginx.stop());
+  return {
+    planes,
+    links,
+    before,
+    services: pages,
+    own: () => Promise.all(planes.map(({ statusUrl }) => pageOf(statusUrl))),
+  };
+}
+
+const seen = (answers: Answered[], status: number) => answers.filter((answer) => answer.status === status).length;
+
+it("each request once, also when answers are lost and nginx turns to another service", async () => {
+  const { planes, links, services, own, before: asked } = await start(2);
+  const load = async (seconds: number) => {
+    const loads = planes.flatMap(({ url }) => [
+      sendLoad(url, "ample", 100, seconds).then((answers) => ({ app: "ample", answers })),
+      sendLoad(url, "scarce", 40, seconds).then((answers) => ({ app: "scarce", answers })),
+      sendLoad(url, "nobody", 10, seconds).then((answers) => ({ app: "none", answers })),
+    ]);
+    return Promise.all(loads);
+  };
+  const strangers = await waitFor("what came before", async () => {
+    const counted = (await own()).map((page) => page.sum("ratelimit_requests_rejected_total", none));
+    const all = counted.reduce((sumOfAll, one) => sumOfAll + one, asked);
+    return counted.every((one) => one > 0) && sum(await services(), "ratelimit_refusals_total", none) === all && all;
+  });
+  const rounds = [await load(0.5)];
+  const told = (pages: ReadPage[]) => sum(pages, "ratelimit_requests_total", { app_id: "ample" });
+  const first = await waitFor("the first batches", async () => {
+    const pages = await services();
+    return told(pages) > 0 && pages;
+  });
+  // Messages are heard and their answers lost; they are repeated to the same service, since there is no other.
+  links[1]!.refuse = true;
+  links[1]!.resetAll();
+  links[0]!.delayMs = 60_000;
+  rounds.push(await load(0.5));
+  await waitFor("a batch without an answer", async () => told(await services()) > told(first));
+  links[0]!.delayMs = 0;
+  links[0]!.resetAll();
+  const soFar = rounds.flat().filter(({ app }) => app === "ample");
+  const sent = soFar.reduce((all, { answers }) => all + answers.length, 0);
+  await waitFor("all of that to be told", async () => told(await services()) >= sent);
+  // A batch whose answer is lost on the way to another service counts twice, as is documented: here all are answered first.
+  const synced = async () => (await own()).map((page) => page.sum("ratelimit_node_syncs_total", {}));
+  const until = (await synced()).map((count) => count + 3);
+  await waitFor("the answers", async () => (await synced()).every((count, i) => count >= until[i]!));
+  const before = await services();
+  links[1]!.refuse = false;
+  links[0]!.refuse = true;
+  links[0]!.resetAll();
+  rounds.push(await load(0.5));
+  const of = (app: string) =>
+    rounds
+      .flat()
+      .filter((one) => one.app === app)
+      .flatMap(({ answers }) => answers);
+  const wanted = {
+    ample: { allowed: seen(of("ample"), 200), rejected: of("ample").length - seen(of("ample"), 200) },
+    scarce: { allowed: seen(of("scarce"), 200), rejected: of("scarce").length - seen(of("scarce"), 200) },
+    none: { allowed: 0, rejected: seen(of("none"), 403) + strangers },
+  };
+  expect(wanted.scarce.rejected).toBeGreaterThan(20);
+  expect(wanted.none.rejected).toBeGreaterThan(5);
+  const byApp = (pages: ReadPage[]) =>
+    Object.fromEntries(
+      Object.keys(wanted).map((app_id) => {
+        const requests = (status: string) => sum(pages, "ratelimit_requests_total", { app_id, status });
+        return [app_id, { allowed: requests("allowed"), rejected: requests("rejected") }];
+      }),
+    );
+  await waitFor("all numbers", async () => {
+    expect(byApp(await services())).toEqual(wanted);
+    return true;
+  });
+  const after = await services();
+  // The second service took over; what the first had heard stays with it.
+  expect(told([after[1]!])).toBeGreaterThan(0);
+  expect(told([after[0]!])).toBe(told([before[0]!]));
+  const scarce = { app_id: "scarce" };
+  expect(sum(after, "ratelimit_refusals_total", scarce)).toBe(wanted.scarce.rejected);
+  expect(sum(after, "ratelimit_request_cost_count", { app_id: "ample" })).toBe(of("ample").length);
+  expect(sum(after, "ratelimit_l3_hits_total", scarce) + sum(after, "ratelimit_l3_misses_total", scarce)).toBe(
+    of("scarce").length,
+  );
+  expect(after[1]!.value("ratelimit_node_failed_syncs_total", { node_id: "nginx-0" })).toBeGreaterThan(0);
+  // What nginx tells of itself is the same, under names that are documented.
+  const nginx = await own();
+  expect(sum(nginx, "ratelimit_requests_allowed_total", { app_id: "ample" })).toBe(wanted.ample.allowed);
+  expect(sum(nginx, "ratelimit_requests_rejected_total", {})).toBe(
+    wanted.ample.rejected + wanted.scarce.rejected + wanted.none.rejected - asked,
+  );
+  for (const { types } of nginx) {
+    for (const [name, type] of types) expect(metrics[name as keyof typeof metrics]?.type, name).toBe(type);
+  }
+}, 90_000);
+
+it("what is not told yet is told when nginx quits", async () => {
+  const { planes, services } = await start(1);
+  const answers = await sendLoad(planes[0]!.url, "ample", 300, 0.4);
+  await planes[0]!.quit();
+  expect(sum(await services(), "ratelimit_requests_allowed_total", { app_id: "ample" })).toBe(answers.length);
+}, 60_000);

@@ -1,0 +1,54 @@
+/** Odd requests get the same verdict from the Node gateway and from nginx, or another one for a reason that is written down. */
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { oddRequests } from "../../../scenarios/odd-requests.js";
+import {
+  type GatewayProcess,
+  type SmallBackend,
+  startGateway,
+  startSmallBackend,
+} from "../../../support/gateway-process.js";
+import { openRaw } from "../../../support/http-client.js";
+import { type NginxProcess, startNginx } from "../../../support/nginx-process.js";
+
+let backend: SmallBackend;
+let gateway: GatewayProcess;
+let nginx: NginxProcess;
+
+beforeAll(async () => {
+  backend = await startSmallBackend();
+  const yaml = `
+store: embedded
+workers: 1
+apps: { video: { guaranteed: 100000 }, default: { guaranteed: 100000 } }
+log: { level: silent }
+upstreams: { backend: { targets: ["${backend.target}"] } }
+routes: [{ path: /, upstream: backend }]
+`;
+  gateway = await startGateway(yaml);
+  nginx = await startNginx(yaml, { services: [gateway.controlUrl.replace("http://", "")] });
+}, 60_000);
+
+afterAll(async () => {
+  await nginx?.stop();
+  await gateway?.stop();
+  await backend?.stop();
+});
+
+/** The statuses of all answers, and how many requests got through. */
+async function send(port: number, bytes: string): Promise<{ statuses: number[]; passed: number }> {
+  const before = backend.requests();
+  const client = await openRaw(port);
+  client.write(bytes);
+  const text = await client.closed();
+  const statuses = [...text.matchAll(/HTTP\/1\.\d (\d{3}) /g)].map(([, status]) => Number(status));
+  return { statuses, passed: backend.requests() - before };
+}
+
+describe("an odd request", () => {
+  it.each(oddRequests)("is judged alike: $name", async ({ bytes, node, nginx: other }) => {
+    const onNode = await send(Number(new URL(gateway.url).port), bytes);
+    expect(onNode).toEqual({ statuses: [node], passed: node === 200 ? 1 : 0 });
+    const status = other?.status ?? node;
+    expect(await send(nginx.port, bytes)).toEqual({ statuses: [status], passed: status === 200 ? 1 : 0 });
+  });
+});

@@ -1,0 +1,150 @@
+/** What `tollgate render nginx` writes is right in the eyes of nginx itself, and a mistake is named before it gets there. */
+import { execFile } from "node:child_process";
+import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { renderCommand } from "../../../../src/cli/render.js";
+
+const run = promisify(execFile);
+let dir: string;
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), "tollgate-render-"));
+  chmodSync(dir, 0o755);
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+const SECRET = "a-token-of-data-planes";
+const plain = `
+listen: 127.0.0.1:18080
+control: { plane_token: ${SECRET} }
+identity: { api_keys: { video: [a-key-of-sixteen-or-more] } }
+apps: { video: { guaranteed: 100 }, "odd.app:1": { guaranteed: 1 } }
+upstreams:
+  backend: { targets: ["127.0.0.1:9001", "http://127.0.0.1:9002"] }
+  "odd:name": { targets: ["https://127.0.0.1:9003"], pass_host: false }
+routes:
+  - { path: /, upstream: backend }
+  - { path: /api, upstream: "odd:name" }
+  - { path: /files/, upstream: backend, host: files.example.com }
+`;
+
+function render(yaml: string, ...args: string[]): string {
+  const file = join(dir, "tollgate.yaml");
+  writeFileSync(file, yaml);
+  const out = join(dir, "out");
+  return String(renderCommand.run(["nginx", "--config", file, "--out", out, "--run", dir, ...args]));
+}
+
+const read = (name: string) => readFileSync(join(dir, "out", name), "utf8");
+const nginxTakes = (conf: string) => run("nginx", ["-t", "-p", dir, "-c", conf]);
+
+/** An nginx.conf that somebody else wrote. */
+function own(http: string): string {
+  const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
+    (name) => `${name}_temp_path ${dir}/${name};`,
+  );
+  return `load_module /usr/lib/nginx/modules/ndk_http_module.so;
+load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
+pid ${dir}/own.pid; error_log ${dir}/own.log;
+events {}
+http { access_log off; ${temporary.join(" ")}
+  ${http}
+}`;
+}
+
+describe("tollgate render nginx", () => {
+  it("writes a configuration that Debian's nginx takes", async () => {
+    render(plain);
+    const { stderr } = await nginxTakes(join(dir, "out", "nginx.conf"));
+    expect(stderr).toContain("syntax is ok");
+  });
+
+  it("keeps secrets to itself: the token for the owner alone, API keys not at all", () => {
+    render(plain);
+    expect(read("tollgate-settings.lua")).toContain(SECRET);
+    expect(statSync(join(dir, "out", "tollgate-settings.lua")).mode & 0o777).toBe(0o600);
+    for (const name of ["nginx.conf", "tollgate-http.conf", "tollgate-location.conf", "tollgate.lua"]) {
+      expect(read(name)).not.toContain(SECRET);
+    }
+    expect(read("tollgate-settings.lua")).not.toContain("a-key-of-sixteen-or-more");
+  });
+
+  it("writes includes that an nginx with a configuration of its own takes", async () => {
+    render(plain, "--include");
+    const conf = join(dir, "own.conf");
+    writeFileSync(
+      conf,
+      own(`include ${dir}/out/tollgate-http.conf;
+  server { listen 127.0.0.1:18081; location / { include ${dir}/out/tollgate-location.conf; proxy_pass http://127.0.0.1:9001; } }`),
+    );
+    const { stderr } = await nginxTakes(conf);
+    expect(stderr).toContain("syntax is ok");
+  });
+
+  const sockets = plain.replace(
+    "- { path: /api,",
+    "- { path: /ws/, upstream: backend, connections: { max_total: 20000, idle_ms: 5000 } }\n" +
+      '  - { path: /odd, host: odd.example.com, upstream: "odd:name", connections: {} }\n  - { path: /api,',
+  );
+
+  it("writes routes with connections: a pod each, room for all of them, and no end of old workers' connections", async () => {
+    render(sockets);
+    const { stderr } = await nginxTakes(join(dir, "out", "nginx.conf"));
+    expect(stderr).toContain("syntax is ok");
+    expect(read("tollgate-http.conf")).toContain("lua_shared_dict tollgate_connections 16m;");
+    expect(read("tollgate-http.conf").match(/^upstream .* server 127.0.0.1:900[1-3]; /gm)).toHaveLength(3);
+    expect(read("nginx.conf")).toMatch(/worker_connections 43024;/);
+    expect(read("nginx.conf")).not.toMatch(/^worker_shutdown_timeout/m);
+    expect(read("tollgate-connections_ws_.conf")).toContain("proxy_read_timeout 5000ms;");
+    render(plain);
+    expect(read("nginx.conf")).toMatch(/^worker_shutdown_timeout/m);
+    expect(read("tollgate-http.conf")).not.toContain("tollgate_connections");
+  });
+
+  it("writes routes with connections as includes, each with all that its location needs", async () => {
+    render(sockets, "--include");
+    const conf = join(dir, "own.conf");
+    const include = (name: string) => `include ${dir}/out/${name};`;
+    writeFileSync(
+      conf,
+      own(`${include("tollgate-http.conf")}
+  server { listen 127.0.0.1:18081;
+    location /ws/ { ${include("tollgate-connections_ws_.conf")} }
+    location /odd/ { ${include("tollgate-connections-odd.example.com_odd.conf")} }
+  }`),
+    );
+    const { stderr } = await nginxTakes(conf);
+    expect(stderr).toContain("syntax is ok");
+  });
+
+  it("leaves Debian's lines out for OpenResty", () => {
+    render(plain, "--openresty");
+    expect(read("nginx.conf")).not.toMatch(/load_module|www-data/);
+  });
+
+  it("makes the dictionary as large as the apps need", () => {
+    const apps = Array.from({ length: 3000 }, (_, i) => `  app-${i}: { guaranteed: 1 }\n`).join("");
+    render(`${plain.replace(/apps:.*\n/, "")}apps:\n  video: { guaranteed: 1 }\n${apps}`);
+    expect(read("tollgate-http.conf")).toContain("lua_shared_dict tollgate 16m;");
+  });
+
+  it.each([
+    ["no token of data planes", plain.replace(SECRET, '""'), [], "control.plane_token is empty"],
+    ["no routes", plain.slice(0, plain.indexOf("upstreams:")), [], "there are no routes"],
+    ["a service that is a name, without a name server", plain, ["--service", "service.example.com:9145"], "--resolver"],
+    ["a service without a port", plain, ["--service", "10.0.0.1"], "must be host:port"],
+    [
+      "a name server that is no address",
+      plain,
+      ["--service", "a.example.com:1", "--resolver", "dns;"],
+      "must be an address",
+    ],
+    ["http and https in one upstream", plain.replace('"http://127', '"https://127'), [], "upstreams.backend.targets"],
+    ["a path that nginx would take for a variable", plain.replace("/api", "/$api"), [], "routes[].path"],
+    ["a certificate without its key", plain, ["--tls-certificate", "/x"], "go together"],
+  ])("says what is wrong: %s", (_what, yaml, args, complaint) => {
+    expect(() => render(yaml, ...args)).toThrow(complaint);
+  });
+});

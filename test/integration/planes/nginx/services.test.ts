@@ -1,0 +1,164 @@
+/** nginx and the services it talks to: one that dies is replaced, a node that was given up goes on, apps come and go. */
+import { request } from "undici";
+import { afterEach, expect, it } from "vitest";
+import { createQuota, type Quota } from "../../../../src/quota/quota.js";
+import { createRedisStore } from "../../../../src/store/redis/redis-store.js";
+import { type GatewayProcess, sendLoad, startGateway, startSmallBackend } from "../../../support/gateway-process.js";
+import { type NginxProcess, startNginx } from "../../../support/nginx-process.js";
+import { startRedis } from "../../../support/redis-server.js";
+import { waitFor } from "../../../support/wait-for.js";
+
+const endings: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+}, 60_000);
+
+const TTL_MS = 3_000;
+const metered = "{ guaranteed: 100000, burst: 100000, profile: { based_on: iops, bandwidth: 0 } }";
+const both = `apps: { metered: ${metered}, other: ${metered} }`;
+
+interface World {
+  nginx: NginxProcess;
+  quota: Quota;
+  services: GatewayProcess[];
+  yaml(apps: string): string;
+}
+
+async function start({ services: count = 1, idleMs = 1_000 } = {}): Promise<World> {
+  const redis = await startRedis();
+  endings.push(() => redis.stop());
+  const backend = await startSmallBackend();
+  endings.push(() => backend.stop());
+  const yaml = (apps: string) => `
+store: ${redis.url}
+workers: 1
+cluster: { id: exact, node_ttl_ms: ${TTL_MS}, reconcile_interval_ms: 1000 }
+lease: { idle_ms: ${idleMs} }
+log: { level: warn }
+${apps}
+upstreams: { backend: { targets: ["${backend.target}"] } }
+routes: [{ path: /, upstream: backend }]
+`;
+  const services: GatewayProcess[] = [];
+  for (let i = 0; i < count; i++) {
+    const service = await startGateway(`node_id: service-${i}\n${yaml(both)}`);
+    endings.push(() => service.stop());
+    services.push(service);
+  }
+  const addresses = services.map(({ controlUrl }) => controlUrl.replace("http://", ""));
+  const nginx = await startNginx(yaml(both), { services: addresses, node: "nginx" });
+  endings.push(() => nginx.stop());
+  const store = createRedisStore(redis.url);
+  endings.push(() => store.close());
+  const quota = createQuota(store, { id: "exact", capacity: 1_000_000, rate: 500_000, nodeTtlMs: TTL_MS });
+  return { nginx, quota, services, yaml };
+}
+
+async function nodeOf(quota: Quota): Promise<string | undefined> {
+  return (await quota.nodes()).find(({ node }) => node.startsWith("nginx@"))?.node;
+}
+
+const passedOf = (answers: { status: number }[]) => answers.filter(({ status }) => status === 200).length;
+
+/** Fails with the number that was told instead. */
+async function told(quota: Quota, node: string, id: string, spent: number): Promise<void> {
+  await waitFor("all spending to be told", async () => {
+    expect((await spentOf(quota, node, id)).spent).toBe(spent);
+    return true;
+  });
+}
+
+async function spentOf(quota: Quota, node: string, id: string) {
+  const { apps } = await quota.ledger(node);
+  return apps.find(({ app }) => app === id) ?? { granted: 0, spent: 0, returned: 0 };
+}
+
+it("an app that a reload takes away gives its tokens back, and goes on counting when it comes back", async () => {
+  // Without a reload they would stay for an hour.
+  const { nginx, quota, yaml } = await start({ idleMs: 3_600_000 });
+  const first = passedOf(await sendLoad(nginx.url, "other", 100, 1));
+  const node = (await nodeOf(quota))!;
+  const before = await spentOf(quota, node, "other");
+  expect(before.granted).toBeGreaterThan(before.spent + before.returned);
+  await nginx.reload(yaml(`apps: { metered: ${metered} }`));
+  const left = await waitFor("the tokens to be back", async () => {
+    const app = await spentOf(quota, node, "other");
+    return app.granted === app.spent + app.returned && app;
+  });
+  expect(left.spent).toBe(first);
+  const old = nginx.workers();
+  await nginx.reload(yaml(both));
+  // To them the app is unknown, and the app "default" pays.
+  await waitFor("the old workers to go", () => !nginx.workers().some((pid) => old.includes(pid)));
+  const second = passedOf(await sendLoad(nginx.url, "other", 100, 1));
+  expect(second).toBeGreaterThan(0);
+  await told(quota, node, "other", first + second);
+}, 60_000);
+
+it("when a service dies the next one is asked: nobody is refused, nothing is lost", async () => {
+  const { nginx, quota, services } = await start({ services: 2 });
+  const loading = sendLoad(nginx.url, "metered", 100, 4);
+  await waitFor("the node to be known", () => nodeOf(quota));
+  services[0]!.killAll();
+  const answers = await loading;
+  expect(passedOf(answers)).toBe(answers.length);
+  const node = (await nodeOf(quota))!;
+  await told(quota, node, "metered", answers.length);
+}, 60_000);
+
+it("a node that was taken for dead begins anew, and is charged for what it spent", async () => {
+  const { nginx, quota } = await start();
+  const first = passedOf(await sendLoad(nginx.url, "metered", 100, 1));
+  const before = (await nodeOf(quota))!;
+  // What was not told yet would be charged in the new epoch.
+  await told(quota, before, "metered", first);
+  const all = nginx.workers();
+  for (const pid of all) process.kill(pid, "SIGSTOP");
+  await waitFor("the node to be given up", async () => (await nodeOf(quota)) === undefined, { withinMs: 40_000 });
+  for (const pid of all) process.kill(pid, "SIGCONT");
+  const passed = passedOf(await sendLoad(nginx.url, "metered", 100, 1));
+  expect(passed).toBeGreaterThan(0);
+  const after = await waitFor("the node to be back", () => nodeOf(quota));
+  expect(after).not.toBe(before);
+  await told(quota, after, "metered", passed);
+}, 90_000);
+
+it("says once that the service has another configuration", async () => {
+  const { nginx, yaml } = await start();
+  await nginx.reload(yaml(`apps: { metered: ${metered}, third: ${metered} }`));
+  const ready = async () => (await (await request(`${nginx.statusUrl}/health/ready`)).body.json()) as Ready;
+  const { config_version: own } = await ready();
+  const said = () => nginx.log().split(`this nginx has ${own}`).length - 1;
+  await waitFor("the word about it", () => said() > 0);
+  await sendLoad(nginx.url, "metered", 100, 1);
+  expect(said()).toBe(1);
+}, 60_000);
+
+interface Ready {
+  ready: boolean;
+  node: string;
+  config_version: string;
+}
+
+it("tells its numbers and its health, to its own machine", async () => {
+  const { nginx } = await start();
+  const answers = await sendLoad(nginx.url, "metered", 100, 1);
+  await waitFor("all workers' counts", async () => {
+    const text = await (await request(`${nginx.statusUrl}/metrics`)).body.text();
+    return text.includes(`ratelimit_requests_allowed_total{app_id="metered"} ${passedOf(answers)}\n`);
+  });
+  const { statusCode, body } = await request(`${nginx.statusUrl}/health/ready`);
+  expect(statusCode).toBe(200);
+  expect((await body.json()) as Ready).toMatchObject({ ready: true, node: "nginx" });
+  expect((await request(`${nginx.statusUrl}/health/live`)).statusCode).toBe(200);
+  const deep = await request(`${nginx.statusUrl}/health/deep`);
+  expect({ status: deep.statusCode, ...((await deep.body.json()) as object) }).toMatchObject({
+    ...{ status: expect.stringMatching(/^(healthy|degraded)$/), node_id: "nginx", emergency_mode: false },
+    components: {
+      nginx: { status: "healthy", workers: 2 },
+      service: { last_contact_ms: expect.any(Number), live_nodes: expect.any(Number) },
+      shared_memory: { status: "healthy" },
+      config: { service_version: expect.any(String) },
+    },
+  });
+}, 60_000);

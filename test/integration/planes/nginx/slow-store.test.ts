@@ -1,0 +1,102 @@
+/** nginx while answers come late or not at all: that never looks like a limit, and nothing is charged twice. */
+import { afterEach, expect, it } from "vitest";
+import { createQuota, type Quota } from "../../../../src/quota/quota.js";
+import { createRedisStore } from "../../../../src/store/redis/redis-store.js";
+import { sendLoad, startGateway, startSmallBackend } from "../../../support/gateway-process.js";
+import { startNginx } from "../../../support/nginx-process.js";
+import { startRedis } from "../../../support/redis-server.js";
+import { startTcpProxy } from "../../../support/tcp-proxy.js";
+import { waitFor } from "../../../support/wait-for.js";
+
+const endings: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+}, 60_000);
+
+const TTL_MS = 3_000;
+const ample = { id: "ample", guaranteed: 20_000, burst: 20_000, priority: 2, borrow: false };
+
+/** `link` is between nginx and its service: answers are late by what it says. */
+async function start(idleMs: number) {
+  const redis = await startRedis();
+  endings.push(() => redis.stop());
+  const backend = await startSmallBackend();
+  endings.push(() => backend.stop());
+  const yaml = `
+store: ${redis.url}
+workers: 1
+cluster: { id: slow, node_ttl_ms: ${TTL_MS}, reconcile_interval_ms: 1000 }
+lease: { idle_ms: ${idleMs} }
+fail_open_tokens: 100000
+log: { level: warn }
+apps:
+  ample: { guaranteed: 20000, burst: 20000, profile: { based_on: iops, bandwidth: 0 } }
+  strict: { guaranteed: 20000, burst: 20000, on_store_failure: closed, profile: { based_on: iops, bandwidth: 0 } }
+upstreams: { backend: { targets: ["${backend.target}"] } }
+routes: [{ path: /, upstream: backend }]
+`;
+  const service = await startGateway(yaml);
+  endings.push(() => service.stop());
+  const link = await startTcpProxy(Number(new URL(service.controlUrl).port));
+  endings.push(() => link.stop());
+  const nginx = await startNginx(yaml, { services: [`127.0.0.1:${link.port}`], node: "nginx", workers: 2 });
+  endings.push(() => nginx.stop());
+  const store = createRedisStore(redis.url);
+  endings.push(() => store.close());
+  const quota = createQuota(store, { id: "slow", capacity: 1_000_000, rate: 500_000, nodeTtlMs: TTL_MS });
+  return { nginx, link, quota };
+}
+
+const nodeOf = async (quota: Quota) => (await quota.nodes()).find(({ node }) => node.startsWith("nginx@"))?.node;
+
+it("a quiet app that becomes busy while answers are late by 300 ms: each request passes", async () => {
+  const { nginx, link } = await start(1_000);
+  await sendLoad(nginx.url, "ample", 2, 3);
+  link.delayMs = 300;
+  const answers = await sendLoad(nginx.url, "ample", 600, 1.5);
+  expect(answers.length).toBeGreaterThan(500);
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+}, 60_000);
+
+it("an app that never passes without the store gets its tokens from one that stays slow", async () => {
+  const { nginx, link } = await start(60_000);
+  link.delayMs = 150;
+  // The other app keeps the conversation going. No request may wait for the store from level 2 on.
+  const others = sendLoad(nginx.url, "ample", 50, 6);
+  const level = async () => {
+    const page = await (await fetch(`${nginx.statusUrl}/metrics`)).text();
+    return Number(/^ratelimit_degradation_level\{.*\} (\d)$/m.exec(page)?.[1]);
+  };
+  await waitFor("the store to look slow", async () => (await level()) === 2);
+  const ask = async () => (await fetch(nginx.url, { headers: { "x-app-id": "strict" } })).status;
+  const levels: number[] = [];
+  await waitFor("tokens", async () => {
+    levels.push(await level());
+    return (await ask()) === 200;
+  });
+  expect(levels.at(-1)).toBe(2);
+  await others;
+}, 60_000);
+
+it("a report that is heard, its answer lost, and the node given up after that: charged once", async () => {
+  // Tokens stay though nobody spends: nothing else makes nginx speak of the app again.
+  const { nginx, link, quota } = await start(3_600_000);
+  const first = (await sendLoad(nginx.url, "ample", 100, 1)).length;
+  const spent = async () => (await quota.inspect(ample)).spent;
+  await waitFor("all to be told", async () => (await spent()) === first);
+  const before = (await nodeOf(quota))!;
+  link.delayMs = 600_000;
+  const second = (await sendLoad(nginx.url, "ample", 100, 0.2)).length;
+  await waitFor("the report to be heard", async () => (await spent()) === first + second);
+  const workers = nginx.workers();
+  for (const pid of workers) process.kill(pid, "SIGSTOP");
+  await waitFor("the node to be given up", async () => (await nodeOf(quota)) === undefined, { withinMs: 40_000 });
+  link.delayMs = 0;
+  for (const pid of workers) process.kill(pid, "SIGCONT");
+  const after = await waitFor("the node to be back", () => nodeOf(quota));
+  expect(after).not.toBe(before);
+  const third = (await sendLoad(nginx.url, "ample", 100, 0.5)).length;
+  await waitFor("the new epoch to be told of", async () => (await quota.ledger(after)).apps[0]?.spent);
+  await nginx.quit();
+  expect(await spent()).toBe(first + second + third);
+}, 90_000);

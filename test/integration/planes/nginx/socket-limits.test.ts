@@ -1,0 +1,170 @@
+/** The limits of a route with connections, through two of nginx and a gateway at once; and this nginx's share of them without the store. */
+import { request } from "undici";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { type GatewayProcess, startGateway } from "../../../support/gateway-process.js";
+import { type NginxProcess, startNginx } from "../../../support/nginx-process.js";
+import { type RedisServer, startRedis } from "../../../support/redis-server.js";
+import { connectSocket, type Outcome, type SocketClient } from "../../../support/socket-clients.js";
+import { type SocketPod, startSocketPod } from "../../../support/socket-pods.js";
+import { waitFor } from "../../../support/wait-for.js";
+
+const endings: (() => unknown)[] = [];
+let redis: RedisServer;
+let service: GatewayProcess;
+let pods: SocketPod[];
+let planes: NginxProcess[];
+
+const routes = {
+  total: "max_per_pod: 10, max_total: 5",
+  app: "max_per_pod: 20, max_total: 0, max_per_app: 3",
+  rate: "max_per_pod: 20, max_total: 0, rate_per_second: 0.01, burst: 4",
+  local: "max_per_pod: 7, max_total: 0, on_store_failure: local",
+  "local-total": "max_per_pod: 50, max_total: 10, on_store_failure: local",
+  "local-app": "max_per_pod: 50, max_total: 0, max_per_app: 4, on_store_failure: local",
+  "open-rate": "max_per_pod: 50, max_total: 0, rate_per_second: 0.01, burst: 3, on_store_failure: open",
+};
+
+beforeAll(async () => {
+  redis = await startRedis();
+  endings.push(() => redis.stop());
+  pods = await Promise.all([startSocketPod(() => undefined), startSocketPod(() => undefined)]);
+  endings.push(() => Promise.all(pods.map((pod) => pod.stop())));
+  const yaml = `
+store: ${redis.url}
+workers: 1
+log: { level: warn }
+lease: { timeout_ms: 2000 }
+apps:
+  default: { guaranteed: 100000, burst: 100000 }
+  other: { guaranteed: 100000, burst: 100000 }
+upstreams: { pods: { targets: [${pods.map(({ address }) => `"${address}"`).join(", ")}] } }
+routes:
+${Object.entries(routes)
+  .map(
+    ([path, limits]) =>
+      `  - { path: /${path}/, upstream: pods, connections: { ${limits.includes("rate") ? "" : "rate_per_second: 0, "}lease_s: 600, ${limits} } }`,
+  )
+  .join("\n")}
+`;
+  service = await startGateway(`node_id: gateway\n${yaml}`);
+  endings.push(() => service.stop());
+  const services = [service.controlUrl.replace("http://", "")];
+  planes = await Promise.all(["nginx-a", "nginx-b"].map((node) => startNginx(yaml, { services, workers: 2, node })));
+  for (const nginx of planes) endings.push(() => nginx.stop());
+}, 60_000);
+afterAll(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+}, 60_000);
+
+const clients: SocketClient[] = [];
+const onPods = () => pods.reduce((sum, { live }) => sum + live.size, 0);
+const slotsTaken = async () => Number(await redis.command("ZCARD", "ws:global_conn"));
+afterEach(async () => {
+  for (const { socket } of clients.splice(0)) socket.terminate();
+  await waitFor("all slots to be free", async () => onPods() === 0 && (await slotsTaken()) === 0);
+}, 60_000);
+
+/** So many at the same instant, in turn on each of these. */
+async function connect(urls: string[], count: number, app = "default"): Promise<Outcome[]> {
+  const some = Array.from({ length: count }, (_, i) => connectSocket(urls[i % urls.length]!, { "x-app-id": app }));
+  clients.push(...some);
+  return Promise.all(some.map(({ outcome }) => outcome));
+}
+
+const everywhere = (path: keyof typeof routes) =>
+  [...planes.map(({ url }) => url), service.url].map((url) => `${url}/${path}/`);
+const opened = (outcomes: Outcome[]) => outcomes.filter(({ open }) => open).length;
+/** Each kind of refusal once. */
+const refusals = (outcomes: Outcome[]) => [
+  ...new Set(outcomes.flatMap((outcome) => (outcome.open ? [] : [`${outcome.status} ${outcome.reason}`]))),
+];
+
+describe("with the store", () => {
+  it("max_total: as many in all, whichever pods and proxies they are on; one that ends makes room for one", async () => {
+    const outcomes = await connect(everywhere("total"), 15);
+    expect([opened(outcomes), onPods()]).toEqual([5, 5]);
+    expect(refusals(outcomes)).toEqual(["429 TOTAL_LIMIT_EXCEEDED"]);
+    clients.find((_, i) => outcomes[i]!.open)!.socket.terminate();
+    await waitFor("its slot to be free", async () => (await slotsTaken()) === 4);
+    expect(opened(await connect(everywhere("total"), 6))).toBe(1);
+    expect(onPods()).toBe(5);
+  }, 60_000);
+
+  it("max_per_app: as many of each app, and none of them is in another's way", async () => {
+    const [one, other] = await Promise.all([
+      connect(everywhere("app"), 9, "default"),
+      connect(everywhere("app"), 9, "other"),
+    ]);
+    expect([opened(one), opened(other), onPods()]).toEqual([3, 3, 6]);
+    expect(refusals([...one, ...other])).toEqual(["429 APP_LIMIT_EXCEEDED"]);
+  }, 60_000);
+
+  it("burst: as many at once, and the next are told when to come back", async () => {
+    const outcomes = await connect(everywhere("rate"), 12);
+    expect([opened(outcomes), onPods()]).toEqual([4, 4]);
+    expect(refusals(outcomes)).toEqual(["429 RATE_LIMITED"]);
+    // At 0.01 per second the next one may come after 100 s.
+    for (const outcome of outcomes) if (!outcome.open) expect(outcome.retryAfter).toBeGreaterThan(300);
+  }, 60_000);
+});
+
+describe("without the store", () => {
+  const knownNodes = async ({ statusUrl }: NginxProcess) => {
+    const { body } = await request(`${statusUrl}/health/deep`);
+    const { components } = (await body.json()) as { components: { service: { live_nodes: number } } };
+    return components.service.live_nodes;
+  };
+
+  /** Redis is gone, then back: all that were let in are counted, and nobody is dropped. */
+  async function inTheDark(act: () => Promise<void>): Promise<void> {
+    // A Redis that began anew has to hear of them first.
+    await waitFor("each nginx to know of both and of the gateway", async () =>
+      (await Promise.all(planes.map(knownNodes))).every((nodes) => nodes === 3),
+    );
+    await redis.kill();
+    let held = 0;
+    try {
+      await act();
+      held = onPods();
+    } finally {
+      await redis.restart();
+    }
+    await waitFor("all to be counted", async () => (await slotsTaken()) === held);
+    expect(onPods()).toBe(held);
+  }
+
+  const on = (path: keyof typeof routes) => planes.map(({ url }) => `${url}/${path}/`);
+
+  it("local: a third of what a pod takes, of three nodes, rounded down; counted by both workers together", async () => {
+    await inTheDark(async () => {
+      for (const url of on("local")) {
+        const outcomes = await connect([url], 12);
+        // 7 on each of two pods: 2 are this nginx's share of each.
+        expect(opened(outcomes)).toBe(4);
+        expect(refusals(outcomes)).toEqual(["503 store_unavailable"]);
+      }
+      expect(pods.map(({ live }) => live.size)).toEqual([4, 4]);
+    });
+  }, 60_000);
+
+  it("local: a third of max_total and of max_per_app", async () => {
+    await inTheDark(async () => {
+      for (const url of on("local-app")) {
+        const [one, other] = [await connect([url], 6, "default"), await connect([url], 6, "other")];
+        expect([opened(one), opened(other)]).toEqual([1, 1]);
+      }
+      // 10 in all: 3 are its share, and two are there.
+      for (const url of on("local-total")) expect(opened(await connect([url], 6))).toBe(1);
+    });
+  }, 60_000);
+
+  it("open: the rate of this nginx alone", async () => {
+    await inTheDark(async () => {
+      for (const url of on("open-rate")) {
+        const outcomes = await connect([url], 10);
+        expect(opened(outcomes)).toBe(3);
+        expect(refusals(outcomes)).toEqual(["503 store_unavailable"]);
+      }
+    });
+  }, 60_000);
+});

@@ -1,0 +1,230 @@
+/** However an upgraded connection ends: both ends hear of it, and its slot is free once, when the backend has let go. */
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { afterEach, describe, expect, it } from "vitest";
+import { bodyOf, openRaw } from "../../../support/http-client.js";
+import { createCleanup } from "../../../support/http-proxy.js";
+import { signal } from "../../../support/http-signal.js";
+import { startTcpProxy } from "../../../support/tcp-proxy.js";
+import { waitFor } from "../../../support/wait-for.js";
+import { startRawUpgradeBackend, startWebSocketBackend, switching, upgradeHead } from "../../../support/ws-backend.js";
+import {
+  closeOf,
+  nothingLeft,
+  openSocket,
+  quick,
+  reasonIn,
+  sendPart,
+  serverSide,
+  startUpgradingProxy,
+  tcpOf,
+  type UpgradingProxyOptions,
+} from "../../../support/ws-proxy.js";
+
+const cleanup = createCleanup();
+afterEach(() => cleanup.run());
+
+async function start(options: UpgradingProxyOptions = {}) {
+  const backend = await cleanup.add(startWebSocketBackend());
+  const proxy = await cleanup.add(startUpgradingProxy({ targets: [backend.target], ...quick, ...options }));
+  return { backend, ...proxy };
+}
+
+describe("an upgraded connection ends", () => {
+  it("when the client resets it: the backend hears of it, then the slot is free", async () => {
+    const running = await start();
+    const { backend, port, slots } = running;
+    const socket = await openSocket(port);
+    const heard = closeOf(serverSide(backend));
+    expect(running.proxy.openConnections()).toBe(1);
+    tcpOf(socket).resetAndDestroy();
+    expect((await heard).code).toBe(1006);
+    await slots.allFree();
+    await nothingLeft(running);
+  });
+
+  it("when the backend resets it, or is gone: the client hears of it", async () => {
+    const running = await start();
+    const { backend, port, slots } = running;
+    for (const end of [() => tcpOf(serverSide(backend)).resetAndDestroy(), () => void backend.stop()]) {
+      const socket = await openSocket(port);
+      const heard = closeOf(socket);
+      end();
+      expect((await heard).code).toBe(1006);
+      await slots.allFree();
+    }
+    await nothingLeft(running);
+  });
+
+  it("when the backend closes its half only: a WebSocket is over then", async () => {
+    const backend = await cleanup.add(
+      startRawUpgradeBackend((socket, head) => void socket.end(`${switching(head)}\x81\x02hi`, "latin1")),
+    );
+    const running = await cleanup.add(startUpgradingProxy({ targets: [backend.target], ...quick }));
+    const client = await openRaw(running.port);
+    client.write(upgradeHead());
+    expect(bodyOf(await client.closed())).toBe("\x81\x02hi");
+    await running.slots.allFree();
+    await nothingLeft(running);
+  });
+
+  it("when one end closes its half and the other does not care: after a while both are cut", async () => {
+    const backend = await cleanup.add(
+      startRawUpgradeBackend((socket, head) => {
+        (socket as { allowHalfOpen: boolean }).allowHalfOpen = true;
+        socket.on("data", () => {}).write(switching(head));
+      }),
+    );
+    const running = await cleanup.add(startUpgradingProxy({ targets: [backend.target], ...quick }));
+    const client = await openRaw(running.port);
+    client.write(upgradeHead());
+    await client.until((text) => text.includes("\r\n\r\n"));
+    client.socket.end();
+    await client.closed();
+    await running.slots.allFree();
+    await nothingLeft(running);
+  });
+
+  it("when it was idle for too long: both ends get 1001", async () => {
+    const running = await start({ connections: { idleMs: 100 } });
+    const socket = await openSocket(running.port);
+    const heard = closeOf(serverSide(running.backend));
+    expect(await closeOf(socket)).toEqual({ code: 1001, reason: "going away" });
+    expect((await heard).code).toBe(1001);
+    await running.slots.allFree();
+    await nothingLeft(running);
+  });
+
+  it("when an end has fallen silent behind a network that says nothing", async () => {
+    const running = await start({ connections: { idleMs: 200 } });
+    const between = await cleanup.add(startTcpProxy(running.port));
+    const socket = await openSocket(between.port);
+    const heard = closeOf(serverSide(running.backend));
+    between.silenceAll();
+    expect((await heard).code).toBe(1001);
+    await running.slots.allFree();
+    await nothingLeft(running);
+    socket.terminate();
+
+    const silentBackend = await cleanup.add(startTcpProxy(running.backend.port));
+    const other = await cleanup.add(
+      startUpgradingProxy({ targets: [`127.0.0.1:${silentBackend.port}`], ...quick, connections: { idleMs: 200 } }),
+    );
+    const second = await openSocket(other.port);
+    silentBackend.silenceAll();
+    expect((await closeOf(second)).code).toBe(1001);
+    await other.slots.allFree();
+    await nothingLeft(other);
+  });
+
+  it("when the client does not fetch what the backend sends, and nothing moves", async () => {
+    const running = await start();
+    const socket = await openSocket(running.port);
+    tcpOf(socket).pause();
+    const server = serverSide(running.backend);
+    const heard = closeOf(server);
+    const flood = Buffer.alloc(1_000_000);
+    for (let n = 0; n < 40; n++) server.send(flood);
+    expect((await heard).code).toBe(1006);
+    await running.slots.allFree();
+    socket.terminate();
+    await nothingLeft(running);
+  });
+
+  it("at once when the proxy is closed", async () => {
+    const running = await start();
+    const sockets = await Promise.all([openSocket(running.port), openSocket(running.port)]);
+    const heard = sockets.map(closeOf);
+    await running.proxy.close();
+    expect(running.slots.held()).toBe(0);
+    expect((await Promise.all(heard)).map(({ code }) => code)).toEqual([1006, 1006]);
+    await waitFor("the backend to see it", () => running.backend.open() === 0);
+  });
+});
+
+describe("a slot that was lost", () => {
+  it("closes its connection with 1013, at both ends, and no other", async () => {
+    const running = await start();
+    const [first, second] = [await openSocket(running.port), await openSocket(running.port)];
+    const [onBackend] = [...running.backend.server.clients];
+    const heard = [closeOf(first), closeOf(onBackend!)];
+    running.slots.given[0]!.lose();
+    for (const end of heard) expect(await end).toEqual({ code: 1013, reason: "try again later" });
+    await waitFor("the slot to be free", () => running.slots.given[0]!.releases === 1);
+    second.send("still there?");
+    expect(String((await once(second, "message"))[0])).toBe("still there?");
+    running.slots.given[0]!.lose();
+    second.close();
+  });
+
+  it("cuts it where a frame is under way: nothing can be said in the middle of one", async () => {
+    const running = await start();
+    const client = await openRaw(running.port);
+    client.write(upgradeHead());
+    await client.until((text) => text.includes("\r\n\r\n"));
+    const heard = closeOf(serverSide(running.backend));
+    // A masked frame of 100 bytes, of which only some come.
+    await sendPart(client, serverSide(running.backend), "\x82\xe4abcdefgh");
+    running.slots.given[0]!.lose();
+    expect((await heard).code).toBe(1006);
+    expect(bodyOf(await client.closed()), "the other direction was free").toBe("\x88\x11\x03\xf5try again later");
+    await running.slots.allFree();
+  });
+
+  it("before the backend has answered is no slot: 503", async () => {
+    const asked = signal<() => void>();
+    const backend = await cleanup.add(
+      startRawUpgradeBackend((socket, head) => asked.resolve(() => void socket.write(switching(head)))),
+    );
+    const running = await cleanup.add(startUpgradingProxy({ targets: [backend.target], ...quick }));
+    const client = await openRaw(running.port);
+    client.write(upgradeHead());
+    const answer = await asked.promise;
+    running.slots.given[0]!.lose();
+    answer();
+    expect(reasonIn(await client.closed())).toBe("slot_lost");
+    await running.slots.allFree();
+  });
+});
+
+describe("whether the other end is still there", () => {
+  /** The kernel's own word: hundredths of a second until it asks, for a connection with a keep-alive timer. */
+  function asksIn(localPort: number, remotePort: number): number | undefined {
+    const hex = (port: number) => port.toString(16).toUpperCase().padStart(4, "0");
+    for (const line of readFileSync("/proc/net/tcp", "utf8").split("\n")) {
+      const [, local = "", remote = "", , , timer = ""] = line.trim().split(/\s+/);
+      if (!local.endsWith(`:${hex(localPort)}`) || !remote.endsWith(`:${hex(remotePort)}`)) continue;
+      const [kind, when] = timer.split(":");
+      return kind === "02" ? Number.parseInt(when!, 16) : undefined;
+    }
+    return undefined;
+  }
+
+  it.runIf(process.platform === "linux")(
+    "is asked after a time without a byte, and soon once its pod is not listed any more",
+    async () => {
+      const running = await start({ connections: { pingMs: 20_000 } });
+      const socket = await openSocket(running.port);
+      const clientPort = tcpOf(socket).localPort!;
+      const backendSees = tcpOf(serverSide(running.backend)).remotePort!;
+      const dueForClient = () => asksIn(running.port, clientPort);
+      const dueForBackend = () => asksIn(backendSees, running.backend.port);
+      await waitFor("both timers", () => dueForClient() !== undefined && dueForBackend() !== undefined);
+      for (const due of [dueForClient()!, dueForBackend()!]) {
+        expect(due).toBeLessThanOrEqual(2_000);
+        expect(due, "not yet the time for departed pods").toBeGreaterThan(110);
+      }
+      const other = await cleanup.add(startWebSocketBackend());
+      running.proxy.reconfigure({
+        routes: [{ path: "/", upstream: "backend", connections: {} }],
+        upstreams: { backend: { targets: [other.target] } },
+      });
+      await waitFor("the new timer", () => (dueForBackend() ?? Number.POSITIVE_INFINITY) <= 110);
+      socket.send("still there?");
+      expect(String((await once(socket, "message"))[0]), "the connection goes on").toBe("still there?");
+      (await openSocket(running.port)).close();
+      await waitFor("the new pod to be used", () => other.connections() === 1);
+      socket.close();
+    },
+  );
+});

@@ -1,0 +1,182 @@
+/** Leaving: a gateway that drains tells its WebSockets; a client that gives up early leaves nothing behind. */
+import { once } from "node:events";
+import type { Socket } from "node:net";
+import { afterEach, describe, expect, it } from "vitest";
+import { bodyOf, openRaw } from "../../../support/http-client.js";
+import { admitted, createCleanup } from "../../../support/http-proxy.js";
+import { signal } from "../../../support/http-signal.js";
+import { waitFor } from "../../../support/wait-for.js";
+import { startRawUpgradeBackend, startWebSocketBackend, switching, upgradeHead } from "../../../support/ws-backend.js";
+import {
+  closeOf,
+  nothingLeft,
+  openSocket,
+  quick,
+  reasonIn,
+  sendPart,
+  serverSide,
+  startUpgradingProxy,
+} from "../../../support/ws-proxy.js";
+
+const cleanup = createCleanup();
+afterEach(() => cleanup.run());
+
+async function start() {
+  const backend = await cleanup.add(startWebSocketBackend());
+  const proxy = await cleanup.add(startUpgradingProxy({ targets: [backend.target], ...quick }));
+  return { backend, ...proxy };
+}
+
+describe("a drain", () => {
+  it("tells both ends of every WebSocket to go, and ends when they have", async () => {
+    const running = await start();
+    const sockets = await Promise.all(Array.from({ length: 5 }, () => openSocket(running.port)));
+    const heard = [...sockets, ...running.backend.server.clients].map(closeOf);
+    await running.proxy.drain(60_000);
+    for (const end of heard) expect(await end).toEqual({ code: 1001, reason: "going away" });
+    expect(running.slots.held()).toBe(0);
+    expect(running.lines.filter(({ level }) => level === "warn")).toEqual([]);
+  });
+
+  it("lets a message end that is under way, in either direction, and cuts what comes behind", async () => {
+    const running = await start();
+    const client = await openRaw(running.port);
+    client.write(upgradeHead());
+    await client.until((text) => text.includes("\r\n\r\n"));
+    const server = serverSide(running.backend);
+    const message = once(server, "message");
+    const heard = closeOf(server);
+    await sendPart(client, server, "\x82\x84\0\0\0\0wh");
+    const drained = running.proxy.drain(60_000);
+    // The rest of it, and half of another.
+    client.write("at\x82\x84\0\0\0\0no");
+    expect(String((await message)[0])).toBe("what");
+    expect((await heard).code).toBe(1001);
+    await client.closed();
+    await drained;
+    expect(running.slots.held()).toBe(0);
+  });
+
+  it("cuts what does not go, at the end of the time; and what cannot be told to", async () => {
+    const backend = await cleanup.add(
+      startRawUpgradeBackend((socket, head) => void socket.on("data", () => {}).write(switching(head, "tcp"))),
+    );
+    const running = await cleanup.add(
+      startUpgradingProxy({ targets: [backend.target], connections: { protocols: ["tcp"] } }),
+    );
+    const client = await openRaw(running.port);
+    client.write(upgradeHead({ protocol: "tcp" }));
+    await client.until((text) => text.includes("\r\n\r\n"));
+    await running.proxy.drain(50);
+    await client.closed();
+    expect(running.slots.held()).toBe(0);
+    expect(running.lines).toContainEqual(
+      expect.objectContaining({ message: "connections cut at the end of the drain", connections: 1 }),
+    );
+  });
+
+  it("takes no new ones, and closes one that was on its way", async () => {
+    const asked = signal<() => void>();
+    const backend = await cleanup.add(
+      startRawUpgradeBackend((socket, head) => asked.resolve(() => void socket.write(switching(head)))),
+    );
+    const running = await cleanup.add(startUpgradingProxy({ targets: [backend.target] }));
+    const client = await openRaw(running.port);
+    const late = await openRaw(running.port);
+    client.write(upgradeHead());
+    const answer = await asked.promise;
+    late.write("GET");
+    await waitFor("its first bytes", () => running.proxy.openConnections() >= 2);
+    const drained = running.proxy.drain(60_000);
+    late.write(upgradeHead().slice(3));
+    expect(reasonIn(await late.closed())).toBe("draining");
+    answer();
+    expect(bodyOf(await client.closed())).toBe("\x88\x0c\x03\xe9going away");
+    await drained;
+  });
+});
+
+describe("a client that leaves before its upgrade is done", () => {
+  const leaves: [name: string, leave: (socket: Socket) => void][] = [
+    ["by closing", (socket) => void socket.end()],
+    ["by a reset", (socket) => void socket.resetAndDestroy()],
+  ];
+
+  it.each(leaves)("%s while the limiter decides: nothing is taken, or it is given back", async (_, leave) => {
+    const decide = signal();
+    const backend = await cleanup.add(startWebSocketBackend());
+    const running = await cleanup.add(
+      startUpgradingProxy({ targets: [backend.target], decide: () => decide.promise.then(() => admitted()) }),
+    );
+    const client = await openRaw(running.port);
+    client.write(upgradeHead());
+    await waitFor("the question", () => running.admission.arrivals.length === 1);
+    leave(client.socket);
+    await nothingLeft(running);
+    decide.resolve();
+    expect(await running.admission.settlement()).toMatchObject({ requestBytes: 0, responseBytes: 0 });
+    expect(running.slots.asked).toHaveLength(0);
+  });
+
+  it.each(leaves)("%s while a slot is sought: it is given back, no backend is called", async (_, leave) => {
+    const decide = signal();
+    const backend = await cleanup.add(startWebSocketBackend());
+    const running = await cleanup.add(
+      startUpgradingProxy({ targets: [backend.target], place: ({ pods }) => decide.promise.then(() => pods[0]!) }),
+    );
+    const client = await openRaw(running.port);
+    client.write(upgradeHead());
+    await waitFor("the question", () => running.slots.asked.length === 1);
+    leave(client.socket);
+    await nothingLeft(running);
+    decide.resolve();
+    await waitFor("the slot", () => running.slots.given.length === 1);
+    await running.slots.allFree();
+    expect(backend.connections()).toBe(0);
+  });
+
+  it.each(leaves)("%s while the backend considers: that hears of it first", async (_, leave) => {
+    const asked = signal<Socket>();
+    const backend = await cleanup.add(startRawUpgradeBackend((socket) => asked.resolve(socket)));
+    const running = await cleanup.add(startUpgradingProxy({ targets: [backend.target], ...quick }));
+    const client = await openRaw(running.port);
+    client.write(upgradeHead());
+    const onBackend = await asked.promise;
+    const heard = once(onBackend.resume(), "end");
+    leave(client.socket);
+    await heard;
+    await running.slots.allFree();
+    await nothingLeft(running);
+  });
+
+  it("at any moment, hundreds of times: every slot and every token comes back", async () => {
+    const backend = await cleanup.add(startWebSocketBackend());
+    const later = <T>(value: T) => new Promise<T>((resolve) => void setTimeout(resolve, Math.random() * 4, value));
+    const running = await cleanup.add(
+      startUpgradingProxy({
+        targets: [backend.target],
+        ...quick,
+        decide: () => later(admitted()),
+        place: ({ pods }) => later(pods[0]!),
+      }),
+    );
+    async function visit(n: number): Promise<void> {
+      const client = await openRaw(running.port);
+      client.write(upgradeHead());
+      await later(undefined);
+      await later(undefined);
+      if (n % 3 === 0) await later(undefined);
+      if (n % 2 === 0) client.socket.resetAndDestroy();
+      else client.socket.end();
+      await client.closed();
+    }
+    for (let round = 0; round < 10; round++) {
+      await Promise.all(Array.from({ length: 40 }, (_, n) => visit(n)));
+    }
+    await running.slots.allFree();
+    await nothingLeft(running);
+    await waitFor("the backend to see it", () => backend.open() === 0);
+    expect(running.slots.given.length).toBeGreaterThan(20);
+    expect(running.slots.given.every(({ releases }) => releases === 1)).toBe(true);
+  });
+});

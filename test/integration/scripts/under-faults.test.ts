@@ -1,0 +1,164 @@
+/** The real scripts in the middle of load while Redis forgets them, restarts, fails over or moves their slot. */
+import { afterEach, describe, expect, it } from "vitest";
+import { clusterKey } from "../../../src/core/keys.js";
+import { createQuota } from "../../../src/quota/quota.js";
+import { createSlots } from "../../../src/slots/slots.js";
+import { createRedisStore } from "../../../src/store/redis/redis-store.js";
+import type { Store } from "../../../src/store/store.js";
+import { startRedisCluster } from "../../support/redis-cluster.js";
+import { startRedis } from "../../support/redis-server.js";
+import { createSpendingNode, type SpendingNode } from "../../support/spending-node.js";
+import { pause, waitFor } from "../../support/wait-for.js";
+
+const app = { id: "video", guaranteed: 1_000_000, burst: 1_000_000, priority: 1, borrow: false };
+const policy = { id: "c1", capacity: 100_000_000, rate: 100_000_000, nodeTtlMs: 60_000 };
+
+const endings: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+});
+
+/** Three nodes, each with a store of its own, that go on until told to stop. */
+function startNodes(url: string) {
+  const stores: Store[] = [];
+  let stopped = false;
+  const nodes: SpendingNode[] = ["n1", "n2", "n3"].map((name) => {
+    const store = createRedisStore({ url, deadlineMs: 2_000 });
+    stores.push(store);
+    return createSpendingNode(createQuota(store, policy), app, name);
+  });
+  const working = nodes.map(async (node) => {
+    while (!stopped) {
+      await node.turn();
+      if (node.outcomes.size > 1) await pause(1);
+    }
+  });
+  endings.push(() => Promise.all(stores.map((store) => store.close())));
+  return {
+    nodes,
+    quota: createQuota(stores[0]!, policy),
+    turns: () => nodes.map((node) => node.outcomes.get("ok") ?? 0),
+    /** Waits until every node has had so many more turns that went well. */
+    async goOn(turns: number): Promise<void> {
+      const goals = this.turns().map((done) => done + turns);
+      await waitFor("all nodes to go on", () => this.turns().every((done, i) => done >= goals[i]!));
+    },
+    async stop(): Promise<void> {
+      stopped = true;
+      await Promise.all(working);
+      // Whatever was under way when the store failed is repeated; then everyone reports once more.
+      for (const node of nodes) await waitFor("a last report", () => node.turn().then(() => true));
+      for (const node of nodes) await node.turn();
+    },
+  };
+}
+
+type Running = ReturnType<typeof startNodes>;
+
+/** I5: what is out on leases is what the nodes hold, to the token. */
+async function expectBalancedBooks({ nodes, quota }: Running): Promise<void> {
+  const books = await quota.inspect(app);
+  const held = nodes.reduce((sum, node) => sum + node.granted, 0);
+  const reported = books.granted - books.spent - books.returned;
+  const ledgers = await Promise.all(["n1@1", "n2@1", "n3@1"].map((name) => quota.ledger(name)));
+  expect(ledgers.map((ledger) => ledger.apps[0]?.granted)).toEqual(nodes.map((node) => node.granted));
+  expect(reported).toBe(ledgers.reduce((sum, ledger) => sum + ledger.held, 0));
+  expect(held).toBeGreaterThan(0);
+}
+
+describe("scripts in the middle of load", () => {
+  it("survive SCRIPT FLUSH: no caller notices", async () => {
+    const server = await startRedis();
+    endings.push(() => server.stop());
+    const running = startNodes(server.url);
+    for (let i = 0; i < 20; i++) {
+      await running.goOn(5);
+      await server.command("SCRIPT", "FLUSH");
+    }
+    await running.goOn(5);
+    await running.stop();
+    for (const node of running.nodes) expect([...node.outcomes.keys()]).toEqual(["ok"]);
+    await expectBalancedBooks(running);
+  });
+
+  it("survive a restart that forgot everything: nodes go on, and what they hold is on the books again", async () => {
+    const server = await startRedis();
+    endings.push(() => server.stop());
+    const running = startNodes(server.url);
+    await running.goOn(50);
+    await server.restart();
+    await running.goOn(50);
+    await running.stop();
+    await expectBalancedBooks(running);
+  });
+
+  it("survive a restart that remembered everything", async () => {
+    const server = await startRedis({ args: ["--appendonly", "yes", "--appendfsync", "always"] });
+    endings.push(() => server.stop());
+    const running = startNodes(server.url);
+    await running.goOn(50);
+    await server.restart();
+    await running.goOn(50);
+    await running.stop();
+    await expectBalancedBooks(running);
+  });
+
+  it("survive a cluster failover, and the writes it lost are made good from the nodes' counters", async () => {
+    const cluster = await startRedisCluster();
+    endings.push(() => cluster.stop());
+    const running = startNodes(cluster.url);
+    await running.goOn(50);
+    await cluster.killPrimaryOf(clusterKey(policy.id));
+    await running.goOn(50);
+    await running.stop();
+    await expectBalancedBooks(running);
+  }, 60_000);
+
+  it("survive the migration of their slot: no caller notices", async () => {
+    const cluster = await startRedisCluster();
+    endings.push(() => cluster.stop());
+    const running = startNodes(cluster.url);
+    await running.goOn(50);
+    const key = clusterKey(policy.id);
+    for (let i = 0; i < 3; i++) {
+      const from = await cluster.primaryOf(key);
+      const to = (await cluster.primaries()).find((node) => node.id !== from.id)!;
+      await cluster.migrateSlot(key, to, () => pause(50));
+      await running.goOn(20);
+    }
+    await running.stop();
+    for (const node of running.nodes) expect([...node.outcomes.keys()]).toEqual(["ok"]);
+    await expectBalancedBooks(running);
+  }, 60_000);
+
+  it("out of memory: nothing new is granted, but what frees something still runs", async () => {
+    const server = await startRedis({ args: ["--maxmemory-policy", "noeviction"] });
+    endings.push(() => server.stop());
+    const store = createRedisStore(server.url);
+    endings.push(() => store.close());
+    const quota = createQuota(store, policy);
+    const slots = createSlots(store);
+    const limits = { maxPerPod: 2, maxTotal: 0, maxPerApp: 0, ratePerSecond: 0, burst: 1, leaseMs: 30_000 };
+    const slot = { connection: "c1", app: "chat", pod: "pod-1" };
+    const ask = { app, granted: 0, spent: 0, returned: 0, need: 100, want: 100 };
+    await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [ask]);
+    await slots.acquire({ proxy: "p1", connection: "c1", app: "chat", pods: ["pod-1"] }, limits);
+
+    // Less than an empty server uses: from now on it is out of memory for certain.
+    await server.command("CONFIG", "SET", "maxmemory", "100kb");
+    const outOfMemory = { kind: "out_of_memory" };
+    await expect(quota.grant({ node: "n1", epoch: 1, seq: 2 }, [ask])).rejects.toMatchObject(outOfMemory);
+    await expect(
+      slots.acquire({ proxy: "p1", connection: "c2", app: "chat", pods: ["pod-1"] }, limits),
+    ).rejects.toMatchObject(outOfMemory);
+    const settled = await quota.settle(
+      { node: "n1", epoch: 1, seq: 2 },
+      [{ app, granted: 100, spent: 40, returned: 60 }],
+      false,
+    );
+    expect(settled.code).toBe("ok");
+    expect(await slots.renew("p1", limits.leaseMs, [slot])).toMatchObject({ renewed: 1, lost: [] });
+    expect(await slots.release("p1", limits.leaseMs, [slot])).toEqual({ released: 1, unknown: [] });
+    expect(await quota.inspect(app)).toMatchObject({ spent: 40, returned: 60 });
+  });
+});

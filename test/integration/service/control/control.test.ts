@@ -1,0 +1,140 @@
+/** Who may call the control listener, and how it answers everyone else. */
+import { request } from "node:http";
+import { connect } from "node:net";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-store.js";
+import { type ControlServer, PLANE_TOKEN, startControl } from "../../../support/control-server.js";
+
+const message = { node: "plane-1", epoch: 1, seq: 1, apps: [] };
+
+let control: ControlServer;
+beforeEach(async () => {
+  control = await startControl(createEmbeddedStore(), { config: { control: { hosts: ["tollgate.internal"] } } });
+});
+afterEach(() => control.close());
+
+/** fetch does not let a test choose the Host. */
+function statusFor(host: string | undefined, path = "/health/live"): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const headers = host === undefined ? {} : { host };
+    const sent = request({ port: control.port, host: "127.0.0.1", path, headers, setHost: false, agent: false });
+    sent.on("response", (response) => {
+      response.resume();
+      resolve(response.statusCode ?? 0);
+    });
+    sent.on("error", reject);
+    sent.end();
+  });
+}
+
+describe("the token", () => {
+  it.each([
+    ["none", {}],
+    ["a wrong one", { authorization: "Bearer wrong-token-0123456789" }],
+    ["the beginning of the right one", { authorization: `Bearer ${PLANE_TOKEN.slice(0, -1)}` }],
+    ["an empty one", { authorization: "Bearer " }],
+    ["the right one in another scheme", { authorization: `Basic ${PLANE_TOKEN}` }],
+  ])("%s is answered with 401", async (_what, headers) => {
+    const response = await fetch(`${control.url}/v1/sync`, { method: "POST", headers, body: JSON.stringify(message) });
+    expect(response.status).toBe(401);
+    expect(response.headers.get("www-authenticate")).toBe("Bearer");
+    const text = await response.text();
+    expect(JSON.parse(text)).toMatchObject({ error: "unauthorized" });
+    expect(text).not.toContain(PLANE_TOKEN);
+  });
+
+  it("that is not configured turns the API of data planes off, and it says so", async () => {
+    const off = await startControl(createEmbeddedStore(), { config: { control: { plane_token: "" } } });
+    for (const authorization of ["Bearer ", `Bearer ${PLANE_TOKEN}`, ""]) {
+      const response = await off.post(message, { authorization });
+      expect(response.status).toBe(403);
+      expect(await response.json()).toMatchObject({ reason: "plane_disabled" });
+    }
+    await off.close();
+  });
+});
+
+describe("the address", () => {
+  it("that is not allowed gets 403, but may ask for health", async () => {
+    const closed = await startControl(createEmbeddedStore(), {
+      config: { control: { allow: ["10.0.0.0/8", "::1/128"] } },
+    });
+    const response = await closed.post(message);
+    expect(response.status).toBe(403);
+    expect(await response.json()).toMatchObject({ reason: "address_not_allowed" });
+    expect((await fetch(`${closed.url}/health/live`)).status).toBe(200);
+    await closed.close();
+  });
+});
+
+describe("the Host", () => {
+  it.each([
+    ["127.0.0.1", 200],
+    ["127.0.0.1:9145", 200],
+    ["[::1]:9145", 200],
+    ["localhost", 200],
+    ["LOCALHOST:80", 200],
+    ["tollgate.internal", 200],
+    ["evil.example", 403],
+    ["127.0.0.1.evil.example", 403],
+    ["localhost.evil.example", 403],
+    ["[evil]", 403],
+    ["", 403],
+  ])("%j is answered with %i", async (host, status) => {
+    expect(await statusFor(host)).toBe(status);
+  });
+});
+
+describe("anything else", () => {
+  it("is 404 in JSON", async () => {
+    const response = await fetch(`${control.url}/nothing`);
+    expect(response.status).toBe(404);
+    expect(await response.json()).toEqual({ error: "not_found", reason: "no_such_endpoint" });
+  });
+
+  it("is 405 for another method", async () => {
+    const response = await fetch(`${control.url}/v1/sync`);
+    expect([response.status, response.headers.get("allow")]).toEqual([405, "POST"]);
+  });
+
+  it("is 415 for another kind of body", async () => {
+    expect((await control.post("x", { "content-type": "application/x-www-form-urlencoded" })).status).toBe(415);
+  });
+
+  it("is 413 for a body beyond the limit, announced or not", async () => {
+    const large = "x".repeat(300_000);
+    expect((await control.post(large)).status).toBe(413);
+    const stream = new ReadableStream({
+      start(controller) {
+        for (let i = 0; i < 30; i++) controller.enqueue(new TextEncoder().encode("x".repeat(10_000)));
+        controller.close();
+      },
+    });
+    const init = { method: "POST", body: stream, duplex: "half", headers: { authorization: `Bearer ${PLANE_TOKEN}` } };
+    expect((await fetch(`${control.url}/v1/sync`, init as RequestInit)).status).toBe(413);
+  });
+
+  it("a client that leaves in the middle of its body changes nothing", async () => {
+    const head = `POST /v1/sync HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${PLANE_TOKEN}\r\nContent-Length: 50\r\n\r\n{`;
+    await new Promise<void>((resolve) => {
+      const socket = connect(control.port, "127.0.0.1", () => socket.write(head, () => socket.destroy()));
+      socket.on("close", () => resolve());
+    });
+    expect((await control.post(message)).status).toBe(200);
+    expect(control.logged).toEqual([]);
+  });
+});
+
+describe("health", () => {
+  it("live and ready answer as the seeds have it", async () => {
+    const live = await (await fetch(`${control.url}/health/live`)).json();
+    expect(live).toEqual({ status: "healthy", timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT/) });
+    const ready = await (await fetch(`${control.url}/health/ready`)).json();
+    expect(ready).toEqual({
+      ready: true,
+      checks: { redis: "ok", shared_memory: "ok", config_loaded: true },
+      state: "running",
+      timestamp: expect.any(String),
+    });
+  });
+});

@@ -1,0 +1,290 @@
+/** Data planes hold leases over HTTP: the same answers from the embedded store and from Redis, in JSON and in text. */
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createQuota } from "../../../../src/quota/quota.js";
+import { createRedisStore } from "../../../../src/store/redis/redis-store.js";
+import type { Store } from "../../../../src/store/store.js";
+import { type ControlServer, PLANE_TOKEN, startControl } from "../../../support/control-server.js";
+import { startRedis } from "../../../support/redis-server.js";
+import { twoStores } from "../../../support/two-stores.js";
+
+const stores = twoStores(500);
+
+describe.each(stores)("sync over the %s store", (_name, open) => {
+  let store: Store;
+  let control: ControlServer;
+  beforeEach(async () => {
+    store = await open();
+    control = await startControl(store);
+  });
+  afterEach(async () => {
+    await control.close();
+    await store.close();
+  });
+
+  const counters = { granted: 0, spent: 0, need: 10, want: 100 };
+  const message = { node: "plane-1", epoch: 1, seq: 1, apps: [{ app: "video", ...counters }] };
+
+  it("grants what is needed and wanted, and says all that a data plane must know", async () => {
+    const response = await control.post(message);
+    expect(response.status).toBe(200);
+    expect(response.headers.get("content-type")).toBe("application/json");
+    expect(await response.json()).toEqual({
+      ...{ code: "ok", live_nodes: 1, emergency: false, emergency_left_ms: 0, config_version: control.live.version() },
+      // A busy machine answers more slowly.
+      degradation: expect.any(Number),
+      apps: [
+        { ...{ app: "video", code: "ok", grant: 100, granted: 100 }, remaining: 900, limit: 1000, retry_after_ms: 0 },
+      ],
+    });
+  });
+
+  it("says the same in plain text", async () => {
+    const response = await control.post("plane-1 1 1\nvideo 0 0 0 10 100\n", { "content-type": "text/plain" });
+    expect(response.status).toBe(200);
+    expect(response.headers.get("content-type")).toContain("text/plain");
+    expect(await response.text()).toBe(`ok 1 0 0 0 ${control.live.version()}\nvideo ok 100 100 900 1000 0\n`);
+  });
+
+  it("takes what a data plane has counted, in both forms, and passes over what it does not know", async () => {
+    const numbers = { node: { level: 1, what: 2 }, batch: 3, apps: [{ app: "*", numbers: { GET: [1], what: [2] } }] };
+    const json = await control.post({ ...message, numbers });
+    expect(await json.json()).toMatchObject({ code: "ok", apps: [{ app: "video", grant: 100 }] });
+    const lines = "#node level=1 what=2\n#numbers 3\n#app * GET=1 what=2\n#more to come\n";
+    const text = await control.post(`plane-2 1 1\nvideo 0 0 0 0 0\n${lines}`, { "content-type": "text/plain" });
+    expect(text.status).toBe(200);
+    expect(await text.text()).toContain("\nvideo ok 0 ");
+  });
+
+  const headOf = async (seq: number) => {
+    const json = (await (await control.post({ ...message, seq, apps: [] })).json()) as Record<string, unknown>;
+    const text = await control.post(`plane-1 1 ${seq + 1}`, { "content-type": "text/plain" });
+    return { ...json, text: (await text.text()).trim().split(" ") };
+  };
+
+  it("tells of an emergency and of a pinned level, in both forms, for as long as they last", async () => {
+    await control.admin("POST", "/emergency", { action: "activate", duration_seconds: 3_600 });
+    await control.admin("POST", "/degradation", { level: 2, duration_seconds: 3_600 });
+    const during = await headOf(1);
+    expect(during).toMatchObject({ emergency: true, degradation: 2 });
+    expect(during.text).toEqual(["ok", "1", "1", expect.stringMatching(/^\d{6,7}$/), "2", control.live.version()]);
+    await control.admin("POST", "/emergency", { action: "deactivate" });
+    await control.admin("DELETE", "/degradation");
+    const after = await headOf(3);
+    expect(after).toMatchObject({ emergency: false, emergency_left_ms: 0, degradation: 0 });
+    expect(after.text).toEqual(["ok", "1", "0", "0", "0", control.live.version()]);
+  });
+
+  it("goes by the configuration that is in force: other limits, other apps, another version", async () => {
+    const before = control.live.version();
+    const order = { config: { apps: { video: { guaranteed: 5, burst: 40 }, fresh: { burst: 70 } } } };
+    expect((await control.admin("PUT", "/config", order)).status).toBe(200);
+    const apps = ["video", "fresh"].map((app) => ({ app, ...counters, want: 10 }));
+    const answer = (await (await control.post({ ...message, apps })).json()) as Record<string, unknown>;
+    expect(answer).toMatchObject({
+      config_version: control.live.version(),
+      apps: [
+        { app: "video", code: "ok", limit: 40 },
+        { app: "fresh", code: "ok", limit: 70 },
+      ],
+    });
+    expect(answer.config_version).not.toBe(before);
+    await control.admin("DELETE", "/config");
+    const later = { ...message, node: "plane-2", apps };
+    expect(await (await control.post(later)).json()).toMatchObject({
+      config_version: before,
+      apps: [{ limit: 1000 }, { app: "fresh", code: "unknown_app" }],
+    });
+  });
+
+  it("answers a repeated message as before, and grants nothing twice", async () => {
+    const [first, second] = [await control.post(message), await control.post(message)];
+    expect(await second.json()).toEqual(await first.json());
+    const later = { ...message, seq: 2, apps: [{ ...counters, app: "video", granted: 100, need: 0, want: 0 }] };
+    expect(await (await control.post(later)).json()).toMatchObject({ apps: [{ grant: 0, granted: 100 }] });
+    expect(await (await control.post(message)).json()).toMatchObject({ code: "stale_message", apps: [] });
+  });
+
+  it("refuses what is not there, with the time to wait", async () => {
+    await control.post({ ...message, apps: [{ ...message.apps[0], need: 1000, want: 1000 }] });
+    const second = { ...message, node: "plane-2", apps: [{ app: "video", ...counters, need: 50 }] };
+    const { apps } = (await (await control.post(second)).json()) as { apps: Record<string, unknown>[] };
+    expect(apps[0]).toMatchObject({ code: "quota_exhausted", grant: 0 });
+    expect(apps[0]?.retry_after_ms).toBeGreaterThan(0);
+  });
+
+  it.each(["json", "text"])("takes all tokens back when a data plane leaves, in %s", async (format) => {
+    await control.post(message);
+    const gone = { node: "plane-1", epoch: 1, seq: 2, leave: true, apps: [{ app: "video", granted: 100, spent: 30 }] };
+    const response =
+      format === "json"
+        ? await control.post(gone)
+        : await control.post("plane-1 1 2 leave\nvideo 100 30 0 0 0", { "content-type": "text/plain" });
+    expect(response.status).toBe(200);
+    const text = await response.text();
+    if (format === "json") expect(JSON.parse(text)).toMatchObject({ code: "ok", apps: [{ app: "video", grant: 0 }] });
+    const after = await control.post({ ...message, node: "plane-2", apps: [{ app: "video", ...counters, want: 0 }] });
+    const { apps } = (await after.json()) as { apps: { remaining: number }[] };
+    // 30 were spent and 10 are granted now; the refill of a moment may have come on top.
+    expect(apps[0]?.remaining).toBeGreaterThanOrEqual(960);
+  });
+
+  it("tells a data plane that an app is not configured, and serves the others", async () => {
+    const apps = [
+      { app: "nobody", ...counters },
+      { app: "video", ...counters },
+    ];
+    const answer = await (await control.post({ ...message, apps })).json();
+    expect(answer).toMatchObject({
+      code: "ok",
+      apps: [
+        { app: "nobody", code: "unknown_app", grant: 0 },
+        { app: "video", code: "ok", grant: 100 },
+      ],
+    });
+  });
+
+  describe("an app that was removed while a data plane holds tokens of it", () => {
+    const fresh = { id: "fresh", burst: 70, guaranteed: 1, priority: 2, borrow: false };
+    const quotaOf = () => createQuota(store, { id: "c", capacity: 10_000, rate: 1_000, nodeTtlMs: 10_000 });
+    const said = (more: object) => ({ app: "fresh", granted: 40, spent: 0, returned: 0, need: 0, want: 0, ...more });
+
+    /** 40 tokens are out on plane-1; then the app is gone. */
+    async function removed(): Promise<void> {
+      await control.admin("PUT", "/config", { config: { apps: { fresh: { guaranteed: 1, burst: 70 } } } });
+      const asked = said({ granted: 0, need: 40, want: 40 });
+      const first = { ...message, apps: [asked] };
+      expect(await (await control.post(first)).json()).toMatchObject({ apps: [{ code: "ok", granted: 40 }] });
+      await control.admin("DELETE", "/config");
+    }
+
+    const unknown = { app: "fresh", code: "unknown_app", grant: 0, granted: 40 };
+
+    it("is settled: spending is charged, tokens are back, nothing is granted", async () => {
+      await removed();
+      const report = { ...message, seq: 2, apps: [said({ spent: 25, returned: 5, need: 30, want: 60 })] };
+      expect(await (await control.post(report)).json()).toMatchObject({ code: "ok", apps: [unknown] });
+      const books = await quotaOf().inspect(fresh);
+      expect(books).toMatchObject({ granted: 40, spent: 25, returned: 5 });
+      expect(Math.floor(books.tokens)).toBe(35);
+      const leaving = { ...message, seq: 3, leave: true, apps: [said({ spent: 26, returned: 5 })] };
+      expect(await (await control.post(leaving)).json()).toMatchObject({ code: "ok", apps: [unknown] });
+      expect(await quotaOf().inspect(fresh)).toMatchObject({ granted: 40, spent: 26, returned: 14 });
+    });
+
+    it("also by a service that never knew it, without touching what its bucket holds", async () => {
+      await removed();
+      await control.close();
+      control = await startControl(store);
+      const report = { ...message, seq: 2, apps: [said({ spent: 25, returned: 5 })] };
+      expect(await (await control.post(report)).json()).toMatchObject({ code: "ok", apps: [unknown] });
+      const books = await quotaOf().inspect(fresh);
+      expect(books).toMatchObject({ granted: 40, spent: 25, returned: 5 });
+      expect(Math.floor(books.tokens)).toBe(35);
+    });
+
+    it("but what the store never heard of leaves no trace", async () => {
+      const made = { ...message, apps: [said({ app: "made-up", granted: 9, spent: 4 })] };
+      const answer = await (await control.post(made)).json();
+      expect(answer).toMatchObject({ apps: [{ app: "made-up", code: "unknown_app", grant: 0, granted: 9 }] });
+      expect((await quotaOf().ledger("plane-1@1")).apps).toEqual([]);
+      expect(await quotaOf().inspect({ ...fresh, id: "made-up" })).toMatchObject({ granted: 0, spent: 0 });
+    });
+  });
+
+  it("keeps a node alive that has nothing to say", async () => {
+    const answer = await (await control.post({ node: "plane-1", epoch: 1, seq: 1, apps: [] })).json();
+    expect(answer).toMatchObject({ code: "ok", live_nodes: 1, apps: [] });
+  });
+
+  const bad: [string, unknown, string][] = [
+    ["negative spend", { ...message, apps: [{ app: "video", ...counters, spent: -1 }] }, "apps[0].spent"],
+    ["a huge need", { ...message, apps: [{ app: "video", ...counters, need: 1e308 }] }, "apps[0].need"],
+    ["NaN, which JSON does not have", '{"node":"a","epoch":1,"seq":NaN}', "body"],
+    ["a fraction", { ...message, apps: [{ app: "video", ...counters, want: 0.5 }] }, "apps[0].want"],
+    ["a number as text", { ...message, apps: [{ app: "video", ...counters, want: "5" }] }, "apps[0].want"],
+    ["no spend", { ...message, apps: [{ app: "video", granted: 0, need: 0, want: 0 }] }, "apps[0].spent"],
+    ["no node", { ...message, node: undefined }, "node"],
+    ["a node with a line break", { ...message, node: "a\nb" }, "node"],
+    ["an app that is no id", { ...message, apps: [{ app: "a{b}", ...counters }] }, "apps[0].app"],
+    ["an app twice", { ...message, apps: [message.apps[0], message.apps[0]] }, "apps[1].app"],
+    ["seq 0", { ...message, seq: 0 }, "seq"],
+    ["an epoch that is no number", { ...message, epoch: null }, "epoch"],
+    ["apps that are no list", { ...message, apps: {} }, "apps"],
+    ["501 apps", { ...message, apps: Array.from({ length: 501 }, (_, i) => ({ app: `a${i}`, ...counters })) }, "apps"],
+    ["a list", [message], "body"],
+    ["leave that is no yes or no", { ...message, leave: "yes" }, "leave"],
+    ["numbers that are none", { ...message, numbers: [] }, "numbers"],
+    ["numbers of 201 apps", { ...message, numbers: { batch: 1, apps: new Array(201).fill({}) } }, "numbers.apps"],
+    ["numbers without a batch", { ...message, numbers: { apps: [{ app: "video", numbers: {} }] } }, "numbers.batch"],
+    [
+      "a number that is none",
+      { ...message, numbers: { batch: 1, apps: [{ app: "video", numbers: { GET: [1, -1] } }] } },
+      "numbers.apps[0].numbers.GET[1]",
+    ],
+    [
+      "numbers of an app that is no id",
+      { ...message, numbers: { batch: 1, apps: [{ app: "a b", numbers: {} }] } },
+      "numbers.apps[0].app",
+    ],
+    ["a name that is none", { ...message, numbers: { node: { "a b": 1 } } }, "numbers.node"],
+  ];
+
+  it.each(bad)("400 for %s, and nothing changed", async (_what, body, field) => {
+    const response = await control.post(body);
+    const answer = (await response.json()) as Record<string, string>;
+    expect({ status: response.status, ...answer }).toMatchObject({ status: 400, error: "invalid_argument", field });
+    expect(answer.reason).toContain(field);
+    const untouched = { ...message, apps: [{ app: "video", ...counters, need: 0, want: 0 }] };
+    expect(await (await control.post(untouched)).json()).toMatchObject({ code: "ok", apps: [{ remaining: 1000 }] });
+  });
+
+  it.each([
+    ["", "epoch"],
+    ["plane-1 1", "seq"],
+    ["plane-1 1 x", "seq"],
+    ["plane-1 1 1 go", "leave"],
+    ["plane-1 1 1\nvideo 0 0 0 1", "line 2"],
+    ["plane-1 1 1\nvideo 0 -1 0 1 1", "apps[0].spent"],
+    ["plane-1 1 1\nvideo 0 1e3 0 1 1", "apps[0].spent"],
+    ["plane-1 1 1\nvideo 0 99999999999999999999 0 1 1", "apps[0].spent"],
+    ["plane-1 1 1\n\nvideo 0 0 0 1 1", "line 2"],
+    ["plane-1 1 1\n#numbers 1\nvideo 0 0 0 1 1", "line 3"],
+    ["plane-1 1 1\n#numbers x", "numbers.batch"],
+    ["plane-1 1 1\n#app video l3=1", "numbers.batch"],
+    ["plane-1 1 1\n#numbers 1\n#app video l3=1,x", "line 3 l3"],
+    ["plane-1 1 1\n#numbers 1\n#app video l3", "line 3 l3"],
+    ["plane-1 1 1\n#numbers 1\n#app a{b} l3=1", "numbers.apps[0].app"],
+    ["plane-1 1 1\n#node level=", "line 2 level"],
+  ])("400 for the text %j", async (body, field) => {
+    const response = await control.post(body, { "content-type": "text/plain" });
+    expect(response.status).toBe(400);
+    expect(await response.json()).toMatchObject({ field });
+  });
+});
+
+describe("when Redis is gone", () => {
+  it("the answer is 503 store_unavailable, never 429, and readiness says so", async () => {
+    const own = await startRedis();
+    const store = createRedisStore({ url: own.url, deadlineMs: 300 });
+    const control = await startControl(store);
+    try {
+      const message = { node: "p", epoch: 1, seq: 1, apps: [{ app: "video", granted: 0, spent: 0, need: 1, want: 1 }] };
+      expect((await control.post(message)).status).toBe(200);
+      expect((await fetch(`${control.url}/health/ready`)).status).toBe(200);
+      await own.kill();
+      const response = await control.post({ ...message, seq: 2 });
+      expect(response.status).toBe(503);
+      expect(await response.json()).toMatchObject({ error: "store_unavailable" });
+      expect(response.headers.get("retry-after")).toBe("1");
+      await expect.poll(async () => (await fetch(`${control.url}/health/ready`)).status, { timeout: 5_000 }).toBe(503);
+      expect((await fetch(`${control.url}/health/live`)).status).toBe(200);
+      await own.restart();
+      await expect.poll(async () => (await control.post({ ...message, seq: 2 })).status, { timeout: 10_000 }).toBe(200);
+      expect(JSON.stringify(control.logged)).not.toContain(PLANE_TOKEN);
+    } finally {
+      await control.close();
+      await store.close();
+      await own.stop();
+    }
+  });
+});

@@ -1,0 +1,154 @@
+/** Prometheus itself reads the page of a running service: every metric can be queried, and promtool has no complaint. */
+import { readFileSync } from "node:fs";
+import { request } from "undici";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { type MetricDefinition, type MetricName, metrics } from "../../../../src/service/metrics/catalog.js";
+import { reasons } from "../../../../src/service/metrics/labels.js";
+import { type GatewayProcess, startGateway, startSmallBackend } from "../../../support/gateway-process.js";
+import { startNginx } from "../../../support/nginx-process.js";
+import { checkPage, type Prometheus, startPrometheus } from "../../../support/prometheus.js";
+import { startRedis } from "../../../support/redis-server.js";
+import { connectSocket, type SocketClient } from "../../../support/socket-clients.js";
+import { startSocketPod } from "../../../support/socket-pods.js";
+import { waitFor } from "../../../support/wait-for.js";
+
+const endings: (() => unknown)[] = [];
+let gateway: GatewayProcess;
+let prometheus: Prometheus;
+const sockets: SocketClient[] = [];
+/** Refused connections by reason. */
+const refusedSockets: Record<string, number> = {};
+/** How requests were answered: "app method status". */
+const answers: Record<string, number> = {};
+
+async function ask(app: string, method = "GET"): Promise<void> {
+  const { statusCode, body } = await request(gateway.url, { method: method as "GET", headers: { "x-app-id": app } });
+  await body.dump();
+  const key = `${app} ${method} ${statusCode}`;
+  answers[key] = (answers[key] ?? 0) + 1;
+}
+
+beforeAll(async () => {
+  const redis = await startRedis();
+  endings.push(() => redis.stop());
+  const backend = await startSmallBackend();
+  endings.push(() => backend.stop());
+  const pod = await startSocketPod(() => {});
+  endings.push(() => pod.stop());
+  // A burst, and then hardly anything for the time of the test; nothing more when the machine is too busy for the store.
+  const limits = "guaranteed: 0.001, burst: 40, on_store_failure: closed";
+  const config = `
+unknown_apps: reject
+apps: { video: { ${limits} }, audio: { ${limits}, dry_run: true } }
+upstreams: { backend: { targets: ["${backend.target}"] }, sockets: { targets: ["${pod.address}"] } }
+routes:
+  - { path: /, upstream: backend }
+  - { path: /ws/, upstream: sockets, connections: { max_per_pod: 2 } }
+log: { level: warn }
+`;
+  gateway = await startGateway(`node_id: gw\nworkers: 2\nstore: ${redis.url}\n${config}`);
+  endings.push(() => gateway.stop());
+  // It gets no requests: what it tells the service of itself is to be seen there.
+  const nginx = await startNginx(config, { services: [new URL(gateway.controlUrl).host], node: "edge" });
+  endings.push(() => nginx.stop());
+  for (let i = 0; i < 30; i++) await ask("video");
+  for (let i = 0; i < 30; i++) await ask("audio", "PUT");
+  for (let i = 0; i < 3; i++) await ask(`nobody-${i}`);
+  await ask("video", "REPORT");
+  await waitFor("two connections, and one too many", async () => {
+    const socket = connectSocket(`${gateway.url}/ws/`, { "x-app-id": "audio" });
+    const outcome = await socket.outcome;
+    if (outcome.open) sockets.push(socket);
+    else refusedSockets[outcome.reason] = (refusedSockets[outcome.reason] ?? 0) + 1;
+    return sockets.length === 2 && refusedSockets.LIMIT_EXCEEDED !== undefined;
+  });
+  endings.push(() => {
+    for (const { socket } of sockets) socket.terminate();
+  });
+  prometheus = await startPrometheus(new URL(gateway.controlUrl).host);
+  endings.push(() => prometheus.stop());
+}, 120_000);
+afterAll(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+}, 60_000);
+
+const catalog: [MetricName, MetricDefinition][] = Object.entries(metrics) as [MetricName, MetricDefinition][];
+const one = async (expression: string) => (await prometheus.until(expression))[0]?.value;
+
+describe("Prometheus", () => {
+  it.each(catalog)("answers queries on %s", async (name, { type, labels }) => {
+    const series = type === "histogram" ? `${name}_count` : name;
+    const samples = await prometheus.until(series);
+    for (const sample of samples) {
+      const { __name__, instance, job, ...own } = sample.labels;
+      expect([__name__, job]).toEqual([series, "tollgate"]);
+      expect(Object.keys(own).sort()).toEqual([...labels].sort());
+      expect(sample.value).not.toBeNaN();
+    }
+    // What it calls unknown is what the page calls untyped.
+    expect((await prometheus.metadata(name))?.type).toBe(type === "untyped" ? "unknown" : type);
+  });
+
+  it("gets the numbers of what clients saw, over all workers", async () => {
+    const passed = answers["video GET 200"] ?? 0;
+    const refused = (answers["video GET 429"] ?? 0) + (answers["video GET 503"] ?? 0);
+    expect([passed > 0, refused > 0, passed + refused]).toEqual([true, true, 30]);
+    expect(await one('ratelimit_requests_total{app_id="video",method="GET",status="allowed"}')).toBe(passed);
+    expect(await one('ratelimit_requests_total{app_id="video",method="GET",status="rejected"}')).toBe(refused);
+    expect(await one('ratelimit_request_cost_count{app_id="video",method="GET"}')).toBe(30);
+    expect(await one('sum(ratelimit_check_latency_seconds_count{app_id="video"})')).toBe(31);
+    expect(await one('ratelimit_requests_rejected_total{app_id="audio"}')).toBe(0);
+    expect(
+      await one('ratelimit_requests_total{app_id="audio",method="PUT",status="dry_run_rejected"}'),
+    ).toBeGreaterThan(0);
+    expect(
+      await one('ratelimit_refusals_total{app_id="none",layer="identity",reason="unknown_app"}'),
+    ).toBeGreaterThanOrEqual(3);
+    expect(await one("websocket_connections_active_total")).toBe(2);
+    expect(await one("sum(websocket_pod_connections)")).toBe(2);
+    expect(await one("websocket_pod_limit")).toBe(2);
+    for (const [reason, count] of Object.entries(refusedSockets)) {
+      expect(await one(`websocket_refusals_total{reason="${reason}"}`)).toBe(count);
+    }
+    // The workers are nodes of the cluster, and so is nginx.
+    expect((await prometheus.until("ratelimit_live_nodes", ([nodes]) => nodes?.value === 3)).length).toBe(1);
+  });
+
+  it("gets no app, method or reason that is not in the configuration or on a list", async () => {
+    const values = async (label: string) =>
+      (await prometheus.until(`count by (${label}) ({__name__=~"ratelimit_.+",${label}!=""})`))
+        .map(({ labels }) => labels[label])
+        .sort();
+    expect(await values("app_id")).toEqual(["audio", "none", "video"]);
+    expect(await values("method")).toEqual(["GET", "OTHER", "PUT"]);
+    expect(reasons).toEqual(expect.arrayContaining(await values("reason")));
+    expect(await values("node_id")).toEqual(["edge", "gw", "gw-1", "gw-2"]);
+  });
+
+  it("understands every query in the documents", async () => {
+    const page = readFileSync(new URL("../../../../docs/METRICS.md", import.meta.url), "utf8");
+    const rows = [...page.matchAll(/^\| .*\? \| (.*) \|$/gm)].map(([, queries]) => queries!);
+    const queries = rows.flatMap((row) => [...row.matchAll(/`([^`]+)`/g)].map(([, query]) => query!));
+    expect(queries.length).toBeGreaterThan(5);
+    for (const query of queries) {
+      expect(await prometheus.query(query), query).toBeInstanceOf(Array);
+      // It would answer nothing, without an error, for a metric that does not exist.
+      const names = query.match(/(ratelimit|websocket)_\w+/g) ?? [];
+      for (const name of names) expect(Object.keys(metrics)).toContain(name.replace(/_bucket$/, ""));
+    }
+  });
+});
+
+describe("promtool", () => {
+  it("finds nothing wrong with the page", async () => {
+    const { statusCode, headers, body } = await request(`${gateway.controlUrl}/metrics`);
+    expect([statusCode, headers["content-type"]]).toEqual([200, "text/plain; version=0.0.4; charset=utf-8"]);
+    expect(await checkPage(await body.text())).toEqual({ exitCode: 0, complaints: "" });
+  });
+
+  it("would say so", async () => {
+    const { exitCode, complaints } = await checkPage("# TYPE bad_total gauge\nbad_total 1\n");
+    expect(exitCode).not.toBe(0);
+    expect(complaints).toMatch(/bad_total/);
+  });
+});

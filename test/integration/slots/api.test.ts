@@ -1,0 +1,349 @@
+/** The connection API for proxies elsewhere, over HTTP: in JSON, in plain text, and by keys. */
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { connectionEndpoints } from "../../../src/service/control/plane-api/connection-api.js";
+import { connectionRoutes, type RouteLimits } from "../../../src/slots/limits.js";
+import { createSlots, type Slots } from "../../../src/slots/slots.js";
+import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
+import { StoreError } from "../../../src/store/errors.js";
+import type { Store } from "../../../src/store/store.js";
+import { ADMIN_TOKEN, type ControlServer, PLANE_TOKEN, startControl } from "../../support/control-server.js";
+
+const connections = {
+  ...{ max_per_pod: 2, max_total: 0, max_per_app: 3, rate_per_second: 0, lease_s: 30 },
+  on_store_failure: "closed" as const,
+};
+const routes = connectionRoutes([
+  { path: "/api/" },
+  { path: "/ws/", connections },
+  { path: "/wide/", host: "a.example", connections: { ...connections, max_per_pod: 1_000, max_per_app: 0 } },
+]);
+
+let store: Store;
+let slots: Slots;
+let control: ControlServer;
+let limits: ReadonlyMap<string, RouteLimits> = routes;
+
+beforeEach(async () => {
+  limits = routes;
+  store = createEmbeddedStore();
+  slots = createSlots(store);
+  const known = new Set(["chat", "default"]);
+  const appOf = (name: string) => (name === "banned" ? undefined : known.has(name) ? name : "default");
+  const endpoints = connectionEndpoints({
+    slots,
+    routes: () => limits,
+    appOf,
+    timeoutMs: () => 500,
+    random: () => 0.5,
+  });
+  control = await startControl(store, { endpoints });
+});
+afterEach(async () => {
+  await control.close();
+  await store.close();
+});
+
+function send(path: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> {
+  const type = typeof body === "string" ? "text/plain" : "application/json";
+  return fetch(`${control.url}${path}`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${PLANE_TOKEN}`, "content-type": type, ...headers },
+    body: typeof body === "string" ? body : JSON.stringify(body),
+  });
+}
+const jsonOf = async (response: Response) => (await response.json()) as Record<string, never>;
+const json = async (path: string, body: unknown) => jsonOf(await send(path, body));
+const text = async (path: string, body: string) => (await send(path, body)).text();
+const on = (name: string) => `/v1/connections/${name}`;
+const asked = (connection: string, more = {}) => ({ proxy: "p1", connection, app: "chat", pods: ["pod-1"], ...more });
+const total = async () => (await slots.counts([], 30_000)).total;
+
+describe("/v1/connections in JSON", () => {
+  it("takes a slot on the least loaded pod, up to the limits of the service's own configuration", async () => {
+    expect(await json(on("acquire"), asked("c1", { pods: ["10.0.0.1:80", "[::1]:80"] }))).toMatchObject({
+      ...{ allowed: true, code: "SUCCESS", count: 1, pod: "10.0.0.1:80", limit: 2, retry_after: 0, lease_ms: 30_000 },
+      memory: expect.any(Number),
+    });
+    expect(await json(on("acquire"), asked("c2", { pods: ["10.0.0.1:80", "[::1]:80"] }))).toMatchObject({
+      ...{ allowed: true, pod: "[::1]:80" },
+    });
+    await json(on("acquire"), asked("c3", { pods: undefined, pod: "10.0.0.1:80" }));
+    const refused = await json(on("acquire"), asked("c4", { app: "other", pods: ["10.0.0.1:80"] }));
+    expect(refused).toMatchObject({
+      allowed: false,
+      code: "LIMIT_EXCEEDED",
+      count: 2,
+      pod: "",
+      limit: 2,
+      retry_after: 5,
+    });
+    expect(await json(on("acquire"), asked("c5", { pods: ["10.0.0.9:80"] }))).toMatchObject({
+      ...{ allowed: false, code: "APP_LIMIT_EXCEEDED", limit: 3 },
+    });
+  });
+
+  it("a repeated call is told that the slot is its own already", async () => {
+    await json(on("acquire"), asked("c1"));
+    expect(await json(on("acquire"), asked("c1"))).toMatchObject({ allowed: true, code: "ALREADY_HELD", count: 1 });
+  });
+
+  it("a route may be named; its limits are those of the configuration, also after a reload", async () => {
+    const wide = { route: "a.example/wide/" };
+    for (const id of ["c1", "c2", "c3"]) {
+      expect(await json(on("acquire"), asked(id, wide))).toMatchObject({ allowed: true, limit: 1_000 });
+    }
+    limits = connectionRoutes([{ path: "/ws/", connections: { ...connections, max_per_pod: 4 } }]);
+    expect(await json(on("acquire"), asked("c4", { app: "other" }))).toMatchObject({ allowed: true, limit: 4 });
+    expect(await json(on("acquire"), asked("c5", { app: "other" }))).toMatchObject({
+      code: "LIMIT_EXCEEDED",
+      limit: 4,
+    });
+    const gone = await send(on("acquire"), asked("c6", wide));
+    expect([gone.status, (await jsonOf(gone)).field]).toEqual([400, "route"]);
+  });
+
+  it("renews and releases in batches, and says which connections have no lease", async () => {
+    await json(on("acquire"), asked("c1"));
+    const both = {
+      proxy: "p1",
+      connections: ["c1", "c2"].map((id) => ({ connection: id, pod: "pod-1", app: "chat" })),
+    };
+    expect(await json(on("renew"), both)).toMatchObject({ renewed: 1, lost: ["c2"], lease_ms: 30_000 });
+    expect(await json(on("release"), both)).toEqual({ released: 1, unknown: ["c2"] });
+    expect(await total()).toBe(0);
+  });
+
+  it("five thousand at once are one request", async () => {
+    const ids = Array.from({ length: 5_000 }, (_, i) => `connection-${i}`);
+    const wide = { ...routes.get("/ws/")!, maxPerPod: 10_000, maxPerApp: 0 };
+    for (const connection of ids) {
+      await slots.acquire({ proxy: "p1", connection, app: "chat", pods: ["pod-1"] }, wide);
+    }
+    const all = { proxy: "p1", connections: ids.map((connection) => ({ connection, pod: "pod-1", app: "chat" })) };
+    expect(await json(on("renew"), all)).toMatchObject({ renewed: 5_000, lost: [] });
+    expect(await json(on("release"), all)).toEqual({ released: 5_000, unknown: [] });
+    const more = { proxy: "p1", connections: Array.from({ length: 10_001 }, () => all.connections[0]) };
+    const refused = await send(on("renew"), more);
+    expect([refused.status, (await jsonOf(refused)).field]).toEqual([400, "connections"]);
+  });
+
+  it("counts in all and on the pods that are named", async () => {
+    await json(on("acquire"), asked("c1"));
+    await json(on("acquire"), asked("c2", { app: "banned" }));
+    expect(await json(on("counts"), { pods: ["pod-1", "pod-2"] })).toEqual({
+      ...{ total: 1, rejected: 0, pods: { "pod-1": 1, "pod-2": 0 } },
+    });
+    expect(await json(on("counts"), {})).toEqual({ total: 1, rejected: 0, pods: {} });
+  });
+
+  it("apps that are not configured share the default one, or are refused", async () => {
+    for (const id of ["c1", "c2", "c3"])
+      await json(on("acquire"), asked(id, { app: `stranger-${id}`, pods: [`pod-${id}`] }));
+    expect(await json(on("acquire"), asked("c4", { app: "stranger-4", pods: ["pod-4"] }))).toMatchObject({
+      code: "APP_LIMIT_EXCEEDED",
+    });
+    expect(await json(on("acquire"), asked("c5", { app: "banned" }))).toMatchObject({
+      ...{ allowed: false, code: "unknown_app" },
+    });
+  });
+
+  it("a proxy whose connections live takes their slots again after the store forgot, before all others", async () => {
+    const memory = Number((await json(on("acquire"), asked("c1"))).memory);
+    expect(await json(on("acquire"), asked("c2", { memory: memory - 1 }))).toMatchObject({
+      ...{ allowed: false, code: "FORGOTTEN", memory },
+    });
+    expect(await json(on("acquire"), asked("c2", { memory: memory - 1, reclaim: true }))).toMatchObject({
+      allowed: true,
+    });
+  });
+});
+
+describe("/v1/connections in text", () => {
+  it("acquires, renews, releases and counts in lines that need no JSON", async () => {
+    const [allowed, count, code, pod, wait, leaseMs, memory] = (await text(on("acquire"), "p1 c1 chat\npod-1 pod-2\n"))
+      .trim()
+      .split(" ");
+    expect([allowed, count, code, pod, wait, leaseMs]).toEqual(["1", "1", "SUCCESS", "pod-1", "0", "30000"]);
+    await text(on("acquire"), "p1 c2 chat\npod-1\n");
+    expect(await text(on("acquire"), `p1 c3 - /ws/ 0 ${memory}\npod-1`)).toBe(
+      `0 2 LIMIT_EXCEEDED - 5 30000 ${memory}\n`,
+    );
+    expect(await text(on("renew"), "p1\nc1 pod-1 chat\nc9 pod-1 chat\nc2 pod-1 chat\n")).toBe(
+      `1 2 SUCCESS 30000 ${memory}\nc9\n`,
+    );
+    expect(await text(on("renew"), "p1\n")).toBe(`1 0 SUCCESS 30000 ${memory}\n`);
+    expect(await text(on("counts"), "pod-1\npod-2\n")).toBe("1 2 SUCCESS 1\npod-1 2\npod-2 0\n");
+    expect(await text(on("release"), "p1\nc1 pod-1 chat\nc2 pod-1 chat\n")).toBe("1 2 SUCCESS\n");
+    expect(await text(on("counts"), "")).toBe("1 0 SUCCESS 1\n");
+    expect(await text(on("acquire"), "p1 c7 chat - 1 1\npod-1\n")).toMatch(/^1 1 SUCCESS pod-1 /);
+  });
+});
+
+describe("/redis/atomic", () => {
+  const atomic = (operation: string, key: string, args: unknown[] = []) =>
+    json("/redis/atomic", { operation, key, args });
+
+  it("answers in lists of 1 or 0, a count and a code", async () => {
+    const pod = "ws:pod_conn:pod-x";
+    expect(await atomic("acquire", pod, [100, "c1", "p1"])).toEqual([1, 1, "SUCCESS"]);
+    expect(await atomic("check_and_increment", pod, ["100", "c2", "p2"])).toEqual([1, 2, "SUCCESS"]);
+    expect(await atomic("acquire", pod, [100, "c3", "p1"])).toEqual([0, 2, "LIMIT_EXCEEDED"]);
+    expect(await atomic("renew", pod, ["p1", "c1", "c2"])).toEqual([1, 1, "SUCCESS", 1, 0]);
+    expect(await atomic("count", pod)).toEqual([1, 2, "SUCCESS"]);
+    expect(await atomic("count", "ws:global_conn")).toEqual([1, 2, "SUCCESS"]);
+    expect(await atomic("count", "ws:rejected")).toEqual([1, 1, "SUCCESS"]);
+    expect(await atomic("release", pod, ["c1", "p1"])).toEqual([1, 1, "SUCCESS"]);
+    expect(await atomic("decrement", pod, ["c2", "p2"])).toEqual([1, 0, "SUCCESS"]);
+    expect(await atomic("heartbeat", "ws:proxy:p1:heartbeat")).toEqual([1, 0, "SUCCESS"]);
+  });
+
+  it("max can lower the limit of the configuration, not raise it", async () => {
+    expect(await atomic("acquire", "ws:pod_conn:pod-x", [1, "c1", "p1"])).toEqual([1, 1, "SUCCESS"]);
+    expect(await atomic("acquire", "ws:pod_conn:pod-x", [1, "c2", "p1"])).toEqual([0, 1, "LIMIT_EXCEEDED"]);
+  });
+
+  it("in text as well", async () => {
+    expect(await text("/redis/atomic", "acquire ws:pod_conn:pod-x 2 c1 p1\n")).toBe("1 1 SUCCESS\n");
+    expect(await text("/redis/atomic", "count ws:pod_conn:pod-x")).toBe("1 1 SUCCESS\n");
+  });
+
+  const pod = "ws:pod_conn:p";
+  const many = Array.from({ length: 502 }, () => "c1");
+  it.each([
+    ["operation", { operation: "EVAL", key: pod, args: ["return 1"] }],
+    ["operation", { operation: "get", key: pod }],
+    ["operation", { key: pod }],
+    ["key", { operation: "acquire", key: "ratelimit:{c}:app:video", args: [1, "c1", "p1"] }],
+    ["key", { operation: "acquire", key: "ws:pod_conn:", args: [1, "c1", "p1"] }],
+    ["key", { operation: "acquire", key: "ws:pod_conn:a b", args: [1, "c1", "p1"] }],
+    ["key", { operation: "acquire", key: "ws:pod_conn:a}{b", args: [1, "c1", "p1"] }],
+    ["key", { operation: "count", key: "ws:clock" }],
+    ["key", { operation: "count", key: "ws:released" }],
+    ["key", { operation: "heartbeat", key: "ws:proxy:a b:heartbeat" }],
+    ["key", { operation: "release", key: "ws:global_conn", args: ["c1", "p1"] }],
+    ["key", { operation: "acquire", args: [1, "c1", "p1"] }],
+    ["args", { operation: "acquire", key: pod, args: [1, "c1"] }],
+    ["args", { operation: "acquire", key: pod, args: "c1" }],
+    ["args", { operation: "count", key: pod, args: ["x"] }],
+    ["args", { operation: "renew", key: pod, args: many }],
+    ["args[0]", { operation: "acquire", key: pod, args: [-1, "c1", "p1"] }],
+    ["args[0]", { operation: "acquire", key: pod, args: [1.5, "c1", "p1"] }],
+    ["args[0]", { operation: "acquire", key: pod, args: ["1e3", "c1", "p1"] }],
+    ["args[0]", { operation: "acquire", key: pod, args: [1e308, "c1", "p1"] }],
+    ["args[0]", { operation: "acquire", key: pod, args: ["NaN", "c1", "p1"] }],
+    ["args[1]", { operation: "acquire", key: pod, args: [1, "a/b", "p1"] }],
+    ["args[2]", { operation: "acquire", key: pod, args: [1, "c1", ""] }],
+    ["args[1]", { operation: "renew", key: pod, args: ["p1", "{}"] }],
+    ["args[0]", { operation: "renew", key: pod, args: [] }],
+    ["args[0]", { operation: "acquire", key: pod, args: [null, "c1", "p1"] }],
+    ["limit", { operation: "acquire", key: pod, args: [1, "c1", "p1"], limit: 9 }],
+  ])("garbage is refused, and %s is named", async (field, body) => {
+    const response = await send("/redis/atomic", body);
+    const { error, reason, field: named } = await jsonOf(response);
+    expect([response.status, error, named]).toEqual([400, "invalid_argument", field]);
+    expect(reason).toContain(field);
+    expect(await total()).toBe(0);
+    expect((await slots.counts([], 30_000)).rejected).toBe(0);
+  });
+});
+
+describe("garbage", () => {
+  const long = "x".repeat(129);
+  it.each([
+    ["proxy", asked("c1", { proxy: undefined })],
+    ["proxy", asked("c1", { proxy: 7 })],
+    ["proxy", asked("c1", { proxy: "a b" })],
+    ["proxy", asked("c1", { proxy: long })],
+    ["connection", asked("")],
+    ["connection", asked("a/b")],
+    ["connection", asked("a\u0000b")],
+    ["app", asked("c1", { app: "{}" })],
+    ["pods", asked("c1", { pods: [] })],
+    ["pods", asked("c1", { pods: undefined })],
+    ["pods", asked("c1", { pod: "pod-1" })],
+    ["pods", asked("c1", { pods: Array.from({ length: 501 }, () => "p") })],
+    ["pods[1]", asked("c1", { pods: ["pod-1", "pod 2"] })],
+    ["pods[0]", asked("c1", { pods: [null] })],
+    ["route", asked("c1", { route: "/api/" })],
+    ["reclaim", asked("c1", { reclaim: 1 })],
+    ["memory", asked("c1", { memory: -1 })],
+    ["memory", asked("c1", { memory: 1e308 })],
+    ["limits", asked("c1", { limits: { max_per_pod: 1_000 } })],
+    ["max_per_pod", asked("c1", { max_per_pod: 1_000 })],
+    ["body", []],
+    ["line 1", "p1\npod-1"],
+    ["line 1", "p1 c1 chat - 0 0 more\npod-1"],
+    ["pods", "p1 c1 chat"],
+    ["reclaim", "p1 c1 chat - yes\npod-1"],
+    ["memory", "p1 c1 chat - 0 -5\npod-1"],
+    ["connection", "p1 a/b\npod-1"],
+  ])("is refused by acquire, and %s is named", async (field, body) => {
+    const response = await send(on("acquire"), body);
+    const { error, reason, field: named } = await jsonOf(response);
+    expect([response.status, error, named]).toEqual([400, "invalid_argument", field]);
+    expect(reason).toContain(field);
+    expect(await total()).toBe(0);
+  });
+
+  it.each([
+    ["proxy", { connections: [] }],
+    ["connections", { proxy: "p1", connections: {} }],
+    ["connections[1].pod", { proxy: "p1", connections: [{ connection: "c1", pod: "a" }, { connection: "c2" }] }],
+    ["connections[0].connection", { proxy: "p1", connections: [{ connection: "{}", pod: "a" }] }],
+    ["line 3", "p1\nc1 pod-1\nc2\n"],
+    ["line 2", "p1\nc1 pod-1 chat more\n"],
+    ["line 1", "p1 p2\n"],
+    ["connections[0].app", "p1\nc1 pod-1 {}\n"],
+  ])("is refused by renew and release, and %s is named", async (field, body) => {
+    for (const name of ["renew", "release"]) {
+      const response = await send(on(name), body);
+      expect([response.status, (await jsonOf(response)).field]).toEqual([400, field]);
+    }
+  });
+
+  it("a body that is no JSON, no UTF-8 or of another kind is refused", async () => {
+    const broken = await send(on("acquire"), "{", { "content-type": "application/json" });
+    expect([broken.status, (await jsonOf(broken)).field]).toEqual([400, "body"]);
+    expect((await send(on("acquire"), "<a/>", { "content-type": "text/xml" })).status).toBe(415);
+    const proto = await send(on("acquire"), '{"__proto__": {"proxy": "p1"}}', { "content-type": "application/json" });
+    expect(proto.status).toBe(400);
+  });
+});
+
+describe("who may call, and when it cannot be answered", () => {
+  it("only the token of data planes opens it", async () => {
+    for (const authorization of ["", "Bearer wrong-token-0123456789", `Bearer ${ADMIN_TOKEN}`]) {
+      for (const path of [on("acquire"), on("renew"), on("release"), on("counts"), "/redis/atomic"]) {
+        const response = await send(path, asked("c1"), { authorization });
+        expect([401, 403, 429]).toContain(response.status);
+      }
+    }
+    expect(await total()).toBe(0);
+  });
+
+  it("without a route that has connections there is nothing to ask for", async () => {
+    limits = new Map();
+    const response = await send(on("acquire"), asked("c1"));
+    expect([response.status, (await jsonOf(response)).reason]).toEqual([404, "no_connections"]);
+  });
+
+  it("a store that fails is 503, never a refusal", async () => {
+    store.run = async () => {
+      throw new StoreError("timeout", "no answer");
+    };
+    for (const path of [on("acquire"), on("renew"), on("release")]) {
+      const body = path.endsWith("acquire") ? asked("c1") : { proxy: "p1" };
+      const response = await send(path, body);
+      expect([response.status, (await jsonOf(response)).error]).toEqual([503, "store_unavailable"]);
+    }
+    expect((await send("/redis/atomic", "acquire ws:pod_conn:a 1 c1 p1")).status).toBe(503);
+  });
+
+  it("is described in the OpenAPI document", async () => {
+    const document = (await (await control.call("GET", "/openapi.json")).json()) as {
+      paths: Record<string, { post: unknown }>;
+    };
+    for (const name of ["acquire", "renew", "release", "counts"]) expect(document.paths[on(name)]?.post).toBeDefined();
+    expect(document.paths["/redis/atomic"]?.post).toBeDefined();
+  });
+});

@@ -1,0 +1,100 @@
+/** Keepers as in as many gateway processes: a store of their own each, on a real Redis, perhaps through a proxy; they can stand still or die. */
+
+import type { SlotHold, UpgradeVerdict } from "../../../src/planes/node/upgrade/admission.js";
+import { systemHost } from "../../../src/shared/clock.js";
+import { createConnectionKeeper } from "../../../src/slots/keeper.js";
+import type { ConnectionKeeper, KeeperOptions } from "../../../src/slots/keeper-options.js";
+import type { RouteLimits } from "../../../src/slots/limits.js";
+import { newProxyId } from "../../../src/slots/proxy-id.js";
+import { createSlots, type Slots } from "../../../src/slots/slots.js";
+import { createRedisStore } from "../../../src/store/redis/redis-store.js";
+import { createStandingHost } from "../../unit/slots/standing-host.js";
+
+export const ROUTE = "/ws/";
+const arrival = { method: "GET", remoteAddress: "127.0.0.1", contentLength: 0, headerValues: () => [] };
+
+export function limits(more: Partial<RouteLimits> = {}): RouteLimits {
+  return {
+    ...{ maxPerPod: 2, maxTotal: 0, maxPerApp: 0, ratePerSecond: 0, burst: 1, leaseMs: 30_000 },
+    onStoreFailure: "closed",
+    ...more,
+  };
+}
+
+export interface Gateway {
+  name: string;
+  keeper: ConnectionKeeper;
+  open: Map<string, { pod: string; slot: SlotHold }>;
+  closed: string[];
+  connect(pods: string[], app?: string): Promise<UpgradeVerdict>;
+  end(connection: string): void;
+  endAll(): void;
+  pause(): void;
+  resume(): Promise<void>;
+  /** Nobody is told. */
+  kill(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export function startGateway(url: string, route: RouteLimits, own: Partial<KeeperOptions> = {}): Gateway {
+  const timeoutMs = own.timeoutMs ?? 1_000;
+  const store = createRedisStore({ url, deadlineMs: timeoutMs });
+  const host = createStandingHost(systemHost);
+  const slots = createSlots(store);
+  const name = newProxyId("gw");
+  const keeper = createConnectionKeeper({
+    slots: heardBy(slots, host.awake),
+    ...{ proxy: name, routes: new Map([[ROUTE, route]]), timeoutMs, liveProxies: () => 2, host },
+    ...own,
+  });
+  const open: Gateway["open"] = new Map();
+  const gateway: Gateway = {
+    ...{ name, keeper, open, closed: [] },
+    async connect(pods, app = "chat") {
+      const verdict = await keeper.admit({ arrival, app, route: ROUTE, pods });
+      if (!verdict.allowed) return verdict;
+      const { slot, pod } = verdict;
+      open.set(slot.connection, { pod, slot });
+      slot.onLost(() => {
+        open.delete(slot.connection);
+        gateway.closed.push(slot.connection);
+        slot.release();
+      });
+      return verdict;
+    },
+    end(connection) {
+      open.get(connection)?.slot.release();
+      open.delete(connection);
+    },
+    endAll() {
+      for (const connection of [...open.keys()]) gateway.end(connection);
+    },
+    pause: host.pause,
+    resume: host.resume,
+    async kill() {
+      host.pause();
+      await store.close();
+    },
+    async stop() {
+      await host.resume();
+      await keeper.close();
+      await store.close();
+    },
+  };
+  return gateway;
+}
+
+/** What is answered while the process stands still is read when it goes on. */
+function heardBy(slots: Slots, awake: () => Promise<void>): KeeperOptions["slots"] {
+  const late = async <T>(answer: Promise<T>): Promise<T> => {
+    const ended = answer.catch(() => undefined);
+    await ended;
+    await awake();
+    return answer;
+  };
+  return {
+    acquire: (...asked) => late(slots.acquire(...asked)),
+    renew: (...asked) => late(slots.renew(...asked)),
+    release: (...asked) => late(slots.release(...asked)),
+  };
+}

@@ -1,0 +1,81 @@
+/** The choice of a target: least outstanding, by turns, healthy ones first; on a clock that the test moves. */
+import type { Pool } from "undici";
+import { afterEach, describe, expect, it } from "vitest";
+import type { UpstreamOptions } from "../../../../src/planes/node/options.js";
+import { createUpstream, targetNameOf, type Upstream } from "../../../../src/planes/node/upstream/upstream.js";
+
+let now = 0;
+const pools = new Set<Pool>();
+afterEach(async () => {
+  await Promise.all([...pools].map((pool) => pool.destroy()));
+  pools.clear();
+});
+
+function upstreamOf(targets: string[], options: Partial<UpstreamOptions> = {}, lines: string[] = []): Upstream {
+  const note = (_: object, message: string) => void lines.push(message);
+  const settings = { connectMs: 1_000, headerBytes: 16_384, log: { info: note, warn: note }, now: () => now, pools };
+  return createUpstream("test", targets.map(targetNameOf), options, settings);
+}
+
+const picks = (upstream: Upstream, times: number) =>
+  Array.from({ length: times }, () => upstream.targets.indexOf(upstream.pick()!));
+
+describe("the next target", () => {
+  it("is chosen by turns where all have as little to do", () => {
+    expect(picks(upstreamOf(["a:1", "b:1", "c:1"]), 6)).toEqual([0, 1, 2, 0, 1, 2]);
+  });
+
+  it("is the one with the least to do", () => {
+    const upstream = upstreamOf(["a:1", "b:1", "c:1"]);
+    upstream.targets[0]!.outstanding = 2;
+    upstream.targets[2]!.outstanding = 1;
+    expect(picks(upstream, 3)).toEqual([1, 1, 1]);
+    upstream.targets[1]!.outstanding = 5;
+    expect(picks(upstream, 2)).toEqual([2, 2]);
+  });
+
+  it("is never the one left out", () => {
+    const upstream = upstreamOf(["a:1", "b:1"]);
+    for (let n = 0; n < 4; n++) expect(upstream.pick(upstream.targets[0])).toBe(upstream.targets[1]);
+    const alone = upstreamOf(["a:1"]);
+    expect(alone.pick(alone.targets[0])).toBeUndefined();
+  });
+});
+
+describe("a target that fails", () => {
+  it("is passed over after so many failures in a row, for so long", () => {
+    const lines: string[] = [];
+    const upstream = upstreamOf(["a:1", "b:1"], { passive: { failures: 2, downMs: 1_000 } }, lines);
+    const [first] = upstream.targets;
+    upstream.failed(first!);
+    upstream.succeeded(first!);
+    upstream.failed(first!);
+    expect(new Set(picks(upstream, 4))).toEqual(new Set([0, 1]));
+    upstream.failed(first!);
+    expect(picks(upstream, 4)).toEqual([1, 1, 1, 1]);
+    now += 1_000;
+    expect(new Set(picks(upstream, 4))).toEqual(new Set([0, 1]));
+    upstream.failed(first!);
+    expect(picks(upstream, 2), "one failure of a trial is enough").toEqual([1, 1]);
+    now += 1_000;
+    upstream.succeeded(first!);
+    expect(new Set(picks(upstream, 4))).toEqual(new Set([0, 1]));
+    expect(lines).toEqual(["target is passed over", "target is back"]);
+  });
+
+  it("is tried anyway when no other is better", () => {
+    const upstream = upstreamOf(["a:1", "b:1"], { passive: { failures: 1 } });
+    for (const target of upstream.targets) upstream.failed(target);
+    expect(picks(upstream, 2).sort()).toEqual([0, 1]);
+  });
+
+  it("is passed over while its checks say so, and starts afresh afterwards", () => {
+    const upstream = upstreamOf(["a:1", "b:1"], { passive: { failures: 1, downMs: 1_000_000 } });
+    const [first] = upstream.targets;
+    upstream.setFailing(first!, true);
+    upstream.failed(first!);
+    expect(picks(upstream, 2)).toEqual([1, 1]);
+    upstream.setFailing(first!, false);
+    expect(new Set(picks(upstream, 4))).toEqual(new Set([0, 1]));
+  });
+});

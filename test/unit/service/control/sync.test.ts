@@ -1,0 +1,30 @@
+/** What data planes hear of how well the store answers: they do not see it themselves. */
+import { expect, it } from "vitest";
+import { createSyncHandler } from "../../../../src/service/control/plane-api/sync.js";
+import { StoreError } from "../../../../src/store/errors.js";
+
+const message = { node: "n", epoch: 1, seq: 1, leave: false, apps: [] };
+const answer = { code: "ok", liveNodes: 1, emergency: false, emergencyLeftMs: 0, apps: [] };
+
+it.each([
+  ["fast answers", 1, undefined, 0],
+  ["slow ones", 50, undefined, 1],
+  ["very slow ones", 300, undefined, 2],
+  ["timeouts", 1, new StoreError("timeout", "late"), 3],
+])("%s", async (_what, tookMs, error, level) => {
+  let now = 0;
+  let failing = error !== undefined;
+  const grant = async () => {
+    now += tookMs;
+    if (failing) throw error;
+    return answer;
+  };
+  const ledger = async () => ({ seq: 0, closed: false, held: 0, apps: [] });
+  const quota = { grant, settle: async () => answer, ledger };
+  const sync = createSyncHandler({
+    ...{ quota, apps: () => [], configVersion: () => "v", timeoutMs: () => 1_000, now: () => now },
+  });
+  if (failing) await expect(sync(message)).rejects.toBe(error);
+  failing = false;
+  expect(await sync(message)).toMatchObject({ degradation: level });
+});

@@ -1,0 +1,106 @@
+/** What data planes elsewhere have counted: on the service's page once, through repetitions, failovers and restarts. */
+import { expect, it } from "vitest";
+import type { NodeNumbers } from "../../../../src/service/control/plane-api/sync-numbers.js";
+import { metrics } from "../../../../src/service/metrics/catalog.js";
+import { createTelemetry } from "../../../../src/service/metrics/telemetry.js";
+import { readPage } from "../../../support/metrics-page.js";
+import { decision, quietLimiter, serviceMetrics } from "./telemetry-parts.js";
+
+const lists = { l3: [7, 2], GET: [6, 2, 1, 19, 5, 0, 4], quota_exhausted: [2] };
+
+const batch = (number: number, more: Partial<NodeNumbers> = {}): NodeNumbers => ({
+  ...{ node: { level: 2 }, batch: number, apps: [{ app: "video", lists }] },
+  ...more,
+});
+
+function service(now = { ms: 0 }) {
+  const made = serviceMetrics({ host: { now: () => now.ms, after: () => () => undefined } });
+  return { counted: made.counted, page: async () => readPage(await made.text([])), close: made.close, made };
+}
+
+it("is shown under the names that workers' numbers have, added to them", async () => {
+  const { counted, made } = service();
+  const worker = createTelemetry({ node: "gw-1", enabled: true, apps: ["video"], appLabels: 10 });
+  worker.decided(decision(), 0.000_001);
+  counted("nginx-1", 1, batch(1));
+  const page = readPage(await made.text([worker.metrics(quietLimiter())]));
+  const video = { app_id: "video" };
+  expect(page.value("ratelimit_requests_total", { ...video, method: "GET", status: "allowed" })).toBe(7);
+  expect(page.value("ratelimit_requests_total", { ...video, method: "GET", status: "rejected" })).toBe(2);
+  expect(page.value("ratelimit_requests_total", { ...video, method: "GET", status: "dry_run_rejected" })).toBe(1);
+  expect(page.value("ratelimit_requests_allowed_total", video)).toBe(8);
+  expect(page.value("ratelimit_requests_rejected_total", video)).toBe(2);
+  expect(page.value("ratelimit_refusals_total", { ...video, reason: "quota_exhausted" })).toBe(2);
+  expect(page.value("ratelimit_l3_hits_total", video)).toBe(8);
+  expect(page.value("ratelimit_l3_misses_total", video)).toBe(2);
+  expect(page.value("ratelimit_request_cost_sum", video)).toBe(21);
+  expect(page.value("ratelimit_request_cost_count", video)).toBe(10);
+  expect(page.value("ratelimit_request_cost_bucket", { ...video, le: "1" })).toBe(5);
+  expect(page.value("ratelimit_degradation_level", { node_id: "nginx-1" })).toBe(2);
+  made.close();
+  worker.close();
+});
+
+it("a batch that is repeated, also in another epoch, is counted once; a later one and that of a new life are added", async () => {
+  const { counted, page, close } = service();
+  const hits = async () => (await page()).sum("ratelimit_l3_hits_total");
+  counted("nginx-1", 1, batch(501));
+  counted("nginx-1", 1, batch(501));
+  expect(await hits()).toBe(7);
+  counted("nginx-1", 2, batch(501));
+  counted("nginx-1", 2, batch(500));
+  expect(await hits()).toBe(7);
+  counted("nginx-1", 2, batch(502));
+  expect(await hits()).toBe(14);
+  counted("nginx-1", 3, batch(400));
+  expect(await hits()).toBe(21);
+  counted("nginx-1", 3, { node: {}, batch: 0, apps: [] });
+  counted("nginx-1", 3, batch(400));
+  expect(await hits()).toBe(21);
+  close();
+});
+
+it("a node that turns to another service is counted by both together once", async () => {
+  const [first, second] = [service(), service()];
+  first.counted("nginx-1", 1, batch(1));
+  second.counted("nginx-1", 1, batch(2));
+  first.counted("nginx-1", 1, batch(3));
+  const sums = await Promise.all(
+    [first, second].map(async ({ page }) => (await page()).sum("ratelimit_l3_hits_total")),
+  );
+  expect(sums).toEqual([14, 7]);
+  first.close();
+  second.close();
+});
+
+it("a node that is gone is no longer named, and what it counted stays", async () => {
+  const now = { ms: 0 };
+  const { counted, page, close } = service(now);
+  counted("nginx-1", 1, batch(1));
+  now.ms = 60_000;
+  const later = await page();
+  expect(later.value("ratelimit_degradation_level", { node_id: "nginx-1" })).toBeUndefined();
+  expect(later.sum("ratelimit_l3_hits_total")).toBe(7);
+  close();
+});
+
+it("makes no labels of what it is told: apps that are not configured, names and nodes without end", async () => {
+  const { counted, page, close } = service();
+  const made = Array.from({ length: 50 }, (_, i) => ({ app: `made-${i}`, lists: { ...lists, [`what_${i}`]: [1] } }));
+  counted("nginx-0", 1, batch(1, { apps: [...made, { app: "*", lists: { OTHER: [0, 3], invalid_identity: [3] } }] }));
+  for (let i = 0; i < 3_000; i++) counted(`nginx-${i}`, 1, batch(2));
+  const { samples } = await page();
+  const apps = new Set(samples.flatMap(({ labels }) => labels.app_id ?? []));
+  expect([...apps].sort()).toEqual(["none", "video"]);
+  const nodes = new Set(
+    samples.filter(({ name }) => name === "ratelimit_degradation_level").map((s) => s.labels.node_id),
+  );
+  expect(nodes.size).toBeLessThanOrEqual(1_000);
+  for (const { name } of samples) {
+    const family = name.replace(/_(bucket|sum|count)$/, "");
+    expect(Object.hasOwn(metrics, name) || Object.hasOwn(metrics, family) || /^(process|nodejs)_/.test(name)).toBe(
+      true,
+    );
+  }
+  close();
+});

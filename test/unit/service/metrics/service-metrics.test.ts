@@ -1,0 +1,189 @@
+/** The page of a service: every metric of the catalog, with the labels that the catalog and the documents say. */
+import { readFileSync } from "node:fs";
+import { afterEach, describe, expect, it } from "vitest";
+import * as codes from "../../../../src/core/codes.js";
+import { metrics } from "../../../../src/service/metrics/catalog.js";
+import {
+  type ConnectionNumbers,
+  createConnectionTally,
+  tallyKeeper,
+} from "../../../../src/service/metrics/connection-numbers.js";
+import { connectionReasons, methodIndex, methodLabels, reasons } from "../../../../src/service/metrics/labels.js";
+import { createTelemetry } from "../../../../src/service/metrics/telemetry.js";
+import { layerOf } from "../../../../src/service/operations/explain.js";
+import { readPage } from "../../../support/metrics-page.js";
+import { decision, quietLimiter, refusal, serviceMetrics } from "./telemetry-parts.js";
+
+const endings: (() => void)[] = [];
+afterEach(() => {
+  for (const end of endings.splice(0)) end();
+});
+
+function gatewayConnections(pod = "10.0.0.1:80"): ConnectionNumbers {
+  const tally = createConnectionTally();
+  const observer = tallyKeeper(tally);
+  const taken = { allowed: true, code: "SUCCESS", route: "0", app: "video", pod, dark: false, milliseconds: 2 };
+  observer.decided?.(taken);
+  observer.decided?.({ ...taken, allowed: false, code: "LIMIT_EXCEEDED", pod: "", milliseconds: 1 });
+  observer.decided?.({ ...taken, allowed: false, code: "a new one", pod: "", milliseconds: 1 });
+  observer.lost?.(3);
+  observer.reclaimed?.(pod);
+  return {
+    pods: [{ upstream: "sockets", pod, active: 5, limit: 8 }],
+    proxies: [{ proxy: "gw-1", active: 5 }],
+    tally,
+  };
+}
+
+/** A service in which everything has happened at least once. */
+async function fullPage() {
+  const worker = createTelemetry({ node: "gw-1", enabled: true, apps: ["video"], appLabels: 10 });
+  worker.decided(decision(), 0.000_001);
+  worker.decided(refusal(), 0.000_001);
+  worker.decided(refusal({ app: "", code: "invalid_identity", source: "local" }), 0.000_001);
+  worker.settled(decision());
+  worker.observer.deviated?.(decision(), 3, 0.5);
+  worker.observer.synced?.("ok", 3, 2);
+  worker.observer.synced?.("timeout", 1000, 1, new Error("late"));
+  worker.storeObserver.called("grant", "ok", 0.001);
+  worker.storeObserver.called("grant", "timeout", 1);
+  const balances = {
+    ...{ tokens: 70, debt: 0, clusterTokens: 800, granted: 0, spent: 0, returned: 0 },
+    ...{ emergency: false, emergencyLeftMs: 0 },
+  };
+  const service = serviceMetrics({
+    quota: { inspect: async () => balances, nodes: async () => [{ node: "gw-1@1", silentMs: 0, alive: true }] },
+  });
+  service.configReloaded("reloaded");
+  service.configReloaded("refused");
+  service.configReloaded("refused");
+  service.storeObserver.called("emergency-check", "ok", 0.001);
+  service.synced("ok", 4, 1);
+  const told = { emergency: 0, syncs: 9, failed_syncs: 1, memory_free_bytes: 4096 };
+  service.counted("nginx-1", 5, { node: told, batch: 0, apps: [] });
+  endings.push(worker.close, service.close);
+  const text = await service.text([worker.metrics(quietLimiter({ video: 40 }, 2), gatewayConnections())]);
+  return { service, text, page: readPage(text) };
+}
+
+const samplesOf = (name: string, type: string) =>
+  type === "histogram" ? [`${name}_bucket`, `${name}_sum`, `${name}_count`] : [name];
+
+describe("the page of a service", () => {
+  it("has each metric of the catalog, with its type and exactly its labels", async () => {
+    const { page } = await fullPage();
+    for (const [name, { type, labels }] of Object.entries(metrics)) {
+      expect(page.types.get(name), name).toBe(type);
+      for (const each of samplesOf(name, type)) {
+        const samples = page.samples.filter((sample) => sample.name === each);
+        expect(samples.length, each).toBeGreaterThan(0);
+        const wanted = each.endsWith("_bucket") ? [...labels, "le"] : labels;
+        for (const sample of samples) expect(Object.keys(sample.labels).sort(), each).toEqual([...wanted].sort());
+      }
+    }
+  });
+
+  it("has nothing else but what prom-client tells of the process, and no sample twice", async () => {
+    const { page, service } = await fullPage();
+    const others = [...page.types.keys()].filter((name) => !Object.hasOwn(metrics, name));
+    expect(others.length).toBeGreaterThan(0);
+    for (const name of others) expect(name).toMatch(/^(process|nodejs)_/);
+    expect(service.registrySize()).toBe(page.types.size);
+    const seen = page.samples.map(({ name, labels }) => `${name} ${JSON.stringify(Object.entries(labels).sort())}`);
+    expect(new Set(seen).size).toBe(seen.length);
+    expect(page.samples.filter(({ value }) => Number.isNaN(value))).toEqual([]);
+  });
+
+  it("says what the parts of the service say", async () => {
+    const { page } = await fullPage();
+    const said = {
+      ratelimit_reconcile_rounds_total: 4,
+      ratelimit_reconcile_corrections_total: 2,
+      ratelimit_reconcile_recovered_tokens_total: 30,
+      ratelimit_emergency_mode: 1,
+      ratelimit_config_last_reload_success_timestamp_seconds: 1_700_000_000,
+      ratelimit_l1_tokens_available: 800,
+      ratelimit_l2_tokens_available: 70,
+      ratelimit_l3_tokens_local: 40,
+      ratelimit_l3_cache_hit_ratio: 1,
+      ratelimit_degradation_level: 2,
+      ratelimit_live_nodes: 1,
+      ratelimit_sync_apps_count: 3,
+      ratelimit_sync_apps_sum: 4,
+    };
+    for (const [name, value] of Object.entries(said)) expect(page.value(name), name).toBe(value);
+    expect(page.value("ratelimit_config_info", { version: "abc" })).toBe(1);
+    expect(page.value("ratelimit_build_info", { version: "1.2.3" })).toBe(1);
+    expect(page.value("ratelimit_config_reloads_total", { result: "refused" })).toBe(2);
+    expect(page.value("ratelimit_redis_commands_total", { command: "grant", outcome: "timeout" })).toBe(1);
+    expect(page.value("ratelimit_redis_commands_total", { command: "emergency-check", outcome: "ok" })).toBe(1);
+    expect(page.value("ratelimit_store_errors_total", { kind: "timeout" })).toBe(1);
+    expect(page.value("ratelimit_store_errors_total", { kind: "denied" })).toBe(0);
+    expect(page.value("ratelimit_sync_latency_seconds_count", { outcome: "ok" })).toBe(2);
+    expect(page.value("ratelimit_refusals_total", { app_id: "none", layer: "identity" })).toBe(1);
+  });
+
+  it("tells of connections: those of all workers and of the service itself", async () => {
+    const service = serviceMetrics();
+    endings.push(service.close);
+    const workers = ["gw-1", "gw-2"].map((node) => {
+      const worker = createTelemetry({ node, enabled: true, apps: [], appLabels: 10 });
+      endings.push(worker.close);
+      const numbers = gatewayConnections();
+      return worker.metrics(quietLimiter(), { ...numbers, proxies: [{ proxy: node, active: 5 }] });
+    });
+    const api = { ...gatewayConnections("10.0.0.2:80"), proxies: [{ proxy: "envoy-7", active: 2 }] };
+    const page = readPage(await service.text(workers, api));
+    expect(page.value("websocket_connections_active_total")).toBe(12);
+    expect(page.value("websocket_proxy_instance", { proxy_id: "gw-2" })).toBe(5);
+    expect(page.value("websocket_proxy_instance", { proxy_id: "envoy-7" })).toBe(2);
+    expect(page.value("websocket_pod_connections", { upstream: "sockets", pod: "10.0.0.1:80" })).toBe(10);
+    expect(page.value("websocket_pod_limit", { upstream: "sockets", pod: "10.0.0.1:80" })).toBe(8);
+    expect(page.value("websocket_connections_rejected_total")).toBe(6);
+    expect(page.value("websocket_refusals_total", { reason: "LIMIT_EXCEEDED" })).toBe(3);
+    expect(page.value("websocket_refusals_total", { reason: "other" })).toBe(3);
+    expect(page.value("websocket_leases_lost_total")).toBe(9);
+    expect(page.value("websocket_leases_reclaimed_total")).toBe(3);
+    expect(page.value("websocket_acquire_seconds_count")).toBe(9);
+  });
+
+  it("names no more than a thousand proxies", async () => {
+    const service = serviceMetrics();
+    endings.push(service.close);
+    const proxies = Array.from({ length: 1500 }, (_, i) => ({ proxy: `envoy-${i}`, active: 1 }));
+    const page = readPage(await service.text([], { ...gatewayConnections(), proxies }));
+    expect(page.samples.filter(({ name }) => name === "websocket_proxy_instance")).toHaveLength(1001);
+    expect(page.value("websocket_proxy_instance", { proxy_id: "other" })).toBe(500);
+    expect(page.value("websocket_connections_active_total")).toBe(1500);
+  });
+});
+
+describe("labels", () => {
+  it("know every code that a request or a connection can be refused with", () => {
+    const requestCodes = Object.values(codes).filter((code) => code !== "ok" && /^[a-z_]+$/.test(code));
+    expect(reasons).toEqual(requestCodes);
+    const layers = Object.fromEntries(reasons.map((reason) => [reason, layerOf(reason)]));
+    expect(layers).toMatchObject({
+      ...{ quota_exhausted: "L2", cluster_exhausted: "L1", cost_exceeds_capacity: "L2", invalid_argument: "L3" },
+      ...{ emergency_blocked: "emergency", store_unavailable: "store" },
+      ...{ invalid_identity: "identity", unknown_app: "identity" },
+    });
+    expect(connectionReasons).toEqual(expect.arrayContaining(["LIMIT_EXCEEDED", "RATE_LIMITED", "store_unavailable"]));
+    expect(connectionReasons).not.toContain("SUCCESS");
+  });
+
+  it("call methods by their names, and others by one", () => {
+    for (const method of methodLabels) expect(methodLabels[methodIndex(method)]).toBe(method);
+    for (const method of ["get", "PROPFIND", "", "GET "]) expect(methodLabels[methodIndex(method)]).toBe("OTHER");
+  });
+});
+
+describe("docs/METRICS.md", () => {
+  it("lists exactly the metrics there are, each with type, labels and meaning", () => {
+    const page = readFileSync(new URL("../../../../docs/METRICS.md", import.meta.url), "utf8");
+    const rows = [...page.matchAll(/^\| `((?:ratelimit|websocket)_\w+)` \| (\w+) \|(.*?)\| (.*) \|$/gm)];
+    expect(rows.map(([, name, type, labels, help]) => [name, type, labels!.match(/\w+/g) ?? [], help])).toEqual(
+      Object.entries(metrics).map(([name, { type, labels, help }]) => [name, type, labels, help]),
+    );
+  });
+});

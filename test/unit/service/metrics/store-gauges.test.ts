@@ -1,0 +1,87 @@
+/** Balances for a scrape: asked once a second at most, in bounded time, and left out where they cannot be had. */
+import { describe, expect, it } from "vitest";
+import type { Quota } from "../../../../src/quota/quota.js";
+import { createStoreGauges } from "../../../../src/service/metrics/store-gauges.js";
+import { StoreError } from "../../../../src/store/errors.js";
+import { createSimulatedHost } from "../../../support/simulated-host.js";
+import { policy } from "./telemetry-parts.js";
+
+type Balances = Awaited<ReturnType<Quota["inspect"]>>;
+
+const balances = (tokens: number): Balances => ({
+  ...{ tokens, debt: 0, clusterTokens: 900, granted: 0, spent: 0, returned: 0, emergency: false, emergencyLeftMs: 0 },
+});
+const nodes = async () => [
+  { node: "a@1", silentMs: 5, alive: true },
+  { node: "b@1", silentMs: 9000, alive: false },
+  { node: "c@1", silentMs: 7, alive: true },
+];
+
+function gauges(inspect: (app: string) => Promise<Balances>, ids: string[], askNodes = nodes) {
+  const host = createSimulatedHost();
+  const asked: string[] = [];
+  const take = createStoreGauges({
+    quota: {
+      inspect(app) {
+        asked.push(app.id);
+        return inspect(app.id);
+      },
+      nodes: askNodes,
+    },
+    apps: () => ids.map(policy),
+    host,
+  });
+  return { host, asked, take };
+}
+
+describe("what the store says", () => {
+  it("is told of each app, of the cluster and of the nodes that live", async () => {
+    const { take } = gauges(async (app) => balances(app === "video" ? 12.5 : 3), ["video", "audio"]);
+    const { tokens, clusterTokens, liveNodes } = await take();
+    expect([...tokens]).toEqual([
+      ["video", 12.5],
+      ["audio", 3],
+    ]);
+    expect([clusterTokens, liveNodes]).toEqual([900, 2]);
+  });
+
+  it("is asked once a second, however many scrape", async () => {
+    const { host, asked, take } = gauges(async () => balances(1), ["video"]);
+    await Promise.all([take(), take(), take()]);
+    await host.advance(900);
+    await take();
+    expect(asked).toHaveLength(1);
+    await host.advance(200);
+    await take();
+    expect(asked).toHaveLength(2);
+  });
+
+  it("is left out where it does not come in time", async () => {
+    const never = new Promise<Balances>(() => {});
+    const { host, take } = gauges(async (app) => (app === "slow" ? never : balances(2)), ["slow", "video"]);
+    const taking = take();
+    await host.advance(1_000);
+    expect([...(await taking).tokens]).toEqual([["video", 2]]);
+  });
+
+  it("is left out where the store is gone, which is not asked for each of a thousand apps", async () => {
+    const ids = Array.from({ length: 1000 }, (_, i) => `app-${i}`);
+    const gone = async () => {
+      throw new StoreError("unavailable", "gone");
+    };
+    const { asked, take } = gauges(gone, ids, gone);
+    expect(await take()).toEqual({ clusterTokens: undefined, liveNodes: undefined, tokens: new Map() });
+    expect(asked.length).toBeLessThan(50);
+  });
+
+  it("is left out for one app that the store refuses, and told for the others", async () => {
+    const { take } = gauges(
+      async (app) => {
+        if (app === "odd") throw new Error("refused");
+        return balances(4);
+      },
+      ["odd", "video"],
+    );
+    expect([...(await take()).tokens]).toEqual([["video", 4]]);
+  });
+});

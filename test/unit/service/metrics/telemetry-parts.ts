@@ -1,0 +1,52 @@
+/** What the tests of telemetry have in common: decisions, a limiter that only says numbers, and a service around them. */
+import type { Decision } from "../../../../src/limiter/decision.js";
+import type { LimiterStats } from "../../../../src/limiter/limiter.js";
+import type { AppPolicy } from "../../../../src/quota/policy.js";
+import {
+  createServiceMetrics,
+  type ServiceMetrics,
+  type ServiceMetricsOptions,
+} from "../../../../src/service/metrics/service-metrics.js";
+
+export function decision(of: Partial<Decision> = {}): Decision {
+  return {
+    ...{ allowed: true, code: "ok", dryRun: false, app: "video", method: "GET", cost: 2, balance: 10, remaining: 50 },
+    ...{ limit: 100, rate: 10, retryAfterMs: 0, source: "local" as const },
+    ...of,
+  };
+}
+
+export const refusal = (of: Partial<Decision> = {}) =>
+  decision({ allowed: false, code: "quota_exhausted", source: "remembered", retryAfterMs: 500, ...of });
+
+export function quietLimiter(balances: Record<string, number> = {}, level = 0) {
+  const stats: LimiterStats = {
+    ...{ local: 0, remote: 0, remembered: 0, dark: 0, refused: 0, dryRunRefused: 0, syncs: 7, failedSyncs: 1, level },
+    ...{ emergency: false, liveNodes: 3 },
+  };
+  return {
+    stats: () => stats,
+    balances: () => Object.entries(balances).map(([app, balance]) => ({ app, balance, remaining: 0, refusedCode: "" })),
+  };
+}
+
+export const policy = (id: string): AppPolicy => ({ id, guaranteed: 10, burst: 100, priority: 1, borrow: false });
+
+/** A service whose store says nothing unless told otherwise. */
+export function serviceMetrics(options: Partial<ServiceMetricsOptions> & { ids?: string[] } = {}): ServiceMetrics {
+  const { ids = ["video"], ...more } = options;
+  const stats = { rounds: 4, reconciledApps: 9, corrections: 2, recoveredTokens: 30 };
+  const gone = () => Promise.reject(new Error("there is no store"));
+  return createServiceMetrics({
+    ...{ node: "gw", version: "1.2.3", clusterId: "cluster-01" },
+    apps: () => ids.map(policy),
+    appLabels: () => 1000,
+    config: { version: () => "abc", loadedAtMs: () => 1_700_000_000_000 },
+    coordinator: {
+      stats: () => stats,
+      emergency: () => ({ active: true, source: "operator", sinceMs: 0, leftMs: 0 }),
+    },
+    quota: { inspect: gone, nodes: gone },
+    ...more,
+  });
+}

@@ -1,0 +1,113 @@
+/** Sums over workers never fall, whatever becomes of the workers. */
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import type { MetricsReport } from "../../../../src/service/metrics/metrics-report.js";
+import { createTelemetry } from "../../../../src/service/metrics/telemetry.js";
+import { createWorkerLives } from "../../../../src/service/metrics/worker-lives.js";
+import { readPage } from "../../../support/metrics-page.js";
+import { decision, policy, quietLimiter, serviceMetrics } from "./telemetry-parts.js";
+
+const gauges = { level: 0, lagSeconds: 0, lagP99Seconds: 0, balances: [], pods: [], proxies: [] };
+const all = () => true;
+
+function report(node: string, life: string, seq: number, count: number): MetricsReport {
+  return { node, life, seq, counters: { "app video": [count, 1] }, now: gauges };
+}
+
+describe("the counters of workers", () => {
+  it("are added up", () => {
+    const lives = createWorkerLives();
+    lives.heard([report("gw-1", "a", 1, 10), report("gw-2", "b", 1, 5)]);
+    expect(lives.totals(all).get("app video")).toEqual([15, 2]);
+  });
+
+  it("stay in the sum when a worker does not answer, or is replaced by one that begins at zero", () => {
+    const lives = createWorkerLives();
+    lives.heard([report("gw-1", "a", 1, 10), report("gw-2", "b", 1, 5)]);
+    lives.heard([report("gw-2", "b", 2, 6)]);
+    expect(lives.totals(all).get("app video")).toEqual([16, 2]);
+    lives.heard([report("gw-1", "a2", 1, 0), report("gw-2", "b", 3, 6)]);
+    expect(lives.totals(all).get("app video")?.[0]).toBe(16);
+    lives.heard([report("gw-1", "a2", 2, 3), report("gw-2", "b", 4, 6)]);
+    lives.heard([report("gw-1", "a3", 1, 1)]);
+    expect(lives.totals(all).get("app video")?.[0]).toBe(20);
+  });
+
+  it("are not taken back by an older answer that comes late", () => {
+    const lives = createWorkerLives();
+    lives.heard([report("gw-1", "a", 2, 10)]);
+    lives.heard([report("gw-1", "a", 1, 4)]);
+    expect(lives.totals(all).get("app video")?.[0]).toBe(10);
+  });
+
+  it("are forgotten for good with the app they belong to", () => {
+    const lives = createWorkerLives();
+    lives.heard([report("gw-1", "a", 1, 10)]);
+    lives.heard([report("gw-1", "a2", 1, 2)]);
+    expect(lives.totals((key) => key !== "app video").size).toBe(0);
+    expect(lives.totals(all).get("app video")?.[0]).toBe(2);
+  });
+
+  it("never fall, through any history of scrapes and deaths", () => {
+    const step = fc.record({
+      node: fc.integer({ min: 0, max: 2 }),
+      grow: fc.nat(9),
+      dies: fc.boolean(),
+      mute: fc.boolean(),
+    });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 50 }), (steps) => {
+        const lives = createWorkerLives();
+        const nodes = [0, 1, 2].map(() => ({ life: 0, seq: 0, count: 0 }));
+        let before = 0;
+        for (const { node, grow, dies, mute } of steps) {
+          const one = nodes[node]!;
+          if (dies) Object.assign(one, { life: one.life + 1, seq: 0, count: 0 });
+          one.count += grow;
+          const answers = nodes.flatMap((each, i) => {
+            if (mute && i === node) return [];
+            return [report(`gw-${i}`, `life-${each.life}`, ++each.seq, each.count)];
+          });
+          lives.heard(answers);
+          const sum = lives.totals(all).get("app video")?.[0] ?? 0;
+          expect(sum).toBeGreaterThanOrEqual(before);
+          before = sum;
+        }
+      }),
+    );
+  });
+});
+
+describe("the page", () => {
+  it("keeps what a dead worker had counted, and tells nothing else of it", async () => {
+    const service = serviceMetrics();
+    const start = () => createTelemetry({ node: "gw-1", enabled: true, apps: ["video"], appLabels: 10 });
+    const first = start();
+    for (let i = 0; i < 7; i++) first.decided(decision(), 0.000_001);
+    await service.text([first.metrics(quietLimiter({ video: 50 }))]);
+    const without = readPage(await service.text([]));
+    expect(without.value("ratelimit_requests_allowed_total", { app_id: "video" })).toBe(7);
+    expect(without.value("ratelimit_l3_tokens_local")).toBeUndefined();
+    expect(without.value("ratelimit_degradation_level")).toBeUndefined();
+    const second = start();
+    await service.text([second.metrics(quietLimiter())]);
+    second.decided(decision(), 0.000_001);
+    const page = readPage(await service.text([second.metrics(quietLimiter({ video: 9 }))]));
+    expect(page.value("ratelimit_requests_allowed_total", { app_id: "video" })).toBe(8);
+    expect(page.value("ratelimit_check_latency_seconds_count")).toBe(8);
+    expect(page.value("ratelimit_l3_tokens_local", { app_id: "video", node_id: "gw-1" })).toBe(9);
+    for (const each of [first, second, service]) each.close();
+  });
+
+  it("drops what a worker still says of an app that has left the configuration", async () => {
+    let ids = ["video", "audio"];
+    const service = serviceMetrics({ apps: () => ids.map(policy) });
+    const worker = createTelemetry({ node: "gw-1", enabled: true, apps: ids, appLabels: 10 });
+    for (const app of ids) worker.decided(decision({ app }), 0.000_001);
+    ids = ["audio"];
+    const page = readPage(await service.text([worker.metrics(quietLimiter())]));
+    expect(page.value("ratelimit_requests_allowed_total", { app_id: "audio" })).toBe(1);
+    expect(page.sum("ratelimit_requests_total", { app_id: "video" })).toBe(0);
+    for (const each of [worker, service]) each.close();
+  });
+});

@@ -1,0 +1,79 @@
+/** Logs: a line per refusal, a count where they would flood, and never a secret or a raw control character. */
+import { describe, expect, it } from "vitest";
+import type { Decision } from "../../../../src/limiter/decision.js";
+import { createDecisionLog, createLog } from "../../../../src/service/process/log.js";
+import { createSimulatedHost } from "../../../support/simulated-host.js";
+
+function recorder() {
+  const written: string[] = [];
+  const log = createLog({ level: "info", node: "n", destination: { write: (line) => void written.push(line) } });
+  return { log, written, lines: () => written.map((line) => JSON.parse(line) as Record<string, unknown>) };
+}
+
+function decision(of: Partial<Decision> = {}): Decision {
+  return {
+    ...{ allowed: false, code: "quota_exhausted", dryRun: false, app: "video", method: "GET", cost: 5, balance: 0 },
+    ...{ remaining: 0, limit: 100, rate: 10, retryAfterMs: 500, source: "remembered" as const },
+    ...of,
+  };
+}
+
+describe("a line", () => {
+  it("is JSON with level, time and node", () => {
+    const { log, lines } = recorder();
+    log.warn({ app: "video" }, "hello");
+    expect(lines()).toEqual([{ level: "warn", time: expect.any(String), node: "n", app: "video", msg: "hello" }]);
+  });
+
+  it("has no control characters, not even those that JSON would leave", () => {
+    const { log, written } = recorder();
+    log.info({ path: "a\u001b[31m\u009b\u2028b\r\nc", err: new Error("broken\u009b\nline") }, "x");
+    expect(written).toHaveLength(1);
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+    expect(written[0]?.trimEnd()).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/);
+    expect(written[0]).toContain("\\u001b");
+  });
+
+  it("shows no secret, wherever it is put", () => {
+    const { log, written } = recorder();
+    const secrets = { password: "hunter2", authorization: "Bearer hunter2", plane_token: "hunter2", store: "hunter2" };
+    log.info({ ...secrets, control: secrets, headers: secrets }, "x");
+    expect(written[0]).not.toContain("hunter2");
+  });
+});
+
+describe("a refusal", () => {
+  it("is told with app, reason, cost and source", () => {
+    const { log, lines } = recorder();
+    const decisions = createDecisionLog({ log, perSecond: () => 5, host: createSimulatedHost() });
+    decisions.refused(decision());
+    expect(lines()).toMatchObject([
+      { msg: "refused", app: "video", reason: "quota_exhausted", cost: 5, source: "remembered", retry_after_ms: 500 },
+    ]);
+  });
+
+  it("in a flood is counted, by app and second", async () => {
+    const { log, lines } = recorder();
+    const host = createSimulatedHost();
+    const decisions = createDecisionLog({ log, perSecond: () => 5, host });
+    for (let i = 0; i < 1000; i++) decisions.refused(decision());
+    decisions.refused(decision({ app: "audio" }));
+    expect(lines().filter(({ app }) => app === "video")).toHaveLength(5);
+    expect(lines().filter(({ app }) => app === "audio")).toHaveLength(1);
+    await host.advance(2_000);
+    expect(lines().at(-1)).toMatchObject({ app: "video", kind: "refused", suppressed: 995 });
+    const before = lines().length;
+    await host.advance(5_000);
+    expect(lines()).toHaveLength(before);
+    decisions.refused(decision());
+    expect(lines()).toHaveLength(before + 1);
+  });
+
+  it("that was held back is counted at the end", () => {
+    const { log, lines } = recorder();
+    const decisions = createDecisionLog({ log, perSecond: () => 0, host: createSimulatedHost() });
+    decisions.refused(decision());
+    decisions.close();
+    expect(lines()).toMatchObject([{ app: "video", suppressed: 1 }]);
+  });
+});

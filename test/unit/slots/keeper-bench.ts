@@ -1,0 +1,169 @@
+/** Keepers on one embedded store, with a driven clock, a network that fails on demand, and processes that stand still. */
+
+import type { SlotHold, UpgradeVerdict } from "../../../src/planes/node/upgrade/admission.js";
+import type { Host } from "../../../src/shared/clock.js";
+import { createConnectionKeeper } from "../../../src/slots/keeper.js";
+import type { ConnectionKeeper, KeeperOptions } from "../../../src/slots/keeper-options.js";
+import type { RouteLimits } from "../../../src/slots/limits.js";
+import { createSlots, type Slots } from "../../../src/slots/slots.js";
+import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
+import { StoreError } from "../../../src/store/errors.js";
+import type { RunOptions } from "../../../src/store/store.js";
+import { createSimulatedHost, type SimulatedHost } from "../../support/simulated-host.js";
+import { createStandingHost } from "./standing-host.js";
+
+export const ROUTE = "/ws/";
+export const LEASE_MS = 30_000;
+const START_MS = 1_800_000_000_000;
+const arrival = { method: "GET", remoteAddress: "127.0.0.1", contentLength: 0, headerValues: () => [] };
+
+export function limits(more: Partial<RouteLimits> = {}): RouteLimits {
+  return {
+    ...{ maxPerPod: 2, maxTotal: 0, maxPerApp: 0, ratePerSecond: 0, burst: 1, leaseMs: LEASE_MS },
+    onStoreFailure: "closed",
+    ...more,
+  };
+}
+
+/** "deaf": what is asked is carried out, but no answer comes back. "late": it is carried out only when the way is free again. */
+export type WayMode = "up" | "refusing" | "hanging" | "deaf" | "late";
+
+export interface Way {
+  mode: WayMode;
+  latencyMs: number;
+  calls: Record<keyof Slots, number>;
+}
+
+export interface Process {
+  name: string;
+  keeper: ConnectionKeeper;
+  way: Way;
+  /** Connections that were let in and not ended since. */
+  open: Map<string, { pod: string; slot: SlotHold }>;
+  /** Those that had to be closed because there was no room. */
+  closed: string[];
+  /** Asks for a connection; what comes of it is known when time has passed. */
+  connect(pods?: string[], app?: string): Promise<UpgradeVerdict>;
+  /** The same, and lets the time pass. */
+  connectNow(pods?: string[], app?: string): Promise<UpgradeVerdict>;
+  end(connection: string): void;
+  /** SIGSTOP and SIGCONT: time goes on, but nothing that is due happens. */
+  pause(): void;
+  resume(): Promise<void>;
+  /** -9: it does nothing any more, and nobody is told. */
+  kill(): void;
+}
+
+export interface KeeperBench {
+  host: SimulatedHost;
+  /** As somebody sees the store who stands beside it. */
+  slots(): Slots;
+  count(pod: string): Promise<number>;
+  total(): Promise<number>;
+  /** The store begins anew, and knows nothing. */
+  wipe(): void;
+  start(name: string, own?: Partial<KeeperOptions>): Process;
+  during<T>(promise: Promise<T>): Promise<T>;
+}
+
+export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
+  const host = createSimulatedHost();
+  const newSlots = () => createSlots(createEmbeddedStore({ clock: () => (START_MS + host.now()) * 1000 }));
+  let slots = newSlots();
+  const processes: Process[] = [];
+
+  async function during<T>(promise: Promise<T>): Promise<T> {
+    let done = false;
+    const kept = promise.finally(() => {
+      done = true;
+    });
+    kept.catch(() => undefined);
+    while (!done) await host.advance(1);
+    return kept;
+  }
+
+  function start(name: string, own: Partial<KeeperOptions> = {}): Process {
+    const standing = createStandingHost(host);
+    const way: Way = { mode: "up", latencyMs: 1, calls: { acquire: 0, renew: 0, release: 0, counts: 0 } };
+    const keeper = createConnectionKeeper({
+      slots: overNetwork(() => slots, way, standing),
+      proxy: name,
+      routes: new Map([[ROUTE, route]]),
+      timeoutMs: 1_000,
+      liveProxies: () => processes.length,
+      host: standing,
+      random: () => 0.5,
+      ...own,
+    });
+    const open: Process["open"] = new Map();
+    const started: Process = {
+      ...{ name, keeper, way, open, closed: [] },
+      async connect(pods = ["pod-1"], app = "chat") {
+        const verdict = await keeper.admit({ arrival, app, route: ROUTE, pods });
+        if (verdict.allowed) {
+          const { slot, pod } = verdict;
+          open.set(slot.connection, { pod, slot });
+          slot.onLost(() => {
+            open.delete(slot.connection);
+            started.closed.push(slot.connection);
+            slot.release();
+          });
+        }
+        return verdict;
+      },
+      connectNow: (...asked) => during(started.connect(...asked)),
+      end(connection) {
+        open.get(connection)?.slot.release();
+        open.delete(connection);
+      },
+      pause: standing.pause,
+      resume: standing.resume,
+      kill: standing.pause,
+    };
+    processes.push(started);
+    return started;
+  }
+
+  return {
+    host,
+    slots: () => slots,
+    count: async (pod) => (await slots.counts([pod], LEASE_MS)).perPod.get(pod) ?? 0,
+    total: async () => (await slots.counts([], LEASE_MS)).total,
+    wipe() {
+      slots = newSlots();
+    },
+    start,
+    during,
+  };
+}
+
+/** Half of the latency there, half back; a process that stands still hears nothing. */
+export function overNetwork(target: () => Slots, way: Way, host: Host): KeeperOptions["slots"] {
+  const pause = (ms: number) => new Promise<void>((resolve) => void host.after(ms, resolve));
+  async function travel<T>(name: keyof Slots, call: () => Promise<T>, options?: RunOptions): Promise<T> {
+    way.calls[name]++;
+    const timeout = new Promise<never>((_, reject) => {
+      host.after(options?.deadlineMs ?? 1_000, () => reject(new StoreError("timeout", "simulated")));
+    });
+    async function there(): Promise<T> {
+      if (way.mode === "refusing") throw new StoreError("unavailable", "simulated");
+      if (way.mode === "hanging") return new Promise<never>(() => {});
+      while (way.mode === "late") await pause(10);
+      await pause(way.latencyMs / 2);
+      const answer = await call();
+      if (way.mode === "deaf") return new Promise<never>(() => {});
+      await pause(way.latencyMs / 2);
+      return answer;
+    }
+    const answered = there();
+    answered.catch(() => undefined);
+    timeout.catch(() => undefined);
+    return Promise.race([answered, timeout]);
+  }
+  return {
+    acquire: (request, own, options) => travel("acquire", () => target().acquire(request, own), options),
+    renew: (proxy, leaseMs, held, options) => travel("renew", () => target().renew(proxy, leaseMs, held), options),
+    release: (proxy, leaseMs, held, options) =>
+      travel("release", () => target().release(proxy, leaseMs, held), options),
+  };
+}

@@ -1,0 +1,37 @@
+/** The limits of routes as the configuration has them. */
+import { expect, it } from "vitest";
+import { connectionRoutes, leaseOf, roomier, routeLimits } from "../../../src/slots/limits.js";
+
+const configured = {
+  ...{ max_per_pod: 2, max_total: 10, max_per_app: 0, rate_per_second: 2.5, lease_s: 30 },
+  on_store_failure: "local" as const,
+};
+
+it("as many may come at once as a second brings, at least one, unless it is said", () => {
+  expect(routeLimits(configured)).toEqual({
+    ...{ maxPerPod: 2, maxTotal: 10, maxPerApp: 0, ratePerSecond: 2.5, burst: 3, leaseMs: 30_000 },
+    onStoreFailure: "local",
+  });
+  expect(routeLimits({ ...configured, rate_per_second: 0 }).burst).toBe(1);
+  expect(routeLimits({ ...configured, burst: 20 }).burst).toBe(20);
+});
+
+it("routes are known by host and path, and share the shortest lease", () => {
+  const routes = connectionRoutes([
+    { path: "/", connections: undefined },
+    { path: "/a/", connections: configured },
+    { path: "/a/", host: "b.example", connections: { ...configured, lease_s: 5 } },
+  ]);
+  expect([...routes.keys()]).toEqual(["/a/", "b.example/a/"]);
+  expect([...routes.values()].map(({ leaseMs }) => leaseMs)).toEqual([5_000, 5_000]);
+  expect(leaseOf(routes)).toBe(5_000);
+  expect(leaseOf(connectionRoutes([]))).toBe(30_000);
+});
+
+it("who was let in under other limits needs room under the wider of both", () => {
+  const limits = routeLimits(configured);
+  expect(roomier(limits, { ...limits, maxPerPod: 1, maxTotal: 0, maxPerApp: 5 })).toMatchObject({
+    ...{ maxPerPod: 2, maxTotal: 0, maxPerApp: 0 },
+  });
+  expect(roomier(limits, { ...limits, maxPerPod: 9, maxTotal: 4 })).toMatchObject({ maxPerPod: 9, maxTotal: 10 });
+});

@@ -1,0 +1,116 @@
+/** Pods behind a name: they come and go as the answers say, and stay when there is no answer. */
+import { describe, expect, it } from "vitest";
+import { createPodDirectory, type PodChange, type PodSource } from "../../../src/slots/pods.js";
+import { createSimulatedHost } from "../../support/simulated-host.js";
+
+const sockets: PodSource = { name: "sockets.default.svc", port: 9101, intervalMs: 5_000 };
+
+function directory(sources: Record<string, PodSource> = { sockets }) {
+  const host = createSimulatedHost();
+  const answers = new Map<string, string[] | Error>([["sockets.default.svc", ["10.0.0.2", "10.0.0.1"]]]);
+  const asked: string[] = [];
+  const failures: unknown[] = [];
+  const changes: PodChange[] = [];
+  const pods = createPodDirectory({
+    ...{ sources, host, random: () => 0.5 },
+    async resolve(name) {
+      asked.push(name);
+      const answer = answers.get(name) ?? new Error("ENOTFOUND");
+      if (answer instanceof Error) throw answer;
+      return answer;
+    },
+    failed: (_, error) => failures.push(error),
+  });
+  pods.onChange((change) => changes.push(change));
+  return { host, answers, asked, failures, changes, pods };
+}
+
+describe("pods behind a name", () => {
+  it("are known after the first look, in order, each once; IPv6 in brackets", async () => {
+    const { answers, pods, changes } = directory();
+    answers.set("sockets.default.svc", ["10.0.0.2", "fd00::1", "10.0.0.1", "10.0.0.2"]);
+    expect(pods.pods("sockets")).toBeUndefined();
+    await pods.look();
+    expect(pods.pods("sockets")).toEqual(["10.0.0.1:9101", "10.0.0.2:9101", "[fd00::1]:9101"]);
+    expect(changes.map(({ came, left }) => [came.length, left])).toEqual([[3, []]]);
+  });
+
+  it("are looked up at their interval; only what changed is told", async () => {
+    const { host, answers, asked, changes, pods } = directory();
+    await host.advance(21_000);
+    expect(asked.length).toBe(5);
+    expect(changes.length).toBe(1);
+    answers.set("sockets.default.svc", ["10.0.0.3", "10.0.0.1"]);
+    await host.advance(5_000);
+    expect(changes.at(-1)).toEqual({
+      ...{ upstream: "sockets", pods: ["10.0.0.1:9101", "10.0.0.3:9101"] },
+      ...{ came: ["10.0.0.3:9101"], left: ["10.0.0.2:9101"], again: [] },
+    });
+    answers.set("sockets.default.svc", ["10.0.0.2"]);
+    await host.advance(5_000);
+    expect(changes.at(-1)).toMatchObject({ came: ["10.0.0.2:9101"], again: ["10.0.0.2:9101"] });
+    expect(pods.pods("sockets")).toEqual(["10.0.0.2:9101"]);
+  });
+
+  it("stay when the look-up fails or answers nothing, and are looked up again", async () => {
+    const { host, answers, changes, failures, pods } = directory();
+    await pods.look();
+    answers.set("sockets.default.svc", new Error("SERVFAIL"));
+    await host.advance(11_000);
+    expect(failures.length).toBe(2);
+    answers.set("sockets.default.svc", []);
+    await host.advance(5_000);
+    expect(pods.pods("sockets")).toEqual(["10.0.0.1:9101", "10.0.0.2:9101"]);
+    expect(changes.length).toBe(1);
+    answers.set("sockets.default.svc", ["10.0.0.9"]);
+    await host.advance(5_000);
+    expect(pods.pods("sockets")).toEqual(["10.0.0.9:9101"]);
+  });
+
+  it("follow the configuration: what stays the same keeps its pods, another name is looked up at once", async () => {
+    const { host, answers, changes, pods, asked } = directory();
+    await host.advance(1);
+    answers.set("other.svc", ["10.1.0.1"]);
+    pods.reconfigure({ sockets: { ...sockets, intervalMs: 60_000 }, other: { ...sockets, name: "other.svc" } });
+    expect(pods.pods("sockets")?.length).toBe(2);
+    await host.advance(1);
+    expect(pods.pods("other")).toEqual(["10.1.0.1:9101"]);
+    pods.reconfigure({ other: { ...sockets, name: "other.svc" } });
+    expect(pods.pods("sockets")).toBeUndefined();
+    const before = asked.filter((name) => name === "sockets.default.svc").length;
+    await host.advance(120_000);
+    expect(asked.filter((name) => name === "sockets.default.svc").length).toBe(before);
+    expect(changes.map(({ upstream }) => upstream)).toEqual(["sockets", "other"]);
+    pods.close();
+    const after = asked.length;
+    await host.advance(120_000);
+    expect(asked.length).toBe(after);
+  });
+
+  it("an answer that comes after the name was changed is dropped", async () => {
+    const host = createSimulatedHost();
+    let answer: (addresses: string[]) => void = () => {};
+    const pods = createPodDirectory({
+      ...{ sources: { sockets }, host },
+      resolve: (name) =>
+        name === "new.svc"
+          ? Promise.resolve(["10.9.9.9"])
+          : new Promise((resolve) => {
+              answer = resolve;
+            }),
+    });
+    await host.advance(1);
+    pods.reconfigure({ sockets: { ...sockets, name: "new.svc" } });
+    await host.advance(1);
+    answer(["10.0.0.1"]);
+    await host.advance(1);
+    expect(pods.pods("sockets")).toEqual(["10.9.9.9:9101"]);
+  });
+
+  it("are looked up as the system does where nothing else is said", async () => {
+    const pods = createPodDirectory({ sources: { local: { name: "localhost", port: 80, intervalMs: 60_000 } } });
+    await pods.look();
+    expect(pods.pods("local")?.some((pod) => pod === "127.0.0.1:80" || pod === "[::1]:80")).toBe(true);
+    pods.close();
+  });
+});
