@@ -20,7 +20,7 @@ export const portableRooms: Room[] = [
 ];
 
 /** The two sides of the host are where JavaScript and Lua may differ. A contract test compares them instead. */
-const hostSides = ["src/core/host.ts", "src/core/host-lua.ts"].map(fromRoot);
+const hostSides = ["src/core/platform.ts", "src/core/platform-lua.ts"].map(fromRoot);
 
 /** All problems of these rooms, in the order of their files. */
 export function checkRooms(rooms: Room[]): string[] {

@@ -4,8 +4,8 @@ import ts from "typescript";
 import { fromRoot } from "./paths.js";
 
 const library = fromRoot("build/portable-lib.d.ts");
-const host = fromRoot("src/core/host.ts");
-const luaHost = fromRoot("src/core/host-lua.ts");
+const host = fromRoot("src/core/platform.ts");
+const luaHost = fromRoot("src/core/platform-lua.ts");
 
 export const portableOptions: ts.CompilerOptions = {
   target: ts.ScriptTarget.ES2022,

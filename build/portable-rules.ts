@@ -17,7 +17,7 @@ const refusedSyntax = new Map<ts.SyntaxKind, string>([
   [ts.SyntaxKind.AwaitExpression, "no `await`: a decision waits for nothing"],
   [ts.SyntaxKind.YieldExpression, "no generators: they are coroutines in Lua"],
   [ts.SyntaxKind.NullKeyword, "no `null`: Lua has one nothing, `undefined`"],
-  [ts.SyntaxKind.RegularExpressionLiteral, "no regular expressions: Lua's patterns are others; see core/host.ts"],
+  [ts.SyntaxKind.RegularExpressionLiteral, "no regular expressions: Lua's patterns are others; see core/platform.ts"],
   [ts.SyntaxKind.ContinueStatement, "no `continue`: Lua 5.1 has none, and the way round it is slow"],
   [ts.SyntaxKind.LabeledStatement, "no labels: Lua 5.1 has none"],
   [ts.SyntaxKind.ForInStatement, "no `for … in`: Lua gives the keys in another order"],

@@ -2,7 +2,7 @@
 
 import { profiles } from "../config/profiles.js";
 import { baseCost, type CostProfile, INVALID_COST, price } from "../core/cost.js";
-import { wholeNumber } from "../core/host.js";
+import { wholeNumber } from "../core/platform.js";
 import { type Command, readOptions, UsageError } from "./command.js";
 
 const help = `Usage: tollgate price --method <method> --bytes <n> [--profile <name>] [--json]

@@ -1,6 +1,6 @@
 /** Who is asking: which app and user a request belongs to, from what the request says and how far that is to be trusted. */
 import { INVALID_IDENTITY, OK, UNKNOWN_APP } from "./codes.js";
-import { isIdentifier } from "./host.js";
+import { isIdentifier } from "./platform.js";
 
 /** The app that all unknown ones share, in buckets and in metric labels. */
 export const DEFAULT_APP = "default";

@@ -23,7 +23,6 @@ export {
   reportFactor,
 } from "./degradation.js";
 export { emergencyRatio } from "./emergency.js";
-export { isIdentifier } from "./host.js";
 export { identify } from "./identity.js";
 export {
   applyReply,
@@ -41,3 +40,4 @@ export {
   takeTokens,
   takeUncovered,
 } from "./lease.js";
+export { isIdentifier } from "./platform.js";

@@ -1,5 +1,5 @@
 /** What a request asks: of which limit each of its descriptors wants tokens, and how many. */
-import { isIdentifier } from "../core/host.js";
+import { isIdentifier } from "../core/platform.js";
 import type { Bucket, createBuckets } from "./buckets.js";
 import type { Descriptor, Entry } from "./rule-book.js";
 import { type CompiledRules, type CountedLimit, limitLabel, type Rule } from "./rules.js";

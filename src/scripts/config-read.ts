@@ -8,7 +8,7 @@
  * What is larger than anything that `config-write` takes is not read: `invalid_argument` names `config`.
  */
 import { OK } from "../core/codes.js";
-import { wholeNumber } from "../core/host.js";
+import { wholeNumber } from "../core/platform.js";
 import { isRevision, MAX_CONFIG_LENGTH, storedRevision } from "./common/config.js";
 import { invalid } from "./common/message.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";

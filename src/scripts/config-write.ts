@@ -9,7 +9,7 @@
  * again gets the same answer and writes nothing.
  */
 import { OK } from "../core/codes.js";
-import { wholeNumber } from "../core/host.js";
+import { wholeNumber } from "../core/platform.js";
 import { isAny, isRevision, MAX_CONFIG_LENGTH, storedRevision } from "./common/config.js";
 import { invalid } from "./common/message.js";
 import { remember, rememberedReply } from "./common/remembered.js";

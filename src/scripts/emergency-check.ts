@@ -13,7 +13,7 @@
 import { MICRO } from "../core/bucket.js";
 import { OK } from "../core/codes.js";
 import { BY_NOBODY, type Emergency, nextEmergency, usage } from "../core/emergency.js";
-import { wholeNumbers } from "../core/host.js";
+import { wholeNumbers } from "../core/platform.js";
 import {
   CLUSTER_ARGUMENTS,
   clusterFault,

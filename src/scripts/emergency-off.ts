@@ -9,7 +9,7 @@
  */
 import { OK } from "../core/codes.js";
 import { BY_NOBODY } from "../core/emergency.js";
-import { wholeNumbers } from "../core/host.js";
+import { wholeNumbers } from "../core/platform.js";
 import {
   CLUSTER_ARGUMENTS,
   clusterFault,

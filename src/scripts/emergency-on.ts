@@ -10,7 +10,7 @@
  */
 import { OK } from "../core/codes.js";
 import { BY_OPERATOR } from "../core/emergency.js";
-import { wholeNumbers } from "../core/host.js";
+import { wholeNumbers } from "../core/platform.js";
 import {
   CLUSTER_ARGUMENTS,
   clusterFault,

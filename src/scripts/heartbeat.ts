@@ -6,7 +6,7 @@
  * Reply code (ok or epoch_closed) · live nodes · emergency (0 or 1) · emergency left (ms)
  */
 import { EPOCH_CLOSED, OK } from "../core/codes.js";
-import { wholeNumbers } from "../core/host.js";
+import { wholeNumbers } from "../core/platform.js";
 import { CLUSTER_ARGUMENTS, clusterFault, liveNodes, readCluster, writeCluster } from "./common/cluster.js";
 import { answerHead, invalid } from "./common/message.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";

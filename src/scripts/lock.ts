@@ -9,7 +9,7 @@
  * A clock that steps back makes a lock last at most one more time-to-live.
  */
 import { HELD, OK } from "../core/codes.js";
-import { isIdentifier, storedNumber, wholeNumbers } from "../core/host.js";
+import { isIdentifier, storedNumber, wholeNumbers } from "../core/platform.js";
 import { isWithin, MAX_DURATION_MS, storeTime } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";

@@ -6,7 +6,7 @@
  * Reply code, then per node: node@epoch · silent for (ms) · alive (0 or 1)
  */
 import { OK } from "../core/codes.js";
-import { storedNumber, wholeNumbers } from "../core/host.js";
+import { storedNumber, wholeNumbers } from "../core/platform.js";
 import { CLUSTER_ARGUMENTS, clusterFault, isAlive, readCluster } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";

@@ -16,7 +16,7 @@
  */
 import { MICRO } from "../core/bucket.js";
 import { OK, STALE_MESSAGE } from "../core/codes.js";
-import { storedNumber } from "../core/host.js";
+import { storedNumber } from "../core/platform.js";
 import { type App, chargeBoth, configuredCapacity, readApp, returnToBoth, writeApp } from "./common/app.js";
 import { afterAppCall, appCallFault, appNumbers, clusterNumbers } from "./common/app-call.js";
 import { CLUSTER_ARGUMENTS, type Cluster, isAlive, isWithin, readCluster, writeCluster } from "./common/cluster.js";

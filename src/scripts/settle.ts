@@ -12,7 +12,7 @@
  * The same seq again gets the same answer; an older one changes nothing.
  */
 import { wholeTokens } from "../core/bucket.js";
-import { wholeNumber } from "../core/host.js";
+import { wholeNumber } from "../core/platform.js";
 import { readApp, returnToBoth, writeApp } from "./common/app.js";
 import { isWithin, liveNodes, MAX_COUNTER, readCluster, writeCluster } from "./common/cluster.js";
 import { bookMessage, heldTokens, LEDGER_RETENTION_MS, readLedger, writeLedger } from "./common/ledger.js";

@@ -29,8 +29,8 @@ import {
   SLOT_SUCCESS,
   SLOT_TOTAL_LIMIT_EXCEEDED,
 } from "../core/codes.js";
-import { isIdentifier, storedNumber, wholeNumbers } from "../core/host.js";
 import { connectionMember } from "../core/keys.js";
+import { isIdentifier, storedNumber, wholeNumbers } from "../core/platform.js";
 import { isWithin, MAX_COUNTER, MAX_DURATION_MS } from "./common/cluster.js";
 import { MAX_BATCH, readSlotClock, type SlotClock, slotInvalid, writeSlotClock } from "./common/slots.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";

@@ -6,7 +6,7 @@
  * Reply 1 · connections in all · SUCCESS · attempts refused so far, then per pod: its connections
  */
 import { SLOT_SUCCESS } from "../core/codes.js";
-import { storedNumber, wholeNumber } from "../core/host.js";
+import { storedNumber, wholeNumber } from "../core/platform.js";
 import { isWithin, MAX_DURATION_MS } from "./common/cluster.js";
 import { readSlotClock, slotInvalid } from "./common/slots.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";

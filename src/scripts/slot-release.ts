@@ -9,8 +9,8 @@
  * which it overtook, or which is repeated late, does not take the slot again.
  */
 import { SLOT_SUCCESS } from "../core/codes.js";
-import { isIdentifier, storedNumber, wholeNumber } from "../core/host.js";
 import { connectionMember } from "../core/keys.js";
+import { isIdentifier, storedNumber, wholeNumber } from "../core/platform.js";
 import { isWithin, MAX_DURATION_MS } from "./common/cluster.js";
 import { batchFault, readSlotClock, slotInvalid, writeSlotClock } from "./common/slots.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";

@@ -11,8 +11,8 @@
  * Renewing never brings back a slot that others may have taken.
  */
 import { SLOT_SUCCESS } from "../core/codes.js";
-import { isIdentifier, storedNumber, wholeNumber } from "../core/host.js";
 import { connectionMember } from "../core/keys.js";
+import { isIdentifier, storedNumber, wholeNumber } from "../core/platform.js";
 import { isWithin, MAX_DURATION_MS } from "./common/cluster.js";
 import { batchFault, readSlotClock, slotInvalid, writeSlotClock } from "./common/slots.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";

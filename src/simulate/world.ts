@@ -1,7 +1,7 @@
 /** One configuration at work on a simulated clock: the real limiters of N proxies on the real embedded store. */
 import { INVALID_IDENTITY } from "../core/codes.js";
-import { isIdentifier } from "../core/host.js";
 import type { LeasePolicy } from "../core/lease.js";
+import { isIdentifier } from "../core/platform.js";
 import type { LimitedApp } from "../limiter/app-lease.js";
 import type { Decision } from "../limiter/decision.js";
 import { createLimiter, type Limiter } from "../limiter/limiter.js";

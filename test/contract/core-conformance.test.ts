@@ -44,7 +44,7 @@ describe.each(["node", "luajit", "redis"] as const)("%s", (name) => {
   });
 });
 
-describe("the host", () => {
+describe("the platform", () => {
   const odd = [
     ["", " ", " 5", "5 ", "\t5", "5\n", "+5", "-5", "-0", "--5", "5", "007", "0x10", "-0x10", "0x1p4", "0b1", "0o7"],
     ["1e3", "1E3", "1e", "e3", "1e+", "1e+3", "1e-7", "1.", ".5", "1.5", "1.5.5", "1e999", "-1e999", "1e-999", "5-5"],
@@ -59,13 +59,13 @@ describe("the host", () => {
   const many = <T>(one: fc.Arbitrary<T>) => fc.array(one, { minLength: 200, maxLength: 200 });
 
   it("reads and refuses odd texts from outside the same in node, luajit and redis", async () => {
-    await expectAgreement(odd.map((text) => `host ${text}`));
+    await expectAgreement(odd.map((text) => `platform ${text}`));
     await expectAgreement([...odd.map((text) => `wholes x;7;${text};8`), "wholes x", `wholes ${odd.join(";")}`]);
   });
 
   it("reads and refuses generated texts from outside the same in node, luajit and redis", async () => {
     const run = fc.asyncProperty(many(anyText), async (texts) => {
-      await expectAgreement([...texts.map((text) => `host ${text}`), `wholes ${texts.join(";")}`]);
+      await expectAgreement([...texts.map((text) => `platform ${text}`), `wholes ${texts.join(";")}`]);
     });
     await fc.assert(run, { numRuns: 20 });
   });
@@ -146,7 +146,7 @@ describe("the core for data planes", () => {
 });
 
 describe("the conformance program", () => {
-  it.each(["core-program.ts", "core-host-program.ts", "core-lease-program.ts", "core-text.ts"])(
+  it.each(["core-program.ts", "core-platform-program.ts", "core-lease-program.ts", "core-text.ts"])(
     "obeys the rules of portable code: %s",
     (name) => {
       const path = fromRoot(`test/contract/${name}`);

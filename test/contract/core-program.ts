@@ -38,7 +38,6 @@ import {
   scaled,
   usage,
 } from "../../src/core/emergency.js";
-import { joinValues, splitText } from "../../src/core/host.js";
 import { identify } from "../../src/core/identity.js";
 import {
   appKey,
@@ -49,8 +48,9 @@ import {
   podKey,
   proxyHeartbeatKey,
 } from "../../src/core/keys.js";
-import { hostCommand } from "./core-host-program.js";
+import { joinValues, splitText } from "../../src/core/platform.js";
 import { type LeaseWorld, leaseCommand, newLeaseWorld } from "./core-lease-program.js";
+import { platformCommand } from "./core-platform-program.js";
 import { exact, numberAt, textAt, yesNo } from "./core-text.js";
 
 /** All that the commands change. Times are kept by the caller: each command that needs one carries it. */
@@ -210,7 +210,7 @@ function runCommand(world: World, words: string[]): string {
   const command = textAt(words, 0);
   if (command === "identify") return identityCommand(words);
   if (command === "keys") return keysCommand(words);
-  let result = hostCommand(words);
+  let result = platformCommand(words);
   if (result === "") result = costCommand(world, words);
   if (result === "") result = bucketCommand(world, words);
   if (result === "") result = emergencyCommand(world, words);

@@ -1,5 +1,5 @@
 /** How the conformance program reads numbers and writes them exactly, in the same way in JavaScript and in Lua. */
-import { storedNumber, wholeText } from "../../src/core/host.js";
+import { storedNumber, wholeText } from "../../src/core/platform.js";
 
 const LARGEST_EXACT = 9007199254740992;
 

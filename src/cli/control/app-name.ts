@@ -1,6 +1,6 @@
 /** The name of an app as it may stand in a call. */
 import { quoted } from "../../config/problem.js";
-import { isIdentifier } from "../../core/host.js";
+import { isIdentifier } from "../../core/platform.js";
 import { UsageError } from "../command.js";
 
 export function expectApp(name: string | undefined): string {

@@ -1,6 +1,6 @@
 /** The options of `tollgate simulate` in the words of the replay. */
 import { quoted } from "../../config/problem.js";
-import { isIdentifier } from "../../core/host.js";
+import { isIdentifier } from "../../core/platform.js";
 import { JSON_FIELDS, type JsonField, type JsonFieldNames } from "../../simulate/json-log.js";
 import { FORMATS, type LogFormat } from "../../simulate/log-format.js";
 import type { AppRule } from "../../simulate/logged-request.js";

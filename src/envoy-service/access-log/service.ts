@@ -1,5 +1,5 @@
 /** Envoy's access log, received: sockets that live are renewed, those that ended are released, and what moved is charged. */
-import { isIdentifier } from "../../core/host.js";
+import { isIdentifier } from "../../core/platform.js";
 import type { Log } from "../../service/process/log.js";
 import type { ClientStreamMethod } from "../grpc/server.js";
 import type { EnvoyConnections } from "./envoy-connections.js";

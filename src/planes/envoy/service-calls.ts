@@ -1,5 +1,5 @@
 /** Calls of the service through Envoy's clusters: the request at hand waits, all others go on. */
-import { storedNumber } from "../../core/host.js";
+import { storedNumber } from "../../core/platform.js";
 import { pcall } from "../lua/library.js";
 import type { Handle } from "./envoy-api.js";
 import { worker } from "./state.js";

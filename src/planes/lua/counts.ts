@@ -1,7 +1,7 @@
 /** What a data plane counts of one app until it has told it: lists of numbers by name, as `docs/API.md` has them. */
 import { OK } from "../../core/codes.js";
 import { COST_BOUNDS } from "../../core/cost.js";
-import { splitText, storedNumber, wholeText } from "../../core/host.js";
+import { splitText, storedNumber, wholeText } from "../../core/platform.js";
 
 /** Numbers that only grow. The names are few: `l3`, methods, and codes of refusals. */
 export interface Numbers {

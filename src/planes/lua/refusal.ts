@@ -1,6 +1,6 @@
 /** A refusal in the words of src/limiter/response.ts: its status, when to come again, and its body. */
 import { INVALID_ARGUMENT, INVALID_IDENTITY, STORE_UNAVAILABLE, UNKNOWN_APP } from "../../core/codes.js";
-import { wholeText } from "../../core/host.js";
+import { wholeText } from "../../core/platform.js";
 
 export function retryAfterSeconds(retryAfterMs: number): number {
   return retryAfterMs <= 0 ? 0 : Math.max(Math.ceil(retryAfterMs / 1000), 1);

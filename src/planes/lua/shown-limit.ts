@@ -1,5 +1,5 @@
 /** What the headers of a decision say of its app's limit; texts that stay the same as long as the limit does are kept. */
-import { wholeText } from "../../core/host.js";
+import { wholeText } from "../../core/platform.js";
 
 export interface ShownApp {
   policy: { id: string; guaranteed: number };

@@ -1,5 +1,5 @@
 /** The message to the service and its answer, as lines of plain text: see src/service/sync-message.ts. */
-import { splitText, wholeNumber, wholeText } from "../../core/host.js";
+import { splitText, wholeNumber, wholeText } from "../../core/platform.js";
 import type { PlannedSync, SyncReply } from "../../core/sync.js";
 import { luaTable } from "./library.js";
 

@@ -1,8 +1,8 @@
 /** The phases of nginx: begin, decide when a request has come, settle when it has ended, and leave. */
 import { OK } from "../../core/codes.js";
 import { standardProfile } from "../../core/cost.js";
-import { splitText } from "../../core/host.js";
 import { type IdentityClaims, identify } from "../../core/identity.js";
+import { splitText } from "../../core/platform.js";
 import { isKnownUser, rememberUser } from "../lua/known-users.js";
 import { luaMath, luaString, luaTable } from "../lua/library.js";
 import { countNobody } from "../lua/tally.js";

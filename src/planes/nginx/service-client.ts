@@ -1,5 +1,5 @@
 /** Calls of the service over kept connections: the next address where one fails, everything within one deadline. */
-import { storedNumber } from "../../core/host.js";
+import { storedNumber } from "../../core/platform.js";
 import { luaString } from "../lua/library.js";
 import { nowMs } from "./clock.js";
 import { ngx, type Socket } from "./ngx.js";

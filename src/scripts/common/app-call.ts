@@ -1,5 +1,5 @@
 /** The arguments of a call about one app: the cluster's numbers, the app's id, its numbers and those of the operation. */
-import { wholeNumbers } from "../../core/host.js";
+import { wholeNumbers } from "../../core/platform.js";
 import { appFault } from "./app.js";
 import { CLUSTER_ARGUMENTS, clusterFault } from "./cluster.js";
 import { LIMIT_NUMBERS } from "./request.js";

@@ -1,7 +1,7 @@
 /** L2 as scripts see it: an app's bucket, its debt and its totals, read and written as one hash. */
 import { type Bucket, charge, giveBack, MAX_TOKENS, MICRO, refill } from "../../core/bucket.js";
 import { emergencyRatio, scaled } from "../../core/emergency.js";
-import { isIdentifier, storedNumber } from "../../core/host.js";
+import { isIdentifier, storedNumber } from "../../core/platform.js";
 import type { RedisApi } from "../redis-api.js";
 import { type Cluster, isWithin, MAX_RATE, NO_EMERGENCY } from "./cluster.js";
 import { BURST, FILL_S, GUARANTEED, PRIORITY } from "./request.js";

@@ -1,7 +1,7 @@
 /** L1 as scripts see it: the cluster's bucket and the clock of its nodes, read and written as one hash. */
 import { type Bucket, MAX_TOKENS, MICRO, refill } from "../../core/bucket.js";
 import { BY_NOBODY, type Emergency } from "../../core/emergency.js";
-import { storedNumber } from "../../core/host.js";
+import { storedNumber } from "../../core/platform.js";
 import type { RedisApi } from "../redis-api.js";
 
 /** The first numbers of every quota script: the cluster's capacity, its rate, and the time-to-live of a node. */

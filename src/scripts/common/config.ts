@@ -1,5 +1,5 @@
 /** The layer of the configuration in the store: a hash with its revision and its text. */
-import { wholeNumber } from "../../core/host.js";
+import { wholeNumber } from "../../core/platform.js";
 import { isWithin, MAX_COUNTER } from "./cluster.js";
 
 /** 1 MiB. Characters are bytes here, as long as they are ASCII; who writes sees to that. */

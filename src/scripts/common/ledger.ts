@@ -1,5 +1,5 @@
 /** The ledger of a node: what the store knows of its counters, and how a message of the node is booked. */
-import { storedNumber } from "../../core/host.js";
+import { storedNumber } from "../../core/platform.js";
 import type { RedisApi } from "../redis-api.js";
 import { type App, chargeBoth, configuredCapacity, returnToBoth } from "./app.js";
 import type { Cluster } from "./cluster.js";

@@ -1,6 +1,6 @@
 /** A node's message as scripts receive it: reading and checking its arguments, and the head of every answer to a node. */
 import { EPOCH_CLOSED, INVALID_ARGUMENT, OK, STALE_MESSAGE } from "../../core/codes.js";
-import { wholeNumbers } from "../../core/host.js";
+import { wholeNumbers } from "../../core/platform.js";
 import type { RedisApi, ScriptReply } from "../redis-api.js";
 import { appFault } from "./app.js";
 import {

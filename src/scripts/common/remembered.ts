@@ -1,5 +1,5 @@
 /** Remembered answers: an operation that comes a second time gets the answer of the first, and changes nothing. */
-import { joinValues, splitText, storedNumber } from "../../core/host.js";
+import { joinValues, splitText, storedNumber } from "../../core/platform.js";
 import type { RedisApi, ScriptReply } from "../redis-api.js";
 import { MAX_COUNTER } from "./cluster.js";
 

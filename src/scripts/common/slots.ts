@@ -1,6 +1,6 @@
 /** Connection slots as scripts see them: the clock of their leases, and the arguments that name connections. */
 import { SLOT_INVALID_ARGUMENT } from "../../core/codes.js";
-import { isIdentifier, storedNumber, wholeNumber } from "../../core/host.js";
+import { isIdentifier, storedNumber, wholeNumber } from "../../core/platform.js";
 import type { RedisApi, ScriptReply } from "../redis-api.js";
 import { isWithin, storeTime } from "./cluster.js";
 

@@ -36,7 +36,7 @@ describe("what is kept", () => {
   test("Lua's side of the host takes the place of JavaScript's", () => {
     const { code } = lua("toll");
     expect(code).toContain('string.format("%.0f", value)');
-    expect(code).toContain("-- src/core/host-lua.ts");
+    expect(code).toContain("-- src/core/platform-lua.ts");
   });
 
   test("no modules are left: no require, no table of exports, functions are plain locals", () => {

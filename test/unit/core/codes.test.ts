@@ -1,7 +1,7 @@
 /** Reason codes: each means one thing, and each survives being sent, logged and remembered as plain text. */
 import { describe, expect, it } from "vitest";
 import * as codes from "../../../src/core/codes.js";
-import { storedNumber } from "../../../src/core/host.js";
+import { storedNumber } from "../../../src/core/platform.js";
 
 const all = Object.entries(codes);
 

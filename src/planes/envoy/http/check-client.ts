@@ -1,6 +1,6 @@
 /** Asks the service to decide about one request: `app cost` → `allowed code remaining limit retry_after_ms`. */
 import { defaultDegradationPolicy, observeCall, STORE_OK } from "../../../core/degradation.js";
-import { splitText, wholeNumber, wholeText } from "../../../core/host.js";
+import { splitText, wholeNumber, wholeText } from "../../../core/platform.js";
 import { nowMs } from "../clock.js";
 import type { Handle } from "../envoy-api.js";
 import { callService } from "../service-calls.js";

@@ -1,7 +1,7 @@
 /** What a request says of itself: who pays, and how long its body is. As few calls of Envoy as that takes. */
 import { UNKNOWN_LENGTH } from "../../../core/cost.js";
-import { wholeNumber } from "../../../core/host.js";
 import type { IdentityClaims } from "../../../core/identity.js";
+import { wholeNumber } from "../../../core/platform.js";
 import type { Headers } from "../envoy-api.js";
 import { worker } from "../state.js";
 import { appOfKey } from "./api-keys.js";

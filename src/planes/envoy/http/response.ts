@@ -1,6 +1,6 @@
 /** A decision as HTTP shows it, in the words of src/limiter/response.ts: headers on every response, and refusals. */
 import { OK } from "../../../core/codes.js";
-import { wholeText } from "../../../core/host.js";
+import { wholeText } from "../../../core/platform.js";
 import { toText } from "../../lua/library.js";
 import { headRefusalBody, refusalBody, refusalStatus, retryAfterSeconds } from "../../lua/refusal.js";
 import { remainingOf, resetSecondsOf, showLimit } from "../../lua/shown-limit.js";

@@ -1,5 +1,5 @@
 /** Whether an address belongs to a network whose identity headers are believed. */
-import { splitText, wholeNumber } from "../../../core/host.js";
+import { splitText, wholeNumber } from "../../../core/platform.js";
 import { luaString } from "../../lua/library.js";
 import { hexNumber, luaBit } from "../envoy-api.js";
 import type { TrustedNetwork } from "../settings.js";

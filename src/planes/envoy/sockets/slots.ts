@@ -1,6 +1,6 @@
 /** A slot as the service gives it, in the text form of its connection API. The call may be repeated. */
 
-import { splitText, storedNumber, wholeText } from "../../../core/host.js";
+import { splitText, storedNumber, wholeText } from "../../../core/platform.js";
 import { luaTable } from "../../lua/library.js";
 import { ABSENT, ANSWERED, MISFIT, type SlotAnswer } from "../../lua/slot-answer.js";
 import type { Handle } from "../envoy-api.js";

@@ -11,7 +11,7 @@ import {
   connectionRetryAfter,
   reachedConnectionLimit,
 } from "../../../core/connection-refusal.js";
-import { splitText, wholeText } from "../../../core/host.js";
+import { splitText, wholeText } from "../../../core/platform.js";
 import { luaMath, luaString } from "../../lua/library.js";
 import { ABSENT, ANSWERED, type SlotAnswer } from "../../lua/slot-answer.js";
 import { nowMs } from "../clock.js";

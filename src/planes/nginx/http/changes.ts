@@ -1,5 +1,5 @@
 /** Which records changed: whoever wrote some says so, and the other workers read those alone. */
-import { splitText } from "../../../core/host.js";
+import { splitText } from "../../../core/platform.js";
 import { luaString, luaTable } from "../../lua/library.js";
 import { type App, worker } from "../state.js";
 import { readApp, readNode } from "./records.js";

@@ -1,5 +1,5 @@
 /** Numbers and texts in memory that is not Lua's: nothing is made for the collector to find. */
-import { storedNumber } from "../../../core/host.js";
+import { storedNumber } from "../../../core/platform.js";
 import { luaString } from "../../lua/library.js";
 import { type Bytes, ffi, type Place } from "../ngx.js";
 

@@ -1,6 +1,6 @@
 /** Leases and the node itself as texts in shared memory: written by who holds the lock, read by all workers. */
 import { QUOTA_EXHAUSTED } from "../../../core/codes.js";
-import { splitText, storedNumber } from "../../../core/host.js";
+import { splitText, storedNumber } from "../../../core/platform.js";
 import { luaString, luaTable } from "../../lua/library.js";
 import { ngx } from "../ngx.js";
 import { type App, worker } from "../state.js";

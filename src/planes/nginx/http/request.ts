@@ -1,7 +1,7 @@
 /** What a request says of itself, read from nginx's own memory: nothing is copied but what is needed. */
 import { UNKNOWN_LENGTH } from "../../../core/cost.js";
-import { wholeNumber } from "../../../core/host.js";
 import type { IdentityClaims } from "../../../core/identity.js";
+import { wholeNumber } from "../../../core/platform.js";
 import { type Bytes, base, ffi, type HeaderLine, type HeaderLines, ngx, type RequestPointer } from "../ngx.js";
 import { worker } from "../state.js";
 import { prepareVariables, variableBegins } from "./variables.js";

@@ -6,7 +6,7 @@ import {
   connectionRetryAfter,
   reachedConnectionLimit,
 } from "../../../core/connection-refusal.js";
-import { wholeText } from "../../../core/host.js";
+import { wholeText } from "../../../core/platform.js";
 import { luaMath, luaString } from "../../lua/library.js";
 import { ANSWERED, BUSY, MISFIT, type SlotAnswer } from "../../lua/slot-answer.js";
 import { nowMs } from "../clock.js";

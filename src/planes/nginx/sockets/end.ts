@@ -1,5 +1,5 @@
 /** The end of an upgraded connection, however it came about: its slot goes back once, and what it moved is paid for. */
-import { storedNumber } from "../../../core/host.js";
+import { storedNumber } from "../../../core/platform.js";
 import { addressOf, type Exchange } from "../http/exchanges.js";
 import { settle } from "../http/limiter.js";
 import { ngx, type RequestPointer } from "../ngx.js";

@@ -1,5 +1,5 @@
 /** Which pods are asked for a slot: those that have not failed lately, as all workers together have seen it. */
-import { splitText } from "../../../core/host.js";
+import { splitText } from "../../../core/platform.js";
 import { ngx } from "../ngx.js";
 import type { SocketRoute } from "../settings.js";
 import { keeper } from "./state.js";

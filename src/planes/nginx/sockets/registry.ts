@@ -3,7 +3,7 @@
  * and so that all together keep to a limit while the store is gone. Whether a slot is held never depends on it: each
  * worker renews its own, and what nobody renews runs out.
  */
-import { splitText, storedNumber } from "../../../core/host.js";
+import { splitText, storedNumber } from "../../../core/platform.js";
 import { luaString, luaTable } from "../../lua/library.js";
 import { nowMs } from "../clock.js";
 import { ngx } from "../ngx.js";

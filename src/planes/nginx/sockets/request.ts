@@ -1,5 +1,5 @@
 /** Which requests leave HTTP: only those that a route takes. Any other wish for a protocol stays a request, or is refused. */
-import { splitText } from "../../../core/host.js";
+import { splitText } from "../../../core/platform.js";
 import { luaString, luaTable } from "../../lua/library.js";
 import { refuseHead } from "../http/response.js";
 import { ngx } from "../ngx.js";

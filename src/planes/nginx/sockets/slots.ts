@@ -1,6 +1,6 @@
 /** Slots as the service gives, renews and frees them, in the text form of its connection API. Every call may be repeated. */
 
-import { splitText, storedNumber } from "../../../core/host.js";
+import { splitText, storedNumber } from "../../../core/platform.js";
 import { luaString, luaTable } from "../../lua/library.js";
 import { ABSENT, ANSWERED, BUSY, MISFIT, type SlotAnswer } from "../../lua/slot-answer.js";
 import { ngx } from "../ngx.js";

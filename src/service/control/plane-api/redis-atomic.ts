@@ -10,8 +10,8 @@
  */
 import * as z from "zod";
 import { SLOT_SUCCESS } from "../../../core/codes.js";
-import { isIdentifier } from "../../../core/host.js";
 import { DEFAULT_APP } from "../../../core/identity.js";
+import { isIdentifier } from "../../../core/platform.js";
 import { MAX_BATCH } from "../../../scripts/common/slots.js";
 import type { RouteLimits } from "../../../slots/limits.js";
 import type { Slots } from "../../../slots/slots.js";

@@ -1,6 +1,7 @@
 /** A data plane's message and the answer to it, in JSON and in a plain text that Lua reads without a library. */
-import { isIdentifier } from "../../../core/host.js";
+
 import type { LeaseMessage } from "../../../core/lease.js";
+import { isIdentifier } from "../../../core/platform.js";
 import { asObject, asText, asWhole, BadField, readWhole } from "./sync-fields.js";
 import { type NodeNumbers, parseNumbers, readNumbers } from "./sync-numbers.js";
 

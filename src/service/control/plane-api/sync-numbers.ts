@@ -1,5 +1,5 @@
 /** What a data plane has counted, as its messages carry it: bounded in size, in JSON and in plain text. */
-import { isIdentifier } from "../../../core/host.js";
+import { isIdentifier } from "../../../core/platform.js";
 import { asObject, asText, asWhole, BadField, readWhole } from "./sync-fields.js";
 
 /** What was counted of one app since the batch before: lists of numbers by name. `docs/API.md` says what stands where. */

@@ -1,4 +1,4 @@
-/** What JavaScript and Lua spell differently, in JavaScript. `host-lua.ts` is its twin; a contract test compares them. */
+/** Operations that JavaScript and Lua write differently; the Lua build uses `platform-lua.ts`. A contract test compares both. */
 
 /** The whole number that `text` spells in decimal digits alone, else -1. Above 2^53 it is not exact: check the range. */
 export function wholeNumber(text: string): number {

@@ -1,4 +1,4 @@
-/** What JavaScript and Lua spell differently, in Lua: the build puts this file in the place of `host.ts`. */
+/** The Lua implementation of `platform.ts`; the build substitutes it. */
 
 declare function tonumber(this: void, text: string): number | undefined;
 /** Several values at once, as Lua's functions give them; TypeScriptToLua's own name for that type. */

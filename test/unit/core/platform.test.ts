@@ -1,4 +1,4 @@
-/** JavaScript's side of the host: strict about numbers and ids. The contract test compares it with Lua's side. */
+/** The JavaScript platform functions: strict about numbers and ids. A contract test compares them with the Lua ones. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
@@ -9,7 +9,7 @@ import {
   wholeNumber,
   wholeNumbers,
   wholeText,
-} from "../../../src/core/host.js";
+} from "../../../src/core/platform.js";
 
 const noWholeNumbers = [
   ["", " 5", "5 ", "5\n", "-5", "+5", "1.0", "1e3", "0x10", "nan", "inf", "Infinity"],

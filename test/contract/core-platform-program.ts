@@ -1,4 +1,4 @@
-/** The host's part of the conformance program: what becomes of texts and numbers where JavaScript and Lua differ. */
+/** The platform part of the conformance program: what becomes of texts and numbers where JavaScript and Lua differ. */
 import {
   isIdentifier,
   joinValues,
@@ -7,7 +7,7 @@ import {
   wholeNumber,
   wholeNumbers,
   wholeText,
-} from "../../src/core/host.js";
+} from "../../src/core/platform.js";
 import { exact, numberAt, textAt, yesNo } from "./core-text.js";
 
 function restOf(words: string[], from: number): string {
@@ -55,15 +55,15 @@ function joinCommand(words: string[]): string {
   return joinValues(values, "|", largest);
 }
 
-/** Carries out a command about the host; empty for a command that is none. */
-export function hostCommand(words: string[]): string {
+/** Carries out a command about the platform; empty for a command that is none. */
+export function platformCommand(words: string[]): string {
   const command = words[0];
   if (command === "wholes") return wholesCommand(words);
   if (command === "stored") return storedCommand(words);
   if (command === "join") return joinCommand(words);
   if (command === "split") return splitCommand(words);
   if (command === "whole-text") return wholeText(numberAt(words, 1));
-  if (command !== "host") return "";
+  if (command !== "platform") return "";
   // A text that came from outside: all after the command's name, spaces included.
   const text = restOf(words, 1);
   return `${exact(wholeNumber(text))} ${yesNo(isIdentifier(text))}`;
