@@ -1,12 +1,12 @@
 /** Tells when a file has become another one, however it was replaced, once it has stopped changing. */
 import { type FSWatcher, statSync, watch } from "node:fs";
 import { dirname } from "node:path";
-import type { Host } from "../shared/clock.js";
+import type { Clock } from "../shared/clock.js";
 import type { Unsubscribe } from "../store/store.js";
 
 export interface FileWatchOptions {
   file: string;
-  host: Host;
+  clock: Clock;
   changed(): void;
   /** So long after the last change somebody may still be writing. Default 100. */
   settleMs?: number;
@@ -14,7 +14,7 @@ export interface FileWatchOptions {
   pollMs?: number;
 }
 
-export function watchFile({ file, host, changed, settleMs = 100, pollMs = 2_000 }: FileWatchOptions): Unsubscribe {
+export function watchFile({ file, clock, changed, settleMs = 100, pollMs = 2_000 }: FileWatchOptions): Unsubscribe {
   let known = stateOf(file);
   let latest = known;
   let closed = false;
@@ -42,7 +42,7 @@ export function watchFile({ file, host, changed, settleMs = 100, pollMs = 2_000 
   function poll(): void {
     if (watcher === undefined) listen();
     look();
-    stopPolling = host.after(pollMs, poll);
+    stopPolling = clock.after(pollMs, poll);
   }
 
   function look(): void {
@@ -53,7 +53,7 @@ export function watchFile({ file, host, changed, settleMs = 100, pollMs = 2_000 
     latest = state;
     stopWaiting?.();
     stopWaiting = undefined;
-    if (state !== known) stopWaiting = host.after(settleMs, settled);
+    if (state !== known) stopWaiting = clock.after(settleMs, settled);
   }
 
   function settled(): void {

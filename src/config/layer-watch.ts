@@ -1,11 +1,11 @@
 /** Notices that the layer in the store may have changed: by messages, and by looking now and then, as messages get lost. */
-import type { Host } from "../shared/clock.js";
+import type { Clock } from "../shared/clock.js";
 import type { Unsubscribe } from "../store/store.js";
 import type { LayerStore } from "./layer-store.js";
 
 export interface LayerWatchOptions {
   layers: Pick<LayerStore, "isOther" | "subscribe">;
-  host: Host;
+  clock: Clock;
   log: { debug(fields: Record<string, unknown>, message: string): void };
   /** The revision that was last read. */
   seenRevision(): number;
@@ -19,10 +19,10 @@ export interface LayerWatchOptions {
 const LOOK_MS = 5_000;
 const LISTEN_AGAIN_MS = 1_000;
 
-export function watchLayer({ layers, host, log, seenRevision, changed, told }: LayerWatchOptions): Unsubscribe {
+export function watchLayer({ layers, clock, log, seenRevision, changed, told }: LayerWatchOptions): Unsubscribe {
   let closed = false;
   let leave: Unsubscribe = () => {};
-  let stopLooking = host.after(0, () => void look());
+  let stopLooking = clock.after(0, () => void look());
   let stopWaiting = () => {};
   listen();
 
@@ -32,7 +32,7 @@ export function watchLayer({ layers, host, log, seenRevision, changed, told }: L
     } catch (error) {
       log.debug({ err: error }, "the store was not asked for its layer");
     }
-    if (!closed) stopLooking = host.after(LOOK_MS, () => void look());
+    if (!closed) stopLooking = clock.after(LOOK_MS, () => void look());
   }
 
   function hear(): void {
@@ -49,7 +49,7 @@ export function watchLayer({ layers, host, log, seenRevision, changed, told }: L
       },
       (error: unknown) => {
         log.debug({ err: error }, "changes of the configuration are not heard");
-        if (!closed) stopWaiting = host.after(LISTEN_AGAIN_MS, listen);
+        if (!closed) stopWaiting = clock.after(LISTEN_AGAIN_MS, listen);
       },
     );
   }

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { persist } from "../quota/persist.js";
-import { type Host, systemHost } from "../shared/clock.js";
+import { type Clock, systemClock } from "../shared/clock.js";
 import { StoreError } from "../store/errors.js";
 import type { Store, Unsubscribe } from "../store/store.js";
 import { changedApps, restartsNeeded, settledOptions } from "./change.js";
@@ -70,7 +70,7 @@ export interface LiveConfigOptions {
   store: Pick<Store, "run" | "publish" | "subscribe">;
   clusterId: string;
   node: string;
-  host?: Host;
+  clock?: Clock;
   log: LiveLog;
   /** Whether changes of the file are followed without being told. Default: they are. */
   watchFile?: boolean;
@@ -86,7 +86,7 @@ export interface LiveLog {
 const NOT_READ = -1;
 
 export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
-  const { initial, file, env, log, host = systemHost, overrides = (config) => config } = options;
+  const { initial, file, env, log, clock = systemClock, overrides = (config) => config } = options;
   const layers = createLayerStore(options.store, options.clusterId, options.node);
   const handlers = new Set<{ handler: ChangeHandler }>();
   const refusalHandlers = new Set<{ handler: () => void }>();
@@ -238,11 +238,11 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
     file === undefined || options.watchFile === false
       ? undefined
       : watchFile({
-          ...{ file, host },
+          ...{ file, clock },
           changed: () => unasked(() => reloadByHand({ source: "file", force: false })),
         });
   const leaveStore = watchLayer({
-    ...{ layers, host, log },
+    ...{ layers, clock, log },
     seenRevision: () => seenRevision,
     changed: () => follow("store"),
     told: () => follow("all"),
@@ -279,7 +279,7 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
         if (problems.length > 0) return refused(problems);
         const operation = randomUUID();
         const write = () => layers.write(config, expectedRevision, operation);
-        const { written, revision } = await persist(host, () => closed, write);
+        const { written, revision } = await persist(clock, () => closed, write);
         if (!written) return { status: "conflict", revision } as const;
         seenRevision = revision;
         const result = noted("store", accept(text, { revision, config }, false));

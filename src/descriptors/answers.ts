@@ -1,15 +1,15 @@
 /** Takes the tokens that a request asks for: of every limit, or of none. */
 import { INVALID_IDENTITY, OK, STORE_UNAVAILABLE } from "../core/codes.js";
 import type { Decision } from "../limiter/decision.js";
-import type { Host } from "../limiter/host.js";
 import type { Limiter } from "../limiter/limiter.js";
+import type { Clock } from "../shared/clock.js";
 import { mergedMetadata } from "./metadata.js";
 import type { AppQuestion, BucketQuestion, Question } from "./questions.js";
 import type { DescriptorStatus, Verdict } from "./rule-book.js";
 
 export interface AnswersOptions {
   limiter: Pick<Limiter, "take" | "giveBack" | "limits">;
-  host: Host;
+  clock: Clock;
 }
 
 const NO_LIMIT = { allowed: true, code: OK, remaining: 0, resetMs: 0, retryAfterMs: 0, shadow: false };
@@ -19,7 +19,7 @@ const NOBODY: DescriptorStatus = { ...FREE, allowed: false, code: INVALID_IDENTI
 
 type Limited = BucketQuestion | AppQuestion;
 
-export function createAnswers({ limiter, host }: AnswersOptions) {
+export function createAnswers({ limiter, clock }: AnswersOptions) {
   const { limits } = limiter;
 
   function take(question: Limited, hits: number): Decision | Promise<Decision> {
@@ -101,7 +101,7 @@ export function createAnswers({ limiter, host }: AnswersOptions) {
   function retryAfterMs(question: Limited, { source, retryAfterMs: own }: Decision): number {
     if (question.kind === "app" || own === 0) return own;
     const { bucket } = question;
-    const now = host.now();
+    const now = clock.now();
     if (source === "remote") bucket.retryAt = now + own;
     return source === "remembered" ? Math.max(own, Math.ceil(bucket.retryAt - now)) : own;
   }

@@ -1,8 +1,8 @@
 /** The buckets behind rules: made on first use, never more than there is room for, let go when nobody asks for them. */
 import { standardProfile } from "../core/cost.js";
 import type { AppLease, LimitedApp } from "../limiter/app-lease.js";
-import type { Host } from "../limiter/host.js";
 import type { PassingLimits } from "../limiter/passing-limits.js";
+import type { Clock } from "../shared/clock.js";
 import { closedName, isClosed, limitId, openName, overflowName, overrideName } from "./bucket-name.js";
 import type { AppliedLimit, Entry } from "./rule-book.js";
 import type { CountedLimit, Rule } from "./rules.js";
@@ -16,7 +16,7 @@ export interface Bucket {
   lease: AppLease;
   /** One for all values of a rule; else one of many. */
   closed: boolean;
-  /** Host milliseconds. */
+  /** Clock milliseconds. */
   usedAt: number;
   /** When the store said that tokens would be there again. */
   retryAt: number;
@@ -24,7 +24,7 @@ export interface Bucket {
 
 export interface BucketsOptions {
   limits: PassingLimits;
-  host: Host;
+  clock: Clock;
   /** So many buckets of open rules at most. */
   maxValues(): number;
 }
@@ -35,13 +35,13 @@ const IDLE_MS = 60_000;
 const CROWDED_IDLE_MS = 10_000;
 const FULL_IDLE_MS = 1_500;
 
-export function createBuckets({ limits, host, maxValues }: BucketsOptions) {
+export function createBuckets({ limits, clock, maxValues }: BucketsOptions) {
   const live = new Map<string, Bucket>();
   /** What is always the same for a rule is worked out once. */
   const closedNames = new WeakMap<Rule, string>();
   let closedCount = 0;
   let overflowed = 0;
-  let stopSweeping = host.after(SWEEP_MS, sweep);
+  let stopSweeping = clock.after(SWEEP_MS, sweep);
 
   function nameOf(rule: Rule, entries: readonly Entry[]): string | undefined {
     let name = closedNames.get(rule);
@@ -53,7 +53,7 @@ export function createBuckets({ limits, host, maxValues }: BucketsOptions) {
   }
 
   function find(name: string, limit: CountedLimit, closed: boolean): Bucket | undefined {
-    const now = host.now();
+    const now = clock.now();
     const known = live.get(name);
     if (known !== undefined) {
       known.usedAt = now;
@@ -85,8 +85,8 @@ export function createBuckets({ limits, host, maxValues }: BucketsOptions) {
   }
 
   function sweep(): void {
-    stopSweeping = host.after(SWEEP_MS, sweep);
-    const oldest = host.now() - idleMs();
+    stopSweeping = clock.after(SWEEP_MS, sweep);
+    const oldest = clock.now() - idleMs();
     for (const [name, bucket] of live) {
       if (bucket.usedAt > oldest || !limits.letGo(bucket.lease)) continue;
       live.delete(name);

@@ -1,6 +1,7 @@
 /** Decides about descriptors, as Envoy's rate limit service does: which rule each of them meets, and whether its limit pays. */
-import { type Host, systemHost } from "../limiter/host.js";
+
 import type { Limiter } from "../limiter/limiter.js";
+import { type Clock, systemClock } from "../shared/clock.js";
 import { createAnswers } from "./answers.js";
 import { createBuckets } from "./buckets.js";
 import { createQuestions } from "./questions.js";
@@ -70,7 +71,7 @@ export interface RuleSettings {
 
 export interface RuleBookOptions extends RuleSettings {
   limiter: Pick<Limiter, "take" | "giveBack" | "limits">;
-  host?: Host;
+  clock?: Clock;
 }
 
 export interface RuleBook {
@@ -86,12 +87,12 @@ export interface RuleBook {
   close(): void;
 }
 
-export function createRuleBook({ limiter, host = systemHost, ...initial }: RuleBookOptions): RuleBook {
+export function createRuleBook({ limiter, clock = systemClock, ...initial }: RuleBookOptions): RuleBook {
   let settings: RuleSettings = initial;
   let rules = compileRules(settings.domains);
-  const buckets = createBuckets({ limits: limiter.limits, host, maxValues: () => settings.maxValues });
+  const buckets = createBuckets({ limits: limiter.limits, clock, maxValues: () => settings.maxValues });
   const questionsOf = createQuestions(buckets);
-  const answer = createAnswers({ limiter, host });
+  const answer = createAnswers({ limiter, clock });
   return {
     decide: (domain, descriptors, hits) => answer(questionsOf(rules, domain, descriptors, hits)),
     reconfigure(next) {

@@ -27,7 +27,7 @@ export interface Waiter {
   cost: number;
   /** The cost is the caller's own; else it is priced anew where other rules come into force. */
   fixedCost: boolean;
-  /** Host milliseconds. */
+  /** Clock milliseconds. */
   until: number;
   /** A message that asks for it, too, has been sent. */
   inMessage: boolean;

@@ -1,8 +1,8 @@
 /** What a limiter is given, what it promises, and what it tells those who watch it. */
 import type { LeasePolicy } from "../core/lease.js";
+import type { Clock } from "../shared/clock.js";
 import type { LimitedApp } from "./app-lease.js";
 import type { Decision } from "./decision.js";
-import type { Host } from "./host.js";
 import type { PassingLimits } from "./passing-limits.js";
 import type { SyncTarget } from "./syncer.js";
 
@@ -23,7 +23,7 @@ export interface LimiterSettings {
 export interface LimiterOptions extends LimiterSettings {
   /** The name of this node; each start of it is an epoch of its own. */
   node: string;
-  host?: Host;
+  clock?: Clock;
   observer?: LimiterObserver;
   /** Runs work at the end of this turn of the event loop; for a simulation, which has turns of its own. */
   defer?: (work: () => void) => void;

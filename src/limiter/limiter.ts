@@ -13,10 +13,10 @@ import {
   takeUncovered,
 } from "../core/lease.js";
 import { MOST_SHORT_ANSWERS, waitForOwnRate } from "../core/sync.js";
+import { systemClock } from "../shared/clock.js";
 import { type AppLease, learnedSizes, plainCell, type Waiter } from "./app-lease.js";
 import { createAppRegister } from "./app-register.js";
 import type { Decision, DecisionSource } from "./decision.js";
-import { systemHost } from "./host.js";
 import type { Limiter, LimiterOptions, LimiterSettings } from "./limiter-contract.js";
 import { createPassingLimits } from "./passing-limits.js";
 import { createSyncer } from "./syncer.js";
@@ -38,13 +38,13 @@ function complete({ lease, unknownApps, timeoutMs, failOpenTokens, ...given }: L
 }
 
 export function createLimiter(options: LimiterOptions): Limiter {
-  const host = options.host ?? systemHost;
+  const clock = options.clock ?? systemClock;
   const observer = options.observer ?? {};
   let settings = complete(options);
-  const apps = createAppRegister(settings, host.now);
+  const apps = createAppRegister(settings, clock.now);
   const counts = { local: 0, remote: 0, remembered: 0, dark: 0, refused: 0, dryRunRefused: 0 };
   const syncer = createSyncer({
-    ...{ node: options.node, host, observer, apps, serve, giveUp },
+    ...{ node: options.node, clock, observer, apps, serve, giveUp },
     ...{ target: settings.target, lease: settings.lease, timeoutMs: settings.timeoutMs },
     defer: options.defer ?? queueMicrotask,
   });
@@ -82,7 +82,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     return made;
   }
 
-  /** `until`, in host milliseconds, is for a request that has been waiting already. */
+  /** `until`, in clock milliseconds, is for a request that has been waiting already. */
   function check(
     id: string,
     method: string,
@@ -107,7 +107,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   /** Takes nothing, and says what one token would have been told, as far as this node knows. */
   function look(app: AppLease): Decision {
-    const now = host.now();
+    const now = clock.now();
     if (app.cell.get() > 0 || !isRefused(app.lease, 1, now)) return decision(app, OWN_PRICE, 0, "local", OK);
     const { refusedCode, refusedUntil } = app.lease;
     return decision(app, OWN_PRICE, 0, "remembered", refusedCode, Math.ceil(refusedUntil - now));
@@ -127,7 +127,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
       syncer.spent(app, left);
       return decision(app, method, cost, "local", OK);
     }
-    const now = host.now();
+    const now = clock.now();
     const patience = Math.min(until, now + settings.timeoutMs);
     const request = { asked, method, contentLength, cost, fixedCost, until: patience, inMessage: false, rounds: 0 };
     return miss(app, request, now);
@@ -154,7 +154,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
   /** Without the store: what the app's policy allows, to be charged when the store is back; else 503. */
   function dark(app: AppLease, method: string, cost: number): Decision {
-    const second = Math.floor(host.now() / 1000);
+    const second = Math.floor(clock.now() / 1000);
     if (app.darkSecond !== second) {
       app.darkSecond = second;
       app.dark = plainCell();
@@ -230,7 +230,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   const limits = createPassingLimits({
     apps,
     syncer,
-    host,
+    clock,
     take: (limit, cost) => take(limit, limit.policy.id, cost),
     giveBack,
   });

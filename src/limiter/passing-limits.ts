@@ -1,9 +1,9 @@
 /** Limits that come and go with what clients ask for: paid like apps, and never found by the id of a request. */
 import { isRefused } from "../core/lease.js";
+import type { Clock } from "../shared/clock.js";
 import type { AppLease, LimitedApp } from "./app-lease.js";
 import type { AppRegister } from "./app-register.js";
 import type { Decision } from "./decision.js";
-import type { Host } from "./host.js";
 import type { createSyncer } from "./syncer.js";
 
 /** Beside the configured apps, on the same layers. */
@@ -23,12 +23,12 @@ export interface PassingLimits {
 export interface PassingLimitsOptions {
   apps: Pick<AppRegister, "enter" | "leave" | "passingCount">;
   syncer: Pick<ReturnType<typeof createSyncer>, "changed" | "letGo">;
-  host: Host;
+  clock: Clock;
   take: PassingLimits["take"];
   giveBack: PassingLimits["giveBack"];
 }
 
-export function createPassingLimits({ apps, syncer, host, take, giveBack }: PassingLimitsOptions): PassingLimits {
+export function createPassingLimits({ apps, syncer, clock, take, giveBack }: PassingLimitsOptions): PassingLimits {
   return {
     enter(policy) {
       const limit = apps.enter(policy);
@@ -37,7 +37,7 @@ export function createPassingLimits({ apps, syncer, host, take, giveBack }: Pass
     },
     take,
     giveBack,
-    isRefused: ({ lease, cell }, cost) => cell.get() < cost && isRefused(lease, cost, host.now()),
+    isRefused: ({ lease, cell }, cost) => cell.get() < cost && isRefused(lease, cost, clock.now()),
     letGo(limit) {
       if (limit.waiters.length > 0) return false;
       apps.leave(limit);

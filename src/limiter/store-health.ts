@@ -9,14 +9,14 @@ import {
   STORE_OK,
   STORE_TIMEOUT,
 } from "../core/degradation.js";
+import type { Clock } from "../shared/clock.js";
 import { StoreError } from "../store/errors.js";
-import type { Host } from "./host.js";
 import type { LimiterObserver } from "./limiter.js";
 
 const FIRST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 1000;
 
-export function createStoreHealth(host: Host, observer: LimiterObserver) {
+export function createStoreHealth(clock: Clock, observer: LimiterObserver) {
   const degradation = newDegradation(defaultDegradationPolicy);
   let lastLevel = 0;
   let lastContact = Number.NEGATIVE_INFINITY;
@@ -25,7 +25,7 @@ export function createStoreHealth(host: Host, observer: LimiterObserver) {
   let retryAt = Number.NEGATIVE_INFINITY;
 
   function level(): number {
-    const now = degradationLevel(degradation, defaultDegradationPolicy, host.now());
+    const now = degradationLevel(degradation, defaultDegradationPolicy, clock.now());
     if (now !== lastLevel) {
       const before = lastLevel;
       lastLevel = now;
@@ -40,11 +40,11 @@ export function createStoreHealth(host: Host, observer: LimiterObserver) {
     /** Not before then is the store asked again. */
     retryAt: () => retryAt,
     lastContact: () => lastContact,
-    pin: (pinned: number, durationMs: number) => pinLevel(degradation, pinned, host.now() + durationMs),
+    pin: (pinned: number, durationMs: number) => pinLevel(degradation, pinned, clock.now() + durationMs),
 
     /** A message about so many apps, begun at `started`, was answered. */
     heard(started: number, apps: number): void {
-      const now = host.now();
+      const now = clock.now();
       observeCall(degradation, defaultDegradationPolicy, now, STORE_OK, now - started);
       failuresInARow = 0;
       lastContact = now;
@@ -53,7 +53,7 @@ export function createStoreHealth(host: Host, observer: LimiterObserver) {
     },
 
     failed(started: number, apps: number, error: unknown): void {
-      const now = host.now();
+      const now = clock.now();
       const timedOut = error instanceof StoreError && error.kind === "timeout";
       observeCall(degradation, defaultDegradationPolicy, now, timedOut ? STORE_TIMEOUT : STORE_ERROR, now - started);
       failures++;

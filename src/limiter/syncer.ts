@@ -17,10 +17,10 @@ import {
   SCARCE_GAP_MS,
 } from "../core/sync.js";
 import type { GrantRequest, Quota } from "../quota/quota.js";
+import type { Clock } from "../shared/clock.js";
 import { type AppLease, firstTarget, refit } from "./app-lease.js";
 import { believeForShort, bookLastWord, bookOld, hasNews, planApp } from "./app-messages.js";
 import type { AppRegister } from "./app-register.js";
-import type { Host } from "./host.js";
 import type { LimiterObserver } from "./limiter.js";
 import { createStoreHealth } from "./store-health.js";
 
@@ -36,7 +36,7 @@ export interface SyncSettings {
 
 export interface SyncerOptions extends SyncSettings {
   node: string;
-  host: Host;
+  clock: Clock;
   observer: LimiterObserver;
   apps: Pick<AppRegister, "inForce" | "everyone" | "forget" | "newEpoch">;
   /** Runs what is to be done at the end of this turn of the event loop. */
@@ -55,9 +55,9 @@ interface Planned {
 }
 
 export function createSyncer(options: SyncerOptions) {
-  const { node, host, observer, apps } = options;
+  const { node, clock, observer, apps } = options;
   let settings: SyncSettings = options;
-  const health = createStoreHealth(host, observer);
+  const health = createStoreHealth(clock, observer);
   const touched: AppLease[] = [];
   let epoch = Date.now();
   /** The store has given it up, and has still to hear of messages whose answers were lost in it. */
@@ -69,7 +69,7 @@ export function createSyncer(options: SyncerOptions) {
   let live = 1;
   let emergency = false;
   let syncs = 0;
-  let stopTicking = host.after(settings.lease.syncIntervalMs, tick);
+  let stopTicking = clock.after(settings.lease.syncIntervalMs, tick);
 
   function touch(app: AppLease): void {
     if (app.touched) return;
@@ -92,7 +92,7 @@ export function createSyncer(options: SyncerOptions) {
   /** Sends a message at the end of this turn of the event loop, so that all who miss in it share one. */
   function wake(app: AppLease): void {
     if (soon || inFlight !== undefined || closing) return;
-    const now = host.now();
+    const now = clock.now();
     if (now < health.retryAt() || isScarce(app, now)) return;
     startSoon();
   }
@@ -108,9 +108,9 @@ export function createSyncer(options: SyncerOptions) {
 
   function tick(): void {
     const { syncIntervalMs } = settings.lease;
-    stopTicking = host.after(inFlight === undefined && anyoneWaits() ? SCARCE_GAP_MS : syncIntervalMs, tick);
+    stopTicking = clock.after(inFlight === undefined && anyoneWaits() ? SCARCE_GAP_MS : syncIntervalMs, tick);
     if (closing) return;
-    const now = host.now();
+    const now = clock.now();
     for (const app of touched) options.giveUp(app, now, false);
     start();
   }
@@ -118,13 +118,13 @@ export function createSyncer(options: SyncerOptions) {
   const anyoneWaits = () => touched.some((app) => app.waiters.length > 0);
 
   function start(): void {
-    const now = host.now();
+    const now = clock.now();
     if (closing || inFlight !== undefined || now < health.retryAt()) return;
     const planned = plan(now);
     if (planned.length === 0 && now - health.lastContact() < HEARTBEAT_MS) return;
     inFlight = exchange(planned, now).finally(() => {
       inFlight = undefined;
-      if (!closing && (epochClosed || touched.some((app) => isUrgent(app, host.now())))) start();
+      if (!closing && (epochClosed || touched.some((app) => isUrgent(app, clock.now())))) start();
       else if (!closing && anyoneWaits()) hurry();
     });
   }
@@ -132,7 +132,7 @@ export function createSyncer(options: SyncerOptions) {
   /** Those who wait for the scarce gap to pass do not wait for the next tick. */
   function hurry(): void {
     stopTicking();
-    stopTicking = host.after(SCARCE_GAP_MS, tick);
+    stopTicking = clock.after(SCARCE_GAP_MS, tick);
   }
 
   function isUrgent(app: AppLease, now: number): boolean {
@@ -176,7 +176,7 @@ export function createSyncer(options: SyncerOptions) {
       });
     } catch (error) {
       health.failed(started, planned.length, error);
-      const now = host.now();
+      const now = clock.now();
       for (const app of touched) options.giveUp(app, now, true);
     }
   }
@@ -194,7 +194,7 @@ export function createSyncer(options: SyncerOptions) {
   type Granted = Awaited<ReturnType<SyncTarget["grant"]>>["apps"][number];
 
   function book({ app, planned, settings: asked }: Planned, grant: Granted): void {
-    const now = host.now();
+    const now = clock.now();
     if (app.lastWord !== undefined) {
       bookLastWord(app, app.lastWord, grant.granted, now);
     } else if (asked !== settings) {
@@ -223,7 +223,7 @@ export function createSyncer(options: SyncerOptions) {
 
   /** Drops the tokens and goes on as a new node. */
   function renewEpoch(): void {
-    const now = host.now();
+    const now = clock.now();
     for (const app of apps.everyone()) renewConversation(app, app.lease, app.cell, now);
     apps.newEpoch();
     epoch = Math.max(Date.now(), epoch + 1);
@@ -251,7 +251,7 @@ export function createSyncer(options: SyncerOptions) {
   /** Other settings hold from now on; what is too much for them goes back at once, and who waits is asked for anew. */
   function reconfigure(next: SyncSettings, leaving: AppLease[]): void {
     settings = next;
-    const now = host.now();
+    const now = clock.now();
     for (const app of apps.inForce()) {
       if (app.lease.spendRate < 0) app.lease.target = firstTarget(app.policy, settings.lease);
       refit(app, limitOf(app.policy), now, settings.timeoutMs);
@@ -259,7 +259,7 @@ export function createSyncer(options: SyncerOptions) {
     }
     for (const app of leaving) letGo(app);
     stopTicking();
-    stopTicking = host.after(settings.lease.syncIntervalMs, tick);
+    stopTicking = clock.after(settings.lease.syncIntervalMs, tick);
     if (inFlight === undefined) startSoon();
   }
 
@@ -271,7 +271,7 @@ export function createSyncer(options: SyncerOptions) {
 
   /** The limits of one app have changed. */
   function changed(app: AppLease): void {
-    refit(app, limitOf(app.policy), host.now(), settings.timeoutMs);
+    refit(app, limitOf(app.policy), clock.now(), settings.timeoutMs);
     if (app.lease.returned !== app.bookedReturned) touch(app);
   }
 
@@ -279,7 +279,7 @@ export function createSyncer(options: SyncerOptions) {
     if (closing) return;
     closing = true;
     stopTicking();
-    const now = host.now();
+    const now = clock.now();
     for (const app of apps.everyone()) options.giveUp(app, now, true);
     await inFlight;
     // After a last word that may have been heard, counters may mean something else to the store: there is nothing held.

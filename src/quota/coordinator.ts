@@ -1,7 +1,7 @@
 /** What a service does for the whole cluster: emergencies, reconciliation, and the orders of operators. */
 import { randomUUID } from "node:crypto";
 import { BY_NOBODY, BY_OPERATOR } from "../core/emergency.js";
-import { type Host, systemHost } from "../shared/clock.js";
+import { type Clock, systemClock } from "../shared/clock.js";
 import { StoreError } from "../store/errors.js";
 import type { Store, Unsubscribe } from "../store/store.js";
 import { createEmergencyWatch, type EmergencyState } from "./emergency-watch.js";
@@ -18,7 +18,7 @@ export interface CoordinatorOptions {
   node: string;
   /** The apps of the configuration, as they are now. */
   apps(): AppPolicy[];
-  host?: Host;
+  clock?: Clock;
   settings?: Partial<CoordinatorSettings>;
   observer?: CoordinatorObserver;
   /** From 0 to 1, for pauses that differ between nodes. */
@@ -76,7 +76,7 @@ const RECONCILE_LOCK = "reconcile";
 export type Coordinator = ReturnType<typeof createCoordinator>;
 
 export function createCoordinator(options: CoordinatorOptions) {
-  const { quota, store, clusterId, apps, host = systemHost, random = Math.random, observer = {} } = options;
+  const { quota, store, clusterId, apps, clock = systemClock, random = Math.random, observer = {} } = options;
   let settings: CoordinatorSettings = { ...DEFAULTS, ...options.settings };
   const handlers = new Set<{ handler: (state: EmergencyState) => void }>();
   const counts = { rounds: 0, reconciledApps: 0, corrections: 0, recoveredTokens: 0 };
@@ -84,12 +84,12 @@ export function createCoordinator(options: CoordinatorOptions) {
 
   const failed = (doing: CoordinatorDuty, error: unknown) => observer.failed?.(doing, error);
   const watch = createEmergencyWatch({
-    ...{ quota, store, clusterId, host, random, failed, changed },
+    ...{ quota, store, clusterId, clock, random, failed, changed },
     checkMs: settings.checkMs,
     settings: () => ({ cooldownMs: settings.cooldownMs, automatic: settings.automaticEmergency }),
   });
   const rounds = createReconcileRounds({
-    ...{ quota, apps, host, random, failed, reconciled },
+    ...{ quota, apps, clock, random, failed, reconciled },
     lock: createLock(store, clusterId, RECONCILE_LOCK, lockOwner(options.node)),
     settings: () => ({ intervalMs: settings.reconcileMs, tolerance: settings.driftTolerance }),
     ended(round) {
@@ -127,7 +127,7 @@ export function createCoordinator(options: CoordinatorOptions) {
     if (closing !== undefined) throw new StoreError("closed", "the coordinator was closed");
     const operation = randomUUID();
     return persist(
-      host,
+      clock,
       () => closing !== undefined,
       () => call(operation),
     );

@@ -1,5 +1,5 @@
 /** Keeps an eye on the cluster's emergency: looks regularly, says aloud what changed, and looks at once when told. */
-import type { Host } from "../shared/clock.js";
+import type { Clock } from "../shared/clock.js";
 import type { Store, Unsubscribe } from "../store/store.js";
 import type { Quota } from "./quota.js";
 
@@ -18,7 +18,7 @@ export interface EmergencyWatchOptions {
   quota: Pick<Quota, "emergencyCheck">;
   store: Pick<Store, "publish" | "subscribe">;
   clusterId: string;
-  host: Host;
+  clock: Clock;
   random(): number;
   checkMs: number;
   /** As they are now: how long usage must be low, and whether the emergency begins and ends by usage. */
@@ -40,10 +40,10 @@ export function emergencyChannel(clusterId: string): string {
 }
 
 export function createEmergencyWatch(options: EmergencyWatchOptions) {
-  const { quota, store, host, checkMs, failed } = options;
+  const { quota, store, clock, checkMs, failed } = options;
   const channel = emergencyChannel(options.clusterId);
   let known = OFF;
-  let knownAt = host.now();
+  let knownAt = clock.now();
   let running: Promise<void> | undefined;
   let next: Promise<void> | undefined;
   let publishing: Promise<void> | undefined;
@@ -53,7 +53,7 @@ export function createEmergencyWatch(options: EmergencyWatchOptions) {
   let unheard = 0;
   let closed = false;
   let leave: Unsubscribe | undefined;
-  let stopWaiting = host.after(0, check);
+  let stopWaiting = clock.after(0, check);
   let stopListening = () => {};
   listen();
 
@@ -73,7 +73,7 @@ export function createEmergencyWatch(options: EmergencyWatchOptions) {
     stopWaiting();
     running = lookOnce().finally(() => {
       running = undefined;
-      if (!closed) stopWaiting = host.after(failures === 0 ? checkMs : retryMs(failures), check);
+      if (!closed) stopWaiting = clock.after(failures === 0 ? checkMs : retryMs(failures), check);
     });
     return running;
   }
@@ -94,7 +94,7 @@ export function createEmergencyWatch(options: EmergencyWatchOptions) {
   }
 
   function learn(state: EmergencyState): void {
-    const now = host.now();
+    const now = clock.now();
     const before = current();
     known = state;
     knownAt = now;
@@ -107,7 +107,7 @@ export function createEmergencyWatch(options: EmergencyWatchOptions) {
   /** What is known, with the time that has passed since. */
   function current(): EmergencyState {
     if (known.leftMs === 0) return known;
-    return { ...known, leftMs: Math.max(known.leftMs - Math.floor(host.now() - knownAt), 1) };
+    return { ...known, leftMs: Math.max(known.leftMs - Math.floor(clock.now() - knownAt), 1) };
   }
 
   /** Resolves when it was said or could not be; in that case it is said after the next look. */
@@ -144,7 +144,7 @@ export function createEmergencyWatch(options: EmergencyWatchOptions) {
         },
         (error: unknown) => {
           failed("subscribe", error);
-          if (!closed) stopListening = host.after(retryMs(++unheard), listen);
+          if (!closed) stopListening = clock.after(retryMs(++unheard), listen);
         },
       );
   }

@@ -1,6 +1,6 @@
 /** Repeats a call that the store did not answer, unchanged: with the same operation id it is carried out once. */
 
-import type { Host } from "../shared/clock.js";
+import type { Clock } from "../shared/clock.js";
 import { StoreError, type StoreErrorKind } from "../store/errors.js";
 
 const ATTEMPTS = 4;
@@ -13,17 +13,17 @@ export function isPassing(error: unknown): boolean {
 }
 
 /** Rejects with the last error after a few attempts, or at once where another attempt would not help or `stop` says so. */
-export async function persist<T>(host: Host, stop: () => boolean, call: () => Promise<T>): Promise<T> {
+export async function persist<T>(clock: Clock, stop: () => boolean, call: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await call();
     } catch (error) {
       if (!isPassing(error) || attempt === ATTEMPTS || stop()) throw error;
     }
-    await pause(host, FIRST_PAUSE_MS * 2 ** (attempt - 1));
+    await pause(clock, FIRST_PAUSE_MS * 2 ** (attempt - 1));
   }
 }
 
-export function pause(host: Host, ms: number): Promise<void> {
-  return new Promise((resolve) => void host.after(ms, resolve));
+export function pause(clock: Clock, ms: number): Promise<void> {
+  return new Promise((resolve) => void clock.after(ms, resolve));
 }

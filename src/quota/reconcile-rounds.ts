@@ -1,7 +1,7 @@
 /** Reconciles all apps once per interval, by one node at a time: who has the lock does it, the others wait for its end. */
 import { randomUUID } from "node:crypto";
 import { MAX_TOKENS } from "../core/bucket.js";
-import type { Host } from "../shared/clock.js";
+import type { Clock } from "../shared/clock.js";
 import type { Lock } from "./lock.js";
 import { isPassing, pause, persist } from "./persist.js";
 import type { AppPolicy } from "./policy.js";
@@ -22,7 +22,7 @@ export interface ReconcileRoundsOptions {
   quota: Pick<Quota, "nodes" | "ledger" | "reconcile">;
   lock: Lock;
   apps(): AppPolicy[];
-  host: Host;
+  clock: Clock;
   random(): number;
   /** As they are now. Drift as a part of what the bucket should hold; more is corrected. */
   settings(): { intervalMs: number; tolerance: number };
@@ -51,7 +51,7 @@ const FORGOTTEN = { guaranteed: 0, burst: MAX_TOKENS, priority: 0, borrow: false
 const ANY_DRIFT = 1;
 
 export function createReconcileRounds(options: ReconcileRoundsOptions) {
-  const { quota, lock, host } = options;
+  const { quota, lock, clock } = options;
   const intervalMs = () => options.settings().intervalMs;
   const ttlMs = () => Math.min(ROUND_TTL_MS, intervalMs());
   let running: Promise<void> | undefined;
@@ -61,10 +61,10 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
   let failures = 0;
   let stopWaiting = wait(0);
 
-  const insist = <T>(call: () => Promise<T>) => persist(host, () => closed, call);
+  const insist = <T>(call: () => Promise<T>) => persist(clock, () => closed, call);
 
   function wait(ms: number): () => void {
-    return host.after(ms + options.random() * JITTER * intervalMs(), () => {
+    return clock.after(ms + options.random() * JITTER * intervalMs(), () => {
       running = attempt().then((pauseMs) => {
         running = undefined;
         if (!closed) stopWaiting = wait(pauseMs);
@@ -98,7 +98,7 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
   }
 
   async function runRound(): Promise<Round> {
-    const begun = host.now();
+    const begun = clock.now();
     const round: Round = { apps: 0, failedApps: 0, corrections: 0, recoveredTokens: 0, end: "complete", ms: 0 };
     try {
       round.end = await reconcileAll(round);
@@ -106,21 +106,21 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
       round.end = closed ? "closed" : "failed";
       options.failed("reconcile", error);
     }
-    round.ms = host.now() - begun;
+    round.ms = clock.now() - begun;
     return round;
   }
 
   async function reconcileAll(round: Round): Promise<Round["end"]> {
-    let takenAt = host.now();
+    let takenAt = clock.now();
     for (const job of await jobs()) {
       if (closed) return "closed";
-      if (host.now() - takenAt > ttlMs() / 3) {
+      if (clock.now() - takenAt > ttlMs() / 3) {
         mayHold = (await insist(() => lock.take(ttlMs()))).ours;
         if (!mayHold) return "lost";
-        takenAt = host.now();
+        takenAt = clock.now();
       }
       await reconcileOne(job, round);
-      if (round.apps % APPS_PER_TURN === 0) await pause(host, 0);
+      if (round.apps % APPS_PER_TURN === 0) await pause(clock, 0);
     }
     return "complete";
   }

@@ -1,14 +1,14 @@
-/** Time as those see it who act by themselves: a clock and timers that a test or a simulation can drive. */
+/** Clock and timers, injectable in tests and simulations. */
 
-export interface Host {
-  /** Milliseconds that never go back. */
+export interface Clock {
+  /** Milliseconds, monotonic. */
   now(): number;
-  /** Calls `work` once after the time given; answers how to forget it. */
+  /** Calls `work` once after `ms`; returns a function that cancels it. */
   after(ms: number, work: () => void): () => void;
 }
 
-/** The process's own clock. Its timers do not keep the process alive. */
-export const systemHost: Host = {
+/** The clock of the process. Its timers do not keep the process alive. */
+export const systemClock: Clock = {
   now: () => performance.now(),
   after(ms, work) {
     const timer = setTimeout(work, ms);

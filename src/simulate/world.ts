@@ -9,7 +9,7 @@ import type { SyncTarget } from "../limiter/syncer.js";
 import type { ClusterPolicy } from "../quota/policy.js";
 import { createQuota } from "../quota/quota.js";
 import { createEmbeddedStore } from "../store/embedded/embedded-store.js";
-import { createDrivenHost } from "./driven-host.js";
+import { createDrivenClock } from "./driven-clock.js";
 import type { LoggedRequest } from "./logged-request.js";
 import { type AppTally, createTally, type Tally } from "./tally.js";
 
@@ -51,8 +51,8 @@ const LONG_PAUSE_MS = 20_000;
 
 export function createWorld(options: WorldOptions): World {
   const { startMs, cluster, apps } = options;
-  const host = createDrivenHost();
-  const store = createEmbeddedStore({ clock: () => Math.floor((startMs + host.now()) * 1000) });
+  const clock = createDrivenClock();
+  const store = createEmbeddedStore({ clock: () => Math.floor((startMs + clock.now()) * 1000) });
   const quota = createQuota(store, cluster);
   const tally = createTally(startMs);
   /** Calls of the store that have not been answered, and work for the end of the turn. */
@@ -64,7 +64,7 @@ export function createWorld(options: WorldOptions): World {
   let turn = 0;
   let emergency = false;
   const limiters = Array.from({ length: options.nodes }, (_, i) => newNode(`node-${i + 1}`));
-  host.after(EMERGENCY_CHECK_MS, checkEmergency);
+  clock.after(EMERGENCY_CHECK_MS, checkEmergency);
 
   function newNode(node: string): Limiter {
     const { unknownApps, lease, timeoutMs, failOpenTokens } = options;
@@ -74,7 +74,7 @@ export function createWorld(options: WorldOptions): World {
       heartbeat: (sender) => answered(quota.heartbeat(sender)),
     };
     return createLimiter({
-      ...{ node, target, apps, unknownApps, lease, timeoutMs, failOpenTokens, host },
+      ...{ node, target, apps, unknownApps, lease, timeoutMs, failOpenTokens, clock },
       defer: (work) => deferred.push(work),
     });
   }
@@ -88,7 +88,7 @@ export function createWorld(options: WorldOptions): World {
 
   /** As the coordinator of a service does. Where nothing was granted since the last look there is nothing to find. */
   function checkEmergency(): void {
-    host.after(EMERGENCY_CHECK_MS, checkEmergency);
+    clock.after(EMERGENCY_CHECK_MS, checkEmergency);
     if (decided === seen && !emergency) return;
     seen = decided;
     void answered(quota.emergencyCheck(options.emergencyCooldownMs, options.automaticEmergency)).then(({ active }) => {
@@ -111,9 +111,9 @@ export function createWorld(options: WorldOptions): World {
 
   /** Time passes, as far as nobody has to be waited for: true when it has passed. */
   function passed(until: number): boolean {
-    while (!isBusy() && host.nextAt() <= until) host.runNext();
+    while (!isBusy() && clock.nextAt() <= until) clock.runNext();
     if (isBusy()) return false;
-    host.moveTo(until);
+    clock.moveTo(until);
     return true;
   }
 
@@ -128,11 +128,11 @@ export function createWorld(options: WorldOptions): World {
 
   /** Nothing happens in a long pause but heartbeats; ticks stay where they are within their interval. */
   async function skip(until: number): Promise<void> {
-    await pass(host.now() + LONG_PAUSE_MS / 2);
+    await pass(clock.now() + LONG_PAUSE_MS / 2);
     if (!isAtRest()) return;
     const step = leastCommonMultiple(options.lease.syncIntervalMs, EMERGENCY_CHECK_MS);
-    const skipped = Math.floor((until - host.now()) / step) * step;
-    if (skipped > 0) host.sleep(skipped);
+    const skipped = Math.floor((until - clock.now()) / step) * step;
+    if (skipped > 0) clock.sleep(skipped);
   }
 
   function decide(request: LoggedRequest): Promise<void> | undefined {
@@ -164,14 +164,14 @@ export function createWorld(options: WorldOptions): World {
       return;
     }
     running++;
-    host.after(durationMs, () => {
+    clock.after(durationMs, () => {
       running--;
       limiter.settle(made, requestBytes, responseBytes);
     });
   }
 
   async function submitLater(request: LoggedRequest, at: number): Promise<void> {
-    if (at - host.now() > LONG_PAUSE_MS) await skip(at);
+    if (at - clock.now() > LONG_PAUSE_MS) await skip(at);
     await pass(at);
     await decide(request);
   }
@@ -180,14 +180,14 @@ export function createWorld(options: WorldOptions): World {
     tally,
     submit(request) {
       const at = request.at - startMs;
-      if (at - host.now() <= LONG_PAUSE_MS && passed(at)) return decide(request);
+      if (at - clock.now() <= LONG_PAUSE_MS && passed(at)) return decide(request);
       return submitLater(request, at);
     },
     async finish() {
       await settled();
       // Those who wait are answered within their time; after that only exchanges run.
-      await pass(host.now() + options.timeoutMs);
-      while (running > 0) await pass(host.nextAt());
+      await pass(clock.now() + options.timeoutMs);
+      while (running > 0) await pass(clock.nextAt());
       for (const limiter of limiters) {
         const closed = limiter.close();
         await settled();

@@ -5,25 +5,25 @@
  * `local` lets in this process's share, rounded down: what all of them let in together keeps to the limit, besides what
  * was there before, so a pod may get twice its limit. With more processes than slots the share is nothing.
  */
-import type { Host } from "../shared/clock.js";
+import type { Clock } from "../shared/clock.js";
 import type { HeldSlots } from "./held.js";
 import type { RouteLimits } from "./limits.js";
 import { rateWindowMs } from "./slots.js";
 
 export interface DarkPlacementOptions {
-  host: Host;
+  clock: Clock;
   held: Pick<HeldSlots, "size" | "onPod" | "ofApp">;
   liveProxies(): number;
 }
 
 /** Answers the pod, or undefined when nobody is let in. Of pods with the same load the first one is taken. */
-export function createDarkPlacement({ host, held, liveProxies }: DarkPlacementOptions) {
+export function createDarkPlacement({ clock, held, liveProxies }: DarkPlacementOptions) {
   const admittedAt = new Map<string, number[]>();
 
   /** The rate slides here as it does in the store. */
   function isTooFast(route: string, { ratePerSecond, burst }: RouteLimits, windowMs: number): boolean {
     if (ratePerSecond === 0) return false;
-    const since = host.now() - windowMs;
+    const since = clock.now() - windowMs;
     const recent = (admittedAt.get(route) ?? []).filter((at) => at > since);
     admittedAt.set(route, recent);
     return recent.length >= burst;
@@ -39,7 +39,7 @@ export function createDarkPlacement({ host, held, liveProxies }: DarkPlacementOp
     for (const pod of pods) if (best === undefined || held.onPod(pod) < held.onPod(best)) best = pod;
     if (best === undefined || held.onPod(best) >= share(limits.maxPerPod)) return undefined;
     if (isTooFast(route, limits, rateWindowMs(limits) * sharers)) return undefined;
-    admittedAt.get(route)?.push(host.now());
+    admittedAt.get(route)?.push(clock.now());
     return best;
   };
 }

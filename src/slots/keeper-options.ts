@@ -1,6 +1,6 @@
 /** What a keeper of connections is given, and what it tells of itself. */
 import type { UpgradeAdmission } from "../planes/node/upgrade/admission.js";
-import type { Host } from "../shared/clock.js";
+import type { Clock } from "../shared/clock.js";
 import type { RouteLimits } from "./limits.js";
 import type { Slots } from "./slots.js";
 
@@ -18,7 +18,7 @@ export interface KeeperOptions extends KeeperSettings {
   proxy: string;
   /** How many processes share the limits, as far as is known: for routes that go on alone without the store. */
   liveProxies(): number;
-  host?: Host;
+  clock?: Clock;
   observer?: KeeperObserver;
   /** From 0 to 1: for pauses and Retry-After that differ between nodes and clients. */
   random?: () => number;

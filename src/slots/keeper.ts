@@ -2,7 +2,7 @@
 import { SLOT_FORGOTTEN, SLOT_SUCCESS, STORE_UNAVAILABLE } from "../core/codes.js";
 import type { SlotHold, UpgradeArrival, UpgradeVerdict } from "../planes/node/upgrade/admission.js";
 import { MAX_BATCH } from "../scripts/common/slots.js";
-import { systemHost } from "../shared/clock.js";
+import { systemClock } from "../shared/clock.js";
 import { StoreError } from "../store/errors.js";
 import { createDarkPlacement } from "./dark.js";
 import { createHeldSlots, type Held } from "./held.js";
@@ -36,7 +36,7 @@ type Asking =
   | undefined;
 
 export function createConnectionKeeper(options: KeeperOptions): ConnectionKeeper {
-  const { slots, proxy, host = systemHost, observer = {}, random = Math.random } = options;
+  const { slots, proxy, clock = systemClock, observer = {}, random = Math.random } = options;
   let settings = settled(options);
   let draining = false;
   let lastConnection = 0;
@@ -47,19 +47,19 @@ export function createConnectionKeeper(options: KeeperOptions): ConnectionKeeper
   const leaseMs = () => leaseOf(settings.routes);
   const timeoutMs = () => settings.timeoutMs;
   const releases = createReleases({
-    ...{ slots, proxy, host, leaseMs, timeoutMs },
+    ...{ slots, proxy, clock, leaseMs, timeoutMs },
     isAway: () => renewal.isAway(),
     failed: (error) => renewal.failed("release", error),
   });
   const renewal = createRenewal({
-    ...{ slots, proxy, host, held, releases, leaseMs, timeoutMs, observer, random },
+    ...{ slots, proxy, clock, held, releases, leaseMs, timeoutMs, observer, random },
     limitsOf: (route) => settings.routes.get(route),
     isNeeded: () => settings.routes.size > 0,
   });
-  const placeInTheDark = createDarkPlacement({ host, held, liveProxies: options.liveProxies });
+  const placeInTheDark = createDarkPlacement({ clock, held, liveProxies: options.liveProxies });
 
   async function admit({ app, route, pods }: UpgradeArrival): Promise<UpgradeVerdict> {
-    const started = host.now();
+    const started = clock.now();
     const limits = settings.routes.get(route);
     const refuse = (code: string, retryAfterMs = 0) => {
       refused.set(code, (refused.get(code) ?? 0) + 1);
@@ -67,7 +67,7 @@ export function createConnectionKeeper(options: KeeperOptions): ConnectionKeeper
       return { allowed: false as const, ...refusalOf({ code, app, limits, retryAfterMs }, random) };
     };
     const tell = (made: { allowed: boolean; code: string; pod: string; dark: boolean }) =>
-      observer.decided?.({ ...made, route, app, milliseconds: host.now() - started });
+      observer.decided?.({ ...made, route, app, milliseconds: clock.now() - started });
 
     if (draining) return refuse(DRAINING);
     if (limits === undefined) return refuse(NO_CONNECTIONS);
@@ -101,15 +101,15 @@ export function createConnectionKeeper(options: KeeperOptions): ConnectionKeeper
   }
 
   async function acquire({ app, pods, limits, until }: Asked, connection: string): Promise<SlotAnswer | undefined> {
-    const sentAt = host.now();
+    const sentAt = clock.now();
     numbers.acquires++;
     try {
       const request = { proxy, connection, app, pods, memory: renewal.memory() };
       const answer = await slots.acquire(request, limits, { deadlineMs: Math.max(until - sentAt, 1) });
-      numbers.totalMs += host.now() - sentAt;
-      numbers.longestMs = Math.max(numbers.longestMs, host.now() - sentAt);
+      numbers.totalMs += clock.now() - sentAt;
+      numbers.longestMs = Math.max(numbers.longestMs, clock.now() - sentAt);
       // The process stood still meanwhile: the slot that it was given may be somebody else's by now.
-      if (host.now() - sentAt < limits.leaseMs / 3) return answer;
+      if (clock.now() - sentAt < limits.leaseMs / 3) return answer;
     } catch (error) {
       renewal.failed("acquire", error);
       if (!(error instanceof StoreError)) throw error;

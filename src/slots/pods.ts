@@ -4,7 +4,7 @@
  */
 import { lookup } from "node:dns/promises";
 import { isIPv6 } from "node:net";
-import { type Host, systemHost } from "../shared/clock.js";
+import { type Clock, systemClock } from "../shared/clock.js";
 
 export interface PodSource {
   name: string;
@@ -27,7 +27,7 @@ export interface PodDirectoryOptions {
   sources: Record<string, PodSource>;
   /** The addresses of a name. Default: as the system looks names up, with its hosts file and search domains. */
   resolve?: (name: string) => Promise<string[]>;
-  host?: Host;
+  clock?: Clock;
   /** From 0 to 1, so that not all processes look at the same moment. */
   random?: () => number;
   /** A look-up failed. Must not throw. */
@@ -57,7 +57,7 @@ interface Watched {
 const MOST_REMEMBERED = 10_000;
 
 export function createPodDirectory(options: PodDirectoryOptions): PodDirectory {
-  const { resolve = systemAddresses, host = systemHost, random = Math.random } = options;
+  const { resolve = systemAddresses, clock = systemClock, random = Math.random } = options;
   const watched = new Map<string, Watched>();
   const handlers = new Set<(change: PodChange) => void>();
   const departed = new Set<string>();
@@ -66,7 +66,7 @@ export function createPodDirectory(options: PodDirectoryOptions): PodDirectory {
   function watch(upstream: string, source: PodSource): void {
     const one: Watched = { source, pods: undefined, looking: undefined, stopTimer: () => {} };
     watched.set(upstream, one);
-    one.stopTimer = host.after(0, () => void look(upstream, one));
+    one.stopTimer = clock.after(0, () => void look(upstream, one));
   }
 
   function look(upstream: string, one: Watched): Promise<void> {
@@ -74,7 +74,7 @@ export function createPodDirectory(options: PodDirectoryOptions): PodDirectory {
       one.looking = undefined;
       if (closed || watched.get(upstream) !== one) return;
       one.stopTimer();
-      one.stopTimer = host.after(one.source.intervalMs * (0.9 + random() / 5), () => void look(upstream, one));
+      one.stopTimer = clock.after(one.source.intervalMs * (0.9 + random() / 5), () => void look(upstream, one));
     });
     return one.looking;
   }

@@ -1,11 +1,11 @@
 /** Connections that have ended, until the store has booked it: in batches, and again until it has. */
-import type { Host } from "../shared/clock.js";
+import type { Clock } from "../shared/clock.js";
 import type { HeldSlot, Slots } from "./slots.js";
 
 export interface ReleasesOptions {
   slots: Pick<Slots, "release">;
   proxy: string;
-  host: Host;
+  clock: Clock;
   leaseMs(): number;
   timeoutMs(): number;
   /** While the store is gone nothing is tried: whoever finds it again calls `flush`. */
@@ -24,7 +24,7 @@ const MOST_WAITING = 100_000;
 export type Releases = ReturnType<typeof createReleases>;
 
 export function createReleases(options: ReleasesOptions) {
-  const { slots, proxy, host } = options;
+  const { slots, proxy, clock } = options;
   let waiting: HeldSlot[] = [];
   let forgotten = 0;
   let calls = 0;
@@ -43,7 +43,7 @@ export function createReleases(options: ReleasesOptions) {
   }
 
   function later(ms: number): void {
-    stopTimer ??= host.after(ms, () => {
+    stopTimer ??= clock.after(ms, () => {
       stopTimer = undefined;
       if (waiting.length > 0 && !options.isAway()) flush().catch(options.failed);
     });

@@ -6,7 +6,7 @@
  * leases' clock go on. Each connection is renewed within a third of its lease.
  */
 
-import type { Host } from "../shared/clock.js";
+import type { Clock } from "../shared/clock.js";
 import { StoreError } from "../store/errors.js";
 import type { Held, HeldSlots } from "./held.js";
 import { inParallel } from "./in-parallel.js";
@@ -18,7 +18,7 @@ import type { Slots } from "./slots.js";
 export interface RenewalOptions {
   slots: Pick<Slots, "acquire" | "renew">;
   proxy: string;
-  host: Host;
+  clock: Clock;
   held: HeldSlots;
   releases: Pick<Releases, "flush" | "waiting">;
   leaseMs(): number;
@@ -45,7 +45,7 @@ const ALL_SETTLED_MS = 3_000;
 export type Renewal = ReturnType<typeof createRenewal>;
 
 export function createRenewal(options: RenewalOptions) {
-  const { slots, proxy, host, held, releases, observer } = options;
+  const { slots, proxy, clock, held, releases, observer } = options;
   let away = false;
   let failures = 0;
   /** Stock must be taken before anybody is let in; and why is told to whom it concerns when it is found out. */
@@ -61,20 +61,20 @@ export function createRenewal(options: RenewalOptions) {
   let reclaimed = 0;
   let turnedOut = 0;
   let watchers: (() => void)[] = [];
-  let dueAt = host.now();
-  let stopTimer = host.after(0, beat);
+  let dueAt = clock.now();
+  let stopTimer = clock.after(0, beat);
 
   const beatMs = () => Math.min(Math.max(options.leaseMs() / 12, SHORTEST_BEAT_MS), LONGEST_BEAT_MS);
   const deadline = () => ({ deadlineMs: options.timeoutMs() });
 
   /** So late that leases may have run out meanwhile: the process stood still. */
-  const isLate = () => host.now() - dueAt > options.leaseMs() / 3;
+  const isLate = () => clock.now() - dueAt > options.leaseMs() / 3;
 
   function schedule(ms: number): void {
     if (closed) return;
     stopTimer();
-    dueAt = host.now() + ms;
-    stopTimer = host.after(ms, beat);
+    dueAt = clock.now() + ms;
+    stopTimer = clock.after(ms, beat);
   }
 
   function beat(): void {
@@ -114,8 +114,8 @@ export function createRenewal(options: RenewalOptions) {
   function learn(told: number): void {
     if (memory !== 0 && told !== memory) {
       unsettled = true;
-      heldBackUntil = host.now() + ALL_SETTLED_MS;
-      host.after(ALL_SETTLED_MS, changed);
+      heldBackUntil = clock.now() + ALL_SETTLED_MS;
+      clock.after(ALL_SETTLED_MS, changed);
       observer.forgotten?.();
     }
     memory = told;
@@ -225,7 +225,7 @@ export function createRenewal(options: RenewalOptions) {
 
   function nextChange(withinMs: number): Promise<void> {
     return new Promise((resolve) => {
-      const stop = host.after(withinMs, resolve);
+      const stop = clock.after(withinMs, resolve);
       watchers.push(() => {
         stop();
         resolve();
@@ -234,7 +234,7 @@ export function createRenewal(options: RenewalOptions) {
   }
 
   const isSettled = () => !away && !unsettled && settling === undefined && !isLate();
-  const isOpen = () => isSettled() && host.now() >= heldBackUntil;
+  const isOpen = () => isSettled() && clock.now() >= heldBackUntil;
 
   return {
     isAway: () => away,
@@ -248,7 +248,7 @@ export function createRenewal(options: RenewalOptions) {
       // A timer may fire after the first connection that comes when the process goes on.
       if (isLate() && settling === undefined && !away) takeStock();
       while (!isOpen()) {
-        const leftMs = until - host.now();
+        const leftMs = until - clock.now();
         if (away || closed || leftMs <= 0) return false;
         await nextChange(leftMs);
       }

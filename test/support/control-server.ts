@@ -17,7 +17,7 @@ import { createSyncHandler } from "../../src/service/control/plane-api/sync.js";
 import type { AppReport, NodeReport, Question } from "../../src/service/metrics/node-report.js";
 import { createOperations, type OperationsDeps } from "../../src/service/operations/operations.js";
 import { createPin, type Pin } from "../../src/service/operations/pin.js";
-import { type Host, systemHost } from "../../src/shared/clock.js";
+import { type Clock, systemClock } from "../../src/shared/clock.js";
 import { createSlots } from "../../src/slots/slots.js";
 import type { Store } from "../../src/store/store.js";
 
@@ -40,7 +40,7 @@ export interface ControlServerOptions {
   metrics?: () => Promise<{ text: string; contentType: string } | undefined>;
   endpoints?: Endpoint[];
   /** The clock of logins and pins. */
-  host?: Host;
+  clock?: Clock;
 }
 
 export interface ControlServer {
@@ -78,7 +78,7 @@ export const baseConfig: Record<string, Record<string, unknown>> = {
 };
 
 export async function startControl(store: Store, options: ControlServerOptions = {}): Promise<ControlServer> {
-  const host = options.host ?? systemHost;
+  const clock = options.clock ?? systemClock;
   const logged: LogLine[] = [];
   const log = testLog(logged);
   const written = { ...baseConfig, ...withBase(options.config ?? {}) };
@@ -95,7 +95,7 @@ export async function startControl(store: Store, options: ControlServerOptions =
     settings: { automaticEmergency: false, reconcileMs: 3_600_000 },
   });
   const pinned: ControlServer["pinned"] = [];
-  const pin = createPin({ tell: (level, durationMs) => pinned.push({ level, durationMs }), host });
+  const pin = createPin({ tell: (level, durationMs) => pinned.push({ level, durationMs }), clock });
   const sync = createSyncHandler({
     ...{ quota, apps, configVersion: live.version, timeoutMs: () => 1_000 },
     pinnedLevel: () => pin.current()?.level,
@@ -121,7 +121,7 @@ export async function startControl(store: Store, options: ControlServerOptions =
       const { admin_token, plane_token, allow, hosts } = live.current().control;
       return { adminToken: admin_token, planeToken: plane_token, allow, hosts };
     },
-    ...{ log, version: "1.2.3", host },
+    ...{ log, version: "1.2.3", clock },
   });
   await new Promise<void>((resolve) => {
     control.server.listen(0, "127.0.0.1", resolve);

@@ -7,7 +7,7 @@ import type { Config } from "../../src/config/schema.js";
 import type { Decision } from "../../src/limiter/decision.js";
 import { createLimiter, type Limiter } from "../../src/limiter/limiter.js";
 import { createQuota } from "../../src/quota/quota.js";
-import type { Host } from "../../src/shared/clock.js";
+import type { Clock } from "../../src/shared/clock.js";
 import { createEmbeddedStore } from "../../src/store/embedded/embedded-store.js";
 import type { GeneratedRequest } from "./generated-log.js";
 
@@ -23,7 +23,7 @@ function createFedHost() {
   let now = 0;
   const timers: { at: number; work: () => void }[] = [];
   const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
-  const host: Host = {
+  const clock: Clock = {
     now: () => now,
     after(ms, work) {
       const timer = { at: now + Math.max(ms, 0), work };
@@ -44,7 +44,7 @@ function createFedHost() {
     }
     now = moment;
   }
-  return { ...host, goTo };
+  return { ...clock, goTo };
 }
 
 export async function feedLiveLimiter(

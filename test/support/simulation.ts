@@ -8,7 +8,7 @@ import type { ClusterPolicy } from "../../src/quota/policy.js";
 import { createQuota, type Quota } from "../../src/quota/quota.js";
 import { createEmbeddedStore } from "../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../src/store/errors.js";
-import { createSimulatedHost, type SimulatedHost } from "./simulated-host.js";
+import { createSimulatedClock, type SimulatedClock } from "./simulated-clock.js";
 
 export const START_MS = 1_800_000_000_000;
 
@@ -35,7 +35,7 @@ export interface SimulatedNode {
 export type Changed = Partial<Omit<LimiterSettings, "target">> & { cluster?: Partial<ClusterPolicy> };
 
 export interface Simulation {
-  host: SimulatedHost;
+  clock: SimulatedClock;
   quota: Quota;
   nodes: SimulatedNode[];
   /** What the way to the store does; where it is mute, the store hears and acts, and its answer is lost. */
@@ -52,8 +52,8 @@ export function createSimulation(
   cluster: Partial<ClusterPolicy> = {},
   options: Partial<LimiterOptions> = {},
 ): Simulation {
-  const host = createSimulatedHost();
-  const embedded = createEmbeddedStore({ clock: () => (START_MS + host.now()) * 1000 });
+  const clock = createSimulatedClock();
+  const embedded = createEmbeddedStore({ clock: () => (START_MS + clock.now()) * 1000 });
   const policy = { id: "sim", capacity: 1_000_000, rate: 1_000_000, nodeTtlMs: 3000, ...cluster };
   const quota = createQuota(embedded, policy);
   let ticking = quota;
@@ -62,11 +62,11 @@ export function createSimulation(
 
   /** The quota behind a network: half of the latency there, half back. */
   function overNetwork(alive: () => boolean, quota: Quota): SyncTarget {
-    const pause = (ms: number) => new Promise<void>((resolve) => host.after(ms, resolve));
+    const pause = (ms: number) => new Promise<void>((resolve) => clock.after(ms, resolve));
     async function travel<T>(call: () => Promise<T>, deadlineMs: number): Promise<T> {
       store.calls++;
       const timeout = new Promise<never>((_, reject) => {
-        host.after(deadlineMs, () => reject(new StoreError("timeout", "simulated")));
+        clock.after(deadlineMs, () => reject(new StoreError("timeout", "simulated")));
       });
       async function there(): Promise<T> {
         if (store.mode === "refusing") throw new StoreError("unavailable", "simulated");
@@ -90,7 +90,7 @@ export function createSimulation(
   function addNode(name: string, own: Partial<LimiterOptions> = {}): SimulatedNode {
     let alive = true;
     const target = overNetwork(() => alive, quota);
-    const given: LimiterOptions = { node: name, target, apps, host, ...options, ...own };
+    const given: LimiterOptions = { node: name, target, apps, clock, ...options, ...own };
     const limiter = createLimiter(given);
     let settings: LimiterSettings = given;
     const node: SimulatedNode = {
@@ -117,14 +117,14 @@ export function createSimulation(
   function load(node: SimulatedNode, app: string, perSecond: number, until: number): void {
     const gap = 1000 / perSecond;
     const arrive = () => {
-      if (host.now() >= until) return;
-      host.after(gap, arrive);
+      if (clock.now() >= until) return;
+      clock.after(gap, arrive);
       const made = node.limiter.check(app, "GET", 0);
-      const note = (decision: Decision) => node.decisions.push({ at: host.now(), decision });
+      const note = (decision: Decision) => node.decisions.push({ at: clock.now(), decision });
       if (made instanceof Promise) made.then(note);
       else note(made);
     };
-    host.after(gap, arrive);
+    clock.after(gap, arrive);
   }
 
   async function during<T>(promise: Promise<T> | T): Promise<T> {
@@ -132,15 +132,15 @@ export function createSimulation(
     const kept = Promise.resolve(promise).finally(() => {
       done = true;
     });
-    while (!done) await host.advance(1);
+    while (!done) await clock.advance(1);
     return kept;
   }
 
   // In production a service ticks: it moves the clock of the nodes and looks after emergencies.
   const tick = () => {
     void ticking.emergencyCheck(1000, false);
-    host.after(250, tick);
+    clock.after(250, tick);
   };
   tick();
-  return { host, quota, nodes, store, addNode, load, during };
+  return { clock, quota, nodes, store, addNode, load, during };
 }

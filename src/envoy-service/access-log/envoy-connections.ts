@@ -7,7 +7,7 @@
  * reached meanwhile: new ones are refused until the numbers fit.
  */
 
-import { type Host, systemHost } from "../../shared/clock.js";
+import { type Clock, systemClock } from "../../shared/clock.js";
 import { inParallel } from "../../slots/in-parallel.js";
 import type { KeeperObserver } from "../../slots/keeper-options.js";
 import { createReleases, type Releases } from "../../slots/releases.js";
@@ -34,7 +34,7 @@ export interface EnvoyConnectionsOptions {
   /** The configured app that one of this name pays as. */
   appOf(name: string): string;
   observer?: KeeperObserver;
-  host?: Host;
+  clock?: Clock;
 }
 
 export interface EnvoyConnections {
@@ -66,11 +66,11 @@ const NO_LIMIT = 1_000_000_000;
 const keyOf = ({ proxy, connection }: EnvoySocket) => `${proxy}/${connection}`;
 
 export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyConnections {
-  const { slots, leaseMs, timeoutMs, podsOf, appOf, observer = {}, host = systemHost } = options;
+  const { slots, leaseMs, timeoutMs, podsOf, appOf, observer = {}, clock = systemClock } = options;
   /** To be renewed, and not yet booked. */
   const due = new Map<string, Due>();
   const releases = new Map<string, Releases>();
-  const live = createLiveSockets(host, leaseMs);
+  const live = createLiveSockets(clock, leaseMs);
   let away = false;
   let closed = false;
   let renewing: Promise<void> | undefined;
@@ -78,7 +78,7 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
 
   function later(ms: number): void {
     if (closed) return;
-    stopTimer ??= host.after(ms, () => {
+    stopTimer ??= clock.after(ms, () => {
       stopTimer = undefined;
       if (away) void probe();
       else void renewAll();
@@ -108,7 +108,7 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
 
   /** By proxy, as the store counts them. What was not renewed while it was fresh is left to the next entry. */
   function takeBatches(): Due[][] {
-    const oldest = host.now() - leaseMs() / 3;
+    const oldest = clock.now() - leaseMs() / 3;
     const open = new Map<string, Due[]>();
     const batches: Due[][] = [];
     for (const [key, one] of due) {
@@ -192,7 +192,7 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
     }
     if (releases.size >= MOST_PROXIES) return undefined;
     ended = createReleases({
-      ...{ slots, proxy, host, leaseMs, timeoutMs, isAway: () => away },
+      ...{ slots, proxy, clock, leaseMs, timeoutMs, isAway: () => away },
       failed: (error) => failed("release", error),
     });
     releases.set(proxy, ended);
@@ -203,7 +203,7 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
     alive(socket, node) {
       // Whether it gets a slot at all is still being asked.
       if (closed || socket.pod === "") return;
-      const one = { ...socket, app: appOf(socket.app), seenAt: host.now() };
+      const one = { ...socket, app: appOf(socket.app), seenAt: clock.now() };
       due.set(keyOf(one), one);
       live.seen(keyOf(one), socket.pod, node);
       later(GATHER_MS);

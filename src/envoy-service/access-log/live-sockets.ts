@@ -1,5 +1,5 @@
 /** How many WebSockets the Envoys hold, by pod and by Envoy, as far as their entries tell: for the metrics. */
-import type { Host } from "../../shared/clock.js";
+import type { Clock } from "../../shared/clock.js";
 
 export type LiveSockets = ReturnType<typeof createLiveSockets>;
 
@@ -12,13 +12,13 @@ interface Live {
   seenAt: number;
 }
 
-export function createLiveSockets(host: Host, leaseMs: () => number) {
+export function createLiveSockets(clock: Clock, leaseMs: () => number) {
   // Whoever was seen last stands at the end.
   const all = new Map<string, Live>();
 
   /** Those whose Envoy has died, or tells another service of them now. */
   function forgetSilent(): void {
-    const oldest = host.now() - leaseMs();
+    const oldest = clock.now() - leaseMs();
     for (const [key, { seenAt }] of all) {
       if (seenAt >= oldest) return;
       all.delete(key);
@@ -29,7 +29,7 @@ export function createLiveSockets(host: Host, leaseMs: () => number) {
     seen(key: string, pod: string, node: string): void {
       all.delete(key);
       forgetSilent();
-      if (all.size < MOST) all.set(key, { pod, node, seenAt: host.now() });
+      if (all.size < MOST) all.set(key, { pod, node, seenAt: clock.now() });
     },
     gone(key: string): void {
       all.delete(key);

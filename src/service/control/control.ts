@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { INVALID_ARGUMENT } from "../../core/codes.js";
 import { lingerOnClose } from "../../planes/node/upgrade/connections.js";
-import { type Host, systemHost } from "../../shared/clock.js";
+import { type Clock, systemClock } from "../../shared/clock.js";
 import { StoreError } from "../../store/errors.js";
 import { RefusedArgument } from "../../store/refused-argument.js";
 import type { Log } from "../process/log.js";
@@ -24,7 +24,7 @@ export interface ControlOptions {
   log: Log;
   /** Of the program. */
   version: string;
-  host?: Host;
+  clock?: Clock;
 }
 
 export interface Control {
@@ -37,12 +37,12 @@ const LINGER_MS = 1_000;
 const DEFAULT_OPERATOR = "admin";
 const LONGEST_OPERATOR = 128;
 
-export function createControl({ log, version, access, host = systemHost, ...options }: ControlOptions): Control {
+export function createControl({ log, version, access, clock = systemClock, ...options }: ControlOptions): Control {
   const endpoints = [...options.endpoints, bind(calls.openApi, () => answer(document))];
   const document = openApiDocument(endpoints, version);
   const router = createRouter(endpoints);
-  const guard = createGuard(access, host.now);
-  const audit = createAudit(log, host);
+  const guard = createGuard(access, clock.now);
+  const audit = createAudit(log, clock);
 
   async function handle(request: IncomingMessage): Promise<Reply> {
     const method = request.method ?? "";

@@ -3,7 +3,7 @@ import { collectDefaultMetrics, Registry } from "prom-client";
 import type { Coordinator } from "../../quota/coordinator.js";
 import type { AppPolicy } from "../../quota/policy.js";
 import type { Quota } from "../../quota/quota.js";
-import type { Host } from "../../shared/clock.js";
+import type { Clock } from "../../shared/clock.js";
 import type { StoreObserver } from "../../store/observed-store.js";
 import type { NodeNumbers } from "../control/plane-api/sync-numbers.js";
 import { metrics } from "./catalog.js";
@@ -32,7 +32,7 @@ export interface ServiceMetricsOptions {
   config: { version(): string; loadedAtMs(): number };
   coordinator: Pick<Coordinator, "stats" | "emergency">;
   quota: Pick<Quota, "inspect" | "nodes">;
-  host?: Host;
+  clock?: Clock;
 }
 
 export interface ServiceMetrics {
@@ -57,14 +57,14 @@ export function createServiceMetrics(options: ServiceMetricsOptions): ServiceMet
   const storeNumbers = createStoreNumbers();
   const syncNumbers = createSyncNumbers();
   const lives = createWorkerLives();
-  const planes = createPlaneNumbers(options.host?.now ?? (() => performance.now()));
+  const planes = createPlaneNumbers(options.clock?.now ?? (() => performance.now()));
   const lag = watchLoopLag();
   const processRegistry = processMetrics();
   const reloads = { reloaded: 0, refused: 0 };
   const storeGauges = createStoreGauges({
     quota: options.quota,
     apps: () => options.apps().slice(0, options.appLabels()),
-    ...(options.host === undefined ? {} : { host: options.host }),
+    ...(options.clock === undefined ? {} : { clock: options.clock }),
   });
 
   function labelsNow(): Map<string, string> {

@@ -1,7 +1,7 @@
 /** Balances and live nodes as the store has them: asked for a scrape, in bounded time, and not again within a second. */
 import type { AppPolicy } from "../../quota/policy.js";
 import type { Quota } from "../../quota/quota.js";
-import { type Host, systemHost } from "../../shared/clock.js";
+import { type Clock, systemClock } from "../../shared/clock.js";
 import { StoreError } from "../../store/errors.js";
 
 /** What could be had. */
@@ -16,7 +16,7 @@ export interface StoreGaugesOptions {
   quota: Pick<Quota, "inspect" | "nodes">;
   /** Those to ask for. */
   apps(): readonly AppPolicy[];
-  host?: Host;
+  clock?: Clock;
   /** What is not there by then is left out. */
   withinMs?: number;
 }
@@ -28,7 +28,7 @@ const AT_A_TIME = 16;
 const APPS_PER_TURN = 64;
 
 export function createStoreGauges(options: StoreGaugesOptions): () => Promise<StoreGauges> {
-  const { quota, apps, host = systemHost, withinMs = 1_000 } = options;
+  const { quota, apps, clock = systemClock, withinMs = 1_000 } = options;
   let taken: Promise<StoreGauges> | undefined;
   let takenAt = 0;
 
@@ -63,7 +63,7 @@ export function createStoreGauges(options: StoreGaugesOptions): () => Promise<St
 
     const all = Promise.all([askForNodes(), ...Array.from({ length: AT_A_TIME }, askForApps)]);
     await new Promise<void>((resolve) => {
-      const stop = host.after(withinMs, resolve);
+      const stop = clock.after(withinMs, resolve);
       void all.then(() => {
         stop();
         resolve();
@@ -74,7 +74,7 @@ export function createStoreGauges(options: StoreGaugesOptions): () => Promise<St
   }
 
   return () => {
-    const now = host.now();
+    const now = clock.now();
     if (taken === undefined || now - takenAt >= FRESH_MS) {
       takenAt = now;
       taken = take();

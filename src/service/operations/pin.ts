@@ -1,5 +1,5 @@
 /** The degradation level that an operator pinned: told to all workers and to data planes, and over after its time. */
-import { type Host, systemHost } from "../../shared/clock.js";
+import { type Clock, systemClock } from "../../shared/clock.js";
 
 export interface PinnedLevel {
   level: number;
@@ -20,17 +20,17 @@ export interface Pin {
 export interface PinOptions {
   /** Tells all workers that listen; a duration of 0 lets go. */
   tell(level: number, durationMs: number): void;
-  host?: Host;
+  clock?: Clock;
   wallClock?: () => number;
 }
 
-export function createPin({ tell, host = systemHost, wallClock = Date.now }: PinOptions): Pin {
+export function createPin({ tell, clock = systemClock, wallClock = Date.now }: PinOptions): Pin {
   let pinned: (Omit<PinnedLevel, "leftMs"> & { until: number }) | undefined;
 
   function current(): PinnedLevel | undefined {
     if (pinned === undefined) return undefined;
     const { until, ...rest } = pinned;
-    const leftMs = Math.ceil(until - host.now());
+    const leftMs = Math.ceil(until - clock.now());
     if (leftMs <= 0) {
       pinned = undefined;
       return undefined;
@@ -42,7 +42,7 @@ export function createPin({ tell, host = systemHost, wallClock = Date.now }: Pin
     current,
     set(level, durationMs, reason, operator) {
       const rest = { level, untilMs: wallClock() + durationMs, reason, operator };
-      pinned = { ...rest, until: host.now() + durationMs };
+      pinned = { ...rest, until: clock.now() + durationMs };
       tell(level, durationMs);
       return { ...rest, leftMs: durationMs };
     },

@@ -1,7 +1,7 @@
 /** Structured logs: one line each, sampled where they would flood, without secrets and without control characters. */
 import { type DestinationStream, destination as openDestination, pino, stdTimeFunctions } from "pino";
 import type { Decision } from "../../limiter/decision.js";
-import { type Host, systemHost } from "../../shared/clock.js";
+import { type Clock, systemClock } from "../../shared/clock.js";
 import { printable } from "../../shared/printable.js";
 
 export interface Log {
@@ -80,7 +80,7 @@ export interface DecisionLogOptions {
   log: Log;
   /** Lines per second, app and kind; of the others the number is written. */
   perSecond(): number;
-  host?: Host;
+  clock?: Clock;
 }
 
 interface Flood {
@@ -90,13 +90,13 @@ interface Flood {
 }
 
 /** Ids in it are those of configured apps only, so what it remembers is bounded by the configuration. */
-export function createDecisionLog({ log, perSecond, host = systemHost }: DecisionLogOptions): DecisionLog {
+export function createDecisionLog({ log, perSecond, clock = systemClock }: DecisionLogOptions): DecisionLog {
   const floods = new Map<string, Flood>();
-  let stopTimer = host.after(1_000, sweep);
+  let stopTimer = clock.after(1_000, sweep);
 
   function write(kind: "refused" | "slow", decision: Decision, extra: Record<string, unknown>): void {
     const { app, code, cost, source, method, remaining, retryAfterMs, allowed } = decision;
-    const second = Math.floor(host.now() / 1000);
+    const second = Math.floor(clock.now() / 1000);
     const name = `${kind} ${app}`;
     let flood = floods.get(name);
     if (flood === undefined) {
@@ -128,8 +128,8 @@ export function createDecisionLog({ log, perSecond, host = systemHost }: Decisio
 
   /** The last second of a flood is told of, too. */
   function sweep(): void {
-    stopTimer = host.after(1_000, sweep);
-    const second = Math.floor(host.now() / 1000);
+    stopTimer = clock.after(1_000, sweep);
+    const second = Math.floor(clock.now() / 1000);
     for (const [name, flood] of floods) if (flood.second !== second) tellSuppressed(name, flood);
   }
 

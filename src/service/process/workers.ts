@@ -1,7 +1,7 @@
 /** The worker processes: as many as were asked for, a crashed one replaced, all ended together and in time. */
 import cluster, { type Worker } from "node:cluster";
 import { fileURLToPath } from "node:url";
-import { type Host, systemHost } from "../../shared/clock.js";
+import { type Clock, systemClock } from "../../shared/clock.js";
 import type { Answers, Question } from "../metrics/node-report.js";
 import type { Log } from "./log.js";
 import { type FromWorker, isWorkerMessage, type ToWorker, type WorkerListens } from "./worker-messages.js";
@@ -15,7 +15,7 @@ export interface WorkersOptions {
   /** A worker listens: the place to tell it what it may have missed. */
   listens?(tell: (message: ToWorker) => void): void;
   log: Log;
-  host?: Host;
+  clock?: Clock;
 }
 
 export interface Workers {
@@ -51,7 +51,7 @@ const entry = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "worker-main.ts" : "worker-main.js", import.meta.url),
 );
 
-export function startWorkers({ count, start, forked, listens, log, host = systemHost }: WorkersOptions): Workers {
+export function startWorkers({ count, start, forked, listens, log, clock = systemClock }: WorkersOptions): Workers {
   const running = new Map<number, Worker>();
   const listening = new Set<number>();
   const crashes = new Map<number, number>();
@@ -69,7 +69,7 @@ export function startWorkers({ count, start, forked, listens, log, host = system
 
   function fork(number: number): void {
     const worker = cluster.fork();
-    const begun = host.now();
+    const begun = clock.now();
     running.set(number, worker);
     forked(worker);
     worker.on("message", (message: unknown) => {
@@ -79,7 +79,7 @@ export function startWorkers({ count, start, forked, listens, log, host = system
     worker.on("error", (error) => log.debug({ worker: number, err: error }, "a worker could not be told"));
     worker.on("exit", (code, signal) => {
       for (const { doneWith } of asked.values()) doneWith(worker);
-      ended(number, code, signal, host.now() - begun);
+      ended(number, code, signal, clock.now() - begun);
     });
   }
 
@@ -119,7 +119,7 @@ export function startWorkers({ count, start, forked, listens, log, host = system
     }
     const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** inRow, LONGEST_PAUSE_MS);
     log.error({ worker: number, code, signal, again_in_ms: pauseMs }, "worker died, and is replaced");
-    host.after(pauseMs, () => {
+    clock.after(pauseMs, () => {
       if (!stopping) fork(number);
     });
   }

@@ -3,9 +3,9 @@ import { mkdirSync, openSync, renameSync, rmSync, symlinkSync, writeFileSync, wr
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { watchFile } from "../../../src/config/file-watch.js";
-import { systemHost } from "../../../src/shared/clock.js";
+import { systemClock } from "../../../src/shared/clock.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
-import { createSimulatedHost } from "../../support/simulated-host.js";
+import { createSimulatedClock } from "../../support/simulated-clock.js";
 import { pause, waitFor } from "../../support/wait-for.js";
 import { type LiveNode, liveNodes } from "../../unit/config/live-node.js";
 
@@ -123,7 +123,7 @@ describe("a watched file", () => {
   async function isToldOf(change: (node: LiveNode, tokens: number) => void): Promise<void> {
     const node = await nodes.start({ yaml: text(5), store: createEmbeddedStore() });
     let changes = 0;
-    const leave = watchFile({ file: node.file, host: systemHost, changed: () => changes++, pollMs: never });
+    const leave = watchFile({ file: node.file, clock: systemClock, changed: () => changes++, pollMs: never });
     try {
       for (const times of [1, 2, 3]) {
         change(node, 5 + times);
@@ -144,17 +144,17 @@ describe("a watched file", () => {
 
   it("is read once it has stopped changing, however often somebody looks", async () => {
     const node = await nodes.start({ yaml: text(5), store: createEmbeddedStore() });
-    const host = createSimulatedHost();
+    const clock = createSimulatedClock();
     const changes: number[] = [];
-    const changed = () => changes.push(host.now());
-    const leave = watchFile({ file: node.file, host, changed, settleMs: 100, pollMs: 30 });
+    const changed = () => changes.push(clock.now());
+    const leave = watchFile({ file: node.file, clock, changed, settleMs: 100, pollMs: 30 });
     try {
       node.write(text(6));
-      await host.advance(90);
+      await clock.advance(90);
       node.write(`# longer\n${text(7)}`);
-      await host.advance(90);
+      await clock.advance(90);
       expect(changes).toEqual([]);
-      await host.advance(200);
+      await clock.advance(200);
       expect(changes).toHaveLength(1);
     } finally {
       leave();

@@ -1,14 +1,14 @@
 /** Keepers as in as many gateway processes: a store of their own each, on a real Redis, perhaps through a proxy; they can stand still or die. */
 
 import type { SlotHold, UpgradeVerdict } from "../../../src/planes/node/upgrade/admission.js";
-import { systemHost } from "../../../src/shared/clock.js";
+import { systemClock } from "../../../src/shared/clock.js";
 import { createConnectionKeeper } from "../../../src/slots/keeper.js";
 import type { ConnectionKeeper, KeeperOptions } from "../../../src/slots/keeper-options.js";
 import type { RouteLimits } from "../../../src/slots/limits.js";
 import { newProxyId } from "../../../src/slots/proxy-id.js";
 import { createSlots, type Slots } from "../../../src/slots/slots.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
-import { createStandingHost } from "../../unit/slots/standing-host.js";
+import { createStandingClock } from "../../unit/slots/standing-clock.js";
 
 export const ROUTE = "/ws/";
 const arrival = { method: "GET", remoteAddress: "127.0.0.1", contentLength: 0, headerValues: () => [] };
@@ -39,12 +39,12 @@ export interface Gateway {
 export function startGateway(url: string, route: RouteLimits, own: Partial<KeeperOptions> = {}): Gateway {
   const timeoutMs = own.timeoutMs ?? 1_000;
   const store = createRedisStore({ url, deadlineMs: timeoutMs });
-  const host = createStandingHost(systemHost);
+  const clock = createStandingClock(systemClock);
   const slots = createSlots(store);
   const name = newProxyId("gw");
   const keeper = createConnectionKeeper({
-    slots: heardBy(slots, host.awake),
-    ...{ proxy: name, routes: new Map([[ROUTE, route]]), timeoutMs, liveProxies: () => 2, host },
+    slots: heardBy(slots, clock.awake),
+    ...{ proxy: name, routes: new Map([[ROUTE, route]]), timeoutMs, liveProxies: () => 2, clock },
     ...own,
   });
   const open: Gateway["open"] = new Map();
@@ -69,14 +69,14 @@ export function startGateway(url: string, route: RouteLimits, own: Partial<Keepe
     endAll() {
       for (const connection of [...open.keys()]) gateway.end(connection);
     },
-    pause: host.pause,
-    resume: host.resume,
+    pause: clock.pause,
+    resume: clock.resume,
     async kill() {
-      host.pause();
+      clock.pause();
       await store.close();
     },
     async stop() {
-      await host.resume();
+      await clock.resume();
       await keeper.close();
       await store.close();
     },

@@ -5,7 +5,7 @@ import { configKey, operationKey } from "../../../src/core/keys.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../src/store/errors.js";
 import type { Store } from "../../../src/store/store.js";
-import { createSimulatedHost } from "../../support/simulated-host.js";
+import { createSimulatedClock } from "../../support/simulated-clock.js";
 import { waitFor } from "../../support/wait-for.js";
 import { CLUSTER, type LiveNode, liveNodes, type StartOptions } from "./live-node.js";
 
@@ -16,7 +16,7 @@ const all = { source: "all", force: false } as const;
 const SECOND_MS = 1_000;
 
 function start(yaml: string, options: Partial<StartOptions> = {}): Promise<LiveNode> {
-  return nodes.start({ yaml, store: createEmbeddedStore(), host: createSimulatedHost(), ...options });
+  return nodes.start({ yaml, store: createEmbeddedStore(), clock: createSimulatedClock(), ...options });
 }
 
 /** As somebody with a Redis client would: past all checks. */
@@ -205,12 +205,12 @@ describe("a layer that is not right", () => {
 
   it.each(garbage)("written past all checks (%.20s) leaves what holds, and is told", async (text, problem) => {
     const store = createEmbeddedStore();
-    const host = createSimulatedHost();
-    const { live, write } = await start("fail_open_tokens: 5", { store, host });
+    const clock = createSimulatedClock();
+    const { live, write } = await start("fail_open_tokens: 5", { store, clock });
     await live.putLayer({ fail_open_tokens: 7 });
     const before = live.current();
     await put(store, text);
-    await host.advance(5 * SECOND_MS);
+    await clock.advance(5 * SECOND_MS);
     expect(live.current()).toBe(before);
     expect(live.lastError()).toBe(problem);
     expect(await live.reload({ source: "store", force: true })).toMatchObject({ status: "refused" });
@@ -234,14 +234,14 @@ describe("a layer that is not right", () => {
 
   it("becomes right when the file does, without being written again", async () => {
     const store = createEmbeddedStore();
-    const host = createSimulatedHost();
-    const { live, write } = await start("", { store, host });
+    const clock = createSimulatedClock();
+    const { live, write } = await start("", { store, clock });
     await put(store, '{"routes":[{"path":"/","upstream":"x"}]}');
-    await host.advance(5 * SECOND_MS);
+    await clock.advance(5 * SECOND_MS);
     expect(live.lastError()).toBe('routes[0].upstream (store layer): is none of upstreams (is "x")');
     write("upstreams: { x: { targets: [x:1] } }");
     await live.reload({ source: "file", force: false });
-    await host.advance(5 * SECOND_MS);
+    await clock.advance(5 * SECOND_MS);
     expect(live.current().routes).toHaveLength(1);
     expect(live.lastError()).toBeUndefined();
   });
@@ -273,14 +273,14 @@ describe("several nodes", () => {
 
   it("follow within five seconds when the message got lost", async () => {
     const store = createEmbeddedStore();
-    const host = createSimulatedHost();
+    const clock = createSimulatedClock();
     const one = await start("", { store: deaf(store) });
-    const two = await start("", { store, host });
-    await host.advance(0);
+    const two = await start("", { store, clock });
+    await clock.advance(0);
     await one.live.putLayer({ fail_open_tokens: 7 });
-    await host.advance(4_999);
+    await clock.advance(4_999);
     expect(two.live.current().fail_open_tokens).toBe(100);
-    await host.advance(1);
+    await clock.advance(1);
     expect(two.live.current().fail_open_tokens).toBe(7);
   });
 
@@ -311,13 +311,13 @@ describe("without the store", () => {
   it("a service starts, and follows when the store is back", async () => {
     const embedded = createEmbeddedStore();
     const here = leaving(embedded);
-    const host = createSimulatedHost();
+    const clock = createSimulatedClock();
     here.away = true;
     await put(embedded, '{"fail_open_tokens":7}');
-    const { live } = await start("fail_open_tokens: 5", { store: here.store, host });
+    const { live } = await start("fail_open_tokens: 5", { store: here.store, clock });
     expect(live.current().fail_open_tokens).toBe(5);
     here.away = false;
-    await host.advance(5 * SECOND_MS);
+    await clock.advance(5 * SECOND_MS);
     expect(live.current().fail_open_tokens).toBe(7);
   });
 
@@ -335,13 +335,13 @@ describe("without the store", () => {
 
   it("a reload of the store alone is refused, and nothing can be put there", async () => {
     const here = leaving(createEmbeddedStore());
-    const host = createSimulatedHost();
-    const { live } = await start("", { store: here.store, host });
+    const clock = createSimulatedClock();
+    const { live } = await start("", { store: here.store, clock });
     here.away = true;
     expect(await live.reload({ source: "store", force: true })).toMatchObject({ status: "refused" });
     expect(live.lastError()).toBe("store layer: cannot be read: store unavailable: on purpose");
     const put = expect(live.putLayer({ fail_open_tokens: 7 })).rejects.toMatchObject({ kind: "unavailable" });
-    await host.advance(10 * SECOND_MS);
+    await clock.advance(10 * SECOND_MS);
     await put;
     expect(live.current().fail_open_tokens).toBe(100);
   });

@@ -7,7 +7,7 @@ import { needRestart } from "../../../src/config/reach.js";
 import type { Config } from "../../../src/config/schema.js";
 import { configVersion } from "../../../src/config/version.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
-import { createSimulatedHost } from "../../support/simulated-host.js";
+import { createSimulatedClock } from "../../support/simulated-clock.js";
 import { waitFor } from "../../support/wait-for.js";
 import { badEnvironment, badFile, SECRET, said } from "./bad-files.js";
 import { type LiveNode, liveNodes, type StartOptions } from "./live-node.js";
@@ -21,7 +21,7 @@ const limits = (burst: number) => `apps: { a: { guaranteed: 10, burst: ${burst} 
 
 /** Time stands still: what is not asked for, or told by a message, does not happen. */
 function start(yaml: string, options: Partial<StartOptions> = {}): Promise<LiveNode> {
-  return nodes.start({ yaml, store: createEmbeddedStore(), host: createSimulatedHost(), ...options });
+  return nodes.start({ yaml, store: createEmbeddedStore(), clock: createSimulatedClock(), ...options });
 }
 
 function complaints(result: ReloadResult | { status: "conflict" }): string[] {

@@ -28,12 +28,12 @@ export function createBookWorld(settings: Partial<RuleSettings>, nodes = 1): Boo
   const made = Array.from({ length: nodes }, (_, i): BookNode => {
     const node = simulation.addNode(`n${i + 1}`);
     const { limiter } = node;
-    const book = createRuleBook({ limiter, host: simulation.host, domains: [], maxValues: 1_000, ...settings });
+    const book = createRuleBook({ limiter, clock: simulation.clock, domains: [], maxValues: 1_000, ...settings });
     const askAll: BookNode["askAll"] = (descriptors, hits = 1, domain = "shop") =>
       simulation.during(book.decide(domain, descriptors, hits));
     return Object.assign(node, { book, askAll, ask: (...entry: string[]) => askAll([of(...entry)]) });
   });
-  return { simulation, nodes: made, pass: (ms) => simulation.host.advance(ms) };
+  return { simulation, nodes: made, pass: (ms) => simulation.clock.advance(ms) };
 }
 
 /** How many of so many requests pass. */

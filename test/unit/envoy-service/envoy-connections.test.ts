@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { createEnvoyConnections, type EnvoySocket } from "../../../src/envoy-service/access-log/envoy-connections.js";
 import { createSlots } from "../../../src/slots/slots.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
-import { createSimulatedHost } from "../../support/simulated-host.js";
+import { createSimulatedClock } from "../../support/simulated-clock.js";
 import { limits, overNetwork, type Way } from "../slots/keeper-bench.js";
 
 const LEASE_MS = 3_000;
@@ -11,13 +11,13 @@ const START_MS = 1_800_000_000_000;
 const PODS = ["10.0.0.1:80", "10.0.0.2:80"];
 
 function createBench() {
-  const host = createSimulatedHost();
-  const newSlots = () => createSlots(createEmbeddedStore({ clock: () => (START_MS + host.now()) * 1000 }));
+  const clock = createSimulatedClock();
+  const newSlots = () => createSlots(createEmbeddedStore({ clock: () => (START_MS + clock.now()) * 1000 }));
   let slots = newSlots();
   const way: Way = { mode: "up", latencyMs: 1, calls: { acquire: 0, renew: 0, release: 0, counts: 0 } };
   const heard = { lost: 0, reclaimed: 0, away: [] as boolean[] };
   const connections = createEnvoyConnections({
-    ...{ host, slots: overNetwork(() => slots, way, host), leaseMs: () => LEASE_MS, timeoutMs: () => 500 },
+    ...{ clock, slots: overNetwork(() => slots, way, clock), leaseMs: () => LEASE_MS, timeoutMs: () => 500 },
     podsOf: (route) => (route === "/ws/" ? PODS : []),
     appOf: (name) => (name === "chat" ? name : "default"),
     observer: {
@@ -46,7 +46,7 @@ function createBench() {
   async function live(sockets: EnvoySocket[], ms: number): Promise<void> {
     for (let passed = 0; passed < ms; passed += LEASE_MS / 3) {
       for (const one of sockets) connections.alive(one, "edge-1");
-      await host.advance(LEASE_MS / 3);
+      await clock.advance(LEASE_MS / 3);
       await slots.renew("somebody-else", LEASE_MS, []);
     }
   }
@@ -54,7 +54,7 @@ function createBench() {
   const wipe = () => {
     slots = newSlots();
   };
-  return { host, way, heard, connections, socket, acquire, live, count, wipe };
+  return { clock, way, heard, connections, socket, acquire, live, count, wipe };
 }
 
 describe("sockets of Envoys", () => {
@@ -70,14 +70,14 @@ describe("sockets of Envoys", () => {
   });
 
   it("share calls: one for many renewals, one for many releases", async () => {
-    const { acquire, connections, host, socket, way, count } = createBench();
+    const { acquire, connections, clock, socket, way, count } = createBench();
     const all = Array.from({ length: 200 }, (_, i) => socket(`c${i}`));
     for (const one of all) await acquire(one, 1_000);
     for (const one of all) connections.alive(one, "edge-1");
-    await host.advance(50);
+    await clock.advance(50);
     expect(way.calls.renew).toBe(1);
     for (const one of all) connections.ended(one);
-    await host.advance(50);
+    await clock.advance(50);
     expect([way.calls.release, await count(), connections.releasesWaiting()]).toEqual([1, 0, 0]);
   });
 
@@ -90,16 +90,16 @@ describe("sockets of Envoys", () => {
   });
 
   it("that ended before anybody knew their pod are freed wherever they may be", async () => {
-    const { acquire, connections, host, socket, count } = createBench();
+    const { acquire, connections, clock, socket, count } = createBench();
     const placed = socket("a", { pod: PODS[1]! });
     await acquire(placed);
     connections.alive(socket("a", { pod: "" }), "edge-1");
     connections.ended(socket("a", { pod: "" }));
-    await host.advance(50);
+    await clock.advance(50);
     expect(await count(PODS[1])).toBe(0);
     // The question arrives after its end.
     connections.ended(socket("b", { pod: "" }));
-    await host.advance(50);
+    await clock.advance(50);
     expect(await acquire(socket("b"))).toBe(false);
     expect(await count()).toBe(0);
   });
@@ -117,45 +117,45 @@ describe("sockets of Envoys", () => {
   });
 
   it("stay ended: a word of life that was overtaken brings nobody back", async () => {
-    const { acquire, connections, host, socket, count } = createBench();
+    const { acquire, connections, clock, socket, count } = createBench();
     await acquire(socket("a"));
     connections.ended(socket("a"));
-    await host.advance(50);
+    await clock.advance(50);
     connections.alive(socket("a"), "edge-1");
-    await host.advance(50);
+    await clock.advance(50);
     expect(await count()).toBe(0);
   });
 
   it("that end while the store is away are freed when it is back; one call at a time asks for it", async () => {
-    const { acquire, connections, host, socket, count, way, heard } = createBench();
+    const { acquire, connections, clock, socket, count, way, heard } = createBench();
     const all = Array.from({ length: 10 }, (_, i) => socket(`c${i}`, { proxy: `envoy-${i}` }));
     for (const one of all) await acquire(one, 100);
     way.mode = "refusing";
     for (const one of all) connections.ended(one);
-    await host.advance(50);
+    await clock.advance(50);
     way.calls.release = 0;
-    await host.advance(LEASE_MS / 2);
+    await clock.advance(LEASE_MS / 2);
     expect(way.calls.release).toBeLessThanOrEqual(LEASE_MS / 2 / 200 + 1);
     expect([connections.releasesWaiting(), await count()]).toEqual([10, 10]);
     way.mode = "up";
-    await host.advance(500);
+    await clock.advance(500);
     expect([connections.releasesWaiting(), await count(), heard.away]).toEqual([0, 0, [true, false]]);
   });
 
   it("are not renewed by old words when the store is back: their Envoy may be dead", async () => {
-    const { acquire, connections, host, socket, way } = createBench();
+    const { acquire, connections, clock, socket, way } = createBench();
     await acquire(socket("a"));
     way.mode = "hanging";
     connections.alive(socket("a"), "edge-1");
-    await host.advance(2 * LEASE_MS);
+    await clock.advance(2 * LEASE_MS);
     way.mode = "up";
     way.calls.renew = 0;
-    await host.advance(LEASE_MS);
+    await clock.advance(LEASE_MS);
     expect([way.calls.renew, way.calls.acquire]).toEqual([0, 0]);
   });
 
   it("are told of by pod and by Envoy, and no more when nobody speaks of them", async () => {
-    const { connections, host, socket } = createBench();
+    const { connections, clock, socket } = createBench();
     connections.alive(socket("a"), "edge-1");
     connections.alive(socket("b", { pod: PODS[1]! }), "edge-2");
     connections.alive(socket("a"), "edge-1");
@@ -168,12 +168,12 @@ describe("sockets of Envoys", () => {
     });
     connections.ended(socket("b", { pod: PODS[1]! }));
     expect([...connections.numbers().pods.keys()]).toEqual([PODS[0]]);
-    await host.advance(LEASE_MS + 1);
+    await clock.advance(LEASE_MS + 1);
     expect(connections.numbers().pods.size).toBe(0);
   });
 
   it("that have ended are booked before the service stops, and those that live stay", async () => {
-    const { acquire, connections, host, socket, count } = createBench();
+    const { acquire, connections, clock, socket, count } = createBench();
     await acquire(socket("a"));
     await acquire(socket("b"));
     connections.alive(socket("a"), "edge-1");
@@ -182,7 +182,7 @@ describe("sockets of Envoys", () => {
     void connections.close().then(() => {
       closed = true;
     });
-    await host.advance(50);
+    await clock.advance(50);
     expect([closed, await count()]).toEqual([true, 1]);
   });
 });

@@ -37,7 +37,7 @@ describe("a limit shared by three nodes with load 80/15/5", () => {
     async ({ rate, burst, load, atLeast }) => {
       const simulation = createSimulation([limitedApp({ id: "app", guaranteed: rate, burst })]);
       threeNodes(simulation, "app", load, 30_000);
-      await simulation.host.advance(30_000);
+      await simulation.clock.advance(30_000);
       for (let from = 0; from <= 20_000; from += 500) {
         expect(admitted(simulation, from, from + 10_000), `from ${from}`).toBeLessThanOrEqual(burst + rate * 10);
       }
@@ -49,7 +49,7 @@ describe("a limit shared by three nodes with load 80/15/5", () => {
   it("that nobody reaches is decided locally, with hardly a call to the store", async () => {
     const simulation = createSimulation([limitedApp({ id: "app", guaranteed: 100_000, burst: 100_000 })]);
     threeNodes(simulation, "app", 6000, 10_000);
-    await simulation.host.advance(10_000);
+    await simulation.clock.advance(10_000);
     const { requests, local } = totals(simulation);
     expect(admitted(simulation, 0, 10_000)).toBe(requests);
     expect(local / requests).toBeGreaterThan(0.95);
@@ -62,7 +62,7 @@ describe("a flood", () => {
     const callsAt = async (load: number) => {
       const simulation = createSimulation([limitedApp({ id: "app", guaranteed: 1000, burst: 1000 })]);
       threeNodes(simulation, "app", load, 10_000);
-      await simulation.host.advance(10_000);
+      await simulation.clock.advance(10_000);
       return simulation.store.calls;
     };
     const [ten, forty] = [await callsAt(10_000), await callsAt(40_000)];
@@ -76,7 +76,7 @@ describe("a flood", () => {
     });
     const node = simulation.addNode("n1");
     simulation.load(node, "app", 1000, 2000);
-    await simulation.host.advance(2000);
+    await simulation.clock.advance(2000);
     const refused = node.decisions.filter(({ decision }) => !decision.allowed);
     expect(refused.length).toBeGreaterThan(1900);
     for (const { decision } of refused) {

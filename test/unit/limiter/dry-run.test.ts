@@ -18,7 +18,7 @@ describe("an app on a dry run", () => {
     const simulation = createSimulation([dry], {}, { observer: { refused: (decision) => seen.push(decision) } });
     const node = simulation.addNode("n1");
     simulation.load(node, "app", 200, 5_000);
-    await simulation.host.advance(6_000);
+    await simulation.clock.advance(6_000);
     const beyond = node.decisions.filter(({ decision }) => decision.code !== "ok").map(({ decision }) => decision);
     expect(node.decisions.every(({ decision }) => decision.allowed && decision.dryRun)).toBe(true);
     expect(new Set(beyond.map(({ code }) => code))).toEqual(new Set(["quota_exhausted"]));
@@ -33,7 +33,7 @@ describe("an app on a dry run", () => {
     const simulation = createSimulation([dry]);
     const node = simulation.addNode("n1");
     simulation.load(node, "app", 200, 2_000);
-    await simulation.host.advance(2_000);
+    await simulation.clock.advance(2_000);
     const refused = node.decisions.find(({ decision }) => decision.code !== "ok")!.decision;
     for (let i = 0; i < 50; i++) node.limiter.settle(refused, 0, 64 * 1024 * 1024);
     await simulation.during(node.limiter.close());
@@ -57,7 +57,7 @@ describe("an app on a dry run", () => {
     const node = simulation.addNode("n1");
     simulation.store.mode = mode;
     simulation.load(node, "app", 100, 5_000);
-    await simulation.host.advance(8_000);
+    await simulation.clock.advance(8_000);
     expect(node.decisions.length).toBeGreaterThan(450);
     for (const { decision } of node.decisions) {
       expect(decision).toMatchObject({ allowed: true, code: "store_unavailable" });

@@ -11,11 +11,11 @@ describe("an emergency", () => {
     const simulation = createSimulation(apps);
     const nodes = ["n1", "n2", "n3"].map((name) => simulation.addNode(name));
     for (const node of nodes) for (const app of apps) simulation.load(node, app.id, 400, 30_000);
-    await simulation.host.advance(5_000);
+    await simulation.clock.advance(5_000);
     await simulation.quota.emergencyOn(0, "test", "test", "op");
-    await simulation.host.advance(1_000);
+    await simulation.clock.advance(1_000);
     expect(nodes.map((node) => node.limiter.stats().emergency)).toEqual([true, true, true]);
-    await simulation.host.advance(10_000);
+    await simulation.clock.advance(10_000);
     const admitted = apps.map(
       ({ id }) =>
         nodes
@@ -29,7 +29,7 @@ describe("an emergency", () => {
       );
     });
     await simulation.quota.emergencyOff("op-2");
-    await simulation.host.advance(2_000);
+    await simulation.clock.advance(2_000);
     expect(nodes.every((node) => !node.limiter.stats().emergency)).toBe(true);
   });
 
@@ -37,7 +37,7 @@ describe("an emergency", () => {
     const simulation = createSimulation([limitedApp({ id: "app", guaranteed: 1000, burst: 5000, priority: 2 })]);
     const node = simulation.addNode("n1");
     simulation.load(node, "app", 10, 200);
-    await simulation.host.advance(150);
+    await simulation.clock.advance(150);
     const before = node.limiter.balances()[0]!.balance;
     node.limiter.setEmergency(true);
     expect(node.limiter.balances()[0]!.balance).toBe(Math.floor(before * 0.1));
@@ -50,7 +50,7 @@ describe("borrowing", () => {
     const simulation = createSimulation([app]);
     const node = simulation.addNode("n1");
     simulation.load(node, "app", 1000, 10_000);
-    await simulation.host.advance(10_000);
+    await simulation.clock.advance(10_000);
     expect(node.admitted()).toBeLessThanOrEqual(100 + 100 * 10 + 50);
     expect(node.admitted()).toBeGreaterThan(100 + 100 * 10);
     expect((await simulation.quota.inspect(app)).debt).toBeGreaterThan(0);
@@ -67,11 +67,11 @@ describe("a response of a megabyte to a request that was priced at nothing", () 
     const codes: string[] = [];
     for (let i = 0; i < 20; i++) {
       void Promise.resolve(node.limiter.check("app", "GET", 0)).then((made) => codes.push(made.code));
-      await simulation.host.advance(20);
+      await simulation.clock.advance(20);
     }
     // 80 quanta were charged, and the estimate has learned: two such requests do not fit into a burst of 100.
     expect(codes).toContain("quota_exhausted");
-    await simulation.host.advance(2_000);
+    await simulation.clock.advance(2_000);
     await simulation.during(node.limiter.close());
     expect(
       (await simulation.quota.inspect(limitedApp({ id: "app", guaranteed: 10, burst: 100 }))).spent,

@@ -81,7 +81,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 /** Runs a history, keeping a ledger of its own: what each app's requests cost in the end. */
 async function run(first: Reload, steps: Step[]) {
   const simulation = createSimulation(first.apps, { nodeTtlMs: 3_600_000 }, { unknownApps: first.unknownApps });
-  const { host, store } = simulation;
+  const { clock, store } = simulation;
   const nodes = Array.from({ length: NODES }, (_, i) => simulation.addNode(`n${i}`));
   /** Per node, the limits under which an app's exchanges settle: the last it had. */
   const policies = nodes.map(() => new Map(first.apps.map((app) => [app.id, app])));
@@ -104,7 +104,7 @@ async function run(first: Reload, steps: Step[]) {
       if (!made.allowed) return;
       if (made.code === "ok") charge(made.app, made.cost);
       running++;
-      host.after(lastsMs, () => ended(node, made, bytes));
+      clock.after(lastsMs, () => ended(node, made, bytes));
     };
     const made = nodes[node]!.limiter.check(app, method, bytes);
     if (made instanceof Promise) made.then(decided);
@@ -118,12 +118,12 @@ async function run(first: Reload, steps: Step[]) {
 
   for (const one of steps) {
     if (one.kind === "request") request(one);
-    else if (one.kind === "pass") await host.advance(one.ms);
+    else if (one.kind === "pass") await clock.advance(one.ms);
     else if (one.kind === "store") Object.assign(store, { mode: one.mode, latencyMs: one.latencyMs });
     else for (const i of one.nodes) reconfigure(i, one.reload);
   }
   store.mode = "up";
-  await host.advance(10_000);
+  await clock.advance(10_000);
   expect({ unanswered, running }).toEqual({ unanswered: 0, running: 0 });
   return { simulation, nodes, spent };
 }
@@ -154,7 +154,7 @@ describe("whatever is reloaded while requests run and the store fails", () => {
       fc.asyncProperty(reload, fc.array(step, { minLength: 5, maxLength: 40 }), async (first, steps) => {
         const { simulation, nodes, spent } = await run(first, steps);
         for (const node of nodes) node.reconfigure({ apps: [limitedApp({ id: "else" })], unknownApps: "reject" });
-        await simulation.host.advance(2_000);
+        await simulation.clock.advance(2_000);
         for (const id of IDS) expect(await books(simulation, id), id).toEqual({ spent: spent.get(id), out: 0 });
         await closeAll(simulation, nodes);
       }),

@@ -19,7 +19,7 @@ async function threeLoadedNodes(perSecond: number, burst = 1000): Promise<{ s: S
   [0.8, 0.15, 0.05].forEach((share, i) => {
     s.load(nodes[i]!, "app", perSecond * share, 30_000);
   });
-  await s.host.advance(5_000);
+  await s.clock.advance(5_000);
   return { s, nodes };
 }
 
@@ -28,13 +28,13 @@ describe("a limit that is halved under load on three nodes", () => {
 
   it.each([1500, 3000])("at %i requests/s: the new one holds from that moment on", async (perSecond) => {
     const { s, nodes } = await threeLoadedNodes(perSecond);
-    const changedAt = s.host.now();
+    const changedAt = s.clock.now();
     for (const node of nodes) node.reconfigure(halved);
     // What is out on leases has left the bucket. Each is cut to the new burst; messages that are under way may add to
     // it, again up to the new burst. That is the bound.
     const leases = sum(balances(nodes));
     for (const balance of balances(nodes)) expect(balance).toBeLessThanOrEqual(500);
-    await s.host.advance(15_000);
+    await s.clock.advance(15_000);
     for (const seconds of [0.1, 0.5, 1, 2, 5, 10, 15]) {
       const many = admitted(nodes, changedAt, changedAt + seconds * 1000);
       expect(many, `after ${seconds} s`).toBeLessThanOrEqual(500 + 500 * seconds + nodes.length * 500);
@@ -51,19 +51,19 @@ describe("a limit that is halved under load on three nodes", () => {
   it("no request fails for the change: each is answered, and refused only for the quota", async () => {
     const { s, nodes } = await threeLoadedNodes(3000);
     const asked = () => sum(nodes.map(({ limiter }) => totalOf(limiter.stats())));
-    const changedAt = s.host.now();
+    const changedAt = s.clock.now();
     for (const node of nodes) node.reconfigure(halved);
-    await s.host.advance(5_000);
+    await s.clock.advance(5_000);
     const codes = new Set(all(nodes, changedAt).map(({ code }) => code));
     expect(codes).toEqual(new Set(["ok", "quota_exhausted"]));
-    await s.host.advance(30_000);
+    await s.clock.advance(30_000);
     expect(sum(nodes.map(({ decisions }) => decisions.length))).toBe(asked());
   });
 
   it("an app that stays below the new limit notices nothing", async () => {
     const { s, nodes } = await threeLoadedNodes(300);
     for (const node of nodes) node.reconfigure(halved);
-    await s.host.advance(5_000);
+    await s.clock.advance(5_000);
     expect(all(nodes, 0).every(({ allowed }) => allowed)).toBe(true);
   });
 
@@ -71,10 +71,10 @@ describe("a limit that is halved under load on three nodes", () => {
     const { s, nodes } = await threeLoadedNodes(3000);
     for (const node of nodes) {
       node.reconfigure(halved);
-      await s.host.advance(400);
+      await s.clock.advance(400);
     }
-    const known = s.host.now();
-    await s.host.advance(10_000);
+    const known = s.clock.now();
+    await s.clock.advance(10_000);
     expect(admitted(nodes, known, known + 10_000)).toBeLessThanOrEqual(500 + 500 * 10 + 3 * 500);
     expect(all(nodes, 0).every(({ code }) => code === "ok" || code === "quota_exhausted")).toBe(true);
   });
@@ -89,7 +89,7 @@ describe("a burst that changes", () => {
     const s = createSimulation([app({ guaranteed: 0, burst: 4000 })]);
     const node = s.addNode("n1");
     s.load(node, "app", 1000, 400);
-    await s.host.advance(400);
+    await s.clock.advance(400);
     const before = node.limiter.balances()[0]!.balance;
     expect(before).toBeGreaterThan(100);
     const smaller = app({ guaranteed: 0, burst: 100 });
@@ -97,7 +97,7 @@ describe("a burst that changes", () => {
     expect(node.limiter.balances()[0]!).toMatchObject({ balance: 100 });
     const made = node.limiter.check("app", "GET", 0) as Decision;
     expect(made).toMatchObject({ allowed: true, limit: 100, remaining: 100, balance: 99 });
-    await s.host.advance(300);
+    await s.clock.advance(300);
     expect(await s.quota.ledger((await s.quota.nodes())[0]!.node)).toMatchObject({ held: expect.any(Number) });
     const books = await s.quota.inspect(smaller);
     expect(books.returned).toBeGreaterThanOrEqual(before - 100);
@@ -129,7 +129,7 @@ describe("a burst that changes", () => {
     });
     expect(node.limiter.check("app", "PUT", 1024 * 1024)).toMatchObject({ source: "remembered" });
     node.reconfigure({ apps: [app({ guaranteed: 1000, burst: 100 })] });
-    await s.host.advance(50);
+    await s.clock.advance(50);
     expect(await s.during(node.limiter.check("app", "PUT", 1024 * 1024))).toMatchObject({ allowed: true, cost: 21 });
   });
 
@@ -149,11 +149,11 @@ describe("an answer to a question under the old limits", () => {
     const node = s.addNode("n1");
     s.store.latencyMs = 10;
     const waiting = node.limiter.check("app", "PUT", 1024 * 1024);
-    await s.host.advance(6);
+    await s.clock.advance(6);
     node.reconfigure({ apps: [app({ guaranteed: 1000, burst: 100 })] });
     // The bucket keeps the five tokens it had: the rest of the price has to come in.
     expect(await s.during(waiting)).toMatchObject({ code: "quota_exhausted", limit: 100 });
-    await s.host.advance(100);
+    await s.clock.advance(100);
     expect(await s.during(node.limiter.check("app", "PUT", 1024 * 1024))).toMatchObject({ allowed: true });
   });
 
@@ -162,7 +162,7 @@ describe("an answer to a question under the old limits", () => {
     const node = s.addNode("n1");
     s.store.latencyMs = 10;
     const waiting = node.limiter.check("app", "GET", 0);
-    await s.host.advance(6);
+    await s.clock.advance(6);
     node.reconfigure({ apps: [app({ guaranteed: 0, burst: 10 })] });
     expect(await s.during(waiting)).toMatchObject({ allowed: true, limit: 10 });
     expect(node.limiter.balances()[0]!.balance).toBeLessThanOrEqual(10);
@@ -192,7 +192,7 @@ describe("an app that is removed", () => {
       const waiting = [0, 1, 2].map(() => node.limiter.check("app", "GET", 0));
       node.reconfigure({ ...rest, apps: [...rest.apps] });
       for (const made of waiting) expect(await s.during(made)).toMatchObject(expected);
-      await s.host.advance(2_000);
+      await s.clock.advance(2_000);
       await s.during(node.limiter.close());
       expect(await books(s)).toMatchObject({ spent: 0 });
     }
@@ -202,15 +202,15 @@ describe("an app that is removed", () => {
     const s = createSimulation([app({ guaranteed: 0 })]);
     const node = s.addNode("n1");
     const running = await s.during(node.limiter.check("app", "GET", 0));
-    await s.host.advance(20);
+    await s.clock.advance(20);
     expect(node.limiter.balances()[0]!.balance).toBeGreaterThan(0);
     node.reconfigure({ apps: [other], unknownApps: "reject" });
     expect(node.limiter.check("app", "GET", 0)).toMatchObject({ allowed: false, code: "unknown_app" });
-    await s.host.advance(500);
+    await s.clock.advance(500);
     const first = await books(s);
     expect(first).toMatchObject({ spent: 1, returned: first.granted - 1 });
     node.limiter.settle(running, 0, 1024 * 1024);
-    await s.host.advance(500);
+    await s.clock.advance(500);
     const second = await books(s);
     expect(second.spent).toBe(17);
     expect(second.granted - second.returned).toBe(17);
@@ -225,7 +225,7 @@ describe("an app that is removed", () => {
     };
     await spend(100);
     node.reconfigure({ apps: [other] });
-    await s.host.advance(2_000);
+    await s.clock.advance(2_000);
     node.reconfigure({ apps: [app({ guaranteed: 0 })] });
     await spend(50);
     node.reconfigure({ apps: [other] });
@@ -243,13 +243,13 @@ describe("an app that is removed", () => {
     const node = s.addNode("n1");
     s.store.mode = "refusing";
     s.load(node, "app", 100, 3_000);
-    await s.host.advance(3_000);
+    await s.clock.advance(3_000);
     const spent = node.admitted();
     expect(spent).toBeGreaterThan(50);
     node.reconfigure({ apps: [other], unknownApps: "reject" });
-    await s.host.advance(1_000);
+    await s.clock.advance(1_000);
     s.store.mode = "up";
-    await s.host.advance(3_000);
+    await s.clock.advance(3_000);
     expect(await books(s)).toEqual({ granted: spent, spent, returned: 0 });
   });
 });
@@ -259,13 +259,13 @@ describe("the rest of the settings", () => {
     const s = createSimulation([app()], { capacity: 100_000, rate: 100_000 });
     const node = s.addNode("n1");
     s.load(node, "app", 900, 20_000);
-    await s.host.advance(3_000);
+    await s.clock.advance(3_000);
     expect(all([node], 0).every(({ allowed }) => allowed)).toBe(true);
     node.reconfigure({ cluster: { capacity: 100, rate: 100 } });
     // The lease that was out is spent first.
-    await s.host.advance(2_000);
-    const from = s.host.now();
-    await s.host.advance(10_000);
+    await s.clock.advance(2_000);
+    const from = s.clock.now();
+    await s.clock.advance(10_000);
     expect(node.admitted(from, from + 10_000)).toBeLessThanOrEqual(100 + 100 * 10);
     expect(new Set(all([node], from).map(({ code }) => code))).toEqual(new Set(["ok", "cluster_exhausted"]));
   });
@@ -276,9 +276,9 @@ describe("the rest of the settings", () => {
     s.store.mode = "hanging";
     const waiting = node.limiter.check("app", "GET", 0);
     node.reconfigure({ timeoutMs: 200, failOpenTokens: 10 });
-    const asked = s.host.now();
+    const asked = s.clock.now();
     expect(await s.during(waiting)).toMatchObject({ allowed: true, source: "dark" });
-    expect(s.host.now() - asked).toBeLessThanOrEqual(400);
+    expect(s.clock.now() - asked).toBeLessThanOrEqual(400);
   });
 
   it("an app new to the list has its own bucket; those not listed share the default or are refused", async () => {

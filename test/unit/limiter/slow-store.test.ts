@@ -19,10 +19,10 @@ describe("a store that becomes slow just when a quiet app becomes busy", () => {
       const simulation = createSimulation([ample], {}, { failOpenTokens: 10_000 });
       const node = simulation.addNode("n1");
       simulation.load(node, "ample", before, 3_000);
-      await simulation.host.advance(3_000);
+      await simulation.clock.advance(3_000);
       simulation.store.latencyMs = latencyMs;
       simulation.load(node, "ample", after, 7_000);
-      await simulation.host.advance(6_000);
+      await simulation.clock.advance(6_000);
       expect(node.decisions.length).toBeGreaterThan(after * 3.9);
       expect(new Set(node.decisions.map(({ decision }) => decision.code))).toEqual(new Set(["ok"]));
       // The burst of the lease's first seconds was paid without the store: that is what left others unpaid.
@@ -39,9 +39,9 @@ describe("an app that never passes without the store, and holds nothing when req
     const node = simulation.addNode("n1");
     simulation.store.latencyMs = 150;
     simulation.load(node, "ample", 100, 10_000);
-    await simulation.host.advance(4_000);
+    await simulation.clock.advance(4_000);
     simulation.load(node, "strict", 100, 10_000);
-    await simulation.host.advance(4_000);
+    await simulation.clock.advance(4_000);
     expect(node.limiter.stats().level).toBe(2);
     const late = node.decisions.filter(({ at, decision }) => at >= 5_000 && decision.app === "strict");
     expect(late.length).toBeGreaterThan(250);
@@ -53,9 +53,9 @@ describe("an app that never passes without the store, and holds nothing when req
     const node = simulation.addNode("n1");
     simulation.store.mode = mode;
     simulation.load(node, "strict", 100, 10_000);
-    await simulation.host.advance(1_500);
+    await simulation.clock.advance(1_500);
     simulation.store.mode = "up";
-    await simulation.host.advance(1_900);
+    await simulation.clock.advance(1_900);
     expect(node.limiter.stats().level).toBeGreaterThanOrEqual(2);
     const late = node.decisions.filter(({ at }) => at >= 3_200);
     expect(late.length).toBeGreaterThan(10);
@@ -70,19 +70,19 @@ describe("an answer that was lost before the store gave the epoch up", () => {
     const simulation = createSimulation(apps, { nodeTtlMs: 3_000 });
     const node = simulation.addNode("n1");
     for (const { id } of apps) void node.limiter.check(id, "GET", 0);
-    await simulation.host.advance(500);
+    await simulation.clock.advance(500);
     // Its report is heard, and the answer lost.
     simulation.store.mode = "mute";
     for (let i = 0; i < 5; i++) node.limiter.check(last.id, "GET", 0);
-    await simulation.host.advance(300);
+    await simulation.clock.advance(300);
     simulation.store.mode = "hanging";
     for (const { id } of others) node.limiter.check(id, "GET", 0);
-    await simulation.host.advance(6_000);
+    await simulation.clock.advance(6_000);
     for (const app of apps) {
       await simulation.quota.reconcile(app, { tolerance: 1, force: false, operation: `recover-${app.id}` });
     }
     simulation.store.mode = "up";
-    await simulation.host.advance(5_000);
+    await simulation.clock.advance(5_000);
     await simulation.during(node.limiter.close());
     const books = await Promise.all(apps.map((app) => simulation.quota.inspect(app)));
     expect(books.at(-1)!.spent).toBe(6);

@@ -15,9 +15,9 @@ describe.each(["refusing", "hanging"] as const)("a store that is %s", (mode) => 
     const simulation = createSimulation([app(policy)], {}, { failOpenTokens: 50 });
     const node = simulation.addNode("n1");
     simulation.load(node, "app", 400, 20_000);
-    await simulation.host.advance(5_000);
+    await simulation.clock.advance(5_000);
     simulation.store.mode = mode;
-    await simulation.host.advance(7_000);
+    await simulation.clock.advance(7_000);
     return { simulation, node };
   }
 
@@ -40,9 +40,9 @@ describe.each(["refusing", "hanging"] as const)("a store that is %s", (mode) => 
     const simulation = createSimulation([app("local")]);
     const nodes = ["n1", "n2"].map((name) => simulation.addNode(name));
     for (const node of nodes) simulation.load(node, "app", 400, 20_000);
-    await simulation.host.advance(5_000);
+    await simulation.clock.advance(5_000);
     simulation.store.mode = mode;
-    await simulation.host.advance(7_000);
+    await simulation.clock.advance(7_000);
     for (const node of nodes) {
       for (let from = 8_000; from < 12_000; from += 1_000) expect(node.admitted(from, from + 1000)).toBe(100);
     }
@@ -57,21 +57,21 @@ describe.each(["refusing", "hanging"] as const)("a store that is %s", (mode) => 
     );
     const node = simulation.addNode("n1");
     simulation.load(node, "app", 400, 40_000);
-    await simulation.host.advance(5_000);
+    await simulation.clock.advance(5_000);
     simulation.store.mode = mode;
     const before = simulation.store.calls;
-    await simulation.host.advance(10_000);
+    await simulation.clock.advance(10_000);
     expect(node.limiter.stats().level).toBe(3);
     expect(simulation.store.calls - before).toBeLessThan(30);
     simulation.store.mode = "up";
-    await simulation.host.advance(15_000);
+    await simulation.clock.advance(15_000);
     expect(levels.slice(-4)).toEqual([3, 2, 1, 0]);
   });
 
   it("what was spent in the dark is on the books afterwards, once", async () => {
     const { simulation, node } = await outage("open");
     simulation.store.mode = "up";
-    await simulation.host.advance(3_000);
+    await simulation.clock.advance(3_000);
     await simulation.during(node.limiter.close());
     const books = await simulation.quota.inspect(app("open"));
     expect(books.spent).toBe(node.admitted());
@@ -82,12 +82,12 @@ describe.each(["refusing", "hanging"] as const)("a store that is %s", (mode) => 
     const simulation = createSimulation([app("closed")], {}, { timeoutMs: 300 });
     const node = simulation.addNode("n1");
     simulation.store.mode = mode;
-    const asked = simulation.host.now();
+    const asked = simulation.clock.now();
     let decided = Number.NaN;
     void Promise.resolve(node.limiter.check("app", "GET", 0)).then(() => {
-      decided = simulation.host.now();
+      decided = simulation.clock.now();
     });
-    await simulation.host.advance(2_000);
+    await simulation.clock.advance(2_000);
     expect(decided - asked).toBeLessThanOrEqual(300 + 100);
   });
 });
@@ -100,14 +100,14 @@ describe("a slow store", () => {
     const simulation = createSimulation([limitedApp({ id: "app", guaranteed: 10_000, burst: 10_000 })]);
     const node = simulation.addNode("n1");
     simulation.load(node, "app", 200, 30_000);
-    await simulation.host.advance(5_000);
+    await simulation.clock.advance(5_000);
     simulation.store.latencyMs = latencyMs;
-    await simulation.host.advance(10_000);
+    await simulation.clock.advance(10_000);
     expect(node.limiter.stats().level).toBe(level);
     const made = between(node, 5_000, 15_000);
     expect(made.every((decision) => decision.allowed)).toBe(true);
     simulation.store.latencyMs = 1;
-    await simulation.host.advance(10_000);
+    await simulation.clock.advance(10_000);
     expect(node.limiter.stats().level).toBe(0);
   });
 
@@ -118,7 +118,7 @@ describe("a slow store", () => {
     const nodes = ["n1", "n2", "n3"].map((name) => simulation.addNode(name));
     simulation.store.latencyMs = 500;
     for (const node of nodes) simulation.load(node, "app", 300, 20_000);
-    await simulation.host.advance(20_000);
+    await simulation.clock.advance(20_000);
     const admitted = nodes.reduce((sum, node) => sum + node.admitted(), 0);
     expect(admitted).toBeLessThanOrEqual(100 + 100 * 20);
   });

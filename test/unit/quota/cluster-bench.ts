@@ -7,7 +7,7 @@ import type { Round } from "../../../src/quota/reconcile-rounds.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../src/store/errors.js";
 import type { Store } from "../../../src/store/store.js";
-import { createSimulatedHost } from "../../support/simulated-host.js";
+import { createSimulatedClock } from "../../support/simulated-clock.js";
 
 const START_MS = 1_800_000_000_000;
 const STEP_MS = 25;
@@ -25,8 +25,8 @@ export interface Way {
 }
 
 export function createBench(cluster: Partial<ClusterPolicy> = {}) {
-  const host = createSimulatedHost();
-  const store = createEmbeddedStore({ clock: () => (START_MS + host.now()) * 1000 });
+  const clock = createSimulatedClock();
+  const store = createEmbeddedStore({ clock: () => (START_MS + clock.now()) * 1000 });
   const policy = { id: CLUSTER, capacity: 1000, rate: 0, nodeTtlMs: 3000, ...cluster };
   const published: EmergencyState[] = [];
   void store.subscribe(emergencyChannel(CLUSTER), (message) => published.push(JSON.parse(message)));
@@ -35,7 +35,7 @@ export function createBench(cluster: Partial<ClusterPolicy> = {}) {
     async function send<T>(what: string, call: () => Promise<T>): Promise<T> {
       way.calls.push(what);
       const slowMs = way.slowMs?.[what] ?? 0;
-      if (slowMs > 0) await new Promise<void>((resolve) => void host.after(slowMs, resolve));
+      if (slowMs > 0) await new Promise<void>((resolve) => void clock.after(slowMs, resolve));
       const fault = way.only === undefined || way.only === what ? way.fault : "none";
       if (fault === "refused") throw new StoreError("unavailable", "simulated");
       if (fault === "dead") return new Promise<never>(() => {});
@@ -64,7 +64,7 @@ export function createBench(cluster: Partial<ClusterPolicy> = {}) {
     const reconciled: string[] = [];
     const failures: string[] = [];
     const coordinator = createCoordinator({
-      ...{ quota: createQuota(own, policy), store: own, clusterId: CLUSTER, node, apps: () => apps, host },
+      ...{ quota: createQuota(own, policy), store: own, clusterId: CLUSTER, node, apps: () => apps, clock },
       random: randomNumbers(node),
       observer: {
         roundEnded: (round) => rounds.push(round),
@@ -80,12 +80,12 @@ export function createBench(cluster: Partial<ClusterPolicy> = {}) {
   /** Lets time pass in small steps, each with all that follows from it. */
   async function pass(ms: number): Promise<void> {
     for (let left = ms; left > 0; left -= STEP_MS) {
-      await host.advance(Math.min(left, STEP_MS));
+      await clock.advance(Math.min(left, STEP_MS));
       await new Promise(setImmediate);
     }
   }
 
-  return { host, store, quota: createQuota(store, policy), published, addCoordinator, pass };
+  return { clock, store, quota: createQuota(store, policy), published, addCoordinator, pass };
 }
 
 /** Until the promise is kept, however much time must pass for it. */

@@ -89,7 +89,7 @@ describe("rounds", () => {
     const bench = createBench();
     const apps = Array.from({ length: 100 }, (_, i) => ({ ...app, id: `app${i}` }));
     const { reconciled, rounds } = bench.addCoordinator("a", apps, { ...manual, random: () => 0 });
-    await bench.host.advance(0);
+    await bench.clock.advance(0);
     await new Promise(setImmediate);
     expect(reconciled.length).toBeGreaterThan(0);
     expect(reconciled.length).toBeLessThan(50);

@@ -1,33 +1,33 @@
 /** The clock, the order and the counting that a replay rests on. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createDrivenHost } from "../../../src/simulate/driven-host.js";
+import { createDrivenClock } from "../../../src/simulate/driven-clock.js";
 import { createInOrder } from "../../../src/simulate/in-order.js";
 import type { LoggedRequest } from "../../../src/simulate/logged-request.js";
 import { createTimeline, STEPS } from "../../../src/simulate/timeline.js";
 
-describe("the driven host", () => {
+describe("the driven clock", () => {
   it("runs timers at their moments, in the order of time and then of asking, but for those forgotten", () => {
-    const host = createDrivenHost();
+    const clock = createDrivenClock();
     const ran: string[] = [];
-    const note = (name: string) => () => ran.push(`${name}@${host.now()}`);
-    host.after(20, note("c"));
-    host.after(10, note("a"));
-    const forget = host.after(10, note("never"));
-    host.after(10, note("b"));
+    const note = (name: string) => () => ran.push(`${name}@${clock.now()}`);
+    clock.after(20, note("c"));
+    clock.after(10, note("a"));
+    const forget = clock.after(10, note("never"));
+    clock.after(10, note("b"));
     forget();
-    while (host.nextAt() <= 20) host.runNext();
+    while (clock.nextAt() <= 20) clock.runNext();
     expect(ran).toEqual(["a@10", "b@10", "c@20"]);
-    expect(host.nextAt()).toBe(Number.POSITIVE_INFINITY);
-    host.moveTo(15);
-    expect(host.now()).toBe(20);
+    expect(clock.nextAt()).toBe(Number.POSITIVE_INFINITY);
+    clock.moveTo(15);
+    expect(clock.now()).toBe(20);
   });
 
   it("that slept has all timers later by as much", () => {
-    const host = createDrivenHost();
-    host.after(10, () => undefined);
-    host.sleep(1_000);
-    expect([host.now(), host.nextAt()]).toEqual([1_000, 1_010]);
+    const clock = createDrivenClock();
+    clock.after(10, () => undefined);
+    clock.sleep(1_000);
+    expect([clock.now(), clock.nextAt()]).toEqual([1_000, 1_010]);
   });
 });
 

@@ -1,7 +1,7 @@
 /** Keepers on one embedded store, with a driven clock, a network that fails on demand, and processes that stand still. */
 
 import type { SlotHold, UpgradeVerdict } from "../../../src/planes/node/upgrade/admission.js";
-import type { Host } from "../../../src/shared/clock.js";
+import type { Clock } from "../../../src/shared/clock.js";
 import { createConnectionKeeper } from "../../../src/slots/keeper.js";
 import type { ConnectionKeeper, KeeperOptions } from "../../../src/slots/keeper-options.js";
 import type { RouteLimits } from "../../../src/slots/limits.js";
@@ -9,8 +9,8 @@ import { createSlots, type Slots } from "../../../src/slots/slots.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../src/store/errors.js";
 import type { RunOptions } from "../../../src/store/store.js";
-import { createSimulatedHost, type SimulatedHost } from "../../support/simulated-host.js";
-import { createStandingHost } from "./standing-host.js";
+import { createSimulatedClock, type SimulatedClock } from "../../support/simulated-clock.js";
+import { createStandingClock } from "./standing-clock.js";
 
 export const ROUTE = "/ws/";
 export const LEASE_MS = 30_000;
@@ -55,7 +55,7 @@ export interface Process {
 }
 
 export interface KeeperBench {
-  host: SimulatedHost;
+  clock: SimulatedClock;
   /** As somebody sees the store who stands beside it. */
   slots(): Slots;
   count(pod: string): Promise<number>;
@@ -67,8 +67,8 @@ export interface KeeperBench {
 }
 
 export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
-  const host = createSimulatedHost();
-  const newSlots = () => createSlots(createEmbeddedStore({ clock: () => (START_MS + host.now()) * 1000 }));
+  const clock = createSimulatedClock();
+  const newSlots = () => createSlots(createEmbeddedStore({ clock: () => (START_MS + clock.now()) * 1000 }));
   let slots = newSlots();
   const processes: Process[] = [];
 
@@ -78,12 +78,12 @@ export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
       done = true;
     });
     kept.catch(() => undefined);
-    while (!done) await host.advance(1);
+    while (!done) await clock.advance(1);
     return kept;
   }
 
   function start(name: string, own: Partial<KeeperOptions> = {}): Process {
-    const standing = createStandingHost(host);
+    const standing = createStandingClock(clock);
     const way: Way = { mode: "up", latencyMs: 1, calls: { acquire: 0, renew: 0, release: 0, counts: 0 } };
     const keeper = createConnectionKeeper({
       slots: overNetwork(() => slots, way, standing),
@@ -91,7 +91,7 @@ export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
       routes: new Map([[ROUTE, route]]),
       timeoutMs: 1_000,
       liveProxies: () => processes.length,
-      host: standing,
+      clock: standing,
       random: () => 0.5,
       ...own,
     });
@@ -125,7 +125,7 @@ export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
   }
 
   return {
-    host,
+    clock,
     slots: () => slots,
     count: async (pod) => (await slots.counts([pod], LEASE_MS)).perPod.get(pod) ?? 0,
     total: async () => (await slots.counts([], LEASE_MS)).total,
@@ -138,12 +138,12 @@ export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
 }
 
 /** Half of the latency there, half back; a process that stands still hears nothing. */
-export function overNetwork(target: () => Slots, way: Way, host: Host): KeeperOptions["slots"] {
-  const pause = (ms: number) => new Promise<void>((resolve) => void host.after(ms, resolve));
+export function overNetwork(target: () => Slots, way: Way, clock: Clock): KeeperOptions["slots"] {
+  const pause = (ms: number) => new Promise<void>((resolve) => void clock.after(ms, resolve));
   async function travel<T>(name: keyof Slots, call: () => Promise<T>, options?: RunOptions): Promise<T> {
     way.calls[name]++;
     const timeout = new Promise<never>((_, reject) => {
-      host.after(options?.deadlineMs ?? 1_000, () => reject(new StoreError("timeout", "simulated")));
+      clock.after(options?.deadlineMs ?? 1_000, () => reject(new StoreError("timeout", "simulated")));
     });
     async function there(): Promise<T> {
       if (way.mode === "refusing") throw new StoreError("unavailable", "simulated");

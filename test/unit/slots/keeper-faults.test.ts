@@ -15,10 +15,10 @@ describe("a process that stood still past its lease", () => {
     await a.connectNow();
     await a.connectNow();
     a.pause();
-    await bench.host.advance(2 * LEASE_MS);
+    await bench.clock.advance(2 * LEASE_MS);
     expect(await bench.count("pod-1")).toBe(0);
     await a.resume();
-    await bench.host.advance(50);
+    await bench.clock.advance(50);
     expect(await bench.count("pod-1")).toBe(2);
     expect(a.closed).toEqual([]);
     expect(a.keeper.stats()).toMatchObject({ leasesLost: 2, leasesReclaimed: 2, leasesClosed: 0 });
@@ -30,10 +30,10 @@ describe("a process that stood still past its lease", () => {
     await a.connectNow();
     await a.connectNow();
     a.pause();
-    await bench.host.advance(2 * LEASE_MS);
+    await bench.clock.advance(2 * LEASE_MS);
     expect((await b.connectNow()).allowed).toBe(true);
     await a.resume();
-    await bench.host.advance(50);
+    await bench.clock.advance(50);
     expect(a.closed.length).toBe(1);
     expect(a.open.size + b.open.size).toBe(2);
     expect(await bench.count("pod-1")).toBe(2);
@@ -49,7 +49,7 @@ describe("a process that stood still past its lease", () => {
     await a.connectNow();
     await a.connectNow();
     a.pause();
-    await bench.host.advance(2 * LEASE_MS);
+    await bench.clock.advance(2 * LEASE_MS);
     const early = atOnce ? a.connect() : undefined;
     await a.resume();
     const asked = early ?? a.connect();
@@ -63,14 +63,14 @@ describe("a process that stood still past its lease", () => {
     const [a, b] = [bench.start("a"), bench.start("b")];
     const asked = a.connect();
     for (let i = 0; i < 12; i++) await Promise.resolve();
-    await bench.host.advance(0.5);
+    await bench.clock.advance(0.5);
     expect(await bench.count("pod-1")).toBe(1);
     a.pause();
-    await bench.host.advance(2 * LEASE_MS);
+    await bench.clock.advance(2 * LEASE_MS);
     expect((await b.connectNow()).allowed).toBe(true);
     await a.resume();
     expect((await bench.during(asked)).allowed).toBe(false);
-    await bench.host.advance(1_000);
+    await bench.clock.advance(1_000);
     expect(await bench.count("pod-1")).toBe(1);
   });
 
@@ -79,9 +79,9 @@ describe("a process that stood still past its lease", () => {
     const [a] = [bench.start("a"), bench.start("b")];
     await a.connectNow();
     a.pause();
-    await bench.host.advance(LEASE_MS / 2);
+    await bench.clock.advance(LEASE_MS / 2);
     await a.resume();
-    await bench.host.advance(2 * LEASE_MS);
+    await bench.clock.advance(2 * LEASE_MS);
     expect(a.keeper.stats()).toMatchObject({ leasesLost: 0, active: 1 });
     expect(await bench.count("pod-1")).toBe(1);
   });
@@ -93,14 +93,14 @@ describe.each(["refusing", "hanging", "late", "deaf"] as const)("a store away fo
     const [a, b] = [bench.start("a"), bench.start("b")];
     await bench.during(Promise.all([many(a, 600), many(b, 400)]));
     for (const { way } of [a, b]) way.mode = mode;
-    await bench.host.advance(60_000);
+    await bench.clock.advance(60_000);
     expect(a.keeper.stats().storeAway).toBe(true);
     for (const { way } of [a, b]) way.mode = "up";
-    await bench.host.advance(3_000);
+    await bench.clock.advance(3_000);
     expect([a.open.size, b.open.size, a.closed.length + b.closed.length]).toEqual([600, 400, 0]);
     expect(await bench.count("pod-1")).toBe(1_000);
     expect((await a.connectNow()).allowed).toBe(false);
-    await bench.host.advance(2 * LEASE_MS);
+    await bench.clock.advance(2 * LEASE_MS);
     expect(await bench.count("pod-1")).toBe(1_000);
   });
 
@@ -109,9 +109,9 @@ describe.each(["refusing", "hanging", "late", "deaf"] as const)("a store away fo
     const a = bench.start("a");
     await bench.during(many(a, 700));
     a.way.mode = mode;
-    await bench.host.advance(5_000);
+    await bench.clock.advance(5_000);
     const before = a.way.calls.renew;
-    await bench.host.advance(30_000);
+    await bench.clock.advance(30_000);
     expect(a.way.calls.renew - before).toBeLessThanOrEqual(60);
     expect(a.way.calls.renew - before).toBeGreaterThanOrEqual(10);
   });
@@ -120,13 +120,13 @@ describe.each(["refusing", "hanging", "late", "deaf"] as const)("a store away fo
     const bench = createKeeperBench();
     const a = bench.start("a");
     a.way.mode = mode;
-    const began = bench.host.now();
+    const began = bench.clock.now();
     const first = await a.connectNow();
-    expect(bench.host.now() - began).toBeLessThanOrEqual(1_001);
-    await bench.host.advance(3_000);
-    const later = bench.host.now();
+    expect(bench.clock.now() - began).toBeLessThanOrEqual(1_001);
+    await bench.clock.advance(3_000);
+    const later = bench.clock.now();
     const second = await a.connectNow();
-    expect(bench.host.now() - later).toBeLessThanOrEqual(1);
+    expect(bench.clock.now() - later).toBeLessThanOrEqual(1);
     for (const verdict of [first, second]) {
       expect(verdict).toMatchObject({ allowed: false, status: 503 });
       expect(reasonOf(verdict)).toBe("store_unavailable");
@@ -139,11 +139,11 @@ describe.each(["refusing", "hanging", "late", "deaf"] as const)("a store away fo
     await a.connectNow();
     await a.connectNow();
     a.way.mode = mode;
-    await bench.host.advance(5_000);
+    await bench.clock.advance(5_000);
     for (const connection of [...a.open.keys()]) a.end(connection);
-    await bench.host.advance(10_000);
+    await bench.clock.advance(10_000);
     a.way.mode = "up";
-    await bench.host.advance(2_500);
+    await bench.clock.advance(2_500);
     expect(a.keeper.stats().releasesWaiting).toBe(0);
     expect(await bench.count("pod-1")).toBe(0);
   });
@@ -155,13 +155,13 @@ describe("when the answer of an acquire is lost", () => {
     async (mode) => {
       const bench = createKeeperBench();
       const a = bench.start("a");
-      await bench.host.advance(10);
+      await bench.clock.advance(10);
       a.way.mode = mode;
       const pods = ["pod-1", "pod-2", "pod-3"];
       const verdicts = await bench.during(many(a, 5, pods));
       expect(verdicts.every((verdict) => !verdict.allowed)).toBe(true);
       a.way.mode = "up";
-      await bench.host.advance(3_000);
+      await bench.clock.advance(3_000);
       expect(await bench.total()).toBe(0);
       expect((await a.connectNow(pods)).allowed).toBe(true);
     },
@@ -172,7 +172,7 @@ describe("when the answer of an acquire is lost", () => {
     const a = bench.start("a");
     const verdict = await a.connectNow();
     if (verdict.allowed) verdict.slot.release();
-    await bench.host.advance(20);
+    await bench.clock.advance(20);
     expect(await bench.count("pod-1")).toBe(0);
   });
 });
@@ -184,13 +184,13 @@ describe("a process that was cut off alone, longer than its lease", () => {
     await a.connectNow();
     await a.connectNow();
     a.way.mode = "refusing";
-    await bench.host.advance(2 * LEASE_MS);
+    await bench.clock.advance(2 * LEASE_MS);
     expect(await bench.count("pod-1")).toBe(0);
     a.way.mode = "up";
     const verdicts = [];
     for (let i = 0; i < 100; i++) {
       verdicts.push(await a.connectNow());
-      await bench.host.advance(20);
+      await bench.clock.advance(20);
     }
     expect(verdicts.some((verdict) => verdict.allowed)).toBe(false);
     expect(verdicts.map(reasonOf)).toContain("LIMIT_EXCEEDED");
@@ -204,11 +204,11 @@ describe("a store that forgets everything", () => {
     const [a, b] = [bench.start("a"), bench.start("b")];
     await a.connectNow();
     await a.connectNow();
-    await bench.host.advance(5_000);
+    await bench.clock.advance(5_000);
     bench.wipe();
     const first = await b.connectNow();
     expect(first).toMatchObject({ allowed: false, status: 503 });
-    await bench.host.advance(3_500);
+    await bench.clock.advance(3_500);
     expect([a.open.size, a.closed.length, await bench.count("pod-1")]).toEqual([2, 0, 2]);
     expect(reasonOf(await b.connectNow())).toBe("LIMIT_EXCEEDED");
   });
@@ -219,12 +219,12 @@ describe("a store that forgets everything", () => {
     await a.connectNow();
     await a.connectNow();
     for (const { way } of [a, b]) way.mode = "refusing";
-    await bench.host.advance(60_000);
+    await bench.clock.advance(60_000);
     bench.wipe();
     for (const { way } of [a, b]) way.mode = "up";
     for (let i = 0; i < 100; i++) {
       expect((await b.connectNow()).allowed).toBe(false);
-      await bench.host.advance(50);
+      await bench.clock.advance(50);
     }
     expect([a.open.size, a.closed.length, await bench.count("pod-1")]).toEqual([2, 0, 2]);
   });
@@ -234,9 +234,9 @@ describe("let in without the store", () => {
   const away = async (onStoreFailure: OnStoreFailure, more = {}) => {
     const bench = createKeeperBench(limits({ maxPerPod: 5, onStoreFailure, ...more }));
     const processes = ["a", "b"].map((name) => bench.start(name));
-    await bench.host.advance(10);
+    await bench.clock.advance(10);
     for (const { way } of processes) way.mode = "refusing";
-    await bench.host.advance(2_000);
+    await bench.clock.advance(2_000);
     return { bench, processes };
   };
   const knock = async (processes: Process[], times: number, pods: string[]) => {
@@ -267,15 +267,15 @@ describe("let in without the store", () => {
     const open = await away("open", { maxTotal: 3, ratePerSecond: 1, burst: 2 });
     await knock(open.processes, 5, ["pod-1"]);
     expect(open.processes.map((one) => one.open.size)).toEqual([2, 2]);
-    await open.bench.host.advance(2_100);
+    await open.bench.clock.advance(2_100);
     await knock(open.processes, 5, ["pod-1"]);
     expect(open.processes.map((one) => one.open.size)).toEqual([3, 3]);
     const local = await away("local", { ratePerSecond: 1, burst: 1 });
     await knock(local.processes, 5, ["pod-1"]);
-    await local.bench.host.advance(1_100);
+    await local.bench.clock.advance(1_100);
     await knock(local.processes, 5, ["pod-1"]);
     expect(local.processes.map((one) => one.open.size)).toEqual([1, 1]);
-    await local.bench.host.advance(1_000);
+    await local.bench.clock.advance(1_000);
     await knock(local.processes, 5, ["pod-1"]);
     expect(local.processes.map((one) => one.open.size)).toEqual([2, 2]);
   });
@@ -284,12 +284,12 @@ describe("let in without the store", () => {
     const { bench, processes } = await away("open");
     await knock(processes, 5, ["pod-1"]);
     for (const { way } of processes) way.mode = "up";
-    await bench.host.advance(2_000);
+    await bench.clock.advance(2_000);
     expect(processes.reduce((sum, { open }) => sum + open.size, 0)).toBe(5);
     expect(processes.reduce((sum, { closed }) => sum + closed.length, 0)).toBe(5);
     expect(await bench.count("pod-1")).toBe(5);
     for (const { keeper } of processes) expect(keeper.stats()).toMatchObject({ dark: 0, leasesLost: 0 });
-    await bench.host.advance(2 * LEASE_MS);
+    await bench.clock.advance(2 * LEASE_MS);
     expect(await bench.count("pod-1")).toBe(5);
   });
 });
@@ -300,7 +300,7 @@ describe("a store that is slow", () => {
     const a = bench.start("a", { timeoutMs: 2_000 });
     for (let i = 0; i < 5; i++) await bench.during(many(a, 1_000));
     a.way.latencyMs = 500;
-    await bench.host.advance(2 * LEASE_MS);
+    await bench.clock.advance(2 * LEASE_MS);
     expect(a.keeper.stats()).toMatchObject({ active: 5_000, leasesLost: 0, storeAway: false });
     expect(await bench.total()).toBe(5_000);
   });

@@ -92,12 +92,12 @@ export async function playHistory(seed: number, length: number): Promise<History
   async function resumeOne(one: Actor): Promise<void> {
     if (!one.paused) return;
     one.paused = false;
-    one.backAt = bench.host.now();
+    one.backAt = bench.clock.now();
     await one.resume();
   }
 
   async function kill(): Promise<void> {
-    if (bench.host.now() - forgotAt < GRACE_MS) return;
+    if (bench.clock.now() - forgotAt < GRACE_MS) return;
     const at = below(actors.length);
     const [gone] = actors.splice(at, 1, start());
     closed += gone?.closed.length ?? 0;
@@ -106,7 +106,7 @@ export async function playHistory(seed: number, length: number): Promise<History
 
   function setMode(one: Actor, mode: WayMode): void {
     if (mode !== "up") leaves(one);
-    else if (one.way.mode !== "up") one.backAt = bench.host.now();
+    else if (one.way.mode !== "up") one.backAt = bench.clock.now();
     one.way.mode = mode;
   }
 
@@ -121,13 +121,13 @@ export async function playHistory(seed: number, length: number): Promise<History
 
   function forget(): void {
     bench.wipe();
-    forgotAt = bench.host.now();
+    forgotAt = bench.clock.now();
     for (const one of actors) if (!isHere(one) || forgotAt - one.backAt < GRACE_MS) one.untold = true;
   }
 
   async function pass(ms: number): Promise<void> {
     for (let left = ms; left > 0; left -= 50) {
-      await bench.host.advance(Math.min(left, 50));
+      await bench.clock.advance(Math.min(left, 50));
       check();
     }
   }
@@ -136,7 +136,7 @@ export async function playHistory(seed: number, length: number): Promise<History
 
   /** Before it has told what it serves to a store that has just forgotten. */
   function leaves(one: Actor): void {
-    if (isHere(one) && bench.host.now() - forgotAt < GRACE_MS) one.untold = true;
+    if (isHere(one) && bench.clock.now() - forgotAt < GRACE_MS) one.untold = true;
   }
 
   /**
@@ -146,7 +146,7 @@ export async function playHistory(seed: number, length: number): Promise<History
    */
   function isSure(one: Actor): boolean {
     if (!isHere(one)) return false;
-    if (bench.host.now() - Math.max(forgotAt, one.backAt) >= GRACE_MS) one.untold = false;
+    if (bench.clock.now() - Math.max(forgotAt, one.backAt) >= GRACE_MS) one.untold = false;
     return !one.untold && one.keeper.stats().settled;
   }
 
@@ -154,7 +154,7 @@ export async function playHistory(seed: number, length: number): Promise<History
     const sure = actors.filter(isSure);
     for (const pod of PODS) {
       const count = sure.reduce((sum, one) => sum + onPod(one, pod), 0);
-      if (count > MOST_PER_POD) throw new Error(`${count} connections on ${pod} at ${bench.host.now()} ms`);
+      if (count > MOST_PER_POD) throw new Error(`${count} connections on ${pod} at ${bench.clock.now()} ms`);
     }
   }
 

@@ -28,7 +28,7 @@ describe("a keeper", () => {
       if (!verdict.allowed) continue;
       firsts.add(verdict.pod);
       a.end(verdict.slot.connection);
-      await bench.host.advance(20);
+      await bench.clock.advance(20);
     }
     expect(firsts.size).toBe(3);
   });
@@ -74,13 +74,13 @@ describe("a keeper", () => {
     const a = bench.start("a");
     await a.connectNow();
     await a.connectNow();
-    await bench.host.advance(10 * LEASE_MS);
+    await bench.clock.advance(10 * LEASE_MS);
     expect(await bench.count("pod-1")).toBe(2);
     const [first = ""] = a.open.keys();
     const slot = a.open.get(first)?.slot;
     a.end(first);
     slot?.release();
-    await bench.host.advance(20);
+    await bench.clock.advance(20);
     expect(await bench.count("pod-1")).toBe(1);
     expect(a.way.calls.release).toBe(1);
     expect(a.keeper.stats()).toMatchObject({ leasesLost: 0, active: 1, releasesWaiting: 0 });
@@ -91,9 +91,9 @@ describe("a keeper", () => {
     const [a] = [bench.start("a"), bench.start("b")];
     await a.connectNow();
     a.kill();
-    await bench.host.advance(LEASE_MS - 2_000);
+    await bench.clock.advance(LEASE_MS - 2_000);
     expect(await bench.count("pod-1")).toBe(1);
-    await bench.host.advance(3_000);
+    await bench.clock.advance(3_000);
     expect(await bench.count("pod-1")).toBe(0);
   });
 
@@ -102,7 +102,7 @@ describe("a keeper", () => {
     const a = bench.start("a");
     await bench.during(Promise.all(Array.from({ length: 1_000 }, () => a.connect())));
     for (const connection of [...a.open.keys()]) a.end(connection);
-    await bench.host.advance(100);
+    await bench.clock.advance(100);
     expect(await bench.total()).toBe(0);
     expect(a.way.calls.release).toBeLessThanOrEqual(5);
   });
@@ -115,15 +115,15 @@ describe("a keeper", () => {
     const a = bench.start("a", {
       slots: {
         async acquire({ connection, pods }) {
-          renewedAt.set(connection, bench.host.now());
+          renewedAt.set(connection, bench.clock.now());
           const pod = pods[0] ?? "";
           return { allowed: true, count: 1, code: "SUCCESS", pod, retryAfterMs: 0, reclaimed: 0, memory: 1 };
         },
         async renew(_proxy, _leaseMs, batch) {
           calls++;
           for (const { connection } of batch) {
-            longestGap = Math.max(longestGap, bench.host.now() - (renewedAt.get(connection) ?? 0));
-            renewedAt.set(connection, bench.host.now());
+            longestGap = Math.max(longestGap, bench.clock.now() - (renewedAt.get(connection) ?? 0));
+            renewedAt.set(connection, bench.clock.now());
           }
           return { renewed: batch.length, lost: [], memory: 1 };
         },
@@ -133,12 +133,12 @@ describe("a keeper", () => {
     // They come in within five seconds.
     for (let i = 0; i < 50; i++) {
       await Promise.all(Array.from({ length: 1_000 }, () => a.connect()));
-      await bench.host.advance(100);
+      await bench.clock.advance(100);
     }
     const perSecond: number[] = [];
     for (let second = 0; second < 60; second++) {
       const before = calls;
-      await bench.host.advance(1_000);
+      await bench.clock.advance(1_000);
       perSecond.push(calls - before);
     }
     expect(renewedAt.size).toBe(50_000);
@@ -151,7 +151,7 @@ describe("a keeper", () => {
     const [a, idle] = [bench.start("a"), bench.start("b", { routes: new Map() })];
     await a.connectNow();
     const before = a.way.calls.renew;
-    await bench.host.advance(60_000);
+    await bench.clock.advance(60_000);
     expect(a.way.calls.renew - before).toBeLessThanOrEqual(61);
     expect(idle.way.calls.renew).toBe(0);
   });
@@ -161,18 +161,18 @@ describe("a keeper", () => {
     const a = bench.start("a");
     for (let i = 0; i < 4; i++) await a.connectNow();
     a.keeper.reconfigure({ routes: new Map([[ROUTE, limits({ maxPerPod: 2 })]]), timeoutMs: 1_000 });
-    await bench.host.advance(2 * LEASE_MS);
+    await bench.clock.advance(2 * LEASE_MS);
     expect(await bench.count("pod-1")).toBe(4);
     expect(a.keeper.stats().pods).toEqual([{ pod: "pod-1", active: 4, limit: 2 }]);
     const ids = [...a.open.keys()];
     for (const ended of ids.slice(0, 2)) {
       expect((await a.connectNow()).allowed).toBe(false);
       a.end(ended);
-      await bench.host.advance(20);
+      await bench.clock.advance(20);
     }
     expect((await a.connectNow()).allowed).toBe(false);
     a.end(ids[2] ?? "");
-    await bench.host.advance(20);
+    await bench.clock.advance(20);
     expect((await a.connectNow()).allowed).toBe(true);
   });
 
@@ -182,10 +182,10 @@ describe("a keeper", () => {
     for (let i = 0; i < 4; i++) await a.connectNow();
     a.keeper.reconfigure({ routes: new Map([[ROUTE, limits({ maxPerPod: 2 })]]), timeoutMs: 1_000 });
     a.pause();
-    await bench.host.advance(2 * LEASE_MS);
+    await bench.clock.advance(2 * LEASE_MS);
     expect(await bench.count("pod-1")).toBe(0);
     await a.resume();
-    await bench.host.advance(2_000);
+    await bench.clock.advance(2_000);
     expect(a.closed).toEqual([]);
     expect(await bench.count("pod-1")).toBe(4);
   });
@@ -199,7 +199,7 @@ describe("a keeper", () => {
     const [a] = [bench.start("a", { routes }), bench.start("b", { routes })];
     await a.connectNow();
     a.kill();
-    await bench.host.advance(7_000);
+    await bench.clock.advance(7_000);
     expect(await bench.count("pod-1")).toBe(0);
   });
 
@@ -209,7 +209,7 @@ describe("a keeper", () => {
     await bench.during(Promise.all(Array.from({ length: 300 }, () => a.connect())));
     for (const leaseMs of [300_000, 2_000, 30_000]) {
       a.keeper.reconfigure({ routes: new Map([[ROUTE, limits({ maxPerPod: 1_000, leaseMs })]]), timeoutMs: 1_000 });
-      await bench.host.advance(20_000);
+      await bench.clock.advance(20_000);
       expect([await bench.count("pod-1"), a.keeper.stats().leasesLost]).toEqual([300, 0]);
     }
   });
@@ -224,7 +224,7 @@ describe("a keeper", () => {
     await bench.during(a.keeper.close());
     expect(await bench.total()).toBe(0);
     const calls = { ...a.way.calls };
-    await bench.host.advance(LEASE_MS);
+    await bench.clock.advance(LEASE_MS);
     expect(a.way.calls).toEqual(calls);
   });
 

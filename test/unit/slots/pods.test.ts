@@ -1,18 +1,18 @@
 /** Pods behind a name: they come and go as the answers say, and stay when there is no answer. */
 import { describe, expect, it } from "vitest";
 import { createPodDirectory, type PodChange, type PodSource } from "../../../src/slots/pods.js";
-import { createSimulatedHost } from "../../support/simulated-host.js";
+import { createSimulatedClock } from "../../support/simulated-clock.js";
 
 const sockets: PodSource = { name: "sockets.default.svc", port: 9101, intervalMs: 5_000 };
 
 function directory(sources: Record<string, PodSource> = { sockets }) {
-  const host = createSimulatedHost();
+  const clock = createSimulatedClock();
   const answers = new Map<string, string[] | Error>([["sockets.default.svc", ["10.0.0.2", "10.0.0.1"]]]);
   const asked: string[] = [];
   const failures: unknown[] = [];
   const changes: PodChange[] = [];
   const pods = createPodDirectory({
-    ...{ sources, host, random: () => 0.5 },
+    ...{ sources, clock, random: () => 0.5 },
     async resolve(name) {
       asked.push(name);
       const answer = answers.get(name) ?? new Error("ENOTFOUND");
@@ -22,7 +22,7 @@ function directory(sources: Record<string, PodSource> = { sockets }) {
     failed: (_, error) => failures.push(error),
   });
   pods.onChange((change) => changes.push(change));
-  return { host, answers, asked, failures, changes, pods };
+  return { clock, answers, asked, failures, changes, pods };
 }
 
 describe("pods behind a name", () => {
@@ -36,62 +36,62 @@ describe("pods behind a name", () => {
   });
 
   it("are looked up at their interval; only what changed is told", async () => {
-    const { host, answers, asked, changes, pods } = directory();
-    await host.advance(21_000);
+    const { clock, answers, asked, changes, pods } = directory();
+    await clock.advance(21_000);
     expect(asked.length).toBe(5);
     expect(changes.length).toBe(1);
     answers.set("sockets.default.svc", ["10.0.0.3", "10.0.0.1"]);
-    await host.advance(5_000);
+    await clock.advance(5_000);
     expect(changes.at(-1)).toEqual({
       ...{ upstream: "sockets", pods: ["10.0.0.1:9101", "10.0.0.3:9101"] },
       ...{ came: ["10.0.0.3:9101"], left: ["10.0.0.2:9101"], again: [] },
     });
     answers.set("sockets.default.svc", ["10.0.0.2"]);
-    await host.advance(5_000);
+    await clock.advance(5_000);
     expect(changes.at(-1)).toMatchObject({ came: ["10.0.0.2:9101"], again: ["10.0.0.2:9101"] });
     expect(pods.pods("sockets")).toEqual(["10.0.0.2:9101"]);
   });
 
   it("stay when the look-up fails or answers nothing, and are looked up again", async () => {
-    const { host, answers, changes, failures, pods } = directory();
+    const { clock, answers, changes, failures, pods } = directory();
     await pods.look();
     answers.set("sockets.default.svc", new Error("SERVFAIL"));
-    await host.advance(11_000);
+    await clock.advance(11_000);
     expect(failures.length).toBe(2);
     answers.set("sockets.default.svc", []);
-    await host.advance(5_000);
+    await clock.advance(5_000);
     expect(pods.pods("sockets")).toEqual(["10.0.0.1:9101", "10.0.0.2:9101"]);
     expect(changes.length).toBe(1);
     answers.set("sockets.default.svc", ["10.0.0.9"]);
-    await host.advance(5_000);
+    await clock.advance(5_000);
     expect(pods.pods("sockets")).toEqual(["10.0.0.9:9101"]);
   });
 
   it("follow the configuration: what stays the same keeps its pods, another name is looked up at once", async () => {
-    const { host, answers, changes, pods, asked } = directory();
-    await host.advance(1);
+    const { clock, answers, changes, pods, asked } = directory();
+    await clock.advance(1);
     answers.set("other.svc", ["10.1.0.1"]);
     pods.reconfigure({ sockets: { ...sockets, intervalMs: 60_000 }, other: { ...sockets, name: "other.svc" } });
     expect(pods.pods("sockets")?.length).toBe(2);
-    await host.advance(1);
+    await clock.advance(1);
     expect(pods.pods("other")).toEqual(["10.1.0.1:9101"]);
     pods.reconfigure({ other: { ...sockets, name: "other.svc" } });
     expect(pods.pods("sockets")).toBeUndefined();
     const before = asked.filter((name) => name === "sockets.default.svc").length;
-    await host.advance(120_000);
+    await clock.advance(120_000);
     expect(asked.filter((name) => name === "sockets.default.svc").length).toBe(before);
     expect(changes.map(({ upstream }) => upstream)).toEqual(["sockets", "other"]);
     pods.close();
     const after = asked.length;
-    await host.advance(120_000);
+    await clock.advance(120_000);
     expect(asked.length).toBe(after);
   });
 
   it("an answer that comes after the name was changed is dropped", async () => {
-    const host = createSimulatedHost();
+    const clock = createSimulatedClock();
     let answer: (addresses: string[]) => void = () => {};
     const pods = createPodDirectory({
-      ...{ sources: { sockets }, host },
+      ...{ sources: { sockets }, clock },
       resolve: (name) =>
         name === "new.svc"
           ? Promise.resolve(["10.9.9.9"])
@@ -99,11 +99,11 @@ describe("pods behind a name", () => {
               answer = resolve;
             }),
     });
-    await host.advance(1);
+    await clock.advance(1);
     pods.reconfigure({ sockets: { ...sockets, name: "new.svc" } });
-    await host.advance(1);
+    await clock.advance(1);
     answer(["10.0.0.1"]);
-    await host.advance(1);
+    await clock.advance(1);
     expect(pods.pods("sockets")).toEqual(["10.9.9.9:9101"]);
   });
 

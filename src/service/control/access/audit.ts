@@ -1,6 +1,6 @@
 /** The audit log: who ordered what, why, from where, and what came of it. One line each; no secret, no control character. */
 
-import type { Host } from "../../../shared/clock.js";
+import type { Clock } from "../../../shared/clock.js";
 import { printable } from "../../../shared/printable.js";
 import type { Log } from "../../process/log.js";
 
@@ -33,7 +33,7 @@ const SECRET = /(^|_)(token|password|secret|key|api_keys)$|^authorization$|^stor
 const MOST_LEVELS = 6;
 const MOST_ITEMS = 50;
 
-export function createAudit(log: Log, host: Host): Audit {
+export function createAudit(log: Log, clock: Clock): Audit {
   let written = 0;
   let suppressed = 0;
   let isCounting = false;
@@ -56,7 +56,7 @@ export function createAudit(log: Log, host: Host): Audit {
   return {
     ordered: write,
     turnedAway(entry) {
-      if (!isCounting) host.after(1_000, secondEnded);
+      if (!isCounting) clock.after(1_000, secondEnded);
       isCounting = true;
       if (written >= TURNED_AWAY_PER_SECOND) suppressed++;
       else write(entry);

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-store.js";
 import type { Store } from "../../../../src/store/store.js";
 import { ADMIN_TOKEN, type ControlServer, PLANE_TOKEN, startControl } from "../../../support/control-server.js";
-import { createSimulatedHost } from "../../../support/simulated-host.js";
+import { createSimulatedClock } from "../../../support/simulated-clock.js";
 
 describe("who may call", () => {
   let store: Store;
@@ -80,10 +80,10 @@ describe("whoever guesses", () => {
     control.call(path === "/v1/sync" ? "POST" : "GET", path, undefined, { authorization: `Bearer guess-number-${i}` });
 
   it("is not listened to after ten wrong tokens, not even with the right one, until the minute is over", async () => {
-    const host = createSimulatedHost();
-    const control = await startControl(createEmbeddedStore(), { host });
+    const clock = createSimulatedClock();
+    const control = await startControl(createEmbeddedStore(), { clock });
     for (let i = 0; i < 10; i++) expect((await guess(control, i)).status).toBe(401);
-    await host.advance(45_000);
+    await clock.advance(45_000);
     const locked = await guess(control, 10);
     expect([locked.status, locked.headers.get("retry-after")]).toEqual([429, "15"]);
     expect(await locked.json()).toMatchObject({ error: "too_many_requests", reason: "failed_logins" });
@@ -91,7 +91,7 @@ describe("whoever guesses", () => {
     // Data planes at the same address have a token of their own, and health needs none.
     expect((await control.post({ node: "p", epoch: 1, seq: 1 })).status).toBe(200);
     expect((await control.call("GET", "/health/live")).status).toBe(200);
-    await host.advance(15_000);
+    await clock.advance(15_000);
     expect((await control.admin("GET", "/status")).status).toBe(200);
     expect(JSON.stringify(control.logged)).not.toContain("guess-number");
     expect(control.audited().filter(({ why }) => why === "wrong_token")).toHaveLength(10);
@@ -107,11 +107,11 @@ describe("whoever guesses", () => {
   });
 
   it("fills no log", async () => {
-    const host = createSimulatedHost();
-    const control = await startControl(createEmbeddedStore(), { host });
+    const clock = createSimulatedClock();
+    const control = await startControl(createEmbeddedStore(), { clock });
     for (let i = 0; i < 40; i++) await guess(control, i, "/v1/sync");
     expect(control.audited()).toHaveLength(10);
-    await host.advance(1_000);
+    await clock.advance(1_000);
     expect(control.audited().at(-1)).toEqual({ audit: true, suppressed: 30 });
     await control.close();
   });

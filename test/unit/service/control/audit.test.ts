@@ -1,7 +1,7 @@
 /** The audit log holds no secret and no control character, and a flood of strangers cannot fill the disk. */
 import { describe, expect, it } from "vitest";
 import { type AuditEntry, createAudit, shown } from "../../../../src/service/control/access/audit.js";
-import { createSimulatedHost } from "../../../support/simulated-host.js";
+import { createSimulatedClock } from "../../../support/simulated-clock.js";
 
 const entry: AuditEntry = {
   ...{ action: "emergency", operator: "alice", reason: "why", address: "10.0.0.1", outcome: "done", status: 200 },
@@ -10,8 +10,8 @@ const entry: AuditEntry = {
 function audit() {
   const lines: [Record<string, unknown>, string][] = [];
   const write = (fields: Record<string, unknown>, message: string) => void lines.push([fields, message]);
-  const host = createSimulatedHost();
-  return { ...createAudit({ debug: write, info: write, warn: write, error: write }, host), lines, host };
+  const clock = createSimulatedClock();
+  return { ...createAudit({ debug: write, info: write, warn: write, error: write }, clock), lines, clock };
 }
 
 describe("what is shown", () => {
@@ -58,15 +58,15 @@ describe("orders", () => {
 
 describe("strangers", () => {
   it("get ten lines a second, and of the others the number is written", async () => {
-    const { turnedAway, lines, host } = audit();
+    const { turnedAway, lines, clock } = audit();
     const stranger: AuditEntry = { ...entry, outcome: "refused", status: 401, why: "wrong_token" };
     for (let i = 0; i < 500; i++) turnedAway(stranger);
     expect(lines).toHaveLength(10);
-    await host.advance(1_000);
+    await clock.advance(1_000);
     expect(lines.at(-1)?.[0]).toEqual({ audit: true, suppressed: 490 });
     turnedAway(stranger);
     expect(lines).toHaveLength(12);
-    await host.advance(5_000);
+    await clock.advance(5_000);
     expect(lines).toHaveLength(12);
   });
 });

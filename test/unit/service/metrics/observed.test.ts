@@ -7,7 +7,7 @@ import { createDecisionLog, createLog } from "../../../../src/service/process/lo
 import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../../src/store/errors.js";
 import { observeStore } from "../../../../src/store/observed-store.js";
-import { createSimulatedHost } from "../../../support/simulated-host.js";
+import { createSimulatedClock } from "../../../support/simulated-clock.js";
 import { decision, refusal } from "./telemetry-parts.js";
 
 function verdict(made: Decision): RateLimitVerdict {
@@ -37,7 +37,7 @@ function observed(answers: (RateLimitVerdict | Promise<RateLimitVerdict>)[], too
       decided: ({ code }, seconds, waited) => void counted.push([code, seconds, waited]),
       settled: (made) => void settled.push(made),
     },
-    log: createDecisionLog({ log, perSecond: () => 5, host: createSimulatedHost() }),
+    log: createDecisionLog({ log, perSecond: () => 5, clock: createSimulatedClock() }),
     slowMs: () => 20,
     // Every second look is the end of a decision.
     now() {
@@ -94,7 +94,7 @@ describe("the lines of a flood", () => {
     let most = 1;
     const lines: string[] = [];
     const log = createLog({ level: "info", node: "n", destination: { write: (line) => void lines.push(line) } });
-    const decisions = createDecisionLog({ log, perSecond: () => most, host: createSimulatedHost() });
+    const decisions = createDecisionLog({ log, perSecond: () => most, clock: createSimulatedClock() });
     for (let i = 0; i < 5; i++) decisions.refused(refusal());
     expect(lines).toHaveLength(1);
     most = 3;

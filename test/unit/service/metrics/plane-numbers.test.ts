@@ -14,7 +14,7 @@ const batch = (number: number, more: Partial<NodeNumbers> = {}): NodeNumbers => 
 });
 
 function service(now = { ms: 0 }) {
-  const made = serviceMetrics({ host: { now: () => now.ms, after: () => () => undefined } });
+  const made = serviceMetrics({ clock: { now: () => now.ms, after: () => () => undefined } });
   return { counted: made.counted, page: async () => readPage(await made.text([])), close: made.close, made };
 }
 

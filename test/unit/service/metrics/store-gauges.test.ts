@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { Quota } from "../../../../src/quota/quota.js";
 import { createStoreGauges } from "../../../../src/service/metrics/store-gauges.js";
 import { StoreError } from "../../../../src/store/errors.js";
-import { createSimulatedHost } from "../../../support/simulated-host.js";
+import { createSimulatedClock } from "../../../support/simulated-clock.js";
 import { policy } from "./telemetry-parts.js";
 
 type Balances = Awaited<ReturnType<Quota["inspect"]>>;
@@ -18,7 +18,7 @@ const nodes = async () => [
 ];
 
 function gauges(inspect: (app: string) => Promise<Balances>, ids: string[], askNodes = nodes) {
-  const host = createSimulatedHost();
+  const clock = createSimulatedClock();
   const asked: string[] = [];
   const take = createStoreGauges({
     quota: {
@@ -29,9 +29,9 @@ function gauges(inspect: (app: string) => Promise<Balances>, ids: string[], askN
       nodes: askNodes,
     },
     apps: () => ids.map(policy),
-    host,
+    clock,
   });
-  return { host, asked, take };
+  return { clock, asked, take };
 }
 
 describe("what the store says", () => {
@@ -46,21 +46,21 @@ describe("what the store says", () => {
   });
 
   it("is asked once a second, however many scrape", async () => {
-    const { host, asked, take } = gauges(async () => balances(1), ["video"]);
+    const { clock, asked, take } = gauges(async () => balances(1), ["video"]);
     await Promise.all([take(), take(), take()]);
-    await host.advance(900);
+    await clock.advance(900);
     await take();
     expect(asked).toHaveLength(1);
-    await host.advance(200);
+    await clock.advance(200);
     await take();
     expect(asked).toHaveLength(2);
   });
 
   it("is left out where it does not come in time", async () => {
     const never = new Promise<Balances>(() => {});
-    const { host, take } = gauges(async (app) => (app === "slow" ? never : balances(2)), ["slow", "video"]);
+    const { clock, take } = gauges(async (app) => (app === "slow" ? never : balances(2)), ["slow", "video"]);
     const taking = take();
-    await host.advance(1_000);
+    await clock.advance(1_000);
     expect([...(await taking).tokens]).toEqual([["video", 2]]);
   });
 

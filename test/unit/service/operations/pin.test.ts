@@ -1,26 +1,30 @@
 /** A pinned level ends by itself, and whoever starts meanwhile can be told the rest of it. */
 import { expect, it } from "vitest";
 import { createPin } from "../../../../src/service/operations/pin.js";
-import { createSimulatedHost } from "../../../support/simulated-host.js";
+import { createSimulatedClock } from "../../../support/simulated-clock.js";
 
 it("holds for its time, and is over then", async () => {
-  const host = createSimulatedHost();
+  const clock = createSimulatedClock();
   const told: [number, number][] = [];
-  const pin = createPin({ tell: (level, ms) => told.push([level, ms]), host, wallClock: () => 1_000_000 + host.now() });
+  const pin = createPin({
+    tell: (level, ms) => told.push([level, ms]),
+    clock,
+    wallClock: () => 1_000_000 + clock.now(),
+  });
   expect(pin.current()).toBeUndefined();
   pin.set(2, 5_000, "slow", "alice");
   expect(pin.current()).toEqual({ level: 2, untilMs: 1_005_000, leftMs: 5_000, reason: "slow", operator: "alice" });
-  await host.advance(4_999);
+  await clock.advance(4_999);
   expect(pin.current()).toMatchObject({ level: 2, leftMs: 1, untilMs: 1_005_000 });
-  await host.advance(1);
+  await clock.advance(1);
   expect(pin.current()).toBeUndefined();
   expect(told).toEqual([[2, 5_000]]);
 });
 
 it("is replaced by the next one, and let go when told so", async () => {
-  const host = createSimulatedHost();
+  const clock = createSimulatedClock();
   const told: [number, number][] = [];
-  const pin = createPin({ tell: (level, ms) => told.push([level, ms]), host });
+  const pin = createPin({ tell: (level, ms) => told.push([level, ms]), clock });
   pin.set(2, 5_000, "", "");
   pin.set(0, 10, "", "");
   expect(pin.current()).toMatchObject({ level: 0, leftMs: 10 });

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { Decision } from "../../../../src/limiter/decision.js";
 import { createDecisionLog, createLog } from "../../../../src/service/process/log.js";
-import { createSimulatedHost } from "../../../support/simulated-host.js";
+import { createSimulatedClock } from "../../../support/simulated-clock.js";
 
 function recorder() {
   const written: string[] = [];
@@ -45,7 +45,7 @@ describe("a line", () => {
 describe("a refusal", () => {
   it("is told with app, reason, cost and source", () => {
     const { log, lines } = recorder();
-    const decisions = createDecisionLog({ log, perSecond: () => 5, host: createSimulatedHost() });
+    const decisions = createDecisionLog({ log, perSecond: () => 5, clock: createSimulatedClock() });
     decisions.refused(decision());
     expect(lines()).toMatchObject([
       { msg: "refused", app: "video", reason: "quota_exhausted", cost: 5, source: "remembered", retry_after_ms: 500 },
@@ -54,16 +54,16 @@ describe("a refusal", () => {
 
   it("in a flood is counted, by app and second", async () => {
     const { log, lines } = recorder();
-    const host = createSimulatedHost();
-    const decisions = createDecisionLog({ log, perSecond: () => 5, host });
+    const clock = createSimulatedClock();
+    const decisions = createDecisionLog({ log, perSecond: () => 5, clock });
     for (let i = 0; i < 1000; i++) decisions.refused(decision());
     decisions.refused(decision({ app: "audio" }));
     expect(lines().filter(({ app }) => app === "video")).toHaveLength(5);
     expect(lines().filter(({ app }) => app === "audio")).toHaveLength(1);
-    await host.advance(2_000);
+    await clock.advance(2_000);
     expect(lines().at(-1)).toMatchObject({ app: "video", kind: "refused", suppressed: 995 });
     const before = lines().length;
-    await host.advance(5_000);
+    await clock.advance(5_000);
     expect(lines()).toHaveLength(before);
     decisions.refused(decision());
     expect(lines()).toHaveLength(before + 1);
@@ -71,7 +71,7 @@ describe("a refusal", () => {
 
   it("that was held back is counted at the end", () => {
     const { log, lines } = recorder();
-    const decisions = createDecisionLog({ log, perSecond: () => 0, host: createSimulatedHost() });
+    const decisions = createDecisionLog({ log, perSecond: () => 0, clock: createSimulatedClock() });
     decisions.refused(decision());
     decisions.close();
     expect(lines()).toMatchObject([{ app: "video", suppressed: 1 }]);

@@ -1,5 +1,5 @@
-/** A host whose time is moved by whoever replays something: timers run at their moments, always in the same order. */
-import type { Host } from "../shared/clock.js";
+/** A clock that the simulation moves: timers run at their due times, always in the same order. */
+import type { Clock } from "../shared/clock.js";
 import { createHeap } from "./heap.js";
 
 interface Timer {
@@ -9,7 +9,7 @@ interface Timer {
   work: (() => void) | undefined;
 }
 
-export interface DrivenHost extends Host {
+export interface DrivenClock extends Clock {
   /** The moment of the next timer; infinitely far where there is none. */
   nextAt(): number;
   /** Moves on to the next timer and runs it. */
@@ -20,7 +20,7 @@ export interface DrivenHost extends Host {
   sleep(ms: number): void;
 }
 
-export function createDrivenHost(): DrivenHost {
+export function createDrivenClock(): DrivenClock {
   let now = 0;
   let asked = 0;
   const timers = createHeap<Timer>((a, b) => a.at < b.at || (a.at === b.at && a.order < b.order));

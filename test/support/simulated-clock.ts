@@ -1,5 +1,5 @@
 /** A host whose time the test moves: seconds pass in milliseconds, and always in the same order. */
-import type { Host } from "../../src/limiter/host.js";
+import type { Clock } from "../../src/shared/clock.js";
 
 interface Event {
   at: number;
@@ -7,12 +7,12 @@ interface Event {
   work: () => void;
 }
 
-export interface SimulatedHost extends Host {
+export interface SimulatedClock extends Clock {
   /** Lets time pass: every timer on the way runs at its moment, with all that follows from it at once. */
   advance(ms: number): Promise<void>;
 }
 
-export function createSimulatedHost(): SimulatedHost {
+export function createSimulatedClock(): SimulatedClock {
   let now = 0;
   let order = 0;
   const queue: Event[] = [];

@@ -1,18 +1,18 @@
-/** A host on which nothing happens while it stands still, as in a process that was stopped; all that was due happens when it goes on. */
-import type { Host } from "../../../src/shared/clock.js";
+/** A clock that can stop, like that of a suspended process; overdue timers run when it continues. */
+import type { Clock } from "../../../src/shared/clock.js";
 
-export interface StandingHost extends Host {
+export interface StandingClock extends Clock {
   pause(): void;
   resume(): Promise<void>;
   /** Resolves at once, or when it goes on: answers that arrive meanwhile are read only then. */
   awake(): Promise<void>;
 }
 
-export function createStandingHost(host: Host): StandingHost {
+export function createStandingClock(clock: Clock): StandingClock {
   let standing = false;
   const due: (() => void)[] = [];
   return {
-    now: () => host.now(),
+    now: () => clock.now(),
     after(ms, work) {
       let forgotten = false;
       const run = () => {
@@ -20,7 +20,7 @@ export function createStandingHost(host: Host): StandingHost {
         if (standing) due.push(run);
         else work();
       };
-      const forget = host.after(ms, run);
+      const forget = clock.after(ms, run);
       return () => {
         forgotten = true;
         forget();
