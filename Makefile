@@ -1,9 +1,22 @@
-# The commands of the house. Each one first makes what it needs, so a fresh clone can start with any of them.
+# Commands for working on Tollgate. Each one first makes what it needs, so a fresh clone can start with any of them.
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench build clean tools
+.PHONY: help run quick test check bench build clean tools
 .NOTPARALLEL:
 
 INSTALLED := node_modules/.package-lock.json
+
+# NODE=24 runs a command with the latest Node 24, from the npm package "node", instead of the installed one.
+ifeq ($(origin NODE),command line)
+OTHER_NODE := .cache/node-$(NODE)/node_modules/node/bin/node
+export PATH := $(CURDIR)/$(dir $(OTHER_NODE)):$(PATH)
+$(INSTALLED): $(OTHER_NODE)
+endif
+
+# Folders are listed with their files: a folder gets a new time when a file in it is removed.
+LUA_SOURCES := $(shell find build/. src/core $(wildcard src/engine) src/scripts src/planes/lua src/planes/nginx src/planes/envoy)
+JS_SOURCES := tsconfig.json tsconfig.dist.json $(shell find src)
+LUA := dist/.built/lua
+JS := dist/.built/js
 
 help: ## Show the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -11,26 +24,42 @@ help: ## Show the commands
 run: build ## Run a gateway on localhost:8080 with a demo backend
 	@node dist/cli/main.js serve
 
-test: $(INSTALLED) tools build check ## Install what is missing, build, check and run all tests with coverage
+quick: tools check build ## Check, then run the unit and contract tests: under two minutes
+	@npm run --silent test:quick
+
+test: tools check build ## Check, then run all tests with coverage; NODE=24 uses that Node
 	@npm run --silent test
 
-check: $(INSTALLED) ## Check types, style, and that core and scripts stay portable
+check: $(INSTALLED) ## Check types, style, module structure and portable code
 	@npm run --silent check
 
-bench: $(INSTALLED) build ## Measure; one part with ONLY=name
-	@build/ensure-tools.sh wrk
+bench: build ## Measure; ONLY=name measures one part
+	@build/ensure-tools.sh
 	@node_modules/.bin/tsx bench/main.ts $(ONLY)
 
-build: $(INSTALLED) ## Generate the Lua and compile the service to dist/
-	@npm run --silent build
+build: $(LUA) $(JS) ## Build what changed: Lua bundles and JavaScript in dist/
 
-tools:
+tools: $(INSTALLED)
 	@build/ensure-tools.sh
 
 clean: ## Remove everything that was generated
-	rm -rf dist coverage test-results.json bench/results.json
+	rm -rf dist coverage test-results.json bench/results.json .cache/*.tsbuildinfo
+
+# A stamp gets the time at which the build started, so that a file saved during the build is built again.
+$(LUA): $(INSTALLED) $(LUA_SOURCES)
+	@mkdir -p $(@D) && touch $@.started
+	@npm run --silent build:lua
+	@mv $@.started $@
+
+$(JS): $(INSTALLED) $(JS_SOURCES)
+	@mkdir -p $(@D) && touch $@.started
+	@npm run --silent build:js
+	@mv $@.started $@
 
 # Installing takes minutes, so it happens once per lock file.
 $(INSTALLED): package-lock.json
 	npm ci --no-audit --no-fund
 	@touch $@
+
+.cache/node-%/node_modules/node/bin/node:
+	npm install --no-audit --no-fund --no-save --prefix .cache/node-$* node@$*

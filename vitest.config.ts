@@ -1,8 +1,8 @@
-/** How the tests run: two at a time, against real servers, with line coverage of what also runs as Lua. */
+/** How the tests run: two files at a time, against real servers, with line coverage of the code that also runs as Lua. */
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** End to end first: they take minutes, mostly waiting, and the short ones fill the time beside them. */
+/** Starts the end-to-end files first: they take minutes, mostly waiting, and the short files fill the second worker. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);
@@ -16,19 +16,16 @@ export default defineConfig({
   resolve: { alias: { tollgate: new URL("./src/index.ts", import.meta.url).pathname } },
   test: {
     include: ["test/**/*.test.ts"],
-    // The suite starts Redis clusters: more at once than two would measure the machine, not the code.
+    // The suite starts whole Redis clusters. More files at a time would only make the servers slow.
     maxWorkers: 2,
     sequence: { sequencer: LongestFirst },
-    // Real servers are killed, stopped and slowed here. On a machine that is busy with something else one of them may
-    // take longer than any test should wait, so the build tries once more; who works on the code sees it at once.
-    retry: process.env.CI === undefined ? 0 : 1,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     reporters: ["default", ["json", { outputFile: "test-results.json" }]],
     coverage: {
       provider: "v8",
       include: ["src/core/**/*.ts", "src/scripts/**/*.ts"],
-      // Lua's side of the host never runs in Node; the others are types alone, or a list of re-exports.
+      // The Lua side of the platform never runs in Node; the other two contain only types or re-exports.
       exclude: ["src/core/platform-lua.ts", "src/core/portable.ts", "src/scripts/redis-api.ts"],
       reporter: ["text", "json-summary"],
       thresholds: { lines: 95 },
