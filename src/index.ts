@@ -3,7 +3,7 @@ export type { CostProfile } from "./core/cost.js";
 export { UNKNOWN_LENGTH } from "./core/cost.js";
 export type { Decision, DecisionSource } from "./limiter/decision.js";
 export {
-  type AppLimits,
+  type AppOptions as AppLimits,
   type CreateLimiterOptions,
   createLimiter,
   declaredLength,

@@ -1,9 +1,10 @@
 /** A configuration in the words of the rooms that it configures. */
+
 import { MAX_TOKENS } from "../core/bucket.js";
 import type { CostProfile } from "../core/cost.js";
 import { DEFAULT_APP, type IdentityRules } from "../core/identity.js";
-import type { LeasePolicy } from "../core/lease.js";
-import type { LimitedApp } from "../limiter/app-lease.js";
+import type { LeaseOptions } from "../core/lease.js";
+import type { AppLimits } from "../core/limits.js";
 import type { ClusterPolicy } from "../quota/policy.js";
 import { profiles } from "./profiles.js";
 import { type AppConfig, app as appSection, type Config } from "./schema.js";
@@ -23,7 +24,7 @@ export function clusterPolicy({ cluster }: Config): ClusterPolicy {
   return { id: cluster.id, capacity: cluster.capacity, rate: cluster.rate, nodeTtlMs: cluster.node_ttl_ms };
 }
 
-export function leasePolicy({ lease }: Config): LeasePolicy {
+export function leasePolicy({ lease }: Config): LeaseOptions {
   return {
     reserve: lease.reserve,
     refillThreshold: lease.refill_threshold,
@@ -34,7 +35,7 @@ export function leasePolicy({ lease }: Config): LeasePolicy {
 }
 
 /** The configured apps; where unknown ones share the default app, there is one even if nobody configured it. */
-export function limitedApps({ apps, unknown_apps }: Config): LimitedApp[] {
+export function limitedApps({ apps, unknown_apps }: Config): AppLimits[] {
   const listed = Object.entries(apps).map(([id, app]) => limitedApp(id, app));
   if (unknown_apps === "default" && !Object.hasOwn(apps, DEFAULT_APP)) {
     listed.push(limitedApp(DEFAULT_APP, appSection.parse({})));
@@ -42,7 +43,7 @@ export function limitedApps({ apps, unknown_apps }: Config): LimitedApp[] {
   return listed;
 }
 
-function limitedApp(id: string, app: AppConfig): LimitedApp {
+function limitedApp(id: string, app: AppConfig): AppLimits {
   const burst = app.burst ?? Math.min(Math.max(Math.ceil(app.guaranteed * 2), 1), MAX_TOKENS);
   return {
     ...{ id, guaranteed: app.guaranteed, burst, priority: app.priority, borrow: app.borrow },

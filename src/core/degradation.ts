@@ -8,7 +8,7 @@ export const OPEN = "open";
 export const LOCAL = "local";
 export const CLOSED = "closed";
 
-export interface DegradationPolicy {
+export interface DegradationOptions {
   /** The window that counts, in slots. */
   slotMs: number;
   slots: number;
@@ -16,7 +16,7 @@ export interface DegradationPolicy {
   holdMs: number;
 }
 
-export const defaultDegradationPolicy: DegradationPolicy = { slotMs: 200, slots: 10, holdMs: 1000 };
+export const defaultDegradationOptions: DegradationOptions = { slotMs: 200, slots: 10, holdMs: 1000 };
 
 interface Slot {
   /** The number of the slot since 1970: tells an old slot from the current one. */
@@ -37,7 +37,7 @@ export interface Degradation {
   pinnedUntil: number;
 }
 
-export function newDegradation(policy: DegradationPolicy): Degradation {
+export function newDegradation(policy: DegradationOptions): Degradation {
   const slots: Slot[] = [];
   for (let i = 0; i < policy.slots; i++) slots.push({ index: -1, calls: 0, errors: 0, timeouts: 0, latencyMs: 0 });
   return { level: 0, slots, calmSince: -1, pinnedLevel: 0, pinnedUntil: 0 };
@@ -46,7 +46,7 @@ export function newDegradation(policy: DegradationPolicy): Degradation {
 /** Notes one call of the store: how it ended and how long it took. */
 export function observeCall(
   state: Degradation,
-  policy: DegradationPolicy,
+  policy: DegradationOptions,
   now: number,
   outcome: number,
   latencyMs: number,
@@ -67,7 +67,7 @@ export function observeCall(
 }
 
 /** The level that the window asks for: timeouts and errors first, then the mean latency of the calls that succeeded. */
-function windowLevel(state: Degradation, policy: DegradationPolicy, now: number): number {
+function windowLevel(state: Degradation, policy: DegradationOptions, now: number): number {
   const newest = Math.floor(now / policy.slotMs);
   let calls = 0;
   let errors = 0;
@@ -92,7 +92,7 @@ function windowLevel(state: Degradation, policy: DegradationPolicy, now: number)
  * The level now. It rises at once to what the window asks for, and falls one level at a time. A pinned level stands
  * as long as it is pinned; what is measured meanwhile counts afterwards.
  */
-export function degradationLevel(state: Degradation, policy: DegradationPolicy, now: number): number {
+export function degradationLevel(state: Degradation, policy: DegradationOptions, now: number): number {
   const asked = windowLevel(state, policy, now);
   if (asked >= state.level) {
     state.level = asked;
@@ -131,7 +131,12 @@ export function mayWaitForStore(level: number): boolean {
  * Tokens that one node may admit per second for an app while the store is gone (level 3): a fixed allowance when
  * `open`, the app's own rate divided among the nodes last seen alive when `local`, none when `closed`.
  */
-export function darkAllowance(policy: string, failOpenTokens: number, guaranteed: number, liveNodes: number): number {
+export function withoutStoreAllowance(
+  policy: string,
+  failOpenTokens: number,
+  guaranteed: number,
+  liveNodes: number,
+): number {
   if (policy === OPEN) return failOpenTokens;
   if (policy === LOCAL) return Math.floor(guaranteed / Math.max(liveNodes, 1));
   return 0;

@@ -13,7 +13,7 @@ export interface Cell {
   get(): number;
 }
 
-export interface LeasePolicy {
+export interface LeaseOptions {
   /** Tokens a lease holds at most while spending is slow. */
   reserve: number;
   /** Refill begins below this part of the target. */
@@ -26,7 +26,7 @@ export interface LeasePolicy {
   idleMs: number;
 }
 
-export const defaultLeasePolicy: LeasePolicy = {
+export const defaultLeaseOptions: LeaseOptions = {
   reserve: 1000,
   refillThreshold: 0.2,
   syncIntervalMs: 100,
@@ -56,7 +56,7 @@ export interface Lease {
   refusedCode: string;
 }
 
-export function newLease(policy: LeasePolicy, now: number): Lease {
+export function newLease(policy: LeaseOptions, now: number): Lease {
   return {
     granted: 0,
     returned: 0,
@@ -125,11 +125,11 @@ export function isRefused(lease: Lease, cost: number, now: number): boolean {
   return now >= lease.refusedAt && now < lease.refusedUntil && cost >= lease.refusedCost;
 }
 
-export function needsRefill(lease: Lease, cell: Cell, policy: LeasePolicy): boolean {
+export function needsRefill(lease: Lease, cell: Cell, policy: LeaseOptions): boolean {
   return cell.get() < lease.target * policy.refillThreshold;
 }
 
-export function isReportDue(lease: Lease, cell: Cell, policy: LeasePolicy, level: number, now: number): boolean {
+export function isReportDue(lease: Lease, cell: Cell, policy: LeaseOptions, level: number, now: number): boolean {
   const unreported = spentTokens(lease, cell) - lease.spentAtReport;
   if (unreported >= policy.batchThreshold) return true;
   const elapsed = now - lease.reportedAt;
@@ -144,7 +144,7 @@ const BUSY_LEASE_SECONDS = 0.2;
 const SLOW_LEASE_SECONDS = 1;
 
 /** The balance to aim at: it follows the spending rate, and grows while the store answers slowly. */
-function leaseTarget(spendRate: number, policy: LeasePolicy, level: number): number {
+function leaseTarget(spendRate: number, policy: LeaseOptions, level: number): number {
   const slow = Math.min(policy.reserve, spendRate * SLOW_LEASE_SECONDS);
   return Math.ceil(Math.max(slow, spendRate * BUSY_LEASE_SECONDS, 1) * leaseFactor(level));
 }
@@ -179,7 +179,7 @@ function drain(cell: Cell, keep: number): number {
 export function planSync(
   lease: Lease,
   cell: Cell,
-  policy: LeasePolicy,
+  policy: LeaseOptions,
   level: number,
   nextCost: number,
   waitingCost: number,

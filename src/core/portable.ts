@@ -13,7 +13,6 @@ export {
   standardProfile,
 } from "./cost.js";
 export {
-  darkAllowance,
   degradationLevel,
   leaseFactor,
   mayWaitForStore,
@@ -21,6 +20,7 @@ export {
   observeCall,
   pinLevel,
   reportFactor,
+  withoutStoreAllowance,
 } from "./degradation.js";
 export { emergencyRatio } from "./emergency.js";
 export { identify } from "./identity.js";

@@ -9,7 +9,7 @@ import {
   isReportDue,
   type Lease,
   type LeaseMessage,
-  type LeasePolicy,
+  type LeaseOptions,
   needsRefill,
   planSync,
   returnAll,
@@ -24,7 +24,7 @@ export const HEARTBEAT_MS = 1000;
 export const MAX_APPS_PER_MESSAGE = 400;
 
 /** What a node remembers of its conversation about an app, beside the lease itself. Times are the host's milliseconds. */
-export interface Conversation {
+export interface SyncState {
   /** What the last booked message said of spending, and of tokens given back. */
   bookedSpent: number;
   bookedReturned: number;
@@ -42,7 +42,7 @@ export interface Conversation {
   shortCode: string;
 }
 
-export function newConversation(burst: number, now: number): Conversation {
+export function newSyncState(burst: number, now: number): SyncState {
   return {
     bookedSpent: 0,
     bookedReturned: 0,
@@ -67,7 +67,7 @@ export interface PlannedSync {
 }
 
 /** A clock that stepped back ends it, or it would last too long. */
-export function isScarce(talk: Conversation, now: number): boolean {
+export function isScarce(talk: SyncState, now: number): boolean {
   const elapsed = now - talk.scarceAt;
   return elapsed >= 0 && elapsed < SCARCE_GAP_MS;
 }
@@ -78,16 +78,16 @@ export function notScarceAt(now: number): number {
 }
 
 /** Whether the store has booked all there is to say, and this node knows all that the store has granted it. */
-export function isBooked(talk: Conversation, lease: Lease, cell: Cell): boolean {
+export function isBooked(talk: SyncState, lease: Lease, cell: Cell): boolean {
   return !talk.unanswered && spentTokens(lease, cell) === talk.bookedSpent && lease.returned === talk.bookedReturned;
 }
 
 /** Whether there is something to say about an app. `waiting` is the cost of all requests that wait, 0 for none. */
 export function isDue(
-  talk: Conversation,
+  talk: SyncState,
   lease: Lease,
   cell: Cell,
-  policy: LeasePolicy,
+  policy: LeaseOptions,
   level: number,
   waiting: number,
   now: number,
@@ -103,12 +103,12 @@ export function isDue(
 }
 
 /** As `isDue`, of an app that is configured no more. */
-export function isLeavingDue(talk: Conversation, lease: Lease, cell: Cell): boolean {
+export function isLeavingDue(talk: SyncState, lease: Lease, cell: Cell): boolean {
   return cell.get() !== 0 || !isBooked(talk, lease, cell);
 }
 
 /** Whether an app that has nothing to say will have nothing to say until it is used again. */
-export function isAtRest(lease: Lease, cell: Cell, policy: LeasePolicy, waiting: number, now: number): boolean {
+export function isAtRest(lease: Lease, cell: Cell, policy: LeaseOptions, waiting: number, now: number): boolean {
   return now - lease.activeAt >= policy.idleMs && cell.get() === 0 && waiting === 0;
 }
 
@@ -123,10 +123,10 @@ export function dropOldRefunds(lease: Lease, cell: Cell): void {
 
 /** The message about an app. `firstCost` is the cost of the first request that waits, `waiting` of all; 0 for none. */
 export function planMessage(
-  talk: Conversation,
+  talk: SyncState,
   lease: Lease,
   cell: Cell,
-  policy: LeasePolicy,
+  policy: LeaseOptions,
   level: number,
   guaranteed: number,
   borrow: boolean,
@@ -172,7 +172,7 @@ export interface SyncReply {
  * the first of them may still have a chance, so nothing is remembered and the question is asked anew.
  */
 export function bookReply(
-  talk: Conversation,
+  talk: SyncState,
   lease: Lease,
   cell: Cell,
   planned: PlannedSync,
@@ -196,14 +196,14 @@ export function bookReply(
 }
 
 /** The store has the message, whatever it answered. */
-export function bookCounters(talk: Conversation, message: LeaseMessage): void {
+export function bookCounters(talk: SyncState, message: LeaseMessage): void {
   talk.unanswered = false;
   talk.bookedSpent = message.spent;
   talk.bookedReturned = message.returned;
 }
 
 /** Goes on in a new epoch, as `beginEpoch` does. The store must have answered the last message about the app. */
-export function renewConversation(talk: Conversation, lease: Lease, cell: Cell, now: number): void {
+export function renewSyncState(talk: SyncState, lease: Lease, cell: Cell, now: number): void {
   beginEpoch(lease, cell, talk.bookedSpent, now);
   talk.unanswered = false;
   talk.bookedSpent = 0;

@@ -103,7 +103,7 @@ export function createAnswers({ limiter, clock }: AnswersOptions) {
     const { bucket } = question;
     const now = clock.now();
     if (source === "remote") bucket.retryAt = now + own;
-    return source === "remembered" ? Math.max(own, Math.ceil(bucket.retryAt - now)) : own;
+    return source === "cached" ? Math.max(own, Math.ceil(bucket.retryAt - now)) : own;
   }
 
   return (questions: readonly Question[]): Verdict | Promise<Verdict> => {

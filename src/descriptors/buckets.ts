@@ -1,6 +1,8 @@
 /** The buckets behind rules: made on first use, never more than there is room for, let go when nobody asks for them. */
+
 import { standardProfile } from "../core/cost.js";
-import type { AppLease, LimitedApp } from "../limiter/app-lease.js";
+import type { AppLimits } from "../core/limits.js";
+import type { AppLease } from "../limiter/app-lease.js";
 import type { PassingLimits } from "../limiter/passing-limits.js";
 import type { Clock } from "../shared/clock.js";
 import { closedName, isClosed, limitId, openName, overflowName, overrideName } from "./bucket-name.js";
@@ -120,7 +122,7 @@ export function createBuckets({ limits, clock, maxValues }: BucketsOptions) {
 
 const appliedOf = ({ name, perUnit, unit }: CountedLimit): AppliedLimit => ({ name, perUnit, unit });
 
-function policyOf(id: string, limit: CountedLimit): LimitedApp {
+function policyOf(id: string, limit: CountedLimit): AppLimits {
   const { perUnit, unit, priority, onStoreFailure, shadow, label } = limit;
   const fillSeconds = SECONDS[unit];
   return {

@@ -1,5 +1,5 @@
 /** Descriptor rules as operators state them, and compiled: which of them a descriptor meets, in one look per entry. */
-import type { OnStoreFailure } from "../limiter/app-lease.js";
+import type { OnStoreFailure } from "../core/limits.js";
 import type { Unit } from "./unit.js";
 
 export interface DomainRules {

@@ -1,22 +1,12 @@
 /** The lease of one app on this node, with the requests that wait for it. */
+
 import { QUOTA_EXHAUSTED } from "../core/codes.js";
-import type { CostProfile, LearnedSizes } from "../core/cost.js";
+import type { LearnedSizes } from "../core/cost.js";
 import { newLearnedSizes } from "../core/cost.js";
-import { type Cell, type Lease, type LeaseMessage, type LeasePolicy, newLease } from "../core/lease.js";
-import { type Conversation, newConversation, notScarceAt } from "../core/sync.js";
-import type { AppPolicy } from "../quota/policy.js";
+import { type Cell, type Lease, type LeaseMessage, type LeaseOptions, newLease } from "../core/lease.js";
+import type { AppLimits } from "../core/limits.js";
+import { newSyncState, notScarceAt, type SyncState } from "../core/sync.js";
 import type { Decision } from "./decision.js";
-
-export type OnStoreFailure = "open" | "local" | "closed";
-
-export interface LimitedApp extends AppPolicy {
-  profile: CostProfile;
-  onStoreFailure: OnStoreFailure;
-  /** Decides and records as ever, but lets pass what it would refuse. */
-  dryRun: boolean;
-  /** What decisions call it, where that is not its id. */
-  label?: string;
-}
 
 /** A request that waits for the store. */
 export interface Waiter {
@@ -36,8 +26,8 @@ export interface Waiter {
   answer(decision: Decision): void;
 }
 
-export interface AppLease extends Conversation {
-  policy: LimitedApp;
+export interface AppLease extends SyncState {
+  policy: AppLimits;
   /** Configured no more: whatever it holds goes back, and nothing new is taken. */
   leaving: boolean;
   lease: Lease;
@@ -74,7 +64,7 @@ export interface Counters {
 }
 
 /** Counters in messages never begin anew within an epoch, so an app that comes back goes on from its old ones. */
-export function newAppLease(policy: LimitedApp, lease: LeasePolicy, now: number, before?: Counters): AppLease {
+export function newAppLease(policy: AppLimits, lease: LeaseOptions, now: number, before?: Counters): AppLease {
   const { granted, returned } = before ?? { granted: 0, returned: 0 };
   const spent = granted - returned;
   return {
@@ -85,7 +75,7 @@ export function newAppLease(policy: LimitedApp, lease: LeasePolicy, now: number,
     waiters: [],
     waitingCost: 0,
     touched: false,
-    ...newConversation(policy.burst, now),
+    ...newSyncState(policy.burst, now),
     bookedSpent: spent,
     bookedReturned: returned,
     learned: new Map(),
@@ -95,7 +85,7 @@ export function newAppLease(policy: LimitedApp, lease: LeasePolicy, now: number,
 }
 
 /** A limit of few tokens must not be stranded on the first node that asks: it begins with what a second brings. */
-export function firstTarget({ guaranteed, fillSeconds }: LimitedApp, { reserve }: LeasePolicy): number {
+export function firstTarget({ guaranteed, fillSeconds }: AppLimits, { reserve }: LeaseOptions): number {
   return fillSeconds === undefined ? reserve : Math.min(reserve, Math.max(Math.ceil(guaranteed), 1));
 }
 

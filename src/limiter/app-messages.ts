@@ -1,15 +1,15 @@
 /** What a limiter has to say about one app, and what an answer means for it beyond what all planes have in common. */
 import { OK } from "../core/codes.js";
-import { applyReply, type LeaseMessage, type LeasePolicy } from "../core/lease.js";
+import { applyReply, type LeaseMessage, type LeaseOptions } from "../core/lease.js";
 import { bookCounters, isDue, isLeavingDue, type PlannedSync, planLastMessage, planMessage } from "../core/sync.js";
 import { type AppLease, beginAnew, cutTo, hasLastWord } from "./app-lease.js";
 
-export function hasNews(app: AppLease, policy: LeasePolicy, level: number, now: number): boolean {
+export function hasNews(app: AppLease, policy: LeaseOptions, level: number, now: number): boolean {
   if (app.leaving) return isLeavingDue(app, app.lease, app.cell) || hasLastWord(app);
   return isDue(app, app.lease, app.cell, policy, level, app.waitingCost, now);
 }
 
-export function planApp(app: AppLease, policy: LeasePolicy, level: number, now: number): PlannedSync {
+export function planApp(app: AppLease, policy: LeaseOptions, level: number, now: number): PlannedSync {
   const { lease, cell, waiters, waitingCost } = app;
   if (app.lastWord !== undefined) return { message: app.lastWord, firstCost: 0, greedy: false, partial: false };
   if (app.leaving) {

@@ -1,17 +1,19 @@
 /** The apps of a limiter through changes of its configuration: none is lost before the store knows all of it. */
+
 import { DEFAULT_APP } from "../core/identity.js";
-import type { LeasePolicy } from "../core/lease.js";
-import { type AppLease, type Counters, type LimitedApp, newAppLease } from "./app-lease.js";
+import type { LeaseOptions } from "../core/lease.js";
+import type { AppLimits } from "../core/limits.js";
+import { type AppLease, type Counters, newAppLease } from "./app-lease.js";
 
 export interface RegisterSettings {
-  apps: LimitedApp[];
+  apps: AppLimits[];
   unknownApps: "default" | "reject";
-  lease: LeasePolicy;
+  lease: LeaseOptions;
 }
 
 /** An app that has left: what the store has on record, and the limits under which its last exchanges settle. */
 interface Departed extends Counters {
-  policy: LimitedApp;
+  policy: AppLimits;
 }
 
 export type AppRegister = ReturnType<typeof createAppRegister>;
@@ -27,13 +29,13 @@ export function createAppRegister(settings: RegisterSettings, now: () => number)
   const departed = new Map<string, Departed>();
   replace(settings);
 
-  function begin(policy: LimitedApp): AppLease {
+  function begin(policy: AppLimits): AppLease {
     const before = departed.get(policy.id);
     departed.delete(policy.id);
     return newAppLease(policy, lease, now(), before);
   }
 
-  function admit(policy: LimitedApp): void {
+  function admit(policy: AppLimits): void {
     const app = apps.get(policy.id) ?? leaving.get(policy.id) ?? begin(policy);
     leaving.delete(policy.id);
     app.leaving = false;
@@ -81,7 +83,7 @@ export function createAppRegister(settings: RegisterSettings, now: () => number)
     },
 
     /** A limit begins, or comes back with all it had. One that is there gets these numbers. */
-    enter(policy: LimitedApp): AppLease {
+    enter(policy: AppLimits): AppLease {
       const limit = passing.get(policy.id) ?? leaving.get(policy.id) ?? newAppLease(policy, lease, now());
       leaving.delete(policy.id);
       limit.leaving = false;

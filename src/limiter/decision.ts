@@ -1,7 +1,7 @@
 /** What the limiter answers, and how that looks to an HTTP client. */
 
 /** Where a decision was made: from the local lease, by asking the store, from a remembered refusal, or without a store. */
-export type DecisionSource = "local" | "remote" | "remembered" | "dark";
+export type DecisionSource = "local" | "remote" | "cached" | "without_store";
 
 export interface Decision {
   allowed: boolean;

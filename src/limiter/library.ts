@@ -1,15 +1,16 @@
 /** The limiter as a library: one call opens the store, joins the cluster and answers a limiter that is ready to check. */
+
 import { hostname } from "node:os";
 import { bandwidthProfile, type CostProfile, iopsProfile, standardProfile, UNKNOWN_LENGTH } from "../core/cost.js";
 import { DEFAULT_APP } from "../core/identity.js";
-import type { LeasePolicy } from "../core/lease.js";
+import type { LeaseOptions } from "../core/lease.js";
+import type { AppLimits, OnStoreFailure } from "../core/limits.js";
 import { createQuota, type Quota } from "../quota/quota.js";
 import { openStore } from "../store/open.js";
 import type { Store } from "../store/store.js";
-import type { LimitedApp, OnStoreFailure } from "./app-lease.js";
 import { createLimiter as createEngine, type Limiter, type LimiterObserver } from "./limiter.js";
 
-export interface AppLimits {
+export interface AppOptions {
   /** Tokens per second. */
   guaranteed: number;
   /** Tokens at most; twice the guaranteed ones unless given. */
@@ -28,8 +29,8 @@ export interface AppLimits {
 /** What may change while the limiter runs. */
 export interface Limits {
   /** Apps that are not listed share "default"; without one they are refused. */
-  apps: Record<string, AppLimits>;
-  lease?: Partial<LeasePolicy>;
+  apps: Record<string, AppOptions>;
+  lease?: Partial<LeaseOptions>;
   /** No decision waits longer for the store. */
   timeoutMs?: number;
   failOpenTokens?: number;
@@ -51,7 +52,7 @@ const NODE_TTL_MS = 5_000;
 const TICK_MS = 500;
 
 /** Throws for limits that are no limits, naming the app and the field. */
-function limitedApp(id: string, limits: AppLimits): LimitedApp {
+function limitedApp(id: string, limits: AppOptions): AppLimits {
   const { guaranteed, burst = guaranteed * 2, priority = 2, profile = "standard" } = limits;
   for (const [field, value] of Object.entries({ guaranteed, burst, priority })) {
     if (!(value >= 0 && value <= 1e9)) throw new RangeError(`apps.${id}.${field} must be a number from 0 to 1e9`);
@@ -120,7 +121,7 @@ function quotaOf(store: Store, { cluster = {} }: CreateLimiterOptions): Quota {
   return createQuota(store, { id, capacity, rate, nodeTtlMs: NODE_TTL_MS });
 }
 
-function engineSettings(limits: Limits, apps: LimitedApp[], target: Quota) {
+function engineSettings(limits: Limits, apps: AppLimits[], target: Quota) {
   return {
     target,
     apps,

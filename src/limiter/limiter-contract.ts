@@ -1,7 +1,8 @@
 /** What a limiter is given, what it promises, and what it tells those who watch it. */
-import type { LeasePolicy } from "../core/lease.js";
+
+import type { LeaseOptions } from "../core/lease.js";
+import type { AppLimits } from "../core/limits.js";
 import type { Clock } from "../shared/clock.js";
-import type { LimitedApp } from "./app-lease.js";
 import type { Decision } from "./decision.js";
 import type { PassingLimits } from "./passing-limits.js";
 import type { SyncTarget } from "./syncer.js";
@@ -10,10 +11,10 @@ import type { SyncTarget } from "./syncer.js";
 export interface LimiterSettings {
   /** Whoever grants tokens: a quota on a store, or a service that has one. Another one must share store and cluster. */
   target: SyncTarget;
-  apps: LimitedApp[];
+  apps: AppLimits[];
   /** Apps that are not configured share the app "default", or are refused. */
   unknownApps?: "default" | "reject";
-  lease?: Partial<LeasePolicy>;
+  lease?: Partial<LeaseOptions>;
   /** No decision waits longer for the store. */
   timeoutMs?: number;
   /** Per app and second, while the store is gone and the app's policy is "open". */
@@ -44,8 +45,8 @@ export interface LimiterStats {
   /** Decisions by where they were made; refusals are counted in `refused` as well. */
   local: number;
   remote: number;
-  remembered: number;
-  dark: number;
+  cached: number;
+  withoutStore: number;
   refused: number;
   /** Let pass, with a code that says why it would have been refused: their apps are on a dry run. */
   dryRunRefused: number;

@@ -1,9 +1,9 @@
 /** L3 on Node: decides from the local lease, asks the store once for many, and keeps deciding when the store is gone. */
 import { COST_EXCEEDS_CAPACITY, INVALID_ARGUMENT, OK, STORE_UNAVAILABLE, UNKNOWN_APP } from "../core/codes.js";
 import { deviation, estimate, INVALID_COST, learnSizes, price, settlement } from "../core/cost.js";
-import { darkAllowance, mayWaitForStore } from "../core/degradation.js";
+import { mayWaitForStore, withoutStoreAllowance } from "../core/degradation.js";
 import {
-  defaultLeasePolicy,
+  defaultLeaseOptions,
   isRefused,
   MISS,
   settleTokens,
@@ -31,7 +31,7 @@ const OWN_PRICE = "";
 function complete({ lease, unknownApps, timeoutMs, failOpenTokens, ...given }: LimiterSettings) {
   return {
     ...{ target: given.target, apps: given.apps, unknownApps: unknownApps ?? ("default" as const) },
-    lease: { ...defaultLeasePolicy, ...lease },
+    lease: { ...defaultLeaseOptions, ...lease },
     timeoutMs: timeoutMs ?? 1000,
     failOpenTokens: failOpenTokens ?? 100,
   };
@@ -42,7 +42,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
   const observer = options.observer ?? {};
   let settings = complete(options);
   const apps = createAppRegister(settings, clock.now);
-  const counts = { local: 0, remote: 0, remembered: 0, dark: 0, refused: 0, dryRunRefused: 0 };
+  const counts = { local: 0, remote: 0, cached: 0, without_store: 0, refused: 0, dryRunRefused: 0 };
   const syncer = createSyncer({
     ...{ node: options.node, clock, observer, apps, serve, giveUp },
     ...{ target: settings.target, lease: settings.lease, timeoutMs: settings.timeoutMs },
@@ -110,7 +110,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     const now = clock.now();
     if (app.cell.get() > 0 || !isRefused(app.lease, 1, now)) return decision(app, OWN_PRICE, 0, "local", OK);
     const { refusedCode, refusedUntil } = app.lease;
-    return decision(app, OWN_PRICE, 0, "remembered", refusedCode, Math.ceil(refusedUntil - now));
+    return decision(app, OWN_PRICE, 0, "cached", refusedCode, Math.ceil(refusedUntil - now));
   }
 
   function pay(
@@ -136,9 +136,9 @@ export function createLimiter(options: LimiterOptions): Limiter {
   function miss(app: AppLease, request: Omit<Waiter, "answer">, now: number): Decision | Promise<Decision> {
     const { method, cost } = request;
     if (isRefused(app.lease, cost, now)) {
-      return decision(app, method, cost, "remembered", app.lease.refusedCode, Math.ceil(app.lease.refusedUntil - now));
+      return decision(app, method, cost, "cached", app.lease.refusedCode, Math.ceil(app.lease.refusedUntil - now));
     }
-    if (syncer.isClosed()) return decision(app, method, cost, "dark", STORE_UNAVAILABLE, 1000);
+    if (syncer.isClosed()) return decision(app, method, cost, "without_store", STORE_UNAVAILABLE, 1000);
     if (!mayWaitForStore(syncer.level()) || app.waiters.length >= MAX_WAITERS) {
       // It does not wait, but the next ones shall find tokens as soon as the store gives some.
       app.lease.activeAt = now;
@@ -160,11 +160,12 @@ export function createLimiter(options: LimiterOptions): Limiter {
       app.dark = plainCell();
     }
     const { onStoreFailure, guaranteed } = app.policy;
-    const allowance = darkAllowance(onStoreFailure, settings.failOpenTokens, guaranteed, syncer.liveNodes());
-    if (!takeAllowance(app.dark, allowance, cost)) return decision(app, method, cost, "dark", STORE_UNAVAILABLE, 1000);
+    const allowance = withoutStoreAllowance(onStoreFailure, settings.failOpenTokens, guaranteed, syncer.liveNodes());
+    if (!takeAllowance(app.dark, allowance, cost))
+      return decision(app, method, cost, "without_store", STORE_UNAVAILABLE, 1000);
     const left = takeUncovered(app.cell, cost);
     syncer.spent(app, left);
-    return decision(app, method, cost, "dark", OK);
+    return decision(app, method, cost, "without_store", OK);
   }
 
   /**
@@ -274,7 +275,10 @@ export function createLimiter(options: LimiterOptions): Limiter {
     setEmergency: syncer.setEmergency,
     pinLevel: syncer.pin,
     reconfigure,
-    stats: () => ({ ...counts, ...syncer.stats() }),
+    stats: () => {
+      const { without_store, ...others } = counts;
+      return { ...others, withoutStore: without_store, ...syncer.stats() };
+    },
     balances: () =>
       [...apps.configured()].map(({ policy: { id }, cell, remaining, lease }) => ({
         ...{ app: id, balance: cell.get(), remaining, refusedCode: lease.refusedCode },

@@ -1,7 +1,9 @@
 /** Limits that come and go with what clients ask for: paid like apps, and never found by the id of a request. */
+
 import { isRefused } from "../core/lease.js";
+import type { AppLimits } from "../core/limits.js";
 import type { Clock } from "../shared/clock.js";
-import type { AppLease, LimitedApp } from "./app-lease.js";
+import type { AppLease } from "./app-lease.js";
 import type { AppRegister } from "./app-register.js";
 import type { Decision } from "./decision.js";
 import type { createSyncer } from "./syncer.js";
@@ -9,7 +11,7 @@ import type { createSyncer } from "./syncer.js";
 /** Beside the configured apps, on the same layers. */
 export interface PassingLimits {
   /** Begins a limit, brings one back, or puts other numbers in force for one that is there. */
-  enter(policy: LimitedApp): AppLease;
+  enter(policy: AppLimits): AppLease;
   take(limit: AppLease, cost: number): Decision | Promise<Decision>;
   giveBack(limit: AppLease, tokens: number): void;
   /** Whether a refusal of this cost is remembered: taking it would be refused at once. */

@@ -1,6 +1,6 @@
 /** How the store answers: the degradation level that follows from it, and when to try again after a failure. */
 import {
-  defaultDegradationPolicy,
+  defaultDegradationOptions,
   degradationLevel,
   newDegradation,
   observeCall,
@@ -17,7 +17,7 @@ const FIRST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 1000;
 
 export function createStoreHealth(clock: Clock, observer: LimiterObserver) {
-  const degradation = newDegradation(defaultDegradationPolicy);
+  const degradation = newDegradation(defaultDegradationOptions);
   let lastLevel = 0;
   let lastContact = Number.NEGATIVE_INFINITY;
   let failuresInARow = 0;
@@ -25,7 +25,7 @@ export function createStoreHealth(clock: Clock, observer: LimiterObserver) {
   let retryAt = Number.NEGATIVE_INFINITY;
 
   function level(): number {
-    const now = degradationLevel(degradation, defaultDegradationPolicy, clock.now());
+    const now = degradationLevel(degradation, defaultDegradationOptions, clock.now());
     if (now !== lastLevel) {
       const before = lastLevel;
       lastLevel = now;
@@ -45,7 +45,7 @@ export function createStoreHealth(clock: Clock, observer: LimiterObserver) {
     /** A message about so many apps, begun at `started`, was answered. */
     heard(started: number, apps: number): void {
       const now = clock.now();
-      observeCall(degradation, defaultDegradationPolicy, now, STORE_OK, now - started);
+      observeCall(degradation, defaultDegradationOptions, now, STORE_OK, now - started);
       failuresInARow = 0;
       lastContact = now;
       observer.synced?.("ok", now - started, apps);
@@ -55,7 +55,7 @@ export function createStoreHealth(clock: Clock, observer: LimiterObserver) {
     failed(started: number, apps: number, error: unknown): void {
       const now = clock.now();
       const timedOut = error instanceof StoreError && error.kind === "timeout";
-      observeCall(degradation, defaultDegradationPolicy, now, timedOut ? STORE_TIMEOUT : STORE_ERROR, now - started);
+      observeCall(degradation, defaultDegradationOptions, now, timedOut ? STORE_TIMEOUT : STORE_ERROR, now - started);
       failures++;
       // One probe at a time, and not all nodes at the same moment.
       const pause = Math.min(FIRST_RETRY_MS * 2 ** failuresInARow++, LONGEST_RETRY_MS);

@@ -1,7 +1,7 @@
 /** The conversation with the store: one message at a time for all apps, as seldom as it can be, as soon as it must be. */
 import { EPOCH_CLOSED, OK } from "../core/codes.js";
 import { emergencyRatio } from "../core/emergency.js";
-import { cutLease, type LeasePolicy, returnAll } from "../core/lease.js";
+import { cutLease, type LeaseOptions, returnAll } from "../core/lease.js";
 import {
   answerToWaiting,
   bookCounters,
@@ -13,7 +13,7 @@ import {
   MAX_APPS_PER_MESSAGE,
   type PlannedSync,
   planLastMessage,
-  renewConversation,
+  renewSyncState,
   SCARCE_GAP_MS,
 } from "../core/sync.js";
 import type { GrantRequest, Quota } from "../quota/quota.js";
@@ -30,7 +30,7 @@ export type SyncTarget = Pick<Quota, "grant" | "settle" | "heartbeat">;
 /** What may change while it runs. */
 export interface SyncSettings {
   target: SyncTarget;
-  lease: LeasePolicy;
+  lease: LeaseOptions;
   timeoutMs: number;
 }
 
@@ -224,7 +224,7 @@ export function createSyncer(options: SyncerOptions) {
   /** Drops the tokens and goes on as a new node. */
   function renewEpoch(): void {
     const now = clock.now();
-    for (const app of apps.everyone()) renewConversation(app, app.lease, app.cell, now);
+    for (const app of apps.everyone()) renewSyncState(app, app.lease, app.cell, now);
     apps.newEpoch();
     epoch = Math.max(Date.now(), epoch + 1);
     seq = 0;

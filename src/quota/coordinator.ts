@@ -1,13 +1,14 @@
 /** What a service does for the whole cluster: emergencies, reconciliation, and the orders of operators. */
+
 import { randomUUID } from "node:crypto";
 import { BY_NOBODY, BY_OPERATOR } from "../core/emergency.js";
+import type { BucketLimits } from "../core/limits.js";
 import { type Clock, systemClock } from "../shared/clock.js";
 import { StoreError } from "../store/errors.js";
 import type { Store, Unsubscribe } from "../store/store.js";
 import { createEmergencyWatch, type EmergencyState } from "./emergency-watch.js";
 import { createLock } from "./lock.js";
 import { persist } from "./persist.js";
-import type { AppPolicy } from "./policy.js";
 import type { Quota, ReconcileResult } from "./quota.js";
 import { createReconcileRounds, type Round } from "./reconcile-rounds.js";
 
@@ -17,7 +18,7 @@ export interface CoordinatorOptions {
   clusterId: string;
   node: string;
   /** The apps of the configuration, as they are now. */
-  apps(): AppPolicy[];
+  apps(): BucketLimits[];
   clock?: Clock;
   settings?: Partial<CoordinatorSettings>;
   observer?: CoordinatorObserver;
@@ -116,7 +117,7 @@ export function createCoordinator(options: CoordinatorOptions) {
     observer.reconciled?.(app, result);
   }
 
-  function policyOf(id: string): AppPolicy {
+  function policyOf(id: string): BucketLimits {
     const policy = apps().find((app) => app.id === id);
     if (policy === undefined) throw new UnknownApp(id);
     return policy;

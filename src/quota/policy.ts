@@ -1,5 +1,7 @@
 /** The limits of L1 and L2 as operators state them, and how scripts want them stated. */
+
 import { MICRO } from "../core/bucket.js";
+import type { BucketLimits } from "../core/limits.js";
 
 export interface ClusterPolicy {
   id: string;
@@ -11,23 +13,6 @@ export interface ClusterPolicy {
   nodeTtlMs: number;
 }
 
-export interface AppPolicy {
-  id: string;
-  /** Tokens per second; a fraction is fine, to the millionth. */
-  guaranteed: number;
-  /** Tokens at most. */
-  burst: number;
-  /** 0 is the last to be cut in an emergency. */
-  priority: number;
-  /** May borrow from idle cluster tokens. */
-  borrow: boolean;
-  /**
-   * For a limit that comes and goes: `burst` tokens fill it in so many seconds, exactly, in place of `guaranteed`, and the
-   * store forgets it when it is full.
-   */
-  fillSeconds?: number;
-}
-
 /** Scripts take rates in whole micro-tokens per second. Rounded down: a limit is never exceeded by rounding. */
 function microRate(tokensPerSecond: number): number {
   return Math.floor(tokensPerSecond * MICRO);
@@ -37,7 +22,7 @@ export function clusterArguments(policy: ClusterPolicy): number[] {
   return [policy.capacity, microRate(policy.rate), policy.nodeTtlMs];
 }
 
-export function appArguments(policy: AppPolicy): (string | number)[] {
+export function appArguments(policy: BucketLimits): (string | number)[] {
   const { id, burst, guaranteed, priority, fillSeconds = 0 } = policy;
   return [id, burst, fillSeconds === 0 ? microRate(guaranteed) : 0, priority, fillSeconds];
 }

@@ -1,12 +1,14 @@
 /** L2 and L1 as the service uses them: one typed call per script. Every call may be repeated with the same ids. */
+
 import { INVALID_ARGUMENT } from "../core/codes.js";
 import { appKey, clusterKey, ledgerKey, nodeInEpoch, nodesKey, operationKey } from "../core/keys.js";
 import type { LeaseMessage } from "../core/lease.js";
+import type { BucketLimits } from "../core/limits.js";
 import type { ScriptName } from "../scripts/catalog.js";
 import type { RedisValue, ScriptReply } from "../scripts/redis-api.js";
 import { RefusedArgument } from "../store/refused-argument.js";
 import type { RunOptions, Store } from "../store/store.js";
-import { type AppPolicy, appArguments, type ClusterPolicy, clusterArguments } from "./policy.js";
+import { appArguments, type ClusterPolicy, clusterArguments } from "./policy.js";
 
 /** A node in one life of it. `seq` counts its messages from 1; a message that is sent again keeps its number. */
 export interface Sender {
@@ -16,7 +18,7 @@ export interface Sender {
 }
 
 export interface GrantRequest extends LeaseMessage {
-  app: AppPolicy;
+  app: BucketLimits;
   /** Nothing is held and nothing asked for: from here on the node's counters of this app begin at zero. */
   lastWord?: boolean;
 }
@@ -157,7 +159,7 @@ export function createQuota(store: Store, cluster: ClusterPolicy) {
     },
 
     /** The balances of an app, in tokens, fractions included. */
-    async inspect(app: AppPolicy) {
+    async inspect(app: BucketLimits) {
       const reply = await run("inspect", [keys.cluster, keys.app(app.id)], appArguments(app));
       return {
         tokens: number(reply, 1) / MILLION,
@@ -171,7 +173,7 @@ export function createQuota(store: Store, cluster: ClusterPolicy) {
       };
     },
 
-    async borrow(app: AppPolicy, amount: number, operation: string) {
+    async borrow(app: BucketLimits, amount: number, operation: string) {
       const args = [...appArguments(app), app.borrow ? 1 : 0, amount];
       const reply = await run("borrow", [keys.cluster, keys.app(app.id), keys.operation(operation)], args);
       return {
@@ -183,7 +185,7 @@ export function createQuota(store: Store, cluster: ClusterPolicy) {
       };
     },
 
-    async repay(app: AppPolicy, amount: number, operation: string) {
+    async repay(app: BucketLimits, amount: number, operation: string) {
       const args = [...appArguments(app), amount];
       const reply = await run("repay", [keys.cluster, keys.app(app.id), keys.operation(operation)], args);
       return {
@@ -223,7 +225,7 @@ export function createQuota(store: Store, cluster: ClusterPolicy) {
 
     /** Brings one app in line with its nodes. Undefined when nodes came and went faster than they could be listed. */
     async reconcile(
-      app: AppPolicy,
+      app: BucketLimits,
       how: { tolerance: number; force: boolean; operation: string },
     ): Promise<ReconcileResult | undefined> {
       for (let attempt = 0; attempt < RECONCILE_ATTEMPTS; attempt++) {

@@ -1,10 +1,11 @@
 /** Reconciles all apps once per interval, by one node at a time: who has the lock does it, the others wait for its end. */
+
 import { randomUUID } from "node:crypto";
 import { MAX_TOKENS } from "../core/bucket.js";
+import type { BucketLimits } from "../core/limits.js";
 import type { Clock } from "../shared/clock.js";
 import type { Lock } from "./lock.js";
 import { isPassing, pause, persist } from "./persist.js";
-import type { AppPolicy } from "./policy.js";
 import type { Quota, ReconcileResult } from "./quota.js";
 
 export interface Round {
@@ -21,7 +22,7 @@ export interface Round {
 export interface ReconcileRoundsOptions {
   quota: Pick<Quota, "nodes" | "ledger" | "reconcile">;
   lock: Lock;
-  apps(): AppPolicy[];
+  apps(): BucketLimits[];
   clock: Clock;
   random(): number;
   /** As they are now. Drift as a part of what the bucket should hold; more is corrected. */
@@ -32,7 +33,7 @@ export interface ReconcileRoundsOptions {
 }
 
 interface Job {
-  app: AppPolicy;
+  app: BucketLimits;
   tolerance: number;
 }
 

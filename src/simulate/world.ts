@@ -1,8 +1,9 @@
 /** One configuration at work on a simulated clock: the real limiters of N proxies on the real embedded store. */
+
 import { INVALID_IDENTITY } from "../core/codes.js";
-import type { LeasePolicy } from "../core/lease.js";
+import type { LeaseOptions } from "../core/lease.js";
+import type { AppLimits } from "../core/limits.js";
 import { isIdentifier } from "../core/platform.js";
-import type { LimitedApp } from "../limiter/app-lease.js";
 import type { Decision } from "../limiter/decision.js";
 import { createLimiter, type Limiter } from "../limiter/limiter.js";
 import type { SyncTarget } from "../limiter/syncer.js";
@@ -14,10 +15,10 @@ import type { LoggedRequest } from "./logged-request.js";
 import { type AppTally, createTally, type Tally } from "./tally.js";
 
 export interface WorldSettings {
-  apps: LimitedApp[];
+  apps: AppLimits[];
   unknownApps: "default" | "reject";
   cluster: ClusterPolicy;
-  lease: LeasePolicy;
+  lease: LeaseOptions;
   timeoutMs: number;
   failOpenTokens: number;
   automaticEmergency: boolean;

@@ -4,7 +4,7 @@ import {
   beginEpoch,
   type Cell,
   cutLease,
-  defaultLeasePolicy,
+  defaultLeaseOptions,
   isRefused,
   isReportDue,
   type Lease,
@@ -40,7 +40,7 @@ function plainCell(): Cell {
 }
 
 export function newLeaseWorld(): LeaseWorld {
-  return { lease: newLease(defaultLeasePolicy, 0), cell: plainCell(), allowance: plainCell() };
+  return { lease: newLease(defaultLeaseOptions, 0), cell: plainCell(), allowance: plainCell() };
 }
 
 function leaseText(world: LeaseWorld): string {
@@ -65,12 +65,12 @@ export function leaseCommand(world: LeaseWorld, words: string[]): string {
   }
   if (command === "lease-look") {
     const refused = yesNo(isRefused(lease, first, second));
-    const due = yesNo(isReportDue(lease, cell, defaultLeasePolicy, numberAt(words, 3), second));
-    return `${refused} ${due} ${yesNo(needsRefill(lease, cell, defaultLeasePolicy))}`;
+    const due = yesNo(isReportDue(lease, cell, defaultLeaseOptions, numberAt(words, 3), second));
+    return `${refused} ${due} ${yesNo(needsRefill(lease, cell, defaultLeaseOptions))}`;
   }
   if (command === "lease-plan") {
     const waiting = numberAt(words, 4);
-    const message = planSync(lease, cell, defaultLeasePolicy, second, numberAt(words, 3), waiting, first);
+    const message = planSync(lease, cell, defaultLeaseOptions, second, numberAt(words, 3), waiting, first);
     const counters = `${exact(message.granted)} ${exact(message.spent)} ${exact(message.returned)}`;
     return `${counters} ${exact(message.need)} ${exact(message.want)} ${leaseText(world)}`;
   }

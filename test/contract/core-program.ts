@@ -19,8 +19,7 @@ import {
 } from "../../src/core/cost.js";
 import {
   type Degradation,
-  darkAllowance,
-  defaultDegradationPolicy,
+  defaultDegradationOptions,
   degradationLevel,
   leaseFactor,
   mayWaitForStore,
@@ -28,6 +27,7 @@ import {
   observeCall,
   pinLevel,
   reportFactor,
+  withoutStoreAllowance,
 } from "../../src/core/degradation.js";
 import {
   BY_NOBODY,
@@ -70,7 +70,7 @@ function newWorld(): World {
     bucket: { tokens: 0, debt: 0, capacity: 0, rate: 0, reserve: 0 },
     refilledAt: 0,
     emergency: { active: false, source: BY_NOBODY, since: 0, until: 0, calmSince: 0 },
-    degradation: newDegradation(defaultDegradationPolicy),
+    degradation: newDegradation(defaultDegradationOptions),
     leases: newLeaseWorld(),
   };
 }
@@ -161,15 +161,15 @@ function degradationCommand(world: World, words: string[]): string {
   const state = world.degradation;
   const first = numberAt(words, 1);
   if (command === "observe") {
-    observeCall(state, defaultDegradationPolicy, first, numberAt(words, 2), numberAt(words, 3));
+    observeCall(state, defaultDegradationOptions, first, numberAt(words, 2), numberAt(words, 3));
   } else if (command === "pin") {
     pinLevel(state, numberAt(words, 2), numberAt(words, 3));
   } else if (command === "dark") {
-    return exact(darkAllowance(textAt(words, 1), numberAt(words, 2), numberAt(words, 3), numberAt(words, 4)));
+    return exact(withoutStoreAllowance(textAt(words, 1), numberAt(words, 2), numberAt(words, 3), numberAt(words, 4)));
   } else if (command !== "health") {
     return "";
   }
-  const level = degradationLevel(state, defaultDegradationPolicy, first);
+  const level = degradationLevel(state, defaultDegradationOptions, first);
   const factors = `${exact(leaseFactor(level))} ${exact(reportFactor(level))} ${yesNo(mayWaitForStore(level))}`;
   return `${exact(level)} ${exact(state.calmSince)} ${factors}`;
 }

@@ -12,7 +12,7 @@ export function nodeReport(changes: Partial<NodeReport> = {}): NodeReport {
   return {
     ...{ node: "gw-1", configVersion: "v1", connections: 7, level: 0, emergency: false, liveNodes: 2 },
     ...{ requests: 100, allowed: 90, refused: 10, dryRunRefused: 2, syncs: 5, failedSyncs: 1 },
-    sources: { local: 90, remote: 4, remembered: 6, dark: 0 },
+    sources: { local: 90, remote: 4, cached: 6, without_store: 0 },
     latencyCounts: latencyBoundsSeconds.map(() => 0).concat(0),
     ...{ latencySumSeconds: 0, heapUsedBytes: 20 * MEGABYTE, heapLimitBytes: 100 * MEGABYTE },
     ...changes,

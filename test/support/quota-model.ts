@@ -2,7 +2,8 @@
  * A small model of what may be granted: per bucket the most it can hold at this moment, and per node what it has
  * reported. It knows nothing of scripts. Whatever a store answers must fit into it.
  */
-import type { AppPolicy, ClusterPolicy } from "../../src/quota/policy.js";
+import type { BucketLimits } from "../../src/core/limits.js";
+import type { ClusterPolicy } from "../../src/quota/policy.js";
 
 interface Level {
   tokens: number;
@@ -36,7 +37,7 @@ export interface Model {
 /** Broken promises, in words. */
 export class BrokenPromise extends Error {}
 
-export function createModel(cluster: ClusterPolicy, apps: AppPolicy[], start: number): Model {
+export function createModel(cluster: ClusterPolicy, apps: BucketLimits[], start: number): Model {
   const limits = new Map<string, { capacity: number; rate: number }>();
   const levels = new Map<string, Level>();
   const add = (name: string, capacity: number, rate: number) => {

@@ -1,6 +1,7 @@
 /** N limiters on one embedded store, a driven clock, scripted load and faults, all in one process. */
+
 import { standardProfile } from "../../src/core/cost.js";
-import type { LimitedApp } from "../../src/limiter/app-lease.js";
+import type { AppLimits } from "../../src/core/limits.js";
 import type { Decision } from "../../src/limiter/decision.js";
 import { createLimiter, type Limiter, type LimiterOptions, type LimiterSettings } from "../../src/limiter/limiter.js";
 import type { SyncTarget } from "../../src/limiter/syncer.js";
@@ -12,7 +13,7 @@ import { createSimulatedClock, type SimulatedClock } from "./simulated-clock.js"
 
 export const START_MS = 1_800_000_000_000;
 
-export function limitedApp(app: Partial<LimitedApp> & { id: string }): LimitedApp {
+export function limitedApp(app: Partial<AppLimits> & { id: string }): AppLimits {
   return {
     ...{ guaranteed: 1000, burst: 1000, priority: 1, borrow: false, profile: standardProfile },
     ...{ onStoreFailure: "closed" as const, dryRun: false },
@@ -48,7 +49,7 @@ export interface Simulation {
 }
 
 export function createSimulation(
-  apps: LimitedApp[],
+  apps: AppLimits[],
   cluster: Partial<ClusterPolicy> = {},
   options: Partial<LimiterOptions> = {},
 ): Simulation {

@@ -1,5 +1,5 @@
 /** A node that gets tokens, spends them and keeps its own count, through whatever happens to the store. */
-import type { AppPolicy } from "../../src/quota/policy.js";
+import type { BucketLimits } from "../../src/core/limits.js";
 import type { Quota } from "../../src/quota/quota.js";
 import { StoreError } from "../../src/store/errors.js";
 
@@ -12,7 +12,7 @@ export interface SpendingNode {
   turn(): Promise<void>;
 }
 
-export function createSpendingNode(quota: Quota, app: AppPolicy, name: string): SpendingNode {
+export function createSpendingNode(quota: Quota, app: BucketLimits, name: string): SpendingNode {
   let seq = 0;
   let repeat = false;
   const node: SpendingNode = { granted: 0, spent: 0, outcomes: new Map(), turn };

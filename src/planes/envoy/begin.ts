@@ -5,7 +5,7 @@ import { ffi, io } from "./envoy-api.js";
 import { newEpoch } from "./epoch.js";
 import type { EnvoySettings } from "./settings.js";
 import { startSockets } from "./sockets/state.js";
-import { freshDegradation, newApp, worker } from "./state.js";
+import { freshDegradation, newEnvoyAccount, worker } from "./state.js";
 
 export function begin(settings: EnvoySettings): void {
   prepareClock();
@@ -15,9 +15,9 @@ export function begin(settings: EnvoySettings): void {
   worker.apps = {};
   worker.everyone = [];
   worker.touched = [];
-  for (const policy of settings.apps) {
-    const app = newApp(policy, settings, now);
-    worker.apps[policy.id] = app;
+  for (const limits of settings.apps) {
+    const app = newEnvoyAccount(limits, settings, now);
+    worker.apps[limits.id] = app;
     worker.everyone.push(app);
   }
   worker.name = `${settings.node === "" ? hostName() : settings.node}-${ownLetters()}`;

@@ -15,7 +15,7 @@ import { expectedLength, lengthOf, readClaims } from "./http/request.js";
 import { refuse, refuseHead, refuseUnidentified, refuseUpgrade, showDecision } from "./http/response.js";
 import { ipOf, isTrusted } from "./http/trusted-hops.js";
 import { admitUpgrade, judgeUpgrade, UPGRADE, upgradeAnswered } from "./sockets/socket.js";
-import { type App, worker } from "./state.js";
+import { type EnvoyAccount, worker } from "./state.js";
 
 /** An error must not let a request pass, which is what Envoy would make of it. */
 export function onRequest(handle: Handle): void {
@@ -69,13 +69,13 @@ function admit(handle: Handle): void {
   }
   // The request may have waited: then what was had of it before is no good any more.
   remember(handle, handle.headers(), exchange, now);
-  if (length === undefined && app.policy.profile.bandwidth !== 0) meterRequest(handle, exchange);
+  if (length === undefined && app.limits.profile.bandwidth !== 0) meterRequest(handle, exchange);
 }
 
 /** What a connection moves is settled from the access log, when it has ended. */
 function takeSlot(handle: Handle, exchange: Exchange, now: number): void {
   const { app, code, cost } = exchange;
-  const refusal = admitUpgrade(handle, app.policy.id, code === OK ? cost : -1, worker.liveNodes);
+  const refusal = admitUpgrade(handle, app.limits.id, code === OK ? cost : -1, worker.liveNodes);
   if (refusal === undefined) {
     remember(handle, handle.headers(), exchange, now);
     return;
@@ -92,7 +92,7 @@ function addressOf(handle: Handle, headers: Headers): string {
 }
 
 /** The app that pays. Undefined for a request that was refused. */
-function appOf(handle: Handle, headers: Headers): App | undefined {
+function appOf(handle: Handle, headers: Headers): EnvoyAccount | undefined {
   const address = addressOf(handle, headers);
   const trusted = isTrusted(address);
   if (trusted) {
@@ -111,7 +111,7 @@ function appOf(handle: Handle, headers: Headers): App | undefined {
   return identifiedApp(handle, headers, trusted);
 }
 
-function identifiedApp(handle: Handle, headers: Headers, trusted: boolean): App | undefined {
+function identifiedApp(handle: Handle, headers: Headers, trusted: boolean): EnvoyAccount | undefined {
   const { code, app, user } = identify(readClaims(headers, trusted), worker.settings.identity.rules, isConfigured);
   if (code !== OK) {
     countNobody(code);
@@ -138,7 +138,7 @@ function answer(handle: Handle): void {
     return;
   }
   // Where bytes cost nothing there is nothing to settle.
-  if (exchange.app.policy.profile.bandwidth === 0) {
+  if (exchange.app.limits.profile.bandwidth === 0) {
     reuse(exchange);
     return;
   }

@@ -1,18 +1,19 @@
 /** What a worker knows. Each worker of Envoy has a Lua state of its own, and is a node with leases of its own. */
+
 import type { LearnedSizes } from "../../core/cost.js";
-import { type Degradation, defaultDegradationPolicy, newDegradation } from "../../core/degradation.js";
+import { type Degradation, defaultDegradationOptions, newDegradation } from "../../core/degradation.js";
 import { type Lease, newLease } from "../../core/lease.js";
-import { type Conversation, newConversation } from "../../core/sync.js";
+import type { AppLimits } from "../../core/limits.js";
+import { newSyncState, type SyncState } from "../../core/sync.js";
 import { type AppCounts, newCounts } from "../lua/counts.js";
-import type { PlaneApp } from "../lua/settings.js";
 import { type PlainCell, plainCell } from "./plain-cell.js";
 import type { EnvoySettings } from "./settings.js";
 
-export interface App {
-  policy: PlaneApp;
+export interface EnvoyAccount {
+  limits: AppLimits;
   cell: PlainCell;
   lease: Lease;
-  talk: Conversation;
+  sync: SyncState;
   /** Below it the lease is filled up again. */
   lowWater: number;
   /** By method. */
@@ -35,9 +36,9 @@ export interface Worker {
   settings: EnvoySettings;
   /** The node's name. */
   name: string;
-  apps: { [id: string]: App | undefined };
-  everyone: App[];
-  touched: App[];
+  apps: { [id: string]: EnvoyAccount | undefined };
+  everyone: EnvoyAccount[];
+  touched: EnvoyAccount[];
   epoch: number;
   seq: number;
   /** A message is under way until its answer comes, or until then: who sent it may be gone. */
@@ -64,14 +65,14 @@ export const worker = { begun: false } as Worker;
 /** A worker asks for little at first: what it does not spend cannot go back before its next request. */
 const FIRST_TARGET = 20;
 
-export function newApp(policy: PlaneApp, settings: EnvoySettings, now: number): App {
+export function newEnvoyAccount(limits: AppLimits, settings: EnvoySettings, now: number): EnvoyAccount {
   const lease = newLease(settings.lease, now);
   lease.target = Math.min(FIRST_TARGET, settings.lease.reserve);
   return {
-    policy,
+    limits,
     cell: plainCell(),
     lease,
-    talk: newConversation(policy.burst, now),
+    sync: newSyncState(limits.burst, now),
     lowWater: 0,
     learned: {},
     touched: false,
@@ -86,5 +87,5 @@ export function newApp(policy: PlaneApp, settings: EnvoySettings, now: number): 
 }
 
 export function freshDegradation(): Degradation {
-  return newDegradation(defaultDegradationPolicy);
+  return newDegradation(defaultDegradationOptions);
 }

@@ -66,7 +66,7 @@ export function countDecision(
   allowed: boolean,
 ): void {
   const { l3 } = counts;
-  const place = source === "local" || source === "remembered" ? 0 : 1;
+  const place = source === "local" || source === "cached" ? 0 : 1;
   l3[place] = l3[place]! + 1;
   // No code is a method, and `l3` is neither: methods come from clients, so only those in capitals are looked up.
   const list = (known[method] === true ? counts.lists[method] : undefined) ?? methodList(counts, method);

@@ -1,25 +1,15 @@
 /** What every data plane in Lua must know of a configuration. `tollgate render` writes it down as a Lua table. */
-import type { CostProfile } from "../../core/cost.js";
-import type { IdentityRules } from "../../core/identity.js";
-import type { LeasePolicy } from "../../core/lease.js";
 
-export interface PlaneApp {
-  id: string;
-  guaranteed: number;
-  burst: number;
-  priority: number;
-  borrow: boolean;
-  profile: CostProfile;
-  onStoreFailure: string;
-  dryRun: boolean;
-}
+import type { IdentityRules } from "../../core/identity.js";
+import type { LeaseOptions } from "../../core/lease.js";
+import type { AppLimits } from "../../core/limits.js";
 
 export interface PlaneSettings {
   /** Empty: host name and process. */
   node: string;
   planeToken: string;
   configVersion: string;
-  lease: LeasePolicy;
+  lease: LeaseOptions;
   timeoutMs: number;
   failOpenTokens: number;
   identity: {
@@ -33,5 +23,5 @@ export interface PlaneSettings {
   };
   /** More headers than that: 431. */
   headerCount: number;
-  apps: PlaneApp[];
+  apps: AppLimits[];
 }

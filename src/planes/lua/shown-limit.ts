@@ -2,9 +2,9 @@
 import { wholeText } from "../../core/platform.js";
 
 export interface ShownApp {
-  policy: { id: string; guaranteed: number };
+  limits: { id: string; guaranteed: number };
   /** What the service last said. */
-  talk: { limit: number; remaining: number };
+  sync: { limit: number; remaining: number };
   shownLimit: number;
   limitText: string;
   policyHeader: string;
@@ -13,11 +13,11 @@ export interface ShownApp {
 }
 
 function rateOf(app: ShownApp): number {
-  return Math.max(app.policy.guaranteed, 1e-6);
+  return Math.max(app.limits.guaranteed, 1e-6);
 }
 
 export function showLimit(app: ShownApp, limit: number): void {
-  const { id } = app.policy;
+  const { id } = app.limits;
   const windowSeconds = Math.max(Math.ceil(limit / rateOf(app)), 1);
   app.shownLimit = limit;
   app.limitText = wholeText(limit);
@@ -27,11 +27,11 @@ export function showLimit(app: ShownApp, limit: number): void {
 
 /** With so much on the lease. */
 export function remainingOf(app: ShownApp, balance: number): number {
-  const { talk } = app;
-  return Math.min(Math.max(balance, 0) + talk.remaining, talk.limit);
+  const { sync } = app;
+  return Math.min(Math.max(balance, 0) + sync.remaining, sync.limit);
 }
 
 /** Seconds until all is there again. */
 export function resetSecondsOf(app: ShownApp, remaining: number): number {
-  return Math.ceil(Math.max(app.talk.limit - remaining, 0) / rateOf(app));
+  return Math.ceil(Math.max(app.sync.limit - remaining, 0) / rateOf(app));
 }

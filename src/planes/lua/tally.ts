@@ -11,7 +11,7 @@ export interface Counted {
 
 /** A decision that is made. */
 export interface Decided {
-  app: { counts: AppCounts; policy: { id: string } };
+  app: { counts: AppCounts; limits: { id: string } };
   source: string;
   method: string;
   cost: number;
@@ -30,7 +30,7 @@ export function count(decided: Decided): void {
   const { app, source, method, cost, code, allowed } = decided;
   const { counts } = app;
   countDecision(counts, source, method, cost, code, allowed);
-  if (!counts.changed) note(app.policy.id, counts);
+  if (!counts.changed) note(app.limits.id, counts);
 }
 
 /** To be added to. */

@@ -1,7 +1,9 @@
 /** The phases of nginx: begin, decide when a request has come, settle when it has ended, and leave. */
+
 import { OK } from "../../core/codes.js";
 import { standardProfile } from "../../core/cost.js";
 import { type IdentityClaims, identify } from "../../core/identity.js";
+import type { AppLimits } from "../../core/limits.js";
 import { splitText } from "../../core/platform.js";
 import { isKnownUser, rememberUser } from "../lua/known-users.js";
 import { luaMath, luaString, luaTable } from "../lua/library.js";
@@ -20,13 +22,13 @@ import { sharedCell } from "./http/shared-cell.js";
 import { runSync, touch } from "./http/syncer.js";
 import { variableNumber } from "./http/variables.js";
 import { ffi, jitOptions, ngx, type RequestPointer, type SharedDict } from "./ngx.js";
-import type { NginxApp, NginxSettings } from "./settings.js";
+import type { NginxSettings } from "./settings.js";
 import { placeSocket } from "./sockets/admission.js";
 import { endSocket, socketAnswered } from "./sockets/end.js";
 import { beginSockets, initSockets } from "./sockets/life.js";
 import { failedStatus, isSecondTry, UPGRADE, wantedProtocols } from "./sockets/request.js";
 import { keeper } from "./sockets/state.js";
-import { type App, freshDegradation, newApp, newNodeRecord, worker } from "./state.js";
+import { freshDegradation, type NginxAccount, newNginxAccount, newNodeRecord, worker } from "./state.js";
 
 export { deep, live, ready } from "./health.js";
 export { metrics } from "./status.js";
@@ -59,7 +61,7 @@ export function init(settings: NginxSettings): void {
   dict.safe_add(NAME, settings.node === "" ? ownName() : settings.node);
   worker.name = dict.get(NAME) as string;
   worker.byId = {};
-  for (const policy of settings.apps) worker.apps[policy.id] = addApp(policy);
+  for (const limits of settings.apps) worker.apps[limits.id] = addApp(limits);
   addFormerApps();
   if (!readNode()) {
     worker.node.epoch = newEpoch(0);
@@ -74,9 +76,9 @@ export function init(settings: NginxSettings): void {
   initSockets();
 }
 
-function addApp(policy: NginxApp): App {
-  const app = newApp(policy, sharedCell(worker.dict, `c:${policy.id}`), worker.settings, nowMs());
-  worker.byId[policy.id] = app;
+function addApp(limits: AppLimits): NginxAccount {
+  const app = newNginxAccount(limits, sharedCell(worker.dict, `c:${limits.id}`), worker.settings, nowMs());
+  worker.byId[limits.id] = app;
   worker.everyone.push(app);
   return app;
 }
@@ -84,7 +86,7 @@ function addApp(policy: NginxApp): App {
 const APPS = "apps";
 
 /** Nobody is admitted for it any more: what it was like does not matter. */
-function formerApp(id: string): NginxApp {
+function formerApp(id: string): AppLimits {
   return {
     id,
     guaranteed: 0,
@@ -112,7 +114,7 @@ function addFormerApps(): void {
     }
   }
   const ids: string[] = [];
-  for (const app of worker.everyone) ids.push(app.policy.id);
+  for (const app of worker.everyone) ids.push(app.limits.id);
   dict.safe_set(APPS, luaTable.concat(ids, " "));
 }
 
@@ -230,14 +232,14 @@ function admit(request: RequestPointer, method: string): void {
 }
 
 /** What `identify` would find for a trusted hop that names a configured app, whose id needs no second look. */
-function usualApp(claims: IdentityClaims): App | undefined {
+function usualApp(claims: IdentityClaims): NginxAccount | undefined {
   if (!claims.hopTrusted || claims.appHeaderCount !== 1 || claims.userHeaderCount > 1) return undefined;
   if (claims.userHeaderCount === 1 && !isKnownUser(claims.userHeader)) return undefined;
   return worker.apps[claims.appHeader];
 }
 
 /** Undefined for a request that was refused. */
-function identifiedApp(claims: IdentityClaims): App | undefined {
+function identifiedApp(claims: IdentityClaims): NginxAccount | undefined {
   const { code, app, user } = identify(claims, worker.settings.identity.rules, isConfigured);
   if (code !== OK) {
     countNobody(code);
@@ -263,7 +265,7 @@ export function log(): void {
     return;
   }
   // Where bytes cost nothing there is nothing to settle, and the two variables below are the dearest of this phase.
-  if (exchange.app.policy.profile.bandwidth === 0) {
+  if (exchange.app.limits.profile.bandwidth === 0) {
     reuse(exchange);
     return;
   }

@@ -1,7 +1,4 @@
-/** The settings of the nginx plane: a Lua table that `tollgate render nginx` writes from the configuration. */
-import type { PlaneApp, PlaneSettings } from "../lua/settings.js";
-
-export type NginxApp = PlaneApp;
+import type { PlaneSettings } from "../lua/settings.js";
 
 export interface ServiceAddress {
   host: string;

@@ -1,12 +1,14 @@
 /** What a worker knows: the settings, its copies of what all workers share, and what waits in it. */
+
 import type { LearnedSizes } from "../../core/cost.js";
-import { type Degradation, defaultDegradationPolicy, newDegradation } from "../../core/degradation.js";
+import { type Degradation, defaultDegradationOptions, newDegradation } from "../../core/degradation.js";
 import { type Lease, newLease } from "../../core/lease.js";
-import { type Conversation, newConversation } from "../../core/sync.js";
+import type { AppLimits } from "../../core/limits.js";
+import { newSyncState, type SyncState } from "../../core/sync.js";
 import { type AppCounts, newCounts } from "../lua/counts.js";
 import type { SharedCell } from "./http/shared-cell.js";
 import type { Semaphore, SharedDict } from "./ngx.js";
-import type { NginxApp, NginxSettings } from "./settings.js";
+import type { NginxSettings } from "./settings.js";
 
 /** A request that waits for the store, in this worker. */
 export interface Waiter {
@@ -25,14 +27,14 @@ export interface Waiter {
   signal: Semaphore;
 }
 
-export interface App {
-  policy: NginxApp;
+export interface NginxAccount {
+  limits: AppLimits;
   /** Configured no more: whatever it holds goes back. */
   leaving: boolean;
   cell: SharedCell;
   /** Copies of the shared record, as of `Worker.seen`; who holds the lock changes them and writes them back. */
   lease: Lease;
-  talk: Conversation;
+  sync: SyncState;
   /** The text they were last read from or written as. */
   record: string;
   recordKey: string;
@@ -75,11 +77,11 @@ export interface Worker {
   /** The node's name. */
   name: string;
   /** Those that are configured. */
-  apps: { [id: string]: App | undefined };
+  apps: { [id: string]: NginxAccount | undefined };
   /** Those, and the ones that an earlier configuration had: what they hold goes back. */
-  everyone: App[];
-  byId: { [id: string]: App | undefined };
-  touched: App[];
+  everyone: NginxAccount[];
+  byId: { [id: string]: NginxAccount | undefined };
+  touched: NginxAccount[];
   node: NodeRecord;
   nodeText: string;
   degradation: Degradation;
@@ -105,19 +107,24 @@ export interface Worker {
 /** Filled by `begin`; one table, so that functions find it without being handed it. */
 export const worker = {} as Worker;
 
-export function newApp(policy: NginxApp, cell: SharedCell, settings: NginxSettings, now: number): App {
+export function newNginxAccount(
+  limits: AppLimits,
+  cell: SharedCell,
+  settings: NginxSettings,
+  now: number,
+): NginxAccount {
   const lease = newLease(settings.lease, now);
   // Nobody has used it yet: nothing is fetched for it in advance.
   lease.activeAt = 0;
   return {
-    policy,
+    limits,
     leaving: false,
     cell,
     lease,
-    talk: newConversation(policy.burst, now),
+    sync: newSyncState(limits.burst, now),
     record: "",
-    recordKey: `l:${policy.id}`,
-    refusedUntilKey: `u:${policy.id}`,
+    recordKey: `l:${limits.id}`,
+    refusedUntilKey: `u:${limits.id}`,
     learned: {},
     waiters: [],
     waitingCost: 0,
@@ -147,5 +154,5 @@ export function newNodeRecord(): NodeRecord {
 }
 
 export function freshDegradation(): Degradation {
-  return newDegradation(defaultDegradationPolicy);
+  return newDegradation(defaultDegradationOptions);
 }

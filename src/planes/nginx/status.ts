@@ -56,7 +56,7 @@ export function metrics(): void {
   for (const id of all) sample(lines, "ratelimit_l3_misses_total", appLabel(id), l3Of(id, 1));
   gauge(lines, "ratelimit_l3_tokens_local", "Tokens on the lease of a node; below zero where spent without the store.");
   for (const app of worker.everyone) {
-    sample(lines, "ratelimit_l3_tokens_local", `app_id="${app.policy.id}",${nodeLabel}`, app.cell.get());
+    sample(lines, "ratelimit_l3_tokens_local", `app_id="${app.limits.id}",${nodeLabel}`, app.cell.get());
   }
   gauge(lines, "ratelimit_degradation_level", "How badly the store answers a node, from 0 to 3.");
   sample(lines, "ratelimit_degradation_level", nodeLabel, worker.level);

@@ -1,7 +1,8 @@
 /** The metrics of a whole service, for GET /metrics: its own, its workers' together, and what the store says. */
+
 import { collectDefaultMetrics, Registry } from "prom-client";
+import type { BucketLimits } from "../../core/limits.js";
 import type { Coordinator } from "../../quota/coordinator.js";
-import type { AppPolicy } from "../../quota/policy.js";
 import type { Quota } from "../../quota/quota.js";
 import type { Clock } from "../../shared/clock.js";
 import type { StoreObserver } from "../../store/observed-store.js";
@@ -24,7 +25,7 @@ export interface ServiceMetricsOptions {
   version: string;
   clusterId: string;
   /** The configured apps as they are now, in the order that the workers know. */
-  apps(): readonly AppPolicy[];
+  apps(): readonly BucketLimits[];
   /** What decisions by descriptor rules are called, after the apps in the order of labels. */
   rules?(): readonly string[];
   /** So many of them have a label of their own. */

@@ -1,5 +1,5 @@
 /** Balances and live nodes as the store has them: asked for a scrape, in bounded time, and not again within a second. */
-import type { AppPolicy } from "../../quota/policy.js";
+import type { BucketLimits } from "../../core/limits.js";
 import type { Quota } from "../../quota/quota.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
 import { StoreError } from "../../store/errors.js";
@@ -15,7 +15,7 @@ export interface StoreGauges {
 export interface StoreGaugesOptions {
   quota: Pick<Quota, "inspect" | "nodes">;
   /** Those to ask for. */
-  apps(): readonly AppPolicy[];
+  apps(): readonly BucketLimits[];
   clock?: Clock;
   /** What is not there by then is left out. */
   withinMs?: number;

@@ -80,20 +80,20 @@ export interface Telemetry {
 
 const LOCAL = 0;
 const REMOTE = 1;
-const REMEMBERED = 2;
-const DARK = 3;
+const CACHED = 2;
+const WITHOUT_STORE = 3;
 
 /** Its place in the counts of sources. */
 function sourceIndex(source: DecisionSource): number {
   switch (source) {
     case "local":
       return LOCAL;
-    case "remembered":
-      return REMEMBERED;
+    case "cached":
+      return CACHED;
     case "remote":
       return REMOTE;
-    case "dark":
-      return DARK;
+    case "without_store":
+      return WITHOUT_STORE;
   }
 }
 
@@ -159,7 +159,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
     latency[bucket]!++;
     totals.latencySumSeconds += seconds;
     const tally = tallyOf(decision.app);
-    const hit = source === LOCAL || source === REMEMBERED;
+    const hit = source === LOCAL || source === CACHED;
     if (hit) tally.l3Hits++;
     let status = METHOD_ALLOWED;
     if (decision.code === OK) {
@@ -233,7 +233,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
         dryRunRefused: totals.dryRunRefused,
         sources: {
           ...{ local: sources[LOCAL]!, remote: sources[REMOTE]! },
-          ...{ remembered: sources[REMEMBERED]!, dark: sources[DARK]! },
+          ...{ cached: sources[CACHED]!, without_store: sources[WITHOUT_STORE]! },
         },
         latencyCounts: Array.from(latency),
         latencySumSeconds: totals.latencySumSeconds,

@@ -1,5 +1,5 @@
 /** The apps: balances of every layer, leases, what became of their requests, and why some were refused. */
-import type { LimitedApp } from "../../limiter/app-lease.js";
+import type { AppLimits } from "../../core/limits.js";
 import type { AppReply, AppsQuery, AppsReply, Refusal } from "../control/contract/contract.js";
 import { answer, type Reply } from "../control/endpoint.js";
 import type { AppReport, RefusalReport } from "../metrics/node-report.js";
@@ -26,7 +26,7 @@ export function appOperations(know: Knowledge) {
     return (await ifAnswered(deps.ask({ kind: "apps", apps }))) ?? [];
   }
 
-  function refusalOf(report: RefusalReport, app: LimitedApp, around: Surroundings): Refusal {
+  function refusalOf(report: RefusalReport, app: AppLimits, around: Surroundings): Refusal {
     const { at, node, retryAfterMs, dryRun, ...same } = report;
     return {
       timestamp: new Date(at).toISOString(),

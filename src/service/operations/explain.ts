@@ -1,7 +1,8 @@
 /** Why an app's request was refused, and what stands in its way now: sentences that a person can act on. */
+
 import * as codes from "../../core/codes.js";
 import { emergencyRatio } from "../../core/emergency.js";
-import type { LimitedApp, OnStoreFailure } from "../../limiter/app-lease.js";
+import type { AppLimits, OnStoreFailure } from "../../core/limits.js";
 import type { Refusal } from "../control/contract/contract.js";
 import type { RefusalReport } from "../metrics/node-report.js";
 import { about, amount, incoming, rate, tokens } from "./words.js";
@@ -12,7 +13,7 @@ export interface Surroundings {
   failOpenTokens: number;
 }
 
-export type ExplainedApp = Pick<LimitedApp, "id" | "guaranteed" | "burst" | "priority" | "onStoreFailure" | "dryRun">;
+export type ExplainedApp = Pick<AppLimits, "id" | "guaranteed" | "burst" | "priority" | "onStoreFailure" | "dryRun">;
 
 const layers: Record<string, Refusal["layer"]> = {
   [codes.QUOTA_EXHAUSTED]: "L2",

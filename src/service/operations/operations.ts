@@ -1,7 +1,7 @@
 /** What operators can learn and order, whoever asks: the work behind the control listener's admin and health endpoints. */
 
 import type { LiveConfig } from "../../config/live.js";
-import type { LimitedApp } from "../../limiter/app-lease.js";
+import type { AppLimits } from "../../core/limits.js";
 import type { Coordinator } from "../../quota/coordinator.js";
 import type { Quota } from "../../quota/quota.js";
 import type { Slots } from "../../slots/slots.js";
@@ -30,7 +30,7 @@ export interface OperationsDeps {
   version: string;
   live: Pick<LiveConfig, "current" | "version" | "loadedAtMs" | "lastError" | "reload" | "layer" | "putLayer">;
   /** The apps of the configuration in force, and its version for data planes. The same list while nothing changed. */
-  apps(): readonly LimitedApp[];
+  apps(): readonly AppLimits[];
   quota: Pick<Quota, "inspect" | "nodes" | "ledger">;
   coordinator: Pick<Coordinator, "emergency" | "emergencyOn" | "emergencyOff" | "reconcileNow" | "borrow" | "repay">;
   store: Pick<Store, "kind" | "inspect">;

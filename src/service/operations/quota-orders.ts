@@ -1,6 +1,7 @@
 /** Orders about the tokens of apps: reconcile, borrow, repay. */
+
 import { OK } from "../../core/codes.js";
-import type { LimitedApp } from "../../limiter/app-lease.js";
+import type { AppLimits } from "../../core/limits.js";
 import type { ReconcileResult } from "../../quota/quota.js";
 import type {
   BorrowOrder,
@@ -46,7 +47,7 @@ export function quotaOrders(know: Knowledge) {
   }
 
   /** For the audit log; others may change it in the same moment. */
-  async function balancesOf(app: LimitedApp) {
+  async function balancesOf(app: AppLimits) {
     const balances = await ifAnswered(deps.quota.inspect(app));
     if (balances === undefined) return {};
     return { before: { debt: Math.ceil(balances.debt), remaining: Math.floor(balances.tokens) } };

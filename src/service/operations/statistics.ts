@@ -8,7 +8,7 @@ export function statistics(reports: readonly NodeReport[]): StatusReply["statist
   const sum = (value: (report: NodeReport) => number) => reports.reduce((total, report) => total + value(report), 0);
   const requests = sum(({ requests }) => requests);
   const refused = sum(({ refused }) => refused);
-  const local = sum(({ sources }) => sources.local + sources.remembered);
+  const local = sum(({ sources }) => sources.local + sources.cached);
   const counts = Array.from({ length: latencyBoundsSeconds.length + 1 }, (_, i) =>
     sum(({ latencyCounts }) => latencyCounts[i] ?? 0),
   );

@@ -1,18 +1,19 @@
 /** Finds an app of the configuration, or says which one was probably meant. */
+
 import { nearest } from "../../config/nearest.js";
 import { quoted } from "../../config/problem.js";
 import { UNKNOWN_APP } from "../../core/codes.js";
-import type { LimitedApp } from "../../limiter/app-lease.js";
+import type { AppLimits } from "../../core/limits.js";
 import { problem, type Reply } from "../control/endpoint.js";
 
 /** More names than anyone has misspelt are not compared. */
 const MOST_COMPARED = 10_000;
 
-export function findApp(apps: readonly LimitedApp[], id: string): LimitedApp | undefined {
+export function findApp(apps: readonly AppLimits[], id: string): AppLimits | undefined {
   return apps.find((app) => app.id === id);
 }
 
-export function noSuchApp(apps: readonly LimitedApp[], id: string): Reply<never> {
+export function noSuchApp(apps: readonly AppLimits[], id: string): Reply<never> {
   const likely = nearest(
     id,
     apps.slice(0, MOST_COMPARED).map((app) => app.id),

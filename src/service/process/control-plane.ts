@@ -1,11 +1,12 @@
 /** The primary's part in a service: coordinator, sync for data planes, operations, metrics, and the listener for all of it. */
+
 import type { Server } from "node:http";
 import type { LiveConfig } from "../../config/live.js";
 import { clusterPolicy, limitedApps } from "../../config/rooms.js";
 import { ruleLabels } from "../../config/rule-settings.js";
 import type { Config } from "../../config/schema.js";
 import { DEFAULT_APP } from "../../core/identity.js";
-import type { LimitedApp } from "../../limiter/app-lease.js";
+import type { AppLimits } from "../../core/limits.js";
 import { createCoordinator } from "../../quota/coordinator.js";
 import { createQuota } from "../../quota/quota.js";
 import { createPodDirectory } from "../../slots/pods.js";
@@ -48,7 +49,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
   const node = config.node_id;
   const clusterId = config.cluster.id;
   const version = programVersion();
-  let apps: LimitedApp[] = limitedApps(config);
+  let apps: AppLimits[] = limitedApps(config);
   let rules = ruleLabels(config);
   let configured = new Set(apps.map(({ id }) => id));
   const quota = createQuota(store, clusterPolicy(config));

@@ -1,7 +1,8 @@
 /** The limiter on a real Redis that is killed, stopped, slowed, emptied or full: deadlines, policies, levels, books. */
+
 import { afterEach, describe, expect, it } from "vitest";
 import { standardProfile } from "../../../src/core/cost.js";
-import type { LimitedApp, OnStoreFailure } from "../../../src/limiter/app-lease.js";
+import type { AppLimits, OnStoreFailure } from "../../../src/core/limits.js";
 import type { Decision } from "../../../src/limiter/decision.js";
 import { createLimiter, type Limiter } from "../../../src/limiter/limiter.js";
 import { createQuota } from "../../../src/quota/quota.js";
@@ -18,7 +19,7 @@ afterEach(async () => {
   for (const end of endings.splice(0).reverse()) await end();
 });
 
-function app(onStoreFailure: OnStoreFailure): LimitedApp {
+function app(onStoreFailure: OnStoreFailure): AppLimits {
   return {
     ...{ id: "app", guaranteed: 1000, burst: 1000, priority: 1, borrow: false },
     ...{ profile: standardProfile, onStoreFailure, dryRun: false },
@@ -105,7 +106,7 @@ describe.each(faults)("a Redis that is $name", ({ happen, pass }) => {
     const asking = startAsking(limiter);
     await asking.until("requests to pass", (decision) => decision.allowed);
     await happen(server);
-    await waitFor("requests to pass in the dark", () => limiter.stats().dark > 30);
+    await waitFor("requests to pass without the store", () => limiter.stats().withoutStore > 30);
     await pass(server);
     await waitFor("level 0", () => limiter.stats().level === 0);
     await asking.stop();

@@ -4,8 +4,7 @@ import { describe, expect, it, test } from "vitest";
 import {
   CLOSED,
   type Degradation,
-  darkAllowance,
-  defaultDegradationPolicy,
+  defaultDegradationOptions,
   degradationLevel,
   LOCAL,
   leaseFactor,
@@ -18,9 +17,10 @@ import {
   STORE_ERROR,
   STORE_OK,
   STORE_TIMEOUT,
+  withoutStoreAllowance,
 } from "../../../src/core/degradation.js";
 
-const policy = defaultDegradationPolicy;
+const policy = defaultDegradationOptions;
 const NOW = 1750000000000;
 const WINDOW_MS = policy.slotMs * policy.slots;
 
@@ -194,11 +194,11 @@ describe("a data plane", () => {
   });
 
   it("admits without the store what the app's policy allows", () => {
-    expect(darkAllowance(OPEN, 100, 10000, 4)).toBe(100);
-    expect(darkAllowance(LOCAL, 100, 10000, 4)).toBe(2500);
-    expect(darkAllowance(LOCAL, 100, 10000, 3)).toBe(3333);
-    expect(darkAllowance(LOCAL, 100, 10000, 0)).toBe(10000);
-    expect(darkAllowance(CLOSED, 100, 10000, 4)).toBe(0);
-    expect(darkAllowance("no such policy", 100, 10000, 4)).toBe(0);
+    expect(withoutStoreAllowance(OPEN, 100, 10000, 4)).toBe(100);
+    expect(withoutStoreAllowance(LOCAL, 100, 10000, 4)).toBe(2500);
+    expect(withoutStoreAllowance(LOCAL, 100, 10000, 3)).toBe(3333);
+    expect(withoutStoreAllowance(LOCAL, 100, 10000, 0)).toBe(10000);
+    expect(withoutStoreAllowance(CLOSED, 100, 10000, 4)).toBe(0);
+    expect(withoutStoreAllowance("no such policy", 100, 10000, 4)).toBe(0);
   });
 });

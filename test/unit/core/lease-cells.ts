@@ -3,7 +3,7 @@ import { OK } from "../../../src/core/codes.js";
 import {
   applyReply,
   type Cell,
-  defaultLeasePolicy,
+  defaultLeaseOptions,
   type Lease,
   MISS,
   newLease,
@@ -23,7 +23,7 @@ export function plainCell(balance: number): Cell {
 
 /** A lease that was granted `granted` tokens at `now`. */
 export function leased(now: number, granted: number): { lease: Lease; cell: Cell } {
-  const lease = newLease(defaultLeasePolicy, now);
+  const lease = newLease(defaultLeaseOptions, now);
   const cell = plainCell(0);
   applyReply(lease, cell, granted, OK, 0, 0, now);
   return { lease, cell };

@@ -7,7 +7,7 @@ import {
   beginEpoch,
   type Cell,
   cutLease,
-  defaultLeasePolicy,
+  defaultLeaseOptions,
   type Lease,
   MISS,
   newLease,
@@ -20,7 +20,7 @@ import {
 } from "../../../src/core/lease.js";
 import { leased, plainCell, sharedCell } from "./lease-cells.js";
 
-const policy = defaultLeasePolicy;
+const policy = defaultLeaseOptions;
 const amount = fc.integer({ min: 0, max: 300 });
 
 /** What has happened so far, counted apart from the lease. */

@@ -6,7 +6,7 @@ import {
   beginEpoch,
   type Cell,
   cutLease,
-  defaultLeasePolicy,
+  defaultLeaseOptions,
   isRefused,
   type Lease,
   planSync,
@@ -17,7 +17,7 @@ import {
 } from "../../../src/core/lease.js";
 import { leased } from "./lease-cells.js";
 
-const policy = defaultLeasePolicy;
+const policy = defaultLeaseOptions;
 const NOW = 1750000000000;
 const planAt = (lease: Lease, cell: Cell, now: number) => planSync(lease, cell, policy, 0, 0, 0, now);
 

@@ -4,7 +4,7 @@ import { COST_EXCEEDS_CAPACITY, OK, QUOTA_EXHAUSTED } from "../../../src/core/co
 import {
   applyReply,
   type Cell,
-  defaultLeasePolicy,
+  defaultLeaseOptions,
   isRefused,
   isReportDue,
   type Lease,
@@ -20,7 +20,7 @@ import {
 } from "../../../src/core/lease.js";
 import { leased, plainCell } from "./lease-cells.js";
 
-const policy = defaultLeasePolicy;
+const policy = defaultLeaseOptions;
 const NOW = 1750000000000;
 
 const planAt = (lease: Lease, cell: Cell, now: number, level = 0) => planSync(lease, cell, policy, level, 0, 0, now);

@@ -16,9 +16,9 @@ const admitted = ({ nodes }: Simulation, from: number, to: number) =>
 const totals = ({ nodes }: Simulation) =>
   nodes.reduce(
     (sum, { limiter }) => {
-      const { local, remote, remembered, dark, syncs } = limiter.stats();
+      const { local, remote, cached, withoutStore, syncs } = limiter.stats();
       return {
-        requests: sum.requests + local + remote + remembered + dark,
+        requests: sum.requests + local + remote + cached + withoutStore,
         local: sum.local + local,
         syncs: sum.syncs + syncs,
       };

@@ -1,8 +1,9 @@
 /** Random histories of requests, reloads and faults: nothing that was spent is forgotten, nothing is charged twice. */
+
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { bandwidthProfile, price, standardProfile } from "../../../src/core/cost.js";
-import type { LimitedApp } from "../../../src/limiter/app-lease.js";
+import type { AppLimits } from "../../../src/core/limits.js";
 import type { Decision } from "../../../src/limiter/decision.js";
 import { createSimulation, limitedApp, type SimulatedNode, type Simulation } from "../../support/simulation.js";
 
@@ -10,7 +11,7 @@ const IDS = ["default", "a", "b", "c"];
 const NODES = 3;
 
 interface Reload {
-  apps: LimitedApp[];
+  apps: AppLimits[];
   unknownApps: "default" | "reject";
 }
 
@@ -20,7 +21,7 @@ type Step =
   | { kind: "store"; mode: Simulation["store"]["mode"]; latencyMs: number }
   | { kind: "pass"; ms: number };
 
-const limitedApps: fc.Arbitrary<LimitedApp[]> = fc
+const limitedApps: fc.Arbitrary<AppLimits[]> = fc
   .subarray(IDS, { minLength: 1 })
   .chain((ids) =>
     fc.tuple(

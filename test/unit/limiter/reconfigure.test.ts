@@ -80,8 +80,8 @@ describe("a limit that is halved under load on three nodes", () => {
   });
 });
 
-function totalOf({ local, remote, remembered, dark }: ReturnType<SimulatedNode["limiter"]["stats"]>): number {
-  return local + remote + remembered + dark;
+function totalOf({ local, remote, cached, withoutStore }: ReturnType<SimulatedNode["limiter"]["stats"]>): number {
+  return local + remote + cached + withoutStore;
 }
 
 describe("a burst that changes", () => {
@@ -127,7 +127,7 @@ describe("a burst that changes", () => {
     expect(await s.during(node.limiter.check("app", "PUT", 1024 * 1024))).toMatchObject({
       code: "cost_exceeds_capacity",
     });
-    expect(node.limiter.check("app", "PUT", 1024 * 1024)).toMatchObject({ source: "remembered" });
+    expect(node.limiter.check("app", "PUT", 1024 * 1024)).toMatchObject({ source: "cached" });
     node.reconfigure({ apps: [app({ guaranteed: 1000, burst: 100 })] });
     await s.clock.advance(50);
     expect(await s.during(node.limiter.check("app", "PUT", 1024 * 1024))).toMatchObject({ allowed: true, cost: 21 });
@@ -238,7 +238,7 @@ describe("an app that is removed", () => {
     expect((await s.quota.inspect(app({ guaranteed: 0 }))).tokens).toBe(800);
   });
 
-  it("while the store is gone: what it spent in the dark is charged when the store is back", async () => {
+  it("while the store is gone: what it spent without the store is charged when the store is back", async () => {
     const s = createSimulation([app({ onStoreFailure: "open" })], {}, { failOpenTokens: 50 });
     const node = s.addNode("n1");
     s.store.mode = "refusing";

@@ -26,7 +26,7 @@ describe("a store that becomes slow just when a quiet app becomes busy", () => {
       expect(node.decisions.length).toBeGreaterThan(after * 3.9);
       expect(new Set(node.decisions.map(({ decision }) => decision.code))).toEqual(new Set(["ok"]));
       // The burst of the lease's first seconds was paid without the store: that is what left others unpaid.
-      expect(node.decisions.some(({ decision }) => decision.source === "dark")).toBe(true);
+      expect(node.decisions.some(({ decision }) => decision.source === "without_store")).toBe(true);
     },
   );
 });

@@ -1,6 +1,7 @@
 /** The store refuses, hangs or is slow: decisions go on by policy, and what was spent meanwhile is charged. */
+
 import { describe, expect, it } from "vitest";
-import type { OnStoreFailure } from "../../../src/limiter/app-lease.js";
+import type { OnStoreFailure } from "../../../src/core/limits.js";
 import type { Decision } from "../../../src/limiter/decision.js";
 import { createSimulation, limitedApp, type SimulatedNode } from "../../support/simulation.js";
 
@@ -26,7 +27,7 @@ describe.each(["refusing", "hanging"] as const)("a store that is %s", (mode) => 
     const made = between(node, 8_000, 12_000);
     expect(made.length).toBeGreaterThan(1000);
     for (const decision of made)
-      expect(decision).toMatchObject({ allowed: false, code: "store_unavailable", source: "dark" });
+      expect(decision).toMatchObject({ allowed: false, code: "store_unavailable", source: "without_store" });
   });
 
   it("open: as many tokens per second as were set for that case, then store_unavailable", async () => {
@@ -68,7 +69,7 @@ describe.each(["refusing", "hanging"] as const)("a store that is %s", (mode) => 
     expect(levels.slice(-4)).toEqual([3, 2, 1, 0]);
   });
 
-  it("what was spent in the dark is on the books afterwards, once", async () => {
+  it("what was spent without the store is on the books afterwards, once", async () => {
     const { simulation, node } = await outage("open");
     simulation.store.mode = "up";
     await simulation.clock.advance(3_000);

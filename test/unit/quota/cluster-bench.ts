@@ -1,7 +1,8 @@
 /** Coordinators on one embedded store whose time the test moves, and whose way to the store it can break. */
+import type { BucketLimits } from "../../../src/core/limits.js";
 import { type CoordinatorOptions, createCoordinator } from "../../../src/quota/coordinator.js";
 import { type EmergencyState, emergencyChannel } from "../../../src/quota/emergency-watch.js";
-import type { AppPolicy, ClusterPolicy } from "../../../src/quota/policy.js";
+import type { ClusterPolicy } from "../../../src/quota/policy.js";
 import { createQuota } from "../../../src/quota/quota.js";
 import type { Round } from "../../../src/quota/reconcile-rounds.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
@@ -53,7 +54,7 @@ export function createBench(cluster: Partial<ClusterPolicy> = {}) {
 
   function addCoordinator(
     node: string,
-    apps: AppPolicy[] = [],
+    apps: BucketLimits[] = [],
     options: Partial<CoordinatorOptions> = {},
     fault: Partial<Way> = {},
   ) {

@@ -1,5 +1,5 @@
 /** Asks the service to decide about one request: `app cost` → `allowed code remaining limit retry_after_ms`. */
-import { defaultDegradationPolicy, observeCall, STORE_OK } from "../../../core/degradation.js";
+import { defaultDegradationOptions, observeCall, STORE_OK } from "../../../core/degradation.js";
 import { splitText, wholeNumber, wholeText } from "../../../core/platform.js";
 import { nowMs } from "../clock.js";
 import type { Handle } from "../envoy-api.js";
@@ -25,7 +25,7 @@ export function askService(handle: Handle, app: string, cost: number): CheckAnsw
     if (!reply.overloaded) noteFailure(reply, started, ended);
     return undefined;
   }
-  observeCall(worker.degradation, defaultDegradationPolicy, ended, STORE_OK, ended - started);
+  observeCall(worker.degradation, defaultDegradationOptions, ended, STORE_OK, ended - started);
   return {
     code: words[1]!,
     remaining: Math.max(wholeNumber(words[2]!), 0),

@@ -1,16 +1,16 @@
 /** Exchanges under way: from the decision to the response, which finds its own by the request's id. */
 import type { Handle, Headers } from "../envoy-api.js";
-import type { App } from "../state.js";
+import type { EnvoyAccount } from "../state.js";
 
 export interface Exchange {
-  app: App;
+  app: EnvoyAccount;
   method: string;
   /** Tokens taken, or that would have been. */
   cost: number;
   code: string;
   allowed: boolean;
   /** One of the names of `AppCounts` that tell where it was decided. */
-  source: "local" | "remote" | "remembered" | "dark";
+  source: "local" | "remote" | "cached" | "without_store";
   /** Tokens on the lease just then. */
   balance: number;
   retryAfterMs: number;

@@ -9,7 +9,7 @@ import {
   price,
   settlement,
 } from "../../../core/cost.js";
-import { darkAllowance, mayWaitForStore } from "../../../core/degradation.js";
+import { mayWaitForStore, withoutStoreAllowance } from "../../../core/degradation.js";
 import {
   applyReply,
   isRefused,
@@ -23,16 +23,16 @@ import { isScarce } from "../../../core/sync.js";
 import { count } from "../../lua/tally.js";
 import { nowMs } from "../clock.js";
 import type { Handle } from "../envoy-api.js";
-import { type App, worker } from "../state.js";
+import { type EnvoyAccount, worker } from "../state.js";
 import { askService } from "./check-client.js";
 import type { Exchange } from "./exchanges.js";
 import { isReportWorthwhile, isTalking, mayTalk, sync, touch } from "./syncer.js";
 
 /** Sizes learned for a method. Methods that HTTP does not define share one memory, so that they cannot grow it. */
-function learnedSizes(app: App, method: string): LearnedSizes {
+function learnedSizes(app: EnvoyAccount, method: string): LearnedSizes {
   const known = app.learned[method];
   if (known !== undefined) return known;
-  const base = app.policy.profile.base as { [method: string]: number | undefined };
+  const base = app.limits.profile.base as { [method: string]: number | undefined };
   const name = base[method] === undefined ? "other" : method;
   const learned = app.learned[name] ?? newLearnedSizes();
   app.learned[name] = learned;
@@ -43,12 +43,12 @@ function learnedSizes(app: App, method: string): LearnedSizes {
 export function check(
   handle: Handle,
   exchange: Exchange,
-  app: App,
+  app: EnvoyAccount,
   method: string,
   contentLength: number,
   now: number,
 ): void {
-  const cost = estimate(app.policy.profile, method, contentLength, learnedSizes(app, method));
+  const cost = estimate(app.limits.profile, method, contentLength, learnedSizes(app, method));
   exchange.app = app;
   exchange.method = method;
   exchange.retryAfterMs = 0;
@@ -79,27 +79,27 @@ function conclude(exchange: Exchange, source: Exchange["source"], code: string, 
   exchange.balance = balance;
   exchange.source = source;
   // A dry run forgives a limit, not a request that makes no sense.
-  exchange.allowed = code === OK || (exchange.app.policy.dryRun && code !== INVALID_ARGUMENT);
+  exchange.allowed = code === OK || (exchange.app.limits.dryRun && code !== INVALID_ARGUMENT);
   count(exchange);
 }
 
 /** The request at hand has its tokens, and fetches some for those that come after it. */
-function refill(handle: Handle, app: App): void {
+function refill(handle: Handle, app: EnvoyAccount): void {
   const now = nowMs();
-  if (!mayTalk(now) || isScarce(app.talk, now) || isRefused(app.lease, 1, now)) return;
+  if (!mayTalk(now) || isScarce(app.sync, now) || isRefused(app.lease, 1, now)) return;
   sync(handle, app, 0, now);
 }
 
-function miss(handle: Handle, exchange: Exchange, app: App, cost: number): void {
+function miss(handle: Handle, exchange: Exchange, app: EnvoyAccount, cost: number): void {
   const now = nowMs();
-  if (isKnownRefusal(exchange, app, cost, "remembered", now)) return;
+  if (isKnownRefusal(exchange, app, cost, "cached", now)) return;
   if (!mayWaitForStore(worker.level)) {
     // Somebody has to find out whether it is better.
     if (mayTalk(now) && sync(handle, app, cost, now) && isPaid(exchange, app, cost)) return;
     dark(exchange, app, cost);
     return;
   }
-  if (mayTalk(now) && !isScarce(app.talk, now)) {
+  if (mayTalk(now) && !isScarce(app.sync, now)) {
     if (!sync(handle, app, cost, now)) {
       dark(exchange, app, cost);
       return;
@@ -113,7 +113,7 @@ function miss(handle: Handle, exchange: Exchange, app: App, cost: number): void 
   decideElsewhere(handle, exchange, app, cost);
 }
 
-function isPaid(exchange: Exchange, app: App, cost: number): boolean {
+function isPaid(exchange: Exchange, app: EnvoyAccount, cost: number): boolean {
   const left = takeTokens(app.cell, cost);
   if (left === MISS) return false;
   touch(app);
@@ -122,7 +122,13 @@ function isPaid(exchange: Exchange, app: App, cost: number): boolean {
 }
 
 /** A refusal that is known costs no call. */
-function isKnownRefusal(exchange: Exchange, app: App, cost: number, source: Exchange["source"], now: number): boolean {
+function isKnownRefusal(
+  exchange: Exchange,
+  app: EnvoyAccount,
+  cost: number,
+  source: Exchange["source"],
+  now: number,
+): boolean {
   const { lease } = app;
   if (!isRefused(lease, cost, now)) return false;
   exchange.retryAfterMs = Math.ceil(lease.refusedUntil - now);
@@ -131,16 +137,16 @@ function isKnownRefusal(exchange: Exchange, app: App, cost: number, source: Exch
 }
 
 /** The service decides about this one request, from a lease of its own. */
-function decideElsewhere(handle: Handle, exchange: Exchange, app: App, cost: number): void {
-  const answer = askService(handle, app.policy.id, cost);
+function decideElsewhere(handle: Handle, exchange: Exchange, app: EnvoyAccount, cost: number): void {
+  const answer = askService(handle, app.limits.id, cost);
   if (answer === undefined) {
     dark(exchange, app, cost);
     return;
   }
   const { code, remaining, limit, retryAfterMs } = answer;
   const now = nowMs();
-  app.talk.remaining = Math.max(remaining - Math.max(app.cell.balance, 0), 0);
-  app.talk.limit = limit;
+  app.sync.remaining = Math.max(remaining - Math.max(app.cell.balance, 0), 0);
+  app.sync.limit = limit;
   if (code !== OK && code !== STORE_UNAVAILABLE) {
     applyReply(app.lease, app.cell, app.lease.granted, code, retryAfterMs, cost, now);
   }
@@ -148,12 +154,12 @@ function decideElsewhere(handle: Handle, exchange: Exchange, app: App, cost: num
   conclude(exchange, "remote", code, app.cell.balance);
 }
 
-/** Without the store: what the app's policy allows, to be charged when the store is back; else 503. */
-function dark(exchange: Exchange, app: App, cost: number): void {
-  const { onStoreFailure, guaranteed } = app.policy;
+/** Without the store: what the app's limits allows, to be charged when the store is back; else 503. */
+function dark(exchange: Exchange, app: EnvoyAccount, cost: number): void {
+  const { onStoreFailure, guaranteed } = app.limits;
   const { settings } = worker;
   const open = Math.floor(settings.failOpenTokens / Math.max(settings.workers, 1));
-  const allowance = darkAllowance(onStoreFailure, open, guaranteed, worker.liveNodes);
+  const allowance = withoutStoreAllowance(onStoreFailure, open, guaranteed, worker.liveNodes);
   const second = Math.floor(nowMs() / 1000);
   if (second !== app.darkSecond) {
     app.darkSecond = second;
@@ -161,12 +167,12 @@ function dark(exchange: Exchange, app: App, cost: number): void {
   }
   if (!takeAllowance(app.dark, allowance, cost)) {
     exchange.retryAfterMs = 1000;
-    conclude(exchange, "dark", STORE_UNAVAILABLE, app.cell.balance);
+    conclude(exchange, "without_store", STORE_UNAVAILABLE, app.cell.balance);
     return;
   }
   const left = takeUncovered(app.cell, cost);
   touch(app);
-  conclude(exchange, "dark", OK, left);
+  conclude(exchange, "without_store", OK, left);
 }
 
 /** What really moved is charged, or given back, and learned from. */
@@ -175,7 +181,7 @@ export function settle(exchange: Exchange): void {
   learnSizes(learnedSizes(app, method), requestBytes, responseBytes);
   // Passed on a dry run: nothing was taken, so there is nothing to charge or to give back.
   if (code !== OK) return;
-  const actual = price(app.policy.profile, method, requestBytes + responseBytes);
+  const actual = price(app.limits.profile, method, requestBytes + responseBytes);
   if (actual === INVALID_COST || actual === cost) return;
   settleTokens(app.lease, app.cell, settlement(cost, actual));
   touch(app);

@@ -50,7 +50,7 @@ function leaveToAccessLog(handle: Handle, exchange: Exchange): void {
   if (exchange.marked || exchange.code !== OK || !worker.settings.settleByAccessLog) return;
   exchange.marked = true;
   const metadata = handle.streamInfo().dynamicMetadata();
-  metadata.set(NAMESPACE, "app", exchange.app.policy.id);
+  metadata.set(NAMESPACE, "app", exchange.app.limits.id);
   metadata.set(NAMESPACE, "paid", exchange.cost);
   metadata.set(NAMESPACE, "method", exchange.method);
   metadata.set(NAMESPACE, "settle", true);

@@ -6,7 +6,7 @@ import { headRefusalBody, refusalBody, refusalStatus, retryAfterSeconds } from "
 import { remainingOf, resetSecondsOf, showLimit } from "../../lua/shown-limit.js";
 import { type Handle, type Headers, type HeaderTable, luaBit } from "../envoy-api.js";
 import type { SocketRefusal } from "../sockets/socket.js";
-import type { App } from "../state.js";
+import type { EnvoyAccount } from "../state.js";
 import { type Exchange, rememberNone } from "./exchanges.js";
 
 /** Texts of small numbers, which are most of them. */
@@ -22,7 +22,7 @@ function numberText(value: number): string {
   return text;
 }
 
-function rateHeader(app: App, remaining: number, remainingText: string): string {
+function rateHeader(app: EnvoyAccount, remaining: number, remainingText: string): string {
   const resetSeconds = resetSecondsOf(app, remaining);
   return `${app.rateHeaderStart + remainingText};t=${numberText(resetSeconds)}`;
 }
@@ -30,15 +30,15 @@ function rateHeader(app: App, remaining: number, remainingText: string): string 
 /** On the response of a backend, in the place of whatever it says of limits itself. */
 export function showDecision(headers: Headers, exchange: Exchange): void {
   const { app, code } = exchange;
-  if (app.talk.limit !== app.shownLimit) showLimit(app, app.talk.limit);
+  if (app.sync.limit !== app.shownLimit) showLimit(app, app.sync.limit);
   const remaining = remainingOf(app, exchange.balance);
   const remainingText = numberText(remaining);
   headers.replace("x-ratelimit-cost", numberText(exchange.cost));
   headers.replace("x-ratelimit-limit", app.limitText);
   headers.replace("x-ratelimit-remaining", remainingText);
-  headers.replace("ratelimit-policy", app.policyHeader);
+  headers.replace("ratelimit-limits", app.policyHeader);
   headers.replace("ratelimit", rateHeader(app, remaining, remainingText));
-  if (app.policy.dryRun) {
+  if (app.limits.dryRun) {
     headers.replace("x-ratelimit-dry-run", code === OK ? "pass" : `would-refuse; reason=${code}`);
   }
 }
@@ -64,7 +64,7 @@ function refuseWith(
 /** For an answer in the place of the backend's. */
 function decisionHeaders(exchange: Exchange): HeaderTable {
   const { app } = exchange;
-  const { limit } = app.talk;
+  const { limit } = app.sync;
   if (limit !== app.shownLimit) showLimit(app, limit);
   const remaining = remainingOf(app, exchange.balance);
   const remainingText = numberText(remaining);
@@ -72,7 +72,7 @@ function decisionHeaders(exchange: Exchange): HeaderTable {
     "x-ratelimit-cost": numberText(exchange.cost),
     "x-ratelimit-limit": app.limitText,
     "x-ratelimit-remaining": remainingText,
-    "ratelimit-policy": app.policyHeader,
+    "ratelimit-limits": app.policyHeader,
     ratelimit: rateHeader(app, remaining, remainingText),
   };
 }
@@ -81,7 +81,7 @@ export function refuse(handle: Handle, exchange: Exchange): void {
   const { app, code } = exchange;
   const retryAfter = retryAfterSeconds(exchange.retryAfterMs);
   const remaining = remainingOf(app, exchange.balance);
-  refuseWith(handle, decisionHeaders(exchange), code, app.policy.id, retryAfter, remaining, app.talk.limit);
+  refuseWith(handle, decisionHeaders(exchange), code, app.limits.id, retryAfter, remaining, app.sync.limit);
 }
 
 /** Of a connection that gets no slot, though it was paid for; or that no route takes, before it was. Never returns. */

@@ -4,7 +4,7 @@
  */
 import { EPOCH_CLOSED } from "../../../core/codes.js";
 import {
-  defaultDegradationPolicy,
+  defaultDegradationOptions,
   degradationLevel,
   observeCall,
   reportFactor,
@@ -23,7 +23,7 @@ import {
   MAX_APPS_PER_MESSAGE,
   type PlannedSync,
   planMessage,
-  renewConversation,
+  renewSyncState,
 } from "../../../core/sync.js";
 import { luaMath } from "../../lua/library.js";
 import { type AppInMessage, messageText, parseAnswer, type SyncAnswerText } from "../../lua/sync-text.js";
@@ -32,7 +32,7 @@ import type { Handle } from "../envoy-api.js";
 import { newEpoch } from "../epoch.js";
 import { numbersHeard, numbersLines } from "../numbers.js";
 import { callService, type ServiceReply } from "../service-calls.js";
-import { type App, worker } from "../state.js";
+import { type EnvoyAccount, worker } from "../state.js";
 
 const FIRST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 1000;
@@ -42,11 +42,11 @@ const SPARE_MS = 100;
 const WORTH_A_REPORT = 50;
 
 interface Planned extends AppInMessage {
-  app: App;
+  app: EnvoyAccount;
   planned: PlannedSync;
 }
 
-export function touch(app: App): void {
+export function touch(app: EnvoyAccount): void {
   if (app.touched) return;
   app.touched = true;
   worker.touched.push(app);
@@ -72,7 +72,7 @@ export function isReportWorthwhile(now: number): boolean {
  * One message and its answer; `waiting` is what the request at hand needs of `app`, 0 if it has it already. False where
  * nobody answered.
  */
-export function sync(handle: Handle, app: App, waiting: number, now: number): boolean {
+export function sync(handle: Handle, app: EnvoyAccount, waiting: number, now: number): boolean {
   worker.level = currentLevel(now);
   const planned = plan(app, waiting, now);
   worker.seq = worker.seq + 1;
@@ -96,23 +96,23 @@ export function sync(handle: Handle, app: App, waiting: number, now: number): bo
 }
 
 function currentLevel(now: number): number {
-  return degradationLevel(worker.degradation, defaultDegradationPolicy, now);
+  return degradationLevel(worker.degradation, defaultDegradationOptions, now);
 }
 
 /** An app with nothing to say for long leaves the list. */
-function plan(asking: App, waiting: number, now: number): Planned[] {
+function plan(asking: EnvoyAccount, waiting: number, now: number): Planned[] {
   const { settings, level } = worker;
-  const policy = settings.lease;
+  const limits = settings.lease;
   const planned: Planned[] = [];
-  const touched: App[] = [];
+  const touched: EnvoyAccount[] = [];
   touch(asking);
   for (const app of worker.touched) {
-    const { talk, lease, cell } = app;
+    const { sync, lease, cell } = app;
     const wanted = app === asking ? waiting : 0;
     giveBackIdle(app, now);
-    const due = wanted > 0 || isDue(talk, lease, cell, policy, level, wanted, now);
+    const due = wanted > 0 || isDue(sync, lease, cell, limits, level, wanted, now);
     if (due && planned.length < MAX_APPS_PER_MESSAGE) planned.push(planOne(app, wanted, now));
-    if (due || !isAtRest(lease, cell, policy, wanted, now)) touched.push(app);
+    if (due || !isAtRest(lease, cell, limits, wanted, now)) touched.push(app);
     else app.touched = false;
   }
   worker.touched = touched;
@@ -123,7 +123,7 @@ function plan(asking: App, waiting: number, now: number): Planned[] {
  * What a lease holds for a rate of spending that is past: nobody could give it back while no request came. As much stays
  * as the time since the last report would have needed for a second.
  */
-function giveBackIdle(app: App, now: number): void {
+function giveBackIdle(app: EnvoyAccount, now: number): void {
   const { lease, cell } = app;
   const elapsed = now - lease.reportedAt;
   if (elapsed < worker.settings.lease.idleMs) return;
@@ -135,28 +135,28 @@ function giveBackIdle(app: App, now: number): void {
   lease.spendRate = -1;
 }
 
-function planOne(app: App, waiting: number, now: number): Planned {
-  const { lease, talk, policy, cell } = app;
+function planOne(app: EnvoyAccount, waiting: number, now: number): Planned {
+  const { lease, sync, limits, cell } = app;
   const { settings, level } = worker;
   const planned = planMessage(
-    talk,
+    sync,
     lease,
     cell,
     settings.lease,
     level,
-    policy.guaranteed,
-    policy.borrow,
+    limits.guaranteed,
+    limits.borrow,
     waiting,
     waiting,
     now,
   );
-  talk.unanswered = true;
-  return { id: policy.id, app, planned };
+  sync.unanswered = true;
+  return { id: limits.id, app, planned };
 }
 
 function heard(handle: Handle, answer: SyncAnswerText, planned: Planned[], started: number, now: number): void {
   const { settings } = worker;
-  observeCall(worker.degradation, defaultDegradationPolicy, now, STORE_OK, now - started);
+  observeCall(worker.degradation, defaultDegradationOptions, now, STORE_OK, now - started);
   worker.failuresInARow = 0;
   contacted(now);
   worker.liveNodes = Math.max(answer.liveNodes, 1);
@@ -169,7 +169,7 @@ function heard(handle: Handle, answer: SyncAnswerText, planned: Planned[], start
   } else {
     for (const { id, app, planned: sent } of planned) {
       const reply = answer.apps[id];
-      if (reply !== undefined) bookReply(app.talk, app.lease, app.cell, sent, reply, now);
+      if (reply !== undefined) bookReply(app.sync, app.lease, app.cell, sent, reply, now);
       setLowWater(app);
     }
     if (answer.emergency !== worker.emergency) setEmergency(handle, answer.emergency);
@@ -184,7 +184,7 @@ function contacted(now: number): void {
   worker.lookAt = now + lease.syncIntervalMs * reportFactor(worker.level);
 }
 
-export function setLowWater(app: App): void {
+export function setLowWater(app: EnvoyAccount): void {
   app.lowWater = app.lease.target * worker.settings.lease.refillThreshold;
 }
 
@@ -207,14 +207,14 @@ function missed(handle: Handle, reply: ServiceReply, started: number, now: numbe
 
 export function noteFailure(reply: ServiceReply, started: number, now: number): void {
   const outcome = reply.timedOut ? STORE_TIMEOUT : STORE_ERROR;
-  observeCall(worker.degradation, defaultDegradationPolicy, now, outcome, now - started);
+  observeCall(worker.degradation, defaultDegradationOptions, now, outcome, now - started);
   worker.level = currentLevel(now);
 }
 
 /** The store has given this epoch up and put its tokens back: drop them, and go on as a new node. */
 function renewEpoch(planned: Planned[], now: number): void {
-  for (const { app, planned: sent } of planned) bookCounters(app.talk, sent.message);
-  for (const app of worker.everyone) renewConversation(app.talk, app.lease, app.cell, now);
+  for (const { app, planned: sent } of planned) bookCounters(app.sync, sent.message);
+  for (const app of worker.everyone) renewSyncState(app.sync, app.lease, app.cell, now);
   worker.epoch = newEpoch(worker.epoch);
   worker.seq = 0;
   // The next request speaks for the new node at once.
@@ -229,7 +229,7 @@ function setEmergency(handle: Handle, active: boolean): void {
     // What was remembered before holds no more, in either direction.
     app.lease.refusedUntil = 0;
     if (active && app.cell.get() > 0) {
-      cutLease(app.lease, app.cell, emergencyRatio(app.policy.priority));
+      cutLease(app.lease, app.cell, emergencyRatio(app.limits.priority));
       touch(app);
       // What was cut goes back at once.
       worker.lookAt = 0;

@@ -1,7 +1,7 @@
 /** Which records changed: whoever wrote some says so, and the other workers read those alone. */
 import { splitText } from "../../../core/platform.js";
 import { luaString, luaTable } from "../../lua/library.js";
-import { type App, worker } from "../state.js";
+import { type NginxAccount, worker } from "../state.js";
 import { readApp, readNode } from "./records.js";
 
 const CHANGES = "changes";
@@ -19,10 +19,10 @@ export function newestChange(): number {
 }
 
 /** Called by who holds the lock, after writing. */
-export function announce(changed: App[]): void {
+export function announce(changed: NginxAccount[]): void {
   const change = newestChange() + 1;
   const words = [luaString.format("%d", change)];
-  for (const app of changed) words.push(app.policy.id);
+  for (const app of changed) words.push(app.limits.id);
   worker.dict.safe_set(logKey(change), luaTable.concat(words, " "));
   worker.dict.safe_set(CHANGES, change);
   worker.seen = change;

@@ -125,6 +125,6 @@ export function batchHeard(text: string): void {
 /** Ids of all that was ever counted here. */
 export function countedIds(): string[] {
   const ids = [NOBODY];
-  for (const app of worker.everyone) ids.push(app.policy.id);
+  for (const app of worker.everyone) ids.push(app.limits.id);
   return ids;
 }

@@ -1,9 +1,9 @@
 /** Exchanges under way in this worker: from the decision to the end of the response. Their tables are used again. */
 import { ffi, type RequestPointer, toNumber } from "../ngx.js";
-import { type App, worker } from "../state.js";
+import { type NginxAccount, worker } from "../state.js";
 
 export interface Exchange {
-  app: App;
+  app: NginxAccount;
   method: string;
   /** Tokens taken, or that would have been. */
   cost: number;

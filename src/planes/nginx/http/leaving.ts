@@ -56,9 +56,9 @@ export function leave(): void {
   tellNumbers();
   const everything: Planned[] = [];
   for (const app of worker.everyone) {
-    if (app.lease.granted > 0 || app.cell.get() !== 0 || app.talk.unanswered) {
+    if (app.lease.granted > 0 || app.cell.get() !== 0 || app.sync.unanswered) {
       const cell = pouringCell(app.cell);
-      everything.push({ id: app.policy.id, app, cell, planned: planLastMessage(app.lease, cell) });
+      everything.push({ id: app.limits.id, app, cell, planned: planLastMessage(app.lease, cell) });
     }
   }
   let from = 0;

@@ -9,13 +9,13 @@ import {
   price,
   settlement,
 } from "../../../core/cost.js";
-import { darkAllowance, mayWaitForStore } from "../../../core/degradation.js";
+import { mayWaitForStore, withoutStoreAllowance } from "../../../core/degradation.js";
 import { isRefused, MISS, settleTokens, takeAllowance, takeUncovered } from "../../../core/lease.js";
 import { isScarce } from "../../../core/sync.js";
 import { count } from "../../lua/tally.js";
 import { nowMs } from "../clock.js";
 import { ngx } from "../ngx.js";
-import { type App, type Waiter, worker } from "../state.js";
+import { type NginxAccount, type Waiter, worker } from "../state.js";
 import { catchUp } from "./changes.js";
 import type { Exchange } from "./exchanges.js";
 import { readRefusedUntil } from "./records.js";
@@ -30,8 +30,8 @@ const WATCH_SECONDS = 0.002;
 const WATCHER_IS_GONE_MS = 100;
 
 /** Sizes learned for a method. Methods that HTTP does not define share one memory, so that they cannot grow it. */
-function learnedSizes(app: App, method: string): LearnedSizes {
-  const base = app.policy.profile.base as { [method: string]: number | undefined };
+function learnedSizes(app: NginxAccount, method: string): LearnedSizes {
+  const base = app.limits.profile.base as { [method: string]: number | undefined };
   const name = base[method] === undefined ? "other" : method;
   let learned = app.learned[name];
   if (learned === undefined) {
@@ -42,8 +42,8 @@ function learnedSizes(app: App, method: string): LearnedSizes {
 }
 
 /** Decides about an exchange: its code, cost, balance and where that was found. May wait for the service. */
-export function check(exchange: Exchange, app: App, method: string, contentLength: number): void {
-  const cost = estimate(app.policy.profile, method, contentLength, learnedSizes(app, method));
+export function check(exchange: Exchange, app: NginxAccount, method: string, contentLength: number): void {
+  const cost = estimate(app.limits.profile, method, contentLength, learnedSizes(app, method));
   exchange.app = app;
   exchange.method = method;
   exchange.retryAfterMs = 0;
@@ -62,28 +62,28 @@ export function check(exchange: Exchange, app: App, method: string, contentLengt
   miss(exchange, app, cost);
 }
 
-function conclude(exchange: Exchange, app: App, source: string, code: string, balance: number): void {
+function conclude(exchange: Exchange, app: NginxAccount, source: string, code: string, balance: number): void {
   exchange.code = code;
   exchange.balance = balance;
   exchange.source = source;
   // A dry run forgives a limit, not a request that makes no sense.
-  exchange.allowed = code === OK || (app.policy.dryRun && code !== INVALID_ARGUMENT);
+  exchange.allowed = code === OK || (app.limits.dryRun && code !== INVALID_ARGUMENT);
   count(exchange);
 }
 
-function spent(app: App, left: number): void {
+function spent(app: NginxAccount, left: number): void {
   if (!app.touched) touch(app);
   if (left < app.lease.target * worker.settings.lease.refillThreshold) wake(app);
 }
 
-function miss(exchange: Exchange, app: App, cost: number): void {
+function miss(exchange: Exchange, app: NginxAccount, cost: number): void {
   catchUp();
   readRefusedUntil(app);
   const now = nowMs();
   const { lease } = app;
   if (isRefused(lease, cost, now)) {
     exchange.retryAfterMs = Math.ceil(lease.refusedUntil - now);
-    conclude(exchange, app, "remembered", lease.refusedCode, app.cell.get());
+    conclude(exchange, app, "cached", lease.refusedCode, app.cell.get());
     return;
   }
   if (!mayWaitForStore(worker.level) || app.waiters.length >= MAX_WAITERS) {
@@ -109,7 +109,7 @@ function miss(exchange: Exchange, app: App, cost: number): void {
 }
 
 /** Returns once the waiter has a code. */
-function wait(app: App, waiter: Waiter): void {
+function wait(app: NginxAccount, waiter: Waiter): void {
   while (waiter.code === "") {
     let now = nowMs();
     const watches =
@@ -120,7 +120,7 @@ function wait(app: App, waiter: Waiter): void {
     if (watches && waiter.code === "") {
       watch();
       now = nowMs();
-      if (waiter.code === "" && !isScarce(app.talk, now)) wakeWaiting();
+      if (waiter.code === "" && !isScarce(app.sync, now)) wakeWaiting();
     }
     if (waiter.code === "" && nowMs() >= waiter.until) {
       leaveLine(app, waiter);
@@ -147,23 +147,23 @@ function handOver(): void {
   }
 }
 
-/** Without the store: what the app's policy allows, to be charged when the store is back; else 503. */
-function dark(exchange: Exchange, app: App, cost: number): void {
-  const { onStoreFailure, guaranteed, id } = app.policy;
+/** Without the store: what the app's limits allows, to be charged when the store is back; else 503. */
+function dark(exchange: Exchange, app: NginxAccount, cost: number): void {
+  const { onStoreFailure, guaranteed, id } = app.limits;
   const { dict, settings, node } = worker;
-  const allowance = darkAllowance(onStoreFailure, settings.failOpenTokens, guaranteed, node.liveNodes);
+  const allowance = withoutStoreAllowance(onStoreFailure, settings.failOpenTokens, guaranteed, node.liveNodes);
   const second = Math.floor(ngx.now());
   // Two counters take turns; each is gone again before its second comes round.
   const key = (second - Math.floor(second / 2) * 2 === 0 ? "d0:" : "d1:") + id;
   dict.safe_add(key, 0, 1);
   if (!takeAllowance(sharedCell(dict, key), allowance, cost)) {
     exchange.retryAfterMs = 1000;
-    conclude(exchange, app, "dark", STORE_UNAVAILABLE, app.cell.get());
+    conclude(exchange, app, "without_store", STORE_UNAVAILABLE, app.cell.get());
     return;
   }
   const left = takeUncovered(app.cell, cost);
   spent(app, left);
-  conclude(exchange, app, "dark", OK, left);
+  conclude(exchange, app, "without_store", OK, left);
 }
 
 /** An admitted exchange has ended: what really moved is charged, or given back, and learned from. */
@@ -172,7 +172,7 @@ export function settle(exchange: Exchange, requestBytes: number, responseBytes: 
   learnSizes(learnedSizes(app, method), requestBytes, responseBytes);
   // Passed on a dry run: nothing was taken, so there is nothing to charge or to give back.
   if (code !== OK) return;
-  const actual = price(app.policy.profile, method, requestBytes + responseBytes);
+  const actual = price(app.limits.profile, method, requestBytes + responseBytes);
   if (actual === INVALID_COST || actual === cost) return;
   const difference = settlement(cost, actual);
   settleTokens(app.lease, app.cell, difference);

@@ -3,7 +3,7 @@ import { QUOTA_EXHAUSTED } from "../../../core/codes.js";
 import { splitText, storedNumber } from "../../../core/platform.js";
 import { luaString, luaTable } from "../../lua/library.js";
 import { ngx } from "../ngx.js";
-import { type App, worker } from "../state.js";
+import { type NginxAccount, worker } from "../state.js";
 
 /** All digits, so that what is read is what was written. */
 function exact(value: number): string {
@@ -20,8 +20,8 @@ function write(key: string, text: string): void {
   if (stored !== true) ngx.log(ngx.ERR, "tollgate: shared memory is too small for ", key, ": ", problem ?? "");
 }
 
-export function writeApp(app: App): void {
-  const { lease, talk } = app;
+export function writeApp(app: NginxAccount): void {
+  const { lease, sync } = app;
   const text = luaTable.concat(
     [
       exact(lease.granted),
@@ -34,15 +34,15 @@ export function writeApp(app: App): void {
       exact(lease.refusedAt),
       exact(lease.refusedCost),
       lease.refusedCode,
-      exact(talk.bookedSpent),
-      exact(talk.bookedReturned),
-      yesNo(talk.cautious),
-      exact(talk.remaining),
-      exact(talk.limit),
-      exact(talk.heardAt),
-      exact(talk.scarceAt),
-      yesNo(talk.unanswered),
-      talk.shortCode,
+      exact(sync.bookedSpent),
+      exact(sync.bookedReturned),
+      yesNo(sync.cautious),
+      exact(sync.remaining),
+      exact(sync.limit),
+      exact(sync.heardAt),
+      exact(sync.scarceAt),
+      yesNo(sync.unanswered),
+      sync.shortCode,
     ],
     " ",
   );
@@ -55,8 +55,8 @@ export function writeApp(app: App): void {
 }
 
 /** Nothing is read where the text is the one that was read before. */
-export function readApp(app: App): void {
-  const { lease, talk } = app;
+export function readApp(app: NginxAccount): void {
+  const { lease, sync } = app;
   const text = worker.dict.get(app.recordKey);
   readRefusedUntil(app);
   if (text === undefined || text === app.record) return;
@@ -73,19 +73,19 @@ export function readApp(app: App): void {
   lease.refusedAt = storedNumber(parts[7]!, 0);
   lease.refusedCost = storedNumber(parts[8]!, 0);
   lease.refusedCode = parts[9]!;
-  talk.bookedSpent = storedNumber(parts[10]!, 0);
-  talk.bookedReturned = storedNumber(parts[11]!, 0);
-  talk.cautious = parts[12] === "1";
-  talk.remaining = storedNumber(parts[13]!, 0);
-  talk.limit = storedNumber(parts[14]!, 0);
-  talk.heardAt = storedNumber(parts[15]!, 0);
-  talk.scarceAt = storedNumber(parts[16]!, 0);
+  sync.bookedSpent = storedNumber(parts[10]!, 0);
+  sync.bookedReturned = storedNumber(parts[11]!, 0);
+  sync.cautious = parts[12] === "1";
+  sync.remaining = storedNumber(parts[13]!, 0);
+  sync.limit = storedNumber(parts[14]!, 0);
+  sync.heardAt = storedNumber(parts[15]!, 0);
+  sync.scarceAt = storedNumber(parts[16]!, 0);
   // Written by a version of before a reload, it may end here.
-  talk.unanswered = parts[17] === "1";
-  talk.shortCode = parts[18] ?? QUOTA_EXHAUSTED;
+  sync.unanswered = parts[17] === "1";
+  sync.shortCode = parts[18] ?? QUOTA_EXHAUSTED;
 }
 
-export function readRefusedUntil(app: App): void {
+export function readRefusedUntil(app: NginxAccount): void {
   const until = worker.dict.get(app.refusedUntilKey);
   app.lease.refusedUntil = until === undefined ? 0 : (until as number);
 }

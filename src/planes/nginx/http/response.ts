@@ -4,7 +4,7 @@ import { wholeText } from "../../../core/platform.js";
 import { headRefusalBody, refusalBody, refusalStatus, retryAfterSeconds } from "../../lua/refusal.js";
 import { remainingOf, resetSecondsOf, showLimit } from "../../lua/shown-limit.js";
 import { ngx, type RequestPointer } from "../ngx.js";
-import type { App } from "../state.js";
+import type { NginxAccount } from "../state.js";
 import type { Exchange } from "./exchanges.js";
 import {
   after,
@@ -45,8 +45,8 @@ export function prepareShowing(): void {
 /** The headers are the last that is done for a request: see `writeNumber` for why there is nothing to decide after them. */
 export function showDecision(request: RequestPointer, exchange: Exchange): void {
   const { app, code } = exchange;
-  const { limit } = app.talk;
-  if (app.policy.dryRun && exchange.allowed) {
+  const { limit } = app.sync;
+  if (app.limits.dryRun && exchange.allowed) {
     addHeader(request, "X-RateLimit-Dry-Run", code === OK ? "pass" : `would-refuse; reason=${code}`);
   }
   if (limit !== app.shownLimit) showLimit(app, limit);
@@ -59,7 +59,13 @@ export function showDecision(request: RequestPointer, exchange: Exchange): void 
   }
 }
 
-function setDecision(request: RequestPointer, app: App, cost: number, remaining: number, resetSeconds: number): void {
+function setDecision(
+  request: RequestPointer,
+  app: NginxAccount,
+  cost: number,
+  remaining: number,
+  resetSeconds: number,
+): void {
   const rate = `${app.rateHeaderStart + wholeText(remaining)};t=${wholeText(resetSeconds)}`;
   addHeader(request, NAMES[COST]!, wholeText(cost));
   addHeader(request, NAMES[LIMIT]!, app.limitText);
@@ -71,14 +77,20 @@ function setDecision(request: RequestPointer, app: App, cost: number, remaining:
 
 const RESET = ";t=";
 
-/** The same, in one piece of the request's memory: the limit stands within the policy, what remains within the rate. */
-function writeDecision(request: RequestPointer, app: App, cost: number, remaining: number, resetSeconds: number): void {
+/** The same, in one piece of the request's memory: the limit stands within the limits, what remains within the rate. */
+function writeDecision(
+  request: RequestPointer,
+  app: NginxAccount,
+  cost: number,
+  remaining: number,
+  resetSeconds: number,
+): void {
   const list = headersOf(request);
-  const { policyHeader: policy, rateHeaderStart: start, limitText } = app;
-  const memory = allocate(list, policy.length + start.length + RESET.length + 2 * NUMBER_BYTES);
+  const { policyHeader: limits, rateHeaderStart: start, limitText } = app;
+  const memory = allocate(list, limits.length + start.length + RESET.length + 2 * NUMBER_BYTES);
   if (memory === undefined) return;
-  copyText(memory, policy);
-  const rateAt = after(memory, policy.length);
+  copyText(memory, limits);
+  const rateAt = after(memory, limits.length);
   copyText(rateAt, start);
   const remainingAt = after(rateAt, start.length);
   const digits = writeNumber(remainingAt, remaining);
@@ -93,7 +105,7 @@ function writeDecision(request: RequestPointer, app: App, cost: number, remainin
   setValue(headers, COST, smallText(cost), smallLength(cost));
   setValue(headers, LIMIT, after(memory, start.length), limitText.length);
   setValue(headers, REMAINING, remainingAt, digits);
-  setValue(headers, POLICY, memory, policy.length);
+  setValue(headers, POLICY, memory, limits.length);
   setValue(headers, RATE, rateAt, start.length + digits + RESET.length + smallLength(resetSeconds));
 }
 
@@ -113,7 +125,7 @@ function refuseWith(code: string, app: string, retryAfter: number, remaining: nu
 export function refuse(exchange: Exchange): void {
   const { app, code } = exchange;
   const retryAfter = retryAfterSeconds(exchange.retryAfterMs);
-  refuseWith(code, app.policy.id, retryAfter, remainingOf(app, exchange.balance), app.talk.limit);
+  refuseWith(code, app.limits.id, retryAfter, remainingOf(app, exchange.balance), app.sync.limit);
 }
 
 /** Of a request whose app is not known or not told. */

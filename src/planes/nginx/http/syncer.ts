@@ -1,7 +1,7 @@
 /** The conversation with the service: one message at a time for the whole nginx, sent by whichever worker has a reason. */
 import { EPOCH_CLOSED } from "../../../core/codes.js";
 import {
-  defaultDegradationPolicy,
+  defaultDegradationOptions,
   degradationLevel,
   observeCall,
   STORE_ERROR,
@@ -23,7 +23,7 @@ import {
   type PlannedSync,
   planLastMessage,
   planMessage,
-  renewConversation,
+  renewSyncState,
 } from "../../../core/sync.js";
 import { luaMath, pcall } from "../../lua/library.js";
 import { type AppInMessage, messageText, parseAnswer, type SyncAnswerText } from "../../lua/sync-text.js";
@@ -32,7 +32,7 @@ import { newEpoch } from "../epoch.js";
 import { holdsLock, releaseLock, takeLock } from "../lock.js";
 import { ngx } from "../ngx.js";
 import { callService, type ServiceReply } from "../service-client.js";
-import { type App, worker } from "../state.js";
+import { type NginxAccount, worker } from "../state.js";
 import { nodeLine } from "../status.js";
 import { announce, catchUp } from "./changes.js";
 import { addUpCounts, batchHeard, batchText } from "./counters.js";
@@ -44,22 +44,22 @@ const FIRST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 1000;
 
 export interface Planned extends AppInMessage {
-  app: App;
+  app: NginxAccount;
   cell: PouringCell;
   planned: PlannedSync;
 }
 
-export function touch(app: App): void {
+export function touch(app: NginxAccount): void {
   if (app.touched) return;
   app.touched = true;
   worker.touched.push(app);
 }
 
 /** Sends a message as soon as this turn of the event loop is over, so that all who miss in it share one. */
-export function wake(app: App): void {
+export function wake(app: NginxAccount): void {
   if (worker.soon || worker.syncing) return;
   const now = nowMs();
-  if (now < worker.node.retryAt || isScarce(app.talk, now)) return;
+  if (now < worker.node.retryAt || isScarce(app.sync, now)) return;
   const [set] = ngx.timer.at(0, onWake);
   worker.soon = set === true;
 }
@@ -95,7 +95,7 @@ function syncOnce(): void {
 function anyUrgent(): boolean {
   const now = nowMs();
   for (const app of worker.touched) {
-    if (app.waitingCost > 0 && !isScarce(app.talk, now)) return true;
+    if (app.waitingCost > 0 && !isScarce(app.sync, now)) return true;
   }
   return false;
 }
@@ -113,7 +113,7 @@ function sendMessage(): boolean {
   node.syncs = node.syncs + 1;
   // What goes back, and the number of the message, must be known to whoever goes on if this worker dies.
   for (const { app, cell } of planned) {
-    app.talk.unanswered = true;
+    app.sync.unanswered = true;
     writeApp(app);
     pourIn(cell);
   }
@@ -135,32 +135,32 @@ function sendMessage(): boolean {
 }
 
 function currentLevel(now: number): number {
-  return degradationLevel(worker.degradation, defaultDegradationPolicy, now);
+  return degradationLevel(worker.degradation, defaultDegradationOptions, now);
 }
 
 /** An app with nothing to say for long leaves the list. */
 function plan(now: number): Planned[] {
-  const policy = worker.settings.lease;
+  const limits = worker.settings.lease;
   const planned: Planned[] = [];
-  const touched: App[] = [];
+  const touched: NginxAccount[] = [];
   for (const app of worker.touched) {
     const due = hasNews(app, now);
     if (due && planned.length < MAX_APPS_PER_MESSAGE) planned.push(planOne(app, now));
-    if (due || !(app.leaving || isAtRest(app.lease, app.cell, policy, app.waitingCost, now))) touched.push(app);
+    if (due || !(app.leaving || isAtRest(app.lease, app.cell, limits, app.waitingCost, now))) touched.push(app);
     else app.touched = false;
   }
   worker.touched = touched;
   return planned;
 }
 
-function hasNews({ talk, lease, cell, leaving, waitingCost }: App, now: number): boolean {
-  if (epoch.closed) return talk.unanswered;
-  if (leaving) return isLeavingDue(talk, lease, cell);
-  return isDue(talk, lease, cell, worker.settings.lease, worker.level, waitingCost, now);
+function hasNews({ sync, lease, cell, leaving, waitingCost }: NginxAccount, now: number): boolean {
+  if (epoch.closed) return sync.unanswered;
+  if (leaving) return isLeavingDue(sync, lease, cell);
+  return isDue(sync, lease, cell, worker.settings.lease, worker.level, waitingCost, now);
 }
 
-function planOne(app: App, now: number): Planned {
-  const { lease, talk, policy, waiters, waitingCost } = app;
+function planOne(app: NginxAccount, now: number): Planned {
+  const { lease, sync, limits, waiters, waitingCost } = app;
   const cell = pouringCell(app.cell);
   for (const waiter of waiters) waiter.inMessage = true;
   const first = waiters[0];
@@ -169,29 +169,29 @@ function planOne(app: App, now: number): Planned {
   const planned = app.leaving
     ? planLastMessage(lease, cell)
     : planMessage(
-        talk,
+        sync,
         lease,
         cell,
         settings.lease,
         level,
-        policy.guaranteed,
-        policy.borrow,
+        limits.guaranteed,
+        limits.borrow,
         firstCost,
         waitingCost,
         now,
       );
-  return { id: policy.id, app, cell, planned };
+  return { id: limits.id, app, cell, planned };
 }
 
 function heard(answer: SyncAnswerText, planned: Planned[], started: number, now: number): void {
   const { node, degradation } = worker;
-  observeCall(degradation, defaultDegradationPolicy, now, STORE_OK, now - started);
+  observeCall(degradation, defaultDegradationOptions, now, STORE_OK, now - started);
   node.failuresInARow = 0;
   node.lastContact = now;
   node.liveNodes = Math.max(answer.liveNodes, 1);
   node.configVersion = answer.configVersion;
   if (node.configVersion !== worker.settings.configVersion) tellVersions();
-  const changed: App[] = [];
+  const changed: NginxAccount[] = [];
   if (answer.code === EPOCH_CLOSED) {
     closeEpoch(planned, now);
     for (const app of worker.everyone) changed.push(app);
@@ -228,7 +228,7 @@ function tellVersions(): void {
 function book({ id, app, cell, planned }: Planned, answer: SyncAnswerText, now: number): void {
   const reply = answer.apps[id];
   let decides = false;
-  if (reply !== undefined) decides = bookReply(app.talk, app.lease, cell, planned, reply, now);
+  if (reply !== undefined) decides = bookReply(app.sync, app.lease, cell, planned, reply, now);
   // First the record, then the tokens: see PouringCell.
   writeApp(app);
   pourIn(cell);
@@ -237,7 +237,7 @@ function book({ id, app, cell, planned }: Planned, answer: SyncAnswerText, now: 
 
 function missed(reply: ServiceReply, started: number, now: number): void {
   const { node, degradation } = worker;
-  observeCall(degradation, defaultDegradationPolicy, now, reply.timedOut ? STORE_TIMEOUT : STORE_ERROR, now - started);
+  observeCall(degradation, defaultDegradationOptions, now, reply.timedOut ? STORE_TIMEOUT : STORE_ERROR, now - started);
   node.failures = node.failures + 1;
   let pause = FIRST_RETRY_MS;
   for (let i = 0; i < node.failuresInARow && pause < LONGEST_RETRY_MS; i++) pause = pause * 2;
@@ -260,13 +260,13 @@ function missed(reply: ServiceReply, started: number, now: number): void {
  */
 function closeEpoch(planned: Planned[], now: number): void {
   for (const { app, cell, planned: sent } of planned) {
-    bookCounters(app.talk, sent.message);
+    bookCounters(app.sync, sent.message);
     writeApp(app);
     pourIn(cell);
   }
   epoch.closed = false;
   for (const app of worker.everyone) {
-    if (app.talk.unanswered) {
+    if (app.sync.unanswered) {
       epoch.closed = true;
       touch(app);
     }
@@ -279,7 +279,7 @@ function renewEpoch(now: number): void {
   const { node } = worker;
   for (const app of worker.everyone) {
     const cell = pouringCell(app.cell);
-    renewConversation(app.talk, app.lease, cell, now);
+    renewSyncState(app.sync, app.lease, cell, now);
     writeApp(app);
     pourIn(cell);
   }
@@ -287,7 +287,7 @@ function renewEpoch(now: number): void {
   node.seq = 0;
 }
 
-function setEmergency(active: boolean, changed: App[]): void {
+function setEmergency(active: boolean, changed: NginxAccount[]): void {
   worker.node.emergency = active;
   ngx.log(ngx.WARN, active ? "tollgate: emergency" : "tollgate: the emergency is over");
   for (const app of worker.everyone) {
@@ -297,7 +297,7 @@ function setEmergency(active: boolean, changed: App[]): void {
     app.lease.refusedUntil = 0;
     const cell = pouringCell(app.cell);
     if (active && holds) {
-      cutLease(app.lease, cell, emergencyRatio(app.policy.priority));
+      cutLease(app.lease, cell, emergencyRatio(app.limits.priority));
       touch(app);
     }
     if (remembered || holds) {

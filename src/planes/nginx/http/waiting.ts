@@ -4,7 +4,7 @@ import { isRefused, MISS, takeTokens } from "../../../core/lease.js";
 import { MOST_SHORT_ANSWERS, waitForOwnRate } from "../../../core/sync.js";
 import { nowMs } from "../clock.js";
 import { semaphore } from "../ngx.js";
-import { type App, type Waiter, worker } from "../state.js";
+import { type NginxAccount, type Waiter, worker } from "../state.js";
 import { catchUp, newestChange } from "./changes.js";
 
 export function newWaiter(cost: number, until: number): Waiter {
@@ -30,7 +30,7 @@ function decide(waiter: Waiter, code: string, retryAfterMs: number): void {
  * After an answer: pays those who wait for an app in this worker, in order. `short` says that it answers this worker's own
  * question, and that the store had too little for it.
  */
-export function serve(app: App, short: boolean, now: number): void {
+export function serve(app: NginxAccount, short: boolean, now: number): void {
   const { waiters, lease, cell } = app;
   if (waiters.length === 0) return;
   const staying: Waiter[] = [];
@@ -42,7 +42,7 @@ export function serve(app: App, short: boolean, now: number): void {
     } else if (isRefused(lease, waiter.cost, now)) {
       decide(waiter, lease.refusedCode, Math.ceil(lease.refusedUntil - now));
     } else if (waiter.rounds >= MOST_SHORT_ANSWERS) {
-      decide(waiter, app.talk.shortCode, waitForOwnRate(waiter.cost, app.policy.guaranteed));
+      decide(waiter, app.sync.shortCode, waitForOwnRate(waiter.cost, app.limits.guaranteed));
     } else {
       staying.push(waiter);
       waitingCost = waitingCost + waiter.cost;
@@ -53,7 +53,7 @@ export function serve(app: App, short: boolean, now: number): void {
 }
 
 /** Leaves the line without an answer. */
-export function leaveLine(app: App, gone: Waiter): void {
+export function leaveLine(app: NginxAccount, gone: Waiter): void {
   const staying: Waiter[] = [];
   let waitingCost = 0;
   for (const waiter of app.waiters) {
@@ -66,7 +66,7 @@ export function leaveLine(app: App, gone: Waiter): void {
   app.waitingCost = waitingCost;
 }
 
-/** The code of those whom the store does not answer: their app's policy decides. */
+/** The code of those whom the store does not answer: their app's limits decides. */
 export const WITHOUT_STORE = "without_store";
 
 /** Nobody waits any longer. */

@@ -48,7 +48,7 @@ export function placeSocket(request: RequestPointer, exchange: Exchange, route: 
     if (before !== undefined) refuseUnreachable();
     refuseHead(503, "service_unavailable", "no_target");
   }
-  const one = newHeld(exchange.app.policy.id, route.name);
+  const one = newHeld(exchange.app.limits.id, route.name);
   keeper.byRequest[address] = one;
   const asked = nowMs();
   const answer = ask(one, pods, asked + worker.settings.timeoutMs);
@@ -174,7 +174,7 @@ function refuseSlot(code: string, exchange: Exchange, route: SocketRoute, second
     '","reason":"' +
     code +
     '","app_id":"' +
-    exchange.app.policy.id +
+    exchange.app.limits.id +
     '","retry_after":' +
     wholeText(retryAfter) +
     ',"remaining":0,"limit":' +

@@ -13,7 +13,7 @@ export const refusal = z.strictObject({
   remaining: z.number(),
   limit: z.number(),
   retry_after_ms: z.number(),
-  source: z.enum(["local", "remote", "remembered", "dark"]),
+  source: z.enum(["local", "remote", "cached", "without_store"]),
   dry_run: z.boolean().describe("It passed all the same."),
   explanation: z.string().describe("The same in a sentence."),
 });

@@ -1,8 +1,9 @@
 /** Answers data planes: books what they spent and grants what they need, as the quota decides. */
+
 import { MAX_TOKENS } from "../../../core/bucket.js";
 import { OK, UNKNOWN_APP } from "../../../core/codes.js";
 import {
-  defaultDegradationPolicy,
+  defaultDegradationOptions,
   degradationLevel,
   newDegradation,
   observeCall,
@@ -11,7 +12,7 @@ import {
   STORE_TIMEOUT,
 } from "../../../core/degradation.js";
 import { nodeInEpoch } from "../../../core/keys.js";
-import type { AppPolicy } from "../../../quota/policy.js";
+import type { BucketLimits } from "../../../core/limits.js";
 import type { GrantRequest, NodeAnswer, Quota } from "../../../quota/quota.js";
 import { StoreError } from "../../../store/errors.js";
 import type { SyncAnswer, SyncMessage } from "./sync-message.js";
@@ -20,7 +21,7 @@ import type { NodeNumbers } from "./sync-numbers.js";
 export interface SyncHandlerOptions {
   quota: Pick<Quota, "grant" | "settle" | "ledger">;
   /** As they are now; the same list while nothing has changed. */
-  apps(): readonly AppPolicy[];
+  apps(): readonly BucketLimits[];
   configVersion(): string;
   timeoutMs(): number;
   /** The level that an operator pinned, if so. */
@@ -42,13 +43,13 @@ export interface SyncHandler {
 
 export function createSyncHandler(options: SyncHandlerOptions): SyncHandler {
   const { quota, now = () => performance.now(), pinnedLevel = () => undefined } = options;
-  const degradation = newDegradation(defaultDegradationPolicy);
-  let listed: readonly AppPolicy[] | undefined;
-  let policies = new Map<string, AppPolicy>();
+  const degradation = newDegradation(defaultDegradationOptions);
+  let listed: readonly BucketLimits[] | undefined;
+  let policies = new Map<string, BucketLimits>();
   /** Of apps that were removed: nodes may still hold tokens of them. It grows with what operators remove. */
-  const former = new Map<string, AppPolicy>();
+  const former = new Map<string, BucketLimits>();
 
-  function currentPolicies(): Map<string, AppPolicy> {
+  function currentPolicies(): Map<string, BucketLimits> {
     const apps = options.apps();
     if (apps === listed) return policies;
     listed = apps;
@@ -58,14 +59,14 @@ export function createSyncHandler(options: SyncHandlerOptions): SyncHandler {
     return policies;
   }
 
-  const level = () => pinnedLevel() ?? degradationLevel(degradation, defaultDegradationPolicy, now());
+  const level = () => pinnedLevel() ?? degradationLevel(degradation, defaultDegradationOptions, now());
 
   /** How well the store answers as the service sees it: data planes do not see the store themselves. */
   async function watched<T>(apps: number, call: () => Promise<T>): Promise<T> {
     const started = now();
     function note(outcome: number, name: "ok" | "error" | "timeout"): void {
       const ended = now();
-      observeCall(degradation, defaultDegradationPolicy, ended, outcome, ended - started);
+      observeCall(degradation, defaultDegradationOptions, ended, outcome, ended - started);
       options.synced?.(name, ended - started, apps);
     }
     try {
@@ -84,7 +85,7 @@ export function createSyncHandler(options: SyncHandlerOptions): SyncHandler {
    * settled, so that what it spent is charged and what it gives back is back. Ids that the store never heard of from this
    * node leave no trace in it.
    */
-  async function requestsOf({ node, epoch, apps }: SyncMessage, known: Map<string, AppPolicy>) {
+  async function requestsOf({ node, epoch, apps }: SyncMessage, known: Map<string, BucketLimits>) {
     const strangers = apps.some(({ app, granted, spent }) => !known.has(app) && granted + spent > 0);
     const ledger = strangers ? await quota.ledger(nodeInEpoch(node, String(epoch))) : undefined;
     const onRecord = new Set(ledger?.apps.map(({ app }) => app));
@@ -95,7 +96,7 @@ export function createSyncHandler(options: SyncHandlerOptions): SyncHandler {
     });
   }
 
-  async function answerTo(message: SyncMessage, known: Map<string, AppPolicy>) {
+  async function answerTo(message: SyncMessage, known: Map<string, BucketLimits>) {
     const { node, epoch, seq, leave } = message;
     const sender = { node, epoch, seq };
     const requests = await requestsOf(message, known);
@@ -143,7 +144,7 @@ function headOf({ code, liveNodes, emergency, emergencyLeftMs }: NodeAnswer) {
 }
 
 /** The limits of an app that nobody here remembers: its bucket keeps what it has. */
-function asItIs(id: string): AppPolicy {
+function asItIs(id: string): BucketLimits {
   return { id, burst: MAX_TOKENS, guaranteed: 0, priority: 0, borrow: false };
 }
 

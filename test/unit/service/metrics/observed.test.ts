@@ -73,8 +73,8 @@ describe("an admission that is looked at", () => {
     const { admission, lines } = observed(answers, [50, 0, 0, 5, 30]);
     for (let i = 0; i < 5; i++) await admission.admit(arrival);
     expect(lines.map(({ msg, source, dry_run }) => [msg, source, dry_run])).toEqual([
-      ["refused", "remembered", undefined],
-      ["would be refused", "remembered", true],
+      ["refused", "cached", undefined],
+      ["would be refused", "cached", true],
       ["slow decision", "remote", undefined],
       ["refused", "remote", undefined],
     ]);

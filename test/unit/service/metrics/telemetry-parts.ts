@@ -1,7 +1,7 @@
 /** What the tests of telemetry have in common: decisions, a limiter that only says numbers, and a service around them. */
+import type { BucketLimits } from "../../../../src/core/limits.js";
 import type { Decision } from "../../../../src/limiter/decision.js";
 import type { LimiterStats } from "../../../../src/limiter/limiter.js";
-import type { AppPolicy } from "../../../../src/quota/policy.js";
 import {
   createServiceMetrics,
   type ServiceMetrics,
@@ -17,11 +17,21 @@ export function decision(of: Partial<Decision> = {}): Decision {
 }
 
 export const refusal = (of: Partial<Decision> = {}) =>
-  decision({ allowed: false, code: "quota_exhausted", source: "remembered", retryAfterMs: 500, ...of });
+  decision({ allowed: false, code: "quota_exhausted", source: "cached", retryAfterMs: 500, ...of });
 
 export function quietLimiter(balances: Record<string, number> = {}, level = 0) {
   const stats: LimiterStats = {
-    ...{ local: 0, remote: 0, remembered: 0, dark: 0, refused: 0, dryRunRefused: 0, syncs: 7, failedSyncs: 1, level },
+    ...{
+      local: 0,
+      remote: 0,
+      cached: 0,
+      withoutStore: 0,
+      refused: 0,
+      dryRunRefused: 0,
+      syncs: 7,
+      failedSyncs: 1,
+      level,
+    },
     ...{ emergency: false, liveNodes: 3 },
   };
   return {
@@ -30,7 +40,7 @@ export function quietLimiter(balances: Record<string, number> = {}, level = 0) {
   };
 }
 
-export const policy = (id: string): AppPolicy => ({ id, guaranteed: 10, burst: 100, priority: 1, borrow: false });
+export const policy = (id: string): BucketLimits => ({ id, guaranteed: 10, burst: 100, priority: 1, borrow: false });
 
 /** A service whose store says nothing unless told otherwise. */
 export function serviceMetrics(options: Partial<ServiceMetricsOptions> & { ids?: string[] } = {}): ServiceMetrics {

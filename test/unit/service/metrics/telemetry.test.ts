@@ -60,8 +60,8 @@ describe("a decision", () => {
 
   it("that waited for the store counts as remote even if it was made without it in the end", async () => {
     const worker = telemetry();
-    worker.decided(decision({ source: "dark" }), 0.05, true);
-    worker.decided(decision({ source: "dark" }), 0.000_001, false);
+    worker.decided(decision({ source: "without_store" }), 0.05, true);
+    worker.decided(decision({ source: "without_store" }), 0.000_001, false);
     const page = await pageOf(worker);
     expect(page.value("ratelimit_check_latency_seconds_count", { source: "remote" })).toBe(1);
     expect(page.value("ratelimit_check_latency_seconds_count", { source: "local" })).toBe(1);
@@ -93,7 +93,7 @@ describe("a decision", () => {
     code: fc.constantFrom("ok", ...reasons),
     dryRun: fc.boolean(),
     cost: fc.integer({ min: 0, max: 1_000_000 }),
-    source: fc.constantFrom("local", "remote", "remembered", "dark"),
+    source: fc.constantFrom("local", "remote", "cached", "without_store"),
     seconds: fc.double({ min: 0, max: 5, noNaN: true }),
   });
 
@@ -220,7 +220,7 @@ describe("without metrics", () => {
     expect(report).toMatchObject({
       ...{ node: "gw-1", configVersion: "v", connections: 4, level: 2, liveNodes: 3, syncs: 7, failedSyncs: 1 },
       ...{ requests: 2, allowed: 1, refused: 1, dryRunRefused: 0 },
-      sources: { local: 1, remote: 0, remembered: 1, dark: 0 },
+      sources: { local: 1, remote: 0, cached: 1, without_store: 0 },
     });
     expect(report.latencyCounts).toHaveLength(latencyBoundsSeconds.length + 1);
     expect(report.latencyCounts[latencyBoundsSeconds.indexOf(0.000_005)]).toBe(1);
@@ -264,7 +264,7 @@ describe("the last refusals of an app", () => {
     expect(app?.lastRefusals.map(({ cost }) => cost)).toEqual(Array.from({ length: 20 }, (_, i) => 27 - i));
     expect(app?.lastRefusals[0]).toEqual({
       ...{ at: now, node: "gw-1", code: "quota_exhausted", method: "M".repeat(32), cost: 27, balance: -27 },
-      ...{ remaining: 54, limit: 81, retryAfterMs: 108, source: "remembered", dryRun: false },
+      ...{ remaining: 54, limit: 81, retryAfterMs: 108, source: "cached", dryRun: false },
     });
     expect(app?.lastRefusals.at(-1)).toMatchObject({ at: now - 190, method: "GET", cost: 8, balance: -8 });
   });

@@ -13,7 +13,7 @@ function recorder() {
 function decision(of: Partial<Decision> = {}): Decision {
   return {
     ...{ allowed: false, code: "quota_exhausted", dryRun: false, app: "video", method: "GET", cost: 5, balance: 0 },
-    ...{ remaining: 0, limit: 100, rate: 10, retryAfterMs: 500, source: "remembered" as const },
+    ...{ remaining: 0, limit: 100, rate: 10, retryAfterMs: 500, source: "cached" as const },
     ...of,
   };
 }
@@ -48,7 +48,7 @@ describe("a refusal", () => {
     const decisions = createDecisionLog({ log, perSecond: () => 5, clock: createSimulatedClock() });
     decisions.refused(decision());
     expect(lines()).toMatchObject([
-      { msg: "refused", app: "video", reason: "quota_exhausted", cost: 5, source: "remembered", retry_after_ms: 500 },
+      { msg: "refused", app: "video", reason: "quota_exhausted", cost: 5, source: "cached", retry_after_ms: 500 },
     ]);
   });
 

@@ -1,0 +1,32 @@
+/** The limits of one app: what its bucket in the store needs, and what a node needs to decide. */
+import type { CostProfile } from "./cost.js";
+
+/** What a node does while the store is unavailable: admit a fixed allowance, a share of the app's rate, or nothing. */
+export type OnStoreFailure = "open" | "local" | "closed";
+
+/** The part of the limits that the store knows. */
+export interface BucketLimits {
+  id: string;
+  /** Tokens per second; fractions are exact to one millionth. */
+  guaranteed: number;
+  /** Maximum tokens in the bucket. */
+  burst: number;
+  /** In an emergency, priority 0 is cut last. */
+  priority: number;
+  /** May borrow idle tokens of the cluster. */
+  borrow: boolean;
+  /**
+   * Descriptor limits only: `burst` tokens refill in exactly this many seconds, which replaces `guaranteed`, and the store
+   * deletes the bucket when it is full.
+   */
+  fillSeconds?: number;
+}
+
+export interface AppLimits extends BucketLimits {
+  profile: CostProfile;
+  onStoreFailure: OnStoreFailure;
+  /** Decide and count as usual, but admit requests that would be refused. */
+  dryRun: boolean;
+  /** The name in decisions, if it is not the id. */
+  label?: string;
+}
