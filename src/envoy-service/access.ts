@@ -1,7 +1,7 @@
 /** Who may call the Envoy listener: an address that control.allow lists, with the token of data planes where there is one. */
 import { createHopTrust, plainAddress } from "../planes/node/http/trusted-hops.js";
-import { createFailedLogins } from "../service/control/access/failed-logins.js";
-import { bearerToken, tokenCheck } from "../service/control/access/guard.js";
+import { bearerToken, tokenCheck } from "../shared/bearer-token.js";
+import { createFailedLogins } from "../shared/failed-logins.js";
 
 /** As the configuration has it now. */
 export interface EnvoyAccess {

@@ -2,7 +2,7 @@
 import type { Config } from "../config/schema.js";
 import type { RuleBook } from "../descriptors/rule-book.js";
 import type { Limiter } from "../limiter/limiter.js";
-import type { Log } from "../service/process/log.js";
+import type { Log } from "../shared/log.js";
 import { createCheckApi } from "./check-api.js";
 import { createHealthService } from "./grpc/health-service.js";
 import type { GrpcMethod } from "./grpc/server.js";

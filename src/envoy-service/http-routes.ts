@@ -1,6 +1,6 @@
 /** The plain HTTP side of the Envoy listener: a few paths, a bounded body in, an answer out; over HTTP/1.1 and HTTP/2. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Log } from "../service/process/log.js";
+import type { Log } from "../shared/log.js";
 import type { AccessRefusal, Door } from "./access.js";
 import { headerBlock } from "./grpc/http2/hpack.js";
 import type { Http2Stream, StreamHandler } from "./grpc/http2/stream.js";

@@ -1,7 +1,7 @@
 /** One port for Envoy: gRPC over plaintext HTTP/2 and plain HTTP over either version, told apart by the first bytes. */
 import { createServer, type Server } from "node:http";
 import { Server as NetServer, type Socket } from "node:net";
-import type { Log } from "../service/process/log.js";
+import type { Log } from "../shared/log.js";
 import { createDoors, type Door, type EnvoyAccess } from "./access.js";
 import { Http2Connection } from "./grpc/http2/connection.js";
 import type { Http2Stream, StreamHandler } from "./grpc/http2/stream.js";

@@ -1,6 +1,6 @@
 /** Envoy's access log, received: sockets that live are renewed, those that ended are released, and what moved is charged. */
 import { isIdentifier } from "../../core/platform.js";
-import type { Log } from "../../service/process/log.js";
+import type { Log } from "../../shared/log.js";
 import type { ClientStreamMethod } from "../grpc/server.js";
 import type { EnvoyConnections } from "./envoy-connections.js";
 import { END, type LoggedStream, PERIODIC, readAccessLogMessage, type StreamMarks } from "./messages.js";

@@ -1,5 +1,5 @@
 /** gRPC on HTTP/2 streams: unary and client-streaming calls, answered with a message or a status, whatever is sent. */
-import type { Log } from "../../service/process/log.js";
+import type { Log } from "../../shared/log.js";
 import { createFrames, type Frames, framed, wholeMessage } from "./framing.js";
 import { headerBlock } from "./http2/hpack.js";
 import type { Http2Stream, StreamHandler } from "./http2/stream.js";

@@ -3,9 +3,9 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { INVALID_ARGUMENT } from "../../core/codes.js";
 import { lingerOnClose } from "../../planes/node/upgrade/connections.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
+import type { Log } from "../../shared/log.js";
 import { StoreError } from "../../store/errors.js";
 import { RefusedArgument } from "../../store/refused-argument.js";
-import type { Log } from "../process/log.js";
 import { createAudit } from "./access/audit.js";
 import { type Access, addressOf, createGuard } from "./access/guard.js";
 import { calls } from "./calls.js";

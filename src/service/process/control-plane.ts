@@ -9,6 +9,7 @@ import { DEFAULT_APP } from "../../core/identity.js";
 import type { AppLimits } from "../../core/limits.js";
 import { createCoordinator } from "../../quota/coordinator.js";
 import { createQuota } from "../../quota/quota.js";
+import type { Log } from "../../shared/log.js";
 import { createPodDirectory } from "../../slots/pods.js";
 import { createSlots } from "../../slots/slots.js";
 import type { StoreObserver } from "../../store/observed-store.js";
@@ -21,7 +22,6 @@ import { type ConnectionNumbers, createConnectionTally, tallyKeeper } from "../m
 import { createServiceMetrics } from "../metrics/service-metrics.js";
 import { type Ask, createOperations } from "../operations/operations.js";
 import { createPin, type PinnedLevel } from "../operations/pin.js";
-import type { Log } from "./log.js";
 import { coordinatorSettings, keeperSettings, podSources, podsOf } from "./settings.js";
 import { programVersion } from "./version.js";
 import type { ToWorker } from "./worker-messages.js";

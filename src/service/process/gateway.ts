@@ -14,6 +14,7 @@ import { createRateLimitAdmission, type RateLimitVerdict } from "../../planes/no
 import { createHopTrust } from "../../planes/node/http/trusted-hops.js";
 import type { Deciders } from "../../planes/node/options.js";
 import { createQuota, type Quota } from "../../quota/quota.js";
+import type { Log } from "../../shared/log.js";
 import { createConnectionKeeper } from "../../slots/keeper.js";
 import type { KeeperObserver } from "../../slots/keeper-options.js";
 import { createPodDirectory } from "../../slots/pods.js";
@@ -25,7 +26,7 @@ import { createConnectionTally, tallyKeeper } from "../metrics/connection-number
 import type { Answers, Question } from "../metrics/node-report.js";
 import { observeAdmission } from "../metrics/observed-admission.js";
 import { createTelemetry, type TelemetrySettings } from "../metrics/telemetry.js";
-import { createDecisionLog, type Log } from "./log.js";
+import { createDecisionLog } from "./log.js";
 import { keeperSettings, podSources, podsOf, proxySettings } from "./settings.js";
 
 export interface Gateway {

@@ -2,14 +2,8 @@
 import { type DestinationStream, destination as openDestination, pino, stdTimeFunctions } from "pino";
 import type { Decision } from "../../limiter/decision.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
+import type { Log } from "../../shared/log.js";
 import { printable } from "../../shared/printable.js";
-
-export interface Log {
-  debug(fields: Record<string, unknown>, message: string): void;
-  info(fields: Record<string, unknown>, message: string): void;
-  warn(fields: Record<string, unknown>, message: string): void;
-  error(fields: Record<string, unknown>, message: string): void;
-}
 
 /** The log of a process. */
 export interface ProcessLog extends Log {

@@ -3,12 +3,13 @@ import { createLiveConfig, type LiveConfig } from "../../config/live.js";
 import type { Config } from "../../config/schema.js";
 import type { Address } from "../../config/values.js";
 import type { Environment } from "../../config/variables.js";
+import type { Log } from "../../shared/log.js";
 import { serveStore } from "../../store/ipc/serve-store.js";
 import { observeStore, type StoreObserver } from "../../store/observed-store.js";
 import { openStore } from "../../store/open.js";
 import { createControlPlane } from "./control-plane.js";
 import { listen } from "./listen.js";
-import { createLog, type Log } from "./log.js";
+import { createLog } from "./log.js";
 import { startWorkers, type Workers } from "./workers.js";
 
 export interface ServeOptions {

@@ -2,8 +2,8 @@
 import cluster, { type Worker } from "node:cluster";
 import { fileURLToPath } from "node:url";
 import { type Clock, systemClock } from "../../shared/clock.js";
+import type { Log } from "../../shared/log.js";
 import type { Answers, Question } from "../metrics/node-report.js";
-import type { Log } from "./log.js";
 import { type FromWorker, isWorkerMessage, type ToWorker, type WorkerListens } from "./worker-messages.js";
 
 export interface WorkersOptions {

@@ -1,6 +1,6 @@
 /** One HTTP/2 connection, as a server has it (RFC 9113): streams in, one answer each out, sent together where they come together. */
 import type { Socket } from "node:net";
-import type { Log } from "../../../service/process/log.js";
+import type { Log } from "../../../shared/log.js";
 import * as h2 from "./frames.js";
 import { broken, ConnectionError, createFrameReader, withoutPadding } from "./frames.js";
 import { HpackDecoder, HpackError, MOST_LIST_BYTES } from "./hpack.js";

@@ -1,8 +1,8 @@
 /** The audit log: who ordered what, why, from where, and what came of it. One line each; no secret, no control character. */
 
 import type { Clock } from "../../../shared/clock.js";
+import type { Log } from "../../../shared/log.js";
 import { printable } from "../../../shared/printable.js";
-import type { Log } from "../../process/log.js";
 
 export interface AuditEntry {
   /** What was ordered, or the method and path of what was only to be read. */

@@ -1,10 +1,10 @@
 /** Who may call the control listener: by address, by the name it is called by, by where the call comes from, and by token. */
-import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 import { createHopTrust, plainAddress } from "../../../planes/node/http/trusted-hops.js";
+import { bearerToken, tokenCheck } from "../../../shared/bearer-token.js";
+import { createFailedLogins } from "../../../shared/failed-logins.js";
 import { problem, type Reply, type Role } from "../endpoint.js";
-import { createFailedLogins } from "./failed-logins.js";
 
 /** Who may call, as the configuration has it now. */
 export interface Access {
@@ -116,22 +116,6 @@ function checks({ adminToken, planeToken, allow, hosts }: Access): Checks {
     isKnownHost: hostCheck(hosts),
     isAdmin: tokenCheck(adminToken),
     isPlane: tokenCheck(planeToken),
-  };
-}
-
-/** Empty where there is none. */
-export function bearerToken(authorization = ""): string {
-  return /^Bearer +([!-~]+)$/i.exec(authorization)?.[1] ?? "";
-}
-
-const digest = (text: string) => createHash("sha256").update(text).digest();
-
-/** Compares digests, in a time that tells nothing of how much of a token was right. */
-export function tokenCheck(token: string): (given: string) => boolean {
-  const expected = digest(token);
-  return (given) => {
-    const same = timingSafeEqual(digest(given), expected);
-    return same && token !== "";
   };
 }
 
