@@ -1,6 +1,6 @@
 /** Measures what one take from a local lease costs, in Node and in LuaJIT, less the loop around it. */
 import { spawnSync } from "node:child_process";
-import { flattenToLua } from "../build/lua.js";
+import { luaBundle } from "../build/lua-bundle.js";
 import { fromRoot } from "../build/paths.js";
 import { takeTokens } from "../src/core/lease.js";
 import { below, type Result, result } from "./results.js";
@@ -35,12 +35,8 @@ export async function l3TakeNode(): Promise<Result[]> {
 }
 
 export async function l3TakeLuajit(): Promise<Result[]> {
-  const { code } = flattenToLua({
-    entry: "bench/takes-luajit.ts",
-    folders: ["bench"],
-    target: "JIT",
-    ending: "main(arg)",
-  });
+  const bundle = luaBundle({ entry: "bench/takes-luajit.ts", target: "JIT" });
+  const code = `local program = (function(...)\n${bundle}end)(...)\nprogram.main(arg)\n`;
   const args = ["-", fromRoot("dist/lua/jit/core.lua"), String(ROUNDS), String(TURNS)];
   const { status, stdout, stderr, error } = spawnSync("luajit", args, {
     input: code,

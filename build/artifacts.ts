@@ -1,9 +1,8 @@
 /** Everything the build makes, in memory: path below `dist/lua` → text. The same source gives the same bytes. */
 import { createHash } from "node:crypto";
 import type { CatalogEntry } from "../src/scripts/catalog.js";
-import { envoyBundle } from "./envoy-bundle.js";
+import { coreBundle, envoyBundle, nginxBundle } from "./bundles.js";
 import { flattenToLua } from "./lua.js";
-import { nginxBundle } from "./nginx-bundle.js";
 
 export interface ManifestEntry {
   name: string;
@@ -28,12 +27,6 @@ export function redisScript(name: string, flags: CatalogEntry["flags"]): string 
   return `${shebang}\n-- tollgate ${name}, generated from src/scripts/${name}.ts: change it there\n${code}`;
 }
 
-/** The core for data planes that run LuaJIT: a chunk that returns a table of functions. */
-export function jitCore(): string {
-  const { code } = flattenToLua({ entry: "src/core/portable.ts", target: "JIT" });
-  return `-- tollgate core, generated from src/core/portable.ts: change it there\n${code}`;
-}
-
 export function buildArtifacts(catalog: Record<string, CatalogEntry>): Map<string, string> {
   const files = new Map<string, string>();
   const manifest: ManifestEntry[] = [];
@@ -44,7 +37,7 @@ export function buildArtifacts(catalog: Record<string, CatalogEntry>): Map<strin
     manifest.push({ name, flags, bytes: Buffer.byteLength(text), sha1 });
   }
   files.set("redis/manifest.json", `${JSON.stringify(manifest, null, 2)}\n`);
-  files.set("jit/core.lua", jitCore());
+  files.set("jit/core.lua", coreBundle());
   files.set("nginx/tollgate.lua", nginxBundle());
   files.set("envoy/tollgate.lua", envoyBundle());
   return files;

@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { flattenToLua } from "../../build/lua.js";
+import { luaBundle } from "../../build/lua-bundle.js";
 import { startRedis } from "../support/redis-server.js";
 import { runProgram } from "./core-program.js";
 
@@ -20,7 +20,7 @@ export interface Runtimes {
   stop(): Promise<void>;
 }
 
-const program = { entry: "test/contract/core-program.ts", exports: ["runProgram"], folders: ["test/contract"] };
+const entry = "test/contract/core-program.ts";
 
 /** Texts travel with their length in bytes before them, since they may hold anything. */
 const FRAMES = `
@@ -30,7 +30,7 @@ while size do
     lines[#lines + 1] = size == "0" and "" or io.read(tonumber(size))
     size = io.read("*l")
 end
-for _, result in ipairs(runProgram(lines)) do
+for _, result in ipairs(program.runProgram(lines)) do
     io.write(#result, "\\n", result)
 end`;
 
@@ -42,19 +42,32 @@ export function runLuajit(args: string[], input: Buffer = Buffer.alloc(0)): Buff
   return stdout;
 }
 
+/** As in the function library of tollgate, the bundle is built by the first call and there is no `require`. */
+function redisProgram(bundle: string): string {
+  return `#!lua name=core_program
+local program
+redis.register_function{function_name = "run_program", flags = {"no-writes"}, callback = function(keys, args)
+    program = program or (function(...)
+        local require
+        ${bundle}
+    end)()
+    return program.runProgram(args)
+end}
+`;
+}
+
 export async function startRuntimes(): Promise<Runtimes> {
   const folder = mkdtempSync(join(tmpdir(), "tollgate-core-"));
   const file = join(folder, "core-program.lua");
-  writeFileSync(file, flattenToLua({ ...program, target: "JIT", ending: FRAMES }).code);
-  const forRedis = flattenToLua({ ...program, target: "5.1", ending: "return runProgram(ARGV)" }).code;
+  writeFileSync(file, `local program = (function(...)\n${luaBundle({ entry, target: "JIT" })}end)(...)\n${FRAMES}`);
   const server = await startRedis();
-  const sha = String(await server.command("SCRIPT", "LOAD", `#!lua flags=no-writes\n${forRedis}`));
+  await server.command("FUNCTION", "LOAD", redisProgram(luaBundle({ entry, target: "5.1" })));
   return {
     node: { name: "node", run: async (lines) => runProgram(lines) },
     luajit: { name: "luajit", run: async (lines) => unframe(runLuajit([file], frame(lines))) },
     redis: {
       name: "redis",
-      run: async (lines) => (await server.command("EVALSHA", sha, 0, ...lines)) as string[],
+      run: async (lines) => (await server.command("FCALL", "run_program", 0, ...lines)) as string[],
     },
     async stop() {
       rmSync(folder, { recursive: true, force: true });

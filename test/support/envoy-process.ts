@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { request } from "undici";
-import { envoyBundle } from "../../build/envoy-bundle.js";
+import { envoyBundle } from "../../build/bundles.js";
 import { DEFAULT_CONNECTIONS, type EnvoyRenderOptions, renderEnvoy } from "../../src/render/envoy/envoy.js";
 import { envoyBinary } from "./find-envoy.js";
 import { parseYaml } from "./nginx-process.js";

@@ -1,6 +1,5 @@
-/** What this plane uses of Envoy's Lua API and of LuaJIT, typed. Nothing here leaves any Lua behind. */
+/** The parts of Envoy's Lua API and LuaJIT that this plane uses, with types. */
 import type { Several } from "../lua/library.js";
-import type { EnvoySettings } from "./settings.js";
 
 /** Names are lower case. Some functions give nothing at all, not even nil, where there is nothing. */
 export interface Headers {
@@ -91,8 +90,8 @@ export interface CharBuffer {
   readonly __chars: never;
 }
 
-/** LuaJIT's door to C. */
-export declare const ffi: {
+/** LuaJIT's interface to C. */
+interface Ffi {
   readonly C: {
     clock_gettime(this: void, clock: number, into: Timespec): number;
     gethostname(this: void, into: CharBuffer, size: number): number;
@@ -103,9 +102,9 @@ export declare const ffi: {
   "new"(this: void, type: "tollgate_time"): Timespec;
   /** Up to the first NUL. */
   string(this: void, data: CharBuffer): string;
-};
+}
 
-export declare const luaBit: {
+interface Bit {
   band(this: void, a: number, b: number): number;
   bor(this: void, a: number, b: number): number;
   bxor(this: void, a: number, b: number): number;
@@ -114,16 +113,20 @@ export declare const luaBit: {
   rshift(this: void, a: number, by: number): number;
   rol(this: void, a: number, by: number): number;
   tobit(this: void, a: number): number;
-};
+}
 
-export declare function toNumber(this: void, value: number | string): number;
-
-export declare const io: {
+interface Io {
   open(this: void, path: string, mode: string): { read(count: number): string; close(): void } | undefined;
-};
+}
 
-/** Lua's `tonumber` with a base. */
-export declare function hexNumber(this: void, text: string, base: 16): number | undefined;
+declare const _G: { readonly io: Io };
+declare function require(this: void, module: "ffi"): Ffi;
+declare function require(this: void, module: "bit"): Bit;
+declare function tonumber(this: void, value: number | string): number;
+declare function tonumber(this: void, text: string, base: 16): number | undefined;
 
-/** Stands before the script, in the same file. */
-export declare const tollgateSettings: EnvoySettings;
+export const ffi = require("ffi");
+export const luaBit = require("bit");
+export const io = _G.io;
+export const toNumber: (this: void, value: number | string) => number = tonumber;
+export const hexNumber: (this: void, text: string, base: 16) => number | undefined = tonumber;

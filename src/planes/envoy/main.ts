@@ -7,18 +7,27 @@ import { pcall } from "../lua/library.js";
 import { countNobody } from "../lua/tally.js";
 import { begin } from "./begin.js";
 import { nowMs } from "./clock.js";
-import { type Handle, type Headers, tollgateSettings } from "./envoy-api.js";
+import type { Handle, Headers } from "./envoy-api.js";
 import { type Exchange, newExchange, recall, remember, reuse } from "./http/exchanges.js";
 import { check, settle } from "./http/limiter.js";
 import { answered, meterRequest, meterResponse } from "./http/metering.js";
 import { expectedLength, lengthOf, readClaims } from "./http/request.js";
 import { refuse, refuseHead, refuseUnidentified, refuseUpgrade, showDecision } from "./http/response.js";
 import { ipOf, isTrusted } from "./http/trusted-hops.js";
+import type { EnvoySettings } from "./settings.js";
 import { admitUpgrade, judgeUpgrade, UPGRADE, upgradeAnswered } from "./sockets/socket.js";
 import { type EnvoyAccount, worker } from "./state.js";
 
+/** Rendered before the script, in the same file. */
+declare const tollgateSettings: EnvoySettings;
+/** Envoy calls the global functions of these names. */
+declare const _G: {
+  envoy_on_request: (this: void, handle: Handle) => void;
+  envoy_on_response: (this: void, handle: Handle) => void;
+};
+
 /** An error must not let a request pass, which is what Envoy would make of it. */
-export function onRequest(handle: Handle): void {
+function onRequest(handle: Handle): void {
   const [fine, problem] = pcall(admit, handle);
   if (fine) return;
   handle.logErr(`tollgate: ${problem}`);
@@ -26,10 +35,13 @@ export function onRequest(handle: Handle): void {
 }
 
 /** An error here leaves the response as the backend gave it. */
-export function onResponse(handle: Handle): void {
+function onResponse(handle: Handle): void {
   const [fine, problem] = pcall(answer, handle);
   if (!fine) handle.logErr(`tollgate: ${problem}`);
 }
+
+_G.envoy_on_request = onRequest;
+_G.envoy_on_response = onResponse;
 
 function admit(handle: Handle): void {
   if (!worker.begun) begin(tollgateSettings);

@@ -1,4 +1,4 @@
-/** What this plane uses of nginx's Lua API and of LuaJIT, typed. Nothing here leaves any Lua behind. */
+/** The parts of nginx's Lua API, lua-resty-core and LuaJIT that this plane uses, with types. */
 import type { Several } from "../lua/library.js";
 
 /** A dictionary in memory that all workers share. Each call is atomic. */
@@ -102,8 +102,6 @@ export interface Ngx {
   readonly INFO: number;
 }
 
-export declare const ngx: Ngx;
-
 /** Bytes in memory that is not Lua's. */
 export interface Bytes {
   readonly [index: number]: number;
@@ -139,8 +137,8 @@ export interface Place {
   [index: number]: number;
 }
 
-/** LuaJIT's door to C. The functions are those on which lua-resty-core itself is built. */
-export declare const ffi: {
+/** LuaJIT's interface to C. The functions are the ones that lua-resty-core itself uses. */
+interface Ffi {
   readonly C: {
     /** `most` 0: all of them. */
     ngx_http_lua_ffi_req_get_headers_count(this: void, request: RequestPointer, most: number, cut: Bytes): number;
@@ -201,21 +199,32 @@ export declare const ffi: {
   errno(this: void): number;
   /** Copies so many bytes, or up to the first NUL. */
   string(this: void, data: Bytes, length?: number): string;
-};
+}
 
-/** lua-resty-core's own. */
-export declare const base: {
+interface RestyBase {
   get_request(this: void): RequestPointer | undefined;
   get_errmsg_ptr(this: void): ErrorPointer;
-};
+}
 
-export declare const semaphore: {
+interface SemaphoreModule {
   "new"(this: void, resources: number): Semaphore;
-};
+}
 
-export declare const jitOptions: {
+interface JitOptions {
   /** Changes one parameter of LuaJIT's compiler; the others stay as they are. */
   start(this: void, option: string): void;
-};
+}
 
-export declare function toNumber(this: void, value: Address): number;
+declare const _G: { readonly ngx: Ngx };
+declare function require(this: void, module: "ffi"): Ffi;
+declare function require(this: void, module: "resty.core.base"): RestyBase;
+declare function require(this: void, module: "ngx.semaphore"): SemaphoreModule;
+declare function require(this: void, module: "jit.opt"): JitOptions;
+declare function tonumber(this: void, value: Address): number;
+
+export const ngx = _G.ngx;
+export const ffi = require("ffi");
+export const base = require("resty.core.base");
+export const semaphore = require("ngx.semaphore");
+export const jitOptions = require("jit.opt");
+export const toNumber = tonumber;

@@ -1,0 +1,44 @@
+/** Compiles an entry module and everything it imports to one Lua chunk with TypeScriptToLua. The chunk returns the exports. */
+import type ts from "typescript";
+import * as tstl from "typescript-to-lua";
+import { BuildError, describeDiagnostic } from "./build-error.js";
+import { fromRoot } from "./paths.js";
+import { portableOptions, portableProgram, resolveImport } from "./portable-program.js";
+
+export interface BundleOptions {
+  /** The entry module, absolute or relative to the root of the repository. */
+  entry: string;
+  /** "5.1" for Redis, "JIT" for LuaJIT. */
+  target: "5.1" | "JIT";
+}
+
+/** Modules of LuaJIT and OpenResty that a bundle loads from its host. */
+const HOST_MODULES = ["ffi", "bit", "jit.opt", "ngx.semaphore", "resty.core.base"];
+
+export function luaBundle({ entry, target }: BundleOptions): string {
+  const options: ts.CompilerOptions & tstl.TypeScriptToLuaOptions = {
+    ...portableOptions,
+    rootDir: fromRoot("."),
+    noEmitOnError: true,
+    removeComments: true,
+    luaTarget: target === "JIT" ? tstl.LuaTarget.LuaJIT : tstl.LuaTarget.Lua51,
+    luaBundle: "bundle.lua",
+    luaBundleEntry: fromRoot(entry),
+    luaLibImport: tstl.LuaLibImportKind.RequireMinimal,
+    noImplicitSelf: true,
+    noHeader: true,
+    noResolvePaths: HOST_MODULES,
+  };
+  const program = portableProgram([fromRoot(entry)], options as ts.CompilerOptions);
+  const plugin: tstl.Plugin = { moduleResolution: resolveImport };
+  let code = "";
+  const { diagnostics } = new tstl.Transpiler().emit({
+    program,
+    plugins: [plugin],
+    writeFile: (_name, text) => {
+      code = text;
+    },
+  });
+  if (diagnostics.length > 0) throw new BuildError(diagnostics.map(describeDiagnostic));
+  return code;
+}
