@@ -1,5 +1,6 @@
 /** What one gateway process holds: a slot per connection, taken, kept and freed, through pauses and outages of the store. */
 import { SLOT_FORGOTTEN, SLOT_SUCCESS, STORE_UNAVAILABLE } from "../core/codes.js";
+import { connectionRefusal, connectionRetryAfter } from "../core/refusals.js";
 import type { SlotHold, UpgradeArrival, UpgradeVerdict } from "../planes/node/upgrade/admission.js";
 import { MAX_BATCH } from "../scripts/common/slots.js";
 import { systemClock } from "../shared/clock.js";
@@ -8,7 +9,6 @@ import { createDarkPlacement } from "./dark.js";
 import { createHeldSlots, type Held } from "./held.js";
 import type { ConnectionKeeper, ConnectionStats, KeeperOptions, KeeperSettings } from "./keeper-options.js";
 import { leaseOf, type RouteLimits, withOneLease } from "./limits.js";
-import { refusalOf } from "./refusal.js";
 import { createReleases } from "./releases.js";
 import { createRenewal } from "./renewal.js";
 import type { SlotAnswer } from "./slots.js";
@@ -64,7 +64,9 @@ export function createConnectionKeeper(options: KeeperOptions): ConnectionKeeper
     const refuse = (code: string, retryAfterMs = 0) => {
       refused.set(code, (refused.get(code) ?? 0) + 1);
       tell({ allowed: false, code, pod: "", dark: code === STORE_UNAVAILABLE });
-      return { allowed: false as const, ...refusalOf({ code, app, limits, retryAfterMs }, random) };
+      const retryAfter = connectionRetryAfter(code, retryAfterMs, random());
+      const { status, body } = connectionRefusal({ code, app, limits, retryAfter });
+      return { allowed: false as const, status, body, headers: { "Retry-After": String(retryAfter) } };
     };
     const tell = (made: { allowed: boolean; code: string; pod: string; dark: boolean }) =>
       observer.decided?.({ ...made, route, app, milliseconds: clock.now() - started });

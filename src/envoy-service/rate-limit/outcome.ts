@@ -1,5 +1,12 @@
 /** What the rules decided, in the words of Envoy's Rate Limit Service: a code, headers and a body; or that nobody can tell. */
 import { OK, STORE_UNAVAILABLE } from "../../core/codes.js";
+import {
+  type AddHeader,
+  ALL_HEADERS,
+  type ClientDecision,
+  decisionRefusal,
+  headerWriter,
+} from "../../core/refusals.js";
 import type { DescriptorStatus, Verdict } from "../../descriptors/rule-book.js";
 import { SECONDS } from "../../descriptors/unit.js";
 import { GrpcError, UNAVAILABLE } from "../grpc/status.js";
@@ -30,11 +37,12 @@ export function outcomeOf(request: RateLimitRequest, verdict: Verdict, withHeade
   }
   const code = status?.code ?? OK;
   const metadata = code === OK ? verdict.metadata : { ...verdict.metadata, code };
+  const decision = status === undefined ? undefined : decisionOf(status, hitsOf(request, at), verdict.allowed);
   return {
     isOver: !verdict.allowed,
     statuses,
-    headers: withHeaders && status !== undefined ? headersOf(status, hitsOf(request, at), verdict.allowed) : [],
-    body: verdict.allowed || status === undefined ? "" : bodyOf(status),
+    headers: withHeaders && decision !== undefined ? headersOf(status!, decision) : [],
+    body: verdict.allowed || decision === undefined ? "" : decisionRefusal(decision).body,
     ...(metadata === undefined ? {} : { metadata }),
   };
 }
@@ -57,24 +65,21 @@ function hitsOf({ descriptors, hits }: RateLimitRequest, at: number): number {
   return descriptor?.negative === true ? 0 : (descriptor?.hits ?? hits);
 }
 
-const seconds = (milliseconds: number) => Math.ceil(milliseconds / 1000);
+const addPair: AddHeader<[string, string][]> = (pairs, name, value) => {
+  pairs.push([name, value]);
+};
+const writeHeaders = headerWriter(ALL_HEADERS, addPair);
 
-/** The names of the contract; see limiter/response.ts. */
-function headersOf(status: DescriptorStatus, cost: number, allowed: boolean): [string, string][] {
-  const { limit, remaining, resetMs, retryAfterMs, shadow, code } = status;
-  const headers: [string, string][] = [["X-RateLimit-Cost", String(cost)]];
-  if (limit !== undefined) {
-    const { perUnit, unit } = limit;
-    const name = quoted(limit.name);
-    headers.push(["X-RateLimit-Limit", String(perUnit)]);
-    headers.push(["X-RateLimit-Remaining", String(remaining)]);
-    headers.push(["RateLimit-Policy", `${name};q=${perUnit};w=${SECONDS[unit]}`]);
-    headers.push(["RateLimit", `${name};r=${remaining};t=${seconds(resetMs)}`]);
-  }
-  if (shadow) headers.push(["X-RateLimit-Dry-Run", code === OK ? "pass" : `would-refuse; reason=${code}`]);
-  if (!allowed && retryAfterMs > 0) headers.push(["Retry-After", String(seconds(retryAfterMs))]);
-  // Envoy would call the body plain text.
-  if (!allowed) headers.push(["content-type", "application/json"]);
+function headersOf(status: DescriptorStatus, decision: ClientDecision): [string, string][] {
+  const { limit, resetMs } = status;
+  const name = limit === undefined ? "" : quoted(limit.name);
+  const perUnit = String(decision.limit);
+  const window = limit === undefined ? 0 : SECONDS[limit.unit];
+  const texts = { limitText: perUnit, policy: `${name};q=${perUnit};w=${window}`, remainingPrefix: `${name};r=` };
+  const headers: [string, string][] = [];
+  writeHeaders(headers, decision, texts, Math.ceil(resetMs / 1000));
+  // Envoy would send the body as plain text.
+  if (!decision.allowed) headers.push(["content-type", "application/json"]);
   return headers;
 }
 
@@ -84,13 +89,17 @@ function quoted(name: string): string {
   return `"${name.replace(/[^ -~]/g, "?").replace(/["\\]/g, "\\$&") || "default"}"`;
 }
 
-function bodyOf({ code, limit, remaining, retryAfterMs }: DescriptorStatus): string {
-  return JSON.stringify({
-    error: "rate_limit_exceeded",
-    reason: code,
-    app_id: limit?.name ?? "",
-    retry_after: seconds(retryAfterMs),
+function decisionOf(status: DescriptorStatus, cost: number, allowed: boolean): ClientDecision {
+  const { code, limit, remaining, retryAfterMs, shadow } = status;
+  return {
+    allowed,
+    code,
+    dryRun: shadow,
+    // Names of rules may contain anything.
+    app: limit === undefined ? "" : JSON.stringify(limit.name).slice(1, -1),
+    cost,
     remaining,
     limit: limit?.perUnit ?? 0,
-  });
+    retryAfterMs,
+  };
 }

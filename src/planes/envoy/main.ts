@@ -31,7 +31,7 @@ function onRequest(handle: Handle): void {
   const [fine, problem] = pcall(admit, handle);
   if (fine) return;
   handle.logErr(`tollgate: ${problem}`);
-  refuseHead(handle, 503, "service_unavailable", "plane_error");
+  refuseHead(handle, "plane_error");
 }
 
 /** An error here leaves the response as the backend gave it. */
@@ -61,7 +61,7 @@ function admit(handle: Handle): void {
   const length = headers.get("content-length");
   const contentLength = length === undefined ? expectedLength(method) : lengthOf(length);
   if (contentLength > MAX_BYTES - 1) {
-    refuseHead(handle, 400, "bad_request", "invalid_length");
+    refuseHead(handle, "invalid_length");
     return;
   }
   const exchange = newExchange();

@@ -17,7 +17,7 @@ import { leave } from "./http/leaving.js";
 import { check, settle } from "./http/limiter.js";
 import { readApp, readNode, writeNode } from "./http/records.js";
 import { beginHead, currentRequest, head, prepareReading, readLine } from "./http/request.js";
-import { prepareShowing, refuse, refuseHead, refuseUnidentified, showDecision } from "./http/response.js";
+import { refuse, refuseHead, refuseUnidentified, showDecision } from "./http/response.js";
 import { sharedCell } from "./http/shared-cell.js";
 import { runSync, touch } from "./http/syncer.js";
 import { variableNumber } from "./http/variables.js";
@@ -70,7 +70,6 @@ export function init(settings: NginxSettings): void {
   worker.generation = dict.incr(GENERATION, 1, 0) as number;
   dict.safe_set(LEFT, 0);
   prepareReading();
-  prepareShowing();
   // A decision is compiled as a whole only where a trace may hold as many constants as it has; 500 is LuaJIT's own limit.
   jitOptions.start("maxirconst=4000");
   initSockets();
@@ -209,11 +208,11 @@ function admit(request: RequestPointer, method: string): void {
   if (isOpen(request) && ngx.req.is_internal()) return;
   const { claims, contentLength } = head;
   if (head.headers > worker.settings.headerCount) {
-    refuseHead(431, "headers_too_large", "headers_too_large");
+    refuseHead("headers_too_large");
     return;
   }
   if (contentLength > MOST_BYTES) {
-    refuseHead(400, "bad_request", "invalid_length");
+    refuseHead("invalid_length");
     return;
   }
   const app = usualApp(claims) ?? identifiedApp(claims);
@@ -223,10 +222,9 @@ function admit(request: RequestPointer, method: string): void {
   check(exchange, app, method, contentLength);
   if (exchange.allowed) {
     begin(request, exchange);
-    showDecision(request, exchange);
+    showDecision(exchange);
     return;
   }
-  showDecision(request, exchange);
   refuse(exchange);
   reuse(exchange);
 }

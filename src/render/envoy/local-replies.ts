@@ -1,22 +1,12 @@
 /** Answers of Envoy's own that are given in the gateway's words instead. */
+import { gatewayRefusal, type Refusal } from "../../core/refusals.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
 import { extension } from "./words.js";
 
-/** An answer in the place of a backend's: as the Node gateway words it (src/planes/node/answers.ts). */
-export interface Refusal {
-  status: number;
-  body: string;
-}
-
-const refusal = (status: number, error: string, reason: string): Refusal => ({
-  status,
-  body: `{"error":"${error}","reason":"${reason}"}\n`,
-});
-
-export const TWO_HOSTS = refusal(400, "bad_request", "malformed_request");
-export const NO_ROUTE = refusal(404, "not_found", "no_route");
-export const BODY_TOO_LARGE = refusal(413, "content_too_large", "body_too_large");
-const UNSUPPORTED_UPGRADE = refusal(501, "not_implemented", "unsupported_upgrade");
+export const TWO_HOSTS = gatewayRefusal("malformed_request");
+export const NO_ROUTE = gatewayRefusal("no_route");
+export const BODY_TOO_LARGE = gatewayRefusal("body_too_large");
+const UNSUPPORTED_UPGRADE = gatewayRefusal("unsupported_upgrade");
 
 /** The name of the route that answers where no other fits. */
 export const NO_ROUTE_NAME = "no_route";

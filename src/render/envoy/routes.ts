@@ -1,24 +1,15 @@
 /** The routes of a configuration as Envoy's: host first, then the longest prefix, since the first that fits counts. */
 import type { Config } from "../../config/schema.js";
+import { RESPONSE_HEADERS, type Refusal } from "../../core/refusals.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
 import { upstreamName } from "../upstreams.js";
 import type { EnvoyRenderOptions } from "./envoy.js";
 import { LUA, scriptFile } from "./filters.js";
-import { BODY_TOO_LARGE, NO_ROUTE, NO_ROUTE_NAME, type Refusal, TWO_HOSTS } from "./local-replies.js";
+import { BODY_TOO_LARGE, NO_ROUTE, NO_ROUTE_NAME, TWO_HOSTS } from "./local-replies.js";
 import { routeName } from "./socket-routes.js";
 import { seconds } from "./words.js";
 
 type Route = Config["routes"][number];
-
-/** The script replaces all of them but the last, which it does not always send. */
-const OWN_HEADERS = [
-  "X-RateLimit-Cost",
-  "X-RateLimit-Limit",
-  "X-RateLimit-Remaining",
-  "RateLimit",
-  "RateLimit-Policy",
-  "X-RateLimit-Dry-Run",
-];
 
 export const ROUTE_CONFIG = "tollgate";
 const LUA_PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.LuaPerRoute";
@@ -53,7 +44,7 @@ export function routeConfig(config: Config, options: EnvoyRenderOptions, version
       { header: { key: "X-Forwarded-Host", value: "%REQ(:AUTHORITY)%" }, append_action: "ADD_IF_ABSENT" },
     ],
     "# These headers are the gateway's own: a backend's are not passed on.": NOTE,
-    response_headers_to_remove: options.mode === "lua" ? ["X-RateLimit-Dry-Run"] : OWN_HEADERS,
+    response_headers_to_remove: options.mode === "lua" ? ["X-RateLimit-Dry-Run"] : RESPONSE_HEADERS,
     virtual_hosts: [...named, virtualHost("any", "*", anyHost)],
   };
 }

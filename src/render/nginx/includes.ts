@@ -2,6 +2,7 @@
 import { isIP } from "node:net";
 import type { Config } from "../../config/schema.js";
 import { parseAddress } from "../../config/values.js";
+import { RESPONSE_HEADERS } from "../../core/refusals.js";
 import type { NginxSettings } from "../../planes/nginx/settings.js";
 import { RenderError } from "../render-error.js";
 import { BUNDLE, type RenderOptions, SETTINGS } from "./nginx.js";
@@ -77,13 +78,7 @@ ${ownHeaders}`;
 
 export const ownHeaders = `
 # These headers are the gateway's own: a backend's are not passed on.
-proxy_hide_header X-RateLimit-Cost;
-proxy_hide_header X-RateLimit-Limit;
-proxy_hide_header X-RateLimit-Remaining;
-proxy_hide_header X-RateLimit-Dry-Run;
-proxy_hide_header RateLimit;
-proxy_hide_header RateLimit-Policy;
-`;
+${RESPONSE_HEADERS.map((name) => `proxy_hide_header ${name};\n`).join("")}`;
 
 /** A server of its own, so that neither clients nor routes of the configuration come across it. */
 export function statusInclude({ status }: RenderOptions): string {

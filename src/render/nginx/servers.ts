@@ -1,5 +1,6 @@
 /** The routes of a configuration as servers and locations of nginx: host first, then the longest prefix. */
 import type { Config } from "../../config/schema.js";
+import { gatewayRefusal } from "../../core/refusals.js";
 import { quoted } from "./includes.js";
 import { LOCATION_INCLUDE, type RenderOptions } from "./nginx.js";
 import { socketInclude } from "./sockets.js";
@@ -85,7 +86,8 @@ export function forwardedHeaders(host: string, indent: string, connection = '""'
   return headers.map((header) => `${indent}proxy_set_header ${header};\n`).join("");
 }
 
-const NO_ROUTE = `default_type application/json; return 404 '{"error":"not_found","reason":"no_route"}\\n';`;
+const { status, body } = gatewayRefusal("no_route");
+const NO_ROUTE = `default_type application/json; return ${status} '${body.replace("\n", "\\n")}';`;
 
 function rest(routes: Route[]): string {
   return routes.some(({ path }) => path === "/") ? "" : `\n        location / { ${NO_ROUTE} }\n`;

@@ -5,13 +5,8 @@
  * it ends: so a client that leaves while its slot is being taken does not leave the slot behind.
  */
 import { SLOT_FORGOTTEN, STORE_UNAVAILABLE } from "../../../core/codes.js";
-import {
-  connectionRefusalError,
-  connectionRefusalStatus,
-  connectionRetryAfter,
-  reachedConnectionLimit,
-} from "../../../core/connection-refusal.js";
 import { splitText, wholeText } from "../../../core/platform.js";
+import { connectionRefusal, connectionRetryAfter, gatewayRefusal, type Refusal } from "../../../core/refusals.js";
 import { luaMath, luaString } from "../../lua/library.js";
 import { ABSENT, ANSWERED, type SlotAnswer } from "../../lua/slot-answer.js";
 import { nowMs } from "../clock.js";
@@ -21,14 +16,6 @@ import { holdSocket } from "./held.js";
 import { candidates, podFailed, podSucceeded } from "./pods.js";
 import { acquireSlot } from "./slots.js";
 import { type SocketRoute, sockets } from "./state.js";
-
-/** An answer in the place of the upgrade. */
-export interface SocketRefusal {
-  status: number;
-  /** Seconds; 0: no waiting helps. */
-  retryAfter: number;
-  body: string;
-}
 
 const NAMESPACE = "tollgate";
 /** Priced as a method of its own: a connection may move gigabytes, which must not be expected of requests. */
@@ -43,21 +30,17 @@ function routeName(handle: Handle): string {
   return typeof name === "string" ? name : "";
 }
 
-function problem(status: number, error: string, reason: string): SocketRefusal {
-  return { status, retryAfter: 0, body: `{"error":"${error}","reason":"${reason}"}\n` };
-}
-
 /** Before anything is paid: whether the route takes such a connection at all. */
-export function judgeUpgrade(handle: Handle): SocketRefusal | undefined {
+export function judgeUpgrade(handle: Handle): Refusal | undefined {
   const headers = handle.headers();
   const wanted = headers.get("upgrade");
   const route = sockets.routes[routeName(handle)];
   if (wanted === undefined || route === undefined || !isOffered(route, wanted)) {
-    return problem(501, "not_implemented", "unsupported_upgrade");
+    return gatewayRefusal("unsupported_upgrade");
   }
   const length = headers.get("content-length");
-  if (length !== undefined && length !== "0") return problem(400, "bad_request", "malformed_request");
-  if (headers.get(":method") === "HEAD") return problem(501, "not_implemented", "unsupported_upgrade");
+  if (length !== undefined && length !== "0") return gatewayRefusal("malformed_request");
+  if (headers.get(":method") === "HEAD") return gatewayRefusal("unsupported_upgrade");
   return undefined;
 }
 
@@ -75,7 +58,7 @@ function isOffered(route: SocketRoute, wanted: string): boolean {
  * Takes a slot for the connection of an app, and names its pod to Envoy; answers a refusal otherwise. `paid` is what was
  * taken for it, to be settled when it ends; below zero where nothing is to be settled.
  */
-export function admitUpgrade(handle: Handle, app: string, paid: number, liveNodes: number): SocketRefusal | undefined {
+export function admitUpgrade(handle: Handle, app: string, paid: number, liveNodes: number): Refusal | undefined {
   const name = routeName(handle);
   const route = sockets.routes[name]!;
   const pods = candidates(handle, route, nowMs());
@@ -151,25 +134,9 @@ const unanswered: SlotAnswer = {
   memory: "0",
 };
 
-/** Names nothing that the client said, but for the app it was found to be. */
-function refusal(code: string, route: SocketRoute, app: string, toldSeconds: number): SocketRefusal {
+function refusal(code: string, route: SocketRoute, app: string, toldSeconds: number): Refusal {
   const retryAfter = toldSeconds > 0 ? toldSeconds : connectionRetryAfter(code, 0, luaMath.random());
-  return {
-    status: connectionRefusalStatus(code),
-    retryAfter,
-    body:
-      '{"error":"' +
-      connectionRefusalError(code) +
-      '","reason":"' +
-      code +
-      '","app_id":"' +
-      app +
-      '","retry_after":' +
-      wholeText(retryAfter) +
-      ',"remaining":0,"limit":' +
-      wholeText(reachedConnectionLimit(code, route)) +
-      "}\n",
-  };
+  return connectionRefusal({ code, app, limits: route, retryAfter });
 }
 
 /** The response to an upgrade that was let in: a pod that could not be reached is passed over for a while. */

@@ -1,17 +1,11 @@
 /** A slot for a request that leaves HTTP: asked for when its price is paid, and the pod that it is on is the one that is called. */
 import { SLOT_FORGOTTEN, STORE_UNAVAILABLE } from "../../../core/codes.js";
-import {
-  connectionRefusalError,
-  connectionRefusalStatus,
-  connectionRetryAfter,
-  reachedConnectionLimit,
-} from "../../../core/connection-refusal.js";
-import { wholeText } from "../../../core/platform.js";
+import { connectionRefusal, connectionRetryAfter } from "../../../core/refusals.js";
 import { luaMath, luaString } from "../../lua/library.js";
 import { ANSWERED, BUSY, MISFIT, type SlotAnswer } from "../../lua/slot-answer.js";
 import { nowMs } from "../clock.js";
 import { addressOf, type Exchange } from "../http/exchanges.js";
-import { refuseHead } from "../http/response.js";
+import { refuseHead, sendRefusal } from "../http/response.js";
 import { ngx, type RequestPointer } from "../ngx.js";
 import type { SocketRoute } from "../settings.js";
 import { worker } from "../state.js";
@@ -46,7 +40,7 @@ export function placeSocket(request: RequestPointer, exchange: Exchange, route: 
   const pods = candidates(route, failedPod);
   if (pods.length === 0) {
     if (before !== undefined) refuseUnreachable();
-    refuseHead(503, "service_unavailable", "no_target");
+    refuseHead("no_target");
   }
   const one = newHeld(exchange.app.limits.id, route.name);
   keeper.byRequest[address] = one;
@@ -108,14 +102,14 @@ function giveUpPod(route: SocketRoute, one: Held): void {
   podFailed(route, one.pod);
   endHeld(one);
   if (ofLastPod("upstream_connect_time") !== "-") {
-    if (ofLastPod("upstream_status") === "504") refuseHead(504, "gateway_timeout", "upstream_timeout");
-    refuseHead(502, "bad_gateway", "upstream_broken");
+    if (ofLastPod("upstream_status") === "504") refuseHead("upstream_timeout");
+    refuseHead("upstream_broken");
   }
 }
 
 function refuseUnreachable(): void {
-  if (ofLastPod("upstream_status") === "504") refuseHead(504, "gateway_timeout", "upstream_connect_timeout");
-  refuseHead(502, "bad_gateway", "upstream_unreachable");
+  if (ofLastPod("upstream_status") === "504") refuseHead("upstream_connect_timeout");
+  refuseHead("upstream_unreachable");
 }
 
 /** Undefined where the store was not asked, or did not say. */
@@ -164,26 +158,7 @@ function letIn(one: Held, request: RequestPointer, route: SocketRoute, pod: stri
   probe(one.descriptor, route.pingMs);
 }
 
-/** In the words of src/connections/refusal.ts. */
 function refuseSlot(code: string, exchange: Exchange, route: SocketRoute, seconds: number): void {
   const retryAfter = seconds > 0 ? seconds : connectionRetryAfter(code, 0, luaMath.random());
-  const status = connectionRefusalStatus(code);
-  const body =
-    '{"error":"' +
-    connectionRefusalError(code) +
-    '","reason":"' +
-    code +
-    '","app_id":"' +
-    exchange.app.limits.id +
-    '","retry_after":' +
-    wholeText(retryAfter) +
-    ',"remaining":0,"limit":' +
-    luaString.format("%.14g", reachedConnectionLimit(code, route)) +
-    "}\n";
-  ngx.status = status;
-  ngx.header["Content-Type"] = "application/json";
-  ngx.header["Retry-After"] = wholeText(retryAfter);
-  ngx.header["Content-Length"] = body.length;
-  ngx.print(body);
-  ngx.exit(status);
+  sendRefusal(connectionRefusal({ code, app: exchange.app.limits.id, limits: route, retryAfter }));
 }

@@ -55,13 +55,13 @@ export function wantedProtocols(route: SocketRoute): string {
   }
   if (offered.length === 0) {
     // Asking for HTTP/2 is an offer that can be passed over; asking for WebSocket is not.
-    if (others > 0) refuseHead(501, "not_implemented", "unsupported_upgrade");
+    if (others > 0) refuseHead("unsupported_upgrade");
     return "";
   }
   const length = ngx.var.http_content_length;
   const hasBody = (length !== undefined && length !== "0") || ngx.var.http_transfer_encoding !== undefined;
-  if (ngx.var.http_expect !== undefined) refuseHead(501, "not_implemented", "unsupported_upgrade");
-  if (hasBody) refuseHead(400, "bad_request", "malformed_request");
-  if (ngx.req.get_method() === "HEAD") refuseHead(501, "not_implemented", "unsupported_upgrade");
+  if (ngx.var.http_expect !== undefined) refuseHead("unsupported_upgrade");
+  if (hasBody) refuseHead("malformed_request");
+  if (ngx.req.get_method() === "HEAD") refuseHead("unsupported_upgrade");
   return luaTable.concat(offered, ", ");
 }

@@ -1,10 +1,10 @@
 /** How a request that went wrong is told of in the log: nothing in it is a raw control character. */
 
+import type { GatewayError } from "../../../core/refusals.js";
 import { printable } from "../../../shared/printable.js";
 import type { ProxyLog } from "../options.js";
 import { causeOf } from "../upstream/failures.js";
 import type { Target, Upstream } from "../upstream/upstream.js";
-import type { Reason } from "./answers.js";
 
 export interface Told {
   method: string;
@@ -22,7 +22,7 @@ export function logFailure(
   log: ProxyLog,
   message: string,
   told: Told,
-  failure: { reason: Reason; cause?: unknown; retryOn?: Target | undefined },
+  failure: { reason: GatewayError; cause?: unknown; retryOn?: Target | undefined },
 ): void {
   const fields: Record<string, unknown> = { reason: failure.reason, ...fieldsOf(told) };
   if (failure.cause !== undefined) fields.cause = causeOf(failure.cause);

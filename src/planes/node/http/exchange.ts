@@ -1,13 +1,13 @@
 /** One request and its response: admitted, forwarded, streamed, and settled exactly once, however it ends. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Dispatcher } from "undici";
+import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
 import type { Settings } from "../settings.js";
 import type { Shared } from "../shared.js";
 import { type Connection, endsNow, type Running } from "../upgrade/connections.js";
 import { type Failure, mayRepeat, reasonOf } from "../upstream/failures.js";
 import type { Target, Upstream } from "../upstream/upstream.js";
 import type { Arrival, Verdict } from "./admission.js";
-import { answerFor, type Reason } from "./answers.js";
 import { answerEarly, closeSlowly, cut } from "./early-answers.js";
 import { fieldsOf, logFailure, type Told } from "./exchange-log.js";
 import { earlyHints, requestHeaders, responseHead, trailerPairs } from "./forwarded-heads.js";
@@ -265,7 +265,7 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   }
 
   /** Ends the exchange with an answer where one can still be given, else by cutting the connection. */
-  fail(reason: Reason, cause?: unknown): void {
+  fail(reason: GatewayError, cause?: unknown): void {
     if (this.ended) return;
     this.report(reason, cause);
     this.stopAttempt();
@@ -274,7 +274,7 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
       this.end();
       return;
     }
-    const { status, body } = answerFor(reason);
+    const { status, body } = gatewayRefusal(reason);
     this.refuse(status, body, this.verdict?.headers ?? {}, status >= 500);
   }
 
@@ -307,7 +307,7 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
     if (verdict !== undefined) this.settings.admission.settle(verdict, this.requestBytes, this.responseBytes);
   }
 
-  private report(reason: Reason, cause?: unknown, retryOn?: Target): void {
+  private report(reason: GatewayError, cause?: unknown, retryOn?: Target): void {
     logFailure(this.shared.log, "exchange failed", this.told(), { reason, cause, retryOn });
   }
 

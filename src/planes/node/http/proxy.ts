@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { Server as NetServer, type Socket } from "node:net";
 import { performance } from "node:perf_hooks";
 import type { Pool } from "undici";
+import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
 import { printable } from "../../../shared/printable.js";
 import type { Deciders, ProxyOptions, ProxySettings } from "../options.js";
 import { createSettings, retire, type Settings, tickFor } from "../settings.js";
@@ -13,7 +14,7 @@ import { Upgrade, type WantedUpgrade } from "../upgrade/upgrade.js";
 import { judgeUpgrade, requestClass } from "../upgrade/upgrade-request.js";
 import { createHealthChecks } from "../upstream/health-checks.js";
 import type { Verdict } from "./admission.js";
-import { answerFor, type Reason, send } from "./answers.js";
+import { send } from "./answers.js";
 import { closeSlowly } from "./early-answers.js";
 import { Exchange } from "./exchange.js";
 import { readHead } from "./request-head.js";
@@ -97,8 +98,13 @@ export function createProxy<V extends Verdict>(options: ProxyOptions<V>): Revers
   }
 
   /** Before anything was asked of the decider. Closes, except where the request was sound. */
-  function refuse(connection: Connection, request: IncomingMessage, response: ServerResponse, reason: Reason): void {
-    const { status, body } = answerFor(reason);
+  function refuse(
+    connection: Connection,
+    request: IncomingMessage,
+    response: ServerResponse,
+    reason: GatewayError,
+  ): void {
+    const { status, body } = gatewayRefusal(reason);
     const sound = reason === "no_route" && request.complete;
     if (!sound) {
       closeSlowly(connection, settings.timeouts.lingerMs);

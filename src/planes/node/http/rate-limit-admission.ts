@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { OK } from "../../../core/codes.js";
 import { type IdentityRules, identify } from "../../../core/identity.js";
+import { unidentified } from "../../../core/refusals.js";
 import type { Decision } from "../../../limiter/decision.js";
 import type { Limiter } from "../../../limiter/limiter.js";
 import { rateLimitHeaders, refusalOf } from "../../../limiter/response.js";
@@ -49,7 +50,7 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
       apiKeyApp: appByKey(arrival),
     };
     const identity = identify(claims, rules, isConfigured);
-    if (identity.code !== OK) return verdictOf(unidentified(identity.code, arrival.method));
+    if (identity.code !== OK) return verdictOf(unidentifiedDecision(identity.code, arrival.method));
     const made = limiter.check(identity.app, arrival.method, arrival.contentLength);
     return made instanceof Promise ? made.then(verdictOf) : verdictOf(made);
   }
@@ -60,15 +61,13 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
   };
 }
 
-function unidentified(code: string, method: string): Decision {
-  return {
-    ...{ allowed: false, code, dryRun: false, app: "", method, cost: 0 },
-    ...{ balance: 0, remaining: 0, limit: 0, rate: 0, retryAfterMs: 0, source: "local" },
-  };
+function unidentifiedDecision(code: string, method: string): Decision {
+  return { ...unidentified(code), method, balance: 0, rate: 0, source: "local" };
 }
 
 function verdictOf(decision: Decision): RateLimitVerdict {
   const headers = rateLimitHeaders(decision);
   if (decision.allowed) return { allowed: true, headers, status: 200, body: "", decision };
-  return { allowed: false, headers, ...refusalOf(decision), decision };
+  const { status, body } = refusalOf(decision);
+  return { allowed: false, headers, status, body, decision };
 }

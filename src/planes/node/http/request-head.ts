@@ -1,8 +1,8 @@
 /** Phase one, extract: from a parsed request what the other phases need, or the reason why it is none. */
 import type { IncomingMessage } from "node:http";
 import { UNKNOWN_LENGTH } from "../../../core/cost.js";
+import type { GatewayError } from "../../../core/refusals.js";
 import type { Limits } from "../options.js";
-import type { Reason } from "./answers.js";
 import * as kind from "./header-kinds.js";
 
 export interface RequestHead {
@@ -24,7 +24,7 @@ export interface RequestHead {
 }
 
 /** Reads the head; a reason instead of it means that nothing else may be done with the request. */
-export function readHead(request: IncomingMessage, limits: Limits): RequestHead | Reason {
+export function readHead(request: IncomingMessage, limits: Limits): RequestHead | GatewayError {
   const raw = request.rawHeaders;
   if (raw.length > limits.headerCount * 2) return "headers_too_large";
   const headers: string[] = [];

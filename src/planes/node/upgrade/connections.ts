@@ -1,6 +1,7 @@
 /** The clients' connections: what runs on each, and how one ends without taking an answer with it. */
 import type { Socket } from "node:net";
-import { type Reason, rawAnswer } from "../http/answers.js";
+import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
+import { rawResponse } from "../http/answers.js";
 import type { Hop } from "../http/forwarded-heads.js";
 import { type HopTrust, plainAddress } from "../http/trusted-hops.js";
 
@@ -9,7 +10,7 @@ export interface Running {
   /** The whole request has been read. */
   readonly requestComplete: boolean;
   clientGone(): void;
-  fail(reason: Reason): void;
+  fail(reason: GatewayError): void;
   /** Nobody may keep the others waiting for longer than agreed. */
   checkTime(): void;
 }
@@ -40,9 +41,9 @@ export interface Connections {
   trustAnew(): void;
   of(socket: Socket): Connection | undefined;
   /** The parser could not read on, or the client took too long. Returns the reason it gave the client, if it did. */
-  broken(socket: Socket, error: Error & { code?: string }): Reason | undefined;
+  broken(socket: Socket, error: Error & { code?: string }): GatewayError | undefined;
   /** Answers where there is no request to answer, and ends the connection. */
-  refuse(socket: Socket, reason: Reason): void;
+  refuse(socket: Socket, reason: GatewayError): void;
 }
 
 /** What may change while connections are open. */
@@ -55,9 +56,10 @@ export function createConnections(settings: () => ConnectionSettings): Connectio
   const all = new Set<Connection>();
   const bySocket = new WeakMap<Socket, Connection>();
 
-  function refuse(socket: Socket, reason: Reason): void {
+  function refuse(socket: Socket, reason: GatewayError): void {
     lingerOnClose(socket, settings().timeouts.lingerMs);
-    socket.write(rawAnswer(reason));
+    const { status, body } = gatewayRefusal(reason);
+    socket.write(rawResponse(status, body, {}));
     socket.destroySoon();
   }
 
@@ -139,7 +141,7 @@ function isProtocolError({ code = "" }: { code?: string }): boolean {
   return code.startsWith("HPE_") || code === "ERR_HTTP_REQUEST_TIMEOUT";
 }
 
-function reasonOf({ code }: { code?: string }, inBody: boolean): Reason {
+function reasonOf({ code }: { code?: string }, inBody: boolean): GatewayError {
   if (code === "HPE_HEADER_OVERFLOW") return "headers_too_large";
   if (code === "HPE_CHUNK_EXTENSIONS_OVERFLOW") return "body_too_large";
   if (code === "ERR_HTTP_REQUEST_TIMEOUT") return inBody ? "body_timeout" : "headers_timeout";

@@ -1,6 +1,6 @@
 /** Which requests leave HTTP: only those that a route takes. Any other wish for a protocol stays a request. */
 import { IncomingMessage } from "node:http";
-import type { Reason } from "../http/answers.js";
+import type { GatewayError } from "../../../core/refusals.js";
 import type { RequestHead } from "../http/request-head.js";
 import type { ConnectionRules } from "../settings.js";
 
@@ -12,7 +12,7 @@ export function judgeUpgrade(
   request: IncomingMessage,
   head: RequestHead,
   rules: ConnectionRules | undefined,
-): string[] | Reason | undefined {
+): string[] | GatewayError | undefined {
   const wanted = (request.headers.upgrade ?? "").split(",").map((token) => token.trim());
   const offered = wanted.filter((token) => !isHttp2(token) && isAllowed(token, rules));
   // Asking for HTTP/2 is an offer that can be passed over; asking for WebSocket is not.

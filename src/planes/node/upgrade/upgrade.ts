@@ -1,9 +1,10 @@
 /** One request for another protocol: admitted, given a slot, passed to the pod of that slot; then a tunnel, or an answer. */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
+import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
 import { printable } from "../../../shared/printable.js";
 import type { Arrival, Verdict } from "../http/admission.js";
-import { answerFor, type Reason, rawHead, rawResponse } from "../http/answers.js";
+import { rawHead, rawResponse } from "../http/answers.js";
 import { fieldsOf, logFailure, type Told } from "../http/exchange-log.js";
 import { requestHeaders, responseHead } from "../http/forwarded-heads.js";
 import { type RequestHead, valuesOf } from "../http/request-head.js";
@@ -110,7 +111,7 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
   };
 
   /** Takes a slot on one of the pods that are well. `failed` was tried before; then `reason` is what the client gets if there is no other. */
-  private async place(failed?: { target: Target; reason: Reason }): Promise<void> {
+  private async place(failed?: { target: Target; reason: GatewayError }): Promise<void> {
     const { upstream, rules, settings } = this.wanted;
     const upgrades = settings.upgrades!;
     const targets = upstream.candidates(failed?.target);
@@ -258,14 +259,14 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
     this.end();
   }
 
-  fail(reason: Reason, cause?: unknown): void {
+  fail(reason: GatewayError, cause?: unknown): void {
     if (this.stage === "over") return;
     this.report(reason, cause);
     this.answer(reason);
   }
 
-  private answer(reason: Reason): void {
-    const { status, body } = answerFor(reason);
+  private answer(reason: GatewayError): void {
+    const { status, body } = gatewayRefusal(reason);
     this.refuse(status, body, this.headers);
   }
 
@@ -291,7 +292,7 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
     if (verdict !== undefined) this.wanted.settings.admission.settle(verdict, 0, this.answerBytes);
   }
 
-  private report(reason: Reason, cause?: unknown): void {
+  private report(reason: GatewayError, cause?: unknown): void {
     logFailure(this.shared.log, "upgrade failed", this.told(), { reason, cause });
   }
 

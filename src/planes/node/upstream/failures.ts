@@ -1,7 +1,7 @@
 /** What a failed attempt means: for the client, and for the question whether another target may be asked. */
 
+import type { GatewayError } from "../../../core/refusals.js";
 import { printable } from "../../../shared/printable.js";
-import type { Reason } from "../http/answers.js";
 
 export type Failure = Error & { code?: string };
 
@@ -24,7 +24,7 @@ export function mayRepeat(method: string, { connected, responding, bodyStarted }
   return !connected || idempotent.has(method);
 }
 
-export function reasonOf({ code }: Failure, connected: boolean): Reason {
+export function reasonOf({ code }: Failure, connected: boolean): GatewayError {
   // undici would not write it: the parser let pass what no backend should see.
   if (code === "UND_ERR_INVALID_ARG") return "malformed_request";
   if (code === "UND_ERR_CONNECT_TIMEOUT") return "upstream_connect_timeout";

@@ -1,11 +1,11 @@
 /** Connections of proxies elsewhere: what they ask for by HTTP is decided by the same scripts and the service's own limits. */
 import * as z from "zod";
 import { INVALID_ARGUMENT, SLOT_SUCCESS, UNKNOWN_APP } from "../../../core/codes.js";
+import { connectionRetryAfter, reachedLimit } from "../../../core/refusals.js";
 import { MAX_BATCH } from "../../../scripts/common/slots.js";
 import { inParallel } from "../../../slots/in-parallel.js";
 import type { KeeperObserver } from "../../../slots/keeper-options.js";
 import type { RouteLimits } from "../../../slots/limits.js";
-import { limitOf, retryAfterSeconds } from "../../../slots/refusal.js";
 import type { HeldSlot, Slots } from "../../../slots/slots.js";
 import { answer, bind, describe, type Endpoint, problem, type Reply } from "../endpoint.js";
 import {
@@ -108,8 +108,8 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
     observer.decided?.({ allowed, code, route, app: app ?? "", pod, dark: false, milliseconds });
     return {
       json: {
-        ...{ allowed, code, count, pod, limit: limitOf(code, limits) },
-        retry_after: allowed ? 0 : retryAfterSeconds(code, made.retryAfterMs, random),
+        ...{ allowed, code, count, pod, limit: reachedLimit(code, limits) },
+        retry_after: allowed ? 0 : connectionRetryAfter(code, made.retryAfterMs, random()),
         ...{ lease_ms: limits.leaseMs, memory: made.memory },
       },
     };

@@ -1,6 +1,7 @@
 /** The proxy's small parts: who is trusted, what a log line may hold, what may be repeated, what an answer says. */
 import { describe, expect, it } from "vitest";
-import { answerFor, rawAnswer } from "../../../../src/planes/node/http/answers.js";
+import { gatewayRefusal } from "../../../../src/core/refusals.js";
+import { rawResponse } from "../../../../src/planes/node/http/answers.js";
 import { trailerPairs } from "../../../../src/planes/node/http/forwarded-heads.js";
 import { END_TO_END, kindOf, namedByConnection } from "../../../../src/planes/node/http/header-kinds.js";
 import { valuesOf } from "../../../../src/planes/node/http/request-head.js";
@@ -90,13 +91,14 @@ describe("a second try is allowed", () => {
 
 describe("an answer", () => {
   it("is JSON with error and reason", () => {
-    const { status, body } = answerFor("upstream_timeout");
+    const { status, body } = gatewayRefusal("upstream_timeout");
     expect(status).toBe(504);
     expect(JSON.parse(body)).toEqual({ error: "gateway_timeout", reason: "upstream_timeout" });
   });
 
   it("can be given as bytes, and ends the connection then", () => {
-    const text = rawAnswer("malformed_request");
+    const refusal = gatewayRefusal("malformed_request");
+    const text = rawResponse(refusal.status, refusal.body, {});
     expect(text).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
     expect(text).toContain("\r\nConnection: close\r\n");
     const [head, body] = text.split("\r\n\r\n");

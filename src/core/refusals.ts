@@ -1,0 +1,275 @@
+/** What a client sees of a decision: response headers, and the status, body and Retry-After of a refusal. Used by all planes. */
+import {
+  INVALID_ARGUMENT,
+  INVALID_IDENTITY,
+  OK,
+  SLOT_APP_LIMIT_EXCEEDED,
+  SLOT_LIMIT_EXCEEDED,
+  SLOT_RATE_LIMITED,
+  SLOT_TOTAL_LIMIT_EXCEEDED,
+  STORE_UNAVAILABLE,
+  UNKNOWN_APP,
+} from "./codes.js";
+import { wholeText } from "./platform.js";
+
+export interface Refusal {
+  status: number;
+  /** JSON. Contains nothing sent by the client except the id of the app it was identified as. */
+  body: string;
+  /** Seconds for Retry-After; 0: the header is not sent. */
+  retryAfter: number;
+}
+
+/** The part of a decision that the client sees. */
+export interface ClientDecision {
+  allowed: boolean;
+  /** One of core/codes.ts. */
+  code: string;
+  dryRun: boolean;
+  /** Empty if the request belongs to no app. Must need no escaping in a JSON or structured field string, as app ids. */
+  app: string;
+  cost: number;
+  remaining: number;
+  limit: number;
+  retryAfterMs: number;
+}
+
+/** Which headers are sent with each response. Retry-After and X-RateLimit-Dry-Run are always sent where they apply. */
+export interface HeaderOptions {
+  /** X-RateLimit-Cost, X-RateLimit-Limit and X-RateLimit-Remaining. */
+  xRateLimit: boolean;
+  /** RateLimit and RateLimit-Policy. */
+  ietf: boolean;
+}
+
+/** All headers that only the gateway sets on a response. */
+export const RESPONSE_HEADERS = [
+  "X-RateLimit-Cost",
+  "X-RateLimit-Limit",
+  "X-RateLimit-Remaining",
+  "X-RateLimit-Dry-Run",
+  "RateLimit",
+  "RateLimit-Policy",
+];
+
+export const ALL_HEADERS: HeaderOptions = { xRateLimit: true, ietf: true };
+
+/** How a plane sets a response header on its own kind of response. */
+export type AddHeader<T> = (this: void, target: T, name: string, value: string) => void;
+
+/** Adds the headers of a decision to a response. */
+export type HeaderWriter<T> = (
+  this: void,
+  target: T,
+  decision: ClientDecision,
+  texts: LimitTexts,
+  resetSeconds: number,
+) => void;
+
+/** Header values that change only with the limit. The Lua planes keep them per app. */
+export interface LimitTexts {
+  limitText: string;
+  /** The value of RateLimit-Policy. */
+  policy: string;
+  /** The value of RateLimit up to the remaining tokens. */
+  remainingPrefix: string;
+}
+
+const LOWEST_RATE = 1e-6;
+
+/** The window of a policy is the time in which an empty bucket fills. */
+export function limitTexts(app: string, limit: number, rate: number): LimitTexts {
+  const windowSeconds = Math.max(Math.ceil(limit / Math.max(rate, LOWEST_RATE)), 1);
+  const limitText = wholeText(limit);
+  return {
+    limitText,
+    policy: `"${app}";q=${limitText};w=${wholeText(windowSeconds)}`,
+    remainingPrefix: `"${app}";r=`,
+  };
+}
+
+/** Seconds until the bucket is full again, as far as this node knows. */
+export function resetSeconds(limit: number, remaining: number, rate: number): number {
+  return Math.ceil(Math.max(limit - remaining, 0) / Math.max(rate, LOWEST_RATE));
+}
+
+export function retryAfterSeconds(retryAfterMs: number): number {
+  return retryAfterMs <= 0 ? 0 : Math.max(Math.ceil(retryAfterMs / 1000), 1);
+}
+
+/**
+ * The X-RateLimit headers, and RateLimit with RateLimit-Policy as in draft-ietf-httpapi-ratelimit-headers-10: the app is
+ * the policy, tokens are its unit. On a dry run each response also has X-RateLimit-Dry-Run: `pass`, or `would-refuse;
+ * reason=…` for a request that exceeds the limit; it has no Retry-After because nothing was refused.
+ */
+export function headerWriter<T>(options: HeaderOptions, add: AddHeader<T>): HeaderWriter<T> {
+  const { xRateLimit, ietf } = options;
+  return (target, decision, texts, reset) => {
+    const remaining = wholeText(decision.remaining);
+    if (xRateLimit) {
+      add(target, "X-RateLimit-Cost", wholeText(decision.cost));
+      add(target, "X-RateLimit-Limit", texts.limitText);
+      add(target, "X-RateLimit-Remaining", remaining);
+    }
+    if (ietf && decision.app !== "") {
+      add(target, "RateLimit-Policy", texts.policy);
+      add(target, "RateLimit", `${texts.remainingPrefix + remaining};t=${wholeText(reset)}`);
+    }
+    if (decision.dryRun && decision.allowed) add(target, "X-RateLimit-Dry-Run", dryRunText(decision.code));
+    if (!decision.allowed && decision.retryAfterMs > 0) {
+      add(target, "Retry-After", wholeText(retryAfterSeconds(decision.retryAfterMs)));
+    }
+  };
+}
+
+/** A structured field: the result if the limit were enforced, and the reason. */
+function dryRunText(code: string): string {
+  return code === OK ? "pass" : `would-refuse; reason=${code}`;
+}
+
+function refusalStatus(code: string): number {
+  if (code === STORE_UNAVAILABLE) return 503;
+  if (code === INVALID_ARGUMENT || code === INVALID_IDENTITY) return 400;
+  return code === UNKNOWN_APP ? 403 : 429;
+}
+
+/** The `error` field of a refusal with this status. Codes explain further; some statuses have several codes. */
+const ERRORS: { [status: number]: string | undefined } = {
+  400: "bad_request",
+  403: "forbidden",
+  404: "not_found",
+  408: "request_timeout",
+  413: "content_too_large",
+  417: "expectation_failed",
+  429: "rate_limit_exceeded",
+  431: "headers_too_large",
+  500: "internal_error",
+  501: "not_implemented",
+  502: "bad_gateway",
+  503: "service_unavailable",
+  504: "gateway_timeout",
+};
+
+interface RefusalFields {
+  error: string;
+  reason: string;
+  app: string;
+  retryAfter: number;
+  remaining: number;
+  limit: number;
+}
+
+function refusalBody({ error, reason, app, retryAfter, remaining, limit }: RefusalFields): string {
+  return `{"error":"${error}","reason":"${reason}","app_id":"${app}","retry_after":${wholeText(retryAfter)},"remaining":${wholeText(remaining)},"limit":${numberText(limit)}}\n`;
+}
+
+/** A connection rate may be a fraction. */
+function numberText(value: number): string {
+  return value === Math.floor(value) ? wholeText(value) : `${value}`;
+}
+
+/** A request that is refused by a limit, without the store, or because it belongs to no app. */
+export function decisionRefusal({ code, app, retryAfterMs, remaining, limit }: ClientDecision): Refusal {
+  const status = refusalStatus(code);
+  const retryAfter = retryAfterSeconds(retryAfterMs);
+  const body = refusalBody({ error: ERRORS[status]!, reason: code, app, retryAfter, remaining, limit });
+  return { status, body, retryAfter };
+}
+
+/** The decision for a request whose identity is invalid or unknown. */
+export function unidentified(code: string): ClientDecision {
+  return {
+    allowed: false,
+    code,
+    dryRun: false,
+    app: "",
+    cost: 0,
+    remaining: 0,
+    limit: 0,
+    retryAfterMs: 0,
+  };
+}
+
+/** Errors of the gateway itself: code → status. */
+const GATEWAY_ERRORS = {
+  malformed_request: 400,
+  invalid_length: 400,
+  invalid_host: 400,
+  invalid_path: 400,
+  no_route: 404,
+  headers_timeout: 408,
+  body_timeout: 408,
+  body_too_large: 413,
+  unknown_expectation: 417,
+  headers_too_large: 431,
+  internal_error: 500,
+  unsupported_encoding: 501,
+  unsupported_method: 501,
+  unsupported_upgrade: 501,
+  upstream_unreachable: 502,
+  upstream_broken: 502,
+  no_target: 503,
+  draining: 503,
+  slot_lost: 503,
+  plane_error: 503,
+  upstream_connect_timeout: 504,
+  upstream_timeout: 504,
+};
+
+export type GatewayError = keyof typeof GATEWAY_ERRORS;
+
+/** A request that cannot be handled, whatever its app. */
+export function gatewayRefusal(reason: GatewayError): Refusal {
+  const status = GATEWAY_ERRORS[reason];
+  return { status, body: `{"error":"${ERRORS[status]!}","reason":"${reason}"}\n`, retryAfter: 0 };
+}
+
+export interface ConnectionLimits {
+  maxPerPod: number;
+  maxTotal: number;
+  maxPerApp: number;
+  ratePerSecond: number;
+}
+
+export interface RefusedConnection {
+  /** A slot code, STORE_UNAVAILABLE or no_connections. */
+  code: string;
+  app: string;
+  /** Undefined if the route has none. */
+  limits: ConnectionLimits | undefined;
+  /** Seconds, from `connectionRetryAfter`. */
+  retryAfter: number;
+}
+
+/** A connection that gets no slot: 429 for a limit, 503 without the store. */
+export function connectionRefusal({ code, app, limits, retryAfter }: RefusedConnection): Refusal {
+  const status = isConnectionLimit(code) || code === SLOT_RATE_LIMITED ? 429 : 503;
+  const error = isConnectionLimit(code) ? "connection_limit_exceeded" : ERRORS[status]!;
+  const limit = limits === undefined ? 0 : reachedLimit(code, limits);
+  return { status, body: refusalBody({ error, reason: code, app, retryAfter, remaining: 0, limit }), retryAfter };
+}
+
+function isConnectionLimit(code: string): boolean {
+  return code === SLOT_LIMIT_EXCEEDED || code === SLOT_TOTAL_LIMIT_EXCEEDED || code === SLOT_APP_LIMIT_EXCEEDED;
+}
+
+/** The limit that caused a refusal with this code. */
+export function reachedLimit(code: string, limits: ConnectionLimits): number {
+  if (code === SLOT_TOTAL_LIMIT_EXCEEDED) return limits.maxTotal;
+  if (code === SLOT_APP_LIMIT_EXCEEDED) return limits.maxPerApp;
+  if (code === SLOT_RATE_LIMITED) return limits.ratePerSecond;
+  return limits.maxPerPod;
+}
+
+/** Mean wait if it is unknown when a slot will be free. */
+const WAIT_FOR_SLOT_MS = 5000;
+const WAIT_FOR_STORE_MS = 3000;
+/** Clients refused by the connection rate are spread over this time, so that they do not all retry at once. */
+const SPREAD_MS = 3000;
+
+/** Whole seconds; never less than `retryAfterMs`. `random` is from 0 to 1, another value for each refusal. */
+export function connectionRetryAfter(code: string, retryAfterMs: number, random: number): number {
+  if (retryAfterMs > 0) return Math.ceil((retryAfterMs + random * SPREAD_MS) / 1000);
+  const waitMs = isConnectionLimit(code) ? WAIT_FOR_SLOT_MS : WAIT_FOR_STORE_MS;
+  return Math.max(Math.floor((waitMs * (0.5 + random)) / 1000 + 0.5), 1);
+}

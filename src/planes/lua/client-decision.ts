@@ -1,0 +1,80 @@
+/** Shows the decision about an exchange of a Lua plane with the functions of `core/refusals.ts`. */
+import {
+  type ClientDecision,
+  type HeaderWriter,
+  type LimitTexts,
+  limitTexts,
+  resetSeconds,
+  unidentified,
+} from "../../core/refusals.js";
+
+/** The part of an exchange that the client sees. */
+interface DecidedExchange {
+  app: {
+    limits: { id: string; guaranteed: number; dryRun: boolean };
+    /** As in the service's last reply. */
+    sync: { limit: number; remaining: number };
+  };
+  allowed: boolean;
+  code: string;
+  cost: number;
+  /** Tokens on the lease after the decision. */
+  balance: number;
+  retryAfterMs: number;
+}
+
+/** Reused for every request: use it before the request waits for anything. */
+const shown: ClientDecision = {
+  allowed: false,
+  code: "",
+  dryRun: false,
+  app: "",
+  cost: 0,
+  remaining: 0,
+  limit: 0,
+  retryAfterMs: 0,
+};
+
+function clientDecision(exchange: DecidedExchange): ClientDecision {
+  const { limits, sync } = exchange.app;
+  shown.allowed = exchange.allowed;
+  shown.code = exchange.code;
+  shown.dryRun = limits.dryRun;
+  shown.app = limits.id;
+  shown.cost = exchange.cost;
+  shown.remaining = Math.min(Math.max(exchange.balance, 0) + sync.remaining, sync.limit);
+  shown.limit = sync.limit;
+  shown.retryAfterMs = exchange.retryAfterMs;
+  return shown;
+}
+
+interface KnownTexts extends LimitTexts {
+  limit: number;
+}
+
+/** By app id. The rate of an app changes only with a new configuration, in a new Lua state. */
+const limitTextsByApp: { [app: string]: KnownTexts | undefined } = {};
+
+/** Adds the headers of the decision to a response. */
+export function showExchange<T>(write: HeaderWriter<T>, target: T, exchange: DecidedExchange): ClientDecision {
+  const decision = clientDecision(exchange);
+  const { app, limit, remaining } = decision;
+  const rate = exchange.app.limits.guaranteed;
+  let texts = limitTextsByApp[app];
+  if (texts === undefined || texts.limit !== limit) {
+    texts = limitTexts(app, limit, rate) as KnownTexts;
+    texts.limit = limit;
+    limitTextsByApp[app] = texts;
+  }
+  write(target, decision, texts, resetSeconds(limit, remaining, rate));
+  return decision;
+}
+
+const noTexts: LimitTexts = { limitText: "0", policy: "", remainingPrefix: "" };
+
+/** The same for a request that belongs to no app. */
+export function showUnidentified<T>(write: HeaderWriter<T>, target: T, code: string): ClientDecision {
+  const decision = unidentified(code);
+  write(target, decision, noTexts, 0);
+  return decision;
+}
