@@ -163,9 +163,13 @@ function refusalBody({ error, reason, app, retryAfter, remaining, limit }: Refus
   return `{"error":"${error}","reason":"${reason}","app_id":"${app}","retry_after":${wholeText(retryAfter)},"remaining":${wholeText(remaining)},"limit":${numberText(limit)}}\n`;
 }
 
-/** A connection rate may be a fraction. */
+/** Rates may be fractions of at least 0.001. */
 function numberText(value: number): string {
-  return value === Math.floor(value) ? wholeText(value) : `${value}`;
+  const whole = Math.floor(value);
+  if (value === whole) return wholeText(value);
+  const thousandths = Math.floor((value - whole) * 1000 + 0.5);
+  const zeros = thousandths < 10 ? "00" : thousandths < 100 ? "0" : "";
+  return `${wholeText(whole)}.${zeros}${wholeText(thousandths)}`;
 }
 
 /** A request that is refused by a limit, without the store, or because it belongs to no app. */
