@@ -163,13 +163,14 @@ function refusalBody({ error, reason, app, retryAfter, remaining, limit }: Refus
   return `{"error":"${error}","reason":"${reason}","app_id":"${app}","retry_after":${wholeText(retryAfter)},"remaining":${wholeText(remaining)},"limit":${numberText(limit)}}\n`;
 }
 
-/** Rates may be fractions of at least 0.001. */
+/** With up to three decimals, as rates may have. */
 function numberText(value: number): string {
-  const whole = Math.floor(value);
-  if (value === whole) return wholeText(value);
-  const thousandths = Math.floor((value - whole) * 1000 + 0.5);
-  const zeros = thousandths < 10 ? "00" : thousandths < 100 ? "0" : "";
-  return `${wholeText(whole)}.${zeros}${wholeText(thousandths)}`;
+  const thousandths = Math.floor(value * 1000 + 0.5);
+  const whole = Math.floor(thousandths / 1000);
+  const rest = thousandths - whole * 1000;
+  if (rest === 0) return wholeText(whole);
+  const zeros = rest < 10 ? "00" : rest < 100 ? "0" : "";
+  return `${wholeText(whole)}.${zeros}${wholeText(rest)}`;
 }
 
 /** A request that is refused by a limit, without the store, or because it belongs to no app. */
