@@ -16,7 +16,8 @@ export interface Room {
 
 export const portableRooms: Room[] = [
   { folder: "src/core", mayImport: ["src/core"] },
-  { folder: "src/scripts", mayImport: ["src/scripts", "src/core"] },
+  { folder: "src/engine", mayImport: ["src/engine", "src/core"] },
+  { folder: "src/scripts", mayImport: ["src/scripts", "src/engine", "src/core"] },
 ];
 
 /** The two sides of the host are where JavaScript and Lua may differ. A contract test compares them instead. */

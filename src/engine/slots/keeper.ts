@@ -1,0 +1,221 @@
+/**
+ * Keeps the leases of a process's connections. Sans-I/O: the host reports time, replies and failures, asks for the next
+ * call, and carries it out.
+ *
+ * In normal operation each connection is renewed once in `renewalMs`, spread evenly over beats. When the store was away or
+ * lost its state, or when the process was paused for so long that leases may have expired, the keeper recovers first:
+ * see recovery.ts. No new connection is admitted until then.
+ */
+import { renewalMs } from "../../core/slot-lease.js";
+import { newStoreContact, noteIncarnation, type StoreContact, UNAVAILABLE, UNKNOWN_INCARNATION } from "./contact.js";
+import { appendHeld, type HeldList, type HeldSlot, newHeldList, removeHeld, rotateHeld } from "./held.js";
+import { newReleaseQueue, queueRelease, type ReleaseQueue } from "./releases.js";
+
+/** Renew the slots of the call. Without any, the call shows that the process lives and reports the incarnation. */
+export const RENEW = "renew";
+/** Send everything in the release queue. */
+export const RELEASE = "release";
+/** Take a slot again for a connection that lost its lease, on the same pod. */
+export const RECLAIM = "reclaim";
+
+export interface SlotCall<H> {
+  kind: string;
+  slots: H[];
+  /** Part of a recovery. */
+  recovers: boolean;
+  /** Neither answered nor failed. */
+  open: boolean;
+}
+
+/** Reported to the host, which must not call the keeper from these methods. */
+export interface SlotEvents<H> {
+  /** The store stopped answering. */
+  storeLost(): void;
+  storeFound(): void;
+  /** The store lost its slots. */
+  stateLost(): void;
+  /** This many connections had no lease any more. */
+  leasesLost(count: number): void;
+  /** A connection has a lease again, or its first one after it was admitted without the store. */
+  reclaimed(slot: H): void;
+  /** There was no slot for a connection that had lost its lease. It is not held any more, and the host must close it. */
+  closed(slot: H, code: string): void;
+  recoveryEnded(): void;
+}
+
+export interface KeeperOptions<H> {
+  /** This process since its last start. */
+  proxy: string;
+  leaseMs: number;
+  /** Calls without slots are made, too. */
+  heartbeat: boolean;
+  /** Slots in one renewal call. */
+  batch: number;
+  /** The next beat may be at any time, so a beat with more than one batch is split into shorter ones. */
+  splitBeats: boolean;
+  /** Renewal calls at a time. */
+  maxRenewals: number;
+  /** Reclaim calls at a time. */
+  maxReclaims: number;
+  maxReleasesWaiting: number;
+  /** New connections wait for so long after the store lost its state. */
+  holdBackMs: number;
+  events: SlotEvents<H>;
+}
+
+/** A recovery that is under way. */
+export interface Recovery<H> {
+  all: H[];
+  /** Position in `all` of the next slot to renew. */
+  nextRenewal: number;
+  /** The first call, which shows whether the store answers, was answered. */
+  found: boolean;
+  /** Of the first reply. */
+  incarnation: string;
+  /** Renewed without success. */
+  lost: H[];
+  nextReclaim: number;
+  released: boolean;
+  /** Calls that are not answered. */
+  calls: number;
+  failed: boolean;
+  /** The process was paused meanwhile: leases that were renewed before may have expired. */
+  interrupted: boolean;
+}
+
+export interface KeeperState<H> {
+  options: KeeperOptions<H>;
+  leaseMs: number;
+  heartbeat: boolean;
+  contact: StoreContact;
+  held: HeldList<H>;
+  releases: ReleaseQueue;
+  /** When the next beat is due. If it is much later, the process was paused. */
+  beatAt: number;
+  /** Slots to be renewed in this beat. */
+  due: number;
+  /** A call is to be made in this beat even if no slot is due. */
+  heartbeatDue: boolean;
+  /** The service has no connections in its configuration: it is not asked for the incarnation again. */
+  notConfigured: boolean;
+  /** Renewal calls that are not answered, besides those of a recovery. */
+  renewing: number;
+  /** Failed calls since the last recovery that succeeded. */
+  failures: number;
+  /** A recovery may begin. */
+  recoverNow: boolean;
+  recovery: Recovery<H> | undefined;
+}
+
+const LONGEST_BEAT_MS = 1000;
+const SHORTEST_BEAT_MS = 20;
+const BEATS_PER_LEASE = 12;
+const FIRST_RETRY_MS = 50;
+
+export function newKeeperState<H extends HeldSlot<H>>(options: KeeperOptions<H>, now: number): KeeperState<H> {
+  return {
+    options,
+    leaseMs: options.leaseMs,
+    heartbeat: options.heartbeat,
+    contact: newStoreContact(options.holdBackMs),
+    held: newHeldList(),
+    releases: newReleaseQueue(options.maxReleasesWaiting),
+    beatAt: now,
+    due: 0,
+    heartbeatDue: false,
+    notConfigured: false,
+    renewing: 0,
+    failures: 0,
+    recoverNow: false,
+    recovery: undefined,
+  };
+}
+
+export function beatMs(leaseMs: number): number {
+  return Math.min(Math.max(leaseMs / BEATS_PER_LEASE, SHORTEST_BEAT_MS), LONGEST_BEAT_MS);
+}
+
+/** The beat is so late that leases may have expired: the process was paused. */
+export function wasPaused<H>(keeper: KeeperState<H>, now: number): boolean {
+  return now - keeper.beatAt > renewalMs(keeper.leaseMs);
+}
+
+/** Schedules what is due now. Returns the time until the next beat. */
+export function slotBeat<H extends HeldSlot<H>>(keeper: KeeperState<H>, now: number): number {
+  const { contact, held, leaseMs, options } = keeper;
+  let interval = beatMs(leaseMs);
+  if (wasPaused(keeper, now)) {
+    contact.recoveryNeeded = true;
+    if (keeper.recovery !== undefined) keeper.recovery.interrupted = true;
+  }
+  if (contact.away || contact.recoveryNeeded) keeper.recoverNow = keeper.recovery === undefined;
+  else if (keeper.recovery === undefined) {
+    // A round takes `renewalMs` less one beat, which is left for slow calls.
+    const roundMs = renewalMs(leaseMs) - interval;
+    keeper.due = roundMs > 0 ? Math.min(Math.ceil((held.count * interval) / roundMs), held.count) : held.count;
+    if (options.splitBeats && keeper.due > options.batch) {
+      interval = (interval * options.batch) / keeper.due;
+      keeper.due = options.batch;
+    }
+    // Only a process that knows the incarnation is told when the store loses its slots.
+    const asksIncarnation = contact.incarnation === UNKNOWN_INCARNATION && !keeper.notConfigured;
+    keeper.heartbeatDue = keeper.heartbeat || asksIncarnation;
+  }
+  keeper.beatAt = now + interval;
+  return interval;
+}
+
+/** Pause before the next attempt to reach the store. `chance` is from 0 to 1, so processes do not retry simultaneously. */
+export function retryMs<H>(keeper: KeeperState<H>, chance: number): number {
+  let pause = FIRST_RETRY_MS;
+  for (let i = 1; i < keeper.failures && pause < LONGEST_BEAT_MS; i++) pause = pause * 2;
+  return Math.min(pause, beatMs(keeper.leaseMs)) * (0.5 + chance / 2);
+}
+
+/** A connection that was admitted. */
+export function holdSlot<H extends HeldSlot<H>>(keeper: KeeperState<H>, slot: H): void {
+  appendHeld(keeper.held, slot);
+}
+
+/** A connection has ended. Returns false for a repeated call. */
+export function endSlot<H extends HeldSlot<H>>(keeper: KeeperState<H>, slot: H): boolean {
+  if (slot.ended) return false;
+  const { connection, pod, app } = slot;
+  slot.ended = true;
+  removeHeld(keeper.held, slot);
+  if (slot.inStore) queueRelease(keeper.releases, { proxy: keeper.options.proxy, connection, pod, app });
+  return true;
+}
+
+/** All connections must be renewed, at once if possible. */
+export function requestRecovery<H>(keeper: KeeperState<H>): void {
+  const { contact } = keeper;
+  contact.recoveryNeeded = true;
+  if (!contact.away && keeper.recovery === undefined) keeper.recoverNow = true;
+}
+
+/** A call failed with this outcome; also for calls that the keeper did not make. */
+export function storeFailed<H>(keeper: KeeperState<H>, outcome: string): void {
+  const { contact } = keeper;
+  if (outcome !== UNAVAILABLE || contact.away) return;
+  contact.away = true;
+  contact.recoveryNeeded = true;
+  keeper.options.events.storeLost();
+}
+
+/** Takes the incarnation of any reply. */
+export function storeReplied<H>(keeper: KeeperState<H>, incarnation: string, now: number): void {
+  if (noteIncarnation(keeper.contact, incarnation, now)) keeper.options.events.stateLost();
+}
+
+/** The renewal that is due; undefined where none is, or too many calls are under way. */
+export function nextRenewal<H extends HeldSlot<H>>(keeper: KeeperState<H>): SlotCall<H> | undefined {
+  const { held, options } = keeper;
+  if ((keeper.due === 0 || held.count === 0) && !keeper.heartbeatDue) return undefined;
+  if (keeper.renewing >= options.maxRenewals) return undefined;
+  const slots = rotateHeld(held, Math.min(keeper.due, options.batch));
+  keeper.due = keeper.due - slots.length;
+  keeper.heartbeatDue = false;
+  keeper.renewing = keeper.renewing + 1;
+  return { kind: RENEW, slots, recovers: false, open: true };
+}
