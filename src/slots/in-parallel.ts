@@ -1,4 +1,4 @@
-/** Works through a list with so many at a time. The first failure ends it: what was begun is waited for, no more begins. */
+/** Processes a list with at most `most` items at a time. After the first failure no further item is started. */
 
 export async function inParallel<T>(items: T[], most: number, work: (item: T) => Promise<void>): Promise<void> {
   let at = 0;

@@ -1,14 +1,14 @@
-/** What a route allows its connections, and which lease all routes together have. */
+/** Connection limits of routes, and the lease that all routes share. */
 import type { SlotLimits } from "./slots.js";
 
-/** What becomes of new connections while the store is gone. */
+/** How new connections are decided while the store is unavailable. */
 export type OnStoreFailure = "open" | "local" | "closed";
 
 export interface RouteLimits extends SlotLimits {
   onStoreFailure: OnStoreFailure;
 }
 
-/** `routes[].connections` of the configuration, as far as slots are concerned. */
+/** The part of `routes[].connections` in the configuration that concerns slots. */
 export interface ConfiguredConnections {
   max_per_pod: number;
   max_total: number;
@@ -35,8 +35,8 @@ export function routeLimits(connections: ConfiguredConnections): RouteLimits {
 }
 
 /**
- * The limits by route, all with the shortest lease among them. Leases share one clock, whose step is a third of the
- * caller's lease; a longer one beside a shorter one could make it jump over the end of those.
+ * The limits by route, all with the shortest lease among them. Leases share one clock, whose largest step depends on the
+ * caller's lease: a caller with a longer lease could move it past the end of shorter ones.
  */
 export function withOneLease(routes: Iterable<readonly [string, RouteLimits]>): Map<string, RouteLimits> {
   const all = [...routes];
@@ -50,8 +50,8 @@ export function leaseOf(routes: ReadonlyMap<string, RouteLimits>): number {
 }
 
 /**
- * What a connection needs that was let in under `before` and lost its lease under `now`: a limit that was lowered in
- * between closes no connection.
+ * Limits for a connection that was admitted under `before` and lost its lease under `now`: a limit that was lowered
+ * meanwhile closes no connection.
  */
 export function roomier(before: SlotLimits, now: SlotLimits): SlotLimits {
   const unless0 = (one: number, other: number) => (one === 0 || other === 0 ? 0 : Math.max(one, other));
@@ -63,7 +63,7 @@ export function roomier(before: SlotLimits, now: SlotLimits): SlotLimits {
   };
 }
 
-/** The limits of a configuration's routes, by their names: host and path. All with one lease. */
+/** The limits of the configured routes by name (host and path), all with one lease. */
 export function connectionRoutes(
   routes: readonly { host?: string | undefined; path: string; connections?: ConfiguredConnections | undefined }[],
 ): Map<string, RouteLimits> {

@@ -1,6 +1,7 @@
-/** Connections that have ended, until the store has booked it: in batches, and again until it has. */
+/** Sends the releases of ended connections: in batches, and repeated until the store has acknowledged them. */
+import { newReleaseQueue, nextReleases, queueRelease, releasesAcknowledged } from "../engine/slots/releases.js";
 import type { Clock } from "../shared/clock.js";
-import type { HeldSlot, Slots } from "./slots.js";
+import type { SlotName, Slots } from "./slots.js";
 
 export interface ReleasesOptions {
   slots: Pick<Slots, "release">;
@@ -8,72 +9,61 @@ export interface ReleasesOptions {
   clock: Clock;
   leaseMs(): number;
   timeoutMs(): number;
-  /** While the store is gone nothing is tried: whoever finds it again calls `flush`. */
+  /** While the store is away nothing is sent. The caller calls `flush` when it is back. */
   isAway(): boolean;
   failed(error: unknown): void;
+  queue?: ReturnType<typeof newReleaseQueue>;
 }
 
-/** So many go in one call. */
-const BATCH = 250;
-/** Those that end within so short a time share a call. */
+/** Connections that end within this time share a call. */
 const GATHER_MS = 2;
 const RETRY_MS = 200;
-/** More are not kept. The oldest are forgotten first: their leases are the first to run out. */
-const MOST_WAITING = 100_000;
+export const MAX_RELEASES_WAITING = 100_000;
 
 export type Releases = ReturnType<typeof createReleases>;
 
 export function createReleases(options: ReleasesOptions) {
-  const { slots, proxy, clock } = options;
-  let waiting: HeldSlot[] = [];
-  let forgotten = 0;
+  const { slots, proxy, clock, queue = newReleaseQueue(MAX_RELEASES_WAITING) } = options;
   let calls = 0;
   let flushing: Promise<void> | undefined;
   let stopTimer: (() => void) | undefined;
 
-  function add(...ended: HeldSlot[]): void {
-    waiting.push(...ended);
-    if (waiting.length > MOST_WAITING) {
-      const surplus = waiting.length - MOST_WAITING;
-      // A tenth more, so that not each of the next ones moves them all.
-      const dropped = waiting.splice(0, surplus + MOST_WAITING / 10);
-      forgotten += dropped.length;
-    }
-    later(GATHER_MS);
-  }
-
-  function later(ms: number): void {
+  function sendAfter(ms: number): void {
     stopTimer ??= clock.after(ms, () => {
       stopTimer = undefined;
-      if (waiting.length > 0 && !options.isAway()) flush().catch(options.failed);
+      if (queue.waiting.length > 0 && !options.isAway()) flush().catch(options.failed);
     });
   }
 
-  /** Sends all that wait. Rejects when the store fails; what was not booked then waits on. */
+  /** Rejects when the store fails. Releases that were not acknowledged stay in the queue. */
   function flush(): Promise<void> {
     flushing ??= sendAll().finally(() => {
       flushing = undefined;
-      if (waiting.length > 0) later(RETRY_MS);
+      if (queue.waiting.length > 0) sendAfter(RETRY_MS);
     });
     return flushing;
   }
 
   async function sendAll(): Promise<void> {
-    while (waiting.length > 0) {
-      const batch = waiting.slice(0, BATCH);
+    while (queue.waiting.length > 0) {
+      const batch = nextReleases(queue);
       calls++;
-      await slots.release(proxy, options.leaseMs(), batch, { deadlineMs: options.timeoutMs() });
-      // What came meanwhile stands behind them; what was forgotten meanwhile stood before.
-      const booked = new Set(batch);
-      waiting = waiting.filter((one) => !booked.has(one));
+      await slots.release(proxy, options.leaseMs(), batch.slots, { deadlineMs: options.timeoutMs() });
+      releasesAcknowledged(queue, batch);
     }
   }
 
   return {
-    add,
+    add(...ended: SlotName[]): void {
+      for (const { connection, pod, app } of ended) queueRelease(queue, { proxy, connection, pod, app });
+      sendAfter(GATHER_MS);
+    },
+    /** Sends what is in the queue, together with what comes within a moment. */
+    sendSoon(): void {
+      if (queue.waiting.length > 0) sendAfter(GATHER_MS);
+    },
     flush,
-    waiting: () => waiting.length,
-    forgotten: () => forgotten,
+    waiting: () => queue.waiting.length,
     calls: () => calls,
     close(): void {
       stopTimer?.();

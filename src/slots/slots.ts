@@ -1,4 +1,4 @@
-/** Connection slots as the service uses them: one typed call per script. Every call may be repeated. */
+/** Typed calls of the slot scripts. Every call may be repeated. */
 import { SLOT_INVALID_ARGUMENT } from "../core/codes.js";
 import {
   allConnectionsKey,
@@ -11,21 +11,14 @@ import {
   rejectedKey,
   releasedKey,
 } from "../core/keys.js";
+import { UNKNOWN_INCARNATION } from "../engine/slots/contact.js";
+import { type PlacementLimits, rateWindowMs } from "../engine/slots/limits.js";
 import type { ScriptName } from "../scripts/catalog.js";
 import type { RedisValue, ScriptReply } from "../scripts/redis-api.js";
 import { RefusedArgument } from "../store/refused-argument.js";
 import type { RunOptions, Store } from "../store/store.js";
 
-export interface SlotLimits {
-  maxPerPod: number;
-  /** 0: no limit. */
-  maxTotal: number;
-  /** 0: no limit. */
-  maxPerApp: number;
-  /** New connections per second over all proxies; 0: no limit. */
-  ratePerSecond: number;
-  /** As many may come at once. In any span of burst ÷ rate seconds there are never more than `burst`. */
-  burst: number;
+export interface SlotLimits extends PlacementLimits {
   leaseMs: number;
 }
 
@@ -33,12 +26,12 @@ export interface SlotRequest {
   proxy: string;
   connection: string;
   app: string;
-  /** One pod, or candidates of which the least loaded one with room is taken. */
+  /** One pod, or candidates: the least loaded one below its limit is taken. */
   pods: string[];
-  /** The connection lives already and lost its lease: it needs room, but is not new for the rate. */
+  /** The connection is open and lost its lease: the limits apply to it, but not the rate. */
   reclaim?: boolean;
-  /** Since when the store remembers, as its last answer told it. A store that forgot since takes no new connection. */
-  memory?: number;
+  /** The store incarnation of the last reply. A store that lost its slots since admits no new connection. */
+  incarnation?: string;
 }
 
 export interface SlotAnswer {
@@ -49,24 +42,19 @@ export interface SlotAnswer {
   /** The pod that was taken; empty when refused. */
   pod: string;
   retryAfterMs: number;
-  /** Leases that had run out and were dropped on the way. */
+  /** Expired leases that the call removed. */
   reclaimed: number;
-  /** Since when the store remembers: microseconds on its clock. */
-  memory: number;
+  /** The store incarnation. */
+  incarnation: string;
 }
 
-export interface HeldSlot {
+export interface SlotName {
   connection: string;
   pod: string;
   app: string;
 }
 
 export type Slots = ReturnType<typeof createSlots>;
-
-/** The seeds' documents call the window of the rate by its length. */
-export function rateWindowMs(limits: SlotLimits): number {
-  return limits.ratePerSecond > 0 ? Math.ceil((limits.burst * 1000) / limits.ratePerSecond) : 1000;
-}
 
 export function createSlots(store: Store, prefix: string = connectionPrefix(store.hashTags)) {
   async function run(script: ScriptName, keys: string[], args: RedisValue[], options?: RunOptions) {
@@ -75,8 +63,8 @@ export function createSlots(store: Store, prefix: string = connectionPrefix(stor
     return reply;
   }
 
-  /** The keys of pods and apps, each once, and for each slot the numbers of its two. */
-  function numbered(slots: HeldSlot[]) {
+  /** The keys of pods and apps, each once, and for each slot the numbers of its two keys. */
+  function numbered(slots: SlotName[]) {
     const numbers = new Map<string, number>();
     const numberOf = (key: string) => {
       const known = numbers.get(key) ?? numbers.size + 1;
@@ -104,10 +92,16 @@ export function createSlots(store: Store, prefix: string = connectionPrefix(stor
         ...request.pods.map((pod) => podKey(prefix, pod)),
       ];
       const args = [
-        ...[request.proxy, request.connection, limits.leaseMs],
-        ...[limits.maxPerPod, limits.maxTotal, limits.maxPerApp],
-        ...[limits.ratePerSecond > 0 ? limits.burst : 0, windowMs],
-        ...[request.reclaim === true ? 1 : 0, request.memory ?? 0],
+        request.proxy,
+        request.connection,
+        limits.leaseMs,
+        limits.maxPerPod,
+        limits.maxTotal,
+        limits.maxPerApp,
+        limits.ratePerSecond > 0 ? limits.burst : 0,
+        windowMs,
+        request.reclaim === true ? 1 : 0,
+        request.incarnation ?? UNKNOWN_INCARNATION,
       ];
       const reply = await run("slot-acquire", keys, args, options);
       return {
@@ -117,20 +111,20 @@ export function createSlots(store: Store, prefix: string = connectionPrefix(stor
         pod: request.pods[Number(reply[3])] ?? "",
         retryAfterMs: Number(reply[4]),
         reclaimed: Number(reply[5]),
-        memory: Number(reply[6]),
+        incarnation: String(reply[6]),
       };
     },
 
-    /** Renews leases and tells that the proxy lives. Answers the connections whose lease was lost. */
-    async renew(proxy: string, leaseMs: number, slots: HeldSlot[], options?: RunOptions) {
+    /** Renews leases and the heartbeat of the proxy. Returns the connections whose lease was lost. */
+    async renew(proxy: string, leaseMs: number, slots: SlotName[], options?: RunOptions) {
       const { keys, args } = numbered(slots);
       const fixed = [connectionClockKey(prefix), allConnectionsKey(prefix), proxyHeartbeatKey(prefix, proxy)];
       const reply = await run("slot-renew", [...fixed, ...keys], [proxy, leaseMs, ...args], options);
-      return { renewed: Number(reply[1]), lost: without(reply, slots, 4), memory: Number(reply[3]) };
+      return { renewed: Number(reply[1]), lost: without(reply, slots, 4), incarnation: String(reply[3]) };
     },
 
-    /** Frees slots. Answers the connections that held none. */
-    async release(proxy: string, leaseMs: number, slots: HeldSlot[], options?: RunOptions) {
+    /** Releases slots. Returns the connections that held none. */
+    async release(proxy: string, leaseMs: number, slots: SlotName[], options?: RunOptions) {
       const { keys, args } = numbered(slots);
       const fixed = [connectionClockKey(prefix), allConnectionsKey(prefix), releasedKey(prefix)];
       const reply = await run("slot-release", [...fixed, ...keys], [proxy, leaseMs, ...args], options);
@@ -146,7 +140,7 @@ export function createSlots(store: Store, prefix: string = connectionPrefix(stor
   };
 }
 
-/** The connections for which the script answered 0. */
-function without(reply: ScriptReply, slots: HeldSlot[], first: number): string[] {
+/** The connections for which the script replied 0. */
+function without(reply: ScriptReply, slots: SlotName[], first: number): string[] {
   return slots.filter((_, i) => reply[first + i] !== 1).map((slot) => slot.connection);
 }

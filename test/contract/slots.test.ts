@@ -214,29 +214,35 @@ forEachBackend("slots", (it) => {
     expect(answer).toMatchObject({ renewed: 299, lost: ["stranger"] });
   });
 
-  it("the store says since when it remembers, always the same, however its clock runs", async (bench) => {
+  it("the incarnation stays the same, however the store's clock runs", async (bench) => {
     const slots = slotsOf(bench);
-    const began = bench.store.clock.now;
-    expect((await slots.renew("p1", limits.leaseMs, [])).memory).toBe(began);
+    const began = String(bench.store.clock.now);
+    expect((await slots.renew("p1", limits.leaseMs, [])).incarnation).toBe(began);
     await pass(bench, slots, 100);
     bench.store.clock.now -= 3600 * SECOND;
     await slots.release("p1", limits.leaseMs, [held("c9")]);
-    expect((await slots.acquire(asked("c1"), limits)).memory).toBe(began);
-    expect((await slots.acquire(asked("c1"), limits)).memory).toBe(began);
-    expect((await slots.acquire(asked("c9"), limits)).memory).toBe(began);
-    expect((await slots.renew("p1", limits.leaseMs, [held("c1")])).memory).toBe(began);
+    expect((await slots.acquire(asked("c1"), limits)).incarnation).toBe(began);
+    expect((await slots.acquire(asked("c1"), limits)).incarnation).toBe(began);
+    expect((await slots.acquire(asked("c9"), limits)).incarnation).toBe(began);
+    expect((await slots.renew("p1", limits.leaseMs, [held("c1")])).incarnation).toBe(began);
   });
 
-  it("who knew another memory takes no room before those whose connections live", async (bench) => {
+  it("a caller that knows another incarnation gets no slot before it has renewed its connections", async (bench) => {
     const slots = slotsOf(bench);
     const began = bench.store.clock.now;
     await slots.renew("p1", limits.leaseMs, []);
-    const memory = began - SECOND;
-    expect(await slots.acquire(asked("c1", { memory }), limits)).toMatchObject({
-      ...{ allowed: false, code: "FORGOTTEN", pod: "", memory: began },
+    const incarnation = String(began - SECOND);
+    expect(await slots.acquire(asked("c1", { incarnation }), limits)).toMatchObject({
+      allowed: false,
+      code: "FORGOTTEN",
+      pod: "",
+      incarnation: String(began),
     });
-    expect(await slots.acquire(asked("c2", { memory, reclaim: true }), limits)).toMatchObject({ code: "SUCCESS" });
-    expect(await slots.acquire(asked("c3", { memory: began }), limits)).toMatchObject({ code: "SUCCESS", count: 2 });
+    expect(await slots.acquire(asked("c2", { incarnation, reclaim: true }), limits)).toMatchObject({ code: "SUCCESS" });
+    expect(await slots.acquire(asked("c3", { incarnation: String(began) }), limits)).toMatchObject({
+      code: "SUCCESS",
+      count: 2,
+    });
     expect(await slots.counts(["pod-1"], limits.leaseMs)).toMatchObject({ total: 2, rejected: 0 });
   });
 
@@ -251,7 +257,7 @@ forEachBackend("slots", (it) => {
       await expect(slots.release("p1", value, [held("c1")])).rejects.toThrow("lease_ms");
       await expect(slots.counts([], value)).rejects.toThrow("lease_ms");
     }
-    await expect(slots.acquire(asked("c1", { memory: -1 }), limits)).rejects.toThrow("memory");
+    await expect(slots.acquire(asked("c1", { incarnation: "-1" }), limits)).rejects.toThrow("memory");
     await expect(slots.acquire(asked("a/b"), limits)).rejects.toThrow("connection");
     await expect(slots.acquire(asked("c1", { proxy: "" }), limits)).rejects.toThrow("proxy");
     await expect(slots.acquire(asked("c1", { pods: [] }), limits)).rejects.toThrow("pods");

@@ -4,7 +4,7 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import { createProxy } from "../../src/planes/node/http/proxy.js";
-import type { UpgradeAdmission } from "../../src/planes/node/upgrade/admission.js";
+import type { ConnectionAdmission } from "../../src/slots/admission.js";
 
 export interface MemoryReport {
   /** The highest use of memory seen since the last report, in bytes. */
@@ -43,7 +43,7 @@ async function run(target: string): Promise<void> {
   const settled: [number, number][] = [];
   const verdict = { allowed: true, headers: {}, status: 200, body: "" };
   let slotsHeld = 0;
-  const upgrades: UpgradeAdmission = {
+  const upgrades: ConnectionAdmission = {
     async admit({ pods }) {
       slotsHeld++;
       const slot = { connection: "", release: () => void slotsHeld--, onLost: () => undefined };

@@ -35,6 +35,8 @@ const targets = backends.map((server) => {
   return `${address}:${port}`;
 });
 const releases: number[] = [];
+/** Of the next connection. */
+let wantedPod = 0;
 const verdict = { allowed: true, headers: {}, status: 200, body: "" };
 const proxy = createProxy({
   routes: [{ path: "/", upstream: "backend", connections: { pingMs: 1_000 } }],
@@ -44,9 +46,9 @@ const proxy = createProxy({
   upgrades: {
     appOf: () => "app",
     admission: {
-      async admit({ pods, arrival }) {
+      async admit({ pods }) {
         const at = releases.push(0) - 1;
-        const pod = pods[arrival.headerValues("x-pod")[0] === "1" ? 1 : 0]!;
+        const pod = pods[wantedPod]!;
         return {
           ...{ allowed: true as const, headers: {}, pod },
           slot: { connection: String(at), release: () => void releases[at]!++, onLost: () => undefined },
@@ -61,7 +63,8 @@ await once(proxy.server, "listening");
 const { port } = proxy.server.address() as AddressInfo;
 
 async function open(localAddress: string, pod: number): Promise<WebSocket> {
-  const socket = new WebSocket(`ws://127.0.0.1:${port}`, { localAddress, headers: { "x-pod": String(pod) } });
+  wantedPod = pod;
+  const socket = new WebSocket(`ws://127.0.0.1:${port}`, { localAddress });
   socket.on("error", () => undefined);
   await once(socket, "open");
   return socket;

@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import { expect } from "vitest";
 import { WebSocket } from "ws";
 import type { RouteConnections } from "../../src/planes/node/options.js";
-import type { UpgradeAdmission, UpgradeArrival, UpgradeVerdict } from "../../src/planes/node/upgrade/admission.js";
+import type { ConnectionAdmission, ConnectionRequest, ConnectionVerdict } from "../../src/slots/admission.js";
 import { bodyOf, type RawClient } from "./http-client.js";
 import { type RunningProxy, startProxy, type TestProxyOptions } from "./http-proxy.js";
 import { waitFor } from "./wait-for.js";
@@ -17,8 +17,8 @@ export interface TestSlot {
   lose(): void;
 }
 
-export interface TestSlots extends UpgradeAdmission {
-  readonly asked: Omit<UpgradeArrival, "arrival">[];
+export interface TestSlots extends ConnectionAdmission {
+  readonly asked: ConnectionRequest[];
   readonly given: TestSlot[];
   /** Slots that have not come back. */
   held(): number;
@@ -26,8 +26,8 @@ export interface TestSlots extends UpgradeAdmission {
   allFree(): Promise<void>;
 }
 
-type Placed = Exclude<UpgradeVerdict, { allowed: true }> | string;
-export type Place = (arrival: UpgradeArrival) => Placed | Promise<Placed>;
+type Placed = Exclude<ConnectionVerdict, { allowed: true }> | string;
+export type Place = (arrival: ConnectionRequest) => Placed | Promise<Placed>;
 
 /** `place` names the pod, or refuses. Default: the pods by turns. */
 export function createTestSlots(place?: Place): TestSlots {

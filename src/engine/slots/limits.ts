@@ -1,6 +1,6 @@
 /** Limits of a route's connections, as the store applies them and as a process applies them without the store. */
 
-export interface SlotLimits {
+export interface PlacementLimits {
   maxPerPod: number;
   /** 0: no limit. */
   maxTotal: number;
@@ -13,6 +13,6 @@ export interface SlotLimits {
 }
 
 /** The window in which at most `burst` connections are admitted. Its length is part of a Redis key. */
-export function rateWindowMs(limits: SlotLimits): number {
+export function rateWindowMs(limits: PlacementLimits): number {
   return limits.ratePerSecond > 0 ? Math.ceil((limits.burst * 1000) / limits.ratePerSecond) : 1000;
 }

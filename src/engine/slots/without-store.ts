@@ -5,7 +5,7 @@
  * of one process decide separately (Envoy), each gets an equal part, rounded up. `local` applies this process's share of
  * the limits, rounded down: all processes together stay within the limit, not counting connections from before.
  */
-import { rateWindowMs, type SlotLimits } from "./limits.js";
+import { type PlacementLimits, rateWindowMs } from "./limits.js";
 
 /**
  * Counters of the connections that are held, shared by all who decide with them. Each step is atomic: of two that ask for
@@ -28,7 +28,7 @@ export interface AdmissionRate {
 
 export interface PlacementWithoutStore {
   counters: SlotCounters;
-  limits: SlotLimits;
+  limits: PlacementLimits;
   onStoreFailure: string;
   route: string;
   app: string;

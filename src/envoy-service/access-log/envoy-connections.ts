@@ -7,12 +7,14 @@
  * reached meanwhile: new ones are refused until the numbers fit.
  */
 
+import { renewalMs } from "../../core/slot-lease.js";
+import { UNAVAILABLE } from "../../engine/slots/contact.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
 import { inParallel } from "../../slots/in-parallel.js";
-import type { KeeperObserver } from "../../slots/keeper-options.js";
+import { outcomeOf } from "../../slots/outcome.js";
 import { createReleases, type Releases } from "../../slots/releases.js";
+import type { SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
 import type { SlotLimits, Slots } from "../../slots/slots.js";
-import { StoreError } from "../../store/errors.js";
 import { createLiveSockets, type LiveSockets } from "./live-sockets.js";
 
 export interface EnvoySocket {
@@ -33,7 +35,7 @@ export interface EnvoyConnectionsOptions {
   podsOf(route: string): readonly string[];
   /** The configured app that one of this name pays as. */
   appOf(name: string): string;
-  observer?: KeeperObserver;
+  observer?: SlotKeeperObserver;
   clock?: Clock;
 }
 
@@ -108,7 +110,7 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
 
   /** By proxy, as the store counts them. What was not renewed while it was fresh is left to the next entry. */
   function takeBatches(): Due[][] {
-    const oldest = clock.now() - leaseMs() / 3;
+    const oldest = clock.now() - renewalMs(leaseMs());
     const open = new Map<string, Due[]>();
     const batches: Due[][] = [];
     for (const [key, one] of due) {
@@ -128,7 +130,7 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
   }
 
   async function renew(batch: Due[]): Promise<Due[]> {
-    const deadlineMs = Math.min(timeoutMs(), leaseMs() / 3);
+    const deadlineMs = Math.min(timeoutMs(), renewalMs(leaseMs()));
     const { lost } = await slots.renew(batch[0]!.proxy, leaseMs(), batch, { deadlineMs });
     const gone = new Set(lost);
     const without: Due[] = [];
@@ -156,7 +158,7 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
 
   function failed(doing: "renew" | "release", error: unknown): void {
     observer.failed?.(doing, error);
-    if (away || !(error instanceof StoreError) || !absences.has(error.kind)) return;
+    if (away || outcomeOf(error) !== UNAVAILABLE) return;
     away = true;
     observer.contactChanged?.(true, error);
     later(RETRY_MS);
@@ -232,6 +234,3 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
     },
   };
 }
-
-/** Asking again at once would be in vain. */
-const absences = new Set<string>(["timeout", "unavailable", "denied", "closed"]);

@@ -7,8 +7,8 @@ import { DEFAULT_APP } from "../../core/identity.js";
 import type { Limiter } from "../../limiter/limiter.js";
 import { keeperSettings } from "../../service/process/settings.js";
 import type { Log } from "../../shared/log.js";
-import type { KeeperObserver } from "../../slots/keeper-options.js";
 import { leaseOf } from "../../slots/limits.js";
+import type { SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
 import type { Slots } from "../../slots/slots.js";
 import type { ClientStreamMethod } from "../grpc/server.js";
 import { createEnvoyConnections, type EnvoyConnections } from "./envoy-connections.js";
@@ -21,7 +21,7 @@ export interface AccessLogSideOptions {
   limiter: Pick<Limiter, "settle" | "giveBack">;
   /** The targets of an upstream that were found by name. */
   discovered(upstream: string): string[] | undefined;
-  observer: KeeperObserver;
+  observer: SlotKeeperObserver;
   log: Log;
 }
 

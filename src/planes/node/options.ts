@@ -1,6 +1,7 @@
 /** Everything a reverse proxy can be told, with what holds where nothing is said. */
+
+import type { ConnectionAdmission } from "../../slots/admission.js";
 import type { Admission, Verdict } from "./http/admission.js";
-import type { UpgradeAdmission } from "./upgrade/admission.js";
 
 export interface Route {
   /** A prefix. One that ends in a slash covers what begins with it; any other covers whole segments: /a, /a/b, not /ab. */
@@ -75,7 +76,7 @@ export interface ProxyLog {
 
 /** Who keeps the slots of upgraded connections. */
 export interface Upgrades<V extends Verdict = Verdict> {
-  admission: UpgradeAdmission;
+  admission: ConnectionAdmission;
   /** The app that a verdict was given for. */
   appOf(verdict: V): string;
 }

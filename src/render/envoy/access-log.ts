@@ -1,5 +1,6 @@
 /** What Envoy tells the service when a stream ends, or still lives: only of those that the script has marked. */
 import type { Config } from "../../config/schema.js";
+import { renewalMs } from "../../core/slot-lease.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
 import type { EnvoyRenderOptions } from "./envoy.js";
 import { service } from "./service.js";
@@ -33,13 +34,13 @@ export function accessLog(config: Config, { mode }: EnvoyRenderOptions): YamlSec
   };
 }
 
-/** Each third of the shortest lease, so that two may get lost. */
+/** At the renewal interval of the shortest lease, so that an entry may be lost. */
 function renewals({ routes }: Config): YamlSection {
   const leases = routes.flatMap(({ connections }) => (connections === undefined ? [] : [connections.lease_s]));
   if (leases.length === 0) return {};
   return {
-    "# And of those that live: this renews the leases of their slots, each third of the shortest one.": NOTE,
-    access_log_options: { access_log_flush_interval: seconds(Math.floor((Math.min(...leases) * 1000) / 3)) },
+    "# Entries of open connections: they renew the leases of their slots.": NOTE,
+    access_log_options: { access_log_flush_interval: seconds(Math.floor(renewalMs(Math.min(...leases) * 1000))) },
   };
 }
 

@@ -1,6 +1,7 @@
 /** Connection slots as scripts see them: the clock of their leases, and the arguments that name connections. */
 import { SLOT_INVALID_ARGUMENT } from "../../core/codes.js";
 import { isIdentifier, storedNumber, wholeNumber } from "../../core/platform.js";
+import { renewalMs } from "../../core/slot-lease.js";
 import type { RedisApi, ScriptReply } from "../redis-api.js";
 import { isWithin, storeTime } from "./cluster.js";
 
@@ -18,9 +19,9 @@ export interface SlotClock {
   /** Microseconds that never go back, for the rate of new connections. */
   steady: number;
   /**
-   * Microseconds of which one step is at most a third of a lease. Holders renew at a third of the lease, so in normal
-   * times it runs with the clock. After an outage of the store, or when its clock jumps ahead, it moves by one step
-   * only, and every holder has time to renew before its lease ends.
+   * Microseconds of which one step is at most `renewalMs`, the time between two renewals. So in normal operation it
+   * runs with the clock. After an outage of the store, or when its clock jumps ahead, it moves by one step only, and
+   * every holder has time to renew before its lease ends.
    */
   lease: number;
 }
@@ -37,7 +38,7 @@ export function readSlotClock(redis: RedisApi, key: string, leaseMs: number): Sl
     memory: storedNumber(fields[3]!, now),
     told: now,
     steady: storedNumber(fields[1]!, now) + gone,
-    lease: storedNumber(fields[2]!, now) + Math.min(gone, Math.floor((leaseMs * 1000) / 3)),
+    lease: storedNumber(fields[2]!, now) + Math.min(gone, Math.floor(renewalMs(leaseMs * 1000))),
   };
 }
 

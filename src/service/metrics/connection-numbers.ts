@@ -1,5 +1,5 @@
 /** What connections tell the metrics: whoever holds slots keeps a tally, and adds who is where when it is asked. */
-import type { KeeperObserver } from "../../slots/keeper-options.js";
+import type { SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
 import {
   CONNECTIONS_ACQUIRE,
   CONNECTIONS_KEY,
@@ -56,7 +56,7 @@ export function createConnectionTally(): ConnectionTally {
 }
 
 /** Tells the tally what happens to the connections of a gateway. */
-export function tallyKeeper(tally: ConnectionTally): KeeperObserver {
+export function tallyKeeper(tally: ConnectionTally): SlotKeeperObserver {
   return {
     decided({ allowed, code, milliseconds }) {
       tally.acquired(milliseconds / 1000);

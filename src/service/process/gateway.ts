@@ -15,10 +15,10 @@ import { createHopTrust } from "../../planes/node/http/trusted-hops.js";
 import type { Deciders } from "../../planes/node/options.js";
 import { createQuota, type Quota } from "../../quota/quota.js";
 import type { Log } from "../../shared/log.js";
-import { createConnectionKeeper } from "../../slots/keeper.js";
-import type { KeeperObserver } from "../../slots/keeper-options.js";
 import { createPodDirectory } from "../../slots/pods.js";
 import { newProxyId } from "../../slots/proxy-id.js";
+import { createSlotKeeper } from "../../slots/slot-keeper.js";
+import type { SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
 import { createSlots } from "../../slots/slots.js";
 import { observeStore } from "../../store/observed-store.js";
 import type { Store } from "../../store/store.js";
@@ -62,7 +62,7 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
   const tally = createConnectionTally();
   const proxyId = newProxyId(node);
   const slots = createSlots(store);
-  const keeper = createConnectionKeeper({
+  const keeper = createSlotKeeper({
     ...keeperSettings(config),
     slots,
     proxy: proxyId,
@@ -203,13 +203,13 @@ function bothSynced(log: Log, counted: LimiterObserver): NonNullable<LimiterObse
   };
 }
 
-function keeperLog(log: Log): KeeperObserver {
+function keeperLog(log: Log): SlotKeeperObserver {
   return {
     contactChanged(away, error) {
       if (away) log.warn({ err: error }, "connections are kept without the store");
       else log.info({}, "connections are kept with the store again");
     },
-    forgotten: () => log.warn({}, "the store has forgotten the connections: they are counted anew"),
+    stateLost: () => log.warn({}, "the store lost its connection slots: all connections are renewed"),
     closed: (pod, code) => log.warn({ pod, code }, "a connection lost its slot, and is closed"),
     failed: (doing, error) => log.debug({ doing, err: error }, "a call for connections failed"),
   };

@@ -2,9 +2,9 @@
 import type { Config } from "../../config/schema.js";
 import type { ProxySettings, Route, UpstreamOptions } from "../../planes/node/options.js";
 import type { CoordinatorSettings } from "../../quota/coordinator.js";
-import type { KeeperSettings } from "../../slots/keeper-options.js";
 import { connectionRoutes, leaseOf } from "../../slots/limits.js";
 import type { PodSource } from "../../slots/pods.js";
+import type { ConnectionOptions } from "../../slots/slot-keeper-options.js";
 import type { Pod } from "../operations/operations.js";
 
 export function coordinatorSettings({ cluster }: Config): Omit<CoordinatorSettings, "checkMs"> {
@@ -16,7 +16,7 @@ export function coordinatorSettings({ cluster }: Config): Omit<CoordinatorSettin
   };
 }
 
-export function keeperSettings({ routes, lease }: Config): KeeperSettings {
+export function keeperSettings({ routes, lease }: Config): ConnectionOptions {
   return { routes: connectionRoutes(routes), timeoutMs: lease.timeout_ms };
 }
 

@@ -1,17 +1,16 @@
 /** Keepers as in as many gateway processes: a store of their own each, on a real Redis, perhaps through a proxy; they can stand still or die. */
 
-import type { SlotHold, UpgradeVerdict } from "../../../src/planes/node/upgrade/admission.js";
 import { systemClock } from "../../../src/shared/clock.js";
-import { createConnectionKeeper } from "../../../src/slots/keeper.js";
-import type { ConnectionKeeper, KeeperOptions } from "../../../src/slots/keeper-options.js";
+import type { ConnectionVerdict, SlotHold } from "../../../src/slots/admission.js";
 import type { RouteLimits } from "../../../src/slots/limits.js";
 import { newProxyId } from "../../../src/slots/proxy-id.js";
+import { createSlotKeeper } from "../../../src/slots/slot-keeper.js";
+import type { SlotKeeper, SlotKeeperOptions } from "../../../src/slots/slot-keeper-options.js";
 import { createSlots, type Slots } from "../../../src/slots/slots.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
 import { createStandingClock } from "../../unit/slots/standing-clock.js";
 
 export const ROUTE = "/ws/";
-const arrival = { method: "GET", remoteAddress: "127.0.0.1", contentLength: 0, headerValues: () => [] };
 
 export function limits(more: Partial<RouteLimits> = {}): RouteLimits {
   return {
@@ -23,10 +22,10 @@ export function limits(more: Partial<RouteLimits> = {}): RouteLimits {
 
 export interface Gateway {
   name: string;
-  keeper: ConnectionKeeper;
+  keeper: SlotKeeper;
   open: Map<string, { pod: string; slot: SlotHold }>;
   closed: string[];
-  connect(pods: string[], app?: string): Promise<UpgradeVerdict>;
+  connect(pods: string[], app?: string): Promise<ConnectionVerdict>;
   end(connection: string): void;
   endAll(): void;
   pause(): void;
@@ -36,13 +35,13 @@ export interface Gateway {
   stop(): Promise<void>;
 }
 
-export function startGateway(url: string, route: RouteLimits, own: Partial<KeeperOptions> = {}): Gateway {
+export function startGateway(url: string, route: RouteLimits, own: Partial<SlotKeeperOptions> = {}): Gateway {
   const timeoutMs = own.timeoutMs ?? 1_000;
   const store = createRedisStore({ url, deadlineMs: timeoutMs });
   const clock = createStandingClock(systemClock);
   const slots = createSlots(store);
   const name = newProxyId("gw");
-  const keeper = createConnectionKeeper({
+  const keeper = createSlotKeeper({
     slots: heardBy(slots, clock.awake),
     ...{ proxy: name, routes: new Map([[ROUTE, route]]), timeoutMs, liveProxies: () => 2, clock },
     ...own,
@@ -51,7 +50,7 @@ export function startGateway(url: string, route: RouteLimits, own: Partial<Keepe
   const gateway: Gateway = {
     ...{ name, keeper, open, closed: [] },
     async connect(pods, app = "chat") {
-      const verdict = await keeper.admit({ arrival, app, route: ROUTE, pods });
+      const verdict = await keeper.admit({ app, route: ROUTE, pods });
       if (!verdict.allowed) return verdict;
       const { slot, pod } = verdict;
       open.set(slot.connection, { pod, slot });
@@ -85,7 +84,7 @@ export function startGateway(url: string, route: RouteLimits, own: Partial<Keepe
 }
 
 /** What is answered while the process stands still is read when it goes on. */
-function heardBy(slots: Slots, awake: () => Promise<void>): KeeperOptions["slots"] {
+function heardBy(slots: Slots, awake: () => Promise<void>): SlotKeeperOptions["slots"] {
   const late = async <T>(answer: Promise<T>): Promise<T> => {
     const ended = answer.catch(() => undefined);
     await ended;

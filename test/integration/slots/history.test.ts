@@ -116,7 +116,7 @@ it(`never more on a pod than it takes, and the books are true a lease after the 
 
   const onPod = (gateway: Actor, pod: string) => [...gateway.open.values()].filter((open) => open.pod === pod).length;
   /** Who runs and has taken stock knows what it may serve. */
-  const isSure = (gateway: Actor) => !gateway.paused && !gateway.way.refuse && gateway.keeper.stats().settled;
+  const isSure = (gateway: Actor) => !gateway.paused && !gateway.way.refuse && gateway.keeper.stats().recovered;
 
   async function check(): Promise<void> {
     const { perPod } = await slots.counts(PODS, LEASE_MS);

@@ -99,7 +99,7 @@ describe("a Redis that fails", () => {
     }
     expect([...seen]).toEqual([503]);
     redis.resume();
-    await waitFor("all to be settled", () => both.every(({ keeper }) => keeper.stats().settled));
+    await waitFor("all to be settled", () => both.every(({ keeper }) => keeper.stats().recovered));
     expect([closed(), both.map(({ open }) => open.size)]).toEqual([0, [150, 150]]);
     await waitFor("the books to be true", async () => (await count("pod-1", 2_000)) === live());
     await pause(2_500);
@@ -181,7 +181,7 @@ describe("a gateway that dies or stands still", () => {
     first.pause();
     await waitFor("room", async () => (await second.connect(["pod-1"])).allowed, { withinMs: 10_000 });
     await first.resume();
-    await waitFor("it to find out", () => first.closed.length === 1 && first.keeper.stats().settled);
+    await waitFor("it to find out", () => first.closed.length === 1 && first.keeper.stats().recovered);
     expect([first.open.size, second.open.size, await count("pod-1", 1_500)]).toEqual([1, 1, 2]);
   });
 });

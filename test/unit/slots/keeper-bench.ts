@@ -1,10 +1,10 @@
 /** Keepers on one embedded store, with a driven clock, a network that fails on demand, and processes that stand still. */
 
-import type { SlotHold, UpgradeVerdict } from "../../../src/planes/node/upgrade/admission.js";
 import type { Clock } from "../../../src/shared/clock.js";
-import { createConnectionKeeper } from "../../../src/slots/keeper.js";
-import type { ConnectionKeeper, KeeperOptions } from "../../../src/slots/keeper-options.js";
+import type { ConnectionVerdict, SlotHold } from "../../../src/slots/admission.js";
 import type { RouteLimits } from "../../../src/slots/limits.js";
+import { createSlotKeeper } from "../../../src/slots/slot-keeper.js";
+import type { SlotKeeper, SlotKeeperOptions } from "../../../src/slots/slot-keeper-options.js";
 import { createSlots, type Slots } from "../../../src/slots/slots.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../src/store/errors.js";
@@ -15,7 +15,6 @@ import { createStandingClock } from "./standing-clock.js";
 export const ROUTE = "/ws/";
 export const LEASE_MS = 30_000;
 const START_MS = 1_800_000_000_000;
-const arrival = { method: "GET", remoteAddress: "127.0.0.1", contentLength: 0, headerValues: () => [] };
 
 export function limits(more: Partial<RouteLimits> = {}): RouteLimits {
   return {
@@ -36,16 +35,16 @@ export interface Way {
 
 export interface Process {
   name: string;
-  keeper: ConnectionKeeper;
+  keeper: SlotKeeper;
   way: Way;
   /** Connections that were let in and not ended since. */
   open: Map<string, { pod: string; slot: SlotHold }>;
   /** Those that had to be closed because there was no room. */
   closed: string[];
   /** Asks for a connection; what comes of it is known when time has passed. */
-  connect(pods?: string[], app?: string): Promise<UpgradeVerdict>;
+  connect(pods?: string[], app?: string): Promise<ConnectionVerdict>;
   /** The same, and lets the time pass. */
-  connectNow(pods?: string[], app?: string): Promise<UpgradeVerdict>;
+  connectNow(pods?: string[], app?: string): Promise<ConnectionVerdict>;
   end(connection: string): void;
   /** SIGSTOP and SIGCONT: time goes on, but nothing that is due happens. */
   pause(): void;
@@ -62,7 +61,7 @@ export interface KeeperBench {
   total(): Promise<number>;
   /** The store begins anew, and knows nothing. */
   wipe(): void;
-  start(name: string, own?: Partial<KeeperOptions>): Process;
+  start(name: string, own?: Partial<SlotKeeperOptions>): Process;
   during<T>(promise: Promise<T>): Promise<T>;
 }
 
@@ -82,10 +81,10 @@ export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
     return kept;
   }
 
-  function start(name: string, own: Partial<KeeperOptions> = {}): Process {
+  function start(name: string, own: Partial<SlotKeeperOptions> = {}): Process {
     const standing = createStandingClock(clock);
     const way: Way = { mode: "up", latencyMs: 1, calls: { acquire: 0, renew: 0, release: 0, counts: 0 } };
-    const keeper = createConnectionKeeper({
+    const keeper = createSlotKeeper({
       slots: overNetwork(() => slots, way, standing),
       proxy: name,
       routes: new Map([[ROUTE, route]]),
@@ -99,7 +98,7 @@ export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
     const started: Process = {
       ...{ name, keeper, way, open, closed: [] },
       async connect(pods = ["pod-1"], app = "chat") {
-        const verdict = await keeper.admit({ arrival, app, route: ROUTE, pods });
+        const verdict = await keeper.admit({ app, route: ROUTE, pods });
         if (verdict.allowed) {
           const { slot, pod } = verdict;
           open.set(slot.connection, { pod, slot });
@@ -138,7 +137,7 @@ export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
 }
 
 /** Half of the latency there, half back; a process that stands still hears nothing. */
-export function overNetwork(target: () => Slots, way: Way, clock: Clock): KeeperOptions["slots"] {
+export function overNetwork(target: () => Slots, way: Way, clock: Clock): SlotKeeperOptions["slots"] {
   const pause = (ms: number) => new Promise<void>((resolve) => void clock.after(ms, resolve));
   async function travel<T>(name: keyof Slots, call: () => Promise<T>, options?: RunOptions): Promise<T> {
     way.calls[name]++;

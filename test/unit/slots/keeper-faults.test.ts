@@ -1,10 +1,10 @@
 /** Pauses, outages, lost answers and a store that forgets: what lives keeps its slot, and nothing leaks. */
 import { describe, expect, it } from "vitest";
-import type { UpgradeVerdict } from "../../../src/planes/node/upgrade/admission.js";
+import type { ConnectionVerdict } from "../../../src/slots/admission.js";
 import type { OnStoreFailure } from "../../../src/slots/limits.js";
 import { createKeeperBench, LEASE_MS, limits, type Process } from "./keeper-bench.js";
 
-const reasonOf = (verdict: UpgradeVerdict) => JSON.parse(verdict.allowed ? "{}" : verdict.body).reason;
+const reasonOf = (verdict: ConnectionVerdict) => JSON.parse(verdict.allowed ? "{}" : verdict.body).reason;
 const many = (process: Process, count: number, pods?: string[]) =>
   Promise.all(Array.from({ length: count }, () => process.connect(pods)));
 
@@ -249,7 +249,7 @@ describe("let in without the store", () => {
     for (const { open, keeper } of processes) {
       expect([...open.values()].filter(({ pod }) => pod === "pod-1").length).toBe(5);
       expect(open.size).toBe(10);
-      expect(keeper.stats()).toMatchObject({ dark: 10, refused: { store_unavailable: 10 } });
+      expect(keeper.stats()).toMatchObject({ withoutLease: 10, refused: { store_unavailable: 10 } });
     }
     expect(await bench.total()).toBe(0);
   });
@@ -288,7 +288,7 @@ describe("let in without the store", () => {
     expect(processes.reduce((sum, { open }) => sum + open.size, 0)).toBe(5);
     expect(processes.reduce((sum, { closed }) => sum + closed.length, 0)).toBe(5);
     expect(await bench.count("pod-1")).toBe(5);
-    for (const { keeper } of processes) expect(keeper.stats()).toMatchObject({ dark: 0, leasesLost: 0 });
+    for (const { keeper } of processes) expect(keeper.stats()).toMatchObject({ withoutLease: 0, leasesLost: 0 });
     await bench.clock.advance(2 * LEASE_MS);
     expect(await bench.count("pod-1")).toBe(5);
   });

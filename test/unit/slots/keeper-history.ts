@@ -147,7 +147,7 @@ export async function playHistory(seed: number, length: number): Promise<History
   function isSure(one: Actor): boolean {
     if (!isHere(one)) return false;
     if (bench.clock.now() - Math.max(forgotAt, one.backAt) >= GRACE_MS) one.untold = false;
-    return !one.untold && one.keeper.stats().settled;
+    return !one.untold && one.keeper.stats().recovered;
   }
 
   function check(): void {

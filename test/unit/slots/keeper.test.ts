@@ -1,9 +1,9 @@
 /** A keeper in quiet times: slots are taken, kept, freed, and cost little. */
 import { describe, expect, it } from "vitest";
-import type { UpgradeVerdict } from "../../../src/planes/node/upgrade/admission.js";
+import type { ConnectionVerdict } from "../../../src/slots/admission.js";
 import { createKeeperBench, LEASE_MS, limits, ROUTE } from "./keeper-bench.js";
 
-const bodyOf = (verdict: UpgradeVerdict) => JSON.parse(verdict.allowed ? "{}" : verdict.body);
+const bodyOf = (verdict: ConnectionVerdict) => JSON.parse(verdict.allowed ? "{}" : verdict.body);
 
 describe("a keeper", () => {
   it("lets in as many as the pod takes, whichever process is asked", async () => {
@@ -117,7 +117,7 @@ describe("a keeper", () => {
         async acquire({ connection, pods }) {
           renewedAt.set(connection, bench.clock.now());
           const pod = pods[0] ?? "";
-          return { allowed: true, count: 1, code: "SUCCESS", pod, retryAfterMs: 0, reclaimed: 0, memory: 1 };
+          return { allowed: true, count: 1, code: "SUCCESS", pod, retryAfterMs: 0, reclaimed: 0, incarnation: "1" };
         },
         async renew(_proxy, _leaseMs, batch) {
           calls++;
@@ -125,7 +125,7 @@ describe("a keeper", () => {
             longestGap = Math.max(longestGap, bench.clock.now() - (renewedAt.get(connection) ?? 0));
             renewedAt.set(connection, bench.clock.now());
           }
-          return { renewed: batch.length, lost: [], memory: 1 };
+          return { renewed: batch.length, lost: [], incarnation: "1" };
         },
         release: async (_proxy, _leaseMs, batch) => ({ released: batch.length, unknown: [] }),
       },
@@ -231,8 +231,7 @@ describe("a keeper", () => {
   it("a route without limits and an offer without pods are refused, not thrown", async () => {
     const bench = createKeeperBench();
     const a = bench.start("a");
-    const arrival = undefined as never;
-    const gone = await bench.during(a.keeper.admit({ arrival, app: "chat", route: "/gone/", pods: ["pod-1"] }));
+    const gone = await bench.during(a.keeper.admit({ app: "chat", route: "/gone/", pods: ["pod-1"] }));
     expect(gone).toMatchObject({ allowed: false, status: 503 });
     expect(await a.connectNow([])).toMatchObject({ allowed: false, status: 503 });
   });

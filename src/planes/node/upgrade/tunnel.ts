@@ -1,9 +1,9 @@
 /** A connection that has left HTTP: bytes pass untouched both ways, and its slot is freed once the backend has let go of it. */
 import type { Socket } from "node:net";
+import type { SlotHold } from "../../../slots/admission.js";
 import type { ConnectionRules } from "../settings.js";
 import type { Shared } from "../shared.js";
 import type { Target } from "../upstream/upstream.js";
-import type { SlotHold } from "./admission.js";
 import { closeFrame, GOING_AWAY, TRY_AGAIN_LATER } from "./close-frame.js";
 import type { Line } from "./dial.js";
 import { FrameTracker } from "./frame-tracker.js";

@@ -3,6 +3,7 @@ import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
 import { printable } from "../../../shared/printable.js";
+import type { ConnectionVerdict } from "../../../slots/admission.js";
 import type { Arrival, Verdict } from "../http/admission.js";
 import { rawHead, rawResponse } from "../http/answers.js";
 import { fieldsOf, logFailure, type Told } from "../http/exchange-log.js";
@@ -12,7 +13,6 @@ import type { ConnectionRules, Settings } from "../settings.js";
 import type { Shared } from "../shared.js";
 import { type Failure, reasonOf } from "../upstream/failures.js";
 import type { Target, Upstream } from "../upstream/upstream.js";
-import type { UpgradeVerdict } from "./admission.js";
 import { type Connection, lingerOnClose, type Running } from "./connections.js";
 import { type CallHandler, dial } from "./dial.js";
 import { Tunnel } from "./tunnel.js";
@@ -121,7 +121,7 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
     }
     const pods = [...new Set(targets.map(({ pod }) => pod))];
     const app = upgrades.appOf(this.verdict!);
-    const placed = await upgrades.admission.admit({ arrival: this, app, route: rules.route, pods });
+    const placed = await upgrades.admission.admit({ app, route: rules.route, pods });
     if (this.stage === "over" || this.socket.destroyed) {
       if (placed.allowed) placed.slot.release();
     } else if (placed.allowed) this.call(placed, targets);
@@ -129,7 +129,7 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
     else this.refuse(placed.status, placed.body, { ...this.headers, ...placed.headers });
   }
 
-  private call({ pod, slot, headers }: UpgradeVerdict & { allowed: true }, targets: Target[]): void {
+  private call({ pod, slot, headers }: ConnectionVerdict & { allowed: true }, targets: Target[]): void {
     const { wanted, shared, connection, request } = this;
     const { upstream, rules, head, protocols, settings } = wanted;
     const target = targets.find((candidate) => candidate.pod === pod);

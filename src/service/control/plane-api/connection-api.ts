@@ -4,9 +4,9 @@ import { INVALID_ARGUMENT, SLOT_SUCCESS, UNKNOWN_APP } from "../../../core/codes
 import { connectionRetryAfter, reachedLimit } from "../../../core/refusals.js";
 import { MAX_BATCH } from "../../../scripts/common/slots.js";
 import { inParallel } from "../../../slots/in-parallel.js";
-import type { KeeperObserver } from "../../../slots/keeper-options.js";
 import type { RouteLimits } from "../../../slots/limits.js";
-import type { HeldSlot, Slots } from "../../../slots/slots.js";
+import type { SlotKeeperObserver } from "../../../slots/slot-keeper-options.js";
+import type { SlotName, Slots } from "../../../slots/slots.js";
 import { answer, bind, describe, type Endpoint, problem, type Reply } from "../endpoint.js";
 import {
   type AcquireRequest,
@@ -34,7 +34,7 @@ export interface ConnectionApiOptions {
   /** The configured app that one of this name pays as; undefined where it is refused. */
   appOf(name: string): string | undefined;
   timeoutMs(): number;
-  observer?: Pick<KeeperObserver, "decided">;
+  observer?: Pick<SlotKeeperObserver, "decided">;
   /** From 0 to 1, for Retry-After. */
   random?: () => number;
 }
@@ -98,19 +98,19 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
     const pods = asked.pods ?? [only ?? ""];
     const app = appOf(asked.app);
     const started = performance.now();
-    const request = { proxy, connection, app: app ?? "", pods, reclaim, memory };
+    const request = { proxy, connection, app: app ?? "", pods, reclaim, incarnation: String(memory) };
     const made =
       app === undefined
-        ? { allowed: false, code: UNKNOWN_APP, count: 0, pod: "", retryAfterMs: 0, memory: 0 }
+        ? { allowed: false, code: UNKNOWN_APP, count: 0, pod: "", retryAfterMs: 0, incarnation: "0" }
         : await slots.acquire(request, limits, deadline());
     const { allowed, code, count, pod } = made;
     const milliseconds = performance.now() - started;
-    observer.decided?.({ allowed, code, route, app: app ?? "", pod, dark: false, milliseconds });
+    observer.decided?.({ allowed, code, route, app: app ?? "", pod, withoutStore: false, milliseconds });
     return {
       json: {
         ...{ allowed, code, count, pod, limit: reachedLimit(code, limits) },
         retry_after: allowed ? 0 : connectionRetryAfter(code, made.retryAfterMs, random()),
-        ...{ lease_ms: limits.leaseMs, memory: made.memory },
+        ...{ lease_ms: limits.leaseMs, memory: Number(made.incarnation) },
       },
     };
   }
@@ -118,10 +118,10 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
   /** In as many calls as it takes; answers what all of them said. */
   async function inBatches(
     { connections }: HeldRequest,
-    call: (batch: HeldSlot[]) => Promise<{ done: number; without: string[] }>,
+    call: (batch: SlotName[]) => Promise<{ done: number; without: string[] }>,
   ): Promise<{ done: number; without: string[] }> {
     const known = connections.map(({ connection, pod, app }) => ({ connection, pod, app: appOf(app) ?? app }));
-    const batches: HeldSlot[][] = [];
+    const batches: SlotName[][] = [];
     for (let i = 0; i < known.length; i += MAX_BATCH) batches.push(known.slice(i, i + MAX_BATCH));
     const sum = { done: 0, without: [] as string[] };
     await inParallel(batches.length === 0 ? [[]] : batches, CALLS_AT_ONCE, async (batch) => {
@@ -139,7 +139,7 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
     let memory = 0;
     const { done, without } = await inBatches(told, async (batch) => {
       const answered = await slots.renew(told.proxy, leaseMs, batch, deadline());
-      memory = answered.memory;
+      memory = Number(answered.incarnation);
       return { done: answered.renewed, without: answered.lost };
     });
     return { json: { renewed: done, lost: without, lease_ms: leaseMs, memory } };

@@ -22,7 +22,7 @@ afterEach(() => {
 function gatewayConnections(pod = "10.0.0.1:80"): ConnectionNumbers {
   const tally = createConnectionTally();
   const observer = tallyKeeper(tally);
-  const taken = { allowed: true, code: "SUCCESS", route: "0", app: "video", pod, dark: false, milliseconds: 2 };
+  const taken = { allowed: true, code: "SUCCESS", route: "0", app: "video", pod, withoutStore: false, milliseconds: 2 };
   observer.decided?.(taken);
   observer.decided?.({ ...taken, allowed: false, code: "LIMIT_EXCEEDED", pod: "", milliseconds: 1 });
   observer.decided?.({ ...taken, allowed: false, code: "a new one", pod: "", milliseconds: 1 });

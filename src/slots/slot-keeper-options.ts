@@ -1,0 +1,90 @@
+/** Options, events and statistics of a slot keeper. */
+import type { Clock } from "../shared/clock.js";
+import type { ConnectionAdmission } from "./admission.js";
+import type { RouteLimits } from "./limits.js";
+import type { Slots } from "./slots.js";
+
+/** The options that may change at run time. */
+export interface ConnectionOptions {
+  /** By the name of the route. Other routes take no connections. */
+  routes: ReadonlyMap<string, RouteLimits>;
+  /** Deadline of an admission, and of each call of the store. */
+  timeoutMs: number;
+}
+
+export interface SlotKeeperOptions extends ConnectionOptions {
+  slots: Pick<Slots, "acquire" | "renew" | "release">;
+  /** This process since its last start: see `newProxyId`. */
+  proxy: string;
+  /** Number of processes that share the limits, as far as is known: for `on_store_failure: local`. */
+  liveProxies(): number;
+  clock?: Clock;
+  observer?: SlotKeeperObserver;
+  /** From 0 to 1: for pauses and Retry-After that differ between processes and clients. */
+  random?: () => number;
+}
+
+/** Events for metrics and logs. Handlers must not throw. */
+export interface SlotKeeperObserver {
+  decided?(decision: SlotDecision): void;
+  /** The store stopped answering, or answers again. */
+  contactChanged?(away: boolean, error?: unknown): void;
+  /** The store lost its slots. All connections are renewed before a new one is admitted. */
+  stateLost?(): void;
+  /** Leases were lost, because this process was paused or the store lost writes. */
+  lost?(count: number): void;
+  /** A connection has its lease again, or its first one after it was admitted without the store. */
+  reclaimed?(pod: string): void;
+  /** A connection is closed because it lost its lease and there is no slot any more. */
+  closed?(pod: string, code: string): void;
+  /** A call of the store failed, and will be repeated. */
+  failed?(operation: "renew" | "release" | "acquire", error: unknown): void;
+}
+
+export interface SlotDecision {
+  allowed: boolean;
+  /** As in `core/codes.ts`. */
+  code: string;
+  route: string;
+  app: string;
+  /** Empty when refused. */
+  pod: string;
+  withoutStore: boolean;
+  milliseconds: number;
+}
+
+export interface ConnectionStats {
+  proxy: string;
+  /** Connections held by this process, with and without a lease. */
+  active: number;
+  /** Of these, without a lease: admitted without the store. */
+  withoutLease: number;
+  /** Per pod: connections held by this process, and the limit for all processes together. */
+  pods: { pod: string; active: number; limit: number }[];
+  admitted: number;
+  /** Refusals by code. */
+  refused: Record<string, number>;
+  leasesLost: number;
+  leasesReclaimed: number;
+  /** Connections closed because there was no slot for them after their lease was lost. */
+  leasesClosed: number;
+  /** Releases that the store has not acknowledged. */
+  releasesWaiting: number;
+  /** Releases dropped because too many waited: these leases expire. */
+  releasesForgotten: number;
+  acquires: { count: number; totalMs: number; longestMs: number };
+  storeCalls: number;
+  storeAway: boolean;
+  /** All connections have their leases, as far as is known. */
+  recovered: boolean;
+}
+
+export interface SlotKeeper extends ConnectionAdmission {
+  /** Open connections stay, whatever the new limits are. */
+  reconfigure(options: ConnectionOptions): void;
+  /** Admits no more connections. */
+  drain(): void;
+  /** Releases all slots, waits until that is acknowledged or the store fails, and stops. */
+  close(): Promise<void>;
+  stats(): ConnectionStats;
+}

@@ -1,0 +1,262 @@
+/** Holds one slot per connection of a process: takes it, keeps its lease, and releases it, also through pauses and store outages. */
+import { SLOT_SUCCESS, STORE_UNAVAILABLE } from "../core/codes.js";
+import { connectionRefusal, connectionRetryAfter } from "../core/refusals.js";
+import {
+  ACQUIRE,
+  admissionWaitMs,
+  DECIDED,
+  DRAINING,
+  isRecovered,
+  NO_CONNECTIONS,
+  NO_POD,
+  newSlotAdmission,
+  nextAdmissionStep,
+  type SlotAdmission,
+  STATE_LOST,
+  slotAcquired,
+  WAIT,
+} from "../engine/slots/admission.js";
+import { candidatePods } from "../engine/slots/candidates.js";
+import { ANSWERED, UNKNOWN_INCARNATION } from "../engine/slots/contact.js";
+import { allHeld } from "../engine/slots/held.js";
+import { endSlot, holdSlot, requestRecovery } from "../engine/slots/keeper.js";
+import { placeWithoutStore } from "../engine/slots/without-store.js";
+import { systemClock } from "../shared/clock.js";
+import { StoreError } from "../store/errors.js";
+import type { ConnectionRequest, ConnectionVerdict, SlotHold } from "./admission.js";
+import { createProcessCounters } from "./counters.js";
+import { leaseOf, type RouteLimits, withOneLease } from "./limits.js";
+import { createRenewal, type Held } from "./renewal.js";
+import type { ConnectionOptions, ConnectionStats, SlotKeeper, SlotKeeperOptions } from "./slot-keeper-options.js";
+import type { SlotAnswer } from "./slots.js";
+
+const NO_ANSWER: SlotAnswer = {
+  allowed: false,
+  count: 0,
+  code: "",
+  pod: "",
+  retryAfterMs: 0,
+  reclaimed: 0,
+  incarnation: UNKNOWN_INCARNATION,
+};
+/** The plane offers only pods that are up. */
+const allUp = { isDown: () => false };
+
+interface Placed {
+  connection: string;
+  pod: string;
+  leased: boolean;
+}
+
+export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
+  const { slots, proxy, clock = systemClock, observer = {}, random = Math.random } = options;
+  let current = withSharedLease(options);
+  let draining = false;
+  let lastConnection = 0;
+  let turn = 0;
+  const stats = { admitted: 0, acquires: 0, totalMs: 0, longestMs: 0 };
+  const refused = new Map<string, number>();
+  const counters = createProcessCounters();
+  const renewal = createRenewal({
+    slots,
+    proxy,
+    clock,
+    observer,
+    random,
+    leaseMs: () => leaseOf(current.routes),
+    timeoutMs: () => current.timeoutMs,
+    limitsOf: (route) => current.routes.get(route),
+    removed: (slot) => count(slot, -1),
+  });
+  const { state, releases } = renewal;
+  applyOptions();
+
+  function applyOptions(): void {
+    state.leaseMs = leaseOf(current.routes);
+    state.heartbeat = current.routes.size > 0;
+    state.notConfigured = !state.heartbeat;
+  }
+
+  function count({ pod, app }: { pod: string; app: string }, by: number): void {
+    counters.addPod(pod, by);
+    counters.addApp(app, by);
+    counters.addTotal(by);
+  }
+
+  async function admit(request: ConnectionRequest): Promise<ConnectionVerdict> {
+    const { app, route } = request;
+    const started = clock.now();
+    const limits = current.routes.get(route);
+    const observe = (decision: { allowed: boolean; code: string; pod: string; withoutStore: boolean }) =>
+      observer.decided?.({ ...decision, route, app, milliseconds: clock.now() - started });
+    const refuse = (code: string, retryAfterMs = 0) => {
+      refused.set(code, (refused.get(code) ?? 0) + 1);
+      observe({ allowed: false, code, pod: "", withoutStore: code === STORE_UNAVAILABLE });
+      const retryAfter = connectionRetryAfter(code, retryAfterMs, random());
+      const { status, body } = connectionRefusal({ code, app, limits, retryAfter });
+      return { allowed: false as const, status, body, headers: { "Retry-After": String(retryAfter) } };
+    };
+
+    if (draining) return refuse(DRAINING);
+    if (limits === undefined) return refuse(NO_CONNECTIONS);
+    if (request.pods.length === 0) return refuse(NO_POD);
+    const pods = candidatePods(request.pods, turn++, "", allUp);
+    const admission = newSlotAdmission(app, pods, started, current.timeoutMs);
+    const answered = await ask(admission, limits);
+    if (answered === undefined) {
+      const pod = draining ? undefined : placeAlone(admission, route, limits);
+      if (pod === undefined) return refuse(STORE_UNAVAILABLE);
+      observe({ allowed: true, code: SLOT_SUCCESS, pod, withoutStore: true });
+      return hold(request, limits, { connection: newConnection(), pod, leased: false });
+    }
+    const { answer, connection } = answered;
+    if (!answer.allowed) return refuse(answer.code, answer.retryAfterMs);
+    observe({ allowed: true, code: answer.code, pod: answer.pod, withoutStore: false });
+    count({ pod: answer.pod, app }, 1);
+    return hold(request, limits, { connection, pod: answer.pod, leased: true });
+  }
+
+  /** Undefined when the decision must be made without the store. */
+  async function ask(admission: SlotAdmission, limits: RouteLimits) {
+    for (;;) {
+      const step = nextAdmissionStep(state, admission, clock.now());
+      renewal.run();
+      if (step === ACQUIRE) {
+        const connection = newConnection();
+        const sentAt = clock.now();
+        const answer = await acquire(admission, connection, limits);
+        const meaning = slotAcquired(state, { admission, connection, sentAt }, answer, clock.now());
+        renewal.run();
+        releases.sendSoon();
+        if (meaning === DECIDED) return { answer, connection };
+        if (meaning !== STATE_LOST) return undefined;
+      } else if (step === WAIT && !draining) await renewal.nextChange(admissionWaitMs(state, admission, clock.now()));
+      else return undefined;
+    }
+  }
+
+  async function acquire(
+    { app, pods, until }: SlotAdmission,
+    connection: string,
+    limits: RouteLimits,
+  ): Promise<SlotAnswer & { outcome: string }> {
+    const sentAt = clock.now();
+    stats.acquires++;
+    try {
+      const request = { proxy, connection, app, pods, incarnation: state.contact.incarnation };
+      const answer = await slots.acquire(request, limits, { deadlineMs: Math.max(until - sentAt, 1) });
+      const tookMs = clock.now() - sentAt;
+      stats.totalMs += tookMs;
+      stats.longestMs = Math.max(stats.longestMs, tookMs);
+      return { ...answer, outcome: ANSWERED };
+    } catch (error) {
+      const outcome = renewal.failed("acquire", error);
+      if (!(error instanceof StoreError)) throw error;
+      return { ...NO_ANSWER, outcome };
+    }
+  }
+
+  function placeAlone({ app, pods }: SlotAdmission, route: string, limits: RouteLimits): string | undefined {
+    const { onStoreFailure } = limits;
+    const liveNodes = options.liveProxies();
+    return placeWithoutStore(
+      { counters, limits, onStoreFailure, route, app, pods, liveNodes, workers: 1 },
+      clock.now(),
+    );
+  }
+
+  function hold({ app, route }: ConnectionRequest, limits: RouteLimits, placed: Placed): ConnectionVerdict {
+    const { connection, pod, leased } = placed;
+    const slot: Held = {
+      connection,
+      pod,
+      app,
+      route,
+      limits,
+      leased,
+      inStore: leased,
+      ended: false,
+      lost: false,
+      lostHandler: undefined,
+      previous: undefined,
+      next: undefined,
+    };
+    holdSlot(state, slot);
+    stats.admitted++;
+    return { allowed: true, headers: {}, pod, slot: holdOf(slot) };
+  }
+
+  function holdOf(slot: Held): SlotHold {
+    return {
+      connection: slot.connection,
+      release: () => release(slot),
+      onLost(handler) {
+        slot.lostHandler = handler;
+        if (slot.lost) queueMicrotask(handler);
+      },
+    };
+  }
+
+  function release(slot: Held): void {
+    if (!endSlot(state, slot)) return;
+    count(slot, -1);
+    releases.sendSoon();
+  }
+
+  const newConnection = () => (++lastConnection).toString(36);
+
+  function connectionStats(): ConnectionStats {
+    const { calls, lost, reclaimed, closed } = renewal.stats;
+    const all = allHeld(state.held);
+    const limits = new Map(all.map((slot) => [slot.pod, (current.routes.get(slot.route) ?? slot.limits).maxPerPod]));
+    return {
+      proxy,
+      active: all.length,
+      withoutLease: all.filter((slot) => !slot.leased).length,
+      pods: [...counters.pods()].map(([pod, active]) => ({ pod, active, limit: limits.get(pod) ?? 0 })),
+      admitted: stats.admitted,
+      refused: Object.fromEntries(refused),
+      leasesLost: lost,
+      leasesReclaimed: reclaimed,
+      leasesClosed: closed,
+      releasesWaiting: state.releases.waiting.length,
+      releasesForgotten: state.releases.forgotten,
+      acquires: { count: stats.acquires, totalMs: stats.totalMs, longestMs: stats.longestMs },
+      storeCalls: stats.acquires + calls + releases.calls(),
+      storeAway: state.contact.away,
+      recovered: isRecovered(state, clock.now()),
+    };
+  }
+
+  async function close(): Promise<void> {
+    draining = true;
+    await renewal.close();
+    for (const slot of allHeld(state.held)) release(slot);
+    releases.close();
+    if (state.contact.away) return;
+    // If the store fails, the leases expire.
+    await releases.flush().catch((error: unknown) => observer.failed?.("release", error));
+    releases.close();
+  }
+
+  return {
+    admit,
+    reconfigure(next) {
+      const before = state.leaseMs;
+      current = withSharedLease(next);
+      applyOptions();
+      // Leases of a shorter time would expire before their next renewal.
+      if (state.leaseMs !== before) requestRecovery(state);
+      renewal.run();
+    },
+    drain() {
+      draining = true;
+    },
+    close,
+    stats: connectionStats,
+  };
+}
+
+function withSharedLease({ routes, timeoutMs }: ConnectionOptions): ConnectionOptions {
+  return { routes: withOneLease(routes), timeoutMs };
+}
