@@ -1,7 +1,7 @@
 /** `tollgate check-config`: reads a configuration as `serve` would, and says everything that is wrong with it. */
 import { loadConfig } from "../config/load.js";
+import { appLimits } from "../config/options/limits.js";
 import { describeProblem } from "../config/problem.js";
-import { limitedApps } from "../config/rooms.js";
 import type { Config } from "../config/schema.js";
 import { configVersion } from "../config/version.js";
 import { type Command, type Outcome, readArguments, UsageError } from "./command.js";
@@ -46,7 +46,7 @@ function asJson(file: string): Outcome {
 
 function counts(config: Config) {
   const { routes, upstreams } = config;
-  return { apps: limitedApps(config).length, routes: routes.length, upstreams: Object.keys(upstreams).length };
+  return { apps: appLimits(config).length, routes: routes.length, upstreams: Object.keys(upstreams).length };
 }
 
 /** The configuration, or an error whose message lists all problems. */

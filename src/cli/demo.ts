@@ -1,7 +1,6 @@
 /** `tollgate demo`: a greeting and the price list, computed by the same code that decides. */
 
-import { profiles } from "../config/profiles.js";
-import { price } from "../core/cost.js";
+import { costProfiles, price } from "../core/cost.js";
 import { type Command, readOptions, table } from "./command.js";
 import { jsonLine } from "./printing.js";
 
@@ -31,7 +30,7 @@ export const demoCommand: Command = {
   run(args) {
     const { json } = readOptions(args, { json: { type: "boolean", default: false } });
     if (json) return jsonLine(priceList());
-    const rows = [...profiles].flatMap(([name, profile]) =>
+    const rows = Object.entries(costProfiles).flatMap(([name, profile]) =>
       methods.map((method) => [
         `${name} ${method}`,
         ...sizes.map(([, bytes]) => price(profile, method, bytes).toLocaleString("en-US")),
@@ -44,7 +43,7 @@ export const demoCommand: Command = {
 };
 
 function priceList() {
-  return [...profiles].flatMap(([name, profile]) =>
+  return Object.entries(costProfiles).flatMap(([name, profile]) =>
     methods.flatMap((method) =>
       sizes.map(([, bytes]) => ({ profile: name, method, bytes, cost: price(profile, method, bytes) })),
     ),

@@ -1,7 +1,6 @@
 /** `tollgate price`: what a request costs, and how that came about. */
 
-import { profiles } from "../config/profiles.js";
-import { baseCost, type CostProfile, INVALID_COST, price } from "../core/cost.js";
+import { baseCost, type CostProfile, costProfiles, INVALID_COST, price } from "../core/cost.js";
 import { wholeNumber } from "../core/platform.js";
 import { type Command, readOptions, UsageError } from "./command.js";
 
@@ -11,7 +10,7 @@ The cost of one request: base(method) + ceil(bytes / quantum) × bandwidth, at m
 
   --method   HTTP method, in capitals
   --bytes    request body plus response body, a whole number from 0 to 2^53
-  --profile  ${[...profiles.keys()].join(", ")} (default: standard)
+  --profile  ${Object.keys(costProfiles).join(", ")} (default: standard)
   --json     machine-readable
 
 Example:
@@ -49,9 +48,9 @@ export const priceCommand: Command = {
 };
 
 function readProfile(name: string): CostProfile {
-  const profile = profiles.get(name);
+  const profile = Object.entries(costProfiles).find(([known]) => known === name)?.[1];
   if (profile === undefined) {
-    throw new UsageError(`--profile: there is no profile "${name}"; there are ${[...profiles.keys()].join(", ")}`);
+    throw new UsageError(`--profile: there is no profile "${name}"; there are ${Object.keys(costProfiles).join(", ")}`);
   }
   return profile;
 }

@@ -1,6 +1,6 @@
 /** `tollgate simulate`: what a configuration would have done to the requests of an access log. */
 
-import { clusterPolicy, leasePolicy, limitedApps } from "../config/rooms.js";
+import { appLimits, clusterOptions, leaseOptions } from "../config/options/limits.js";
 import type { Config } from "../config/schema.js";
 import { linesOf, STDIN } from "../simulate/log-lines.js";
 import { replay } from "../simulate/replay.js";
@@ -102,10 +102,10 @@ export const simulateCommand: Command = {
 /** Of a configuration, all that decides; the store it names is not asked. */
 export function worldSettings(config: Config): WorldSettings {
   return {
-    apps: limitedApps(config),
+    apps: appLimits(config),
     unknownApps: config.unknown_apps,
-    cluster: clusterPolicy(config),
-    lease: leasePolicy(config),
+    cluster: clusterOptions(config),
+    lease: leaseOptions(config),
     timeoutMs: config.lease.timeout_ms,
     failOpenTokens: config.fail_open_tokens,
     automaticEmergency: config.cluster.automatic_emergency,

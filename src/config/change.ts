@@ -1,8 +1,8 @@
 /** What lies between two configurations: options that wait for a restart, and apps whose limits differ. */
 import { isDeepStrictEqual } from "node:util";
+import { appLimits } from "./options/limits.js";
 import { type Problem, problemAt } from "./problem.js";
 import { needRestart, optionAt, withOption } from "./reach.js";
-import { limitedApps } from "./rooms.js";
 import type { Config } from "./schema.js";
 
 export interface Restarts {
@@ -42,9 +42,9 @@ export function settledOptions(wanted: Config, current: Config, options: string[
 
 /** How many apps came, went, or have other limits. */
 export function changedApps(config: Config, before: Config): number {
-  const old = new Map(limitedApps(before).map((app) => [app.id, app]));
+  const old = new Map(appLimits(before).map((app) => [app.id, app]));
   let changed = 0;
-  for (const app of limitedApps(config)) {
+  for (const app of appLimits(config)) {
     if (!isDeepStrictEqual(old.get(app.id), app)) changed++;
     old.delete(app.id);
   }

@@ -2,7 +2,7 @@
 import { availableParallelism, hostname } from "node:os";
 import * as z from "zod";
 import { MAX_TOKENS } from "../core/bucket.js";
-import { MAX_BYTES, MAX_COST } from "../core/cost.js";
+import { costProfiles, MAX_BYTES, MAX_COST } from "../core/cost.js";
 import { envoy } from "./envoy-options.js";
 import { limits, route, timeouts, upstream } from "./gateway-options.js";
 import { rateLimitDomain } from "./rate-limit-options.js";
@@ -93,7 +93,7 @@ const identity = section({
     .describe("Per app, the keys that stand for it."),
 });
 
-const profileNames = ["standard", "iops", "bandwidth"] as const;
+const profileNames = Object.keys(costProfiles) as [keyof typeof costProfiles];
 const ofProfile = "as `based_on` has it";
 const base = (methods: string) =>
   otherwise(ofProfile, whole(0, MAX_COST).optional().describe(`Tokens for ${methods}, whatever its size.`));

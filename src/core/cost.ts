@@ -40,6 +40,9 @@ export const standardProfile: CostProfile = { base: operations, quantum: 64 * KI
 export const iopsProfile: CostProfile = { base: operations, quantum: 16 * MIB, bandwidth: 1, maxCost: MAX_COST };
 export const bandwidthProfile: CostProfile = { base: flat, quantum: KIB, bandwidth: 1, maxCost: MAX_COST };
 
+/** All profiles by name. */
+export const costProfiles = { standard: standardProfile, iops: iopsProfile, bandwidth: bandwidthProfile };
+
 /** True for a whole number from 0 to 2^53: what a body can be long. False for NaN, which compares with nothing. */
 export function isSize(bytes: number): boolean {
   return bytes >= 0 && bytes <= MAX_BYTES && Math.floor(bytes) === bytes;

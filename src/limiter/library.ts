@@ -1,7 +1,7 @@
 /** The limiter as a library: one call opens the store, joins the cluster and answers a limiter that is ready to check. */
 
 import { hostname } from "node:os";
-import { bandwidthProfile, type CostProfile, iopsProfile, standardProfile, UNKNOWN_LENGTH } from "../core/cost.js";
+import { type CostProfile, costProfiles, UNKNOWN_LENGTH } from "../core/cost.js";
 import { DEFAULT_APP } from "../core/identity.js";
 import type { LeaseOptions } from "../core/lease.js";
 import type { AppLimits, OnStoreFailure } from "../core/limits.js";
@@ -18,7 +18,7 @@ export interface AppOptions {
   /** 0 is the last to be cut in an emergency; 2 unless given. */
   priority?: number;
   /** How requests are priced: a profile of that name, or one of your own; "standard" unless given. */
-  profile?: "standard" | "iops" | "bandwidth" | CostProfile;
+  profile?: keyof typeof costProfiles | CostProfile;
   borrow?: boolean;
   /** What to do while the store is gone; "open" unless given. */
   onStoreFailure?: OnStoreFailure;
@@ -46,7 +46,6 @@ export interface CreateLimiterOptions extends Limits {
   observer?: LimiterObserver;
 }
 
-const PROFILES = { standard: standardProfile, iops: iopsProfile, bandwidth: bandwidthProfile };
 const NODE_TTL_MS = 5_000;
 /** Services move the clock of the nodes; a library without a service does it itself. */
 const TICK_MS = 500;
@@ -63,7 +62,7 @@ function limitedApp(id: string, limits: AppOptions): AppLimits {
   return {
     ...{ id, guaranteed, burst, priority },
     borrow: limits.borrow ?? false,
-    profile: typeof profile === "string" ? PROFILES[profile] : profile,
+    profile: typeof profile === "string" ? costProfiles[profile] : profile,
     onStoreFailure: limits.onStoreFailure ?? "open",
     dryRun: limits.dryRun ?? false,
   };

@@ -8,31 +8,7 @@ export interface RouteLimits extends SlotLimits {
   onStoreFailure: OnStoreFailure;
 }
 
-/** The part of `routes[].connections` in the configuration that concerns slots. */
-export interface ConfiguredConnections {
-  max_per_pod: number;
-  max_total: number;
-  max_per_app: number;
-  rate_per_second: number;
-  burst?: number | undefined;
-  lease_s: number;
-  on_store_failure: OnStoreFailure;
-}
-
 const DEFAULT_LEASE_MS = 30_000;
-
-export function routeLimits(connections: ConfiguredConnections): RouteLimits {
-  const { rate_per_second: ratePerSecond } = connections;
-  return {
-    maxPerPod: connections.max_per_pod,
-    maxTotal: connections.max_total,
-    maxPerApp: connections.max_per_app,
-    ratePerSecond,
-    burst: connections.burst ?? Math.max(Math.ceil(ratePerSecond), 1),
-    leaseMs: connections.lease_s * 1000,
-    onStoreFailure: connections.on_store_failure,
-  };
-}
 
 /**
  * The limits by route, all with the shortest lease among them. Leases share one clock, whose largest step depends on the
@@ -61,14 +37,4 @@ export function roomier(before: SlotLimits, now: SlotLimits): SlotLimits {
     maxTotal: unless0(before.maxTotal, now.maxTotal),
     maxPerApp: unless0(before.maxPerApp, now.maxPerApp),
   };
-}
-
-/** The limits of the configured routes by name (host and path), all with one lease. */
-export function connectionRoutes(
-  routes: readonly { host?: string | undefined; path: string; connections?: ConfiguredConnections | undefined }[],
-): Map<string, RouteLimits> {
-  const named = routes.flatMap(({ host = "", path, connections }) =>
-    connections === undefined ? [] : [[`${host}${path}`, routeLimits(connections)] as const],
-  );
-  return withOneLease(named);
 }

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { stringify } from "yaml";
 import { createLiveConfig, type LiveConfig } from "../../src/config/live.js";
 import { readConfig } from "../../src/config/load.js";
-import { clusterPolicy, limitedApps } from "../../src/config/rooms.js";
+import { appLimits, clusterOptions } from "../../src/config/options/limits.js";
 import type { Config } from "../../src/config/schema.js";
 import { type Coordinator, createCoordinator } from "../../src/quota/coordinator.js";
 import { createQuota, type Quota } from "../../src/quota/quota.js";
@@ -83,11 +83,11 @@ export async function startControl(store: Store, options: ControlServerOptions =
   const log = testLog(logged);
   const written = { ...baseConfig, ...withBase(options.config ?? {}) };
   const { live, close: closeConfig, write } = await liveConfig(store, written);
-  const quota = createQuota(store, clusterPolicy(live.current()));
-  let listed = limitedApps(live.current());
+  const quota = createQuota(store, clusterOptions(live.current()));
+  let listed = appLimits(live.current());
   const apps = () => listed;
   live.onChange((config) => {
-    listed = limitedApps(config);
+    listed = appLimits(config);
   });
   const coordinator = createCoordinator({
     ...{ quota, store, clusterId: "c", node: "gw", apps: () => [...apps()] },

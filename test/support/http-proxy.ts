@@ -2,9 +2,10 @@
 import { EventEmitter, once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { expect } from "vitest";
+import type { UpstreamOptions } from "../../src/config/options/proxy-options.js";
 import type { Admission, Arrival, Verdict } from "../../src/planes/node/http/admission.js";
 import { createProxy, type ReverseProxy } from "../../src/planes/node/http/proxy.js";
-import type { ProxyLog, ProxyOptions, UpstreamOptions } from "../../src/planes/node/options.js";
+import type { CreateProxyOptions, ProxyLog } from "../../src/planes/node/options.js";
 
 export interface Settlement {
   verdict: Verdict;
@@ -77,7 +78,7 @@ export interface RunningProxy {
   stop(): Promise<void>;
 }
 
-export interface TestProxyOptions extends Partial<Omit<ProxyOptions, "admission" | "log">> {
+export interface TestProxyOptions extends Partial<Omit<CreateProxyOptions, "admission" | "log">> {
   decide?: Decide;
   /** Targets of the upstream `backend`, to which every path leads unless `routes` says otherwise. */
   targets?: string[];

@@ -2,7 +2,7 @@
  * The live limiter fed with requests one by one, on a driven clock: what `tollgate simulate` must agree with. It shares
  * nothing with src/simulate but the limiter itself.
  */
-import { clusterPolicy, leasePolicy, limitedApps } from "../../src/config/rooms.js";
+import { appLimits, clusterOptions, leaseOptions } from "../../src/config/options/limits.js";
 import type { Config } from "../../src/config/schema.js";
 import type { Decision } from "../../src/limiter/decision.js";
 import { createLimiter, type Limiter } from "../../src/limiter/limiter.js";
@@ -55,8 +55,8 @@ export async function feedLiveLimiter(
   const host = createFedHost();
   let startMs = Number.NaN;
   const store = createEmbeddedStore({ clock: () => Math.floor((startMs + host.now()) * 1000) });
-  const quota = createQuota(store, clusterPolicy(config));
-  const apps = limitedApps(config);
+  const quota = createQuota(store, clusterOptions(config));
+  const apps = appLimits(config);
   const counts: Record<string, LiveCounts> = {};
   let limiters: Limiter[] = [];
   let running = 0;
@@ -66,7 +66,7 @@ export async function feedLiveLimiter(
     limiters = Array.from({ length: nodes }, (_, i) =>
       createLimiter({
         ...{ node: `live-${i}`, target: quota, apps, unknownApps: config.unknown_apps, host },
-        lease: leasePolicy(config),
+        lease: leaseOptions(config),
         timeoutMs: config.lease.timeout_ms,
         failOpenTokens: config.fail_open_tokens,
       }),

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import type { Socket } from "node:net";
 import { expect } from "vitest";
 import { WebSocket } from "ws";
-import type { RouteConnections } from "../../src/planes/node/options.js";
+import type { RouteConnections } from "../../src/config/options/proxy-options.js";
 import type { ConnectionAdmission, ConnectionRequest, ConnectionVerdict } from "../../src/slots/admission.js";
 import { bodyOf, type RawClient } from "./http-client.js";
 import { type RunningProxy, startProxy, type TestProxyOptions } from "./http-proxy.js";

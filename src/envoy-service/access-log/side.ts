@@ -1,13 +1,12 @@
 /** What a process makes of Envoys' access logs: slots kept by the store, and exchanges settled by its own limiter. */
-import { limitedApps } from "../../config/rooms.js";
+import { accessLogOptions } from "../../config/options/service.js";
+import { upstreamPods } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { OK } from "../../core/codes.js";
-import { type CostProfile, INVALID_COST, price } from "../../core/cost.js";
+import { INVALID_COST, price } from "../../core/cost.js";
 import { DEFAULT_APP } from "../../core/identity.js";
 import type { Limiter } from "../../limiter/limiter.js";
-import { keeperSettings } from "../../service/process/settings.js";
 import type { Log } from "../../shared/log.js";
-import { leaseOf } from "../../slots/limits.js";
 import type { SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
 import type { Slots } from "../../slots/slots.js";
 import type { ClientStreamMethod } from "../grpc/server.js";
@@ -30,29 +29,19 @@ export interface AccessLogSide {
   connections: EnvoyConnections;
 }
 
-/** What of a configuration is needed for each entry. */
-interface Known {
-  config: Config;
-  leaseMs: number;
-  profiles: Map<string, CostProfile>;
-  upstreams: Map<string, string>;
-}
-
 export function createAccessLogSide(options: AccessLogSideOptions): AccessLogSide {
   const { limiter, log } = options;
-  let known = knownOf(options.config());
+  let known = { config: options.config(), ...accessLogOptions(options.config()) };
   const now = () => {
     const config = options.config();
-    if (known.config !== config) known = knownOf(config);
+    if (known.config !== config) known = { config, ...accessLogOptions(config) };
     return known;
   };
 
   function podsOf(route: string): string[] {
     const { config, upstreams } = now();
     const upstream = upstreams.get(route);
-    if (upstream === undefined) return [];
-    const { targets = [] } = config.upstreams[upstream] ?? {};
-    return [...targets.map((target) => target.replace(/^https?:\/\//, "")), ...(options.discovered(upstream) ?? [])];
+    return upstream === undefined ? [] : upstreamPods(config, upstream, options.discovered);
   }
 
   /** What Envoy's worker took is charged or given back here, on a lease of this process: the store adds them up. */
@@ -73,17 +62,8 @@ export function createAccessLogSide(options: AccessLogSideOptions): AccessLogSid
   const connections = createEnvoyConnections({
     ...{ slots: options.slots, podsOf, observer: options.observer },
     leaseMs: () => now().leaseMs,
-    timeoutMs: () => options.config().lease.timeout_ms,
+    timeoutMs: () => now().timeoutMs,
     appOf: (name) => (now().profiles.has(name) ? name : DEFAULT_APP),
   });
   return { method: accessLogMethod({ connections, settle, log }), connections };
-}
-
-function knownOf(config: Config): Known {
-  return {
-    config,
-    leaseMs: leaseOf(keeperSettings(config).routes),
-    profiles: new Map(limitedApps(config).map(({ id, profile }) => [id, profile])),
-    upstreams: new Map(config.routes.map(({ host = "", path, upstream }) => [`${host}${path}`, upstream])),
-  };
 }

@@ -1,13 +1,14 @@
 /** Makes a worker a node: with the first request that it gets, since Envoy also loads the script where none will come. */
+
+import type { EnvoyOptions } from "../../config/options/plane-options.js";
 import { luaMath, luaString } from "../lua/library.js";
 import { nowMs, prepareClock } from "./clock.js";
 import { ffi, io } from "./envoy-api.js";
 import { newEpoch } from "./epoch.js";
-import type { EnvoySettings } from "./settings.js";
 import { startSockets } from "./sockets/state.js";
 import { freshDegradation, newEnvoyAccount, worker } from "./state.js";
 
-export function begin(settings: EnvoySettings): void {
+export function begin(settings: EnvoyOptions): void {
   prepareClock();
   seedRandom();
   const now = nowMs();

@@ -1,4 +1,6 @@
 /** The two functions that Envoy calls: decide when a request has come, show the decision and settle when it is answered. */
+
+import type { EnvoyOptions } from "../../config/options/plane-options.js";
 import { OK } from "../../core/codes.js";
 import { MAX_BYTES } from "../../core/cost.js";
 import { identify } from "../../core/identity.js";
@@ -14,12 +16,11 @@ import { answered, meterRequest, meterResponse } from "./http/metering.js";
 import { expectedLength, lengthOf, readClaims } from "./http/request.js";
 import { refuse, refuseHead, refuseUnidentified, refuseUpgrade, showDecision } from "./http/response.js";
 import { ipOf, isTrusted } from "./http/trusted-hops.js";
-import type { EnvoySettings } from "./settings.js";
 import { admitUpgrade, judgeUpgrade, UPGRADE, upgradeAnswered } from "./sockets/socket.js";
 import { type EnvoyAccount, worker } from "./state.js";
 
 /** Rendered before the script, in the same file. */
-declare const tollgateSettings: EnvoySettings;
+declare const tollgateSettings: EnvoyOptions;
 /** Envoy calls the global functions of these names. */
 declare const _G: {
   envoy_on_request: (this: void, handle: Handle) => void;

@@ -1,5 +1,6 @@
 /** What a worker knows. Each worker of Envoy has a Lua state of its own, and is a node with leases of its own. */
 
+import type { EnvoyOptions } from "../../config/options/plane-options.js";
 import type { LearnedSizes } from "../../core/cost.js";
 import { type Degradation, defaultDegradationOptions, newDegradation } from "../../core/degradation.js";
 import { type Lease, newLease } from "../../core/lease.js";
@@ -7,7 +8,6 @@ import type { AppLimits } from "../../core/limits.js";
 import { newSyncState, type SyncState } from "../../core/sync.js";
 import { type AppCounts, newCounts } from "../lua/counts.js";
 import { type PlainCell, plainCell } from "./plain-cell.js";
-import type { EnvoySettings } from "./settings.js";
 
 export interface EnvoyAccount {
   limits: AppLimits;
@@ -33,7 +33,7 @@ export interface EnvoyAccount {
 
 export interface Worker {
   begun: boolean;
-  settings: EnvoySettings;
+  settings: EnvoyOptions;
   /** The node's name. */
   name: string;
   apps: { [id: string]: EnvoyAccount | undefined };
@@ -65,7 +65,7 @@ export const worker = { begun: false } as Worker;
 /** A worker asks for little at first: what it does not spend cannot go back before its next request. */
 const FIRST_TARGET = 20;
 
-export function newEnvoyAccount(limits: AppLimits, settings: EnvoySettings, now: number): EnvoyAccount {
+export function newEnvoyAccount(limits: AppLimits, settings: EnvoyOptions, now: number): EnvoyAccount {
   const lease = newLease(settings.lease, now);
   lease.target = Math.min(FIRST_TARGET, settings.lease.reserve);
   return {

@@ -1,5 +1,6 @@
 /** The phases of nginx: begin, decide when a request has come, settle when it has ended, and leave. */
 
+import type { NginxOptions } from "../../config/options/plane-options.js";
 import { OK } from "../../core/codes.js";
 import { standardProfile } from "../../core/cost.js";
 import { type IdentityClaims, identify } from "../../core/identity.js";
@@ -22,7 +23,6 @@ import { sharedCell } from "./http/shared-cell.js";
 import { runSync, touch } from "./http/syncer.js";
 import { variableNumber } from "./http/variables.js";
 import { ffi, jitOptions, ngx, type RequestPointer, type SharedDict } from "./ngx.js";
-import type { NginxSettings } from "./settings.js";
 import { placeSocket } from "./sockets/admission.js";
 import { endSocket, socketAnswered } from "./sockets/end.js";
 import { beginSockets, initSockets } from "./sockets/life.js";
@@ -38,7 +38,7 @@ const GENERATION = "generation";
 const LEFT = "left";
 
 /** Once, in the master, at each start and reload. What the dictionary holds from before goes on. */
-export function init(settings: NginxSettings): void {
+export function init(settings: NginxOptions): void {
   const dict = ngx.shared.tollgate as SharedDict;
   ffi.cdef("int gethostname(char *name, size_t size); int getpid(void);");
   luaMath.randomseed(Math.floor(ngx.now() * 1000) + ffi.C.getpid());

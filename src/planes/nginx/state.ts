@@ -1,5 +1,6 @@
 /** What a worker knows: the settings, its copies of what all workers share, and what waits in it. */
 
+import type { NginxOptions } from "../../config/options/plane-options.js";
 import type { LearnedSizes } from "../../core/cost.js";
 import { type Degradation, defaultDegradationOptions, newDegradation } from "../../core/degradation.js";
 import { type Lease, newLease } from "../../core/lease.js";
@@ -8,7 +9,6 @@ import { newSyncState, type SyncState } from "../../core/sync.js";
 import { type AppCounts, newCounts } from "../lua/counts.js";
 import type { SharedCell } from "./http/shared-cell.js";
 import type { Semaphore, SharedDict } from "./ngx.js";
-import type { NginxSettings } from "./settings.js";
 
 /** A request that waits for the store, in this worker. */
 export interface Waiter {
@@ -73,7 +73,7 @@ export interface NodeRecord {
 
 export interface Worker {
   dict: SharedDict;
-  settings: NginxSettings;
+  settings: NginxOptions;
   /** The node's name. */
   name: string;
   /** Those that are configured. */
@@ -110,7 +110,7 @@ export const worker = {} as Worker;
 export function newNginxAccount(
   limits: AppLimits,
   cell: SharedCell,
-  settings: NginxSettings,
+  settings: NginxOptions,
   now: number,
 ): NginxAccount {
   const lease = newLease(settings.lease, now);

@@ -1,20 +1,10 @@
 /** One state of the configuration, made as a whole or not at all; whatever began with it ends with it. */
 import type { Pool } from "undici";
+import type { Limits, ProxyOptions, Route, Timeouts, UpstreamOptions } from "../../config/options/proxy-options.js";
 import type { Admission, Verdict } from "./http/admission.js";
 import { createRouteTable, type RouteTable } from "./http/routes.js";
 import { createHopTrust, type HopTrust } from "./http/trusted-hops.js";
-import {
-  type Deciders,
-  defaultLimits,
-  defaultTimeouts,
-  type Limits,
-  type ProxyLog,
-  type ProxySettings,
-  type Route,
-  type Timeouts,
-  type Upgrades,
-  type UpstreamOptions,
-} from "./options.js";
+import { type Deciders, defaultLimits, defaultTimeouts, type ProxyLog, type Upgrades } from "./options.js";
 import { createUpstream, type TargetName, targetNameOf, type Upstream } from "./upstream/upstream.js";
 
 /** Where a route leads. */
@@ -45,7 +35,7 @@ export interface Settings<V extends Verdict> {
   readonly isTrusted: HopTrust;
   readonly upstreams: ReadonlyMap<string, Upstream>;
   /** As it was told, for the next state. */
-  readonly told: ProxySettings & Deciders<V>;
+  readonly told: ProxyOptions & Deciders<V>;
 }
 
 export interface SettingsRoom {
@@ -58,7 +48,7 @@ export interface SettingsRoom {
 
 /** Throws for what makes no sense, before anything was changed. Targets that stay are taken over from `before`. */
 export function createSettings<V extends Verdict>(
-  told: ProxySettings & Deciders<V>,
+  told: ProxyOptions & Deciders<V>,
   { log, now, pools, discovered }: SettingsRoom,
   before?: Settings<V>,
 ): Settings<V> {

@@ -1,13 +1,13 @@
 /** A whole bootstrap for Envoy from a configuration: listener, routes, clusters, timeouts and limits, with a word on each. */
 import type { Config } from "../../config/schema.js";
 import { commentedYaml, NOTE, type YamlData } from "../commented-yaml.js";
-import { addressOf } from "../plane-settings.js";
 import { RenderError } from "../render-error.js";
+import { addressOf } from "../services.js";
 import { clusters } from "./clusters.js";
 import { dynamicResources } from "./dynamic.js";
 import { BOOTSTRAP, type EnvoyRenderOptions } from "./envoy.js";
 import { listener } from "./listener.js";
-import { DEFAULT_NODE } from "./settings.js";
+import { DEFAULT_NODE } from "./script.js";
 import { extension, socketAddress } from "./words.js";
 
 export function bootstrap(config: Config, options: EnvoyRenderOptions, warnings: string[]): string {

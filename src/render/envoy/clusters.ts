@@ -1,11 +1,11 @@
 /** Where Envoy sends requests: the upstreams of a configuration, and the services that it asks. */
 import { isIP } from "node:net";
+import type { ServiceAddress } from "../../config/options/plane-options.js";
 import type { Config } from "../../config/schema.js";
 import { parseAddress } from "../../config/values.js";
-import type { ServiceAddress } from "../../planes/nginx/settings.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
-import { serviceAddresses } from "../plane-settings.js";
 import { RenderError } from "../render-error.js";
+import { serviceAddresses } from "../services.js";
 import { schemeOf, upstreamName, usedUpstreams } from "../upstreams.js";
 import type { EnvoyRenderOptions } from "./envoy.js";
 import { discovery, endpoints, extension, type HttpVersion, seconds, upstreamProtocol } from "./words.js";

@@ -7,7 +7,7 @@ import { clusters } from "./clusters.js";
 import { CLUSTERS, dynamicFile, LISTENERS, ROUTES } from "./dynamic.js";
 import { listener } from "./listener.js";
 import { routeConfig } from "./routes.js";
-import { envoyScript } from "./settings.js";
+import { envoyScript } from "./script.js";
 
 export interface EnvoyRenderOptions {
   /** Where the files will lie when Envoy reads them: an absolute path. */

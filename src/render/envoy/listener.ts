@@ -1,7 +1,7 @@
 /** Where clients arrive: the listener, and what Envoy's connection manager does with a request before and after the route. */
 import type { Config } from "../../config/schema.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
-import { addressOf } from "../plane-settings.js";
+import { addressOf } from "../services.js";
 import { accessLog } from "./access-log.js";
 import { fromFile, ROUTES } from "./dynamic.js";
 import type { EnvoyRenderOptions } from "./envoy.js";

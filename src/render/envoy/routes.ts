@@ -1,4 +1,6 @@
 /** The routes of a configuration as Envoy's: host first, then the longest prefix, since the first that fits counts. */
+
+import { routeName } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { RESPONSE_HEADERS, type Refusal } from "../../core/refusals.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
@@ -6,7 +8,6 @@ import { upstreamName } from "../upstreams.js";
 import type { EnvoyRenderOptions } from "./envoy.js";
 import { LUA, scriptFile } from "./filters.js";
 import { BODY_TOO_LARGE, NO_ROUTE, NO_ROUTE_NAME, TWO_HOSTS } from "./local-replies.js";
-import { routeName } from "./socket-routes.js";
 import { seconds } from "./words.js";
 
 type Route = Config["routes"][number];

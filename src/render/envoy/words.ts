@@ -1,6 +1,6 @@
 /** The words of Envoy's configuration that are used again and again: durations, addresses, typed extensions. */
 import { isIP } from "node:net";
-import type { ServiceAddress } from "../../planes/nginx/settings.js";
+import type { ServiceAddress } from "../../config/options/plane-options.js";
 import type { YamlData, YamlSection } from "../commented-yaml.js";
 
 const TYPES = "type.googleapis.com/envoy";

@@ -1,14 +1,20 @@
 /** A whole nginx.conf from a configuration: listener, upstreams, routes, timeouts and limits, with a word on each. */
+import type { NginxSocketOptions } from "../../config/options/plane-options.js";
 import type { Config } from "../../config/schema.js";
 import { parseAddress } from "../../config/values.js";
 import { RenderError } from "../render-error.js";
 import { quoted } from "./includes.js";
 import { HTTP_INCLUDE, type RenderOptions, STATUS_INCLUDE } from "./nginx.js";
 import { forwardedHeaders, serverBlocks } from "./servers.js";
-import { forwardedMaps, mostSockets, socketSettings } from "./sockets.js";
+import { forwardedMaps, mostSockets } from "./sockets.js";
 import { upstreamBlocks } from "./upstreams.js";
 
-export function mainConf(config: Config, options: RenderOptions, warnings: string[]): string {
+export function mainConf(
+  config: Config,
+  sockets: NginxSocketOptions,
+  options: RenderOptions,
+  warnings: string[],
+): string {
   if (config.routes.length === 0)
     throw new RenderError("there are no routes: render the includes alone with --include");
   const { limits, timeouts } = config;
@@ -17,7 +23,7 @@ export function mainConf(config: Config, options: RenderOptions, warnings: strin
 ${modules(options)}
 worker_processes ${options.workers ?? "auto"};
 ${runFiles(options)}
-${shutdownAndEvents(config)}
+${shutdownAndEvents(config, sockets)}
 
 http {
     include ${quoted(`${options.path}/${HTTP_INCLUDE}`, "--path")};
@@ -53,8 +59,7 @@ ${forwardedMaps("    ")}${forwardedHeaders("$tollgate_host", "    ")}${upstreamB
 
 const LEAST_CONNECTIONS = 8_192;
 
-function shutdownAndEvents(config: Config): string {
-  const sockets = socketSettings(config);
+function shutdownAndEvents(config: Config, sockets: NginxSocketOptions): string {
   const seconds = Math.max(Math.ceil(config.timeouts.shutdown_ms / 1000), 1);
   const shutdown =
     sockets.routes.length === 0

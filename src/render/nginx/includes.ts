@@ -1,9 +1,9 @@
 /** The two files that an nginx includes: one for `http`, one for every location that is to be limited. */
 import { isIP } from "node:net";
+import type { NginxOptions } from "../../config/options/plane-options.js";
 import type { Config } from "../../config/schema.js";
 import { parseAddress } from "../../config/values.js";
 import { RESPONSE_HEADERS } from "../../core/refusals.js";
-import type { NginxSettings } from "../../planes/nginx/settings.js";
 import { RenderError } from "../render-error.js";
 import { BUNDLE, type RenderOptions, SETTINGS } from "./nginx.js";
 import { socketHttp } from "./sockets.js";
@@ -26,7 +26,7 @@ export function quoted(text: string, option: string): string {
   return `"${text}"`;
 }
 
-export function httpInclude(config: Config, settings: NginxSettings, options: RenderOptions): string {
+export function httpInclude(config: Config, settings: NginxOptions, options: RenderOptions): string {
   const file = (name: string) => quoted(`${options.path}/${name}`, "--path");
   const trusted = config.identity.trusted_hops.map((network) => `    ${network} 1;\n`).join("");
   return `# Tollgate, for the http section: include this once.
@@ -51,7 +51,7 @@ log_by_lua_block { tollgate.log() }
 ${socketHttp(config, settings.connections, options)}`;
 }
 
-function resolverLine({ services }: NginxSettings, { resolver }: RenderOptions): string {
+function resolverLine({ services }: NginxOptions, { resolver }: RenderOptions): string {
   const names = services.filter(({ host }) => isIP(host) === 0);
   if (names.length === 0) return "";
   if (resolver === undefined) {

@@ -1,10 +1,12 @@
 /** A configuration as files for nginx: the Lua bundle with its settings, two includes, and on wish a whole nginx.conf. */
+import { nginxOptions } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
+import { type LuaData, luaTable } from "../lua-table.js";
 import type { Rendered, RenderedFile } from "../rendered.js";
+import { requirePlaneToken, serviceAddresses } from "../services.js";
 import { mainConf } from "./conf.js";
 import { httpInclude, locationInclude, statusInclude } from "./includes.js";
-import { nginxSettings, settingsLua } from "./settings.js";
-import { socketInclude, socketLocation, upgradingRoutes } from "./sockets.js";
+import { podUpstream, socketInclude, socketLocation, upgradingRoutes } from "./sockets.js";
 
 export interface RenderOptions {
   /** Where the files will lie when nginx reads them: an absolute path. */
@@ -39,10 +41,15 @@ export const DEFAULT_STATUS = "127.0.0.1:9146";
 /** Throws RenderError. */
 export function renderNginx(config: Config, options: RenderOptions): Rendered {
   const warnings: string[] = [];
-  const settings = nginxSettings(config, options);
+  requirePlaneToken(config, "nginx");
+  const settings = nginxOptions(config, {
+    node: options.node ?? "",
+    services: serviceAddresses(options.services, "--service", config.control.listen),
+    podUpstream,
+  });
   const files: RenderedFile[] = [
     { name: BUNDLE, text: options.bundle, secret: false },
-    { name: SETTINGS, text: settingsLua(settings), secret: true },
+    { name: SETTINGS, text: settingsLua(settings as unknown as LuaData), secret: true },
     { name: HTTP_INCLUDE, text: httpInclude(config, settings, options), secret: false },
     { name: LOCATION_INCLUDE, text: locationInclude(), secret: false },
     { name: STATUS_INCLUDE, text: statusInclude(options), secret: false },
@@ -51,6 +58,12 @@ export function renderNginx(config: Config, options: RenderOptions): Rendered {
     files.push({ name: socketInclude(route), text: socketLocation(config, route), secret: false });
   }
   if (!options.includeOnly)
-    files.push({ name: "nginx.conf", text: mainConf(config, options, warnings), secret: false });
+    files.push({ name: "nginx.conf", text: mainConf(config, settings.connections, options, warnings), secret: false });
   return { files, warnings };
+}
+
+function settingsLua(settings: LuaData): string {
+  return `-- Written by \`tollgate render nginx\`. Contains the token of the data planes.
+return ${luaTable(settings)}
+`;
 }

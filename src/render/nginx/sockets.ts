@@ -1,7 +1,7 @@
 /** Routes with `connections` in the words of nginx: an upstream for each pod, and what the location of such a route includes. */
+import type { NginxSocketOptions } from "../../config/options/plane-options.js";
+import { routeName } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
-import type { SocketRoute, SocketSettings } from "../../planes/nginx/settings.js";
-import { connectionRoutes, leaseOf } from "../../slots/limits.js";
 import { ownHeaders, quoted } from "./includes.js";
 import type { RenderOptions } from "./nginx.js";
 import { forwardedHeaders } from "./servers.js";
@@ -14,35 +14,11 @@ export function upgradingRoutes(config: Config): UpgradingRoute[] {
   return config.routes.filter((route): route is UpgradingRoute => route.connections !== undefined);
 }
 
-const nameOf = ({ host = "", path }: Route) => `${host}${path}`;
-const podsOf = (config: Config, id: string) =>
-  [
-    ...new Set(config.upstreams[id]!.targets.map((target) => target.replace(/^https?:\/\//, "").replace(/\/$/, ""))),
-  ].map((pod, i) => ({ pod, upstream: `${upstreamName(id)}_pod_${i}` }));
-
-export function socketSettings(config: Config): SocketSettings {
-  const limits = connectionRoutes(config.routes);
-  return {
-    leaseMs: leaseOf(limits),
-    responseMs: config.timeouts.response_ms,
-    shutdownMs: config.timeouts.shutdown_ms,
-    routes: upgradingRoutes(config).map((route): SocketRoute => {
-      const name = nameOf(route);
-      const { maxPerPod, maxTotal, maxPerApp, ratePerSecond, burst, onStoreFailure } = limits.get(name)!;
-      const { passive } = config.upstreams[route.upstream]!;
-      return {
-        ...{ name, upstream: route.upstream, maxPerPod, maxTotal, maxPerApp, ratePerSecond, burst, onStoreFailure },
-        pingMs: route.connections.ping_ms,
-        protocols: route.connections.protocols.map((protocol) => protocol.toLowerCase()),
-        ...{ tolerated: passive.failures, downMs: passive.down_ms },
-        pods: podsOf(config, route.upstream),
-      };
-    }),
-  };
-}
+/** The nginx upstream block of one pod. */
+export const podUpstream = (id: string, index: number) => `${upstreamName(id)}_pod_${index}`;
 
 /** As many connections as one nginx may come to hold. */
-export function mostSockets({ routes }: SocketSettings): number {
+export function mostSockets({ routes }: NginxSocketOptions): number {
   const most = routes.map(({ maxTotal, maxPerPod, pods }) => (maxTotal > 0 ? maxTotal : maxPerPod * pods.length));
   return Math.min(
     most.reduce((sum, one) => sum + one, 0),
@@ -61,12 +37,11 @@ function dictMegabytes(sockets: number): number {
 }
 
 /** For the http section; nothing where no route has connections. */
-export function socketHttp(config: Config, settings: SocketSettings, options: RenderOptions): string {
+export function socketHttp(config: Config, settings: NginxSocketOptions, options: RenderOptions): string {
   if (settings.routes.length === 0) return "";
   const most = mostSockets(settings);
-  const ids = [...new Set(upgradingRoutes(config).map(({ upstream }) => upstream))];
-  const pods = ids.flatMap((id) => podsOf(config, id));
-  const blocks = pods.map(({ pod, upstream }) => `upstream ${upstream} { server ${pod}; }\n`).join("");
+  const pods = new Map(settings.routes.flatMap((route) => route.pods.map(({ pod, upstream }) => [upstream, pod])));
+  const blocks = [...pods].map(([upstream, pod]) => `upstream ${upstream} { server ${pod}; }\n`).join("");
   // With a whole nginx.conf, these are in there.
   const plain = options.includeOnly
     ? `${forwardedMaps("")}${upstreamBlocks({ ...config, routes: upgradingRoutes(config) }, options, [])}`
@@ -93,7 +68,7 @@ export function socketInclude(route: Route): string {
 export function socketLocation(config: Config, route: UpgradingRoute): string {
   const { upstream: id, connections } = route;
   const upstream = config.upstreams[id]!;
-  const name = quoted(nameOf(route), "routes[].path");
+  const name = quoted(routeName(route), "routes[].path");
   const usual = upstream.dns === undefined ? upstreamName(id) : upstreamVariable(id);
   const idle = connections.idle_ms === 0 ? "365d" : `${connections.idle_ms}ms`;
   return `# Tollgate, for the location of the route ${name}: requests are limited as elsewhere, upgrades need a slot besides.

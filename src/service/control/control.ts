@@ -1,5 +1,6 @@
 /** The control listener: finds the endpoint, checks who calls and what they say, answers in JSON, and writes the audit log. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AccessOptions } from "../../config/options/service.js";
 import { INVALID_ARGUMENT } from "../../core/codes.js";
 import { lingerOnClose } from "../../planes/node/upgrade/connections.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
@@ -7,20 +8,18 @@ import type { Log } from "../../shared/log.js";
 import { StoreError } from "../../store/errors.js";
 import { RefusedArgument } from "../../store/refused-argument.js";
 import { createAudit } from "./access/audit.js";
-import { type Access, addressOf, createGuard } from "./access/guard.js";
+import { addressOf, createGuard } from "./access/guard.js";
 import { calls } from "./calls.js";
 import { answer, bind, type Call, type Endpoint, problem, type Reply, storeProblem } from "./endpoint.js";
 import { openApiDocument } from "./openapi.js";
 import { parseBody, parseQuery, readBody } from "./request-body.js";
 import { createRouter } from "./router.js";
 
-export type { Access } from "./access/guard.js";
-
 export interface ControlOptions {
   /** The OpenAPI document describes them all, and comes on top. */
   endpoints: readonly Endpoint[];
   /** Asked for every request, so that a reload takes effect at once. */
-  access(): Access;
+  access(): AccessOptions;
   log: Log;
   /** Of the program. */
   version: string;

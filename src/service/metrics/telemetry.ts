@@ -1,6 +1,7 @@
 /** What one process learns of its own decisions: plain numbers, kept where requests pass and read when somebody asks. */
 import { randomUUID } from "node:crypto";
 import { getHeapStatistics } from "node:v8";
+import type { MetricsOptions } from "../../config/options/service.js";
 import { OK } from "../../core/codes.js";
 import type { Decision, DecisionSource } from "../../limiter/decision.js";
 import type { Limiter, LimiterObserver } from "../../limiter/limiter.js";
@@ -36,16 +37,7 @@ import type { MetricsReport } from "./metrics-report.js";
 import { createStoreNumbers, createSyncNumbers, type LoopLag, watchLoopLag } from "./node-numbers.js";
 import { type AppReport, latencyBoundsSeconds, type NodeReport } from "./node-report.js";
 
-export interface TelemetrySettings {
-  /** Without metrics, what operators see in status and of apps is still counted. */
-  enabled: boolean;
-  /** The configured apps, in the order of the configuration. */
-  apps: readonly string[];
-  /** So many apps have a label of their own; the others share one. */
-  appLabels: number;
-}
-
-export interface TelemetryOptions extends TelemetrySettings {
+export interface TelemetryOptions extends MetricsOptions {
   node: string;
   /** Milliseconds since 1970. */
   wallClock?: () => number;
@@ -74,7 +66,7 @@ export interface Telemetry {
   appReports(apps: readonly string[], limiter: WatchedLimiter): AppReport[];
   metrics(limiter: WatchedLimiter, connections?: ConnectionNumbers): MetricsReport;
   /** Numbers of apps that stay go on; those of apps that are gone are forgotten. */
-  reconfigure(settings: TelemetrySettings): void;
+  reconfigure(settings: MetricsOptions): void;
   close(): void;
 }
 
@@ -115,7 +107,7 @@ export function createTelemetry(options: TelemetryOptions): Telemetry {
   let seq = 0;
   reconfigure(options);
 
-  function reconfigure(settings: TelemetrySettings): void {
+  function reconfigure(settings: MetricsOptions): void {
     const labels = appLabels(settings.apps, settings.appLabels);
     const before = tallies;
     tallies = new Map();

@@ -1,6 +1,7 @@
 /** What operators can learn and order, whoever asks: the work behind the control listener's admin and health endpoints. */
 
 import type { LiveConfig } from "../../config/live.js";
+import type { Pod } from "../../config/options/slots.js";
 import type { AppLimits } from "../../core/limits.js";
 import type { Coordinator } from "../../quota/coordinator.js";
 import type { Quota } from "../../quota/quota.js";
@@ -48,14 +49,6 @@ export interface OperationsDeps {
   metricsSize(): number;
   /** Milliseconds since 1970. */
   wallClock?: () => number;
-}
-
-export interface Pod {
-  upstream: string;
-  pod: string;
-  /** Connections at most. */
-  limit: number;
-  leaseMs: number;
 }
 
 /** Each answers within seconds, whatever the store does. Where it cannot be answered without the store: a StoreError. */

@@ -2,8 +2,10 @@
 
 import type { Server } from "node:http";
 import type { LiveConfig } from "../../config/live.js";
-import { clusterPolicy, limitedApps } from "../../config/rooms.js";
-import { ruleLabels } from "../../config/rule-settings.js";
+import { descriptorLabels } from "../../config/options/descriptors.js";
+import { appLimits, clusterOptions, coordinatorOptions } from "../../config/options/limits.js";
+import { accessOptions } from "../../config/options/service.js";
+import { podSources, podsOf, slotOptions } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { DEFAULT_APP } from "../../core/identity.js";
 import type { AppLimits } from "../../core/limits.js";
@@ -22,7 +24,6 @@ import { type ConnectionNumbers, createConnectionTally, tallyKeeper } from "../m
 import { createServiceMetrics } from "../metrics/service-metrics.js";
 import { type Ask, createOperations } from "../operations/operations.js";
 import { createPin, type PinnedLevel } from "../operations/pin.js";
-import { coordinatorSettings, keeperSettings, podSources, podsOf } from "./settings.js";
 import { programVersion } from "./version.js";
 import type { ToWorker } from "./worker-messages.js";
 
@@ -49,12 +50,12 @@ export function createControlPlane({ live, store, log, state, workers }: Control
   const node = config.node_id;
   const clusterId = config.cluster.id;
   const version = programVersion();
-  let apps: AppLimits[] = limitedApps(config);
-  let rules = ruleLabels(config);
+  let apps: AppLimits[] = appLimits(config);
+  let rules = descriptorLabels(config);
   let configured = new Set(apps.map(({ id }) => id));
-  const quota = createQuota(store, clusterPolicy(config));
+  const quota = createQuota(store, clusterOptions(config));
   const coordinator = createCoordinator({
-    ...{ quota, store, clusterId, node, apps: () => apps, settings: coordinatorSettings(config) },
+    ...{ quota, store, clusterId, node, apps: () => apps, settings: coordinatorOptions(config) },
     observer: {
       emergencyChanged: ({ active, source }) => log.warn({ active, source }, "emergency changed"),
       failed: (doing, error) => log.debug({ doing, err: error }, "coordination failed"),
@@ -97,16 +98,13 @@ export function createControlPlane({ live, store, log, state, workers }: Control
       ...serviceEndpoints({ operations, sync, metrics: metricsPage }),
       ...connectionEndpoints({
         slots,
-        routes: () => keeperSettings(live.current()).routes,
+        routes: () => slotOptions(live.current()).routes,
         appOf: (name) => payingApp(name, configured, live.current()),
         timeoutMs: () => live.current().lease.timeout_ms,
         observer: tallyKeeper(tally),
       }),
     ],
-    access() {
-      const { admin_token, plane_token, allow, hosts } = live.current().control;
-      return { adminToken: admin_token, planeToken: plane_token, allow, hosts };
-    },
+    access: () => accessOptions(live.current()),
     ...{ log, version },
   });
 
@@ -120,11 +118,11 @@ export function createControlPlane({ live, store, log, state, workers }: Control
     storeObserver: metrics.storeObserver,
     pinned: pin.current,
     reconfigure(changed) {
-      apps = limitedApps(changed);
-      rules = ruleLabels(changed);
+      apps = appLimits(changed);
+      rules = descriptorLabels(changed);
       configured = new Set(apps.map(({ id }) => id));
-      quota.reconfigure(clusterPolicy(changed));
-      coordinator.reconfigure(coordinatorSettings(changed));
+      quota.reconfigure(clusterOptions(changed));
+      coordinator.reconfigure(coordinatorOptions(changed));
       directory.reconfigure(podSources(changed));
       metrics.configReloaded("reloaded");
     },

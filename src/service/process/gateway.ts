@@ -1,6 +1,10 @@
 /** One gateway: a limiter with its own lease on a store, the keeper of its connections, and the proxy they decide for. */
-import { clusterPolicy, identitySettings, leasePolicy, limitedApps } from "../../config/rooms.js";
-import { ruleLabels, ruleSettings } from "../../config/rule-settings.js";
+
+import { descriptorOptions } from "../../config/options/descriptors.js";
+import { appLimits, clusterOptions, identityOptions, limiterOptions } from "../../config/options/limits.js";
+import { proxyOptions } from "../../config/options/proxy.js";
+import { metricsOptions } from "../../config/options/service.js";
+import { podSources, podsOf, slotOptions } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { configVersion } from "../../config/version.js";
 import { createRuleBook } from "../../descriptors/rule-book.js";
@@ -8,12 +12,12 @@ import { createAccessLogSide } from "../../envoy-service/access-log/side.js";
 import { createEnvoySide } from "../../envoy-service/envoy-side.js";
 import type { EnvoyListener } from "../../envoy-service/listener.js";
 import { observeLimiter } from "../../envoy-service/observed-limiter.js";
-import { createLimiter, type Limiter, type LimiterObserver, type LimiterSettings } from "../../limiter/limiter.js";
+import { createLimiter, type Limiter, type LimiterObserver } from "../../limiter/limiter.js";
 import { createProxy, type ReverseProxy } from "../../planes/node/http/proxy.js";
 import { createRateLimitAdmission, type RateLimitVerdict } from "../../planes/node/http/rate-limit-admission.js";
 import { createHopTrust } from "../../planes/node/http/trusted-hops.js";
 import type { Deciders } from "../../planes/node/options.js";
-import { createQuota, type Quota } from "../../quota/quota.js";
+import { createQuota } from "../../quota/quota.js";
 import type { Log } from "../../shared/log.js";
 import { createPodDirectory } from "../../slots/pods.js";
 import { newProxyId } from "../../slots/proxy-id.js";
@@ -25,9 +29,8 @@ import type { Store } from "../../store/store.js";
 import { createConnectionTally, tallyKeeper } from "../metrics/connection-numbers.js";
 import type { Answers, Question } from "../metrics/node-report.js";
 import { observeAdmission } from "../metrics/observed-admission.js";
-import { createTelemetry, type TelemetrySettings } from "../metrics/telemetry.js";
+import { createTelemetry } from "../metrics/telemetry.js";
 import { createDecisionLog } from "./log.js";
-import { keeperSettings, podSources, podsOf, proxySettings } from "./settings.js";
 
 export interface Gateway {
   readonly proxy: ReverseProxy<RateLimitVerdict>;
@@ -51,33 +54,34 @@ export interface GatewayOptions {
 
 export function createGateway({ config: initial, node, store: plainStore, log }: GatewayOptions): Gateway {
   let config = initial;
-  const telemetry = createTelemetry({ node, ...telemetrySettings(config) });
+  const telemetry = createTelemetry({ node, ...metricsOptions(config) });
   const store = observeStore(plainStore, telemetry.storeObserver);
-  const quota = createQuota(store, clusterPolicy(config));
+  const quota = createQuota(store, clusterOptions(config));
   const limiter = createLimiter({
     node,
-    ...limiterSettings(config, quota),
+    ...limiterOptions(config),
+    target: quota,
     observer: { ...logObserver(log), ...telemetry.observer, synced: bothSynced(log, telemetry.observer) },
   });
   const tally = createConnectionTally();
   const proxyId = newProxyId(node);
   const slots = createSlots(store);
   const keeper = createSlotKeeper({
-    ...keeperSettings(config),
+    ...slotOptions(config),
     slots,
     proxy: proxyId,
     liveProxies: () => limiter.stats().liveNodes,
     observer: { ...keeperLog(log), ...tallyKeeper(tally) },
   });
   const decisions = createDecisionLog({ log, perSecond: () => config.log.refusals_per_second });
-  const proxy = createProxy({ ...proxySettings(config), ...deciders(), log });
+  const proxy = createProxy({ ...proxyOptions(config), ...deciders(), log });
   const forEnvoy = observeLimiter({ limiter, telemetry, log: decisions, slowMs: () => config.log.slow_decision_ms });
   const accessLog = createAccessLogSide({
     ...{ config: () => config, slots, limiter, log },
     discovered: (upstream) => directory.pods(upstream),
     observer: { ...keeperLog(log), ...tallyKeeper(tally) },
   });
-  const rules = createRuleBook({ limiter: forEnvoy, ...ruleSettings(config) });
+  const rules = createRuleBook({ limiter: forEnvoy, ...descriptorOptions(config) });
   const envoy = createEnvoySide({
     ...{ config: () => config, limiter: forEnvoy, rules, log },
     methods: [accessLog.method],
@@ -92,8 +96,8 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
   });
 
   function deciders(): Deciders<RateLimitVerdict> {
-    const identity = identitySettings(config);
-    const configured = new Set(limitedApps(config).map(({ id }) => id));
+    const identity = identityOptions(config);
+    const configured = new Set(appLimits(config).map(({ id }) => id));
     const admission = createRateLimitAdmission({
       ...identity,
       limiter,
@@ -108,12 +112,12 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
 
   function reconfigure(changed: Config): void {
     config = changed;
-    telemetry.reconfigure(telemetrySettings(config));
-    quota.reconfigure(clusterPolicy(config));
-    limiter.reconfigure(limiterSettings(config, quota));
-    rules.reconfigure(ruleSettings(config));
-    keeper.reconfigure(keeperSettings(config));
-    proxy.reconfigure({ ...proxySettings(config), ...deciders() });
+    telemetry.reconfigure(metricsOptions(config));
+    quota.reconfigure(clusterOptions(config));
+    limiter.reconfigure({ ...limiterOptions(config), target: quota });
+    rules.reconfigure(descriptorOptions(config));
+    keeper.reconfigure(slotOptions(config));
+    proxy.reconfigure({ ...proxyOptions(config), ...deciders() });
     directory.reconfigure(podSources(config));
   }
 
@@ -168,22 +172,6 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
       telemetry.close();
     },
   };
-}
-
-function limiterSettings(config: Config, target: Quota): LimiterSettings {
-  return {
-    target,
-    apps: limitedApps(config),
-    unknownApps: config.unknown_apps,
-    lease: leasePolicy(config),
-    timeoutMs: config.lease.timeout_ms,
-    failOpenTokens: config.fail_open_tokens,
-  };
-}
-
-function telemetrySettings(config: Config): TelemetrySettings {
-  const { enabled, app_labels } = config.metrics;
-  return { enabled, appLabels: app_labels, apps: [...limitedApps(config).map(({ id }) => id), ...ruleLabels(config)] };
 }
 
 function logObserver(log: Log): LimiterObserver {

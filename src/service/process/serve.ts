@@ -1,5 +1,6 @@
 /** The whole service on one machine: the primary with store, coordinator and control listener, and its workers. */
 import { createLiveConfig, type LiveConfig } from "../../config/live.js";
+import { storeOptions } from "../../config/options/limits.js";
 import type { Config } from "../../config/schema.js";
 import type { Address } from "../../config/values.js";
 import type { Environment } from "../../config/variables.js";
@@ -48,8 +49,7 @@ const ANSWER_MS = 2_000;
 export function serve({ config: initial, file, yaml, env, overrides }: ServeOptions): Service {
   const log = createLog({ level: initial.log.level, node: initial.node_id });
   let observer: StoreObserver | undefined;
-  const settings = { deadlineMs: initial.lease.timeout_ms, maxInFlight: initial.store_pool_size };
-  const plainStore = openStore(initial.store, settings);
+  const plainStore = openStore(initial.store, storeOptions(initial));
   const store = observeStore(plainStore, {
     called: (command, outcome, seconds) => observer?.called(command, outcome, seconds),
   });

@@ -1,4 +1,5 @@
 /** A worker process: one gateway with its own lease. The primary tells it when to begin and when to stop. */
+import { storeOptions } from "../../config/options/limits.js";
 import type { Config } from "../../config/schema.js";
 import { createIpcStore } from "../../store/ipc/ipc-store.js";
 import { openStore } from "../../store/open.js";
@@ -49,8 +50,8 @@ async function start(config: Config, node: string): Promise<void> {
   try {
     graceMs = config.timeouts.shutdown_ms;
     log = createLog({ level: config.log.level, node });
-    const settings = { deadlineMs: config.lease.timeout_ms, maxInFlight: config.store_pool_size };
-    store = config.store === "embedded" ? createIpcStore(process, settings) : openStore(config.store, settings);
+    const options = storeOptions(config);
+    store = config.store === "embedded" ? createIpcStore(process, options) : openStore(config.store, options);
     gateway = createGateway({ config, node, store, log });
     const { proxy, envoy } = gateway;
     const wanted = config.envoy.listen;

@@ -1,7 +1,8 @@
 /** The connection API for proxies elsewhere, over HTTP: in JSON, in plain text, and by keys. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { slotLimits } from "../../../src/config/options/slots.js";
 import { connectionEndpoints } from "../../../src/service/control/plane-api/connection-api.js";
-import { connectionRoutes, type RouteLimits } from "../../../src/slots/limits.js";
+import type { RouteLimits } from "../../../src/slots/limits.js";
 import { createSlots, type Slots } from "../../../src/slots/slots.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../src/store/errors.js";
@@ -12,7 +13,7 @@ const connections = {
   ...{ max_per_pod: 2, max_total: 0, max_per_app: 3, rate_per_second: 0, lease_s: 30 },
   on_store_failure: "closed" as const,
 };
-const routes = connectionRoutes([
+const routes = slotLimits([
   { path: "/api/" },
   { path: "/ws/", connections },
   { path: "/wide/", host: "a.example", connections: { ...connections, max_per_pod: 1_000, max_per_app: 0 } },
@@ -92,7 +93,7 @@ describe("/v1/connections in JSON", () => {
     for (const id of ["c1", "c2", "c3"]) {
       expect(await json(on("acquire"), asked(id, wide))).toMatchObject({ allowed: true, limit: 1_000 });
     }
-    limits = connectionRoutes([{ path: "/ws/", connections: { ...connections, max_per_pod: 4 } }]);
+    limits = slotLimits([{ path: "/ws/", connections: { ...connections, max_per_pod: 4 } }]);
     expect(await json(on("acquire"), asked("c4", { app: "other" }))).toMatchObject({ allowed: true, limit: 4 });
     expect(await json(on("acquire"), asked("c5", { app: "other" }))).toMatchObject({
       code: "LIMIT_EXCEEDED",

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runCommandLine } from "../../../src/cli/command-line.js";
 import { readConfig } from "../../../src/config/load.js";
-import { ruleSettings } from "../../../src/config/rule-settings.js";
+import { descriptorOptions } from "../../../src/config/options/descriptors.js";
 import { compileRules } from "../../../src/descriptors/rules.js";
 import { entries } from "../descriptors/rule-examples.js";
 
@@ -56,7 +56,7 @@ describe("a right file", () => {
     expect(exitCode).toBe(0);
     const { config, problems } = readConfig(text, {});
     expect(problems).toEqual([]);
-    const { match } = compileRules(ruleSettings(config!).domains);
+    const { match } = compileRules(descriptorOptions(config!).domains);
     const met = (...all: string[]) => match("shop", entries(...all));
     expect(met("tenant=42")).toMatchObject({ perUnit: 60, unit: "minute", name: "tenant", shadow: false });
     expect(met("tenant=42", "path=/v1/a")).toMatchObject({ perUnit: 5, unit: "day", replaces: ["tenant"] });

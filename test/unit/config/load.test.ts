@@ -1,9 +1,10 @@
 /** A good configuration: defaults, file and environment in their order, and what the rooms make of it. */
 import { describe, expect, it } from "vitest";
 import { loadConfig, readConfig } from "../../../src/config/load.js";
+import { appLimits, clusterOptions, identityOptions, leaseOptions } from "../../../src/config/options/limits.js";
 import { describeProblem } from "../../../src/config/problem.js";
-import { clusterPolicy, configVersion, identitySettings, leasePolicy, limitedApps } from "../../../src/config/rooms.js";
 import type { Config } from "../../../src/config/schema.js";
+import { configVersion } from "../../../src/config/version.js";
 import { standardProfile } from "../../../src/core/cost.js";
 
 const example = new URL("../../../examples/gateway.yaml", import.meta.url).pathname;
@@ -19,9 +20,9 @@ describe("without a file", () => {
   it("everything has its default", () => {
     const config = loadConfig({ env: {} }).config as Config;
     expect(config).toMatchObject({ listen: "0.0.0.0:8080", store: "embedded", control: { listen: "127.0.0.1:9145" } });
-    expect(clusterPolicy(config)).toEqual({ id: "cluster-01", capacity: 1e6, rate: 5e5, nodeTtlMs: 10_000 });
-    expect(leasePolicy(config)).toMatchObject({ reserve: 1000, refillThreshold: 0.2, syncIntervalMs: 100 });
-    expect(limitedApps(config)).toEqual([
+    expect(clusterOptions(config)).toEqual({ id: "cluster-01", capacity: 1e6, rate: 5e5, nodeTtlMs: 10_000 });
+    expect(leaseOptions(config)).toMatchObject({ reserve: 1000, refillThreshold: 0.2, syncIntervalMs: 100 });
+    expect(appLimits(config)).toEqual([
       {
         ...{ id: "default", guaranteed: 1000, burst: 2000, priority: 2, borrow: false },
         ...{ profile: standardProfile, onStoreFailure: "open", dryRun: false },
@@ -55,20 +56,20 @@ describe("a file", () => {
 
   it("changes single prices of a profile", () => {
     const config = good("apps: { a: { profile: { based_on: bandwidth, base: { GET: 7 }, max_cost: 50 } } }");
-    const [app] = limitedApps(config);
+    const [app] = appLimits(config);
     expect(app?.profile).toMatchObject({ base: { GET: 7, PUT: 1 }, quantum: 1024, bandwidth: 1, maxCost: 50 });
   });
 
   it("gives a small app a burst of at least one token", () => {
-    expect(limitedApps(good("apps: { a: { guaranteed: 0.1 } }"))[0]?.burst).toBe(1);
+    expect(appLimits(good("apps: { a: { guaranteed: 0.1 } }"))[0]?.burst).toBe(1);
   });
 
   it("that refuses unknown apps has no app by default", () => {
-    expect(limitedApps(good("unknown_apps: reject\napps: { a: {} }")).map(({ id }) => id)).toEqual(["a"]);
+    expect(appLimits(good("unknown_apps: reject\napps: { a: {} }")).map(({ id }) => id)).toEqual(["a"]);
   });
 
   it("tells keys, hops and headers", () => {
-    const settings = identitySettings(
+    const settings = identityOptions(
       good(`apps: { a: {} }
 identity: { app_header: X-Team, untrusted_headers: reject, api_keys: { a: [${"k".repeat(16)}] } }`),
     );

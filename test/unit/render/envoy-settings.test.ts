@@ -1,6 +1,6 @@
 /** Networks in words of 32 bits, as the script of Envoy compares them. */
 import { expect, it } from "vitest";
-import { trustedNetwork } from "../../../src/render/envoy/settings.js";
+import { trustedNetwork } from "../../../src/config/options/planes.js";
 
 it.each([
   ["10.0.0.0/8", [0x0a000000], 8],

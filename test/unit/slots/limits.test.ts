@@ -1,6 +1,7 @@
 /** The limits of routes as the configuration has them. */
 import { expect, it } from "vitest";
-import { connectionRoutes, leaseOf, roomier, routeLimits } from "../../../src/slots/limits.js";
+import { routeLimits, slotLimits } from "../../../src/config/options/slots.js";
+import { leaseOf, roomier } from "../../../src/slots/limits.js";
 
 const configured = {
   ...{ max_per_pod: 2, max_total: 10, max_per_app: 0, rate_per_second: 2.5, lease_s: 30 },
@@ -17,7 +18,7 @@ it("as many may come at once as a second brings, at least one, unless it is said
 });
 
 it("routes are known by host and path, and share the shortest lease", () => {
-  const routes = connectionRoutes([
+  const routes = slotLimits([
     { path: "/", connections: undefined },
     { path: "/a/", connections: configured },
     { path: "/a/", host: "b.example", connections: { ...configured, lease_s: 5 } },
@@ -25,7 +26,7 @@ it("routes are known by host and path, and share the shortest lease", () => {
   expect([...routes.keys()]).toEqual(["/a/", "b.example/a/"]);
   expect([...routes.values()].map(({ leaseMs }) => leaseMs)).toEqual([5_000, 5_000]);
   expect(leaseOf(routes)).toBe(5_000);
-  expect(leaseOf(connectionRoutes([]))).toBe(30_000);
+  expect(leaseOf(slotLimits([]))).toBe(30_000);
 });
 
 it("who was let in under other limits needs room under the wider of both", () => {

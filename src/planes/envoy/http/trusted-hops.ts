@@ -1,8 +1,9 @@
 /** Whether an address belongs to a network whose identity headers are believed. */
+
+import type { TrustedNetwork } from "../../../config/options/plane-options.js";
 import { splitText, wholeNumber } from "../../../core/platform.js";
 import { luaString } from "../../lua/library.js";
 import { hexNumber, luaBit } from "../envoy-api.js";
-import type { TrustedNetwork } from "../settings.js";
 import { worker } from "../state.js";
 
 /** By address and port: as long as a connection lasts, one look into a table tells. */

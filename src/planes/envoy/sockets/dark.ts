@@ -4,13 +4,15 @@
  * `open` lets in up to the limit on each pod, divided by the workers of this Envoy and rounded up; `local` this worker's
  * share among all nodes, rounded down. All of them are counted as soon as the store is back.
  */
+
+import type { EnvoySocketRoute } from "../../../config/options/plane-options.js";
 import { countHeld } from "./held.js";
-import { type SocketRoute, sockets } from "./state.js";
+import { sockets } from "./state.js";
 
 /** Answers the pod, or nothing when nobody is let in. Of pods with the same load the first one. */
 export function placeInTheDark(
   name: string,
-  route: SocketRoute,
+  route: EnvoySocketRoute,
   app: string,
   pods: string[],
   now: number,
@@ -33,17 +35,17 @@ export function placeInTheDark(
   return isTooFast(name, route, now, liveNodes) ? undefined : best;
 }
 
-function sharers(route: SocketRoute, liveNodes: number): number {
+function sharers(route: EnvoySocketRoute, liveNodes: number): number {
   return Math.max(route.onStoreFailure === "local" ? liveNodes : sockets.workers, 1);
 }
 
-function share(route: SocketRoute, most: number, liveNodes: number): number {
+function share(route: EnvoySocketRoute, most: number, liveNodes: number): number {
   const part = most / sharers(route, liveNodes);
   return route.onStoreFailure === "local" ? Math.floor(part) : Math.ceil(part);
 }
 
 /** The rate slides here as it does in the store. */
-function isTooFast(name: string, route: SocketRoute, now: number, liveNodes: number): boolean {
+function isTooFast(name: string, route: EnvoySocketRoute, now: number, liveNodes: number): boolean {
   const { ratePerSecond, burst } = route;
   if (ratePerSecond === 0) return false;
   const since = now - (burst * 1000 * sharers(route, liveNodes)) / ratePerSecond;

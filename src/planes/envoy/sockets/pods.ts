@@ -1,6 +1,8 @@
 /** Which pods are asked for a slot: those that have not failed lately, as all workers of this Envoy together have seen it. */
+
+import type { EnvoySocketRoute } from "../../../config/options/plane-options.js";
 import type { Gauge, Handle } from "../envoy-api.js";
-import { type SocketRoute, sockets } from "./state.js";
+import { sockets } from "./state.js";
 
 /** As many as one call of the service takes. */
 const MOST_PODS = 500;
@@ -12,7 +14,7 @@ const SOME_DOWN_UNTIL = "pods_down_until";
 const downUntil = (pod: string) => `pod_down_until.${pod}`;
 
 /** The ones that are well, or all where none is. Each time another one is first. */
-export function candidates(handle: Handle, route: SocketRoute, now: number): string[] {
+export function candidates(handle: Handle, route: EnvoySocketRoute, now: number): string[] {
   const { pods } = route;
   const someDown = gaugeOf(handle, SOME_DOWN_UNTIL).value() > now;
   const well: string[] = [];
@@ -28,7 +30,7 @@ export function candidates(handle: Handle, route: SocketRoute, now: number): str
 }
 
 /** Nobody gets a second pod here, so the first failure is enough. True when that is news. */
-export function podFailed(handle: Handle, route: SocketRoute, pod: string, now: number): boolean {
+export function podFailed(handle: Handle, route: EnvoySocketRoute, pod: string, now: number): boolean {
   const until = Math.ceil(now + route.downMs);
   const known = gaugeOf(handle, downUntil(pod));
   const isNews = known.value() <= now;

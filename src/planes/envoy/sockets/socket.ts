@@ -4,6 +4,8 @@
  * What is written into the stream's metadata, before anybody is asked, comes to the service when the stream ends, however
  * it ends: so a client that leaves while its slot is being taken does not leave the slot behind.
  */
+
+import type { EnvoySocketRoute } from "../../../config/options/plane-options.js";
 import { SLOT_FORGOTTEN, STORE_UNAVAILABLE } from "../../../core/codes.js";
 import { splitText, wholeText } from "../../../core/platform.js";
 import { connectionRefusal, connectionRetryAfter, gatewayRefusal, type Refusal } from "../../../core/refusals.js";
@@ -15,7 +17,7 @@ import { placeInTheDark } from "./dark.js";
 import { holdSocket } from "./held.js";
 import { candidates, podFailed, podSucceeded } from "./pods.js";
 import { acquireSlot } from "./slots.js";
-import { type SocketRoute, sockets } from "./state.js";
+import { sockets } from "./state.js";
 
 const NAMESPACE = "tollgate";
 /** Priced as a method of its own: a connection may move gigabytes, which must not be expected of requests. */
@@ -45,7 +47,7 @@ export function judgeUpgrade(handle: Handle): Refusal | undefined {
 }
 
 /** A version, as in `name/1`, need not be listed. */
-function isOffered(route: SocketRoute, wanted: string): boolean {
+function isOffered(route: EnvoySocketRoute, wanted: string): boolean {
   for (const token of splitText(wanted, ",")) {
     const name = luaString.lower(luaString.match(token, "^%s*(.-)%s*$") ?? "");
     const bare = luaString.match(name, "^[^/]*") ?? "";
@@ -134,7 +136,7 @@ const unanswered: SlotAnswer = {
   memory: "0",
 };
 
-function refusal(code: string, route: SocketRoute, app: string, toldSeconds: number): Refusal {
+function refusal(code: string, route: EnvoySocketRoute, app: string, toldSeconds: number): Refusal {
   const retryAfter = toldSeconds > 0 ? toldSeconds : connectionRetryAfter(code, 0, luaMath.random());
   return connectionRefusal({ code, app, limits: route, retryAfter });
 }

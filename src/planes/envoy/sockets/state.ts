@@ -1,29 +1,9 @@
 /** What one Lua state of Envoy knows of WebSockets. It never hears of their end: Envoy's access log tells the service that. */
 
-/** A route with `connections`, as `tollgate render envoy` writes it down. */
-export interface SocketRoute {
-  maxPerPod: number;
-  maxTotal: number;
-  maxPerApp: number;
-  ratePerSecond: number;
-  burst: number;
-  leaseMs: number;
-  onStoreFailure: string;
-  /** What may be asked for, in lower case. */
-  protocols: string[];
-  /** `ip:port` each. */
-  pods: string[];
-  /** For so long a pod is passed over that could not be reached. */
-  downMs: number;
-}
-
-export interface SocketRoutes {
-  /** By host and path. */
-  [name: string]: SocketRoute | undefined;
-}
+import type { EnvoySocketRoutes } from "../../../config/options/plane-options.js";
 
 export interface SocketState {
-  routes: SocketRoutes;
+  routes: EnvoySocketRoutes;
   /** This state in this life of it: another one after each start, and after each change of Envoy's listener. */
   proxy: string;
   /** States of this Envoy that decide each for itself. */
@@ -44,7 +24,7 @@ export interface SocketState {
 /** Filled when the script is loaded; one table, so that functions find it without being handed it. */
 export const sockets = {} as SocketState;
 
-export function startSockets(routes: SocketRoutes, proxy: string, workers: number): void {
+export function startSockets(routes: EnvoySocketRoutes, proxy: string, workers: number): void {
   sockets.routes = routes;
   sockets.proxy = proxy;
   sockets.workers = workers;

@@ -1,4 +1,6 @@
 /** A slot for a request that leaves HTTP: asked for when its price is paid, and the pod that it is on is the one that is called. */
+
+import type { NginxSocketRoute } from "../../../config/options/plane-options.js";
 import { SLOT_FORGOTTEN, STORE_UNAVAILABLE } from "../../../core/codes.js";
 import { connectionRefusal, connectionRetryAfter } from "../../../core/refusals.js";
 import { luaMath, luaString } from "../../lua/library.js";
@@ -7,7 +9,6 @@ import { nowMs } from "../clock.js";
 import { addressOf, type Exchange } from "../http/exchanges.js";
 import { refuseHead, sendRefusal } from "../http/response.js";
 import { ngx, type RequestPointer } from "../ngx.js";
-import type { SocketRoute } from "../settings.js";
 import { worker } from "../state.js";
 import { placeInTheDark } from "./dark.js";
 import { descriptorOf, NO_DESCRIPTOR, probe } from "./descriptor.js";
@@ -29,7 +30,12 @@ function newConnection(): string {
 }
 
 /** In the access phase. Answers the request where there is no slot for it; comes back where it may go on to its pod. */
-export function placeSocket(request: RequestPointer, exchange: Exchange, route: SocketRoute, protocols: string): void {
+export function placeSocket(
+  request: RequestPointer,
+  exchange: Exchange,
+  route: NginxSocketRoute,
+  protocols: string,
+): void {
   const address = addressOf(request);
   const before = keeper.byRequest[address];
   let failedPod = "";
@@ -98,7 +104,7 @@ function newHeld(app: string, route: string): Held {
  * nginx comes back because the pod could not be reached: another one is asked once, with a slot of its own. Where the pod
  * was reached and did not answer as it should, the client is told so.
  */
-function giveUpPod(route: SocketRoute, one: Held): void {
+function giveUpPod(route: NginxSocketRoute, one: Held): void {
   podFailed(route, one.pod);
   endHeld(one);
   if (ofLastPod("upstream_connect_time") !== "-") {
@@ -144,7 +150,7 @@ export function releaseAll(one: Held, pods: string[]): void {
   sendEndedSoon();
 }
 
-function letIn(one: Held, request: RequestPointer, route: SocketRoute, pod: string, leased: boolean): void {
+function letIn(one: Held, request: RequestPointer, route: NginxSocketRoute, pod: string, leased: boolean): void {
   one.pod = pod;
   one.leased = leased;
   one.told = leased;
@@ -158,7 +164,7 @@ function letIn(one: Held, request: RequestPointer, route: SocketRoute, pod: stri
   probe(one.descriptor, route.pingMs);
 }
 
-function refuseSlot(code: string, exchange: Exchange, route: SocketRoute, seconds: number): void {
+function refuseSlot(code: string, exchange: Exchange, route: NginxSocketRoute, seconds: number): void {
   const retryAfter = seconds > 0 ? seconds : connectionRetryAfter(code, 0, luaMath.random());
   sendRefusal(connectionRefusal({ code, app: exchange.app.limits.id, limits: route, retryAfter }));
 }

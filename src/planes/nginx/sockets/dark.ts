@@ -5,8 +5,9 @@
  * `local` lets in this nginx's share, rounded down. Each step is atomic, and what was taken in vain goes back: of several
  * that ask at the same moment for the last place, all may be refused, but never two let in.
  */
+
+import type { NginxSocketRoute } from "../../../config/options/plane-options.js";
 import { luaString } from "../../lua/library.js";
-import type { SocketRoute } from "../settings.js";
 import { worker } from "../state.js";
 import { addToCount, appCountKey, podCountKey, TOTAL_COUNT_KEY } from "./registry.js";
 import { keeper } from "./state.js";
@@ -20,7 +21,7 @@ function takeCount(key: string, most: number): boolean {
 }
 
 /** Answers the pod, whose counts are then taken; or nothing when nobody is let in. Of pods with the same load the first one. */
-export function placeInTheDark(route: SocketRoute, app: string, pods: string[]): string | undefined {
+export function placeInTheDark(route: NginxSocketRoute, app: string, pods: string[]): string | undefined {
   if (route.onStoreFailure === "closed") return undefined;
   const sharers = route.onStoreFailure === "local" ? Math.max(worker.node.liveNodes, 1) : 1;
   const pod = leastLoaded(pods);
@@ -55,7 +56,7 @@ function leastLoaded(pods: string[]): string {
  * The rate slides here as it does in the store: `burst` marks go round, each is there for as long as the window is, and
  * whose turn it is takes the oldest.
  */
-function takeTurn(route: SocketRoute, sharers: number): boolean {
+function takeTurn(route: NginxSocketRoute, sharers: number): boolean {
   const { name, ratePerSecond, burst } = route;
   if (ratePerSecond === 0) return true;
   const counter = `turn:${name}`;

@@ -1,14 +1,15 @@
 /** Which pods are asked for a slot: those that have not failed lately, as all workers together have seen it. */
+
+import type { NginxSocketRoute } from "../../../config/options/plane-options.js";
 import { splitText } from "../../../core/platform.js";
 import { ngx } from "../ngx.js";
-import type { SocketRoute } from "../settings.js";
 import { keeper } from "./state.js";
 
 const failuresKey = (pod: string) => `failures:${pod}`;
 const downKey = (pod: string) => `down:${pod}`;
 
 /** The ones that are well, or all where none is; without `not`. Each time another one is first. */
-export function candidates(route: SocketRoute, not: string): string[] {
+export function candidates(route: NginxSocketRoute, not: string): string[] {
   const { pods } = route;
   const well: string[] = [];
   const all: string[] = [];
@@ -25,12 +26,12 @@ export function candidates(route: SocketRoute, not: string): string[] {
 }
 
 /** The upstream block of nginx that leads to a pod; empty where the pod is none of the route's. */
-export function upstreamOf(route: SocketRoute, pod: string): string {
+export function upstreamOf(route: NginxSocketRoute, pod: string): string {
   for (const one of route.pods) if (one.pod === pod) return one.upstream;
   return "";
 }
 
-export function podFailed(route: SocketRoute, pod: string): void {
+export function podFailed(route: NginxSocketRoute, pod: string): void {
   const { dict } = keeper;
   dict.safe_add(failuresKey(pod), 0);
   const failures = dict.incr(failuresKey(pod), 1) ?? 0;

@@ -1,9 +1,10 @@
 /** Which requests leave HTTP: only those that a route takes. Any other wish for a protocol stays a request, or is refused. */
+
+import type { NginxSocketRoute } from "../../../config/options/plane-options.js";
 import { splitText } from "../../../core/platform.js";
 import { luaString, luaTable } from "../../lua/library.js";
 import { refuseHead } from "../http/response.js";
 import { ngx } from "../ngx.js";
-import type { SocketRoute } from "../settings.js";
 import { ofLastPod } from "./pods.js";
 
 /** The method that an upgrade is priced as: a connection may move gigabytes, and requests must not be expected to. */
@@ -30,7 +31,7 @@ function asksToSwitch(): boolean {
 }
 
 /** A version, as in `name/1`, need not be listed. */
-function isAllowed(protocol: string, route: SocketRoute): boolean {
+function isAllowed(protocol: string, route: NginxSocketRoute): boolean {
   const name = luaString.match(protocol, "^[^/]*") ?? "";
   for (const listed of route.protocols) if (listed === protocol || listed === name) return true;
   return false;
@@ -40,7 +41,7 @@ function isAllowed(protocol: string, route: SocketRoute): boolean {
  * The protocols that the pod may be offered, in the client's words; empty where the request stays one of HTTP. Does not
  * come back from a wish that cannot be served: it is refused.
  */
-export function wantedProtocols(route: SocketRoute): string {
+export function wantedProtocols(route: NginxSocketRoute): string {
   const wish = ngx.var.http_upgrade;
   if (wish === undefined || !asksToSwitch()) return "";
   const offered: string[] = [];

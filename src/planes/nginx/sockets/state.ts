@@ -1,6 +1,7 @@
 /** What a worker knows of its upgraded connections: each is held here for as long as it lives, in the order of renewal. */
+
+import type { NginxSocketRoute } from "../../../config/options/plane-options.js";
 import type { SharedDict } from "../ngx.js";
-import type { SocketRoute } from "../settings.js";
 
 /** One connection, from the question for its slot to its end. */
 export interface Held {
@@ -48,7 +49,7 @@ export interface PodHeld {
 
 export interface SocketKeeper {
   dict: SharedDict;
-  routes: { [name: string]: SocketRoute | undefined };
+  routes: { [name: string]: NginxSocketRoute | undefined };
   /** This worker in this life of it. */
   proxy: string;
   /** Its number in shared memory; -1: there was none left. */

@@ -3,9 +3,10 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { Server as NetServer, type Socket } from "node:net";
 import { performance } from "node:perf_hooks";
 import type { Pool } from "undici";
+import type { ProxyOptions } from "../../../config/options/proxy-options.js";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
 import { printable } from "../../../shared/printable.js";
-import type { Deciders, ProxyOptions, ProxySettings } from "../options.js";
+import type { CreateProxyOptions, Deciders } from "../options.js";
 import { createSettings, retire, type Settings, tickFor } from "../settings.js";
 import type { Shared } from "../shared.js";
 import { type Connection, createConnections, isIdle } from "../upgrade/connections.js";
@@ -26,7 +27,7 @@ export interface ReverseProxy<V extends Verdict = Verdict> {
    * From the next request on these settings hold, and these deciders where some are given. Whatever runs goes on with
    * what it began with. Throws for settings that make no sense; then nothing has changed.
    */
-  reconfigure(settings: ProxySettings & Partial<Deciders<V>>): void;
+  reconfigure(settings: ProxyOptions & Partial<Deciders<V>>): void;
   /** Tells the targets of an upstream that has none of its own. An empty list: there are none just now (503). */
   setTargets(upstream: string, targets: string[]): void;
   /** Of clients, whatever they speak. */
@@ -39,7 +40,7 @@ export interface ReverseProxy<V extends Verdict = Verdict> {
   close(): Promise<void>;
 }
 
-export function createProxy<V extends Verdict>(options: ProxyOptions<V>): ReverseProxy<V> {
+export function createProxy<V extends Verdict>(options: CreateProxyOptions<V>): ReverseProxy<V> {
   const { log } = options;
   const shared: Shared = { log, via: `1.1 ${options.via ?? "tollgate"}`, clockMs: 0, draining: false };
   const pools = new Set<Pool>();
@@ -161,7 +162,7 @@ export function createProxy<V extends Verdict>(options: ProxyOptions<V>): Revers
   }
   takeEffect();
 
-  function reconfigure(told: ProxySettings & Partial<Deciders<V>>): void {
+  function reconfigure(told: ProxyOptions & Partial<Deciders<V>>): void {
     if (closed !== undefined) return;
     const { admission, upgrades } = settings;
     const before = settings;

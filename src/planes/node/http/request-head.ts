@@ -1,8 +1,8 @@
 /** Phase one, extract: from a parsed request what the other phases need, or the reason why it is none. */
 import type { IncomingMessage } from "node:http";
+import type { Limits } from "../../../config/options/proxy-options.js";
 import { UNKNOWN_LENGTH } from "../../../core/cost.js";
 import type { GatewayError } from "../../../core/refusals.js";
-import type { Limits } from "../options.js";
 import * as kind from "./header-kinds.js";
 
 export interface RequestHead {

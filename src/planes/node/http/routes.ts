@@ -1,5 +1,5 @@
 /** Finds the route of a request: host first, then the longest prefix. Finds none where a path could be read in two ways. */
-import type { Route } from "../options.js";
+import type { Route } from "../../../config/options/proxy-options.js";
 
 export interface RouteTable<T> {
   /** `host` as in the Host header, `path` without the query. Undefined: no route, or a different one for each reading. */

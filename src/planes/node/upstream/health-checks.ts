@@ -1,6 +1,6 @@
 /** Asks every target at intervals how it is, on a connection of its own, and tells the upstream what it heard. */
 import { Client } from "undici";
-import type { UpstreamOptions } from "../options.js";
+import type { UpstreamOptions } from "../../../config/options/proxy-options.js";
 import type { Target, Upstream } from "./upstream.js";
 
 type ActiveOptions = NonNullable<UpstreamOptions["active"]>;

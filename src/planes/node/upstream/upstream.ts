@@ -1,6 +1,7 @@
 /** An upstream: its targets, which of them gets the next request, and what their failures say about them. */
 import { Pool } from "undici";
-import type { ProxyLog, UpstreamOptions } from "../options.js";
+import type { UpstreamOptions } from "../../../config/options/proxy-options.js";
+import type { ProxyLog } from "../options.js";
 
 export interface Target {
   readonly origin: string;

@@ -1,22 +1,11 @@
 /** Who may call the control listener: by address, by the name it is called by, by where the call comes from, and by token. */
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { isIP } from "node:net";
+import type { AccessOptions } from "../../../config/options/service.js";
 import { createHopTrust, plainAddress } from "../../../planes/node/http/trusted-hops.js";
 import { bearerToken, tokenCheck } from "../../../shared/bearer-token.js";
 import { createFailedLogins } from "../../../shared/failed-logins.js";
 import { problem, type Reply, type Role } from "../endpoint.js";
-
-/** Who may call, as the configuration has it now. */
-export interface Access {
-  /** Empty: the admin API is off. */
-  adminToken: string;
-  /** Empty: the endpoints of data planes are off. */
-  planeToken: string;
-  /** Addresses and networks that may call. */
-  allow: readonly string[];
-  /** Names besides localhost and plain addresses by which it may be called. */
-  hosts: readonly string[];
-}
 
 export interface Guard {
   /** Why this call may not be made, if so. `changes`: the call is not only to read. */
@@ -34,16 +23,16 @@ export function addressOf({ socket }: IncomingMessage): string {
   return plainAddress(socket.remoteAddress ?? "");
 }
 
-export function createGuard(access: () => Access, now: () => number): Guard {
-  let made: { access: Access; checks: Checks } | undefined;
+export function createGuard(access: () => AccessOptions, now: () => number): Guard {
+  let made: { access: AccessOptions; checks: Checks } | undefined;
   const failures = { admin: createFailedLogins({ now }), plane: createFailedLogins({ now }) };
 
-  function checksFor(current: Access): Checks {
+  function checksFor(current: AccessOptions): Checks {
     if (made === undefined || !isSame(made.access, current)) made = { access: { ...current }, checks: checks(current) };
     return made.checks;
   }
 
-  function tokenRefusal(request: IncomingMessage, role: "plane" | "admin", current: Access): Reply | undefined {
+  function tokenRefusal(request: IncomingMessage, role: "plane" | "admin", current: AccessOptions): Reply | undefined {
     const own = checksFor(current);
     if ((role === "admin" ? current.adminToken : current.planeToken) === "") return disabled(role);
     const address = addressOf(request);
@@ -106,11 +95,11 @@ function unauthorized(reason: string, detail: string): Reply {
   return problem(401, "unauthorized", reason, { detail }, { "WWW-Authenticate": "Bearer" });
 }
 
-function isSame(a: Access, b: Access): boolean {
+function isSame(a: AccessOptions, b: AccessOptions): boolean {
   return a.adminToken === b.adminToken && a.planeToken === b.planeToken && a.allow === b.allow && a.hosts === b.hosts;
 }
 
-function checks({ adminToken, planeToken, allow, hosts }: Access): Checks {
+function checks({ adminToken, planeToken, allow, hosts }: AccessOptions): Checks {
   return {
     isAllowed: createHopTrust(allow),
     isKnownHost: hostCheck(hosts),

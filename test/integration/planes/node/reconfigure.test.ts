@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { Agent, type RequestListener } from "node:http";
 import type { Socket } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
-import type { ProxySettings } from "../../../../src/planes/node/options.js";
+import type { ProxyOptions } from "../../../../src/config/options/proxy-options.js";
 import { type Mirrored, mirror, startBackend, valuesIn } from "../../../support/http-backend.js";
 import { fetchReply, json, openRaw } from "../../../support/http-client.js";
 import { admitted, createCleanup, createTestAdmission, startProxy } from "../../../support/http-proxy.js";
@@ -13,7 +13,7 @@ import { waitFor } from "../../../support/wait-for.js";
 const cleanup = createCleanup();
 afterEach(() => cleanup.run());
 
-const toBackend = (targets: string[], more: Partial<ProxySettings> = {}): ProxySettings => ({
+const toBackend = (targets: string[], more: Partial<ProxyOptions> = {}): ProxyOptions => ({
   routes: [{ path: "/", upstream: "backend" }],
   upstreams: { backend: { targets } },
   ...more,
@@ -116,7 +116,7 @@ describe("new settings", () => {
     const good = await named("good");
     const bad = await named("bad", (request) => void request.socket.destroy());
     const passive = { failures: 1, downMs: 600_000 };
-    const settings = (targets: string[]): ProxySettings => ({
+    const settings = (targets: string[]): ProxyOptions => ({
       routes: [{ path: "/", upstream: "backend" }],
       upstreams: { backend: { targets, passive } },
     });
@@ -219,7 +219,7 @@ describe("new settings", () => {
 describe("targets that come and go", () => {
   it("are told by whoever finds them; while there are none, 503", async () => {
     const [one, two] = [await named("one"), await named("two")];
-    const settings: ProxySettings = { routes: [{ path: "/", upstream: "pods" }], upstreams: { pods: {} } };
+    const settings: ProxyOptions = { routes: [{ path: "/", upstream: "pods" }], upstreams: { pods: {} } };
     const { port, proxy } = await cleanup.add(startProxy(settings));
     const none = await fetchReply(port);
     expect(none.status).toBe(503);

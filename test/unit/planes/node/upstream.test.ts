@@ -1,7 +1,7 @@
 /** The choice of a target: least outstanding, by turns, healthy ones first; on a clock that the test moves. */
 import type { Pool } from "undici";
 import { afterEach, describe, expect, it } from "vitest";
-import type { UpstreamOptions } from "../../../../src/planes/node/options.js";
+import type { UpstreamOptions } from "../../../../src/config/options/proxy-options.js";
 import { createUpstream, targetNameOf, type Upstream } from "../../../../src/planes/node/upstream/upstream.js";
 
 let now = 0;

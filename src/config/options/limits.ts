@@ -1,0 +1,106 @@
+/** Maps the configuration to the options of the limiter, the quota, the coordinator and the identity check. */
+import { MAX_TOKENS } from "../../core/bucket.js";
+import { type CostProfile, costProfiles } from "../../core/cost.js";
+import { DEFAULT_APP, type IdentityRules } from "../../core/identity.js";
+import type { LeaseOptions } from "../../core/lease.js";
+import type { AppLimits } from "../../core/limits.js";
+import type { LimiterSettings } from "../../limiter/limiter-contract.js";
+import type { CoordinatorSettings } from "../../quota/coordinator.js";
+import type { ClusterPolicy } from "../../quota/policy.js";
+import { type AppConfig, app as appSection, type Config } from "../schema.js";
+
+/** How a gateway identifies the app of a request. */
+export interface IdentityOptions {
+  appHeader: string;
+  userHeader: string;
+  apiKeyHeader: string;
+  trustedHops: readonly string[];
+  /** API key → app. */
+  apiKeys: Record<string, string>;
+  rules: IdentityRules;
+}
+
+export function clusterOptions({ cluster }: Config): ClusterPolicy {
+  return { id: cluster.id, capacity: cluster.capacity, rate: cluster.rate, nodeTtlMs: cluster.node_ttl_ms };
+}
+
+export function coordinatorOptions({ cluster }: Config): Omit<CoordinatorSettings, "checkMs"> {
+  return {
+    reconcileMs: cluster.reconcile_interval_ms,
+    cooldownMs: cluster.emergency_cooldown_ms,
+    automaticEmergency: cluster.automatic_emergency,
+    driftTolerance: cluster.reconcile_tolerance,
+  };
+}
+
+export function storeOptions({ lease, store_pool_size }: Config) {
+  return { deadlineMs: lease.timeout_ms, maxInFlight: store_pool_size };
+}
+
+export function leaseOptions({ lease }: Config): LeaseOptions {
+  return {
+    reserve: lease.reserve,
+    refillThreshold: lease.refill_threshold,
+    syncIntervalMs: lease.sync_interval_ms,
+    batchThreshold: lease.batch_threshold,
+    idleMs: lease.idle_ms,
+  };
+}
+
+export function limiterOptions(config: Config): Omit<LimiterSettings, "target"> {
+  return {
+    apps: appLimits(config),
+    unknownApps: config.unknown_apps,
+    lease: leaseOptions(config),
+    timeoutMs: config.lease.timeout_ms,
+    failOpenTokens: config.fail_open_tokens,
+  };
+}
+
+/** The configured apps, and the app "default" where unknown apps share it, even if it is not configured. */
+export function appLimits({ apps, unknown_apps }: Config): AppLimits[] {
+  const limits = Object.entries(apps).map(([id, app]) => limitsOf(id, app));
+  if (unknown_apps === "default" && !Object.hasOwn(apps, DEFAULT_APP)) {
+    limits.push(limitsOf(DEFAULT_APP, appSection.parse({})));
+  }
+  return limits;
+}
+
+function limitsOf(id: string, app: AppConfig): AppLimits {
+  return {
+    id,
+    guaranteed: app.guaranteed,
+    burst: app.burst ?? Math.min(Math.max(Math.ceil(app.guaranteed * 2), 1), MAX_TOKENS),
+    priority: app.priority,
+    borrow: app.borrow,
+    profile: costProfile(app.profile),
+    onStoreFailure: app.on_store_failure,
+    dryRun: app.dry_run,
+  };
+}
+
+function costProfile({ based_on, base, quantum, bandwidth, max_cost }: AppConfig["profile"]): CostProfile {
+  const named = costProfiles[based_on];
+  const changed = Object.entries(base).filter(([, cost]) => cost !== undefined);
+  return {
+    base: { ...named.base, ...Object.fromEntries(changed) },
+    quantum: quantum ?? named.quantum,
+    bandwidth: bandwidth ?? named.bandwidth,
+    maxCost: max_cost ?? named.maxCost,
+  };
+}
+
+export function identityOptions({ identity, unknown_apps }: Config): IdentityOptions {
+  const keys = Object.entries(identity.api_keys).flatMap(([app, own]) => own.map((key) => [key, app] as const));
+  return {
+    appHeader: identity.app_header,
+    userHeader: identity.user_header,
+    apiKeyHeader: identity.api_key_header,
+    trustedHops: identity.trusted_hops,
+    apiKeys: Object.fromEntries(keys),
+    rules: {
+      refuseUntrustedHeaders: identity.untrusted_headers === "reject",
+      refuseUnknownApps: unknown_apps === "reject",
+    },
+  };
+}

@@ -1,0 +1,121 @@
+/** The options of the nginx and Envoy planes. `tollgate render` writes them as a Lua table. */
+import type { IdentityRules } from "../../core/identity.js";
+import type { LeaseOptions } from "../../core/lease.js";
+import type { AppLimits } from "../../core/limits.js";
+
+export interface PlaneOptions {
+  /** Empty: host name and process. In Envoy the name that all workers share; each appends its own suffix. */
+  node: string;
+  planeToken: string;
+  configVersion: string;
+  lease: LeaseOptions;
+  timeoutMs: number;
+  failOpenTokens: number;
+  identity: {
+    /** In lower case. */
+    appHeader: string;
+    userHeader: string;
+    apiKeyHeader: string;
+    rules: IdentityRules;
+    /** SHA-1 of an API key, in base64 → app. The keys themselves are not rendered. */
+    apiKeys: { [digest: string]: string };
+  };
+  /** Requests with more headers get 431. */
+  headerCount: number;
+  apps: AppLimits[];
+}
+
+/** Limits of a route that accepts connections. */
+export interface SocketRouteLimits {
+  maxPerPod: number;
+  maxTotal: number;
+  maxPerApp: number;
+  ratePerSecond: number;
+  burst: number;
+  onStoreFailure: string;
+  /** Protocols to upgrade to, in lower case. */
+  protocols: string[];
+  /** Skip a pod for this long after it could not be reached. */
+  downMs: number;
+}
+
+export interface ServiceAddress {
+  host: string;
+  port: number;
+}
+
+/** The limits are used without the store only; otherwise the service decides. */
+export interface NginxSocketRoute extends SocketRouteLimits {
+  /** Host and path. */
+  name: string;
+  /** Key of `upstreams` in the configuration. */
+  upstream: string;
+  /** Probe a silent client after this long; 0: never. */
+  pingMs: number;
+  /** Skip a pod after this many failures in a row. */
+  tolerated: number;
+  /** Each pod has its own nginx upstream block. */
+  pods: { pod: string; upstream: string }[];
+}
+
+export interface NginxSocketOptions {
+  /** The same for all routes. */
+  leaseMs: number;
+  /** For a pod to answer the request. */
+  responseMs: number;
+  /** Close connections this long after nginx began to quit. */
+  shutdownMs: number;
+  routes: NginxSocketRoute[];
+}
+
+export interface NginxOptions extends PlaneOptions {
+  /** The control listeners of the services, in the order in which they are tried. */
+  services: ServiceAddress[];
+  connections: NginxSocketOptions;
+}
+
+/** A trusted network, in words of 32 bits for fast comparison. */
+export interface TrustedNetwork {
+  /** One word for IPv4, four for IPv6. */
+  words: number[];
+  /** Length of the prefix in bits. */
+  bits: number;
+}
+
+export interface EnvoySocketRoute extends SocketRouteLimits {
+  leaseMs: number;
+  /** `ip:port` each. */
+  pods: string[];
+}
+
+export interface EnvoySocketRoutes {
+  /** By host and path. */
+  [name: string]: EnvoySocketRoute | undefined;
+}
+
+/** Envoy's clusters have the addresses of the services. */
+export interface EnvoyOptions extends PlaneOptions {
+  clusters: {
+    /** The control listeners of the services, for `POST /v1/sync` and `/v1/connections/…`. */
+    control: string;
+    /** Their listeners for Envoy, for `POST /v1/check`. */
+    envoy: string;
+  };
+  /** Networks of `identity.trusted_hops`. */
+  trustedHops: TrustedNetwork[];
+  /**
+   * A header that Envoy overwrites with the client's address; empty where there is none. Asking Envoy for the address
+   * instead costs as much as the whole decision.
+   */
+  addressHeader: string;
+  /** Some route has `connections`. Only then the plane looks for upgrades, and Envoy must pass them on to it. */
+  sockets: boolean;
+  socketRoutes: EnvoySocketRoutes;
+  /** Workers of the Envoy. Each is a node; the share of a node without the store is divided by it. */
+  workers: number;
+  /**
+   * Aborted exchanges of unknown length are settled from the access log, which must be configured. Otherwise their
+   * estimate is final.
+   */
+  settleByAccessLog: boolean;
+}

@@ -1,0 +1,137 @@
+/** Maps the configuration to the options of the nginx and Envoy planes. */
+import { createHash } from "node:crypto";
+import { isIPv6 } from "node:net";
+import { leaseOf } from "../../slots/limits.js";
+import type { Config } from "../schema.js";
+import { configVersion } from "../version.js";
+import { appLimits, identityOptions, leaseOptions } from "./limits.js";
+import type {
+  EnvoyOptions,
+  NginxOptions,
+  NginxSocketRoute,
+  PlaneOptions,
+  ServiceAddress,
+  SocketRouteLimits,
+  TrustedNetwork,
+} from "./plane-options.js";
+import { routeName, slotLimits, upstreamPods } from "./slots.js";
+
+function planeOptions(config: Config, node: string): PlaneOptions {
+  const identity = identityOptions(config);
+  return {
+    node,
+    planeToken: config.control.plane_token,
+    configVersion: configVersion(config),
+    lease: leaseOptions(config),
+    timeoutMs: config.lease.timeout_ms,
+    failOpenTokens: config.fail_open_tokens,
+    identity: {
+      appHeader: identity.appHeader.toLowerCase(),
+      userHeader: identity.userHeader.toLowerCase(),
+      apiKeyHeader: identity.apiKeyHeader.toLowerCase(),
+      rules: identity.rules,
+      apiKeys: Object.fromEntries(Object.entries(identity.apiKeys).map(([key, app]) => [digest(key), app])),
+    },
+    headerCount: config.limits.header_count,
+    apps: appLimits(config),
+  };
+}
+
+const digest = (key: string) => createHash("sha1").update(key).digest("base64");
+
+/** Every route that accepts connections, with its limits and distinct pods. */
+function socketRoutes(config: Config) {
+  const limits = slotLimits(config.routes);
+  return config.routes.flatMap((route) => {
+    const { connections, upstream } = route;
+    if (connections === undefined) return [];
+    const { maxPerPod, maxTotal, maxPerApp, ratePerSecond, burst, onStoreFailure } = limits.get(routeName(route))!;
+    const { passive } = config.upstreams[upstream]!;
+    const own: SocketRouteLimits = {
+      maxPerPod,
+      maxTotal,
+      maxPerApp,
+      ratePerSecond,
+      burst,
+      onStoreFailure,
+      protocols: connections.protocols.map((protocol) => protocol.toLowerCase()),
+      downMs: passive.down_ms,
+    };
+    const pods = [...new Set(upstreamPods(config, upstream))];
+    return [{ name: routeName(route), upstream, connections, passive, limits: own, pods }];
+  });
+}
+
+export interface NginxPlaneFacts {
+  /** Empty: nginx names the node itself. */
+  node: string;
+  services: ServiceAddress[];
+  /** The nginx upstream block of the n-th pod of an upstream. */
+  podUpstream(upstream: string, index: number): string;
+}
+
+export function nginxOptions(config: Config, { node, services, podUpstream }: NginxPlaneFacts): NginxOptions {
+  return {
+    ...planeOptions(config, node),
+    services,
+    connections: {
+      leaseMs: leaseOf(slotLimits(config.routes)),
+      responseMs: config.timeouts.response_ms,
+      shutdownMs: config.timeouts.shutdown_ms,
+      routes: socketRoutes(config).map(
+        ({ name, upstream, connections, passive, limits, pods }): NginxSocketRoute => ({
+          ...limits,
+          name,
+          upstream,
+          pingMs: connections.ping_ms,
+          tolerated: passive.failures,
+          pods: pods.map((pod, i) => ({ pod, upstream: podUpstream(upstream, i) })),
+        }),
+      ),
+    },
+  };
+}
+
+/** What the rendered Envoy configuration adds to the options. */
+export type EnvoyPlaneFacts = Pick<EnvoyOptions, "node" | "clusters" | "addressHeader" | "settleByAccessLog"> & {
+  /** Default: `workers` of the configuration. */
+  workers?: number | undefined;
+};
+
+export function envoyOptions(config: Config, { node, workers, ...facts }: EnvoyPlaneFacts): EnvoyOptions {
+  const leaseMs = leaseOf(slotLimits(config.routes));
+  const routes = socketRoutes(config).map(({ name, limits, pods }) => [name, { ...limits, leaseMs, pods }] as const);
+  return {
+    ...planeOptions(config, node),
+    ...facts,
+    trustedHops: config.identity.trusted_hops.map(trustedNetwork),
+    sockets: routes.length > 0,
+    socketRoutes: Object.fromEntries(routes),
+    workers: workers ?? config.workers,
+  };
+}
+
+/** @param network an address or a network in CIDR notation */
+export function trustedNetwork(network: string): TrustedNetwork {
+  const [address = "", prefix] = network.split("/");
+  const words = isIPv6(address) ? ipv6Words(address) : [ipv4Word(address)];
+  return { words, bits: prefix === undefined ? words.length * 32 : Number(prefix) };
+}
+
+function ipv4Word(address: string): number {
+  return address.split(".").reduce((word, part) => word * 256 + Number(part), 0);
+}
+
+function ipv6Words(address: string): number[] {
+  // The last 32 bits may be written as an IPv4 address.
+  const plain = address.replace(/(\d+\.\d+\.\d+\.\d+)$/, (tail) => {
+    const word = ipv4Word(tail);
+    return `${Math.floor(word / 65_536).toString(16)}:${(word % 65_536).toString(16)}`;
+  });
+  const [head = "", tail] = plain.split("::");
+  const left = head === "" ? [] : head.split(":");
+  const right = tail === undefined || tail === "" ? [] : tail.split(":");
+  const groups = [...left, ...Array.from({ length: 8 - left.length - right.length }, () => "0"), ...right];
+  const word = (at: number) => Number.parseInt(groups[at]!, 16) * 65_536 + Number.parseInt(groups[at + 1]!, 16);
+  return [word(0), word(2), word(4), word(6)];
+}

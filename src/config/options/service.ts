@@ -1,0 +1,57 @@
+/** Maps the configuration to the options of the service: access control, metrics and the listener for Envoy. */
+import { leaseOf } from "../../slots/limits.js";
+import type { Config } from "../schema.js";
+import { descriptorLabels } from "./descriptors.js";
+import { appLimits } from "./limits.js";
+import { routeName, slotLimits } from "./slots.js";
+
+/** Who may call the control listener. */
+export interface AccessOptions {
+  /** Empty: the admin API is disabled. */
+  adminToken: string;
+  /** Empty: the API of data planes is disabled. */
+  planeToken: string;
+  /** Addresses and networks that may call. */
+  allow: readonly string[];
+  /** Accepted Host names besides localhost and plain addresses. */
+  hosts: readonly string[];
+}
+
+export function accessOptions({ control }: Config): AccessOptions {
+  return {
+    adminToken: control.admin_token,
+    planeToken: control.plane_token,
+    allow: control.allow,
+    hosts: control.hosts,
+  };
+}
+
+export interface MetricsOptions {
+  /** Without metrics, the counters for status and apps are still kept. */
+  enabled: boolean;
+  /** All names that decisions are counted under: apps, then descriptor limits, in the order of the configuration. */
+  apps: readonly string[];
+  /** This many of them have their own label; the others share one. */
+  appLabels: number;
+}
+
+export function metricsOptions(config: Config): MetricsOptions {
+  const { enabled, app_labels } = config.metrics;
+  return {
+    enabled,
+    apps: [...appLimits(config).map(({ id }) => id), ...descriptorLabels(config)],
+    appLabels: app_labels,
+  };
+}
+
+/** What the access log service needs to renew slots and settle exchanges. */
+export function accessLogOptions(config: Config) {
+  return {
+    leaseMs: leaseOf(slotLimits(config.routes)),
+    timeoutMs: config.lease.timeout_ms,
+    /** Cost profile by app. */
+    profiles: new Map(appLimits(config).map(({ id, profile }) => [id, profile])),
+    /** Upstream by route name. */
+    upstreams: new Map(config.routes.map((route) => [routeName(route), route.upstream])),
+  };
+}

@@ -1,0 +1,90 @@
+/** Maps routes with `connections` and their upstreams to the limits of connection slots and the pods they are on. */
+
+import { leaseOf, type RouteLimits, withOneLease } from "../../slots/limits.js";
+import type { PodSource } from "../../slots/pods.js";
+import type { ConnectionOptions } from "../../slots/slot-keeper-options.js";
+import type { Config } from "../schema.js";
+
+type Route = Config["routes"][number];
+type ConnectionsConfig = Pick<
+  NonNullable<Route["connections"]>,
+  "max_per_pod" | "max_total" | "max_per_app" | "rate_per_second" | "burst" | "lease_s" | "on_store_failure"
+>;
+
+/** A pod that connections may be opened to. */
+export interface Pod {
+  upstream: string;
+  /** host:port */
+  pod: string;
+  /** Maximum number of connections. */
+  limit: number;
+  leaseMs: number;
+}
+
+/** The name of a route in limits, slots, metrics and the API. */
+export function routeName({ host = "", path }: Pick<Route, "host" | "path">): string {
+  return `${host}${path}`;
+}
+
+export function podName(target: string): string {
+  return target.replace(/^https?:\/\//, "").replace(/\/$/, "");
+}
+
+export function slotOptions({ routes, lease }: Pick<Config, "routes" | "lease">): ConnectionOptions {
+  return { routes: slotLimits(routes), timeoutMs: lease.timeout_ms };
+}
+
+/** The slot limits of all routes that accept connections, by route name. All have the same lease. */
+export function slotLimits(
+  routes: readonly (Pick<Route, "path"> & { host?: string | undefined; connections?: ConnectionsConfig | undefined })[],
+): Map<string, RouteLimits> {
+  return withOneLease(
+    routes.flatMap((route) =>
+      route.connections === undefined ? [] : [[routeName(route), routeLimits(route.connections)] as const],
+    ),
+  );
+}
+
+export function routeLimits(connections: ConnectionsConfig): RouteLimits {
+  return {
+    maxPerPod: connections.max_per_pod,
+    maxTotal: connections.max_total,
+    maxPerApp: connections.max_per_app,
+    ratePerSecond: connections.rate_per_second,
+    burst: connections.burst ?? Math.max(Math.ceil(connections.rate_per_second), 1),
+    leaseMs: connections.lease_s * 1000,
+    onStoreFailure: connections.on_store_failure,
+  };
+}
+
+/** The pods of all routes that accept connections. A pod of several routes has the highest of their limits. */
+export function podsOf(config: Config, discovered: (upstream: string) => string[] | undefined): Pod[] {
+  const leaseMs = leaseOf(slotLimits(config.routes));
+  const pods = new Map<string, Pod>();
+  for (const { upstream, connections } of config.routes) {
+    if (connections === undefined) continue;
+    for (const pod of upstreamPods(config, upstream, discovered)) {
+      const limit = Math.max(connections.max_per_pod, pods.get(pod)?.limit ?? 0);
+      pods.set(pod, { upstream, pod, limit, leaseMs });
+    }
+  }
+  return [...pods.values()];
+}
+
+/** The configured and the discovered targets of an upstream. */
+export function upstreamPods(
+  { upstreams }: Pick<Config, "upstreams">,
+  upstream: string,
+  discovered: (upstream: string) => string[] | undefined = () => undefined,
+): string[] {
+  return [...(upstreams[upstream]?.targets ?? []), ...(discovered(upstream) ?? [])].map(podName);
+}
+
+/** The upstreams whose targets come from DNS. */
+export function podSources({ upstreams }: Config): Record<string, PodSource> {
+  return Object.fromEntries(
+    Object.entries(upstreams).flatMap(([name, { dns }]) =>
+      dns === undefined ? [] : [[name, { name: dns.name, port: dns.port, intervalMs: dns.interval_ms }]],
+    ),
+  );
+}
