@@ -29,7 +29,8 @@ function gateway(admission: Admission): void {
   const { server } = createProxy({
     routes: [{ path: "/", upstream: "backend" }],
     upstreams: { backend: { targets: [target] } },
-    ...{ admission, log },
+    admission,
+    log,
   });
   listen(server);
 }
@@ -38,11 +39,16 @@ function limiting() {
   const quota = createQuota(createEmbeddedStore(), { id: "bench", capacity: PLENTY, rate: PLENTY, nodeTtlMs: 10_000 });
   const app = { id: "default", guaranteed: PLENTY, burst: PLENTY, priority: 1, borrow: false };
   const limiter = createLimiter({
-    ...{ node: "bench", target: quota },
+    node: "bench",
+    target: quota,
     apps: [{ ...app, profile: standardProfile, onStoreFailure: "open", dryRun: false }],
   });
   return createRateLimitAdmission({
-    ...{ limiter, appHeader: "X-App-Id", userHeader: "X-User-Id", apiKeyHeader: "X-API-Key", apiKeys: {} },
+    limiter,
+    appHeader: "X-App-Id",
+    userHeader: "X-User-Id",
+    apiKeyHeader: "X-API-Key",
+    apiKeys: {},
     rules: { refuseUntrustedHeaders: false, refuseUnknownApps: false },
     isTrustedHop: () => true,
     isConfigured: (id) => id === "default",

@@ -36,12 +36,18 @@ function admitting(metrics?: boolean): Admitting {
       ? undefined
       : createTelemetry({ node: "bench", enabled: metrics, apps: APPS, appLabels: 1_000 });
   const limiter = createLimiter({
-    ...{ node: "bench", target: quota, lease: { reserve: 1_000_000 } },
+    node: "bench",
+    target: quota,
+    lease: { reserve: 1_000_000 },
     apps: APPS.map((id) => ({ ...app, id, profile: standardProfile, onStoreFailure: "open" })),
     ...(telemetry === undefined ? {} : { observer: telemetry.observer }),
   });
   const plain = createRateLimitAdmission({
-    ...{ limiter, appHeader: "X-App-Id", userHeader: "X-User-Id", apiKeyHeader: "X-API-Key", apiKeys: {} },
+    limiter,
+    appHeader: "X-App-Id",
+    userHeader: "X-User-Id",
+    apiKeyHeader: "X-API-Key",
+    apiKeys: {},
     rules: { refuseUntrustedHeaders: false, refuseUnknownApps: false },
     isTrustedHop: () => true,
     isConfigured: (id) => id.startsWith("app-"),
@@ -62,7 +68,9 @@ function admitting(metrics?: boolean): Admitting {
 const arrivals: Arrival[] = APPS.map((app) => {
   const named = [app];
   return {
-    ...{ method: "GET", remoteAddress: "127.0.0.1", contentLength: 0 },
+    method: "GET",
+    remoteAddress: "127.0.0.1",
+    contentLength: 0,
     headerValues: (name) => (name === "x-app-id" ? named : []),
   };
 });

@@ -50,10 +50,20 @@ descriptors:
   );
   const [grpc, http, debug] = [await freePort(), await freePort(), await freePort()];
   const settings: Record<string, string> = {
-    ...{ REDIS_SOCKET_TYPE: "tcp", REDIS_URL: `127.0.0.1:${redisPort}`, USE_STATSD: "false", LOG_LEVEL: "error" },
-    ...{ RUNTIME_ROOT: dir, RUNTIME_SUBDIRECTORY: "ratelimit", RUNTIME_WATCH_ROOT: "false", CONFIG_TYPE: "FILE" },
-    ...{ HOST: "127.0.0.1", GRPC_HOST: "127.0.0.1", DEBUG_HOST: "127.0.0.1" },
-    ...{ PORT: String(http), GRPC_PORT: String(grpc), DEBUG_PORT: String(debug) },
+    REDIS_SOCKET_TYPE: "tcp",
+    REDIS_URL: `127.0.0.1:${redisPort}`,
+    USE_STATSD: "false",
+    LOG_LEVEL: "error",
+    RUNTIME_ROOT: dir,
+    RUNTIME_SUBDIRECTORY: "ratelimit",
+    RUNTIME_WATCH_ROOT: "false",
+    CONFIG_TYPE: "FILE",
+    HOST: "127.0.0.1",
+    GRPC_HOST: "127.0.0.1",
+    DEBUG_HOST: "127.0.0.1",
+    PORT: String(http),
+    GRPC_PORT: String(grpc),
+    DEBUG_PORT: String(debug),
   };
   const words = Object.entries(settings).map(([name, value]) => `${name}=${value}`);
   const child = startProcess("env", [...words, binary], dir);

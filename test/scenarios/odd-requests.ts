@@ -18,7 +18,9 @@ export interface OddRequest {
 }
 
 const bad = (name: string, bytes: string, others: Pick<OddRequest, "nginx" | "envoy"> = {}): OddRequest => ({
-  ...{ name, bytes, node: 400 },
+  name,
+  bytes,
+  node: 400,
   ...others,
 });
 
@@ -37,7 +39,8 @@ export const oddRequests: OddRequest[] = [
   { name: "100 headers", bytes: get(many(98)), node: 200 },
   { name: "HTTP/1.0", bytes: "GET / HTTP/1.0\r\n\r\n", node: 200 },
   {
-    ...{ name: "a chunked body", node: 200 },
+    name: "a chunked body",
+    node: 200,
     bytes: "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
   },
   bad("Content-Length -5", post("Content-Length: -5")),
@@ -60,7 +63,8 @@ export const oddRequests: OddRequest[] = [
   }),
   bad("NUL in a header", post("X-A: a\0b\r\nContent-Length: 5")),
   {
-    ...{ name: "a header without colon", node: 400 },
+    name: "a header without colon",
+    node: 400,
     bytes: get("X-A"),
     nginx: { status: 200, why: "nginx drops the line and passes on the others: the backend sees one sound request" },
   },

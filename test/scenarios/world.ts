@@ -47,13 +47,20 @@ export async function startWorld(kind: PlaneKind, options: WorldOptions): Promis
     endings.push(() => store.close());
     const quota = createQuota(store, { id: "scenario", capacity: 1_000_000, rate: 500_000, nodeTtlMs: 3000 });
     const plane = await startPlane(kind, {
-      ...{ instances: options.instances ?? 2, workers: options.workers ?? 2 },
-      ...{ store: `redis://127.0.0.1:${link.port}`, backend: backend.target },
+      instances: options.instances ?? 2,
+      workers: options.workers ?? 2,
+      store: `redis://127.0.0.1:${link.port}`,
+      backend: backend.target,
       yaml: `${CLUSTER}apps: { ${options.apps} }\n${options.yaml ?? ""}`,
     });
     endings.push(() => plane.stop());
     return {
-      ...{ plane, redis, link, backend, quota, stop },
+      plane,
+      redis,
+      link,
+      backend,
+      quota,
+      stop,
       async storeCalls() {
         const stats = String(await redis.command("INFO", "commandstats"));
         await redis.command("CONFIG", "RESETSTAT");

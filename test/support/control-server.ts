@@ -90,21 +90,35 @@ export async function startControl(store: Store, options: ControlServerOptions =
     listed = appLimits(config);
   });
   const coordinator = createCoordinator({
-    ...{ quota, store, clusterId: "c", node: "gw", apps: () => [...apps()] },
+    quota,
+    store,
+    clusterId: "c",
+    node: "gw",
+    apps: () => [...apps()],
     // Reconciliation is ordered by the tests.
     settings: { automaticEmergency: false, reconcileMs: 3_600_000 },
   });
   const pinned: ControlServer["pinned"] = [];
   const pin = createPin({ tell: (level, durationMs) => pinned.push({ level, durationMs }), clock });
   const sync = createSyncHandler({
-    ...{ quota, apps, configVersion: live.version, timeoutMs: () => 1_000 },
+    quota,
+    apps,
+    configVersion: live.version,
+    timeoutMs: () => 1_000,
     pinnedLevel: () => pin.current()?.level,
     // On a clock that stands still: how long a busy machine takes for an answer is not what is tested.
     now: () => 0,
   });
   const answers = { report: options.reports ?? [], apps: options.appReports ?? [], metrics: [] };
   const operations = createOperations({
-    ...{ node: "gw", version: "1.2.3", live, apps, quota, coordinator, store, pin },
+    node: "gw",
+    version: "1.2.3",
+    live,
+    apps,
+    quota,
+    coordinator,
+    store,
+    pin,
     slots: createSlots(store),
     pods: () => [{ upstream: "sockets", pod: "127.0.0.1:9101", limit: 2, leaseMs: 30_000 }],
     ask: async <Q extends Question>({ kind }: Q) => answers[kind] as never,
@@ -121,7 +135,9 @@ export async function startControl(store: Store, options: ControlServerOptions =
       const { admin_token, plane_token, allow, hosts } = live.current().control;
       return { adminToken: admin_token, planeToken: plane_token, allow, hosts };
     },
-    ...{ log, version: "1.2.3", clock },
+    log,
+    version: "1.2.3",
+    clock,
   });
   await new Promise<void>((resolve) => {
     control.server.listen(0, "127.0.0.1", resolve);
@@ -139,7 +155,15 @@ export async function startControl(store: Store, options: ControlServerOptions =
       ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
     });
   return {
-    ...{ url, port, logged, quota, coordinator, live, pin, pinned, writeFile: write },
+    url,
+    port,
+    logged,
+    quota,
+    coordinator,
+    live,
+    pin,
+    pinned,
+    writeFile: write,
     audited: () => logged.flatMap(({ fields }) => (fields.audit === true ? [fields] : [])),
     post: (body, headers) => send("POST", "/v1/sync", PLANE_TOKEN, body, headers),
     admin: (method, path, body, headers) => send(method, `/admin/ratelimit${path}`, ADMIN_TOKEN, body, headers),
@@ -176,7 +200,13 @@ async function liveConfig(store: Store, options: Options) {
   const { config, problems } = readConfig(stringify(written), {});
   if (config === undefined) throw new Error(JSON.stringify(problems));
   const live = createLiveConfig({
-    ...{ initial: config as Config, file, env: {}, store, clusterId: "c", node: "gw", log: testLog([]) },
+    initial: config as Config,
+    file,
+    env: {},
+    store,
+    clusterId: "c",
+    node: "gw",
+    log: testLog([]),
     watchFile: false,
   });
   const close = async () => {

@@ -93,7 +93,11 @@ export async function startEnvoyFleet(options: FleetOptions): Promise<EnvoyFleet
       return answer.pods.reduce((sum, { pod, connections }) => sum + (names.has(pod) ? connections : 0), 0);
     }
     return {
-      ...{ redis, envoys, pods, counted, stop },
+      redis,
+      envoys,
+      pods,
+      counted,
+      stop,
       service: () => service,
       async connect(path, many, envoy) {
         const some = Array.from({ length: many }, (_, i) => connectSocket(`${envoys[envoy ?? i % count]!.url}${path}`));

@@ -40,7 +40,10 @@ export async function startEnvoyListener(options: ListenerUnderTestOptions): Pro
   await new Promise<void>((resolve) => listener.server.listen(0, "127.0.0.1", resolve));
   const { port } = listener.server.address() as AddressInfo;
   return {
-    ...{ port, address: `127.0.0.1:${port}`, url: `http://127.0.0.1:${port}`, errors },
+    port,
+    address: `127.0.0.1:${port}`,
+    url: `http://127.0.0.1:${port}`,
+    errors,
     close: (graceMs = 2_000) => listener.close(graceMs),
   };
 }

@@ -76,8 +76,15 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
     const text = rendering.mode === "rls" ? "" : envoyPlane();
     writes += 1;
     const { files } = renderEnvoy(parseYaml(source, port), {
-      ...{ services: [], envoyServices: [], mode: "lua", maxConnections: DEFAULT_CONNECTIONS, ...rendering, workers },
-      ...{ path: dir, bundle: `${text}\n-- ${writes}\n`, admin: `127.0.0.1:${adminPort}` },
+      services: [],
+      envoyServices: [],
+      mode: "lua",
+      maxConnections: DEFAULT_CONNECTIONS,
+      ...rendering,
+      workers,
+      path: dir,
+      bundle: `${text}\n-- ${writes}\n`,
+      admin: `127.0.0.1:${adminPort}`,
     });
     for (const { name, text } of files) {
       const next = join(dir, `${name}.next`);

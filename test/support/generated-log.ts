@@ -88,8 +88,13 @@ export function envoyLine(one: GeneratedRequest): string {
 export function jsonLine(one: GeneratedRequest): string {
   return JSON.stringify({
     start_time: new Date(one.at).toISOString(),
-    ...{ method: one.method, path: one.path, app_id: one.app, status: 200 },
-    ...{ bytes_received: one.requestBytes, bytes_sent: one.responseBytes, duration: one.durationMs },
+    method: one.method,
+    path: one.path,
+    app_id: one.app,
+    status: 200,
+    bytes_received: one.requestBytes,
+    bytes_sent: one.responseBytes,
+    duration: one.durationMs,
   });
 }
 

@@ -65,7 +65,11 @@ export async function feedLiveLimiter(
     startMs = firstMs;
     limiters = Array.from({ length: nodes }, (_, i) =>
       createLimiter({
-        ...{ node: `live-${i}`, target: quota, apps, unknownApps: config.unknown_apps, host },
+        node: `live-${i}`,
+        target: quota,
+        apps,
+        unknownApps: config.unknown_apps,
+        clock: host,
         lease: leaseOptions(config),
         timeoutMs: config.lease.timeout_ms,
         failOpenTokens: config.fail_open_tokens,

@@ -65,8 +65,15 @@ export async function startNginx(yaml: string, options: StartNginxOptions = {}):
   const text = nginxPlane();
   function write(source: string): void {
     const { files } = renderNginx(parseYaml(source, port), {
-      ...{ services: [], flavour: "debian", includeOnly: false, workers: 2, ...options },
-      ...{ path: dir, runDir: dir, bundle: text, status: `127.0.0.1:${statusPort}` },
+      services: [],
+      flavour: "debian",
+      includeOnly: false,
+      workers: 2,
+      ...options,
+      path: dir,
+      runDir: dir,
+      bundle: text,
+      status: `127.0.0.1:${statusPort}`,
     });
     for (const file of files) {
       const more = file.name === "nginx.conf" ? withLines(file.text, options.http ?? "") : file.text;

@@ -10,27 +10,56 @@ const MEGABYTE = 1024 * 1024;
 
 export function nodeReport(changes: Partial<NodeReport> = {}): NodeReport {
   return {
-    ...{ node: "gw-1", configVersion: "v1", connections: 7, level: 0, emergency: false, liveNodes: 2 },
-    ...{ requests: 100, allowed: 90, refused: 10, dryRunRefused: 2, syncs: 5, failedSyncs: 1 },
+    node: "gw-1",
+    configVersion: "v1",
+    connections: 7,
+    level: 0,
+    emergency: false,
+    liveNodes: 2,
+    requests: 100,
+    allowed: 90,
+    refused: 10,
+    dryRunRefused: 2,
+    syncs: 5,
+    failedSyncs: 1,
     sources: { local: 90, remote: 4, cached: 6, without_store: 0 },
     latencyCounts: latencyBoundsSeconds.map(() => 0).concat(0),
-    ...{ latencySumSeconds: 0, heapUsedBytes: 20 * MEGABYTE, heapLimitBytes: 100 * MEGABYTE },
+    latencySumSeconds: 0,
+    heapUsedBytes: 20 * MEGABYTE,
+    heapLimitBytes: 100 * MEGABYTE,
     ...changes,
   };
 }
 
 export function refusalReport(changes: Partial<RefusalReport> = {}): RefusalReport {
   return {
-    ...{ at: 1_750_000_000_000, node: "gw-1", code: "quota_exhausted", method: "PUT", cost: 600, balance: 3 },
-    ...{ remaining: 3, limit: 1000, retryAfterMs: 5970, source: "remote" as const, dryRun: false },
+    at: 1_750_000_000_000,
+    node: "gw-1",
+    code: "quota_exhausted",
+    method: "PUT",
+    cost: 600,
+    balance: 3,
+    remaining: 3,
+    limit: 1000,
+    retryAfterMs: 5970,
+    source: "remote" as const,
+    dryRun: false,
     ...changes,
   };
 }
 
 export function appReport(changes: Partial<AppReport> = {}): AppReport {
   return {
-    ...{ node: "gw-1", app: "video", balance: 40, requests: 30, allowed: 28, refused: 2, dryRunRefused: 0, l3Hits: 27 },
-    ...{ refusals: { quota_exhausted: 2 }, lastRefusals: [refusalReport()] },
+    node: "gw-1",
+    app: "video",
+    balance: 40,
+    requests: 30,
+    allowed: 28,
+    refused: 2,
+    dryRunRefused: 0,
+    l3Hits: 27,
+    refusals: { quota_exhausted: 2 },
+    lastRefusals: [refusalReport()],
     ...changes,
   };
 }

@@ -34,7 +34,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     weight: 8,
     arbitrary: fc.record({
       kind: fc.constant("grant" as const),
-      ...{ node, apps: fc.integer({ min: 1, max: 3 }), need: fc.nat({ max: 35 }), want: fc.nat({ max: 80 }) },
+      node,
+      apps: fc.integer({ min: 1, max: 3 }),
+      need: fc.nat({ max: 35 }),
+      want: fc.nat({ max: 80 }),
       lost: rarely,
     }),
   },
@@ -50,7 +53,9 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     weight: 1,
     arbitrary: fc.record({
       kind: fc.constantFrom("overspend" as const, "refund" as const),
-      ...{ node, app, amount: fc.nat({ max: 20 }) },
+      node,
+      app,
+      amount: fc.nat({ max: 20 }),
     }),
   },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant("retry" as const), node }) },
@@ -70,7 +75,9 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     weight: 1,
     arbitrary: fc.record({
       kind: fc.constantFrom("borrow" as const, "repay" as const),
-      ...{ app, amount: fc.integer({ min: 1, max: 6 }), operation: fc.nat({ max: 6 }) },
+      app,
+      amount: fc.integer({ min: 1, max: 6 }),
+      operation: fc.nat({ max: 6 }),
     }),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("emergency" as const), on: fc.boolean() }) },

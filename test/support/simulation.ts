@@ -15,8 +15,13 @@ export const START_MS = 1_800_000_000_000;
 
 export function limitedApp(app: Partial<AppLimits> & { id: string }): AppLimits {
   return {
-    ...{ guaranteed: 1000, burst: 1000, priority: 1, borrow: false, profile: standardProfile },
-    ...{ onStoreFailure: "closed" as const, dryRun: false },
+    guaranteed: 1000,
+    burst: 1000,
+    priority: 1,
+    borrow: false,
+    profile: standardProfile,
+    onStoreFailure: "closed" as const,
+    dryRun: false,
     ...app,
   };
 }
