@@ -1,5 +1,7 @@
 /** Keeps calls going while something breaks, and keeps what became of each. */
+
 import { StoreError } from "../../src/store/errors.js";
+import { loopMs } from "./loop-time.js";
 import { pause } from "./wait-for.js";
 
 export interface Load {
@@ -23,7 +25,7 @@ export function startLoad(workers: number, call: (id: string) => Promise<unknown
 
   async function work(): Promise<void> {
     while (!stopped) {
-      const start = performance.now();
+      const start = loopMs();
       const outcome = await call(`op-${next++}`).then(
         () => "ok",
         (error: unknown) => {
@@ -32,7 +34,7 @@ export function startLoad(workers: number, call: (id: string) => Promise<unknown
           return "foreign";
         },
       );
-      load.slowestMs = Math.max(load.slowestMs, performance.now() - start);
+      load.slowestMs = Math.max(load.slowestMs, loopMs() - start);
       load.outcomes.set(outcome, (load.outcomes.get(outcome) ?? 0) + 1);
       load.streak = outcome === "ok" ? load.streak + 1 : 0;
       // Refusals come at once; without a pause the loop would be all there is.

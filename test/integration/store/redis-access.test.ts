@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { inspect, promisify } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { RedisStoreOptions } from "../../../src/store/redis/redis-store.js";
+import { loopMs } from "../../support/loop-time.js";
 import { freePort } from "../../support/ports.js";
 import { type RedisServer, startRedis } from "../../support/redis-server.js";
 import { openTestStore, type TestStore } from "../../support/store-scripts.js";
@@ -52,9 +53,9 @@ describe("with a password", () => {
     ["none", () => redis.url],
   ])("is denied with %s, soon and without showing it", async (_, url) => {
     const store = openStore({ url: url(), deadlineMs: 10_000 });
-    const start = performance.now();
+    const start = loopMs();
     const error = await failureOf(store.run("add", ["k"], []));
-    expect(performance.now() - start).toBeLessThan(5_000);
+    expect(loopMs() - start).toBeLessThan(5_000);
     expect(error).toMatchObject({ kind: "denied" });
     expect(inspect(error, { depth: 10, showHidden: true })).not.toContain("wrong-secret");
     expect(await failureOf(store.inspect())).toMatchObject({ kind: "denied" });
@@ -133,9 +134,9 @@ describe("with TLS", () => {
   });
 
   it("fails within the deadline when the server does not speak TLS", async () => {
-    const start = performance.now();
+    const start = loopMs();
     const store = openStore({ url: `rediss://:tls-secret@localhost:${redis.port}`, tls: { ca }, deadlineMs: 500 });
     expect(await failureOf(store.run("add", ["k"], []))).toMatchObject({ kind: "unavailable" });
-    expect(performance.now() - start).toBeLessThan(2_500);
+    expect(loopMs() - start).toBeLessThan(2_500);
   });
 });
