@@ -34,7 +34,7 @@ function own(): void {
   const { server } = createEnvoyListener({
     ...{ methods: [createRateLimitService({ rules, responseHeaders: () => true })], routes: [] },
     access: () => access,
-    mostMessageBytes: () => 1_000_000,
+    maxMessageBytes: () => 1_000_000,
     log: { debug() {}, info() {}, warn() {}, error: console.error },
   });
   server.listen(0, "127.0.0.1", () => console.log((server.address() as AddressInfo).port));

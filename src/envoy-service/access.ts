@@ -1,66 +1,57 @@
-/** Who may call the Envoy listener: an address that control.allow lists, with the token of data planes where there is one. */
+/** Decides who may call the Envoy listener: addresses listed in control.allow, with control.plane_token if that is set. */
 import { createHopTrust, plainAddress } from "../planes/node/http/trusted-hops.js";
 import { bearerToken, tokenCheck } from "../shared/bearer-token.js";
 import { createFailedLogins } from "../shared/failed-logins.js";
 
-/** As the configuration has it now. */
 export interface EnvoyAccess {
-  /** Empty: none is asked for. */
+  /** Empty: no token is needed. */
   planeToken: string;
   allow: readonly string[];
 }
 
-export interface AccessRefusal {
+export interface AccessDenial {
   kind: "forbidden" | "unauthenticated" | "locked";
-  text: string;
+  detail: string;
 }
 
-/** The door for one connection. */
-export interface Door {
-  refusal(authorization: string | undefined): AccessRefusal | undefined;
-}
+/** Checks the Authorization header of a request on one connection. */
+export type AccessCheck = (authorization: string | undefined) => AccessDenial | undefined;
 
-export interface Doors {
-  /** `address` is the other end of a connection. */
-  open(address: string): Door;
-}
-
-const forbidden: AccessRefusal = { kind: "forbidden", text: "control.allow does not list this address" };
-const missing: AccessRefusal = {
+const forbidden: AccessDenial = { kind: "forbidden", detail: "control.allow does not list this address" };
+const missing: AccessDenial = {
   kind: "unauthenticated",
-  text: "the bearer token of data planes (control.plane_token) is needed",
+  detail: "the bearer token of data planes (control.plane_token) is needed",
 };
-const wrong: AccessRefusal = {
+const wrong: AccessDenial = {
   kind: "unauthenticated",
-  text: "this is not the bearer token of data planes (control.plane_token)",
+  detail: "this is not the bearer token of data planes (control.plane_token)",
 };
-const locked: AccessRefusal = {
+const locked: AccessDenial = {
   kind: "locked",
-  text: "too many wrong tokens came from this address; none is looked at for a while",
+  detail: "too many wrong tokens from this address; try again later",
 };
 
-export function createDoors(access: () => EnvoyAccess, now: () => number): Doors {
+/** Returns a function that makes the check for a connection from `remoteAddress`. `access` is read on every request. */
+export function createAccessChecks(access: () => EnvoyAccess, now: () => number) {
   const failures = createFailedLogins({ now });
-  let seen: EnvoyAccess | undefined;
+  let current: EnvoyAccess | undefined;
   let isAllowed = (_address: string) => false;
   let isToken = (_token: string) => false;
-  /** Changes with whatever is allowed, so that what was found before is found anew. */
+  /** Incremented when access changes, to discard cached results. */
   let version = 0;
 
-  function follow(): EnvoyAccess {
-    const current = access();
-    if (seen === undefined || seen.allow !== current.allow || seen.planeToken !== current.planeToken) {
-      seen = { ...current };
-      isAllowed = createHopTrust(current.allow);
-      isToken = tokenCheck(current.planeToken);
-      version++;
-    }
-    return current;
+  function refresh(): void {
+    const { allow, planeToken } = access();
+    if (current?.allow === allow && current.planeToken === planeToken) return;
+    current = { allow, planeToken };
+    isAllowed = createHopTrust(allow);
+    isToken = tokenCheck(planeToken);
+    version++;
   }
 
-  function look(address: string, authorization: string | undefined, planeToken: string): AccessRefusal | undefined {
+  function denialOf(address: string, authorization: string | undefined): AccessDenial | undefined {
     if (!isAllowed(address)) return forbidden;
-    if (planeToken === "") return undefined;
+    if (current?.planeToken === "") return undefined;
     const token = bearerToken(authorization);
     if (token === "") return missing;
     if (failures.waitMs(address) > 0) return locked;
@@ -72,20 +63,16 @@ export function createDoors(access: () => EnvoyAccess, now: () => number): Doors
     return wrong;
   }
 
-  return {
-    open(remoteAddress) {
-      const address = plainAddress(remoteAddress);
-      let good: { version: number; authorization: string | undefined } | undefined;
-      return {
-        refusal(authorization) {
-          const { planeToken } = follow();
-          // Only a connection that has shown the right token is compared with it this way, so the time tells nobody anything.
-          if (good !== undefined && good.version === version && good.authorization === authorization) return undefined;
-          const refusal = look(address, authorization, planeToken);
-          if (refusal === undefined) good = { version, authorization };
-          return refusal;
-        },
-      };
-    },
+  return (remoteAddress: string): AccessCheck => {
+    const address = plainAddress(remoteAddress);
+    let accepted: { version: number; authorization: string | undefined } | undefined;
+    return (authorization) => {
+      refresh();
+      // Not compared in constant time: only a connection that has sent the right token gets here.
+      if (accepted?.version === version && accepted.authorization === authorization) return undefined;
+      const denial = denialOf(address, authorization);
+      if (denial === undefined) accepted = { version, authorization };
+      return denial;
+    };
   };
 }

@@ -5,7 +5,7 @@
  */
 import { isIdentifier } from "../core/portable.js";
 import type { Decision } from "../limiter/decision.js";
-import { type HttpAnswer, type HttpRoute, problem } from "./http-routes.js";
+import { type HttpReply, type HttpRoute, problem } from "./http-routes.js";
 
 export interface CheckApiOptions {
   /** Takes so many tokens from the app's lease, as for a request of that cost. */
@@ -52,7 +52,7 @@ function questionsOf(text: string): Question[] | string {
   return questions;
 }
 
-function answerOf(decisions: readonly Decision[]): HttpAnswer {
+function answerOf(decisions: readonly Decision[]): HttpReply {
   let body = "";
   for (const { allowed, code, remaining, limit, retryAfterMs } of decisions) {
     body += `${allowed ? 1 : 0} ${code} ${Math.floor(remaining)} ${limit} ${Math.ceil(retryAfterMs)}\n`;

@@ -33,7 +33,7 @@ export function createEnvoySide({ config, limiter, rules, methods, log }: EnvoyS
       { method: "GET", path: "/healthcheck", isPublic: true, handle: () => health(serving) },
     ],
     access: () => ({ planeToken: config().control.plane_token, allow: config().control.allow }),
-    mostMessageBytes: () => config().envoy.max_message_bytes,
+    maxMessageBytes: () => config().envoy.max_message_bytes,
     log,
   });
   return {

@@ -1,11 +1,11 @@
-/** The plain HTTP side of the Envoy listener: a few paths, a bounded body in, an answer out; over HTTP/1.1 and HTTP/2. */
-import type { IncomingMessage, ServerResponse } from "node:http";
+/** Plain HTTP requests of the Envoy listener, over HTTP/1.1 and HTTP/2: routing, access, and a body of limited size. */
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
+import type { ServerHttp2Stream } from "node:http2";
+import type { Readable } from "node:stream";
 import type { Log } from "../shared/log.js";
-import type { AccessRefusal, Door } from "./access.js";
-import { headerBlock } from "./grpc/http2/hpack.js";
-import type { Http2Stream, StreamHandler } from "./grpc/http2/stream.js";
+import type { AccessCheck, AccessDenial } from "./access.js";
 
-export interface HttpAnswer {
+export interface HttpReply {
   status: number;
   headers?: Record<string, string>;
   body: string;
@@ -14,135 +14,120 @@ export interface HttpAnswer {
 export interface HttpRoute {
   method: "GET" | "POST";
   path: string;
-  /** Anybody may call it, as health checks do. */
+  /** No token needed, as for health checks. */
   isPublic?: boolean;
-  handle(body: Buffer): HttpAnswer | Promise<HttpAnswer>;
+  handle(body: Buffer): HttpReply | Promise<HttpReply>;
 }
 
 export interface HttpRoutesOptions {
   routes: readonly HttpRoute[];
-  mostBodyBytes(): number;
+  maxBodyBytes(): number;
   log: Log;
 }
 
-type Head = Pick<Http2Stream["head"], "method" | "path" | "authorization" | "length" | "fromPage">;
-
-export interface HttpRoutes {
-  takeHttp1(request: IncomingMessage, response: ServerResponse, door: Door): void;
-  takeHttp2(stream: Http2Stream, door: Door): StreamHandler;
+/** A request of either protocol version. */
+interface HttpRequest {
+  method: string | undefined;
+  url: string | undefined;
+  headers: IncomingHttpHeaders;
+  body: Readable;
+  check: AccessCheck;
+  send(reply: HttpReply): void;
 }
 
-export function createHttpRoutes({ routes, mostBodyBytes, log }: HttpRoutesOptions): HttpRoutes {
-  /** The route that may be called like this, or why it may not. */
-  function judge(head: Head, door: Door): HttpRoute | HttpAnswer {
-    const here = routes.filter(({ path }) => path === head.path);
-    const route = here.find(({ method }) => method === head.method);
+export function createHttpRoutes({ routes, maxBodyBytes, log }: HttpRoutesOptions) {
+  /** Returns the route to call, or the reply if it must not be called. */
+  function routeOf({ method, url = "", headers, check }: HttpRequest): HttpRoute | HttpReply {
+    const path = url.split("?", 1)[0];
+    const candidates = routes.filter((route) => route.path === path);
+    const route = candidates.find((candidate) => candidate.method === method);
     if (route?.isPublic !== true) {
-      const refusal = door.refusal(head.authorization);
-      if (refusal !== undefined) return refused(refusal);
-      if (head.fromPage) return problem(403, "forbidden", "cross_site", "a page may not call this");
+      const denial = check(headers.authorization);
+      if (denial !== undefined) return denied(denial);
+      // Only browsers send these headers.
+      if (headers.origin !== undefined || headers["sec-fetch-site"] !== undefined) {
+        return problem(403, "forbidden", "cross_site", "web pages must not call this listener");
+      }
     }
     if (route !== undefined) {
-      if (head.length > mostBodyBytes()) return tooLarge(mostBodyBytes());
-      return route;
+      return Number(headers["content-length"] ?? 0) > maxBodyBytes() ? tooLarge(maxBodyBytes()) : route;
     }
-    if (here.length === 0) return problem(404, "not_found", "no_such_path", "there is no such path on this listener");
-    const allowed = here.map(({ method }) => method).join(", ");
-    return {
-      ...problem(405, "method_not_allowed", "method", `${allowed} is answered here`),
-      headers: { ...JSON_TYPE, Allow: allowed },
-    };
+    if (candidates.length === 0) return problem(404, "not_found", "no_such_path", "unknown path on this listener");
+    const allowed = candidates.map((candidate) => candidate.method).join(", ");
+    const reply = problem(405, "method_not_allowed", "method", `use ${allowed}`);
+    return { ...reply, headers: { ...JSON_TYPE, Allow: allowed } };
   }
 
-  function answer(route: HttpRoute, body: Buffer, send: (answer: HttpAnswer) => void): void {
-    const failed = (error: unknown) => {
-      log.error({ err: error, path: route.path }, "a call failed");
-      send(problem(500, "internal_error", "internal_error", "an error within the service"));
-    };
+  async function call(route: HttpRoute, body: Buffer, send: HttpRequest["send"]): Promise<void> {
     try {
-      const made = route.handle(body);
-      if (made instanceof Promise) made.then(send, failed);
-      else send(made);
+      send(await route.handle(body));
     } catch (error) {
-      failed(error);
+      log.error({ err: error, path: route.path }, "an HTTP request of an Envoy failed");
+      send(problem(500, "internal_error", "internal_error", "internal error"));
     }
   }
 
-  /** Whoever goes away before the end of its body is not answered. */
-  function bodyOf(route: HttpRoute, send: (answer: HttpAnswer) => void): StreamHandler {
-    const most = mostBodyBytes();
+  /** A request whose client disconnects within the body gets no reply. */
+  function serve(request: HttpRequest): void {
+    const { body, send } = request;
+    const route = routeOf(request);
+    if ("status" in route) {
+      send(route);
+      return;
+    }
+    const maxBytes = maxBodyBytes();
     const chunks: Buffer[] = [];
     let size = 0;
-    return {
-      data(chunk) {
-        if (size > most) return;
-        size += chunk.length;
-        if (size > most) send(tooLarge(most));
-        else chunks.push(chunk);
-      },
-      end() {
-        if (size <= most) answer(route, chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks), send);
-      },
-      lost() {},
-    };
+    body.on("data", (chunk: Buffer) => {
+      if (size > maxBytes) return;
+      size += chunk.length;
+      if (size > maxBytes) send(tooLarge(maxBytes));
+      else chunks.push(chunk);
+    });
+    body.on("end", () => {
+      if (size <= maxBytes) void call(route, Buffer.concat(chunks), send);
+    });
   }
 
   return {
-    takeHttp1(request, response, door) {
-      const send = (made: HttpAnswer) => sendHttp1(request, response, made);
-      const judged = judge(headOf(request), door);
-      if ("status" in judged) return send(judged);
-      const body = bodyOf(judged, send);
-      request.on("data", (chunk: Buffer) => body.data(chunk));
-      request.on("end", () => body.end());
+    serveHttp1(request: IncomingMessage, response: ServerResponse, check: AccessCheck): void {
+      const { method, url, headers } = request;
+      const send = (reply: HttpReply) => sendHttp1(request, response, reply);
+      serve({ method, url, headers, body: request, check, send });
     },
-    takeHttp2(stream, door) {
-      const send = (made: HttpAnswer) => sendHttp2(stream, made);
-      const judged = judge({ ...stream.head, path: pathOf(stream.head.path) }, door);
-      if (!("status" in judged)) return bodyOf(judged, send);
-      send(judged);
-      return { data() {}, end() {}, lost() {} };
+    serveHttp2(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, check: AccessCheck): void {
+      const { ":method": method, ":path": url } = headers as Record<string, string | undefined>;
+      serve({ method, url, headers, body: stream, check, send: (reply) => sendHttp2(stream, reply) });
     },
   };
 }
-
-function headOf({ method = "", url = "", headers }: IncomingMessage): Head {
-  return {
-    ...{ method, path: pathOf(url), authorization: headers.authorization },
-    length: Number(headers["content-length"] ?? 0),
-    fromPage: headers.origin !== undefined || headers["sec-fetch-site"] !== undefined,
-  };
-}
-
-const pathOf = (url: string) => url.split("?", 1)[0]!;
 
 export const JSON_TYPE = { "content-type": "application/json" };
 
-export function problem(status: number, error: string, reason: string, detail: string): HttpAnswer {
+export function problem(status: number, error: string, reason: string, detail: string): HttpReply {
   return { status, headers: JSON_TYPE, body: `${JSON.stringify({ error, reason, detail })}\n` };
 }
 
-const tooLarge = (most: number) => problem(413, "content_too_large", "body", `at most ${most} bytes`);
+const tooLarge = (maxBytes: number) => problem(413, "content_too_large", "body", `at most ${maxBytes} bytes`);
 
-function refused({ kind, text }: AccessRefusal): HttpAnswer {
-  if (kind === "forbidden") return problem(403, "forbidden", "address_not_allowed", text);
-  if (kind === "locked") return problem(429, "too_many_requests", "failed_logins", text);
-  const answer = problem(401, "unauthorized", "plane_token", text);
-  return { ...answer, headers: { ...answer.headers, "WWW-Authenticate": "Bearer" } };
+function denied({ kind, detail }: AccessDenial): HttpReply {
+  if (kind === "forbidden") return problem(403, "forbidden", "address_not_allowed", detail);
+  if (kind === "locked") return problem(429, "too_many_requests", "failed_logins", detail);
+  const reply = problem(401, "unauthorized", "plane_token", detail);
+  return { ...reply, headers: { ...reply.headers, "WWW-Authenticate": "Bearer" } };
 }
 
-function sendHttp1(request: IncomingMessage, response: ServerResponse, { status, headers, body }: HttpAnswer): void {
+function sendHttp1(request: IncomingMessage, response: ServerResponse, { status, headers, body }: HttpReply): void {
   if (response.headersSent || response.destroyed) return;
-  // What is still to come of a body that nobody wants is read and dropped, or the caller might not see the answer.
+  // Reads and discards the rest of a rejected body: the client might not read the reply before it has sent all of it.
   request.resume();
-  const last = request.complete ? {} : { Connection: "close" };
-  response.writeHead(status, { ...headers, "content-length": Buffer.byteLength(body), ...last }).end(body);
+  if (!request.complete) response.setHeader("Connection", "close");
+  response.writeHead(status, { ...headers, "content-length": Buffer.byteLength(body) }).end(body);
 }
 
-function sendHttp2(stream: Http2Stream, { status, headers = {}, body }: HttpAnswer): void {
-  const head: Record<string, string> = { ":status": String(status) };
-  for (const [name, value] of Object.entries(headers)) head[name.toLowerCase()] = value;
-  const bytes = Buffer.from(body);
-  head["content-length"] = String(bytes.length);
-  stream.respond(headerBlock(head), bytes);
+function sendHttp2(stream: ServerHttp2Stream, { status, headers, body }: HttpReply): void {
+  if (stream.headersSent || stream.destroyed || stream.closed) return;
+  stream.respond({ ":status": status, ...headers, "content-length": Buffer.byteLength(body) });
+  stream.end(body);
+  if (!stream.readableEnded) stream.close();
 }

@@ -1,22 +1,28 @@
-/** One port for Envoy: gRPC over plaintext HTTP/2 and plain HTTP over either version, told apart by the first bytes. */
+/** The port for Envoy: gRPC over plaintext HTTP/2, and plain HTTP requests over HTTP/1.1 or HTTP/2. */
 import { createServer, type Server } from "node:http";
+import {
+  type IncomingHttpHeaders,
+  performServerHandshake,
+  type ServerHttp2Session,
+  type ServerHttp2Stream,
+  type ServerOptions,
+} from "node:http2";
 import { Server as NetServer, type Socket } from "node:net";
 import type { Log } from "../shared/log.js";
-import { createDoors, type Door, type EnvoyAccess } from "./access.js";
-import { Http2Connection } from "./grpc/http2/connection.js";
-import type { Http2Stream, StreamHandler } from "./grpc/http2/stream.js";
-import { createGrpcServer, GrpcError, type GrpcMethod, refuse } from "./grpc/server.js";
-import { PERMISSION_DENIED, UNAUTHENTICATED } from "./grpc/status.js";
+import { type AccessCheck, createAccessChecks, type EnvoyAccess } from "./access.js";
+import { createGrpcServer, endWithStatus, type GrpcMethod } from "./grpc/server.js";
+import { GrpcError, PERMISSION_DENIED, UNAUTHENTICATED } from "./grpc/status.js";
 import { createHttpRoutes, type HttpRoute } from "./http-routes.js";
 
 export interface EnvoyListenerOptions {
   methods: readonly GrpcMethod[];
   routes: readonly HttpRoute[];
+  /** Read on every request. */
   access(): EnvoyAccess;
-  /** Of a message or a body, as the configuration has it now. */
-  mostMessageBytes(): number;
+  /** Limit for a gRPC message or an HTTP body. Read on every request. */
+  maxMessageBytes(): number;
   log: Log;
-  /** Milliseconds that never go back. */
+  /** Monotonic milliseconds. */
   now?: () => number;
 }
 
@@ -24,96 +30,146 @@ export interface EnvoyListener {
   /** Not listening yet. */
   readonly server: Server;
   openConnections(): number;
-  /** Takes nothing new, tells the callers to go elsewhere, and lets finish what runs; cuts what is left after the time. */
+  /** Accepts no more connections, ends client streams, and waits for running calls. Disconnects the rest after `graceMs`. */
   close(graceMs: number): Promise<void>;
 }
 
-/** A connection that says nothing for so long is closed. */
-const FIRST_BYTES_MS = 15_000;
-/** What every HTTP/2 connection begins with; three bytes of it are not the beginning of any method that is answered here. */
-const PREFACE = "PRI";
+interface Connection {
+  check: AccessCheck;
+  /** Unset for HTTP/1.1, and until the first bytes have arrived. */
+  session?: ServerHttp2Session;
+  hasProtocol: boolean;
+  /** A request that needs access has been accepted. */
+  isAuthorized: boolean;
+}
 
-/** Of gRPC itself, with messages of Protocol Buffers. */
+const FIRST_BYTES_TIMEOUT_MS = 15_000;
+/** Idle HTTP/2 connections without an authorized request are closed, so that strangers cannot collect them. */
+const UNAUTHORIZED_IDLE_MS = 120_000;
+const TCP_KEEP_ALIVE_MS = 60_000;
+/** Start of the HTTP/2 connection preface. No HTTP/1.1 method that is served here starts with it. */
+const PREFACE = "PRI";
 const GRPC_TYPE = /^application\/grpc(\+proto)?($|;)/;
-const KEEP_ALIVE_MS = 60_000;
+const STREAM_WINDOW_BYTES = 1_048_576;
+const CONNECTION_WINDOW_BYTES = 4 * STREAM_WINDOW_BYTES;
+
+/** Bounds what one connection can cost. A peer that exceeds a limit loses its connection. */
+const http2Options: ServerOptions = {
+  maxSessionMemory: 10,
+  maxHeaderListPairs: 100,
+  maxOutstandingPings: 10,
+  maxSessionInvalidFrames: 100,
+  maxSessionRejectedStreams: 100,
+  settings: {
+    enablePush: false,
+    // An Envoy worker that has more calls running opens another connection.
+    maxConcurrentStreams: 1_000,
+    maxHeaderListSize: 65_536,
+    initialWindowSize: STREAM_WINDOW_BYTES,
+  },
+};
 
 export function createEnvoyListener(options: EnvoyListenerOptions): EnvoyListener {
-  const { methods, routes, access, mostMessageBytes, log, now = () => performance.now() } = options;
-  const doors = createDoors(access, now);
-  const grpc = createGrpcServer({ methods, mostMessageBytes, log });
-  const open = new Set(methods.filter(({ isPublic }) => isPublic === true).map(({ path }) => path));
-  const http = createHttpRoutes({ routes, mostBodyBytes: mostMessageBytes, log });
-  const sockets = new Map<Socket, Door>();
-  const http2 = new Set<Http2Connection>();
-  /** Connections that have said nothing yet. */
-  const silent = new Set<Socket>();
+  const { methods, routes, access, maxMessageBytes, log, now = () => performance.now() } = options;
+  const checkFor = createAccessChecks(access, now);
+  const grpc = createGrpcServer({ methods, maxMessageBytes, log });
+  const http = createHttpRoutes({ routes, maxBodyBytes: maxMessageBytes, log });
+  const connections = new Map<Socket, Connection>();
   let closing = false;
 
   const server = createServer({ noDelay: true, keepAlive: true }, (request, response) => {
-    const door = sockets.get(request.socket);
-    if (door === undefined) return request.socket.destroy();
+    const connection = connections.get(request.socket);
+    if (connection === undefined) return request.socket.destroy();
     if (closing) response.shouldKeepAlive = false;
-    return http.takeHttp1(request, response, door);
+    http.serveHttp1(request, response, connection.check);
   });
   server.on("clientError", (_error, socket) => socket.destroy());
-  // HTTP/1 keeps its own way to take a connection; it gets those that do not begin as HTTP/2.
-  const asHttp1 = server.listeners("connection") as ((this: Server, socket: Socket) => void)[];
+  // The HTTP/1.1 server accepts only the connections that do not start with the HTTP/2 preface.
+  const acceptHttp1 = server.listeners("connection") as ((this: Server, socket: Socket) => void)[];
   server.removeAllListeners("connection");
 
-  function takeStream(stream: Http2Stream, door: Door): StreamHandler {
-    const { contentType, path, authorization } = stream.head;
-    if (!GRPC_TYPE.test(contentType)) return http.takeHttp2(stream, door);
-    const refusal = open.has(path) ? undefined : door.refusal(authorization);
-    if (refusal === undefined) return grpc.take(stream);
-    const status = refusal.kind === "forbidden" ? PERMISSION_DENIED : UNAUTHENTICATED;
-    return refuse(stream, new GrpcError(status, refusal.text));
+  function serveStream(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, check: AccessCheck): void {
+    // Emitted when the peer resets the stream. The handlers of the stream see the "close" event that follows.
+    stream.on("error", () => {});
+    if (!GRPC_TYPE.test(headers["content-type"] ?? "")) {
+      http.serveHttp2(stream, headers, check);
+      return;
+    }
+    const denial = grpc.isPublic(headers[":path"] ?? "") ? undefined : check(headers.authorization);
+    if (denial === undefined) {
+      grpc.serve(stream, headers);
+      return;
+    }
+    const status = denial.kind === "forbidden" ? PERMISSION_DENIED : UNAUTHENTICATED;
+    endWithStatus(stream, new GrpcError(status, denial.detail));
   }
 
-  function takeHttp2(socket: Socket, door: Door): void {
-    const connection = new Http2Connection(socket, { took: (stream) => takeStream(stream, door), log });
-    http2.add(connection);
-    socket.on("close", () => http2.delete(connection));
-    if (closing) connection.close();
+  function acceptHttp2(socket: Socket, connection: Connection): void {
+    // The HTTP/1.1 server accepts half-open connections. HTTP/2 has no use for them: a peer that ended has disconnected.
+    socket.allowHalfOpen = false;
+    const session = performServerHandshake(socket, http2Options);
+    connection.session = session;
+    session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
+    session.on("error", (error) => log.debug({ err: error }, "an HTTP/2 connection of an Envoy failed"));
+    session.on("stream", (stream, headers) => serveStream(stream, headers, connection.check));
+    session.setTimeout(UNAUTHORIZED_IDLE_MS, () => {
+      if (!connection.isAuthorized) session.destroy();
+    });
+    if (closing) session.close();
   }
 
   server.on("connection", (socket: Socket) => {
-    const door = doors.open(socket.remoteAddress ?? "");
-    sockets.set(socket, door);
-    socket.setKeepAlive(true, KEEP_ALIVE_MS);
-    socket.on("close", () => sockets.delete(socket));
-    silent.add(socket);
-    socket.on("close", () => silent.delete(socket));
-    tellApart(socket, (kind) => {
-      silent.delete(socket);
-      if (kind === "http2") takeHttp2(socket, door);
-      else for (const take of asHttp1) take.call(server, socket);
+    const check = checkFor(socket.remoteAddress ?? "");
+    const connection: Connection = {
+      hasProtocol: false,
+      isAuthorized: false,
+      check(authorization) {
+        const denial = check(authorization);
+        if (denial === undefined) connection.isAuthorized = true;
+        return denial;
+      },
+    };
+    connections.set(socket, connection);
+    socket.on("close", () => connections.delete(socket));
+    socket.setKeepAlive(true, TCP_KEEP_ALIVE_MS);
+    detectProtocol(socket, (protocol) => {
+      connection.hasProtocol = true;
+      if (protocol === "http2") acceptHttp2(socket, connection);
+      else {
+        for (const accept of acceptHttp1) accept.call(server, socket);
+        socket.resume();
+      }
     });
   });
 
-  let closed: Promise<void> | undefined;
   async function close(graceMs: number): Promise<void> {
     closing = true;
     const stopped = new Promise<void>((resolve) => {
-      // Not HTTP's own `close`: it knows nothing of the connections that speak HTTP/2.
+      // `Server.close` of HTTP does not count the connections that use HTTP/2.
       NetServer.prototype.close.call(server, () => resolve());
     });
     grpc.drain();
-    for (const connection of http2) connection.close();
+    for (const [socket, { session, hasProtocol }] of connections) {
+      // Running calls finish. Calls that arrive from now on are refused by GOAWAY, which tells the peer to retry elsewhere.
+      if (session !== undefined) session.close();
+      else if (!hasProtocol) socket.destroy();
+    }
     server.closeIdleConnections();
-    for (const socket of silent) socket.destroy();
     const timer = setTimeout(() => {
-      if (sockets.size > 0)
-        log.warn({ connections: sockets.size }, "connections of Envoys cut at the end of the drain");
-      for (const socket of sockets.keys()) socket.destroy();
+      if (connections.size > 0) {
+        log.warn({ connections: connections.size }, "disconnected Envoys at the end of the drain");
+      }
+      for (const socket of connections.keys()) socket.destroy();
     }, graceMs);
     await stopped;
     clearTimeout(timer);
     server.close();
   }
 
+  let closed: Promise<void> | undefined;
   return {
     server,
-    openConnections: () => sockets.size,
+    openConnections: () => connections.size,
     close(graceMs) {
       closed ??= close(graceMs);
       return closed;
@@ -121,24 +177,23 @@ export function createEnvoyListener(options: EnvoyListenerOptions): EnvoyListene
   };
 }
 
-/** Reads as little as needed, and puts it back: whoever takes over has the socket itself, with no stream in between. */
-function tellApart(socket: Socket, found: (kind: "http1" | "http2") => void): void {
-  let begun: Buffer | undefined;
-  const silent = () => socket.destroy();
-  socket.setTimeout(FIRST_BYTES_MS, silent);
-  socket.on("error", silent);
+/** Reads the first bytes and puts them back, so that the server of that protocol gets the unchanged socket. */
+function detectProtocol(socket: Socket, detected: (protocol: "http1" | "http2") => void): void {
+  let received: Buffer | undefined;
+  const destroy = () => socket.destroy();
+  socket.setTimeout(FIRST_BYTES_TIMEOUT_MS, destroy);
+  socket.on("error", destroy);
   socket.on("data", look);
 
   function look(chunk: Buffer): void {
-    begun = begun === undefined ? chunk : Buffer.concat([begun, chunk]);
-    const letters = begun.toString("latin1", 0, PREFACE.length);
-    if (letters.length < PREFACE.length && PREFACE.startsWith(letters)) return;
+    received = received === undefined ? chunk : Buffer.concat([received, chunk]);
+    const start = received.toString("latin1", 0, PREFACE.length);
+    if (start.length < PREFACE.length && PREFACE.startsWith(start)) return;
     socket.removeListener("data", look);
-    socket.removeListener("error", silent);
-    socket.setTimeout(0, silent);
+    socket.removeListener("error", destroy);
+    socket.setTimeout(0, destroy);
     socket.pause();
-    socket.unshift(begun);
-    found(letters === PREFACE ? "http2" : "http1");
-    socket.resume();
+    socket.unshift(received);
+    detected(start === PREFACE ? "http2" : "http1");
   }
 }

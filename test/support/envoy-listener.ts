@@ -21,20 +21,20 @@ export interface ListenerUnderTestOptions {
   rules: Pick<RuleBook, "decide">;
   methods?: GrpcMethod[];
   access?: () => EnvoyAccess;
-  mostMessageBytes?: number;
+  maxMessageBytes?: number;
 }
 
 export const everyone: EnvoyAccess = { planeToken: "", allow: ["127.0.0.0/8"] };
 
 export async function startEnvoyListener(options: ListenerUnderTestOptions): Promise<ListenerUnderTest> {
-  const { rules, methods = [], access = () => everyone, mostMessageBytes = 100_000 } = options;
+  const { rules, methods = [], access = () => everyone, maxMessageBytes = 100_000 } = options;
   const errors: unknown[] = [];
   const rateLimit = { rules, responseHeaders: () => true };
   const listener = createEnvoyListener({
     methods: [createRateLimitService(rateLimit), createHealthService(["a.Service"], () => true), ...methods],
     routes: [createJsonApi(rateLimit)],
     access,
-    mostMessageBytes: () => mostMessageBytes,
+    maxMessageBytes: () => maxMessageBytes,
     log: { debug() {}, info() {}, warn() {}, error: (fields) => errors.push(fields) },
   });
   await new Promise<void>((resolve) => listener.server.listen(0, "127.0.0.1", resolve));

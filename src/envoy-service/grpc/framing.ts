@@ -1,31 +1,35 @@
-/** Messages out of the bytes of a gRPC stream, however they are cut: five bytes of flag and length before each. */
+/** gRPC message framing: each message follows a flag byte and a four-byte length, at any position in the stream's chunks. */
 import { GrpcError, INTERNAL, RESOURCE_EXHAUSTED, UNIMPLEMENTED } from "./status.js";
 
-export const PREFIX_BYTES = 5;
+const PREFIX_BYTES = 5;
 
-export interface Frames {
-  /** Each message that is complete now goes to `took`, as a view that is good until it returns. Throws a GrpcError. */
+export interface MessageReader {
+  /** Passes each message that is complete to `received`. Throws a GrpcError if the input is invalid. */
   push(chunk: Buffer): void;
-  /** Throws where the stream ended within a message. */
-  end(): void;
+  /** No part of a message is buffered. */
+  isComplete(): boolean;
 }
 
-/** `encoding` is the header grpc-encoding: compressed messages are not read, and the status says why. */
-export function createFrames(mostBytes: number, encoding: string | undefined, took: (message: Buffer) => void): Frames {
-  /** The beginning of a message, whose end is still to come. Put together once, or a caller who sends byte by byte would be costly. */
-  let kept: Buffer[] = [];
-  let keptBytes = 0;
+/** `encoding` is the grpc-encoding header. Compressed messages are rejected. */
+export function createMessageReader(
+  maxBytes: number,
+  encoding: string | string[] | undefined,
+  received: (message: Buffer) => void,
+): MessageReader {
+  /** The start of an incomplete message. Joined once: joining on every chunk would be quadratic. */
+  let chunks: Buffer[] = [];
+  let bufferedBytes = 0;
   let neededBytes = 0;
 
-  function wholeLength(bytes: Buffer, at: number): number {
+  function frameLength(bytes: Buffer, at: number): number {
     const flag = bytes[at]!;
     if (flag === 1 && encoding !== undefined && encoding !== "identity") {
-      throw new GrpcError(UNIMPLEMENTED, "compressed messages are not read here");
+      throw new GrpcError(UNIMPLEMENTED, "compressed messages are not supported");
     }
     if (flag !== 0) throw new GrpcError(INTERNAL, "a message has a flag that its headers do not explain");
     const length = bytes.readUInt32BE(at + 1);
-    if (length > mostBytes) {
-      throw new GrpcError(RESOURCE_EXHAUSTED, `a message of ${length} bytes is larger than ${mostBytes}`);
+    if (length > maxBytes) {
+      throw new GrpcError(RESOURCE_EXHAUSTED, `a message of ${length} bytes is larger than ${maxBytes}`);
     }
     return PREFIX_BYTES + length;
   }
@@ -33,43 +37,33 @@ export function createFrames(mostBytes: number, encoding: string | undefined, to
   return {
     push(chunk) {
       let bytes = chunk;
-      if (keptBytes > 0) {
-        kept.push(chunk);
-        keptBytes += chunk.length;
-        if (keptBytes < neededBytes) return;
-        bytes = Buffer.concat(kept, keptBytes);
-        kept = [];
-        keptBytes = 0;
+      if (bufferedBytes > 0) {
+        chunks.push(chunk);
+        bufferedBytes += chunk.length;
+        if (bufferedBytes < neededBytes) return;
+        bytes = Buffer.concat(chunks, bufferedBytes);
+        chunks = [];
+        bufferedBytes = 0;
       }
       let at = 0;
       neededBytes = PREFIX_BYTES;
       while (bytes.length - at >= PREFIX_BYTES) {
-        const length = wholeLength(bytes, at);
+        const length = frameLength(bytes, at);
         if (bytes.length - at < length) {
           neededBytes = length;
           break;
         }
-        took(bytes.subarray(at + PREFIX_BYTES, at + length));
+        received(bytes.subarray(at + PREFIX_BYTES, at + length));
         at += length;
       }
       if (at === bytes.length) return;
-      kept.push(bytes.subarray(at));
-      keptBytes = bytes.length - at;
+      chunks.push(bytes.subarray(at));
+      bufferedBytes = bytes.length - at;
     },
-    end() {
-      if (keptBytes > 0) throw new GrpcError(INTERNAL, "the stream ends within a message");
-    },
+    isComplete: () => bufferedBytes === 0,
   };
 }
 
-/** The message, where the chunk is exactly one that is neither compressed nor too large. */
-export function wholeMessage(chunk: Buffer, mostBytes: number): Buffer | undefined {
-  const length = chunk.length - PREFIX_BYTES;
-  if (length < 0 || length > mostBytes || chunk[0] !== 0 || chunk.readUInt32BE(1) !== length) return undefined;
-  return chunk.subarray(PREFIX_BYTES);
-}
-
-/** A message with its five bytes before it. */
 export function framed(message: Uint8Array): Buffer {
   const frame = Buffer.allocUnsafe(PREFIX_BYTES + message.length);
   frame[0] = 0;

@@ -2,8 +2,8 @@
 
 import { LENGTH, Reader, tag } from "./protobuf.js";
 import { Writer } from "./protobuf-writer.js";
-import { GrpcError, type UnaryMethod } from "./server.js";
-import { NOT_FOUND } from "./status.js";
+import type { UnaryMethod } from "./server.js";
+import { GrpcError, NOT_FOUND } from "./status.js";
 
 const SERVING = 1;
 const NOT_SERVING = 2;

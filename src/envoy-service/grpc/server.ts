@@ -1,8 +1,7 @@
-/** gRPC on HTTP/2 streams: unary and client-streaming calls, answered with a message or a status, whatever is sent. */
+/** gRPC over HTTP/2 streams: unary and client-streaming calls. Every call ends with a message or with a gRPC status. */
+import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
 import type { Log } from "../../shared/log.js";
-import { createFrames, type Frames, framed, wholeMessage } from "./framing.js";
-import { headerBlock } from "./http2/hpack.js";
-import type { Http2Stream, StreamHandler } from "./http2/stream.js";
+import { createMessageReader, framed } from "./framing.js";
 import { ProtobufError } from "./protobuf.js";
 import {
   DEADLINE_EXCEEDED,
@@ -14,34 +13,31 @@ import {
   UNIMPLEMENTED,
 } from "./status.js";
 
-export { GrpcError } from "./status.js";
-
-/** One message in, one message out. Throws a GrpcError to refuse, a ProtobufError for what is no message. */
+/** One message in, one message out. */
 export interface UnaryMethod {
   kind: "unary";
-  /** As `/package.Service/Method`. */
+  /** `/package.Service/Method` */
   path: string;
-  /** Anybody may call it, as health checks do. */
+  /** No token needed, as for health checks. */
   isPublic?: boolean;
-  /** The message is a view that is good until the call returns (its promise may come later): copy what is kept. */
+  /** Throws a GrpcError to end the call with that status. The message is only valid until this returns. */
   call(message: Uint8Array): Promise<Uint8Array> | Uint8Array;
 }
 
-/** Many messages in, one out. */
+/** Many messages in, one message out. */
 export interface ClientStreamMethod {
   kind: "client-stream";
   path: string;
   isPublic?: boolean;
-  /** A stream begins. */
   open(): ClientStream;
 }
 
 export interface ClientStream {
-  /** A view that is good until it returns. What it throws ends the stream with that status. */
+  /** Throws a GrpcError to end the call with that status. The message is only valid until this returns. */
   message(bytes: Uint8Array): void;
-  /** The caller has said all: the answer to it. */
-  ended(): Uint8Array;
-  /** The stream is gone without an end: cut, cancelled, or refused by what `message` threw. */
+  /** The client has sent its last message. Returns the reply. */
+  ended(): Promise<Uint8Array> | Uint8Array;
+  /** The stream ended without a reply: disconnected, cancelled, late, or failed by an error that `message` threw. */
   lost?(): void;
 }
 
@@ -49,201 +45,156 @@ export type GrpcMethod = UnaryMethod | ClientStreamMethod;
 
 export interface GrpcServerOptions {
   methods: readonly GrpcMethod[];
-  mostMessageBytes(): number;
+  maxMessageBytes(): number;
   log: Log;
 }
 
 export interface GrpcServer {
-  /** Answers the call that this stream is. */
-  take(stream: Http2Stream): StreamHandler;
-  /** Ends the client streams, which would never end by themselves, with what they would be told at their end. */
+  isPublic(path: string): boolean;
+  serve(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void;
+  /** Replies to the client streams that are open: their clients would not end them. */
   drain(): void;
 }
 
-export function createGrpcServer({ methods, mostMessageBytes, log }: GrpcServerOptions): GrpcServer {
+/** A caller without a token can make the server buffer at most this much per call. */
+const MAX_PUBLIC_MESSAGE_BYTES = 1_024;
+
+export function createGrpcServer({ methods, maxMessageBytes, log }: GrpcServerOptions): GrpcServer {
   const byPath = new Map(methods.map((method) => [method.path, method]));
-  const streaming = new Set<ClientStreamCall>();
-  return {
-    take(stream) {
-      const { path, grpcTimeout } = stream.head;
-      const method = byPath.get(path);
-      if (method === undefined) return refuse(stream, new GrpcError(UNIMPLEMENTED, "there is no such method"));
-      const withinMs = grpcTimeout === undefined ? undefined : timeoutMs(grpcTimeout);
-      if (grpcTimeout !== undefined && withinMs === undefined) {
-        return refuse(stream, new GrpcError(INTERNAL, "grpc-timeout cannot be read"));
+  /** One function per open client stream that replies to it. */
+  const streaming = new Set<() => void>();
+
+  function serveCall(stream: ServerHttp2Stream, method: GrpcMethod, headers: IncomingHttpHeaders): void {
+    const withinMs = timeoutMs(headers["grpc-timeout"]);
+    const call = method.kind === "unary" ? unaryCall(method) : method.open();
+    const maxBytes = method.isPublic === true ? MAX_PUBLIC_MESSAGE_BYTES : maxMessageBytes();
+    const reader = createMessageReader(maxBytes, headers["grpc-encoding"], (message) => call.message(message));
+    const timer = withinMs === undefined ? undefined : setTimeout(expire, withinMs);
+    let isOver = false;
+    if (method.kind === "client-stream") streaming.add(finish);
+
+    function end(): boolean {
+      if (isOver) return false;
+      isOver = true;
+      clearTimeout(timer);
+      streaming.delete(finish);
+      return true;
+    }
+
+    function expire(): void {
+      fail(new GrpcError(DEADLINE_EXCEEDED, "the deadline of the call has passed"));
+    }
+
+    function fail(error: unknown): void {
+      if (!end()) return;
+      endWithStatus(stream, statusOf(error, method.path, log));
+      lost();
+    }
+
+    function finish(): void {
+      if (isOver) return;
+      try {
+        const message = call.ended();
+        if (message instanceof Promise) message.then(succeed, fail);
+        else succeed(message);
+      } catch (error) {
+        fail(error);
       }
-      if (method.kind === "unary") return new UnaryCall(stream, method, mostMessageBytes(), withinMs, log);
-      return new ClientStreamCall(stream, method, mostMessageBytes(), withinMs, log, streaming);
+    }
+
+    function succeed(message: Uint8Array): void {
+      if (end()) reply(stream, message);
+    }
+
+    function lost(): void {
+      try {
+        call.lost?.();
+      } catch (error) {
+        log.error({ err: error, method: method.path }, "the end of a gRPC stream could not be handled");
+      }
+    }
+
+    stream.on("data", (chunk: Buffer) => {
+      if (isOver) return;
+      try {
+        reader.push(chunk);
+      } catch (error) {
+        fail(error);
+      }
+    });
+    stream.on("end", () => {
+      if (stream.aborted) return;
+      if (reader.isComplete()) finish();
+      else fail(new GrpcError(INTERNAL, "the stream ended within a message"));
+    });
+    stream.on("close", () => {
+      if (end()) lost();
+    });
+  }
+
+  return {
+    isPublic: (path) => byPath.get(path)?.isPublic === true,
+    serve(stream, headers) {
+      const method = byPath.get(headers[":path"] ?? "");
+      try {
+        if (method === undefined) throw new GrpcError(UNIMPLEMENTED, "unknown method");
+        serveCall(stream, method, headers);
+      } catch (error) {
+        endWithStatus(stream, statusOf(error, headers[":path"] ?? "", log));
+      }
     },
     drain() {
-      for (const call of streaming) call.finish();
+      for (const finish of streaming) finish();
     },
   };
 }
 
-/** Most calls are one chunk with one message, decided at once: they take no timer and no buffer. */
-class UnaryCall implements StreamHandler {
-  private answer: Promise<Uint8Array> | Uint8Array | undefined;
-  private frames: Frames | undefined;
-
-  constructor(
-    private readonly stream: Http2Stream,
-    private readonly method: UnaryMethod,
-    private readonly mostBytes: number,
-    private readonly withinMs: number | undefined,
-    private readonly log: Log,
-  ) {}
-
-  data(chunk: Buffer): void {
-    try {
-      const message = this.frames === undefined ? wholeMessage(chunk, this.mostBytes) : undefined;
-      if (message !== undefined && this.answer === undefined) this.call(message);
-      else this.frame(chunk);
-    } catch (error) {
-      this.fail(error);
-    }
-  }
-
-  end(): void {
-    try {
-      this.frames?.end();
-      const { answer } = this;
-      if (answer === undefined) throw new GrpcError(INTERNAL, "a unary call needs a message");
-      if (answer instanceof Promise) this.wait(answer);
-      else reply(this.stream, answer);
-    } catch (error) {
-      this.fail(error);
-    }
-  }
-
-  /** Whatever was taken for it stays taken: nobody can tell how far its caller had got. */
-  lost(): void {}
-
-  private frame(chunk: Buffer): void {
-    this.frames ??= createFrames(this.mostBytes, this.stream.head.grpcEncoding, (message) => this.call(message));
-    this.frames.push(chunk);
-  }
-
-  private call(message: Buffer): void {
-    if (this.answer !== undefined) throw new GrpcError(INTERNAL, "a unary call has one message");
-    this.answer = this.method.call(message);
-    // Whoever awaits it comes later.
-    if (this.answer instanceof Promise) this.answer.catch(() => {});
-  }
-
-  private wait(later: Promise<Uint8Array>): void {
-    const timer = this.withinMs === undefined ? undefined : setTimeout(() => this.fail(late()), this.withinMs);
-    later
-      .then(
-        (message) => reply(this.stream, message),
-        (error: unknown) => this.fail(error),
-      )
-      .finally(() => clearTimeout(timer));
-  }
-
-  private fail(error: unknown): void {
-    refuse(this.stream, statusOf(error, this.method.path, this.log));
-  }
+/** A unary call is a client stream with exactly one message. */
+function unaryCall(method: UnaryMethod): ClientStream {
+  let reply: Promise<Uint8Array> | Uint8Array | undefined;
+  return {
+    message(bytes) {
+      if (reply !== undefined) throw new GrpcError(INTERNAL, "a unary call has one message");
+      reply = method.call(bytes);
+      // Awaited only when the stream ends, which may be after it rejects.
+      if (reply instanceof Promise) reply.catch(() => {});
+    },
+    ended() {
+      if (reply === undefined) throw new GrpcError(INTERNAL, "a unary call needs a message");
+      return reply;
+    },
+  };
 }
 
-class ClientStreamCall implements StreamHandler {
-  private readonly open: ClientStream;
-  private readonly frames: Frames;
-  private readonly timer: NodeJS.Timeout | undefined;
-  private isOver = false;
-
-  constructor(
-    private readonly stream: Http2Stream,
-    private readonly method: ClientStreamMethod,
-    mostBytes: number,
-    withinMs: number | undefined,
-    private readonly log: Log,
-    private readonly streaming: Set<ClientStreamCall>,
-  ) {
-    this.open = method.open();
-    this.frames = createFrames(mostBytes, stream.head.grpcEncoding, (message) => this.open.message(message));
-    if (withinMs !== undefined) this.timer = setTimeout(() => this.fail(late()), withinMs);
-    streaming.add(this);
-  }
-
-  data(chunk: Buffer): void {
-    try {
-      this.frames.push(chunk);
-    } catch (error) {
-      this.fail(error);
-    }
-  }
-
-  end(): void {
-    try {
-      this.frames.end();
-      this.finish();
-    } catch (error) {
-      this.fail(error);
-    }
-  }
-
-  finish(): void {
-    if (this.isOver) return;
-    try {
-      const answer = this.open.ended();
-      this.over();
-      reply(this.stream, answer);
-    } catch (error) {
-      this.fail(error);
-    }
-  }
-
-  lost(): void {
-    if (this.isOver) return;
-    this.over();
-    try {
-      this.open.lost?.();
-    } catch (error) {
-      this.log.error({ err: error, method: this.method.path }, "the end of a stream could not be handled");
-    }
-  }
-
-  private fail(error: unknown): void {
-    refuse(this.stream, statusOf(error, this.method.path, this.log));
-    this.lost();
-  }
-
-  private over(): void {
-    this.isOver = true;
-    clearTimeout(this.timer);
-    this.streaming.delete(this);
-  }
-}
-
-const late = () => new GrpcError(DEADLINE_EXCEEDED, "the caller's time is over");
-
-/** What is not meant for the caller goes to the log. */
+/** Details of unexpected errors go to the log, not to the caller. */
 function statusOf(error: unknown, method: string, log: Log): GrpcError {
   if (error instanceof GrpcError) return error;
-  if (error instanceof ProtobufError) return new GrpcError(INVALID_ARGUMENT, `no such message: ${error.message}`);
-  log.error({ err: error, method }, "a call failed");
-  return new GrpcError(INTERNAL, "an error within the service");
+  if (error instanceof ProtobufError) return new GrpcError(INVALID_ARGUMENT, `invalid message: ${error.message}`);
+  log.error({ err: error, method }, "a gRPC call failed");
+  return new GrpcError(INTERNAL, "internal error");
 }
 
-const HEAD = { ":status": "200", "content-type": "application/grpc" };
-const HEAD_BLOCK = headerBlock(HEAD);
-const DONE_BLOCK = headerBlock({ "grpc-status": "0" });
+const HEADERS = { ":status": 200, "content-type": "application/grpc" };
+const TRAILERS = { "grpc-status": "0" };
+const WITH_TRAILERS = { waitForTrailers: true };
 
-function reply(stream: Http2Stream, message: Uint8Array): void {
-  stream.respond(HEAD_BLOCK, framed(message), DONE_BLOCK);
+function reply(stream: ServerHttp2Stream, message: Uint8Array): void {
+  if (stream.destroyed || stream.closed) return;
+  stream.respond(HEADERS, WITH_TRAILERS);
+  stream.on("wantTrailers", () => {
+    stream.sendTrailers(TRAILERS);
+    // A reset in the same turn would drop the trailers.
+    if (!stream.readableEnded) setImmediate(() => stream.close());
+  });
+  stream.end(framed(message));
 }
 
-/** Headers that are trailers as well. */
-export function refuse(stream: Http2Stream, { status, message }: GrpcError): StreamHandler {
-  const head = {
-    ...HEAD,
-    "grpc-status": String(status),
-    "grpc-message": percentEncoded(message),
-    ...(status === UNIMPLEMENTED ? { "grpc-accept-encoding": "identity" } : {}),
-  };
-  stream.respond(headerBlock(head));
-  return nobody;
+/** Sends the status in the headers and stops reading what the client still sends. */
+export function endWithStatus(stream: ServerHttp2Stream, { status, message }: GrpcError): void {
+  if (stream.destroyed || stream.closed || stream.headersSent) return;
+  const headers = { ...HEADERS, "grpc-status": String(status), "grpc-message": percentEncoded(message) };
+  // Required in the reply to a message that is compressed in an unsupported way.
+  if (status === UNIMPLEMENTED) Object.assign(headers, { "grpc-accept-encoding": "identity" });
+  stream.respond(headers, { endStream: true });
+  stream.close();
 }
-
-const nobody: StreamHandler = { data() {}, end() {}, lost() {} };

@@ -1,8 +1,5 @@
-/** The outcomes of a gRPC call, and the refusal that a method throws; never anything else reaches a caller. */
+/** gRPC status codes, and the error that ends a call with one of them. */
 
-export const GRPC_OK = 0;
-export const CANCELLED = 1;
-export const UNKNOWN = 2;
 export const INVALID_ARGUMENT = 3;
 export const DEADLINE_EXCEEDED = 4;
 export const NOT_FOUND = 5;
@@ -13,7 +10,7 @@ export const INTERNAL = 13;
 export const UNAVAILABLE = 14;
 export const UNAUTHENTICATED = 16;
 
-/** What a method throws to refuse a call. The text is for the caller to read. */
+/** Ends a call with a status. The text is sent to the caller. */
 export class GrpcError extends Error {
   constructor(
     readonly status: number,
@@ -23,9 +20,8 @@ export class GrpcError extends Error {
   }
 }
 
-/** As grpc-message has it: UTF-8 whose bytes outside of printable ASCII, and the percent sign, are escaped. */
+/** Encodes a grpc-message: UTF-8 with percent escapes for all but printable ASCII. */
 export function percentEncoded(text: string): string {
-  if (/^[ -$&-~]*$/.test(text)) return text;
   let encoded = "";
   for (const byte of Buffer.from(text, "utf8")) {
     const plain = byte >= 0x20 && byte <= 0x7e && byte !== 0x25;
@@ -34,10 +30,14 @@ export function percentEncoded(text: string): string {
   return encoded;
 }
 
-const TIMEOUT_UNITS: Record<string, number> = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 };
+const UNIT_MS: Record<string, number> = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 };
+/** Longer timers would fire at once. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
-/** The header grpc-timeout in milliseconds; undefined where it says nothing that can be read. */
-export function timeoutMs(header: string): number | undefined {
-  const match = /^([0-9]{1,8})([HMSmun])$/.exec(header);
-  return match === null ? undefined : Number(match[1]) * TIMEOUT_UNITS[match[2]!]!;
+/** Reads a grpc-timeout header; undefined if there is none. */
+export function timeoutMs(header: string | string[] | undefined): number | undefined {
+  if (header === undefined) return undefined;
+  const match = /^([0-9]{1,8})([HMSmun])$/.exec(String(header));
+  if (match === null) throw new GrpcError(INTERNAL, "invalid grpc-timeout");
+  return Math.min(Number(match[1]) * UNIT_MS[match[2]!]!, MAX_TIMEOUT_MS);
 }

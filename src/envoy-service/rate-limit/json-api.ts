@@ -2,14 +2,14 @@
 import { STORE_UNAVAILABLE } from "../../core/codes.js";
 import type { Descriptor, DescriptorStatus, Entry, Verdict } from "../../descriptors/rule-book.js";
 import { GrpcError, UNAVAILABLE } from "../grpc/status.js";
-import { type HttpAnswer, type HttpRoute, JSON_TYPE, problem } from "../http-routes.js";
+import { type HttpReply, type HttpRoute, JSON_TYPE, problem } from "../http-routes.js";
 import { checked, overrideOf, type RateLimitRequest, unitNames, unitNumbers } from "./messages.js";
 import { outcomeOf, type RateLimitOutcome } from "./outcome.js";
 import { MOST_UINT32, remainingOf } from "./response.js";
 import type { RateLimitServiceOptions } from "./service.js";
 
 export function createJsonApi({ rules, responseHeaders }: RateLimitServiceOptions): HttpRoute {
-  function answer(request: RateLimitRequest, verdict: Verdict): HttpAnswer {
+  function answer(request: RateLimitRequest, verdict: Verdict): HttpReply {
     try {
       const outcome = outcomeOf(request, verdict, responseHeaders());
       const body = `${JSON.stringify(jsonOf(outcome))}\n`;

@@ -11,7 +11,7 @@ import {
   VARINT,
 } from "../../../src/envoy-service/grpc/protobuf.js";
 import { Writer } from "../../../src/envoy-service/grpc/protobuf-writer.js";
-import { GrpcError } from "../../../src/envoy-service/grpc/server.js";
+import { GrpcError } from "../../../src/envoy-service/grpc/status.js";
 import { readRequest } from "../../../src/envoy-service/rate-limit/messages.js";
 
 const bytes = (...values: number[]) => Uint8Array.from(values);
