@@ -25,7 +25,7 @@ import type { LimiterObserver } from "./limiter.js";
 import { createStoreHealth } from "./store-health.js";
 
 /** The part of a quota that a limiter needs. */
-export type SyncTarget = Pick<Quota, "grant" | "settle" | "heartbeat">;
+export type SyncTarget = Pick<Quota, "grant" | "report" | "heartbeat">;
 
 /** What may change while it runs. */
 export interface SyncSettings {
@@ -294,7 +294,7 @@ export function createSyncer(options: SyncerOptions) {
       }));
       const sender = { node, epoch, seq: ++seq };
       try {
-        await settings.target.settle(sender, requests, all.length === 0, { deadlineMs: settings.timeoutMs });
+        await settings.target.report(sender, requests, all.length === 0, { deadlineMs: settings.timeoutMs });
       } catch (error) {
         // The store is gone: what this node held comes back when it is found dead.
         observer.synced?.("error", 0, some.length, error);

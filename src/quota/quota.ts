@@ -23,7 +23,7 @@ export interface GrantRequest extends LeaseMessage {
   lastWord?: boolean;
 }
 
-export type SettleRequest = Omit<GrantRequest, "need" | "want" | "lastWord">;
+export type ReportRequest = Omit<GrantRequest, "need" | "want" | "lastWord">;
 
 const LAST_WORD = 2;
 
@@ -81,7 +81,7 @@ export function createQuota(store: Store, cluster: ClusterPolicy) {
 
   const nameOf = (sender: { node: string; epoch: number }) => nodeInEpoch(sender.node, String(sender.epoch));
 
-  function nodeKeys(sender: Sender, requests: SettleRequest[]): string[] {
+  function nodeKeys(sender: Sender, requests: ReportRequest[]): string[] {
     const apps = requests.map((request) => keys.app(request.app.id));
     return [keys.cluster, keys.nodes, keys.ledger(nameOf(sender)), ...apps];
   }
@@ -121,13 +121,13 @@ export function createQuota(store: Store, cluster: ClusterPolicy) {
     },
 
     /** Books the counters of a node without granting. With `leave` the node's epoch ends and all it held goes back. */
-    async settle(sender: Sender, requests: SettleRequest[], leave: boolean, options?: RunOptions) {
+    async report(sender: Sender, requests: ReportRequest[], leave: boolean, options?: RunOptions) {
       const args = requests.flatMap((request) => [
         ...appArguments(request.app),
         ...[request.granted, request.spent, request.returned],
       ]);
       const own = [sender.seq, nameOf(sender), leave ? 1 : 0];
-      const reply = await run("settle", nodeKeys(sender, requests), [...own, ...args], options);
+      const reply = await run("report", nodeKeys(sender, requests), [...own, ...args], options);
       const apps = chunks(reply, 4, 2).map((chunk, i) => ({
         app: requests[i]?.app.id ?? "",
         granted: number(chunk, 0),

@@ -14,7 +14,7 @@ import { nodes } from "./nodes.js";
 import { reconcile } from "./reconcile.js";
 import type { Script } from "./redis-api.js";
 import { repay } from "./repay.js";
-import { settle } from "./settle.js";
+import { report } from "./report.js";
 import { slotAcquire } from "./slot-acquire.js";
 import { slotCounts } from "./slot-counts.js";
 import { slotRelease } from "./slot-release.js";
@@ -31,7 +31,7 @@ export interface CatalogEntry {
 
 export const catalog = {
   grant: { run: grant, flags: "" },
-  settle: { run: settle, flags: "allow-oom" },
+  report: { run: report, flags: "allow-oom" },
   heartbeat: { run: heartbeat, flags: "allow-oom" },
   nodes: { run: nodes, flags: "no-writes" },
   "node-ledger": { run: nodeLedger, flags: "no-writes" },

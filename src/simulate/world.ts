@@ -71,7 +71,7 @@ export function createWorld(options: WorldOptions): World {
     const { unknownApps, lease, timeoutMs, failOpenTokens } = options;
     const target: SyncTarget = {
       grant: (sender, requests) => answered(quota.grant(sender, requests)),
-      settle: (sender, requests, leave) => answered(quota.settle(sender, requests, leave)),
+      report: (sender, requests, leave) => answered(quota.report(sender, requests, leave)),
       heartbeat: (sender) => answered(quota.heartbeat(sender)),
     };
     return createLimiter({

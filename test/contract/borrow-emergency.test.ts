@@ -113,7 +113,7 @@ forEachBackend("emergency", (it) => {
       const second = await quota.grant({ node: `n${priority}`, epoch: 1, seq: 2 }, [full]);
       admitted.push([granted, second.apps[0]?.granted, first.apps[0]?.code, first.apps[0]?.limit]);
       // The node steps aside, so that the next one's fair share is all there is.
-      await quota.settle({ node: `n${priority}`, epoch: 1, seq: 3 }, [], true);
+      await quota.report({ node: `n${priority}`, epoch: 1, seq: 3 }, [], true);
     }
     expect(admitted).toEqual([
       [200, 300, "ok", 200],

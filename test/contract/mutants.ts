@@ -61,9 +61,9 @@ export const mutants: Mutant[] = [
     promise: "I5",
   },
   {
-    name: "settle that books a return twice",
+    name: "report that books a return twice",
     kind: "quota",
-    script: "settle",
+    script: "report",
     find: /entry\.returned = returned(?=\s*end\s*app_spent)/g,
     replace: "",
     seed: 1,

@@ -104,14 +104,14 @@ forEachBackend("quota", (it) => {
 
   it("spend that was never granted is charged to both layers, once", async (bench) => {
     const quota = quotaOf(bench);
-    await quota.settle(node(1), [{ app, granted: 0, spent: 80, returned: 0 }], false);
-    await quota.settle(node(2), [{ app, granted: 80, spent: 80, returned: 0 }], false);
+    await quota.report(node(1), [{ app, granted: 0, spent: 80, returned: 0 }], false);
+    await quota.report(node(2), [{ app, granted: 80, spent: 80, returned: 0 }], false);
     expect(await quota.inspect(app)).toMatchObject({ tokens: 120, clusterTokens: 920, granted: 80, spent: 80 });
   });
 
   it("an overdrawn bucket owes at most one burst", async (bench) => {
     const quota = quotaOf(bench);
-    await quota.settle(node(1), [{ app, granted: 0, spent: 100_000, returned: 0 }], false);
+    await quota.report(node(1), [{ app, granted: 0, spent: 100_000, returned: 0 }], false);
     expect((await quota.inspect(app)).tokens).toBe(-200);
     const refused = await quota.grant(node(2), [ask(10, 10, { granted: 100_000, spent: 100_000 })]);
     expect(refused.apps[0]).toMatchObject({ code: "quota_exhausted", retryAfterMs: 2100 });
@@ -120,17 +120,17 @@ forEachBackend("quota", (it) => {
   it("returned tokens are back in both layers, once", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(1), [ask(100)]);
-    await quota.settle(node(2), [{ app, granted: 100, spent: 30, returned: 70 }], false);
-    await quota.settle(node(2), [{ app, granted: 100, spent: 30, returned: 70 }], false);
-    await quota.settle(node(3), [{ app, granted: 100, spent: 30, returned: 70 }], false);
+    await quota.report(node(2), [{ app, granted: 100, spent: 30, returned: 70 }], false);
+    await quota.report(node(2), [{ app, granted: 100, spent: 30, returned: 70 }], false);
+    await quota.report(node(3), [{ app, granted: 100, spent: 30, returned: 70 }], false);
     expect(await quota.inspect(app)).toMatchObject({ tokens: 170, clusterTokens: 970, spent: 30, returned: 70 });
   });
 
   it("a refund lowers what was spent", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(1), [ask(100)]);
-    await quota.settle(node(2), [{ app, granted: 100, spent: 90, returned: 0 }], false);
-    await quota.settle(node(3), [{ app, granted: 100, spent: 40, returned: 0 }], false);
+    await quota.report(node(2), [{ app, granted: 100, spent: 90, returned: 0 }], false);
+    await quota.report(node(3), [{ app, granted: 100, spent: 40, returned: 0 }], false);
     expect(await quota.inspect(app)).toMatchObject({ granted: 100, spent: 40, returned: 0 });
     expect(await quota.ledger("n1@1")).toMatchObject({ held: 60, closed: false });
   });
@@ -139,7 +139,7 @@ forEachBackend("quota", (it) => {
     const quota = quotaOf(bench);
     await quota.heartbeat({ node: "n2", epoch: 1 });
     await quota.grant(node(1), [ask(100)]);
-    const left = await quota.settle(node(2), [{ app, granted: 100, spent: 30, returned: 0 }], true);
+    const left = await quota.report(node(2), [{ app, granted: 100, spent: 30, returned: 0 }], true);
     expect(left.liveNodes).toBe(1);
     expect(await quota.inspect(app)).toMatchObject({ tokens: 170, returned: 70 });
     expect(await quota.grant(node(3), [ask(10, 10, { granted: 100, spent: 30 })])).toMatchObject({

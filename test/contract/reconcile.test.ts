@@ -25,7 +25,7 @@ forEachBackend("reconcile", (it) => {
   it("tokens of a node that died are back in both layers after its time-to-live, once", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
-    await quota.settle({ node: "n1", epoch: 1, seq: 2 }, [{ app, granted: 100, spent: 30, returned: 0 }], false);
+    await quota.report({ node: "n1", epoch: 1, seq: 2 }, [{ app, granted: 100, spent: 30, returned: 0 }], false);
     await pass(bench, quota, TTL);
     expect(await quota.reconcile(app, how("r1"))).toMatchObject({
       correctionsMade: 0,
@@ -79,7 +79,7 @@ forEachBackend("reconcile", (it) => {
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 27 }]);
     await quota.grant({ node: "n2", epoch: 1, seq: 1 }, [{ app, ...idle, need: 20 }]);
     // n1 leaves without naming the app: its ledger is closed, and nobody accounts for the 27.
-    await quota.settle({ node: "n1", epoch: 1, seq: 2 }, [], true);
+    await quota.report({ node: "n1", epoch: 1, seq: 2 }, [], true);
     const result = await quota.reconcile(app, how("r1"));
     expect(result).toEqual({
       ...{ correctionsMade: 1, driftBefore: 0.15, driftAfter: 0, expectedTokens: 180, actualTokens: 153 },
@@ -93,7 +93,7 @@ forEachBackend("reconcile", (it) => {
   it("a small drift is left alone unless the operator insists", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 10 }]);
-    await quota.settle({ node: "n1", epoch: 1, seq: 2 }, [], true);
+    await quota.report({ node: "n1", epoch: 1, seq: 2 }, [], true);
     expect(await quota.reconcile(app, how("r1"))).toMatchObject({ correction: 0, driftBefore: 0.05, driftAfter: 0.05 });
     expect(await quota.reconcile(app, how("r2", true))).toMatchObject({ correction: 10, driftAfter: 0 });
   });

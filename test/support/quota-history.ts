@@ -15,7 +15,7 @@ const CLUSTER = { capacity: 60, rate: 12, nodeTtlMs: 3000 };
 
 export type Step =
   | { kind: "grant"; node: number; apps: number; need: number; want: number; lost: boolean }
-  | { kind: "settle"; node: number; give: number; lost: boolean }
+  | { kind: "report"; node: number; give: number; lost: boolean }
   | { kind: "spend" | "overspend" | "refund"; node: number; app: number; amount: number }
   | { kind: "retry" | "die" | "leave"; node: number }
   | { kind: "late"; back: number }
@@ -43,7 +43,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
   {
     weight: 3,
-    arbitrary: fc.record({ kind: fc.constant("settle" as const), node, give: fc.nat({ max: 40 }), lost: rarely }),
+    arbitrary: fc.record({ kind: fc.constant("report" as const), node, give: fc.nat({ max: 40 }), lost: rarely }),
   },
   {
     weight: 5,
@@ -128,7 +128,7 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[])
   async function exchange(
     one: SimulatedNode,
     places: number[],
-    ask: { need: number; want: number } | "settle" | "leave",
+    ask: { need: number; want: number } | "report" | "leave",
     lost: boolean,
   ) {
     const sender = { node: one.name, epoch: one.epoch, seq: ++one.seq };
@@ -143,7 +143,7 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[])
       return { ...counters[i]!, app: APPS[place]!, need, want };
     });
     const send = () =>
-      typeof ask === "object" ? quota.grant(sender, requests) : quota.settle(sender, requests, ask === "leave");
+      typeof ask === "object" ? quota.grant(sender, requests) : quota.report(sender, requests, ask === "leave");
     model.moveTo(store.clock.now);
     const before = await debts();
     const answer = await send();
@@ -183,14 +183,14 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[])
     } else if (now.kind === "grant") {
       const places = [0, 1].filter((place) => (now.apps & (1 << place)) !== 0);
       await exchange(nodes[now.node]!, places, { need: now.need, want: Math.max(now.need, now.want) }, now.lost);
-    } else if (now.kind === "settle") {
+    } else if (now.kind === "report") {
       const one = nodes[now.node]!;
       for (const own of one.accounts) {
         const given = Math.min(now.give, Math.max(own.balance, 0));
         own.balance -= given;
         own.returned += given;
       }
-      await exchange(one, [0, 1], "settle", now.lost);
+      await exchange(one, [0, 1], "report", now.lost);
     } else if (now.kind === "spend") {
       const own = nodes[now.node]!.accounts[now.app]!;
       own.balance -= Math.min(now.amount, Math.max(own.balance, 0));

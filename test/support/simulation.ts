@@ -87,8 +87,8 @@ export function createSimulation(
     }
     return {
       grant: (sender, requests, how) => travel(() => quota.grant(sender, requests), how?.deadlineMs ?? 1000),
-      settle: (sender, requests, leave, how) =>
-        travel(() => quota.settle(sender, requests, leave), how?.deadlineMs ?? 1000),
+      report: (sender, requests, leave, how) =>
+        travel(() => quota.report(sender, requests, leave), how?.deadlineMs ?? 1000),
       heartbeat: (sender) => travel(() => quota.heartbeat(sender), 1000),
     };
   }

@@ -30,7 +30,7 @@ it("the store keeps a limit until it is full again, and an app for good", async 
   expect(await ttl(limit.id)).toBeGreaterThan(1_790_000);
   expect(await ttl(limit.id)).toBeLessThanOrEqual(1_801_000);
   expect(await ttl("video")).toBe(-1);
-  await quota.settle({ ...sender, seq: 2 }, [{ app: limit, granted: 50, spent: 0, returned: 50 }], true);
+  await quota.report({ ...sender, seq: 2 }, [{ app: limit, granted: 50, spent: 0, returned: 50 }], true);
   expect(await ttl(limit.id)).toBeLessThanOrEqual(1_000);
   await store.close();
 });

@@ -151,7 +151,7 @@ describe("scripts in the middle of load", () => {
     await expect(
       slots.acquire({ proxy: "p1", connection: "c2", app: "chat", pods: ["pod-1"] }, limits),
     ).rejects.toMatchObject(outOfMemory);
-    const settled = await quota.settle(
+    const settled = await quota.report(
       { node: "n1", epoch: 1, seq: 2 },
       [{ app, granted: 100, spent: 40, returned: 60 }],
       false,

@@ -36,7 +36,7 @@ describe("a call", () => {
       const quota = createQuota(each, cluster);
       const first = await quota.grant({ node: "n", epoch: 1, seq: 1 }, requests);
       const again = await quota.grant({ node: "n", epoch: 1, seq: 1 }, requests);
-      const settled = await quota.settle(
+      const settled = await quota.report(
         { node: "n", epoch: 1, seq: 2 },
         [{ app, granted: 400, spent: 100, returned: 0 }],
         true,

@@ -26,7 +26,7 @@ describe("an emergency by usage", () => {
       expect(heard).toEqual([on("usage")]);
       expect(coordinator.emergency()).toEqual(on("usage"));
     }
-    await bench.quota.settle(node(2), [{ app, granted: 960, spent: 0, returned: 960 }], false);
+    await bench.quota.report(node(2), [{ app, granted: 960, spent: 0, returned: 960 }], false);
     await bench.pass(1900);
     expect(bench.published).toHaveLength(1);
     await bench.pass(1000);

@@ -103,7 +103,7 @@ describe("tokens of dead nodes", () => {
     const bench = createBench();
     const all = ["a", "b", "c"].map((name) => bench.addCoordinator(name, [app, other], manual));
     await bench.quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
-    await bench.quota.settle({ node: "n1", epoch: 1, seq: 2 }, [{ app, granted: 100, spent: 30, returned: 0 }], false);
+    await bench.quota.report({ node: "n1", epoch: 1, seq: 2 }, [{ app, granted: 100, spent: 30, returned: 0 }], false);
     await bench.pass(3000 + 1.1 * MINUTE);
     expect(await bench.quota.inspect(app)).toMatchObject({ tokens: 170, clusterTokens: 970, returned: 70 });
     await bench.pass(3 * MINUTE);
@@ -173,7 +173,7 @@ describe("on demand", () => {
     const bench = createBench();
     const { coordinator, reconciled } = bench.addCoordinator("a", [app], manual);
     await bench.quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 10 }]);
-    await bench.quota.settle({ node: "n1", epoch: 1, seq: 2 }, [], true);
+    await bench.quota.report({ node: "n1", epoch: 1, seq: 2 }, [], true);
     expect(await coordinator.reconcileNow("video", false)).toMatchObject({ correction: 0, driftBefore: 0.05 });
     expect(await coordinator.reconcileNow("video", true)).toMatchObject({ correction: 10, driftAfter: 0 });
     expect(reconciled).toEqual(["video", "video"]);

@@ -19,7 +19,7 @@ import type { SyncAnswer, SyncMessage } from "./sync-message.js";
 import type { NodeNumbers } from "./sync-numbers.js";
 
 export interface SyncHandlerOptions {
-  quota: Pick<Quota, "grant" | "settle" | "ledger">;
+  quota: Pick<Quota, "grant" | "report" | "ledger">;
   /** As they are now; the same list while nothing has changed. */
   apps(): readonly BucketLimits[];
   configVersion(): string;
@@ -102,11 +102,11 @@ export function createSyncHandler(options: SyncHandlerOptions): SyncHandler {
     const requests = await requestsOf(message, known);
     const deadline = { deadlineMs: options.timeoutMs() };
     if (!leave) return quota.grant(sender, requests, deadline);
-    const settled = await quota.settle(sender, requests, true, deadline);
+    const reported = await quota.report(sender, requests, true, deadline);
     const limit = (app: string) => known.get(app)?.burst ?? 0;
     return {
-      ...settled,
-      apps: settled.apps.map((one) => ({ ...one, code: OK, limit: limit(one.app), retryAfterMs: 0 })),
+      ...reported,
+      apps: reported.apps.map((one) => ({ ...one, code: OK, limit: limit(one.app), retryAfterMs: 0 })),
     };
   }
 

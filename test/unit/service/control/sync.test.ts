@@ -20,7 +20,7 @@ it.each([
     return answer;
   };
   const ledger = async () => ({ seq: 0, closed: false, held: 0, apps: [] });
-  const quota = { grant, settle: async () => answer, ledger };
+  const quota = { grant, report: async () => answer, ledger };
   const sync = createSyncHandler({
     ...{ quota, apps: () => [], configVersion: () => "v", timeoutMs: () => 1_000, now: () => now },
   });

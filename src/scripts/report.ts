@@ -1,5 +1,5 @@
 /**
- * Books a node's counters without granting anything: reports spend, charges what was spent without cover, takes back
+ * Records the counters of a node without granting: charges what was spent without cover and takes back
  * what the node returns. Frees only, so it runs even when Redis is out of memory.
  *
  * KEYS  1 cluster · 2 nodes · 3 ledger of the node · 4… app
@@ -38,7 +38,7 @@ const FIRST_APP = 6;
 /** The id and the numbers of an app. */
 const WIDTH = MESSAGE_NUMBERS + 1;
 
-export function settle(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
+export function report(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
   const head = headNumbers(argv);
   const headWrong = headFault(keys, argv, FIRST_APP, WIDTH, head);
   if (headWrong !== "") return invalid(headWrong);
