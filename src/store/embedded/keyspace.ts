@@ -1,42 +1,17 @@
-/** Keys, their values and their expiry, all in memory, with the Redis commands that scripts may use. */
+/** An in-memory keyspace with expiry, and the Redis commands that scripts may use. */
 import type { RedisApi, RedisCall } from "../../scripts/redis-api.js";
-import { hashCommands } from "./hash-commands.js";
-import { CommandError, numberText } from "./numbers.js";
-import type { SortedSet } from "./sorted-set.js";
-import { sortedSetCommands } from "./sorted-set-commands.js";
-import { stringCommands } from "./string-commands.js";
-
-export type Value = { type: "string"; text: string } | { type: "hash"; fields: Map<string, string> } | SortedSetValue;
-export type SortedSetValue = { type: "zset"; set: SortedSet };
-
-/** What commands see of the keyspace: only keys that have not expired. */
-export interface Keys {
-  now(): number;
-  get(key: string): Value | undefined;
-  /** Sets a value and leaves its expiry as it was. */
-  put(key: string, value: Value): void;
-  delete(key: string): boolean;
-  /** In milliseconds since 1970, or never. */
-  expireAt(key: string, atMs: number | undefined): void;
-}
-
-/** A command takes its arguments as text and answers as Lua sees it. */
-export type Command = (keys: Keys, args: string[]) => unknown;
+import { CommandError, type Keys, type Value } from "./command.js";
+import { COMMANDS } from "./commands.js";
+import { numberText } from "./numbers.js";
 
 export interface Keyspace extends RedisApi {
-  /** Runs `work` with the time standing still, as a script sees it. */
+  /** Runs `work` with a frozen clock, as Redis runs a script. */
   atomically<T>(work: () => T): T;
-  /** How many keys are held, expired ones included. */
+  /** Number of keys in memory, including expired ones. */
   size(): number;
 }
 
-const COMMANDS: ReadonlyMap<string, Command> = new Map([
-  ...Object.entries(stringCommands),
-  ...Object.entries(hashCommands),
-  ...Object.entries(sortedSetCommands),
-]);
-
-/** Of the keys that can expire, so many are looked at after each piece of work, besides two for each new one. */
+/** Keys with an expiry that are examined after each script, in addition to two per new one. */
 const PURGE_STEPS = 16;
 
 /** @param clock microseconds since 1970 */
@@ -81,7 +56,7 @@ export function createKeyspace(clock: () => number): Keyspace {
     return atMs !== undefined && Math.floor(keys.now() / 1000) > atMs;
   }
 
-  /** Walks on through the keys that can expire, a few at a time and faster than they come, so that memory is bounded. */
+  /** Examines some more of the keys with an expiry: more than were added, so that memory is bounded. */
   function purge(): void {
     const steps = PURGE_STEPS + 2 * newExpiries;
     newExpiries = 0;
@@ -98,7 +73,10 @@ export function createKeyspace(clock: () => number): Keyspace {
   function call(name: string, ...args: unknown[]): unknown {
     const command = COMMANDS.get(name);
     if (command === undefined) throw new CommandError(`ERR Unknown Redis command called from script: ${name}`);
-    return command(keys, args.map(argumentText));
+    if (args.length < command.minArguments || args.length > command.maxArguments) {
+      throw new CommandError("ERR Wrong number of args calling Redis command from script");
+    }
+    return command.run(keys, ...args.map(argumentText));
   }
 
   return {
@@ -118,7 +96,7 @@ export function createKeyspace(clock: () => number): Keyspace {
 
 function argumentText(value: unknown): string {
   if (typeof value === "string") return value;
-  // Redis would take NaN and keep "nan"; nothing good comes of it, so here it is found early.
+  // Redis would accept NaN and store "nan"; here it is an error, to find such defects early.
   if (typeof value === "number" && !Number.isNaN(value)) return numberText(value);
   throw new CommandError("ERR Lua redis lib command arguments must be strings or integers");
 }

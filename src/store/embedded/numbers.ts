@@ -1,17 +1,14 @@
-/** Reads and writes numbers the way Redis does in commands: whole numbers strictly, scores as decimal text. */
-
-/** An error that Redis would answer; its message is what Redis says. */
-export class CommandError extends Error {
-  override readonly name = "CommandError";
-}
+/** Parses and formats numbers as Redis commands do: integers strictly, scores as decimal text. */
+import { CommandError } from "./command.js";
+import type { ScoreBound } from "./sorted-set.js";
 
 const WHOLE = /^(?:0|-?[1-9][0-9]{0,18})$/;
-const INT64_MAX = 2n ** 63n - 1n;
+export const INT64_MAX = 2n ** 63n - 1n;
 const INT64_MIN = -(2n ** 63n);
 const DECIMAL = /^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$/;
 const INFINITE = /^([+-]?)(?:inf|infinity)$/i;
 
-/** The 64-bit whole number that `text` spells; Redis takes no sign, blank or zero that it would not write itself. */
+/** A 64-bit integer. Like Redis, rejects plus signs, blanks and leading zeros. */
 export function parseWhole(text: string): bigint {
   const value = WHOLE.test(text) ? BigInt(text) : undefined;
   if (value === undefined || value > INT64_MAX || value < INT64_MIN) {
@@ -32,12 +29,6 @@ export function parseScore(text: string): number {
   return score;
 }
 
-/** A score, `-inf`, `+inf`, or either with `(` before it: then the bound itself is left out. */
-export interface ScoreBound {
-  score: number;
-  exclusive: boolean;
-}
-
 export function parseBound(text: string): ScoreBound {
   const exclusive = text.startsWith("(");
   const score = parseDecimal(exclusive ? text.slice(1) : text);
@@ -46,8 +37,8 @@ export function parseBound(text: string): ScoreBound {
 }
 
 /**
- * A number as text. Whole numbers up to 2^53 look the same here and in every Redis; fractions do not (0.1 is
- * 0.10000000000000001 in Redis 7.0 and 0.1 from 7.2), but always read back as the same number.
+ * Integers up to 2^53 have the same text as in every Redis. Fractions may differ (0.1 is 0.10000000000000001 in
+ * Redis 7.0 and 0.1 from 7.2), but parse to the same number.
  */
 export function numberText(value: number): string {
   if (value === Number.POSITIVE_INFINITY) return "inf";

@@ -1,5 +1,4 @@
-/** A set of members ordered by score, then by bytes, as in Redis; fast with hundreds of thousands of members. */
-import type { ScoreBound } from "./numbers.js";
+/** A set ordered by score, then by bytes, as in Redis; fast with hundreds of thousands of members. */
 
 export interface ScoredMember {
   member: string;
@@ -8,11 +7,17 @@ export interface ScoredMember {
 
 export interface SortedSet {
   readonly scores: Map<string, number>;
-  /** All members in order, in pieces, none of them empty: changing one piece moves a few hundred entries at most. */
+  /** All members in order, in non-empty pieces, so that a change moves at most a few hundred entries. */
   readonly pieces: ScoredMember[][];
 }
 
-/** A place in the order: the piece, and the index in it. */
+/** A score, `-inf` or `+inf`; exclusive if written with a leading `(`. */
+export interface ScoreBound {
+  score: number;
+  exclusive: boolean;
+}
+
+/** A position in the order: piece and index in it. */
 type Place = [piece: number, index: number];
 
 const MAX_PIECE = 512;
@@ -25,7 +30,7 @@ export function putMember(set: SortedSet, member: string, score: number): void {
   removeMember(set, member);
   set.scores.set(member, score);
   const [at, index] = placeOf(set, score, member);
-  // Past the last piece the member goes to the end of that piece.
+  // After the last piece: append to that piece.
   const piece = set.pieces[at] ?? set.pieces[at - 1];
   if (piece === undefined) {
     set.pieces.push([{ member, score }]);
@@ -68,7 +73,7 @@ export function removeBetween(set: SortedSet, from: ScoreBound, to: ScoreBound):
   return count;
 }
 
-/** The members from one rank to another, the latter not included. */
+/** The members with ranks from `first` up to, but not including, `end`. */
 export function membersBetween(set: SortedSet, first: number, end: number): ScoredMember[] {
   const found: ScoredMember[] = [];
   let rank = 0;
@@ -80,7 +85,7 @@ export function membersBetween(set: SortedSet, first: number, end: number): Scor
   return found;
 }
 
-/** Compares as Redis compares bytes: by UTF-8, whose order is that of code points, not of JavaScript's UTF-16 units. */
+/** Compares UTF-8 bytes, as Redis does. Their order is that of code points, not of UTF-16 units. */
 export function compareBytes(a: string, b: string): number {
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i++) {
@@ -91,7 +96,7 @@ export function compareBytes(a: string, b: string): number {
   return a.length - b.length;
 }
 
-/** Surrogates stand for code points above U+FFFF, so they sort after every other unit. */
+/** Surrogates encode code points above U+FFFF, so they sort after every other unit. */
 function codePointRank(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? unit + 0x10000 : unit;
 }
@@ -117,7 +122,7 @@ function rankOf(set: SortedSet, [at, index]: Place): number {
   return rank;
 }
 
-/** The first place from which `holds` is true, where it is false for all before and true for all after. */
+/** The first position where `holds` is true; `holds` must be false before it and true after it. */
 function firstWhere(set: SortedSet, holds: (entry: ScoredMember) => boolean): Place {
   const at = lowest(set.pieces.length, (i) => {
     const piece = set.pieces[i] as ScoredMember[];
@@ -138,7 +143,7 @@ function lowest(length: number, holds: (index: number) => boolean): number {
   return low;
 }
 
-/** Drops a piece that has become empty, and joins small ones, so that there are never many of them. */
+/** Removes an empty piece and joins small ones, to limit the number of pieces. */
 function tidy(set: SortedSet, at: number): void {
   const piece = set.pieces[at];
   if (piece === undefined) return;
