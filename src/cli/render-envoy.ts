@@ -1,14 +1,14 @@
 /** `tollgate render envoy`: what the command line says about an Envoy, and the files that come of it. */
 import { resolve } from "node:path";
+import { renderEnvoy } from "../render/envoy/envoy.js";
 import {
   type Balancer,
   DEFAULT_ADMIN,
   DEFAULT_BALANCER,
   DEFAULT_CONNECTIONS,
   type EnvoyRenderOptions,
-  renderEnvoy,
-} from "../render/envoy/envoy.js";
-import type { Rendered } from "../render/rendered.js";
+} from "../render/envoy/options.js";
+import type { Rendered } from "../render/files.js";
 import { configOrComplain } from "./check-config.js";
 import { readOptions, UsageError } from "./command.js";
 import { checkNode, type Place, readBundle, tlsOf } from "./render-files.js";

@@ -1,7 +1,7 @@
 /** What rendering for any proxy shares: the generated script, options that all have, and files that are replaced in one step. */
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import type { Rendered } from "../render/rendered.js";
+import type { Rendered } from "../render/files.js";
 import { UsageError } from "./command.js";
 
 /** The folder of `--out`, once it is known; complains where it was not given. */

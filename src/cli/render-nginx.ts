@@ -1,7 +1,8 @@
 /** `tollgate render nginx`: what the command line says about an nginx, and the files that come of it. */
 import { resolve } from "node:path";
-import { DEFAULT_STATUS, type RenderOptions, renderNginx } from "../render/nginx/nginx.js";
-import type { Rendered } from "../render/rendered.js";
+import type { Rendered } from "../render/files.js";
+import { renderNginx } from "../render/nginx/nginx.js";
+import { DEFAULT_STATUS, type RenderOptions } from "../render/nginx/options.js";
 import { configOrComplain } from "./check-config.js";
 import { readOptions, UsageError } from "./command.js";
 import { checkNode, type Place, readBundle, tlsOf } from "./render-files.js";

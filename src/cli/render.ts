@@ -1,5 +1,5 @@
 /** `tollgate render`: writes the configuration in the words of another proxy, with all that it needs to decide. */
-import type { Rendered } from "../render/rendered.js";
+import type { Rendered } from "../render/files.js";
 import { type Command, UsageError } from "./command.js";
 import { envoyHelp, renderForEnvoy } from "./render-envoy.js";
 import { outFolder, type Place, writeFiles } from "./render-files.js";

@@ -1,4 +1,4 @@
-/** Plain data as YAML, with comments where the data has them: an entry whose key begins with `#` is a word on what follows. */
+/** Serialises plain data as YAML. An entry whose key begins with `#` becomes a comment on the next entry. */
 import { Document, isMap, isScalar, isSeq, type Node, Pair, Scalar, YAMLMap, YAMLSeq } from "yaml";
 
 export type YamlData = string | number | boolean | readonly YamlData[] | YamlSection;
@@ -7,7 +7,7 @@ export interface YamlSection {
   readonly [key: string]: YamlData | undefined;
 }
 
-/** The value of an entry that is a comment. */
+/** The value of a comment entry. */
 export const NOTE = true;
 
 export function commentedYaml(head: string, data: YamlData): string {
@@ -26,7 +26,7 @@ function nodeOf(data: YamlData): Node {
   }
   if (typeof data !== "object") {
     const scalar = new Scalar(data);
-    // `yes`, `on` and `1s` are no text everywhere; names of Envoy's own are.
+    // Some YAML parsers read `yes`, `on` or `1s` as another type; names of Envoy extensions are safe without quotes.
     if (typeof data === "string" && !/^[A-Za-z]+[._][A-Za-z0-9._/]+$/.test(data)) scalar.type = Scalar.QUOTE_DOUBLE;
     return scalar;
   }
@@ -47,7 +47,7 @@ function nodeOf(data: YamlData): Node {
   return map;
 }
 
-/** What fits on a line, and has nothing said about it, is written on one. */
+/** Sections without comments that fit on one line are written on one line. */
 function isSmall(map: YAMLMap): boolean {
   return (
     map.items.every(({ key, value }) => {

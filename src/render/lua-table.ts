@@ -1,4 +1,4 @@
-/** Plain data as Lua source, for files that `dofile` reads: the same data gives the same text. */
+/** Serialises plain data as Lua source for `dofile`. Deterministic. */
 
 const IDENTIFIER = /^[A-Za-z_][A-Za-z0-9_]*$/;
 const RESERVED = new Set(
@@ -26,7 +26,7 @@ function luaKey(key: string): string {
   return IDENTIFIER.test(key) && !RESERVED.has(key) ? key : `[${luaText(key)}]`;
 }
 
-/** Every byte that is not plain is written as a number, so that no text can end the literal early. */
+/** Escapes every byte that is not printable ASCII, so that no text can end the literal. */
 function luaText(text: string): string {
   const escaped = [...Buffer.from(text, "utf8")].map((byte) => {
     const plain = byte >= 32 && byte < 127 && byte !== 34 && byte !== 92;
@@ -36,6 +36,6 @@ function luaText(text: string): string {
 }
 
 function luaNumber(value: number): string {
-  if (!Number.isFinite(value)) throw new Error(`${value} is no number that a configuration can have`);
+  if (!Number.isFinite(value)) throw new Error(`${value} is not a valid number in a configuration`);
   return String(value);
 }

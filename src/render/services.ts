@@ -2,7 +2,7 @@
 import type { ServiceAddress } from "../config/options/plane-options.js";
 import type { Config } from "../config/schema.js";
 import { parseAddress } from "../config/values.js";
-import { RenderError } from "./render-error.js";
+import { RenderError } from "./files.js";
 
 /** @param plane the name of the plane in the error message */
 export function requirePlaneToken(config: Config, plane: string): void {
@@ -15,8 +15,8 @@ export function requirePlaneToken(config: Config, plane: string): void {
 export function serviceAddresses(given: readonly string[], option: string, own: string): ServiceAddress[] {
   if (given.length > 0) return given.map((text) => addressOf(text, option));
   const { host, port } = parseAddress(own)!;
-  const everywhere = host === "0.0.0.0" || host === "::";
-  return [{ host: everywhere ? "127.0.0.1" : host, port }];
+  const isWildcard = host === "0.0.0.0" || host === "::";
+  return [{ host: isWildcard ? "127.0.0.1" : host, port }];
 }
 
 export function addressOf(text: string, option: string): ServiceAddress {

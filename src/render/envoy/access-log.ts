@@ -1,20 +1,18 @@
-/** What Envoy tells the service when a stream ends, or still lives: only of those that the script has marked. */
+/** The access log that Envoy sends to the service, limited to streams that the script has marked. */
 import type { Config } from "../../config/schema.js";
 import { renewalMs } from "../../core/slot-lease.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
-import type { EnvoyRenderOptions } from "./envoy.js";
-import { service } from "./service.js";
-import { extension, seconds } from "./words.js";
+import { extension, grpcService, seconds } from "./common.js";
+import type { EnvoyRenderOptions } from "./options.js";
 
-/** The namespace of dynamic metadata in which the script writes. */
+/** The namespace of the script's dynamic metadata. */
 const NAMESPACE = "tollgate";
 const LOG_NAME = "tollgate";
 
 export function accessLog(config: Config, { mode }: EnvoyRenderOptions): YamlSection {
   if (mode === "rls") return {};
   return {
-    "# Tells the service of streams that have ended: what they moved, where that was not known before, and slots that are free.":
-      NOTE,
+    "# Reports ended streams to the service: their sizes, if these were not known before, and released slots.": NOTE,
     access_log: [
       {
         name: "envoy.access_loggers.http_grpc",
@@ -23,7 +21,7 @@ export function accessLog(config: Config, { mode }: EnvoyRenderOptions): YamlSec
           common_config: {
             log_name: LOG_NAME,
             transport_api_version: "V3",
-            grpc_service: service(config),
+            grpc_service: grpcService(config),
             buffer_flush_interval: "0.05s",
             buffer_size_bytes: 16_384,
           },
@@ -39,17 +37,17 @@ function renewals({ routes }: Config): YamlSection {
   const leases = routes.flatMap(({ connections }) => (connections === undefined ? [] : [connections.lease_s]));
   if (leases.length === 0) return {};
   return {
-    "# Entries of open connections: they renew the leases of their slots.": NOTE,
+    "# Also reports open streams, which renews the leases of their slots.": NOTE,
     access_log_options: { access_log_flush_interval: seconds(Math.floor(renewalMs(Math.min(...leases) * 1000))) },
   };
 }
 
-/** Those with a slot, or that may have one; the script empties the mark where it is sure that there is none. */
+/** Streams that hold a slot or may hold one. The script clears the mark when it knows that there is none. */
 function sockets(): YamlData {
   return marked("connection", { string_match: { safe_regex: { regex: ".+" } } });
 }
 
-/** Once, when they have ended. */
+/** Streams that the service must settle, once, when they end. */
 function settled(): YamlData {
   return {
     and_filter: {

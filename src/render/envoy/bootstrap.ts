@@ -1,31 +1,31 @@
-/** A whole bootstrap for Envoy from a configuration: listener, routes, clusters, timeouts and limits, with a word on each. */
+/** Renders a complete Envoy bootstrap: listener, routes, clusters, timeouts and limits. */
 import type { Config } from "../../config/schema.js";
 import { commentedYaml, NOTE, type YamlData } from "../commented-yaml.js";
-import { RenderError } from "../render-error.js";
+import { RenderError } from "../files.js";
 import { addressOf } from "../services.js";
 import { clusters } from "./clusters.js";
+import { extension, socketAddress } from "./common.js";
 import { dynamicResources } from "./dynamic.js";
-import { BOOTSTRAP, type EnvoyRenderOptions } from "./envoy.js";
 import { listener } from "./listener.js";
-import { DEFAULT_NODE } from "./script.js";
-import { extension, socketAddress } from "./words.js";
+import { BOOTSTRAP, DEFAULT_NODE, type EnvoyRenderOptions } from "./options.js";
 
 export function bootstrap(config: Config, options: EnvoyRenderOptions, warnings: string[]): string {
-  if (config.routes.length === 0) throw new RenderError("there are no routes: Envoy would have nothing to do");
+  if (config.routes.length === 0) throw new RenderError("routes is empty: there is nothing to render for Envoy");
   const drain = Math.max(Math.ceil(config.timeouts.shutdown_ms / 1000), 1);
-  const head = `Written by \`tollgate render envoy\`: change the configuration and render it again.
-It holds the token of the data planes: keep it to the user that runs Envoy. Envoy 1.38 or later; check and start it with
+  const workers = options.workers ?? config.workers;
+  const head = `Written by \`tollgate render envoy\`. Do not edit: change the configuration and render it again.
+Contains the token of the data planes: only the user that runs Envoy may read it. For Envoy 1.38 or later. Check and start it with
 
   envoy --mode validate -c ${BOOTSTRAP}
-  envoy -c ${BOOTSTRAP} --concurrency ${options.workers ?? config.workers} --drain-time-s ${drain} --parent-shutdown-time-s ${drain + 5}
+  envoy -c ${BOOTSTRAP} --concurrency ${workers} --drain-time-s ${drain} --parent-shutdown-time-s ${drain + 5}
 
-Without --concurrency there are as many threads as cores, and each passes its part of ${options.workers ?? config.workers} while the store is gone.
+Use this --concurrency: while the store is unavailable, each worker thread admits 1/${workers} of the limits.
 ${change(options)}`;
   const data: YamlData = {
     node: { id: options.node ?? DEFAULT_NODE, cluster: "tollgate" },
-    "# Envoy's own pages and statistics. Whoever reaches them can stop it: loopback only.": NOTE,
+    "# Envoy's admin interface. It can stop Envoy: keep it on the loopback address.": NOTE,
     admin: { address: socketAddress(addressOf(options.admin, "--admin")) },
-    "# Connections beyond are closed at once; without this they would be as many as the system lets there be.": NOTE,
+    "# Maximum number of client connections; further ones are closed at once. Envoy has no limit by default.": NOTE,
     overload_manager: {
       resource_monitors: [
         extension(
@@ -48,8 +48,9 @@ ${change(options)}`;
 }
 
 function change({ dynamic }: EnvoyRenderOptions): string {
-  const restart = "a hot restart: the same with --restart-epoch 1 (then 2, …) while the old one runs.";
+  const restart =
+    "a hot restart: start the same command with --restart-epoch 1 (then 2, …) while the old process runs.";
   return dynamic === true
-    ? `The files beside it are taken over as soon as they are replaced; this one alone needs ${restart}`
-    : `A changed file is taken over by ${restart}`;
+    ? `Envoy reloads the other files as soon as they are replaced. A change of this file needs ${restart}`
+    : `A change of this file needs ${restart}`;
 }

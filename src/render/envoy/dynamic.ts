@@ -1,4 +1,4 @@
-/** Parts of Envoy's configuration as files of their own, which it reads again whenever they are replaced. */
+/** Listeners, clusters and routes in separate files, which Envoy reloads when they are replaced. */
 import { commentedYaml, NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
 
 export const LISTENERS = "listeners.yaml";
@@ -13,7 +13,7 @@ const types = {
 
 export type DynamicFile = keyof typeof types;
 
-/** Where Envoy finds such a file: the whole folder is watched, as some who replace files swap a link there. */
+/** The source of such a file. Watches the folder, because some deployment tools replace a symbolic link in it. */
 export function fromFile(folder: string, name: DynamicFile): YamlSection {
   return {
     resource_api_version: "V3",
@@ -23,13 +23,13 @@ export function fromFile(folder: string, name: DynamicFile): YamlSection {
 
 export function dynamicResources(folder: string): YamlSection {
   return {
-    "# Read again whenever they are replaced; a file with a mistake in it changes nothing.": NOTE,
+    "# Envoy reloads these files when they are replaced, and ignores an invalid file.": NOTE,
     dynamic_resources: { lds_config: fromFile(folder, LISTENERS), cds_config: fromFile(folder, CLUSTERS) },
   };
 }
 
-export function dynamicFile(name: DynamicFile, word: string, resources: readonly YamlSection[]): string {
-  const head = `Written by \`tollgate render envoy --dynamic\`: change the configuration and render it again.\n${word}`;
+export function dynamicFile(name: DynamicFile, note: string, resources: readonly YamlSection[]): string {
+  const head = `Written by \`tollgate render envoy --dynamic\`. Do not edit: change the configuration and render it again.\n${note}`;
   const typed: YamlData[] = resources.map((resource) => ({
     "@type": `type.googleapis.com/envoy.config.${types[name]}`,
     ...resource,

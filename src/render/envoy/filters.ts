@@ -1,14 +1,12 @@
-/** What a request passes on its way to the route: the health check of a balancer, who decides, the router. */
+/** The HTTP filters: health check of a load balancer, the rate limit decision, the router. */
 import type { Config } from "../../config/schema.js";
 import { NOTE, type YamlData } from "../commented-yaml.js";
-import { type EnvoyRenderOptions, SCRIPT } from "./envoy.js";
-import { service } from "./service.js";
-import { extension } from "./words.js";
+import { extension, grpcService, seconds } from "./common.js";
+import { type EnvoyRenderOptions, SCRIPT } from "./options.js";
 
 const FILTERS = "extensions.filters.http";
 export const LUA = "envoy.filters.http.lua";
-export const RATE_LIMIT = "envoy.filters.http.ratelimit";
-/** In which the service finds the app by its id; see docs/ENVOY.md. */
+/** The domain in which the service limits apps; see docs/ENVOY.md. */
 const DOMAIN = "tollgate";
 
 export function httpFilters(config: Config, options: EnvoyRenderOptions): YamlData[] {
@@ -24,26 +22,24 @@ export function scriptFile({ path }: EnvoyRenderOptions): YamlData {
 }
 
 function script(options: EnvoyRenderOptions): YamlData {
-  const isElsewhere = options.dynamic === true;
+  const dynamic = options.dynamic === true;
   return {
-    "# Decides from a lease of tokens, and asks the service about once per thousand requests.": NOTE,
-    ...(isElsewhere
-      ? { "# The script itself comes with the routes, so that another one ends no connection.": NOTE }
-      : {}),
+    "# Decides from a lease of tokens; calls the service about once per thousand requests.": NOTE,
+    ...(dynamic ? { "# The routes load the script, so that a new script does not close connections.": NOTE } : {}),
     ...extension(LUA, `${FILTERS}.lua.v3.Lua`, {
-      default_source_code: isElsewhere ? undefined : scriptFile(options),
-      "# It changes nothing by which a route is found.": NOTE,
+      default_source_code: dynamic ? undefined : scriptFile(options),
+      "# The script changes nothing that affects route selection.": NOTE,
       clear_route_cache: false,
     }),
   };
 }
 
-/** Answered by Envoy itself, and not well while it drains. */
+/** Envoy answers the health check itself; it fails while Envoy drains. */
 function health({ balancer }: EnvoyRenderOptions): YamlData[] {
   if (balancer === undefined) return [];
   return [
     {
-      "# The balancer's question, answered by Envoy itself; 503 while it drains (POST /healthcheck/fail of its admin pages).":
+      "# The load balancer's health check. Answers 503 while draining (POST /healthcheck/fail on the admin interface).":
         NOTE,
       ...extension("envoy.filters.http.health_check", `${FILTERS}.health_check.v3.HealthCheck`, {
         pass_through_mode: false,
@@ -55,37 +51,30 @@ function health({ balancer }: EnvoyRenderOptions): YamlData[] {
 
 function rateLimit(config: Config): YamlData {
   return {
-    "# Asks the service for each request; what it is asked stands with the routes.": NOTE,
-    ...extension(RATE_LIMIT, `${FILTERS}.ratelimit.v3.RateLimit`, {
+    "# Calls the service for each request. The descriptors are defined with the routes.": NOTE,
+    ...extension("envoy.filters.http.ratelimit", `${FILTERS}.ratelimit.v3.RateLimit`, {
       domain: DOMAIN,
-      "# A service that is gone is 503, not a way around the limit. The app's on_store_failure is the service's to apply.":
-        NOTE,
+      "# Answer 503 if the service is unavailable. (If only the store is, the service applies on_store_failure.)": NOTE,
       failure_mode_deny: true,
       status_on_error: { code: "ServiceUnavailable" },
-      "# Envoy's default is 20 ms. A service may take as long for a decision as lease.timeout_ms says.": NOTE,
-      timeout: timeout(config),
-      rate_limit_service: { transport_api_version: "V3", grpc_service: service(config) },
+      "# Longer than lease.timeout_ms, the maximum duration of a decision. Envoy's default is 20 ms.": NOTE,
+      timeout: seconds(config.lease.timeout_ms + 200),
+      rate_limit_service: { transport_api_version: "V3", grpc_service: grpcService(config) },
     }),
   };
 }
 
-/** Longer than a decision may take in the service: who waits that long gets its answer. */
-function timeout({ lease }: Config): string {
-  return `${(lease.timeout_ms + 200) / 1000}s`;
-}
-
-/** What somebody says who is not believed is taken away before anybody reads it. */
+/** Removes identity headers of untrusted clients. */
 function untrusted({ identity }: Config): YamlData[] {
   const removed = [identity.app_header, identity.user_header, "X-Forwarded-Host"];
-  const word =
-    "# Who an app is, only the trusted may say (identity.trusted_hops); of others these headers are dropped.";
+  const note = "# Identity headers count only from identity.trusted_hops; those of other clients are removed.";
   const removal = extension("envoy.filters.http.header_mutation", `${FILTERS}.header_mutation.v3.HeaderMutation`, {
     mutations: { request_mutations: removed.map((name) => ({ remove: name })) },
   });
-  if (identity.trusted_hops.length === 0) return [{ [word]: NOTE, ...removal }];
+  if (identity.trusted_hops.length === 0) return [{ [note]: NOTE, ...removal }];
   return [
     {
-      [word]: NOTE,
+      [note]: NOTE,
       ...extension("tollgate.untrusted", "extensions.common.matching.v3.ExtensionWithMatcher", {
         extension_config: removal,
         xds_matcher: trusted(identity.trusted_hops),

@@ -1,26 +1,26 @@
-/** Where clients arrive: the listener, and what Envoy's connection manager does with a request before and after the route. */
+/** Renders the listener for clients and its HTTP connection manager. */
 import type { Config } from "../../config/schema.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
 import { addressOf } from "../services.js";
 import { accessLog } from "./access-log.js";
+import { extension, seconds, socketAddress } from "./common.js";
 import { fromFile, ROUTES } from "./dynamic.js";
-import type { EnvoyRenderOptions } from "./envoy.js";
 import { httpFilters } from "./filters.js";
 import { localReplies } from "./local-replies.js";
+import type { EnvoyRenderOptions } from "./options.js";
 import { ROUTE_CONFIG, routeConfig } from "./routes.js";
-import { extension, seconds, socketAddress } from "./words.js";
 
-/** So much longer than a balancer's a connection is kept, so that the balancer is always the one who closes it. */
-const LONGER_MS = 15_000;
+/** Idle connections live longer here than in the balancer, so that the balancer always closes them first. */
+const KEEP_LONGER_MS = 15_000;
 
-/** Without any range Envoy would take all private networks, and leave them their x-request-id. */
+/** Without any range Envoy treats all private networks as internal and trusts their x-request-id. */
 const NO_ADDRESS = { address_prefix: "255.255.255.255", prefix_len: 32 };
 
 export function listener(config: Config, options: EnvoyRenderOptions, warnings: string[]): YamlSection {
   return {
     name: "tollgate",
     address: socketAddress(addressOf(options.listen ?? config.listen, "--listen")),
-    "# Bytes that a slow reader lets pile up, on either side.": NOTE,
+    "# Buffer per connection and direction for slow readers.": NOTE,
     per_connection_buffer_limit_bytes: 65_536,
     ...keepAlive(config),
     filter_chains: [
@@ -38,18 +38,17 @@ export function listener(config: Config, options: EnvoyRenderOptions, warnings: 
   };
 }
 
-/** The shortest of all: a client that is gone without a word is noticed within two of them. */
+/** TCP keep-alive with the shortest ping_ms of all routes detects vanished clients within twice that time. */
 function keepAlive({ routes }: Config): YamlSection {
   const probes = routes.flatMap(({ connections }) => (connections === undefined ? [] : [connections.ping_ms]));
   const wanted = probes.filter((ms) => ms > 0);
   if (wanted.length === 0) return {};
   const idle = Math.max(Math.ceil(Math.min(...wanted) / 1000), 1);
-  const option = (description: string, level: number, name: number, value: number): YamlData => ({
-    ...{ description, level, name, int_value: value, state: "STATE_LISTENING" },
-  });
+  const option = (description: string, level: number, name: number, value: number): YamlData => {
+    return { description, level, name, int_value: value, state: "STATE_LISTENING" };
+  };
   return {
-    "# TCP asks silent clients whether they are still there (connections.ping_ms), so that the slots of those that vanished are freed.":
-      NOTE,
+    "# TCP keep-alive (connections.ping_ms) detects vanished clients, so that their slots are released.": NOTE,
     socket_options: [
       option("SO_KEEPALIVE", 1, 9, 1),
       option("TCP_KEEPIDLE", 6, 4, idle),
@@ -62,25 +61,21 @@ function keepAlive({ routes }: Config): YamlSection {
 function connectionManager(config: Config, options: EnvoyRenderOptions, warnings: string[]): YamlSection {
   const { timeouts, limits } = config;
   if (limits.body_bytes !== Number.MAX_SAFE_INTEGER) {
-    warnings.push(
-      "limits.body_bytes: Envoy refuses bodies that say they are larger; those that do not say are not limited",
-    );
+    warnings.push("limits.body_bytes: Envoy rejects requests by Content-Length; bodies without one are not limited");
   }
   return {
     stat_prefix: "tollgate",
     ...clientAddress(options),
-    "# Nobody is inside: whatever x-request-id a client sends, each request gets its own, by which the script knows it again.":
-      NOTE,
+    "# No client is internal: every request gets a new x-request-id, by which the script identifies it.": NOTE,
     internal_address_config: { cidr_ranges: [NO_ADDRESS] },
     generate_request_id: true,
-    "# Backends name themselves, as they would without Envoy.": NOTE,
+    "# Keep the Server header of the backend.": NOTE,
     server_header_transformation: "PASS_THROUGH",
     ...paths(config),
-    "# What a client may take in time and size.": NOTE,
+    "# Limits on the time and size of client requests.": NOTE,
     request_headers_timeout: seconds(timeouts.headers_ms),
     request_timeout: seconds(timeouts.request_ms),
-    "# Without a byte moving either way. Envoy's default of five minutes would also cut quiet WebSockets: their routes say otherwise.":
-      NOTE,
+    "# Maximum time without traffic in either direction. Routes with WebSockets override it.": NOTE,
     stream_idle_timeout: seconds(Math.max(timeouts.response_ms, timeouts.body_idle_ms)),
     drain_timeout: seconds(Math.max(timeouts.shutdown_ms, 1_000)),
     max_request_headers_kb: Math.min(Math.ceil(limits.header_bytes / 1024), 8_192),
@@ -89,7 +84,7 @@ function connectionManager(config: Config, options: EnvoyRenderOptions, warnings
       max_headers_count: limits.header_count,
     },
     http_protocol_options: { accept_http_10: true, default_host_for_http_10: "localhost" },
-    "# As much as one client of HTTP/2 may have under way.": NOTE,
+    "# Limits of one HTTP/2 connection.": NOTE,
     http2_protocol_options: {
       max_concurrent_streams: 100,
       initial_stream_window_size: 65_536,
@@ -108,23 +103,23 @@ function connectionManager(config: Config, options: EnvoyRenderOptions, warnings
 function clientAddress({ balancer }: EnvoyRenderOptions): YamlSection {
   if (balancer === undefined) {
     return {
-      "# The client is who connects. X-Forwarded-For is not believed, only passed on.": NOTE,
+      "# The client address is that of the connection. X-Forwarded-For is passed on but not trusted.": NOTE,
       use_remote_address: true,
     };
   }
   const { hops } = balancer;
   return {
-    [`# In front ${hops === 1 ? "is a proxy that appends" : `are ${hops} proxies that append`} to X-Forwarded-For: the client is the ${hops === 1 ? "last" : `${hops}th last`} address there.`]:
-      NOTE,
+    [`# Proxies in front that append to X-Forwarded-For: ${hops}. The client is address ${hops} from the end.`]: NOTE,
     use_remote_address: true,
     xff_num_trusted_hops: hops,
   };
 }
 
-/** A path that could be read in two ways must not be read in one way here and in the other by the backend. */
+/** Rejects ambiguous paths, which Envoy and the backend could interpret differently. */
 function paths({ routes }: Config): YamlSection {
   return {
-    "# Paths are made plain before a route is sought. With several routes, %2F could hide which one is meant.": NOTE,
+    "# Paths are normalised before a route is selected. With several routes, %2F would make the choice ambiguous.":
+      NOTE,
     normalize_path: true,
     path_with_escaped_slashes_action: routes.length > 1 ? "REJECT_REQUEST" : "KEEP_UNCHANGED",
   };
@@ -133,22 +128,22 @@ function paths({ routes }: Config): YamlSection {
 function keepAliveMs({ timeouts }: Config, { balancer }: EnvoyRenderOptions, warnings: string[]): number {
   const wanted = timeouts.keep_alive_ms;
   if (balancer === undefined || wanted > balancer.idleMs) return wanted;
-  const longer = balancer.idleMs + LONGER_MS;
-  warnings.push(`timeouts.keep_alive_ms: ${longer} instead, which is longer than the balancer keeps idle connections`);
+  const longer = balancer.idleMs + KEEP_LONGER_MS;
+  warnings.push(`timeouts.keep_alive_ms: raised to ${longer}, because it must exceed the idle timeout of the balancer`);
   return longer;
 }
 
-/** Allowed on all routes where one has connections: the script refuses them on the others. Where none has, Envoy does. */
+/** If a route has connections, Envoy allows upgrades on all routes and the script rejects them on the others. */
 function upgrades({ routes }: Config, { mode }: EnvoyRenderOptions, warnings: string[]): YamlSection {
   const protocols = new Set(routes.flatMap(({ connections }) => connections?.protocols ?? []));
   if (protocols.size === 0) return {};
   if (mode === "rls") {
-    warnings.push("routes: with --mode rls connections are not limited, and upgrades are refused");
+    warnings.push("routes: --mode rls cannot limit connections, so upgrades are refused");
     return {};
   }
   protocols.add("websocket");
   return {
-    "# The script answers 501 on routes without connections.": NOTE,
+    "# On routes without connections the script answers 501.": NOTE,
     upgrade_configs: [...protocols].map((protocol) => ({ upgrade_type: protocol })),
   };
 }

@@ -1,22 +1,22 @@
-/** Answers of Envoy's own that are given in the gateway's words instead. */
+/** Replaces responses that Envoy generates itself by those of the gateway. */
 import { gatewayRefusal, type Refusal } from "../../core/refusals.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
-import { extension } from "./words.js";
+import { extension } from "./common.js";
 
 export const TWO_HOSTS = gatewayRefusal("malformed_request");
 export const NO_ROUTE = gatewayRefusal("no_route");
 export const BODY_TOO_LARGE = gatewayRefusal("body_too_large");
 const UNSUPPORTED_UPGRADE = gatewayRefusal("unsupported_upgrade");
 
-/** The name of the route that answers where no other fits. */
+/** The name of the route that matches if no other does. */
 export const NO_ROUTE_NAME = "no_route";
 
-/** Another 403, such as the script's for an app that nobody knows, is not meant. */
+/** Excludes other 403 responses, such as the script's for an unknown app. */
 const REJECTED = 'response.code_details == "upgrade_failed"';
 
 export function localReplies(): YamlSection {
   return {
-    "# Upgrades to what no route offers, which Envoy would answer with 403.": NOTE,
+    "# Replaces Envoy's 403 for upgrades that no route offers.": NOTE,
     local_reply_config: {
       mappers: [
         mapper(`${REJECTED} && xds.route_name == "${NO_ROUTE_NAME}"`, NO_ROUTE),

@@ -1,21 +1,20 @@
-/** The routes of a configuration as Envoy's: host first, then the longest prefix, since the first that fits counts. */
-
+/** Renders routes: host first, then the longest prefix, because Envoy takes the first match. */
 import { routeName } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { RESPONSE_HEADERS, type Refusal } from "../../core/refusals.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
 import { upstreamName } from "../upstreams.js";
-import type { EnvoyRenderOptions } from "./envoy.js";
+import { seconds } from "./common.js";
 import { LUA, scriptFile } from "./filters.js";
 import { BODY_TOO_LARGE, NO_ROUTE, NO_ROUTE_NAME, TWO_HOSTS } from "./local-replies.js";
-import { seconds } from "./words.js";
+import type { EnvoyRenderOptions } from "./options.js";
 
 type Route = Config["routes"][number];
 
 export const ROUTE_CONFIG = "tollgate";
 const LUA_PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.LuaPerRoute";
 
-/** With the `version` of a script, that script is loaded with them. */
+/** With the `version` of a script, the routes load that script. */
 export function routeConfig(config: Config, options: EnvoyRenderOptions, version?: string): YamlSection {
   const anyHost = byLength(config.routes.filter(({ host }) => host === undefined));
   const hosts = [...new Set(config.routes.flatMap(({ host }) => (host === undefined ? [] : [host.toLowerCase()])))];
@@ -32,19 +31,18 @@ export function routeConfig(config: Config, options: EnvoyRenderOptions, version
   });
   const named = hosts.map((host) => {
     const own = byLength(config.routes.filter((route) => route.host?.toLowerCase() === host));
-    // A route of the host wins over any other, however long that is.
+    // A route with a host takes precedence over a longer one without.
     return virtualHost(host, host, [...own, ...anyHost]);
   });
   return {
     name: ROUTE_CONFIG,
     ...(version === undefined || options.mode === "rls" ? {} : ownScript(options, version)),
     ignore_port_in_host_matching: true,
-    "# Backends learn the host that the client asked for; what a client says itself is believed of the trusted alone.":
-      NOTE,
+    "# The Host of the client's request. Only trusted clients may send this header themselves.": NOTE,
     request_headers_to_add: [
       { header: { key: "X-Forwarded-Host", value: "%REQ(:AUTHORITY)%" }, append_action: "ADD_IF_ABSENT" },
     ],
-    "# These headers are the gateway's own: a backend's are not passed on.": NOTE,
+    "# Only the gateway sets these headers: remove them from backend responses.": NOTE,
     response_headers_to_remove: options.mode === "lua" ? ["X-RateLimit-Dry-Run"] : RESPONSE_HEADERS,
     virtual_hosts: [...named, virtualHost("any", "*", anyHost)],
   };
@@ -53,7 +51,7 @@ export function routeConfig(config: Config, options: EnvoyRenderOptions, version
 function ownScript(options: EnvoyRenderOptions, version: string): YamlSection {
   return {
     typed_per_filter_config: { [LUA]: { "@type": LUA_PER_ROUTE, source_code: scriptFile(options) } },
-    "# Another script has another version here: by that Envoy sees that there is one to be read.": NOTE,
+    "# The version of the script: a change makes Envoy load it again.": NOTE,
     metadata: { filter_metadata: { tollgate: { script: version } } },
   };
 }
@@ -77,27 +75,22 @@ function routeTo(config: Config, route: Route, { mode }: EnvoyRenderOptions): Ya
   };
 }
 
-/** Without a slash at its end a path covers whole segments: itself and what is below it. */
+/** A path without a trailing slash matches itself and everything below it, but no longer segment. */
 function matchOf(path: string): YamlData {
   return path.endsWith("/") ? { prefix: path } : { path_separated_prefix: path };
 }
 
-/** Envoy's `timeout` would be for the whole response, however much of it comes; silence is what counts here. */
+/** Limits the time without traffic; Envoy's `timeout` would limit the whole response. */
 function times({ timeouts }: Config, connections: Route["connections"]): YamlSection {
-  if (connections !== undefined) {
-    return {
-      "# A WebSocket lives as long as it likes; connections.idle_ms ends quiet ones.": NOTE,
-      timeout: "0s",
-      idle_timeout: seconds(connections.idle_ms),
-    };
-  }
+  if (connections === undefined) return { timeout: "0s", idle_timeout: seconds(timeouts.response_ms) };
   return {
+    "# No limit on the lifetime of a WebSocket; connections.idle_ms closes idle ones.": NOTE,
     timeout: "0s",
-    idle_timeout: seconds(timeouts.response_ms),
+    idle_timeout: seconds(connections.idle_ms),
   };
 }
 
-/** Another target is asked only where the first cannot have done anything; a slot belongs to one pod, so never there. */
+/** Retries only if the first target cannot have processed the request; never with a slot, which belongs to one pod. */
 function retries(config: Config, { upstream, connections }: Route): YamlSection {
   const { targets, dns } = config.upstreams[upstream]!;
   if (connections !== undefined || (targets.length < 2 && dns === undefined)) return {};
@@ -118,7 +111,7 @@ function retries(config: Config, { upstream, connections }: Route): YamlSection 
   };
 }
 
-/** The app by its header; without one the default app. A descriptor that lacks its header would not be asked about at all. */
+/** The app from its header, otherwise "default": Envoy omits a descriptor whose header is missing. */
 function descriptors({ identity }: Config): YamlData[] {
   const header = identity.app_header.toLowerCase();
   return [
@@ -138,13 +131,13 @@ function descriptors({ identity }: Config): YamlData[] {
   ];
 }
 
-/** Envoy makes one of two Host headers, `a,b`; whose request that is, nobody knows. */
+/** Envoy joins two Host headers to `a,b`; such a request is ambiguous. */
 function twoHosts(options: EnvoyRenderOptions): YamlData {
   const match = { prefix: "/", headers: [{ name: ":authority", string_match: { contains: "," } }] };
-  return answer(match, TWO_HOSTS, options);
+  return directResponse(match, TWO_HOSTS, options);
 }
 
-/** By what a request says of itself. "Not within" rather than "above", as no range of Envoy's reaches the longest of numbers. */
+/** By Content-Length. Matches "not within" instead of "above", because Envoy's ranges cannot express the latter. */
 function tooLarge({ limits }: Config, options: EnvoyRenderOptions): YamlData[] {
   const most = limits.body_bytes;
   if (most === Number.MAX_SAFE_INTEGER) return [];
@@ -153,17 +146,17 @@ function tooLarge({ limits }: Config, options: EnvoyRenderOptions): YamlData[] {
     { name, present_match: true },
     { name, range_match: { start: 0, end: most + 1 }, invert_match: true },
   ];
-  const said = answer({ prefix: "/", headers }, BODY_TOO_LARGE, options);
-  return [{ "# limits.body_bytes, of bodies that say how long they are.": NOTE, ...said }];
+  const response = directResponse({ prefix: "/", headers }, BODY_TOO_LARGE, options);
+  return [{ "# limits.body_bytes, for bodies with a Content-Length.": NOTE, ...response }];
 }
 
 function rest(routes: Route[], options: EnvoyRenderOptions): YamlData[] {
   if (routes.some(({ path }) => path === "/")) return [];
-  return [{ name: NO_ROUTE_NAME, ...answer({ prefix: "/" }, NO_ROUTE, options) }];
+  return [{ name: NO_ROUTE_NAME, ...directResponse({ prefix: "/" }, NO_ROUTE, options) }];
 }
 
-/** By Envoy itself: nobody pays for it. */
-function answer(match: YamlData, { status, body }: Refusal, { mode }: EnvoyRenderOptions): YamlSection {
+/** A response of Envoy itself; no app is charged for it. */
+function directResponse(match: YamlData, { status, body }: Refusal, { mode }: EnvoyRenderOptions): YamlSection {
   return {
     match,
     direct_response: { status, body: { inline_string: body } },

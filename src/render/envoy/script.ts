@@ -1,12 +1,9 @@
-/** The script that Envoy runs: its options as a Lua table, followed by the bundle. */
+/** Renders the script that Envoy runs: its options as a Lua table, followed by the bundle. */
 import { envoyOptions } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
 import { type LuaData, luaTable } from "../lua-table.js";
 import { requirePlaneToken } from "../services.js";
-import { CONTROL_CLUSTER, SERVICE_CLUSTER } from "./clusters.js";
-import type { EnvoyRenderOptions } from "./envoy.js";
-
-export const DEFAULT_NODE = "envoy";
+import { CONTROL_CLUSTER, DEFAULT_NODE, type EnvoyRenderOptions, SERVICE_CLUSTER } from "./options.js";
 
 export function envoyScript(config: Config, { node, workers, bundle }: EnvoyRenderOptions): string {
   requirePlaneToken(config, "Envoy");

@@ -1,18 +1,16 @@
-/** The upstreams of a configuration as nginx has them. */
+/** Renders the upstreams of a configuration as nginx upstream blocks. */
 import type { Config } from "../../config/schema.js";
-import { RenderError } from "../render-error.js";
-import { schemeOf as schemeFor, type Upstream, upstreamName, usedUpstreams } from "../upstreams.js";
-import { resolverAddress } from "./includes.js";
-import type { RenderOptions } from "./nginx.js";
+import { RenderError } from "../files.js";
+import { type Upstream, upstreamName, usedUpstreams } from "../upstreams.js";
+import { resolverAddress } from "./directives.js";
+import type { RenderOptions } from "./options.js";
 
-export { upstreamName, usedUpstreams };
-
-export function schemeOf(id: string, upstream: Upstream): "http" | "https" {
-  return schemeFor(id, upstream, "nginx");
+/** What proxy_pass names: the upstream block, or the variable of an upstream that is resolved while nginx runs. */
+export function proxyTarget(id: string, { dns }: Upstream): string {
+  return dns === undefined ? upstreamName(id) : variableOf(id);
 }
 
-/** Where an upstream's name is looked up while nginx runs, this has it. */
-export function upstreamVariable(id: string): string {
+function variableOf(id: string): string {
   return `$${upstreamName(id).replaceAll("-", "_")}`;
 }
 
@@ -20,7 +18,9 @@ export function upstreamBlocks(config: Config, options: RenderOptions, warnings:
   return usedUpstreams(config)
     .map(([id, upstream]) => {
       if (upstream.active.path !== undefined) {
-        warnings.push(`upstreams.${id}.active: nginx asks no target how it is; failed requests alone take one out`);
+        warnings.push(
+          `upstreams.${id}.active: nginx has no active health checks; only failed requests mark a target as down`,
+        );
       }
       return upstream.dns === undefined ? block(id, upstream) : named(id, upstream.dns, options);
     })
@@ -35,21 +35,21 @@ function block(id: string, { targets, passive, connections }: Upstream): string 
   });
   return `
     upstream ${upstreamName(id)} {
-${servers.join("")}        # Idle connections that each worker keeps.
+${servers.join("")}        # Idle connections kept per worker.
         keepalive ${Math.min(connections, 128)};
         keepalive_requests 100000;
     }
 `;
 }
 
-/** Looked up while nginx runs: a variable in proxy_pass does that. Such a backend gets a new connection per request. */
+/** A variable in proxy_pass makes nginx resolve the name while it runs, at the price of a new connection per request. */
 function named(id: string, dns: NonNullable<Upstream["dns"]>, { resolver }: RenderOptions): string {
   if (resolver === undefined) {
     throw new RenderError(`upstreams.${id}.dns: nginx needs --resolver with the address of a name server`);
   }
   return `
-    # upstreams.${id}: ${dns.name}, looked up again and again.
+    # upstreams.${id}: ${dns.name}, resolved repeatedly.
     resolver ${resolverAddress(resolver)} valid=${dns.interval_ms}ms;
-    map "" ${upstreamVariable(id)} { default "${dns.name}:${dns.port}"; }
+    map "" ${variableOf(id)} { default "${dns.name}:${dns.port}"; }
 `;
 }

@@ -143,28 +143,33 @@ describeEnvoy("tollgate render envoy", () => {
     expect(bootstrap().admin.address.socket_address).toEqual({ address: "127.0.0.1", port_value: 9901 });
   });
 
-  it("says what there is to know: WebSockets need the script, and bodies of unknown length are not limited", () => {
+  it("warns that --mode rls refuses upgrades and that bodies without Content-Length are not limited", () => {
     const said = render(`${sockets}limits: { body_bytes: 10 }\n`, "--mode", "rls");
     expect(said).toMatch(/note: routes: .*upgrades are refused/);
-    expect(said).toMatch(/note: limits.body_bytes: .*that do not say are not limited/);
+    expect(said).toMatch(/note: limits.body_bytes: .*without one are not limited/);
   });
 
   it.each([
     ["no token of data planes", plain.replace(SECRET, '""'), [], "control.plane_token is empty"],
-    ["no routes", plain.slice(0, plain.indexOf("upstreams:")), [], "there are no routes"],
+    ["no routes", plain.slice(0, plain.indexOf("upstreams:")), [], "routes is empty"],
     ["nowhere to ask", plain.replace(/envoy:.*\n/, ""), [], "envoy.listen is not set"],
     ["a service without a port", plain, ["--service", "10.0.0.1"], "--service 10.0.0.1: must be host:port"],
     ["a service for Envoy without a port", plain, ["--envoy-service", "a"], "--envoy-service a: must be host:port"],
     ["nowhere to listen", plain, ["--listen", "localhost"], "--listen localhost: must be host:port"],
     ["admin pages without a port", plain, ["--admin", "127.0.0.1"], "--admin 127.0.0.1: must be host:port"],
     ["http and https in one upstream", plain.replace('"http://127', '"https://127'), [], "upstreams.backend.targets"],
-    ["pods that are names", sockets.replace('"127.0.0.1:9101"', '"a.example:1"'), [], "upstreams.pods: a route has"],
+    [
+      "pods that are names",
+      sockets.replace('"127.0.0.1:9101"', '"a.example:1"'),
+      [],
+      "upstreams.pods: a route with connections needs IP addresses",
+    ],
     ["another mode", plain, ["--mode", "wasm"], "--mode must be lua or rls"],
     ["no whole number of connections", plain, ["--max-connections", "many"], "--max-connections must be a whole"],
     ["a balancer's option without one", plain, ["--hops", "2"], "--hops goes with --behind-alb"],
     ["a health page that is no path", plain, ["--behind-alb", "--health", "ok"], "--health must begin with a slash"],
     ["a certificate without its key", plain, ["--tls-certificate", "/x"], "go together"],
-  ])("says what is wrong, and writes nothing: %s", (_what, yaml, args, complaint) => {
+  ])("reports the problem and writes nothing: %s", (_what, yaml, args, complaint) => {
     expect(() => render(yaml, ...args)).toThrow(complaint);
     expect(existsSync(join(dir, "out"))).toBe(false);
   });

@@ -1,4 +1,4 @@
-/** Networks in words of 32 bits, as the script of Envoy compares them. */
+/** Trusted networks become 32-bit words for the Envoy script. */
 import { expect, it } from "vitest";
 import { trustedNetwork } from "../../../src/config/options/planes.js";
 

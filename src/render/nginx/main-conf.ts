@@ -1,12 +1,12 @@
-/** A whole nginx.conf from a configuration: listener, upstreams, routes, timeouts and limits, with a word on each. */
+/** Renders a complete nginx.conf: listener, upstreams, routes, timeouts and limits. */
 import type { NginxSocketOptions } from "../../config/options/plane-options.js";
 import type { Config } from "../../config/schema.js";
 import { parseAddress } from "../../config/values.js";
-import { RenderError } from "../render-error.js";
-import { quoted } from "./includes.js";
-import { HTTP_INCLUDE, type RenderOptions, STATUS_INCLUDE } from "./nginx.js";
-import { forwardedHeaders, serverBlocks } from "./servers.js";
-import { forwardedMaps, mostSockets } from "./sockets.js";
+import { RenderError } from "../files.js";
+import { forwardedHeaders, forwardedMaps, listenAddress, quoted } from "./directives.js";
+import { HTTP_INCLUDE, type RenderOptions, STATUS_INCLUDE } from "./options.js";
+import { serverBlocks } from "./servers.js";
+import { maxSockets } from "./sockets.js";
 import { upstreamBlocks } from "./upstreams.js";
 
 export function mainConf(
@@ -15,11 +15,10 @@ export function mainConf(
   options: RenderOptions,
   warnings: string[],
 ): string {
-  if (config.routes.length === 0)
-    throw new RenderError("there are no routes: render the includes alone with --include");
+  if (config.routes.length === 0) throw new RenderError("routes is empty: use --include to render only the includes");
   const { limits, timeouts } = config;
   const bodyLimit = limits.body_bytes === Number.MAX_SAFE_INTEGER ? "0" : String(limits.body_bytes);
-  return `# Written by \`tollgate render nginx\`: change the configuration and render it again.
+  return `# Written by \`tollgate render nginx\`. Do not edit: change the configuration and render it again.
 ${modules(options)}
 worker_processes ${options.workers ?? "auto"};
 ${runFiles(options)}
@@ -30,7 +29,7 @@ http {
 ${temporary(options)}
     server_tokens off;
 
-    # What a client may take in time and size.
+    # Limits on the time and size of client requests.
     client_header_timeout ${timeouts.headers_ms}ms;
     client_body_timeout ${timeouts.body_idle_ms}ms;
     send_timeout ${timeouts.body_idle_ms}ms;
@@ -41,10 +40,10 @@ ${temporary(options)}
     large_client_header_buffers 4 ${limits.header_bytes};
     client_max_body_size ${bodyLimit};
 
-    # Lua would hand memory back to the system every 1000 requests, only to ask for it again: nginx itself does not.
+    # By default Lua returns memory to the system every 1000 requests and soon requests it again.
     lua_malloc_trim 0;
 
-    # Towards the backends.
+    # Connections to the backends.
     proxy_http_version 1.1;
     proxy_connect_timeout ${timeouts.connect_ms}ms;
     proxy_send_timeout ${timeouts.body_idle_ms}ms;
@@ -57,22 +56,22 @@ ${forwardedMaps("    ")}${forwardedHeaders("$tollgate_host", "    ")}${upstreamB
 `;
 }
 
-const LEAST_CONNECTIONS = 8_192;
+const MIN_CONNECTIONS = 8_192;
 
 function shutdownAndEvents(config: Config, sockets: NginxSocketOptions): string {
   const seconds = Math.max(Math.ceil(config.timeouts.shutdown_ms / 1000), 1);
   const shutdown =
     sockets.routes.length === 0
-      ? `# Old workers of a reload, and all of them when nginx is told to quit, may finish what runs within this.
+      ? `# After a reload or a graceful shutdown, workers may finish their requests within this time.
 worker_shutdown_timeout ${seconds}s;`
-      : `# No worker_shutdown_timeout: it would end the connections of old workers after a reload. When nginx is told to quit,
-# Tollgate closes them after ${seconds} s.`;
-  const connections = Math.max(LEAST_CONNECTIONS, 2 * mostSockets(sockets) + 1024);
-  const files = connections > LEAST_CONNECTIONS ? `\nworker_rlimit_nofile ${connections + 1024};` : "";
+      : `# No worker_shutdown_timeout: it would close the WebSockets of old workers after a reload. On a graceful shutdown of
+# nginx, Tollgate closes them after ${seconds} s.`;
+  const connections = Math.max(MIN_CONNECTIONS, 2 * maxSockets(sockets) + 1024);
+  const files = connections > MIN_CONNECTIONS ? `\nworker_rlimit_nofile ${connections + 1024};` : "";
   return `${shutdown}${files}
 
 events {
-    # Each request has two; the limit of open files must be above it.
+    # A request uses two connections. The limit of open files must be higher than this.
     worker_connections ${connections};
 }`;
 }
@@ -80,7 +79,7 @@ events {
 function modules({ flavour }: RenderOptions): string {
   if (flavour === "openresty") return "";
   return `
-# Debian: packages nginx and libnginx-mod-http-lua.
+# Debian packages: nginx and libnginx-mod-http-lua.
 load_module /usr/lib/nginx/modules/ndk_http_module.so;
 load_module /usr/lib/nginx/modules/ngx_http_lua_module.so;
 user www-data;
@@ -103,6 +102,5 @@ function temporary({ flavour, runDir }: RenderOptions): string {
 }
 
 function listen(config: Config, { tls }: RenderOptions): string {
-  const { host, port } = parseAddress(config.listen)!;
-  return `${host.includes(":") ? `[${host}]` : host}:${port}${tls === undefined ? "" : " ssl"}`;
+  return `${listenAddress(parseAddress(config.listen)!)}${tls === undefined ? "" : " ssl"}`;
 }
