@@ -10,7 +10,7 @@ import {
 } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { standardProfile } from "../src/core/cost.js";
-import { createRuleBook } from "../src/descriptors/rule-book.js";
+import { createDescriptorLimiter } from "../src/descriptors/descriptor-limiter.js";
 import { createEnvoyListener } from "../src/envoy-service/listener.js";
 import type { RateLimitRequest } from "../src/envoy-service/rate-limit/messages.js";
 import { outcomeOf, type RateLimitOutcome } from "../src/envoy-service/rate-limit/outcome.js";
@@ -28,7 +28,7 @@ const limiter = createLimiter({
   ...{ node: "bench", target: quota, lease: { reserve: 1_000_000 } },
   apps: [{ ...app, profile: standardProfile, onStoreFailure: "open", dryRun: false }],
 });
-const rules = createRuleBook({ limiter, domains: [], maxValues: 1_000 });
+const rules = createDescriptorLimiter({ limiter, domains: [], maxValues: 1_000 });
 
 function own(): void {
   const { server } = createEnvoyListener({

@@ -1,5 +1,5 @@
 /** Whether descriptor rules fit each other: what nobody could ever meet is a mistake. */
-import { APPS_DOMAIN } from "../descriptors/questions.js";
+import { APPS_DOMAIN } from "../descriptors/limit-requests.js";
 import type { Path } from "./problem.js";
 import type { DescriptorConfig } from "./rate-limit-options.js";
 import type { Complain } from "./relations.js";

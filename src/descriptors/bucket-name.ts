@@ -1,60 +1,51 @@
-/** The names of buckets: the same on every node for the same values, and nothing of a value can be read from an id. */
+/** Names of buckets: equal on every node for equal values. Ids are digests, so that no value appears in the store. */
 import { createHash } from "node:crypto";
-import type { Entry } from "./rule-book.js";
+import type { Entry } from "./descriptor.js";
 import { LIMIT_PREFIX, type Rule, type Step } from "./rules.js";
 import type { Unit } from "./unit.js";
 
-/** Longer names are kept as digests, so that long values cannot fill the memory. */
-const LONGEST_NAME = 256;
-/** Of a digest in base64url: 192 bits. */
+/** Longer names are replaced by their digest, so that long values do not fill the memory. */
+const MAX_NAME_LENGTH = 256;
+/** 192 bits in base64url. */
 const DIGEST_LENGTH = 32;
 
-/** Each text with its length before it: no two lists of texts give the same name. */
-const word = (kind: string, text: string) => `${kind}${text.length}:${text}`;
+/** The length makes names unique: no two lists of fields result in the same name. */
+const field = (kind: string, text: string) => `${kind}${text.length}:${text}`;
 
 const digest = (name: string) => createHash("sha256").update(name).digest("base64url").slice(0, DIGEST_LENGTH);
 
-const bounded = (name: string) => (name.length <= LONGEST_NAME ? name : word("d", digest(name)));
+const bounded = (name: string) => (name.length <= MAX_NAME_LENGTH ? name : field("d", digest(name)));
 
-/** Whether all values that meet the rule share one bucket. */
-export function isClosed({ steps }: Pick<Rule, "steps">): boolean {
+/** All values that match the rule use one bucket. */
+export function hasSingleBucket({ steps }: Pick<Rule, "steps">): boolean {
   return steps.every(({ value, shared }) => value !== undefined && (shared || !value.includes("*")));
 }
 
-const isPattern = ({ value, shared }: Step) => shared && value !== undefined;
+const sharesPattern = ({ value, shared }: Step) => shared && value !== undefined;
 
-/** The bucket of a closed rule. */
-export function closedName({ domain, steps }: Rule): string {
-  let name = word("n", domain);
-  for (const step of steps) {
-    name += word("k", step.key) + word(isPattern(step) ? "p" : "v", step.value ?? "");
-  }
-  return bounded(name);
-}
-
-/** The bucket of these entries, which must meet the rule. */
-export function openName({ domain, steps }: Rule, entries: readonly Entry[]): string {
-  let name = word("n", domain);
+/** The bucket of entries that match the rule. */
+export function bucketName({ domain, steps }: Rule, entries: readonly Entry[]): string {
+  let name = field("n", domain);
   for (let i = 0; i < entries.length; i++) {
     const { key, value } = entries[i]!;
     const step = steps[i]!;
-    name += word("k", key) + (isPattern(step) ? word("p", step.value ?? "") : word("v", value));
+    name += field("k", key) + (sharesPattern(step) ? field("p", step.value ?? "") : field("v", value));
   }
   return bounded(name);
 }
 
-/** The bucket that values of an open rule share while there is no room for more. */
+/** The bucket of a rule for all values that exceed the maximum number of buckets. */
 export function overflowName({ domain, steps }: Rule): string {
-  let name = word("n", domain);
-  for (const { key, value } of steps) name += word("k", key) + (value === undefined ? "a" : word("p", value));
+  let name = field("n", domain);
+  for (const { key, value } of steps) name += field("k", key) + (value === undefined ? "a" : field("p", value));
   return bounded(`${name}x`);
 }
 
-/** The bucket of entries whose limit comes with the request. */
+/** The bucket of entries whose limit is sent with the request. */
 export function overrideName(domain: string, entries: readonly Entry[], unit: Unit): string {
-  let name = word("n", domain);
-  for (const { key, value } of entries) name += word("k", key) + word("v", value);
-  return bounded(name + word("o", unit));
+  let name = field("n", domain);
+  for (const { key, value } of entries) name += field("k", key) + field("v", value);
+  return bounded(name + field("o", unit));
 }
 
 export function limitId(name: string): string {

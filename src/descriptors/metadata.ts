@@ -1,13 +1,11 @@
-/** What rules say besides their limits, put together for Envoy's dynamic metadata. */
+/** Merges the metadata of rules for Envoy's dynamic metadata. */
 
-export type Metadata = Readonly<Record<string, unknown>>;
+type Metadata = Readonly<Record<string, unknown>>;
 
-/** The first who says something is heard; where both have sections, these are merged. Undefined where nobody says anything. */
+/** The first value of a name is kept; objects are merged recursively. Undefined if there is no metadata. */
 export function mergedMetadata(all: readonly (Metadata | undefined)[]): Record<string, unknown> | undefined {
   let merged: Record<string, unknown> | undefined;
-  for (const one of all) {
-    if (one !== undefined) merged = merge(merged ?? {}, one);
-  }
+  for (const metadata of all) if (metadata !== undefined) merged = merge(merged ?? {}, metadata);
   return merged;
 }
 
@@ -16,11 +14,11 @@ function merge(first: Metadata, second: Metadata): Record<string, unknown> {
   for (const [name, value] of Object.entries(second)) {
     const before = Object.hasOwn(merged, name) ? merged[name] : undefined;
     if (before === undefined) merged[name] = value;
-    else if (isSection(before) && isSection(value)) merged[name] = merge(before, value);
+    else if (isObject(before) && isObject(value)) merged[name] = merge(before, value);
   }
   return merged;
 }
 
-function isSection(value: unknown): value is Metadata {
+function isObject(value: unknown): value is Metadata {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

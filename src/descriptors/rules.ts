@@ -1,4 +1,4 @@
-/** Descriptor rules as operators state them, and compiled: which of them a descriptor meets, in one look per entry. */
+/** Descriptor rules of the configuration, compiled to a tree that matches a descriptor with one lookup per entry. */
 import type { OnStoreFailure } from "../core/limits.js";
 import type { Unit } from "./unit.js";
 
@@ -9,10 +9,10 @@ export interface DomainRules {
 
 export interface DescriptorRule {
   key: string;
-  /** With `*` for any characters, as often as wanted. Without it, any value matches. */
+  /** `*` stands for any characters and may occur several times. Unset: any value matches. */
   value?: string;
   limit?: LimitRule;
-  /** All values that match the pattern share one bucket; else each has its own. */
+  /** All values that match the pattern share one bucket; otherwise each value has its own. */
   shared: boolean;
   descriptors: readonly DescriptorRule[];
 }
@@ -21,17 +21,17 @@ export interface LimitRule {
   perUnit: number;
   unit: Unit;
   unlimited: boolean;
-  /** Empty: it has none, and cannot be replaced. */
+  /** Empty: no name, so it cannot be replaced. */
   name: string;
-  /** Names of limits that do not count where this one does. */
+  /** Names of limits that do not apply to a request that this limit applies to. */
   replaces: readonly string[];
-  /** Counts, and never refuses. */
+  /** Counts, but never refuses. */
   shadow: boolean;
-  /** Refuses only where every other of its kind in the request does, too. */
+  /** Refuses only if all quotas of the request refuse. */
   quota: boolean;
   priority: number;
   onStoreFailure: OnStoreFailure;
-  /** For Envoy's dynamic metadata, where the limit is kept. */
+  /** For Envoy's dynamic metadata, if the limit allows the request. */
   metadata?: Readonly<Record<string, unknown>>;
 }
 
@@ -41,12 +41,12 @@ export interface Step {
   shared: boolean;
 }
 
-/** A limit as it is counted: by a name that comes from the configuration alone, never from a request. */
+/** A limit with its label for logs and metrics, which never contains a value of a request. */
 export interface CountedLimit extends LimitRule {
   label: string;
 }
 
-/** A rule with a limit, and how descriptors get there. */
+/** A rule with a limit, and the path of entries that leads to it. */
 export interface Rule extends CountedLimit {
   domain: string;
   steps: readonly Step[];
@@ -54,22 +54,21 @@ export interface Rule extends CountedLimit {
 
 interface Node {
   rule: Rule | undefined;
-  keys: Map<string, Choices>;
+  keys: Map<string, Children>;
 }
 
-/** What may come for one key: a certain value, else the first pattern that fits, else anything. */
-interface Choices {
+/** Children for one key, in the order of precedence: equal value, first matching pattern, any value. */
+interface Children {
   exact: Map<string, Node>;
   patterns: { parts: string[]; node: Node }[];
   any: Node | undefined;
 }
 
 export interface CompiledRules {
-  domains: number;
-  /** All that have a limit, in the order of the configuration. */
+  /** Rules that have a limit, in the order of the configuration. */
   rules: readonly Rule[];
   hasDomain(domain: string): boolean;
-  /** The rule that all entries together lead to; undefined where they lead nowhere, or not far enough. */
+  /** The rule at the end of the path of all entries. Matching does not backtrack. */
   match(domain: string, entries: readonly { key: string; value: string }[]): Rule | undefined;
 }
 
@@ -80,7 +79,7 @@ export function compileRules(domains: readonly DomainRules[]): CompiledRules {
   function add(node: Node, domain: string, before: readonly Step[], descriptors: readonly DescriptorRule[]): void {
     for (const { key, value, shared, limit, descriptors: nested } of descriptors) {
       const steps = [...before, { key, value, shared }];
-      const next = childOf(node, key, value);
+      const next = addChild(node, key, value);
       if (limit !== undefined) {
         next.rule = { ...limit, domain, steps, label: limitLabel(domain, pathOf(steps)) };
         rules.push(next.rule);
@@ -95,16 +94,15 @@ export function compileRules(domains: readonly DomainRules[]): CompiledRules {
     add(root, domain, [], descriptors);
   }
   return {
-    domains: roots.size,
     rules,
     hasDomain: (domain) => roots.has(domain),
     match(domain, entries) {
       let node = roots.get(domain);
       for (const { key, value } of entries) {
         if (node === undefined) return undefined;
-        const choices = node.keys.get(key);
-        if (choices === undefined) return undefined;
-        node = choose(choices, value);
+        const children = node.keys.get(key);
+        if (children === undefined) return undefined;
+        node = childFor(children, value);
       }
       return entries.length === 0 ? undefined : node?.rule;
     },
@@ -113,32 +111,32 @@ export function compileRules(domains: readonly DomainRules[]): CompiledRules {
 
 const newNode = (): Node => ({ rule: undefined, keys: new Map() });
 
-function childOf(node: Node, key: string, value: string | undefined): Node {
-  let choices = node.keys.get(key);
-  if (choices === undefined) {
-    choices = { exact: new Map(), patterns: [], any: undefined };
-    node.keys.set(key, choices);
+function addChild(node: Node, key: string, value: string | undefined): Node {
+  let children = node.keys.get(key);
+  if (children === undefined) {
+    children = { exact: new Map(), patterns: [], any: undefined };
+    node.keys.set(key, children);
   }
   const child = newNode();
   if (value === undefined) {
-    choices.any = child;
+    children.any = child;
     return child;
   }
-  // A pattern is a value, too: it may be sent letter by letter.
-  choices.exact.set(value, child);
-  if (value.includes("*")) choices.patterns.push({ parts: value.split("*"), node: child });
+  // A value that is equal to the text of the pattern matches it first.
+  children.exact.set(value, child);
+  if (value.includes("*")) children.patterns.push({ parts: value.split("*"), node: child });
   return child;
 }
 
-function choose({ exact, patterns, any }: Choices, value: string): Node | undefined {
-  const certain = exact.get(value);
-  if (certain !== undefined) return certain;
-  for (const { parts, node } of patterns) if (fits(parts, value)) return node;
+function childFor({ exact, patterns, any }: Children, value: string): Node | undefined {
+  const equal = exact.get(value);
+  if (equal !== undefined) return equal;
+  for (const { parts, node } of patterns) if (matchesPattern(parts, value)) return node;
   return any;
 }
 
-/** Whether a value is the parts in their order with anything between them. */
-export function fits(parts: readonly string[], value: string): boolean {
+/** Whether the value consists of the parts in this order, with any characters between them. */
+export function matchesPattern(parts: readonly string[], value: string): boolean {
   const first = parts[0]!;
   const last = parts[parts.length - 1]!;
   if (!value.startsWith(first) || !value.endsWith(last)) return false;
@@ -154,18 +152,18 @@ export function fits(parts: readonly string[], value: string): boolean {
   return true;
 }
 
-/** No app of the configuration has an id that begins like this. */
+/** Ids of configured apps must not start with this. */
 export const LIMIT_PREFIX = "rate-limit:";
 
-const LONGEST_LABEL = 200;
+const MAX_LABEL_LENGTH = 200;
 
-/** For logs and metrics, without spaces. */
+/** Printable and without spaces. */
 export function limitLabel(domain: string, path: string): string {
   const label = `${LIMIT_PREFIX}${domain}/${path}`.replace(/[^!-~]/g, "_");
-  return label.length <= LONGEST_LABEL ? label : `${label.slice(0, LONGEST_LABEL)}…`;
+  return label.length <= MAX_LABEL_LENGTH ? label : `${label.slice(0, MAX_LABEL_LENGTH)}…`;
 }
 
-/** As `key=value/key`. */
+/** `key=value/key` */
 function pathOf(steps: readonly Step[]): string {
   return steps.map(({ key, value }) => (value === undefined ? key : `${key}=${value}`)).join("/");
 }

@@ -1,4 +1,4 @@
-/** The units of time that limits are stated in. */
+/** Time units of limits. */
 
 export const SECONDS = {
   second: 1,

@@ -1,6 +1,6 @@
 /** All that a process does for Envoys: the listener, and the services behind it. */
 import type { Config } from "../config/schema.js";
-import type { RuleBook } from "../descriptors/rule-book.js";
+import type { DescriptorLimiter } from "../descriptors/descriptor-limiter.js";
 import type { Limiter } from "../limiter/limiter.js";
 import type { Log } from "../shared/log.js";
 import { createCheckApi } from "./check-api.js";
@@ -14,7 +14,7 @@ export interface EnvoySideOptions {
   /** In force now. */
   config(): Config;
   limiter: Pick<Limiter, "take">;
-  rules: Pick<RuleBook, "decide">;
+  rules: Pick<DescriptorLimiter, "decide">;
   /** Services besides that of rate limits. */
   methods: readonly GrpcMethod[];
   log: Log;

@@ -1,6 +1,6 @@
 /** The listener for Envoy in this process, on a free port, with rules that a test states. */
 import type { AddressInfo } from "node:net";
-import type { RuleBook } from "../../src/descriptors/rule-book.js";
+import type { DescriptorLimiter } from "../../src/descriptors/descriptor-limiter.js";
 import type { EnvoyAccess } from "../../src/envoy-service/access.js";
 import { createHealthService } from "../../src/envoy-service/grpc/health-service.js";
 import type { GrpcMethod } from "../../src/envoy-service/grpc/server.js";
@@ -18,7 +18,7 @@ export interface ListenerUnderTest {
 }
 
 export interface ListenerUnderTestOptions {
-  rules: Pick<RuleBook, "decide">;
+  rules: Pick<DescriptorLimiter, "decide">;
   methods?: GrpcMethod[];
   access?: () => EnvoyAccess;
   maxMessageBytes?: number;

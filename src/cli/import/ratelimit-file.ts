@@ -4,7 +4,7 @@ import { type Path, quoted, shownPath } from "../../config/problem.js";
 import { DEEPEST_DESCRIPTOR } from "../../config/rate-limit-options.js";
 import { isSection, type Section } from "../../config/variables.js";
 import { MAX_TOKENS } from "../../core/bucket.js";
-import { APPS_DOMAIN } from "../../descriptors/questions.js";
+import { APPS_DOMAIN } from "../../descriptors/limit-requests.js";
 import { type Unit, units } from "../../descriptors/unit.js";
 
 /** As our configuration has it; what is not said is left out. */

@@ -1,10 +1,10 @@
 /** Maps `rate_limits` of the configuration to the rules of descriptor limits. */
-import type { RuleSettings } from "../../descriptors/rule-book.js";
+import type { DescriptorOptions } from "../../descriptors/descriptor-limiter.js";
 import { compileRules, type DescriptorRule, type LimitRule } from "../../descriptors/rules.js";
 import type { DescriptorConfig } from "../rate-limit-options.js";
 import type { Config } from "../schema.js";
 
-export function descriptorOptions({ rate_limits, rate_limit_values }: Config): RuleSettings {
+export function descriptorOptions({ rate_limits, rate_limit_values }: Config): DescriptorOptions {
   return {
     domains: rate_limits.map(({ domain, descriptors }) => ({ domain, descriptors: descriptors.map(descriptorRule) })),
     maxValues: rate_limit_values,

@@ -1,6 +1,6 @@
 /** `POST /json`: the Rate Limit Service for whoever has no gRPC; the same messages in the JSON of Protocol Buffers. */
 import { STORE_UNAVAILABLE } from "../../core/codes.js";
-import type { Descriptor, DescriptorStatus, Entry, Verdict } from "../../descriptors/rule-book.js";
+import type { Descriptor, DescriptorDecision, DescriptorStatus, Entry } from "../../descriptors/descriptor.js";
 import { GrpcError, UNAVAILABLE } from "../grpc/status.js";
 import { type HttpReply, type HttpRoute, JSON_TYPE, problem } from "../http-routes.js";
 import { checked, overrideOf, type RateLimitRequest, unitNames, unitNumbers } from "./messages.js";
@@ -9,7 +9,7 @@ import { MOST_UINT32, remainingOf } from "./response.js";
 import type { RateLimitServiceOptions } from "./service.js";
 
 export function createJsonApi({ rules, responseHeaders }: RateLimitServiceOptions): HttpRoute {
-  function answer(request: RateLimitRequest, verdict: Verdict): HttpReply {
+  function answer(request: RateLimitRequest, verdict: DescriptorDecision): HttpReply {
     try {
       const outcome = outcomeOf(request, verdict, responseHeaders());
       const body = `${JSON.stringify(jsonOf(outcome))}\n`;

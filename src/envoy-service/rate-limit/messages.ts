@@ -1,5 +1,6 @@
 /** What Envoy asks the Rate Limit Service v3, from the wire: a domain, descriptors and hits, checked. */
-import type { Descriptor, Entry, Unit } from "../../descriptors/rule-book.js";
+import type { Descriptor, Entry } from "../../descriptors/descriptor.js";
+import type { Unit } from "../../descriptors/unit.js";
 import { LENGTH, Reader, tag, VARINT } from "../grpc/protobuf.js";
 import { GrpcError, INVALID_ARGUMENT } from "../grpc/status.js";
 

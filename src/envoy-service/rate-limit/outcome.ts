@@ -7,7 +7,7 @@ import {
   decisionRefusal,
   headerWriter,
 } from "../../core/refusals.js";
-import type { DescriptorStatus, Verdict } from "../../descriptors/rule-book.js";
+import type { DescriptorDecision, DescriptorStatus } from "../../descriptors/descriptor.js";
 import { SECONDS } from "../../descriptors/unit.js";
 import { GrpcError, UNAVAILABLE } from "../grpc/status.js";
 import type { RateLimitRequest } from "./messages.js";
@@ -28,7 +28,11 @@ export interface RateLimitOutcome {
  * limit, so it must not be told 429. Envoy's `failure_mode_deny` then says what becomes of the request. Where another
  * descriptor is over its limit, that stands, whatever the store would have said.
  */
-export function outcomeOf(request: RateLimitRequest, verdict: Verdict, withHeaders: boolean): RateLimitOutcome {
+export function outcomeOf(
+  request: RateLimitRequest,
+  verdict: DescriptorDecision,
+  withHeaders: boolean,
+): RateLimitOutcome {
   const { statuses } = verdict;
   const at = decisive(statuses);
   const status = statuses[at];

@@ -1,5 +1,5 @@
 /** An outcome as a RateLimitResponse, on the wire. */
-import type { DescriptorStatus } from "../../descriptors/rule-book.js";
+import type { DescriptorStatus } from "../../descriptors/descriptor.js";
 import { Writer } from "../grpc/protobuf-writer.js";
 import { unitNumbers } from "./messages.js";
 import type { RateLimitOutcome } from "./outcome.js";

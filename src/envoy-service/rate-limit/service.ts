@@ -1,12 +1,14 @@
 /** Envoy's Rate Limit Service v3: each call is decided by the rules, from the leases of this process where they last. */
-import type { RuleBook, Verdict } from "../../descriptors/rule-book.js";
+
+import type { DescriptorDecision } from "../../descriptors/descriptor.js";
+import type { DescriptorLimiter } from "../../descriptors/descriptor-limiter.js";
 import type { UnaryMethod } from "../grpc/server.js";
 import { type RateLimitRequest, readRequest } from "./messages.js";
 import { outcomeOf } from "./outcome.js";
 import { writeResponse } from "./response.js";
 
 export interface RateLimitServiceOptions {
-  rules: Pick<RuleBook, "decide">;
+  rules: Pick<DescriptorLimiter, "decide">;
   /** Whether clients are told their limits in headers. */
   responseHeaders(): boolean;
 }
@@ -14,7 +16,7 @@ export interface RateLimitServiceOptions {
 export const SHOULD_RATE_LIMIT = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 export function createRateLimitService({ rules, responseHeaders }: RateLimitServiceOptions): UnaryMethod {
-  function answer(request: RateLimitRequest, verdict: Verdict): Buffer {
+  function answer(request: RateLimitRequest, verdict: DescriptorDecision): Buffer {
     return writeResponse(outcomeOf(request, verdict, responseHeaders()));
   }
   return {

@@ -7,7 +7,7 @@ import { metricsOptions } from "../../config/options/service.js";
 import { podSources, podsOf, slotOptions } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { configVersion } from "../../config/version.js";
-import { createRuleBook } from "../../descriptors/rule-book.js";
+import { createDescriptorLimiter } from "../../descriptors/descriptor-limiter.js";
 import { createAccessLogSide } from "../../envoy-service/access-log/side.js";
 import { createEnvoySide } from "../../envoy-service/envoy-side.js";
 import type { EnvoyListener } from "../../envoy-service/listener.js";
@@ -81,7 +81,7 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
     discovered: (upstream) => directory.pods(upstream),
     observer: { ...keeperLog(log), ...tallyKeeper(tally) },
   });
-  const rules = createRuleBook({ limiter: forEnvoy, ...descriptorOptions(config) });
+  const rules = createDescriptorLimiter({ limiter: forEnvoy, ...descriptorOptions(config) });
   const envoy = createEnvoySide({
     ...{ config: () => config, limiter: forEnvoy, rules, log },
     methods: [accessLog.method],

@@ -1,6 +1,7 @@
 /** Rule books of two services on one real Redis: together they let exactly the limit pass, and take back what was given back. */
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { createRuleBook, type Descriptor, type RuleBook } from "../../../src/descriptors/rule-book.js";
+import type { Descriptor } from "../../../src/descriptors/descriptor.js";
+import { createDescriptorLimiter, type DescriptorLimiter } from "../../../src/descriptors/descriptor-limiter.js";
 import { createLimiter } from "../../../src/limiter/limiter.js";
 import { createQuota } from "../../../src/quota/quota.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
@@ -30,7 +31,7 @@ const rules = domain(
 let worlds = 0;
 
 interface Service {
-  book: RuleBook;
+  book: DescriptorLimiter;
   id: string;
 }
 
@@ -40,7 +41,7 @@ function startBooks(): [Service, Service] {
     const store = createRedisStore({ url: server.url });
     const quota = createQuota(store, { id, capacity: 1_000_000, rate: 1_000_000, nodeTtlMs: 10_000 });
     const limiter = createLimiter({ node, target: quota, apps: [], unknownApps: "reject", timeoutMs: 5_000 });
-    const book = createRuleBook({ limiter, domains: [rules], maxValues: 100 });
+    const book = createDescriptorLimiter({ limiter, domains: [rules], maxValues: 100 });
     endings.push(async () => {
       book.close();
       await limiter.close();
@@ -52,7 +53,7 @@ function startBooks(): [Service, Service] {
 }
 
 const of = (...all: string[]): Descriptor => ({ entries: entries(...all) });
-const allowed = async (book: RuleBook, ...descriptors: Descriptor[]) =>
+const allowed = async (book: DescriptorLimiter, ...descriptors: Descriptor[]) =>
   (await book.decide("shop", descriptors, 1)).allowed;
 
 it("a limit is used up to the last token and not one more, however the requests fall", async () => {

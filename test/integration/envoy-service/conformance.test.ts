@@ -1,7 +1,7 @@
 /** Envoy's Rate Limit Service as the official messages and a gRPC client of another make see it. */
 import { status } from "@grpc/grpc-js";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import type { Descriptor, DescriptorStatus, Verdict } from "../../../src/descriptors/rule-book.js";
+import type { Descriptor, DescriptorDecision, DescriptorStatus } from "../../../src/descriptors/descriptor.js";
 import { Writer } from "../../../src/envoy-service/grpc/protobuf-writer.js";
 import { type ListenerUnderTest, startEnvoyListener } from "../../support/envoy-listener.js";
 import { type Asked, connectRateLimitClient, type RateLimitClient } from "../../support/rate-limit-client.js";
@@ -14,11 +14,11 @@ const limit = { name: "per-user", perUnit: 100, unit: "minute" as const };
 const one: Asked = { domain: "edge", descriptors: [{ entries: [{ key: "user", value: "ann" }] }] };
 
 let heard: { domain: string; descriptors: readonly Descriptor[]; hits: number }[] = [];
-let decide: (descriptors: readonly Descriptor[]) => Verdict | Promise<Verdict>;
-const allow = (descriptors: readonly Descriptor[]): Verdict => ({
+let decide: (descriptors: readonly Descriptor[]) => DescriptorDecision | Promise<DescriptorDecision>;
+const allow = (descriptors: readonly Descriptor[]): DescriptorDecision => ({
   ...{ allowed: true, code: "ok", statuses: descriptors.map(() => none) },
 });
-const verdict = (...statuses: Partial<DescriptorStatus>[]): Verdict => ({
+const verdict = (...statuses: Partial<DescriptorStatus>[]): DescriptorDecision => ({
   allowed: statuses.every(({ allowed }) => allowed !== false),
   code: statuses.find(({ allowed }) => allowed === false)?.code ?? "ok",
   statuses: statuses.map((status) => ({ ...none, ...status })),

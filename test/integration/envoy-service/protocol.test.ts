@@ -3,7 +3,7 @@ import { type ClientHttp2Session, connect as connectHttp2, type IncomingHttpHead
 import { connect, type Socket } from "node:net";
 import { array, assert, asyncProperty, constantFrom, nat, tuple, uint8Array } from "fast-check";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import type { DescriptorStatus } from "../../../src/descriptors/rule-book.js";
+import type { DescriptorStatus } from "../../../src/descriptors/descriptor.js";
 import type { EnvoyAccess } from "../../../src/envoy-service/access.js";
 import { Writer } from "../../../src/envoy-service/grpc/protobuf-writer.js";
 import type { ClientStreamMethod } from "../../../src/envoy-service/grpc/server.js";

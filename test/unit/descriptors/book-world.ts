@@ -1,14 +1,16 @@
 /** Rule books of several nodes on one embedded store, on a clock that the test drives. */
-import type { Descriptor, RuleBook, RuleSettings, Verdict } from "../../../src/descriptors/rule-book.js";
-import { createRuleBook } from "../../../src/descriptors/rule-book.js";
+
+import type { Descriptor, DescriptorDecision } from "../../../src/descriptors/descriptor.js";
+import type { DescriptorLimiter, DescriptorOptions } from "../../../src/descriptors/descriptor-limiter.js";
+import { createDescriptorLimiter } from "../../../src/descriptors/descriptor-limiter.js";
 import { createSimulation, limitedApp, type SimulatedNode, type Simulation } from "../../support/simulation.js";
 import { entries } from "./rule-examples.js";
 
 export interface BookNode extends SimulatedNode {
-  book: RuleBook;
+  book: DescriptorLimiter;
   /** One descriptor in the domain of the examples. */
-  ask(...entry: string[]): Promise<Verdict>;
-  askAll(descriptors: Descriptor[], hits?: number, domain?: string): Promise<Verdict>;
+  ask(...entry: string[]): Promise<DescriptorDecision>;
+  askAll(descriptors: Descriptor[], hits?: number, domain?: string): Promise<DescriptorDecision>;
 }
 
 export interface BookWorld {
@@ -19,7 +21,7 @@ export interface BookWorld {
 
 export const of = (...entry: string[]): Descriptor => ({ entries: entries(...entry) });
 
-export function createBookWorld(settings: Partial<RuleSettings>, nodes = 1): BookWorld {
+export function createBookWorld(settings: Partial<DescriptorOptions>, nodes = 1): BookWorld {
   const simulation = createSimulation(
     [limitedApp({ id: "video", guaranteed: 1, burst: 3 })],
     {},
@@ -28,7 +30,13 @@ export function createBookWorld(settings: Partial<RuleSettings>, nodes = 1): Boo
   const made = Array.from({ length: nodes }, (_, i): BookNode => {
     const node = simulation.addNode(`n${i + 1}`);
     const { limiter } = node;
-    const book = createRuleBook({ limiter, clock: simulation.clock, domains: [], maxValues: 1_000, ...settings });
+    const book = createDescriptorLimiter({
+      limiter,
+      clock: simulation.clock,
+      domains: [],
+      maxValues: 1_000,
+      ...settings,
+    });
     const askAll: BookNode["askAll"] = (descriptors, hits = 1, domain = "shop") =>
       simulation.during(book.decide(domain, descriptors, hits));
     return Object.assign(node, { book, askAll, ask: (...entry: string[]) => askAll([of(...entry)]) });
@@ -37,7 +45,7 @@ export function createBookWorld(settings: Partial<RuleSettings>, nodes = 1): Boo
 }
 
 /** How many of so many requests pass. */
-export async function passed(times: number, ask: (i: number) => Promise<Verdict>): Promise<number> {
+export async function passed(times: number, ask: (i: number) => Promise<DescriptorDecision>): Promise<number> {
   let count = 0;
   for (let i = 0; i < times; i++) if ((await ask(i)).allowed) count++;
   return count;

@@ -1,7 +1,7 @@
 /** Which rule a descriptor meets: the compiled look-up is that of envoyproxy/ratelimit, tried one by one. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { compileRules, type DescriptorRule, fits } from "../../../src/descriptors/rules.js";
+import { compileRules, type DescriptorRule, matchesPattern } from "../../../src/descriptors/rules.js";
 import { domain, entries, limit, rule } from "./rule-examples.js";
 
 describe("a descriptor", () => {
@@ -59,7 +59,7 @@ it.each([
   ["*b*", "abc", true],
   ["a**b", "ab", true],
 ])("pattern %s and value %s: %s", (pattern, value, expected) => {
-  expect(fits(pattern.split("*"), value)).toBe(expected);
+  expect(matchesPattern(pattern.split("*"), value)).toBe(expected);
 });
 
 describe("compiled rules", () => {

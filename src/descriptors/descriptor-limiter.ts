@@ -1,0 +1,54 @@
+/** Decides about descriptors with the semantics of envoyproxy/ratelimit: finds the limit of each and takes its tokens. */
+import type { Limiter } from "../limiter/limiter.js";
+import { type Clock, systemClock } from "../shared/clock.js";
+import { createBuckets } from "./buckets.js";
+import type { Descriptor, DescriptorDecision } from "./descriptor.js";
+import { createLimitRequests } from "./limit-requests.js";
+import { compileRules, type DomainRules } from "./rules.js";
+import { createTokenTaker } from "./token-taker.js";
+
+export interface DescriptorOptions {
+  domains: readonly DomainRules[];
+  /** Maximum number of buckets for single values. Further values share one bucket per rule. */
+  maxValues: number;
+}
+
+export interface DescriptorLimiterOptions extends DescriptorOptions {
+  limiter: Pick<Limiter, "take" | "giveBack" | "limits">;
+  clock?: Clock;
+}
+
+export interface DescriptorLimiter {
+  /**
+   * Synchronous if the leases decide, as for most requests. `hits` applies to descriptors without their own. Takes tokens of
+   * all limits or of none: if one refuses, the tokens taken of the others are given back.
+   */
+  decide(
+    domain: string,
+    descriptors: readonly Descriptor[],
+    hits: number,
+  ): DescriptorDecision | Promise<DescriptorDecision>;
+  /** Applies from the next request on. Limits that stay keep their tokens. */
+  reconfigure(options: DescriptorOptions): void;
+  stats(): { rules: number; buckets: number; overflowed: number };
+  /** Stops the timers. The limiter returns the tokens when it is closed. */
+  close(): void;
+}
+
+export function createDescriptorLimiter(options: DescriptorLimiterOptions): DescriptorLimiter {
+  const { limiter, clock = systemClock } = options;
+  let { maxValues } = options;
+  let rules = compileRules(options.domains);
+  const buckets = createBuckets({ limits: limiter.limits, clock, maxValues: () => maxValues });
+  const limitRequests = createLimitRequests(buckets);
+  const takeTokens = createTokenTaker({ limiter, clock });
+  return {
+    decide: (domain, descriptors, hits) => takeTokens(limitRequests(rules, domain, descriptors, hits)),
+    reconfigure(changed) {
+      maxValues = changed.maxValues;
+      rules = compileRules(changed.domains);
+    },
+    stats: () => ({ rules: rules.rules.length, ...buckets.stats() }),
+    close: buckets.close,
+  };
+}

@@ -1,0 +1,53 @@
+/** Descriptors that a caller sends, and the decision about them. */
+import type { Unit } from "./unit.js";
+
+export interface Entry {
+  key: string;
+  value: string;
+}
+
+/** Selects at most one limit. */
+export interface Descriptor {
+  entries: readonly Entry[];
+  /** Overrides the hits of the request. 0 takes nothing and reads the state. */
+  hits?: number;
+  /** Gives the hits back instead of taking them. Never refused. */
+  negative?: boolean;
+  /** A limit sent by the caller, which replaces that of the rules. */
+  override?: { perUnit: number; unit: Unit };
+}
+
+export interface AppliedLimit {
+  /** Empty if the rule has no name. */
+  name: string;
+  perUnit: number;
+  unit: Unit;
+}
+
+export interface DescriptorStatus {
+  /** False: over the limit. Always true in shadow mode. */
+  allowed: boolean;
+  /** A code of core/codes: "ok" or why it was refused. In shadow mode: why it would have been refused. */
+  code: string;
+  /** Unset if no rule matches, if the rule is unlimited, or if another rule replaces it. */
+  limit?: AppliedLimit;
+  unlimited: boolean;
+  /** Whole tokens; 0 if there is no limit. */
+  remaining: number;
+  /** Until the bucket is full again. */
+  resetMs: number;
+  /** 0 if nothing was refused, or if waiting does not help. */
+  retryAfterMs: number;
+  /** The rule only counts and never refuses. */
+  shadow: boolean;
+}
+
+export interface DescriptorDecision {
+  allowed: boolean;
+  /** "ok", or the code of the first refusal. */
+  code: string;
+  /** One per descriptor, in the same order. */
+  statuses: DescriptorStatus[];
+  /** Merged metadata of the rules that allowed the request; for Envoy's dynamic metadata. */
+  metadata?: Record<string, unknown>;
+}
