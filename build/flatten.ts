@@ -42,7 +42,7 @@ export interface Flat {
 
 export function flatten(options: FlattenOptions): Flat {
   const entry = fromRoot(options.entry);
-  const folders = ["src/core", "src/scripts", ...(options.folders ?? [])].map(fromRoot);
+  const folders = ["src/core", "src/engine", "src/scripts", ...(options.folders ?? [])].map(fromRoot);
   const program = portableProgram([entry]);
   const { modules, exports: offered } = readModules(program, entry, folders);
   const errors = ts.getPreEmitDiagnostics(program);

@@ -48,6 +48,12 @@ export function isSize(bytes: number): boolean {
   return bytes >= 0 && bytes <= MAX_BYTES && Math.floor(bytes) === bytes;
 }
 
+/** The method, or "other" for one that has no base cost of its own. Methods come from clients: they are compared, not looked up. */
+export function knownMethod(method: string): string {
+  if (method === "GET" || method === "POST" || method === "PUT" || method === "HEAD") return method;
+  return method === "DELETE" || method === "PATCH" || method === "OPTIONS" ? method : "other";
+}
+
 export function baseCost(profile: CostProfile, method: string): number {
   const base = profile.base;
   if (method === "GET") return base.GET;

@@ -3,8 +3,8 @@
 import type { LeaseOptions } from "../core/lease.js";
 import type { AppLimits } from "../core/limits.js";
 import type { Clock } from "../shared/clock.js";
+import type { LimiterAccount } from "./accounts.js";
 import type { Decision } from "./decision.js";
-import type { PassingLimits } from "./passing-limits.js";
 import type { SyncTarget } from "./syncer.js";
 
 /** What may change while the limiter runs. */
@@ -58,6 +58,20 @@ export interface LimiterStats {
   liveNodes: number;
 }
 
+/** Limits that a request's descriptors select. They exist beside the apps, and requests cannot name them. */
+export interface DescriptorLimits {
+  /** Adds a limit, brings one back, or changes the numbers of an existing one. */
+  enter(limits: AppLimits): LimiterAccount;
+  take(limit: LimiterAccount, cost: number): Decision | Promise<Decision>;
+  giveBack(limit: LimiterAccount, tokens: number): void;
+  /** Whether a refusal of this cost is cached: taking it would be refused at once. */
+  isRefused(limit: LimiterAccount, cost: number): boolean;
+  /** The limit is unused: its tokens are returned, then it is deleted. False while requests wait for it. */
+  letGo(limit: LimiterAccount): boolean;
+  /** Number of limits, including those that are leaving. */
+  count(): number;
+}
+
 export interface Limiter {
   /** At once where the lease or a remembered refusal decides, as it does for most requests. */
   check(app: string, method: string, contentLength: number): Decision | Promise<Decision>;
@@ -65,7 +79,7 @@ export interface Limiter {
   take(app: string, cost: number): Decision | Promise<Decision>;
   /** Gives back what was taken of an app; never more than this node has spent of it. */
   giveBack(app: string, tokens: number): void;
-  readonly limits: PassingLimits;
+  readonly limits: DescriptorLimits;
   /** An admitted exchange has ended: what really moved is charged, or given back, and learned from. */
   settle(decision: Decision, requestBytes: number, responseBytes: number): void;
   /** Told by whoever hears of it first: a message, a subscription, an operator. */

@@ -277,7 +277,7 @@ describe("the rest of the settings", () => {
     const waiting = node.limiter.check("app", "GET", 0);
     node.reconfigure({ timeoutMs: 200, failOpenTokens: 10 });
     const asked = s.clock.now();
-    expect(await s.during(waiting)).toMatchObject({ allowed: true, source: "dark" });
+    expect(await s.during(waiting)).toMatchObject({ allowed: true, source: "without_store" });
     expect(s.clock.now() - asked).toBeLessThanOrEqual(400);
   });
 

@@ -1,0 +1,140 @@
+/** Decides about a request: from the lease, from a cached refusal, or without the store; otherwise it has to wait. */
+import { COST_EXCEEDS_CAPACITY, INVALID_ARGUMENT, OK, STORE_UNAVAILABLE } from "../core/codes.js";
+import { estimate, INVALID_COST } from "../core/cost.js";
+import { mayWaitForStore, withoutStoreAllowance } from "../core/degradation.js";
+import { isRefused, MISS, takeAllowance, takeUncovered } from "../core/lease.js";
+import { type Account, type DecisionSource, learnedSizes, type Outcome } from "./account.js";
+import { activate, type NodeState } from "./node.js";
+
+/** The request is decided. */
+export const DECIDED = 0;
+/** It is decided, and a sync should start. */
+export const DECIDED_SYNC = 1;
+/** The lease cannot pay: continue with `decideMiss`. */
+export const MISSED = 2;
+/** The request has to wait for a sync. */
+export const WAIT = 3;
+
+/** Requests that may wait for one account at a time. Further ones are decided without the store. */
+export const MAX_WAITERS = 10000;
+/** Retry-After of a refusal without the store. */
+const STORE_RETRY_MS = 1000;
+
+/** A dry run admits what the limit refuses, but not an invalid request. */
+export function isAllowed(code: string, dryRun: boolean): boolean {
+  return code === OK || (dryRun && code !== INVALID_ARGUMENT);
+}
+
+export function conclude(outcome: Outcome, source: DecisionSource, code: string, balance: number): void {
+  outcome.code = code;
+  outcome.balance = balance;
+  outcome.source = source;
+  outcome.allowed = isAllowed(code, outcome.account.limits.dryRun);
+}
+
+/** Estimates the cost of a request and takes it from the lease. DECIDED, DECIDED_SYNC or MISSED. */
+export function decide(
+  node: NodeState,
+  outcome: Outcome,
+  account: Account,
+  method: string,
+  contentLength: number,
+): number {
+  outcome.account = account;
+  outcome.method = method;
+  outcome.retryAfterMs = 0;
+  const cost = estimate(account.limits.profile, method, contentLength, learnedSizes(account, method));
+  if (cost === INVALID_COST) {
+    outcome.cost = 0;
+    conclude(outcome, "local", INVALID_ARGUMENT, account.cell.get());
+    return DECIDED;
+  }
+  outcome.cost = cost;
+  return takeFromLease(node, outcome, account, cost);
+}
+
+/** As `decide`, for a cost that the caller states. */
+export function decideCost(node: NodeState, outcome: Outcome, account: Account, cost: number): number {
+  outcome.account = account;
+  outcome.method = "";
+  outcome.retryAfterMs = 0;
+  // Negated, because a cost that is not a number compares with nothing.
+  const invalid = !(cost >= 0);
+  if (invalid || cost > account.limits.burst) {
+    // A larger cost can never be paid, and the store may be unable to read it.
+    outcome.cost = invalid ? 0 : account.limits.burst;
+    conclude(outcome, "local", invalid ? INVALID_ARGUMENT : COST_EXCEEDS_CAPACITY, account.cell.get());
+    return DECIDED;
+  }
+  outcome.cost = cost;
+  return takeFromLease(node, outcome, account, cost);
+}
+
+/** Takes nothing; decides as for a request of one token, as far as this node knows. */
+export function decideLook(outcome: Outcome, account: Account, now: number): void {
+  outcome.account = account;
+  outcome.method = "";
+  outcome.retryAfterMs = 0;
+  outcome.cost = 1;
+  const balance = account.cell.get();
+  if (balance > 0 || !decideCached(outcome, "cached", now)) conclude(outcome, "local", OK, balance);
+  outcome.cost = 0;
+}
+
+function takeFromLease(node: NodeState, outcome: Outcome, account: Account, cost: number): number {
+  const left = account.cell.take(cost);
+  if (left === MISS) return MISSED;
+  if (!account.active) activate(node, account);
+  conclude(outcome, "local", OK, left);
+  return isLow(node, account, left) ? DECIDED_SYNC : DECIDED;
+}
+
+/** The balance is below the low-water mark: tokens should be fetched before requests have to wait. */
+export function isLow(node: NodeState, account: Account, balance: number): boolean {
+  return balance < account.lease.target * node.options.lease.refillThreshold;
+}
+
+/** Decides about a request that the lease cannot pay. DECIDED, DECIDED_SYNC, or WAIT: then the host adds a waiter. */
+export function decideMiss(node: NodeState, outcome: Outcome, now: number): number {
+  const account = outcome.account;
+  if (decideCached(outcome, "cached", now)) return DECIDED;
+  activate(node, account);
+  if (mayWaitForStore(node.level) && account.waiters.length < MAX_WAITERS) return WAIT;
+  // This request does not wait, but later ones should find tokens as soon as the store grants some.
+  account.lease.activeAt = now;
+  decideWithoutStore(node, outcome, now);
+  return DECIDED_SYNC;
+}
+
+/** Refuses a request for which a refusal is cached; false if none is. */
+export function decideCached(outcome: Outcome, source: DecisionSource, now: number): boolean {
+  const { lease, cell } = outcome.account;
+  if (!isRefused(lease, outcome.cost, now)) return false;
+  outcome.retryAfterMs = cachedRetryMs(outcome.account, now);
+  conclude(outcome, source, lease.refusedCode, cell.get());
+  return true;
+}
+
+/** Retry-After of a cached refusal. If the cost exceeds the capacity, waiting does not help. */
+export function cachedRetryMs({ lease }: Account, now: number): number {
+  return lease.refusedCode === COST_EXCEEDS_CAPACITY ? 0 : Math.ceil(lease.refusedUntil - now);
+}
+
+/** Admits what `onStoreFailure` allows, to be charged when the store is back; refuses the rest with 503. */
+export function decideWithoutStore(node: NodeState, outcome: Outcome, now: number): void {
+  const account = outcome.account;
+  const { onStoreFailure, guaranteed } = account.limits;
+  const allowance = withoutStoreAllowance(onStoreFailure, node.options.failOpenTokens, guaranteed, node.liveNodes);
+  if (!takeAllowance(account.withoutStore.of(Math.floor(now / 1000)), allowance, outcome.cost)) {
+    refuseWithoutStore(outcome);
+    return;
+  }
+  const left = takeUncovered(account.cell, outcome.cost);
+  activate(node, account);
+  conclude(outcome, "without_store", OK, left);
+}
+
+export function refuseWithoutStore(outcome: Outcome): void {
+  outcome.retryAfterMs = STORE_RETRY_MS;
+  conclude(outcome, "without_store", STORE_UNAVAILABLE, outcome.account.cell.get());
+}

@@ -1,0 +1,112 @@
+/** The state of a node: its epoch, what it knows about the store, and the accounts that have something to report. */
+import {
+  type Degradation,
+  defaultDegradationOptions,
+  degradationLevel,
+  newDegradation,
+  observeCall,
+  STORE_ERROR,
+  STORE_OK,
+  STORE_TIMEOUT,
+} from "../core/degradation.js";
+import type { LeaseOptions } from "../core/lease.js";
+import type { Account } from "./account.js";
+
+export interface NodeOptions {
+  lease: LeaseOptions;
+  /** Maximum time that a decision or a call waits for the store. */
+  timeoutMs: number;
+  /** Tokens per app and second without the store, if the app's `onStoreFailure` is "open". */
+  failOpenTokens: number;
+  /** False on a host that can only send a sync while it handles a request. */
+  timers: boolean;
+}
+
+export interface NodeState<A extends Account = Account> {
+  options: NodeOptions;
+  epoch: number;
+  /** The number of the last message in this epoch. */
+  seq: number;
+  /** The store closed the epoch, and some messages of it are still unanswered: they are repeated before a new one. */
+  epochClosed: boolean;
+  syncs: number;
+  failures: number;
+  failuresInARow: number;
+  /** No sync starts before this time. */
+  retryAt: number;
+  /** Time of the last reply; 0 before the first one. */
+  lastContact: number;
+  liveNodes: number;
+  emergency: boolean;
+  degradation: Degradation;
+  /** The degradation level when it was last computed. */
+  level: number;
+  /** Accounts that the next message may include. */
+  active: A[];
+  /** Leaving accounts about which everything was reported when the last message was planned. */
+  departed: A[];
+  /** Waiters whose outcome is decided and which the host has to wake. */
+  decided: A["waiters"];
+}
+
+export function newNode<A extends Account>(options: NodeOptions, epoch: number): NodeState<A> {
+  return {
+    options,
+    epoch,
+    seq: 0,
+    epochClosed: false,
+    syncs: 0,
+    failures: 0,
+    failuresInARow: 0,
+    retryAt: 0,
+    lastContact: 0,
+    liveNodes: 1,
+    emergency: false,
+    degradation: newDegradation(defaultDegradationOptions),
+    level: 0,
+    active: [],
+    departed: [],
+    decided: [],
+  };
+}
+
+export function activate(node: NodeState, account: Account): void {
+  if (account.active) return;
+  account.active = true;
+  node.active.push(account);
+}
+
+/** Takes the waiters that the host has to wake. */
+export function takeDecided<A extends Account>(node: NodeState<A>): A["waiters"] {
+  const decided = node.decided;
+  if (decided.length > 0) node.decided = [];
+  return decided;
+}
+
+export function updateLevel(node: NodeState, now: number): number {
+  node.level = degradationLevel(node.degradation, defaultDegradationOptions, now);
+  return node.level;
+}
+
+const FIRST_RETRY_MS = 50;
+const LONGEST_RETRY_MS = 1000;
+
+/** The store replied to a call that started at `started`. */
+export function callSucceeded(node: NodeState, started: number, now: number): void {
+  observeCall(node.degradation, defaultDegradationOptions, now, STORE_OK, now - started);
+  updateLevel(node, now);
+}
+
+export function callFailed(node: NodeState, timedOut: boolean, started: number, now: number): void {
+  observeCall(node.degradation, defaultDegradationOptions, now, timedOut ? STORE_TIMEOUT : STORE_ERROR, now - started);
+  updateLevel(node, now);
+}
+
+/** A sync has failed: the next one starts after a back-off, which `random` (0 to below 1) spreads over the nodes. */
+export function backOff(node: NodeState, random: number, now: number): void {
+  let pause = FIRST_RETRY_MS;
+  for (let i = 0; i < node.failuresInARow && pause < LONGEST_RETRY_MS; i++) pause = pause * 2;
+  node.failures = node.failures + 1;
+  node.failuresInARow = node.failuresInARow + 1;
+  node.retryAt = now + Math.min(pause, LONGEST_RETRY_MS) * (0.5 + random / 2);
+}

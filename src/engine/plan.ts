@@ -1,0 +1,196 @@
+/** Plans sync messages: which accounts are due, and what the message reports and asks for each of them. */
+import { BORROW_RATIO } from "../core/borrow.js";
+import {
+  cutLease,
+  isRefused,
+  isReportDue,
+  type LeaseMessage,
+  needsRefill,
+  planSync,
+  returnAll,
+  spentTokens,
+} from "../core/lease.js";
+import { type Account, isScarce } from "./account.js";
+import type { NodeOptions, NodeState } from "./node.js";
+import type { ReplyToWaiters } from "./waiters.js";
+
+/** A node sends a message at least this often. */
+const HEARTBEAT_MS = 1000;
+export const MAX_APPS_PER_MESSAGE = 400;
+
+/** The reply about one account. */
+export interface SyncReply {
+  code: string;
+  /** Cumulative in the node's epoch. */
+  granted: number;
+  remaining: number;
+  limit: number;
+  retryAfterMs: number;
+}
+
+/** One account in a message. */
+export interface PlannedSync<A extends Account = Account> {
+  account: A;
+  message: LeaseMessage;
+  /** Cost of the first waiter: a refusal holds for requests that cost at least this much. */
+  firstCost: number;
+  /** Asks for more than the first waiter. */
+  greedy: boolean;
+  /** Asks for less than all waiters, because the store is not expected to have that much. */
+  partial: boolean;
+  /** The options when it was sent. After a change, a refusal in the reply no longer counts. */
+  options: NodeOptions;
+  /** Set by the host when the reply has arrived. */
+  reply: SyncReply | undefined;
+  /** What the reply means for waiters; undefined if they are not served. */
+  toWaiters: ReplyToWaiters | undefined;
+}
+
+/** The store knows everything about the account, and this node knows everything that the store has granted. */
+function isReported({ sync, lease, cell }: Account): boolean {
+  return (
+    !sync.unanswered && spentTokens(lease, cell) === sync.reportedSpent && lease.returned === sync.reportedReturned
+  );
+}
+
+/** The store keeps counters of the limit that it deletes after a final report. */
+function needsFinalReport({ limits, lease }: Account): boolean {
+  return limits.fillSeconds !== undefined && lease.granted > 0;
+}
+
+function isDue(node: NodeState, account: Account, now: number): boolean {
+  const { sync, lease, cell } = account;
+  const options = node.options.lease;
+  if (node.epochClosed) return sync.unanswered;
+  const unreported = cell.get() !== 0 || !isReported(account);
+  if (account.leaving) return unreported || needsFinalReport(account);
+  // Returned tokens and lost messages do not wait for the next report: other nodes may need the tokens.
+  if (sync.unanswered || lease.returned !== sync.reportedReturned) return true;
+  if (isReportDue(lease, cell, options, node.level, now)) return true;
+  const scarce = isScarce(account, now);
+  if (account.waitingCost > 0) return !scarce;
+  if (now - lease.activeAt >= options.idleMs) return unreported;
+  return !scarce && needsRefill(lease, cell, options) && !isRefused(lease, 1, now);
+}
+
+/** The account has nothing to report until it is used again. */
+function isAtRest(node: NodeState, account: Account, now: number): boolean {
+  const idle = now - account.lease.activeAt >= node.options.lease.idleMs;
+  return account.leaving || (idle && account.cell.get() === 0 && account.waitingCost === 0);
+}
+
+/** The accounts of the next message. Accounts at rest leave the list of active ones. */
+export function planMessage<A extends Account>(node: NodeState<A>, now: number): PlannedSync<A>[] {
+  const planned: PlannedSync<A>[] = [];
+  const active: A[] = [];
+  const departed: A[] = [];
+  for (const account of node.active) {
+    if (!node.options.timers && !node.epochClosed) returnUnused(node, account, now);
+    const due = isDue(node, account, now);
+    if (due && planned.length < MAX_APPS_PER_MESSAGE) planned.push(planAccount(node, account, now));
+    if (due || !isAtRest(node, account, now)) {
+      active.push(account);
+    } else {
+      account.active = false;
+      if (account.leaving) departed.push(account);
+    }
+  }
+  node.active = active;
+  node.departed = departed;
+  return planned;
+}
+
+/** Whether a message has to be sent, if only as a sign of life. */
+export function isMessageDue(node: NodeState, planned: PlannedSync[], now: number): boolean {
+  const elapsed = now - node.lastContact;
+  return planned.length > 0 || node.lastContact === 0 || elapsed >= HEARTBEAT_MS || elapsed < 0;
+}
+
+/** Numbers a message that is about to be sent. */
+export function startMessage(node: NodeState, planned: PlannedSync[]): void {
+  node.seq = node.seq + 1;
+  node.syncs = node.syncs + 1;
+  for (const one of planned) one.account.sync.unanswered = true;
+}
+
+function planAccount<A extends Account>(node: NodeState<A>, account: A, now: number): PlannedSync<A> {
+  if (account.finalReport !== undefined) return plannedReport(node, account, account.finalReport);
+  if (account.leaving) {
+    const planned = planReturn(node, account);
+    if (needsFinalReport(account) && account.cell.get() === 0) account.finalReport = planned.message;
+    return planned;
+  }
+  const { sync, lease, syncCell, limits, waiters, waitingCost } = account;
+  dropOldRefunds(account);
+  for (const waiter of waiters) waiter.inMessage = true;
+  const first = waiters[0];
+  const firstCost = first === undefined ? 0 : first.outcome.cost;
+  // Ask for all waiters at once, as far as the store is likely to have the tokens; after a refusal for the first only.
+  const borrowed = limits.borrow ? BORROW_RATIO : 0;
+  const likely = sync.remaining + ((now - sync.repliedAt) / 1000 + borrowed) * limits.guaranteed;
+  const expected = Math.floor(Math.min(waitingCost, likely + Math.max(syncCell.get(), 0)));
+  const needed = sync.firstOnly ? firstCost : Math.max(firstCost, expected);
+  const message = planSync(lease, syncCell, node.options.lease, node.level, needed, waitingCost, now);
+  const planned = plannedReport(node, account, message);
+  planned.firstCost = firstCost;
+  planned.greedy = needed > firstCost;
+  planned.partial = needed < waitingCost;
+  return planned;
+}
+
+/** A message that returns all tokens and asks for none. */
+export function planReturn<A extends Account>(node: NodeState<A>, account: A): PlannedSync<A> {
+  const { lease, syncCell } = account;
+  dropOldRefunds(account);
+  returnAll(lease, syncCell);
+  return plannedReport(node, account, {
+    granted: lease.granted,
+    spent: Math.max(spentTokens(lease, syncCell), 0),
+    returned: lease.returned,
+    need: 0,
+    want: 0,
+  });
+}
+
+/** The account needs a last message when the node shuts down. After a final report it holds nothing. */
+export function isReturnDue({ finalReport, lease, cell, sync }: Account): boolean {
+  return finalReport === undefined && (lease.granted > 0 || cell.get() !== 0 || sync.unanswered);
+}
+
+function plannedReport<A extends Account>(node: NodeState<A>, account: A, message: LeaseMessage): PlannedSync<A> {
+  const { options } = node;
+  return {
+    account,
+    message,
+    firstCost: 0,
+    greedy: false,
+    partial: false,
+    options,
+    reply: undefined,
+    toWaiters: undefined,
+  };
+}
+
+/**
+ * Refunds for tokens that were spent in a closed epoch have no grant to be deducted from. They are dropped, because a node
+ * must not return more than it was granted.
+ */
+function dropOldRefunds({ lease, syncCell }: Account): void {
+  const spent = spentTokens(lease, syncCell);
+  if (spent < 0) syncCell.add(spent);
+}
+
+/**
+ * For nodes without timers: returns what the lease holds for an earlier rate of spending, which could not be returned
+ * while no request came. One second's worth of the spending since the last report stays.
+ */
+function returnUnused(node: NodeState, { lease, syncCell }: Account, now: number): void {
+  const elapsed = now - lease.reportedAt;
+  if (elapsed < node.options.lease.idleMs) return;
+  const spent = Math.max(spentTokens(lease, syncCell) - lease.spentAtReport, 0);
+  const keep = Math.ceil((spent * 1000) / elapsed) + 1;
+  const balance = syncCell.get();
+  if (balance > keep) cutLease(lease, syncCell, keep / balance);
+  // The old rate is not asked for again: only the next measurement counts.
+  lease.spendRate = -1;
+}

@@ -1,0 +1,134 @@
+/** Applies a sync reply or a failed sync: grants, refusals, closed epochs, and the waiters that they decide. */
+import { COST_EXCEEDS_CAPACITY, EPOCH_CLOSED, OK } from "../core/codes.js";
+import { applyReply, type LeaseMessage } from "../core/lease.js";
+import { type Account, notScarceAt, SCARCE_GAP_MS } from "./account.js";
+import { closeEpoch, markReported } from "./epoch.js";
+import { cutTo, setEmergency } from "./limits.js";
+import { backOff, callFailed, callSucceeded, type NodeState } from "./node.js";
+import type { PlannedSync, SyncReply } from "./plan.js";
+import { giveUpAll, serveWaiters } from "./waiters.js";
+
+/** The part of a reply that concerns the whole node. */
+export interface NodeReply {
+  code: string;
+  liveNodes: number;
+  emergency: boolean;
+}
+
+export interface ReceivedReply<A extends Account> {
+  /** Lists all accounts of the node. */
+  accounts: (this: void) => readonly A[];
+  /** The message, with the replies about its accounts. */
+  planned: PlannedSync<A>[];
+  answer: NodeReply;
+  /** When the message was sent. */
+  started: number;
+  now: number;
+  /** The number of the next epoch, should this one be closed: see `newEpoch`. */
+  nextEpoch: number;
+}
+
+/**
+ * Applies a reply. Returns the accounts that changed: a host that shares them with other workers saves them before it
+ * calls `serveReplies`.
+ */
+export function applyReplies<A extends Account>(node: NodeState<A>, received: ReceivedReply<A>): readonly A[] {
+  const { planned, answer, started, now, nextEpoch } = received;
+  callSucceeded(node, started, now);
+  node.failuresInARow = 0;
+  node.lastContact = now;
+  node.liveNodes = Math.max(answer.liveNodes, 1);
+  if (answer.code === EPOCH_CLOSED) {
+    const accounts = received.accounts();
+    closeEpoch(node, { accounts, planned, now, nextEpoch });
+    return accounts;
+  }
+  const changed = answer.emergency === node.emergency ? [] : setEmergency(node, received.accounts(), answer.emergency);
+  for (const one of planned) {
+    if (one.reply !== undefined) applyAccountReply(node, one, one.reply, now);
+    changed.push(one.account);
+  }
+  return changed;
+}
+
+/** Decides waiters after `applyReplies`. */
+export function serveReplies(node: NodeState, planned: PlannedSync[]): void {
+  for (const { account, toWaiters } of planned) {
+    if (toWaiters !== undefined) serveWaiters(node, account, toWaiters);
+  }
+}
+
+export interface FailedSync {
+  timedOut: boolean;
+  started: number;
+  now: number;
+  /** From 0 to below 1; spreads the retries of many nodes. */
+  random: number;
+}
+
+/** No reply arrived: backs off, and decides all waiters without the store. */
+export function failSync(node: NodeState, { timedOut, started, now, random }: FailedSync): void {
+  callFailed(node, timedOut, started, now);
+  backOff(node, random, now);
+  for (const account of node.active) giveUpAll(node, account, now);
+}
+
+function applyAccountReply(node: NodeState, planned: PlannedSync, reply: SyncReply, now: number): void {
+  const { account, message } = planned;
+  markReported(account, message);
+  if (account.finalReport !== undefined) applyFinalReply(account, account.finalReport, reply.granted, now);
+  else if (planned.options !== node.options) applyOldReply(planned, reply, now);
+  else applyCurrentReply(planned, reply, now);
+}
+
+function applyCurrentReply(planned: PlannedSync, reply: SyncReply, now: number): void {
+  const { account, message, greedy, firstCost } = planned;
+  const { sync, lease, syncCell, limits } = account;
+  const granted = reply.granted - message.granted;
+  sync.remaining = reply.remaining;
+  sync.limit = reply.limit;
+  sync.repliedAt = now;
+  if (granted < message.want) sync.scarceAt = now;
+  // The sum that was asked for may exceed the capacity although no single request does.
+  if (reply.code !== OK && reply.code !== COST_EXCEEDS_CAPACITY) sync.scarceCode = reply.code;
+  // All waiters were asked for at once: the first one may still be paid, so it is asked for alone, and at once.
+  sync.firstOnly = reply.code !== OK && greedy;
+  if (sync.firstOnly) sync.scarceAt = notScarceAt(now);
+  const code = greedy || message.need === 0 ? OK : reply.code;
+  applyReply(lease, syncCell, reply.granted, code, Math.max(reply.retryAfterMs, SCARCE_GAP_MS), firstCost, now);
+  if (limits.fillSeconds !== undefined) lease.refusedUntil = Math.min(lease.refusedUntil, now + DESCRIPTOR_REFUSAL_MS);
+  if (sync.firstOnly) return;
+  // If the store granted all that was asked, an unpaid waiter says nothing about the limit: others took the tokens.
+  const short = reply.code !== OK || (planned.partial && granted < message.want);
+  planned.toWaiters = { code, retryAfterMs: reply.retryAfterMs, refusedCost: firstCost, short };
+}
+
+/** The refusal of a descriptor limit is cached this long at most: another node may return tokens before its retry time. */
+const DESCRIPTOR_REFUSAL_MS = 1000;
+
+/** A reply to a message under other options: tokens count as far as they fit, refusals do not. */
+function applyOldReply(planned: PlannedSync, reply: SyncReply, now: number): void {
+  const { account } = planned;
+  const { sync, lease, syncCell } = account;
+  applyReply(lease, syncCell, reply.granted, OK, 0, 0, now);
+  if (account.leaving) return;
+  cutTo(account, sync.limit);
+  sync.remaining = Math.min(reply.remaining, sync.limit);
+  sync.repliedAt = now;
+  planned.toWaiters = { code: OK, retryAfterMs: 0, refusedCost: 0, short: false };
+}
+
+/** The store has deleted the node's counters of a descriptor limit, unless it still knew of tokens from a lost reply. */
+function applyFinalReply(account: Account, report: LeaseMessage, granted: number, now: number): void {
+  const { lease, sync, syncCell } = account;
+  account.finalReport = undefined;
+  if (granted !== report.granted) {
+    applyReply(lease, syncCell, granted, OK, 0, 0, now);
+    return;
+  }
+  lease.granted = lease.granted - report.granted;
+  lease.returned = lease.returned - report.returned;
+  lease.spentAtReport = lease.spentAtReport - report.spent;
+  sync.reportedSpent = 0;
+  sync.reportedReturned = 0;
+}
