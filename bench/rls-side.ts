@@ -12,8 +12,8 @@ import { loadSync } from "@grpc/proto-loader";
 import { standardProfile } from "../src/core/cost.js";
 import { createDescriptorLimiter } from "../src/descriptors/descriptor-limiter.js";
 import { createEnvoyListener } from "../src/envoy-service/listener.js";
-import type { RateLimitRequest } from "../src/envoy-service/rate-limit/messages.js";
 import { outcomeOf, type RateLimitOutcome } from "../src/envoy-service/rate-limit/outcome.js";
+import type { RateLimitRequest } from "../src/envoy-service/rate-limit/request.js";
 import { createRateLimitService } from "../src/envoy-service/rate-limit/service.js";
 import { createLimiter } from "../src/limiter/limiter.js";
 import { createQuota } from "../src/quota/quota.js";
@@ -28,11 +28,11 @@ const limiter = createLimiter({
   ...{ node: "bench", target: quota, lease: { reserve: 1_000_000 } },
   apps: [{ ...app, profile: standardProfile, onStoreFailure: "open", dryRun: false }],
 });
-const rules = createDescriptorLimiter({ limiter, domains: [], maxValues: 1_000 });
+const descriptors = createDescriptorLimiter({ limiter, domains: [], maxValues: 1_000 });
 
 function own(): void {
   const { server } = createEnvoyListener({
-    ...{ methods: [createRateLimitService({ rules, responseHeaders: () => true })], routes: [] },
+    ...{ methods: [createRateLimitService({ descriptors, responseHeaders: () => true })], routes: [] },
     access: () => access,
     maxMessageBytes: () => 1_000_000,
     log: { debug() {}, info() {}, warn() {}, error: console.error },
@@ -60,7 +60,7 @@ function grpcJs(): void {
         descriptors: request.descriptors,
         hits: Math.max(request.hits_addend, 1),
       };
-      const verdict = await rules.decide(
+      const verdict = await descriptors.decide(
         asked.domain,
         asked.descriptors.map(({ entries }) => ({ entries })),
         asked.hits,

@@ -31,27 +31,27 @@ const locked: AccessDenial = {
   detail: "too many wrong tokens from this address; try again later",
 };
 
-/** Returns a function that makes the check for a connection from `remoteAddress`. `access` is read on every request. */
+/** Returns a function that makes the check of one connection. `access` returns another object when it changes. */
 export function createAccessChecks(access: () => EnvoyAccess, now: () => number) {
   const failures = createFailedLogins({ now });
   let current: EnvoyAccess | undefined;
   let isAllowed = (_address: string) => false;
   let isToken = (_token: string) => false;
-  /** Incremented when access changes, to discard cached results. */
-  let version = 0;
 
-  function refresh(): void {
-    const { allow, planeToken } = access();
-    if (current?.allow === allow && current.planeToken === planeToken) return;
-    current = { allow, planeToken };
-    isAllowed = createHopTrust(allow);
-    isToken = tokenCheck(planeToken);
-    version++;
+  function currentAccess(): EnvoyAccess {
+    const latest = access();
+    if (current !== latest) {
+      current = latest;
+      isAllowed = createHopTrust(latest.allow);
+      isToken = tokenCheck(latest.planeToken);
+    }
+    return latest;
   }
 
   function denialOf(address: string, authorization: string | undefined): AccessDenial | undefined {
+    const { planeToken } = currentAccess();
     if (!isAllowed(address)) return forbidden;
-    if (current?.planeToken === "") return undefined;
+    if (planeToken === "") return undefined;
     const token = bearerToken(authorization);
     if (token === "") return missing;
     if (failures.waitMs(address) > 0) return locked;
@@ -65,13 +65,13 @@ export function createAccessChecks(access: () => EnvoyAccess, now: () => number)
 
   return (remoteAddress: string): AccessCheck => {
     const address = plainAddress(remoteAddress);
-    let accepted: { version: number; authorization: string | undefined } | undefined;
+    let accepted: { access: EnvoyAccess; authorization: string | undefined } | undefined;
     return (authorization) => {
-      refresh();
+      const latest = access();
       // Not compared in constant time: only a connection that has sent the right token gets here.
-      if (accepted?.version === version && accepted.authorization === authorization) return undefined;
+      if (accepted?.access === latest && accepted.authorization === authorization) return undefined;
       const denial = denialOf(address, authorization);
-      if (denial === undefined) accepted = { version, authorization };
+      if (denial === undefined) accepted = { access: latest, authorization };
       return denial;
     };
   };

@@ -1,4 +1,4 @@
-/** The listener for Envoy in this process, on a free port, with rules that a test states. */
+/** Starts the listener for Envoy in this process on a free port, with decisions made by the test. */
 import type { AddressInfo } from "node:net";
 import type { DescriptorLimiter } from "../../src/descriptors/descriptor-limiter.js";
 import type { EnvoyAccess } from "../../src/envoy-service/access.js";
@@ -12,13 +12,13 @@ export interface ListenerUnderTest {
   readonly port: number;
   readonly address: string;
   readonly url: string;
-  /** What it logged as an error. */
+  /** Errors that it logged. */
   readonly errors: unknown[];
   close(graceMs?: number): Promise<void>;
 }
 
 export interface ListenerUnderTestOptions {
-  rules: Pick<DescriptorLimiter, "decide">;
+  descriptors: Pick<DescriptorLimiter, "decide">;
   methods?: GrpcMethod[];
   access?: () => EnvoyAccess;
   maxMessageBytes?: number;
@@ -27,9 +27,9 @@ export interface ListenerUnderTestOptions {
 export const everyone: EnvoyAccess = { planeToken: "", allow: ["127.0.0.0/8"] };
 
 export async function startEnvoyListener(options: ListenerUnderTestOptions): Promise<ListenerUnderTest> {
-  const { rules, methods = [], access = () => everyone, maxMessageBytes = 100_000 } = options;
+  const { descriptors, methods = [], access = () => everyone, maxMessageBytes = 100_000 } = options;
   const errors: unknown[] = [];
-  const rateLimit = { rules, responseHeaders: () => true };
+  const rateLimit = { descriptors, responseHeaders: () => true };
   const listener = createEnvoyListener({
     methods: [createRateLimitService(rateLimit), createHealthService(["a.Service"], () => true), ...methods],
     routes: [createJsonApi(rateLimit)],

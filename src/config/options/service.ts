@@ -1,9 +1,7 @@
-/** Maps the configuration to the options of the service: access control, metrics and the listener for Envoy. */
-import { leaseOf } from "../../slots/limits.js";
+/** Maps the configuration to the options of the service: access control and metrics. */
 import type { Config } from "../schema.js";
 import { descriptorLabels } from "./descriptors.js";
 import { appLimits } from "./limits.js";
-import { routeName, slotLimits } from "./slots.js";
 
 /** Who may call the control listener. */
 export interface AccessOptions {
@@ -41,17 +39,5 @@ export function metricsOptions(config: Config): MetricsOptions {
     enabled,
     apps: [...appLimits(config).map(({ id }) => id), ...descriptorLabels(config)],
     appLabels: app_labels,
-  };
-}
-
-/** What the access log service needs to renew slots and settle exchanges. */
-export function accessLogOptions(config: Config) {
-  return {
-    leaseMs: leaseOf(slotLimits(config.routes)),
-    timeoutMs: config.lease.timeout_ms,
-    /** Cost profile by app. */
-    profiles: new Map(appLimits(config).map(({ id, profile }) => [id, profile])),
-    /** Upstream by route name. */
-    upstreams: new Map(config.routes.map((route) => [routeName(route), route.upstream])),
   };
 }

@@ -1,10 +1,9 @@
 /**
- * The slots of WebSockets that Envoys hold, kept by what their access logs tell: an entry of one that lives renews its
- * lease, an entry of one that has ended frees it. Nothing is renewed unasked, so what an Envoy that died held is free
- * within a lease.
+ * Keeps the slots of the WebSocket connections that Envoys hold. A periodic log entry renews the lease of a connection, an
+ * end entry releases its slot. Nothing else renews leases, so the slots of an Envoy that died are free after one lease.
  *
- * Envoy ends no connection on anybody's word. One that lost its lease is therefore counted again even where the limit is
- * reached meanwhile: new ones are refused until the numbers fit.
+ * Envoy cannot be told to close a connection. A connection that lost its lease is therefore counted again even if the limit
+ * has been reached since: new connections are refused until the count is below the limit.
  */
 
 import { renewalMs } from "../../core/slot-lease.js";
@@ -15,13 +14,13 @@ import { outcomeOf } from "../../slots/outcome.js";
 import { createReleases, type Releases } from "../../slots/releases.js";
 import type { SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
 import type { SlotLimits, Slots } from "../../slots/slots.js";
-import { createLiveSockets, type LiveSockets } from "./live-sockets.js";
+import { createConnectionStats, type EnvoyConnectionStats } from "./connection-stats.js";
 
 export interface EnvoySocket {
-  /** The worker of an Envoy, in one life of it. */
+  /** A worker of an Envoy since its last start. */
   proxy: string;
   connection: string;
-  /** Empty where it ended before the service had placed it. */
+  /** Empty if it ended before the service had assigned a pod. */
   pod: string;
   app: string;
   route: string;
@@ -31,22 +30,22 @@ export interface EnvoyConnectionsOptions {
   slots: Pick<Slots, "acquire" | "renew" | "release">;
   leaseMs(): number;
   timeoutMs(): number;
-  /** The pods on which a connection of the route may have been placed. */
+  /** All pods that a connection of the route may be on. */
   podsOf(route: string): readonly string[];
-  /** The configured app that one of this name pays as. */
+  /** The configured app that pays for an app of this name. */
   appOf(name: string): string;
   observer?: SlotKeeperObserver;
   clock?: Clock;
 }
 
 export interface EnvoyConnections {
-  /** It lives, as the Envoy of this name tells. */
+  /** `node` is the name of the Envoy that reports it. */
   alive(socket: EnvoySocket, node: string): void;
   ended(socket: EnvoySocket): void;
-  numbers(): ReturnType<LiveSockets["numbers"]>;
-  /** Ended, and not yet booked. */
+  stats(): EnvoyConnectionStats;
+  /** Releases that the store has not acknowledged. */
   releasesWaiting(): number;
-  /** Books what has ended. What lives goes on living, and is renewed by whoever hears of it next. */
+  /** Sends the releases that wait. Open connections are renewed by the service that gets their next entries. */
   close(): Promise<void>;
 }
 
@@ -54,31 +53,31 @@ interface Due extends EnvoySocket {
   seenAt: number;
 }
 
-const BATCH = 250;
-const MOST_CALLS = 8;
-const RECLAIMS_AT_ONCE = 64;
-/** Entries that come within so short a time share calls. */
+const BATCH_SIZE = 250;
+const PARALLEL_CALLS = 8;
+const PARALLEL_RECLAIMS = 64;
+/** Entries that arrive within this time share a call. */
 const GATHER_MS = 5;
 const RETRY_MS = 200;
-/** Envoys' workers with ended connections that wait for a store that is away; further ones are left to their leases. */
-const MOST_PROXIES = 10_000;
-/** More than any pod has: see above. */
+/** Maximum number of Envoy workers with waiting releases, while the store is unavailable. The slots of others expire. */
+const MAX_PROXIES = 10_000;
+/** Reclaimed connections are counted regardless of the limit. */
 const NO_LIMIT = 1_000_000_000;
 
 const keyOf = ({ proxy, connection }: EnvoySocket) => `${proxy}/${connection}`;
 
 export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyConnections {
   const { slots, leaseMs, timeoutMs, podsOf, appOf, observer = {}, clock = systemClock } = options;
-  /** To be renewed, and not yet booked. */
+  /** Reported, and not renewed yet. */
   const due = new Map<string, Due>();
   const releases = new Map<string, Releases>();
-  const live = createLiveSockets(clock, leaseMs);
+  const counted = createConnectionStats(clock, leaseMs);
   let away = false;
   let closed = false;
   let renewing: Promise<void> | undefined;
   let stopTimer: (() => void) | undefined;
 
-  function later(ms: number): void {
+  function schedule(ms: number): void {
     if (closed) return;
     stopTimer ??= clock.after(ms, () => {
       stopTimer = undefined;
@@ -92,39 +91,39 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
       .catch((error: unknown) => failed("renew", error))
       .finally(() => {
         renewing = undefined;
-        if (due.size > 0) later(away ? RETRY_MS : GATHER_MS);
+        if (due.size > 0) schedule(away ? RETRY_MS : GATHER_MS);
       });
     return renewing;
   }
 
   async function renewDue(): Promise<void> {
     const lost: Due[] = [];
-    await inParallel(takeBatches(), MOST_CALLS, async (batch) => {
+    await inParallel(takeBatches(), PARALLEL_CALLS, async (batch) => {
       lost.push(...(await renew(batch)));
-      found();
+      storeReplied();
     });
     if (lost.length === 0) return;
     observer.lost?.(lost.length);
-    await inParallel(lost, RECLAIMS_AT_ONCE, reclaim);
+    await inParallel(lost, PARALLEL_RECLAIMS, reclaim);
   }
 
-  /** By proxy, as the store counts them. What was not renewed while it was fresh is left to the next entry. */
+  /** One proxy per batch, as the store needs it. Drops old entries: the next entry renews the connection, if it is open. */
   function takeBatches(): Due[][] {
     const oldest = clock.now() - renewalMs(leaseMs());
     const open = new Map<string, Due[]>();
     const batches: Due[][] = [];
-    for (const [key, one] of due) {
-      if (one.seenAt < oldest) {
+    for (const [key, socket] of due) {
+      if (socket.seenAt < oldest) {
         due.delete(key);
         continue;
       }
-      let batch = open.get(one.proxy);
-      if (batch === undefined || batch.length === BATCH) {
+      let batch = open.get(socket.proxy);
+      if (batch === undefined || batch.length === BATCH_SIZE) {
         batch = [];
-        open.set(one.proxy, batch);
+        open.set(socket.proxy, batch);
         batches.push(batch);
       }
-      batch.push(one);
+      batch.push(socket);
     }
     return batches;
   }
@@ -134,37 +133,42 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
     const { lost } = await slots.renew(batch[0]!.proxy, leaseMs(), batch, { deadlineMs });
     const gone = new Set(lost);
     const without: Due[] = [];
-    for (const one of batch) {
-      // Ended meanwhile, or told of once more.
-      if (due.get(keyOf(one)) !== one) continue;
-      if (gone.has(one.connection)) without.push(one);
-      else due.delete(keyOf(one));
+    for (const socket of batch) {
+      // It has ended or was reported again in the meantime.
+      if (due.get(keyOf(socket)) !== socket) continue;
+      if (gone.has(socket.connection)) without.push(socket);
+      else due.delete(keyOf(socket));
     }
     return without;
   }
 
-  async function reclaim(one: Due): Promise<void> {
-    const key = keyOf(one);
-    if (due.get(key) !== one) return;
-    const { proxy, connection, app, pod } = one;
+  async function reclaim(socket: Due): Promise<void> {
+    const key = keyOf(socket);
+    if (due.get(key) !== socket) return;
+    const { proxy, connection, app, pod } = socket;
     const limits: SlotLimits = {
-      ...{ maxPerPod: NO_LIMIT, maxTotal: 0, maxPerApp: 0, ratePerSecond: 0, burst: 0, leaseMs: leaseMs() },
+      maxPerPod: NO_LIMIT,
+      maxTotal: 0,
+      maxPerApp: 0,
+      ratePerSecond: 0,
+      burst: 0,
+      leaseMs: leaseMs(),
     };
     const deadline = { deadlineMs: timeoutMs() };
     const answer = await slots.acquire({ proxy, connection, app, pods: [pod], reclaim: true }, limits, deadline);
-    if (due.get(key) === one) due.delete(key);
+    if (due.get(key) === socket) due.delete(key);
     if (answer.allowed) observer.reclaimed?.(pod);
   }
 
-  function failed(doing: "renew" | "release", error: unknown): void {
-    observer.failed?.(doing, error);
+  function failed(operation: "renew" | "release", error: unknown): void {
+    observer.failed?.(operation, error);
     if (away || outcomeOf(error) !== UNAVAILABLE) return;
     away = true;
     observer.contactChanged?.(true, error);
-    later(RETRY_MS);
+    schedule(RETRY_MS);
   }
 
-  function found(): void {
+  function storeReplied(): void {
     if (!away) return;
     away = false;
     observer.contactChanged?.(false);
@@ -175,13 +179,13 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
     if (ended.waiting() > 0) ended.flush().catch((error: unknown) => failed("release", error));
   }
 
-  /** One call finds out whether the store is back. */
+  /** Checks with a single call whether the store is available again. */
   async function probe(): Promise<void> {
     const waiting = [...releases.values()].find((ended) => ended.waiting() > 0);
     if (due.size > 0) await renewAll();
-    else if (waiting !== undefined) await waiting.flush().then(found, () => undefined);
+    else if (waiting !== undefined) await waiting.flush().then(storeReplied, () => undefined);
     else away = false;
-    if (away) later(RETRY_MS);
+    if (away) schedule(RETRY_MS);
   }
 
   function releasesOf(proxy: string): Releases | undefined {
@@ -192,9 +196,14 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
       idle.close();
       releases.delete(name);
     }
-    if (releases.size >= MOST_PROXIES) return undefined;
+    if (releases.size >= MAX_PROXIES) return undefined;
     ended = createReleases({
-      ...{ slots, proxy, clock, leaseMs, timeoutMs, isAway: () => away },
+      slots,
+      proxy,
+      clock,
+      leaseMs,
+      timeoutMs,
+      isAway: () => away,
       failed: (error) => failed("release", error),
     });
     releases.set(proxy, ended);
@@ -203,25 +212,25 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
 
   return {
     alive(socket, node) {
-      // Whether it gets a slot at all is still being asked.
+      // The script is still waiting for the decision about its slot.
       if (closed || socket.pod === "") return;
-      const one = { ...socket, app: appOf(socket.app), seenAt: clock.now() };
-      due.set(keyOf(one), one);
-      live.seen(keyOf(one), socket.pod, node);
-      later(GATHER_MS);
+      const key = keyOf(socket);
+      due.set(key, { ...socket, app: appOf(socket.app), seenAt: clock.now() });
+      counted.seen(key, socket.pod, node);
+      schedule(GATHER_MS);
     },
 
     ended(socket) {
       const { proxy, connection, pod, route } = socket;
       due.delete(keyOf(socket));
-      live.gone(keyOf(socket));
+      counted.ended(keyOf(socket));
       const app = appOf(socket.app);
-      // It may have been placed, or be placed yet, though nobody was there any more to hear where.
+      // The service may have assigned a pod, or may still do so, after the client disconnected.
       const pods = pod === "" ? podsOf(route) : [pod];
       releasesOf(proxy)?.add(...pods.map((one) => ({ connection, pod: one, app })));
     },
 
-    numbers: live.numbers,
+    stats: counted.stats,
     releasesWaiting: () => [...releases.values()].reduce((sum, ended) => sum + ended.waiting(), 0),
 
     async close() {

@@ -1,49 +1,41 @@
-/** Envoy's access log, received: sockets that live are renewed, those that ended are released, and what moved is charged. */
+/** Envoy's Access Log Service: renews and releases connection slots and settles exchanges, as the log entries report. */
 import { isIdentifier } from "../../core/platform.js";
 import type { Log } from "../../shared/log.js";
 import type { ClientStreamMethod } from "../grpc/server.js";
 import type { EnvoyConnections } from "./envoy-connections.js";
-import { END, type LoggedStream, PERIODIC, readAccessLogMessage, type StreamMarks } from "./messages.js";
+import { END, type LogEntry, type Marks, PERIODIC, readAccessLogMessage } from "./messages.js";
+import type { FinishedExchange } from "./settlement.js";
 
 export const STREAM_ACCESS_LOGS = "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs";
 
 export interface AccessLogOptions {
   connections: Pick<EnvoyConnections, "alive" | "ended">;
-  settle(settlement: Settlement): void;
+  settle(exchange: FinishedExchange): void;
   log: Log;
 }
 
-/** An exchange that Envoy has ended, and what it was let in for. */
-export interface Settlement {
-  app: string;
-  method: string;
-  paid: number;
-  requestBytes: number;
-  responseBytes: number;
-}
-
 const SWITCHING_PROTOCOLS = 101;
-const NOTHING = new Uint8Array(0);
-/** An Envoy that says no name, or one that is none. */
+const EMPTY = new Uint8Array(0);
+/** Name of an Envoy whose node id is missing or invalid. */
 const UNNAMED = "envoy";
 const POD = /^[A-Za-z0-9._:[\]-]{0,256}$/;
-/** As much as a request can cost. */
-const MOST_TOKENS = 1_000_000;
+const MAX_TOKENS = 1_000_000;
+const MAX_METHOD_LENGTH = 64;
 
-export function accessLogMethod({ connections, settle, log }: AccessLogOptions): ClientStreamMethod {
-  function take(node: string, stream: LoggedStream): void {
-    const { marks, kind } = stream;
-    const { connection, proxy, pod, app, route } = marks;
-    if (connection !== "") {
+export function createAccessLogService({ connections, settle, log }: AccessLogOptions): ClientStreamMethod {
+  function handle(node: string, entry: LogEntry): void {
+    const { marks, kind } = entry;
+    if (marks.connection !== "") {
+      const { connection, proxy, pod, app, route } = marks;
       const socket = { connection, proxy, pod, app, route };
-      if (!isSocket(marks)) log.warn({ node }, "an Envoy told of a connection that has no valid name");
+      if (!isSocket(marks)) log.warn({ node }, "an Envoy reported a connection with an invalid name");
       else if (kind === PERIODIC) connections.alive(socket, node);
       else if (kind === END) connections.ended(socket);
     }
     if (marks.settle && kind === END) {
-      const settlement = settlementOf(stream);
-      if (settlement === undefined) log.warn({ node }, "an Envoy told of an exchange that makes no sense");
-      else settle(settlement);
+      const exchange = exchangeOf(entry);
+      if (exchange === undefined) log.warn({ node }, "an Envoy reported an invalid exchange");
+      else settle(exchange);
     }
   }
 
@@ -56,26 +48,30 @@ export function accessLogMethod({ connections, settle, log }: AccessLogOptions):
         message(bytes) {
           const message = readAccessLogMessage(bytes);
           if (message.node !== undefined) node = isIdentifier(message.node) ? message.node : UNNAMED;
-          for (const stream of message.streams) take(node, stream);
+          for (const entry of message.entries) handle(node, entry);
         },
-        ended: () => NOTHING,
+        ended: () => EMPTY,
       };
     },
   };
 }
 
-function isSocket({ connection, proxy, pod, app }: StreamMarks): boolean {
+function isSocket({ connection, proxy, pod, app }: Marks): boolean {
   return isIdentifier(connection) && isIdentifier(proxy) && isIdentifier(app) && POD.test(pod);
 }
 
-/** The bytes of a tunnel count as the client's, as on every plane: no request is expected to be answered with as many. */
-function settlementOf({ status, requestBytes, responseBytes, marks }: LoggedStream): Settlement | undefined {
+/** Undefined if the marks are invalid. */
+function exchangeOf({ status, requestBytes, responseBytes, marks }: LogEntry): FinishedExchange | undefined {
   const { app, method, paid } = marks;
-  const isCost = Number.isInteger(paid) && paid >= 0 && paid <= MOST_TOKENS;
-  if (!isCost || !isIdentifier(app) || method === "" || method.length > 64) return undefined;
-  const moved =
-    status === SWITCHING_PROTOCOLS
-      ? { requestBytes: requestBytes + responseBytes, responseBytes: 0 }
-      : { requestBytes, responseBytes };
-  return { app, method, paid, ...moved };
+  const isCost = Number.isInteger(paid) && paid >= 0 && paid <= MAX_TOKENS;
+  if (!isCost || !isIdentifier(app) || method === "" || method.length > MAX_METHOD_LENGTH) return undefined;
+  // The bytes of a tunnel count as request bytes on all planes: they must not raise the expected size of responses.
+  const isTunnel = status === SWITCHING_PROTOCOLS;
+  return {
+    app,
+    method,
+    paid,
+    requestBytes: isTunnel ? requestBytes + responseBytes : requestBytes,
+    responseBytes: isTunnel ? 0 : responseBytes,
+  };
 }

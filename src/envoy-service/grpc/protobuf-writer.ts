@@ -1,27 +1,22 @@
-/** Writes messages of Protocol Buffers as proto3 wants them, without knowing their schemas. */
+/** Writes Protocol Buffers (proto3) without a schema. */
 import { FIXED64, LENGTH, tag, VARINT } from "./protobuf.js";
 
-/** Longer texts are faster written by the runtime. */
+/** Up to this length, writing a text in JavaScript is faster than `Buffer.write`. */
 const SHORT = 24;
 
-/** Writes into a buffer of its own, which grows; `finish` copies what was written and begins anew. */
+/** Writes to a growing buffer. `finish` returns a copy and resets the writer. */
 export class Writer {
   private buffer = Buffer.allocUnsafe(1_024);
   private at = 0;
 
-  /** Nothing is written for 0, as proto3 wants it. */
+  /** Omits 0, as proto3 does. */
   uint(field: number, value: number): this {
-    return value === 0 ? this : this.givenUint(field, value);
+    return value === 0 ? this : this.explicitUint(field, value);
   }
 
-  /** Written even if 0: one of several kinds. */
-  givenUint(field: number, value: number): this {
+  /** Also writes 0: for members of a oneof. */
+  explicitUint(field: number, value: number): this {
     return this.tagged(field, VARINT).varint(value);
-  }
-
-  /** Nothing is written for false. */
-  bool(field: number, value: boolean): this {
-    return this.uint(field, value ? 1 : 0);
   }
 
   double(field: number, value: number): this {
@@ -30,13 +25,13 @@ export class Writer {
     return this;
   }
 
-  /** Nothing is written for the empty text. */
+  /** Omits the empty text. */
   text(field: number, value: string): this {
-    return value === "" ? this : this.givenText(field, value);
+    return value === "" ? this : this.explicitText(field, value);
   }
 
-  /** Written even if empty: an element of a list, or one of several kinds. */
-  givenText(field: number, value: string): this {
+  /** Also writes the empty text: for elements of a list and members of a oneof. */
+  explicitText(field: number, value: string): this {
     const mark = this.open(field);
     this.room(value.length * 3);
     if (value.length > SHORT) this.at += this.buffer.write(value, this.at);
@@ -44,14 +39,7 @@ export class Writer {
     return this.close(mark);
   }
 
-  bytes(field: number, value: Uint8Array): this {
-    this.tagged(field, LENGTH).varint(value.length).room(value.length);
-    this.buffer.set(value, this.at);
-    this.at += value.length;
-    return this;
-  }
-
-  /** Begins a message within this one; `close` gets what this returns. */
+  /** Starts a nested message. Pass the result to `close`. */
   open(field: number): number {
     this.tagged(field, LENGTH).room(1);
     return this.at++;
@@ -74,10 +62,8 @@ export class Writer {
     return this;
   }
 
-  /** The message, with so many free bytes before it. */
-  finish(before = 0): Buffer {
-    const message = Buffer.allocUnsafe(before + this.at);
-    this.buffer.copy(message, before, 0, this.at);
+  finish(): Buffer {
+    const message = Buffer.from(this.buffer.subarray(0, this.at));
     this.at = 0;
     return message;
   }

@@ -1,4 +1,4 @@
-/** Protocol Buffers on the wire: a reader that takes any bytes, and says what is wrong with them. */
+/** Reads Protocol Buffers without a schema. Throws a ProtobufError for malformed input. */
 
 export const VARINT = 0;
 export const FIXED64 = 1;
@@ -7,21 +7,20 @@ const GROUP = 3;
 const GROUP_END = 4;
 export const FIXED32 = 5;
 
-/** What a field begins with. A known field that comes with another wire type has another tag, and so is skipped. */
+/** The number a field starts with. A known field with another wire type has another tag, and is skipped. */
 export const tag = (field: number, wire: number) => field * 8 + wire;
 
-/** The bytes are no message. */
 export class ProtobufError extends Error {}
 
-/** Deeper groups, in fields that nobody knows, are somebody's attempt on the stack. */
-const MOST_DEPTH = 64;
+/** Nested groups in unknown fields must not exhaust the stack. */
+const MAX_DEPTH = 64;
 
 /**
  * Reads field by field: `while (reader.next()) switch (reader.tag) { case tag(1, LENGTH): reader.text() … default: reader.skip() }`.
- * Whole numbers above 2^53 - 1 are read as 2^53 - 1, the largest that is exact: nobody's limit is beyond it.
+ * Integers above 2^53 - 1 are read as 2^53 - 1, the largest exact one.
  */
 export class Reader {
-  /** Of the field that was begun last. */
+  /** Tag of the current field. */
   tag = 0;
   private at: number;
   private readonly end: number;
@@ -35,19 +34,19 @@ export class Reader {
     this.end = end;
   }
 
-  /** Begins the next field; false at the end of the message. */
+  /** Moves to the next field; false at the end of the message. */
   next(): boolean {
     if (this.at >= this.end) return false;
     const read = this.uint();
     const wire = read & 7;
     if (read > 0xffff_ffff || read < 8 || wire > FIXED32 || wire === GROUP_END) {
-      throw new ProtobufError("a field begins with an invalid tag");
+      throw new ProtobufError("invalid tag");
     }
     this.tag = read;
     return true;
   }
 
-  /** uint64. */
+  /** uint64 */
   uint(): number {
     const { bytes, end } = this;
     let byte = this.at < end ? bytes[this.at++]! : truncated();
@@ -63,7 +62,7 @@ export class Reader {
     throw new ProtobufError("a number has more than ten bytes");
   }
 
-  /** uint32, int32 and enums: whatever was sent, the lower 32 bits of it. */
+  /** uint32, int32 and enums: the lower 32 bits. */
   uint32(): number {
     const { bytes, end } = this;
     let value = 0;
@@ -75,41 +74,8 @@ export class Reader {
     throw new ProtobufError("a number has more than ten bytes");
   }
 
-  /** int64: exact within ±(2^53 - 1), and the nearer of both outside. */
-  int(): number {
-    const { bytes, end } = this;
-    let low = 0;
-    let high = 0;
-    for (let count = 0; count < 10; count++) {
-      const byte = this.at < end ? bytes[this.at++]! : truncated();
-      const part = byte & 0x7f;
-      if (count < 4) low |= part << (7 * count);
-      else if (count === 4) {
-        low |= part << 28;
-        high |= part >> 4;
-      } else if (count < 10) high |= part << (7 * count - 32);
-      if (byte < 0x80) {
-        const value = (high | 0) * 4_294_967_296 + (low >>> 0);
-        return Math.min(Math.max(value, -Number.MAX_SAFE_INTEGER), Number.MAX_SAFE_INTEGER);
-      }
-    }
-    throw new ProtobufError("a number has more than ten bytes");
-  }
-
   bool(): boolean {
     return this.uint() !== 0;
-  }
-
-  fixed32(): number {
-    const at = this.take(4);
-    const { bytes } = this;
-    return (bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24)) >>> 0;
-  }
-
-  /** fixed64, as large as uint64 can be read. */
-  fixed64(): number {
-    const low = this.fixed32();
-    return Math.min(this.fixed32() * 4_294_967_296 + low, Number.MAX_SAFE_INTEGER);
   }
 
   double(): number {
@@ -117,21 +83,14 @@ export class Reader {
     return new DataView(this.bytes.buffer, this.bytes.byteOffset).getFloat64(at, true);
   }
 
-  /** A view of the message, not a copy. */
-  view(): Uint8Array {
-    const length = this.uint();
-    const at = this.take(length);
-    return this.bytes.subarray(at, at + length);
-  }
-
-  /** A message within this one. */
+  /** A nested message. */
   message(): Reader {
     const length = this.uint();
     const at = this.take(length);
     return new Reader(this.bytes, at, at + length);
   }
 
-  /** A string: UTF-8, as proto3 wants it. */
+  /** A string, which must be UTF-8. */
   text(): string {
     const length = this.uint();
     const at = this.take(length);
@@ -146,13 +105,13 @@ export class Reader {
     return text;
   }
 
-  /** Passes over the value of the field that was begun. */
+  /** Skips the value of the current field. */
   skip(): void {
     this.skipValue(this.tag, 0);
   }
 
-  private skipValue(begun: number, depth: number): void {
-    switch (begun & 7) {
+  private skipValue(tagged: number, depth: number): void {
+    switch (tagged & 7) {
       case VARINT:
         this.uint();
         return;
@@ -166,21 +125,21 @@ export class Reader {
         this.take(4);
         return;
       case GROUP:
-        this.skipGroup(begun >>> 3, depth + 1);
+        this.skipGroup(tagged >>> 3, depth + 1);
         return;
       default:
-        throw new ProtobufError("a field begins with an invalid tag");
+        throw new ProtobufError("invalid tag");
     }
   }
 
   private skipGroup(field: number, depth: number): void {
-    if (depth > MOST_DEPTH) throw new ProtobufError(`more than ${MOST_DEPTH} groups in each other`);
+    if (depth > MAX_DEPTH) throw new ProtobufError(`more than ${MAX_DEPTH} nested groups`);
     for (;;) {
       const read = this.uint();
-      if (read > 0xffff_ffff || read < 8) throw new ProtobufError("a field begins with an invalid tag");
+      if (read > 0xffff_ffff || read < 8) throw new ProtobufError("invalid tag");
       if ((read & 7) !== GROUP_END) this.skipValue(read, depth);
       else if (read >>> 3 === field) return;
-      else throw new ProtobufError("a group ends that was not begun");
+      else throw new ProtobufError("a group ends that was not started");
     }
   }
 
@@ -192,7 +151,7 @@ export class Reader {
   }
 }
 
-/** Above this it is faster to let the runtime read a text. */
+/** Up to this length, decoding in JavaScript is faster than TextDecoder. */
 const SHORT = 24;
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 

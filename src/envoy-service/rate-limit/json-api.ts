@@ -1,38 +1,36 @@
-/** `POST /json`: the Rate Limit Service for whoever has no gRPC; the same messages in the JSON of Protocol Buffers. */
+/** `POST /json`: the Rate Limit Service over HTTP, with the JSON encoding of the same messages. */
 import { STORE_UNAVAILABLE } from "../../core/codes.js";
-import type { Descriptor, DescriptorDecision, DescriptorStatus, Entry } from "../../descriptors/descriptor.js";
+import type { Descriptor, DescriptorStatus, Entry } from "../../descriptors/descriptor.js";
 import { GrpcError, UNAVAILABLE } from "../grpc/status.js";
-import { type HttpReply, type HttpRoute, JSON_TYPE, problem } from "../http-routes.js";
-import { checked, overrideOf, type RateLimitRequest, unitNames, unitNumbers } from "./messages.js";
+import { type HttpRoute, JSON_TYPE, problem } from "../http-routes.js";
 import { outcomeOf, type RateLimitOutcome } from "./outcome.js";
-import { MOST_UINT32, remainingOf } from "./response.js";
+import { overrideOf, type RateLimitRequest, unitNames, unitNumbers, validated } from "./request.js";
+import { MAX_UINT32, remainingOf } from "./response.js";
 import type { RateLimitServiceOptions } from "./service.js";
 
-export function createJsonApi({ rules, responseHeaders }: RateLimitServiceOptions): HttpRoute {
-  function answer(request: RateLimitRequest, verdict: DescriptorDecision): HttpReply {
-    try {
-      const outcome = outcomeOf(request, verdict, responseHeaders());
-      const body = `${JSON.stringify(jsonOf(outcome))}\n`;
-      return { status: outcome.isOver ? 429 : 200, headers: JSON_TYPE, body };
-    } catch (error) {
-      if (!(error instanceof GrpcError) || error.status !== UNAVAILABLE) throw error;
-      return problem(503, "service_unavailable", STORE_UNAVAILABLE, error.message);
-    }
-  }
+export function createJsonApi({ descriptors, responseHeaders }: RateLimitServiceOptions): HttpRoute {
   return {
     method: "POST",
     path: "/json",
-    handle(body) {
+    async handle(body) {
       let request: RateLimitRequest;
       try {
         request = requestOf(JSON.parse(body.toString("utf8")));
       } catch (error) {
-        const detail = error instanceof SyntaxError ? "the body must be JSON" : (error as Error).message;
-        if (!(error instanceof SyntaxError || error instanceof GrpcError || error instanceof WrongField)) throw error;
-        return problem(400, "bad_request", "invalid_argument", detail);
+        if (error instanceof SyntaxError)
+          return problem(400, "bad_request", "invalid_argument", "the body must be JSON");
+        if (!(error instanceof GrpcError || error instanceof WrongField)) throw error;
+        return problem(400, "bad_request", "invalid_argument", error.message);
       }
-      const verdict = rules.decide(request.domain, request.descriptors, request.hits);
-      return verdict instanceof Promise ? verdict.then((later) => answer(request, later)) : answer(request, verdict);
+      const decision = await descriptors.decide(request.domain, request.descriptors, request.hits);
+      try {
+        const outcome = outcomeOf(request, decision, responseHeaders());
+        const text = `${JSON.stringify(jsonOf(outcome))}\n`;
+        return { status: outcome.isOver ? 429 : 200, headers: JSON_TYPE, body: text };
+      } catch (error) {
+        if (!(error instanceof GrpcError) || error.status !== UNAVAILABLE) throw error;
+        return problem(503, "service_unavailable", STORE_UNAVAILABLE, error.message);
+      }
     },
   };
 }
@@ -47,10 +45,10 @@ type Fields = Record<string, unknown>;
 
 function requestOf(value: unknown): RateLimitRequest {
   const fields = fieldsOf(value, "the body", ["domain", "descriptors", "hits_addend"]);
-  return checked({
+  return validated({
     domain: textOf(fields.domain, "domain"),
     descriptors: listOf(fields.descriptors, "descriptors").map(descriptorOf),
-    hits: wholeOf(fields.hits_addend, "hits_addend", MOST_UINT32) ?? 0,
+    hits: wholeOf(fields.hits_addend, "hits_addend", MAX_UINT32) ?? 0,
   });
 }
 
@@ -62,7 +60,8 @@ function descriptorOf(value: unknown, i: number): Descriptor {
   if (typeof negative !== "boolean") throw new WrongField(`${at}.is_negative_hits`, "true or false");
   const entries = listOf(fields.entries, `${at}.entries`).map((entry, j) => entryOf(entry, `${at}.entries[${j}]`));
   return {
-    ...{ entries, negative },
+    entries,
+    negative,
     ...(hits === undefined ? {} : { hits }),
     ...(limit === undefined ? {} : { override: limitOf(limit, `${at}.limit`) }),
   };
@@ -77,11 +76,11 @@ function limitOf(value: unknown, at: string) {
   const fields = fieldsOf(value, at, ["requests_per_unit", "unit", "unit_multiplier"]);
   const { unit } = fields;
   const name = typeof unit === "number" ? unitNames[unit] : unitNames.find((one) => one?.toUpperCase() === unit);
-  const perUnit = wholeOf(fields.requests_per_unit, `${at}.requests_per_unit`, MOST_UINT32) ?? 0;
-  return overrideOf(perUnit, name, wholeOf(fields.unit_multiplier, `${at}.unit_multiplier`, MOST_UINT32) ?? 1);
+  const perUnit = wholeOf(fields.requests_per_unit, `${at}.requests_per_unit`, MAX_UINT32) ?? 0;
+  return overrideOf(perUnit, name, wholeOf(fields.unit_multiplier, `${at}.unit_multiplier`, MAX_UINT32) ?? 1);
 }
 
-/** Names as the protocol has them, or in camel case; others are refused, as the mapping of JSON asks. */
+/** Names as in the protocol or in camel case. Other names are rejected, as the JSON encoding requires. */
 function fieldsOf(value: unknown, at: string, names: string[]): Fields {
   if (typeof value !== "object" || value === null || Array.isArray(value)) throw new WrongField(at, "an object");
   const fields: Fields = {};
@@ -108,18 +107,18 @@ function textOf(value: unknown, at: string): string {
   return value;
 }
 
-/** As a number or as digits; what is above 2^53 - 1 is taken as that, as on the wire. */
+/** A number, or a string of digits. Values above 2^53 - 1 are read as 2^53 - 1, as in the binary encoding. */
 function wholeOf(value: unknown, at: string, most: number): number | undefined {
   if (value === undefined) return undefined;
   const number = typeof value === "string" && /^[0-9]{1,20}$/.test(value) ? Number(value) : value;
   const isWhole = typeof number === "number" && number >= 0 && Number.isInteger(number);
-  if (!isWhole || (number > most && most === MOST_UINT32) || number > 2 ** 64) {
-    throw new WrongField(at, `a whole number from 0 to ${most === MOST_UINT32 ? "2^32 - 1" : "2^64 - 1"}`);
+  if (!isWhole || (number > most && most === MAX_UINT32) || number > 2 ** 64) {
+    throw new WrongField(at, `a whole number from 0 to ${most === MAX_UINT32 ? "2^32 - 1" : "2^64 - 1"}`);
   }
   return Math.min(number, most);
 }
 
-/** What is nothing is left out. */
+/** Fields with default values are left out. */
 function jsonOf({ isOver, statuses, headers, body, metadata }: RateLimitOutcome): Fields {
   return {
     overallCode: isOver ? "OVER_LIMIT" : "OK",
@@ -136,7 +135,7 @@ function statusOf({ allowed, limit, unlimited, remaining, resetMs }: DescriptorS
   if (limit !== undefined) {
     const { name, perUnit, unit } = limit;
     const unitName = unitNames[unitNumbers[unit]]!.toUpperCase();
-    const current = { requestsPerUnit: Math.min(perUnit, MOST_UINT32), unit: unitName };
+    const current = { requestsPerUnit: Math.min(perUnit, MAX_UINT32), unit: unitName };
     status.currentLimit = name === "" ? current : { name, ...current };
   }
   if (left !== 0) status.limitRemaining = left;

@@ -1,4 +1,4 @@
-/** What the rules decided, in the words of Envoy's Rate Limit Service: a code, headers and a body; or that nobody can tell. */
+/** Turns a decision about descriptors into the content of a Rate Limit Service reply: code, headers and body. */
 import { OK, STORE_UNAVAILABLE } from "../../core/codes.js";
 import {
   type AddHeader,
@@ -10,58 +10,58 @@ import {
 import type { DescriptorDecision, DescriptorStatus } from "../../descriptors/descriptor.js";
 import { SECONDS } from "../../descriptors/unit.js";
 import { GrpcError, UNAVAILABLE } from "../grpc/status.js";
-import type { RateLimitRequest } from "./messages.js";
+import type { RateLimitRequest } from "./request.js";
 
 export interface RateLimitOutcome {
   isOver: boolean;
   statuses: readonly DescriptorStatus[];
-  /** For the client's response. */
+  /** Added to the response of the client. */
   headers: [name: string, value: string][];
-  /** The body of a refusal; empty where there is none. */
+  /** Body of a refusal; otherwise empty. */
   body: string;
-  /** For the filters after Envoy's own, and its logs. */
+  /** Dynamic metadata for other filters and logs. */
   metadata?: Record<string, unknown>;
 }
 
 /**
- * Throws UNAVAILABLE where the store did not answer and the policy does not let pass without it: that is not the client's
- * limit, so it must not be told 429. Envoy's `failure_mode_deny` then says what becomes of the request. Where another
- * descriptor is over its limit, that stands, whatever the store would have said.
+ * Throws UNAVAILABLE if a limit could not be decided without the store: the client has not exceeded a limit, so it must not
+ * get a 429. Envoy's `failure_mode_deny` decides about the request. If another descriptor is over its limit, the request is
+ * over limit regardless of the store.
  */
 export function outcomeOf(
   request: RateLimitRequest,
-  verdict: DescriptorDecision,
+  decision: DescriptorDecision,
   withHeaders: boolean,
 ): RateLimitOutcome {
-  const { statuses } = verdict;
-  const at = decisive(statuses);
+  const { allowed, statuses } = decision;
+  const at = decisiveIndex(statuses);
   const status = statuses[at];
-  if (!verdict.allowed && status?.code === STORE_UNAVAILABLE) {
-    throw new GrpcError(UNAVAILABLE, `${STORE_UNAVAILABLE}: the store does not answer`);
+  if (!allowed && status?.code === STORE_UNAVAILABLE) {
+    throw new GrpcError(UNAVAILABLE, `${STORE_UNAVAILABLE}: the store is unavailable`);
   }
   const code = status?.code ?? OK;
-  const metadata = code === OK ? verdict.metadata : { ...verdict.metadata, code };
-  const decision = status === undefined ? undefined : decisionOf(status, hitsOf(request, at), verdict.allowed);
+  const metadata = code === OK ? decision.metadata : { ...decision.metadata, code };
+  const shown = status === undefined ? undefined : clientDecision(status, hitsOf(request, at), allowed);
   return {
-    isOver: !verdict.allowed,
+    isOver: !allowed,
     statuses,
-    headers: withHeaders && decision !== undefined ? headersOf(status!, decision) : [],
-    body: verdict.allowed || decision === undefined ? "" : decisionRefusal(decision).body,
+    headers: withHeaders && status !== undefined ? headersOf(status, shown!) : [],
+    body: allowed || shown === undefined ? "" : decisionRefusal(shown).body,
     ...(metadata === undefined ? {} : { metadata }),
   };
 }
 
-/** The first that is over its limit, else the first that the store could not decide, else the limited one with the least left. */
-function decisive(statuses: readonly DescriptorStatus[]): number {
-  let unknown = -1;
+/** Index of the first status over its limit, else of the first without the store, else of the one with the fewest tokens. */
+function decisiveIndex(statuses: readonly DescriptorStatus[]): number {
+  let undecided = -1;
   let least = -1;
   for (let i = 0; i < statuses.length; i++) {
     const { allowed, code, limit, remaining } = statuses[i]!;
     if (!allowed && code !== STORE_UNAVAILABLE) return i;
-    if (!allowed && unknown < 0) unknown = i;
+    if (!allowed && undecided < 0) undecided = i;
     if (limit !== undefined && (least < 0 || remaining < statuses[least]!.remaining)) least = i;
   }
-  return unknown >= 0 ? unknown : least;
+  return undecided >= 0 ? undecided : least;
 }
 
 function hitsOf({ descriptors, hits }: RateLimitRequest, at: number): number {
@@ -81,25 +81,26 @@ function headersOf(status: DescriptorStatus, decision: ClientDecision): [string,
   const window = limit === undefined ? 0 : SECONDS[limit.unit];
   const texts = { limitText: perUnit, policy: `${name};q=${perUnit};w=${window}`, remainingPrefix: `${name};r=` };
   const headers: [string, string][] = [];
-  writeHeaders(headers, decision, texts, Math.ceil(resetMs / 1000));
+  // Limits without a name have the IETF headers as well.
+  writeHeaders(headers, { ...decision, app: name }, texts, Math.ceil(resetMs / 1000));
   // Envoy would send the body as plain text.
   if (!decision.allowed) headers.push(["content-type", "application/json"]);
   return headers;
 }
 
-/** A structured field's string; the names of rules may hold anything. */
+/** A string of a structured field. Names of rules may contain any character. */
 function quoted(name: string): string {
   if (/^[A-Za-z0-9._:|-]+$/.test(name)) return `"${name}"`;
   return `"${name.replace(/[^ -~]/g, "?").replace(/["\\]/g, "\\$&") || "default"}"`;
 }
 
-function decisionOf(status: DescriptorStatus, cost: number, allowed: boolean): ClientDecision {
+function clientDecision(status: DescriptorStatus, cost: number, allowed: boolean): ClientDecision {
   const { code, limit, remaining, retryAfterMs, shadow } = status;
   return {
     allowed,
     code,
     dryRun: shadow,
-    // Names of rules may contain anything.
+    // Escaped, because names of rules may contain any character.
     app: limit === undefined ? "" : JSON.stringify(limit.name).slice(1, -1),
     cost,
     remaining,

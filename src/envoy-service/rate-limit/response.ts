@@ -1,14 +1,14 @@
-/** An outcome as a RateLimitResponse, on the wire. */
+/** Writes RateLimitResponse messages. */
 import type { DescriptorStatus } from "../../descriptors/descriptor.js";
 import { Writer } from "../grpc/protobuf-writer.js";
-import { unitNumbers } from "./messages.js";
 import type { RateLimitOutcome } from "./outcome.js";
+import { unitNumbers } from "./request.js";
 
-export const OK = 1;
-export const OVER_LIMIT = 2;
-export const MOST_UINT32 = 0xffff_ffff;
+const OK = 1;
+const OVER_LIMIT = 2;
+export const MAX_UINT32 = 0xffff_ffff;
 
-/** One at a time: nothing waits while a response is written. */
+/** Shared: writing a response is synchronous. */
 const writer = new Writer();
 
 export function writeResponse({ isOver, statuses, headers, body, metadata }: RateLimitOutcome): Buffer {
@@ -18,7 +18,7 @@ export function writeResponse({ isOver, statuses, headers, body, metadata }: Rat
     const mark = writer.open(3);
     writer.text(1, name).text(2, value).close(mark);
   }
-  if (body !== "") writer.givenText(5, body);
+  if (body !== "") writer.explicitText(5, body);
   if (metadata !== undefined) writeStruct(6, metadata);
   return writer.finish();
 }
@@ -29,7 +29,7 @@ function writeStatus({ allowed, limit, unlimited, remaining, resetMs }: Descript
   if (limit !== undefined) {
     const mark = writer.open(2);
     writer
-      .uint(1, Math.min(limit.perUnit, MOST_UINT32))
+      .uint(1, Math.min(limit.perUnit, MAX_UINT32))
       .uint(2, unitNumbers[limit.unit])
       .text(3, limit.name)
       .close(mark);
@@ -46,12 +46,12 @@ function writeStatus({ allowed, limit, unlimited, remaining, resetMs }: Descript
   writer.close(status);
 }
 
-/** Where nothing can run out, the most that can be said. */
+/** An unlimited descriptor reports the largest number. */
 export function remainingOf(unlimited: boolean, remaining: number): number {
-  return unlimited ? MOST_UINT32 : Math.min(Math.max(Math.floor(remaining), 0), MOST_UINT32);
+  return unlimited ? MAX_UINT32 : Math.min(Math.max(Math.floor(remaining), 0), MAX_UINT32);
 }
 
-/** google.protobuf.Struct: a map of names to values. */
+/** google.protobuf.Struct */
 function writeStruct(field: number, value: Record<string, unknown>): void {
   const struct = writer.open(field);
   for (const [name, inner] of Object.entries(value)) {
@@ -64,17 +64,17 @@ function writeStruct(field: number, value: Record<string, unknown>): void {
   writer.close(struct);
 }
 
-/** google.protobuf.Value: each kind is written even where it is nothing. */
+/** google.protobuf.Value: a oneof, whose fields are written even if they have the default value. */
 function writeValue(field: number, value: unknown): void {
   const mark = writer.open(field);
   if (typeof value === "number") writer.double(2, value);
-  else if (typeof value === "string") writer.givenText(3, value);
-  else if (typeof value === "boolean") writer.givenUint(4, value ? 1 : 0);
+  else if (typeof value === "string") writer.explicitText(3, value);
+  else if (typeof value === "boolean") writer.explicitUint(4, value ? 1 : 0);
   else if (Array.isArray(value)) {
     const list = writer.open(6);
     for (const item of value) writeValue(1, item);
     writer.close(list);
   } else if (typeof value === "object" && value !== null) writeStruct(5, value as Record<string, unknown>);
-  else writer.givenUint(1, 0);
+  else writer.explicitUint(1, 0);
   writer.close(mark);
 }

@@ -1,6 +1,7 @@
 /** One gateway: a limiter with its own lease on a store, the keeper of its connections, and the proxy they decide for. */
 
 import { descriptorOptions } from "../../config/options/descriptors.js";
+import { envoyServiceOptions } from "../../config/options/envoy-service.js";
 import { appLimits, clusterOptions, identityOptions, limiterOptions } from "../../config/options/limits.js";
 import { proxyOptions } from "../../config/options/proxy.js";
 import { metricsOptions } from "../../config/options/service.js";
@@ -8,9 +9,7 @@ import { podSources, podsOf, slotOptions } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { configVersion } from "../../config/version.js";
 import { createDescriptorLimiter } from "../../descriptors/descriptor-limiter.js";
-import { createAccessLogSide } from "../../envoy-service/access-log/side.js";
-import { createEnvoySide } from "../../envoy-service/envoy-side.js";
-import type { EnvoyListener } from "../../envoy-service/listener.js";
+import { createEnvoyService, type EnvoyService } from "../../envoy-service/envoy-service.js";
 import { observeLimiter } from "../../envoy-service/observed-limiter.js";
 import { createLimiter, type Limiter, type LimiterObserver } from "../../limiter/limiter.js";
 import { createProxy, type ReverseProxy } from "../../planes/node/http/proxy.js";
@@ -36,7 +35,7 @@ export interface Gateway {
   readonly proxy: ReverseProxy<RateLimitVerdict>;
   readonly limiter: Limiter;
   /** For Envoys; not listening yet, and never where the configuration has no place for it. */
-  readonly envoy: EnvoyListener;
+  readonly envoy: EnvoyService;
   /** All of it at once, between two requests; what runs goes on. */
   reconfigure(config: Config): void;
   answer(question: Question): Answers[Question["kind"]];
@@ -76,15 +75,14 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
   const decisions = createDecisionLog({ log, perSecond: () => config.log.refusals_per_second });
   const proxy = createProxy({ ...proxyOptions(config), ...deciders(), log });
   const forEnvoy = observeLimiter({ limiter, telemetry, log: decisions, slowMs: () => config.log.slow_decision_ms });
-  const accessLog = createAccessLogSide({
-    ...{ config: () => config, slots, limiter, log },
-    discovered: (upstream) => directory.pods(upstream),
+  const descriptors = createDescriptorLimiter({ limiter: forEnvoy, ...descriptorOptions(config) });
+  const envoy = createEnvoyService(envoyServiceOptions(config), {
+    limiter: forEnvoy,
+    descriptors,
+    slots,
+    discoveredPods: (upstream) => directory.pods(upstream),
     observer: { ...keeperLog(log), ...tallyKeeper(tally) },
-  });
-  const rules = createDescriptorLimiter({ limiter: forEnvoy, ...descriptorOptions(config) });
-  const envoy = createEnvoySide({
-    ...{ config: () => config, limiter: forEnvoy, rules, log },
-    methods: [accessLog.method],
+    log,
   });
   const directory = createPodDirectory({
     sources: podSources(config),
@@ -115,7 +113,8 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
     telemetry.reconfigure(metricsOptions(config));
     quota.reconfigure(clusterOptions(config));
     limiter.reconfigure({ ...limiterOptions(config), target: quota });
-    rules.reconfigure(descriptorOptions(config));
+    descriptors.reconfigure(descriptorOptions(config));
+    envoy.reconfigure(envoyServiceOptions(config));
     keeper.reconfigure(slotOptions(config));
     proxy.reconfigure({ ...proxyOptions(config), ...deciders() });
     directory.reconfigure(podSources(config));
@@ -127,7 +126,7 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
     );
     const { pods, active } = keeper.stats();
     const held = new Map(pods.map((one) => [one.pod, one]));
-    const envoys = accessLog.connections.numbers();
+    const envoys = envoy.connections.stats();
     const names = new Set([...limits.keys(), ...held.keys(), ...envoys.pods.keys()]);
     return {
       pods: [...names].map((pod) => ({
@@ -165,9 +164,9 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
       directory.close();
       keeper.drain();
       await Promise.all([proxy.drain(graceMs), envoy.close(graceMs)]);
-      rules.close();
+      descriptors.close();
       // Exchanges settle until the last of them has ended; only then is it known what is left to return.
-      await Promise.all([limiter.close(), keeper.close(), accessLog.connections.close()]);
+      await Promise.all([limiter.close(), keeper.close(), envoy.connections.close()]);
       decisions.close();
       telemetry.close();
     },

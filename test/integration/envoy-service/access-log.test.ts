@@ -12,7 +12,8 @@ import {
 import { loadSync } from "@grpc/proto-loader";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { EnvoySocket } from "../../../src/envoy-service/access-log/envoy-connections.js";
-import { accessLogMethod, type Settlement } from "../../../src/envoy-service/access-log/service.js";
+import { createAccessLogService } from "../../../src/envoy-service/access-log/service.js";
+import type { FinishedExchange } from "../../../src/envoy-service/access-log/settlement.js";
 import { type ListenerUnderTest, startEnvoyListener } from "../../support/envoy-listener.js";
 import { waitFor } from "../../support/wait-for.js";
 
@@ -25,7 +26,7 @@ const service = "envoy.service.accesslog.v3.AccessLogService"
   .split(".")
   .reduce<GrpcObject>((room, name) => room[name] as GrpcObject, definition) as unknown as ServiceClientConstructor;
 
-const heard: { alive: [EnvoySocket, string][]; ended: EnvoySocket[]; settled: Settlement[]; warnings: number } = {
+const heard: { alive: [EnvoySocket, string][]; ended: EnvoySocket[]; settled: FinishedExchange[]; warnings: number } = {
   ...{ alive: [], ended: [], settled: [], warnings: 0 },
 };
 let listener: ListenerUnderTest;
@@ -33,7 +34,7 @@ let client: InstanceType<ServiceClientConstructor>;
 
 beforeEach(async () => {
   Object.assign(heard, { alive: [], ended: [], settled: [], warnings: 0 });
-  const method = accessLogMethod({
+  const method = createAccessLogService({
     connections: {
       alive: (socket, node) => void heard.alive.push([socket, node]),
       ended: (socket) => void heard.ended.push(socket),
@@ -42,7 +43,7 @@ beforeEach(async () => {
     log: { debug() {}, info() {}, warn: () => void heard.warnings++, error() {} },
   });
   const access = () => ({ planeToken: "the-token-of-the-planes", allow: ["127.0.0.0/8"] });
-  listener = await startEnvoyListener({ rules: { decide: () => never() }, methods: [method], access });
+  listener = await startEnvoyListener({ descriptors: { decide: () => never() }, methods: [method], access });
   client = new service(listener.address, credentials.createInsecure());
 });
 afterEach(async () => {

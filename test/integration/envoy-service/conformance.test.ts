@@ -34,7 +34,7 @@ beforeAll(async () => {
       return decide(descriptors);
     },
   };
-  listener = await startEnvoyListener({ rules });
+  listener = await startEnvoyListener({ descriptors: rules });
   client = connectRateLimitClient(listener.address);
   official = connectRateLimitClient(listener.address, "official");
 });

@@ -59,7 +59,7 @@ const rules = {
   }),
 };
 beforeAll(async () => {
-  listener = await startEnvoyListener({ rules, methods: [collecting], access: () => access });
+  listener = await startEnvoyListener({ descriptors: rules, methods: [collecting], access: () => access });
 });
 beforeEach(() => {
   session = connectHttp2(listener.url);
@@ -306,7 +306,7 @@ describe("the end of the listener", () => {
         return rules.decide(domain, descriptors);
       },
     };
-    const own = await startEnvoyListener({ rules: slow, methods: [collecting] });
+    const own = await startEnvoyListener({ descriptors: slow, methods: [collecting] });
     session.destroy();
     session = connectHttp2(own.url);
     const goaway = new Promise<number>((resolve) => session.on("goaway", resolve));
@@ -323,7 +323,7 @@ describe("the end of the listener", () => {
   });
 
   it("does not wait for a connection that says nothing, or has nothing more to say", async () => {
-    const own = await startEnvoyListener({ rules });
+    const own = await startEnvoyListener({ descriptors: rules });
     const quiet = connect(own.port, "127.0.0.1");
     const idle = connectHttp2(own.url);
     idle.on("error", () => {});
@@ -337,7 +337,7 @@ describe("the end of the listener", () => {
   });
 
   it("cuts what does not end in time", async () => {
-    const own = await startEnvoyListener({ rules: { decide: () => new Promise(() => {}) } });
+    const own = await startEnvoyListener({ descriptors: { decide: () => new Promise(() => {}) } });
     session.destroy();
     session = connectHttp2(own.url);
     session.on("error", () => {});

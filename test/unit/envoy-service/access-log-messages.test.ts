@@ -30,7 +30,7 @@ function message(): Buffer {
 }
 
 it("reads what the script has written down", () => {
-  expect(readAccessLogMessage(message()).streams.map(({ marks }) => marks.connection)).toEqual(["17"]);
+  expect(readAccessLogMessage(message()).entries.map(({ marks }) => marks.connection)).toEqual(["17"]);
 });
 
 it("reads anything else as something, or refuses it", () => {

@@ -159,7 +159,7 @@ describe("sockets of Envoys", () => {
     connections.alive(socket("a"), "edge-1");
     connections.alive(socket("b", { pod: PODS[1]! }), "edge-2");
     connections.alive(socket("a"), "edge-1");
-    expect(connections.numbers()).toEqual({
+    expect(connections.stats()).toEqual({
       pods: new Map(PODS.map((pod) => [pod, 1])),
       nodes: new Map([
         ["edge-1", 1],
@@ -167,9 +167,9 @@ describe("sockets of Envoys", () => {
       ]),
     });
     connections.ended(socket("b", { pod: PODS[1]! }));
-    expect([...connections.numbers().pods.keys()]).toEqual([PODS[0]]);
+    expect([...connections.stats().pods.keys()]).toEqual([PODS[0]]);
     await clock.advance(LEASE_MS + 1);
-    expect(connections.numbers().pods.size).toBe(0);
+    expect(connections.stats().pods.size).toBe(0);
   });
 
   it("that have ended are booked before the service stops, and those that live stay", async () => {

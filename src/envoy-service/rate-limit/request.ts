@@ -1,4 +1,4 @@
-/** What Envoy asks the Rate Limit Service v3, from the wire: a domain, descriptors and hits, checked. */
+/** Reads and validates RateLimitRequest messages of Envoy's Rate Limit Service v3. */
 import type { Descriptor, Entry } from "../../descriptors/descriptor.js";
 import type { Unit } from "../../descriptors/unit.js";
 import { LENGTH, Reader, tag, VARINT } from "../grpc/protobuf.js";
@@ -11,13 +11,13 @@ export interface RateLimitRequest {
   hits: number;
 }
 
-/** By the numbers that Envoy has for them. */
+/** Index: the number of the unit in the protocol. */
 export const unitNames: (Unit | undefined)[] = [undefined, "second", "minute", "hour", "day", "month", "year", "week"];
 export const unitNumbers = Object.fromEntries(
   unitNames.flatMap((unit, number) => (unit === undefined ? [] : [[unit, number]])),
 ) as Record<Unit, number>;
 
-/** Throws a ProtobufError for what is no message, a GrpcError for one that asks nothing. */
+/** Throws a ProtobufError if the bytes are malformed, a GrpcError if the request is invalid. */
 export function readRequest(message: Uint8Array): RateLimitRequest {
   const reader = new Reader(message);
   let domain = "";
@@ -38,7 +38,7 @@ export function readRequest(message: Uint8Array): RateLimitRequest {
         reader.skip();
     }
   }
-  return checked({ domain, descriptors, hits });
+  return validated({ domain, descriptors, hits });
 }
 
 function readDescriptor(reader: Reader): Descriptor {
@@ -88,7 +88,7 @@ function readOverride(reader: Reader): NonNullable<Descriptor["override"]> {
   return overrideOf(perUnit, unitNames[unit], multiplier);
 }
 
-/** UInt64Value and UInt32Value: 0 where nothing stands in them. */
+/** UInt64Value and UInt32Value. */
 function readWrapped(reader: Reader): number {
   let value = 0;
   while (reader.next()) {
@@ -104,8 +104,8 @@ export function overrideOf(perUnit: number, unit: Unit | undefined, multiplier: 
   return { perUnit, unit };
 }
 
-/** What the protocol asks of every request. Nothing is taken for one that does not have it. */
-export function checked({ domain, descriptors, hits }: RateLimitRequest): RateLimitRequest {
+/** The rules of the protocol for all requests. */
+export function validated({ domain, descriptors, hits }: RateLimitRequest): RateLimitRequest {
   if (domain === "") throw invalid("domain", "must not be empty");
   if (descriptors.length === 0) throw invalid("descriptors", "must not be empty");
   for (const { entries } of descriptors) {

@@ -1,0 +1,79 @@
+/** The service for Envoys: one listener with the Rate Limit Service, the Access Log Service, health checks and HTTP routes. */
+import type { EnvoyServiceOptions } from "../config/options/envoy-service.js";
+import { DEFAULT_APP } from "../core/identity.js";
+import type { DescriptorLimiter } from "../descriptors/descriptor-limiter.js";
+import type { Limiter } from "../limiter/limiter.js";
+import type { Log } from "../shared/log.js";
+import type { SlotKeeperObserver } from "../slots/slot-keeper-options.js";
+import type { Slots } from "../slots/slots.js";
+import { createEnvoyConnections, type EnvoyConnections } from "./access-log/envoy-connections.js";
+import { createAccessLogService } from "./access-log/service.js";
+import { createSettlement } from "./access-log/settlement.js";
+import { createCheckApi } from "./check-api.js";
+import { createHealthService } from "./grpc/health-service.js";
+import type { HttpRoute } from "./http-routes.js";
+import { createEnvoyListener, type EnvoyListener } from "./listener.js";
+import { createJsonApi } from "./rate-limit/json-api.js";
+import { createRateLimitService } from "./rate-limit/service.js";
+
+export interface EnvoyServiceDependencies {
+  limiter: Pick<Limiter, "take" | "settle" | "giveBack">;
+  descriptors: Pick<DescriptorLimiter, "decide">;
+  slots: Pick<Slots, "acquire" | "renew" | "release">;
+  /** Targets of an upstream that were found by DNS. */
+  discoveredPods(upstream: string): string[] | undefined;
+  observer: SlotKeeperObserver;
+  log: Log;
+}
+
+export interface EnvoyService extends EnvoyListener {
+  /** The WebSocket connections that Envoys hold. */
+  readonly connections: EnvoyConnections;
+  reconfigure(options: EnvoyServiceOptions): void;
+}
+
+export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: EnvoyServiceDependencies): EnvoyService {
+  const { limiter, descriptors, slots, discoveredPods, observer, log } = dependencies;
+  let options = initial;
+  let serving = true;
+  const connections = createEnvoyConnections({
+    slots,
+    observer,
+    leaseMs: () => options.slotLeaseMs,
+    timeoutMs: () => options.timeoutMs,
+    podsOf: (route) => options.podsOf(route, discoveredPods),
+    appOf: (name) => (options.profiles.has(name) ? name : DEFAULT_APP),
+  });
+  const settle = createSettlement(limiter, (app) => options.profiles.get(app));
+  const rateLimit = { descriptors, responseHeaders: () => options.responseHeaders };
+  const services = [createRateLimitService(rateLimit), createAccessLogService({ connections, settle, log })];
+  const names = services.map(({ path }) => path.split("/")[1] ?? "");
+  const healthCheck: HttpRoute = {
+    method: "GET",
+    path: "/healthcheck",
+    isPublic: true,
+    handle: () => ({
+      status: serving ? 200 : 503,
+      headers: { "content-type": "text/plain" },
+      body: serving ? "OK" : "STOPPING",
+    }),
+  };
+  const listener = createEnvoyListener({
+    methods: [...services, createHealthService(names, () => serving)],
+    routes: [createJsonApi(rateLimit), createCheckApi(limiter), healthCheck],
+    access: () => options.access,
+    maxMessageBytes: () => options.maxMessageBytes,
+    log,
+  });
+  return {
+    ...listener,
+    connections,
+    reconfigure(changed) {
+      options = changed;
+    },
+    close(graceMs) {
+      serving = false;
+      return listener.close(graceMs);
+    },
+  };
+}
