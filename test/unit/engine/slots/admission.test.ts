@@ -1,0 +1,193 @@
+/** Admission of connections by the slot engine: when the store is asked, what its reply means, and decisions without it. */
+import { describe, expect, it } from "vitest";
+import { renewalMs } from "../../../../src/core/slot-lease.js";
+import {
+  ACQUIRE,
+  admissionWaitMs,
+  DECIDED,
+  newSlotAdmission,
+  nextAdmissionStep,
+  STATE_LOST,
+  slotAcquired,
+  UNCERTAIN,
+  WAIT,
+  WITHOUT_STORE,
+} from "../../../../src/engine/slots/admission.js";
+import { candidatePods } from "../../../../src/engine/slots/candidates.js";
+import { ANSWERED, BUSY, FAILED, NOT_CONFIGURED, UNAVAILABLE } from "../../../../src/engine/slots/contact.js";
+import { newKeeperState, requestRecovery } from "../../../../src/engine/slots/keeper.js";
+import {
+  newReleaseQueue,
+  nextReleases,
+  queueRelease,
+  releasesAcknowledged,
+} from "../../../../src/engine/slots/releases.js";
+import { placeWithoutStore } from "../../../../src/engine/slots/without-store.js";
+import { createProcessCounters } from "../../../../src/slots/counters.js";
+
+const LEASE_MS = 30_000;
+const nothing = () => undefined;
+
+function start() {
+  const keeper = newKeeperState<never>(
+    {
+      proxy: "p1",
+      leaseMs: LEASE_MS,
+      heartbeat: false,
+      batch: 10,
+      fixedBeatMs: 0,
+      maxRenewals: 1,
+      maxReclaims: 1,
+      maxReleasesWaiting: 100,
+      holdBackMs: 3_000,
+      events: {
+        storeLost: nothing,
+        storeFound: nothing,
+        stateLost: nothing,
+        leasesLost: nothing,
+        reclaimed: nothing,
+        closed: nothing,
+        recoveryEnded: nothing,
+      },
+    },
+    0,
+  );
+  keeper.contact.incarnation = "1";
+  return { keeper, admission: newSlotAdmission("chat", ["a", "b"], 0, 1_000) };
+}
+
+describe("the next step of an admission", () => {
+  it("is to ask the store, as long as all connections have their leases", () => {
+    const { keeper, admission } = start();
+    expect(nextAdmissionStep(keeper, admission, 0)).toBe(ACQUIRE);
+  });
+
+  it("is to wait for a recovery, but no longer than leaves the store time to answer", () => {
+    const { keeper, admission } = start();
+    requestRecovery(keeper);
+    expect(nextAdmissionStep(keeper, admission, 499)).toBe(WAIT);
+    expect(nextAdmissionStep(keeper, admission, 500)).toBe(WITHOUT_STORE);
+  });
+
+  it("is to decide without a store that is away, at once", () => {
+    const { keeper, admission } = start();
+    keeper.contact.away = true;
+    expect(nextAdmissionStep(keeper, admission, 0)).toBe(WITHOUT_STORE);
+  });
+
+  it("after a pause is to wait, and to recover, even before the beat that is due", () => {
+    const { keeper } = start();
+    const now = renewalMs(LEASE_MS) + 1;
+    expect(nextAdmissionStep(keeper, newSlotAdmission("chat", ["a"], now, 1_000), now)).toBe(WAIT);
+    expect(keeper.recoverNow).toBe(true);
+  });
+});
+
+describe("a reply to an acquire", () => {
+  const reply = (outcome: string, code = "", incarnation = "1") => ({ outcome, code, incarnation });
+  it.each([
+    ["a decision of the store", reply(ANSWERED, "LIMIT_EXCEEDED"), 1, DECIDED, 0],
+    ["a route that the service does not have", reply(NOT_CONFIGURED), 1, DECIDED, 0],
+    ["a store that did nothing", reply(BUSY), 1, WITHOUT_STORE, 0],
+    ["a store that may have taken the slot", reply(FAILED), 1, UNCERTAIN, 2],
+    ["no reply", reply(UNAVAILABLE), 1_000, UNCERTAIN, 2],
+    ["a reply from before a pause", reply(ANSWERED, "SUCCESS"), renewalMs(LEASE_MS), UNCERTAIN, 2],
+    ["a store that lost its slots", reply(ANSWERED, "FORGOTTEN", "2"), 1, STATE_LOST, 0],
+  ])("%s", (_, received, now, meaning, releases) => {
+    const { keeper, admission } = start();
+    expect(slotAcquired(keeper, { admission, connection: "c1", sentAt: 0 }, received, now)).toBe(meaning);
+    expect(keeper.releases.waiting.map(({ pod }) => pod)).toEqual(["a", "b"].slice(0, releases));
+    expect(keeper.contact.away).toBe(received.outcome === UNAVAILABLE);
+  });
+
+  it("that reports lost state holds new connections back until every process has renewed its own", () => {
+    const { keeper, admission } = start();
+    slotAcquired(keeper, { admission, connection: "c1", sentAt: 0 }, reply(ANSWERED, "FORGOTTEN", "2"), 1);
+    expect(keeper.recoverNow).toBe(true);
+    keeper.contact.recoveryNeeded = false;
+    const later = newSlotAdmission("chat", ["a"], 2_900, 1_000);
+    expect(nextAdmissionStep(keeper, later, 2_900)).toBe(WAIT);
+    expect(admissionWaitMs(keeper, later, 2_900)).toBe(101);
+    expect(nextAdmissionStep(keeper, later, 3_001)).toBe(ACQUIRE);
+  });
+});
+
+describe("without the store", () => {
+  const limits = { maxPerPod: 7, maxTotal: 0, maxPerApp: 0, ratePerSecond: 0, burst: 1 };
+  function admitted(onStoreFailure: string, own = {}, shared = { liveNodes: 3, workers: 1 }): number {
+    const counters = createProcessCounters();
+    const asked = {
+      counters,
+      limits: { ...limits, ...own },
+      onStoreFailure,
+      route: "/",
+      app: "chat",
+      pods: ["a", "b"],
+    };
+    let count = 0;
+    for (let i = 0; i < 50; i++) if (placeWithoutStore({ ...asked, ...shared }, i) !== undefined) count++;
+    expect([...counters.pods().values()].reduce((sum, held) => sum + held, 0)).toBe(count);
+    return count;
+  }
+
+  it("open admits up to the limits, local its share rounded down, closed nothing", () => {
+    expect([admitted("open"), admitted("local"), admitted("closed")]).toEqual([14, 4, 0]);
+    expect([admitted("open", { maxTotal: 5 }), admitted("local", { maxTotal: 5 })]).toEqual([5, 1]);
+    expect([admitted("open", { maxPerApp: 6 }), admitted("local", { maxPerApp: 6 })]).toEqual([6, 2]);
+  });
+
+  it("workers that count separately get equal parts of an open limit, rounded up", () => {
+    expect(admitted("open", {}, { liveNodes: 9, workers: 2 })).toBe(8);
+  });
+
+  it("the rate applies in a sliding window, which is longer for a share", () => {
+    expect(admitted("open", { ratePerSecond: 100, burst: 1 })).toBe(5);
+    expect(admitted("local", { maxPerPod: 70, ratePerSecond: 100, burst: 1 })).toBe(2);
+  });
+});
+
+describe("candidates", () => {
+  const health = { isDown: (pod: string) => pod === "b" };
+  it("begin with another pod each time, without pods that are down or excluded", () => {
+    expect([0, 1, 2, 3].map((turn) => candidatePods(["a", "b", "c"], turn, "", health)[0])).toEqual([
+      "a",
+      "c",
+      "c",
+      "a",
+    ]);
+    expect(candidatePods(["a", "b", "c"], 0, "c", health)).toEqual(["a"]);
+  });
+  it("are all pods if none is up", () => {
+    expect(candidatePods(["b", "a"], 0, "a", health)).toEqual(["b"]);
+  });
+});
+
+describe("releases", () => {
+  const ended = (connection: string, proxy = "p1") => ({ proxy, connection, pod: "a", app: "chat" });
+  it("stay in the queue until acknowledged, and go out in batches of one proxy", () => {
+    const queue = newReleaseQueue(1_000);
+    for (let i = 0; i < 300; i++) queueRelease(queue, ended(`c${i}`, i < 260 ? "p1" : "p2"));
+    const sizes: [string, number][] = [];
+    while (queue.waiting.length > 0) {
+      const batch = nextReleases(queue);
+      expect(nextReleases(queue).slots).toEqual(batch.slots);
+      sizes.push([batch.proxy, batch.slots.length]);
+      releasesAcknowledged(queue, batch);
+    }
+    expect(sizes).toEqual([
+      ["p1", 250],
+      ["p1", 10],
+      ["p2", 40],
+    ]);
+  });
+
+  it("the oldest are dropped when the queue is full, also while a batch is under way", () => {
+    const queue = newReleaseQueue(10);
+    for (let i = 0; i < 10; i++) queueRelease(queue, ended(`c${i}`));
+    const batch = nextReleases(queue);
+    queueRelease(queue, ended("c10"));
+    expect([queue.waiting.length, queue.forgotten]).toEqual([10, 1]);
+    releasesAcknowledged(queue, batch);
+    expect(queue.waiting.map(({ connection }) => connection)).toEqual(["c10"]);
+  });
+});

@@ -1,0 +1,225 @@
+/** The slot engine alone: events in, calls out. No host, no timers, no store. */
+import { describe, expect, it } from "vitest";
+import { renewalMs } from "../../../../src/core/slot-lease.js";
+import { BUSY, UNAVAILABLE } from "../../../../src/engine/slots/contact.js";
+import type { HeldSlot } from "../../../../src/engine/slots/held.js";
+import {
+  endSlot,
+  holdSlot,
+  type KeeperOptions,
+  newKeeperState,
+  RECLAIM,
+  RELEASE,
+  RENEW,
+  requestRecovery,
+  retryMs,
+  type SlotCall,
+  slotBeat,
+  storeFailed,
+} from "../../../../src/engine/slots/keeper.js";
+import {
+  nextSlotCall,
+  slotCallFailed,
+  slotReclaimed,
+  slotsReleased,
+  slotsRenewed,
+} from "../../../../src/engine/slots/recovery.js";
+
+interface Slot extends HeldSlot<Slot> {}
+
+const LEASE_MS = 30_000;
+const fine = { incarnation: "1", lost: [] };
+
+function slot(connection: string): Slot {
+  return {
+    connection,
+    pod: "pod-1",
+    app: "chat",
+    route: "/ws/",
+    leased: true,
+    inStore: true,
+    ended: false,
+    previous: undefined,
+    next: undefined,
+  };
+}
+
+function start(count = 0, options: Partial<KeeperOptions<Slot>> = {}) {
+  const events: string[] = [];
+  const keeper = newKeeperState<Slot>(
+    {
+      proxy: "p1",
+      leaseMs: LEASE_MS,
+      heartbeat: false,
+      batch: 10,
+      fixedBeatMs: 0,
+      maxRenewals: 2,
+      maxReclaims: 2,
+      maxReleasesWaiting: 100,
+      holdBackMs: 3_000,
+      events: {
+        storeLost: () => void events.push("store lost"),
+        storeFound: () => void events.push("store found"),
+        stateLost: () => void events.push("state lost"),
+        leasesLost: (leases) => void events.push(`${leases} leases lost`),
+        reclaimed: ({ connection }) => void events.push(`reclaimed ${connection}`),
+        closed: ({ connection }, code) => void events.push(`closed ${connection} ${code}`),
+        recoveryEnded: () => void events.push("recovery ended"),
+      },
+      ...options,
+    },
+    0,
+  );
+  keeper.contact.incarnation = "1";
+  const slots = Array.from({ length: count }, (_, i) => slot(`c${i}`));
+  for (const one of slots) holdSlot(keeper, one);
+  return { keeper, slots, events };
+}
+
+/** All calls that the engine wants made now. */
+function callsOf(keeper: ReturnType<typeof start>["keeper"]): SlotCall<Slot>[] {
+  const calls: SlotCall<Slot>[] = [];
+  for (let call = nextSlotCall(keeper); call !== undefined; call = nextSlotCall(keeper)) calls.push(call);
+  return calls;
+}
+
+const shown = (calls: SlotCall<Slot>[]) => calls.map(({ kind, slots }) => [kind, ...slots.map((s) => s.connection)]);
+
+describe("renewal", () => {
+  it.each([1, 7, 95, 1_000])(
+    "renews each of %d connections once within the renewal interval, in even batches",
+    (count) => {
+      const { keeper } = start(count);
+      const renewedAt = new Map<string, number>();
+      let longestMs = 0;
+      let largest = 0;
+      for (let now = 0; now < 4 * LEASE_MS; ) {
+        const ms = slotBeat(keeper, now);
+        for (const call of callsOf(keeper)) {
+          largest = Math.max(largest, call.slots.length);
+          for (const { connection } of call.slots) {
+            longestMs = Math.max(longestMs, now - (renewedAt.get(connection) ?? 0));
+            renewedAt.set(connection, now);
+          }
+          slotsRenewed(keeper, call, fine, now);
+        }
+        now += ms;
+      }
+      expect(renewedAt.size).toBe(count);
+      expect(longestMs).toBeLessThanOrEqual(renewalMs(LEASE_MS));
+      expect(largest).toBeLessThanOrEqual(10);
+    },
+  );
+
+  it("makes all calls of a beat at a fixed interval, no more than the limit at a time", () => {
+    const { keeper } = start(450, { fixedBeatMs: 1_000 });
+    expect(slotBeat(keeper, 0)).toBe(1_000);
+    const calls = callsOf(keeper);
+    expect(calls.map(({ slots }) => slots.length)).toEqual([10, 10]);
+    slotsRenewed(keeper, calls[0]!, fine, 1);
+    expect(callsOf(keeper).length).toBe(1);
+  });
+
+  it("without connections it makes a call only as a heartbeat, or to learn the incarnation", () => {
+    const { keeper } = start();
+    slotBeat(keeper, 0);
+    expect(callsOf(keeper)).toEqual([]);
+    keeper.heartbeat = true;
+    slotBeat(keeper, 1_000);
+    expect(shown(callsOf(keeper))).toEqual([[RENEW]]);
+    const unknown = start().keeper;
+    unknown.contact.incarnation = "0";
+    slotBeat(unknown, 0);
+    const [call] = callsOf(unknown);
+    slotCallFailed(unknown, call!, "not_configured");
+    slotBeat(unknown, 1_000);
+    expect(callsOf(unknown)).toEqual([]);
+  });
+});
+
+describe("recovery", () => {
+  it("begins when a renewal finds a lost lease, and renews all, releases, reclaims, in this order", () => {
+    const { keeper, slots, events } = start(3);
+    slotBeat(keeper, 0);
+    const [renewal] = callsOf(keeper);
+    endSlot(keeper, slots[2]!);
+    slotsRenewed(keeper, renewal!, { incarnation: "1", lost: ["c0"] }, 1);
+    const first = callsOf(keeper);
+    expect(shown(first)).toEqual([[RENEW, "c1", "c0"]]);
+    slotsRenewed(keeper, first[0]!, { incarnation: "1", lost: ["c0", "c1"] }, 2);
+    const second = callsOf(keeper);
+    expect(shown(second)).toEqual([[RELEASE]]);
+    expect(keeper.releases.waiting.map(({ connection }) => connection)).toEqual(["c2"]);
+    slotsReleased(keeper, second[0]!);
+    const reclaims = callsOf(keeper);
+    expect(shown(reclaims)).toEqual([
+      [RECLAIM, "c1"],
+      [RECLAIM, "c0"],
+    ]);
+    slotReclaimed(keeper, reclaims[0]!, { allowed: true, code: "SUCCESS", incarnation: "1" }, 3);
+    expect(keeper.recovery).toBeDefined();
+    slotReclaimed(keeper, reclaims[1]!, { allowed: false, code: "LIMIT_EXCEEDED", incarnation: "1" }, 3);
+    expect(events).toEqual(["2 leases lost", "reclaimed c1", "closed c0 LIMIT_EXCEEDED", "recovery ended"]);
+    expect([keeper.held.count, slots[0]!.ended, slots[1]!.leased]).toEqual([1, true, true]);
+    expect(keeper.contact.recoveryNeeded).toBe(false);
+  });
+
+  it("probes a store that was away with one call, and backs off until it answers", () => {
+    const { keeper, events } = start(50);
+    storeFailed(keeper, UNAVAILABLE);
+    slotBeat(keeper, 1_000);
+    const probe = callsOf(keeper);
+    expect(probe.length).toBe(1);
+    slotCallFailed(keeper, probe[0]!, UNAVAILABLE);
+    expect(callsOf(keeper)).toEqual([]);
+    const pauses = Array.from({ length: 8 }, (_, i) => {
+      keeper.failures = i + 1;
+      return retryMs(keeper, 1);
+    });
+    expect(pauses).toEqual([50, 100, 200, 400, 800, 1_000, 1_000, 1_000]);
+    slotBeat(keeper, 2_000);
+    const [again] = callsOf(keeper);
+    slotsRenewed(keeper, again!, fine, 2_001);
+    expect(callsOf(keeper).length).toBe(2);
+    expect(events).toEqual(["store lost", "recovery ended", "store found"]);
+  });
+
+  it("follows a pause of the process that may have outlived leases, and no shorter one", () => {
+    const { keeper } = start(1);
+    const beat = slotBeat(keeper, 0);
+    slotsRenewed(keeper, callsOf(keeper)[0]!, fine, 0);
+    slotBeat(keeper, beat + renewalMs(LEASE_MS));
+    expect(keeper.contact.recoveryNeeded).toBe(false);
+    slotBeat(keeper, keeper.beatAt + renewalMs(LEASE_MS) + 1);
+    expect(keeper.contact.recoveryNeeded).toBe(true);
+  });
+
+  it("is repeated if the store lost its state, or the process was paused, while it ran", () => {
+    for (const interrupt of ["state", "pause"]) {
+      const { keeper } = start(20);
+      slotBeat(keeper, 0);
+      for (const call of callsOf(keeper)) slotsRenewed(keeper, call, fine, 0);
+      requestRecovery(keeper);
+      slotsRenewed(keeper, callsOf(keeper)[0]!, fine, 1);
+      if (interrupt === "pause") slotBeat(keeper, keeper.beatAt + LEASE_MS);
+      const incarnation = interrupt === "state" ? "2" : "1";
+      slotsRenewed(keeper, callsOf(keeper)[0]!, { incarnation, lost: [] }, 2);
+      slotsReleased(keeper, callsOf(keeper)[0]!);
+      expect([keeper.recovery, keeper.contact.recoveryNeeded]).toEqual([undefined, true]);
+    }
+  });
+
+  it("a failed call ends it when the other calls are answered; a late reply to it changes nothing", () => {
+    const { keeper, events } = start(40);
+    requestRecovery(keeper);
+    slotsRenewed(keeper, callsOf(keeper)[0]!, fine, 1);
+    const [failing, other] = callsOf(keeper);
+    slotCallFailed(keeper, failing!, BUSY);
+    expect([callsOf(keeper), events]).toEqual([[], []]);
+    slotsRenewed(keeper, other!, { incarnation: "1", lost: ["c0"] }, 2);
+    expect([keeper.recovery, keeper.contact.recoveryNeeded]).toEqual([undefined, true]);
+    slotsRenewed(keeper, failing!, fine, 3);
+    expect(events).toEqual(["recovery ended"]);
+    expect(keeper.contact.away).toBe(false);
+  });
+});
