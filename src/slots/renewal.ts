@@ -61,7 +61,7 @@ export function createRenewal(options: RenewalOptions) {
       leaseMs: options.leaseMs(),
       heartbeat: true,
       batch: RENEWALS_PER_CALL,
-      splitBeats: true,
+      fixedBeatMs: 0,
       maxRenewals: MAX_RENEWAL_CALLS,
       maxReclaims: MAX_RECLAIM_CALLS,
       maxReleasesWaiting: MAX_RELEASES_WAITING,

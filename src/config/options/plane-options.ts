@@ -54,8 +54,9 @@ export interface NginxSocketRoute extends SocketRouteLimits {
   pingMs: number;
   /** Skip a pod after this many failures in a row. */
   tolerated: number;
+  pods: string[];
   /** Each pod has its own nginx upstream block. */
-  pods: { pod: string; upstream: string }[];
+  podUpstreams: { [pod: string]: string };
 }
 
 export interface NginxSocketOptions {

@@ -51,8 +51,8 @@ export interface KeeperOptions<H> {
   heartbeat: boolean;
   /** Slots in one renewal call. */
   batch: number;
-  /** The next beat may be at any time, so a beat with more than one batch is split into shorter ones. */
-  splitBeats: boolean;
+  /** The host beats at this interval. 0: it beats when `slotBeat` says, which splits large beats into shorter ones. */
+  fixedBeatMs: number;
   /** Renewal calls at a time. */
   maxRenewals: number;
   /** Reclaim calls at a time. */
@@ -143,7 +143,7 @@ export function wasPaused<H>(keeper: KeeperState<H>, now: number): boolean {
 /** Schedules what is due now. Returns the time until the next beat. */
 export function slotBeat<H extends HeldSlot<H>>(keeper: KeeperState<H>, now: number): number {
   const { contact, held, leaseMs, options } = keeper;
-  let interval = beatMs(leaseMs);
+  let interval = options.fixedBeatMs > 0 ? options.fixedBeatMs : beatMs(leaseMs);
   if (wasPaused(keeper, now)) {
     contact.recoveryNeeded = true;
     if (keeper.recovery !== undefined) keeper.recovery.interrupted = true;
@@ -153,7 +153,7 @@ export function slotBeat<H extends HeldSlot<H>>(keeper: KeeperState<H>, now: num
     // A round takes `renewalMs` less one beat, which is left for slow calls.
     const roundMs = renewalMs(leaseMs) - interval;
     keeper.due = roundMs > 0 ? Math.min(Math.ceil((held.count * interval) / roundMs), held.count) : held.count;
-    if (options.splitBeats && keeper.due > options.batch) {
+    if (options.fixedBeatMs === 0 && keeper.due > options.batch) {
       interval = (interval * options.batch) / keeper.due;
       keeper.due = options.batch;
     }

@@ -7,6 +7,7 @@ import { identify } from "../../core/identity.js";
 import { isKnownUser, rememberUser } from "../lua/known-users.js";
 import { pcall } from "../lua/library.js";
 import { countNobody } from "../lua/tally.js";
+import { UPGRADE } from "../lua/upgrade.js";
 import { begin } from "./begin.js";
 import { nowMs } from "./clock.js";
 import type { Handle, Headers } from "./envoy-api.js";
@@ -16,7 +17,7 @@ import { answered, meterRequest, meterResponse } from "./http/metering.js";
 import { expectedLength, lengthOf, readClaims } from "./http/request.js";
 import { refuse, refuseHead, refuseUnidentified, refuseUpgrade, showDecision } from "./http/response.js";
 import { ipOf, isTrusted } from "./http/trusted-hops.js";
-import { admitUpgrade, judgeUpgrade, UPGRADE, upgradeAnswered } from "./sockets/socket.js";
+import { admitUpgrade, judgeUpgrade, upgradeAnswered } from "./sockets/admission.js";
 import { type EnvoyAccount, worker } from "./state.js";
 
 /** Rendered before the script, in the same file. */

@@ -9,6 +9,7 @@ import { splitText } from "../../core/platform.js";
 import { isKnownUser, rememberUser } from "../lua/known-users.js";
 import { luaMath, luaString, luaTable } from "../lua/library.js";
 import { countNobody } from "../lua/tally.js";
+import { UPGRADE } from "../lua/upgrade.js";
 import { nowMs } from "./clock.js";
 import { newEpoch } from "./epoch.js";
 import { catchUp } from "./http/changes.js";
@@ -26,8 +27,8 @@ import { ffi, jitOptions, ngx, type RequestPointer, type SharedDict } from "./ng
 import { placeSocket } from "./sockets/admission.js";
 import { endSocket, socketAnswered } from "./sockets/end.js";
 import { beginSockets, initSockets } from "./sockets/life.js";
-import { failedStatus, isSecondTry, UPGRADE, wantedProtocols } from "./sockets/request.js";
-import { keeper } from "./sockets/state.js";
+import { failedStatus, isSecondTry, wantedProtocols } from "./sockets/request.js";
+import { sockets } from "./sockets/state.js";
 import { freshDegradation, type NginxAccount, newNginxAccount, newNodeRecord, worker } from "./state.js";
 
 export { deep, live, ready } from "./health.js";
@@ -183,7 +184,7 @@ export function access(): void {
 
 /** In the access phase of a route with connections: a request for another protocol needs a slot besides. */
 export function upgrade(name: string): void {
-  const route = keeper.routes[name]!;
+  const route = sockets.routes[name]!;
   const protocols = wantedProtocols(route);
   if (protocols === "") {
     if (isSecondTry()) ngx.exit(failedStatus());

@@ -33,7 +33,7 @@ export function maxSockets({ routes }: NginxSocketOptions): number {
 export function socketHttp(config: Config, settings: NginxSocketOptions, options: RenderOptions): string {
   if (settings.routes.length === 0) return "";
   const most = maxSockets(settings);
-  const pods = new Map(settings.routes.flatMap((route) => route.pods.map(({ pod, upstream }) => [upstream, pod])));
+  const pods = new Map(settings.routes.flatMap((route) => route.pods.map((pod) => [route.podUpstreams[pod], pod])));
   const blocks = [...pods].map(([upstream, pod]) => `upstream ${upstream} { server ${pod}; }\n`).join("");
   // A complete nginx.conf has these itself.
   const plain = options.includeOnly

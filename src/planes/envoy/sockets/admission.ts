@@ -1,38 +1,40 @@
 /**
- * WebSockets in Envoy: a slot is taken before a pod is dialled, and exactly the pod of the slot is dialled.
+ * WebSockets in Envoy: a slot is taken before Envoy connects to a pod, and Envoy connects to the pod of the slot.
  *
- * What is written into the stream's metadata, before anybody is asked, comes to the service when the stream ends, however
- * it ends: so a client that leaves while its slot is being taken does not leave the slot behind.
+ * The stream's metadata is written before the service is asked. The access log sends it to the service when the stream
+ * ends, in whatever way: so a slot is also released if the client leaves while it is being taken.
  */
-
 import type { EnvoySocketRoute } from "../../../config/options/plane-options.js";
-import { SLOT_FORGOTTEN, STORE_UNAVAILABLE } from "../../../core/codes.js";
+import { STORE_UNAVAILABLE } from "../../../core/codes.js";
 import { splitText, wholeText } from "../../../core/platform.js";
 import { connectionRefusal, connectionRetryAfter, gatewayRefusal, type Refusal } from "../../../core/refusals.js";
+import { renewalMs } from "../../../core/slot-lease.js";
+import { DECIDED, meaningOf, NO_CONNECTIONS, STATE_LOST } from "../../../engine/slots/admission.js";
+import { candidatePods } from "../../../engine/slots/candidates.js";
+import { ANSWERED, noteIncarnation, UNAVAILABLE } from "../../../engine/slots/contact.js";
+import { placeWithoutStore } from "../../../engine/slots/without-store.js";
 import { luaMath, luaString } from "../../lua/library.js";
-import { ABSENT, ANSWERED, type SlotAnswer } from "../../lua/slot-answer.js";
+import { ACQUIRE_PATH, acquireText, readAcquired, type SlotReply } from "../../lua/slot-messages.js";
+import { isListed, trimmed, UPGRADE } from "../../lua/upgrade.js";
 import { nowMs } from "../clock.js";
 import type { Handle } from "../envoy-api.js";
-import { placeInTheDark } from "./dark.js";
-import { holdSocket } from "./held.js";
-import { candidates, podFailed, podSucceeded } from "./pods.js";
-import { acquireSlot } from "./slots.js";
+import { callService } from "../service-calls.js";
+import { worker } from "../state.js";
+import { heldCounters, holdSocket } from "./held.js";
+import { podFailed, podHealth, podSucceeded } from "./pods.js";
 import { sockets } from "./state.js";
 
 const NAMESPACE = "tollgate";
-/** Priced as a method of its own: a connection may move gigabytes, which must not be expected of requests. */
-export const UPGRADE = "UPGRADE";
-const NO_CONNECTIONS = "no_connections";
-/** Entries of those that live may be late by so much. */
+/** Access log entries of open connections may be late by so much. */
 const LATE_MS = 1000;
 
-/** The name of the route that a request is on, as the configuration has it. */
+/** The name of the request's route in the configuration. */
 function routeName(handle: Handle): string {
   const name = handle.metadata().get("route");
   return typeof name === "string" ? name : "";
 }
 
-/** Before anything is paid: whether the route takes such a connection at all. */
+/** Before the upgrade is paid for: refuses it if the route does not accept it. */
 export function judgeUpgrade(handle: Handle): Refusal | undefined {
   const headers = handle.headers();
   const wanted = headers.get("upgrade");
@@ -46,52 +48,46 @@ export function judgeUpgrade(handle: Handle): Refusal | undefined {
   return undefined;
 }
 
-/** A version, as in `name/1`, need not be listed. */
 function isOffered(route: EnvoySocketRoute, wanted: string): boolean {
   for (const token of splitText(wanted, ",")) {
-    const name = luaString.lower(luaString.match(token, "^%s*(.-)%s*$") ?? "");
-    const bare = luaString.match(name, "^[^/]*") ?? "";
-    for (const protocol of route.protocols) if (protocol === name || protocol === bare) return true;
+    if (isListed(luaString.lower(trimmed(token)), route.protocols)) return true;
   }
   return false;
 }
 
 /**
- * Takes a slot for the connection of an app, and names its pod to Envoy; answers a refusal otherwise. `paid` is what was
- * taken for it, to be settled when it ends; below zero where nothing is to be settled.
+ * Takes a slot and sets its pod as the upstream host. Returns a refusal otherwise. `paid` is the estimated cost, which is
+ * settled when the connection ends; below zero if nothing is to be settled.
  */
 export function admitUpgrade(handle: Handle, app: string, paid: number, liveNodes: number): Refusal | undefined {
   const name = routeName(handle);
   const route = sockets.routes[name]!;
-  const pods = candidates(handle, route, nowMs());
-  const connection = mark(handle, name, app, paid);
-  const answer = ask(handle, connection, name, app, pods);
-  let { pod } = answer;
-  if (answer.outcome === ABSENT) {
-    const placed = placeInTheDark(name, route, app, pods, nowMs(), liveNodes);
-    if (placed === undefined) {
-      unmark(handle, false);
-      return refusal(STORE_UNAVAILABLE, route, app, 0);
-    }
-    pod = placed;
-  } else if (!answer.allowed) {
-    unmark(handle, answer.outcome === ANSWERED);
-    const code = answer.outcome === ANSWERED ? answer.code : NO_CONNECTIONS;
-    return refusal(code, route, app, answer.retryAfterSeconds);
-  }
-  // What was had of the stream before waiting is no good any more.
+  const pods = candidatePods(route.pods, sockets.turn, "", podHealth(handle, nowMs()));
+  sockets.turn = sockets.turn + 1;
+  mark(handle, name, app, paid);
+  const reply = ask(handle, name, app, pods);
+  let pod: string | undefined;
+  if (reply === undefined) {
+    const { workers } = sockets;
+    const { onStoreFailure } = route;
+    const counters = heldCounters();
+    pod = placeWithoutStore(
+      { counters, limits: route, onStoreFailure, route: name, app, pods, liveNodes, workers },
+      nowMs(),
+    );
+  } else if (reply.allowed) pod = reply.pod;
+  if (pod === undefined) return refuseSlot(handle, route, app, reply);
+  // The metadata object from before the call is not valid any more.
   handle.streamInfo().dynamicMetadata().set(NAMESPACE, "pod", pod);
   handle.setUpstreamOverrideHost(pod, true);
   holdSocket(handle, pod, app);
   return undefined;
 }
 
-/** Answers the connection's id. */
-function mark(handle: Handle, route: string, app: string, paid: number): string {
+function mark(handle: Handle, route: string, app: string, paid: number): void {
   sockets.lastConnection = sockets.lastConnection + 1;
-  const connection = wholeText(sockets.lastConnection);
   const marks = handle.streamInfo().dynamicMetadata();
-  marks.set(NAMESPACE, "connection", connection);
+  marks.set(NAMESPACE, "connection", wholeText(sockets.lastConnection));
   marks.set(NAMESPACE, "proxy", sockets.proxy);
   marks.set(NAMESPACE, "app", app);
   marks.set(NAMESPACE, "route", route);
@@ -100,48 +96,57 @@ function mark(handle: Handle, route: string, app: string, paid: number): string 
     marks.set(NAMESPACE, "method", UPGRADE);
     marks.set(NAMESPACE, "settle", true);
   }
-  return connection;
 }
 
-/** Refused: whoever took the price settles it. Where the store has not said so, a slot may have been taken all the same. */
-function unmark(handle: Handle, sure: boolean): void {
+/** Undefined when the decision must be made without the store. A request cannot wait here until all slots are renewed. */
+function ask(handle: Handle, route: string, app: string, pods: string[]): SlotReply | undefined {
+  const { contact, proxy, routes } = sockets;
+  const sentAt = nowMs();
+  if (sentAt < contact.heldBackUntil) return undefined;
+  const connection = wholeText(sockets.lastConnection);
+  const message = { proxy, connection, app, route, pods, reclaim: false, incarnation: contact.incarnation };
+  const { control } = worker.settings.clusters;
+  const { status, body } = callService(handle, control, ACQUIRE_PATH, acquireText(message));
+  // The service itself reports that the store is unavailable. Other failures are configuration errors or bugs.
+  if (status !== 200 && status !== 503 && status !== 504) {
+    handle.logErr(`tollgate: no slot was taken: ${wholeText(status)} ${body}`);
+  }
+  const reply = readAcquired(status, body);
+  const { leaseMs } = routes[route]!;
+  const meaning = meaningOf(reply.outcome, reply.code, nowMs() - sentAt, leaseMs);
+  const away = reply.outcome === UNAVAILABLE;
+  if (away !== contact.away) {
+    contact.away = away;
+    handle.logWarn(`tollgate: the store is ${away ? "unavailable: connections are decided without it" : "available"}`);
+  }
+  if (meaning === DECIDED || meaning === STATE_LOST) {
+    contact.holdBackMs = renewalMs(leaseMs) + LATE_MS;
+    if (noteIncarnation(contact, reply.incarnation, nowMs())) {
+      handle.logWarn("tollgate: the store lost its connection slots: all connections are renewed");
+    }
+  }
+  return meaning === DECIDED ? reply : undefined;
+}
+
+/** The price is settled by the caller. Unless the store has replied, a slot may have been taken: the mark stays then. */
+function refuseSlot(handle: Handle, route: EnvoySocketRoute, app: string, reply: SlotReply | undefined): Refusal {
   const marks = handle.streamInfo().dynamicMetadata();
   marks.set(NAMESPACE, "settle", false);
-  if (sure) marks.set(NAMESPACE, "connection", "");
-}
-
-function ask(handle: Handle, connection: string, route: string, app: string, pods: string[]): SlotAnswer {
-  if (nowMs() < sockets.heldBackUntil) return unanswered;
-  const answer = acquireSlot(handle, connection, app, route, pods);
-  const away = answer.outcome === ABSENT;
-  if (away !== sockets.away) {
-    sockets.away = away;
-    handle.logWarn(`tollgate: slots are given ${away ? "without the store" : "by the store again"}`);
+  let code = STORE_UNAVAILABLE;
+  let retryAfter = 0;
+  if (reply !== undefined) {
+    code = NO_CONNECTIONS;
+    if (reply.outcome === ANSWERED) {
+      marks.set(NAMESPACE, "connection", "");
+      code = reply.code;
+      retryAfter = reply.retryAfterSeconds;
+    }
   }
-  if (answer.outcome !== ANSWERED) return answer;
-  sockets.memory = answer.memory;
-  if (answer.code !== SLOT_FORGOTTEN) return answer;
-  // Those who live are counted first: within a third of the lease each of them is told of.
-  sockets.heldBackUntil = nowMs() + sockets.routes[route]!.leaseMs / 3 + LATE_MS;
-  handle.logWarn("tollgate: the store has forgotten the connections: they are counted anew");
-  return unanswered;
-}
-
-const unanswered: SlotAnswer = {
-  outcome: ABSENT,
-  allowed: false,
-  code: "",
-  pod: "",
-  retryAfterSeconds: 0,
-  memory: "0",
-};
-
-function refusal(code: string, route: EnvoySocketRoute, app: string, toldSeconds: number): Refusal {
-  const retryAfter = toldSeconds > 0 ? toldSeconds : connectionRetryAfter(code, 0, luaMath.random());
+  if (retryAfter === 0) retryAfter = connectionRetryAfter(code, 0, luaMath.random());
   return connectionRefusal({ code, app, limits: route, retryAfter });
 }
 
-/** The response to an upgrade that was let in: a pod that could not be reached is passed over for a while. */
+/** The response to an upgrade: a pod that could not be reached is down for a while. */
 export function upgradeAnswered(handle: Handle): void {
   const marks = handle.streamInfo().dynamicMetadata().get(NAMESPACE);
   if (marks === undefined) return;
@@ -153,14 +158,14 @@ export function upgradeAnswered(handle: Handle): void {
     podSucceeded(handle, pod);
     return;
   }
-  if (podFailed(handle, route, pod, nowMs())) handle.logWarn(`tollgate: target is passed over: ${pod}`);
-  // Whoever asks again is sent to another one.
+  if (podFailed(handle, route, pod, nowMs())) handle.logWarn(`tollgate: target is down: ${pod}`);
+  // A retry is sent to another pod.
   if (route.pods.length > 1) handle.headers().replace("retry-after", "1");
 }
 
 /**
- * Envoy's own words for a backend that it did not reach have no date when they come by here; those of backends have. One
- * that answers 503 without a date is taken for unreachable.
+ * Envoy's own response for an unreachable backend has no date in this phase; responses of backends have one. A backend
+ * that responds with 503 and no date is taken for unreachable.
  */
 function isEnvoysOwn(handle: Handle): boolean {
   const headers = handle.headers();

@@ -1,10 +1,12 @@
 /**
- * The sockets that this Lua state has let in and that still live. Nobody tells a script of the end of a stream, but Envoy
- * lets go of the stream's handle then: from a table that does not keep its keys it vanishes with the next collection of
- * garbage. Only for decisions without the store; whether a slot is held never depends on it.
+ * The open connections of this Lua state, only for decisions without the store. Envoy does not report the end of a stream
+ * to a script, but it drops the stream's handle: in a table with weak keys the entry vanishes with the next garbage
+ * collection.
  */
+import { type SlotCounters, takeRateFrom } from "../../../engine/slots/without-store.js";
 import type { Several } from "../../lua/library.js";
 import type { Handle } from "../envoy-api.js";
+import { sockets } from "./state.js";
 
 interface HeldSocket {
   pod: string;
@@ -28,24 +30,38 @@ export function holdSocket(handle: Handle, pod: string, app: string): void {
   rawset(held, handle, { pod, app });
 }
 
-export interface HeldCounts {
-  total: number;
-  ofApp: number;
-  ofPod: { [pod: string]: number | undefined };
-}
-
-/** `app` is the one that is counted by itself. */
-export function countHeld(app: string): HeldCounts {
-  // What has a finalizer, as handles have, leaves the table in the collection after the one that found it.
+/** The numbers of now; what is added to them is not kept. */
+export function heldCounters(): SlotCounters {
+  // Objects with a finalizer, as handles are, leave the table in the collection after the one that found them.
   collectgarbage("collect");
   collectgarbage("collect");
-  const counts: HeldCounts = { total: 0, ofApp: 0, ofPod: {} };
+  const perPod: { [pod: string]: number | undefined } = {};
+  const perApp: { [app: string]: number | undefined } = {};
+  let total = 0;
   let [handle, socket] = next(held);
   while (handle !== undefined && socket !== undefined) {
-    counts.total = counts.total + 1;
-    if (socket.app === app) counts.ofApp = counts.ofApp + 1;
-    counts.ofPod[socket.pod] = (counts.ofPod[socket.pod] ?? 0) + 1;
+    total = total + 1;
+    perPod[socket.pod] = (perPod[socket.pod] ?? 0) + 1;
+    perApp[socket.app] = (perApp[socket.app] ?? 0) + 1;
     [handle, socket] = next(held, handle);
   }
-  return counts;
+  return {
+    addPod(pod, by) {
+      const sum = (perPod[pod] ?? 0) + by;
+      perPod[pod] = sum;
+      return sum;
+    },
+    addApp(app, by) {
+      const sum = (perApp[app] ?? 0) + by;
+      perApp[app] = sum;
+      return sum;
+    },
+    addTotal(by) {
+      total = total + by;
+      return total;
+    },
+    takeRate(rate, now) {
+      return takeRateFrom(sockets.admittedAt, rate, now);
+    },
+  };
 }

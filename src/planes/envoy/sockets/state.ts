@@ -1,27 +1,23 @@
-/** What one Lua state of Envoy knows of WebSockets. It never hears of their end: Envoy's access log tells the service that. */
-
+/** State of one Lua state of Envoy for WebSockets. Their end is reported to the service by Envoy's access log, not to the script. */
 import type { EnvoySocketRoutes } from "../../../config/options/plane-options.js";
+import { newStoreContact, type StoreContact } from "../../../engine/slots/contact.js";
+import type { AdmissionTimes } from "../../../engine/slots/without-store.js";
 
 export interface SocketState {
   routes: EnvoySocketRoutes;
-  /** This state in this life of it: another one after each start, and after each change of Envoy's listener. */
+  /** This Lua state: a new name after each start and each change of Envoy's listener. */
   proxy: string;
-  /** States of this Envoy that decide each for itself. */
+  /** Lua states of this Envoy, which decide separately. */
   workers: number;
   lastConnection: number;
-  /** Turned, so that of pods with the same load not always the same one is first. */
+  /** Rotates the candidates. */
   turn: number;
-  /** Since when the store remembers, as its last answer told it; "0": not known. Too long for a number in text. */
-  memory: string;
-  /** A store that forgot is left to those whose connections live, until then. */
-  heldBackUntil: number;
-  /** The store, or the service, did not answer when it was last asked. */
-  away: boolean;
-  /** By route: when connections were let in without the store. */
-  darkAt: { [route: string]: number[] | undefined };
+  contact: StoreContact;
+  /** Admissions without the store. */
+  admittedAt: AdmissionTimes;
 }
 
-/** Filled when the script is loaded; one table, so that functions find it without being handed it. */
+/** Filled when the script is loaded. One table, so that functions need no parameter for it. */
 export const sockets = {} as SocketState;
 
 export function startSockets(routes: EnvoySocketRoutes, proxy: string, workers: number): void {
@@ -30,8 +26,6 @@ export function startSockets(routes: EnvoySocketRoutes, proxy: string, workers: 
   sockets.workers = workers;
   sockets.lastConnection = 0;
   sockets.turn = 0;
-  sockets.memory = "0";
-  sockets.heldBackUntil = 0;
-  sockets.away = false;
-  sockets.darkAt = {};
+  sockets.contact = newStoreContact(0);
+  sockets.admittedAt = {};
 }

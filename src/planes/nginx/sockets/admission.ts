@@ -1,35 +1,44 @@
-/** A slot for a request that leaves HTTP: asked for when its price is paid, and the pod that it is on is the one that is called. */
-
+/** Admission of an upgrade: takes a slot after its price is paid, and sends the request to the pod of the slot. */
 import type { NginxSocketRoute } from "../../../config/options/plane-options.js";
-import { SLOT_FORGOTTEN, STORE_UNAVAILABLE } from "../../../core/codes.js";
+import { STORE_UNAVAILABLE } from "../../../core/codes.js";
 import { connectionRefusal, connectionRetryAfter } from "../../../core/refusals.js";
+import {
+  ACQUIRE,
+  DECIDED,
+  NO_CONNECTIONS,
+  newSlotAdmission,
+  nextAdmissionStep,
+  type SlotAdmission,
+  STATE_LOST,
+  slotAcquired,
+  WAIT,
+} from "../../../engine/slots/admission.js";
+import { candidatePods } from "../../../engine/slots/candidates.js";
+import { NOT_CONFIGURED } from "../../../engine/slots/contact.js";
+import { holdSlot } from "../../../engine/slots/keeper.js";
+import { placeWithoutStore } from "../../../engine/slots/without-store.js";
 import { luaMath, luaString } from "../../lua/library.js";
-import { ANSWERED, BUSY, MISFIT, type SlotAnswer } from "../../lua/slot-answer.js";
+import type { SlotReply } from "../../lua/slot-messages.js";
 import { nowMs } from "../clock.js";
 import { addressOf, type Exchange } from "../http/exchanges.js";
 import { refuseHead, sendRefusal } from "../http/response.js";
 import { ngx, type RequestPointer } from "../ngx.js";
 import { worker } from "../state.js";
-import { placeInTheDark } from "./dark.js";
+import { countSlotDecision } from "./counters.js";
 import { descriptorOf, NO_DESCRIPTOR, probe } from "./descriptor.js";
-import { endHeld } from "./end.js";
-import { countSlotDecision } from "./numbers.js";
-import { candidates, ofLastPod, podFailed, upstreamOf } from "./pods.js";
+import { endConnection } from "./end.js";
+import { heldCounts } from "./held-counts.js";
+import { ofLastPod, podFailed, podHealth } from "./pods.js";
 import { register } from "./registry.js";
-import { addEnded, sendEndedSoon } from "./releases.js";
-import { isReady, learnMemory, storeFailed, takeStock } from "./renewal.js";
-import { acquireSlot } from "./slots.js";
-import { enlist, type Held, keeper } from "./state.js";
+import { sendReleasesSoon } from "./releases.js";
+import { beatSoon } from "./renewal.js";
+import { acquireSlot, shareIncarnation } from "./slot-calls.js";
+import { type NginxSlot, sockets } from "./state.js";
 
-/** The route has no limits at the service. */
-const NO_CONNECTIONS = "no_connections";
+/** Interval at which a waiting request looks whether the keeper has recovered. */
+const LOOK_SECONDS = 0.01;
 
-function newConnection(): string {
-  keeper.lastConnection = keeper.lastConnection + 1;
-  return luaString.format("%d", keeper.lastConnection);
-}
-
-/** In the access phase. Answers the request where there is no slot for it; comes back where it may go on to its pod. */
+/** In the access phase. Returns if the request may go to its pod; otherwise it is refused here. */
 export function placeSocket(
   request: RequestPointer,
   exchange: Exchange,
@@ -37,76 +46,75 @@ export function placeSocket(
   protocols: string,
 ): void {
   const address = addressOf(request);
-  const before = keeper.byRequest[address];
-  let failedPod = "";
-  if (before !== undefined) {
-    failedPod = before.pod;
-    giveUpPod(route, before);
-  }
-  const pods = candidates(route, failedPod);
+  const failed = sockets.byRequest[address];
+  if (failed !== undefined) giveUpPod(route, failed);
+  const pods = candidatePods(route.pods, sockets.turn, failed === undefined ? "" : failed.pod, podHealth);
+  sockets.turn = sockets.turn + 1;
   if (pods.length === 0) {
-    if (before !== undefined) refuseUnreachable();
+    if (failed !== undefined) refuseUnreachable();
     refuseHead("no_target");
   }
-  const one = newHeld(exchange.app.limits.id, route.name);
-  keeper.byRequest[address] = one;
-  const asked = nowMs();
-  const answer = ask(one, pods, asked + worker.settings.timeoutMs);
-  if (answer !== undefined && answer.outcome === ANSWERED) {
-    countSlotDecision(answer.allowed, answer.code, asked);
-    if (!answer.allowed) {
-      if (before !== undefined) refuseUnreachable();
-      refuseSlot(answer.code, exchange, route, answer.retryAfterSeconds);
-    }
-    letIn(one, request, route, answer.pod, true);
-  } else {
-    if (answer !== undefined && answer.outcome === MISFIT) {
-      countSlotDecision(false, NO_CONNECTIONS, asked);
-      refuseSlot(NO_CONNECTIONS, exchange, route, 0);
-    }
-    const pod = placeInTheDark(route, one.app, pods);
-    countSlotDecision(pod !== undefined, STORE_UNAVAILABLE, asked);
-    if (pod === undefined) {
-      if (before !== undefined) refuseUnreachable();
-      refuseSlot(STORE_UNAVAILABLE, exchange, route, 0);
-      return;
-    }
-    one.connection = newConnection();
-    letIn(one, request, route, pod, false);
+  const slot = newSlot(exchange.app.limits.id, route.name);
+  sockets.byRequest[address] = slot;
+  const started = nowMs();
+  const admission = newSlotAdmission(slot.app, pods, started, worker.settings.timeoutMs);
+  const reply = ask(slot, admission);
+  let pod: string | undefined;
+  let code = STORE_UNAVAILABLE;
+  if (reply === undefined) pod = placeAlone(admission, route);
+  else if (reply.outcome === NOT_CONFIGURED) code = NO_CONNECTIONS;
+  else {
+    code = reply.code;
+    if (reply.allowed) pod = reply.pod;
   }
-  ngx.var.tollgate_upstream = upstreamOf(route, one.pod);
-  ngx.var.tollgate_pod = one.pod;
+  countSlotDecision(pod !== undefined, code, started);
+  if (pod === undefined) {
+    if (failed !== undefined) refuseUnreachable();
+    refuseSlot(code, exchange, route, reply === undefined ? 0 : reply.retryAfterSeconds);
+    return;
+  }
+  if (reply === undefined) slot.connection = newConnection();
+  slot.pod = pod;
+  slot.leased = reply !== undefined;
+  hold(slot, request, route);
+  ngx.var.tollgate_upstream = route.podUpstreams[pod] ?? "";
+  ngx.var.tollgate_pod = pod;
   ngx.var.tollgate_connection = "Upgrade";
   ngx.var.tollgate_protocols = protocols;
 }
 
-function newHeld(app: string, route: string): Held {
+function newConnection(): string {
+  sockets.lastConnection = sockets.lastConnection + 1;
+  return luaString.format("%d", sockets.lastConnection);
+}
+
+function newSlot(app: string, route: string): NginxSlot {
   return {
     connection: "",
     pod: "",
     app,
     route,
-    asked: [],
     leased: false,
-    told: false,
-    // There is nothing to end before it is let in.
+    inStore: false,
+    // Until it is admitted there is nothing to end.
     ended: true,
+    pending: undefined,
     place: 0,
     descriptor: NO_DESCRIPTOR,
     calledAt: 0,
     answered: false,
-    before: undefined,
-    after: undefined,
+    previous: undefined,
+    next: undefined,
   };
 }
 
 /**
- * nginx comes back because the pod could not be reached: another one is asked once, with a slot of its own. Where the pod
- * was reached and did not answer as it should, the client is told so.
+ * nginx repeats the access phase because the pod failed. If the pod could not be reached, another one is tried once, with
+ * a slot of its own. If it was reached and its response was invalid or missing, the client gets an error.
  */
-function giveUpPod(route: NginxSocketRoute, one: Held): void {
-  podFailed(route, one.pod);
-  endHeld(one);
+function giveUpPod(route: NginxSocketRoute, slot: NginxSlot): void {
+  podFailed(route, slot.pod);
+  endConnection(slot);
   if (ofLastPod("upstream_connect_time") !== "-") {
     if (ofLastPod("upstream_status") === "504") refuseHead("upstream_timeout");
     refuseHead("upstream_broken");
@@ -118,53 +126,51 @@ function refuseUnreachable(): void {
   refuseHead("upstream_unreachable");
 }
 
-/** Undefined where the store was not asked, or did not say. */
-function ask(one: Held, pods: string[], until: number): SlotAnswer | undefined {
-  // What is left after waiting is enough for the store to answer: a short deadline would say nothing about it.
-  const waitUntil = until - worker.settings.timeoutMs / 2;
-  while (isReady(waitUntil)) {
-    const sentAt = nowMs();
-    one.connection = newConnection();
-    one.asked = pods;
-    const answer = acquireSlot(one, pods, false, Math.max(until - sentAt, 1));
-    one.asked = [];
-    // The worker stood still meanwhile: the slot that it was given may be somebody else's by now.
-    const tooLate = nowMs() - sentAt >= keeper.leaseMs / 3;
-    if (answer.outcome === ANSWERED && !tooLate) {
-      learnMemory(answer.memory);
-      if (answer.code !== SLOT_FORGOTTEN) return answer;
-      takeStock();
-    } else {
-      if (answer.outcome === MISFIT) return answer;
-      storeFailed(answer.outcome);
-      if (answer.outcome !== BUSY) releaseAll(one, pods);
-      return undefined;
-    }
+/** Undefined when the decision must be made without the store. */
+function ask(slot: NginxSlot, admission: SlotAdmission): SlotReply | undefined {
+  const { keeper } = sockets;
+  for (;;) {
+    const step = nextAdmissionStep(keeper, admission, nowMs());
+    if (keeper.recoverNow) beatSoon();
+    if (step === WAIT) ngx.sleep(LOOK_SECONDS);
+    else if (step === ACQUIRE) {
+      const sentAt = nowMs();
+      const connection = newConnection();
+      slot.connection = connection;
+      slot.pending = admission;
+      const reply = acquireSlot(slot, admission.pods, false, Math.max(admission.until - sentAt, 1));
+      slot.pending = undefined;
+      const meaning = slotAcquired(keeper, { admission, connection, sentAt }, reply, nowMs());
+      shareIncarnation();
+      sendReleasesSoon();
+      if (meaning === DECIDED) return reply;
+      if (meaning !== STATE_LOST) return undefined;
+    } else return undefined;
   }
-  return undefined;
 }
 
-/** It may have been carried out, or be carried out yet, on any of the pods. */
-export function releaseAll(one: Held, pods: string[]): void {
-  for (const pod of pods) addEnded({ proxy: keeper.proxy, connection: one.connection, pod, app: one.app });
-  sendEndedSoon();
+function placeAlone({ app, pods }: SlotAdmission, limits: NginxSocketRoute): string | undefined {
+  const { onStoreFailure, name } = limits;
+  const { liveNodes } = worker.node;
+  return placeWithoutStore(
+    { counters: heldCounts, limits, onStoreFailure, route: name, app, pods, liveNodes, workers: 1 },
+    nowMs(),
+  );
 }
 
-function letIn(one: Held, request: RequestPointer, route: NginxSocketRoute, pod: string, leased: boolean): void {
-  one.pod = pod;
-  one.leased = leased;
-  one.told = leased;
-  one.ended = false;
-  one.descriptor = descriptorOf(request);
-  one.calledAt = nowMs();
-  enlist(one);
-  keeper.calling = keeper.calling + 1;
-  // Those that were let in without the store are counted already.
-  register(one, !leased);
-  probe(one.descriptor, route.pingMs);
+function hold(slot: NginxSlot, request: RequestPointer, route: NginxSocketRoute): void {
+  slot.inStore = slot.leased;
+  slot.ended = false;
+  slot.descriptor = descriptorOf(request);
+  slot.calledAt = nowMs();
+  holdSlot(sockets.keeper, slot);
+  sockets.calling = sockets.calling + 1;
+  // Admission without the store has counted it.
+  register(slot, !slot.leased);
+  probe(slot.descriptor, route.pingMs);
 }
 
-function refuseSlot(code: string, exchange: Exchange, route: NginxSocketRoute, seconds: number): void {
+function refuseSlot(code: string, exchange: Exchange, limits: NginxSocketRoute, seconds: number): void {
   const retryAfter = seconds > 0 ? seconds : connectionRetryAfter(code, 0, luaMath.random());
-  sendRefusal(connectionRefusal({ code, app: exchange.app.limits.id, limits: route, retryAfter }));
+  sendRefusal(connectionRefusal({ code, app: exchange.app.limits.id, limits, retryAfter }));
 }

@@ -1,4 +1,4 @@
-/** Counts what becomes of connections in this worker, under names that the services know; handed on and added up like requests. */
+/** Counters of slot decisions and lost leases in this worker. They are summed up and sent to the service like those of requests. */
 import {
   SLOT_APP_LIMIT_EXCEEDED,
   SLOT_FORGOTTEN,
@@ -12,20 +12,20 @@ import {
 import { freshNowMs } from "../clock.js";
 import { nobodysNumbers } from "../http/counters.js";
 
-/** The sum of the time in microseconds; then how many took up to each bound, and more. */
+/** The sum of the time in microseconds, then a histogram: one counter per bound, and one above. */
 export const SLOTS_ASKED = "slots_asked";
 export const SLOTS_LOST = "slots_lost";
 export const SLOTS_RECLAIMED = "slots_reclaimed";
 export const slotsRefused = (reason: string) => `slots_refused_${reason}`;
 
-/** Those of the services, for `websocket_acquire_seconds`. */
+/** As the service has them for `websocket_acquire_seconds`. */
 export const ASKED_BOUNDS_SECONDS = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 ];
 
 const OTHER = "other";
 
-/** Why a connection can be refused: in the order in which the services list them. */
+/** Reasons of refusals, in the order in which the service lists them. */
 export const REFUSAL_REASONS = [
   SLOT_LIMIT_EXCEEDED,
   SLOT_TOTAL_LIMIT_EXCEEDED,
@@ -43,12 +43,12 @@ function reasonOf(code: string): string {
   return OTHER;
 }
 
-function countOne(name: string): void {
+function count(name: string, by: number): void {
   const list = nobodysNumbers(name, 1);
-  list[0] = list[0]! + 1;
+  list[0] = list[0]! + by;
 }
 
-/** `code` is why not, where it was refused. */
+/** `code` is the reason of a refusal. */
 export function countSlotDecision(allowed: boolean, code: string, askedAtMs: number): void {
   const milliseconds = Math.max(freshNowMs() - askedAtMs, 0);
   const list = nobodysNumbers(SLOTS_ASKED, ASKED_BOUNDS_SECONDS.length + 2);
@@ -56,15 +56,15 @@ export function countSlotDecision(allowed: boolean, code: string, askedAtMs: num
   let bucket = 0;
   while (bucket < ASKED_BOUNDS_SECONDS.length && milliseconds / 1000 > ASKED_BOUNDS_SECONDS[bucket]!) bucket++;
   list[bucket + 1] = list[bucket + 1]! + 1;
-  if (!allowed) countOne(slotsRefused(reasonOf(code)));
+  if (!allowed) count(slotsRefused(reasonOf(code)), 1);
 }
 
-/** A lease that was gone when it should have been renewed. */
-export function countLost(): void {
-  countOne(SLOTS_LOST);
+/** Leases that were gone when they should have been renewed. */
+export function countLost(leases: number): void {
+  count(SLOTS_LOST, leases);
 }
 
-/** One that was taken again after that, or at last. */
+/** A connection has a lease again, or its first one after it was admitted without the store. */
 export function countReclaimed(): void {
-  countOne(SLOTS_RECLAIMED);
+  count(SLOTS_RECLAIMED, 1);
 }

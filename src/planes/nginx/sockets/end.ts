@@ -1,54 +1,51 @@
-/** The end of an upgraded connection, however it came about: its slot goes back once, and what it moved is paid for. */
+/** The end of an upgraded connection: its slot is released once, and its actual cost is settled. */
 import { storedNumber } from "../../../core/platform.js";
+import { releaseOnAll } from "../../../engine/slots/admission.js";
+import { endSlot } from "../../../engine/slots/keeper.js";
 import { addressOf, type Exchange } from "../http/exchanges.js";
 import { settle } from "../http/limiter.js";
 import { ngx, type RequestPointer } from "../ngx.js";
 import { ofLastPod, podFailed, podSucceeded } from "./pods.js";
-import { addEnded, sendEndedSoon } from "./releases.js";
-import { dropHeld } from "./renewal.js";
-import { type Held, keeper } from "./state.js";
+import { sendReleasesSoon } from "./releases.js";
+import { forgetSlot } from "./renewal.js";
+import { type NginxSlot, sockets } from "./state.js";
 
-/** Frees what it holds, if it holds anything. */
-export function endHeld(one: Held): void {
-  const { proxy } = keeper;
-  const { connection, app } = one;
-  // The request ended while it was asked for: it may be on any of them, or be taken yet.
-  for (const pod of one.asked) addEnded({ proxy, connection, pod, app });
-  one.asked = [];
-  if (!one.ended) {
-    dropHeld(one);
-    if (one.told) addEnded({ proxy, connection, pod: one.pod, app });
-  }
-  sendEndedSoon();
+/** Repeated calls do nothing. */
+export function endConnection(slot: NginxSlot): void {
+  // The request ended while its slot was being taken.
+  if (slot.pending !== undefined) releaseOnAll(sockets.keeper, slot.pending, slot.connection);
+  slot.pending = undefined;
+  if (endSlot(sockets.keeper, slot)) forgetSlot(slot);
+  sendReleasesSoon();
 }
 
-/** In the header filter: whether the pod answered, whatever it said. */
+/** In the header filter: notes whether the pod answered, with any status. */
 export function socketAnswered(request: RequestPointer): void {
-  const one = keeper.byRequest[addressOf(request)];
-  if (one === undefined || one.ended || one.answered) return;
+  const slot = sockets.byRequest[addressOf(request)];
+  if (slot === undefined || slot.ended || slot.answered) return;
   const answeredAfter = ofLastPod("upstream_header_time");
   if (answeredAfter === undefined || answeredAfter === "-") return;
-  one.answered = true;
-  keeper.calling = keeper.calling - 1;
-  podSucceeded(one.pod);
+  slot.answered = true;
+  sockets.calling = sockets.calling - 1;
+  podSucceeded(slot.pod);
 }
 
 /** In the log phase. */
 export function endSocket(request: RequestPointer, exchange: Exchange): void {
   const address = addressOf(request);
-  const one = keeper.byRequest[address];
-  keeper.byRequest[address] = undefined;
-  if (one === undefined) {
+  const slot = sockets.byRequest[address];
+  sockets.byRequest[address] = undefined;
+  if (slot === undefined) {
     settle(exchange, 0, 0);
     return;
   }
   const { status } = ngx;
-  const route = keeper.routes[one.route];
-  if (!one.answered && !one.ended && (status === 502 || status === 504) && route !== undefined) {
-    podFailed(route, one.pod);
+  const route = sockets.routes[slot.route];
+  if (!slot.answered && !slot.ended && (status === 502 || status === 504) && route !== undefined) {
+    podFailed(route, slot.pod);
   }
-  endHeld(one);
-  if (!one.answered) {
+  endConnection(slot);
+  if (!slot.answered) {
     settle(exchange, 0, 0);
     return;
   }
@@ -57,9 +54,9 @@ export function endSocket(request: RequestPointer, exchange: Exchange): void {
     settle(exchange, 0, answered);
     return;
   }
-  // nginx counts what it sent to the pod with the head of the request, which is about as long as the one it got.
+  // nginx counts the request head with the bytes sent to the pod. It is about as long as the head that nginx received.
   const sent = storedNumber(ofLastPod("upstream_bytes_sent") ?? false, 0);
   const passed = Math.max(sent - storedNumber(ngx.var.request_length ?? false, 0), 0);
-  // All bytes count as the client's: those would be expected of the next request only if its own length were unknown.
+  // Counted as request bytes, because response bytes would be learned as the expected size of responses.
   settle(exchange, passed + answered, 0);
 }

@@ -1,5 +1,7 @@
-/** The keeping of connections in the life of a worker: begun with it, and gone on with after a reload, until the last has ended. */
+/** Starts the slot keeper of a worker, and keeps it running after a reload until the last connection has ended. */
 
+import { ALL_RECOVERED_MS } from "../../../engine/slots/contact.js";
+import { beatMs, newKeeperState } from "../../../engine/slots/keeper.js";
 import { luaMath, luaString } from "../../lua/library.js";
 import { nowMs } from "../clock.js";
 import { flushCounts } from "../http/counters.js";
@@ -7,59 +9,53 @@ import { ngx, type SharedDict } from "../ngx.js";
 import { worker } from "../state.js";
 import { declareSockets, hangUp } from "./descriptor.js";
 import { enterLife, leaveLife } from "./registry.js";
-import { beatSoon, inheritMemory, keeperBeat } from "./renewal.js";
-import { keeper } from "./state.js";
+import { beatSoon, MAX_RECLAIM_CALLS, slotEvents, slotKeeperBeat } from "./renewal.js";
+import { inheritIncarnation } from "./slot-calls.js";
+import { sockets } from "./state.js";
 
-const LONGEST_BEAT_MS = 1000;
-const SHORTEST_BEAT_MS = 20;
+/** One message. */
+const RENEWALS_PER_CALL = 1000;
+const MAX_RELEASES_WAITING = 20000;
 const GENERATION = "generation";
-/** The generation of workers with which all of nginx ends. */
+/** The last generation of workers, when nginx quits. */
 const QUITTING = "quitting";
-/** Beats that a worker without connections stays, to free what could not be freed at once. */
+/** Beats that a worker without connections stays alive to send its releases. */
 const LAST_BEATS = 3;
 
-/** Once, in the master. Routes without connections cost nothing. */
+/** Once, in the master. Does nothing if no route has connections. */
 export function initSockets(): void {
   const { connections } = worker.settings;
-  keeper.routes = {};
-  for (const route of connections.routes) keeper.routes[route.name] = route;
+  sockets.routes = {};
+  for (const route of connections.routes) sockets.routes[route.name] = route;
   if (connections.routes.length === 0) return;
   declareSockets();
-  keeper.dict = ngx.shared.tollgate_connections as SharedDict;
-  keeper.leaseMs = connections.leaseMs;
-  keeper.beatMs = Math.min(Math.max(connections.leaseMs / 12, SHORTEST_BEAT_MS), LONGEST_BEAT_MS);
-  keeper.lastConnection = 0;
-  keeper.memory = "0";
-  keeper.misfits = false;
-  keeper.away = false;
-  keeper.unsettled = false;
-  keeper.settling = false;
-  keeper.heldBackUntil = 0;
-  keeper.busy = false;
-  keeper.turn = 0;
-  keeper.count = 0;
-  keeper.calling = 0;
-  keeper.byRequest = {};
-  keeper.ended = [];
-  keeper.sending = false;
-  keeper.freePlaces = [];
-  keeper.topPlace = 0;
-  keeper.quittingSince = 0;
+  sockets.dict = ngx.shared.tollgate_connections as SharedDict;
+  sockets.beatMs = beatMs(connections.leaseMs);
+  sockets.lastConnection = 0;
+  sockets.turn = 0;
+  sockets.beatSoon = false;
+  sockets.busy = false;
+  sockets.releasing = false;
+  sockets.calling = 0;
+  sockets.byRequest = {};
+  sockets.freePlaces = [];
+  sockets.topPlace = 0;
+  sockets.quittingSince = 0;
   listPods();
 }
 
-/** With the highest limit where several routes lead to one. */
+/** A pod of several routes has the highest of their limits. */
 function listPods(): void {
-  keeper.pods = [];
-  keeper.podsByName = {};
-  keeper.podsChanged = false;
+  sockets.pods = [];
+  sockets.podsByName = {};
+  sockets.podsChanged = false;
   for (const { pods, upstream, maxPerPod } of worker.settings.connections.routes) {
-    for (const { pod } of pods) {
-      const known = keeper.podsByName[pod];
+    for (const pod of pods) {
+      const known = sockets.podsByName[pod];
       if (known === undefined) {
         const one = { pod, upstream, limit: maxPerPod, held: 0 };
-        keeper.pods.push(one);
-        keeper.podsByName[pod] = one;
+        sockets.pods.push(one);
+        sockets.podsByName[pod] = one;
       } else {
         known.upstream = upstream;
         known.limit = Math.max(known.limit, maxPerPod);
@@ -71,16 +67,30 @@ function listPods(): void {
 /** In each worker. */
 export function beginSockets(): void {
   if (worker.settings.connections.routes.length === 0) return;
-  keeper.proxy = newProxyId();
-  keeper.dueAt = nowMs() + keeper.beatMs;
+  sockets.proxy = newProxyId();
+  sockets.keeper = newKeeperState(
+    {
+      proxy: sockets.proxy,
+      leaseMs: worker.settings.connections.leaseMs,
+      heartbeat: false,
+      batch: RENEWALS_PER_CALL,
+      fixedBeatMs: sockets.beatMs,
+      maxRenewals: 1,
+      maxReclaims: MAX_RECLAIM_CALLS,
+      maxReleasesWaiting: MAX_RELEASES_WAITING,
+      holdBackMs: ALL_RECOVERED_MS,
+      events: slotEvents,
+    },
+    nowMs(),
+  );
   enterLife();
-  inheritMemory();
-  // At once: perhaps this worker is there because another died.
+  inheritIncarnation();
+  // At once: this worker may replace one that died.
   beatSoon();
-  ngx.timer.every(keeper.beatMs / 1000, onBeat);
+  ngx.timer.every(sockets.beatMs / 1000, onBeat);
 }
 
-/** This worker in this life of it: what one of the same name held before is not its own. */
+/** A new name for each worker process: slots of an earlier process belong to the earlier name. */
 function newProxyId(): string {
   const name = luaString.sub(worker.name, 1, 80);
   return luaString.format(
@@ -94,38 +104,42 @@ function newProxyId(): string {
 
 function onBeat(premature: boolean): void {
   if (!premature) {
-    keeperBeat();
+    slotKeeperBeat();
     return;
   }
-  // After a reload the newer workers count; without one, all of nginx ends.
+  // If no newer generation of workers exists, this is not a reload: nginx quits.
   const generation = worker.dict.get(GENERATION);
   if (generation === worker.generation) worker.dict.safe_set(QUITTING, worker.generation);
   ngx.timer.at(0, keepOn);
 }
 
-/** No timer can be set any more but one that fires at once; but who sleeps goes on sleeping. */
+/** An exiting worker can only set timers that fire at once, but its sleeping threads continue. */
 function keepOn(_premature: boolean): void {
   let lastBeats = LAST_BEATS;
-  while (worker.open > 0 || keeper.count > 0 || (keeper.ended.length > 0 && lastBeats > 0)) {
-    if (worker.open === 0 && keeper.count === 0) lastBeats = lastBeats - 1;
-    ngx.sleep(keeper.beatMs / 1000);
+  while (
+    worker.open > 0 ||
+    sockets.keeper.held.count > 0 ||
+    (sockets.keeper.releases.waiting.length > 0 && lastBeats > 0)
+  ) {
+    if (worker.open === 0 && sockets.keeper.held.count === 0) lastBeats = lastBeats - 1;
+    ngx.sleep(sockets.beatMs / 1000);
     flushCounts();
-    // In a timer of its own: what a call needs is freed with it, however long this worker stays.
+    // In a timer of its own, whose memory is freed after each beat.
     beatSoon();
     hangUpWhenQuitting();
   }
   leaveLife();
 }
 
-/** A reload takes nobody's connection away. The end of nginx does, once its time is up. */
+/** A reload closes no connection. When nginx quits, they are closed after the shutdown timeout. */
 function hangUpWhenQuitting(): void {
   const quitting = worker.dict.get(QUITTING);
   if (quitting === undefined || quitting !== worker.dict.get(GENERATION)) return;
-  if (keeper.quittingSince === 0) keeper.quittingSince = nowMs();
-  if (nowMs() - keeper.quittingSince < worker.settings.connections.shutdownMs) return;
-  let one = keeper.first;
-  while (one !== undefined) {
-    hangUp(one.descriptor);
-    one = one.after;
+  if (sockets.quittingSince === 0) sockets.quittingSince = nowMs();
+  if (nowMs() - sockets.quittingSince < worker.settings.connections.shutdownMs) return;
+  let slot = sockets.keeper.held.first;
+  while (slot !== undefined) {
+    hangUp(slot.descriptor);
+    slot = slot.next;
   }
 }

@@ -1,26 +1,19 @@
-/** Which requests leave HTTP: only those that a route takes. Any other wish for a protocol stays a request, or is refused. */
-
+/** Reads the upgrade that a request asks for. Upgrades that the route does not accept are refused or ignored. */
 import type { NginxSocketRoute } from "../../../config/options/plane-options.js";
 import { splitText } from "../../../core/platform.js";
 import { luaString, luaTable } from "../../lua/library.js";
+import { isListed, trimmed } from "../../lua/upgrade.js";
 import { refuseHead } from "../http/response.js";
 import { ngx } from "../ngx.js";
 import { ofLastPod } from "./pods.js";
 
-/** The method that an upgrade is priced as: a connection may move gigabytes, and requests must not be expected to. */
-export const UPGRADE = "UPGRADE";
-
-/** nginx came back because no pod answered: see `error_page` in the location. Requests of HTTP are not tried again. */
+/** nginx repeats the access phase because no pod answered: see `error_page` in the location. HTTP requests are not retried. */
 export function isSecondTry(): boolean {
   return ngx.req.is_internal() && ofLastPod("upstream_header_time") === "-";
 }
 
 export function failedStatus(): number {
   return ofLastPod("upstream_status") === "504" ? 504 : 502;
-}
-
-function trimmed(text: string): string {
-  return luaString.match(text, "^%s*(.-)%s*$") ?? "";
 }
 
 function asksToSwitch(): boolean {
@@ -30,16 +23,9 @@ function asksToSwitch(): boolean {
   return false;
 }
 
-/** A version, as in `name/1`, need not be listed. */
-function isAllowed(protocol: string, route: NginxSocketRoute): boolean {
-  const name = luaString.match(protocol, "^[^/]*") ?? "";
-  for (const listed of route.protocols) if (listed === protocol || listed === name) return true;
-  return false;
-}
-
 /**
- * The protocols that the pod may be offered, in the client's words; empty where the request stays one of HTTP. Does not
- * come back from a wish that cannot be served: it is refused.
+ * The protocols to offer to the pod, as the client wrote them; empty if the request stays HTTP. Does not return if the
+ * request is refused.
  */
 export function wantedProtocols(route: NginxSocketRoute): string {
   const wish = ngx.var.http_upgrade;
@@ -50,12 +36,12 @@ export function wantedProtocols(route: NginxSocketRoute): string {
     const protocol = trimmed(word);
     const lower = luaString.lower(protocol);
     if (lower !== "h2" && lower !== "h2c") {
-      if (isAllowed(lower, route)) offered.push(protocol);
+      if (isListed(lower, route.protocols)) offered.push(protocol);
       else others = others + 1;
     }
   }
   if (offered.length === 0) {
-    // Asking for HTTP/2 is an offer that can be passed over; asking for WebSocket is not.
+    // An upgrade to HTTP/2 may be ignored; other upgrades may not.
     if (others > 0) refuseHead("unsupported_upgrade");
     return "";
   }

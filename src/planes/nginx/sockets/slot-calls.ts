@@ -1,87 +1,70 @@
-/** Slots as the service gives, renews and frees them, in the text form of its connection API. Every call may be repeated. */
-
-import { splitText, storedNumber } from "../../../core/platform.js";
-import { luaString, luaTable } from "../../lua/library.js";
-import { ABSENT, ANSWERED, BUSY, MISFIT, type SlotAnswer } from "../../lua/slot-answer.js";
+/** Calls of the service for slots. Every call may be repeated. */
+import { NOT_CONFIGURED } from "../../../engine/slots/contact.js";
+import type { EndedSlot } from "../../../engine/slots/releases.js";
+import {
+  ACQUIRE_PATH,
+  acquireText,
+  outcomeOf,
+  RELEASE_PATH,
+  RENEW_PATH,
+  type RenewReply,
+  readAcquired,
+  readRenewed,
+  type SlotReply,
+  slotListText,
+} from "../../lua/slot-messages.js";
 import { ngx } from "../ngx.js";
 import { callService, type ServiceReply } from "../service-client.js";
-import { type Ended, type Held, keeper } from "./state.js";
+import { type NginxSlot, sockets } from "./state.js";
 
-export interface RenewAnswer {
-  outcome: string;
-  memory: string;
-  lost: { [connection: string]: true | undefined };
-  lostCount: number;
-}
+const INCARNATION = "incarnation";
 
-function outcomeOf(reply: ServiceReply): string {
-  const { status, body } = reply;
-  if (status === 200) return ANSWERED;
-  if (status === 400 || status === 404) {
-    ngx.log(ngx.ERR, "tollgate: the service does not know what this nginx speaks of: ", body);
-    return MISFIT;
+function call(path: string, message: string, deadlineMs: number): ServiceReply {
+  const reply = callService(path, message, deadlineMs);
+  if (outcomeOf(reply.status, reply.body) === NOT_CONFIGURED) {
+    ngx.log(ngx.ERR, "tollgate: the service's configuration differs from that of this nginx: ", reply.body);
   }
-  const isThere =
-    luaString.find(body, '"reason":"overloaded"', 1, true) !== undefined ||
-    luaString.find(body, '"reason":"out_of_memory"', 1, true) !== undefined ||
-    luaString.find(body, '"reason":"script"', 1, true) !== undefined;
-  return isThere ? BUSY : ABSENT;
+  return reply;
 }
 
-function firstWords(body: string): string[] {
-  const line = luaString.match(body, "^[^\n]*");
-  return splitText(line ?? "", " ");
+function learnLease(leaseMs: number): void {
+  if (leaseMs > 0) sockets.keeper.leaseMs = leaseMs;
 }
 
-function learnLease(word: string | undefined): void {
-  const leaseMs = word === undefined ? 0 : storedNumber(word, 0);
-  if (leaseMs > 0) keeper.leaseMs = leaseMs;
+export function acquireSlot(slot: NginxSlot, pods: string[], reclaim: boolean, deadlineMs: number): SlotReply {
+  const { connection, app, route } = slot;
+  const { incarnation } = sockets.keeper.contact;
+  const message = { proxy: sockets.proxy, connection, app, route, pods, reclaim, incarnation };
+  const { status, body } = call(ACQUIRE_PATH, acquireText(message), deadlineMs);
+  const reply = readAcquired(status, body);
+  learnLease(reply.leaseMs);
+  return reply;
 }
 
-/** `reclaim`: the connection lives and lost its lease. Otherwise a store that forgot takes it not. */
-export function acquireSlot(one: Held, pods: string[], reclaim: boolean, deadlineMs: number): SlotAnswer {
-  const { proxy, memory } = keeper;
-  const words = [proxy, one.connection, one.app, one.route, reclaim ? "1" : "0", reclaim ? "0" : memory];
-  const message = `${luaTable.concat(words, " ")}\n${luaTable.concat(pods, "\n")}\n`;
-  const reply = callService("/v1/connections/acquire", message, deadlineMs);
-  const outcome = outcomeOf(reply);
-  if (outcome !== ANSWERED) return { outcome, allowed: false, code: "", pod: "", retryAfterSeconds: 0, memory: "0" };
-  const [allowed, , code, pod, retryAfter, leaseMs, told] = firstWords(reply.body);
-  learnLease(leaseMs);
-  return {
-    outcome,
-    allowed: allowed === "1",
-    code: code ?? "",
-    pod: pod ?? "",
-    retryAfterSeconds: storedNumber(retryAfter ?? false, 0),
-    memory: told ?? "0",
-  };
+export function renewSlots(slots: NginxSlot[], deadlineMs: number): RenewReply {
+  const { status, body } = call(RENEW_PATH, slotListText(sockets.proxy, slots), deadlineMs);
+  const reply = readRenewed(status, body);
+  learnLease(reply.leaseMs);
+  return reply;
 }
 
-/** Without any it asks whether the store is there. */
-export function renewSlots(batch: Held[], deadlineMs: number): RenewAnswer {
-  const lines = [keeper.proxy];
-  for (const { connection, pod, app } of batch) lines.push(`${connection} ${pod} ${app}`);
-  const reply = callService("/v1/connections/renew", luaTable.concat(lines, "\n"), deadlineMs);
-  const outcome = outcomeOf(reply);
-  const lost: { [connection: string]: true | undefined } = {};
-  let lostCount = 0;
-  if (outcome !== ANSWERED) return { outcome, memory: "0", lost, lostCount };
-  const told = splitText(reply.body, "\n");
-  for (let i = 1; i < told.length; i++) {
-    if (told[i] !== "") {
-      lost[told[i]!] = true;
-      lostCount = lostCount + 1;
-    }
-  }
-  const [, , , leaseMs, memory] = firstWords(reply.body);
-  learnLease(leaseMs);
-  return { outcome, memory: memory ?? "0", lost, lostCount };
+/** Returns the outcome. */
+export function releaseSlots(proxy: string, slots: EndedSlot[], deadlineMs: number): string {
+  const { status, body } = call(RELEASE_PATH, slotListText(proxy, slots), deadlineMs);
+  return outcomeOf(status, body);
 }
 
-/** Of one proxy. */
-export function releaseSlots(proxy: string, batch: Ended[], deadlineMs: number): string {
-  const lines = [proxy];
-  for (const { connection, pod, app } of batch) lines.push(`${connection} ${pod} ${app}`);
-  return outcomeOf(callService("/v1/connections/release", luaTable.concat(lines, "\n"), deadlineMs));
+/** A new worker starts with the incarnation that the others knew. So it notices if the store has lost its slots since. */
+export function inheritIncarnation(): void {
+  const known = sockets.dict.get(INCARNATION);
+  if (known !== undefined) sockets.keeper.contact.incarnation = known as string;
+  sockets.sharedIncarnation = sockets.keeper.contact.incarnation;
+}
+
+/** To be called after each reply. */
+export function shareIncarnation(): void {
+  const { incarnation } = sockets.keeper.contact;
+  if (incarnation === sockets.sharedIncarnation) return;
+  sockets.sharedIncarnation = incarnation;
+  sockets.dict.safe_set(INCARNATION, incarnation);
 }

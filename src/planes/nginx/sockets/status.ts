@@ -1,4 +1,4 @@
-/** What this nginx tells of its connections, over all of its workers, in the words of the services' own metrics. */
+/** Connection metrics of this nginx, summed over its workers, under the names of the service's metrics. */
 import type { Numbers } from "../../lua/counts.js";
 import { luaString } from "../../lua/library.js";
 import { NOBODY } from "../../lua/tally.js";
@@ -12,7 +12,7 @@ import {
   SLOTS_LOST,
   SLOTS_RECLAIMED,
   slotsRefused,
-} from "./numbers.js";
+} from "./counters.js";
 import { heldByAll } from "./registry.js";
 import type { PodHeld } from "./state.js";
 
@@ -32,7 +32,7 @@ function heldOn(pods: PodHeld[]): number {
   return sum;
 }
 
-/** Undefined where no route has connections. */
+/** Undefined if no route has connections. */
 export function heldConnections(): number | undefined {
   if (worker.settings.connections.routes.length === 0) return undefined;
   return heldOn(heldByAll());
@@ -43,18 +43,18 @@ function numberOf(numbers: Numbers, name: string, place: number): number {
   return list === undefined ? 0 : (list[place] ?? 0);
 }
 
-/** Nothing where no route has connections. */
+/** Adds nothing if no route has connections. */
 export function socketLines(lines: string[], node: string): void {
   if (worker.settings.connections.routes.length === 0) return;
   const pods = heldByAll();
   const held = heldOn(pods);
-  untyped(lines, ACTIVE, "Connections that this nginx holds open now. A gauge: the name is older than the rule.");
+  untyped(lines, ACTIVE, "Open connections of this nginx. A gauge despite its name.");
   sample(lines, ACTIVE, "", held);
-  gauge(lines, PROXY, "Connections that this nginx holds open.");
+  gauge(lines, PROXY, "Open connections of this nginx.");
   sample(lines, PROXY, `proxy_id="${node}"`, held);
   gauge(lines, ON_POD, "Connections of this nginx to a pod.");
   for (const one of pods) sample(lines, ON_POD, podLabels(one), one.held);
-  gauge(lines, POD_LIMIT, "Connections that a pod takes, of all services together.");
+  gauge(lines, POD_LIMIT, "Connection limit of a pod, for all services together.");
   for (const one of pods) sample(lines, POD_LIMIT, podLabels(one), one.limit);
   counted(lines, totalCounts(NOBODY));
 }
@@ -71,9 +71,9 @@ function counted(lines: string[], numbers: Numbers): void {
     refused = refused + count;
     sample(lines, REFUSALS, `reason="${reason}"`, count);
   }
-  counter(lines, REJECTED, "Connections that this nginx refused.");
+  counter(lines, REJECTED, "Connections refused by this nginx.");
   sample(lines, REJECTED, "", refused);
-  histogram(lines, ACQUIRE, "Time in which slots were taken or refused.");
+  histogram(lines, ACQUIRE, "Duration of slot decisions.");
   let below = 0;
   for (let i = 0; i < ASKED_BOUNDS_SECONDS.length; i++) {
     below = below + numberOf(numbers, SLOTS_ASKED, i + 1);
@@ -83,8 +83,12 @@ function counted(lines: string[], numbers: Numbers): void {
   sample(lines, `${ACQUIRE}_bucket`, 'le="+Inf"', below);
   sample(lines, `${ACQUIRE}_sum`, "", numberOf(numbers, SLOTS_ASKED, 0) / 1000000);
   sample(lines, `${ACQUIRE}_count`, "", below);
-  counter(lines, LOST, "Connections whose lease was gone when it should have been renewed.");
+  counter(lines, LOST, "Connections that had lost their lease when it was renewed.");
   sample(lines, LOST, "", numberOf(numbers, SLOTS_LOST, 0));
-  counter(lines, RECLAIMED, "Connections that got a lease again after that, or at last.");
+  counter(
+    lines,
+    RECLAIMED,
+    "Connections that got a lease after it was lost, or after they were admitted without the store.",
+  );
   sample(lines, RECLAIMED, "", numberOf(numbers, SLOTS_RECLAIMED, 0));
 }

@@ -1,0 +1,19 @@
+/** Upgrade requests, as both Lua planes read them. */
+import { luaString } from "./library.js";
+
+/**
+ * The method under which an upgrade is priced. It has its own learned sizes: a connection may transfer gigabytes, which
+ * must not become the expected size of a request.
+ */
+export const UPGRADE = "UPGRADE";
+
+export function trimmed(text: string): string {
+  return luaString.match(text, "^%s*(.-)%s*$") ?? "";
+}
+
+/** `protocol` in lower case. A version, as in `name/1`, need not be listed. */
+export function isListed(protocol: string, listed: string[]): boolean {
+  const name = luaString.match(protocol, "^[^/]*") ?? "";
+  for (const one of listed) if (one === protocol || one === name) return true;
+  return false;
+}
