@@ -1,8 +1,7 @@
 /** The layer as it is kept in the store: read when it changed, written once, told to all who listen. */
 import { INVALID_ARGUMENT } from "../core/codes.js";
 import { configKey, operationKey } from "../core/keys.js";
-import { StoreError } from "../store/errors.js";
-import { RefusedArgument } from "../store/refused-argument.js";
+import { InvalidArgument, StoreError } from "../store/errors.js";
 import type { Store, Unsubscribe } from "../store/store.js";
 import { layerProblem, layerProblems, layerText, parseLayer } from "./layer.js";
 import type { Problem } from "./problem.js";
@@ -36,7 +35,7 @@ export function createLayerStore(store: Pick<Store, "run" | "publish" | "subscri
     try {
       const [code, revision, text] = await store.run("config-read", [key], [known]);
       if (code !== INVALID_ARGUMENT) return { revision: Number(revision), text: String(text) };
-      if (revision !== "config") throw new RefusedArgument("config-read", String(revision));
+      if (revision !== "config") throw new InvalidArgument("config-read", String(revision));
       return { revision: UNREADABLE, text: "", fault: `is larger than ${MAX_BYTES} bytes` };
     } catch (error) {
       // Something else stands under the key.
@@ -72,7 +71,7 @@ export function createLayerStore(store: Pick<Store, "run" | "publish" | "subscri
     async write(config: Section, expected: number | undefined, operation: string) {
       const keys = [key, operationKey(clusterId, operation)];
       const [code, written, revision] = await store.run("config-write", keys, [expected ?? ANY, layerText(config)]);
-      if (code === INVALID_ARGUMENT) throw new RefusedArgument("config-write", String(written));
+      if (code === INVALID_ARGUMENT) throw new InvalidArgument("config-write", String(written));
       return { written: written === 1, revision: Number(revision) };
     },
 

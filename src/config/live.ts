@@ -1,7 +1,7 @@
 /** The configuration of a running service: follows its sources, and never lets anything but a good one take hold. */
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { persist } from "../quota/persist.js";
+import { withRetries } from "../quota/retry.js";
 import { type Clock, systemClock } from "../shared/clock.js";
 import { StoreError } from "../store/errors.js";
 import type { Store, Unsubscribe } from "../store/store.js";
@@ -279,7 +279,7 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
         if (problems.length > 0) return refused(problems);
         const operation = randomUUID();
         const write = () => layers.write(config, expectedRevision, operation);
-        const { written, revision } = await persist(clock, () => closed, write);
+        const { written, revision } = await withRetries(clock, () => closed, write);
         if (!written) return { status: "conflict", revision } as const;
         seenRevision = revision;
         const result = noted("store", accept(text, { revision, config }, false));

@@ -149,7 +149,7 @@ export function createSyncer(options: SyncerOptions) {
     const requests = planned.map(({ account, message }) => ({
       ...message,
       app: account.limits,
-      lastWord: message === account.finalReport,
+      finalReport: message === account.finalReport,
     }));
     const sender = { node: name, epoch: node.epoch, seq: node.seq };
     return target.grant(sender, requests, { deadlineMs: node.options.timeoutMs });

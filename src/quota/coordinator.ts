@@ -1,4 +1,4 @@
-/** What a service does for the whole cluster: emergencies, reconciliation, and the orders of operators. */
+/** The cluster-wide duties of a service: emergencies, reconciliation, and operator commands. */
 
 import { randomUUID } from "node:crypto";
 import { BY_NOBODY, BY_OPERATOR } from "../core/emergency.js";
@@ -8,42 +8,42 @@ import { StoreError } from "../store/errors.js";
 import type { Store, Unsubscribe } from "../store/store.js";
 import { createEmergencyWatch, type EmergencyState } from "./emergency-watch.js";
 import { createLock } from "./lock.js";
-import { persist } from "./persist.js";
 import type { Quota, ReconcileResult } from "./quota.js";
 import { createReconcileRounds, type Round } from "./reconcile-rounds.js";
+import { withRetries } from "./retry.js";
 
 export interface CoordinatorOptions {
   quota: Quota;
   store: Store;
   clusterId: string;
   node: string;
-  /** The apps of the configuration, as they are now. */
+  /** The currently configured apps. */
   apps(): BucketLimits[];
   clock?: Clock;
   settings?: Partial<CoordinatorSettings>;
   observer?: CoordinatorObserver;
-  /** From 0 to 1, for pauses that differ between nodes. */
+  /** From 0 to 1, for jitter. */
   random?: () => number;
 }
 
 export interface CoordinatorSettings {
-  /** How often to look at the emergency; also what moves the clock of the nodes. Default 250, and fixed. */
+  /** Interval of the emergency check. Default 250; cannot be reconfigured. */
   checkMs: number;
-  /** How long usage must be low before an automatic emergency ends. Default 30,000. */
+  /** How long usage must stay low before an automatic emergency ends. Default 30,000. */
   cooldownMs: number;
-  /** How often all apps are reconciled. Default 60,000. */
+  /** Interval of reconciliation. Default 60,000. */
   reconcileMs: number;
-  /** Whether an emergency begins and ends by usage. Default: it does. */
+  /** Whether usage starts and ends an emergency. Default true. */
   automaticEmergency: boolean;
-  /** Drift up to this part of what the bucket should hold is left alone. Default 0.1. */
+  /** Drift up to this fraction of the expected tokens is not corrected. Default 0.1. */
   driftTolerance: number;
 }
 
-/** What is worth a metric or a line in the log. Must not throw. */
+/** Events for metrics and logs. Must not throw. */
 export interface CoordinatorObserver {
   emergencyChanged?(state: EmergencyState): void;
   emergencyOrdered?(order: EmergencyOrder): void;
-  /** Undefined: nodes came and went too fast; the next round tries again. */
+  /** Undefined: the set of nodes changed too often; the next round tries again. */
   reconciled?(app: string, result: ReconcileResult | undefined): void;
   roundEnded?(round: Round): void;
   failed?(doing: CoordinatorDuty, error: unknown): void;
@@ -62,15 +62,18 @@ export class UnknownApp extends Error {
   readonly app: string;
 
   constructor(app: string) {
-    super(`there is no app ${JSON.stringify(app.slice(0, 128))} in the configuration`);
+    super(`the configuration has no app ${JSON.stringify(app.slice(0, 128))}`);
     this.name = "UnknownApp";
     this.app = app;
   }
 }
 
 const DEFAULTS: CoordinatorSettings = {
-  ...{ checkMs: 250, cooldownMs: 30_000, reconcileMs: 60_000 },
-  ...{ automaticEmergency: true, driftTolerance: 0.1 },
+  checkMs: 250,
+  cooldownMs: 30_000,
+  reconcileMs: 60_000,
+  automaticEmergency: true,
+  driftTolerance: 0.1,
 };
 const RECONCILE_LOCK = "reconcile";
 
@@ -85,12 +88,23 @@ export function createCoordinator(options: CoordinatorOptions) {
 
   const failed = (doing: CoordinatorDuty, error: unknown) => observer.failed?.(doing, error);
   const watch = createEmergencyWatch({
-    ...{ quota, store, clusterId, clock, random, failed, changed },
+    quota,
+    store,
+    clusterId,
+    clock,
+    random,
+    failed,
+    changed,
     checkMs: settings.checkMs,
     settings: () => ({ cooldownMs: settings.cooldownMs, automatic: settings.automaticEmergency }),
   });
   const rounds = createReconcileRounds({
-    ...{ quota, apps, clock, random, failed, reconciled },
+    quota,
+    apps,
+    clock,
+    random,
+    failed,
+    reconciled,
     lock: createLock(store, clusterId, RECONCILE_LOCK, lockOwner(options.node)),
     settings: () => ({ intervalMs: settings.reconcileMs, tolerance: settings.driftTolerance }),
     ended(round) {
@@ -117,85 +131,85 @@ export function createCoordinator(options: CoordinatorOptions) {
     observer.reconciled?.(app, result);
   }
 
-  function policyOf(id: string): BucketLimits {
-    const policy = apps().find((app) => app.id === id);
-    if (policy === undefined) throw new UnknownApp(id);
-    return policy;
+  function limitsOf(id: string): BucketLimits {
+    const limits = apps().find((app) => app.id === id);
+    if (limits === undefined) throw new UnknownApp(id);
+    return limits;
   }
 
-  /** One operation with one id, however often it has to be sent. */
-  async function order<T>(call: (operation: string) => Promise<T>): Promise<T> {
+  /** Retries a command under one operation id. */
+  async function execute<T>(call: (operation: string) => Promise<T>): Promise<T> {
     if (closing !== undefined) throw new StoreError("closed", "the coordinator was closed");
     const operation = randomUUID();
-    return persist(
+    return withRetries(
       clock,
       () => closing !== undefined,
       () => call(operation),
     );
   }
 
-  /** The order has been carried out; nodes that do not hear of it now learn it from the store. */
+  /** Nodes that miss the message learn the new state from the store. */
   async function announce(state: EmergencyState, own: Omit<EmergencyOrder, "active">): Promise<void> {
     observer.emergencyOrdered?.({ active: state.active, ...own });
-    await watch.say(state);
+    await watch.publish(state);
     await watch.check();
   }
 
   return {
-    /** What this node knows; at most one check old. */
+    /** The known state, at most one check old. */
     emergency: watch.current,
 
-    /** Calls the handler whenever this node learns of a change: on, off, another source or another end. */
+    /** Calls the handler for every change of activity, source or end. */
     onEmergency(handler: (state: EmergencyState) => void): Unsubscribe {
       const entry = { handler };
       handlers.add(entry);
       return () => void handlers.delete(entry);
     },
 
-    /** `durationMs` 0: until it is turned off. */
+    /** `durationMs` 0: no end. */
     async emergencyOn(durationMs: number, reason: string, operator: string) {
-      const answer = await order((operation) => quota.emergencyOn(durationMs, reason, operator, operation));
-      const state = { active: true, source: BY_OPERATOR, sinceMs: answer.sinceMs, leftMs: durationMs };
+      const reply = await execute((operation) => quota.emergencyOn(durationMs, reason, operator, operation));
+      const state = { active: true, source: BY_OPERATOR, sinceMs: reply.sinceMs, leftMs: durationMs };
       await announce(state, { operator, reason, durationMs });
-      return answer;
+      return reply;
     },
 
-    /** Usage that is still above the line turns it on again, unless that is switched off. */
+    /** Usage that is still high starts it again, unless the automatic emergency is disabled. */
     async emergencyOff(operator: string, reason: string) {
-      const answer = await order((operation) => quota.emergencyOff(operation));
+      const reply = await execute((operation) => quota.emergencyOff(operation));
       await announce({ active: false, source: BY_NOBODY, sinceMs: 0, leftMs: 0 }, { operator, reason, durationMs: 0 });
-      return answer;
+      return reply;
     },
 
-    /** Brings one app in line now; with `force`, whatever its drift. Undefined: try again, nodes come and go. */
+    /** With `force`, corrects any drift. Undefined: the set of nodes changed too often, try again. */
     async reconcileNow(app: string, force: boolean): Promise<ReconcileResult | undefined> {
-      const policy = policyOf(app);
-      const result = await order((operation) =>
-        quota.reconcile(policy, { tolerance: settings.driftTolerance, force, operation }),
+      const limits = limitsOf(app);
+      const result = await execute((operation) =>
+        quota.reconcile(limits, { tolerance: settings.driftTolerance, force, operation }),
       );
       reconciled(app, result);
       return result;
     },
 
     async borrow(app: string, amount: number) {
-      const policy = policyOf(app);
-      return order((operation) => quota.borrow(policy, amount, operation));
+      const limits = limitsOf(app);
+      return execute((operation) => quota.borrow(limits, amount, operation));
     },
 
     async repay(app: string, amount: number) {
-      const policy = policyOf(app);
-      return order((operation) => quota.repay(policy, amount, operation));
+      const limits = limitsOf(app);
+      return execute((operation) => quota.repay(limits, amount, operation));
     },
 
-    /** Holds from the next look and the next round on. */
+    /** Applies from the next check and the next round on. */
     reconfigure(changed: Partial<Omit<CoordinatorSettings, "checkMs">>): void {
       settings = { ...settings, ...changed };
     },
 
-    /** Totals of this node since it began. */
+    /** Totals since the start of this service. */
     stats: () => ({ ...counts }),
 
-    /** Finishes what is being done, stops the rest and gives the lock to others. Never rejects. */
+    /** Finishes running work and releases the lock. Never rejects. */
     close(): Promise<void> {
       closing ??= Promise.all([watch.close(), rounds.close()]).then(() => undefined);
       return closing;
@@ -203,7 +217,7 @@ export function createCoordinator(options: CoordinatorOptions) {
   };
 }
 
-/** A node in one life of it: a restarted one is another owner. */
+/** Unique per process: a restarted service is another owner. */
 function lockOwner(node: string): string {
   return `${node.replace(/[^A-Za-z0-9._:-]/g, "_").slice(0, 80)}:${randomUUID()}`;
 }

@@ -1,16 +1,16 @@
-/** Keeps an eye on the cluster's emergency: looks regularly, says aloud what changed, and looks at once when told. */
+/** Tracks the cluster's emergency: checks it at an interval and on notification, and publishes changes. */
 import type { Clock } from "../shared/clock.js";
 import type { Store, Unsubscribe } from "../store/store.js";
 import type { Quota } from "./quota.js";
 
-/** Also the message on the channel, as JSON. */
+/** Also published on the channel, as JSON. */
 export interface EmergencyState {
   active: boolean;
   /** "none", "operator" or "usage". */
   source: string;
-  /** Milliseconds since 1970 on the store's clock; 0 when it is off. */
+  /** Milliseconds since 1970 on the store's clock; 0 if inactive. */
   sinceMs: number;
-  /** How long it lasts unless somebody changes that; 0 when it is off or no end is set. */
+  /** Time until it ends; 0 if it is inactive or has no end. */
   leftMs: number;
 }
 
@@ -21,18 +21,18 @@ export interface EmergencyWatchOptions {
   clock: Clock;
   random(): number;
   checkMs: number;
-  /** As they are now: how long usage must be low, and whether the emergency begins and ends by usage. */
+  /** Current values: how long usage must be low, and whether usage starts and ends the emergency. */
   settings(): { cooldownMs: number; automatic: boolean };
-  /** Known here to have changed, by whomever. */
+  /** Called for every change, whatever its origin. */
   changed(state: EmergencyState): void;
   failed(doing: "check" | "publish" | "subscribe", error: unknown): void;
 }
 
 const OFF: EmergencyState = { active: false, source: "none", sinceMs: 0, leftMs: 0 };
-/** While the store fails, the pauses grow up to this, so that all is well again within a second. */
-const LONGEST_RETRY_MS = 1000;
+/** Upper bound of the retry delay, so that recovery is noticed within a second. */
+const MAX_RETRY_MS = 1000;
 const FIRST_RETRY_MS = 250;
-/** An end that moves by more was set anew; by less, it is the time that the answers took. */
+/** Smaller differences of the end result from latency; larger ones are a new end. */
 const SAME_END_MS = 1000;
 
 export function emergencyChannel(clusterId: string): string {
@@ -47,53 +47,53 @@ export function createEmergencyWatch(options: EmergencyWatchOptions) {
   let running: Promise<void> | undefined;
   let next: Promise<void> | undefined;
   let publishing: Promise<void> | undefined;
-  /** Changed, and not yet said. */
-  let unsaid: EmergencyState | undefined;
+  /** A change that has not been published yet. */
+  let unpublished: EmergencyState | undefined;
   let failures = 0;
-  let unheard = 0;
+  let failedSubscriptions = 0;
   let closed = false;
-  let leave: Unsubscribe | undefined;
-  let stopWaiting = clock.after(0, check);
-  let stopListening = () => {};
-  listen();
+  let unsubscribe: Unsubscribe | undefined;
+  let cancelCheck = clock.after(0, check);
+  let cancelSubscribe = () => {};
+  subscribe();
 
-  /** Looks once more, after what is being looked at now: whoever calls this knows of a change that may be later. */
+  /** Checks once more after a running check, which may have started before the change that the caller knows of. */
   function check(): Promise<void> {
     if (closed) return Promise.resolve();
-    if (running === undefined) return look();
+    if (running === undefined) return startCheck();
     next ??= running.then(() => {
       next = undefined;
-      return closed ? undefined : look();
+      return closed ? undefined : startCheck();
     });
     return next;
   }
 
-  /** All that is known comes from here, one answer after the other, so nothing old replaces anything new. */
-  function look(): Promise<void> {
-    stopWaiting();
-    running = lookOnce().finally(() => {
+  /** The only source of `known`. Checks run one after the other, so an old reply never replaces a newer one. */
+  function startCheck(): Promise<void> {
+    cancelCheck();
+    running = checkOnce().finally(() => {
       running = undefined;
-      if (!closed) stopWaiting = clock.after(failures === 0 ? checkMs : retryMs(failures), check);
+      if (!closed) cancelCheck = clock.after(failures === 0 ? checkMs : retryMs(failures), check);
     });
     return running;
   }
 
-  async function lookOnce(): Promise<void> {
+  async function checkOnce(): Promise<void> {
     try {
       const { cooldownMs, automatic } = options.settings();
-      const answer = await quota.emergencyCheck(cooldownMs, automatic);
+      const reply = await quota.emergencyCheck(cooldownMs, automatic);
       failures = 0;
-      const { active, source, sinceMs, leftMs } = answer;
+      const { active, source, sinceMs, leftMs } = reply;
       const state = { active, source, sinceMs, leftMs };
-      if (answer.changed || (unsaid !== undefined && publishing === undefined)) void say(state);
-      learn(state);
+      if (reply.changed || (unpublished !== undefined && publishing === undefined)) void publish(state);
+      update(state);
     } catch (error) {
       failures++;
       failed("check", error);
     }
   }
 
-  function learn(state: EmergencyState): void {
+  function update(state: EmergencyState): void {
     const now = clock.now();
     const before = current();
     known = state;
@@ -104,65 +104,64 @@ export function createEmergencyWatch(options: EmergencyWatchOptions) {
     if (!same || !sameEnd) options.changed(state);
   }
 
-  /** What is known, with the time that has passed since. */
+  /** The known state with its remaining time as of now. */
   function current(): EmergencyState {
     if (known.leftMs === 0) return known;
     return { ...known, leftMs: Math.max(known.leftMs - Math.floor(clock.now() - knownAt), 1) };
   }
 
-  /** Resolves when it was said or could not be; in that case it is said after the next look. */
-  function say(state: EmergencyState): Promise<void> {
-    unsaid = state;
-    publishing ??= sayAll().finally(() => {
+  /** Resolves after the attempt; a failed one is repeated after the next check. */
+  function publish(state: EmergencyState): Promise<void> {
+    unpublished = state;
+    publishing ??= publishAll().finally(() => {
       publishing = undefined;
     });
     return publishing;
   }
 
-  async function sayAll(): Promise<void> {
-    while (unsaid !== undefined) {
-      const state = unsaid;
+  async function publishAll(): Promise<void> {
+    while (unpublished !== undefined) {
+      const state = unpublished;
       try {
         await store.publish(channel, JSON.stringify(state));
       } catch (error) {
         failed("publish", error);
         return;
       }
-      if (unsaid === state) unsaid = undefined;
+      if (unpublished === state) unpublished = undefined;
     }
   }
 
-  function listen(): void {
+  function subscribe(): void {
     store
       .subscribe(channel, () => void check())
       .then(
-        (unsubscribe) => {
-          if (closed) return unsubscribe();
-          leave = unsubscribe;
-          // What was said before anybody here listened.
+        (stop) => {
+          if (closed) return stop();
+          unsubscribe = stop;
+          // A change may have been published before the subscription.
           void check();
         },
         (error: unknown) => {
           failed("subscribe", error);
-          if (!closed) stopListening = clock.after(retryMs(++unheard), listen);
+          if (!closed) cancelSubscribe = clock.after(retryMs(++failedSubscriptions), subscribe);
         },
       );
   }
 
-  /** After so many failures in a row. */
   function retryMs(failed: number): number {
-    return Math.min(FIRST_RETRY_MS * 2 ** (failed - 1), LONGEST_RETRY_MS) * (0.5 + options.random() / 2);
+    return Math.min(FIRST_RETRY_MS * 2 ** (failed - 1), MAX_RETRY_MS) * (0.5 + options.random() / 2);
   }
 
   return {
     current,
     check,
-    say,
+    publish,
     async close(): Promise<void> {
       closed = true;
-      stopWaiting();
-      stopListening();
-      leave?.();
+      cancelCheck();
+      cancelSubscribe();
+      unsubscribe?.();
       await Promise.all([running, next, publishing]);
     },
   };

@@ -1,4 +1,4 @@
-/** L2 and L1 as the service uses them: one typed call per script. Every call may be repeated with the same ids. */
+/** The app and cluster buckets (L2, L1): one typed call per script. Calls with the same ids can be repeated safely. */
 
 import { INVALID_ARGUMENT } from "../core/codes.js";
 import { appKey, clusterKey, ledgerKey, nodeInEpoch, nodesKey, operationKey } from "../core/keys.js";
@@ -6,11 +6,11 @@ import type { LeaseMessage } from "../core/lease.js";
 import type { BucketLimits } from "../core/limits.js";
 import type { ScriptName } from "../scripts/catalog.js";
 import type { RedisValue, ScriptReply } from "../scripts/redis-api.js";
-import { RefusedArgument } from "../store/refused-argument.js";
+import { InvalidArgument } from "../store/errors.js";
 import type { RunOptions, Store } from "../store/store.js";
-import { appArguments, type ClusterPolicy, clusterArguments } from "./policy.js";
+import { appArguments, type ClusterLimits, clusterArguments } from "./cluster-limits.js";
 
-/** A node in one life of it. `seq` counts its messages from 1; a message that is sent again keeps its number. */
+/** A node and its epoch. `seq` numbers its messages from 1; a repeated message keeps its number. */
 export interface Sender {
   node: string;
   epoch: number;
@@ -19,16 +19,16 @@ export interface Sender {
 
 export interface GrantRequest extends LeaseMessage {
   app: BucketLimits;
-  /** Nothing is held and nothing asked for: from here on the node's counters of this app begin at zero. */
-  lastWord?: boolean;
+  /** The node holds and needs nothing: its counters of this app restart at zero. */
+  finalReport?: boolean;
 }
 
-export type ReportRequest = Omit<GrantRequest, "need" | "want" | "lastWord">;
+export type ReportRequest = Omit<GrantRequest, "need" | "want" | "finalReport">;
 
-const LAST_WORD = 2;
+const FINAL_REPORT = 2;
 
-/** What every node learns from every answer. */
-export interface NodeAnswer {
+/** Part of every reply to a node. */
+export interface NodeReply {
   code: string;
   liveNodes: number;
   emergency: boolean;
@@ -38,7 +38,7 @@ export interface NodeAnswer {
 export interface AppGrant {
   app: string;
   code: string;
-  /** Cumulative in the node's epoch. */
+  /** Cumulative in the epoch of the node. */
   granted: number;
   remaining: number;
   limit: number;
@@ -47,7 +47,7 @@ export interface AppGrant {
 
 export interface ReconcileResult {
   correctionsMade: number;
-  /** As a part of what the bucket should hold. */
+  /** As a fraction of the expected tokens. */
   driftBefore: number;
   driftAfter: number;
   expectedTokens: number;
@@ -59,11 +59,11 @@ export interface ReconcileResult {
 
 export type Quota = ReturnType<typeof createQuota>;
 
-/** How often a reconcile lists the nodes anew because one came or went, before it gives up until the next round. */
+/** Attempts of a reconcile, which fails if the set of nodes changes meanwhile. */
 const RECONCILE_ATTEMPTS = 5;
 const MILLION = 1_000_000;
 
-export function createQuota(store: Store, cluster: ClusterPolicy) {
+export function createQuota(store: Store, cluster: ClusterLimits) {
   let clusterArgs = clusterArguments(cluster);
   const keys = {
     cluster: clusterKey(cluster.id),
@@ -75,7 +75,7 @@ export function createQuota(store: Store, cluster: ClusterPolicy) {
 
   async function run(script: ScriptName, scriptKeys: string[], args: RedisValue[], options?: RunOptions) {
     const reply = await store.run(script, scriptKeys, [...clusterArgs, ...args], options);
-    if (reply[0] === INVALID_ARGUMENT) throw new RefusedArgument(script, text(reply, 1));
+    if (reply[0] === INVALID_ARGUMENT) throw new InvalidArgument(script, text(reply, 1));
     return reply;
   }
 
@@ -96,17 +96,21 @@ export function createQuota(store: Store, cluster: ClusterPolicy) {
   }
 
   return {
-    /** Other limits for the same cluster, from the next call on. */
-    reconfigure(limits: Omit<ClusterPolicy, "id">): void {
+    /** Applies from the next call on. */
+    reconfigure(limits: Omit<ClusterLimits, "id">): void {
       clusterArgs = clusterArguments({ ...limits, id: cluster.id });
     },
 
-    /** Books the counters of a node and grants it tokens. Grants are empty when the code is not "ok". */
+    /** Records the counters of a node and grants tokens. There are no grants unless the code is "ok". */
     async grant(sender: Sender, requests: GrantRequest[], options?: RunOptions) {
       const args = requests.flatMap((request) => [
         ...appArguments(request.app),
-        ...[request.granted, request.spent, request.returned, request.need, request.want],
-        request.lastWord ? LAST_WORD : request.app.borrow ? 1 : 0,
+        request.granted,
+        request.spent,
+        request.returned,
+        request.need,
+        request.want,
+        request.finalReport ? FINAL_REPORT : request.app.borrow ? 1 : 0,
       ]);
       const reply = await run("grant", nodeKeys(sender, requests), [sender.seq, nameOf(sender), ...args], options);
       const apps: AppGrant[] = chunks(reply, 4, 5).map((chunk, i) => ({
@@ -117,33 +121,35 @@ export function createQuota(store: Store, cluster: ClusterPolicy) {
         limit: number(chunk, 3),
         retryAfterMs: number(chunk, 4),
       }));
-      return { ...nodeAnswer(reply), apps };
+      return { ...nodeReply(reply), apps };
     },
 
-    /** Books the counters of a node without granting. With `leave` the node's epoch ends and all it held goes back. */
+    /** Records the counters of a node without granting. `leave` ends its epoch and returns its tokens. */
     async report(sender: Sender, requests: ReportRequest[], leave: boolean, options?: RunOptions) {
       const args = requests.flatMap((request) => [
         ...appArguments(request.app),
-        ...[request.granted, request.spent, request.returned],
+        request.granted,
+        request.spent,
+        request.returned,
       ]);
-      const own = [sender.seq, nameOf(sender), leave ? 1 : 0];
-      const reply = await run("report", nodeKeys(sender, requests), [...own, ...args], options);
+      const head = [sender.seq, nameOf(sender), leave ? 1 : 0];
+      const reply = await run("report", nodeKeys(sender, requests), [...head, ...args], options);
       const apps = chunks(reply, 4, 2).map((chunk, i) => ({
         app: requests[i]?.app.id ?? "",
         granted: number(chunk, 0),
         remaining: number(chunk, 1),
       }));
-      return { ...nodeAnswer(reply), apps };
+      return { ...nodeReply(reply), apps };
     },
 
-    async heartbeat(sender: { node: string; epoch: number }): Promise<NodeAnswer> {
+    async heartbeat(sender: { node: string; epoch: number }): Promise<NodeReply> {
       const name = nameOf(sender);
-      return nodeAnswer(await run("heartbeat", [keys.cluster, keys.nodes, keys.ledger(name)], [name]));
+      return nodeReply(await run("heartbeat", [keys.cluster, keys.nodes, keys.ledger(name)], [name]));
     },
 
     nodes,
 
-    /** What the store knows of a node; `node` as `nodes` names it. */
+    /** The counters of a node in the store; `node` as returned by `nodes`. */
     async ledger(node: string) {
       const reply = await store.run("node-ledger", [keys.ledger(node)], []);
       const fields = new Map(chunks(reply, 0, 2).map((pair) => [text(pair, 0), text(pair, 1)]));
@@ -158,7 +164,7 @@ export function createQuota(store: Store, cluster: ClusterPolicy) {
       return { seq: value("seq"), closed: fields.get("closed") === "1", held: value("held"), apps };
     },
 
-    /** The balances of an app, in tokens, fractions included. */
+    /** The balances of an app in tokens, with fractions. */
     async inspect(app: BucketLimits) {
       const reply = await run("inspect", [keys.cluster, keys.app(app.id)], appArguments(app));
       return {
@@ -196,7 +202,7 @@ export function createQuota(store: Store, cluster: ClusterPolicy) {
       };
     },
 
-    /** `durationMs` 0: until it is turned off. */
+    /** `durationMs` 0: no end. */
     async emergencyOn(durationMs: number, reason: string, operator: string, operation: string) {
       const reply = await run(
         "emergency-on",
@@ -223,19 +229,16 @@ export function createQuota(store: Store, cluster: ClusterPolicy) {
       };
     },
 
-    /** Brings one app in line with its nodes. Undefined when nodes came and went faster than they could be listed. */
+    /** Corrects the bucket of one app. Undefined: the set of nodes changed during every attempt. */
     async reconcile(
       app: BucketLimits,
       how: { tolerance: number; force: boolean; operation: string },
     ): Promise<ReconcileResult | undefined> {
       for (let attempt = 0; attempt < RECONCILE_ATTEMPTS; attempt++) {
         const names = (await nodes()).map((entry) => entry.node);
-        const scriptKeys = [
-          ...[keys.cluster, keys.app(app.id), keys.nodes, keys.operation(how.operation)],
-          ...names.map(keys.ledger),
-        ];
-        const own = [Math.round(how.tolerance * MILLION), how.force ? 1 : 0];
-        const reply = await run("reconcile", scriptKeys, [...appArguments(app), ...own, ...names]);
+        const scriptKeys = [keys.cluster, keys.app(app.id), keys.nodes, keys.operation(how.operation)];
+        const args = [...appArguments(app), Math.round(how.tolerance * MILLION), how.force ? 1 : 0, ...names];
+        const reply = await run("reconcile", [...scriptKeys, ...names.map(keys.ledger)], args);
         if (reply.length > 1) return reconcileResult(reply);
       }
       return undefined;
@@ -243,7 +246,7 @@ export function createQuota(store: Store, cluster: ClusterPolicy) {
   };
 }
 
-function nodeAnswer(reply: ScriptReply): NodeAnswer {
+function nodeReply(reply: ScriptReply): NodeReply {
   return {
     code: text(reply, 0),
     liveNodes: number(reply, 1),
@@ -273,7 +276,7 @@ function text(reply: ScriptReply, index: number): string {
   return String(reply[index] ?? "");
 }
 
-/** The reply from `from` on, in pieces of `width`. */
+/** Splits the reply, starting at `from`, into chunks of `width`. */
 function chunks(reply: ScriptReply, from: number, width: number): ScriptReply[] {
   const pieces: ScriptReply[] = [];
   for (let i = from; i + width <= reply.length; i += width) pieces.push(reply.slice(i, i + width));

@@ -1,20 +1,19 @@
-/** Reconciles all apps once per interval, by one node at a time: who has the lock does it, the others wait for its end. */
-
+/** Reconciles all apps once per interval. The service that holds the lock does it, the others wait for its expiry. */
 import { randomUUID } from "node:crypto";
 import { MAX_TOKENS } from "../core/bucket.js";
 import type { BucketLimits } from "../core/limits.js";
 import type { Clock } from "../shared/clock.js";
 import type { Lock } from "./lock.js";
-import { isPassing, pause, persist } from "./persist.js";
 import type { Quota, ReconcileResult } from "./quota.js";
+import { isTransient, pause, withRetries } from "./retry.js";
 
 export interface Round {
-  /** Apps that were looked at, and those of them that could not be. */
+  /** Apps processed, including failed ones. */
   apps: number;
   failedApps: number;
   corrections: number;
   recoveredTokens: number;
-  /** "lost": the lock passed to another node meanwhile. "failed": the store was gone for too long. */
+  /** "lost": another service acquired the lock. "failed": the store was unavailable for too long. */
   end: "complete" | "lost" | "failed" | "closed";
   ms: number;
 }
@@ -25,7 +24,7 @@ export interface ReconcileRoundsOptions {
   apps(): BucketLimits[];
   clock: Clock;
   random(): number;
-  /** As they are now. Drift as a part of what the bucket should hold; more is corrected. */
+  /** Current values. Drift above `tolerance`, a fraction of the expected tokens, is corrected. */
   settings(): { intervalMs: number; tolerance: number };
   reconciled(app: string, result: ReconcileResult | undefined): void;
   ended(round: Round): void;
@@ -37,17 +36,14 @@ interface Job {
   tolerance: number;
 }
 
-/** Nodes do not all come at the same moment: each adds up to this part of the interval. */
+/** Random extra delay as a fraction of the interval, so that services do not act at the same time. */
 const JITTER = 0.1;
 const FIRST_PAUSE_MS = 1000;
-/** A node that dies in the middle of a round is replaced after this time; one that works renews the lock. */
-const ROUND_TTL_MS = 30000;
-/** The embedded store answers without ever letting go: after so many apps, others get their turn. */
+/** If a service dies during a round, another one takes over after this time. A running round renews the lock. */
+const ROUND_TTL_MS = 30_000;
+/** The embedded store never yields to the event loop, so a round pauses after this many apps. */
 const APPS_PER_TURN = 20;
-/**
- * An app that is no longer configured here, though perhaps still elsewhere: its tokens go back, its bucket loses
- * nothing, and its drift is left alone.
- */
+/** For an app that is not configured here but may be elsewhere: return its tokens, but correct no drift. */
 const FORGOTTEN = { guaranteed: 0, burst: MAX_TOKENS, priority: 0, borrow: false };
 const ANY_DRIFT = 1;
 
@@ -57,23 +53,23 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
   const ttlMs = () => Math.min(ROUND_TTL_MS, intervalMs());
   let running: Promise<void> | undefined;
   let closed = false;
-  /** A lock may be ours even if we never heard so. */
+  /** True also if the reply to an acquire call was lost. */
   let mayHold = false;
   let failures = 0;
-  let stopWaiting = wait(0);
+  let cancelWait = wait(0);
 
-  const insist = <T>(call: () => Promise<T>) => persist(clock, () => closed, call);
+  const retried = <T>(call: () => Promise<T>) => withRetries(clock, () => closed, call);
 
   function wait(ms: number): () => void {
     return clock.after(ms + options.random() * JITTER * intervalMs(), () => {
       running = attempt().then((pauseMs) => {
         running = undefined;
-        if (!closed) stopWaiting = wait(pauseMs);
+        if (!closed) cancelWait = wait(pauseMs);
       });
     });
   }
 
-  /** Answers how long to wait until the next attempt. */
+  /** Returns the delay until the next attempt. */
   async function attempt(): Promise<number> {
     try {
       mayHold = true;
@@ -84,7 +80,7 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
       const round = await runRound();
       options.ended(round);
       if (round.end === "failed") return backOff();
-      // From here on the lock is the sign that this interval is taken care of, also when its owner is gone.
+      // The lock now marks this interval as done, even if its owner dies.
       if (round.end === "complete") await lock.take(intervalMs());
     } catch (error) {
       options.failed("lock", error);
@@ -116,7 +112,7 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
     for (const job of await jobs()) {
       if (closed) return "closed";
       if (clock.now() - takenAt > ttlMs() / 3) {
-        mayHold = (await insist(() => lock.take(ttlMs()))).ours;
+        mayHold = (await retried(() => lock.take(ttlMs()))).ours;
         if (!mayHold) return "lost";
         takenAt = clock.now();
       }
@@ -130,27 +126,27 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
     const how = { tolerance, force: false, operation: randomUUID() };
     round.apps++;
     try {
-      const result = await insist(() => quota.reconcile(app, how));
+      const result = await retried(() => quota.reconcile(app, how));
       round.corrections += result?.correctionsMade ?? 0;
       round.recoveredTokens += result?.recoveredTokens ?? 0;
       options.reconciled(app.id, result);
     } catch (error) {
       round.failedApps++;
-      // A store that is gone ends the round; what is wrong with one app does not concern the others.
-      if (isPassing(error)) throw error;
+      // An unavailable store ends the round; an error of one app does not.
+      if (isTransient(error)) throw error;
       options.failed("reconcile", error);
     }
   }
 
-  /** The apps that are configured, and those that are not but of which dead nodes still hold tokens. */
+  /** The configured apps, and other apps of which dead nodes hold tokens. */
   async function jobs(): Promise<Job[]> {
     const configured = options.apps();
     const { tolerance } = options.settings();
     const ids = new Set(configured.map((app) => app.id));
     const forgotten = new Set<string>();
-    for (const { node, alive } of await insist(() => quota.nodes())) {
+    for (const { node, alive } of await retried(() => quota.nodes())) {
       if (alive) continue;
-      const ledger = await insist(() => quota.ledger(node));
+      const ledger = await retried(() => quota.ledger(node));
       for (const { app, granted, spent, returned } of ledger.apps) {
         if (granted > spent + returned && !ids.has(app)) forgotten.add(app);
       }
@@ -162,10 +158,10 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
   }
 
   return {
-    /** Ends after the app that is being looked at. */
+    /** Finishes the current app, then stops. */
     async close(): Promise<void> {
       closed = true;
-      stopWaiting();
+      cancelWait();
       await running;
       if (!mayHold) return;
       await lock.release().catch((error: unknown) => options.failed("lock", error));

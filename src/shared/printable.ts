@@ -1,10 +1,10 @@
-/** Text from outside, made fit for a log line: no control characters, no more than a line of it. */
+/** Sanitises untrusted text for a log line: escapes control characters and limits the length. */
 
-const LONGEST = 200;
+const MAX_LENGTH = 200;
 
 export function printable(text: string): string {
-  const cut = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  const cut = text.length > MAX_LENGTH ? `${text.slice(0, MAX_LENGTH)}…` : text;
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what this removes
   return cut.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, escaped);
 }
 

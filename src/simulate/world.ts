@@ -7,7 +7,7 @@ import { isIdentifier } from "../core/platform.js";
 import type { Decision } from "../limiter/decision.js";
 import { createLimiter, type Limiter } from "../limiter/limiter.js";
 import type { SyncTarget } from "../limiter/syncer.js";
-import type { ClusterPolicy } from "../quota/policy.js";
+import type { ClusterLimits } from "../quota/cluster-limits.js";
 import { createQuota } from "../quota/quota.js";
 import { createEmbeddedStore } from "../store/embedded/embedded-store.js";
 import { createDrivenClock } from "./driven-clock.js";
@@ -17,7 +17,7 @@ import { type AppTally, createTally, type Tally } from "./tally.js";
 export interface WorldSettings {
   apps: AppLimits[];
   unknownApps: "default" | "reject";
-  cluster: ClusterPolicy;
+  cluster: ClusterLimits;
   lease: LeaseOptions;
   timeoutMs: number;
   failOpenTokens: number;

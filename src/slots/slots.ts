@@ -15,7 +15,7 @@ import { UNKNOWN_INCARNATION } from "../engine/slots/contact.js";
 import { type PlacementLimits, rateWindowMs } from "../engine/slots/limits.js";
 import type { ScriptName } from "../scripts/catalog.js";
 import type { RedisValue, ScriptReply } from "../scripts/redis-api.js";
-import { RefusedArgument } from "../store/refused-argument.js";
+import { InvalidArgument } from "../store/errors.js";
 import type { RunOptions, Store } from "../store/store.js";
 
 export interface SlotLimits extends PlacementLimits {
@@ -59,7 +59,7 @@ export type Slots = ReturnType<typeof createSlots>;
 export function createSlots(store: Store, prefix: string = connectionPrefix(store.hashTags)) {
   async function run(script: ScriptName, keys: string[], args: RedisValue[], options?: RunOptions) {
     const reply = await store.run(script, keys, args, options);
-    if (reply[2] === SLOT_INVALID_ARGUMENT) throw new RefusedArgument(script, String(reply[3]));
+    if (reply[2] === SLOT_INVALID_ARGUMENT) throw new InvalidArgument(script, String(reply[3]));
     return reply;
   }
 

@@ -1,17 +1,17 @@
-/** Who in this process listens to which channel. A handler that throws harms neither the others nor the store. */
+/** Channel subscriptions of this process. A handler that throws does not affect the others or the store. */
 import type { MessageHandler, Unsubscribe } from "./store.js";
 
 export interface Channels {
   add(channel: string, handler: MessageHandler): Unsubscribe;
   has(channel: string): boolean;
-  /** Those that somebody listens to. */
+  /** Channels with at least one handler. */
   names(): string[];
   deliver(channel: string, message: string): void;
   clear(): void;
 }
 
 export function createChannels(): Channels {
-  // Each subscription is an entry of its own, so that one function may listen twice and leave once.
+  // One entry per subscription, so that the same function can subscribe twice and unsubscribe once.
   const listeners = new Map<string, Set<{ handler: MessageHandler }>>();
 
   return {
@@ -28,8 +28,8 @@ export function createChannels(): Channels {
     names: () => [...listeners.keys()],
     deliver(channel, message) {
       const own = listeners.get(channel);
-      // Over a copy: who begins to listen now hears the next message. Who was just told to stop hears nothing.
-      for (const entry of [...(own ?? [])]) if (own?.has(entry)) tell(entry.handler, message);
+      // A copy: handlers added now get the next message. Handlers removed meanwhile get nothing.
+      for (const entry of [...(own ?? [])]) if (own?.has(entry)) call(entry.handler, message);
     },
     clear() {
       for (const own of listeners.values()) own.clear();
@@ -38,7 +38,7 @@ export function createChannels(): Channels {
   };
 }
 
-function tell(handler: MessageHandler, message: string): void {
+function call(handler: MessageHandler, message: string): void {
   try {
     const result: unknown = handler(message);
     if (result instanceof Promise) result.catch(warn);

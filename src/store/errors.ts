@@ -1,12 +1,12 @@
-/** The store's own errors: callers see one of these kinds, never an error of the Redis client. */
+/** Errors of the store. Callers never see an error of the Redis client. */
 
 export type StoreErrorKind =
-  | "timeout" /** no answer within the deadline; the call may or may not have run */
-  | "unavailable" /** no connection, loading, cluster down, failover under way; what was sent before may have run */
+  | "timeout" /** no reply within the deadline; the call may have run */
+  | "unavailable" /** no connection, loading, cluster down, failover; calls sent before may have run */
   | "overloaded" /** too many calls in flight */
   | "out_of_memory" /** maxmemory reached under noeviction */
-  | "denied" /** wrong password, or a command or key the user may not use */
-  | "script" /** the script itself failed: a defect */
+  | "denied" /** wrong password, or no permission for a command or key */
+  | "script" /** the script failed: a defect */
   | "closed" /** the store was closed by its owner */;
 
 export class StoreError extends Error {
@@ -16,5 +16,16 @@ export class StoreError extends Error {
     super(`store ${kind}: ${message}`, options);
     this.name = "StoreError";
     this.kind = kind;
+  }
+}
+
+/** A script rejected an argument before it changed anything. */
+export class InvalidArgument extends Error {
+  readonly field: string;
+
+  constructor(script: string, field: string) {
+    super(`${script}: ${field} is missing, not an integer, negative or too large; nothing was changed`);
+    this.name = "InvalidArgument";
+    this.field = field;
   }
 }

@@ -1,9 +1,9 @@
-/** A store whose calls are told to an observer: which, how it ended, how long it took. Answers are passed on as they are. */
+/** Reports every store call with its outcome and duration to an observer. */
 import type { ScriptName } from "../scripts/catalog.js";
 import { StoreError, type StoreErrorKind } from "./errors.js";
 import type { Store } from "./store.js";
 
-/** Scripts by their names, and what else a store can be asked. */
+/** Script names and the other operations of a store. */
 export type StoreCommand = ScriptName | "publish" | "subscribe" | "inspect";
 
 export type StoreOutcome = "ok" | StoreErrorKind;
@@ -13,22 +13,22 @@ export interface StoreObserver {
   called(command: StoreCommand, outcome: StoreOutcome, seconds: number): void;
 }
 
-/** @param now milliseconds that never go back */
+/** @param now monotonic milliseconds */
 export function observeStore(
   store: Store,
   observer: StoreObserver,
   now: () => number = () => performance.now(),
 ): Store {
-  /** Looks on: the caller gets the very promise of the store, and not a turn later. */
+  /** Returns the promise of the store itself, so that the caller does not wait an extra turn. */
   function observed<T>(command: StoreCommand, call: () => Promise<T>): Promise<T> {
     const started = now();
-    const answer = call();
+    const reply = call();
     const ended = (outcome: StoreOutcome) => observer.called(command, outcome, (now() - started) / 1000);
-    answer.then(
+    reply.then(
       () => ended("ok"),
       (error: unknown) => ended(error instanceof StoreError ? error.kind : "script"),
     );
-    return answer;
+    return reply;
   }
 
   return {

@@ -1,4 +1,4 @@
-/** Opens the store that a configuration names: "embedded" or the url of a Redis. */
+/** Opens the configured store: "embedded" or a Redis URL. */
 import { createEmbeddedStore } from "./embedded/embedded-store.js";
 import { createRedisStore, type RedisStoreOptions } from "./redis/redis-store.js";
 import type { Store } from "./store.js";

@@ -30,7 +30,7 @@ forEachBackend("limits that come and go", (it) => {
   it("a last word is booked, and the node's counters begin at zero", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(1), [ask(hourly, { need: 4 })]);
-    const last = ask(hourly, { granted: 4, spent: 3, returned: 1, lastWord: true });
+    const last = ask(hourly, { granted: 4, spent: 3, returned: 1, finalReport: true });
     expect((await quota.grant(node(2), [last])).apps[0]).toMatchObject({ code: "ok", granted: 4, remaining: 7 });
     expect((await quota.ledger("n1@1")).apps).toEqual([]);
     const again = await quota.grant(node(3), [ask(hourly, { need: 2 })]);
@@ -41,7 +41,7 @@ forEachBackend("limits that come and go", (it) => {
   it("a last word whose answer was lost may be said again, however often", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(1), [ask(hourly, { need: 4 })]);
-    const last = ask(hourly, { granted: 4, spent: 4, lastWord: true });
+    const last = ask(hourly, { granted: 4, spent: 4, finalReport: true });
     for (let seq = 2; seq < 5; seq++) {
       expect((await quota.grant(node(seq), [last])).apps[0]).toMatchObject({ granted: 4, remaining: 6 });
     }
@@ -52,11 +52,11 @@ forEachBackend("limits that come and go", (it) => {
   it("what is not the last word is not taken for it: held tokens stay on record", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(1), [ask(hourly, { need: 4 })]);
-    await quota.grant(node(2), [ask(hourly, { granted: 4, spent: 1, lastWord: true })]);
+    await quota.grant(node(2), [ask(hourly, { granted: 4, spent: 1, finalReport: true })]);
     expect((await quota.ledger("n1@1")).apps).toMatchObject([{ granted: 4, spent: 1 }]);
     // Granted by a message whose answer got lost: the node does not know that it holds them.
     await quota.grant(node(3), [ask(hourly, { granted: 4, spent: 4, need: 2 })]);
-    const early = await quota.grant(node(4), [ask(hourly, { granted: 4, spent: 4, lastWord: true })]);
+    const early = await quota.grant(node(4), [ask(hourly, { granted: 4, spent: 4, finalReport: true })]);
     expect(early.apps[0]).toMatchObject({ granted: 6 });
     expect((await quota.ledger("n1@1")).held).toBe(2);
   });

@@ -1,7 +1,7 @@
 /** L2 and L1: what grants, reports and returns promise, the same on every store. */
 import { expect } from "vitest";
 import { createQuota, type GrantRequest } from "../../src/quota/quota.js";
-import { RefusedArgument } from "../../src/store/refused-argument.js";
+import { InvalidArgument } from "../../src/store/errors.js";
 import { type Bench, forEachBackend } from "./backends.js";
 
 const SECOND = 1_000_000;
@@ -199,7 +199,7 @@ forEachBackend("quota", (it) => {
     for (const value of bad) {
       for (const field of ["granted", "spent", "returned", "need", "want"] as const) {
         const call = quota.grant(node(2), [ask(1, 1, { granted: 50, [field]: value })]);
-        await expect(call, `${field} ${value}`).rejects.toThrow(RefusedArgument);
+        await expect(call, `${field} ${value}`).rejects.toThrow(InvalidArgument);
       }
       for (const field of ["burst", "guaranteed", "priority"] as const) {
         // A rate is taken to the millionth: half a token per second is a rate like any other.

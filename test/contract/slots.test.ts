@@ -1,7 +1,7 @@
 /** Connection slots: a limit of two means two, on every store. */
 import { expect } from "vitest";
 import { createSlots, type SlotLimits, type SlotRequest } from "../../src/slots/slots.js";
-import { RefusedArgument } from "../../src/store/refused-argument.js";
+import { InvalidArgument } from "../../src/store/errors.js";
 import { type Bench, forEachBackend } from "./backends.js";
 
 const SECOND = 1_000_000;
@@ -251,7 +251,7 @@ forEachBackend("slots", (it) => {
     for (const value of [Number.NaN, -1, 0.5, Number.POSITIVE_INFINITY, 1e308]) {
       for (const field of ["maxPerPod", "maxTotal", "maxPerApp", "leaseMs"] as const) {
         const call = slots.acquire(asked("c1"), { ...limits, [field]: value });
-        await expect(call, `${field} ${value}`).rejects.toThrow(RefusedArgument);
+        await expect(call, `${field} ${value}`).rejects.toThrow(InvalidArgument);
       }
       await expect(slots.renew("p1", value, [held("c1")])).rejects.toThrow("lease_ms");
       await expect(slots.release("p1", value, [held("c1")])).rejects.toThrow("lease_ms");

@@ -3,7 +3,7 @@
  * reported. It knows nothing of scripts. Whatever a store answers must fit into it.
  */
 import type { BucketLimits } from "../../src/core/limits.js";
-import type { ClusterPolicy } from "../../src/quota/policy.js";
+import type { ClusterLimits } from "../../src/quota/cluster-limits.js";
 
 interface Level {
   tokens: number;
@@ -37,7 +37,7 @@ export interface Model {
 /** Broken promises, in words. */
 export class BrokenPromise extends Error {}
 
-export function createModel(cluster: ClusterPolicy, apps: BucketLimits[], start: number): Model {
+export function createModel(cluster: ClusterLimits, apps: BucketLimits[], start: number): Model {
   const limits = new Map<string, { capacity: number; rate: number }>();
   const levels = new Map<string, Level>();
   const add = (name: string, capacity: number, rate: number) => {

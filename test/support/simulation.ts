@@ -5,7 +5,7 @@ import type { AppLimits } from "../../src/core/limits.js";
 import type { Decision } from "../../src/limiter/decision.js";
 import { createLimiter, type Limiter, type LimiterOptions, type LimiterSettings } from "../../src/limiter/limiter.js";
 import type { SyncTarget } from "../../src/limiter/syncer.js";
-import type { ClusterPolicy } from "../../src/quota/policy.js";
+import type { ClusterLimits } from "../../src/quota/cluster-limits.js";
 import { createQuota, type Quota } from "../../src/quota/quota.js";
 import { createEmbeddedStore } from "../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../src/store/errors.js";
@@ -38,7 +38,7 @@ export interface SimulatedNode {
   reconfigure(changed: Changed): void;
 }
 
-export type Changed = Partial<Omit<LimiterSettings, "target">> & { cluster?: Partial<ClusterPolicy> };
+export type Changed = Partial<Omit<LimiterSettings, "target">> & { cluster?: Partial<ClusterLimits> };
 
 export interface Simulation {
   clock: SimulatedClock;
@@ -55,7 +55,7 @@ export interface Simulation {
 
 export function createSimulation(
   apps: AppLimits[],
-  cluster: Partial<ClusterPolicy> = {},
+  cluster: Partial<ClusterLimits> = {},
   options: Partial<LimiterOptions> = {},
 ): Simulation {
   const clock = createSimulatedClock();

@@ -5,8 +5,8 @@ import { DEFAULT_APP, type IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
 import type { LimiterSettings } from "../../limiter/limiter-contract.js";
+import type { ClusterLimits } from "../../quota/cluster-limits.js";
 import type { CoordinatorSettings } from "../../quota/coordinator.js";
-import type { ClusterPolicy } from "../../quota/policy.js";
 import { type AppConfig, app as appSection, type Config } from "../schema.js";
 
 /** How a gateway identifies the app of a request. */
@@ -20,7 +20,7 @@ export interface IdentityOptions {
   rules: IdentityRules;
 }
 
-export function clusterOptions({ cluster }: Config): ClusterPolicy {
+export function clusterOptions({ cluster }: Config): ClusterLimits {
   return { id: cluster.id, capacity: cluster.capacity, rate: cluster.rate, nodeTtlMs: cluster.node_ttl_ms };
 }
 

@@ -5,8 +5,7 @@ import { INVALID_ARGUMENT } from "../../core/codes.js";
 import { lingerOnClose } from "../../planes/node/upgrade/connections.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
 import type { Log } from "../../shared/log.js";
-import { StoreError } from "../../store/errors.js";
-import { RefusedArgument } from "../../store/refused-argument.js";
+import { InvalidArgument, StoreError } from "../../store/errors.js";
 import { createAudit } from "./access/audit.js";
 import { addressOf, createGuard } from "./access/guard.js";
 import { calls } from "./calls.js";
@@ -78,7 +77,7 @@ export function createControl({ log, version, access, clock = systemClock, ...op
         log.warn({ kind: error.kind, endpoint: endpoint.path }, "the store is not available");
         return storeProblem(error);
       }
-      if (error instanceof RefusedArgument) {
+      if (error instanceof InvalidArgument) {
         return problem(400, INVALID_ARGUMENT, error.message, { field: error.field });
       }
       log.error({ err: error, endpoint: endpoint.path }, "a request of the control listener failed");

@@ -1,4 +1,4 @@
-/** The store inside the process: the same script functions, run natively, for one machine, tests and simulations. */
+/** The store inside the process: runs the script functions natively, for one machine, tests and simulations. */
 import { performance } from "node:perf_hooks";
 import { catalog } from "../../scripts/catalog.js";
 import type { RedisValue, Script, ScriptReply } from "../../scripts/redis-api.js";
@@ -11,7 +11,7 @@ import { createKeyspace } from "./keyspace.js";
 export interface EmbeddedStoreOptions {
   /** Microseconds since 1970. Default: the start of the process plus its monotonic clock. */
   clock?: () => number;
-  /** What can be run. Default: the catalog. */
+  /** Default: the catalog. */
   scripts?: Record<string, { run: Script }>;
 }
 
@@ -28,7 +28,7 @@ export function createEmbeddedStore(options: EmbeddedStoreOptions = {}): Store {
   function execute(name: string, keys: string[], args: RedisValue[]): ScriptReply {
     mustBeOpen();
     const script = scripts.get(name);
-    if (script === undefined) throw new StoreError("script", `there is no script ${name}`);
+    if (script === undefined) throw new StoreError("script", `unknown script ${name}`);
     let reply: unknown;
     try {
       reply = keyspace.atomically(() => script.run(keyspace, [...keys], args.map(String)));
@@ -37,14 +37,14 @@ export function createEmbeddedStore(options: EmbeddedStoreOptions = {}): Store {
         cause: error,
       });
     }
-    // Redis knows no negative zero.
+    // Redis has no negative zero.
     return checkReply(name, reply).map((item) => (item === 0 ? 0 : item));
   }
 
   return {
     kind: "embedded",
     hashTags: false,
-    // In an async function whatever is thrown rejects; the script itself runs before the first await, at once.
+    // `async` turns exceptions into rejections; the script still runs synchronously.
     run: async (script, keys, args) => execute(script, keys, args),
     async publish(channel, message) {
       mustBeOpen();

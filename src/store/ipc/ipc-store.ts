@@ -1,4 +1,4 @@
-/** The worker's side: a store like any other, whose calls run on the one store in the primary process. */
+/** The store of a worker process: its calls run on the store of the primary process. */
 import { createChannels } from "../channels.js";
 import { StoreError } from "../errors.js";
 import { checkReply } from "../reply.js";
@@ -6,9 +6,9 @@ import type { Store, StoreFacts } from "../store.js";
 import { type IpcEnd, isStoreMessage, type StoreAnswer, type StoreCall, sendOn } from "./messages.js";
 
 export interface IpcStoreOptions {
-  /** For one call. */
+  /** Default deadline of a call. */
   deadlineMs?: number;
-  /** Calls that the primary has not answered yet. */
+  /** Maximum number of calls without a reply. */
   maxInFlight?: number;
 }
 
@@ -17,11 +17,11 @@ interface Pending {
   reject(error: StoreError): void;
 }
 
-/** Calls are numbered throughout the process: whoever else speaks on the line never mistakes an answer for its own. */
+/** Ids are unique in the process, so that other users of the channel cannot confuse replies. */
 let lastId = 0;
 
-/** A call without the number that it gets when it is sent. */
-type Unnumbered<C> = C extends { id: number } ? Omit<C, "id"> : never;
+/** A call before it gets its id. */
+type WithoutId<C> = C extends { id: number } ? Omit<C, "id"> : never;
 
 export function createIpcStore(primary: IpcEnd, options: IpcStoreOptions = {}): Store {
   const { deadlineMs = 1_000, maxInFlight = 10_000 } = options;
@@ -29,22 +29,22 @@ export function createIpcStore(primary: IpcEnd, options: IpcStoreOptions = {}): 
   const channels = createChannels();
   let closed = false;
 
-  function ask(call: Unnumbered<StoreCall>, own = deadlineMs): Promise<unknown> {
+  function ask(call: WithoutId<StoreCall>, own = deadlineMs): Promise<unknown> {
     if (closed) return Promise.reject(new StoreError("closed", "the store was closed"));
     if (pending.size >= maxInFlight) {
-      return Promise.reject(new StoreError("overloaded", `${pending.size} calls wait for the primary process`));
+      return Promise.reject(new StoreError("overloaded", `${pending.size} calls are waiting for the primary process`));
     }
     const id = ++lastId;
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         pending.delete(id);
-        reject(new StoreError("timeout", `the primary process did not answer within ${own} ms`));
+        reject(new StoreError("timeout", `no reply from the primary process within ${own} ms`));
       }, own);
-      const done = <T>(settle: (value: T) => void) => {
+      const done = <T>(finish: (value: T) => void) => {
         return (value: T) => {
           clearTimeout(timer);
           pending.delete(id);
-          settle(value);
+          finish(value);
         };
       };
       const waiting: Pending = { resolve: done(resolve), reject: done(reject) };
@@ -55,11 +55,11 @@ export function createIpcStore(primary: IpcEnd, options: IpcStoreOptions = {}): 
     });
   }
 
-  function heard(message: unknown): void {
+  function onMessage(message: unknown): void {
     if (!isStoreMessage(message)) return;
     const answer = message as StoreAnswer;
     if (answer.store === "message") channels.deliver(answer.channel, answer.message);
-    // An answer that comes after its deadline is nobody's any more.
+    // A reply after the deadline has no pending call.
     else if (answer.store === "answer") pending.get(answer.id)?.resolve(answer.value);
     else if (answer.store === "failure") pending.get(answer.id)?.reject(new StoreError(answer.kind, answer.message));
   }
@@ -68,15 +68,15 @@ export function createIpcStore(primary: IpcEnd, options: IpcStoreOptions = {}): 
     for (const { reject } of [...pending.values()]) reject(new StoreError(kind, reason));
   }
 
-  const gone = () => failAll("unavailable", "the primary process is gone");
-  primary.on("message", heard);
-  primary.on("disconnect", gone);
+  const onDisconnect = () => failAll("unavailable", "the primary process has exited");
+  primary.on("message", onMessage);
+  primary.on("disconnect", onDisconnect);
 
   return {
     kind: "embedded",
     hashTags: false,
     async run(script, keys, args, { deadlineMs: own = deadlineMs } = {}) {
-      // As text, which is what scripts get: JSON would make nothing of NaN.
+      // As strings, which scripts expect; JSON cannot represent NaN.
       const call = { store: "run" as const, script, keys, args: args.map(String), deadlineMs: own };
       return checkReply(script, await ask(call, own));
     },
@@ -84,25 +84,25 @@ export function createIpcStore(primary: IpcEnd, options: IpcStoreOptions = {}): 
       await ask({ store: "publish", channel, message, deadlineMs: own }, own);
     },
     async subscribe(channel, handler, { deadlineMs: own = deadlineMs } = {}) {
-      const leave = channels.add(channel, handler);
-      const leaveAll = () => {
-        leave();
+      const remove = channels.add(channel, handler);
+      const unsubscribe = () => {
+        remove();
         if (!channels.has(channel) && !closed) sendOn(primary, { store: "unsubscribe", channel }, () => {});
       };
       try {
         await ask({ store: "subscribe", channel, deadlineMs: own }, own);
       } catch (error) {
-        leaveAll();
+        unsubscribe();
         throw error;
       }
-      return leaveAll;
+      return unsubscribe;
     },
     inspect: async () => (await ask({ store: "inspect" })) as StoreFacts,
     async close() {
       if (closed) return;
       closed = true;
-      primary.off("message", heard);
-      primary.off("disconnect", gone);
+      primary.off("message", onMessage);
+      primary.off("disconnect", onDisconnect);
       for (const channel of channels.names()) sendOn(primary, { store: "unsubscribe", channel }, () => {});
       channels.clear();
       failAll("closed", "the store was closed");

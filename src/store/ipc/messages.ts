@@ -1,4 +1,4 @@
-/** What a worker and the primary say to each other about the store, and the line they say it on. */
+/** Messages between a worker and the primary process about the store, and the channel that carries them. */
 import type { ScriptName } from "../../scripts/catalog.js";
 import type { StoreErrorKind } from "../errors.js";
 
@@ -14,7 +14,7 @@ export type StoreAnswer =
   | { store: "failure"; id: number; kind: StoreErrorKind; message: string }
   | { store: "message"; channel: string; message: string };
 
-/** One end of the line: `process` in a worker, `worker.process` in the primary. */
+/** One end of the IPC channel: `process` in a worker, `worker.process` in the primary. */
 export interface IpcEnd {
   readonly connected: boolean;
   send?(message: object, done: (error: Error | null) => void): boolean;
@@ -24,15 +24,15 @@ export interface IpcEnd {
   off(event: "disconnect", handler: () => void): unknown;
 }
 
-/** Other things are said on the same line, too. */
+/** The channel also carries other messages. */
 export function isStoreMessage(message: unknown): message is { store: string } {
   return typeof message === "object" && message !== null && typeof (message as { store?: unknown }).store === "string";
 }
 
-/** Never throws: `failed` is told when the other end cannot be reached. */
+/** Never throws; calls `failed` if the other end cannot be reached. */
 export function sendOn(end: IpcEnd, message: StoreCall | StoreAnswer, failed: (error: Error) => void): void {
   if (!end.connected || end.send === undefined) {
-    failed(new Error("the line is closed"));
+    failed(new Error("the IPC channel is closed"));
     return;
   }
   try {

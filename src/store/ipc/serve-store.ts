@@ -1,18 +1,18 @@
-/** The primary's side: runs the calls of one worker on the store that all workers share. */
+/** Runs the calls of one worker on the store of the primary process. */
 import { StoreError } from "../errors.js";
 import type { Store, Unsubscribe } from "../store.js";
 import { type IpcEnd, isStoreMessage, type StoreAnswer, type StoreCall, sendOn } from "./messages.js";
 
-/** Serves until the worker is gone, or until told otherwise. */
+/** Serves until the worker disconnects or the returned function is called. */
 export function serveStore(store: Store, worker: IpcEnd): () => void {
-  /** One per channel: the worker spreads messages among its own listeners. */
+  /** One per channel: the worker distributes messages to its handlers. */
   const subscriptions = new Map<string, Unsubscribe>();
   let stopped = false;
 
-  /** A worker that is gone needs no answer. */
-  const answer = (message: StoreAnswer) => sendOn(worker, message, () => {});
+  /** Replies to a worker that has exited are dropped. */
+  const reply = (message: StoreAnswer) => sendOn(worker, message, () => {});
 
-  async function carryOut(call: Exclude<StoreCall, { store: "unsubscribe" }>): Promise<unknown> {
+  async function execute(call: Exclude<StoreCall, { store: "unsubscribe" }>): Promise<unknown> {
     if (call.store === "inspect") return store.inspect();
     const deadline = { deadlineMs: call.deadlineMs };
     if (call.store === "run") return store.run(call.script, call.keys, call.args, deadline);
@@ -22,14 +22,14 @@ export function serveStore(store: Store, worker: IpcEnd): () => void {
 
   async function subscribe(channel: string, deadline: { deadlineMs: number }): Promise<void> {
     if (subscriptions.has(channel)) return;
-    const tell = (message: string) => answer({ store: "message", channel, message });
-    const leave = await store.subscribe(channel, tell, deadline);
-    // While the store was asked, the worker may have gone, or asked a second time.
+    const forward = (message: string) => reply({ store: "message", channel, message });
+    const leave = await store.subscribe(channel, forward, deadline);
+    // Meanwhile the worker may have exited or subscribed a second time.
     if (stopped || subscriptions.has(channel)) leave();
     else subscriptions.set(channel, leave);
   }
 
-  function heard(message: unknown): void {
+  function onMessage(message: unknown): void {
     if (!isStoreMessage(message)) return;
     const call = message as StoreCall;
     if (call.store === "unsubscribe") {
@@ -38,21 +38,21 @@ export function serveStore(store: Store, worker: IpcEnd): () => void {
       return;
     }
     const { id } = call;
-    carryOut(call).then(
-      (value) => answer({ store: "answer", id, value: value ?? null }),
-      (error: unknown) => answer({ store: "failure", id, ...failureOf(error) }),
+    execute(call).then(
+      (value) => reply({ store: "answer", id, value: value ?? null }),
+      (error: unknown) => reply({ store: "failure", id, ...failureOf(error) }),
     );
   }
 
   function stop(): void {
     stopped = true;
-    worker.off("message", heard);
+    worker.off("message", onMessage);
     worker.off("disconnect", stop);
     for (const leave of subscriptions.values()) leave();
     subscriptions.clear();
   }
 
-  worker.on("message", heard);
+  worker.on("message", onMessage);
   worker.on("disconnect", stop);
   return stop;
 }

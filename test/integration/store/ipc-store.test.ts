@@ -51,7 +51,7 @@ describe("a call", () => {
     const quota = createQuota(store, cluster);
     const requests = [{ app, granted: 0, spent: Number.NaN, returned: 0, need: 0, want: 0 }];
     await expect(quota.grant({ node: "n", epoch: 1, seq: 1 }, requests)).rejects.toMatchObject({
-      name: "RefusedArgument",
+      name: "InvalidArgument",
     });
   });
 

@@ -67,7 +67,7 @@ describe("errors", () => {
   it.each([
     ["fail", /ERR broken on purpose/],
     ["wrongType", /WRONGTYPE/],
-    ["nothing", /answered null at position 2/],
+    ["nothing", /replied with null at position 2/],
     ["unheard-of", /there is no script unheard-of/],
   ])("a script that goes wrong (%s) is an error of kind script", async (name, message) => {
     const call = openStore().run(name as "fail", ["k"], []);

@@ -1,8 +1,8 @@
 /** Coordinators on one embedded store whose time the test moves, and whose way to the store it can break. */
 import type { BucketLimits } from "../../../src/core/limits.js";
+import type { ClusterLimits } from "../../../src/quota/cluster-limits.js";
 import { type CoordinatorOptions, createCoordinator } from "../../../src/quota/coordinator.js";
 import { type EmergencyState, emergencyChannel } from "../../../src/quota/emergency-watch.js";
-import type { ClusterPolicy } from "../../../src/quota/policy.js";
 import { createQuota } from "../../../src/quota/quota.js";
 import type { Round } from "../../../src/quota/reconcile-rounds.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
@@ -25,7 +25,7 @@ export interface Way {
   calls: string[];
 }
 
-export function createBench(cluster: Partial<ClusterPolicy> = {}) {
+export function createBench(cluster: Partial<ClusterLimits> = {}) {
   const clock = createSimulatedClock();
   const store = createEmbeddedStore({ clock: () => (START_MS + clock.now()) * 1000 });
   const policy = { id: CLUSTER, capacity: 1000, rate: 0, nodeTtlMs: 3000, ...cluster };

@@ -1,6 +1,6 @@
 /** Emergencies: every coordinator learns of each change soon, and each change is published once. */
 import { describe, expect, it } from "vitest";
-import { RefusedArgument } from "../../../src/store/refused-argument.js";
+import { InvalidArgument } from "../../../src/store/errors.js";
 import { createBench, passUntil } from "./cluster-bench.js";
 
 const app = { id: "video", guaranteed: 0, burst: 1000, priority: 1, borrow: true };
@@ -106,7 +106,7 @@ describe("an operator's order", () => {
   it("rejects when the store stays away, and when a duration is none", async () => {
     const bench = createBench();
     const { coordinator, way } = bench.addCoordinator("a", [app]);
-    await expect(coordinator.emergencyOn(-1, "why", "sre")).rejects.toThrow(RefusedArgument);
+    await expect(coordinator.emergencyOn(-1, "why", "sre")).rejects.toThrow(InvalidArgument);
     way.fault = "refused";
     await expect(passUntil(bench, coordinator.emergencyOn(0, "why", "sre"))).rejects.toMatchObject({
       kind: "unavailable",

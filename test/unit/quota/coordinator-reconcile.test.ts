@@ -1,7 +1,7 @@
 /** Reconciliation: one coordinator per round, dead ones are replaced, and what dead nodes held comes back once. */
 import { describe, expect, it } from "vitest";
 import { UnknownApp } from "../../../src/quota/coordinator.js";
-import { RefusedArgument } from "../../../src/store/refused-argument.js";
+import { InvalidArgument } from "../../../src/store/errors.js";
 import { createBench, passUntil } from "./cluster-bench.js";
 
 const MINUTE = 60_000;
@@ -208,7 +208,7 @@ describe("on demand", () => {
     }
     expect(way.calls).not.toContain("borrow");
     for (const amount of [0, -1, 1.5, Number.NaN, 1e12]) {
-      await expect(coordinator.borrow("video", amount)).rejects.toThrow(RefusedArgument);
+      await expect(coordinator.borrow("video", amount)).rejects.toThrow(InvalidArgument);
       await expect(coordinator.repay("video", amount)).rejects.toThrow("amount");
     }
   });

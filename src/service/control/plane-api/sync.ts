@@ -13,7 +13,7 @@ import {
 } from "../../../core/degradation.js";
 import { nodeInEpoch } from "../../../core/keys.js";
 import type { BucketLimits } from "../../../core/limits.js";
-import type { GrantRequest, NodeAnswer, Quota } from "../../../quota/quota.js";
+import type { GrantRequest, NodeReply, Quota } from "../../../quota/quota.js";
 import { StoreError } from "../../../store/errors.js";
 import type { SyncAnswer, SyncMessage } from "./sync-message.js";
 import type { NodeNumbers } from "./sync-numbers.js";
@@ -35,7 +35,7 @@ export interface SyncHandlerOptions {
 }
 
 export interface SyncHandler {
-  /** Rejects with a StoreError where the store fails, and with a RefusedArgument where it refuses a number. */
+  /** Rejects with a StoreError where the store fails, and with a InvalidArgument where it refuses a number. */
   (message: SyncMessage): Promise<SyncAnswer>;
   /** The level that data planes are told. */
   level(): number;
@@ -139,7 +139,7 @@ export function createSyncHandler(options: SyncHandlerOptions): SyncHandler {
   return Object.assign(handle, { level });
 }
 
-function headOf({ code, liveNodes, emergency, emergencyLeftMs }: NodeAnswer) {
+function headOf({ code, liveNodes, emergency, emergencyLeftMs }: NodeReply) {
   return { code, live_nodes: liveNodes, emergency, emergency_left_ms: emergencyLeftMs };
 }
 
