@@ -4,7 +4,7 @@ import { appLimits, clusterOptions, leaseOptions } from "../config/options/limit
 import type { Config } from "../config/schema.js";
 import { linesOf, STDIN } from "../simulate/log-lines.js";
 import { replay } from "../simulate/replay.js";
-import type { WorldSettings } from "../simulate/world.js";
+import type { WorldConfig } from "../simulate/world.js";
 import { configOrComplain } from "./check-config.js";
 import { type Command, readArguments, UsageError } from "./command.js";
 import { Failure, REFUSED } from "./exit-codes.js";
@@ -82,7 +82,7 @@ export const simulateCommand: Command = {
       toleranceMs: readDuration("--tolerance", values.tolerance, { leastMs: 0, mostMs: HOUR_MS }),
       ...(rules.length > 0 ? { rules } : {}),
       nodes,
-      worlds: configs.map((file) => worldSettings(configOrComplain(file))),
+      worlds: configs.map((file) => worldConfig(configOrComplain(file))),
     };
     const progress = createProgress({ files, stderr: process.stderr, wanted: values.progress });
     const done = await replay({
@@ -100,7 +100,7 @@ export const simulateCommand: Command = {
 };
 
 /** Of a configuration, all that decides; the store it names is not asked. */
-export function worldSettings(config: Config): WorldSettings {
+export function worldConfig(config: Config): WorldConfig {
   return {
     apps: appLimits(config),
     unknownApps: config.unknown_apps,

@@ -4,28 +4,28 @@ import { createHeap } from "./heap.js";
 
 interface Timer {
   at: number;
-  /** Of two timers at the same moment the one that was asked for first runs first. */
+  /** Timers of the same time run in the order of their creation. */
   order: number;
   work: (() => void) | undefined;
 }
 
 export interface DrivenClock extends Clock {
-  /** The moment of the next timer; infinitely far where there is none. */
+  /** The time of the next timer; infinity if there is none. */
   nextAt(): number;
-  /** Moves on to the next timer and runs it. */
+  /** Advances to the next timer and runs it. */
   runNext(): void;
-  /** Moves on to a moment before the next timer. Time never goes back. */
+  /** Advances to a time before the next timer. Never goes back. */
   moveTo(at: number): void;
-  /** As if the machine had slept: time has passed, and all timers are that much later. */
+  /** Advances the time and delays all timers by the same amount. */
   sleep(ms: number): void;
 }
 
 export function createDrivenClock(): DrivenClock {
   let now = 0;
-  let asked = 0;
+  let created = 0;
   const timers = createHeap<Timer>((a, b) => a.at < b.at || (a.at === b.at && a.order < b.order));
 
-  /** The next one that nobody has forgotten. */
+  /** The next timer that was not cancelled. */
   function next(): Timer | undefined {
     let first = timers.first();
     while (first !== undefined && first.work === undefined) {
@@ -38,7 +38,7 @@ export function createDrivenClock(): DrivenClock {
   return {
     now: () => now,
     after(ms, work) {
-      const timer: Timer = { at: now + Math.max(ms, 0), order: asked++, work };
+      const timer: Timer = { at: now + Math.max(ms, 0), order: created++, work };
       timers.add(timer);
       return () => {
         timer.work = undefined;

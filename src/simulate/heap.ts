@@ -1,9 +1,9 @@
-/** A binary heap: whatever comes before all others is first. */
+/** A binary heap. */
 
 export interface Heap<T> {
   add(item: T): void;
   first(): T | undefined;
-  /** There must be one. */
+  /** The heap must not be empty. */
   takeFirst(): T;
   size(): number;
   /** In no particular order. */

@@ -1,45 +1,45 @@
 /**
- * Puts requests in the order of their arrival. Proxies write a line when the exchange has ended, so lines that began
- * earlier may come later; and where a log has whole seconds only, the requests of a second are spread over it evenly.
+ * Sorts requests by their arrival. Proxies write a line when a request ends, so lines are out of order. Requests with
+ * times in whole seconds are spread evenly over their second.
  */
 import { createHeap } from "./heap.js";
 import type { LoggedRequest } from "./logged-request.js";
 
 export interface InOrderOptions {
-  /** A line may come so much later than lines of requests that arrived after it. */
+  /** How far lines may be out of order. */
   toleranceMs: number;
-  /** More are never held back; then the tolerance is what it can be. */
-  mostHeld: number;
+  /** Maximum number of buffered requests; takes precedence over the tolerance. */
+  maxHeld: number;
 }
 
 export interface InOrder {
   add(request: LoggedRequest): void;
-  /** The next one that nothing can come before any more. With `all`, the next one in any case. */
+  /** The next request that no later line can precede; with `all`, the next one in any case. */
   next(all: boolean): LoggedRequest | undefined;
-  /** How many came too late to be put in their place, and have the time of the one before. */
+  /** Number of requests that came too late; they get the time of their predecessor. */
   late(): number;
 }
 
 const SECOND_MS = 1000;
 
-export function createInOrder({ toleranceMs, mostHeld }: InOrderOptions): InOrder {
+export function createInOrder({ toleranceMs, maxHeld }: InOrderOptions): InOrder {
   const held = createHeap<LoggedRequest>((a, b) => a.at < b.at || (a.at === b.at && a.order < b.order));
-  /** Requests of one second, on their way out; `at` is where to go on. */
-  let crowd: LoggedRequest[] = [];
+  /** Requests of one second that are being returned, starting at index `at`. */
+  let sameSecond: LoggedRequest[] = [];
   let at = 0;
   let newest = Number.NEGATIVE_INFINITY;
   let latestOut = Number.NEGATIVE_INFINITY;
   let late = 0;
 
-  /** All of the second that `first` is of, each with its share of it. */
+  /** Takes all requests of the second of `first` and spreads them over it. */
   function spread(first: LoggedRequest): void {
-    crowd = [first];
+    sameSecond = [first];
     at = 0;
     for (let more = held.first(); more?.coarse && more.at === first.at; more = held.first()) {
-      crowd.push(held.takeFirst());
+      sameSecond.push(held.takeFirst());
     }
-    const gap = SECOND_MS / crowd.length;
-    for (let i = 1; i < crowd.length; i++) crowd[i]!.at += i * gap;
+    const gap = SECOND_MS / sameSecond.length;
+    for (let i = 1; i < sameSecond.length; i++) sameSecond[i]!.at += i * gap;
   }
 
   function out(request: LoggedRequest): LoggedRequest {
@@ -57,15 +57,15 @@ export function createInOrder({ toleranceMs, mostHeld }: InOrderOptions): InOrde
       held.add(request);
     },
     next(all) {
-      if (at < crowd.length) return out(crowd[at++]!);
+      if (at < sameSecond.length) return out(sameSecond[at++]!);
       const first = held.first();
       if (first === undefined) return undefined;
-      const patience = first.coarse ? Math.max(toleranceMs, SECOND_MS) : toleranceMs;
-      if (!all && first.at + patience > newest && held.size() <= mostHeld) return undefined;
+      const waitMs = first.coarse ? Math.max(toleranceMs, SECOND_MS) : toleranceMs;
+      if (!all && first.at + waitMs > newest && held.size() <= maxHeld) return undefined;
       held.takeFirst();
       if (!first.coarse) return out(first);
       spread(first);
-      return out(crowd[at++]!);
+      return out(sameSecond[at++]!);
     },
     late: () => late,
   };

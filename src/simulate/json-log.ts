@@ -1,35 +1,23 @@
-/** Reads logs of one JSON object per line: those of nginx, Envoy, pino and the Elastic Common Schema without being told. */
-import { isMethod, methodOf, readAmount, readDuration } from "./log-fields.js";
+/** Parser for logs with one JSON object per line. Knows the names of nginx, Envoy, pino and the Elastic Common Schema. */
 import type { TimeReader } from "./log-times.js";
-import type { LineParser, LogLine } from "./logged-request.js";
-
-export const JSON_FIELDS = [
-  "time",
-  "method",
-  "path",
-  "app",
-  "user",
-  "request_bytes",
-  "response_bytes",
-  "duration",
-] as const;
-export type JsonField = (typeof JSON_FIELDS)[number];
-
-/** A field's name, with dots where it is nested, and for a duration the unit it counts in. */
-export interface FieldName {
-  name: string;
-  unitMs?: number | undefined;
-}
-
-/** What operators say of names that nobody could guess. */
-export type JsonFieldNames = Partial<Record<JsonField, FieldName>>;
+import { readDuration, readMethod, readSize } from "./log-values.js";
+import {
+  type FieldName,
+  type FieldNames,
+  type LineParser,
+  LOG_FIELDS,
+  type LogField,
+  type LogLine,
+} from "./logged-request.js";
 
 const SECOND_MS = 1000;
 const NANOSECOND_MS = 1e-6;
 
-/** The names that are tried, in this order, where the operator gave none. */
-const KNOWN: Record<JsonField, FieldName[]> = {
-  time: names(
+const plain = (...names: string[]): FieldName[] => names.map((name) => ({ name }));
+
+/** The names to try, in this order, unless the operator gives one. */
+const KNOWN: Record<LogField, FieldName[]> = {
+  time: plain(
     "start_time",
     "event.start",
     "time",
@@ -40,73 +28,71 @@ const KNOWN: Record<JsonField, FieldName[]> = {
     "time_local",
     "msec",
   ),
-  method: names("method", "request_method", "req.method", "http.request.method", "verb"),
-  path: names("path", "uri", "request_uri", "req.url", "url.path", "url.original", "url"),
-  app: names("app_id", "app", "x_app_id", "req.headers.x-app-id", "labels.app_id"),
-  user: names("user", "remote_user", "user.name", "user_id"),
-  request_bytes: names(
-    ...["request_bytes", "bytes_received", "http.request.body.bytes", "http.request.bytes"],
-    ...["req.headers.content-length", "request_length"],
+  method: plain("method", "request_method", "req.method", "http.request.method", "verb"),
+  path: plain("path", "uri", "request_uri", "req.url", "url.path", "url.original", "url"),
+  app: plain("app_id", "app", "x_app_id", "req.headers.x-app-id", "labels.app_id"),
+  user: plain("user", "remote_user", "user.name", "user_id"),
+  request_bytes: plain(
+    "request_bytes",
+    "bytes_received",
+    "http.request.body.bytes",
+    "http.request.bytes",
+    "req.headers.content-length",
+    "request_length",
   ),
-  response_bytes: names(
-    ...["response_bytes", "bytes_sent", "body_bytes_sent", "http.response.body.bytes", "http.response.bytes"],
-    ...["res.headers.content-length", "bytes"],
+  response_bytes: plain(
+    "response_bytes",
+    "bytes_sent",
+    "body_bytes_sent",
+    "http.response.body.bytes",
+    "http.response.bytes",
+    "res.headers.content-length",
+    "bytes",
   ),
   duration: [
-    ...names("duration_ms", "duration", "responseTime", "latency_ms", "elapsed_ms").map(({ name }) => ({
-      name,
-      unitMs: 1,
-    })),
+    ...plain("duration_ms", "duration", "responseTime", "latency_ms", "elapsed_ms"),
     { name: "request_time", unitMs: SECOND_MS },
     { name: "event.duration", unitMs: NANOSECOND_MS },
   ],
 };
 
-function names(...list: string[]): FieldName[] {
-  return list.map((name) => ({ name }));
-}
-
 type Values = Record<string, unknown>;
 
-export function createJsonParser(time: TimeReader, given: JsonFieldNames = {}): LineParser {
+export function createJsonParser(time: TimeReader, given: FieldNames): LineParser {
   const find = Object.fromEntries(
-    JSON_FIELDS.map((field) => [field, createFinder(given[field] ? [given[field]] : KNOWN[field])]),
-  ) as Record<JsonField, Finder>;
+    LOG_FIELDS.map((field) => [field, createFinder(given[field] ? [given[field]] : KNOWN[field])]),
+  ) as Record<LogField, Finder>;
   let values: Values = {};
   const field = (name: string) => (name === "app" ? text(find.app(values)) : text(valueAt(values, name)));
 
   function readRequest(line: LogLine): string {
-    const method = find.method(values);
-    line.path = text(find.path(values));
-    if (method !== undefined) {
-      if (typeof method !== "string" || !isMethod(method)) return "the method is none";
-      line.method = methodOf(method);
-      return "";
-    }
-    // nginx's own name for all of it.
-    const [first = "", path, protocol] = text(values.request).split(" ");
-    if (protocol === undefined || path === undefined || !isMethod(first)) return "there is no method";
-    line.method = methodOf(first);
-    if (line.path === "") line.path = path;
+    const given = find.method(values);
+    // nginx may log method, path and protocol as one field.
+    const [first = "", path = "", protocol] = text(values.request).split(" ");
+    if (given === undefined && protocol === undefined) return "no method";
+    const method = readMethod(given === undefined ? first : text(given));
+    if (method === undefined) return "the method is invalid";
+    line.method = method;
+    line.path = text(find.path(values)) || path;
     return "";
   }
 
   return (json, line) => {
     const read = parse(json);
-    if (read === undefined) return "it is no JSON object";
+    if (read === undefined) return "not a JSON object";
     values = read;
     line.timeMs = time.any(find.time(values));
-    if (Number.isNaN(line.timeMs)) return find.time(values) === undefined ? "there is no time" : "the time is none";
+    if (Number.isNaN(line.timeMs)) return find.time(values) === undefined ? "no time" : "the time is invalid";
     line.coarse = time.coarse;
-    const wrong = readRequest(line);
-    if (wrong !== "") return wrong;
+    const problem = readRequest(line);
+    if (problem !== "") return problem;
     line.requestBytes = amount(find.request_bytes(values));
     line.responseBytes = amount(find.response_bytes(values));
-    if (line.requestBytes < 0 || line.responseBytes < 0) return "a size is no whole number";
+    if (line.requestBytes < 0 || line.responseBytes < 0) return "a size is not an integer";
     const took = find.duration(values);
     line.durationMs = duration(took, find.duration.last().unitMs ?? 1);
-    if (line.durationMs < 0) return "the duration is no number";
-    // A line is written when the exchange has ended, and has that time unless it says otherwise.
+    if (line.durationMs < 0) return "the duration is not a number";
+    // A line has the time of the end, unless the name of the field says otherwise.
     line.atEnd = !find.time.last().name.includes("start");
     line.user = text(find.user(values));
     line.field = field;
@@ -116,11 +102,11 @@ export function createJsonParser(time: TimeReader, given: JsonFieldNames = {}): 
 
 interface Finder {
   (values: Values): unknown;
-  /** The name under which it was found. */
+  /** The name under which the value was found. */
   last(): FieldName;
 }
 
-/** Looks under the name that had it in the line before, and only then under the others. */
+/** Tries the name of the previous line first, then the others. */
 function createFinder(candidates: FieldName[]): Finder {
   let last = candidates[0]!;
   const find = (values: Values) => {
@@ -137,20 +123,16 @@ function createFinder(candidates: FieldName[]): Finder {
   return Object.assign(find, { last: () => last });
 }
 
+/** A property whose name contains the dots takes precedence over nested ones. */
 function valueAt(values: Values, name: string): unknown {
   if (Object.hasOwn(values, name)) return values[name];
-  let dot = name.indexOf(".");
-  if (dot < 0) return undefined;
+  if (!name.includes(".")) return undefined;
   let value: unknown = values;
-  let from = 0;
-  for (;;) {
-    const part = dot < 0 ? name.slice(from) : name.slice(from, dot);
+  for (const part of name.split(".")) {
     if (typeof value !== "object" || value === null || !Object.hasOwn(value, part)) return undefined;
     value = (value as Values)[part];
-    if (dot < 0) return value;
-    from = dot + 1;
-    dot = name.indexOf(".", from);
   }
+  return value;
 }
 
 function parse(json: string): Values | undefined {
@@ -168,7 +150,7 @@ function text(value: unknown): string {
 
 function amount(value: unknown): number {
   if (typeof value === "number") return Number.isSafeInteger(value) && value >= 0 ? value : -1;
-  return value === undefined ? 0 : typeof value === "string" ? readAmount(value) : -1;
+  return value === undefined ? 0 : typeof value === "string" ? readSize(value) : -1;
 }
 
 function duration(value: unknown, unitMs: number): number {

@@ -1,35 +1,35 @@
-/** The lines of a log, from a file or a stream, plain or gzipped, in pieces: memory does not grow with the log. */
+/** Reads the lines of a log from a file or stdin, plain or gzipped, with bounded memory. */
 import { createReadStream } from "node:fs";
 import { Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 
 export const STDIN = "-";
-const PIECE_BYTES = 256 * 1024;
-/** Longer lines are none: they are cut off here, and found to be wrong by whoever reads them. */
-const LONGEST_LINE = 64 * 1024;
+const CHUNK_BYTES = 256 * 1024;
+/** Longer lines are truncated; the parser rejects them. */
+const MAX_LINE = 64 * 1024;
 const NEWLINE = 0x0a;
 
 export interface LogSource {
   /** A path, or STDIN. */
   name: string;
   stdin: AsyncIterable<Buffer>;
-  /** Told of every piece that was read, as it lies in the file. */
+  /** Called with the size of every chunk read, before decompression. */
   onBytes?: (bytes: number) => void;
 }
 
-/** Some lines at a time. */
+/** Yields several lines at a time. */
 export async function* linesOf(source: LogSource): AsyncGenerator<string[]> {
-  const bytes = source.name === STDIN ? source.stdin : createReadStream(source.name, { highWaterMark: PIECE_BYTES });
+  const bytes = source.name === STDIN ? source.stdin : createReadStream(source.name, { highWaterMark: CHUNK_BYTES });
   let carry: Buffer = Buffer.alloc(0);
   let first = true;
-  for await (const piece of unzipped(counted(bytes, source.onBytes))) {
-    const last = piece.lastIndexOf(NEWLINE);
+  for await (const chunk of unzipped(counted(bytes, source.onBytes))) {
+    const last = chunk.lastIndexOf(NEWLINE);
     if (last < 0) {
-      carry = Buffer.concat([carry, piece]).subarray(0, LONGEST_LINE);
+      carry = Buffer.concat([carry, chunk]).subarray(0, MAX_LINE);
       continue;
     }
-    const text = Buffer.concat([carry, piece.subarray(0, last)]).toString("utf8");
-    carry = Buffer.from(piece.subarray(last + 1)).subarray(0, LONGEST_LINE);
+    const text = Buffer.concat([carry, chunk.subarray(0, last)]).toString("utf8");
+    carry = Buffer.from(chunk.subarray(last + 1)).subarray(0, MAX_LINE);
     const lines = text.split("\n");
     if (first) lines[0] = lines[0]!.replace(/^\ufeff/, "");
     first = false;
@@ -39,13 +39,13 @@ export async function* linesOf(source: LogSource): AsyncGenerator<string[]> {
 }
 
 async function* counted(bytes: AsyncIterable<Buffer>, onBytes: LogSource["onBytes"]): AsyncGenerator<Buffer> {
-  for await (const piece of bytes) {
-    onBytes?.(piece.length);
-    yield piece;
+  for await (const chunk of bytes) {
+    onBytes?.(chunk.length);
+    yield chunk;
   }
 }
 
-/** By its first two bytes, not by its name: stdin has none. */
+/** Detects gzip by its first two bytes, because stdin has no name. */
 async function* unzipped(bytes: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
   const { value, done } = await bytes.next();
   if (done) return;
@@ -63,7 +63,7 @@ async function* unzipped(bytes: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> 
     yield* all();
     return;
   }
-  const gunzip = createGunzip({ chunkSize: PIECE_BYTES });
+  const gunzip = createGunzip({ chunkSize: CHUNK_BYTES });
   const zipped = Readable.from(all());
   zipped.on("error", (error) => gunzip.destroy(error));
   yield* zipped.pipe(gunzip) as AsyncIterable<Buffer>;

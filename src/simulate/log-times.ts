@@ -1,20 +1,20 @@
-/** Reads the times that logs write, to the millisecond. Lines of the same second cost one look. */
+/** Parses the times of logs. Caches the last second, because consecutive lines often share it. */
 
 export interface TimeReader {
-  /** 2026-07-28T12:00:00.123Z, with any offset; without one it is UTC. NaN where it is no time. */
+  /** 2026-07-28T12:00:00.123Z with any offset; without one, UTC. NaN if invalid. */
   iso(text: string): number;
   /** 28/Jul/2026:12:00:00 +0200 */
   clf(text: string): number;
   /** Either of them, or a number of seconds, milliseconds, microseconds or nanoseconds since 1970. */
   any(value: unknown): number;
-  /** The last time had no part of a second. */
+  /** The last time had no fraction of a second. */
   readonly coarse: boolean;
 }
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-/** Since 1970 until far in the future: whoever has larger numbers counts in smaller units. */
-const MOST_SECONDS = 1e11;
-/** Letters of 2026-07-28T12:00:00. */
+/** Larger numbers are in milliseconds, microseconds or nanoseconds. */
+const MAX_SECONDS = 1e11;
+/** Length of 2026-07-28T12:00:00. */
 const ISO_LENGTH = 19;
 
 export function createTimeReader(): TimeReader {
@@ -37,7 +37,7 @@ export function createTimeReader(): TimeReader {
     const zone = text.slice(end);
     if (second !== isoSecond || zone !== isoZone) {
       isoMs = isIsoSecond(second) ? Date.parse(second.replace(" ", "T") + (zone === "" ? "Z" : zone)) : Number.NaN;
-      // Copies: slices would keep the whole piece of the log that they were cut from.
+      // Slices would keep a whole chunk of the log in memory.
       isoSecond = copyOf(second);
       isoZone = copyOf(zone);
     }
@@ -55,13 +55,13 @@ export function createTimeReader(): TimeReader {
 
   function fromNumber(value: number): number {
     if (!(value > 0)) return Number.NaN;
-    if (value < MOST_SECONDS) {
+    if (value < MAX_SECONDS) {
       coarse = Number.isInteger(value);
       return value * 1000;
     }
     coarse = false;
-    if (value < MOST_SECONDS * 1e3) return value;
-    return value < MOST_SECONDS * 1e6 ? value / 1e3 : value / 1e6;
+    if (value < MAX_SECONDS * 1e3) return value;
+    return value < MAX_SECONDS * 1e6 ? value / 1e3 : value / 1e6;
   }
 
   return {
@@ -93,7 +93,7 @@ function readClf(text: string): number {
   return Date.parse(`${year}-${String(month).padStart(2, "0")}-${day}T${time}${hours}:${minutes}`);
 }
 
-/** The same text in memory of its own. */
+/** A copy that does not reference the original string. */
 export function copyOf(text: string): string {
   return Buffer.from(text, "utf8").toString("utf8");
 }

@@ -1,28 +1,28 @@
-/** Replays a log against one or more configurations at once, reading it once and holding none of it. */
+/** Replays a log against one or more configurations in one pass, with bounded memory. */
 import { createInOrder } from "./in-order.js";
-import {
-  createParser,
-  defaultRules,
-  type FormatOptions,
-  LINES_TO_TELL,
-  type LogFormat,
-  tellFormat,
-} from "./log-format.js";
+import { createParser, DETECTION_LINES, defaultRules, detectFormat, type LogFormat } from "./log-format.js";
 import { copyOf } from "./log-times.js";
-import { type AppRule, emptyLine, type LineParser, type LoggedRequest, requestOf } from "./logged-request.js";
-import { type AppOutcome, createWorld, type World, type WorldSettings } from "./world.js";
+import {
+  type AppRule,
+  emptyLine,
+  type FieldNames,
+  type LineParser,
+  type LoggedRequest,
+  requestOf,
+} from "./logged-request.js";
+import { type AppOutcome, createWorld, type World, type WorldConfig } from "./world.js";
 
-export interface ReplayOptions extends FormatOptions {
-  /** Some lines at a time, of all logs one after the other. */
+export interface ReplayOptions {
+  /** The lines of all logs, several at a time. */
   lines: AsyncIterable<string[]>;
-  worlds: WorldSettings[];
+  worlds: WorldConfig[];
   nodes: number;
-  /** Undefined: found out from the first lines. */
+  /** Undefined: detect it from the first lines. */
   format?: LogFormat | undefined;
-  /** Where the app stands; undefined: where the format usually has it. */
+  fields: FieldNames;
+  /** How to find the app. Undefined: the default of the format. */
   rules?: AppRule[] | undefined;
   toleranceMs: number;
-  /** Told now and then. */
   onProgress?: (soFar: { lines: number; requests: number }) => void;
 }
 
@@ -37,10 +37,10 @@ export interface Replay {
   lines: number;
   requests: number;
   badLines: number;
-  /** The first of them. */
+  /** The first bad lines. */
   examples: BadLine[];
   late: number;
-  /** Milliseconds since 1970, of the first and the last request; undefined where there is none. */
+  /** Milliseconds since 1970 of the first and last request; undefined if there is none. */
   firstMs: number | undefined;
   lastMs: number | undefined;
   /** In the order of the worlds. */
@@ -48,43 +48,45 @@ export interface Replay {
 }
 
 const EXAMPLES = 5;
-const LONGEST_EXAMPLE = 120;
+const EXAMPLE_LENGTH = 120;
 /** About 30 MB of requests. */
-const MOST_HELD = 200_000;
+const MAX_HELD = 200_000;
 
 export async function replay(options: ReplayOptions): Promise<Replay> {
-  const ordered = createInOrder({ toleranceMs: options.toleranceMs, mostHeld: MOST_HELD });
+  const ordered = createInOrder({ toleranceMs: options.toleranceMs, maxHeld: MAX_HELD });
   const line = emptyLine();
-  const result = {
-    ...{ lines: 0, requests: 0, badLines: 0, examples: [] as BadLine[] },
-    ...{ firstMs: undefined as number | undefined, lastMs: undefined as number | undefined },
+  const result: Omit<Replay, "format" | "late" | "outcomes"> = {
+    lines: 0,
+    requests: 0,
+    badLines: 0,
+    examples: [],
+    firstMs: undefined,
+    lastMs: undefined,
   };
   let format = options.format;
   let parse: LineParser | undefined;
   let rules: AppRule[] = options.rules ?? [];
   let worlds: World[] = [];
-  /** Lines that were read before the format was known. */
+  /** Lines read before the format is known. */
   let waiting: string[] = [];
 
   function begin(known: LogFormat): void {
     format = known;
-    parse = createParser(known, options);
-    rules = options.rules ?? defaultRules(known, options);
+    parse = createParser(known, options.fields);
+    rules = options.rules ?? defaultRules(known, options.fields);
   }
 
-  function complain(reason: string, text: string): void {
+  function rejectLine(reason: string, text: string): void {
     result.badLines++;
     if (result.examples.length < EXAMPLES) {
-      result.examples.push({ line: result.lines, reason, text: copyOf(text.slice(0, LONGEST_EXAMPLE)) });
+      result.examples.push({ line: result.lines, reason, text: copyOf(text.slice(0, EXAMPLE_LENGTH)) });
     }
   }
 
   function submit(request: LoggedRequest): Promise<unknown> | undefined {
     if (result.firstMs === undefined) {
       result.firstMs = request.at;
-      worlds = options.worlds.map((settings) =>
-        createWorld({ ...settings, nodes: options.nodes, startMs: request.at }),
-      );
+      worlds = options.worlds.map((config) => createWorld({ ...config, nodes: options.nodes, startMs: request.at }));
     }
     result.lastMs = request.at;
     result.requests++;
@@ -106,17 +108,17 @@ export async function replay(options: ReplayOptions): Promise<Replay> {
       if (text === "" || text === "\r") continue;
       const reason = known(text.endsWith("\r") ? text.slice(0, -1) : text, line);
       if (reason === "") ordered.add(requestOf(line, rules, result.lines));
-      else complain(reason, text);
+      else rejectLine(reason, text);
     }
     await submitReady(false);
     options.onProgress?.({ lines: result.lines, requests: result.requests });
   }
 
-  /** Looks at the first lines; with `all` there are no more to come. */
+  /** Detects the format once enough lines are there; `all`: no more will come. */
   async function readFirst(all: boolean): Promise<void> {
     const some = waiting.filter((text) => text.trim() !== "");
-    if (!all && some.length < LINES_TO_TELL) return;
-    begin(tellFormat(some.slice(0, LINES_TO_TELL), options) ?? "combined");
+    if (!all && some.length < DETECTION_LINES) return;
+    begin(detectFormat(some.slice(0, DETECTION_LINES), options.fields) ?? "combined");
     const texts = waiting;
     waiting = [];
     await readLines(texts, parse!);

@@ -1,11 +1,11 @@
-/** What became of the requests of each app: how many, why, and when it was worst. */
+/** Counts the decisions of each app by outcome, code and time. */
 import { OK } from "../core/codes.js";
 import type { Decision } from "../limiter/decision.js";
 import { createTimeline, type Series, type Timeline } from "./timeline.js";
 
-/** The second, or the minute, in which most were refused. */
+/** The second or minute with most refusals. */
 export interface Worst {
-  /** Milliseconds since 1970, when it began. */
+  /** Its start, in milliseconds since 1970. */
   at: number;
   requests: number;
   refused: number;
@@ -16,11 +16,11 @@ export interface AppTally {
   requests: number;
   admitted: number;
   refused: number;
-  /** Admitted only because the app is on a dry run; also in `admitted`. */
+  /** Admitted only because of dry run; included in `admitted`. */
   dryRunRefused: number;
-  /** Refusals by code, those of a dry run included. */
+  /** Refusals by code, including those of a dry run. */
   codes: Map<string, number>;
-  /** Milliseconds since 1970; undefined where none was refused. */
+  /** Milliseconds since 1970; undefined if nothing was refused. */
   firstRefused: number | undefined;
   lastRefused: number | undefined;
   worstSecond: Worst | undefined;
@@ -60,9 +60,19 @@ export function createTally(startMs: number): Tally {
       worst: undefined,
     });
     const counting: Counting = {
-      ...{ app, requests: 0, admitted: 0, refused: 0, dryRunRefused: 0, codes: new Map<string, number>() },
-      ...{ firstRefused: undefined, lastRefused: undefined, worstSecond: undefined, worstMinute: undefined },
-      ...{ series: timeline.series(), second: window(SECOND_MS), minute: window(MINUTE_MS) },
+      app,
+      requests: 0,
+      admitted: 0,
+      refused: 0,
+      dryRunRefused: 0,
+      codes: new Map<string, number>(),
+      firstRefused: undefined,
+      lastRefused: undefined,
+      worstSecond: undefined,
+      worstMinute: undefined,
+      series: timeline.series(),
+      second: window(SECOND_MS),
+      minute: window(MINUTE_MS),
     };
     apps.set(app, counting);
     return counting;
@@ -98,7 +108,7 @@ export function createTally(startMs: number): Tally {
   };
 }
 
-/** Requests come in order, so one window is counted at a time. */
+/** Requests arrive in order, so only one window is open at a time. */
 function countIn(window: Window, at: number, refused: number): void {
   const begin = at - (at % window.lengthMs);
   if (begin !== window.current.at) {

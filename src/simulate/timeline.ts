@@ -1,4 +1,4 @@
-/** Counts over time in a fixed number of steps: a step is a second at first, and twice as long whenever time runs out. */
+/** Counts over time in a fixed number of steps. A step is one second at first and doubles when the steps run out. */
 
 export const STEPS = 60;
 const FIRST_STEP_MS = 1000;
@@ -10,7 +10,7 @@ export interface Series {
 
 export interface Timeline {
   series(): Series;
-  /** The step that a moment falls in. Moments before the first fall into the first. */
+  /** The step of a time. Times before the start belong to the first step. */
   stepAt(ms: number): number;
   startMs: number;
   stepMs(): number;

@@ -1,5 +1,4 @@
-/** One configuration at work on a simulated clock: the real limiters of N proxies on the real embedded store. */
-
+/** One configuration on a simulated clock: the limiters of N nodes on the embedded store. */
 import { INVALID_IDENTITY } from "../core/codes.js";
 import type { LeaseOptions } from "../core/lease.js";
 import type { AppLimits } from "../core/limits.js";
@@ -14,7 +13,7 @@ import { createDrivenClock } from "./driven-clock.js";
 import type { LoggedRequest } from "./logged-request.js";
 import { type AppTally, createTally, type Tally } from "./tally.js";
 
-export interface WorldSettings {
+export interface WorldConfig {
   apps: AppLimits[];
   unknownApps: "default" | "reject";
   cluster: ClusterLimits;
@@ -25,29 +24,29 @@ export interface WorldSettings {
   emergencyCooldownMs: number;
 }
 
-export interface WorldOptions extends WorldSettings {
-  /** Proxies that share the requests, in turn. */
+export interface WorldOptions extends WorldConfig {
+  /** Number of nodes, which get the requests in turn. */
   nodes: number;
-  /** Of the first request: milliseconds since 1970. */
+  /** Time of the first request, in milliseconds since 1970. */
   startMs: number;
 }
 
-/** What an app came to in the end: `tokens` is what the store's books say was spent. */
+/** `tokens`: the spend recorded in the store. */
 export interface AppOutcome extends AppTally {
   tokens: number;
 }
 
 export interface World {
-  /** Lets time pass until the request arrives, and decides. A promise only where somebody has to be waited for. */
+  /** Advances the clock to the request and decides. Returns a promise only if it has to wait. */
   submit(request: LoggedRequest): Promise<void> | undefined;
-  /** Everybody gets an answer, all that runs ends, and all tokens go back. */
+  /** Completes waiting and running requests and returns all tokens. */
   finish(): Promise<AppOutcome[]>;
   tally: Tally;
 }
 
-/** Services look as often as this after emergencies. */
+/** The interval at which services check for an emergency. */
 const EMERGENCY_CHECK_MS = 250;
-/** In a pause that is longer everyone comes to rest first, and then time is skipped. */
+/** In longer pauses, time is skipped once all nodes are idle. */
 const LONG_PAUSE_MS = 20_000;
 
 export function createWorld(options: WorldOptions): World {
@@ -56,7 +55,7 @@ export function createWorld(options: WorldOptions): World {
   const store = createEmbeddedStore({ clock: () => Math.floor((startMs + clock.now()) * 1000) });
   const quota = createQuota(store, cluster);
   const tally = createTally(startMs);
-  /** Calls of the store that have not been answered, and work for the end of the turn. */
+  /** Store calls without a reply, and work deferred to the end of the turn. */
   let calls = 0;
   let deferred: (() => void)[] = [];
   let running = 0;
@@ -70,29 +69,36 @@ export function createWorld(options: WorldOptions): World {
   function newNode(node: string): Limiter {
     const { unknownApps, lease, timeoutMs, failOpenTokens } = options;
     const target: SyncTarget = {
-      grant: (sender, requests) => answered(quota.grant(sender, requests)),
-      report: (sender, requests, leave) => answered(quota.report(sender, requests, leave)),
-      heartbeat: (sender) => answered(quota.heartbeat(sender)),
+      grant: (sender, requests) => tracked(quota.grant(sender, requests)),
+      report: (sender, requests, leave) => tracked(quota.report(sender, requests, leave)),
+      heartbeat: (sender) => tracked(quota.heartbeat(sender)),
     };
     return createLimiter({
-      ...{ node, target, apps, unknownApps, lease, timeoutMs, failOpenTokens, clock },
+      node,
+      target,
+      apps,
+      unknownApps,
+      lease,
+      timeoutMs,
+      failOpenTokens,
+      clock,
       defer: (work) => deferred.push(work),
     });
   }
 
-  function answered<T>(call: Promise<T>): Promise<T> {
+  function tracked<T>(call: Promise<T>): Promise<T> {
     calls++;
     return call.finally(() => {
       calls--;
     });
   }
 
-  /** As the coordinator of a service does. Where nothing was granted since the last look there is nothing to find. */
+  /** Like the coordinator of a service. Skips the check if nothing was decided since the last one. */
   function checkEmergency(): void {
     clock.after(EMERGENCY_CHECK_MS, checkEmergency);
     if (decided === seen && !emergency) return;
     seen = decided;
-    void answered(quota.emergencyCheck(options.emergencyCooldownMs, options.automaticEmergency)).then(({ active }) => {
+    void tracked(quota.emergencyCheck(options.emergencyCooldownMs, options.automaticEmergency)).then(({ active }) => {
       emergency = active;
       for (const limiter of limiters) limiter.setEmergency(active);
     });
@@ -100,8 +106,8 @@ export function createWorld(options: WorldOptions): World {
 
   const isBusy = () => calls > 0 || deferred.length > 0;
 
-  /** Until nobody can do anything more at this moment. All promises here are kept by the end of a turn of the loop. */
-  async function settled(): Promise<void> {
+  /** Runs until nothing more can happen at the current time. All promises resolve within a turn of the event loop. */
+  async function untilIdle(): Promise<void> {
     while (isBusy()) {
       const work = deferred;
       deferred = [];
@@ -110,27 +116,27 @@ export function createWorld(options: WorldOptions): World {
     }
   }
 
-  /** Time passes, as far as nobody has to be waited for: true when it has passed. */
-  function passed(until: number): boolean {
+  /** Advances the clock until something has to be awaited; true if `until` was reached. */
+  function advance(until: number): boolean {
     while (!isBusy() && clock.nextAt() <= until) clock.runNext();
     if (isBusy()) return false;
     clock.moveTo(until);
     return true;
   }
 
-  async function pass(until: number): Promise<void> {
-    while (!passed(until)) await settled();
+  async function advanceTo(until: number): Promise<void> {
+    while (!advance(until)) await untilIdle();
   }
 
-  function isAtRest(): boolean {
+  function isIdle(): boolean {
     if (running > 0 || emergency) return false;
     return limiters.every((limiter) => limiter.balances().every(({ balance }) => balance === 0));
   }
 
-  /** Nothing happens in a long pause but heartbeats; ticks stay where they are within their interval. */
+  /** Skips a long pause, in which only heartbeats happen. Timers keep their phase. */
   async function skip(until: number): Promise<void> {
-    await pass(clock.now() + LONG_PAUSE_MS / 2);
-    if (!isAtRest()) return;
+    await advanceTo(clock.now() + LONG_PAUSE_MS / 2);
+    if (!isIdle()) return;
     const step = leastCommonMultiple(options.lease.syncIntervalMs, EMERGENCY_CHECK_MS);
     const skipped = Math.floor((until - clock.now()) / step) * step;
     if (skipped > 0) clock.sleep(skipped);
@@ -154,7 +160,7 @@ export function createWorld(options: WorldOptions): World {
     } else {
       conclude(limiter, request, made);
     }
-    return isBusy() ? settled() : undefined;
+    return isBusy() ? untilIdle() : undefined;
   }
 
   function conclude(limiter: Limiter, { at, requestBytes, responseBytes, durationMs }: LoggedRequest, made: Decision) {
@@ -173,7 +179,7 @@ export function createWorld(options: WorldOptions): World {
 
   async function submitLater(request: LoggedRequest, at: number): Promise<void> {
     if (at - clock.now() > LONG_PAUSE_MS) await skip(at);
-    await pass(at);
+    await advanceTo(at);
     await decide(request);
   }
 
@@ -181,24 +187,24 @@ export function createWorld(options: WorldOptions): World {
     tally,
     submit(request) {
       const at = request.at - startMs;
-      if (at - clock.now() <= LONG_PAUSE_MS && passed(at)) return decide(request);
+      if (at - clock.now() <= LONG_PAUSE_MS && advance(at)) return decide(request);
       return submitLater(request, at);
     },
     async finish() {
-      await settled();
-      // Those who wait are answered within their time; after that only exchanges run.
-      await pass(clock.now() + options.timeoutMs);
-      while (running > 0) await pass(clock.nextAt());
+      await untilIdle();
+      // Waiting requests end within the timeout; after that only admitted requests are running.
+      await advanceTo(clock.now() + options.timeoutMs);
+      while (running > 0) await advanceTo(clock.nextAt());
       for (const limiter of limiters) {
         const closed = limiter.close();
-        await settled();
+        await untilIdle();
         await closed;
       }
-      const policies = new Map(apps.map((app) => [app.id, app]));
+      const limits = new Map(apps.map((app) => [app.id, app]));
       return Promise.all(
         tally.apps().map(async (one) => {
-          const policy = policies.get(one.app);
-          return { ...one, tokens: policy === undefined ? 0 : (await quota.inspect(policy)).spent };
+          const app = limits.get(one.app);
+          return { ...one, tokens: app === undefined ? 0 : (await quota.inspect(app)).spent };
         }),
       );
     },

@@ -1,9 +1,8 @@
 /** The options of `tollgate simulate` in the words of the replay. */
 import { quoted } from "../../config/problem.js";
 import { isIdentifier } from "../../core/platform.js";
-import { JSON_FIELDS, type JsonField, type JsonFieldNames } from "../../simulate/json-log.js";
 import { FORMATS, type LogFormat } from "../../simulate/log-format.js";
-import type { AppRule } from "../../simulate/logged-request.js";
+import { type AppRule, type FieldNames, LOG_FIELDS, type LogField } from "../../simulate/logged-request.js";
 import { UsageError } from "../command.js";
 
 const UNITS_MS: Record<string, number> = { ns: 1e-6, us: 1e-3, ms: 1, s: 1000 };
@@ -23,7 +22,7 @@ export function readAppRule(text: string): AppRule {
   const [kind, rest] = cut(text, "=");
   if (rest === "") throw wrong("is none of user, field=NAME, path=PREFIX:APP, app=NAME");
   if (kind === "field") return { from: "field", name: rest };
-  if (kind === "app") return { from: "nowhere", app: appName(rest, wrong) };
+  if (kind === "app") return { from: "constant", app: appName(rest, wrong) };
   if (kind !== "path") throw wrong("is none of user, field=NAME, path=PREFIX:APP, app=NAME");
   const [prefix, app] = cut(rest, ":");
   if (!prefix.startsWith("/"))
@@ -37,18 +36,18 @@ function appName(app: string, wrong: (reason: string) => UsageError): string {
 }
 
 /** `--field duration=took:us` and the like. */
-export function readFields(texts: string[]): JsonFieldNames {
-  const fields: JsonFieldNames = {};
+export function readFields(texts: string[]): FieldNames {
+  const fields: FieldNames = {};
   for (const text of texts) {
     const wrong = (reason: string) => new UsageError(`--field: ${quoted(text)} ${reason}`);
     const [what, where] = cut(text, "=");
-    const field = JSON_FIELDS.find((name) => name === what);
+    const field = LOG_FIELDS.find((name) => name === what);
     if (field === undefined || where === "") {
-      throw wrong(`is no WHAT=NAME, where WHAT is one of ${JSON_FIELDS.join(", ")}`);
+      throw wrong(`is no WHAT=NAME, where WHAT is one of ${LOG_FIELDS.join(", ")}`);
     }
     fields[field] = field === "duration" ? durationField(where, wrong) : { name: where };
   }
-  return fields satisfies Partial<Record<JsonField, unknown>>;
+  return fields satisfies Partial<Record<LogField, unknown>>;
 }
 
 function durationField(where: string, wrong: (reason: string) => UsageError) {

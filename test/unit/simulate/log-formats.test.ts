@@ -1,15 +1,14 @@
 /** Each format is read as it is written in the field; what cannot be read is refused with a reason. */
 import { describe, expect, it } from "vitest";
-import type { JsonFieldNames } from "../../../src/simulate/json-log.js";
-import { createParser, type LogFormat, tellFormat } from "../../../src/simulate/log-format.js";
-import { emptyLine, requestOf } from "../../../src/simulate/logged-request.js";
+import { createParser, detectFormat, type LogFormat } from "../../../src/simulate/log-format.js";
+import { emptyLine, type FieldNames, requestOf } from "../../../src/simulate/logged-request.js";
 import { combinedLine, envoyLine, generateRequests, jsonLine } from "../../support/generated-log.js";
 
 const NOON = Date.parse("2026-07-28T12:00:00Z");
 
-function read(format: LogFormat, text: string, fields: JsonFieldNames = {}) {
+function read(format: LogFormat, text: string, fields: FieldNames = {}) {
   const line = emptyLine();
-  const wrong = createParser(format, { fields })(text, line);
+  const wrong = createParser(format, fields)(text, line);
   return { wrong, line };
 }
 
@@ -44,7 +43,7 @@ describe("combined", () => {
     const fields = { duration: { name: "1" }, request_bytes: { name: "rlen" } };
     expect(read("combined", text, fields).line).toMatchObject({ durationMs: 250, requestBytes: 512 });
     expect(read("combined", text, { duration: { name: "last" } }).line.durationMs).toBe(0);
-    expect(read("combined", text, { duration: { name: "4" } }).wrong).toBe("the duration is no number");
+    expect(read("combined", text, { duration: { name: "4" } }).wrong).toBe("the duration is not a number");
   });
 
   it("a line is written when the request has ended: with its duration it is known when it came", () => {
@@ -227,7 +226,7 @@ describe("which app", () => {
     expect(appBy({ from: "path", prefix: "/photo/", app: "p" }, { from: "path", prefix: "/video/", app: "v" })).toBe(
       "v",
     );
-    expect(appBy({ from: "nowhere", app: "all" }, { from: "user" })).toBe("all");
+    expect(appBy({ from: "constant", app: "all" }, { from: "user" })).toBe("all");
   });
 
   it("a dash is nobody", () => {
@@ -238,7 +237,7 @@ describe("which app", () => {
 
 describe("the format is told from the first lines", () => {
   const some = [...generateRequests({ requests: 10, seconds: 10, apps: [["default", 1]] })];
-  const telling = (lines: string[]) => tellFormat(lines, { fields: {} });
+  const telling = (lines: string[]) => detectFormat(lines, {});
 
   it("even when some of them are garbage", () => {
     expect(telling(["garbage", ...some.map((one) => combinedLine(one))])).toBe("combined");

@@ -41,7 +41,7 @@ describe("requests that come out of order", () => {
     fc.assert(
       fc.property(disorder, (lines) => {
         const written = lines.map((one, order) => ({ ...one, order })).sort((a, b) => a.at + a.delay - b.at - b.delay);
-        const ordered = createInOrder({ toleranceMs: 500, mostHeld: 1_000 });
+        const ordered = createInOrder({ toleranceMs: 500, maxHeld: 1_000 });
         const out: LoggedRequest[] = [];
         const take = (all: boolean) => {
           for (let one = ordered.next(all); one !== undefined; one = ordered.next(all)) out.push(one);
@@ -58,7 +58,7 @@ describe("requests that come out of order", () => {
   });
 
   it("are held back no more than so many, however long they would be waited for", () => {
-    const ordered = createInOrder({ toleranceMs: 1e9, mostHeld: 3 });
+    const ordered = createInOrder({ toleranceMs: 1e9, maxHeld: 3 });
     const out: number[] = [];
     for (let at = 1; at <= 10; at++) {
       ordered.add(request(at, at));
@@ -68,7 +68,7 @@ describe("requests that come out of order", () => {
   });
 
   it("with whole seconds are spread over their second, in the order of the log; latecomers get its end", () => {
-    const ordered = createInOrder({ toleranceMs: 0, mostHeld: 100 });
+    const ordered = createInOrder({ toleranceMs: 0, maxHeld: 100 });
     const out: number[] = [];
     const take = (all: boolean) => {
       for (let one = ordered.next(all); one !== undefined; one = ordered.next(all)) out.push(one.at);

@@ -1,6 +1,6 @@
 /** A replay decides as the live limiter does, whatever the format of the log, and takes what logs are really like. */
 import { describe, expect, it } from "vitest";
-import { worldSettings } from "../../../src/cli/simulate.js";
+import { worldConfig } from "../../../src/cli/simulate.js";
 import { readConfig } from "../../../src/config/load.js";
 import { type Replay, type ReplayOptions, replay } from "../../../src/simulate/replay.js";
 import {
@@ -42,7 +42,7 @@ async function* inPieces(lines: string[]): AsyncGenerator<string[]> {
 
 function run(lines: string[], more: Partial<ReplayOptions> = {}): Promise<Replay> {
   return replay({
-    ...{ lines: inPieces(lines), worlds: [worldSettings(config())], nodes: 1, fields: {}, toleranceMs: 10_000 },
+    ...{ lines: inPieces(lines), worlds: [worldConfig(config())], nodes: 1, fields: {}, toleranceMs: 10_000 },
     ...more,
   });
 }
@@ -106,7 +106,7 @@ describe("the totals", () => {
     const small = config("cluster: { capacity: 2000, rate: 400, emergency_cooldown_ms: 1000 }");
     const requests = some(8_000, 60);
     const live = await feedLiveLimiter(small, 2, requests);
-    const done = await run(requests.map(jsonLine), { worlds: [worldSettings(small)], nodes: 2 });
+    const done = await run(requests.map(jsonLine), { worlds: [worldConfig(small)], nodes: 2 });
     expect(countsOf(done)).toEqual(live);
     const codes = new Set(Object.values(live).flatMap((own) => Object.keys(own.codes)));
     expect(codes).toContain("emergency_blocked");
@@ -120,9 +120,9 @@ describe("the totals", () => {
   });
 
   it("of two configurations are those of each of them alone", async () => {
-    const other = worldSettings(config("fail_open_tokens: 5\nlease: { reserve: 20 }"));
+    const other = worldConfig(config("fail_open_tokens: 5\nlease: { reserve: 20 }"));
     const lines = some(4_000, 15).map(jsonLine);
-    const both = await run(lines, { worlds: [worldSettings(config()), other] });
+    const both = await run(lines, { worlds: [worldConfig(config()), other] });
     expect(countsOf(both, 0)).toEqual(countsOf(await run(lines)));
     expect(countsOf(both, 1)).toEqual(countsOf(await run(lines, { worlds: [other] })));
   });
@@ -158,7 +158,7 @@ describe("lines that are no requests", () => {
     const done = await run([...lines, ""]);
     expect(done).toMatchObject({ lines: 3_031, requests: 3_000, badLines: 30 });
     expect(done.examples).toHaveLength(5);
-    expect(done.examples[0]).toMatchObject({ line: 51, reason: "it is no JSON object" });
+    expect(done.examples[0]).toMatchObject({ line: 51, reason: "not a JSON object" });
     expect(countsOf(done)).toEqual(countsOf(await run(good)));
   });
 
@@ -176,7 +176,7 @@ describe("lines that are no requests", () => {
       "": { admitted: 0, refused: 2, codes: { invalid_identity: 2 } },
       default: { admitted: 1 },
     });
-    const strict = worldSettings(config("unknown_apps: reject"));
+    const strict = worldConfig(config("unknown_apps: reject"));
     expect(countsOf(await run(lines, { worlds: [strict] }))).toMatchObject({
       "": { refused: 3, codes: { invalid_identity: 2, unknown_app: 1 } },
     });
