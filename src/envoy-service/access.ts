@@ -1,5 +1,5 @@
 /** Decides who may call the Envoy listener: addresses listed in control.allow, with control.plane_token if that is set. */
-import { createHopTrust, plainAddress } from "../planes/node/http/trusted-hops.js";
+import { createAddressMatcher, plainAddress } from "../shared/addresses.js";
 import { bearerToken, tokenCheck } from "../shared/bearer-token.js";
 import { createFailedLogins } from "../shared/failed-logins.js";
 
@@ -42,7 +42,7 @@ export function createAccessChecks(access: () => EnvoyAccess, now: () => number)
     const latest = access();
     if (current !== latest) {
       current = latest;
-      isAllowed = createHopTrust(latest.allow);
+      isAllowed = createAddressMatcher(latest.allow);
       isToken = tokenCheck(latest.planeToken);
     }
     return latest;

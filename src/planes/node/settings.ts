@@ -1,9 +1,9 @@
 /** One state of the configuration, made as a whole or not at all; whatever began with it ends with it. */
 import type { Pool } from "undici";
 import type { Limits, ProxyOptions, Route, Timeouts, UpstreamOptions } from "../../config/options/proxy-options.js";
+import { type AddressMatcher, createAddressMatcher } from "../../shared/addresses.js";
 import type { Admission, Verdict } from "./http/admission.js";
 import { createRouteTable, type RouteTable } from "./http/routes.js";
-import { createHopTrust, type HopTrust } from "./http/trusted-hops.js";
 import { type Deciders, defaultLimits, defaultTimeouts, type ProxyLog, type Upgrades } from "./options.js";
 import { createUpstream, type TargetName, targetNameOf, type Upstream } from "./upstream/upstream.js";
 
@@ -32,7 +32,7 @@ export interface Settings<V extends Verdict> {
   readonly limits: Limits;
   readonly timeouts: Timeouts;
   readonly routes: RouteTable<Destination>;
-  readonly isTrusted: HopTrust;
+  readonly isTrusted: AddressMatcher;
   readonly upstreams: ReadonlyMap<string, Upstream>;
   /** As it was told, for the next state. */
   readonly told: ProxyOptions & Deciders<V>;
@@ -54,7 +54,7 @@ export function createSettings<V extends Verdict>(
 ): Settings<V> {
   const limits = { ...defaultLimits, ...told.limits };
   const timeouts = { ...defaultTimeouts, ...told.timeouts };
-  const isTrusted = createHopTrust(told.trustedHops ?? []);
+  const isTrusted = createAddressMatcher(told.trustedHops ?? []);
   const named = Object.entries(told.upstreams).map(([name, options]): [string, UpstreamOptions, TargetName[]] => [
     name,
     options,

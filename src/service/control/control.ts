@@ -2,8 +2,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AccessOptions } from "../../config/options/service.js";
 import { INVALID_ARGUMENT } from "../../core/codes.js";
-import { lingerOnClose } from "../../planes/node/upgrade/connections.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
+import { lingerOnClose } from "../../shared/linger.js";
 import type { Log } from "../../shared/log.js";
 import { InvalidArgument, StoreError } from "../../store/errors.js";
 import { createAudit } from "./access/audit.js";

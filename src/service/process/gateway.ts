@@ -14,9 +14,9 @@ import { observeLimiter } from "../../envoy-service/observed-limiter.js";
 import { createLimiter, type Limiter, type LimiterObserver } from "../../limiter/limiter.js";
 import { createProxy, type ReverseProxy } from "../../planes/node/http/proxy.js";
 import { createRateLimitAdmission, type RateLimitVerdict } from "../../planes/node/http/rate-limit-admission.js";
-import { createHopTrust } from "../../planes/node/http/trusted-hops.js";
 import type { Deciders } from "../../planes/node/options.js";
 import { createQuota } from "../../quota/quota.js";
+import { createAddressMatcher } from "../../shared/addresses.js";
 import type { Log } from "../../shared/log.js";
 import { createPodDirectory } from "../../slots/pods.js";
 import { newProxyId } from "../../slots/proxy-id.js";
@@ -99,7 +99,7 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
     const admission = createRateLimitAdmission({
       ...identity,
       limiter,
-      isTrustedHop: createHopTrust(identity.trustedHops),
+      isTrustedHop: createAddressMatcher(identity.trustedHops),
       isConfigured: (app) => configured.has(app),
     });
     return {

@@ -1,6 +1,7 @@
 /** Answers before their time: to a client that may still be sending, and that shall read the answer nevertheless. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { type Connection, endsNow, lingerOnClose } from "../upgrade/connections.js";
+import { lingerOnClose } from "../../../shared/linger.js";
+import { type Connection, endsNow } from "../upgrade/connections.js";
 import { send } from "./answers.js";
 
 /** Bodies up to this size are read to their end after a refusal, so that the connection can be used again. */

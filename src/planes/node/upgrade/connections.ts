@@ -1,9 +1,10 @@
 /** The clients' connections: what runs on each, and how one ends without taking an answer with it. */
 import type { Socket } from "node:net";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
+import { type AddressMatcher, plainAddress } from "../../../shared/addresses.js";
+import { lingerOnClose } from "../../../shared/linger.js";
 import { rawResponse } from "../http/answers.js";
 import type { Hop } from "../http/forwarded-heads.js";
-import { type HopTrust, plainAddress } from "../http/trusted-hops.js";
 
 /** What a connection needs to know of an exchange, or whatever else runs on it. */
 export interface Running {
@@ -48,7 +49,7 @@ export interface Connections {
 
 /** What may change while connections are open. */
 export interface ConnectionSettings {
-  isTrusted: HopTrust;
+  isTrusted: AddressMatcher;
   timeouts: { lingerMs: number };
 }
 
@@ -146,16 +147,4 @@ function reasonOf({ code }: { code?: string }, inBody: boolean): GatewayError {
   if (code === "HPE_CHUNK_EXTENSIONS_OVERFLOW") return "body_too_large";
   if (code === "ERR_HTTP_REQUEST_TIMEOUT") return inBody ? "body_timeout" : "headers_timeout";
   return "malformed_request";
-}
-
-/**
- * A connection that is closed while bytes of the client are unread is reset, and a reset can overtake the answer. So
- * it is closed for writing only, and for good once the client has closed it too or the time is up.
- */
-export function lingerOnClose(socket: Socket, lingerMs: number): void {
-  socket.destroySoon = () => {
-    socket.end();
-    const timer = setTimeout(() => socket.destroy(), lingerMs);
-    socket.once("close", () => clearTimeout(timer));
-  };
 }

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
+import { lingerOnClose } from "../../../shared/linger.js";
 import { printable } from "../../../shared/printable.js";
 import type { ConnectionVerdict } from "../../../slots/admission.js";
 import type { Arrival, Verdict } from "../http/admission.js";
@@ -13,7 +14,7 @@ import type { ConnectionRules, Settings } from "../settings.js";
 import type { Shared } from "../shared.js";
 import { type Failure, reasonOf } from "../upstream/failures.js";
 import type { Target, Upstream } from "../upstream/upstream.js";
-import { type Connection, lingerOnClose, type Running } from "./connections.js";
+import type { Connection, Running } from "./connections.js";
 import { type CallHandler, dial } from "./dial.js";
 import { Tunnel } from "./tunnel.js";
 

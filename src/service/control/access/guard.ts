@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 import type { AccessOptions } from "../../../config/options/service.js";
-import { createHopTrust, plainAddress } from "../../../planes/node/http/trusted-hops.js";
+import { createAddressMatcher, plainAddress } from "../../../shared/addresses.js";
 import { bearerToken, tokenCheck } from "../../../shared/bearer-token.js";
 import { createFailedLogins } from "../../../shared/failed-logins.js";
 import { problem, type Reply, type Role } from "../endpoint.js";
@@ -101,7 +101,7 @@ function isSame(a: AccessOptions, b: AccessOptions): boolean {
 
 function checks({ adminToken, planeToken, allow, hosts }: AccessOptions): Checks {
   return {
-    isAllowed: createHopTrust(allow),
+    isAllowed: createAddressMatcher(allow),
     isKnownHost: hostCheck(hosts),
     isAdmin: tokenCheck(adminToken),
     isPlane: tokenCheck(planeToken),

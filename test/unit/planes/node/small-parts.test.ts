@@ -5,12 +5,12 @@ import { rawResponse } from "../../../../src/planes/node/http/answers.js";
 import { trailerPairs } from "../../../../src/planes/node/http/forwarded-heads.js";
 import { END_TO_END, kindOf, namedByConnection } from "../../../../src/planes/node/http/header-kinds.js";
 import { valuesOf } from "../../../../src/planes/node/http/request-head.js";
-import { createHopTrust, plainAddress } from "../../../../src/planes/node/http/trusted-hops.js";
+import { createAddressMatcher, plainAddress } from "../../../../src/shared/addresses.js";
 import { mayRepeat, reasonOf } from "../../../../src/planes/node/upstream/failures.js";
 import { printable } from "../../../../src/shared/printable.js";
 
 describe("a hop is trusted", () => {
-  const isTrusted = createHopTrust(["10.0.0.0/8", "192.0.2.7", "::1/128", "2001:db8::/32"]);
+  const isTrusted = createAddressMatcher(["10.0.0.0/8", "192.0.2.7", "::1/128", "2001:db8::/32"]);
   it.each([
     ["10.1.2.3", true],
     ["11.1.2.3", false],
@@ -23,13 +23,13 @@ describe("a hop is trusted", () => {
     ["unknown", false],
   ])("%s: %s", (address, expected) => expect(isTrusted(address)).toBe(expected));
 
-  it("or nobody is", () => expect(createHopTrust([])("127.0.0.1")).toBe(false));
+  it("or nobody is", () => expect(createAddressMatcher([])("127.0.0.1")).toBe(false));
   it("by addresses as they are usually written", () => {
     expect(plainAddress("::ffff:10.0.0.1")).toBe("10.0.0.1");
     expect(plainAddress("::1")).toBe("::1");
   });
   it.each(["10.0.0.0/33", "10.0.0.0/x", "x"])("but not by %s, which is no network", (network) => {
-    expect(() => createHopTrust([network])).toThrow();
+    expect(() => createAddressMatcher([network])).toThrow();
   });
 });
 
