@@ -5,14 +5,15 @@ import proxyPlugin from "@fastify/http-proxy";
 import Fastify from "fastify";
 import { createProxyServer } from "http-proxy-3";
 import { standardProfile } from "../src/core/cost.js";
-import { createLimiter } from "../src/limiter/limiter.js";
+import { createLimiter, type Limiter } from "../src/limiter/limiter.js";
 import type { Admission } from "../src/planes/node/http/admission.js";
 import { createProxy } from "../src/planes/node/http/proxy.js";
 import { createRateLimitAdmission } from "../src/planes/node/http/rate-limit-admission.js";
 import { createQuota } from "../src/quota/quota.js";
-import { observeAdmission } from "../src/service/metrics/observed-admission.js";
-import { createTelemetry } from "../src/service/metrics/telemetry.js";
-import { createDecisionLog, createLog } from "../src/service/process/log.js";
+import { createDecisionLog } from "../src/service/metrics/decision-log.js";
+import { createDecisionObserver } from "../src/service/metrics/decision-observer.js";
+import { createNodeMetrics } from "../src/service/metrics/node-metrics.js";
+import { createLog } from "../src/service/process/log.js";
 import { createEmbeddedStore } from "../src/store/embedded/embedded-store.js";
 
 const PLENTY = 1e9;
@@ -35,7 +36,7 @@ function gateway(admission: Admission): void {
   listen(server);
 }
 
-function limiting() {
+function limiting(observe: (limiter: Limiter) => Limiter = (limiter) => limiter) {
   const quota = createQuota(createEmbeddedStore(), { id: "bench", capacity: PLENTY, rate: PLENTY, nodeTtlMs: 10_000 });
   const app = { id: "default", guaranteed: PLENTY, burst: PLENTY, priority: 1, borrow: false };
   const limiter = createLimiter({
@@ -44,7 +45,7 @@ function limiting() {
     apps: [{ ...app, profile: standardProfile, onStoreFailure: "open", dryRun: false }],
   });
   return createRateLimitAdmission({
-    limiter,
+    limiter: observe(limiter),
     appHeader: "X-App-Id",
     userHeader: "X-User-Id",
     apiKeyHeader: "X-API-Key",
@@ -57,10 +58,10 @@ function limiting() {
 
 /** The limiter as a service runs it: counted, timed and logged. */
 function observed(enabled: boolean): Admission {
-  const telemetry = createTelemetry({ node: "bench", enabled, apps: ["default"], appLabels: 1_000 });
+  const metrics = createNodeMetrics({ node: "bench", enabled, apps: ["default"], appLabels: 1_000 });
   const decisions = createDecisionLog({ log: createLog({ level: "silent", node: "bench" }), perSecond: () => 5 });
-  const options = { admission: limiting(), telemetry, log: decisions, slowMs: () => 100 };
-  return observeAdmission(options) as unknown as Admission;
+  const { observe } = createDecisionObserver({ metrics, log: decisions, slowMs: () => 100 });
+  return limiting(observe) as unknown as Admission;
 }
 
 const open: Admission = {

@@ -4,9 +4,10 @@ import { createLimiter } from "../src/limiter/limiter.js";
 import type { Admission, Arrival } from "../src/planes/node/http/admission.js";
 import { createRateLimitAdmission, type RateLimitVerdict } from "../src/planes/node/http/rate-limit-admission.js";
 import { createQuota } from "../src/quota/quota.js";
-import { observeAdmission } from "../src/service/metrics/observed-admission.js";
-import { createTelemetry } from "../src/service/metrics/telemetry.js";
-import { createDecisionLog, createLog } from "../src/service/process/log.js";
+import { createDecisionLog } from "../src/service/metrics/decision-log.js";
+import { createDecisionObserver } from "../src/service/metrics/decision-observer.js";
+import { createNodeMetrics } from "../src/service/metrics/node-metrics.js";
+import { createLog } from "../src/service/process/log.js";
 import { createEmbeddedStore } from "../src/store/embedded/embedded-store.js";
 import { measure, type Side, startSide } from "./gateway.js";
 import { atLeast, below, noBudget, type Result, result } from "./results.js";
@@ -34,16 +35,20 @@ function admitting(metrics?: boolean): Admitting {
   const telemetry =
     metrics === undefined
       ? undefined
-      : createTelemetry({ node: "bench", enabled: metrics, apps: APPS, appLabels: 1_000 });
+      : createNodeMetrics({ node: "bench", enabled: metrics, apps: APPS, appLabels: 1_000 });
   const limiter = createLimiter({
     node: "bench",
     target: quota,
     lease: { reserve: 1_000_000 },
     apps: APPS.map((id) => ({ ...app, id, profile: standardProfile, onStoreFailure: "open" })),
-    ...(telemetry === undefined ? {} : { observer: telemetry.observer }),
+    ...(telemetry === undefined ? {} : { observer: telemetry.limiterObserver }),
   });
-  const plain = createRateLimitAdmission({
-    limiter,
+  const log = createDecisionLog({ log: createLog({ level: "silent", node: "bench" }), perSecond: () => 5 });
+  const admission = createRateLimitAdmission({
+    limiter:
+      telemetry === undefined
+        ? limiter
+        : createDecisionObserver({ metrics: telemetry, log, slowMs: () => 100 }).observe(limiter),
     appHeader: "X-App-Id",
     userHeader: "X-User-Id",
     apiKeyHeader: "X-API-Key",
@@ -52,10 +57,8 @@ function admitting(metrics?: boolean): Admitting {
     isTrustedHop: () => true,
     isConfigured: (id) => id.startsWith("app-"),
   });
-  const log = createDecisionLog({ log: createLog({ level: "silent", node: "bench" }), perSecond: () => 5 });
   return {
-    admission:
-      telemetry === undefined ? plain : observeAdmission({ admission: plain, telemetry, log, slowMs: () => 100 }),
+    admission,
     async close() {
       await limiter.close();
       await store.close();

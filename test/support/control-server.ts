@@ -14,7 +14,7 @@ import { createControl } from "../../src/service/control/control.js";
 import type { Endpoint } from "../../src/service/control/endpoint.js";
 import { serviceEndpoints } from "../../src/service/control/endpoints.js";
 import { createSyncHandler } from "../../src/service/control/plane-api/sync.js";
-import type { AppReport, NodeReport, Question } from "../../src/service/metrics/node-report.js";
+import type { AppReport, NodeReport, ReportRequest } from "../../src/service/metrics/reports.js";
 import { createOperations, type OperationsDeps } from "../../src/service/operations/operations.js";
 import { createPin, type Pin } from "../../src/service/operations/pin.js";
 import { type Clock, systemClock } from "../../src/shared/clock.js";
@@ -99,7 +99,7 @@ export async function startControl(store: Store, options: ControlServerOptions =
     settings: { automaticEmergency: false, reconcileMs: 3_600_000 },
   });
   const pinned: ControlServer["pinned"] = [];
-  const pin = createPin({ tell: (level, durationMs) => pinned.push({ level, durationMs }), clock });
+  const pin = createPin({ send: (level, durationMs) => pinned.push({ level, durationMs }), clock });
   const sync = createSyncHandler({
     quota,
     apps,
@@ -121,7 +121,7 @@ export async function startControl(store: Store, options: ControlServerOptions =
     pin,
     slots: createSlots(store),
     pods: () => [{ upstream: "sockets", pod: "127.0.0.1:9101", limit: 2, leaseMs: 30_000 }],
-    ask: async <Q extends Question>({ kind }: Q) => answers[kind] as never,
+    ask: async <Q extends ReportRequest>({ kind }: Q) => answers[kind] as never,
     workers: () => ({ expected: answers.report.length, listening: answers.report.length }),
     serviceLevel: sync.level,
     state: () => "running",

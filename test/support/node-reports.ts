@@ -4,7 +4,7 @@ import {
   latencyBoundsSeconds,
   type NodeReport,
   type RefusalReport,
-} from "../../src/service/metrics/node-report.js";
+} from "../../src/service/metrics/reports.js";
 
 const MEGABYTE = 1024 * 1024;
 

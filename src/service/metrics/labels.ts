@@ -1,62 +1,59 @@
-/** What labels may say: from fixed lists and from the configuration only, so that no request can make a new one. */
+/** Label values of metrics. They come from fixed lists and the configuration only: no request can create a new one. */
 import * as codes from "../../core/codes.js";
 
-/** Of apps beyond those that have a label of their own. */
+/** Label of apps without their own label. */
 export const OTHER_APPS = "other";
-/** Of requests that belong to no app: unknown, or not identified. */
+/** Label of requests without an app: unknown, or not identified. */
 export const NO_APP = "none";
 
 export const methodLabels = ["GET", "HEAD", "OPTIONS", "DELETE", "POST", "PUT", "PATCH", "OTHER"] as const;
 
-/** The place of a method in `methodLabels`. */
+const methodIndexes = new Map<string, number>(methodLabels.map((method, index) => [method, index]));
+
+/** The index of a method in `methodLabels`. */
 export function methodIndex(method: string): number {
-  switch (method) {
-    case "GET":
-      return 0;
-    case "HEAD":
-      return 1;
-    case "OPTIONS":
-      return 2;
-    case "DELETE":
-      return 3;
-    case "POST":
-      return 4;
-    case "PUT":
-      return 5;
-    case "PATCH":
-      return 6;
-    default:
-      return 7;
-  }
+  return methodIndexes.get(method) ?? methodLabels.length - 1;
 }
 
-/** Why a request can be refused: every code that is about requests. Those of slots are written in capitals. */
+/** Refusal codes of requests. Those of slots are in upper case. */
 export const reasons: readonly string[] = Object.values(codes).filter(
   (code) => code !== codes.OK && code === code.toLowerCase(),
 );
 
 const reasonIndexes = new Map(reasons.map((reason, index) => [reason, index]));
 
-/** The place of a name in `reasons`, if it is one. */
-export function reasonPlace(name: string): number | undefined {
-  return reasonIndexes.get(name);
+/** The index of a code in `reasons`. */
+export function reasonIndex(code: string): number | undefined {
+  return reasonIndexes.get(code);
 }
 
-/** The place of a code in `reasons`. Whoever decides has no other codes. */
-export function reasonIndex(code: string): number {
-  return reasonIndexes.get(code) ?? 0;
+export type Layer = "L1" | "L2" | "L3" | "emergency" | "store" | "identity";
+
+const layers: Record<string, Layer> = {
+  [codes.QUOTA_EXHAUSTED]: "L2",
+  [codes.COST_EXCEEDS_CAPACITY]: "L2",
+  [codes.CLUSTER_EXHAUSTED]: "L1",
+  [codes.EMERGENCY_BLOCKED]: "emergency",
+  [codes.STORE_UNAVAILABLE]: "store",
+  [codes.UNKNOWN_APP]: "identity",
+  [codes.INVALID_IDENTITY]: "identity",
+};
+
+/** Where a refusal with this code is decided. Invalid requests are refused at the lease. */
+export function layerOf(code: string): Layer {
+  return layers[code] ?? "L3";
 }
 
-const taken: readonly string[] = [codes.SLOT_SUCCESS, codes.SLOT_ALREADY_HELD];
+const successes: readonly string[] = [codes.SLOT_SUCCESS, codes.SLOT_ALREADY_HELD];
 
-/** Why a connection can be refused: every code of slots that is no success, a store that is gone, and whatever else. */
+/** Refusal codes of connections. */
 export const connectionReasons: readonly string[] = [
-  ...Object.values(codes).filter((code) => code === code.toUpperCase() && !taken.includes(code)),
+  ...Object.values(codes).filter((code) => code === code.toUpperCase() && !successes.includes(code)),
   codes.STORE_UNAVAILABLE,
   "other",
 ];
 
-/** The first so many apps of the configuration are called by their names. Every process must come to the same. */
+/** The first `most` apps of the configuration have their own label. Every process must assign the same labels. */
 export function appLabels(apps: readonly string[], most: number): Map<string, string> {
   return new Map(apps.map((app, index) => [app, index < most ? app : OTHER_APPS]));
 }

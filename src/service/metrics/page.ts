@@ -1,10 +1,10 @@
-/** The page that Prometheus reads: samples of the metrics of the catalog, rendered by prom-client. */
+/** The page that Prometheus scrapes: samples of the metrics in the catalog, rendered by prom-client. */
 import { type Metric, Registry } from "prom-client";
 import { type MetricName, metrics } from "./catalog.js";
 
 export type Labels = Record<string, string>;
 
-/** As prom-client wants it. Labels that many samples share are written out once. */
+/** The sample format of prom-client. `sharedLabels` are rendered once. */
 interface Sample {
   labels: Labels;
   sharedLabels?: Labels;
@@ -15,14 +15,14 @@ interface Sample {
 export interface Page {
   add(name: MetricName, labels: Labels, value: number): void;
   /**
-   * A histogram that stands at `at` in the numbers.
-   * @param shown the bounds to tell of; all, unless fewer are given
+   * A histogram at index `at` of the counters, laid out as in `counters.ts`.
+   * @param shown the bounds to render, all by default
    */
   histogram(
     name: MetricName,
     labels: Labels,
     bounds: readonly number[],
-    numbers: ArrayLike<number>,
+    counters: ArrayLike<number>,
     at: number,
     shown?: readonly number[],
   ): void;
@@ -37,31 +37,30 @@ export function createPage(): Page {
 
   return {
     add: (name, labels, value) => void samples.get(name)!.push({ labels, value }),
-    histogram(name, labels, bounds, numbers, at, shown = bounds) {
+    histogram(name, labels, bounds, counters, at, shown = bounds) {
       const own = samples.get(name)!;
       let below = 0;
       bounds.forEach((bound, bucket) => {
-        below += numbers[at + 1 + bucket]!;
+        below += counters[at + 1 + bucket]!;
         if (!shown.includes(bound)) return;
         own.push({ labels: { le: String(bound) }, sharedLabels: labels, metricName: `${name}_bucket`, value: below });
       });
-      const count = below + numbers[at + 1 + bounds.length]!;
+      const count = below + counters[at + 1 + bounds.length]!;
       own.push({ labels: { le: "+Inf" }, sharedLabels: labels, metricName: `${name}_bucket`, value: count });
-      own.push({ labels: {}, sharedLabels: labels, metricName: `${name}_sum`, value: numbers[at]! });
+      own.push({ labels: {}, sharedLabels: labels, metricName: `${name}_sum`, value: counters[at]! });
       own.push({ labels: {}, sharedLabels: labels, metricName: `${name}_count`, value: count });
     },
     async text() {
       const registry = new Registry();
       const families: string[] = [];
       for (const [name, values] of samples) {
-        // What has nothing to tell yet is not mentioned.
         if (values.length === 0) continue;
         const { type, help } = metrics[name];
         const metric = { name, help, type, aggregator: "sum", get: () => ({ name, help, type, values }) };
-        // The registry only ever asks for the name and for `get`; its type names the classes of prom-client.
+        // The registry only reads the name and calls `get`; its type requires the classes of prom-client.
         registry.registerMetric(metric as unknown as Metric);
         families.push(await registry.getSingleMetricAsString(name));
-        // A page may be long, and others in this process wait for their turn.
+        // Yield to the event loop: the page may be long.
         await new Promise((resolve) => setImmediate(resolve));
       }
       return `${families.join("\n\n")}\n`;

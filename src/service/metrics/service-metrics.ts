@@ -1,34 +1,37 @@
-/** The metrics of a whole service, for GET /metrics: its own, its workers' together, and what the store says. */
-
+/** The metrics of a whole service, for GET /metrics: the primary, its workers, data planes and values from the store. */
 import { collectDefaultMetrics, Registry } from "prom-client";
 import type { BucketLimits } from "../../core/limits.js";
 import type { Coordinator } from "../../quota/coordinator.js";
 import type { Quota } from "../../quota/quota.js";
 import type { Clock } from "../../shared/clock.js";
 import type { StoreObserver } from "../../store/observed-store.js";
-import type { NodeNumbers } from "../control/plane-api/sync-numbers.js";
 import { metrics } from "./catalog.js";
-import type { ConnectionNumbers } from "./connection-numbers.js";
 import { addCounters, type Counters } from "./counters.js";
 import { appLabels, NO_APP, OTHER_APPS } from "./labels.js";
-import type { MetricsReport, ProxyGauge } from "./metrics-report.js";
-import { createStoreNumbers, createSyncNumbers, type SyncNumbers, watchLoopLag } from "./node-numbers.js";
 import { contentType, createPage, type Page } from "./page.js";
-import { createPlaneNumbers, type PlaneNumbers } from "./plane-numbers.js";
+import { createPlaneCounters } from "./plane-counters.js";
+import {
+  type ConnectionMetrics,
+  createStoreCounters,
+  createSyncCounters,
+  type SyncCounters,
+  watchLoopLag,
+} from "./process-counters.js";
+import type { MetricsReport, PlaneReport } from "./reports.js";
 import { createStoreGauges } from "./store-gauges.js";
-import { createWorkerLives } from "./worker-lives.js";
-import { writeCounters, writeNodes, writePlanes } from "./write-numbers.js";
+import { createWorkerTotals } from "./worker-totals.js";
+import { writeCounters, writeNodes, writePlanes } from "./write-metrics.js";
 
 export interface ServiceMetricsOptions {
   node: string;
   /** Of Tollgate. */
   version: string;
   clusterId: string;
-  /** The configured apps as they are now, in the order that the workers know. */
+  /** The configured apps, in the same order as in the workers. */
   apps(): readonly BucketLimits[];
-  /** What decisions by descriptor rules are called, after the apps in the order of labels. */
-  rules?(): readonly string[];
-  /** So many of them have a label of their own. */
+  /** Names of descriptor limits; they get labels after the apps. */
+  descriptorLabels?(): readonly string[];
+  /** This many apps have their own label. */
   appLabels(): number;
   config: { version(): string; loadedAtMs(): number };
   coordinator: Pick<Coordinator, "stats" | "emergency">;
@@ -37,28 +40,28 @@ export interface ServiceMetricsOptions {
 }
 
 export interface ServiceMetrics {
-  /** The type of what `text` answers. */
+  /** Media type of `text`. */
   readonly contentType: string;
-  /** To be told of the calls of the primary's own store. */
+  /** For the store calls of the primary. */
   readonly storeObserver: StoreObserver;
-  /** To be told of messages that data planes elsewhere send through this service. */
-  readonly synced: SyncNumbers["synced"];
-  /** To be told of what they have counted, when their message is answered. */
-  counted(node: string, epoch: number, numbers: NodeNumbers): void;
+  /** For sync messages of data planes. */
+  readonly synced: SyncCounters["synced"];
+  /** Adds the counters of a data plane when its message is answered. */
+  counted(node: string, epoch: number, report: PlaneReport): void;
   configReloaded(result: "reloaded" | "refused"): void;
-  /** Of these workers, and of what the process itself holds in connections. */
-  text(workers: readonly MetricsReport[], connections?: ConnectionNumbers): Promise<string>;
-  /** How many metrics there are. */
+  /** @param connections of the primary */
+  text(workers: readonly MetricsReport[], connections?: ConnectionMetrics): Promise<string>;
+  /** Number of metrics. */
   registrySize(): number;
   close(): void;
 }
 
 export function createServiceMetrics(options: ServiceMetricsOptions): ServiceMetrics {
-  const { node, config, coordinator } = options;
-  const storeNumbers = createStoreNumbers();
-  const syncNumbers = createSyncNumbers();
-  const lives = createWorkerLives();
-  const planes = createPlaneNumbers(options.clock?.now ?? (() => performance.now()));
+  const { node, config, coordinator, clusterId } = options;
+  const storeCounters = createStoreCounters();
+  const syncCounters = createSyncCounters();
+  const workerTotals = createWorkerTotals();
+  const planes = createPlaneCounters(options.clock?.now ?? (() => performance.now()));
   const lag = watchLoopLag();
   const processRegistry = processMetrics();
   const reloads = { reloaded: 0, refused: 0 };
@@ -68,24 +71,24 @@ export function createServiceMetrics(options: ServiceMetricsOptions): ServiceMet
     ...(options.clock === undefined ? {} : { clock: options.clock }),
   });
 
-  function labelsNow(): Map<string, string> {
-    const ids = [...options.apps().map(({ id }) => id), ...(options.rules?.() ?? [])];
-    return appLabels(ids, options.appLabels());
+  function labels(): Map<string, string> {
+    const names = [...options.apps().map(({ id }) => id), ...(options.descriptorLabels?.() ?? [])];
+    return appLabels(names, options.appLabels());
   }
 
-  function totals(workers: readonly MetricsReport[], connections?: ConnectionNumbers): Map<string, number[]> {
-    const labels = new Set([NO_APP, OTHER_APPS, ...labelsNow().values()]);
+  function totals(workers: readonly MetricsReport[], connections?: ConnectionMetrics): Map<string, number[]> {
+    const known = new Set([NO_APP, OTHER_APPS, ...labels().values()]);
     const isWanted = (key: string) => {
       const [kind, label = ""] = key.split(" ");
-      return (kind !== "app" && kind !== "method") || labels.has(label);
+      return (kind !== "app" && kind !== "method") || known.has(label);
     };
-    lives.heard(workers);
-    const sum = lives.totals(isWanted);
+    workerTotals.add(workers);
+    const sum = workerTotals.totals(isWanted);
     planes.addTo(sum, isWanted);
     const own: Counters = {};
-    storeNumbers.exportTo(own);
-    syncNumbers.exportTo(own);
-    connections?.tally.exportTo(own);
+    storeCounters.exportTo(own);
+    syncCounters.exportTo(own);
+    connections?.counters.exportTo(own);
     addCounters(sum, own, () => true);
     return sum;
   }
@@ -95,8 +98,7 @@ export function createServiceMetrics(options: ServiceMetricsOptions): ServiceMet
     page.add("ratelimit_reconcile_rounds_total", {}, rounds);
     page.add("ratelimit_reconcile_corrections_total", {}, corrections);
     page.add("ratelimit_reconcile_recovered_tokens_total", {}, recoveredTokens);
-    const active = coordinator.emergency().active;
-    page.add("ratelimit_emergency_mode", { cluster_id: options.clusterId }, active ? 1 : 0);
+    page.add("ratelimit_emergency_mode", { cluster_id: clusterId }, coordinator.emergency().active ? 1 : 0);
     page.add("ratelimit_config_info", { version: config.version() }, 1);
     page.add("ratelimit_config_last_reload_success_timestamp_seconds", {}, config.loadedAtMs() / 1000);
     for (const [result, count] of Object.entries(reloads))
@@ -110,7 +112,7 @@ export function createServiceMetrics(options: ServiceMetricsOptions): ServiceMet
   async function writeStore(page: Page): Promise<void> {
     const { clusterTokens, liveNodes, tokens } = await storeGauges();
     if (clusterTokens !== undefined) {
-      page.add("ratelimit_l1_tokens_available", { cluster_id: options.clusterId }, clusterTokens);
+      page.add("ratelimit_l1_tokens_available", { cluster_id: clusterId }, clusterTokens);
     }
     if (liveNodes !== undefined) page.add("ratelimit_live_nodes", {}, liveNodes);
     for (const [app, own] of tokens) page.add("ratelimit_l2_tokens_available", { app_id: app }, own);
@@ -118,28 +120,27 @@ export function createServiceMetrics(options: ServiceMetricsOptions): ServiceMet
 
   return {
     contentType,
-    storeObserver: storeNumbers,
-    synced: syncNumbers.synced,
-    counted(name, epoch, numbers) {
-      const labels = numbers.apps.length === 0 ? undefined : labelsNow();
-      planes.heard(name, epoch, numbers, (app) => labels?.get(app));
+    storeObserver: storeCounters,
+    synced: syncCounters.synced,
+    counted(name, epoch, report) {
+      const known = report.apps.length === 0 ? undefined : labels();
+      planes.add(name, epoch, report, (app) => known?.get(app));
     },
     configReloaded: (result) => void reloads[result]++,
     async text(workers, connections) {
       const page = createPage();
       await writeStore(page);
       await writeCounters(page, totals(workers, connections));
-      // A data plane chooses its own name: where it is that of a worker, the worker has it.
+      // Data planes choose their names. Where one has the name of a worker, only the worker is shown.
       const taken = new Set(workers.map(({ node: name }) => name));
       const elsewhere = planes.nodes().filter(({ node: name }) => !taken.has(name));
-      writeNodes(
-        page,
-        workers.map(({ node: name, counters, now }) => ({ node: name, counters, now })),
-        {
-          pods: connections?.pods ?? [],
-          proxies: [...(connections?.proxies ?? []), ...proxiesAmong(elsewhere)],
-        },
+      const proxies = elsewhere.flatMap(({ node: proxy, gauges: { connections: active } }) =>
+        active === undefined ? [] : [{ proxy, active }],
       );
+      writeNodes(page, workers, {
+        pods: connections?.pods ?? [],
+        proxies: [...(connections?.proxies ?? []), ...proxies],
+      });
       writePlanes(page, elsewhere);
       writeService(page);
       return `${await page.text()}\n${await processRegistry.metrics()}`;
@@ -149,17 +150,7 @@ export function createServiceMetrics(options: ServiceMetricsOptions): ServiceMet
   };
 }
 
-/** Data planes that hold connections, or could. */
-function proxiesAmong(nodes: ReturnType<PlaneNumbers["nodes"]>): ProxyGauge[] {
-  return nodes.flatMap(({ node: proxy, gauges: { connections: active } }) =>
-    active === undefined ? [] : [{ proxy, active }],
-  );
-}
-
-/**
- * Of the primary, as prom-client makes them; without gauges whose names say that they are counters, and without those of
- * the event loop, of which we tell ourselves.
- */
+/** Process metrics of prom-client, without gauges named like counters and without its event loop metrics, which we replace. */
 function processMetrics(): Registry {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });

@@ -1,10 +1,10 @@
-/** Balances and live nodes as the store has them: asked for a scrape, in bounded time, and not again within a second. */
+/** Reads balances and live nodes from the store for a scrape: in bounded time, at most once per second. */
 import type { BucketLimits } from "../../core/limits.js";
 import type { Quota } from "../../quota/quota.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
 import { StoreError } from "../../store/errors.js";
 
-/** What could be had. */
+/** Values that could be read in time. */
 export interface StoreGauges {
   clusterTokens: number | undefined;
   liveNodes: number | undefined;
@@ -14,17 +14,17 @@ export interface StoreGauges {
 
 export interface StoreGaugesOptions {
   quota: Pick<Quota, "inspect" | "nodes">;
-  /** Those to ask for. */
+  /** The apps to read. */
   apps(): readonly BucketLimits[];
   clock?: Clock;
-  /** What is not there by then is left out. */
+  /** Values that take longer are left out. */
   withinMs?: number;
 }
 
 const FRESH_MS = 1_000;
-/** Calls under way at a time: few beside those that requests wait for. */
+/** Concurrent calls: few compared with those that requests wait for. */
 const AT_A_TIME = 16;
-/** The embedded store answers without ever letting go: after so many apps, others get their turn. */
+/** The embedded store replies synchronously; yield to the event loop after this many apps. */
 const APPS_PER_TURN = 64;
 
 export function createStoreGauges(options: StoreGaugesOptions): () => Promise<StoreGauges> {
@@ -45,12 +45,12 @@ export function createStoreGauges(options: StoreGaugesOptions): () => Promise<St
         if (++asked % APPS_PER_TURN === 0) await new Promise((resolve) => setImmediate(resolve));
         try {
           const { tokens, clusterTokens } = await quota.inspect(app);
-          // What comes late is nobody's any more.
+          // The reply is too late.
           if (over) return;
           gauges.tokens.set(app.id, tokens);
           gauges.clusterTokens = clusterTokens;
         } catch (error) {
-          // A store that fails is not asked a thousand times; what is wrong with one app does not concern the others.
+          // Stop if the store fails. Any other error concerns one app only.
           if (error instanceof StoreError) over = true;
         }
       }

@@ -2,9 +2,10 @@
 import type { AppLimits } from "../../core/limits.js";
 import type { AppReply, AppsQuery, AppsReply, Refusal } from "../control/contract/contract.js";
 import { answer, type Reply } from "../control/endpoint.js";
-import type { AppReport, RefusalReport } from "../metrics/node-report.js";
+import { layerOf } from "../metrics/labels.js";
+import type { AppReport, RefusalReport } from "../metrics/reports.js";
 import { ifAnswered, inTurns } from "./deadline.js";
-import { explainApp, explainRefusal, layerOf, type Surroundings } from "./explain.js";
+import { explainApp, explainRefusal, type Surroundings } from "./explain.js";
 import { nodeOf } from "./health.js";
 import type { Knowledge } from "./knowledge.js";
 import { appTotals, noTotals, part } from "./statistics.js";

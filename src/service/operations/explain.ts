@@ -4,7 +4,7 @@ import * as codes from "../../core/codes.js";
 import { emergencyRatio } from "../../core/emergency.js";
 import type { AppLimits, OnStoreFailure } from "../../core/limits.js";
 import type { Refusal } from "../control/contract/contract.js";
-import type { RefusalReport } from "../metrics/node-report.js";
+import type { RefusalReport } from "../metrics/reports.js";
 import { about, amount, incoming, rate, tokens } from "./words.js";
 
 /** What the configuration says beyond the app. */

@@ -2,7 +2,7 @@
 import { getHeapStatistics } from "node:v8";
 import type { DeepReply, LiveReply, ReadyReply } from "../control/contract/contract.js";
 import { answer, type Reply } from "../control/endpoint.js";
-import type { NodeReport } from "../metrics/node-report.js";
+import type { NodeReport } from "../metrics/reports.js";
 import { ifAnswered } from "./deadline.js";
 import type { Knowledge } from "./knowledge.js";
 

@@ -1,6 +1,6 @@
 /** What several operations need to know: the workers' reports, the store's facts, the time, the level. */
 import type { Config } from "../../config/schema.js";
-import type { NodeReport } from "../metrics/node-report.js";
+import type { NodeReport } from "../metrics/reports.js";
 import { ifAnswered } from "./deadline.js";
 import type { OperationsDeps } from "./operations.js";
 import { type AskStore, createStoreFacts } from "./store-facts.js";

@@ -9,7 +9,7 @@ import type { Slots } from "../../slots/slots.js";
 import type { Store } from "../../store/store.js";
 import type * as contract from "../control/contract/contract.js";
 import type { Reply } from "../control/endpoint.js";
-import type { Answers, Question } from "../metrics/node-report.js";
+import type { ReportRequest, Reports } from "../metrics/reports.js";
 import { appOperations } from "./apps.js";
 import { configOperations } from "./configuration.js";
 import { connectionsOperation } from "./connections.js";
@@ -22,7 +22,7 @@ import { quotaOrders } from "./quota-orders.js";
 import { statusOperation } from "./status.js";
 
 /** One answer of each worker that listens and answers in time. */
-export type Ask = <Q extends Question>(question: Q) => Promise<Answers[Q["kind"]][]>;
+export type Ask = <Q extends ReportRequest>(question: Q) => Promise<Reports[Q["kind"]][]>;
 
 export interface OperationsDeps {
   /** This service among all that share the limits. */

@@ -1,6 +1,6 @@
 /** What the workers report, taken together. */
 import type { StatusReply } from "../control/contract/contract.js";
-import { type AppReport, latencyBoundsSeconds, type NodeReport, type RefusalReport } from "../metrics/node-report.js";
+import { type AppReport, latencyBoundsSeconds, type NodeReport, type RefusalReport } from "../metrics/reports.js";
 
 const MOST_REFUSALS = 20;
 

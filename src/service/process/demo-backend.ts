@@ -1,4 +1,4 @@
-/** The backend of the demo: three small endpoints to see limits at work, on a free port of the loopback address. */
+/** The backend of `tollgate serve --demo`: three endpoints on a free loopback port. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
@@ -33,7 +33,7 @@ function sendJson(response: ServerResponse, status: number, body: unknown): void
   response.end(text);
 }
 
-/** As fast as the client reads, and never more than a few chunks in memory. */
+/** Respects backpressure: only a few chunks are in memory. */
 function sendBytes(response: ServerResponse, wanted: string): void {
   const bytes = /^[0-9]{1,10}$/.test(wanted) ? Number(wanted) : -1;
   if (bytes < 0 || bytes > MOST_BYTES) {

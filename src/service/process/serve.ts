@@ -1,5 +1,5 @@
 /** The whole service on one machine: the primary with store, coordinator and control listener, and its workers. */
-import { createLiveConfig, type LiveConfig } from "../../config/live.js";
+import { createLiveConfig } from "../../config/live.js";
 import { storeOptions } from "../../config/options/limits.js";
 import type { Config } from "../../config/schema.js";
 import type { Address } from "../../config/values.js";
@@ -8,6 +8,7 @@ import type { Log } from "../../shared/log.js";
 import { serveStore } from "../../store/ipc/serve-store.js";
 import { observeStore, type StoreObserver } from "../../store/observed-store.js";
 import { openStore } from "../../store/open.js";
+import type { Store } from "../../store/store.js";
 import { createControlPlane } from "./control-plane.js";
 import { listen } from "./listen.js";
 import { createLog } from "./log.js";
@@ -16,35 +17,35 @@ import { startWorkers, type Workers } from "./workers.js";
 export interface ServeOptions {
   /** From the file, the environment and the command line. */
   config: Config;
-  /** Followed, and read again when asked. */
+  /** Watched for changes. */
   file?: string | undefined;
-  /** In the place of a file. */
+  /** Instead of a file. */
   yaml?: string;
   env: Environment;
-  /** Puts in what the command line said, whenever the file is read again. */
+  /** Applies the command-line options each time the file is read. */
   overrides?: (config: Config) => Config;
 }
 
 export interface Listening {
-  /** Undefined where the configuration has no routes: then there is no gateway. */
+  /** Undefined if the configuration has no routes: then there is no gateway. */
   gateway: Address | undefined;
-  /** Undefined where the configuration has no listener for Envoy. */
+  /** Undefined if `envoy.listen` is not set. */
   envoy: Address | undefined;
   control: Address;
 }
 
 export interface Service {
-  /** Kept when everything listens. Broken, with nothing left behind, where something cannot. */
+  /** Resolves when everything listens. If it rejects, everything has been stopped. */
   readonly ready: Promise<Listening>;
   readonly log: Log;
-  /** Reads the configuration again; what is wrong with it is logged, and changes nothing. */
+  /** Reads the configuration again. Errors are logged and change nothing. */
   reload(): Promise<void>;
-  /** Stops accepting, lets finish what runs, returns all tokens; within `timeouts.shutdown_ms`. At any time. */
+  /** Stops accepting, finishes running requests and returns all tokens, within `timeouts.shutdown_ms`. */
   stop(): Promise<void>;
 }
 
-/** A worker that does not answer an operator's question within this time is left out. */
-const ANSWER_MS = 2_000;
+/** Workers that take longer for a report are left out. */
+const REPORT_TIMEOUT_MS = 2_000;
 
 export function serve({ config: initial, file, yaml, env, overrides }: ServeOptions): Service {
   const log = createLog({ level: initial.log.level, node: initial.node_id });
@@ -53,37 +54,44 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
   const store = observeStore(plainStore, {
     called: (command, outcome, seconds) => observer?.called(command, outcome, seconds),
   });
-  const live: LiveConfig = createLiveConfig({
-    ...{ initial, file, env, store, log, clusterId: initial.cluster.id, node: initial.node_id },
+  const live = createLiveConfig({
+    initial,
+    file,
+    env,
+    store,
+    log,
+    clusterId: initial.cluster.id,
+    node: initial.node_id,
     ...(yaml === undefined ? {} : { yaml }),
     ...(overrides === undefined ? {} : { overrides }),
   });
   let workers: Workers | undefined;
-  /** Whether there are workers at all is decided at the start. */
   let expected = workersFor(initial);
   let state: "starting" | "running" | "stopping" = "starting";
   const plane = createControlPlane({
-    ...{ live, store, log },
+    live,
+    store,
+    log,
     state: () => state,
     workers: {
       expected: () => expected,
       listening: () => workers?.listening() ?? 0,
-      tell: (message) => workers?.tell(message),
-      ask: (question) => workers?.ask(question, ANSWER_MS) ?? Promise.resolve([]),
+      send: (message) => workers?.send(message),
+      ask: (request) => workers?.ask(request, REPORT_TIMEOUT_MS) ?? Promise.resolve([]),
     },
   });
   observer = plane.storeObserver;
   live.onChange((config) => {
     log.setLevel(config.log.level);
     plane.reconfigure(config);
-    workers?.tell({ worker: "config", config });
+    workers?.send({ worker: "config", config });
   });
 
   async function stop(): Promise<void> {
     state = "stopping";
     const { lease, timeouts } = live.current();
     const { shutdown_ms } = timeouts;
-    // Tokens are returned when the last exchange has ended, and that takes a call of the store.
+    // After the last exchange, returning the tokens takes one more store call.
     const graceMs = Math.max(shutdown_ms - lease.timeout_ms, shutdown_ms / 2);
     await workers?.stop(graceMs, shutdown_ms);
     await closeRest();
@@ -96,12 +104,11 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
 
   async function start(): Promise<Listening> {
     const control = await listen(plane.server, "control.listen", initial.control.listen);
-    // What the store says holds from the first request on, unless the store is away: then it is followed later.
+    // Apply the store layer before the first request. If the store is unavailable it is applied later.
     await live.reload({ source: "store", force: false }).catch(() => undefined);
     expected = workersFor(live.current());
     if (state === "stopping" || expected === 0) {
-      if (state !== "stopping")
-        log.warn({}, "there are no routes: the gateway is off, and only the control listener runs");
+      if (state !== "stopping") log.warn({}, "no routes configured: only the control listener runs");
       if (state === "starting") state = "running";
       return { gateway: undefined, envoy: undefined, control };
     }
@@ -109,23 +116,23 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
       count: initial.workers,
       start: (number) => ({ worker: "start", config: live.current(), node: `${initial.node_id}-${number}` }),
       forked: (worker) => {
-        // Workers count their own calls.
+        // Workers count their own calls, so they get the store without the observer.
         if (initial.store === "embedded") serveStore(plainStore, worker.process);
       },
-      listens: (tell) => {
+      listens: (send) => {
         const pinned = plane.pinned();
-        if (pinned !== undefined) tell({ worker: "pin", level: pinned.level, durationMs: pinned.leftMs });
-        // A change that came while this worker began.
-        tell({ worker: "config", config: live.current() });
+        if (pinned !== undefined) send({ worker: "pin", level: pinned.level, durationMs: pinned.leftMs });
+        // The configuration may have changed while this worker started.
+        send({ worker: "config", config: live.current() });
       },
       log,
     });
     const { gateway, envoy } = await workers.ready;
     if (state === "starting") state = "running";
-    const facts = { workers: initial.workers, kind: store.kind, config: live.version() };
-    if (gateway !== undefined) log.info({ listen: written(gateway), ...facts }, "gateway listens");
-    if (envoy !== undefined) log.info({ listen: written(envoy), ...facts }, "the listener for Envoy listens");
-    void warnAboutStore(store, log);
+    const fields = { workers: initial.workers, kind: store.kind, config: live.version() };
+    if (gateway !== undefined) log.info({ listen: text(gateway), ...fields }, "gateway listens");
+    if (envoy !== undefined) log.info({ listen: text(envoy), ...fields }, "Envoy listener listens");
+    void logStoreWarnings(store, log);
     return { gateway, envoy, control };
   }
 
@@ -144,16 +151,15 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
   };
 }
 
-/** They take requests for routes, calls of Envoys, or both. The number cannot change while the service runs. */
+/** Workers serve routes and Envoy. Their number cannot change while the service runs. */
 function workersFor({ routes, envoy, workers }: Config): number {
   return routes.length === 0 && envoy.listen === undefined ? 0 : workers;
 }
 
-const written = ({ host, port }: Address) => `${host}:${port}`;
+const text = ({ host, port }: Address) => `${host}:${port}`;
 
-/** What an operator should know of the store at the start. That it does not answer is said by readiness. */
-async function warnAboutStore(store: { inspect(): Promise<{ warnings: string[] }> }, log: Log): Promise<void> {
+async function logStoreWarnings(store: Pick<Store, "inspect">, log: Log): Promise<void> {
   const facts = await store.inspect().catch(() => undefined);
   if (facts === undefined) log.warn({}, "the store does not answer yet");
-  for (const warning of facts?.warnings ?? []) log.warn({ warning }, "the store needs attention");
+  for (const warning of facts?.warnings ?? []) log.warn({ warning }, "store warning");
 }

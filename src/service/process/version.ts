@@ -1,8 +1,8 @@
-/** The version of the program, as its package has it. */
+/** The version of the program, from package.json. */
 import { readFileSync } from "node:fs";
 
 export function programVersion(): string {
-  // As far below the package from src/service as from dist/service.
+  // The path is the same from src and from dist.
   const text = readFileSync(new URL("../../../package.json", import.meta.url), "utf8");
   return String((JSON.parse(text) as { version: unknown }).version);
 }

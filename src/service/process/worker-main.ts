@@ -1,4 +1,4 @@
-/** A worker process: one gateway with its own lease. The primary tells it when to begin and when to stop. */
+/** A worker process: one gateway with its own leases, started and stopped by the primary. */
 import { storeOptions } from "../../config/options/limits.js";
 import type { Config } from "../../config/schema.js";
 import { createIpcStore } from "../../store/ipc/ipc-store.js";
@@ -16,34 +16,34 @@ let graceMs = 10_000;
 let starting: Promise<void> | undefined;
 let stopping = false;
 
-// A signal for the whole group is the primary's to obey: it tells the workers.
+// Signals to the process group are handled by the primary, which stops the workers.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
 
 process.on("message", (message: unknown) => {
   if (!isWorkerMessage(message)) return;
-  const told = message as ToWorker;
-  switch (told.worker) {
+  const received = message as ToWorker;
+  switch (received.worker) {
     case "start":
-      starting ??= start(told.config, told.node);
+      starting ??= start(received.config, received.node);
       break;
     case "emergency":
-      gateway?.limiter.setEmergency(told.active);
+      gateway?.limiter.setEmergency(received.active);
       break;
     case "pin":
-      gateway?.limiter.pinLevel(told.level, told.durationMs);
+      gateway?.limiter.pinLevel(received.level, received.durationMs);
       break;
     case "config":
-      reconfigure(told.config);
+      reconfigure(received.config);
       break;
     case "ask":
-      if (gateway !== undefined) tell({ worker: "answer", id: told.id, answer: gateway.answer(told.question) });
+      if (gateway !== undefined) send({ worker: "report", id: received.id, report: gateway.report(received.request) });
       break;
     case "stop":
-      void stop(told.graceMs);
+      void stop(received.graceMs);
   }
 });
-tell({ worker: "hello" });
-// The primary is gone, and with it the socket that new connections come from.
+send({ worker: "hello" });
+// The primary is gone, and with it the listening socket.
 process.on("disconnect", () => void stop(graceMs));
 
 async function start(config: Config, node: string): Promise<void> {
@@ -55,13 +55,13 @@ async function start(config: Config, node: string): Promise<void> {
     gateway = createGateway({ config, node, store, log });
     const { proxy, envoy } = gateway;
     const wanted = config.envoy.listen;
-    tell({
+    send({
       worker: "listening",
       gateway: config.routes.length === 0 ? undefined : await listen(proxy.server, "listen", config.listen),
       envoy: wanted === undefined ? undefined : await listen(envoy.server, "envoy.listen", wanted),
     });
   } catch (error) {
-    tell({ worker: "failed", reason: error instanceof Error ? error.message : String(error) });
+    send({ worker: "failed", reason: error instanceof Error ? error.message : String(error) });
   }
 }
 
@@ -72,8 +72,8 @@ function reconfigure(config: Config): void {
   try {
     gateway.reconfigure(config);
   } catch (error) {
-    // It was checked before: whatever still goes wrong must not take the gateway down.
-    log?.error({ err: error }, "a part of the new configuration could not be applied");
+    // The configuration was validated; an error here must not stop the gateway.
+    log?.error({ err: error }, "the new configuration was applied only in part");
   }
 }
 
@@ -87,6 +87,6 @@ async function stop(ms: number): Promise<void> {
   process.exit(0);
 }
 
-function tell(message: FromWorker): void {
+function send(message: FromWorker): void {
   if (process.connected) process.send?.(message);
 }

@@ -1,52 +1,52 @@
-/** The worker processes: as many as were asked for, a crashed one replaced, all ended together and in time. */
+/** The worker processes: starts them, replaces crashed ones, collects their reports, and stops them in time. */
 import cluster, { type Worker } from "node:cluster";
 import { fileURLToPath } from "node:url";
 import { type Clock, systemClock } from "../../shared/clock.js";
 import type { Log } from "../../shared/log.js";
-import type { Answers, Question } from "../metrics/node-report.js";
+import type { ReportRequest, Reports } from "../metrics/reports.js";
 import { type FromWorker, isWorkerMessage, type ToWorker, type WorkerListens } from "./worker-messages.js";
 
 export interface WorkersOptions {
   count: number;
-  /** What a worker is told first. Workers are numbered from 1; a replacement has the number of the one it replaces. */
+  /** The first message to a worker. Workers are numbered from 1; a replacement keeps the number. */
   start(number: number): ToWorker;
-  /** A worker has been forked: the place to serve it whatever it needs. */
+  /** Called for every new worker process. */
   forked(worker: Worker): void;
-  /** A worker listens: the place to tell it what it may have missed. */
-  listens?(tell: (message: ToWorker) => void): void;
+  /** Called when a worker listens, to send what it may have missed. */
+  listens?(send: (message: ToWorker) => void): void;
   log: Log;
   clock?: Clock;
 }
 
 export interface Workers {
-  /** Kept when every worker listens; broken when one cannot begin. */
+  /** Resolves when every worker listens; rejects if one cannot start. */
   readonly ready: Promise<WorkerListens>;
-  tell(message: ToWorker): void;
-  /** How many listen now. */
+  send(message: ToWorker): void;
+  /** Number of workers that listen. */
   listening(): number;
-  /** The answers of those that listen and answer in time. */
-  ask<Q extends Question>(question: Q, withinMs: number): Promise<Answers[Q["kind"]][]>;
-  /** Whoever is still there after the time is killed. */
+  /** The reports of all workers that reply in time. */
+  ask<R extends ReportRequest>(request: R, timeoutMs: number): Promise<Reports[R["kind"]][]>;
+  /** Workers that still run after `killMs` are killed. */
   stop(graceMs: number, killMs: number): Promise<void>;
-  /** Ends them at once. */
+  /** Kills all workers. */
   kill(): Promise<void>;
 }
 
-/** A question that not everyone has answered. */
-interface Asked {
-  heard(worker: Worker, answer: Answers[Question["kind"]]): void;
-  /** Nothing more is to be expected of this one. */
-  doneWith(gone: Worker): void;
+/** A request that not all workers have replied to. */
+interface PendingRequest {
+  reported(worker: Worker, report: Reports[ReportRequest["kind"]]): void;
+  /** No reply will come from this worker. */
+  exited(worker: Worker): void;
 }
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
-/** Who lived this long did not die of how it began. */
+/** A worker that ran for this long has started successfully: its next crash is the first again. */
 const STABLE_MS = 30_000;
-/** So many deaths in a row at the very start, and there is no sense in going on. */
-const FUTILE = 3;
+/** Give up after this many crashes in a row during start-up. */
+const MAX_START_CRASHES = 3;
 
-/** The same file seen from `src` and from `dist`. */
+/** In `src` and in `dist`. */
 const entry = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "worker-main.ts" : "worker-main.js", import.meta.url),
 );
@@ -55,11 +55,11 @@ export function startWorkers({ count, start, forked, listens, log, clock = syste
   const running = new Map<number, Worker>();
   const listening = new Set<number>();
   const crashes = new Map<number, number>();
-  const asked = new Map<number, Asked>();
-  let lastQuestion = 0;
+  const pending = new Map<number, PendingRequest>();
+  let lastRequest = 0;
   let isReady = false;
   let stopping = false;
-  let allGone = () => {};
+  let allExited = () => {};
   let resolveReady: (listens: WorkerListens) => void;
   let rejectReady: (error: Error) => void;
   const ready = new Promise<WorkerListens>((resolve, reject) => {
@@ -69,104 +69,104 @@ export function startWorkers({ count, start, forked, listens, log, clock = syste
 
   function fork(number: number): void {
     const worker = cluster.fork();
-    const begun = clock.now();
+    const started = clock.now();
     running.set(number, worker);
     forked(worker);
     worker.on("message", (message: unknown) => {
-      if (isWorkerMessage(message)) heard(number, worker, message as FromWorker);
+      if (isWorkerMessage(message)) received(number, worker, message as FromWorker);
     });
-    // What cannot be sent to a worker that is about to end is answered by its end.
-    worker.on("error", (error) => log.debug({ worker: number, err: error }, "a worker could not be told"));
+    // A worker that is about to exit cannot be sent to; its exit event follows.
+    worker.on("error", (error) => log.debug({ worker: number, err: error }, "cannot send to worker"));
     worker.on("exit", (code, signal) => {
-      for (const { doneWith } of asked.values()) doneWith(worker);
-      ended(number, code, signal, clock.now() - begun);
+      for (const { exited } of pending.values()) exited(worker);
+      ended(number, code, signal, clock.now() - started);
     });
   }
 
-  function heard(number: number, worker: Worker, message: FromWorker): void {
-    if (message.worker === "hello") {
-      worker.send(stopping ? { worker: "stop", graceMs: 0 } : start(number));
-      return;
+  function received(number: number, worker: Worker, message: FromWorker): void {
+    switch (message.worker) {
+      case "hello":
+        worker.send(stopping ? { worker: "stop", graceMs: 0 } : start(number));
+        return;
+      case "failed":
+        // During start-up the error is reported by `ready`.
+        if (isReady) log.error({ worker: number, reason: message.reason }, "worker failed");
+        else rejectReady(new Error(message.reason));
+        worker.process.kill("SIGKILL");
+        return;
+      case "report":
+        pending.get(message.id)?.reported(worker, message.report);
+        return;
+      case "listening":
+        listening.add(number);
+        listens?.((missed) => worker.send(missed));
+        if (isReady || listening.size < count) return;
+        isReady = true;
+        resolveReady({ gateway: message.gateway, envoy: message.envoy });
     }
-    if (message.worker === "failed") {
-      // At the start, whoever waits for readiness tells it.
-      if (isReady) log.error({ worker: number, reason: message.reason }, "worker failed");
-      else rejectReady(new Error(message.reason));
-      worker.process.kill("SIGKILL");
-      return;
-    }
-    if (message.worker === "answer") {
-      asked.get(message.id)?.heard(worker, message.answer);
-      return;
-    }
-    listening.add(number);
-    listens?.((told) => worker.send(told));
-    if (isReady || listening.size < count) return;
-    isReady = true;
-    resolveReady({ gateway: message.gateway, envoy: message.envoy });
   }
 
   function ended(number: number, code: number | null, signal: string | null, livedMs: number): void {
     running.delete(number);
     listening.delete(number);
-    if (running.size === 0) allGone();
+    if (running.size === 0) allExited();
     if (stopping) return;
     const inRow = livedMs >= STABLE_MS ? 0 : (crashes.get(number) ?? 0);
     crashes.set(number, inRow + 1);
-    if (!isReady && inRow + 1 >= FUTILE) {
-      rejectReady(new Error(`worker ${number} ends before it listens (${signal ?? `exit code ${code}`})`));
+    if (!isReady && inRow + 1 >= MAX_START_CRASHES) {
+      rejectReady(new Error(`worker ${number} exits before it listens (${signal ?? `exit code ${code}`})`));
       return;
     }
     const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** inRow, LONGEST_PAUSE_MS);
-    log.error({ worker: number, code, signal, again_in_ms: pauseMs }, "worker died, and is replaced");
+    log.error({ worker: number, code, signal, restart_in_ms: pauseMs }, "worker crashed, restarting it");
     clock.after(pauseMs, () => {
       if (!stopping) fork(number);
     });
   }
 
-  function tell(message: ToWorker): void {
+  function send(message: ToWorker): void {
     for (const worker of running.values()) if (worker.isConnected()) worker.send(message);
   }
 
-  function ask<Q extends Question>(question: Q, withinMs: number): Promise<Answers[Q["kind"]][]> {
-    const waitedFor = new Set([...listening].flatMap((number) => running.get(number) ?? []));
-    const answers: Answers[Q["kind"]][] = [];
-    if (waitedFor.size === 0) return Promise.resolve(answers);
-    const id = ++lastQuestion;
+  function ask<R extends ReportRequest>(request: R, timeoutMs: number): Promise<Reports[R["kind"]][]> {
+    const waiting = new Set([...listening].flatMap((number) => running.get(number) ?? []));
+    const reports: Reports[R["kind"]][] = [];
+    if (waiting.size === 0) return Promise.resolve(reports);
+    const id = ++lastRequest;
     return new Promise((resolve) => {
-      function doneWith(gone: Worker): void {
-        waitedFor.delete(gone);
-        if (waitedFor.size === 0) end();
+      function exited(worker: Worker): void {
+        waiting.delete(worker);
+        if (waiting.size === 0) end();
       }
       function end(): void {
         clearTimeout(timer);
-        asked.delete(id);
-        resolve(answers);
+        pending.delete(id);
+        resolve(reports);
       }
-      const timer = setTimeout(end, withinMs);
-      asked.set(id, {
-        doneWith,
-        heard(worker, answer) {
-          if (!waitedFor.has(worker)) return;
-          answers.push(answer as Answers[Q["kind"]]);
-          doneWith(worker);
+      const timer = setTimeout(end, timeoutMs);
+      pending.set(id, {
+        exited,
+        reported(worker, report) {
+          if (!waiting.has(worker)) return;
+          reports.push(report as Reports[R["kind"]]);
+          exited(worker);
         },
       });
-      for (const worker of waitedFor) if (worker.isConnected()) worker.send({ worker: "ask", id, question });
+      for (const worker of waiting) if (worker.isConnected()) worker.send({ worker: "ask", id, request });
     });
   }
 
-  // Workers accept for themselves. Handed over by the primary, a connection on its way to a worker that is killed would never
-  // be answered, and every new one would pass through two processes.
+  // Workers accept connections themselves. With round-robin a connection on its way to a killed worker would never be
+  // answered, and every new one would pass through two processes.
   cluster.schedulingPolicy = cluster.SCHED_NONE;
   cluster.setupPrimary({ exec: entry, args: [] });
   for (let number = 1; number <= count; number++) fork(number);
 
-  function untilGone(): Promise<void> {
+  function untilExited(): Promise<void> {
     stopping = true;
     if (running.size === 0) return Promise.resolve();
     return new Promise((resolve) => {
-      allGone = resolve;
+      allExited = resolve;
     });
   }
 
@@ -176,23 +176,23 @@ export function startWorkers({ count, start, forked, listens, log, clock = syste
 
   return {
     ready,
-    tell,
+    send,
     ask,
     listening: () => listening.size,
     async stop(graceMs, killMs) {
-      const gone = untilGone();
-      tell({ worker: "stop", graceMs });
+      const exited = untilExited();
+      send({ worker: "stop", graceMs });
       const timer = setTimeout(() => {
-        log.warn({ workers: running.size }, "workers killed at the end of the grace time");
+        log.warn({ workers: running.size }, "killing workers: the shutdown timeout has expired");
         killAll();
       }, killMs);
-      await gone;
+      await exited;
       clearTimeout(timer);
     },
     kill() {
-      const gone = untilGone();
+      const exited = untilExited();
       killAll();
-      return gone;
+      return exited;
     },
   };
 }

@@ -23,6 +23,8 @@ export interface RateLimitAdmissionOptions {
   rules: IdentityRules;
   isTrustedHop(address: string): boolean;
   isConfigured(app: string): boolean;
+  /** Called for requests that are refused because of their identity, before the limiter decides. */
+  refused?(decision: Decision): void;
 }
 
 const digest = (key: string) => createHash("sha256").update(key).digest("base64");
@@ -50,7 +52,11 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
       apiKeyApp: appByKey(arrival),
     };
     const identity = identify(claims, rules, isConfigured);
-    if (identity.code !== OK) return verdictOf(unidentifiedDecision(identity.code, arrival.method));
+    if (identity.code !== OK) {
+      const decision = unidentifiedDecision(identity.code, arrival.method);
+      options.refused?.(decision);
+      return verdictOf(decision);
+    }
     const made = limiter.check(identity.app, arrival.method, arrival.contentLength);
     return made instanceof Promise ? made.then(verdictOf) : verdictOf(made);
   }

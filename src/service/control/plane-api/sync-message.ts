@@ -2,8 +2,9 @@
 
 import type { LeaseMessage } from "../../../core/lease.js";
 import { isIdentifier } from "../../../core/platform.js";
+import type { PlaneReport } from "../../metrics/reports.js";
 import { asObject, asText, asWhole, BadField, readWhole } from "./sync-fields.js";
-import { type NodeNumbers, parseNumbers, readNumbers } from "./sync-numbers.js";
+import { parseNumbers, readNumbers } from "./sync-numbers.js";
 
 export { BadField } from "./sync-fields.js";
 
@@ -15,7 +16,7 @@ export interface SyncMessage {
   leave: boolean;
   apps: ({ app: string } & LeaseMessage)[];
   /** What the data plane has counted. */
-  numbers?: NodeNumbers | undefined;
+  numbers?: PlaneReport | undefined;
 }
 
 export interface SyncAnswer {

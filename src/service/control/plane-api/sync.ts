@@ -15,8 +15,8 @@ import { nodeInEpoch } from "../../../core/keys.js";
 import type { BucketLimits } from "../../../core/limits.js";
 import type { GrantRequest, NodeReply, Quota } from "../../../quota/quota.js";
 import { StoreError } from "../../../store/errors.js";
+import type { PlaneReport } from "../../metrics/reports.js";
 import type { SyncAnswer, SyncMessage } from "./sync-message.js";
-import type { NodeNumbers } from "./sync-numbers.js";
 
 export interface SyncHandlerOptions {
   quota: Pick<Quota, "grant" | "report" | "ledger">;
@@ -29,7 +29,7 @@ export interface SyncHandlerOptions {
   /** A message was answered, or could not be. Must not throw. */
   synced?(outcome: "ok" | "error" | "timeout", milliseconds: number, apps: number): void;
   /** What a data plane has counted, once its message is about to be answered. Must not throw. */
-  counted?(node: string, epoch: number, numbers: NodeNumbers): void;
+  counted?(node: string, epoch: number, numbers: PlaneReport): void;
   /** Milliseconds that never go back. */
   now?: () => number;
 }

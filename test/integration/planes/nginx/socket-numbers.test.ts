@@ -2,7 +2,7 @@
 import { request } from "undici";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { metrics } from "../../../../src/service/metrics/catalog.js";
-import { callBoundsSeconds } from "../../../../src/service/metrics/histogram.js";
+import { callBoundsSeconds } from "../../../../src/service/metrics/counters.js";
 import { connectionReasons } from "../../../../src/service/metrics/labels.js";
 import { type GatewayProcess, startGateway } from "../../../support/gateway-process.js";
 import { type ReadPage, readPage } from "../../../support/metrics-page.js";

@@ -103,7 +103,7 @@ describe("several workers on the embedded store", () => {
     const first = ok(await statuses(started.url, "any", 20));
     process.kill(before[0] ?? 0, "SIGKILL");
     await waitFor("a replacement", () => workersOf(started.pid).filter((pid) => !before.includes(pid)).length === 1);
-    await waitFor("its message", () => started.output().includes("worker died, and is replaced"));
+    await waitFor("its message", () => started.output().includes("worker crashed, restarting it"));
     const after = ok(await statuses(started.url, "any", 150));
     expect(first + after).toBeLessThanOrEqual(50);
     expect(workersOf(started.pid)).toHaveLength(3);
@@ -219,7 +219,7 @@ describe("it does not start", () => {
     taken.close();
     expect({ status, stderr }).toEqual({
       status: 1,
-      stderr: `tollgate: ${name === "listen" ? "listen" : "control.listen"}: 127.0.0.1:${port} is taken by another program\n`,
+      stderr: `tollgate: ${name === "listen" ? "listen" : "control.listen"}: 127.0.0.1:${port} is already in use by another process\n`,
     });
   });
 

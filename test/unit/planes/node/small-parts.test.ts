@@ -5,8 +5,8 @@ import { rawResponse } from "../../../../src/planes/node/http/answers.js";
 import { trailerPairs } from "../../../../src/planes/node/http/forwarded-heads.js";
 import { END_TO_END, kindOf, namedByConnection } from "../../../../src/planes/node/http/header-kinds.js";
 import { valuesOf } from "../../../../src/planes/node/http/request-head.js";
-import { createAddressMatcher, plainAddress } from "../../../../src/shared/addresses.js";
 import { mayRepeat, reasonOf } from "../../../../src/planes/node/upstream/failures.js";
+import { createAddressMatcher, plainAddress } from "../../../../src/shared/addresses.js";
 import { printable } from "../../../../src/shared/printable.js";
 
 describe("a hop is trusted", () => {

@@ -1,22 +1,17 @@
-/** Whoever looks on changes nothing: admissions and stores answer as before, and are counted. */
+/** Observed limiters and stores return the same results, and every call is counted. */
 import { describe, expect, it } from "vitest";
 import type { Decision } from "../../../../src/limiter/decision.js";
-import type { RateLimitVerdict } from "../../../../src/planes/node/http/rate-limit-admission.js";
-import { observeAdmission } from "../../../../src/service/metrics/observed-admission.js";
-import { createDecisionLog, createLog } from "../../../../src/service/process/log.js";
+import type { Limiter } from "../../../../src/limiter/limiter.js";
+import { createDecisionLog } from "../../../../src/service/metrics/decision-log.js";
+import { createDecisionObserver } from "../../../../src/service/metrics/decision-observer.js";
+import { createLog } from "../../../../src/service/process/log.js";
 import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../../src/store/errors.js";
 import { observeStore } from "../../../../src/store/observed-store.js";
 import { createSimulatedClock } from "../../../support/simulated-clock.js";
 import { decision, refusal } from "./telemetry-parts.js";
 
-function verdict(made: Decision): RateLimitVerdict {
-  return { allowed: made.allowed, headers: {}, status: 429, body: "", decision: made };
-}
-
-const arrival = { method: "GET", remoteAddress: "", contentLength: 0, headerValues: () => [] };
-
-function observed(answers: (RateLimitVerdict | Promise<RateLimitVerdict>)[], tookMs: number[]) {
+function observed(answers: (Decision | Promise<Decision>)[], tookMs: number[]) {
   const lines: Record<string, unknown>[] = [];
   const log = createLog({
     level: "info",
@@ -28,50 +23,56 @@ function observed(answers: (RateLimitVerdict | Promise<RateLimitVerdict>)[], too
   const inner: [number, number][] = [];
   let now = 0;
   let looks = 0;
-  const admission = observeAdmission({
-    admission: {
-      admit: () => answers.shift()!,
-      settle: (_verdict, requestBytes, responseBytes) => void inner.push([requestBytes, responseBytes]),
-    },
-    telemetry: {
+  const observer = createDecisionObserver({
+    metrics: {
       decided: ({ code }, seconds, waited) => void counted.push([code, seconds, waited]),
       settled: (made) => void settled.push(made),
     },
     log: createDecisionLog({ log, perSecond: () => 5, clock: createSimulatedClock() }),
     slowMs: () => 20,
-    // Every second look is the end of a decision.
+    // Every second call is the end of a decision.
     now() {
       if (looks++ % 2 === 1) now += tookMs.shift()!;
       return now;
     },
   });
-  return { admission, lines, counted, settled, inner };
+  const next = () => answers.shift()!;
+  const limiter = observer.observe({
+    check: next,
+    take: next,
+    limits: { take: next },
+    settle: (_decision: Decision, requestBytes: number, responseBytes: number) =>
+      void inner.push([requestBytes, responseBytes]),
+  } as unknown as Limiter);
+  return { limiter, observer, lines, counted, settled, inner };
 }
 
-describe("an admission that is looked at", () => {
-  it("answers the same, at once where it can, and has each decision counted and timed", async () => {
-    const answers = [verdict(decision()), verdict(refusal()), Promise.resolve(verdict(decision({ source: "remote" })))];
-    const { admission, counted } = observed([...answers], [0.002, 0.003, 5]);
-    expect(admission.admit(arrival)).toBe(answers[0]);
-    expect(admission.admit(arrival)).toBe(answers[1]);
-    expect(await admission.admit(arrival)).toBe(await answers[2]);
+describe("an observed limiter", () => {
+  it("returns the same decisions, immediately where possible, and counts and times each of them", async () => {
+    const answers = [decision(), refusal(), Promise.resolve(decision({ source: "remote" })), decision()];
+    const { limiter, counted } = observed([...answers], [0.002, 0.003, 5, 0.001]);
+    expect(limiter.check("video", "GET", 0)).toBe(answers[0]);
+    expect(limiter.take("video", 1)).toBe(answers[1]);
+    expect(await limiter.check("video", "GET", 0)).toBe(await answers[2]);
+    expect(limiter.limits.take({} as never, 1)).toBe(answers[3]);
     expect(counted).toEqual([
       ["ok", 0.000_002, false],
       ["quota_exhausted", 0.000_003, false],
       ["ok", 0.005, true],
+      ["ok", 0.000_001, false],
     ]);
   });
 
-  it("has refusals logged, those of dry runs as such, and what waited for long", async () => {
+  it("logs refusals, marks those of dry runs, and logs decisions that waited for long", async () => {
     const answers = [
-      verdict(decision()),
-      verdict(refusal()),
-      verdict(refusal({ allowed: true, dryRun: true })),
-      Promise.resolve(verdict(decision({ source: "remote" }))),
-      Promise.resolve(verdict(refusal({ source: "remote" }))),
+      decision(),
+      refusal(),
+      refusal({ allowed: true, dryRun: true }),
+      Promise.resolve(decision({ source: "remote" })),
+      Promise.resolve(refusal({ source: "remote" })),
     ];
-    const { admission, lines } = observed(answers, [50, 0, 0, 5, 30]);
-    for (let i = 0; i < 5; i++) await admission.admit(arrival);
+    const { limiter, lines } = observed(answers, [50, 0, 0, 5, 30]);
+    for (let i = 0; i < 5; i++) await limiter.check("video", "GET", 0);
     expect(lines.map(({ msg, source, dry_run }) => [msg, source, dry_run])).toEqual([
       ["refused", "cached", undefined],
       ["would be refused", "cached", true],
@@ -80,12 +81,19 @@ describe("an admission that is looked at", () => {
     ]);
   });
 
-  it("settles once, with what was counted", () => {
-    const { admission, settled, inner } = observed([], []);
-    const made = verdict(decision());
-    admission.settle(made, 10, 20);
-    expect(settled).toEqual([made.decision]);
+  it("settles once, with the sizes it was given", () => {
+    const { limiter, settled, inner } = observed([], []);
+    const made = decision();
+    limiter.settle(made, 10, 20);
+    expect(settled).toEqual([made]);
     expect(inner).toEqual([[10, 20]]);
+  });
+
+  it("counts and logs requests that are refused before they reach the limiter", () => {
+    const { observer, counted, lines } = observed([], []);
+    observer.refused(refusal({ app: "", code: "invalid_identity", source: "local" }));
+    expect(counted).toEqual([["invalid_identity", 0, false]]);
+    expect(lines).toMatchObject([{ msg: "refused", reason: "invalid_identity" }]);
   });
 });
 

@@ -1,14 +1,14 @@
 /** What data planes elsewhere have counted: on the service's page once, through repetitions, failovers and restarts. */
 import { expect, it } from "vitest";
-import type { NodeNumbers } from "../../../../src/service/control/plane-api/sync-numbers.js";
 import { metrics } from "../../../../src/service/metrics/catalog.js";
-import { createTelemetry } from "../../../../src/service/metrics/telemetry.js";
+import { createNodeMetrics } from "../../../../src/service/metrics/node-metrics.js";
+import type { PlaneReport } from "../../../../src/service/metrics/reports.js";
 import { readPage } from "../../../support/metrics-page.js";
 import { decision, quietLimiter, serviceMetrics } from "./telemetry-parts.js";
 
 const lists = { l3: [7, 2], GET: [6, 2, 1, 19, 5, 0, 4], quota_exhausted: [2] };
 
-const batch = (number: number, more: Partial<NodeNumbers> = {}): NodeNumbers => ({
+const batch = (number: number, more: Partial<PlaneReport> = {}): PlaneReport => ({
   ...{ node: { level: 2 }, batch: number, apps: [{ app: "video", lists }] },
   ...more,
 });
@@ -20,7 +20,7 @@ function service(now = { ms: 0 }) {
 
 it("is shown under the names that workers' numbers have, added to them", async () => {
   const { counted, made } = service();
-  const worker = createTelemetry({ node: "gw-1", enabled: true, apps: ["video"], appLabels: 10 });
+  const worker = createNodeMetrics({ node: "gw-1", enabled: true, apps: ["video"], appLabels: 10 });
   worker.decided(decision(), 0.000_001);
   counted("nginx-1", 1, batch(1));
   const page = readPage(await made.text([worker.metrics(quietLimiter())]));

@@ -4,13 +4,14 @@ import { afterEach, describe, expect, it } from "vitest";
 import * as codes from "../../../../src/core/codes.js";
 import { metrics } from "../../../../src/service/metrics/catalog.js";
 import {
-  type ConnectionNumbers,
-  createConnectionTally,
-  tallyKeeper,
-} from "../../../../src/service/metrics/connection-numbers.js";
-import { connectionReasons, methodIndex, methodLabels, reasons } from "../../../../src/service/metrics/labels.js";
-import { createTelemetry } from "../../../../src/service/metrics/telemetry.js";
-import { layerOf } from "../../../../src/service/operations/explain.js";
+  connectionReasons,
+  layerOf,
+  methodIndex,
+  methodLabels,
+  reasons,
+} from "../../../../src/service/metrics/labels.js";
+import { createNodeMetrics } from "../../../../src/service/metrics/node-metrics.js";
+import { type ConnectionMetrics, createConnectionCounters } from "../../../../src/service/metrics/process-counters.js";
 import { readPage } from "../../../support/metrics-page.js";
 import { decision, quietLimiter, refusal, serviceMetrics } from "./telemetry-parts.js";
 
@@ -19,32 +20,31 @@ afterEach(() => {
   for (const end of endings.splice(0)) end();
 });
 
-function gatewayConnections(pod = "10.0.0.1:80"): ConnectionNumbers {
-  const tally = createConnectionTally();
-  const observer = tallyKeeper(tally);
+function gatewayConnections(pod = "10.0.0.1:80"): ConnectionMetrics {
+  const counters = createConnectionCounters();
   const taken = { allowed: true, code: "SUCCESS", route: "0", app: "video", pod, withoutStore: false, milliseconds: 2 };
-  observer.decided?.(taken);
-  observer.decided?.({ ...taken, allowed: false, code: "LIMIT_EXCEEDED", pod: "", milliseconds: 1 });
-  observer.decided?.({ ...taken, allowed: false, code: "a new one", pod: "", milliseconds: 1 });
-  observer.lost?.(3);
-  observer.reclaimed?.(pod);
+  counters.decided(taken);
+  counters.decided({ ...taken, allowed: false, code: "LIMIT_EXCEEDED", pod: "", milliseconds: 1 });
+  counters.decided({ ...taken, allowed: false, code: "a new one", pod: "", milliseconds: 1 });
+  counters.lost(3);
+  counters.reclaimed(pod);
   return {
     pods: [{ upstream: "sockets", pod, active: 5, limit: 8 }],
     proxies: [{ proxy: "gw-1", active: 5 }],
-    tally,
+    counters,
   };
 }
 
 /** A service in which everything has happened at least once. */
 async function fullPage() {
-  const worker = createTelemetry({ node: "gw-1", enabled: true, apps: ["video"], appLabels: 10 });
+  const worker = createNodeMetrics({ node: "gw-1", enabled: true, apps: ["video"], appLabels: 10 });
   worker.decided(decision(), 0.000_001);
   worker.decided(refusal(), 0.000_001);
   worker.decided(refusal({ app: "", code: "invalid_identity", source: "local" }), 0.000_001);
   worker.settled(decision());
-  worker.observer.deviated?.(decision(), 3, 0.5);
-  worker.observer.synced?.("ok", 3, 2);
-  worker.observer.synced?.("timeout", 1000, 1, new Error("late"));
+  worker.limiterObserver.deviated(decision(), 3, 0.5);
+  worker.limiterObserver.synced("ok", 3, 2);
+  worker.limiterObserver.synced("timeout", 1000, 1, new Error("late"));
   worker.storeObserver.called("grant", "ok", 0.001);
   worker.storeObserver.called("grant", "timeout", 1);
   const balances = {
@@ -127,7 +127,7 @@ describe("the page of a service", () => {
     const service = serviceMetrics();
     endings.push(service.close);
     const workers = ["gw-1", "gw-2"].map((node) => {
-      const worker = createTelemetry({ node, enabled: true, apps: [], appLabels: 10 });
+      const worker = createNodeMetrics({ node, enabled: true, apps: [], appLabels: 10 });
       endings.push(worker.close);
       const numbers = gatewayConnections();
       return worker.metrics(quietLimiter(), { ...numbers, proxies: [{ proxy: node, active: 5 }] });

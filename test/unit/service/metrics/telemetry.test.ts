@@ -3,8 +3,8 @@ import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Decision } from "../../../../src/limiter/decision.js";
 import { reasons } from "../../../../src/service/metrics/labels.js";
-import { latencyBoundsSeconds } from "../../../../src/service/metrics/node-report.js";
-import { createTelemetry, type TelemetryOptions } from "../../../../src/service/metrics/telemetry.js";
+import { createNodeMetrics, type NodeMetricsOptions } from "../../../../src/service/metrics/node-metrics.js";
+import { latencyBoundsSeconds } from "../../../../src/service/metrics/reports.js";
 import { readPage } from "../../../support/metrics-page.js";
 import { decision, quietLimiter, refusal, serviceMetrics } from "./telemetry-parts.js";
 
@@ -13,8 +13,8 @@ afterEach(() => {
   for (const end of endings.splice(0)) end();
 });
 
-function telemetry(options: Partial<TelemetryOptions> = {}) {
-  const made = createTelemetry({
+function telemetry(options: Partial<NodeMetricsOptions> = {}) {
+  const made = createNodeMetrics({
     ...{ node: "gw-1", enabled: true, apps: ["video", "audio"], appLabels: 1000, wallClock: () => 1_700_000_000_000 },
     ...options,
   });
@@ -135,8 +135,8 @@ describe("an exchange that has ended", () => {
     const worker = telemetry();
     const made = decision({ cost: 4 });
     for (let i = 0; i < 5; i++) worker.settled(made);
-    worker.observer.deviated?.(made, 5, 0.25);
-    worker.observer.deviated?.(made, 12, 2);
+    worker.limiterObserver.deviated(made, 5, 0.25);
+    worker.limiterObserver.deviated(made, 12, 2);
     const page = await pageOf(worker);
     const below = (le: string) => page.value("ratelimit_cost_deviation_ratio_bucket", { app_id: "video", le });
     expect([below("0"), below("0.1"), below("0.25"), below("1"), below("2"), below("+Inf")]).toEqual([
@@ -212,10 +212,10 @@ describe("without metrics", () => {
     worker.decided(decision(), 0.000_003);
     worker.decided(refusal(), 0.02, true);
     worker.settled(decision());
-    worker.observer.deviated?.(decision(), 9, 3);
-    worker.observer.synced?.("ok", 1, 1);
+    worker.limiterObserver.deviated(decision(), 9, 3);
+    worker.limiterObserver.synced("ok", 1, 1);
     worker.storeObserver.called("grant", "ok", 0.001);
-    expect(worker.metrics(quietLimiter({ video: 3 }))).toMatchObject({ counters: {}, now: { balances: [] } });
+    expect(worker.metrics(quietLimiter({ video: 3 }))).toMatchObject({ counters: {}, gauges: { balances: [] } });
     const report = worker.report(quietLimiter({}, 2), { configVersion: "v", connections: 4 });
     expect(report).toMatchObject({
       ...{ node: "gw-1", configVersion: "v", connections: 4, level: 2, liveNodes: 3, syncs: 7, failedSyncs: 1 },

@@ -1,9 +1,9 @@
 /** Sums over workers never fall, whatever becomes of the workers. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { MetricsReport } from "../../../../src/service/metrics/metrics-report.js";
-import { createTelemetry } from "../../../../src/service/metrics/telemetry.js";
-import { createWorkerLives } from "../../../../src/service/metrics/worker-lives.js";
+import { createNodeMetrics } from "../../../../src/service/metrics/node-metrics.js";
+import type { MetricsReport } from "../../../../src/service/metrics/reports.js";
+import { createWorkerTotals } from "../../../../src/service/metrics/worker-totals.js";
 import { readPage } from "../../../support/metrics-page.js";
 import { decision, policy, quietLimiter, serviceMetrics } from "./telemetry-parts.js";
 
@@ -11,41 +11,41 @@ const gauges = { level: 0, lagSeconds: 0, lagP99Seconds: 0, balances: [], pods: 
 const all = () => true;
 
 function report(node: string, life: string, seq: number, count: number): MetricsReport {
-  return { node, life, seq, counters: { "app video": [count, 1] }, now: gauges };
+  return { node, life, seq, counters: { "app video": [count, 1] }, gauges };
 }
 
 describe("the counters of workers", () => {
   it("are added up", () => {
-    const lives = createWorkerLives();
-    lives.heard([report("gw-1", "a", 1, 10), report("gw-2", "b", 1, 5)]);
-    expect(lives.totals(all).get("app video")).toEqual([15, 2]);
+    const totals = createWorkerTotals();
+    totals.add([report("gw-1", "a", 1, 10), report("gw-2", "b", 1, 5)]);
+    expect(totals.totals(all).get("app video")).toEqual([15, 2]);
   });
 
   it("stay in the sum when a worker does not answer, or is replaced by one that begins at zero", () => {
-    const lives = createWorkerLives();
-    lives.heard([report("gw-1", "a", 1, 10), report("gw-2", "b", 1, 5)]);
-    lives.heard([report("gw-2", "b", 2, 6)]);
-    expect(lives.totals(all).get("app video")).toEqual([16, 2]);
-    lives.heard([report("gw-1", "a2", 1, 0), report("gw-2", "b", 3, 6)]);
-    expect(lives.totals(all).get("app video")?.[0]).toBe(16);
-    lives.heard([report("gw-1", "a2", 2, 3), report("gw-2", "b", 4, 6)]);
-    lives.heard([report("gw-1", "a3", 1, 1)]);
-    expect(lives.totals(all).get("app video")?.[0]).toBe(20);
+    const totals = createWorkerTotals();
+    totals.add([report("gw-1", "a", 1, 10), report("gw-2", "b", 1, 5)]);
+    totals.add([report("gw-2", "b", 2, 6)]);
+    expect(totals.totals(all).get("app video")).toEqual([16, 2]);
+    totals.add([report("gw-1", "a2", 1, 0), report("gw-2", "b", 3, 6)]);
+    expect(totals.totals(all).get("app video")?.[0]).toBe(16);
+    totals.add([report("gw-1", "a2", 2, 3), report("gw-2", "b", 4, 6)]);
+    totals.add([report("gw-1", "a3", 1, 1)]);
+    expect(totals.totals(all).get("app video")?.[0]).toBe(20);
   });
 
   it("are not taken back by an older answer that comes late", () => {
-    const lives = createWorkerLives();
-    lives.heard([report("gw-1", "a", 2, 10)]);
-    lives.heard([report("gw-1", "a", 1, 4)]);
-    expect(lives.totals(all).get("app video")?.[0]).toBe(10);
+    const totals = createWorkerTotals();
+    totals.add([report("gw-1", "a", 2, 10)]);
+    totals.add([report("gw-1", "a", 1, 4)]);
+    expect(totals.totals(all).get("app video")?.[0]).toBe(10);
   });
 
   it("are forgotten for good with the app they belong to", () => {
-    const lives = createWorkerLives();
-    lives.heard([report("gw-1", "a", 1, 10)]);
-    lives.heard([report("gw-1", "a2", 1, 2)]);
-    expect(lives.totals((key) => key !== "app video").size).toBe(0);
-    expect(lives.totals(all).get("app video")?.[0]).toBe(2);
+    const totals = createWorkerTotals();
+    totals.add([report("gw-1", "a", 1, 10)]);
+    totals.add([report("gw-1", "a2", 1, 2)]);
+    expect(totals.totals((key) => key !== "app video").size).toBe(0);
+    expect(totals.totals(all).get("app video")?.[0]).toBe(2);
   });
 
   it("never fall, through any history of scrapes and deaths", () => {
@@ -57,7 +57,7 @@ describe("the counters of workers", () => {
     });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 50 }), (steps) => {
-        const lives = createWorkerLives();
+        const totals = createWorkerTotals();
         const nodes = [0, 1, 2].map(() => ({ life: 0, seq: 0, count: 0 }));
         let before = 0;
         for (const { node, grow, dies, mute } of steps) {
@@ -68,8 +68,8 @@ describe("the counters of workers", () => {
             if (mute && i === node) return [];
             return [report(`gw-${i}`, `life-${each.life}`, ++each.seq, each.count)];
           });
-          lives.heard(answers);
-          const sum = lives.totals(all).get("app video")?.[0] ?? 0;
+          totals.add(answers);
+          const sum = totals.totals(all).get("app video")?.[0] ?? 0;
           expect(sum).toBeGreaterThanOrEqual(before);
           before = sum;
         }
@@ -81,7 +81,7 @@ describe("the counters of workers", () => {
 describe("the page", () => {
   it("keeps what a dead worker had counted, and tells nothing else of it", async () => {
     const service = serviceMetrics();
-    const start = () => createTelemetry({ node: "gw-1", enabled: true, apps: ["video"], appLabels: 10 });
+    const start = () => createNodeMetrics({ node: "gw-1", enabled: true, apps: ["video"], appLabels: 10 });
     const first = start();
     for (let i = 0; i < 7; i++) first.decided(decision(), 0.000_001);
     await service.text([first.metrics(quietLimiter({ video: 50 }))]);
@@ -102,7 +102,7 @@ describe("the page", () => {
   it("drops what a worker still says of an app that has left the configuration", async () => {
     let ids = ["video", "audio"];
     const service = serviceMetrics({ apps: () => ids.map(policy) });
-    const worker = createTelemetry({ node: "gw-1", enabled: true, apps: ids, appLabels: 10 });
+    const worker = createNodeMetrics({ node: "gw-1", enabled: true, apps: ids, appLabels: 10 });
     for (const app of ids) worker.decided(decision({ app }), 0.000_001);
     ids = ["audio"];
     const page = readPage(await service.text([worker.metrics(quietLimiter())]));

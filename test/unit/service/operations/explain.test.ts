@@ -1,13 +1,13 @@
 /** Every refusal is explained in a sentence that a person can act on. */
 import { describe, expect, it } from "vitest";
 import * as codes from "../../../../src/core/codes.js";
+import { layerOf } from "../../../../src/service/metrics/labels.js";
 import {
   type AppNow,
   type ExplainedApp,
   explainApp,
   explainBorrow,
   explainRefusal,
-  layerOf,
 } from "../../../../src/service/operations/explain.js";
 import { refusalReport } from "../../../support/node-reports.js";
 

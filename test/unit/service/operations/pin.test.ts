@@ -7,7 +7,7 @@ it("holds for its time, and is over then", async () => {
   const clock = createSimulatedClock();
   const told: [number, number][] = [];
   const pin = createPin({
-    tell: (level, ms) => told.push([level, ms]),
+    send: (level, ms) => told.push([level, ms]),
     clock,
     wallClock: () => 1_000_000 + clock.now(),
   });
@@ -24,7 +24,7 @@ it("holds for its time, and is over then", async () => {
 it("is replaced by the next one, and let go when told so", async () => {
   const clock = createSimulatedClock();
   const told: [number, number][] = [];
-  const pin = createPin({ tell: (level, ms) => told.push([level, ms]), clock });
+  const pin = createPin({ send: (level, ms) => told.push([level, ms]), clock });
   pin.set(2, 5_000, "", "");
   pin.set(0, 10, "", "");
   expect(pin.current()).toMatchObject({ level: 0, leftMs: 10 });

@@ -1,6 +1,6 @@
 /** Reports of workers, taken together. */
 import { describe, expect, it } from "vitest";
-import { latencyBoundsSeconds } from "../../../../src/service/metrics/node-report.js";
+import { latencyBoundsSeconds } from "../../../../src/service/metrics/reports.js";
 import { appTotals, quantileSeconds, statistics } from "../../../../src/service/operations/statistics.js";
 import { appReport, nodeReport, refusalReport } from "../../../support/node-reports.js";
 

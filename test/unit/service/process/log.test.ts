@@ -1,7 +1,8 @@
 /** Logs: a line per refusal, a count where they would flood, and never a secret or a raw control character. */
 import { describe, expect, it } from "vitest";
 import type { Decision } from "../../../../src/limiter/decision.js";
-import { createDecisionLog, createLog } from "../../../../src/service/process/log.js";
+import { createDecisionLog } from "../../../../src/service/metrics/decision-log.js";
+import { createLog } from "../../../../src/service/process/log.js";
 import { createSimulatedClock } from "../../../support/simulated-clock.js";
 
 function recorder() {

@@ -1,28 +1,27 @@
-/** What all workers have counted, through crashes: a worker that dies takes its process along, but no sum ever falls. */
+/** Sums the counters of all workers. A sum never decreases: what a crashed worker last reported stays in it. */
 import { addCounters } from "./counters.js";
-import type { MetricsReport } from "./metrics-report.js";
+import type { MetricsReport } from "./reports.js";
 
-export interface WorkerLives {
-  /** The answers of those that answered, in any order. */
-  heard(reports: readonly MetricsReport[]): void;
+export interface WorkerTotals {
+  add(reports: readonly MetricsReport[]): void;
   /**
-   * Sums over all lives. Of a worker that does not answer just now, what it last said; of one that was replaced, what
-   * it last said before. What nobody wants any more is forgotten.
+   * Sums over all processes, past and present. A worker that does not reply counts with its last report. Counters that are
+   * not wanted are dropped for good.
    */
   totals(isWanted: (key: string) => boolean): Map<string, number[]>;
 }
 
-export function createWorkerLives(): WorkerLives {
+export function createWorkerTotals(): WorkerTotals {
   /** By node. */
   const newest = new Map<string, MetricsReport>();
   let ended = new Map<string, number[]>();
 
   return {
-    heard(reports) {
+    add(reports) {
       for (const report of reports) {
         const before = newest.get(report.node);
         if (before?.life === report.life) {
-          // Two scrapes at once: the older answer may come last.
+          // Two concurrent scrapes: the older report may arrive last.
           if (before.seq < report.seq) newest.set(report.node, report);
           continue;
         }
@@ -32,7 +31,7 @@ export function createWorkerLives(): WorkerLives {
     },
     totals(isWanted) {
       ended = new Map([...ended].filter(([key]) => isWanted(key)));
-      const sum = new Map([...ended].map(([key, numbers]) => [key, [...numbers]]));
+      const sum = new Map([...ended].map(([key, counters]) => [key, [...counters]]));
       for (const { counters } of newest.values()) addCounters(sum, counters, isWanted);
       return sum;
     },
