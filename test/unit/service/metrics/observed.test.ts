@@ -50,7 +50,7 @@ function observed(answers: (Decision | Promise<Decision>)[], tookMs: number[]) {
 describe("an observed limiter", () => {
   it("returns the same decisions, immediately where possible, and counts and times each of them", async () => {
     const answers = [decision(), refusal(), Promise.resolve(decision({ source: "remote" })), decision()];
-    const { limiter, counted } = observed([...answers], [0.002, 0.003, 5, 0.001]);
+    const { limiter, counted } = observed([...answers], [0.002, 0.003, 5, 1]);
     expect(limiter.check("video", "GET", 0)).toBe(answers[0]);
     expect(limiter.take("video", 1)).toBe(answers[1]);
     expect(await limiter.check("video", "GET", 0)).toBe(await answers[2]);
@@ -59,7 +59,7 @@ describe("an observed limiter", () => {
       ["ok", 0.000_002, false],
       ["quota_exhausted", 0.000_003, false],
       ["ok", 0.005, true],
-      ["ok", 0.000_001, false],
+      ["ok", 0.001, false],
     ]);
   });
 
