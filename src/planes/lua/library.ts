@@ -29,6 +29,8 @@ interface Lua {
   readonly math: LuaMath;
   readonly table: LuaTable;
   tostring(this: void, value: number): string;
+  /** The field of a table, without its metatable. */
+  rawget<T>(this: void, table: { readonly [name: string]: T }, name: string): T | undefined;
   /** Returns the result of `work`, or the error. */
   pcall<A extends unknown[], R>(
     this: void,
@@ -43,4 +45,5 @@ export const luaString = _G.string;
 export const luaMath = _G.math;
 export const luaTable = _G.table;
 export const toText = _G.tostring;
+export const rawGet = _G.rawget;
 export const pcall = _G.pcall;

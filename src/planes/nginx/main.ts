@@ -5,7 +5,7 @@ import { OK } from "../../core/codes.js";
 import { standardProfile } from "../../core/cost.js";
 import { type IdentityClaims, identify } from "../../core/identity.js";
 import type { AppLimits } from "../../core/limits.js";
-import { splitText } from "../../core/platform.js";
+import { splitText, storedNumber } from "../../core/platform.js";
 import { isKnownUser, rememberUser } from "../lua/known-users.js";
 import { luaMath, luaString, luaTable } from "../lua/library.js";
 import { countNobody } from "../lua/tally.js";
@@ -14,16 +14,15 @@ import { nowMs } from "./clock.js";
 import { newEpoch } from "./epoch.js";
 import { catchUp } from "./http/changes.js";
 import { flushCounts } from "./http/counters.js";
-import { begin, end, isOpen, newExchange, openExchange, reuse } from "./http/exchanges.js";
+import { begin, currentExchange, end, newExchange, reuse } from "./http/exchanges.js";
 import { leave } from "./http/leaving.js";
 import { check, settle } from "./http/limiter.js";
 import { readApp, readNode, writeNode } from "./http/records.js";
-import { beginHead, currentRequest, head, prepareReading, readLine } from "./http/request.js";
+import { readHead } from "./http/request.js";
 import { refuse, refuseHead, refuseUnidentified, showDecision } from "./http/response.js";
 import { sharedCell } from "./http/shared-cell.js";
 import { runSync, touch } from "./http/syncer.js";
-import { variableNumber } from "./http/variables.js";
-import { ffi, jitOptions, ngx, type RequestPointer, type SharedDict } from "./ngx.js";
+import { ffi, ngx, type SharedDict } from "./ngx.js";
 import { placeSocket } from "./sockets/admission.js";
 import { endSocket, socketAnswered } from "./sockets/end.js";
 import { beginSockets, initSockets } from "./sockets/life.js";
@@ -70,9 +69,6 @@ export function init(settings: NginxOptions): void {
   }
   worker.generation = dict.incr(GENERATION, 1, 0) as number;
   dict.safe_set(LEFT, 0);
-  prepareReading();
-  // A decision is compiled as a whole only where a trace may hold as many constants as it has; 500 is LuaJIT's own limit.
-  jitOptions.start("maxirconst=4000");
   initSockets();
 }
 
@@ -168,21 +164,12 @@ function onExit(_premature: boolean): void {
 /** Above it a length is not exact. */
 const MOST_BYTES = 9007199254740991;
 
-/**
- * In the access phase: decides about the request at hand, and answers it where it is refused. LuaJIT compiles a loop and
- * what follows it, but not what comes before one in the same call: so the first turn of the loop does that, too, and calls
- * of C are not left to the interpreter, where each costs ten times as much.
- */
+/** In the access phase: decides about the current request, and answers it if it is refused. */
 export function access(): void {
-  let count = 0;
-  for (let i = -1; i < count; i++) {
-    if (i < 0) count = beginHead();
-    else readLine(i);
-  }
-  admit(currentRequest(), ngx.req.get_method());
+  admit(ngx.req.get_method());
 }
 
-/** In the access phase of a route with connections: a request for another protocol needs a slot besides. */
+/** In the access phase of a route with connections: an upgrade also needs a slot. */
 export function upgrade(name: string): void {
   const route = sockets.routes[name]!;
   const protocols = wantedProtocols(route);
@@ -191,24 +178,22 @@ export function upgrade(name: string): void {
     access();
     return;
   }
-  const count = beginHead();
-  for (let i = 0; i < count; i++) readLine(i);
-  const request = currentRequest();
-  admit(request, UPGRADE);
-  const exchange = openExchange(request);
-  if (exchange !== undefined) placeSocket(request, exchange, route, protocols);
+  admit(UPGRADE);
+  const exchange = currentExchange();
+  if (exchange !== undefined) placeSocket(exchange, route, protocols);
 }
 
-/** In the header filter of such a route. */
+/** In the header filter of a route with connections. */
 export function answered(): void {
-  socketAnswered(currentRequest());
+  const exchange = currentExchange();
+  if (exchange !== undefined) socketAnswered(exchange);
 }
 
-function admit(request: RequestPointer, method: string): void {
-  // Decided before it was redirected within nginx. Where `log` was not called, the address may be that of another by now.
-  if (isOpen(request) && ngx.req.is_internal()) return;
-  const { claims, contentLength } = head;
-  if (head.headers > worker.settings.headerCount) {
+function admit(method: string): void {
+  // After an internal redirect the decision about the request stands.
+  if (ngx.req.is_internal() && currentExchange() !== undefined) return;
+  const { claims, contentLength, tooManyHeaders } = readHead();
+  if (tooManyHeaders) {
     refuseHead("headers_too_large");
     return;
   }
@@ -219,10 +204,10 @@ function admit(request: RequestPointer, method: string): void {
   const app = usualApp(claims) ?? identifiedApp(claims);
   if (app === undefined) return;
   const exchange = newExchange();
-  exchange.headBytes = contentLength === 0 ? -1 : variableNumber(request, "request_length");
+  exchange.headBytes = contentLength === 0 ? -1 : variableNumber("request_length");
   check(exchange, app, method, contentLength);
   if (exchange.allowed) {
-    begin(request, exchange);
+    begin(exchange);
     showDecision(exchange);
     return;
   }
@@ -253,25 +238,31 @@ function isConfigured(this: void, id: string): boolean {
   return worker.apps[id] !== undefined;
 }
 
-/** In the log phase: what really moved is charged or given back. */
+/** In the log phase: settles the actual cost of the exchange. */
 export function log(): void {
-  const request = currentRequest();
-  const exchange = end(request);
+  // Subrequests share the variables of their request.
+  if (ngx.is_subrequest) return;
+  const exchange = currentExchange();
   if (exchange === undefined) return;
+  end(exchange);
   if (exchange.method === UPGRADE) {
-    endSocket(request, exchange);
+    endSocket(exchange);
     reuse(exchange);
     return;
   }
-  // Where bytes cost nothing there is nothing to settle, and the two variables below are the dearest of this phase.
+  // If bytes cost nothing, nothing has to be settled.
   if (exchange.app.limits.profile.bandwidth === 0) {
     reuse(exchange);
     return;
   }
   let requestBytes = 0;
   if (exchange.headBytes >= 0) {
-    requestBytes = Math.max(variableNumber(request, "request_length") - exchange.headBytes, 0);
+    requestBytes = Math.max(variableNumber("request_length") - exchange.headBytes, 0);
   }
-  settle(exchange, requestBytes, variableNumber(request, "body_bytes_sent"));
+  settle(exchange, requestBytes, variableNumber("body_bytes_sent"));
   reuse(exchange);
+}
+
+function variableNumber(name: string): number {
+  return storedNumber(ngx.var[name] ?? false, 0);
 }

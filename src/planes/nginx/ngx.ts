@@ -55,6 +55,11 @@ export interface Ngx {
   status: number;
   readonly req: {
     get_method(this: void): string;
+    /** Names in lower case; a header that was sent more than once has a list. "truncated" if there are more than `most`. */
+    get_headers(
+      this: void,
+      most: number,
+    ): Several<[{ readonly [name: string]: string | string[] }, "truncated" | undefined]>;
     is_internal(this: void): boolean;
   };
   /** The request at hand is part of another one. */
@@ -102,98 +107,25 @@ export interface Ngx {
   readonly INFO: number;
 }
 
-/** Bytes in memory that is not Lua's. */
+/** A C array that Lua allocated. */
 export interface Bytes {
-  readonly [index: number]: number;
-}
-
-export interface HeaderLine {
-  readonly key: { readonly len: number; readonly data: Bytes };
-  readonly value: { readonly len: number; readonly data: Bytes };
-}
-
-/** The head of a request as nginx keeps it, in memory that the next call overwrites. From 0. */
-export interface HeaderLines {
-  readonly [index: number]: HeaderLine;
-}
-
-/** A request of nginx, of which Lua knows the address alone. */
-export interface RequestPointer {
-  readonly __request: never;
-}
-
-/** Where C leaves the address of a message. */
-export interface ErrorPointer {
-  readonly __message: never;
-}
-
-/** A number of 64 bits; `toNumber` makes one of Lua's of it. */
-export interface Address {
-  readonly __address: never;
-}
-
-/** Bytes that may be written to. */
-export interface Place {
   [index: number]: number;
 }
 
-/** LuaJIT's interface to C. The functions are the ones that lua-resty-core itself uses. */
+/** LuaJIT's interface to C: only functions of the system's C library. */
 interface Ffi {
   readonly C: {
-    /** `most` 0: all of them. */
-    ngx_http_lua_ffi_req_get_headers_count(this: void, request: RequestPointer, most: number, cut: Bytes): number;
-    /** `raw` 0: names in lower case. Copies nothing but addresses. */
-    ngx_http_lua_ffi_req_get_headers(
-      this: void,
-      request: RequestPointer,
-      lines: HeaderLines,
-      count: number,
-      raw: number,
-    ): number;
-    /** `override` 0: beside whatever is there. What it is given is copied. */
-    ngx_http_lua_ffi_set_resp_header(
-      this: void,
-      request: RequestPointer,
-      name: string,
-      nameLength: number,
-      isNil: number,
-      value: string,
-      valueLength: number,
-      values: undefined,
-      valueCount: number,
-      override: number,
-      problem: ErrorPointer,
-    ): number;
-    /** 0 where the variable is set. `name` is copied to `lowerCase` in lower case. */
-    ngx_http_lua_ffi_var_get(
-      this: void,
-      request: RequestPointer,
-      name: string,
-      nameLength: number,
-      lowerCase: Bytes,
-      capture: number,
-      value: { readonly [index: number]: Bytes },
-      valueLength: { readonly [index: number]: Address },
-      problem: ErrorPointer,
-    ): number;
-    memcmp(this: void, a: Bytes, b: string, length: number): number;
     getpid(this: void): number;
     shutdown(this: void, descriptor: number, how: number): number;
-    setsockopt(this: void, descriptor: number, level: number, name: number, value: Bytes, length: number): number;
+    getpeername(this: void, descriptor: number, address: Bytes, length: Bytes): number;
+    getsockname(this: void, descriptor: number, address: Bytes, length: Bytes): number;
+    inet_pton(this: void, family: number, text: string, into: Bytes): number;
     /** With signal 0 it only looks whether the process is there. */
     kill(this: void, pid: number, signal: number): number;
     gethostname(this: void, into: Bytes, size: number): number;
   };
   cdef(this: void, declarations: string): void;
   "new"(this: void, type: string, count?: number): Bytes;
-  cast(this: void, type: "uintptr_t", pointer: RequestPointer): Address;
-  cast(
-    this: void,
-    type: "tollgate_request *",
-    pointer: RequestPointer,
-  ): { readonly signature: number; readonly connection: { readonly fd: number } };
-  cast(this: void, type: "int32_t *", pointer: Place): Place;
-  copy(this: void, to: Place, from: string | Place, length: number): void;
   readonly os: string;
   /** Why the last call of C failed. */
   errno(this: void): number;
@@ -201,30 +133,14 @@ interface Ffi {
   string(this: void, data: Bytes, length?: number): string;
 }
 
-interface RestyBase {
-  get_request(this: void): RequestPointer | undefined;
-  get_errmsg_ptr(this: void): ErrorPointer;
-}
-
 interface SemaphoreModule {
   "new"(this: void, resources: number): Semaphore;
 }
 
-interface JitOptions {
-  /** Changes one parameter of LuaJIT's compiler; the others stay as they are. */
-  start(this: void, option: string): void;
-}
-
 declare const _G: { readonly ngx: Ngx };
 declare function require(this: void, module: "ffi"): Ffi;
-declare function require(this: void, module: "resty.core.base"): RestyBase;
 declare function require(this: void, module: "ngx.semaphore"): SemaphoreModule;
-declare function require(this: void, module: "jit.opt"): JitOptions;
-declare function tonumber(this: void, value: Address): number;
 
 export const ngx = _G.ngx;
 export const ffi = require("ffi");
-export const base = require("resty.core.base");
 export const semaphore = require("ngx.semaphore");
-export const jitOptions = require("jit.opt");
-export const toNumber = tonumber;

@@ -27,6 +27,15 @@ geo $tollgate_trusted {
     default 0;
 ${trusted}}
 
+# Identifies a request that was admitted, also after an internal redirect. "1" in $tollgate_admitted, for logs and maps.
+map "" $tollgate_exchange {
+    default "";
+}
+map $tollgate_exchange $tollgate_admitted {
+    "" 0;
+    default 1;
+}
+
 init_by_lua_block {
     tollgate = dofile(${file(BUNDLE)})
     tollgate.init(dofile(${file(SETTINGS)}))

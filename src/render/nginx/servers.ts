@@ -4,7 +4,7 @@ import { gatewayRefusal } from "../../core/refusals.js";
 import { schemeOf } from "../upstreams.js";
 import { forwardedHeaders, quoted } from "./directives.js";
 import { LOCATION_INCLUDE, type RenderOptions } from "./options.js";
-import { socketInclude } from "./sockets.js";
+import { socketInclude, upgradingRoutes } from "./sockets.js";
 import { proxyTarget } from "./upstreams.js";
 
 type Route = Config["routes"][number];
@@ -18,7 +18,7 @@ export function serverBlocks(config: Config, listen: string, options: RenderOpti
   };
   const server = (name: string, isDefault: boolean, routes: Route[]) => `
     server {
-        listen ${listen}${isDefault ? " default_server" : ""};
+        listen ${listen}${isDefault ? ` default_server${keepAlive(config)}` : ""};
         server_name ${name};
 ${tls(options)}${routes.map((route) => locationsOf(route, routes)).join("")}${rest(routes)}    }
 `;
@@ -75,6 +75,15 @@ function locationBody(config: Config, route: Route, options: RenderOptions, warn
   return `            include ${quoted(`${options.path}/${LOCATION_INCLUDE}`, "--path")};
             proxy_pass ${scheme}://${proxyTarget(id, upstream)};
 ${headers}`;
+}
+
+/** Nginx sets TCP keep-alive per listener, so the shortest `ping_ms` of all routes applies. */
+function keepAlive(config: Config): string {
+  const pings = upgradingRoutes(config).map(({ connections }) => connections.ping_ms);
+  const shortest = Math.min(...pings.filter((ping) => ping > 0));
+  if (shortest === Number.POSITIVE_INFINITY) return "";
+  const seconds = Math.max(Math.ceil(shortest / 1000), 1);
+  return ` so_keepalive=${seconds}s:${Math.max(Math.ceil(seconds / 3), 1)}s:3`;
 }
 
 const { status, body } = gatewayRefusal("no_route");

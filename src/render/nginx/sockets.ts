@@ -79,7 +79,8 @@ proxy_pass ${schemeOf(id, upstream, "nginx")}://$tollgate_upstream;
 proxy_http_version 1.1;
 ${forwardedHeaders(upstream.pass_host ? "$tollgate_host" : "$tollgate_pod_host", "", "$tollgate_connection")}proxy_set_header Upgrade $tollgate_protocols;
 
-# Maximum idle time of a connection (idle_ms). TCP keep-alive probes clients after ping_ms, pods as the system is set.
+# Maximum idle time of a connection (idle_ms). TCP keep-alive probes clients by so_keepalive of the listen directive
+# (ping_ms), pods as the system is set.
 proxy_read_timeout ${idle};
 proxy_send_timeout ${idle};
 proxy_socket_keepalive on;

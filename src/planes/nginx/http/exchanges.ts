@@ -1,28 +1,34 @@
-/** Exchanges under way in this worker: from the decision to the end of the response. Their tables are used again. */
-import { ffi, type RequestPointer, toNumber } from "../ngx.js";
+/** Open exchanges of this worker, from the decision to the end of the response. Their tables are reused. */
+import { wholeText } from "../../../core/platform.js";
+import { ngx } from "../ngx.js";
 import { type NginxAccount, worker } from "../state.js";
 
 export interface Exchange {
+  /** Unique among the exchanges of this worker. */
+  id: string;
   app: NginxAccount;
   method: string;
-  /** Tokens taken, or that would have been. */
+  /** Tokens taken, or that would have been taken. */
   cost: number;
   code: string;
   allowed: boolean;
   source: string;
-  /** Tokens on the lease just then. */
+  /** Tokens on the lease after the decision. */
   balance: number;
   retryAfterMs: number;
-  /** Bytes of the head; negative where the request has no body. */
+  /** Bytes of the request head; negative if the request has no body. */
   headBytes: number;
 }
 
-/** A count beside the list: to ask a list of Lua for its length is to search for its end. */
-const spare: { list: Exchange[]; count: number } = { list: [], count: 0 };
-const open: { [request: number]: Exchange | undefined } = {};
+/** The counts are kept here because the length of a Lua list has to be searched for. */
+const spare: { list: Exchange[]; count: number; created: number } = { list: [], count: 0, created: 0 };
+const open: { [id: string]: Exchange | undefined } = {};
 
 export function newExchange(): Exchange {
-  if (spare.count === 0) return {} as Exchange;
+  if (spare.count === 0) {
+    spare.created = spare.created + 1;
+    return { id: wholeText(spare.created) } as Exchange;
+  }
   spare.count = spare.count - 1;
   return spare.list[spare.count]!;
 }
@@ -32,31 +38,19 @@ export function reuse(exchange: Exchange): void {
   spare.count = spare.count + 1;
 }
 
-/** The address of a request: no other has it as long as it lasts, not even after an internal redirect. */
-export function addressOf(request: RequestPointer): number {
-  return toNumber(ffi.cast("uintptr_t", request));
-}
-
-export function isOpen(request: RequestPointer): boolean {
-  return open[addressOf(request)] !== undefined;
-}
-
-/** Undefined where nothing was decided. */
-export function openExchange(request: RequestPointer): Exchange | undefined {
-  return open[addressOf(request)];
-}
-
-export function begin(request: RequestPointer, exchange: Exchange): void {
-  open[addressOf(request)] = exchange;
+/** The id is kept in a variable of nginx because, unlike `ngx.ctx`, a variable survives internal redirects. */
+export function begin(exchange: Exchange): void {
+  open[exchange.id] = exchange;
   worker.open = worker.open + 1;
+  ngx.var.tollgate_exchange = exchange.id;
 }
 
-/** Undefined for a request about which nothing was decided. */
-export function end(request: RequestPointer): Exchange | undefined {
-  const address = addressOf(request);
-  const exchange = open[address];
-  if (exchange === undefined) return undefined;
-  open[address] = undefined;
+/** Undefined if no decision was made about the current request. */
+export function currentExchange(): Exchange | undefined {
+  return open[ngx.var.tollgate_exchange ?? ""];
+}
+
+export function end(exchange: Exchange): void {
+  open[exchange.id] = undefined;
   worker.open = worker.open - 1;
-  return exchange;
 }

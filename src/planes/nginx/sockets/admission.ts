@@ -20,12 +20,12 @@ import { placeWithoutStore } from "../../../engine/slots/without-store.js";
 import { luaMath, luaString } from "../../lua/library.js";
 import type { SlotReply } from "../../lua/slot-messages.js";
 import { nowMs } from "../clock.js";
-import { addressOf, type Exchange } from "../http/exchanges.js";
+import type { Exchange } from "../http/exchanges.js";
 import { refuseHead, sendRefusal } from "../http/response.js";
-import { ngx, type RequestPointer } from "../ngx.js";
+import { ngx } from "../ngx.js";
 import { worker } from "../state.js";
+import { currentClient } from "./client-socket.js";
 import { countSlotDecision } from "./counters.js";
-import { descriptorOf, NO_DESCRIPTOR, probe } from "./descriptor.js";
 import { endConnection } from "./end.js";
 import { heldCounts } from "./held-counts.js";
 import { ofLastPod, podFailed, podHealth } from "./pods.js";
@@ -39,14 +39,8 @@ import { type NginxSlot, sockets } from "./state.js";
 const LOOK_SECONDS = 0.01;
 
 /** In the access phase. Returns if the request may go to its pod; otherwise it is refused here. */
-export function placeSocket(
-  request: RequestPointer,
-  exchange: Exchange,
-  route: NginxSocketRoute,
-  protocols: string,
-): void {
-  const address = addressOf(request);
-  const failed = sockets.byRequest[address];
+export function placeSocket(exchange: Exchange, route: NginxSocketRoute, protocols: string): void {
+  const failed = sockets.byExchange[exchange.id];
   if (failed !== undefined) giveUpPod(route, failed);
   const pods = candidatePods(route.pods, sockets.turn, failed === undefined ? "" : failed.pod, podHealth);
   sockets.turn = sockets.turn + 1;
@@ -55,7 +49,7 @@ export function placeSocket(
     refuseHead("no_target");
   }
   const slot = newSlot(exchange.app.limits.id, route.name);
-  sockets.byRequest[address] = slot;
+  sockets.byExchange[exchange.id] = slot;
   const started = nowMs();
   const admission = newSlotAdmission(slot.app, pods, started, worker.settings.timeoutMs);
   const reply = ask(slot, admission);
@@ -76,7 +70,7 @@ export function placeSocket(
   if (reply === undefined) slot.connection = newConnection();
   slot.pod = pod;
   slot.leased = reply !== undefined;
-  hold(slot, request, route);
+  hold(slot);
   ngx.var.tollgate_upstream = route.podUpstreams[pod] ?? "";
   ngx.var.tollgate_pod = pod;
   ngx.var.tollgate_connection = "Upgrade";
@@ -100,7 +94,7 @@ function newSlot(app: string, route: string): NginxSlot {
     ended: true,
     pending: undefined,
     place: 0,
-    descriptor: NO_DESCRIPTOR,
+    client: "",
     calledAt: 0,
     answered: false,
     previous: undefined,
@@ -158,16 +152,15 @@ function placeAlone({ app, pods }: SlotAdmission, limits: NginxSocketRoute): str
   );
 }
 
-function hold(slot: NginxSlot, request: RequestPointer, route: NginxSocketRoute): void {
+function hold(slot: NginxSlot): void {
   slot.inStore = slot.leased;
   slot.ended = false;
-  slot.descriptor = descriptorOf(request);
+  slot.client = currentClient();
   slot.calledAt = nowMs();
   holdSlot(sockets.keeper, slot);
   sockets.calling = sockets.calling + 1;
   // Admission without the store has counted it.
   register(slot, !slot.leased);
-  probe(slot.descriptor, route.pingMs);
 }
 
 function refuseSlot(code: string, exchange: Exchange, limits: NginxSocketRoute, seconds: number): void {

@@ -2,9 +2,9 @@
 import { storedNumber } from "../../../core/platform.js";
 import { releaseOnAll } from "../../../engine/slots/admission.js";
 import { endSlot } from "../../../engine/slots/keeper.js";
-import { addressOf, type Exchange } from "../http/exchanges.js";
+import type { Exchange } from "../http/exchanges.js";
 import { settle } from "../http/limiter.js";
-import { ngx, type RequestPointer } from "../ngx.js";
+import { ngx } from "../ngx.js";
 import { ofLastPod, podFailed, podSucceeded } from "./pods.js";
 import { sendReleasesSoon } from "./releases.js";
 import { forgetSlot } from "./renewal.js";
@@ -20,8 +20,8 @@ export function endConnection(slot: NginxSlot): void {
 }
 
 /** In the header filter: notes whether the pod answered, with any status. */
-export function socketAnswered(request: RequestPointer): void {
-  const slot = sockets.byRequest[addressOf(request)];
+export function socketAnswered(exchange: Exchange): void {
+  const slot = sockets.byExchange[exchange.id];
   if (slot === undefined || slot.ended || slot.answered) return;
   const answeredAfter = ofLastPod("upstream_header_time");
   if (answeredAfter === undefined || answeredAfter === "-") return;
@@ -31,10 +31,9 @@ export function socketAnswered(request: RequestPointer): void {
 }
 
 /** In the log phase. */
-export function endSocket(request: RequestPointer, exchange: Exchange): void {
-  const address = addressOf(request);
-  const slot = sockets.byRequest[address];
-  sockets.byRequest[address] = undefined;
+export function endSocket(exchange: Exchange): void {
+  const slot = sockets.byExchange[exchange.id];
+  sockets.byExchange[exchange.id] = undefined;
   if (slot === undefined) {
     settle(exchange, 0, 0);
     return;

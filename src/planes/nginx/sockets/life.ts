@@ -7,7 +7,7 @@ import { nowMs } from "../clock.js";
 import { flushCounts } from "../http/counters.js";
 import { ngx, type SharedDict } from "../ngx.js";
 import { worker } from "../state.js";
-import { declareSockets, hangUp } from "./descriptor.js";
+import { declareSockets, hangUp } from "./client-socket.js";
 import { enterLife, leaveLife } from "./registry.js";
 import { beatSoon, MAX_RECLAIM_CALLS, slotEvents, slotKeeperBeat } from "./renewal.js";
 import { inheritIncarnation } from "./slot-calls.js";
@@ -37,7 +37,7 @@ export function initSockets(): void {
   sockets.busy = false;
   sockets.releasing = false;
   sockets.calling = 0;
-  sockets.byRequest = {};
+  sockets.byExchange = {};
   sockets.freePlaces = [];
   sockets.topPlace = 0;
   sockets.quittingSince = 0;
@@ -137,9 +137,11 @@ function hangUpWhenQuitting(): void {
   if (quitting === undefined || quitting !== worker.dict.get(GENERATION)) return;
   if (sockets.quittingSince === 0) sockets.quittingSince = nowMs();
   if (nowMs() - sockets.quittingSince < worker.settings.connections.shutdownMs) return;
+  const clients: string[] = [];
   let slot = sockets.keeper.held.first;
   while (slot !== undefined) {
-    hangUp(slot.descriptor);
+    clients.push(slot.client);
     slot = slot.next;
   }
+  hangUp(clients);
 }

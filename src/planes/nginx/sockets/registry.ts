@@ -7,7 +7,7 @@ import { queueRelease } from "../../../engine/slots/releases.js";
 import { luaString, luaTable } from "../../lua/library.js";
 import { nowMs } from "../clock.js";
 import { ngx } from "../ngx.js";
-import { isAlive } from "./descriptor.js";
+import { isAlive } from "./client-socket.js";
 import { countHeld } from "./held-counts.js";
 import { type NginxSlot, type PodHeld, sockets } from "./state.js";
 

@@ -20,8 +20,8 @@ import { pcall } from "../../lua/library.js";
 import { freshNowMs, nowMs } from "../clock.js";
 import { ngx } from "../ngx.js";
 import { worker } from "../state.js";
+import { hangUp } from "./client-socket.js";
 import { countLost, countReclaimed } from "./counters.js";
-import { hangUp } from "./descriptor.js";
 import { podFailed } from "./pods.js";
 import { takeOverFromDead, tellAlive, unregister } from "./registry.js";
 import { sendReleases } from "./releases.js";
@@ -49,7 +49,7 @@ export const slotEvents: SlotEvents<NginxSlot> = {
   closed(slot, code) {
     ngx.log(ngx.WARN, "tollgate: a connection lost its slot and is closed: ", slot.pod, " ", code);
     forgetSlot(slot);
-    hangUp(slot.descriptor);
+    hangUp([slot.client]);
   },
   recoveryEnded() {},
 };
@@ -135,6 +135,7 @@ export function forgetSlot(slot: NginxSlot): void {
 /** A pod that accepts a connection and does not answer must not occupy the slot for longer than the response timeout. */
 function hangUpSilent(): void {
   const since = nowMs() - worker.settings.connections.responseMs;
+  const clients: string[] = [];
   let slot = sockets.keeper.held.first;
   while (slot !== undefined) {
     if (!slot.answered && slot.calledAt < since) {
@@ -142,8 +143,9 @@ function hangUpSilent(): void {
       if (route !== undefined) podFailed(route, slot.pod);
       // Once: it ends the request, and the log phase releases the slot.
       slot.calledAt = nowMs();
-      hangUp(slot.descriptor);
+      clients.push(slot.client);
     }
     slot = slot.next;
   }
+  hangUp(clients);
 }

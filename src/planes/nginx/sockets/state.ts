@@ -11,8 +11,8 @@ export interface NginxSlot extends HeldSlot<NginxSlot> {
   pending: SlotAdmission | undefined;
   /** Its number in shared memory; 0: it has none, because memory was full. */
   place: number;
-  /** The client's socket. */
-  descriptor: number;
+  /** From `currentClient`. */
+  client: string;
   /** When the request was sent to the pod, milliseconds since 1970. */
   calledAt: number;
   /** The pod has answered. */
@@ -50,7 +50,7 @@ export interface SocketState {
   releasing: boolean;
   /** Connections whose pod has not answered. */
   calling: number;
-  byRequest: { [request: number]: NginxSlot | undefined };
+  byExchange: { [id: string]: NginxSlot | undefined };
   /** Numbers in shared memory that are free again. */
   freePlaces: number[];
   topPlace: number;
