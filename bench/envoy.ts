@@ -39,7 +39,7 @@ async function measure(side: EnvoySide, redis: RedisServer): Promise<Measured> {
 async function callsOf(redis: RedisServer): Promise<number> {
   const stats = String(await redis.command("INFO", "commandstats"));
   const of = (name: string) => Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0);
-  return of("evalsha") + of("incrby");
+  return of("fcall") + of("incrby");
 }
 
 export async function envoy(): Promise<Result[]> {

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { embeddedGrants } from "./embedded-grants.js";
 import { envoy } from "./envoy.js";
 import { gateway } from "./gateway.js";
-import { grantScript } from "./grant-script.js";
+import { grant } from "./grant.js";
 import { l3TakeLuajit, l3TakeNode } from "./l3-take.js";
 import { limiterCheck } from "./limiter-check.js";
 import { metricsCost } from "./metrics-cost.js";
@@ -15,7 +15,7 @@ import { storeCalls } from "./store-calls.js";
 import { websockets } from "./websockets.js";
 
 const parts: Record<string, () => Promise<Result[]>> = {
-  "grant-script": grantScript,
+  grant,
   "embedded-grants": embeddedGrants,
   "l3-take-node": l3TakeNode,
   "l3-take-luajit": l3TakeLuajit,

@@ -1,23 +1,25 @@
 /** Counts the commands that one grant runs inside Redis. */
-import { loadScripts } from "../src/store/script-files.js";
+import { functionName, loadLibrary } from "../src/store/function-library.js";
 import { startRedis } from "../test/support/redis-server.js";
 import { steadyGrant } from "./grant-calls.js";
 import { noBudget, type Result, result } from "./results.js";
 
 /** Of the bench itself. */
-const OWN = /^(evalsha|info|config|script)/;
+const OWN = /^(fcall|info|config|function)/;
 const CALLS = 10;
 
 export async function storeCalls(): Promise<Result[]> {
   const server = await startRedis();
   try {
-    const sha1 = String(await server.command("SCRIPT", "LOAD", loadScripts().get("grant")!.source));
+    const library = loadLibrary();
+    await server.command("FUNCTION", "LOAD", library.source);
+    const grant = functionName(library.name, "grant");
     const results: Result[] = [];
     for (const apps of [1, 10]) {
       await server.command("CONFIG", "RESETSTAT");
       for (let seq = 1; seq <= CALLS; seq++) {
         const { keys, args } = steadyGrant(`calls-${apps}`, apps, seq);
-        await server.command("EVALSHA", sha1, keys.length, ...keys, ...args);
+        await server.command("FCALL", grant, keys.length, ...keys, ...args);
       }
       const info = String(await server.command("INFO", "commandstats"));
       let commands = 0;

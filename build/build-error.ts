@@ -1,4 +1,4 @@
-/** What stops a build or a check: sentences that each begin with the file and line they are about. */
+/** The problems that stop a build or a check; each begins with its file and line. */
 import ts from "typescript";
 import { shown } from "./paths.js";
 

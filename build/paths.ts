@@ -1,4 +1,4 @@
-/** Where things lie in the repository: absolute paths for the build, relative ones for everything people or files see. */
+/** Paths in the repository: absolute for the build, relative in messages and generated files. */
 import { relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -8,7 +8,7 @@ export function fromRoot(path: string): string {
   return resolve(root, path);
 }
 
-/** The path below the repository, with forward slashes: generated files and messages name no machine. */
+/** The path relative to the repository, with forward slashes. */
 export function shown(path: string): string {
   return relative(root, path).split(sep).join("/");
 }

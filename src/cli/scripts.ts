@@ -1,27 +1,84 @@
-/** `tollgate scripts`: the generated Redis scripts with size, flags and SHA1, to compare with what a Redis holds. */
-import { loadScripts } from "../store/script-files.js";
-import { type Command, readOptions, table } from "./command.js";
+/** `tollgate scripts`: the Redis function library, the versions that the servers have loaded, and the removal of old ones. */
+import { catalog, type ScriptName } from "../scripts/catalog.js";
+import { StoreError } from "../store/errors.js";
+import { functionName, loadLibrary } from "../store/function-library.js";
+import { isRedisUrl } from "../store/redis/redis-url.js";
+import { listLibraries, removeOtherLibraries, type ServerLibraries } from "../store/redis/server-libraries.js";
+import { configOrComplain } from "./check-config.js";
+import { type Command, readOptions, table, UsageError } from "./command.js";
+import { Failure, NOT_ALLOWED, REFUSED, UNREACHABLE } from "./exit-codes.js";
 
-const help = `Usage: tollgate scripts [--json]
+const help = `Usage: tollgate scripts [--store URL | --config FILE] [--remove-old] [--json]
 
-Lists the scripts that tollgate runs inside Redis. The SHA1 is what EVALSHA calls a script by, so
-SCRIPT EXISTS <sha1> tells whether a Redis already holds it.
+Shows the function library that tollgate loads into Redis: its name with a hash of its content, its size, its functions
+and their flags. With a store it also shows the versions that each primary has loaded.
 
-  --json  machine-readable
+  --store URL    the Redis to look at, for example redis://127.0.0.1:6379
+  --config FILE  take the URL from this configuration and the environment
+  --remove-old   remove all versions but the current one from each primary. A running service that uses another version
+                 loads it again with its next call
+  --json         machine-readable
 
-Example:
+Examples:
   tollgate scripts
+  tollgate scripts --store redis://127.0.0.1:6379 --remove-old
 `;
 
 export const scriptsCommand: Command = {
   name: "scripts",
-  summary: "The generated Redis scripts with size, flags and SHA1",
+  summary: "The Redis function library, its versions on the servers, and their removal",
   help,
-  run(args) {
-    const { json } = readOptions(args, { json: { type: "boolean", default: false } });
-    const scripts = [...loadScripts()].map(([name, { bytes, flags, sha1 }]) => ({ name, bytes, flags, sha1 }));
-    if (json) return `${JSON.stringify(scripts)}\n`;
-    const rows = scripts.map(({ name, bytes, flags, sha1 }) => [name, String(bytes), flags === "" ? "-" : flags, sha1]);
-    return table([["script", "bytes", "flags", "sha1"], ...rows]);
+  async run(args) {
+    const options = readOptions(args, {
+      store: { type: "string" },
+      config: { type: "string" },
+      "remove-old": { type: "boolean", default: false },
+      json: { type: "boolean", default: false },
+    });
+    const url = storeUrl(options);
+    const { name, source } = loadLibrary();
+    const functions = Object.entries(catalog).map(([script, { flags }]) => ({
+      script,
+      function: functionName(name, script as ScriptName),
+      flags,
+    }));
+    if (options["remove-old"] && url === undefined) throw new UsageError("--remove-old needs --store or --config");
+    const removed = options["remove-old"] ? await asked(removeOtherLibraries(url!, name)) : undefined;
+    const servers = url === undefined ? undefined : await asked(listLibraries(url));
+    const bytes = Buffer.byteLength(source);
+    if (options.json) return `${JSON.stringify({ library: name, bytes, functions, servers, removed })}\n`;
+    return [
+      `library ${name}, ${bytes} bytes\n`,
+      table([["function", "flags"], ...functions.map((each) => [each.function, each.flags || "-"])]),
+      ...(removed ?? []).map(removedLine),
+      ...(servers ?? []).map((each) => serverLine(each, name)),
+    ].join("\n");
   },
 };
+
+function storeUrl({ store, config }: { store?: string | undefined; config?: string | undefined }): string | undefined {
+  if (store !== undefined && config !== undefined) throw new UsageError("give --store or --config, not both");
+  const url = config === undefined ? store : configOrComplain(config).store;
+  if (url !== undefined && !isRedisUrl(url)) throw new UsageError("the store is not a Redis");
+  return url;
+}
+
+function removedLine({ server, libraries }: ServerLibraries): string {
+  return `${server}: removed ${libraries.length === 0 ? "nothing" : libraries.join(", ")}\n`;
+}
+
+function serverLine({ server, libraries }: ServerLibraries, current: string): string {
+  const own = libraries.includes(current) ? "loaded" : "not loaded";
+  const others = libraries.filter((name) => name !== current);
+  return `${server}: ${own}${others.length === 0 ? "" : `; other versions: ${others.join(", ")}`}\n`;
+}
+
+async function asked<T>(reply: Promise<T>): Promise<T> {
+  try {
+    return await reply;
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    const codes: Partial<Record<StoreError["kind"], number>> = { denied: NOT_ALLOWED, unavailable: UNREACHABLE };
+    throw new Failure(error.message, codes[error.kind] ?? REFUSED);
+  }
+}

@@ -1,8 +1,8 @@
 /** Generated histories: limits hold (I1), slots are never oversold, and the books balance (I5), whatever happens. */
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { loadScripts } from "../../src/store/script-files.js";
 import { type DrivenStore, drivenEmbeddedStore, drivenRedisStore } from "../support/driven-store.js";
+import { editedLibrary } from "../support/libraries.js";
 import { history, play } from "../support/quota-history.js";
 import { type RedisCluster, startRedisCluster } from "../support/redis-cluster.js";
 import { type RedisServer, startRedis } from "../support/redis-server.js";
@@ -90,15 +90,22 @@ describe.each(["quota", "slots"] as const)("%s histories", (kind) => {
   );
 });
 
+/** Replaces the only occurrence of `find` in one module of the library. */
+function editModule(source: string, module: string, find: RegExp, replace: string): string {
+  const start = source.indexOf(`["src.scripts.${module.replaceAll("/", ".")}"] = `);
+  const end = source.indexOf("\n end,\n", start);
+  expect(start, `${module} is in the library`).toBeGreaterThan(0);
+  const text = source.slice(start, end);
+  expect(text.match(find), `${find} occurs once in ${module}`).toHaveLength(1);
+  return source.slice(0, start) + text.replace(find, () => replace) + source.slice(end);
+}
+
 describe("a script that is broken on purpose is found out by the histories on redis", () => {
   it.each(mutants)(
     "$name (seed $seed)",
-    async ({ script, kind, find, replace, seed, promise }) => {
-      const sources = loadScripts();
-      const sound = sources.get(script)!;
-      expect(sound.source.match(find), `${find} occurs once in ${script}.lua`).toHaveLength(1);
-      sources.set(script, { ...sound, source: sound.source.replace(find, replace) });
-      const broken = drivenRedisStore(server.url, undefined, sources);
+    async ({ module, kind, find, replace, seed, promise }) => {
+      const library = editedLibrary((source) => editModule(source, module, find, replace));
+      const broken = drivenRedisStore(server.url, undefined, library);
       const run = await fc.check(
         kinds[kind].property((one) => one(broken)),
         { seed, numRuns: 200, endOnFailure: true },

@@ -1,16 +1,16 @@
-/** Scripts broken on purpose, each with the seed of a history that finds it out: proof that the histories can fail. */
-import type { ScriptName } from "../../src/scripts/catalog.js";
+/** Scripts broken on purpose, each with the seed of a history that detects it: proof that the histories can fail. */
 
 interface Mutant {
   name: string;
-  script: ScriptName;
-  /** In the generated Lua; it must occur once. */
+  /** A module of the library, below src/scripts. */
+  module: string;
+  /** In the Lua of that module; it must occur once. */
   find: RegExp;
   replace: string;
   seed: number;
-  /** The histories that find it out. */
+  /** The histories that detect it. */
   kind: "quota" | "slots";
-  /** What the histories then complain of: an invariant, or the answer that is wrong. */
+  /** What the histories then report: the broken invariant, or the wrong reply. */
   promise: "I1" | "I5" | "acquire" | "lost" | "counts";
 }
 
@@ -18,7 +18,7 @@ export const mutants: Mutant[] = [
   {
     name: "grant without the L1 check",
     kind: "quota",
-    script: "grant",
+    module: "grant",
     find: /if need > inCluster then/g,
     replace: "if false then",
     seed: 1,
@@ -27,7 +27,7 @@ export const mutants: Mutant[] = [
   {
     name: "grant without the L2 check",
     kind: "quota",
-    script: "grant",
+    module: "grant",
     find: /if not borrows then/g,
     replace: "if false then",
     seed: 1,
@@ -36,7 +36,7 @@ export const mutants: Mutant[] = [
   {
     name: "grant that forgets its last answer",
     kind: "quota",
-    script: "grant",
+    module: "common/message",
     find: /if answer ~= false then/g,
     replace: "if false then",
     seed: 1,
@@ -45,26 +45,26 @@ export const mutants: Mutant[] = [
   {
     name: "grant that takes a late message for a new one",
     kind: "quota",
-    script: "grant",
-    find: /if ledger_known and head\[4\] <= ledger_seq then/g,
-    replace: "if false then",
+    module: "common/message",
+    find: /return ledger\.known and seq <= ledger\.seq/g,
+    replace: "return false",
     seed: 1,
     promise: "I5",
   },
   {
     name: "grant that does not charge spend without cover",
     kind: "quota",
-    script: "grant",
+    module: "common/ledger",
     find: /if uncovered > 0 then/g,
     replace: "if false then",
     seed: 1,
     promise: "I5",
   },
   {
-    name: "report that books a return twice",
+    name: "a message whose return is booked twice",
     kind: "quota",
-    script: "report",
-    find: /entry\.returned = returned(?=\s*end\s*app_spent)/g,
+    module: "common/ledger",
+    find: /entry\.returned = returned(?=\s*end\s*app\.spent)/g,
     replace: "",
     seed: 1,
     promise: "I5",
@@ -72,16 +72,16 @@ export const mutants: Mutant[] = [
   {
     name: "reconcile that recovers a dead node's tokens again and again",
     kind: "quota",
-    script: "reconcile",
-    find: /ledger_entries\[1\]\.returned \+ held/g,
-    replace: "ledger_entries[1].returned",
+    module: "reconcile",
+    find: /ledger\.entries\[1\]\.returned \+ held/g,
+    replace: "ledger.entries[1].returned",
     seed: 1,
     promise: "I5",
   },
   {
     name: "borrow that forgets its answers",
     kind: "quota",
-    script: "borrow",
+    module: "borrow",
     find: /if #before > 0 then/g,
     replace: "if false then",
     seed: 1,
@@ -90,8 +90,8 @@ export const mutants: Mutant[] = [
   {
     name: "acquire without the pod's limit",
     kind: "slots",
-    script: "slot-acquire",
-    find: /elseif load >= numbers\[2\] then/g,
+    module: "slot-acquire",
+    find: /elseif load >= numbers\[MOST_PER_POD \+ 1\] then/g,
     replace: "elseif false then",
     seed: 1,
     promise: "acquire",
@@ -99,7 +99,7 @@ export const mutants: Mutant[] = [
   {
     name: "acquire that ignores an earlier release",
     kind: "slots",
-    script: "slot-acquire",
+    module: "slot-acquire",
     find: /if released > clock\.lease then/g,
     replace: "if false then",
     seed: 1,
@@ -108,17 +108,17 @@ export const mutants: Mutant[] = [
   {
     name: "acquire whose refusals use up the rate",
     kind: "slots",
-    script: "slot-acquire",
-    find: /code = "RATE_LIMITED"/g,
-    replace: 'code = "RATE_LIMITED"; redis.call("ZADD", keys[4], clock.steady, member .. clock.steady)',
+    module: "slot-acquire",
+    find: /code = SLOT_RATE_LIMITED/g,
+    replace: 'code = SLOT_RATE_LIMITED; redis.call("ZADD", keys[4], clock.steady, member .. clock.steady)',
     seed: 1,
     promise: "acquire",
   },
   {
     name: "renew that brings a lost lease back",
     kind: "slots",
-    script: "slot-renew",
-    find: /> clock_lease then/g,
+    module: "slot-renew",
+    find: /> clock\.lease then/g,
     replace: "> 0 then",
     seed: 1,
     promise: "lost",

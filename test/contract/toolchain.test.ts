@@ -1,96 +1,79 @@
-/** The toolchain: one source gives the same answers in Node, in luajit and in redis, and what it generates loads. */
-import { execFileSync } from "node:child_process";
-import { createHash } from "node:crypto";
+/** The build: one source gives the same results in Node, LuaJIT and Redis, and everything that it generates loads. */
 import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { flattenToLua } from "../../build/lua.js";
+import { luaBundle } from "../../build/lua-bundle.js";
 import { fromRoot } from "../../build/paths.js";
-import type { RedisApi } from "../../src/scripts/redis-api.js";
-import { loadScripts } from "../../src/store/script-files.js";
+import { catalog, type ScriptName } from "../../src/scripts/catalog.js";
+import { functionName, loadLibrary } from "../../src/store/function-library.js";
 import { type RedisServer, startRedis } from "../support/redis-server.js";
-import { isEven, isOdd } from "../unit/build/fixtures/flatten/recursion.js";
-import { script } from "../unit/build/fixtures/flatten/script.js";
-import { toll } from "../unit/build/fixtures/flatten/toll.js";
+import { describeToll, isEven, isOdd } from "../unit/build/fixtures/bundle/toll.js";
+import { runLuajit } from "./core-runtimes.js";
 
-const folder = "test/unit/build/fixtures/flatten";
-const weights = [0, 0.25, 1, 7, 1000, 1013.5, 5000, -40];
+const fixtures = "test/unit/build/fixtures/bundle";
+const luajit = (program: string) => runLuajit(["-"], Buffer.from(program)).toString();
+const run = (bundle: string, calls: string) => luajit(`local core = (function(...)\n${bundle}end)(...)\n${calls}\n`);
 
-function luajit(program: string): string {
-  return execFileSync("luajit", ["-"], { input: program, encoding: "utf8" });
-}
-
-describe("luajit", () => {
-  test.each(["5.1", "JIT"] as const)("answers as Node does, compiled for %s", (target) => {
-    const { code } = flattenToLua({ entry: `${folder}/toll.ts`, folders: [folder], target });
-    const calls = weights.map((weight) => {
-      return `do local t = core.toll(${weight}); print(string.format("%.17g %d %s", t.amount, t.LIMIT, t.label)) end`;
-    });
-    const answers = luajit(`local core = (function()\n${code}end)()\n${calls.join("\n")}\n`);
-    const inNode = weights.map((weight) => {
-      const { amount, LIMIT, label } = toll(weight);
-      return `${amount} ${LIMIT} ${label}\n`;
-    });
-    expect(answers).toBe(inNode.join(""));
+describe("a bundle", () => {
+  test.each(["5.1", "JIT"] as const)("gives the same results as Node, compiled for %s", (target) => {
+    const weights = [0, 0.25, 1, 7, 1000, 1013.5, 5000, -40];
+    const bundle = luaBundle({ entry: `${fixtures}/toll.ts`, target });
+    const calls = weights.map((weight) => `print(core.describeToll(${weight}))`).join("\n");
+    expect(run(bundle, calls)).toBe(weights.map((weight) => `${describeToll(weight)}\n`).join(""));
+    expect(run(bundle, "print(core.isEven(10), core.isOdd(10))")).toBe(`${isEven(10)}\t${isOdd(10)}\n`);
   });
 
-  test("runs functions that call each other", () => {
-    const { code } = flattenToLua({ entry: `${folder}/recursion.ts`, folders: [folder], target: "JIT" });
-    const answers = luajit(`local core = (function()\n${code}end)()\nprint(core.isEven(10), core.isOdd(10))\n`);
-    expect(answers).toBe(`${isEven(10)}\t${isOdd(10)}\n`);
+  test("contains the Lua platform and no paths of this machine", () => {
+    const bundle = luaBundle({ entry: `${fixtures}/toll.ts`, target: "5.1" });
+    expect(bundle).toContain('["src.core.platform-lua"]');
+    expect(bundle).not.toContain('["src.core.platform"]');
+    expect(bundle).not.toContain(fromRoot(""));
   });
 
-  test("loads every generated file", () => {
-    const files = readdirSync(fromRoot("dist/lua"), { recursive: true, encoding: "utf8" });
-    const generated = files.filter((file) => file.endsWith(".lua"));
-    // Besides the scripts: the core, and the planes for nginx and Envoy.
-    expect(generated.length).toBe(loadScripts().size + 3);
-    for (const file of generated) {
-      const path = fromRoot(`dist/lua/${file}`);
-      expect(luajit(`print(loadfile(${JSON.stringify(path)}) ~= nil)`), file).toBe("true\n");
-    }
+  test.each([
+    ["type-error.ts", /type-error\.ts:3: Type 'string' is not assignable/],
+    ["unsupported.ts", /unsupported\.ts:3: .*not supported/i],
+    ["node-import.ts", /node-import\.ts:2: Cannot find name 'node:fs'/],
+  ])("is not made from %s, and the error gives file and line", (file, message) => {
+    expect(() => luaBundle({ entry: `${fixtures}/${file}`, target: "5.1" })).toThrow(message);
   });
 });
 
-describe("redis", () => {
+test("LuaJIT loads every generated file", () => {
+  const files = readdirSync(fromRoot("dist/lua"), { recursive: true, encoding: "utf8" });
+  const generated = files.filter((file) => file.endsWith(".lua")).sort();
+  expect(generated).toEqual(["envoy/tollgate.lua", "jit/core.lua", "nginx/tollgate.lua", "redis/tollgate.lua"]);
+  for (const file of generated) {
+    const path = fromRoot(`dist/lua/${file}`);
+    // LuaJIT skips a first line with #! only in files that it runs itself.
+    const chunk = `local text = io.open(${JSON.stringify(path)}):read("*a"):gsub("^#[^\\n]*", "")`;
+    expect(luajit(`${chunk} print(loadstring(text) ~= nil)`), file).toBe("true\n");
+    expect(readFileSync(path, "utf8"), file).not.toContain(fromRoot(""));
+  }
+});
+
+describe("the function library", () => {
   let server: RedisServer;
   beforeAll(async () => {
     server = await startRedis();
   });
   afterAll(() => server.stop());
 
-  test("answers as Node does", async () => {
-    const { code } = flattenToLua({
-      entry: `${folder}/script.ts`,
-      folders: [folder],
-      exports: ["script"],
-      target: "5.1",
-      ending: "return script(redis, KEYS, ARGV)",
-    });
-    const inNode = (before: string | false, ...argv: string[]) => {
-      const call = (command: string) => (command === "GET" ? before : "OK");
-      return script({ call } as unknown as RedisApi, ["key"], argv);
-    };
-    const source = `#!lua\n${code}`;
-    expect(await server.command("EVAL", source, 1, "key", "one", "")).toEqual(inNode(false, "one", ""));
-    expect(await server.command("EVAL", source, 1, "key", "and", "two")).toEqual(inNode("one", "and", "two"));
-    expect(await server.command("GET", "key")).toBe("and");
+  test("is loaded by Redis under its own name, with the flags of the catalog", async () => {
+    const { name, source } = loadLibrary();
+    expect(name).toMatch(/^tollgate_[0-9a-f]{12}$/);
+    expect(await server.command("FUNCTION", "LOAD", source)).toBe(name);
+    const [library] = (await server.command("FUNCTION", "LIST", "LIBRARYNAME", name)) as unknown[][];
+    const functions = library![library!.indexOf("functions") + 1] as string[][];
+    const loaded = functions.map((fields) => [fields[1]!, (fields[5] as unknown as string[]).join()]).sort();
+    const expected = Object.entries(catalog).map(([script, { flags }]) => [
+      functionName(name, script as ScriptName),
+      flags,
+    ]);
+    expect(loaded).toEqual(expected.sort());
   });
 
-  test("accepts every generated script, under the SHA1 of the manifest", async () => {
-    for (const [name, { source, sha1, bytes, flags }] of loadScripts()) {
-      expect(source.split("\n")[0], name).toBe(flags === "" ? "#!lua" : `#!lua flags=${flags}`);
-      expect(createHash("sha1").update(source).digest("hex"), name).toBe(sha1);
-      expect(Buffer.byteLength(source), name).toBe(bytes);
-      expect(await server.command("SCRIPT", "LOAD", source), name).toBe(sha1);
-    }
+  test("rejects a call without keys, which is how the store finds out that it is loaded", async () => {
+    const reply = await server.command("FCALL", functionName(loadLibrary().name, "inspect"), 0);
+    expect(reply).toEqual(["invalid_argument", "keys"]);
   });
-});
-
-test("the generated scripts name their source and no machine", () => {
-  for (const [name] of loadScripts()) {
-    const text = readFileSync(fromRoot(`dist/lua/redis/${name}.lua`), "utf8");
-    expect(text).toContain(`generated from src/scripts/${name}.ts`);
-    expect(text).not.toContain(fromRoot(""));
-    expect(text).not.toMatch(/____exports|require/);
-  }
 });

@@ -4,7 +4,8 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { fromRoot } from "../../build/paths.js";
 import { exitCodes } from "../../src/cli/exit-codes.js";
-import { loadScripts } from "../../src/store/script-files.js";
+import { catalog, type ScriptName } from "../../src/scripts/catalog.js";
+import { functionName, loadLibrary } from "../../src/store/function-library.js";
 import { freePort } from "../support/ports.js";
 
 const commandNames = [
@@ -72,22 +73,20 @@ describe("price", () => {
 });
 
 describe("scripts", () => {
-  test("lists every script with size, flags and SHA1", () => {
+  test("lists the functions of the library with their flags", () => {
     const { status, stdout } = tollgate("scripts");
     expect(status).toBe(0);
-    const lines = stdout.trimEnd().split("\n");
-    expect(lines).toHaveLength(loadScripts().size + 1);
-    for (const [name, { bytes, flags, sha1 }] of loadScripts()) {
-      const columns = lines.find((line) => line.startsWith(`${name} `))?.split(/ +/);
-      expect(columns).toEqual([name, String(bytes), flags === "" ? "-" : flags, sha1]);
+    const { name, source } = loadLibrary();
+    expect(stdout).toContain(`library ${name}, ${Buffer.byteLength(source)} bytes\n`);
+    for (const [script, { flags }] of Object.entries(catalog)) {
+      expect(stdout).toMatch(new RegExp(`^${functionName(name, script as ScriptName)} +${flags || "-"}$`, "m"));
     }
   });
 
   test("lists them for machines", () => {
-    const listed = JSON.parse(tollgate("scripts", "--json").stdout) as { name: string; sha1: string }[];
-    expect(listed.map(({ name, sha1 }) => [name, sha1])).toEqual(
-      [...loadScripts()].map(([name, { sha1 }]) => [name, sha1]),
-    );
+    const listed = JSON.parse(tollgate("scripts", "--json").stdout) as Record<string, unknown>;
+    expect(listed).toMatchObject({ library: loadLibrary().name, bytes: expect.any(Number) });
+    expect(listed.functions).toHaveLength(Object.keys(catalog).length);
   });
 });
 
@@ -95,7 +94,7 @@ describe("help", () => {
   test.each([["price"], ["scripts"], ["demo"]])("of %s has an example that works", (command) => {
     const { status, stdout } = tollgate(command, "--help");
     expect(status).toBe(0);
-    const example = /Example:\n {2}tollgate (.*)\n/.exec(stdout)?.[1] ?? "";
+    const example = /Examples?:\n {2}tollgate (.*)\n/.exec(stdout)?.[1] ?? "";
     expect(tollgate(...example.split(" ")).status).toBe(0);
   });
 

@@ -59,7 +59,7 @@ describe("three gateways that share a limit, with load 80/15/5", () => {
     const answers = await loadAll(gateways, "ample", 3000, 5);
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
     const stats = String(await server.command("INFO", "commandstats"));
-    const calls = Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1]);
+    const calls = Number(/cmdstat_fcall:calls=(\d+)/.exec(stats)?.[1]);
     // Besides the leases, each service ticks four times a second for the emergency.
     expect(calls).toBeGreaterThan(0);
     expect((calls - 3 * 4 * 6) / answers.length).toBeLessThanOrEqual(0.01);

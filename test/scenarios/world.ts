@@ -64,7 +64,7 @@ export async function startWorld(kind: PlaneKind, options: WorldOptions): Promis
       async storeCalls() {
         const stats = String(await redis.command("INFO", "commandstats"));
         await redis.command("CONFIG", "RESETSTAT");
-        return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0);
+        return Number(/cmdstat_fcall:calls=(\d+)/.exec(stats)?.[1] ?? 0);
       },
       async admin(method, path, body) {
         const answer = await request(`${plane.controlUrl}${path}`, {

@@ -1,14 +1,14 @@
 /**
- * Stores whose clock the test drives: the real scripts on a real Redis, or in the embedded store, but TIME answers what
- * the test says. Everything else, and the text of the scripts behind it, is what production runs.
+ * Stores whose clock the test drives: the real scripts on a real Redis or in the embedded store. Only the reply to TIME
+ * is replaced; the rest of the script text is what production runs.
  */
-import { createHash } from "node:crypto";
 import { catalog, type ScriptName } from "../../src/scripts/catalog.js";
 import type { RedisApi, RedisCall, Script, ScriptReply } from "../../src/scripts/redis-api.js";
 import { createEmbeddedStore } from "../../src/store/embedded/embedded-store.js";
+import { type FunctionLibrary, loadLibrary } from "../../src/store/function-library.js";
 import { createRedisStore } from "../../src/store/redis/redis-store.js";
-import { loadScripts } from "../../src/store/script-files.js";
 import type { Store } from "../../src/store/store.js";
+import { withDrivenClock } from "./libraries.js";
 
 /** Microseconds since 1970; tests move it as they like. */
 export interface DrivenClock {
@@ -28,33 +28,6 @@ export interface DrivenStore extends Store {
 
 /** A moment that is a whole second, so that examples are easy to read. */
 export const START = 1_800_000_000_000_000;
-
-/** The clock travels as the last argument; this takes it off again before the script begins. */
-const LUA_CLOCK = `local redis = (function(real, now)
-    return {
-        call = function(command, ...)
-            if command == "TIME" then
-                return {string.sub(now, 1, -7), string.sub(now, -6)}
-            end
-            return real.call(command, ...)
-        end
-    }
-end)(redis, table.remove(ARGV))
-`;
-
-type Sources = ReturnType<typeof loadScripts>;
-
-/** The generated scripts, or scripts that a test broke on purpose, on a driven clock. */
-export function drivenSources(sources: Sources = loadScripts()): Sources {
-  const driven: Sources = new Map();
-  for (const [name, script] of sources) {
-    const firstLine = script.source.indexOf("\n") + 1;
-    const source = script.source.slice(0, firstLine) + LUA_CLOCK + script.source.slice(firstLine);
-    const sha1 = createHash("sha1").update(source).digest("hex");
-    driven.set(name, { ...script, source, sha1, bytes: Buffer.byteLength(source) });
-  }
-  return driven;
-}
 
 function withDrivenTime(run: Script): Script {
   return (redis, keys, argv) => {
@@ -88,6 +61,11 @@ export function drivenEmbeddedStore(clock: DrivenClock = { now: START }, scripts
   return driven(createEmbeddedStore({ scripts: Object.fromEntries(wrapped) }), clock);
 }
 
-export function drivenRedisStore(url: string, clock: DrivenClock = { now: START }, sources?: Sources): DrivenStore {
-  return driven(createRedisStore({ url, scripts: drivenSources(sources), deadlineMs: 10_000 }), clock);
+/** @param library the built one, or one that a test broke on purpose */
+export function drivenRedisStore(
+  url: string,
+  clock: DrivenClock = { now: START },
+  library: FunctionLibrary = loadLibrary(),
+): DrivenStore {
+  return driven(createRedisStore({ url, library: withDrivenClock(library), deadlineMs: 10_000 }), clock);
 }

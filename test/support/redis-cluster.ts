@@ -22,6 +22,8 @@ export interface RedisCluster {
   switchPrimaryOf(key: string): Promise<void>;
   /** Moves the slot of the key to another primary, one key at a time; `halfway` is called when half of it has moved. */
   migrateSlot(key: string, to: ClusterNode, halfway?: () => Promise<void>): Promise<void>;
+  /** Adds a primary without slots and without functions, and waits until all nodes know it. */
+  addPrimary(): Promise<ClusterNode>;
   /** Waits until all nodes are up, agree, and every replica follows its primary. */
   settled(): Promise<void>;
   stop(): Promise<void>;
@@ -33,7 +35,7 @@ const SLOTS = 16_384;
 export async function startRedisCluster({ nodeTimeoutMs = 1_500, args = [] as string[] } = {}): Promise<RedisCluster> {
   const started = await Promise.allSettled(Array.from({ length: 6 }, () => startNode(nodeTimeoutMs, args)));
   const nodes = started.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
-  const cluster = describeCluster(nodes);
+  const cluster = describeCluster(nodes, () => startNode(nodeTimeoutMs, args));
   try {
     const failed = started.find((one) => one.status === "rejected");
     if (failed) throw failed.reason;
@@ -72,16 +74,20 @@ async function join(nodes: ClusterNode[]): Promise<void> {
   for (const node of nodes) {
     for (const other of nodes) if (other !== node) await node.command("CLUSTER", "MEET", "127.0.0.1", other.port);
   }
-  await waitFor("all nodes to know each other", async () => {
-    const known = await Promise.all(nodes.map(async (node) => (await readNodes(node)).filter((one) => one.connected)));
-    return known.every((list) => list.length === nodes.length);
-  });
+  await untilAllKnown(nodes);
   await Promise.all(
     primaries.map((primary, i) => (nodes[i + 3] as ClusterNode).command("CLUSTER", "REPLICATE", primary.id)),
   );
 }
 
-function describeCluster(nodes: ClusterNode[]): RedisCluster {
+async function untilAllKnown(nodes: ClusterNode[]): Promise<void> {
+  await waitFor("all nodes to know each other", async () => {
+    const known = await Promise.all(nodes.map(async (node) => (await readNodes(node)).filter((one) => one.connected)));
+    return known.every((list) => list.length === nodes.length);
+  });
+}
+
+function describeCluster(nodes: ClusterNode[], start: () => Promise<ClusterNode>): RedisCluster {
   /** Killed or stopped: nobody to ask. */
   const away = new Set<ClusterNode>();
   const alive = () => nodes.filter((node) => !away.has(node));
@@ -168,6 +174,17 @@ function describeCluster(nodes: ClusterNode[]): RedisCluster {
         await node.command("CLUSTER", "SETSLOT", slot, "NODE", to.id);
       }
       await waitFor("the slot to have moved", async () => (await primaryOf(key)) === to);
+    },
+    async addPrimary() {
+      const added = await start();
+      const [known] = alive() as [ClusterNode];
+      nodes.push(added);
+      await added.command("CLUSTER", "MEET", "127.0.0.1", known.port);
+      await untilAllKnown(alive());
+      await waitFor("the new node to see the cluster", async () =>
+        String(await added.command("CLUSTER", "INFO")).includes("cluster_state:ok"),
+      );
+      return added;
     },
     async settled() {
       for (const node of away) {

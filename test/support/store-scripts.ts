@@ -1,49 +1,53 @@
-/** Small hand-written scripts for tests of the store itself, in the place of the catalog. */
-import { createHash } from "node:crypto";
+/** A small hand-written function library for tests of the store itself. */
 import type { RedisValue, ScriptReply } from "../../src/scripts/redis-api.js";
+import { type FunctionLibrary, functionName } from "../../src/store/function-library.js";
 import { createRedisStore, type RedisStoreOptions } from "../../src/store/redis/redis-store.js";
 import type { RunOptions, Store } from "../../src/store/store.js";
 
-const sources = {
-  /** Counts each operation once: KEYS[1] the counter, KEYS[2] the answers; ARGV[1] the id. Replies count, repeated. */
-  count: `#!lua
-    local answer = redis.call('HGET', KEYS[2], ARGV[1])
-    if answer then return { tonumber(answer), 1 } end
-    local count = redis.call('INCR', KEYS[1])
-    redis.call('HSET', KEYS[2], ARGV[1], count)
+const functions = {
+  /** Counts each operation once: keys[1] the counter, keys[2] the replies; args[1] the id. Replies count, repeated. */
+  count: {
+    flags: "",
+    body: `
+    local reply = redis.call('HGET', keys[2], args[1])
+    if reply then return { tonumber(reply), 1 } end
+    local count = redis.call('INCR', keys[1])
+    redis.call('HSET', keys[2], args[1], count)
     return { count, 0 }`,
+  },
   /** Adds without remembering: every time it runs, it shows. */
-  add: `#!lua
-    return { redis.call('INCR', KEYS[1]) }`,
-  put: `#!lua
-    redis.call('SET', KEYS[1], ARGV[1])
-    return { 1 }`,
-  free: `#!lua flags=allow-oom
-    return { redis.call('DEL', KEYS[1]) }`,
-  echo: `#!lua flags=no-writes
-    return { 7, ARGV[1] }`,
-  fail: `#!lua
-    return redis.error_reply('ERR broken on purpose')`,
-  wrongType: `#!lua
-    redis.call('SET', KEYS[1], 'text')
-    return { redis.call('ZCARD', KEYS[1]) }`,
-  nothing: `#!lua
-    return { 1, false }`,
+  add: { flags: "", body: "return { redis.call('INCR', keys[1]) }" },
+  put: { flags: "", body: "redis.call('SET', keys[1], args[1]) return { 1 }" },
+  free: { flags: "allow-oom", body: "return { redis.call('DEL', keys[1]) }" },
+  echo: { flags: "no-writes", body: "return { 7, args[1] }" },
+  fail: { flags: "", body: "return redis.error_reply('ERR broken on purpose')" },
+  wrongType: { flags: "", body: "redis.call('SET', keys[1], 'text') return { redis.call('ZCARD', keys[1]) }" },
+  nothing: { flags: "", body: "return { 1, false }" },
+  /** The store calls it to find out whether the library is loaded. */
+  inspect: { flags: "no-writes", body: "return { 1 }" },
 };
 
-export type TestScript = keyof typeof sources;
+export type TestFunction = keyof typeof functions;
 
-export const testScripts = new Map(
-  Object.entries(sources).map(([name, source]) => [
-    name,
-    { source, sha1: createHash("sha1").update(source).digest("hex"), flags: "", bytes: source.length },
-  ]),
-);
+const name = "tollgate_test";
+
+const testLibrary: FunctionLibrary = {
+  name,
+  source: `#!lua name=${name}\n${Object.entries(functions)
+    .map(
+      ([own, { flags, body }]) => `redis.register_function{
+  function_name = '${functionName(name, own as "inspect")}',
+  flags = {${flags === "" ? "" : `'${flags}'`}},
+  callback = function(keys, args) ${body} end
+}`,
+    )
+    .join("\n")}\n`,
+};
 
 export interface TestStore extends Omit<Store, "run"> {
-  run(script: TestScript, keys: string[], args: RedisValue[], options?: RunOptions): Promise<ScriptReply>;
+  run(script: TestFunction, keys: string[], args: RedisValue[], options?: RunOptions): Promise<ScriptReply>;
 }
 
 export function openTestStore(options: RedisStoreOptions): TestStore {
-  return createRedisStore({ ...options, scripts: testScripts }) as unknown as TestStore;
+  return createRedisStore({ ...options, library: testLibrary }) as unknown as TestStore;
 }

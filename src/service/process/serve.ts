@@ -104,6 +104,7 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
 
   async function start(): Promise<Listening> {
     const control = await listen(plane.server, "control.listen", initial.control.listen);
+    void logStoreWarnings(store, log);
     // Apply the store layer before the first request. If the store is unavailable it is applied later.
     await live.reload({ source: "store", force: false }).catch(() => undefined);
     expected = workersFor(live.current());
@@ -132,7 +133,6 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
     const fields = { workers: initial.workers, kind: store.kind, config: live.version() };
     if (gateway !== undefined) log.info({ listen: text(gateway), ...fields }, "gateway listens");
     if (envoy !== undefined) log.info({ listen: text(envoy), ...fields }, "Envoy listener listens");
-    void logStoreWarnings(store, log);
     return { gateway, envoy, control };
   }
 
@@ -159,7 +159,10 @@ function workersFor({ routes, envoy, workers }: Config): number {
 const text = ({ host, port }: Address) => `${host}:${port}`;
 
 async function logStoreWarnings(store: Pick<Store, "inspect">, log: Log): Promise<void> {
-  const facts = await store.inspect().catch(() => undefined);
-  if (facts === undefined) log.warn({}, "the store does not answer yet");
-  for (const warning of facts?.warnings ?? []) log.warn({ warning }, "store warning");
+  try {
+    const { warnings } = await store.inspect();
+    for (const warning of warnings) log.warn({ warning }, "store warning");
+  } catch (error) {
+    log.warn({ error: error instanceof Error ? error.message : String(error) }, "the store is not available");
+  }
 }

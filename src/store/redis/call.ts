@@ -1,68 +1,42 @@
-/** One call, of a script or of a message: sent, repeated unchanged where that can help, and over within its deadline. */
-import { Cluster } from "ioredis";
-import type { RedisValue, ScriptReply } from "../../scripts/redis-api.js";
+/** One call to Redis, a function or a message: sent, retried unchanged where that can help, and ended by its deadline. */
+import type { RedisValue } from "../../scripts/redis-api.js";
 import { StoreError } from "../errors.js";
-import { checkReply } from "../reply.js";
-import type { Client } from "./client.js";
+import { type Client, connectionTo } from "./client.js";
 import { createDeadline, type Deadline } from "./deadline.js";
 import type { Gate } from "./gate.js";
 import type { InFlight } from "./in-flight.js";
-import { classify, isNoScript } from "./redis-errors.js";
+import type { LibraryLoader } from "./library.js";
+import { classify, isFunctionMissing } from "./redis-errors.js";
 
-export interface ScriptSource {
-  source: string;
-  sha1: string;
-}
-
-export interface Call {
-  name: string;
-  script: ScriptSource;
-  keys: string[];
-  args: RedisValue[];
-  deadlineMs: number;
-}
-
-export interface CallSettings {
+export interface CallerOptions {
   client: Client;
   gate: Gate;
   inFlight: InFlight;
-  /** Which server's share of the calls in flight the call counts for. */
-  serverOf(keys: string[]): string;
-  /** While closing, calls that were already taken are still finished. */
+  library: LibraryLoader;
+  /** The primary that probably serves the key: calls in flight are limited per server. */
+  serverOf(key: string | undefined): string;
+  /** While closing, calls that were accepted before are finished. */
   phase(): "open" | "closing" | "closed";
 }
 
 export interface Caller {
-  (call: Call): Promise<ScriptReply>;
+  fcall(name: string, keys: string[], args: RedisValue[], deadlineMs: number): Promise<unknown>;
   publish(channel: string, message: string, deadlineMs: number): Promise<void>;
-  /** Resolves when a call could be sent; rejects with the reason why it cannot within the time given. */
+  /** Resolves when a call could be sent; rejects with the reason when none can be sent in time. */
   ready(withinMs: number): Promise<void>;
 }
-
-type Attempt = (deadline: Deadline) => Promise<unknown>;
 
 const MAX_ATTEMPTS = 10;
 const MAX_BACK_OFF_MS = 200;
 
-export function createCaller({ client, gate, inFlight, serverOf, phase }: CallSettings): Caller {
-  async function run(call: Call): Promise<ScriptReply> {
-    return checkReply(
-      call.name,
-      await within(serverOf(call.keys), call.deadlineMs, (deadline) => send(call, deadline)),
-    );
-  }
-
-  async function within(server: string, deadlineMs: number, attempt: Attempt): Promise<unknown> {
+export function createCaller({ client, gate, inFlight, library, serverOf, phase }: CallerOptions): Caller {
+  async function within(server: string, deadlineMs: number, attempt: () => Promise<unknown>): Promise<unknown> {
     if (phase() !== "open") throw closedError();
     if (!inFlight.enter(server)) throw new StoreError("overloaded", `too many calls in flight to Redis ${server}`);
     const deadline = createDeadline(deadlineMs, gate.failure);
-    const attempts = repeat(attempt, deadline);
-    // The place is given up when Redis has answered or the connection is gone, however long ago the caller left:
-    // a stopped Redis must not make us collect calls without end.
-    attempts.then(
-      () => inFlight.leave(server),
-      () => inFlight.leave(server),
-    );
+    // The call counts as in flight until Redis has replied or the connection is lost, even after its deadline:
+    // otherwise calls to a stopped Redis would accumulate without limit.
+    const attempts = retry(attempt, deadline).finally(() => inFlight.leave(server));
     try {
       return await deadline.race(attempts);
     } finally {
@@ -70,12 +44,12 @@ export function createCaller({ client, gate, inFlight, serverOf, phase }: CallSe
     }
   }
 
-  async function repeat(attempt: Attempt, deadline: Deadline): Promise<unknown> {
+  async function retry(attempt: () => Promise<unknown>, deadline: Deadline): Promise<unknown> {
     for (let count = 1; ; count++) {
       await untilOpen(deadline);
       try {
         deadline.awaitingReply = true;
-        return await attempt(deadline);
+        return await attempt();
       } catch (thrown) {
         deadline.awaitingReply = false;
         const { error, retry } = classify(thrown);
@@ -84,15 +58,6 @@ export function createCaller({ client, gate, inFlight, serverOf, phase }: CallSe
         deadline.reason = error;
         await deadline.pause(backOff(count));
       }
-    }
-  }
-
-  async function send({ script, keys, args }: Call, deadline: Deadline): Promise<unknown> {
-    try {
-      return await client.evalsha(script.sha1, keys.length, ...keys, ...args);
-    } catch (error) {
-      if (!isNoScript(error) || deadline.over) throw error;
-      return await client.eval(script.source, keys.length, ...keys, ...args);
     }
   }
 
@@ -107,17 +72,31 @@ export function createCaller({ client, gate, inFlight, serverOf, phase }: CallSe
     }
   }
 
-  return Object.assign(run, {
-    async publish(channel: string, message: string, deadlineMs: number) {
-      // The first attempt goes by a server that is always the same, so that messages do not overtake each other.
-      let sender: Client = client instanceof Cluster ? primaryOf(client, serverOf([channel])) : client;
-      await within(serverOf([channel]), deadlineMs, async () => {
-        const own = sender;
-        sender = client;
-        await own.publish(channel, message);
+  return {
+    fcall(name, keys, args, deadlineMs) {
+      const server = serverOf(keys[0]);
+      const send = () => client.fcall(name, keys.length, ...keys, ...args);
+      return within(server, deadlineMs, async () => {
+        try {
+          return await send();
+        } catch (error) {
+          if (!isFunctionMissing(error)) throw error;
+          await library.reload(connectionTo(client, server));
+          return await send();
+        }
       });
     },
-    async ready(withinMs: number) {
+    async publish(channel, message, deadlineMs) {
+      // The first attempt always uses the same server, so that messages stay in order.
+      const server = serverOf(channel);
+      let sender: Client = connectionTo(client, server) ?? client;
+      await within(server, deadlineMs, () => {
+        const own = sender;
+        sender = client;
+        return own.publish(channel, message);
+      });
+    },
+    async ready(withinMs) {
       const deadline = createDeadline(withinMs, gate.failure);
       try {
         await untilOpen(deadline);
@@ -125,11 +104,7 @@ export function createCaller({ client, gate, inFlight, serverOf, phase }: CallSe
         deadline.end();
       }
     },
-  });
-}
-
-function primaryOf(cluster: Cluster, server: string): Client {
-  return cluster.nodes("master").find(({ options: { host, port } }) => `${host}:${port}` === server) ?? cluster;
+  };
 }
 
 function backOff(count: number): number {

@@ -1,22 +1,22 @@
-/** A point in time after which a call is over: it wakes whatever waits, and knows what to tell the caller. */
+/** The deadline of one call: wakes everything that waits and builds the error for the caller. */
 import { StoreError } from "../errors.js";
 import { reasonOf } from "./redis-errors.js";
 
 export interface Deadline {
   over: boolean;
-  /** True while Redis owes an answer. */
+  /** True while a reply is due. */
   awaitingReply: boolean;
   /** Why the last attempt failed. */
   reason: StoreError | undefined;
   error(): StoreError;
   race<T>(work: Promise<T>): Promise<T>;
   pause(ms: number): Promise<void>;
-  /** Waits for whatever calls `wake`, at most until the deadline. */
+  /** Resolves when `wake` is called, at the latest at the deadline. `start` returns a function that stops waiting. */
   until(start: (wake: () => void) => () => void): Promise<void>;
   end(): void;
 }
 
-/** @param obstacle what stands in the way, where no attempt has failed yet */
+/** @param obstacle the current problem, used when no attempt has failed yet */
 export function createDeadline(ms: number, obstacle: () => StoreError | undefined): Deadline {
   const wakeUps = new Set<() => void>();
   const timer = setTimeout(() => {
@@ -33,7 +33,7 @@ export function createDeadline(ms: number, obstacle: () => StoreError | undefine
       const why = reason === undefined ? "" : ` (${reasonOf(reason)})`;
       const cause = reason?.cause;
       return deadline.awaitingReply
-        ? new StoreError("timeout", `no answer within ${ms} ms${why}`, { cause })
+        ? new StoreError("timeout", `no reply within ${ms} ms${why}`, { cause })
         : new StoreError("unavailable", `Redis could not be used within ${ms} ms${why}`, { cause });
     },
     race(work) {

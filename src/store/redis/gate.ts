@@ -1,4 +1,4 @@
-/** Lets calls through while the client is connected to a Redis that is new enough; else holds them or says why not. */
+/** Lets calls pass while the client is connected to a usable server; otherwise makes them wait or gives the reason. */
 import { StoreError } from "../errors.js";
 import type { Client } from "./client.js";
 import { classify, reasonOf } from "./redis-errors.js";
@@ -6,30 +6,33 @@ import { classify, reasonOf } from "./redis-errors.js";
 export interface Gate {
   /** Undefined when calls can be sent now. */
   obstacle(): "wait" | StoreError | undefined;
-  /** Why the last attempt to connect failed, while there is no connection. */
+  /** The last connection error while there is no connection. */
   failure(): StoreError | undefined;
-  /** Calls `wake` once when the gate opens or waiting makes no sense any more. Returns how to stop waiting. */
+  /** Calls `wake` once, when the gate opens or waiting is pointless. Returns a function that stops waiting. */
   wait(wake: () => void): () => void;
   close(): void;
 }
 
-export interface GateSettings {
-  /** After so long without a connection, calls are refused at once instead of being held. */
-  patienceMs: number;
-  /** Looks at a fresh connection; an error it resolves with keeps the gate shut. */
+export interface GateOptions {
+  /** After this time without a connection, calls fail at once instead of waiting. */
+  maxWaitMs: number;
+  /** Checks a new connection; the error it resolves with keeps the gate closed. */
   examine: () => Promise<StoreError | undefined>;
 }
 
-export function createGate(client: Client, { patienceMs, examine }: GateSettings): Gate {
+/** How soon a server that could not be used is examined again: permissions may have been granted. */
+const EXAMINE_AGAIN_MS = 1_000;
+
+export function createGate(client: Client, { maxWaitMs, examine }: GateOptions): Gate {
   const waiting = new Set<() => void>();
   let open = false;
   let closed = false;
   let downSince = Date.now();
   let failure: StoreError | undefined;
-  /** True when waiting would not help: a wrong password, a Redis that is too old. */
+  /** True when waiting does not help: wrong password, missing permission, a server without functions. */
   let refused = false;
   let connection = 0;
-  let restart: NodeJS.Timeout | undefined;
+  let timer: NodeJS.Timeout | undefined;
 
   function wakeAll(): void {
     for (const wake of [...waiting]) wake();
@@ -42,7 +45,7 @@ export function createGate(client: Client, { patienceMs, examine }: GateSettings
     open = false;
   }
 
-  client.on("ready", async () => {
+  async function check(): Promise<void> {
     const examined = ++connection;
     const refusal = await examine();
     if (examined !== connection || closed) return;
@@ -50,19 +53,25 @@ export function createGate(client: Client, { patienceMs, examine }: GateSettings
     refused = refusal !== undefined;
     failure = refusal;
     wakeAll();
-  });
+    if (refused) timer = setTimeout(check, EXAMINE_AGAIN_MS).unref();
+  }
+
+  client.on("ready", check);
   client.on("error", (error: unknown) => {
     if (open) return;
     failure = classify(error).error;
     refused = failure.kind === "denied";
     if (refused) wakeAll();
   });
-  client.on("close", onLost);
-  // ioredis gives up for good in some corners, for instance when a disconnection meets a connection being made.
+  client.on("close", () => {
+    clearTimeout(timer);
+    onLost();
+  });
+  // ioredis sometimes gives up for good, for instance when a disconnect coincides with a connection attempt.
   client.on("end", () => {
     onLost();
     if (closed) return;
-    restart = setTimeout(() => client.connect().catch(() => undefined), 100);
+    timer = setTimeout(() => client.connect().catch(() => undefined), 100);
   });
 
   return {
@@ -70,7 +79,7 @@ export function createGate(client: Client, { patienceMs, examine }: GateSettings
       if (open && client.status === "ready") return undefined;
       if (failure === undefined || open) return "wait";
       if (refused) return failure;
-      if (Date.now() - downSince > patienceMs) {
+      if (Date.now() - downSince > maxWaitMs) {
         return new StoreError("unavailable", `no connection to Redis: ${reasonOf(failure)}`, { cause: failure.cause });
       }
       return "wait";
@@ -82,7 +91,7 @@ export function createGate(client: Client, { patienceMs, examine }: GateSettings
     },
     close() {
       closed = true;
-      clearTimeout(restart);
+      clearTimeout(timer);
       wakeAll();
     },
   };

@@ -1,15 +1,15 @@
-/** Counts calls until Redis has answered them or their connection is gone, and refuses more than a bound per server. */
+/** Counts calls per server until their reply has arrived or the connection is lost, and limits them. */
 
 export interface InFlight {
-  /** False when the server already has its share; else the caller must leave in the end. */
+  /** False when the server is at its limit; otherwise the caller must call `leave` in the end. */
   enter(server: string): boolean;
   leave(server: string): void;
   total(): number;
-  /** Resolves when nothing is in flight, or after the time given. */
+  /** Resolves when no calls are in flight, at the latest after `withinMs`. */
   idle(withinMs: number): Promise<void>;
 }
 
-/** Per server, so that one stopped node of a cluster cannot use up the room of the others. */
+/** Per server, so that one stopped node of a cluster does not block calls to the others. */
 export function createInFlight(maxPerServer: number): InFlight {
   const counts = new Map<string, number>();
   let total = 0;

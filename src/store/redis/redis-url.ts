@@ -1,4 +1,4 @@
-/** Reads a store url. Errors name the part that is wrong and repeat nothing of the url, which may hold a password. */
+/** Parses a store url. Errors name the invalid part and never quote the url, which may contain a password. */
 
 export interface HostAndPort {
   host: string;
@@ -12,7 +12,7 @@ export interface RedisAddress {
   username?: string;
   password?: string;
   db: number;
-  /** What the sentinels call the primary. */
+  /** The name of the primary in the Sentinel configuration. */
   sentinelName?: string;
 }
 
@@ -31,7 +31,7 @@ export function isRedisUrl(url: string): boolean {
 
 export function parseRedisUrl(url: string): RedisAddress {
   const scheme = schemeOf(url);
-  if (scheme === undefined) throw bad(`the scheme is none of ${Object.keys(SCHEMES).join("://, ")}://`);
+  if (scheme === undefined) throw bad(`the scheme must be one of ${Object.keys(SCHEMES).join("://, ")}://`);
   const rest = url.slice(url.indexOf("://") + 3);
   if (/[?#]/.test(rest)) {
     throw bad("it has a part after ? or #; further settings are options, and in a password these are %3F and %23");
@@ -60,7 +60,7 @@ function schemeOf(url: string): (typeof SCHEMES)[string] | undefined {
 function parseUser(text: string): Pick<RedisAddress, "username" | "password"> {
   if (text === "") return {};
   const colon = text.indexOf(":");
-  // A name without a password would connect as someone else than the operator thinks.
+  // Without a password the connection would silently use another user.
   if (colon === -1 || colon === text.length - 1) throw bad("there is a user name but no password");
   const username = decode("user name", text.slice(0, colon));
   const password = decode("password", text.slice(colon + 1));

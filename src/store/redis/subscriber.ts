@@ -1,4 +1,4 @@
-/** Listens on a connection of its own, made when somebody first subscribes and made anew, elsewhere if need be, when lost. */
+/** Pub/sub on its own connection: opened by the first subscription, reopened when lost, on another server if necessary. */
 import type { Redis } from "ioredis";
 import type { Channels } from "../channels.js";
 import { StoreError } from "../errors.js";
@@ -7,13 +7,13 @@ import { disconnect, reconnectDelay } from "./client.js";
 import { createDeadline } from "./deadline.js";
 import { classify } from "./redis-errors.js";
 
-export interface SubscriberSettings {
+export interface SubscriberOptions {
   channels: Channels;
-  /** A fresh connection that ends when it is lost; `lost` is the one before. */
+  /** A new connection that does not reconnect; `lost` is the previous one. */
   connect(lost: Redis | undefined): Redis;
-  /** False when the server would not hear all messages any more: it has left the cluster. */
+  /** False when the server has left the cluster and no longer receives all messages. */
   isGood(connection: Redis): boolean;
-  /** A server that is silent is asked so often whether it is still there. A dead connection shows in no other way. */
+  /** Interval of PINGs: a dead connection is not noticed otherwise. */
   checkMs: number;
 }
 
@@ -22,8 +22,8 @@ export interface Subscriber {
   close(): Promise<void>;
 }
 
-export function createSubscriber({ channels, connect, isGood, checkMs }: SubscriberSettings): Subscriber {
-  /** What the present connection was confirmed to listen to. */
+export function createSubscriber({ channels, connect, isGood, checkMs }: SubscriberOptions): Subscriber {
+  /** Channels whose subscription the current connection has confirmed. */
   const confirmed = new Set<string>();
   const waiting = new Set<() => void>();
   let connection: Redis | undefined;
@@ -90,14 +90,14 @@ export function createSubscriber({ channels, connect, isGood, checkMs }: Subscri
     if (failure.kind === "denied") wakeAll();
   }
 
-  /** An answer that does not come ends the connection, by its limit on silence. */
+  /** If the reply does not arrive, the socket timeout ends the connection. */
   function examine(own: Redis): void {
     if (own !== connection) return;
     if (isGood(own)) own.ping().catch(fail);
     else own.disconnect();
   }
 
-  /** Nobody listens any more: tell Redis, or leave altogether. */
+  /** Unsubscribes after the last handler is gone; disconnects after the last channel. */
   function forget(channel: string): void {
     if (channels.has(channel)) return;
     confirmed.delete(channel);

@@ -67,13 +67,13 @@ async function expectBalancedBooks({ nodes, quota }: Running): Promise<void> {
 }
 
 describe("scripts in the middle of load", () => {
-  it("survive SCRIPT FLUSH: no caller notices", async () => {
+  it("survive FUNCTION FLUSH: no caller notices", async () => {
     const server = await startRedis();
     endings.push(() => server.stop());
     const running = startNodes(server.url);
     for (let i = 0; i < 20; i++) {
       await running.goOn(5);
-      await server.command("SCRIPT", "FLUSH");
+      await server.command("FUNCTION", "FLUSH");
     }
     await running.goOn(5);
     await running.stop();

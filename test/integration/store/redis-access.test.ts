@@ -77,16 +77,58 @@ describe("with a password", () => {
     expect(await failureOf(store.run("put", ["other:k"], ["v"]))).toMatchObject({ kind: "denied" });
   });
 
+  it.each([
+    ["FCALL", ["-fcall"]],
+    ["FUNCTION LOAD", ["-function|load"]],
+    ["FUNCTION", ["-function"]],
+  ])(
+    "rejects calls of a user who may not run %s, and states the permissions, until they are granted",
+    async (_, rules) => {
+      await redis.command("FUNCTION", "FLUSH");
+      await redis.command("ACL", "SETUSER", "bound", "reset", "on", ">bound-secret", "~*", "&*", "+@all", ...rules);
+      const store = openStore({ url: at("bound", "bound-secret") });
+      const refusal = {
+        kind: "denied",
+        message: expect.stringMatching(/needs Redis 7\.0 or later, or Valkey.*\(ACL: \+fcall \+function\|load\)/),
+      };
+      expect(await failureOf(store.run("put", ["k3"], ["v"]))).toMatchObject(refusal);
+      expect(await failureOf(store.inspect())).toMatchObject(refusal);
+      await redis.command("ACL", "SETUSER", "bound", "+@all");
+      await waitFor("a good call", () => store.run("put", ["k3"], ["v"]));
+    },
+  );
+
+  it("serves a user who may not load functions when the library is already there", async () => {
+    expect(await openStore({ url: at("", PASSWORD) }).run("put", ["k4"], ["v"])).toEqual([1]);
+    await redis.command("ACL", "SETUSER", "caller", "on", ">caller-secret", "~*", "+@all", "-function");
+    expect(await openStore({ url: at("caller", "caller-secret") }).run("put", ["k4"], ["v"])).toEqual([1]);
+  });
+
   it("serves a user who may run scripts but see nothing of the server, and warns", async () => {
     await redis.command("ACL", "SETUSER", "blind", "on", ">blind-secret", "~*", "+@all", "-info");
     const store = openStore({ url: at("blind", "blind-secret") });
     expect(await store.run("put", ["k2"], ["v"])).toEqual([1]);
     expect(await store.inspect()).toMatchObject({
       version: "unknown",
-      warnings: [expect.stringMatching(/does not let us see its eviction policy/)],
+      warnings: [expect.stringMatching(/may not run INFO/)],
     });
   });
 });
+
+it.each(["FCALL", "FUNCTION"])(
+  "rejects calls to a server without the command %s, and states what is needed",
+  async (command) => {
+    const redis = await startRedis({ args: ["--rename-command", command, ""] });
+    const refusal = {
+      kind: "unavailable",
+      message: expect.stringMatching(/does not support functions\. Tollgate needs Redis 7\.0 or later, or Valkey/),
+    };
+    const store = openStore({ url: redis.url });
+    expect(await failureOf(store.run("put", ["k"], ["v"]))).toMatchObject(refusal);
+    expect(await failureOf(store.inspect())).toMatchObject(refusal);
+    await redis.stop();
+  },
+);
 
 describe("with TLS", () => {
   let redis: RedisServer;

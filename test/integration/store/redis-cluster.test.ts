@@ -87,10 +87,10 @@ describe("every day", () => {
     expect(await store.inspect()).toMatchObject({ kind: "redis-cluster", nodes: 6, connectedNodes: 6, warnings: [] });
   });
 
-  it("runs scripts again after SCRIPT FLUSH on all nodes", async () => {
+  it("runs scripts again after FUNCTION FLUSH on all primaries", async () => {
     const store = openStore();
     for (const tag of TAGS) await store.run("add", [`${tag}c`], []);
-    for (const node of cluster.nodes) await node.command("SCRIPT", "FLUSH");
+    for (const node of await cluster.primaries()) await node.command("FUNCTION", "FLUSH");
     for (const tag of TAGS) expect(await store.run("add", [`${tag}c`], [])).toEqual([2]);
   });
 
@@ -211,7 +211,7 @@ describe("slot migration", () => {
     const from = await cluster.primaryOf("{a}");
     const to = await otherPrimary(from);
     await store.run("add", ["{a}c"], []);
-    await to.command("SCRIPT", "FLUSH");
+    await to.command("FUNCTION", "FLUSH");
     await cluster.migrateSlot("{a}", to, async () => {
       expect(await store.run("add", ["{a}c"], [])).toEqual([2]);
     });

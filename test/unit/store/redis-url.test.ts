@@ -55,7 +55,7 @@ describe("good urls", () => {
 
 describe("bad urls", () => {
   it.each([
-    ["", /the scheme is none of redis:\/\/, rediss:\/\//],
+    ["", /the scheme must be one of redis:\/\/, rediss:\/\//],
     ["localhost:6379", /the scheme/],
     ["http://h", /the scheme/],
     ["__proto__://h", /the scheme/],

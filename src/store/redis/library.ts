@@ -1,0 +1,83 @@
+/** Loads the function library on the servers that do not have it, and explains why a server cannot run it. */
+import type { Redis } from "ioredis";
+import { StoreError } from "../errors.js";
+import { type FunctionLibrary, functionName } from "../function-library.js";
+import { type Client, primaries } from "./client.js";
+import { nameOf } from "./inspect.js";
+import { classify, isFunctionMissing } from "./redis-errors.js";
+
+export interface LibraryLoader {
+  /** Loads the library on all primaries. Resolves with an error that a retry cannot fix, or undefined. */
+  examine(): Promise<StoreError | undefined>;
+  /** Loads the library on all primaries and resolves when `server` has it. */
+  reload(server: Redis | undefined): Promise<void>;
+}
+
+export function createLibraryLoader(client: Client, library: FunctionLibrary): LibraryLoader {
+  const loading = new Map<Redis, Promise<void>>();
+
+  /** Calls that find the library missing at the same time share one load. */
+  function load(server: Redis): Promise<void> {
+    const current = loading.get(server);
+    if (current !== undefined) return current;
+    const started = ensureLoaded(server, library).finally(() => loading.delete(server));
+    loading.set(server, started);
+    return started;
+  }
+
+  return {
+    // The first primary that answers decides: one that does not respond must not delay calls to the others.
+    examine() {
+      const verdicts = primaries(client).map((server) =>
+        load(server).catch((error: unknown) => {
+          const refusal = refusalOf(error, nameOf(server));
+          if (refusal === undefined) throw error;
+          return refusal;
+        }),
+      );
+      return Promise.any(verdicts).then(
+        (refusal) => refusal ?? undefined,
+        () => undefined,
+      );
+    },
+    async reload(server) {
+      const all = Promise.allSettled(primaries(client).map(load));
+      if (server === undefined) await all;
+      else await load(server);
+    },
+  };
+}
+
+/** A call without keys changes nothing: the script rejects it. It also makes the server build the bundle. */
+async function ensureLoaded(server: Redis, { name, source }: FunctionLibrary): Promise<void> {
+  try {
+    await server.fcall(functionName(name, "inspect"), 0);
+  } catch (error) {
+    if (!isFunctionMissing(error)) throw error;
+    try {
+      await server.call("FUNCTION", "LOAD", source);
+    } catch (failure) {
+      // Another process was faster.
+      if (!isReply(failure, /Library '.*' already exists/)) throw failure;
+    }
+  }
+}
+
+const REQUIREMENT = "Tollgate needs Redis 7.0 or later, or Valkey, and the commands FCALL and FUNCTION LOAD";
+
+function refusalOf(thrown: unknown, server: string): StoreError | undefined {
+  if (isReply(thrown, /unknown (sub)?command/i)) {
+    return new StoreError("unavailable", `Redis at ${server} does not support functions. ${REQUIREMENT}.`);
+  }
+  const { error } = classify(thrown);
+  if (error.kind === "script") return error;
+  if (error.kind !== "denied" || !isReply(thrown, /NOPERM|no permissions/)) return undefined;
+  return new StoreError(
+    "denied",
+    `the user may not run functions on Redis at ${server}. ${REQUIREMENT} (ACL: +fcall +function|load).`,
+  );
+}
+
+function isReply(error: unknown, pattern: RegExp): boolean {
+  return error instanceof Error && pattern.test(error.message);
+}
