@@ -1,7 +1,7 @@
 /** Compiles an entry module and everything it imports to one Lua chunk with TypeScriptToLua. The chunk returns the exports. */
-import type ts from "typescript";
+import ts from "typescript";
 import * as tstl from "typescript-to-lua";
-import { BuildError, describeDiagnostic } from "./build-error.js";
+import { BuildError, describeDiagnostic, placeOf } from "./build-error.js";
 import { fromRoot } from "./paths.js";
 import { portableOptions, portableProgram, resolveImport } from "./portable-program.js";
 
@@ -39,6 +39,26 @@ export function luaBundle({ entry, target }: BundleOptions): string {
       code = text;
     },
   });
-  if (diagnostics.length > 0) throw new BuildError(diagnostics.map(describeDiagnostic));
+  const problems = [...diagnostics.map(describeDiagnostic), ...program.getSourceFiles().flatMap(doubleMinuses)];
+  if (problems.length > 0) throw new BuildError(problems);
   return code;
+}
+
+/** TypeScriptToLua writes -(-x) as `--x`, which is a comment in Lua. */
+function doubleMinuses(file: ts.SourceFile): string[] {
+  const problems: string[] = [];
+  const isMinus = (node: ts.Node): node is ts.PrefixUnaryExpression =>
+    ts.isPrefixUnaryExpression(node) && node.operator === ts.SyntaxKind.MinusToken;
+  function walk(node: ts.Node): void {
+    if (isMinus(node) && isMinus(skipParentheses(node.operand))) {
+      problems.push(`${placeOf(node)}: a minus may not follow a minus: it would become a comment in Lua`);
+    }
+    ts.forEachChild(node, walk);
+  }
+  walk(file);
+  return problems;
+}
+
+function skipParentheses(node: ts.Expression): ts.Expression {
+  return ts.isParenthesizedExpression(node) ? skipParentheses(node.expression) : node;
 }

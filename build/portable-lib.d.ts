@@ -1,7 +1,6 @@
 /**
- * The whole standard library of `src/core` and `src/scripts`: what JavaScript and Lua both have and mean the same by.
- * The build and the check use it in the place of TypeScript's own, so anything else does not type-check.
- * Before adding a line, see what TypeScriptToLua makes of it: it must not need a helper function.
+ * The standard library of portable code: what JavaScript and Lua both have, with the same meaning. The build and the
+ * check use it instead of TypeScript's own, so that anything else does not type-check.
  */
 
 interface ReadonlyArray<T> {
@@ -13,7 +12,7 @@ interface ReadonlyArray<T> {
 interface Array<T> {
   readonly length: number;
   [index: number]: T;
-  /** One item, as a statement: its result and several items at once would need a helper. */
+  /** One item; the result cannot be used. */
   push(item: T): void;
   [Symbol.iterator](): Iterator<T>;
 }
@@ -45,7 +44,7 @@ type Extract<T, U> = T extends U ? T : never;
 type Omit<T, K extends string | number | symbol> = Pick<T, Exclude<keyof T, K>>;
 type NonNullable<T> = T & {};
 
-// What the type checker itself asks for. Nothing here is of use to a program.
+// Required by the type checker itself.
 interface Boolean {}
 interface Number {}
 interface Object {}

@@ -32,6 +32,7 @@ describe("a bundle", () => {
   test.each([
     ["type-error.ts", /type-error\.ts:3: Type 'string' is not assignable/],
     ["unsupported.ts", /unsupported\.ts:3: .*not supported/i],
+    ["double-minus.ts", /double-minus\.ts:3: a minus may not follow a minus/],
     ["node-import.ts", /node-import\.ts:2: Cannot find name 'node:fs'/],
   ])("is not made from %s, and the error gives file and line", (file, message) => {
     expect(() => luaBundle({ entry: `${fixtures}/${file}`, target: "5.1" })).toThrow(message);
