@@ -24,6 +24,8 @@ export interface EnvoyListenerOptions {
   log: Log;
   /** Monotonic milliseconds. */
   now?: () => number;
+  /** Idle HTTP/2 connections without an authorized request are closed, so that strangers cannot collect them. */
+  unauthorizedIdleMs?: number;
 }
 
 export interface EnvoyListener {
@@ -44,7 +46,6 @@ interface Connection {
 }
 
 const FIRST_BYTES_TIMEOUT_MS = 15_000;
-/** Idle HTTP/2 connections without an authorized request are closed, so that strangers cannot collect them. */
 const UNAUTHORIZED_IDLE_MS = 120_000;
 const TCP_KEEP_ALIVE_MS = 60_000;
 /** Start of the HTTP/2 connection preface. No HTTP/1.1 method that is served here starts with it. */
@@ -71,6 +72,7 @@ const http2Options: ServerOptions = {
 
 export function createEnvoyListener(options: EnvoyListenerOptions): EnvoyListener {
   const { methods, routes, access, maxMessageBytes, log, now = () => performance.now() } = options;
+  const { unauthorizedIdleMs = UNAUTHORIZED_IDLE_MS } = options;
   const checkFor = createAccessChecks(access, now);
   const grpc = createGrpcServer({ methods, maxMessageBytes, log });
   const http = createHttpRoutes({ routes, maxBodyBytes: maxMessageBytes, log });
@@ -112,7 +114,7 @@ export function createEnvoyListener(options: EnvoyListenerOptions): EnvoyListene
     session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
     session.on("error", (error) => log.debug({ err: error }, "an HTTP/2 connection of an Envoy failed"));
     session.on("stream", (stream, headers) => serveStream(stream, headers, connection.check));
-    session.setTimeout(UNAUTHORIZED_IDLE_MS, () => {
+    session.setTimeout(unauthorizedIdleMs, () => {
       if (!connection.isAuthorized) session.destroy();
     });
     if (closing) session.close();

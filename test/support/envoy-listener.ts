@@ -22,17 +22,19 @@ export interface ListenerUnderTestOptions {
   methods?: GrpcMethod[];
   access?: () => EnvoyAccess;
   maxMessageBytes?: number;
+  unauthorizedIdleMs?: number;
 }
 
 export const everyone: EnvoyAccess = { planeToken: "", allow: ["127.0.0.0/8"] };
 
 export async function startEnvoyListener(options: ListenerUnderTestOptions): Promise<ListenerUnderTest> {
-  const { descriptors, methods = [], access = () => everyone, maxMessageBytes = 100_000 } = options;
+  const { descriptors, methods = [], access = () => everyone, maxMessageBytes = 100_000, ...rest } = options;
   const errors: unknown[] = [];
   const rateLimit = { descriptors, responseHeaders: () => true };
   const listener = createEnvoyListener({
     methods: [createRateLimitService(rateLimit), createHealthService(["a.Service"], () => true), ...methods],
     routes: [createJsonApi(rateLimit)],
+    ...rest,
     access,
     maxMessageBytes: () => maxMessageBytes,
     log: { debug() {}, info() {}, warn() {}, error: (fields) => errors.push(fields) },

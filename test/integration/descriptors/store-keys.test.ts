@@ -1,4 +1,4 @@
-/** What limits leave in a real Redis: hashes that expire when they are full, and nothing in the ledgers of nodes. */
+/** State of descriptor limits in Redis and the embedded store: buckets expire when they are full. */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createQuota } from "../../../src/quota/quota.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
@@ -16,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-it("the store keeps a limit until it is full again, and an app for good", async () => {
+it("a descriptor limit expires when it is full, the bucket of an app does not", async () => {
   const store = createRedisStore({ url: server.url });
   const quota = createQuota(store, cluster);
   const app = { ...limit, id: "video", guaranteed: 1 };
@@ -26,7 +26,7 @@ it("the store keeps a limit until it is full again, and an app for good", async 
     { ...asked, app: stays, need: 50 },
   ]);
   const ttl = async (id: string) => Number(await server.command("PTTL", `ratelimit:{keys}:app:${id}`));
-  // Half of it is to be filled: half an hour, and a second more.
+  // Half of it has to refill: half an hour, plus one second.
   expect(await ttl(limit.id)).toBeGreaterThan(1_790_000);
   expect(await ttl(limit.id)).toBeLessThanOrEqual(1_801_000);
   expect(await ttl("video")).toBe(-1);
@@ -35,7 +35,7 @@ it("the store keeps a limit until it is full again, and an app for good", async 
   await store.close();
 });
 
-it("reconciling a limit that is gone does not bring it back, for good", async () => {
+it("reconciling an expired limit does not recreate it", async () => {
   const store = createRedisStore({ url: server.url });
   const quota = createQuota(store, { ...cluster, id: "gone" });
   await quota.heartbeat(sender);
@@ -45,7 +45,7 @@ it("reconciling a limit that is gone does not bring it back, for good", async ()
   await store.close();
 });
 
-it("the embedded store forgets it, too, and not a moment before it is full", async () => {
+it("in the embedded store, a limit expires when it is full and not before", async () => {
   let now = 1_800_000_000_000_000;
   const store = createEmbeddedStore({ clock: () => now });
   const quota = createQuota(store, { ...cluster, rate: 0 });

@@ -1,4 +1,4 @@
-/** Envoy's access log as the official messages and a gRPC client of another make send it. */
+/** Envoy's Access Log Service, called with the official messages by grpc-js. */
 import { fileURLToPath } from "node:url";
 import {
   type ClientWritableStream,
@@ -24,23 +24,27 @@ const definition = loadPackageDefinition(
 );
 const service = "envoy.service.accesslog.v3.AccessLogService"
   .split(".")
-  .reduce<GrpcObject>((room, name) => room[name] as GrpcObject, definition) as unknown as ServiceClientConstructor;
+  .reduce<GrpcObject>((scope, name) => scope[name] as GrpcObject, definition) as unknown as ServiceClientConstructor;
 
-const heard: { alive: [EnvoySocket, string][]; ended: EnvoySocket[]; settled: FinishedExchange[]; warnings: number } = {
-  ...{ alive: [], ended: [], settled: [], warnings: 0 },
-};
+const handled: { alive: [EnvoySocket, string][]; ended: EnvoySocket[]; settled: FinishedExchange[]; warnings: number } =
+  {
+    alive: [],
+    ended: [],
+    settled: [],
+    warnings: 0,
+  };
 let listener: ListenerUnderTest;
 let client: InstanceType<ServiceClientConstructor>;
 
 beforeEach(async () => {
-  Object.assign(heard, { alive: [], ended: [], settled: [], warnings: 0 });
+  Object.assign(handled, { alive: [], ended: [], settled: [], warnings: 0 });
   const method = createAccessLogService({
     connections: {
-      alive: (socket, node) => void heard.alive.push([socket, node]),
-      ended: (socket) => void heard.ended.push(socket),
+      alive: (socket, node) => void handled.alive.push([socket, node]),
+      ended: (socket) => void handled.ended.push(socket),
     },
-    settle: (settlement) => void heard.settled.push(settlement),
-    log: { debug() {}, info() {}, warn: () => void heard.warnings++, error() {} },
+    settle: (settlement) => void handled.settled.push(settlement),
+    log: { debug() {}, info() {}, warn: () => void handled.warnings++, error() {} },
   });
   const access = () => ({ planeToken: "the-token-of-the-planes", allow: ["127.0.0.0/8"] });
   listener = await startEnvoyListener({ descriptors: { decide: () => never() }, methods: [method], access });
@@ -52,12 +56,12 @@ afterEach(async () => {
 });
 
 function never(): never {
-  throw new Error("nobody asks");
+  throw new Error("not called in this test");
 }
 
 interface Log {
   write(message: unknown): void;
-  /** Says all is said; answers the status. */
+  /** Ends the stream and returns the status. */
   end(): Promise<number>;
 }
 
@@ -102,28 +106,31 @@ function entry(
 }
 
 const marks = {
-  ...{ connection: text("17"), proxy: text("envoy-0-12ab"), pod: text("10.0.0.1:80"), app: text("chat") },
+  connection: text("17"),
+  proxy: text("envoy-0-12ab"),
+  pod: text("10.0.0.1:80"),
+  app: text("chat"),
   route: text("/ws/"),
 };
 const socket = { connection: "17", proxy: "envoy-0-12ab", pod: "10.0.0.1:80", app: "chat", route: "/ws/" };
 const paid = { app: text("chat"), paid: { numberValue: 5 }, method: text("GET"), settle: { boolValue: true } };
 const logs = (...entries: unknown[]) => ({ http_logs: { log_entry: entries } });
 
-describe("the access log", () => {
-  it("tells of sockets that live and that have ended, and which Envoy they are of", async () => {
+describe("the access log service", () => {
+  it("handles open and ended connections with the name of their Envoy", async () => {
     const log = openLog();
     log.write({ identifier, ...logs(entry("DownstreamPeriodic", marks)) });
     log.write(logs(entry("DownstreamPeriodic", marks), entry("DownstreamEnd", marks)));
     expect(await log.end()).toBe(status.OK);
-    expect(heard.alive).toEqual([
+    expect(handled.alive).toEqual([
       [socket, "edge-1"],
       [socket, "edge-1"],
     ]);
-    expect(heard.ended).toEqual([socket]);
-    expect(heard.settled).toEqual([]);
+    expect(handled.ended).toEqual([socket]);
+    expect(handled.settled).toEqual([]);
   });
 
-  it("settles what is marked, once, when it has ended; all bytes of a tunnel are the client's", async () => {
+  it("settles marked exchanges once, at their end; all bytes of a tunnel are request bytes", async () => {
     const log = openLog();
     const moved = { got: 1_000, sent: 70_000 };
     const tunnel = { ...marks, ...paid, method: text("UPGRADE") };
@@ -137,13 +144,13 @@ describe("the access log", () => {
       ),
     });
     expect(await log.end()).toBe(status.OK);
-    expect(heard.settled).toEqual([
+    expect(handled.settled).toEqual([
       { app: "chat", method: "GET", paid: 5, requestBytes: 1_000, responseBytes: 70_000 },
       { app: "chat", method: "UPGRADE", paid: 5, requestBytes: 71_000, responseBytes: 0 },
     ]);
   });
 
-  it("passes over what is not meant for it", async () => {
+  it("ignores other entries", async () => {
     const log = openLog();
     log.write({
       identifier,
@@ -155,10 +162,10 @@ describe("the access log", () => {
       logs(entry("DownstreamEnd", { ...marks, exchange: { numberValue: 3 }, other: { nullValue: "NULL_VALUE" } })),
     );
     expect(await log.end()).toBe(status.OK);
-    expect([heard.alive, heard.ended, heard.settled]).toEqual([[], [socket], []]);
+    expect([handled.alive, handled.ended, handled.settled]).toEqual([[], [socket], []]);
   });
 
-  it("books nothing of what makes no sense, and takes the rest", async () => {
+  it("ignores invalid entries and handles the others", async () => {
     const log = openLog();
     const wrong = [
       { ...marks, connection: text("with spaces") },
@@ -172,22 +179,22 @@ describe("the access log", () => {
     ].map((odd) => entry("DownstreamEnd", odd));
     log.write({ identifier: { node: { id: "an envoy\n" } }, ...logs(...wrong, entry("DownstreamPeriodic", marks)) });
     expect(await log.end()).toBe(status.OK);
-    expect([heard.ended, heard.settled]).toEqual([[], []]);
-    expect(heard.alive).toEqual([[socket, "envoy"]]);
-    expect(heard.warnings).toBe(wrong.length);
+    expect([handled.ended, handled.settled]).toEqual([[], []]);
+    expect(handled.alive).toEqual([[socket, "envoy"]]);
+    expect(handled.warnings).toBe(wrong.length);
   });
 
-  it("is heard while it goes on, not only at its end", async () => {
+  it("handles entries while the stream is open", async () => {
     const log = openLog();
     log.write({ identifier, ...logs(entry("DownstreamEnd", marks)) });
-    await waitFor("the entry to be heard", () => heard.ended.length === 1);
+    await waitFor("the entry to be handled", () => handled.ended.length === 1);
     expect(await log.end()).toBe(status.OK);
   });
 
-  it("is nobody's who does not know the token", async () => {
+  it("needs the token of data planes", async () => {
     const log = openLog("a-guess");
     log.write({ identifier, ...logs(entry("DownstreamEnd", marks)) });
     expect(await log.end()).toBe(status.UNAUTHENTICATED);
-    expect(heard.ended).toEqual([]);
+    expect(handled.ended).toEqual([]);
   });
 });

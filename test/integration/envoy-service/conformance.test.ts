@@ -1,4 +1,4 @@
-/** Envoy's Rate Limit Service as the official messages and a gRPC client of another make see it. */
+/** Envoy's Rate Limit Service, called with the official messages by grpc-js. */
 import { status } from "@grpc/grpc-js";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { Descriptor, DescriptorDecision, DescriptorStatus } from "../../../src/descriptors/descriptor.js";
@@ -8,17 +8,25 @@ import { type Asked, connectRateLimitClient, type RateLimitClient } from "../../
 
 const METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const none: DescriptorStatus = {
-  ...{ allowed: true, code: "ok", unlimited: false, remaining: 0, resetMs: 0, retryAfterMs: 0, shadow: false },
+  allowed: true,
+  code: "ok",
+  unlimited: false,
+  remaining: 0,
+  resetMs: 0,
+  retryAfterMs: 0,
+  shadow: false,
 };
 const limit = { name: "per-user", perUnit: 100, unit: "minute" as const };
 const one: Asked = { domain: "edge", descriptors: [{ entries: [{ key: "user", value: "ann" }] }] };
 
-let heard: { domain: string; descriptors: readonly Descriptor[]; hits: number }[] = [];
+let decided: { domain: string; descriptors: readonly Descriptor[]; hits: number }[] = [];
 let decide: (descriptors: readonly Descriptor[]) => DescriptorDecision | Promise<DescriptorDecision>;
 const allow = (descriptors: readonly Descriptor[]): DescriptorDecision => ({
-  ...{ allowed: true, code: "ok", statuses: descriptors.map(() => none) },
+  allowed: true,
+  code: "ok",
+  statuses: descriptors.map(() => none),
 });
-const verdict = (...statuses: Partial<DescriptorStatus>[]): DescriptorDecision => ({
+const decision = (...statuses: Partial<DescriptorStatus>[]): DescriptorDecision => ({
   allowed: statuses.every(({ allowed }) => allowed !== false),
   code: statuses.find(({ allowed }) => allowed === false)?.code ?? "ok",
   statuses: statuses.map((status) => ({ ...none, ...status })),
@@ -30,7 +38,7 @@ let official: RateLimitClient;
 beforeAll(async () => {
   const rules = {
     decide(domain: string, descriptors: readonly Descriptor[], hits: number) {
-      heard.push({ domain, descriptors, hits });
+      decided.push({ domain, descriptors, hits });
       return decide(descriptors);
     },
   };
@@ -39,7 +47,7 @@ beforeAll(async () => {
   official = connectRateLimitClient(listener.address, "official");
 });
 afterEach(() => {
-  heard = [];
+  decided = [];
   decide = allow;
 });
 afterAll(async () => {
@@ -56,7 +64,7 @@ const refusal = (promise: Promise<unknown>) =>
   );
 
 describe("a request", () => {
-  it("is heard as it was meant, with the official protos", async () => {
+  it("is read correctly with the official protos", async () => {
     await official.ask({
       domain: "edge",
       hits_addend: 3,
@@ -70,7 +78,7 @@ describe("a request", () => {
         { entries: [{ key: "x", value: "" }], limit: { requests_per_unit: 42, unit: "HOUR" } },
       ],
     });
-    expect(heard).toEqual([
+    expect(decided).toEqual([
       {
         domain: "edge",
         hits: 3,
@@ -87,14 +95,14 @@ describe("a request", () => {
     ]);
   });
 
-  it("has one hit where it says nothing or 0, and at most what 32 bits hold", async () => {
+  it("has one hit if hits_addend is missing or 0, and at most 2^32 - 1", async () => {
     await client.ask(one);
     await client.ask({ ...one, hits_addend: 0 });
     await client.ask({ ...one, hits_addend: 0xffff_ffff });
-    expect(heard.map(({ hits }) => hits)).toEqual([1, 1, 4_294_967_295]);
+    expect(decided.map(({ hits }) => hits)).toEqual([1, 1, 4_294_967_295]);
   });
 
-  it("may have hits of its own on each descriptor: 0, given back, and beyond 2^53", async () => {
+  it("may have hits per descriptor: 0, negative, and beyond 2^53", async () => {
     const entries = [{ key: "user", value: "ann" }];
     const most = "18446744073709551615";
     await client.ask({
@@ -106,7 +114,7 @@ describe("a request", () => {
         { entries, is_negative_hits: true },
       ],
     });
-    expect(heard[0]?.descriptors.map(({ hits, negative }) => [hits, negative])).toEqual([
+    expect(decided[0]?.descriptors.map(({ hits, negative }) => [hits, negative])).toEqual([
       [0, undefined],
       [5, true],
       [Number.MAX_SAFE_INTEGER, undefined],
@@ -136,33 +144,33 @@ describe("a request", () => {
       },
       "limit.unit_multiplier must be 1: limits are stated per unit",
     ],
-  ])("with %s is refused as invalid, by name, and nothing is decided", async (_what, asked, details) => {
+  ])("with %s is rejected with the name of the field, and nothing is decided", async (_what, asked, details) => {
     expect(await refusal(client.ask(asked))).toEqual({ code: status.INVALID_ARGUMENT, details });
-    expect(heard).toEqual([]);
+    expect(decided).toEqual([]);
   });
 
-  it("may have fields that nobody knows yet", async () => {
+  it("may have unknown fields", async () => {
     const writer = new Writer();
     const descriptor = writer.uint(9, 9).text(1, "edge").open(2);
     const entry = writer.open(1);
     writer.text(1, "a").text(2, "b").text(3, "later").close(entry);
     writer.double(1_000, 1.5).close(descriptor);
     await client.raw(METHOD, Buffer.concat([writer.text(12, "x").finish(), Buffer.from([0x6b, 0x08, 0x01, 0x6c])]));
-    expect(heard).toEqual([{ domain: "edge", hits: 1, descriptors: [{ entries: [{ key: "a", value: "b" }] }] }]);
+    expect(decided).toEqual([{ domain: "edge", hits: 1, descriptors: [{ entries: [{ key: "a", value: "b" }] }] }]);
   });
 
-  it("that is no message is refused as invalid", async () => {
+  it("that is malformed is rejected", async () => {
     const { code } = await refusal(client.raw(METHOD, Buffer.from([0x0a, 0xff])));
     expect(code).toBe(status.INVALID_ARGUMENT);
   });
 });
 
 describe("a response", () => {
-  it("says what is left, of which limit, and until when", async () => {
-    decide = () => verdict({ limit, remaining: 99, resetMs: 1_250 }, { unlimited: true }, {});
-    const told = await official.ask({ ...one, descriptors: Array(3).fill(one.descriptors![0]) });
-    expect(told.overall_code).toBe("OK");
-    expect(told.statuses).toEqual([
+  it("contains limit, remaining tokens and reset time", async () => {
+    decide = () => decision({ limit, remaining: 99, resetMs: 1_250 }, { unlimited: true }, {});
+    const reply = await official.ask({ ...one, descriptors: Array(3).fill(one.descriptors![0]) });
+    expect(reply.overall_code).toBe("OK");
+    expect(reply.statuses).toEqual([
       {
         code: "OK",
         current_limit: { name: "per-user", requests_per_unit: 100, unit: "MINUTE" },
@@ -172,57 +180,62 @@ describe("a response", () => {
       { code: "OK", limit_remaining: 0xffff_ffff },
       { code: "OK" },
     ]);
-    expect(Object.fromEntries(told.response_headers_to_add!.map(({ key, value }) => [key, value]))).toEqual({
+    expect(Object.fromEntries(reply.response_headers_to_add!.map(({ key, value }) => [key, value]))).toEqual({
       "X-RateLimit-Cost": "1",
       "X-RateLimit-Limit": "100",
       "X-RateLimit-Remaining": "99",
       "RateLimit-Policy": '"per-user";q=100;w=60',
       RateLimit: '"per-user";r=99;t=2',
     });
-    expect(told.raw_body).toBeUndefined();
+    expect(reply.raw_body).toBeUndefined();
   });
 
-  it("is over limit where one descriptor is, with headers and a body for the client", async () => {
+  it("is over limit if one descriptor is, with headers and a body for the client", async () => {
     const over = { allowed: false, code: "quota_exhausted", limit, retryAfterMs: 1_001, resetMs: 60_000 };
-    decide = () => verdict({ limit, remaining: 3, resetMs: 10 }, over);
-    const told = await official.ask({ ...one, hits_addend: 7, descriptors: Array(2).fill(one.descriptors![0]) });
-    expect(told.overall_code).toBe("OVER_LIMIT");
-    expect(told.statuses?.map(({ code }) => code)).toEqual(["OK", "OVER_LIMIT"]);
-    const headers = Object.fromEntries(told.response_headers_to_add!.map(({ key, value }) => [key, value]));
+    decide = () => decision({ limit, remaining: 3, resetMs: 10 }, over);
+    const reply = await official.ask({ ...one, hits_addend: 7, descriptors: Array(2).fill(one.descriptors![0]) });
+    expect(reply.overall_code).toBe("OVER_LIMIT");
+    expect(reply.statuses?.map(({ code }) => code)).toEqual(["OK", "OVER_LIMIT"]);
+    const headers = Object.fromEntries(reply.response_headers_to_add!.map(({ key, value }) => [key, value]));
     expect(headers).toMatchObject({ "X-RateLimit-Cost": "7", "Retry-After": "2", "content-type": "application/json" });
-    expect(JSON.parse(told.raw_body!.toString())).toEqual({
-      ...{ error: "rate_limit_exceeded", reason: "quota_exhausted", app_id: "per-user" },
-      ...{ retry_after: 2, remaining: 0, limit: 100 },
+    expect(JSON.parse(reply.raw_body!.toString())).toEqual({
+      error: "rate_limit_exceeded",
+      reason: "quota_exhausted",
+      app_id: "per-user",
+      retry_after: 2,
+      remaining: 0,
+      limit: 100,
     });
-    expect(told.dynamic_metadata).toEqual({ fields: { code: { stringValue: "quota_exhausted" } } });
+    expect(reply.dynamic_metadata).toEqual({ fields: { code: { stringValue: "quota_exhausted" } } });
   });
 
-  it("in shadow mode lets pass, and says what it would have said", async () => {
-    decide = () => verdict({ code: "quota_exhausted", limit, shadow: true });
-    const told = await client.ask(one);
-    expect(told.overall_code).toBe("OK");
-    expect(told.response_headers_to_add).toContainEqual({
-      ...{ key: "X-RateLimit-Dry-Run", value: "would-refuse; reason=quota_exhausted" },
+  it("in shadow mode allows the request and reports the refusal", async () => {
+    decide = () => decision({ code: "quota_exhausted", limit, shadow: true });
+    const reply = await client.ask(one);
+    expect(reply.overall_code).toBe("OK");
+    expect(reply.response_headers_to_add).toContainEqual({
+      key: "X-RateLimit-Dry-Run",
+      value: "would-refuse; reason=quota_exhausted",
     });
-    expect(told.raw_body).toBeUndefined();
+    expect(reply.raw_body).toBeUndefined();
   });
 
-  it("is none where the store cannot tell: the call is unavailable, never over limit", async () => {
-    decide = async () => verdict({ limit }, { allowed: false, code: "store_unavailable", limit, retryAfterMs: 1_000 });
+  it("is UNAVAILABLE without the store, never over limit", async () => {
+    decide = async () => decision({ limit }, { allowed: false, code: "store_unavailable", limit, retryAfterMs: 1_000 });
     const { code, details } = await refusal(client.ask(one));
     expect(code).toBe(status.UNAVAILABLE);
     expect(details).toContain("store_unavailable");
   });
 
-  it("is over limit where another descriptor is, whatever the store would have said", async () => {
-    const dark = { allowed: false, code: "store_unavailable", limit };
-    decide = () => verdict(dark, { allowed: false, code: "quota_exhausted", limit });
+  it("is over limit without the store if another descriptor is over its limit", async () => {
+    const withoutStore = { allowed: false, code: "store_unavailable", limit };
+    decide = () => decision(withoutStore, { allowed: false, code: "quota_exhausted", limit });
     expect((await client.ask(one)).overall_code).toBe("OVER_LIMIT");
   });
 
-  it("carries metadata of every kind", async () => {
+  it("contains metadata of all types", async () => {
     const metadata = { text: "a", number: 1.5, flag: false, nothing: null, list: [1, "b"], inner: { empty: "" } };
-    decide = () => ({ ...verdict({ limit }), metadata });
+    decide = () => ({ ...decision({ limit }), metadata });
     expect((await official.ask(one)).dynamic_metadata).toEqual({
       fields: {
         text: { stringValue: "a" },
@@ -235,43 +248,43 @@ describe("a response", () => {
     });
   });
 
-  it("quotes names that hold anything at all", async () => {
-    decide = () => verdict({ limit: { ...limit, name: 'a"b\\c\nü' } });
+  it("quotes names with any characters", async () => {
+    decide = () => decision({ limit: { ...limit, name: 'a"b\\c\nü' } });
     const policy = (await client.ask(one)).response_headers_to_add!.find(({ key }) => key === "RateLimit-Policy");
     expect(policy?.value).toBe('"a\\"b\\\\c??";q=100;w=60');
   });
 });
 
-describe("the calls", () => {
-  it("are answered each with its own, hundreds at once", async () => {
+describe("calls", () => {
+  it("get their own replies, with hundreds in parallel", async () => {
     decide = async ([descriptor]) => {
       const number = Number(descriptor?.entries[0]?.value);
       if (number % 2 === 0) await new Promise((resolve) => setTimeout(resolve, number % 7));
-      return verdict({ limit: { ...limit, perUnit: number + 1 } });
+      return decision({ limit: { ...limit, perUnit: number + 1 } });
     };
-    const told = await Promise.all(
+    const reply = await Promise.all(
       Array.from({ length: 300 }, (_, i) =>
         client.ask({ domain: "edge", descriptors: [{ entries: [{ key: "n", value: String(i) }] }] }),
       ),
     );
-    expect(told.map(({ statuses }) => statuses?.[0]?.current_limit?.requests_per_unit)).toEqual(
-      told.map((_one, i) => i + 1),
+    expect(reply.map(({ statuses }) => statuses?.[0]?.current_limit?.requests_per_unit)).toEqual(
+      reply.map((_one, i) => i + 1),
     );
   });
 
-  it("of methods that do not exist are unimplemented", async () => {
+  it("of unknown methods are UNIMPLEMENTED", async () => {
     for (const path of ["/envoy.service.ratelimit.v3.RateLimitService/Other", "/a.B/C", "/"]) {
       expect((await refusal(client.raw(path, Buffer.alloc(0)))).code).toBe(status.UNIMPLEMENTED);
     }
   });
 
-  it("end when the caller's time is over", async () => {
+  it("end at their deadline", async () => {
     decide = () => new Promise(() => {});
     const { code } = await refusal(client.ask(one, {}, { deadline: Date.now() + 50 }));
     expect(code).toBe(status.DEADLINE_EXCEEDED);
   });
 
-  it("that fail in an unforeseen way are internal errors, which the log explains and the caller does not see", async () => {
+  it("that fail unexpectedly are INTERNAL; details are logged and not sent", async () => {
     decide = () => {
       throw new Error("a secret");
     };
@@ -283,13 +296,13 @@ describe("the calls", () => {
     expect((await refusal(client.ask(one))).code).toBe(status.INTERNAL);
   });
 
-  it("with a message that is too large are refused, and the connection goes on", async () => {
+  it("with a message that is too large are rejected, and the connection stays open", async () => {
     const { code } = await refusal(client.raw(METHOD, Buffer.alloc(100_001)));
     expect(code).toBe(status.RESOURCE_EXHAUSTED);
     expect((await client.ask(one)).overall_code).toBe("OK");
   });
 
-  it("ask for health by name", async () => {
+  it("check the health of a service by name", async () => {
     expect(await client.health()).toBe("SERVING");
     expect(await client.health("a.Service")).toBe("SERVING");
     expect((await refusal(client.health("b"))).code).toBe(status.NOT_FOUND);

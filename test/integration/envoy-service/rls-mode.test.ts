@@ -1,4 +1,4 @@
-/** Envoy's own rate limit filter, as `tollgate render envoy --mode rls` sets it up, against a real service. */
+/** Envoy's rate limit filter, as `tollgate render envoy --mode rls` configures it, with a real service. */
 import { request } from "undici";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeEnvoy } from "../../support/envoy-binary.js";
@@ -52,19 +52,19 @@ limits: { body_bytes: 10 }
     return seen;
   }
 
-  it("holds the limit of the app that the header names, and of no other", async () => {
+  it("enforces the limit of the app that the header names", async () => {
     expect(await statuses(trusting, "small", 7)).toEqual([200, 200, 200, 200, 200, 429, 429]);
     expect(await statuses(trusting, "ample", 7)).toEqual(Array(7).fill(200));
   });
 
-  it("has requests without a name, and names of those who are not trusted, share the default app", async () => {
+  it("uses the default app for requests without a name, or from untrusted hops", async () => {
     expect(await statuses(trusting, undefined, 1)).toEqual([200]);
     expect((await statuses(trustingNobody, "ample", 5)).at(-1)).toBe(429);
     expect(await statuses(trusting, undefined, 1)).toEqual([429]);
     expect(await statuses(trusting, "ample", 1)).toEqual([200]);
   });
 
-  it("refuses a body that says it is too large, and asks nobody about it", async () => {
+  it("rejects a body that is too large without calling the service", async () => {
     const put = async (body: string) => {
       const answer = await request(trusting.url, { method: "PUT", body, headers: { "x-app-id": "ample" } });
       return [answer.statusCode, await answer.body.text()];
@@ -78,7 +78,7 @@ limits: { body_bytes: 10 }
     expect(await (await asked()).text()).not.toBe(before);
   });
 
-  it("is no way around the limit when the service is gone", async () => {
+  it("refuses all requests when the service is unavailable", async () => {
     service.killAll();
     await service.ended;
     expect(new Set(await statuses(trusting, "ample", 5))).toEqual(new Set([503]));

@@ -1,4 +1,4 @@
-/** Two services on one Redis, asked over their listeners for Envoy: one limit, never exceeded, whoever is asked and how. */
+/** Two services on one Redis, called over their listeners for Envoy: shared limits are never exceeded. */
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type GatewayProcess, PLANE_TOKEN, startGateway } from "../../support/gateway-process.js";
@@ -54,10 +54,10 @@ function ask({ client }: Service, app: string, hits = 1): Promise<Told> {
   return client.ask({ domain: "tollgate", descriptors, hits_addend: hits }, AUTHORIZATION);
 }
 
-/** On a machine that is busy with something else the store may be too slow to be asked: then it is unavailable. */
+/** On a busy machine the store may be too slow: the call is then UNAVAILABLE. */
 async function isAdmitted(asked: Promise<Told>): Promise<boolean> {
-  const told = await asked.catch(({ code }: { code: number }) => expect(code).toBe(status.UNAVAILABLE));
-  return told?.overall_code === "OK";
+  const reply = await asked.catch(({ code }: { code: number }) => expect(code).toBe(status.UNAVAILABLE));
+  return reply?.overall_code === "OK";
 }
 
 function post({ url }: Service, path: string, body: string): Promise<Response> {
@@ -71,8 +71,8 @@ const jsonOf = (app: string, hits: number) =>
     descriptors: [{ entries: [{ key: "app_id", value: app }] }],
   });
 
-describe("a limit that services share", () => {
-  it("admits exactly what it holds, over gRPC, JSON and text, all at once", async () => {
+describe("a shared limit", () => {
+  it("admits exactly its burst over gRPC, JSON and text in parallel", async () => {
     let admitted = 0;
     async function round(): Promise<void> {
       const calls = services.flatMap((service) => [
@@ -84,7 +84,7 @@ describe("a limit that services share", () => {
       ]);
       admitted += (await Promise.all(calls)).filter(Boolean).length;
     }
-    // What one of them holds and does not need goes back after a while.
+    // Idle tokens of one service are returned after a while.
     await waitFor("all of it", async () => {
       await round();
       return admitted >= BURST;
@@ -93,9 +93,9 @@ describe("a limit that services share", () => {
     expect(admitted).toBe(BURST);
   });
 
-  it("says over limit in each way alike", async () => {
+  it("reports over limit the same way over gRPC, JSON and text", async () => {
     const [service] = services as [Service];
-    await waitFor("the end of it", async () => (await ask(service, "few")).overall_code === "OVER_LIMIT");
+    await waitFor("the limit to be reached", async () => (await ask(service, "few")).overall_code === "OVER_LIMIT");
     const json = await post(service, "/json", jsonOf("few", 1));
     expect(json.status).toBe(429);
     expect(await json.json()).toMatchObject({
@@ -107,15 +107,15 @@ describe("a limit that services share", () => {
     );
   });
 
-  it("cannot be asked for more than it can ever hold, and takes nothing for it", async () => {
+  it("refuses a cost above its capacity and takes nothing", async () => {
     const [service] = services as [Service];
-    const told = await ask(service, "open", 0xffff_ffff);
-    expect(told.overall_code).toBe("OVER_LIMIT");
-    expect(JSON.parse(told.raw_body!.toString())).toMatchObject({ reason: "cost_exceeds_capacity", retry_after: 0 });
+    const reply = await ask(service, "open", 0xffff_ffff);
+    expect(reply.overall_code).toBe("OVER_LIMIT");
+    expect(JSON.parse(reply.raw_body!.toString())).toMatchObject({ reason: "cost_exceeds_capacity", retry_after: 0 });
     expect((await ask(service, "open")).overall_code).toBe("OK");
   });
 
-  it("is counted in the metrics, with the others", async () => {
+  it("is counted in the metrics", async () => {
     const [service] = services as [Service];
     await ask(service, "few");
     const page = readPage(await (await fetch(`${service.gateway.controlUrl}/metrics`)).text());
@@ -123,7 +123,7 @@ describe("a limit that services share", () => {
   });
 });
 
-describe("what cannot be answered", () => {
+describe("an invalid request", () => {
   it.each([
     ["/json", "{", "the body must be JSON"],
     ["/json", "[]", "the body must be an object"],
@@ -138,20 +138,20 @@ describe("what cannot be answered", () => {
     ["/v1/check", "open 1\nshared -1\n", "line 2 must be an app and a cost"],
     ["/v1/check", "a/b 1\n", "line 1: app must be"],
     ["/v1/check", "", "line 1 must be"],
-  ])("%s with %j is refused with the field and the reason", async (path, body, detail) => {
+  ])("%s with %j is rejected with the field and the reason", async (path, body, detail) => {
     const answer = await post(services[0]!, path, body);
     expect(answer.status).toBe(400);
     expect(((await answer.json()) as { detail: string }).detail).toContain(detail);
   });
 
-  it("without the token is nobody's to ask", async () => {
+  it("without the token is UNAUTHENTICATED", async () => {
     const asked = services[0]!.client.ask({ domain: "tollgate", descriptors: [{ entries: [{ key: "a" }] }] });
     await expect(asked).rejects.toMatchObject({ code: status.UNAUTHENTICATED });
   });
 });
 
-describe("a store that is gone", () => {
-  it("makes calls unavailable, or lets pass as the app says; never over limit; and is asked again when it is back", async () => {
+describe("an unavailable store", () => {
+  it("makes calls of closed apps UNAVAILABLE, admits calls of open apps, and is used again when it is back", async () => {
     const [service] = services as [Service];
     await redis.kill();
     await waitFor("the app that is closed to be unavailable", async () => {
@@ -169,12 +169,12 @@ describe("a store that is gone", () => {
 });
 
 describe("a service that stops", () => {
-  it("answers what is under way, and ends", async () => {
+  it("finishes running calls and exits", async () => {
     const [, two] = services as [Service, Service];
     const calls = Promise.all(Array.from({ length: 50 }, () => ask(two, "open")));
     await calls;
     await two.gateway.stop();
     expect(await two.gateway.ended).toBe(0);
-    expect(two.gateway.output()).not.toContain("connections of Envoys cut");
+    expect(two.gateway.output()).not.toContain("disconnected Envoys");
   });
 });

@@ -1,15 +1,22 @@
-/** Rules for tests, in few words. */
+/** Short notations for rules in tests. */
 import type { DescriptorRule, DomainRules, LimitRule } from "../../../src/descriptors/rules.js";
 
 export function limit(perUnit: number, unit: LimitRule["unit"] = "hour", more: Partial<LimitRule> = {}): LimitRule {
   return {
-    ...{ perUnit, unit, unlimited: false, name: "", replaces: [], shadow: false, quota: false },
-    ...{ priority: 0, onStoreFailure: "closed" },
+    perUnit,
+    unit,
+    unlimited: false,
+    name: "",
+    replaces: [],
+    shadow: false,
+    quota: false,
+    priority: 0,
+    onStoreFailure: "closed",
     ...more,
   };
 }
 
-/** `rule("key=value", limit(5), [nested…])`; without `=value` any value. */
+/** `rule("key=value", limit(5), [nested…])`; without `=value`, any value matches. */
 export function rule(
   entry: string,
   own?: LimitRule,
@@ -18,7 +25,9 @@ export function rule(
 ): DescriptorRule {
   const [key = "", ...value] = entry.split("=");
   return {
-    ...{ key, shared, descriptors },
+    key,
+    shared,
+    descriptors,
     ...(value.length === 0 ? {} : { value: value.join("=") }),
     ...(own === undefined ? {} : { limit: own }),
   };

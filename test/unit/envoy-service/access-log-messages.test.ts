@@ -1,4 +1,4 @@
-/** Any bytes are read as a message of the access log, or refused as none. */
+/** Any bytes are read as an access log message or rejected with a ProtobufError. */
 import { assert, property, uint8Array } from "fast-check";
 import { expect, it } from "vitest";
 import { readAccessLogMessage } from "../../../src/envoy-service/access-log/messages.js";
@@ -14,7 +14,7 @@ function read(bytes: Uint8Array): unknown {
   }
 }
 
-/** One entry, as `access-log.test.ts` has it from the official messages. */
+/** One entry; `access-log.test.ts` uses the official messages. */
 function message(): Buffer {
   const writer = new Writer();
   const open: number[] = [];
@@ -29,11 +29,11 @@ function message(): Buffer {
   return writer.finish();
 }
 
-it("reads what the script has written down", () => {
+it("reads the metadata of the script", () => {
   expect(readAccessLogMessage(message()).entries.map(({ marks }) => marks.connection)).toEqual(["17"]);
 });
 
-it("reads anything else as something, or refuses it", () => {
+it("reads or rejects any other input", () => {
   assert(property(uint8Array({ maxLength: 200 }), (bytes) => void read(bytes)));
   const whole = message();
   for (let at = 0; at < whole.length; at++) {

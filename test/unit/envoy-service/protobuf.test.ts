@@ -1,4 +1,4 @@
-/** Any bytes are read as a message or refused as none; what is written is read back. */
+/** Protocol Buffers: any bytes are read or rejected, and written messages are read back. */
 import { array, assert, constantFrom, double, integer, oneof, property, string, uint8Array } from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
@@ -30,17 +30,17 @@ describe("the reader", () => {
     [[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x0f], Number.MAX_SAFE_INTEGER],
     [[0x08, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10], Number.MAX_SAFE_INTEGER],
     [[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01], Number.MAX_SAFE_INTEGER],
-  ])("%j holds the number %d: above 2^53 - 1 the largest that is exact", (message, value) => {
+  ])("reads %j as %d; numbers above 2^53 - 1 as 2^53 - 1", (message, value) => {
     expect(begun(Uint8Array.from(message)).uint()).toBe(value);
   });
 
-  it("takes the lower 32 bits of what does not fit into 32", () => {
+  it("reads the lower 32 bits of larger numbers", () => {
     expect(begun(bytes(0x08, 0x81, 0x80, 0x80, 0x80, 0x10)).uint32()).toBe(1);
     const minusOne = bytes(0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01);
     expect(begun(minusOne).uint32()).toBe(0xffff_ffff);
   });
 
-  it("passes over fields that nobody knows, groups within groups included", () => {
+  it("skips unknown fields, including nested groups", () => {
     const reader = new Reader(
       bytes(
         0x0b,
@@ -85,30 +85,30 @@ describe("the reader", () => {
     ["a number without an end", bytes(0x08, 0x80)],
     ["a number of eleven bytes", bytes(0x08, ...Array<number>(10).fill(0xff), 0x01)],
     ["a text that is longer than the message", bytes(0x0a, 0x05, 0x61)],
-    ["a length beyond all memory", bytes(0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f)],
+    ["a length beyond the message", bytes(0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f)],
     ["four of eight bytes", bytes(0x09, 1, 2, 3, 4)],
     ["field number 0", bytes(0x00, 0x01)],
     ["a wire type that does not exist", bytes(0x0e, 0x01)],
-    ["the end of a group that was not begun", bytes(0x0c)],
+    ["the end of a group that was not started", bytes(0x0c)],
     ["a group that does not end", bytes(0x0b, 0x10, 0x01)],
     ["a group that ends as another", bytes(0x0b, 0x14)],
     ["a tag of more than 32 bits", bytes(0xfa, 0xff, 0xff, 0xff, 0xff, 0x01, 0x00)],
     ["groups without end", Uint8Array.from({ length: 100_000 }, () => 0x0b)],
-  ])("refuses %s", (_what, message) => {
+  ])("rejects %s", (_what, message) => {
     expect(() => {
       const reader = new Reader(message);
       while (reader.next()) reader.skip();
     }).toThrow(ProtobufError);
   });
 
-  it("refuses texts that are not UTF-8, short or long", () => {
+  it("rejects texts that are not UTF-8, short or long", () => {
     const long = Array<number>(40).fill(0x61);
     for (const text of [[0xff], [0xc3], [...long, 0xc3], [0xed, 0xa0, 0x80]]) {
       expect(() => begun(bytes(0x0a, text.length, ...text)).text()).toThrow(ProtobufError);
     }
   });
 
-  it("any bytes are a request, or are refused with a reason", () => {
+  it("any bytes are a request or rejected with a reason", () => {
     assert(
       property(uint8Array({ maxLength: 200 }), (message) => {
         try {
@@ -121,7 +121,7 @@ describe("the reader", () => {
     );
   });
 
-  it("a request with any byte changed, or cut anywhere, is a request or refused with a reason", () => {
+  it("a request with a changed byte, or truncated, is a request or rejected with a reason", () => {
     const writer = new Writer();
     const descriptor = writer.text(1, "tollgate").open(2);
     const entry = writer.open(1);
@@ -151,7 +151,7 @@ describe("the reader", () => {
 });
 
 describe("the writer", () => {
-  it("writes what the reader reads, whatever its size", () => {
+  it("writes messages of any size that the reader reads", () => {
     const whole = integer({ min: 0, max: Number.MAX_SAFE_INTEGER });
     const odd = constantFrom("ü".repeat(9), "é".repeat(200), "😀", "\0", "x".repeat(20_000), "a\u0800");
     const text = oneof(string({ maxLength: 200 }), odd);
@@ -175,7 +175,7 @@ describe("the writer", () => {
     );
   });
 
-  it("leaves out what is nothing, and begins anew after each message", () => {
+  it("omits default values, and resets after each message", () => {
     const writer = new Writer();
     expect(writer.uint(1, 0).text(2, "").finish()).toHaveLength(0);
     expect([...writer.uint(1, 1).finish()]).toEqual([0x08, 0x01]);

@@ -1,4 +1,4 @@
-/** Rule books of two services on one real Redis: together they let exactly the limit pass, and take back what was given back. */
+/** Descriptor limits of two nodes on a real Redis: together they allow exactly the limit. */
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import type { Descriptor } from "../../../src/descriptors/descriptor.js";
 import { createDescriptorLimiter, type DescriptorLimiter } from "../../../src/descriptors/descriptor-limiter.js";
@@ -28,68 +28,68 @@ const rules = domain(
   rule("special", limit(8, "hour", { replaces: ["general"] })),
 );
 
-let worlds = 0;
+let clusters = 0;
 
-interface Service {
-  book: DescriptorLimiter;
+interface Node {
+  descriptors: DescriptorLimiter;
   id: string;
 }
 
-function startBooks(): [Service, Service] {
-  const id = `books-${++worlds}`;
-  const start = (node: string): Service => {
+function startNodes(): [Node, Node] {
+  const id = `nodes-${++clusters}`;
+  const start = (node: string): Node => {
     const store = createRedisStore({ url: server.url });
     const quota = createQuota(store, { id, capacity: 1_000_000, rate: 1_000_000, nodeTtlMs: 10_000 });
     const limiter = createLimiter({ node, target: quota, apps: [], unknownApps: "reject", timeoutMs: 5_000 });
-    const book = createDescriptorLimiter({ limiter, domains: [rules], maxValues: 100 });
+    const descriptors = createDescriptorLimiter({ limiter, domains: [rules], maxValues: 100 });
     endings.push(async () => {
-      book.close();
+      descriptors.close();
       await limiter.close();
       await store.close();
     });
-    return { book, id };
+    return { descriptors, id };
   };
   return [start("n1"), start("n2")];
 }
 
 const of = (...all: string[]): Descriptor => ({ entries: entries(...all) });
-const allowed = async (book: DescriptorLimiter, ...descriptors: Descriptor[]) =>
-  (await book.decide("shop", descriptors, 1)).allowed;
+const allowed = async ({ descriptors }: Node, ...asked: Descriptor[]) =>
+  (await descriptors.decide("shop", asked, 1)).allowed;
 
-it("a limit is used up to the last token and not one more, however the requests fall", async () => {
-  const [first, second] = startBooks();
+it("two nodes together allow exactly the limit, with uneven load", async () => {
+  const [first, second] = startNodes();
   let passed = 0;
-  // Tokens that wait on one node are found by the other as soon as they went back.
+  // Idle tokens of one node can be used by the other when they have been returned.
   await waitFor("all to be used", async () => {
-    const waves = [first, first, first, second].flatMap(({ book }) => [book, book, book, book, book]);
-    const made = await Promise.all(waves.map((book) => allowed(book, of("user=ann"))));
+    const waves = [first, first, first, second].flatMap((node) => [node, node, node, node, node]);
+    const made = await Promise.all(waves.map((node) => allowed(node, of("user=ann"))));
     passed += made.filter(Boolean).length;
     return passed >= 100;
   });
-  for (let i = 0; i < 50; i++) if (await allowed(i % 2 === 0 ? first.book : second.book, of("user=ann"))) passed++;
+  for (let i = 0; i < 50; i++) if (await allowed(i % 2 === 0 ? first : second, of("user=ann"))) passed++;
   expect(passed).toBe(100);
 });
 
-it("one per hour is one, of a hundred that come at once to both", async () => {
-  const [first, second] = startBooks();
+it("a limit of one allows one of a hundred simultaneous requests on both nodes", async () => {
+  const [first, second] = startNodes();
   const made = await Promise.all(
-    Array.from({ length: 100 }, (_, i) => allowed(i % 2 === 0 ? first.book : second.book, of("tiny=x"))),
+    Array.from({ length: 100 }, (_, i) => allowed(i % 2 === 0 ? first : second, of("tiny=x"))),
   );
   expect(made.filter(Boolean)).toHaveLength(1);
 });
 
-it("shadow mode, replaces and refunds are the same over Redis", async () => {
-  const [{ book, id }] = startBooks();
+it("shadow mode, replacement and negative hits work with Redis", async () => {
+  const [node] = startNodes();
   const both = [of("general=x"), of("special=x")];
-  const made = await Promise.all(Array.from({ length: 20 }, () => allowed(book, ...both)));
+  const made = await Promise.all(Array.from({ length: 20 }, () => allowed(node, ...both)));
   expect(made.filter(Boolean)).toHaveLength(8);
-  expect(await allowed(book, of("general=x"))).toBe(true);
-  for (let i = 0; i < 3; i++) expect(await allowed(book, of("shadow=x"))).toBe(true);
-  await book.decide("shop", [{ ...of("special=x"), negative: true, hits: 3 }], 1);
-  const again = await Promise.all(Array.from({ length: 20 }, () => allowed(book, ...both)));
+  expect(await allowed(node, of("general=x"))).toBe(true);
+  for (let i = 0; i < 3; i++) expect(await allowed(node, of("shadow=x"))).toBe(true);
+  await node.descriptors.decide("shop", [{ ...of("special=x"), negative: true, hits: 3 }], 1);
+  const again = await Promise.all(Array.from({ length: 20 }, () => allowed(node, ...both)));
   expect(again.filter(Boolean)).toHaveLength(3);
-  // Nothing of a value is in a key.
-  const keys = (await server.command("KEYS", `ratelimit:{${id}}:app:*`)) as string[];
+  // Keys contain no values.
+  const keys = (await server.command("KEYS", `ratelimit:{${node.id}}:app:*`)) as string[];
   expect(keys.length).toBe(3);
   for (const key of keys) expect(key).toMatch(/:app:rate-limit:[\w-]{32}$/);
 });

@@ -1,17 +1,17 @@
-/** What descriptors are answered: limits, what replaces and what only watches, refunds, and that a refusal costs nothing. */
+/** Decisions about descriptors: limits, replacement, shadow and quota mode, metadata, negative hits, and that refusals take nothing. */
 import { describe, expect, it } from "vitest";
-import { createBookWorld, of, passed } from "./book-world.js";
 import { domain, limit, rule } from "./rule-examples.js";
+import { countAllowed, createSimulatedNodes, of } from "./simulated-nodes.js";
 
 const one = (...rules: ReturnType<typeof rule>[]) => {
-  const { nodes, pass } = createBookWorld({ domains: [domain(...rules)] });
+  const { nodes, pass } = createSimulatedNodes({ domains: [domain(...rules)] });
   return { node: nodes[0]!, pass };
 };
 
 describe("a limit", () => {
-  it("lets as many pass as it says, then one for each that it has regained", async () => {
+  it("allows its burst, then one request per refilled token", async () => {
     const { node, pass } = one(rule("api", limit(6, "minute")));
-    expect(await passed(10, () => node.ask("api=x"))).toBe(6);
+    expect(await countAllowed(10, () => node.ask("api=x"))).toBe(6);
     const refused = await node.ask("api=x");
     expect(refused).toMatchObject({ allowed: false, code: "quota_exhausted" });
     expect(refused.statuses[0]).toMatchObject({ remaining: 0, limit: { name: "", perUnit: 6, unit: "minute" } });
@@ -19,10 +19,10 @@ describe("a limit", () => {
     expect(refused.statuses[0]!.retryAfterMs).toBeLessThanOrEqual(10_000);
     expect(refused.statuses[0]!.resetMs).toBe(60_000);
     await pass(10_000);
-    expect(await passed(3, () => node.ask("api=x"))).toBe(1);
+    expect(await countAllowed(3, () => node.ask("api=x"))).toBe(1);
   });
 
-  it("tells what is left", async () => {
+  it("reports the remaining tokens", async () => {
     const { node } = one(rule("api", limit(5, "hour", { name: "calls" })));
     const { statuses, code } = await node.ask("api=x");
     expect(code).toBe("ok");
@@ -32,26 +32,26 @@ describe("a limit", () => {
     expect(statuses[0]?.limit).toEqual({ name: "calls", perUnit: 5, unit: "hour" });
   });
 
-  it("of nothing lets nothing pass, and does not ask the store about it", async () => {
-    const world = createBookWorld({ domains: [domain(rule("banned", limit(0, "second")))] });
+  it("of zero refuses everything without a store call", async () => {
+    const world = createSimulatedNodes({ domains: [domain(rule("banned", limit(0, "second")))] });
     const before = world.simulation.store.calls;
     expect(await world.nodes[0]!.ask("banned=x")).toMatchObject({ allowed: false, code: "cost_exceeds_capacity" });
     expect(world.simulation.store.calls).toBe(before);
   });
 
-  it("has a bucket for each value of an open key, and one for all that share a pattern", async () => {
+  it("has one bucket per value, or one for all values of a shared pattern", async () => {
     const { node } = one(rule("user", limit(2)), rule("file=a*", limit(2), [], true), rule("page=a*", limit(2)));
-    expect(await passed(6, (i) => node.ask(`user=${i % 2}`))).toBe(4);
-    expect(await passed(6, (i) => node.ask(`file=a${i}`))).toBe(2);
-    expect(await passed(6, (i) => node.ask(`page=a${i % 2}`))).toBe(4);
+    expect(await countAllowed(6, (i) => node.ask(`user=${i % 2}`))).toBe(4);
+    expect(await countAllowed(6, (i) => node.ask(`file=a${i}`))).toBe(2);
+    expect(await countAllowed(6, (i) => node.ask(`page=a${i % 2}`))).toBe(4);
   });
 
-  it("has a bucket for each value on the way to it", async () => {
+  it("has one bucket per value of the parent entries", async () => {
     const { node } = one(rule("user", undefined, [rule("path=/a", limit(1))]));
-    expect(await passed(4, (i) => node.ask(`user=${i % 2}`, "path=/a"))).toBe(2);
+    expect(await countAllowed(4, (i) => node.ask(`user=${i % 2}`, "path=/a"))).toBe(2);
   });
 
-  it("takes what the request says it costs, and what is more than it ever has is refused for good", async () => {
+  it("takes the hits of the request, and refuses more than its capacity without a retry time", async () => {
     const { node } = one(rule("api", limit(10)));
     expect(await node.askAll([of("api=x")], 7)).toMatchObject({ allowed: true, statuses: [{ remaining: 3 }] });
     expect(await node.askAll([{ ...of("api=x"), hits: 3 }], 7)).toMatchObject({ allowed: true });
@@ -62,17 +62,17 @@ describe("a limit", () => {
     expect(await node.askAll([of("api=y")], 10)).toMatchObject({ allowed: true });
   });
 
-  it("is looked at with no hits: nothing is taken, and what is known is told", async () => {
+  it("is read with zero hits, which take nothing", async () => {
     const { node } = one(rule("api", limit(2)));
     for (let i = 0; i < 5; i++)
       expect(await node.askAll([{ ...of("api=x"), hits: 0 }])).toMatchObject({ allowed: true });
-    expect(await passed(3, () => node.ask("api=x"))).toBe(2);
+    expect(await countAllowed(3, () => node.ask("api=x"))).toBe(2);
     expect(await node.askAll([{ ...of("api=x"), hits: 0 }])).toMatchObject({ allowed: false, code: "quota_exhausted" });
   });
 });
 
 describe("no limit", () => {
-  it("where no rule matches, or the domain is not known: not even one that the request brings", async () => {
+  it("applies if no rule matches or the domain is unknown, even with an override", async () => {
     const { node } = one(rule("api=x", limit(1)));
     const free = { allowed: true, code: "ok", statuses: [{ allowed: true, unlimited: false, remaining: 0 }] };
     expect(await node.ask("api=y")).toMatchObject(free);
@@ -81,41 +81,41 @@ describe("no limit", () => {
     expect(await node.askAll([own], 1, "elsewhere")).toMatchObject(free);
   });
 
-  it("where it is unlimited", async () => {
+  it("applies if the rule is unlimited", async () => {
     const { node } = one(rule("api=x", limit(0, "second", { unlimited: true })), rule("api", limit(1)));
-    expect(await passed(50, () => node.ask("api=x"))).toBe(50);
+    expect(await countAllowed(50, () => node.ask("api=x"))).toBe(50);
     expect((await node.ask("api=x")).statuses[0]).toMatchObject({ allowed: true, unlimited: true });
   });
 });
 
-describe("a limit that the request brings", () => {
-  it("counts instead of the rule's, in a bucket of its own, and may change from request to request", async () => {
+describe("an override", () => {
+  it("replaces the limit of the rule, has its own bucket, and may change with each request", async () => {
     const { node } = one(rule("api", limit(1)));
     const own = (perUnit: number) => ({ ...of("api=x"), override: { perUnit, unit: "hour" as const } });
-    expect(await passed(5, () => node.askAll([own(3)]))).toBe(3);
-    expect(await passed(2, () => node.ask("api=x"))).toBe(1);
-    // Less than was there: nothing more. More: what was used stays used.
-    expect(await passed(2, () => node.askAll([own(2)]))).toBe(0);
-    expect(await passed(2, () => node.askAll([own(100)]))).toBe(0);
+    expect(await countAllowed(5, () => node.askAll([own(3)]))).toBe(3);
+    expect(await countAllowed(2, () => node.ask("api=x"))).toBe(1);
+    // Used tokens stay used, whether the limit decreases or increases.
+    expect(await countAllowed(2, () => node.askAll([own(2)]))).toBe(0);
+    expect(await countAllowed(2, () => node.askAll([own(100)]))).toBe(0);
   });
 });
 
 describe("several descriptors", () => {
-  it("must all be kept; where one is not, the others lose nothing", async () => {
+  it("must all allow the request; if one refuses, nothing is taken from the others", async () => {
     const { node } = one(rule("small", limit(2)), rule("large", limit(100)));
     const both = [of("large=x"), of("small=x")];
-    expect(await passed(20, () => node.askAll(both))).toBe(2);
+    expect(await countAllowed(20, () => node.askAll(both))).toBe(2);
     const refused = await node.askAll(both);
     expect(refused.statuses.map(({ allowed }) => allowed)).toEqual([true, false]);
     expect(refused.statuses[0]).toMatchObject({ remaining: 98 });
     expect(await node.ask("large=x")).toMatchObject({ statuses: [{ remaining: 97 }] });
   });
 
-  it("lose nothing either where the store says no to one and yes to the other at the same time", async () => {
-    const world = createBookWorld({ domains: [domain(rule("small", limit(1)), rule("large", limit(100)))] }, 2);
+  it("lose nothing if the store refuses one and grants the other in the same reply", async () => {
+    const world = createSimulatedNodes({ domains: [domain(rule("small", limit(1)), rule("large", limit(100)))] }, 2);
     const [first, second] = world.nodes;
     await first!.ask("small=x");
-    // The second node knows of neither yet: it asks for both in one message.
+    // The second node has no lease of either: it requests both in one message.
     const refused = await second!.askAll([of("large=x"), of("small=x")]);
     expect(refused).toMatchObject({
       allowed: false,
@@ -125,8 +125,8 @@ describe("several descriptors", () => {
     expect((await first!.ask("large=x")).statuses[0]).toMatchObject({ remaining: 99 });
   });
 
-  it("a flood that one limit refuses costs the store next to nothing", async () => {
-    const world = createBookWorld({ domains: [domain(rule("small", limit(1)), rule("large", limit(100)))] });
+  it("cause few store calls while one limit refuses a flood", async () => {
+    const world = createSimulatedNodes({ domains: [domain(rule("small", limit(1)), rule("large", limit(100)))] });
     const [node] = world.nodes;
     await node!.askAll([of("large=x"), of("small=x")]);
     await node!.ask("small=x");
@@ -138,38 +138,38 @@ describe("several descriptors", () => {
   });
 });
 
-describe("what replaces", () => {
-  it("counts alone: the limit that it names is neither asked nor charged", async () => {
+describe("a limit that replaces another", () => {
+  it("applies alone: nothing is taken from the limit that it replaces", async () => {
     const special = limit(3, "hour", { replaces: ["general"] });
     const { node } = one(rule("write", limit(1, "hour", { name: "general" })), rule("path=/up", special));
     const both = [of("write=x"), of("path=/up")];
-    expect(await passed(5, () => node.askAll(both))).toBe(3);
+    expect(await countAllowed(5, () => node.askAll(both))).toBe(3);
     expect((await node.askAll(both)).statuses[0]).not.toHaveProperty("limit");
-    expect(await passed(3, () => node.ask("write=x"))).toBe(1);
+    expect(await countAllowed(3, () => node.ask("write=x"))).toBe(1);
   });
 
-  it("also where it is itself unlimited", async () => {
+  it("may be unlimited", async () => {
     const free = limit(0, "second", { unlimited: true, replaces: ["general"] });
     const { node } = one(rule("write", limit(1, "hour", { name: "general" })), rule("path=/up", free));
-    expect(await passed(5, () => node.askAll([of("write=x"), of("path=/up")]))).toBe(5);
+    expect(await countAllowed(5, () => node.askAll([of("write=x"), of("path=/up")]))).toBe(5);
   });
 });
 
 describe("in shadow mode", () => {
-  it("all is counted and told, and nothing refused", async () => {
+  it("a limit counts and reports, but refuses nothing", async () => {
     const { node } = one(rule("api", limit(2, "hour", { shadow: true })));
-    expect(await passed(5, () => node.ask("api=x"))).toBe(5);
+    expect(await countAllowed(5, () => node.ask("api=x"))).toBe(5);
     const { statuses } = await node.ask("api=x");
     expect(statuses[0]).toMatchObject({ allowed: true, code: "quota_exhausted", remaining: 0, shadow: true });
   });
 });
 
 describe("in quota mode", () => {
-  it("a request is refused only when all its quotas are used up", async () => {
+  it("a request is refused only if all its quotas refuse", async () => {
     const quota = (perUnit: number) => limit(perUnit, "hour", { quota: true });
     const { node } = one(rule("a", quota(1)), rule("b", quota(3)), rule("hard", limit(4)));
     const both = [of("a=x"), of("b=x")];
-    expect(await passed(6, () => node.askAll(both))).toBe(3);
+    expect(await countAllowed(6, () => node.askAll(both))).toBe(3);
     const last = await node.askAll([...both, of("hard=x")]);
     expect(last).toMatchObject({
       allowed: false,
@@ -179,11 +179,11 @@ describe("in quota mode", () => {
 });
 
 describe("metadata", () => {
-  it("of the limits that were kept is put together; the first to say something is heard", async () => {
-    const said = (metadata: Record<string, unknown>) => limit(1, "hour", { metadata });
+  it("of the limits that allow the request is merged; the first value of a name is kept", async () => {
+    const withMetadata = (metadata: Record<string, unknown>) => limit(1, "hour", { metadata });
     const { node } = one(
-      rule("a", said({ tier: "gold", deep: { x: 1 } })),
-      rule("b", said({ tier: "iron", deep: { y: 2 } })),
+      rule("a", withMetadata({ tier: "gold", deep: { x: 1 } })),
+      rule("b", withMetadata({ tier: "iron", deep: { y: 2 } })),
       rule("c", limit(5)),
     );
     expect((await node.askAll([of("a=1"), of("b=1")])).metadata).toEqual({ tier: "gold", deep: { x: 1, y: 2 } });
@@ -192,31 +192,31 @@ describe("metadata", () => {
   });
 });
 
-describe("a refund", () => {
-  it("gives back what was taken here, and no more than that", async () => {
+describe("negative hits", () => {
+  it("give back tokens, up to the number taken on this node", async () => {
     const { node } = one(rule("api", limit(5)));
     const back = (hits: number) => node.askAll([{ ...of("api=x"), negative: true, hits }]);
-    expect(await passed(9, () => node.ask("api=x"))).toBe(5);
+    expect(await countAllowed(9, () => node.ask("api=x"))).toBe(5);
     expect(await back(2)).toMatchObject({ allowed: true, code: "ok", statuses: [{ allowed: true, remaining: 2 }] });
-    expect(await passed(9, () => node.ask("api=x"))).toBe(2);
+    expect(await countAllowed(9, () => node.ask("api=x"))).toBe(2);
     await back(1_000_000);
-    expect(await passed(9, () => node.ask("api=x"))).toBe(5);
+    expect(await countAllowed(9, () => node.ask("api=x"))).toBe(5);
   });
 });
 
-describe("the domain of the apps", () => {
-  it("takes tokens of the app that the entry names, and gives back to it", async () => {
+describe("the domain tollgate", () => {
+  it("takes tokens of the app that the entry names, and gives them back", async () => {
     const { node } = one();
     const app = (id: string) => node.askAll([of(`app_id=${id}`)], 1, "tollgate");
-    expect(await passed(5, () => app("video"))).toBe(3);
+    expect(await countAllowed(5, () => app("video"))).toBe(3);
     expect(await node.askAll([{ ...of("app_id=video"), negative: true, hits: 2 }], 1, "tollgate")).toMatchObject({
       allowed: true,
     });
-    expect(await passed(5, () => app("video"))).toBe(2);
+    expect(await countAllowed(5, () => app("video"))).toBe(2);
     expect((await app("video")).statuses[0]).toMatchObject({ limit: { name: "video", perUnit: 3, unit: "second" } });
   });
 
-  it("refuses who is not known, and what is no id", async () => {
+  it("refuses unknown apps and invalid ids", async () => {
     const { node } = one();
     const code = async (id: string) => (await node.askAll([of(`app_id=${id}`)], 1, "tollgate")).code;
     expect([await code("nobody"), await code("a{b}"), await code("")]).toEqual([
@@ -226,18 +226,18 @@ describe("the domain of the apps", () => {
   });
 });
 
-describe("other rules", () => {
-  it("hold from the next request on; a limit that stays keeps what was used", async () => {
+describe("changed rules", () => {
+  it("apply from the next request on; used tokens of limits that stay are kept", async () => {
     const { node } = one(rule("api", limit(5)), rule("old", limit(1)));
-    await passed(4, () => node.ask("api=x"));
+    await countAllowed(4, () => node.ask("api=x"));
     await node.ask("old=x");
     const settings = (...rules: ReturnType<typeof rule>[]) => ({ domains: [domain(...rules)], maxValues: 10 });
-    node.book.reconfigure(settings(rule("api", limit(5)), rule("new", limit(1))));
-    expect(await passed(3, () => node.ask("api=x"))).toBe(1);
-    expect(await passed(3, () => node.ask("old=x"))).toBe(3);
-    expect(await passed(3, () => node.ask("new=x"))).toBe(1);
-    node.book.reconfigure(settings(rule("api", limit(2))));
-    expect(await passed(3, () => node.ask("api=x"))).toBe(0);
+    node.descriptors.reconfigure(settings(rule("api", limit(5)), rule("new", limit(1))));
+    expect(await countAllowed(3, () => node.ask("api=x"))).toBe(1);
+    expect(await countAllowed(3, () => node.ask("old=x"))).toBe(3);
+    expect(await countAllowed(3, () => node.ask("new=x"))).toBe(1);
+    node.descriptors.reconfigure(settings(rule("api", limit(2))));
+    expect(await countAllowed(3, () => node.ask("api=x"))).toBe(0);
     expect((await node.ask("api=x")).statuses[0]).toMatchObject({ limit: { perUnit: 2 } });
   });
 });
