@@ -33,8 +33,7 @@ test: tools check build ## Check, then run all tests with coverage; NODE=24 uses
 check: $(INSTALLED) ## Check types, style, module structure and portable code
 	@npm run --silent check
 
-bench: build ## Measure; ONLY=name measures one part
-	@build/ensure-tools.sh
+bench: build ## Run the benchmarks; ONLY=name runs one
 	@node_modules/.bin/tsx bench/main.ts $(ONLY)
 
 build: $(LUA) $(JS) ## Build what changed: Lua bundles and JavaScript in dist/

@@ -1,5 +1,7 @@
-/** `make bench`: measures, prints a table, writes `bench/results.json`. Fails when a budget does not hold. */
+/** `make bench`: runs the benchmarks, prints a table, writes `bench/results.json`. Fails when a budget is missed. */
+import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
+import { fromRoot } from "../build/paths.js";
 import { embeddedGrants } from "./embedded-grants.js";
 import { envoy } from "./envoy.js";
 import { gateway } from "./gateway.js";
@@ -14,38 +16,47 @@ import { simulate } from "./simulate.js";
 import { storeCalls } from "./store-calls.js";
 import { websockets } from "./websockets.js";
 
-const parts: Record<string, () => Promise<Result[]>> = {
-  grant,
-  "embedded-grants": embeddedGrants,
-  "l3-take-node": l3TakeNode,
-  "l3-take-luajit": l3TakeLuajit,
-  "store-calls": storeCalls,
-  "limiter-check": limiterCheck,
-  gateway,
-  "metrics-cost": metricsCost,
-  websockets,
-  nginx,
-  rls,
-  envoy,
-  simulate,
+interface Part {
+  run(): Promise<Result[]>;
+  /** Arguments of build/ensure-tools.sh. */
+  tools?: string[];
+}
+
+const parts: Record<string, Part> = {
+  grant: { run: grant },
+  "embedded-grants": { run: embeddedGrants },
+  "l3-take-node": { run: l3TakeNode },
+  "l3-take-luajit": { run: l3TakeLuajit },
+  "store-calls": { run: storeCalls },
+  "limiter-check": { run: limiterCheck },
+  gateway: { run: gateway, tools: ["wrk"] },
+  "metrics-cost": { run: metricsCost, tools: ["wrk"] },
+  websockets: { run: websockets },
+  nginx: { run: nginx, tools: ["wrk", "lua-nginx-redis"] },
+  rls: { run: rls },
+  envoy: { run: envoy, tools: ["wrk", "go"] },
+  simulate: { run: simulate },
 };
 
 async function main(only: string | undefined): Promise<number> {
   const names = Object.keys(parts);
   if (only !== undefined && !names.includes(only)) {
-    console.error(`There is no part "${only}" of the bench. The parts are: ${names.join(", ")}`);
+    console.error(`Unknown benchmark "${only}". Available: ${names.join(", ")}`);
     return 2;
   }
+  const selected = Object.entries(parts).filter(([name]) => only === undefined || name === only);
+  const tools = new Set(selected.flatMap(([, part]) => part.tools ?? []));
+  execFileSync(fromRoot("build/ensure-tools.sh"), [...tools], { stdio: "inherit" });
   const results: Result[] = [];
-  for (const name of only === undefined ? names : [only]) {
+  for (const [name, part] of selected) {
     console.error(`measuring ${name} …`);
-    results.push(...(await parts[name]!()));
+    results.push(...(await part.run()));
   }
   writeFileSync(new URL("results.json", import.meta.url), resultsJson(results));
   console.log(resultsTable(results));
-  const broken = results.filter((each) => !each.holds);
-  for (const each of broken) console.error(`${each.name} is ${each.value}, but should be ${each.budget}`);
-  return broken.length > 0 ? 1 : 0;
+  const missed = results.filter((each) => !each.holds);
+  for (const each of missed) console.error(`${each.name} is ${each.value}, budget ${each.budget}`);
+  return missed.length > 0 ? 1 : 0;
 }
 
 process.exitCode = await main(process.argv[2]);

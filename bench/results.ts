@@ -1,6 +1,6 @@
-/** What a measurement came to: its budget, the table people read, and the JSON that programs read. */
+/** Results of the benchmarks: values with their budgets, as a table and as JSON. */
 
-/** One value. Unless it has a budget to keep, `budget` is "none" and it holds. */
+/** One value. Without a budget, `budget` is "none" and `holds` is true. */
 export interface Result {
   name: string;
   value: number;
@@ -14,18 +14,22 @@ export interface Budget {
   holds(value: number): boolean;
 }
 
-/** Informational: worth knowing, but nothing depends on it. */
+/** For values that are only informative. */
 export const noBudget: Budget = { text: "none", holds: () => true };
 
 export function atLeast(least: number): Budget {
   return { text: `>= ${least}`, holds: (value) => value >= least };
 }
 
+export function atMost(most: number): Budget {
+  return { text: `<= ${most}`, holds: (value) => value <= most };
+}
+
 export function below(limit: number): Budget {
   return { text: `< ${limit}`, holds: (value) => value < limit };
 }
 
-/** A value that could not be measured (NaN, infinite) keeps no budget, and is an error without one. */
+/** Throws when the value could not be measured (NaN, infinite). */
 export function result(name: string, value: number, unit: string, budget: Budget): Result {
   if (!Number.isFinite(value)) throw new Error(`${name}: measured ${value}`);
   const rounded = Number(value.toPrecision(4));
@@ -44,7 +48,7 @@ export function resultsTable(results: Result[]): string {
   const widths = all[0]!.map((_, column) => Math.max(...all.map((row) => row[column]!.length)));
   const line = (row: string[]) =>
     row
-      // Numbers line up at the right.
+      // Numbers are aligned to the right.
       .map((cell, column) => (column === 1 ? cell.padStart(widths[column]!) : cell.padEnd(widths[column]!)))
       .join("  ")
       .trimEnd();

@@ -1,14 +1,20 @@
-/** Counts the commands that one grant runs inside Redis. */
+/** Counts what Redis does for us: commands per grant, and calls per request of gateways whose limit is not reached. */
 import { functionName, loadLibrary } from "../src/store/function-library.js";
-import { startRedis } from "../test/support/redis-server.js";
+import { sendLoad } from "../test/support/http-load.js";
+import { scriptCalls, startRedis } from "../test/support/redis-server.js";
+import { startThreeGateways } from "../test/support/three-gateways.js";
 import { steadyGrant } from "./grant-calls.js";
-import { noBudget, type Result, result } from "./results.js";
+import { atMost, noBudget, type Result, result } from "./results.js";
 
-/** Of the bench itself. */
+/** Commands that are not run by the grant. */
 const OWN = /^(fcall|info|config|function)/;
 const CALLS = 10;
 
 export async function storeCalls(): Promise<Result[]> {
+  return [...(await commandsPerGrant()), await callsPerRequest()];
+}
+
+async function commandsPerGrant(): Promise<Result[]> {
   const server = await startRedis();
   try {
     const library = loadLibrary();
@@ -32,5 +38,32 @@ export async function storeCalls(): Promise<Result[]> {
     return results;
   } finally {
     await server.stop();
+  }
+}
+
+const SHARES = [0.8, 0.15, 0.05];
+const SECONDS = 5;
+/** Each service checks four times a second for an emergency. */
+const CHECKS_PER_SECOND = 3 * 4;
+
+/** Three gateways with an ample limit decide from their leases: few calls per request, besides those by the clock. */
+async function callsPerRequest(): Promise<Result> {
+  const endings: (() => unknown)[] = [];
+  try {
+    const { server, gateways } = await startThreeGateways(endings, "ample: { guaranteed: 100000, burst: 100000 }");
+    const load = async (perSecond: number, seconds: number) => {
+      const sent = gateways.map(({ url }, i) => sendLoad(url, "ample", perSecond * SHARES[i]!, seconds));
+      return (await Promise.all(sent)).flat();
+    };
+    await load(500, 1);
+    const before = await scriptCalls(server);
+    const startedAt = performance.now();
+    const answers = await load(3000, SECONDS);
+    const seconds = (performance.now() - startedAt) / 1000;
+    const calls = (await scriptCalls(server)) - before - CHECKS_PER_SECOND * seconds;
+    if (answers.some(({ status }) => status !== 200)) throw new Error("a request did not pass");
+    return result("store-calls-per-request", Math.max(0, calls) / answers.length, "calls per request", atMost(0.01));
+  } finally {
+    for (const end of endings.reverse()) await end();
   }
 }

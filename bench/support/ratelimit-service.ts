@@ -1,4 +1,4 @@
-/** envoyproxy/ratelimit beside us: built from the Go module proxy into a folder that git ignores, where there is Go. */
+/** Builds envoyproxy/ratelimit from the Go module proxy into .cache, and runs it. */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
@@ -13,7 +13,7 @@ const VERSION = "v1.4.1-0.20260122083618-3fb702589d36";
 const PACKAGE = "github.com/envoyproxy/ratelimit/src/service_cmd";
 const BUILD_MS = 600_000;
 
-/** Its path, or undefined and a word on stderr where it cannot be had. */
+/** The path of the binary; undefined, with a message on stderr, when it cannot be built. */
 export function ratelimitBinary(): string | undefined {
   const folder = fromRoot(`.cache/ratelimit/${VERSION}`);
   const binary = join(folder, "service_cmd");
@@ -21,8 +21,10 @@ export function ratelimitBinary(): string | undefined {
   mkdirSync(folder, { recursive: true });
   try {
     console.error("building envoyproxy/ratelimit …");
-    const env = { ...process.env, GOBIN: folder, GOFLAGS: "-buildvcs=false" };
-    execFileSync("go", ["install", `${PACKAGE}@${VERSION}`], { env, stdio: "pipe", timeout: BUILD_MS });
+    // build/ensure-tools.sh installs Go there when the machine has none.
+    const path = `${process.env.PATH}:${fromRoot(".cache/go/go/bin")}`;
+    const env = { ...process.env, PATH: path, GOBIN: folder, GOFLAGS: "-buildvcs=false" };
+    execFileSync("env", ["go", "install", `${PACKAGE}@${VERSION}`], { env, stdio: "pipe", timeout: BUILD_MS });
   } catch (error) {
     console.error(`envoyproxy/ratelimit is not measured: ${error instanceof Error ? error.message : String(error)}`);
     return undefined;
@@ -31,13 +33,13 @@ export function ratelimitBinary(): string | undefined {
 }
 
 export interface RatelimitService {
-  /** host:port of its gRPC. */
+  /** host:port of its gRPC listener. */
   readonly address: string;
   readonly pid: number;
   stop(): Promise<void>;
 }
 
-/** One limit per second for the app `busy`, high enough for nobody to meet it, as our side has it. */
+/** Limits the app `busy` per second, with a limit that is never reached. */
 export async function startRatelimit(binary: string, redisPort: number): Promise<RatelimitService> {
   const dir = mkdtempSync(join(tmpdir(), "tollgate-ratelimit-"));
   mkdirSync(join(dir, "ratelimit/config"), { recursive: true });

@@ -2,7 +2,8 @@
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { request } from "undici";
 import { afterEach, describe, expect, it } from "vitest";
-import { ADMIN_TOKEN, type GatewayProcess, sendLoad } from "../support/gateway-process.js";
+import { ADMIN_TOKEN, type GatewayProcess } from "../support/gateway-process.js";
+import { sendLoad } from "../support/http-load.js";
 import { startThreeGateways } from "../support/three-gateways.js";
 import { waitFor } from "../support/wait-for.js";
 

@@ -112,3 +112,10 @@ export async function startRedis(options: StartRedisOptions = {}): Promise<Redis
 function redisArguments(port: number, dir: string, args: string[]): string[] {
   return ["--port", String(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--daemonize", "no", ...args];
 }
+
+/** Function calls since the server started or its statistics were reset. */
+export async function scriptCalls(server: RedisServer): Promise<number> {
+  const stats = String(await server.command("INFO", "commandstats"));
+  const calls = [...stats.matchAll(/^cmdstat_fcall(?:_ro)?:calls=(\d+)/gm)];
+  return calls.reduce((sum, [, count]) => sum + Number(count), 0);
+}

@@ -2,7 +2,8 @@
 import { request } from "undici";
 import { afterEach, expect, it } from "vitest";
 import { metrics } from "../../../../src/service/metrics/catalog.js";
-import { type Answered, sendLoad, startGateway, startSmallBackend } from "../../../support/gateway-process.js";
+import { startGateway, startSmallBackend } from "../../../support/gateway-process.js";
+import { type Answered, sendLoad } from "../../../support/http-load.js";
 import { type ReadPage, readPage } from "../../../support/metrics-page.js";
 import { startNginx } from "../../../support/nginx-process.js";
 import { startRedis } from "../../../support/redis-server.js";

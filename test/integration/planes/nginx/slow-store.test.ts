@@ -2,7 +2,8 @@
 import { afterEach, expect, it } from "vitest";
 import { createQuota, type Quota } from "../../../../src/quota/quota.js";
 import { createRedisStore } from "../../../../src/store/redis/redis-store.js";
-import { sendLoad, startGateway, startSmallBackend } from "../../../support/gateway-process.js";
+import { startGateway, startSmallBackend } from "../../../support/gateway-process.js";
+import { sendLoad } from "../../../support/http-load.js";
 import { startNginx } from "../../../support/nginx-process.js";
 import { startRedis } from "../../../support/redis-server.js";
 import { startTcpProxy } from "../../../support/tcp-proxy.js";

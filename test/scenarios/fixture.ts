@@ -1,36 +1,36 @@
-/** What a scenario plays in: a Redis, a backend and a plane, all real and ended together. */
-import { request } from "undici";
+/** The servers of one scenario: a Redis, a backend and a plane, started and stopped together. */
 import { createQuota } from "../../src/quota/quota.js";
 import { createRedisStore } from "../../src/store/redis/redis-store.js";
-import { ADMIN_TOKEN, type SmallBackend, startSmallBackend } from "../support/gateway-process.js";
+import { type SmallBackend, startSmallBackend } from "../support/gateway-process.js";
 import { type PlaneKind, type PlaneOptions, type PlaneUnderTest, preparePlane, startPlane } from "../support/planes.js";
-import { type RedisServer, startRedis } from "../support/redis-server.js";
+import { type RedisServer, scriptCalls, startRedis } from "../support/redis-server.js";
 import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.js";
 
-export const CLUSTER = "cluster: { id: scenario, node_ttl_ms: 3000, reconcile_interval_ms: 1000 }\n";
-/** A request is a token, whatever it moves. */
+const CLUSTER = "cluster: { id: scenario, node_ttl_ms: 3000, reconcile_interval_ms: 1000 }\n";
+/** A request costs one token, whatever its size. */
 export const BY_REQUEST = "profile: { based_on: iops, bandwidth: 0 }";
 
-export interface World {
+export interface Fixture {
   plane: PlaneUnderTest;
   redis: RedisServer;
-  /** Between the services and Redis. */
+  /** The proxy between the services and Redis. */
   link: TcpProxy;
   backend: SmallBackend;
   quota: ReturnType<typeof createQuota>;
-  /** Calls of scripts since the last look. */
+  /** Script calls since the previous call of this function. */
   storeCalls(): Promise<number>;
-  admin(method: string, path: string, body?: unknown): Promise<{ status: number; body: unknown }>;
+  /** Tokens that the store counts as held by the nodes of one instance. */
+  heldBy(instance: number): Promise<number>;
   stop(): Promise<void>;
 }
 
-export interface WorldOptions extends Partial<Pick<PlaneOptions, "instances" | "workers">> {
-  /** Inside of `apps: { … }`. */
+export interface FixtureOptions extends Partial<Pick<PlaneOptions, "instances" | "workers">> {
+  /** The content of `apps: { … }`. */
   apps: string;
   yaml?: string;
 }
 
-export async function startWorld(kind: PlaneKind, options: WorldOptions): Promise<World> {
+export async function startFixture(kind: PlaneKind, options: FixtureOptions): Promise<Fixture> {
   preparePlane(kind);
   const endings: (() => unknown)[] = [];
   const stop = async () => {
@@ -62,18 +62,14 @@ export async function startWorld(kind: PlaneKind, options: WorldOptions): Promis
       quota,
       stop,
       async storeCalls() {
-        const stats = String(await redis.command("INFO", "commandstats"));
+        const calls = await scriptCalls(redis);
         await redis.command("CONFIG", "RESETSTAT");
-        return Number(/cmdstat_fcall:calls=(\d+)/.exec(stats)?.[1] ?? 0);
+        return calls;
       },
-      async admin(method, path, body) {
-        const answer = await request(`${plane.controlUrl}${path}`, {
-          method: method as "GET",
-          headers: { authorization: `Bearer ${ADMIN_TOKEN}`, "content-type": "application/json" },
-          ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-        });
-        const text = await answer.body.text();
-        return { status: answer.statusCode, body: text === "" ? undefined : JSON.parse(text) };
+      async heldBy(instance) {
+        const nodes = (await quota.nodes()).filter(({ node }) => node.startsWith(`${kind}-${instance}`));
+        const ledgers = await Promise.all(nodes.map(({ node }) => quota.ledger(node)));
+        return ledgers.reduce((sum, { held }) => sum + held, 0);
       },
     };
   } catch (error) {

@@ -1,0 +1,75 @@
+/** HTTP requests of one app at an even rate, with the outcome of each. */
+import { Agent, request } from "undici";
+import { pause } from "./wait-for.js";
+
+export interface Answered {
+  /** On the test's clock, in milliseconds. The decision was made between `sentAt` and `at`. */
+  sentAt: number;
+  at: number;
+  /** 0 without a response. */
+  status: number;
+  error: string;
+}
+
+export interface HttpLoad {
+  /** The outcomes so far, in the order in which they were known. */
+  readonly answers: Answered[];
+  /** Sends no more, and waits for the responses that are missing. */
+  stop(): Promise<Answered[]>;
+}
+
+/** Sends requests until it is stopped. When the machine is too slow for the rate, missed requests are sent late. */
+export function startHttpLoad(url: string, app: string, perSecond: number, timeoutMs = 300_000): HttpLoad {
+  const agent = new Agent({ connections: 64, headersTimeout: timeoutMs, bodyTimeout: timeoutMs });
+  const answers: Answered[] = [];
+  const pending = new Set<Promise<void>>();
+  const startedAt = performance.now();
+  let sent = 0;
+  let stopped = false;
+
+  async function send(): Promise<void> {
+    const sentAt = performance.now();
+    try {
+      const { statusCode, body } = await request(url, { dispatcher: agent, headers: { "x-app-id": app } });
+      await body.dump();
+      answers.push({ sentAt, at: performance.now(), status: statusCode, error: "" });
+    } catch (error) {
+      answers.push({ sentAt, at: performance.now(), status: 0, error: String(error) });
+    }
+  }
+
+  async function sendAll(): Promise<void> {
+    while (!stopped) {
+      const due = Math.floor(((performance.now() - startedAt) / 1000) * perSecond);
+      for (; sent < due; sent++) {
+        const one = send().finally(() => pending.delete(one));
+        pending.add(one);
+      }
+      await pause(2);
+    }
+  }
+
+  const sending = sendAll();
+  return {
+    answers,
+    async stop() {
+      stopped = true;
+      await sending;
+      await Promise.all(pending);
+      await agent.close();
+      return answers;
+    },
+  };
+}
+
+export async function sendLoad(
+  url: string,
+  app: string,
+  perSecond: number,
+  seconds: number,
+  timeoutMs?: number,
+): Promise<Answered[]> {
+  const load = startHttpLoad(url, app, perSecond, timeoutMs);
+  await pause(seconds * 1000);
+  return load.stop();
+}
