@@ -1,7 +1,7 @@
 /** The Lua implementation of `platform.ts`; the build substitutes it. */
 
 declare function tonumber(this: void, text: string): number | undefined;
-/** Several values at once, as Lua's functions give them; TypeScriptToLua's own name for that type. */
+/** Several return values; TypeScriptToLua recognises the type by this name and field. */
 declare function unpack(this: void, items: string[], from: number, to: number): LuaMultiReturn;
 type LuaMultiReturn = string[] & { __tstlMultiReturn: unknown };
 declare const string: {
@@ -18,13 +18,13 @@ export function wholeNumber(text: string): number {
   return tonumber(text)!;
 }
 
-/** One look at all texts together is cheaper than one at each, and unpacking them makes a list of the right size. */
+/** One check of all texts together is cheaper than one per text, and unpacking allocates a list of the right size. */
 export function wholeNumbers(texts: string[], from: number, count: number): number[] {
   const parts: string[] = [...unpack(texts, from + 1, from + count)];
   const clean = string.find(table.concat(parts), "%D") === undefined;
   const numbers = parts as unknown as number[];
   for (let i = 0; i < count; i++) {
-    // Where all is digits, what is no number is empty.
+    // If all characters are digits, only an empty text is not a number.
     const value = clean ? tonumber(parts[i]!) : wholeNumber(parts[i]!);
     numbers[i] = value === undefined ? -1 : value;
   }
@@ -47,7 +47,7 @@ export function isIdentifier(text: string): boolean {
 }
 
 export function joinValues(values: (string | number)[], separator: string, largest: number): string {
-  // Lua itself writes whole numbers in full as long as they have at most 14 digits.
+  // Lua formats whole numbers of up to 14 digits exactly.
   if (largest < 1e14) return table.concat(values, separator);
   const parts: string[] = [];
   for (const value of values) parts.push(typeof value === "number" ? wholeText(value) : value);

@@ -1,12 +1,12 @@
 /**
- * Borrows tokens for an app on an operator's word: they go into its bucket, and 120 % of them onto its debt.
+ * Borrows tokens for an app at an operator's request: adds them to its bucket and 120 % of them to its debt.
  *
- * KEYS  1 cluster · 2 app · 3 remembered answer of this operation
+ * KEYS  1 cluster · 2 app · 3 saved reply of this operation
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
  *       id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · borrowing allowed (0 or 1) · amount
  * Reply code · borrowed · debt (whole tokens, rounded up) · remaining · still borrowable
  *
- * All of `amount` or nothing. The same operation again gets the same answer and borrows nothing more.
+ * Borrows all of `amount` or nothing. A repeated operation gets the same reply and borrows nothing more.
  */
 import { borrowable, lend, lendable } from "../core/borrow.js";
 import { MAX_TOKENS, MICRO, wholeTokens } from "../core/bucket.js";
@@ -22,8 +22,8 @@ import { type App, configuredCapacity, configuredRate, readApp, writeApp } from 
 import { afterAppCall, appCallFault, appNumbers, clusterNumbers } from "./common/app-call.js";
 import { type Cluster, isWithin, NO_EMERGENCY, readCluster, writeCluster } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
-import { remember, rememberedReply } from "./common/remembered.js";
 import { LIMIT_NUMBERS } from "./common/request.js";
+import { savedReply, saveReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 const ALLOWED = LIMIT_NUMBERS;
@@ -48,7 +48,7 @@ export function borrow(redis: RedisApi, keys: string[], argv: string[]): ScriptR
   if (fault !== "") return invalid(fault);
   if (!isWithin(request[ALLOWED]!, 0, 1)) return invalid("borrow");
   if (!isWithin(request[AMOUNT]!, 1, MAX_TOKENS)) return invalid("amount");
-  const before = rememberedReply(redis, keys[2]!);
+  const before = savedReply(redis, keys[2]!);
   if (before.length > 0) return before;
 
   const cluster = readCluster(redis, keys[0]!, limits);
@@ -57,7 +57,7 @@ export function borrow(redis: RedisApi, keys: string[], argv: string[]): ScriptR
   if (code === OK) lend(app, request[AMOUNT]!);
   writeApp(redis, keys[1]!, app, cluster.now, request);
   writeCluster(redis, keys[0]!, cluster);
-  return remember(redis, keys[2]!, [
+  return saveReply(redis, keys[2]!, [
     code,
     code === OK ? request[AMOUNT]! : 0,
     Math.ceil(app.debt / MICRO),

@@ -1,4 +1,4 @@
-/** The list of scripts: what each is called, the function the embedded store runs, and the flags Redis gets. */
+/** All scripts: the name, the function that the embedded store runs, and the flags of the Redis function. */
 import { borrow } from "./borrow.js";
 import { configRead } from "./config-read.js";
 import { configWrite } from "./config-write.js";
@@ -23,8 +23,8 @@ import { slotRenew } from "./slot-renew.js";
 export interface CatalogEntry {
   run: Script;
   /**
-   * Redis script flags, as after `#!lua flags=`. Scripts that only free something, or that an operator needs in an
-   * emergency, run when Redis is out of memory; those that only read run on replicas as well.
+   * `allow-oom`: the script only frees something, or operators need it in an emergency, so it runs even when Redis is
+   * out of memory. `no-writes`: it only reads.
    */
   flags: "" | "allow-oom" | "no-writes";
 }

@@ -1,11 +1,11 @@
 /**
- * The layer of the configuration that all nodes of a cluster share. Changes nothing.
+ * Reads the configuration layer in the store. Changes nothing.
  *
  * KEYS  1 config
  * ARGV  1 the revision that the caller knows (-1: none)
- * Reply code · revision (0 where nobody wrote one yet) · config (JSON; empty where there is none, or where it is known)
+ * Reply code · revision (0 when there is none) · config (JSON; empty when there is none, or when the caller has it)
  *
- * What is larger than anything that `config-write` takes is not read: `invalid_argument` names `config`.
+ * A text larger than `config-write` accepts is rejected: `invalid_argument` · `config`.
  */
 import { OK } from "../core/codes.js";
 import { wholeNumber } from "../core/platform.js";
@@ -22,7 +22,7 @@ export function configRead(redis: RedisApi, keys: string[], argv: string[]): Scr
   const fields = redis.call("HMGET", keys[0]!, "revision", "config");
   const revision = storedRevision(fields[0]!);
   const text = fields[1]!;
-  // -1 reads as no number, and so is no revision that could be known.
+  // -1 is not a whole number, so it never equals a stored revision.
   if (text === false || wholeNumber(known) === revision) return [OK, revision, ""];
   return text.length > MAX_CONFIG_LENGTH ? invalid("config") : [OK, revision, text];
 }

@@ -1,14 +1,14 @@
 /**
- * Looks at the cluster's usage and lets the emergency begin or end by itself; also moves the clock of the nodes.
+ * Starts or ends the emergency by the cluster's usage, and advances the clock of the nodes.
  * Services call it a few times per second.
  *
  * KEYS  1 cluster
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
- *       4 cool-down (ms) · 5 automatic (0: only report and let it run out, 1: begin and end by usage)
+ *       4 cool-down (ms) · 5 automatic (0: only report and let it expire, 1: start and end by usage)
  * Reply code · active (0 or 1) · changed (0 or 1) · source (none, operator, usage) · since (ms since 1970)
  *       left (ms; 0 for no end) · usage (millionths)
  *
- * A repetition finds what the first one decided, and reports it as unchanged.
+ * A repeated call reports the emergency as unchanged.
  */
 import { MICRO } from "../core/bucket.js";
 import { OK } from "../core/codes.js";

@@ -1,11 +1,11 @@
 /**
- * Turns the emergency off, whoever turned it on. Should usage still be above the line, the next check turns it on again.
+ * Turns the emergency off, however it was started. If usage is still too high, the next check turns it on again.
  *
- * KEYS  1 cluster · 2 remembered answer of this operation
+ * KEYS  1 cluster · 2 saved reply of this operation
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
  * Reply code · changed (0 or 1)
  *
- * The same operation again gets the same answer, and does not end an emergency that began in between.
+ * A repeated operation gets the same reply, and does not end an emergency that started in between.
  */
 import { OK } from "../core/codes.js";
 import { BY_NOBODY } from "../core/emergency.js";
@@ -19,7 +19,7 @@ import {
   writeEmergency,
 } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
-import { remember, rememberedReply } from "./common/remembered.js";
+import { savedReply, saveReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 export function emergencyOff(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
@@ -28,12 +28,12 @@ export function emergencyOff(redis: RedisApi, keys: string[], argv: string[]): S
   const limits = wholeNumbers(argv, 0, CLUSTER_ARGUMENTS);
   const fault = clusterFault(limits);
   if (fault !== "") return invalid(fault);
-  const before = rememberedReply(redis, keys[1]!);
+  const before = savedReply(redis, keys[1]!);
   if (before.length > 0) return before;
 
   const cluster = readCluster(redis, keys[0]!, limits);
   writeCluster(redis, keys[0]!, cluster);
   writeEmergency(redis, keys[0]!, { active: false, source: BY_NOBODY, since: 0, until: 0, calmSince: 0 });
   redis.call("HDEL", keys[0]!, "em_reason", "em_operator");
-  return remember(redis, keys[1]!, [OK, cluster.emergencyMs === NO_EMERGENCY ? 0 : 1]);
+  return saveReply(redis, keys[1]!, [OK, cluster.emergencyMs === NO_EMERGENCY ? 0 : 1]);
 }

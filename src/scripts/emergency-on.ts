@@ -1,12 +1,12 @@
 /**
- * Turns the emergency on by an operator's word. Takes effect with the next call of every node.
+ * Turns the emergency on at an operator's request. Takes effect with the next call of each node.
  *
- * KEYS  1 cluster · 2 remembered answer of this operation
+ * KEYS  1 cluster · 2 saved reply of this operation
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
  *       4 duration (ms; 0 for until it is turned off) · 5 reason · 6 operator
  * Reply code · changed (0 or 1) · since (ms since 1970) · until (ms since 1970; 0 for no end)
  *
- * On again while it is on: the new end, reason and operator count. The same operation again gets the same answer.
+ * If it is already on, its end, reason and operator are replaced. A repeated operation gets the same reply.
  */
 import { OK } from "../core/codes.js";
 import { BY_OPERATOR } from "../core/emergency.js";
@@ -23,7 +23,7 @@ import {
   writeEmergency,
 } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
-import { remember, rememberedReply } from "./common/remembered.js";
+import { savedReply, saveReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 const DURATION_MS = CLUSTER_ARGUMENTS;
@@ -38,7 +38,7 @@ export function emergencyOn(redis: RedisApi, keys: string[], argv: string[]): Sc
   if (fault !== "") return invalid(fault);
   const duration = numbers[DURATION_MS]!;
   if (!isWithin(duration, 0, MAX_DURATION_MS)) return invalid("duration_ms");
-  const before = rememberedReply(redis, keys[1]!);
+  const before = savedReply(redis, keys[1]!);
   if (before.length > 0) return before;
 
   const cluster = readCluster(redis, keys[0]!, numbers);
@@ -49,5 +49,5 @@ export function emergencyOn(redis: RedisApi, keys: string[], argv: string[]): Sc
   writeEmergency(redis, keys[0]!, { active: true, source: BY_OPERATOR, since, until, calmSince: 0 });
   redis.call("HSET", keys[0]!, "em_reason", argv[REASON]!, "em_operator", argv[OPERATOR]!);
   const reply = [OK, changed ? 1 : 0, Math.floor(since / 1000), Math.floor(until / 1000)];
-  return remember(redis, keys[1]!, reply);
+  return saveReply(redis, keys[1]!, reply);
 }

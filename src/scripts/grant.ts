@@ -1,28 +1,27 @@
 /**
- * Books a node's counters and grants it tokens, for several apps at once, each from L2 and L1 together or not at all.
+ * Records a node's counters and grants it tokens, for several apps, each from L2 and L1 together or not at all.
  *
  * KEYS  1 cluster · 2 nodes · 3 ledger of the node · 4… app
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 seq · 5 node@epoch
  *       per app: id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · granted · spent · returned · need · want
- *       and borrow (0 or 1), or 2 for the node's last word on the app
+ *       and borrow (0 or 1), or 2 for the node's final report about the app
  * Reply code · live nodes · emergency (0 or 1) · emergency left (ms)
  *       and, unless the code is stale_message or epoch_closed, per app:
  *       code · granted (cumulative) · remaining · limit · retry after (ms)
  *
  * `need` must be met in full or nothing is taken; beyond it the node gets up to `want`, but no more than its fair
- * share of what is left. A reply that was lost is made up for: tokens granted but not yet known to the node count
- * towards what it asks for. The same seq again gets the same answer; an older one changes nothing.
- * After its last word a node begins the app anew, with counters at zero: the ledger forgets it. That word may be repeated.
+ * share of what is left. If a reply was lost, the tokens that it granted count towards what the node asks for now.
+ * A repeated seq gets the same reply; an older one changes nothing.
+ * After the final report the ledger entry is removed: the node would start again with counters at zero. The final
+ * report may be repeated.
  */
 import { borrowable, lend, lendable } from "../core/borrow.js";
 import { MICRO, waitMs, wholeTokens } from "../core/bucket.js";
 import { CLUSTER_EXHAUSTED, COST_EXCEEDS_CAPACITY, EMERGENCY_BLOCKED, OK, QUOTA_EXHAUSTED } from "../core/codes.js";
 import { type App, configuredCapacity, configuredRate, readApp, writeApp } from "./common/app.js";
 import { type Cluster, liveNodes, MAX_DURATION_MS, NO_EMERGENCY, readCluster, writeCluster } from "./common/cluster.js";
-import { bookMessage, forgetEntry, heldTokens, readLedger, writeLedger } from "./common/ledger.js";
+import { applyReport, forgetEntry, heldTokens, readLedger, writeLedger } from "./common/ledger.js";
 import {
-  answerHead,
-  answerToOld,
   headFault,
   headNumbers,
   invalid,
@@ -30,32 +29,34 @@ import {
   markSeen,
   NODE_ARGUMENT,
   NODE_KEYS,
+  replyHead,
+  replyToOld,
   requestsFault,
   SEQ,
 } from "./common/message.js";
-import { packReply } from "./common/remembered.js";
 import { GRANTED, MESSAGE_NUMBERS, RETURNED, SPENT } from "./common/request.js";
+import { packReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 const FIRST_APP = 5;
-/** What an app asks for, after its counters. */
+/** Positions after the counters. */
 const NEED = MESSAGE_NUMBERS;
 const WANT = MESSAGE_NUMBERS + 1;
 const BORROW = MESSAGE_NUMBERS + 2;
-/** In the place of `borrow`: nothing is held and nothing is asked for; the node will speak of this app no more. */
-const LAST_WORD = 2;
+/** Instead of `borrow`: the node holds nothing, asks for nothing, and will not report this app again. */
+const FINAL_REPORT = 2;
 /** The id and the numbers of an app. */
 const WIDTH = MESSAGE_NUMBERS + 4;
-/** How soon to ask again in an emergency whose end is not known. */
+/** Retry delay in an emergency without an end. */
 const EMERGENCY_RETRY_MS = 1000;
 
-/** In the place of an amount: why there is none. */
+/** Instead of an amount: the reason for the refusal. */
 const ABOVE_CAPACITY = -1;
 const BLOCKED = -2;
 const APP_SHORT = -3;
 const CLUSTER_SHORT = -4;
 
-/** How many tokens leave, without taking them; borrowing alone changes the app. Negative: why it is refused. */
+/** The number of tokens to grant, or a negative reason for the refusal. Only borrowing changes the app here. */
 function decide(
   app: App,
   cluster: Cluster,
@@ -67,7 +68,7 @@ function decide(
 ): number {
   if (need * MICRO > Math.min(configuredCapacity(request), cluster.capacity)) return ABOVE_CAPACITY;
   if (need * MICRO > app.capacity) return BLOCKED;
-  // Below zero when overdrawn: who borrows must cover that as well.
+  // Negative when overdrawn: borrowing must cover that as well.
   const inApp = Math.floor(app.tokens / MICRO);
   if (need > 0 && need > inApp) {
     const short = need - inApp;
@@ -82,14 +83,14 @@ function decide(
   }
   const inCluster = wholeTokens(cluster.tokens);
   if (need > inCluster) return CLUSTER_SHORT;
-  // The first app of a call must not prefetch what the next ones need: they share the cluster's tokens, too.
+  // The first app of a call must not prefetch what the next ones need: they share the cluster's tokens.
   const fairShare = Math.floor(Math.min(inApp, inCluster / appsInCall) / Math.max(live, 1));
   return Math.max(need, Math.min(want, fairShare));
 }
 
-/** Only of an app of which nothing is out: what is held must stay on record. */
-function isLastWord(request: number[]): boolean {
-  return request[BORROW] === LAST_WORD && request[GRANTED] === request[SPENT]! + request[RETURNED]!;
+/** Only when the node holds no tokens of the app: held tokens must stay in the ledger. */
+function isFinalReport(request: number[]): boolean {
+  return request[BORROW] === FINAL_REPORT && request[GRANTED] === request[SPENT]! + request[RETURNED]!;
 }
 
 function refusalCode(refusal: number): string {
@@ -98,7 +99,7 @@ function refusalCode(refusal: number): string {
   return refusal === BLOCKED ? EMERGENCY_BLOCKED : COST_EXCEEDS_CAPACITY;
 }
 
-/** When to ask again after this refusal; 0 where no waiting helps. After a prefetch that got nothing: when one token is there. */
+/** Retry delay after a refusal; 0 when waiting does not help. After an empty prefetch: until one token is available. */
 function retryAfterMs(refusal: number, app: App, cluster: Cluster, need: number): number {
   if (refusal === ABOVE_CAPACITY) return 0;
   if (refusal === CLUSTER_SHORT) return waitMs(cluster, need);
@@ -116,27 +117,27 @@ export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
   if (wrong !== "") return invalid(wrong);
   const cluster = readCluster(redis, keys[0]!, head);
   const ledger = readLedger(redis, keys[2]!, apps);
-  if (isOld(ledger, head[SEQ]!)) return answerToOld(redis, keys, ledger, head, cluster);
+  if (isOld(ledger, head[SEQ]!)) return replyToOld(redis, keys, ledger, head, cluster);
 
   const code = markSeen(redis, keys[1]!, argv[NODE_ARGUMENT]!, ledger, cluster);
   const live = liveNodes(redis, keys[1]!, cluster, head);
-  const reply = answerHead(code, live, cluster);
+  const reply = replyHead(code, live, cluster);
   let largest = MAX_DURATION_MS;
-  let lastWords = 0;
+  let finalReports = 0;
   for (let i = 0; i < apps.length; i++) {
     const appKey = keys[NODE_KEYS + i]!;
     const request = requests[i]!;
     const entry = ledger.entries[i]!;
     const app = readApp(redis, appKey, request, cluster);
-    const last = isLastWord(request);
-    if (last) lastWords = lastWords + 1;
+    const last = isFinalReport(request);
+    if (last) finalReports = finalReports + 1;
     if (last && entry.granted === 0) {
-      // Heard before, and the answer got lost: it has been booked.
+      // A repeated final report whose reply was lost: it has been recorded.
       entry.granted = request[GRANTED]!;
       entry.spent = request[SPENT]!;
       entry.returned = request[RETURNED]!;
     }
-    bookMessage(ledger, entry, request, app, cluster);
+    applyReport(ledger, entry, request, app, cluster);
     if (code === OK) {
       const known = Math.max(request[GRANTED]! - request[SPENT]! - request[RETURNED]!, 0);
       const undelivered = heldTokens(entry) - known;
@@ -162,8 +163,8 @@ export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
   writeCluster(redis, keys[0]!, cluster);
   ledger.seq = head[SEQ]!;
   writeLedger(redis, keys[2]!, ledger, packReply(reply, largest));
-  for (let i = 0; lastWords > 0 && i < apps.length; i++) {
-    if (isLastWord(requests[i]!) && heldTokens(ledger.entries[i]!) === 0) forgetEntry(redis, keys[2]!, apps[i]!);
+  for (let i = 0; finalReports > 0 && i < apps.length; i++) {
+    if (isFinalReport(requests[i]!) && heldTokens(ledger.entries[i]!) === 0) forgetEntry(redis, keys[2]!, apps[i]!);
   }
   return reply;
 }

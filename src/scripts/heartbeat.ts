@@ -1,5 +1,5 @@
 /**
- * Keeps an idle node among the living, and moves the clock of the nodes.
+ * Keeps an idle node alive and advances the clock of the nodes.
  *
  * KEYS  1 cluster · 2 nodes · 3 ledger of the node
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 node@epoch
@@ -8,7 +8,7 @@
 import { EPOCH_CLOSED, OK } from "../core/codes.js";
 import { wholeNumbers } from "../core/platform.js";
 import { CLUSTER_ARGUMENTS, clusterFault, liveNodes, readCluster, writeCluster } from "./common/cluster.js";
-import { answerHead, invalid } from "./common/message.js";
+import { invalid, replyHead } from "./common/message.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 export function heartbeat(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
@@ -23,5 +23,5 @@ export function heartbeat(redis: RedisApi, keys: string[], argv: string[]): Scri
   const closed = redis.call("HGET", keys[2]!, "closed") === "1";
   if (!closed) redis.call("ZADD", keys[1]!, cluster.clock, node);
   writeCluster(redis, keys[0]!, cluster);
-  return answerHead(closed ? EPOCH_CLOSED : OK, liveNodes(redis, keys[1]!, cluster, limits), cluster);
+  return replyHead(closed ? EPOCH_CLOSED : OK, liveNodes(redis, keys[1]!, cluster, limits), cluster);
 }

@@ -1,5 +1,5 @@
 /**
- * The balances of an app in both layers, brought up to now. Changes nothing.
+ * Reads the current levels of an app and of the cluster. Changes nothing.
  *
  * KEYS  1 cluster · 2 app
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)

@@ -1,11 +1,11 @@
 /**
- * One holder at a time: takes, renews or releases a lock that ends by itself when its holder is gone.
+ * Takes, renews or releases a lock with one holder. It expires when its holder is gone.
  *
  * KEYS  1 lock
  * ARGV  1 owner · 2 time-to-live (ms) · 3 what (0 take or renew, 1 release)
  * Reply code (ok or held) · left (ms): of the caller's own lock, 0 once released, or of the holder's
  *
- * The same call again finds what the first one did: a taken lock is renewed, a released one stays free.
+ * A repeated call has the same effect: a taken lock is renewed, a released one stays free.
  * A clock that steps back makes a lock last at most one more time-to-live.
  */
 import { HELD, OK } from "../core/codes.js";
@@ -15,7 +15,7 @@ import { invalid } from "./common/message.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 const RELEASE = 1;
-/** The key outlives the lock by this much. Whether the lock is held is told by the time in it. */
+/** The key outlives the lock by this much. The expiry time in its value decides whether the lock is held. */
 const KEPT_MS = 60000;
 
 export function lock(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {

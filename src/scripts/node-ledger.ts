@@ -1,9 +1,9 @@
 /**
- * What the store knows of one node in one epoch. Changes nothing.
+ * Reads the ledger of one node in one epoch. Changes nothing.
  *
  * KEYS  1 ledger of the node
  * ARGV  none
- * Reply fields and values by turns, as texts, in no particular order: seq, closed, held, answer, and per app
+ * Reply alternating fields and values, as texts, in no particular order: seq, closed, held, answer, and per app
  *       g:<app> granted · s:<app> spent · r:<app> returned. Empty for an unknown node.
  */
 import { invalid } from "./common/message.js";

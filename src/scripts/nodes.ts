@@ -1,5 +1,5 @@
 /**
- * Lists the nodes that were heard of, the living and the dead that still await reconciliation. Changes nothing.
+ * Lists the known nodes: live ones and dead ones that are not reconciled yet. Changes nothing.
  *
  * KEYS  1 cluster · 2 nodes
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)

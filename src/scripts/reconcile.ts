@@ -1,8 +1,8 @@
 /**
- * Brings one app in line with its nodes: takes back what dead nodes still held, and corrects the app when more, or
- * less, is out on leases than the nodes' ledgers show.
+ * Reconciles one app with its nodes: returns the tokens of dead nodes, and corrects the app when more or fewer tokens
+ * are granted than the ledgers of the nodes show.
  *
- * KEYS  1 cluster · 2 app · 3 nodes · 4 remembered answer of this operation · 5… ledger of each node that was heard of
+ * KEYS  1 cluster · 2 app · 3 nodes · 4 saved reply of this operation · 5… ledger of each known node
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
  *       id · burst · guaranteed (micro-tokens/s) · priority · fill (s)
  *       tolerated drift (millionths) · force (0, or 1: correct any drift) · node@epoch of each ledger
@@ -10,9 +10,9 @@
  *       expected tokens · actual tokens · correction (tokens, may be negative)
  *       returned from dead nodes (tokens) · dead nodes
  *
- * The ledgers must be those of all nodes that `nodes` lists; where a node came or went since, the reply is just
- * stale_message and nothing has changed: list them again.
- * The same operation again gets the same answer; another one finds nothing left to do.
+ * The ledgers must be those of all nodes that `nodes` lists. If a node was added or removed since, the reply is
+ * stale_message and nothing changes: list the nodes again.
+ * A repeated operation gets the same reply; a later operation finds nothing to correct.
  */
 import { MICRO } from "../core/bucket.js";
 import { OK, STALE_MESSAGE } from "../core/codes.js";
@@ -22,8 +22,8 @@ import { afterAppCall, appCallFault, appNumbers, clusterNumbers } from "./common
 import { CLUSTER_ARGUMENTS, type Cluster, isAlive, isWithin, readCluster, writeCluster } from "./common/cluster.js";
 import { heldTokens, LEDGER_RETENTION_MS, readLedger, returnedField } from "./common/ledger.js";
 import { invalid } from "./common/message.js";
-import { remember, rememberedReply } from "./common/remembered.js";
 import { LIMIT_NUMBERS } from "./common/request.js";
+import { savedReply, saveReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 const FIRST_LEDGER = 4;
@@ -31,15 +31,15 @@ const TOLERANCE = LIMIT_NUMBERS;
 const FORCE = LIMIT_NUMBERS + 1;
 
 interface Census {
-  /** Tokens that living nodes hold. */
+  /** Tokens that live nodes hold. */
   held: number;
-  /** Tokens taken back from dead ones, and from how many of them. */
+  /** Tokens returned from dead nodes, and the number of these nodes. */
   recovered: number;
   recoveredFrom: number;
   dead: number;
 }
 
-/** True when the ledgers given are those of all nodes: a node that is missing would be mistaken for a leak. */
+/** True when the ledgers are those of all nodes: a missing node would look like a leak. */
 function coversAllNodes(redis: RedisApi, keys: string[], argv: string[]): boolean {
   const given = keys.length - FIRST_LEDGER;
   if (redis.call("ZCARD", keys[2]!) !== given) return false;
@@ -49,7 +49,7 @@ function coversAllNodes(redis: RedisApi, keys: string[], argv: string[]): boolea
   return true;
 }
 
-/** Goes through the ledgers: counts what the living hold, takes back what the dead held and closes their epochs. */
+/** Counts what live nodes hold, returns the tokens of dead nodes and closes their epochs. */
 function census(redis: RedisApi, keys: string[], argv: string[], app: App, cluster: Cluster, limits: number[]): Census {
   const id = argv[CLUSTER_ARGUMENTS]!;
   const result: Census = { held: 0, recovered: 0, recoveredFrom: 0, dead: 0 };
@@ -70,7 +70,7 @@ function census(redis: RedisApi, keys: string[], argv: string[], app: App, clust
         redis.call("HSET", key, returnedField(id), ledger.entries[0]!.returned + held, "held", ledger.held - held);
       }
       redis.call("HSET", key, "closed", "1");
-      // The last of its apps, or one that no one reconciles any more: the node is forgotten, its ledger soon after.
+      // Its last app, or one that is no longer reconciled: the node is removed, and its ledger expires.
       if (ledger.held - held === 0 || silent > LEDGER_RETENTION_MS * 1000) {
         redis.call("ZREM", keys[2]!, node);
         redis.call("PEXPIRE", key, LEDGER_RETENTION_MS);
@@ -83,7 +83,7 @@ function census(redis: RedisApi, keys: string[], argv: string[], app: App, clust
   return result;
 }
 
-/** Drift as a part of what the bucket should hold, in millionths. An empty bucket is measured against its capacity. */
+/** Drift relative to the expected level, in millionths. For an empty bucket: relative to its capacity. */
 function driftOf(leaked: number, expected: number, capacity: number): number {
   const whole = expected > 0 ? expected : Math.max(capacity / MICRO, 1);
   return Math.floor(Math.min(Math.abs(leaked) / whole, 1) * MICRO);
@@ -98,7 +98,7 @@ export function reconcile(redis: RedisApi, keys: string[], argv: string[]): Scri
   if (fault !== "") return invalid(fault);
   if (!isWithin(request[TOLERANCE]!, 0, MICRO)) return invalid("tolerance");
   if (!isWithin(request[FORCE]!, 0, 1)) return invalid("force");
-  const before = rememberedReply(redis, keys[3]!);
+  const before = savedReply(redis, keys[3]!);
   if (before.length > 0) return before;
   if (!coversAllNodes(redis, keys, argv)) return [STALE_MESSAGE];
 
@@ -112,10 +112,10 @@ export function reconcile(redis: RedisApi, keys: string[], argv: string[]): Scri
   const corrects = leaked !== 0 && (request[FORCE] === 1 || drift > request[TOLERANCE]!);
   if (corrects && leaked > 0) returnToBoth(app, cluster, leaked);
   if (corrects && leaked < 0) chargeBoth(app, cluster, 0 - leaked, configuredCapacity(request));
-  // An app that the store has not is full: there is nothing to write, and a limit that is forgotten stays so.
+  // An app without a key is full: there is nothing to write, and an expired limit stays expired.
   if (corrects || redis.call("EXISTS", keys[1]!) === 1) writeApp(redis, keys[1]!, app, cluster.now, request);
   writeCluster(redis, keys[0]!, cluster);
-  return remember(redis, keys[3]!, [
+  return saveReply(redis, keys[3]!, [
     OK,
     found.recoveredFrom + (corrects ? 1 : 0),
     drift,

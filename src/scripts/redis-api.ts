@@ -1,4 +1,4 @@
-/** The part of Redis that scripts may use, as Lua sees it: a missing value is `false`, a whole number a number. */
+/** The part of Redis that scripts may use, with Lua's types: a missing value is `false`, an integer is a number. */
 
 export type RedisValue = string | number;
 
@@ -31,7 +31,7 @@ export interface RedisCall {
   (this: void, command: "ZRANGE", key: string, first: number, last: number, withScores: "WITHSCORES"): string[];
 }
 
-/** What a script answers: a flat list of whole numbers and texts, the same from Redis and from the embedded store. */
+/** A flat list of whole numbers and texts, the same from Redis and from the embedded store. */
 export type ScriptReply = RedisValue[];
 
 export type Script = (redis: RedisApi, keys: string[], argv: string[]) => ScriptReply;

@@ -1,12 +1,12 @@
 /**
- * Repays debt out of an app's bucket at once, instead of waiting for the refill to do it.
+ * Repays debt from an app's bucket at once, instead of through refill.
  *
- * KEYS  1 cluster · 2 app · 3 remembered answer of this operation
+ * KEYS  1 cluster · 2 app · 3 saved reply of this operation
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
  *       id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · amount
  * Reply code · repaid · debt (whole tokens, rounded up) · remaining
  *
- * Pays as much of `amount` as is owed and there. The same operation again gets the same answer and pays nothing more.
+ * Pays as much of `amount` as is owed and available. A repeated operation gets the same reply and pays nothing more.
  */
 import { repayFrom } from "../core/borrow.js";
 import { MAX_TOKENS, MICRO, wholeTokens } from "../core/bucket.js";
@@ -15,8 +15,8 @@ import { readApp, writeApp } from "./common/app.js";
 import { afterAppCall, appCallFault, appNumbers, clusterNumbers } from "./common/app-call.js";
 import { isWithin, readCluster, writeCluster } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
-import { remember, rememberedReply } from "./common/remembered.js";
 import { LIMIT_NUMBERS } from "./common/request.js";
+import { savedReply, saveReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 const AMOUNT = LIMIT_NUMBERS;
@@ -29,7 +29,7 @@ export function repay(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
   const fault = appCallFault(argv, limits, request);
   if (fault !== "") return invalid(fault);
   if (!isWithin(request[AMOUNT]!, 1, MAX_TOKENS)) return invalid("amount");
-  const before = rememberedReply(redis, keys[2]!);
+  const before = savedReply(redis, keys[2]!);
   if (before.length > 0) return before;
 
   const cluster = readCluster(redis, keys[0]!, limits);
@@ -37,5 +37,5 @@ export function repay(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
   const repaid = repayFrom(app, request[AMOUNT]!);
   writeApp(redis, keys[1]!, app, cluster.now, request);
   writeCluster(redis, keys[0]!, cluster);
-  return remember(redis, keys[2]!, [OK, repaid, Math.ceil(app.debt / MICRO), wholeTokens(app.tokens)]);
+  return saveReply(redis, keys[2]!, [OK, repaid, Math.ceil(app.debt / MICRO), wholeTokens(app.tokens)]);
 }

@@ -9,16 +9,14 @@
  * Reply code · live nodes · emergency (0 or 1) · emergency left (ms)
  *       and, unless the code is stale_message, per app: granted (cumulative) · remaining
  *
- * The same seq again gets the same answer; an older one changes nothing.
+ * A repeated seq gets the same reply; an older one changes nothing.
  */
 import { wholeTokens } from "../core/bucket.js";
 import { wholeNumber } from "../core/platform.js";
 import { readApp, returnToBoth, writeApp } from "./common/app.js";
 import { isWithin, liveNodes, MAX_COUNTER, readCluster, writeCluster } from "./common/cluster.js";
-import { bookMessage, heldTokens, LEDGER_RETENTION_MS, readLedger, writeLedger } from "./common/ledger.js";
+import { applyReport, heldTokens, LEDGER_RETENTION_MS, readLedger, writeLedger } from "./common/ledger.js";
 import {
-  answerHead,
-  answerToOld,
   headFault,
   headNumbers,
   invalid,
@@ -26,11 +24,13 @@ import {
   markSeen,
   NODE_ARGUMENT,
   NODE_KEYS,
+  replyHead,
+  replyToOld,
   requestsFault,
   SEQ,
 } from "./common/message.js";
-import { packReply } from "./common/remembered.js";
 import { MESSAGE_NUMBERS } from "./common/request.js";
+import { packReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 const LEAVE_ARGUMENT = 5;
@@ -50,17 +50,17 @@ export function report(redis: RedisApi, keys: string[], argv: string[]): ScriptR
   if (wrong !== "") return invalid(wrong);
   const cluster = readCluster(redis, keys[0]!, head);
   const ledger = readLedger(redis, keys[2]!, apps);
-  if (isOld(ledger, head[SEQ]!)) return answerToOld(redis, keys, ledger, head, cluster);
+  if (isOld(ledger, head[SEQ]!)) return replyToOld(redis, keys, ledger, head, cluster);
 
   const node = argv[NODE_ARGUMENT]!;
   const code = markSeen(redis, keys[1]!, node, ledger, cluster);
   if (leave === 1) redis.call("ZREM", keys[1]!, node);
-  const reply = answerHead(code, liveNodes(redis, keys[1]!, cluster, head), cluster);
+  const reply = replyHead(code, liveNodes(redis, keys[1]!, cluster, head), cluster);
   for (let i = 0; i < apps.length; i++) {
     const appKey = keys[NODE_KEYS + i]!;
     const entry = ledger.entries[i]!;
     const app = readApp(redis, appKey, requests[i]!, cluster);
-    bookMessage(ledger, entry, requests[i]!, app, cluster);
+    applyReport(ledger, entry, requests[i]!, app, cluster);
     if (leave === 1) {
       const held = heldTokens(entry);
       returnToBoth(app, cluster, held);

@@ -1,22 +1,20 @@
 /**
- * Takes a connection slot on the pod that is named, or on the least loaded of several candidates that has room.
+ * Takes a connection slot on the named pod, or on the least loaded candidate with a free slot.
  *
  * KEYS  1 clock · 2 all connections · 3 released · 4 rate · 5 rejected · 6 connections of the app · 7… pods
- * ARGV  1 proxy · 2 connection · 3 lease (ms) · 4 most per pod · 5 most in all (0: no limit) · 6 most per app (0: no limit)
- *       7 new connections per window (0: no limit) · 8 window (ms) · 9 reclaim (1: the connection lives already and
- *       lost its lease; it needs room, but is no new connection for the rate) · 10 memory, as the last reply told it
- *       (0: not known)
- * Reply allowed (0 or 1) · connections on the pod · code · pod (its place among the candidates, from 0; -1 for none)
- *       retry after (ms; 0 where nobody knows) · leases that had run out and were dropped · since when the store
- *       remembers
+ * ARGV  1 proxy · 2 connection · 3 lease (ms) · 4 limit per pod · 5 in total (0: no limit) · 6 per app (0: no limit)
+ *       7 new connections per window (0: no limit) · 8 window (ms)
+ *       9 reclaim (1: the connection exists and lost its lease; it needs a free slot but does not count for the rate)
+ *       10 store incarnation of the last reply (0: unknown)
+ * Reply allowed (0 or 1) · connections on the pod · code · pod (index among the candidates; -1 for none)
+ *       retry after (ms; 0 when unknown) · expired leases that were removed · store incarnation
  *
- * A refused attempt takes nothing from any limit. The same connection again is told that it holds its slot already. A
- * connection that was released stays released, however late its acquire arrives. Of candidates with the same load the
- * first one is taken: the caller turns the list. Should a retry name other candidates than the first attempt, the slot
- * of the first one is not found; it ends with its lease.
+ * A refused attempt uses up no limit. A repeated acquire is told that it holds its slot already. A released connection
+ * stays released, however late its acquire arrives. Among candidates with equal load the first one is taken: the caller
+ * rotates the list. If a retry names other candidates than the first attempt, the first slot stays until its lease ends.
  *
- * A caller that knew another memory is told FORGOTTEN: connections live of which this store knows nothing, and a new one
- * would take their room. A connection that lives already is taken in all the same.
+ * If the caller knows another incarnation, the reply is FORGOTTEN: the store has lost connections that still exist, and
+ * a new one would take their slots. A reclaiming connection is admitted all the same.
  */
 import { MICRO } from "../core/bucket.js";
 import {
@@ -36,10 +34,10 @@ import { MAX_BATCH, readSlotClock, type SlotClock, slotInvalid, writeSlotClock }
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 const FIRST_POD = 6;
-/** The most connections that a limit can name. */
+/** The largest connection limit. */
 const MAX_CONNECTIONS = 1000000000;
 
-/** The numbers of a call, which follow proxy and connection. */
+/** Positions of the numbers, which follow proxy and connection. */
 const LEASE_MS = 0;
 const MOST_PER_POD = 1;
 const MOST_IN_ALL = 2;
@@ -47,7 +45,7 @@ const MOST_PER_APP = 3;
 const RATE = 4;
 const WINDOW_MS = 5;
 const RECLAIM = 6;
-const MEMORY = 7;
+const INCARNATION = 7;
 const NUMBERS = 8;
 
 function numbersFault(numbers: number[]): string {
@@ -58,10 +56,10 @@ function numbersFault(numbers: number[]): string {
   if (!isWithin(numbers[RATE]!, 0, MAX_CONNECTIONS)) return "rate";
   if (!isWithin(numbers[WINDOW_MS]!, 1, MAX_DURATION_MS)) return "window_ms";
   if (!isWithin(numbers[RECLAIM]!, 0, 1)) return "reclaim";
-  return isWithin(numbers[MEMORY]!, 0, MAX_COUNTER) ? "" : "memory";
+  return isWithin(numbers[INCARNATION]!, 0, MAX_COUNTER) ? "" : "memory";
 }
 
-/** Milliseconds until the rate lets another connection in; 0 when it does now. Forgets what has left the window. */
+/** Milliseconds until the rate admits another connection; 0 for now. Removes entries that have left the window. */
 function rateWaitMs(redis: RedisApi, key: string, most: number, windowMs: number, clock: SlotClock): number {
   redis.call("ZREMRANGEBYSCORE", key, "-inf", clock.steady - windowMs * 1000);
   if (redis.call("ZCARD", key) < most) return 0;
@@ -70,7 +68,7 @@ function rateWaitMs(redis: RedisApi, key: string, most: number, windowMs: number
   return Math.max(Math.ceil((leaves - clock.steady) / 1000), 1);
 }
 
-/** True when the limit is reached; 0 is no limit. Forgets leases that ran out. */
+/** True when the limit is reached; 0 means no limit. Removes expired leases. */
 function isFull(redis: RedisApi, key: string, most: number, clock: SlotClock): boolean {
   redis.call("ZREMRANGEBYSCORE", key, "-inf", clock.lease);
   return most > 0 && redis.call("ZCARD", key) >= most;
@@ -91,9 +89,9 @@ export function slotAcquire(redis: RedisApi, keys: string[], argv: string[]): Sc
   const clock = readSlotClock(redis, keys[0]!, leaseMs);
   writeSlotClock(redis, keys[0]!, clock);
 
-  const known = numbers[MEMORY]!;
-  if (known > 0 && known !== clock.memory && numbers[RECLAIM] === 0) {
-    return [0, 0, SLOT_FORGOTTEN, -1, 0, 0, clock.memory];
+  const known = numbers[INCARNATION]!;
+  if (known > 0 && known !== clock.incarnation && numbers[RECLAIM] === 0) {
+    return [0, 0, SLOT_FORGOTTEN, -1, 0, 0, clock.incarnation];
   }
 
   let dropped = 0;
@@ -104,7 +102,7 @@ export function slotAcquire(redis: RedisApi, keys: string[], argv: string[]): Sc
     dropped = dropped + redis.call("ZREMRANGEBYSCORE", key, "-inf", clock.lease);
     const count = redis.call("ZCARD", key);
     if (redis.call("ZSCORE", key, member) !== false) {
-      return [1, count, SLOT_ALREADY_HELD, i - FIRST_POD, 0, dropped, clock.memory];
+      return [1, count, SLOT_ALREADY_HELD, i - FIRST_POD, 0, dropped, clock.incarnation];
     }
     if (place < 0 || count < load) {
       place = i - FIRST_POD;
@@ -129,7 +127,7 @@ export function slotAcquire(redis: RedisApi, keys: string[], argv: string[]): Sc
   }
   if (code !== SLOT_SUCCESS) {
     redis.call("INCR", keys[4]!);
-    return [0, load, code, -1, retryAfterMs, dropped, clock.memory];
+    return [0, load, code, -1, retryAfterMs, dropped, clock.incarnation];
   }
 
   const ends = clock.lease + leaseMs * 1000;
@@ -140,5 +138,5 @@ export function slotAcquire(redis: RedisApi, keys: string[], argv: string[]): Sc
     redis.call("ZADD", keys[3]!, clock.steady, member);
     redis.call("PEXPIRE", keys[3]!, windowMs + MICRO / 1000);
   }
-  return [1, load + 1, SLOT_SUCCESS, place, 0, dropped, clock.memory];
+  return [1, load + 1, SLOT_SUCCESS, place, 0, dropped, clock.incarnation];
 }

@@ -1,9 +1,9 @@
 /**
- * Counts the connections in all, and on each pod that is named; leases that ran out do not count. Changes nothing.
+ * Counts all connections, and those on each named pod, without expired leases. Changes nothing.
  *
  * KEYS  1 clock · 2 all connections · 3 rejected · 4… pods
  * ARGV  1 lease (ms)
- * Reply 1 · connections in all · SUCCESS · attempts refused so far, then per pod: its connections
+ * Reply 1 · connections in all · SUCCESS · attempts refused so far, then the connections of each pod
  */
 import { SLOT_SUCCESS } from "../core/codes.js";
 import { storedNumber, wholeNumber } from "../core/platform.js";

@@ -2,11 +2,11 @@
  * Frees the slots of a batch of connections. Frees only, so it runs even when Redis is out of memory.
  *
  * KEYS  1 clock · 2 all connections · 3 released · 4… pods and apps
- * ARGV  1 proxy · 2 lease (ms), then per connection: id · its pod (number of the key, from 1 for KEYS 4) · its app (likewise; 0 for none)
- * Reply 1 · how many were freed · SUCCESS, then per connection: 1, or 0 for one that held no slot (any more)
+ * ARGV  1 proxy · 2 lease (ms), then per connection: id · pod and app (index of the key, 1 for KEYS 4; app 0 for none)
+ * Reply 1 · number freed · SUCCESS, then per connection: 1, or 0 when it held no slot
  *
- * Releasing twice is harmless. A release is remembered for a lease time, so that an acquire of the same connection
- * which it overtook, or which is repeated late, does not take the slot again.
+ * Releasing twice is harmless. A release is stored for one lease time, so that an acquire of the same connection that
+ * arrives later does not take the slot again.
  */
 import { SLOT_SUCCESS } from "../core/codes.js";
 import { connectionMember } from "../core/keys.js";

@@ -1,14 +1,13 @@
 /**
- * Renews the leases of a batch of connections, and tells that their proxy is alive. An empty batch is a heartbeat.
- * Frees nothing but takes nothing either, so it runs even when Redis is out of memory.
+ * Renews the leases of a batch of connections and keeps their proxy alive. An empty batch is a heartbeat.
+ * Takes no new slots, so it runs even when Redis is out of memory.
  *
  * KEYS  1 clock · 2 all connections · 3 heartbeat of the proxy · 4… pods and apps
- * ARGV  1 proxy · 2 lease (ms), then per connection: id · its pod (number of the key, from 1 for KEYS 4) · its app (likewise; 0 for none)
- * Reply 1 · how many were renewed · SUCCESS · since when the store remembers, then per connection: 1, or 0 for a lease
- *       that was lost
+ * ARGV  1 proxy · 2 lease (ms), then per connection: id · pod and app (index of the key, 1 for KEYS 4; app 0 for none)
+ * Reply 1 · number renewed · SUCCESS · store incarnation, then per connection: 1, or 0 for a lost lease
  *
- * A lease that ran out, or that the store does not know, is lost: the connection must acquire a slot again or close.
- * Renewing never brings back a slot that others may have taken.
+ * An expired or unknown lease is lost: the connection must acquire a slot again or close.
+ * Renewing never restores a slot that others may have taken.
  */
 import { SLOT_SUCCESS } from "../core/codes.js";
 import { connectionMember } from "../core/keys.js";
@@ -19,7 +18,7 @@ import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 const FIXED_KEYS = 3;
 const FIRST = 2;
-/** Pods come and go; what is kept of one that nobody asks for any more is gone after a day. */
+/** Keys of pods that are no longer used expire after a day. */
 const DAY_MS = 86400000;
 
 export function slotRenew(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
@@ -35,7 +34,7 @@ export function slotRenew(redis: RedisApi, keys: string[], argv: string[]): Scri
   redis.call("SET", keys[2]!, Math.floor(clock.told / 1000), "PX", leaseMs);
   for (let i = FIXED_KEYS; i < keys.length; i++) redis.call("PEXPIRE", keys[i]!, DAY_MS + leaseMs);
   const ends = clock.lease + leaseMs * 1000;
-  const reply: ScriptReply = [1, 0, SLOT_SUCCESS, clock.memory];
+  const reply: ScriptReply = [1, 0, SLOT_SUCCESS, clock.incarnation];
   let renewed = 0;
   for (let i = FIRST; i < argv.length; i = i + 3) {
     const member = connectionMember(argv[0]!, argv[i]!);

@@ -1,4 +1,4 @@
-/** L2 as scripts see it: an app's bucket, its debt and its totals, read and written as one hash. */
+/** L2 in the store: bucket, debt and totals of an app, read and written as one hash. */
 import { type Bucket, charge, giveBack, MAX_TOKENS, MICRO, refill } from "../../core/bucket.js";
 import { emergencyRatio, scaled } from "../../core/emergency.js";
 import { isIdentifier, storedNumber } from "../../core/platform.js";
@@ -9,10 +9,10 @@ import { BURST, FILL_S, GUARANTEED, PRIORITY } from "./request.js";
 const LOWEST_PRIORITY = 1000;
 /** Ten years. */
 const LONGEST_FILL_S = 315360000;
-/** A full bucket is kept a little longer: rounding must never forget one that is not quite full. */
+/** A full bucket is kept a little longer, so that rounding never removes one that is not quite full. */
 const KEPT_FULL_MS = 1000;
 
-/** A bucket, with the limits in force (less than configured in an emergency), and the totals since it began. */
+/** A bucket with the effective limits (reduced in an emergency) and the totals since it was created. */
 export interface App extends Bucket {
   /** Tokens that left the bucket … */
   granted: number;
@@ -22,7 +22,7 @@ export interface App extends Bucket {
   returned: number;
 }
 
-/** What is wrong with an app's id or its numbers; empty when nothing is. */
+/** The invalid argument among an app's id and numbers, or an empty text. */
 export function appFault(id: string, numbers: number[]): string {
   if (!isIdentifier(id)) return "app";
   if (!isWithin(numbers[BURST]!, 0, MAX_TOKENS)) return "burst";
@@ -32,19 +32,19 @@ export function appFault(id: string, numbers: number[]): string {
   return "";
 }
 
-/** Micro-tokens that the bucket holds at most, as configured. */
+/** Configured capacity in micro-tokens. */
 export function configuredCapacity(numbers: number[]): number {
   return numbers[BURST]! * MICRO;
 }
 
-/** Micro-tokens per second, as configured. A limit's may be a fraction: one per month is less than half a micro-token. */
+/** Configured rate in micro-tokens per second. May be a fraction: one per month is less than half a micro-token. */
 export function configuredRate(numbers: number[]): number {
   return numbers[FILL_S] === 0 ? numbers[GUARANTEED]! : configuredCapacity(numbers) / numbers[FILL_S]!;
 }
 
 /**
- * Reads the app and brings it up to now. A limit that changed applies from the last call on: the level stays as it was
- * and is cut to the new capacity.
+ * Reads the app and refills it up to now. A changed limit applies from the last call on: the level is kept and clamped
+ * to the new capacity.
  */
 export function readApp(redis: RedisApi, key: string, numbers: number[], cluster: Cluster): App {
   let capacity = configuredCapacity(numbers);
@@ -71,8 +71,8 @@ export function readApp(redis: RedisApi, key: string, numbers: number[], cluster
 }
 
 /**
- * A limit that comes and goes is forgotten when it is full again, by the rate as configured: then it is what it would be
- * if it had been kept, also when nodes still hold tokens of it.
+ * A temporary limit expires when it is full again at the configured rate: recreating it then gives the same state, even
+ * when nodes still hold tokens of it.
  */
 export function writeApp(redis: RedisApi, key: string, app: App, now: number, numbers: number[]): void {
   const { tokens, debt, granted, spent, returned } = app;
@@ -99,14 +99,14 @@ export function writeApp(redis: RedisApi, key: string, app: App, now: number, nu
   }
 }
 
-/** Pays for tokens that a node has, or has spent, without a grant on record: from both layers. */
+/** Charges both layers for tokens that a node holds or has spent without a recorded grant. */
 export function chargeBoth(app: App, cluster: Cluster, tokens: number, capacity: number): void {
   charge(app, tokens, capacity);
   charge(cluster, tokens, cluster.capacity);
   app.granted = app.granted + tokens;
 }
 
-/** Puts tokens that a node no longer holds back into both layers. */
+/** Returns tokens that a node no longer holds to both layers. */
 export function returnToBoth(app: App, cluster: Cluster, tokens: number): void {
   giveBack(app, tokens);
   giveBack(cluster, tokens);

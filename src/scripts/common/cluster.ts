@@ -1,4 +1,4 @@
-/** L1 as scripts see it: the cluster's bucket and the clock of its nodes, read and written as one hash. */
+/** L1 in the store: the cluster's bucket and the clock of its nodes, read and written as one hash. */
 import { type Bucket, MAX_TOKENS, MICRO, refill } from "../../core/bucket.js";
 import { BY_NOBODY, type Emergency } from "../../core/emergency.js";
 import { storedNumber } from "../../core/platform.js";
@@ -17,24 +17,24 @@ export const MAX_DURATION_MS = 315360000000;
 /** The largest counter: 2^53 − 1. */
 export const MAX_COUNTER = 9007199254740991;
 
-/** In the place of milliseconds: there is no emergency. */
+/** Instead of milliseconds: there is no emergency. */
 export const NO_EMERGENCY = -1;
 
-/** A bucket, and with it what every call needs to know of the cluster. */
+/** The cluster's bucket and what every call needs besides. */
 export interface Cluster extends Bucket {
   /** Microseconds on the store's clock. */
   now: number;
   /**
-   * The clock of the nodes, in microseconds: like `now`, but it never goes back, and one step of it is at most a
+   * The clock of the nodes, in microseconds: like `now`, but it never goes back, and advances per call by at most a
    * third of a node's time-to-live. So neither a clock that jumps ahead nor an outage of the store, in which no node
    * could report, makes all nodes look dead at once.
    */
   clock: number;
-  /** Milliseconds that the emergency lasts; 0 when its end is not known, NO_EMERGENCY when there is none. */
+  /** Remaining milliseconds of the emergency; 0 when it has no end, NO_EMERGENCY when there is none. */
   emergencyMs: number;
 }
 
-/** True for a whole number from `least` to `most`. False for -1, which stands for what is no whole number. */
+/** True for a whole number from `least` to `most`. Text that is not a whole number was read as -1. */
 export function isWithin(value: number, least: number, most: number): boolean {
   return value >= least && value <= most;
 }
@@ -45,7 +45,7 @@ export function storeTime(redis: RedisApi): number {
   return storedNumber(time[0], 0) * MICRO + storedNumber(time[1], 0);
 }
 
-/** Which of the cluster's numbers is wrong; empty when none is. */
+/** The invalid one among the cluster's numbers, or an empty text. */
 export function clusterFault(numbers: number[]): string {
   if (!isWithin(numbers[CAPACITY]!, 0, MAX_TOKENS)) return "cluster_capacity";
   if (!isWithin(numbers[RATE]!, 0, MAX_RATE)) return "cluster_rate";
@@ -53,7 +53,7 @@ export function clusterFault(numbers: number[]): string {
   return "";
 }
 
-/** Reads the cluster and brings it up to now. */
+/** Reads the cluster and refills it up to now. */
 export function readCluster(redis: RedisApi, key: string, numbers: number[]): Cluster {
   const capacity = numbers[CAPACITY]! * MICRO;
   const now = storeTime(redis);
@@ -83,7 +83,7 @@ export function writeCluster(redis: RedisApi, key: string, cluster: Cluster): vo
   redis.call("HSET", key, "tokens", cluster.tokens, "at", cluster.now, "clock", cluster.clock);
 }
 
-/** The emergency in full, for those who turn it on and off; all others find what they need in the cluster. */
+/** The whole emergency state, for the scripts that change it; the others use `Cluster.emergencyMs`. */
 export function readEmergency(redis: RedisApi, key: string): Emergency {
   const fields = redis.call("HMGET", key, "em_source", "em_since", "em_until", "em_calm");
   const source = fields[0]!;
@@ -102,12 +102,12 @@ export function writeEmergency(redis: RedisApi, key: string, emergency: Emergenc
   redis.call("HSET", key, "em_source", source, "em_since", since, "em_until", until, "em_calm", calmSince);
 }
 
-/** The nodes heard of within their time-to-live. */
+/** The number of nodes that reported within their time-to-live. */
 export function liveNodes(redis: RedisApi, nodesKey: string, cluster: Cluster, numbers: number[]): number {
   return redis.call("ZCOUNT", nodesKey, cluster.clock - numbers[TTL_MS]! * 1000, "+inf");
 }
 
-/** Whether a node that was silent for so many microseconds counts among the living. */
+/** Whether a node that last reported `silent` microseconds ago is alive. */
 export function isAlive(silent: number, numbers: number[]): boolean {
   return silent <= numbers[TTL_MS]! * 1000;
 }

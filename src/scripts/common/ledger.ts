@@ -1,4 +1,4 @@
-/** The ledger of a node: what the store knows of its counters, and how a message of the node is booked. */
+/** The ledger of a node: the counters it has reported, and how a report changes the buckets. */
 import { storedNumber } from "../../core/platform.js";
 import type { RedisApi } from "../redis-api.js";
 import { type App, chargeBoth, configuredCapacity, returnToBoth } from "./app.js";
@@ -7,7 +7,7 @@ import { GRANTED, RETURNED, SPENT } from "./request.js";
 
 /** A closed ledger is kept this long, so that spend reported late by its node is still charged. */
 export const LEDGER_RETENTION_MS = 3600000;
-/** As many apps fit into one call; unpack() and the argument list have their limits. */
+/** Maximum number of apps per call: unpack() and the argument list are limited. */
 export const MAX_APPS = 500;
 
 /** One app in the ledger of a node, cumulative since the node's epoch began. */
@@ -18,13 +18,13 @@ export interface Entry {
 }
 
 export interface Ledger {
-  /** The ledger is in the store. A new node has none yet, and neither has one whose ledger was lost. */
+  /** False for a new node and for one whose ledger was lost. */
   known: boolean;
   seq: number;
   closed: boolean;
   /** Tokens the node holds, over all apps. */
   held: number;
-  /** In the order of the apps asked for. */
+  /** In the order of the requested apps. */
   entries: Entry[];
   /** The names of the fields: three of its own, then three for each entry. */
   fields: string[];
@@ -64,7 +64,7 @@ export function readLedger(redis: RedisApi, key: string, apps: string[]): Ledger
   };
 }
 
-/** Writes the ledger and the answer that a repetition of this message gets. */
+/** Writes the ledger and the reply for a repeated message. */
 export function writeLedger(redis: RedisApi, key: string, ledger: Ledger, answer: string): void {
   const closed = ledger.closed ? "1" : "0";
   const values: (string | number)[] = ["seq", ledger.seq, "closed", closed, "held", ledger.held, "answer", answer];
@@ -81,41 +81,41 @@ export function writeLedger(redis: RedisApi, key: string, ledger: Ledger, answer
   redis.call("HSET", key, ...values);
 }
 
-/** The node begins this app anew, should it come back to it. */
+/** Removes the entry of an app; if the node uses the app again, its counters start at zero. */
 export function forgetEntry(redis: RedisApi, key: string, app: string): void {
   redis.call("HDEL", key, grantedField(app), "s:" + app, returnedField(app));
 }
 
-/** Tokens the node holds of this app, as far as the store knows. Never negative once a message is booked. */
+/** Tokens of this app that the node holds, by the ledger. Never negative after a report was applied. */
 export function heldTokens(entry: Entry): number {
   return entry.granted - entry.spent - entry.returned;
 }
 
 /**
- * Books a node's counters. Whatever the node has or has spent beyond what is on record is charged: grants that a
- * failover forgot, spend made while the store was gone, spend reported after the ledger was closed. Spend may go down,
- * by refunds. Counters are cumulative, so booking the same message again changes nothing.
+ * Applies a node's counters. Tokens that the node holds or has spent beyond the recorded grants are charged: grants lost
+ * in a failover, spend while the store was unavailable, spend reported after the ledger was closed. Spend can decrease
+ * by refunds. Counters are cumulative, so applying the same report again changes nothing.
  */
-export function bookMessage(ledger: Ledger, entry: Entry, message: number[], app: App, cluster: Cluster): void {
+export function applyReport(ledger: Ledger, entry: Entry, message: number[], app: App, cluster: Cluster): void {
   const granted = message[GRANTED]!;
   const spent = message[SPENT]!;
   const returned = message[RETURNED]!;
   const before = heldTokens(entry);
   if (!ledger.known) {
-    // The whole ledger is gone, or never was. What was spent and returned belongs to the past of the bucket that is
-    // gone, too; what the node still holds, or owes, does not.
+    // There is no ledger. Tokens spent and returned belong to a bucket that is lost as well; tokens that the node still
+    // holds, or owes, are charged to the new one.
     entry.returned = returned;
     entry.granted = Math.min(granted, spent + returned);
     entry.spent = entry.granted - returned;
   }
-  const forgotten = granted - entry.granted;
-  if (forgotten > 0) {
-    chargeBoth(app, cluster, forgotten, configuredCapacity(message));
+  const lost = granted - entry.granted;
+  if (lost > 0) {
+    chargeBoth(app, cluster, lost, configuredCapacity(message));
     entry.granted = granted;
   }
-  const given = returned - entry.returned;
-  if (given > 0) {
-    returnToBoth(app, cluster, given);
+  const newlyReturned = returned - entry.returned;
+  if (newlyReturned > 0) {
+    returnToBoth(app, cluster, newlyReturned);
     entry.returned = returned;
   }
   app.spent = app.spent + (spent - entry.spent);

@@ -1,4 +1,4 @@
-/** A node's message as scripts receive it: reading and checking its arguments, and the head of every answer to a node. */
+/** A node's message: reading and validating its arguments, and the head of every reply to a node. */
 import { EPOCH_CLOSED, INVALID_ARGUMENT, OK, STALE_MESSAGE } from "../../core/codes.js";
 import { wholeNumbers } from "../../core/platform.js";
 import type { RedisApi, ScriptReply } from "../redis-api.js";
@@ -13,10 +13,10 @@ import {
   NO_EMERGENCY,
 } from "./cluster.js";
 import { grantedField, type Ledger, MAX_APPS } from "./ledger.js";
-import { unpackReply } from "./remembered.js";
 import { GRANTED, MESSAGE_NUMBERS, RETURNED, SPENT } from "./request.js";
+import { unpackReply } from "./saved-reply.js";
 
-/** After the cluster's numbers: the message's own, and then the node in its epoch. */
+/** Positions after the cluster's numbers. */
 export const SEQ = CLUSTER_ARGUMENTS;
 export const NODE_ARGUMENT = 4;
 /** Keys before those of the apps: cluster, nodes, ledger. */
@@ -28,12 +28,12 @@ export function invalid(field: string): ScriptReply {
   return [INVALID_ARGUMENT, field];
 }
 
-/** The numbers that a message begins with; none where there are too few arguments. */
+/** The numbers at the start of a message; empty when there are too few arguments. */
 export function headNumbers(argv: string[]): number[] {
   return argv.length > NODE_ARGUMENT ? wholeNumbers(argv, 0, NODE_ARGUMENT) : [];
 }
 
-/** What is wrong with the head of a message; empty when nothing is. Each app must take up `width` arguments. */
+/** The invalid argument in the head of a message, or an empty text. Each app has `width` arguments. */
 export function headFault(keys: string[], argv: string[], from: number, width: number, head: number[]): string {
   if (head.length === 0) return "arguments";
   const fault = clusterFault(head);
@@ -48,8 +48,8 @@ export function headFault(keys: string[], argv: string[], from: number, width: n
 }
 
 /**
- * Reads the numbers of each app into `requests`, its id into `apps`, and says what is wrong; empty when nothing is.
- * Each app has its id and `width` − 1 numbers.
+ * Reads the id of each app into `apps` and its `width` − 1 numbers into `requests`. Returns the invalid argument, or an
+ * empty text.
  */
 export function requestsFault(
   argv: string[],
@@ -75,7 +75,7 @@ export function requestsFault(
     requests[i] = request;
   }
   if (count > 1) {
-    // Named by field and not by id: no id can then be mistaken for a property that every JavaScript object has.
+    // The field name, not the id, is the key: an id could be a property that every JavaScript object has.
     const seen: Record<string, boolean> = {};
     for (const app of apps) {
       if (seen[grantedField(app)] === true) return "app given twice";
@@ -85,18 +85,18 @@ export function requestsFault(
   return "";
 }
 
-/** What every node learns from every answer: code, live nodes, emergency (0 or 1), milliseconds of it left. */
-export function answerHead(code: string, live: number, cluster: Cluster): ScriptReply {
+/** The head of every reply: code, live nodes, emergency (0 or 1), its remaining milliseconds. */
+export function replyHead(code: string, live: number, cluster: Cluster): ScriptReply {
   return [code, live, cluster.emergencyMs === NO_EMERGENCY ? 0 : 1, Math.max(cluster.emergencyMs, 0)];
 }
 
-/** True for a message that was booked before, or that a later one has overtaken. */
+/** True for a repeated message and for one that arrives after a later one. */
 export function isOld(ledger: Ledger, seq: number): boolean {
   return ledger.known && seq <= ledger.seq;
 }
 
-/** The answer to an old message: the remembered one for a repetition, else STALE_MESSAGE. */
-export function answerToOld(
+/** The saved reply for a repeated message, otherwise STALE_MESSAGE. */
+export function replyToOld(
   redis: RedisApi,
   keys: string[],
   ledger: Ledger,
@@ -107,10 +107,10 @@ export function answerToOld(
     const answer = redis.call("HGET", keys[2]!, "answer");
     if (answer !== false) return unpackReply(answer);
   }
-  return answerHead(STALE_MESSAGE, liveNodes(redis, keys[1]!, cluster, head), cluster);
+  return replyHead(STALE_MESSAGE, liveNodes(redis, keys[1]!, cluster, head), cluster);
 }
 
-/** Counts the node among the living, unless its epoch is closed. Answers the code for the head. */
+/** Marks the node as alive, unless its epoch is closed. Returns the code for the head. */
 export function markSeen(redis: RedisApi, nodesKey: string, node: string, ledger: Ledger, cluster: Cluster): string {
   if (ledger.closed) return EPOCH_CLOSED;
   redis.call("ZADD", nodesKey, cluster.clock, node);

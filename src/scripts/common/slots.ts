@@ -1,27 +1,27 @@
-/** Connection slots as scripts see them: the clock of their leases, and the arguments that name connections. */
+/** Connection slots in the store: the clock of their leases, and the arguments that name connections. */
 import { SLOT_INVALID_ARGUMENT } from "../../core/codes.js";
 import { isIdentifier, storedNumber, wholeNumber } from "../../core/platform.js";
 import { renewalMs } from "../../core/slot-lease.js";
 import type { RedisApi, ScriptReply } from "../redis-api.js";
 import { isWithin, storeTime } from "./cluster.js";
 
-/** As many connections fit into one call. */
+/** Maximum number of connections per call. */
 export const MAX_BATCH = 500;
 
 export interface SlotClock {
   /**
-   * When the clock was first read, in microseconds: since then the store remembers. Another moment means that it lost
-   * all slots, though their connections live.
+   * When the clock was first read, in microseconds. It changes when the store loses all slots while their connections
+   * still exist.
    */
-  memory: number;
-  /** Microseconds as the store's clock last told them. */
+  incarnation: number;
+  /** The store's clock at the last call, in microseconds. */
   told: number;
   /** Microseconds that never go back, for the rate of new connections. */
   steady: number;
   /**
-   * Microseconds of which one step is at most `renewalMs`, the time between two renewals. So in normal operation it
-   * runs with the clock. After an outage of the store, or when its clock jumps ahead, it moves by one step only, and
-   * every holder has time to renew before its lease ends.
+   * Microseconds; advances per call by at most `renewalMs`, the time between two renewals. In normal operation it follows
+   * the clock. After an outage of the store, or when its clock jumps ahead, it advances by one step only, so that every
+   * holder has time to renew before its lease ends.
    */
   lease: number;
 }
@@ -33,22 +33,33 @@ export function slotInvalid(field: string): ScriptReply {
 export function readSlotClock(redis: RedisApi, key: string, leaseMs: number): SlotClock {
   const now = storeTime(redis);
   const fields = redis.call("HMGET", key, "told", "steady", "lease", "memory");
-  const gone = Math.max(now - storedNumber(fields[0]!, now), 0);
+  const elapsed = Math.max(now - storedNumber(fields[0]!, now), 0);
   return {
-    memory: storedNumber(fields[3]!, now),
+    incarnation: storedNumber(fields[3]!, now),
     told: now,
-    steady: storedNumber(fields[1]!, now) + gone,
-    lease: storedNumber(fields[2]!, now) + Math.min(gone, Math.floor(renewalMs(leaseMs * 1000))),
+    steady: storedNumber(fields[1]!, now) + elapsed,
+    lease: storedNumber(fields[2]!, now) + Math.min(elapsed, Math.floor(renewalMs(leaseMs * 1000))),
   };
 }
 
 export function writeSlotClock(redis: RedisApi, key: string, clock: SlotClock): void {
-  redis.call("HSET", key, "told", clock.told, "steady", clock.steady, "lease", clock.lease, "memory", clock.memory);
+  redis.call(
+    "HSET",
+    key,
+    "told",
+    clock.told,
+    "steady",
+    clock.steady,
+    "lease",
+    clock.lease,
+    "memory",
+    clock.incarnation,
+  );
 }
 
 /**
- * Which argument of a batch is wrong; empty when none is. From `from` on, each connection has its id, the number of
- * its pod's key and that of its app's key (0 for none), counted from 1 among the keys after `fixedKeys`.
+ * The invalid argument of a batch, or an empty text. From `from` on, each connection has its id, the index of its pod's
+ * key and that of its app's key (0 for none), counted from 1 among the keys after `fixedKeys`.
  */
 export function batchFault(keys: string[], argv: string[], from: number, fixedKeys: number): string {
   if (keys.length < fixedKeys) return "keys";

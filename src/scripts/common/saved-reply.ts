@@ -1,13 +1,13 @@
-/** Remembered answers: an operation that comes a second time gets the answer of the first, and changes nothing. */
+/** Saved replies: a repeated operation gets the first reply and changes nothing. */
 import { joinValues, splitText, storedNumber } from "../../core/platform.js";
 import type { RedisApi, ScriptReply } from "../redis-api.js";
 import { MAX_COUNTER } from "./cluster.js";
 
-/** How long the answer to an operation with an id of its own is remembered: far longer than anyone retries. */
+/** How long the reply of an operation is saved: much longer than callers retry. */
 const REMEMBER_MS = 600000;
 const NO_NUMBER = -0.5;
 
-/** A reply of whole numbers and codes as one text. Codes contain no space; no number is further from zero than `largest`. */
+/** Joins whole numbers and codes to one text. Codes contain no space; the absolute value of a number is at most `largest`. */
 export function packReply(reply: ScriptReply, largest: number): string {
   return joinValues(reply, " ", largest);
 }
@@ -22,14 +22,14 @@ export function unpackReply(text: string): ScriptReply {
   return reply;
 }
 
-/** The answer this operation got before, or an empty list. */
-export function rememberedReply(redis: RedisApi, operationKey: string): ScriptReply {
+/** The first reply to this operation, or an empty list. */
+export function savedReply(redis: RedisApi, operationKey: string): ScriptReply {
   const text = redis.call("GET", operationKey);
   if (text === false) return [];
   return unpackReply(text);
 }
 
-export function remember(redis: RedisApi, operationKey: string, reply: ScriptReply): ScriptReply {
+export function saveReply(redis: RedisApi, operationKey: string, reply: ScriptReply): ScriptReply {
   redis.call("SET", operationKey, packReply(reply, MAX_COUNTER), "PX", REMEMBER_MS);
   return reply;
 }
