@@ -1,10 +1,12 @@
 /** One server of the gateway bench, in a process of its own: `tsx gateway-side.ts <kind> <backend port>` prints its port. */
+
 import { Agent, createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import proxyPlugin from "@fastify/http-proxy";
 import Fastify from "fastify";
 import { createProxyServer } from "http-proxy-3";
 import { standardProfile } from "../src/core/cost.js";
+import { ALL_HEADERS } from "../src/core/refusals.js";
 import { createLimiter, type Limiter } from "../src/limiter/limiter.js";
 import type { Admission } from "../src/planes/node/http/admission.js";
 import { createProxy } from "../src/planes/node/http/proxy.js";
@@ -51,6 +53,7 @@ function limiting(observe: (limiter: Limiter) => Limiter = (limiter) => limiter)
     apiKeyHeader: "X-API-Key",
     apiKeys: {},
     rules: { refuseUntrustedHeaders: false, refuseUnknownApps: false },
+    headers: ALL_HEADERS,
     isTrustedHop: () => true,
     isConfigured: (id) => id === "default",
   });

@@ -1,5 +1,7 @@
 /** Measures what metrics cost where requests pass: a decision with them, without them, and not looked at at all. */
+
 import { standardProfile } from "../src/core/cost.js";
+import { ALL_HEADERS } from "../src/core/refusals.js";
 import { createLimiter } from "../src/limiter/limiter.js";
 import type { Admission, Arrival } from "../src/planes/node/http/admission.js";
 import { createRateLimitAdmission, type RateLimitVerdict } from "../src/planes/node/http/rate-limit-admission.js";
@@ -54,6 +56,7 @@ function admitting(metrics?: boolean): Admitting {
     apiKeyHeader: "X-API-Key",
     apiKeys: {},
     rules: { refuseUntrustedHeaders: false, refuseUnknownApps: false },
+    headers: ALL_HEADERS,
     isTrustedHop: () => true,
     isConfigured: (id) => id.startsWith("app-"),
   });

@@ -1,4 +1,5 @@
 /** One rate limit service of the bench, in a process of its own: `tsx rls-side.ts <kind>` prints its port. */
+
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import {
@@ -10,6 +11,7 @@ import {
 } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { standardProfile } from "../src/core/cost.js";
+import { ALL_HEADERS } from "../src/core/refusals.js";
 import { createDescriptorLimiter } from "../src/descriptors/descriptor-limiter.js";
 import { createEnvoyListener } from "../src/envoy-service/listener.js";
 import { outcomeOf, type RateLimitOutcome } from "../src/envoy-service/rate-limit/outcome.js";
@@ -32,7 +34,7 @@ const descriptors = createDescriptorLimiter({ limiter, domains: [], maxValues: 1
 
 function own(): void {
   const { server } = createEnvoyListener({
-    ...{ methods: [createRateLimitService({ descriptors, responseHeaders: () => true })], routes: [] },
+    ...{ methods: [createRateLimitService({ descriptors, headers: () => ALL_HEADERS })], routes: [] },
     access: () => access,
     maxMessageBytes: () => 1_000_000,
     log: { debug() {}, info() {}, warn() {}, error: console.error },
@@ -65,7 +67,7 @@ function grpcJs(): void {
         asked.descriptors.map(({ entries }) => ({ entries })),
         asked.hits,
       );
-      answer(null, responseOf(outcomeOf(asked, verdict, true)));
+      answer(null, responseOf(outcomeOf(asked, verdict, ALL_HEADERS)));
     },
   });
   server.bindAsync("127.0.0.1:0", ServerCredentials.createInsecure(), (_error, port) => console.log(port));

@@ -1,6 +1,7 @@
 /** tollgate as a library: `import { createLimiter } from "tollgate"`. */
 export type { CostProfile } from "./core/cost.js";
 export { UNKNOWN_LENGTH } from "./core/cost.js";
+export type { HeaderOptions } from "./core/refusals.js";
 export type { Decision, DecisionSource } from "./limiter/decision.js";
 export {
   type AppOptions as AppLimits,

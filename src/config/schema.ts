@@ -139,6 +139,11 @@ export const app = section({
     .describe("While the store is gone: at most `fail_open_tokens` per second, the node's share, or nothing."),
 });
 
+const headers = section({
+  x_ratelimit: flag().default(true).describe("X-RateLimit-Cost, X-RateLimit-Limit and X-RateLimit-Remaining."),
+  ietf: flag().default(true).describe("RateLimit and RateLimit-Policy, as in the IETF draft."),
+});
+
 const metrics = section({
   enabled: flag().default(true).describe("Whether there is `/metrics`."),
   app_labels: whole(0, 100_000)
@@ -195,6 +200,11 @@ export const sections = {
     .describe("Values with a bucket of their own at a time, per process, where `rate_limits` leave the value open."),
   upstreams: named(upstream).prefault({}).describe("Where the gateway sends requests, by name."),
   routes: list(route, 0, 10_000).default([]).describe("Which requests go where. Without any there is no gateway."),
+  headers: headers
+    .prefault({})
+    .describe(
+      "Rate limit headers of responses. Refusals have Retry-After and dry runs X-RateLimit-Dry-Run in any case.",
+    ),
   metrics: metrics.prefault({}).describe("What Prometheus sees."),
   log: log.prefault({}).describe("The log: lines of JSON on stdout."),
   timeouts: timeouts.prefault({}).describe("How long the gateway waits."),

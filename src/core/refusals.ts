@@ -42,17 +42,19 @@ export interface HeaderOptions {
   ietf: boolean;
 }
 
-/** All headers that only the gateway sets on a response. */
-export const RESPONSE_HEADERS = [
-  "X-RateLimit-Cost",
-  "X-RateLimit-Limit",
-  "X-RateLimit-Remaining",
-  "X-RateLimit-Dry-Run",
-  "RateLimit",
-  "RateLimit-Policy",
-];
-
 export const ALL_HEADERS: HeaderOptions = { xRateLimit: true, ietf: true };
+
+export const DRY_RUN_HEADER = "X-RateLimit-Dry-Run";
+const X_RATE_LIMIT_HEADERS = ["X-RateLimit-Cost", "X-RateLimit-Limit", "X-RateLimit-Remaining"];
+const IETF_HEADERS = ["RateLimit", "RateLimit-Policy"];
+
+/** Headers that a backend must not set, because responses may have them from the gateway. */
+export function reservedHeaders({ xRateLimit, ietf }: HeaderOptions): string[] {
+  const names = [DRY_RUN_HEADER];
+  if (xRateLimit) for (const name of X_RATE_LIMIT_HEADERS) names.push(name);
+  if (ietf) for (const name of IETF_HEADERS) names.push(name);
+  return names;
+}
 
 /** How a plane sets a response header on its own kind of response. */
 export type AddHeader<T> = (this: void, target: T, name: string, value: string) => void;
@@ -115,7 +117,7 @@ export function headerWriter<T>(options: HeaderOptions, add: AddHeader<T>): Head
       add(target, "RateLimit-Policy", texts.policy);
       add(target, "RateLimit", `${texts.remainingPrefix + remaining};t=${wholeText(reset)}`);
     }
-    if (decision.dryRun && decision.allowed) add(target, "X-RateLimit-Dry-Run", dryRunText(decision.code));
+    if (decision.dryRun && decision.allowed) add(target, DRY_RUN_HEADER, dryRunText(decision.code));
     if (!decision.allowed && decision.retryAfterMs > 0) {
       add(target, "Retry-After", wholeText(retryAfterSeconds(decision.retryAfterMs)));
     }

@@ -45,7 +45,7 @@ export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: E
     appOf: (name) => (options.profiles.has(name) ? name : DEFAULT_APP),
   });
   const settle = createSettlement(limiter, (app) => options.profiles.get(app));
-  const rateLimit = { descriptors, responseHeaders: () => options.responseHeaders };
+  const rateLimit = { descriptors, headers: () => options.headers };
   const services = [createRateLimitService(rateLimit), createAccessLogService({ connections, settle, log })];
   const names = services.map(({ path }) => path.split("/")[1] ?? "");
   const healthCheck: HttpRoute = {

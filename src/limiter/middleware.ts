@@ -1,14 +1,17 @@
 /** The limiter in front of an Express-style server or a Fastify one: refuses with 429 or 503, lets pass with a remark on a dry run, and settles. */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { ALL_HEADERS, type HeaderOptions } from "../core/refusals.js";
 import type { Decision } from "./decision.js";
 import { declaredLength } from "./library.js";
 import type { Limiter } from "./limiter.js";
-import { rateLimitHeaders, refusalOf } from "./response.js";
+import { decisionHeaders, refusalOf } from "./response.js";
 
 export interface MiddlewareOptions<Request> {
   limiter: Pick<Limiter, "check" | "settle">;
   /** Which app pays. Take it from what you have authenticated, never from an unchecked header. */
   app: (request: Request) => string;
+  /** Headers of responses; all unless given. Retry-After is sent with every refusal. */
+  headers?: HeaderOptions;
 }
 
 /** Counts what is written as the body of a response, and nothing of its headers. */
@@ -57,10 +60,15 @@ function lengthOf(request: IncomingMessage): number {
 }
 
 /** `app.use(limit({ limiter, app: (req) => req.user.team }))` */
-export function limit<Request extends IncomingMessage>({ limiter, app }: MiddlewareOptions<Request>) {
+export function limit<Request extends IncomingMessage>({
+  limiter,
+  app,
+  headers = ALL_HEADERS,
+}: MiddlewareOptions<Request>) {
+  const headersOf = decisionHeaders(headers);
   return (request: Request, response: ServerResponse, next: (error?: unknown) => void): void => {
     const go = (decision: Decision): void => {
-      for (const [name, value] of Object.entries(rateLimitHeaders(decision))) response.setHeader(name, value);
+      for (const [name, value] of Object.entries(headersOf(decision))) response.setHeader(name, value);
       if (decision.allowed) {
         settleWhenDone(limiter, decision, request, response);
         next();
@@ -93,12 +101,13 @@ interface FastifyReplyLike {
 /** `fastify.register(limitPlugin, { limiter, app: (request) => request.user.team })` */
 export function limitPlugin<Request extends { raw: IncomingMessage }>(
   fastify: FastifyLike<Request>,
-  { limiter, app }: MiddlewareOptions<Request>,
+  { limiter, app, headers = ALL_HEADERS }: MiddlewareOptions<Request>,
   registered: () => void,
 ): void {
+  const headersOf = decisionHeaders(headers);
   fastify.addHook("onRequest", (request, reply, done) => {
     const go = (decision: Decision): void => {
-      for (const [name, value] of Object.entries(rateLimitHeaders(decision))) reply.header(name, value);
+      for (const [name, value] of Object.entries(headersOf(decision))) reply.header(name, value);
       if (decision.allowed) {
         settleWhenDone(limiter, decision, request.raw, reply.raw);
         done();

@@ -11,20 +11,29 @@ import {
 } from "../core/refusals.js";
 import type { Decision } from "./decision.js";
 
-/** Header names and values in the order in which they are sent. */
-export function rateLimitHeaders(decision: Decision, options: HeaderOptions = ALL_HEADERS): Record<string, string> {
-  const headers: Record<string, string> = {};
-  const write = options === ALL_HEADERS ? writeAll : headerWriter(options, setField);
-  const { app, limit, remaining, rate } = decision;
-  write(headers, decision, limitTexts(app, limit, rate), resetSeconds(limit, remaining, rate));
-  return headers;
-}
+/** Names and values, in the order in which they are sent. */
+export type DecisionHeaders = Record<string, string>;
 
-function setField(headers: Record<string, string>, name: string, value: string): void {
+function setField(headers: DecisionHeaders, name: string, value: string): void {
   headers[name] = value;
 }
 
-const writeAll = headerWriter(ALL_HEADERS, setField);
+/** Returns a function that makes the headers of a decision. */
+export function decisionHeaders(options: HeaderOptions): (decision: Decision) => DecisionHeaders {
+  const write = headerWriter(options, setField);
+  return (decision) => {
+    const { app, limit, remaining, rate } = decision;
+    const headers: DecisionHeaders = {};
+    write(headers, decision, limitTexts(app, limit, rate), resetSeconds(limit, remaining, rate));
+    return headers;
+  };
+}
+
+const allHeaders = decisionHeaders(ALL_HEADERS);
+
+export function rateLimitHeaders(decision: Decision, options?: HeaderOptions): DecisionHeaders {
+  return options === undefined ? allHeaders(decision) : decisionHeaders(options)(decision);
+}
 
 export function refusalOf(decision: Decision): Refusal {
   return decisionRefusal(decision);

@@ -1,5 +1,6 @@
 /** Starts the listener for Envoy in this process on a free port, with decisions made by the test. */
 import type { AddressInfo } from "node:net";
+import { ALL_HEADERS } from "../../src/core/refusals.js";
 import type { DescriptorLimiter } from "../../src/descriptors/descriptor-limiter.js";
 import type { EnvoyAccess } from "../../src/envoy-service/access.js";
 import { createHealthService } from "../../src/envoy-service/grpc/health-service.js";
@@ -30,7 +31,7 @@ export const everyone: EnvoyAccess = { planeToken: "", allow: ["127.0.0.0/8"] };
 export async function startEnvoyListener(options: ListenerUnderTestOptions): Promise<ListenerUnderTest> {
   const { descriptors, methods = [], access = () => everyone, maxMessageBytes = 100_000, ...rest } = options;
   const errors: unknown[] = [];
-  const rateLimit = { descriptors, responseHeaders: () => true };
+  const rateLimit = { descriptors, headers: () => ALL_HEADERS };
   const listener = createEnvoyListener({
     methods: [createRateLimitService(rateLimit), createHealthService(["a.Service"], () => true), ...methods],
     routes: [createJsonApi(rateLimit)],

@@ -1,16 +1,17 @@
 /** Maps the configuration to the options of the service for Envoys. */
 import type { CostProfile } from "../../core/cost.js";
+import type { HeaderOptions } from "../../core/refusals.js";
 import { leaseOf } from "../../slots/limits.js";
 import type { Config } from "../schema.js";
-import { appLimits } from "./limits.js";
+import { appLimits, headerOptions } from "./limits.js";
 import { routeName, slotLimits, upstreamPods } from "./slots.js";
 
 export interface EnvoyServiceOptions {
   access: { planeToken: string; allow: readonly string[] };
   /** Limit for a gRPC message or an HTTP body. */
   maxMessageBytes: number;
-  /** Whether replies to rate limit requests contain headers for the client. */
-  responseHeaders: boolean;
+  /** Headers for the client in replies to rate limit requests; undefined: none, not even Retry-After. */
+  headers: HeaderOptions | undefined;
   slotLeaseMs: number;
   /** Deadline of each store call. */
   timeoutMs: number;
@@ -26,7 +27,7 @@ export function envoyServiceOptions(config: Config): EnvoyServiceOptions {
   return {
     access: { planeToken: control.plane_token, allow: control.allow },
     maxMessageBytes: envoy.max_message_bytes,
-    responseHeaders: envoy.response_headers,
+    headers: envoy.response_headers ? headerOptions(config) : undefined,
     slotLeaseMs: leaseOf(slotLimits(routes)),
     timeoutMs: lease.timeout_ms,
     profiles: new Map(appLimits(config).map(({ id, profile }) => [id, profile])),

@@ -4,6 +4,7 @@ import { type CostProfile, costProfiles } from "../../core/cost.js";
 import { DEFAULT_APP, type IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
+import type { HeaderOptions } from "../../core/refusals.js";
 import type { LimiterSettings } from "../../limiter/limiter-contract.js";
 import type { ClusterLimits } from "../../quota/cluster-limits.js";
 import type { CoordinatorSettings } from "../../quota/coordinator.js";
@@ -88,6 +89,10 @@ function costProfile({ based_on, base, quantum, bandwidth, max_cost }: AppConfig
     bandwidth: bandwidth ?? named.bandwidth,
     maxCost: max_cost ?? named.maxCost,
   };
+}
+
+export function headerOptions({ headers }: Config): HeaderOptions {
+  return { xRateLimit: headers.x_ratelimit, ietf: headers.ietf };
 }
 
 export function identityOptions({ identity, unknown_apps }: Config): IdentityOptions {

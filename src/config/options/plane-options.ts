@@ -2,6 +2,7 @@
 import type { IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
+import type { HeaderOptions } from "../../core/refusals.js";
 
 export interface PlaneOptions {
   /** Empty: host name and process. In Envoy the name that all workers share; each appends its own suffix. */
@@ -22,6 +23,7 @@ export interface PlaneOptions {
   };
   /** Requests with more headers get 431. */
   headerCount: number;
+  headers: HeaderOptions;
   apps: AppLimits[];
 }
 

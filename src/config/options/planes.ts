@@ -4,7 +4,7 @@ import { isIPv6 } from "node:net";
 import { leaseOf } from "../../slots/limits.js";
 import type { Config } from "../schema.js";
 import { configVersion } from "../version.js";
-import { appLimits, identityOptions, leaseOptions } from "./limits.js";
+import { appLimits, headerOptions, identityOptions, leaseOptions } from "./limits.js";
 import type {
   EnvoyOptions,
   NginxOptions,
@@ -33,6 +33,7 @@ function planeOptions(config: Config, node: string): PlaneOptions {
       apiKeys: Object.fromEntries(Object.entries(identity.apiKeys).map(([key, app]) => [digest(key), app])),
     },
     headerCount: config.limits.header_count,
+    headers: headerOptions(config),
     apps: appLimits(config),
   };
 }

@@ -8,7 +8,7 @@ import { overrideOf, type RateLimitRequest, unitNames, unitNumbers, validated } 
 import { MAX_UINT32, remainingOf } from "./response.js";
 import type { RateLimitServiceOptions } from "./service.js";
 
-export function createJsonApi({ descriptors, responseHeaders }: RateLimitServiceOptions): HttpRoute {
+export function createJsonApi({ descriptors, headers }: RateLimitServiceOptions): HttpRoute {
   return {
     method: "POST",
     path: "/json",
@@ -24,7 +24,7 @@ export function createJsonApi({ descriptors, responseHeaders }: RateLimitService
       }
       const decision = await descriptors.decide(request.domain, request.descriptors, request.hits);
       try {
-        const outcome = outcomeOf(request, decision, responseHeaders());
+        const outcome = outcomeOf(request, decision, headers());
         const text = `${JSON.stringify(jsonOf(outcome))}\n`;
         return { status: outcome.isOver ? 429 : 200, headers: JSON_TYPE, body: text };
       } catch (error) {

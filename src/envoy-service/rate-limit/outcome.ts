@@ -2,9 +2,9 @@
 import { OK, STORE_UNAVAILABLE } from "../../core/codes.js";
 import {
   type AddHeader,
-  ALL_HEADERS,
   type ClientDecision,
   decisionRefusal,
+  type HeaderOptions,
   headerWriter,
 } from "../../core/refusals.js";
 import type { DescriptorDecision, DescriptorStatus } from "../../descriptors/descriptor.js";
@@ -31,7 +31,7 @@ export interface RateLimitOutcome {
 export function outcomeOf(
   request: RateLimitRequest,
   decision: DescriptorDecision,
-  withHeaders: boolean,
+  headers: HeaderOptions | undefined,
 ): RateLimitOutcome {
   const { allowed, statuses } = decision;
   const at = decisiveIndex(statuses);
@@ -45,7 +45,7 @@ export function outcomeOf(
   return {
     isOver: !allowed,
     statuses,
-    headers: withHeaders && status !== undefined ? headersOf(status, shown!) : [],
+    headers: headers === undefined || status === undefined ? [] : headersOf(status, shown!, headers),
     body: allowed || shown === undefined ? "" : decisionRefusal(shown).body,
     ...(metadata === undefined ? {} : { metadata }),
   };
@@ -72,9 +72,8 @@ function hitsOf({ descriptors, hits }: RateLimitRequest, at: number): number {
 const addPair: AddHeader<[string, string][]> = (pairs, name, value) => {
   pairs.push([name, value]);
 };
-const writeHeaders = headerWriter(ALL_HEADERS, addPair);
 
-function headersOf(status: DescriptorStatus, decision: ClientDecision): [string, string][] {
+function headersOf(status: DescriptorStatus, decision: ClientDecision, options: HeaderOptions): [string, string][] {
   const { limit, resetMs } = status;
   const name = limit === undefined ? "" : quoted(limit.name);
   const perUnit = String(decision.limit);
@@ -82,7 +81,7 @@ function headersOf(status: DescriptorStatus, decision: ClientDecision): [string,
   const texts = { limitText: perUnit, policy: `${name};q=${perUnit};w=${window}`, remainingPrefix: `${name};r=` };
   const headers: [string, string][] = [];
   // Limits without a name have the IETF headers as well.
-  writeHeaders(headers, { ...decision, app: name }, texts, Math.ceil(resetMs / 1000));
+  headerWriter(options, addPair)(headers, { ...decision, app: name }, texts, Math.ceil(resetMs / 1000));
   // Envoy would send the body as plain text.
   if (!decision.allowed) headers.push(["content-type", "application/json"]);
   return headers;

@@ -1,4 +1,5 @@
 /** Envoy's Rate Limit Service v3. */
+import type { HeaderOptions } from "../../core/refusals.js";
 import type { DescriptorDecision } from "../../descriptors/descriptor.js";
 import type { DescriptorLimiter } from "../../descriptors/descriptor-limiter.js";
 import type { UnaryMethod } from "../grpc/server.js";
@@ -8,15 +9,15 @@ import { writeResponse } from "./response.js";
 
 export interface RateLimitServiceOptions {
   descriptors: Pick<DescriptorLimiter, "decide">;
-  /** Whether responses to clients get rate limit headers. */
-  responseHeaders(): boolean;
+  /** Headers for the client; undefined: none. */
+  headers(): HeaderOptions | undefined;
 }
 
 export const SHOULD_RATE_LIMIT = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-export function createRateLimitService({ descriptors, responseHeaders }: RateLimitServiceOptions): UnaryMethod {
+export function createRateLimitService({ descriptors, headers }: RateLimitServiceOptions): UnaryMethod {
   function reply(request: RateLimitRequest, decision: DescriptorDecision): Buffer {
-    return writeResponse(outcomeOf(request, decision, responseHeaders()));
+    return writeResponse(outcomeOf(request, decision, headers()));
   }
   return {
     kind: "unary",

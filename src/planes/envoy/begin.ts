@@ -5,6 +5,7 @@ import { luaMath, luaString } from "../lua/library.js";
 import { nowMs, prepareClock } from "./clock.js";
 import { ffi, io } from "./envoy-api.js";
 import { newEpoch } from "./epoch.js";
+import { prepareHeaders } from "./http/response.js";
 import { startSockets } from "./sockets/state.js";
 import { freshDegradation, newEnvoyAccount, worker } from "./state.js";
 
@@ -36,6 +37,7 @@ export function begin(settings: EnvoyOptions): void {
   worker.configVersion = "-";
   worker.degradation = freshDegradation();
   worker.level = 0;
+  prepareHeaders(settings.headers);
   startSockets(settings.socketRoutes, worker.name, settings.workers);
   worker.begun = true;
 }

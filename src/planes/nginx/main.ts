@@ -19,7 +19,7 @@ import { leave } from "./http/leaving.js";
 import { check, settle } from "./http/limiter.js";
 import { readApp, readNode, writeNode } from "./http/records.js";
 import { readHead } from "./http/request.js";
-import { refuse, refuseHead, refuseUnidentified, showDecision } from "./http/response.js";
+import { prepareHeaders, refuse, refuseHead, refuseUnidentified, showDecision } from "./http/response.js";
 import { sharedCell } from "./http/shared-cell.js";
 import { runSync, touch } from "./http/syncer.js";
 import { ffi, ngx, type SharedDict } from "./ngx.js";
@@ -69,6 +69,7 @@ export function init(settings: NginxOptions): void {
   }
   worker.generation = dict.incr(GENERATION, 1, 0) as number;
   dict.safe_set(LEFT, 0);
+  prepareHeaders(settings.headers);
   initSockets();
 }
 

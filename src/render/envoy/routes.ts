@@ -1,7 +1,9 @@
 /** Renders routes: host first, then the longest prefix, because Envoy takes the first match. */
+
+import { headerOptions } from "../../config/options/limits.js";
 import { routeName } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
-import { RESPONSE_HEADERS, type Refusal } from "../../core/refusals.js";
+import { DRY_RUN_HEADER, type Refusal, reservedHeaders } from "../../core/refusals.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
 import { upstreamName } from "../upstreams.js";
 import { seconds } from "./common.js";
@@ -43,7 +45,7 @@ export function routeConfig(config: Config, options: EnvoyRenderOptions, version
       { header: { key: "X-Forwarded-Host", value: "%REQ(:AUTHORITY)%" }, append_action: "ADD_IF_ABSENT" },
     ],
     "# Only the gateway sets these headers: remove them from backend responses.": NOTE,
-    response_headers_to_remove: options.mode === "lua" ? ["X-RateLimit-Dry-Run"] : RESPONSE_HEADERS,
+    response_headers_to_remove: options.mode === "lua" ? [DRY_RUN_HEADER] : reservedHeaders(headerOptions(config)),
     virtual_hosts: [...named, virtualHost("any", "*", anyHost)],
   };
 }

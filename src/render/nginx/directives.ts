@@ -1,6 +1,6 @@
 /** nginx directives that several of the rendered files share. */
 import { isIP } from "node:net";
-import { RESPONSE_HEADERS } from "../../core/refusals.js";
+import { type HeaderOptions, reservedHeaders } from "../../core/refusals.js";
 import { RenderError } from "../files.js";
 
 /** Quotes a value from the configuration. nginx expands `$` even inside quotes, so it is rejected. */
@@ -29,9 +29,12 @@ export function dictMegabytes(least: number, bytes: number): number {
   return megabytes;
 }
 
-export const ownHeaders = `
+export function hiddenHeaders(headers: HeaderOptions): string {
+  const lines = reservedHeaders(headers).map((name) => `proxy_hide_header ${name};\n`);
+  return `
 # Only the gateway sets these headers: remove them from backend responses.
-${RESPONSE_HEADERS.map((name) => `proxy_hide_header ${name};\n`).join("")}`;
+${lines.join("")}`;
+}
 
 /** Headers that describe the client and its request to the backend. */
 export function forwardedHeaders(host: string, indent: string, connection = '""'): string {

@@ -1,10 +1,11 @@
 /** The files that an nginx configuration includes: for `http`, for limited locations, and for the status listener. */
 import { isIP } from "node:net";
+import { headerOptions } from "../../config/options/limits.js";
 import type { NginxOptions } from "../../config/options/plane-options.js";
 import type { Config } from "../../config/schema.js";
 import { parseAddress } from "../../config/values.js";
 import { RenderError } from "../files.js";
-import { dictMegabytes, listenAddress, ownHeaders, quoted, resolverAddress } from "./directives.js";
+import { dictMegabytes, hiddenHeaders, listenAddress, quoted, resolverAddress } from "./directives.js";
 import { BUNDLE, type RenderOptions, SETTINGS } from "./options.js";
 import { socketHttp } from "./sockets.js";
 
@@ -58,9 +59,11 @@ function resolverLine({ services }: NginxOptions, { resolver }: RenderOptions): 
   return `\n# Resolves the host names of the services.\nresolver ${resolverAddress(resolver)};\n`;
 }
 
-export const locationInclude = `# Tollgate: include this in every location (or server) that is to be limited.
+export function locationInclude(config: Config): string {
+  return `# Tollgate: include this in every location (or server) that is to be limited.
 access_by_lua_block { tollgate.access() }
-${ownHeaders}`;
+${hiddenHeaders(headerOptions(config))}`;
+}
 
 /** A separate server, unreachable through the listener and the routes of clients. */
 export function statusInclude({ status }: RenderOptions): string {

@@ -22,7 +22,7 @@ export function renderNginx(config: Config, options: RenderOptions): Rendered {
     { name: BUNDLE, text: options.bundle, secret: false },
     { name: SETTINGS, text: settingsLua(settings as unknown as LuaData), secret: true },
     { name: HTTP_INCLUDE, text: httpInclude(config, settings, options), secret: false },
-    { name: LOCATION_INCLUDE, text: locationInclude, secret: false },
+    { name: LOCATION_INCLUDE, text: locationInclude(config), secret: false },
     { name: STATUS_INCLUDE, text: statusInclude(options), secret: false },
   ];
   for (const route of upgradingRoutes(config)) {

@@ -1,9 +1,11 @@
 /** Renders routes with `connections`: an upstream for each pod and the include for the route's location. */
+
+import { headerOptions } from "../../config/options/limits.js";
 import type { NginxSocketOptions } from "../../config/options/plane-options.js";
 import { routeName } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { schemeOf, upstreamName } from "../upstreams.js";
-import { dictMegabytes, forwardedHeaders, forwardedMaps, ownHeaders, quoted } from "./directives.js";
+import { dictMegabytes, forwardedHeaders, forwardedMaps, hiddenHeaders, quoted } from "./directives.js";
 import type { RenderOptions } from "./options.js";
 import { proxyTarget, upstreamBlocks } from "./upstreams.js";
 
@@ -85,5 +87,5 @@ proxy_read_timeout ${idle};
 proxy_send_timeout ${idle};
 proxy_socket_keepalive on;
 proxy_buffering off;
-${ownHeaders}`;
+${hiddenHeaders(headerOptions(config))}`;
 }

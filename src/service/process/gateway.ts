@@ -1,7 +1,13 @@
 /** One gateway process: a limiter with its own leases, the keeper of its slots, the proxy, and the listener for Envoy. */
 import { descriptorOptions } from "../../config/options/descriptors.js";
 import { envoyServiceOptions } from "../../config/options/envoy-service.js";
-import { appLimits, clusterOptions, identityOptions, limiterOptions } from "../../config/options/limits.js";
+import {
+  appLimits,
+  clusterOptions,
+  headerOptions,
+  identityOptions,
+  limiterOptions,
+} from "../../config/options/limits.js";
 import { proxyOptions } from "../../config/options/proxy.js";
 import { metricsOptions } from "../../config/options/service.js";
 import { podSources, podsOf, slotOptions } from "../../config/options/slots.js";
@@ -98,6 +104,7 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
     return {
       admission: createRateLimitAdmission({
         ...identity,
+        headers: headerOptions(config),
         limiter: observedLimiter,
         isTrustedHop: createAddressMatcher(identity.trustedHops),
         isConfigured: (app) => configured.has(app),

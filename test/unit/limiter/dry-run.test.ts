@@ -1,5 +1,7 @@
 /** A dry run decides, counts and says what it would do, and refuses nothing but what makes no sense. */
+
 import { describe, expect, it } from "vitest";
+import { ALL_HEADERS } from "../../../src/core/refusals.js";
 import type { Decision } from "../../../src/limiter/decision.js";
 import { rateLimitHeaders } from "../../../src/limiter/response.js";
 import type { Arrival } from "../../../src/planes/node/http/admission.js";
@@ -106,6 +108,7 @@ describe("the admission of the gateway", () => {
   const identity = {
     ...{ appHeader: "X-App-Id", userHeader: "X-User-Id", apiKeyHeader: "X-API-Key", apiKeys: {} },
     rules: { refuseUntrustedHeaders: false, refuseUnknownApps: true },
+    headers: ALL_HEADERS,
     isTrustedHop: () => true,
     isConfigured: (id: string) => id === "app",
   };

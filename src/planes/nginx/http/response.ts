@@ -1,10 +1,11 @@
 /** Sets the headers of a decision, and sends refusals. */
 import { wholeText } from "../../../core/platform.js";
 import {
-  ALL_HEADERS,
   decisionRefusal,
   type GatewayError,
   gatewayRefusal,
+  type HeaderOptions,
+  type HeaderWriter,
   headerWriter,
   type Refusal,
 } from "../../../core/refusals.js";
@@ -14,24 +15,28 @@ import type { Exchange } from "./exchanges.js";
 
 type ResponseHeaders = Ngx["header"];
 
-function setHeader(this: void, headers: ResponseHeaders, name: string, value: string): void {
-  headers[name] = value;
+function setHeader(this: void, target: ResponseHeaders, name: string, value: string): void {
+  target[name] = value;
 }
 
-const writeHeaders = headerWriter(ALL_HEADERS, setHeader);
+const headers = {} as { write: HeaderWriter<ResponseHeaders> };
+
+export function prepareHeaders(options: HeaderOptions): void {
+  headers.write = headerWriter(options, setHeader);
+}
 
 export function showDecision(exchange: Exchange): void {
-  showExchange(writeHeaders, ngx.header, exchange);
+  showExchange(headers.write, ngx.header, exchange);
 }
 
 /** Ends the request. */
 export function refuse(exchange: Exchange): void {
-  sendRefusal(decisionRefusal(showExchange(writeHeaders, ngx.header, exchange)));
+  sendRefusal(decisionRefusal(showExchange(headers.write, ngx.header, exchange)));
 }
 
 /** For a request whose app is unknown or whose identity is invalid. Ends the request. */
 export function refuseUnidentified(code: string): void {
-  sendRefusal(decisionRefusal(showUnidentified(writeHeaders, ngx.header, code)));
+  sendRefusal(decisionRefusal(showUnidentified(headers.write, ngx.header, code)));
 }
 
 /** For a request that cannot be handled. The connection stays open: nginx knows where the request ends. */

@@ -2,10 +2,10 @@
 import { createHash } from "node:crypto";
 import { OK } from "../../../core/codes.js";
 import { type IdentityRules, identify } from "../../../core/identity.js";
-import { unidentified } from "../../../core/refusals.js";
+import { type HeaderOptions, unidentified } from "../../../core/refusals.js";
 import type { Decision } from "../../../limiter/decision.js";
 import type { Limiter } from "../../../limiter/limiter.js";
-import { rateLimitHeaders, refusalOf } from "../../../limiter/response.js";
+import { decisionHeaders, refusalOf } from "../../../limiter/response.js";
 import type { Admission, Arrival, Verdict } from "./admission.js";
 
 export interface RateLimitVerdict extends Verdict {
@@ -21,6 +21,7 @@ export interface RateLimitAdmissionOptions {
   /** Secret → app. Kept as digests, so that neither a dump nor the time of a look-up tells a key. */
   apiKeys: Record<string, string>;
   rules: IdentityRules;
+  headers: HeaderOptions;
   isTrustedHop(address: string): boolean;
   isConfigured(app: string): boolean;
   /** Called for requests that are refused because of their identity, before the limiter decides. */
@@ -34,6 +35,7 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
   const [appHeader, userHeader, keyHeader] = [options.appHeader, options.userHeader, options.apiKeyHeader].map((name) =>
     name.toLowerCase(),
   ) as [string, string, string];
+  const headersOf = decisionHeaders(options.headers);
   const appOfKey = new Map(Object.entries(options.apiKeys).map(([key, app]) => [digest(key), app]));
 
   function appByKey(arrival: Arrival): string {
@@ -61,6 +63,13 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
     return made instanceof Promise ? made.then(verdictOf) : verdictOf(made);
   }
 
+  function verdictOf(decision: Decision): RateLimitVerdict {
+    const headers = headersOf(decision);
+    if (decision.allowed) return { allowed: true, headers, status: 200, body: "", decision };
+    const { status, body } = refusalOf(decision);
+    return { allowed: false, headers, status, body, decision };
+  }
+
   return {
     admit,
     settle: ({ decision }, requestBytes, responseBytes) => limiter.settle(decision, requestBytes, responseBytes),
@@ -69,11 +78,4 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
 
 function unidentifiedDecision(code: string, method: string): Decision {
   return { ...unidentified(code), method, balance: 0, rate: 0, source: "local" };
-}
-
-function verdictOf(decision: Decision): RateLimitVerdict {
-  const headers = rateLimitHeaders(decision);
-  if (decision.allowed) return { allowed: true, headers, status: 200, body: "", decision };
-  const { status, body } = refusalOf(decision);
-  return { allowed: false, headers, status, body, decision };
 }
