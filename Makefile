@@ -9,11 +9,12 @@ INSTALLED := node_modules/.package-lock.json
 ifeq ($(origin NODE),command line)
 OTHER_NODE := .cache/node-$(NODE)/node_modules/node/bin/node
 export PATH := $(CURDIR)/$(dir $(OTHER_NODE)):$(PATH)
-$(INSTALLED): $(OTHER_NODE)
+$(INSTALLED): | $(OTHER_NODE)
 endif
 
 # Folders are listed with their files: a folder gets a new time when a file in it is removed.
-LUA_SOURCES := $(shell find build/. src/core $(wildcard src/engine) src/scripts src/planes/lua src/planes/nginx src/planes/envoy)
+LUA_SOURCES := $(shell find build/. src/core src/engine src/scripts src/planes/lua src/planes/nginx src/planes/envoy) \
+	src/store/function-library.ts
 JS_SOURCES := tsconfig.json tsconfig.dist.json $(shell find src)
 LUA := dist/.built/lua
 JS := dist/.built/js
