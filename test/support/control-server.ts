@@ -1,4 +1,4 @@
-/** A whole control listener on a free port over any store, with workers that say what the test wants, and its callers. */
+/** A control listener on a free port, on any store, with workers whose reports the test defines, and functions to call it. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -31,15 +31,15 @@ export interface LogLine {
 }
 
 export interface ControlServerOptions {
-  /** Options over those of `baseConfig`, section by section. */
+  /** Overrides options of `baseConfig`, by section. */
   config?: Record<string, Record<string, unknown>>;
-  /** What the workers say. */
+  /** The reports of the workers. */
   reports?: NodeReport[];
   appReports?: AppReport[][];
   deps?: Partial<OperationsDeps>;
   metrics?: () => Promise<{ text: string; contentType: string } | undefined>;
   endpoints?: Endpoint[];
-  /** The clock of logins and pins. */
+  /** The clock for logins and pinned levels. */
   clock?: Clock;
 }
 
@@ -52,14 +52,14 @@ export interface ControlServer {
   quota: Quota;
   coordinator: Coordinator;
   live: LiveConfig;
-  /** Writes the file anew, these sections in the place of those that it had; a reload reads it. */
+  /** Rewrites the file with these sections replaced; a reload reads it. */
   writeFile(options: Record<string, Record<string, unknown>>): Promise<void>;
   pin: Pin;
-  /** What the workers were told to pin. */
+  /** The levels that the workers were ordered to pin. */
   pinned: { level: number; durationMs: number }[];
   /** A sync message. */
   post(body: unknown, headers?: Record<string, string>): Promise<Response>;
-  /** With the admin token; a body is sent as JSON, a text as it is. Paths are those after /admin/ratelimit. */
+  /** With the admin token. A string body is sent unchanged, others as JSON. The path is relative to /admin/ratelimit. */
   admin(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>;
   /** The same for any path. */
   call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>;
@@ -95,7 +95,7 @@ export async function startControl(store: Store, options: ControlServerOptions =
     clusterId: "c",
     node: "gw",
     apps: () => [...apps()],
-    // Reconciliation is ordered by the tests.
+    // The tests start reconciliation.
     settings: { automaticEmergency: false, reconcileMs: 3_600_000 },
   });
   const pinned: ControlServer["pinned"] = [];
@@ -106,7 +106,7 @@ export async function startControl(store: Store, options: ControlServerOptions =
     configVersion: live.version,
     timeoutMs: () => 1_000,
     pinnedLevel: () => pin.current()?.level,
-    // On a clock that stands still: how long a busy machine takes for an answer is not what is tested.
+    // On a stopped clock: the response time of a busy machine is not tested here.
     now: () => 0,
   });
   const answers = { report: options.reports ?? [], apps: options.appReports ?? [], metrics: [] };
@@ -187,7 +187,7 @@ function testLog(lines: LogLine[]) {
   return { debug: () => {}, info: at("info"), warn: at("warn"), error: at("error") };
 }
 
-/** The configuration of a file of its own, which is only read when somebody says so. */
+/** A configuration in its own file, which is read only by an explicit reload. */
 async function liveConfig(store: Store, options: Options) {
   const dir = await mkdtemp(join(tmpdir(), "tollgate-control-"));
   const file = join(dir, "tollgate.yaml");

@@ -10,7 +10,7 @@ import { createRedisStore } from "../../src/store/redis/redis-store.js";
 import type { Store } from "../../src/store/store.js";
 import { withDrivenClock } from "./libraries.js";
 
-/** Microseconds since 1970; tests move it as they like. */
+/** Microseconds since 1970, set by the test. */
 export interface DrivenClock {
   now: number;
 }
@@ -26,7 +26,7 @@ export interface DrivenStore extends Store {
   readonly calls: RecordedCall[];
 }
 
-/** A moment that is a whole second, so that examples are easy to read. */
+/** A whole second, so that examples are easy to read. */
 export const START = 1_800_000_000_000_000;
 
 function withDrivenTime(run: Script): Script {

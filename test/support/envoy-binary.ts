@@ -1,11 +1,11 @@
-/** How a test says that it needs an Envoy: without one such tests are skipped, loudly, and .ci/run does not forgive that. */
+/** Marks tests that need Envoy. Without it they are skipped with a message, and .ci/run fails. */
 import { describe } from "vitest";
 import { NEEDS_ENVOY } from "../../build/needs-envoy.js";
 import { findEnvoy } from "./find-envoy.js";
 
 export { envoyBinary, findEnvoy } from "./find-envoy.js";
 
-/** In place of `describe` for tests that run a real Envoy. */
+/** Replaces `describe` for tests that run a real Envoy. */
 export function describeEnvoy(name: string, body: () => void): void {
   if (findEnvoy() !== undefined) {
     describe(name, body);

@@ -1,4 +1,4 @@
-/** Envoys with WebSocket routes, one service that can be killed and comes back in its place, a Redis, and pods that count. */
+/** Envoys with WebSocket routes, one service that can be killed and restarted, a Redis, and pods that count connections. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { request } from "undici";
 import { type EnvoyProcess, startEnvoy } from "./envoy-process.js";
@@ -10,10 +10,10 @@ import { type SocketPod, startSocketPod } from "./socket-pods.js";
 import { waitFor } from "./wait-for.js";
 
 export interface FleetRoute {
-  /** As `/ws/`. */
+  /** For example `/ws/`. */
   path: string;
   pods: number;
-  /** The options of its connections, as in a flow mapping. */
+  /** The content of `connections: { … }`. */
   connections: string;
 }
 
@@ -23,14 +23,14 @@ export interface EnvoyFleet {
   service(): GatewayProcess;
   /** By the path of their route. */
   pods(path: string): SocketPod[];
-  /** So many at the same instant, on the Envoys in turn or on one of them; answers when all have heard. */
+  /** Opens connections at the same time, on all Envoys in turn or on one. Resolves when each is open or refused. */
   connect(path: string, count: number, envoy?: number): Promise<Connected>;
-  /** Connections on the pods of a route as the store counts them. */
+  /** Connections on the pods of a route, counted by the store. */
   counted(path: string): Promise<number>;
   untilCounted(path: string, count: number, withinMs?: number): Promise<void>;
-  /** As the pods themselves see it. */
+  /** Connections counted by the pods themselves. */
   live(path: string): number;
-  /** Another configuration for the Envoys, and for the service, which takes its time. */
+  /** Changes the configuration of the Envoys and of the service, which follows later. */
   change(edit: (yaml: string) => string): Promise<void>;
   killService(): Promise<void>;
   startService(): Promise<void>;
@@ -45,9 +45,9 @@ export interface Connected {
 export interface FleetOptions {
   envoys?: number;
   routes: FleetRoute[];
-  /** More of the configuration. */
+  /** Further configuration, as YAML. */
   yaml?: string;
-  /** Envoys take over changed files by themselves. */
+  /** Envoys watch their files and apply changes. */
   dynamic?: boolean;
 }
 
@@ -114,7 +114,7 @@ export async function startEnvoyFleet(options: FleetOptions): Promise<EnvoyFleet
           if (seen === wanted) return true;
           throw new Error(`${seen} are counted on ${path}, ${wanted} should be`);
         };
-        await waitFor("the count to be right", look, { withinMs });
+        await waitFor("the store to count the connections correctly", look, { withinMs });
       },
       live: (path) => pods(path).reduce((sum, { live }) => sum + live.size, 0),
       async change(edit) {

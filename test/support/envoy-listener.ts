@@ -13,7 +13,7 @@ export interface ListenerUnderTest {
   readonly port: number;
   readonly address: string;
   readonly url: string;
-  /** Errors that it logged. */
+  /** Logged errors. */
   readonly errors: unknown[];
   close(graceMs?: number): Promise<void>;
 }

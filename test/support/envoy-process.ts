@@ -1,4 +1,4 @@
-/** A real Envoy with the plane in it, rendered from a config, on free ports; gone when the test is over. */
+/** A real Envoy with the Tollgate filter, configured by `tollgate render`, on free ports. Stopped after the test. */
 import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ import { waitFor } from "./wait-for.js";
 
 let bundle: string | undefined;
 
-/** As `nginxPlane`. */
+/** Like `nginxPlane`. */
 export function envoyPlane(): string {
   bundle ??= envoyBundle();
   return bundle;
@@ -23,34 +23,34 @@ export function envoyPlane(): string {
 export interface EnvoyProcess {
   readonly url: string;
   readonly port: number;
-  /** Envoy's own pages. */
+  /** Envoy's admin pages. */
   readonly adminUrl: string;
   readonly dir: string;
-  /** Of the process that is in charge; a reload and a restart change it. */
+  /** Of the serving process. A reload or a restart changes it. */
   pid(): number;
-  /** What it wrote to its log. */
+  /** The content of its log. */
   log(): string;
   signal(name: NodeJS.Signals): void;
   /**
-   * Renders another config into the same place, with another script in any case. A `dynamic` Envoy takes it over as it runs;
-   * else a new one takes over from the old one, which drains.
+   * Renders another configuration into the same files, always with a new script version. A `dynamic` Envoy applies it
+   * while it runs; otherwise a new process replaces the old one, which drains.
    */
   reload(yaml?: string): Promise<void>;
-  /** All of it at once, with -9; a supervisor does not bring it back. */
+  /** Kills all processes with SIGKILL; a supervisor does not restart them. */
   killAll(): Promise<void>;
-  /** Starts anew after killAll, on the same ports. */
+  /** Starts again after killAll, on the same ports. */
   start(): Promise<void>;
   stop(): Promise<void>;
 }
 
 export interface StartEnvoyOptions extends Partial<Omit<EnvoyRenderOptions, "path" | "bundle" | "admin">> {
-  /** Is started again whenever it dies, as an init system would. */
+  /** Restart it whenever it dies, like an init system. */
   supervised?: boolean;
-  /** Changes the text of a rendered file before Envoy reads it. */
+  /** Edits a rendered file before Envoy reads it. */
   edit?: (text: string, name: string) => string;
 }
 
-/** Old processes of a hot restart are gone after this. */
+/** How long old processes of a hot restart run. */
 const DRAIN_S = 1;
 const PARENT_S = 3;
 
@@ -64,7 +64,7 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
   const url = `http://127.0.0.1:${port}`;
   const adminUrl = `http://127.0.0.1:${adminPort}`;
   const log = () => (existsSync(logFile) ? readFileSync(logFile, "utf8") : "") + notes;
-  /** Newest last; those before it drain. */
+  /** The last one serves; the others drain. */
   let running: ServerProcess[] = [];
   let baseId = "";
   let epoch = 0;
@@ -90,12 +90,12 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
     for (const { name, text } of files) {
       const next = join(dir, `${name}.next`);
       writeFileSync(next, edit?.(text, name) ?? text);
-      // In one step, by which an Envoy that watches them sees that they have changed.
+      // Replaced in one step: an Envoy that watches the file reacts to the rename.
       renameSync(next, join(dir, name));
     }
   }
 
-  /** Routes tell the version of the script that they come with; whatever may have changed besides was written before them. */
+  /** Waits for the routes, which contain the version of their script. They are written last. */
   async function taken(): Promise<void> {
     const version = /script: ("\w+")/.exec(readFileSync(join(dir, "routes.yaml"), "utf8"))![1]!;
     await waitFor("Envoy to take the routes", async () => {
@@ -115,7 +115,7 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
     return startProcess(envoyBinary(), [...args, "--log-path", logFile, ...times, ...identity], dir);
   }
 
-  /** Until the newest one serves, which it says itself: the port may still be an older one's. */
+  /** Waits until the newest process reports that it serves. The port may still belong to an older one. */
   async function serving(child: ServerProcess): Promise<void> {
     try {
       await waitFor(
@@ -155,7 +155,7 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
     timer.unref();
   }
 
-  /** Somebody may kill it again before it serves. */
+  /** It may be killed again before it serves. */
   async function restart(): Promise<void> {
     for (let attempt = 1; attempt <= 5 && !ending; attempt++) {
       try {
@@ -176,7 +176,7 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
     forgetShared();
   }
 
-  /** Who is killed leaves it behind. */
+  /** A killed process does not remove its shared memory. */
   function forgetShared(): void {
     if (baseId !== "") rmSync(`/dev/shm/envoy_shared_memory_${baseId}0`, { force: true });
   }

@@ -1,9 +1,9 @@
-/** Where the Envoy is that tests and bench run. */
+/** Finds the Envoy binary for tests and benchmarks. */
 import { accessSync, constants, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fromRoot } from "../../build/paths.js";
 
-/** What build/ensure-envoy.sh has fetched, or what TOLLGATE_ENVOY names; nothing with TOLLGATE_WITHOUT_ENVOY=1. */
+/** The one of TOLLGATE_ENVOY, or the one that build/ensure-envoy.sh installed. None with TOLLGATE_WITHOUT_ENVOY=1. */
 export function findEnvoy(): string | undefined {
   if (process.env.TOLLGATE_WITHOUT_ENVOY === "1") return undefined;
   const named = process.env.TOLLGATE_ENVOY;
@@ -11,7 +11,7 @@ export function findEnvoy(): string | undefined {
   return fetched().find(isProgram);
 }
 
-/** Throws where there is none: for what is only reached by tests that need one. */
+/** Throws without one. For code that runs only in tests that need Envoy. */
 export function envoyBinary(): string {
   const found = findEnvoy();
   if (found === undefined) throw new Error("there is no Envoy: run build/ensure-envoy.sh, or set TOLLGATE_ENVOY");

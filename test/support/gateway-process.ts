@@ -1,4 +1,4 @@
-/** A gateway as a process of its own, on free ports, from a config; gone when the test is over. */
+/** A gateway in its own process on free ports. Stopped after the test. */
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
@@ -13,24 +13,24 @@ const cli = new URL("../../src/cli/main.ts", import.meta.url).pathname;
 
 export interface GatewayProcess {
   readonly url: string;
-  /** Of the control listener. */
+  /** The control listener. */
   readonly controlUrl: string;
-  /** The config file: a test may write another one. */
+  /** The configuration file. A test may replace it. */
   readonly file: string;
   readonly pid: number;
-  /** Everything it wrote. */
+  /** Its stdout and stderr so far. */
   output(): string;
   kill(signal: NodeJS.Signals): void;
-  /** To the primary and to all its workers. */
+  /** Signals the primary and all its workers. */
   signalAll(signal: NodeJS.Signals): void;
-  /** All of it at once, with -9. */
+  /** Kills the primary and all its workers with SIGKILL. */
   killAll(): void;
-  /** The exit code, once it has ended. */
+  /** Resolves with the exit code. */
   readonly ended: Promise<number | null>;
   stop(): Promise<void>;
 }
 
-/** The workers among the processes that a gateway has started; the TypeScript loader has one of its own. */
+/** The worker processes of a gateway. The TypeScript loader is another child process. */
 export function workersOf(pid: number): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
   return children.split(" ").filter(isWorker).map(Number);
@@ -40,24 +40,24 @@ function isWorker(pid: string): boolean {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, "utf8").includes("worker-main");
   } catch {
-    // It has just ended, or there is none.
+    // It has just ended, or the list is empty.
     return false;
   }
 }
 
 export interface GatewayProcessOptions {
-  /** More options of the section control, as in a flow mapping: `admin_token: …`. */
+  /** Further content of `control: { … }`. */
   control?: string;
   env?: Record<string, string>;
-  /** For one that comes back in the place of another; otherwise free ones. */
+  /** The ports of a gateway that this one replaces; free ones by default. */
   ports?: { port: number; controlPort: number };
 }
 
-/** Long enough, and of no use elsewhere. */
+/** Valid only in tests. */
 export const ADMIN_TOKEN = "admin-token-of-the-tests";
 export const PLANE_TOKEN = "plane-token-of-the-tests";
 
-/** `yaml` without listen and control: those are free ports. */
+/** `yaml` must not contain listen and control. */
 export async function startGateway(yaml: string, options: GatewayProcessOptions = {}): Promise<GatewayProcess> {
   const dir = mkdtempSync(join(tmpdir(), "tollgate-gateway-"));
   const { port, controlPort } = options.ports ?? { port: await freePort(), controlPort: await freePort() };
@@ -77,7 +77,7 @@ export async function startGateway(yaml: string, options: GatewayProcessOptions 
   process.once("exit", onExit);
   const url = `http://127.0.0.1:${port}`;
   function signalAll(signal: NodeJS.Signals): void {
-    // The primary first: it must not replace a worker that was killed.
+    // The primary first, so that it does not replace a killed worker.
     const all = [child.pid ?? 0, ...workersOf(child.pid ?? 0)];
     for (const pid of all) {
       try {
@@ -107,7 +107,7 @@ export async function startGateway(yaml: string, options: GatewayProcessOptions 
     },
   };
   try {
-    // Any answer at all: the route may lead nowhere.
+    // Any status will do: the backend may not exist.
     await waitFor(
       "the gateway to listen",
       async () => {
@@ -131,7 +131,7 @@ export interface SmallBackend {
   stop(): Promise<void>;
 }
 
-/** Answers every request with "ok", at once. */
+/** Responds "ok" to every request. */
 export async function startSmallBackend(): Promise<SmallBackend> {
   let count = 0;
   const server: Server = createServer((incoming, response) => {

@@ -1,4 +1,4 @@
-/** Access logs of any length, always the same for the same seed, in every format that `tollgate simulate` reads. */
+/** Generates access logs from a seed, in every format that `tollgate simulate` reads. */
 
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
@@ -17,14 +17,14 @@ export interface GeneratedRequest {
 export interface GeneratedLog {
   requests: number;
   seconds: number;
-  /** Apps with their part of the load. */
+  /** Apps and their shares of the load. */
   apps: [app: string, share: number][];
   seed?: number;
 }
 
 export const LOG_START_MS = Date.parse("2026-07-28T12:00:00Z");
 
-/** Numbers from 0 to 1, by the mulberry32 algorithm. */
+/** Random numbers from 0 to 1 (mulberry32). */
 export function createRandom(seed: number): () => number {
   let state = seed;
   return () => {
@@ -50,7 +50,7 @@ export function* generateRequests({ requests, seconds, apps, seed = 1 }: Generat
   const total = apps.reduce((sum, [, share]) => sum + share, 0);
   for (let i = 0; i < requests; i++) {
     const even = (i / requests) * seconds;
-    // Within a wave of 20 seconds the load goes from six tenths of the mean to three times as much.
+    // In waves of 20 seconds, from 0.6 times the mean to 3 times as much.
     const wave = even + 2.2 * Math.sin((even * 2 * Math.PI) / 20);
     const at = LOG_START_MS + Math.max(Math.round(wave * 1000), 0);
     const app = pick(apps, random() * total);
@@ -72,7 +72,7 @@ export function* generateRequests({ requests, seconds, apps, seed = 1 }: Generat
 
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/** nginx's combined format: whole seconds, no request size; here with the duration and the app behind it. */
+/** nginx's combined format (whole seconds, no request size), followed by duration and app. */
 export function combinedLine(one: GeneratedRequest, extra = true): string {
   const iso = new Date(one.at).toISOString();
   const time = `${iso.slice(8, 10)}/${MONTHS[Number(iso.slice(5, 7)) - 1]}/${iso.slice(0, 4)}:${iso.slice(11, 19)} +0000`;
@@ -98,7 +98,7 @@ export function jsonLine(one: GeneratedRequest): string {
   });
 }
 
-/** Writes a log, some of it at a time. */
+/** Writes a log in chunks. */
 export async function writeLog(file: string, lines: Iterable<string>): Promise<void> {
   const stream = createWriteStream(file, { highWaterMark: 1 << 20 });
   let some: string[] = [];

@@ -1,11 +1,11 @@
-/** Backends for the proxy's tests: real HTTP servers, and servers that speak whatever a test makes them say. */
+/** Backends for tests of the proxy: HTTP servers, and TCP servers that send what the test defines. */
 import { once } from "node:events";
 import { createServer as createHttpServer, type RequestListener, type Server, type ServerResponse } from "node:http";
 import { type AddressInfo, createServer as createTcpServer, type Socket, type Server as TcpServer } from "node:net";
 
 export interface Backend {
   readonly port: number;
-  /** As the proxy's options want it. */
+  /** In the form of the proxy's options. */
   readonly target: string;
   /** Connections accepted so far. */
   connections(): number;
@@ -17,7 +17,7 @@ export async function startBackend(listener: RequestListener, port = 0): Promise
   return { ...(await listen(server, port)), server };
 }
 
-/** Every connection is the test's own business. */
+/** The test handles every connection. */
 export async function startRawBackend(onConnection: (socket: Socket) => void): Promise<Backend> {
   const server = createTcpServer((socket) => {
     socket.on("error", () => socket.destroy());
@@ -26,7 +26,7 @@ export async function startRawBackend(onConnection: (socket: Socket) => void): P
   return listen(server, 0);
 }
 
-/** Answers each request it has read completely with the same bytes. Enough for requests without a body. */
+/** Sends the same bytes for every complete request. For requests without a body. */
 export function startBytesBackend(bytes: string, { end = false } = {}): Promise<Backend> {
   return startRawBackend((socket) => {
     let seen = "";
@@ -64,7 +64,7 @@ async function listen(server: TcpServer, port: number): Promise<Backend> {
   };
 }
 
-/** Answers with JSON: the request as it arrived, its body's text included. */
+/** Responds with the received request, including its body, as JSON. */
 export const mirror: RequestListener = (request, response) => {
   const chunks: Buffer[] = [];
   request.on("data", (chunk: Buffer) => chunks.push(chunk));
@@ -87,7 +87,7 @@ function respond(response: ServerResponse, body: string): void {
   response.end(body);
 }
 
-/** All values of a header of a raw list, in order. */
+/** All values of a header in a list of raw headers. */
 export function valuesIn(raw: string[], name: string): string[] {
   return raw.filter((_, at) => at % 2 === 1 && raw[at - 1]!.toLowerCase() === name.toLowerCase());
 }

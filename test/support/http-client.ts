@@ -15,7 +15,7 @@ export interface Reply {
   rawHeaders: string[];
   body: string;
   trailers: IncomingMessage["trailers"];
-  /** The client's end of the connection that it came on. */
+  /** The local port of its connection. */
   localPort: number;
 }
 
@@ -23,7 +23,7 @@ export function json<T>(reply: Reply): T {
   return JSON.parse(reply.body) as T;
 }
 
-/** Opens a request without a pool unless one is given; the caller writes and ends it. */
+/** Opens a request, without a pool by default. The caller writes and ends it. */
 export function open(port: number, options: RequestOptions = {}): ClientRequest {
   return httpRequest({ host: "127.0.0.1", port, agent: new Agent(), ...options });
 }
@@ -60,9 +60,9 @@ export interface RawClient {
   write(text: string): void;
   /** Everything received so far. */
   text(): string;
-  /** Resolves when so much has come that `look` is content with it. */
+  /** Resolves when `look` accepts what was received. */
   until(look: (text: string) => boolean): Promise<string>;
-  /** Resolves with everything received when the other side has closed the connection, in whatever way. */
+  /** Resolves with everything received when the other side has closed or reset the connection. */
   closed(): Promise<string>;
 }
 
@@ -102,7 +102,7 @@ export async function openRaw(port: number): Promise<RawClient> {
   };
 }
 
-/** Sends bytes and reads until the connection is closed by the other side. */
+/** Sends bytes and reads until the other side closes the connection. */
 export async function sendRaw(port: number, bytes: string): Promise<string> {
   const client = await openRaw(port);
   client.write(bytes);
@@ -113,7 +113,7 @@ export function statusOf(text: string): number {
   return Number(/^HTTP\/1\.1 (\d{3}) /.exec(text)?.[1]);
 }
 
-/** The body of a reply as text, when the reply is the only one. */
+/** The body of the only reply, as text. */
 export function bodyOf(text: string): string {
   return text.slice(text.indexOf("\r\n\r\n") + 4);
 }

@@ -1,4 +1,4 @@
-/** A proxy in a process of its own, so that the memory that is measured is the proxy's and nobody else's. */
+/** A proxy in its own process, to measure its memory. */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
@@ -7,10 +7,10 @@ import { createProxy } from "../../src/planes/node/http/proxy.js";
 import type { ConnectionAdmission } from "../../src/slots/admission.js";
 
 export interface MemoryReport {
-  /** The highest use of memory seen since the last report, in bytes. */
+  /** The highest memory use since the last report, in bytes. */
   peakBytes: number;
   settled: [requestBytes: number, responseBytes: number][];
-  /** Of connections that were upgraded. */
+  /** Upgraded connections. */
   slotsHeld: number;
 }
 

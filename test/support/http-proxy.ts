@@ -1,4 +1,4 @@
-/** A proxy under test: listening on a free port, with a decider that remembers what it was asked and what was settled. */
+/** A proxy under test on a free port, with a decider that records requests and settlements. */
 import { EventEmitter, once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { expect } from "vitest";
@@ -17,7 +17,7 @@ export interface TestAdmission extends Admission {
   readonly arrivals: Arrival[];
   readonly admitted: Verdict[];
   readonly settled: Settlement[];
-  /** Resolves with the settlement of that number, counted from 0, now or when it happens. */
+  /** Resolves with the settlement of this index, from 0, when it has happened. */
   settlement(number?: number): Promise<Settlement>;
 }
 
@@ -74,13 +74,13 @@ export interface RunningProxy {
   readonly port: number;
   readonly admission: TestAdmission;
   readonly lines: LogLine[];
-  /** Closes it, and checks that every admitted exchange was settled exactly once. */
+  /** Closes the proxy and checks that every admitted exchange was settled exactly once. */
   stop(): Promise<void>;
 }
 
 export interface TestProxyOptions extends Partial<Omit<CreateProxyOptions, "admission" | "log">> {
   decide?: Decide;
-  /** Targets of the upstream `backend`, to which every path leads unless `routes` says otherwise. */
+  /** Targets of the upstream `backend`, which serves all paths unless `routes` is given. */
   targets?: string[];
   upstream?: Partial<UpstreamOptions>;
 }
@@ -121,7 +121,7 @@ export async function startProxy({
   };
 }
 
-/** Starts things during a test and ends them after it, the last one first. */
+/** Stops what was started during a test, in reverse order. */
 export function createCleanup(): {
   add<T extends { stop(): Promise<void> }>(thing: Promise<T>): Promise<T>;
   run(): Promise<void>;

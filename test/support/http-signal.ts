@@ -1,4 +1,4 @@
-/** A promise that somebody else resolves: how a test hears from within a backend. */
+/** A promise that is resolved from outside, to signal an event in a backend to the test. */
 
 export interface Signal<T> {
   promise: Promise<T>;

@@ -1,11 +1,11 @@
-/** A small judge of JSON against JSON Schema, written apart from what writes the schemas. It refuses words it does not know. */
+/** A small JSON Schema validator, independent of the code that writes the schemas. It rejects unknown keywords. */
 
 type Json = Record<string, unknown>;
 
-/** Words that say nothing about a value. */
+/** Keywords that do not constrain a value. */
 const silent = new Set(["description", "default", "format", "title", "$schema"]);
 
-/** Every way in which the value is not as the schema says; none when all is well. `document` is where $ref leads to. */
+/** All violations of the schema. `document` resolves $ref. */
 export function schemaFaults(value: unknown, schema: Json, document: Json, place = "$"): string[] {
   const faults: string[] = [];
   const complain = (what: string) => faults.push(`${place}: ${what}, is ${JSON.stringify(value)?.slice(0, 80)}`);

@@ -1,6 +1,6 @@
 /**
- * The live limiter fed with requests one by one, on a driven clock: what `tollgate simulate` must agree with. It shares
- * nothing with src/simulate but the limiter itself.
+ * Sends requests to a live limiter one by one on a driven clock. `tollgate simulate` must produce the same counts. Only the
+ * limiter itself is shared with src/simulate.
  */
 import { appLimits, clusterOptions, leaseOptions } from "../../src/config/options/limits.js";
 import type { Config } from "../../src/config/schema.js";
@@ -18,7 +18,7 @@ export interface LiveCounts {
   tokens: number;
 }
 
-/** A host with one list of timers. After each of them the event loop takes a full turn, as it would between two. */
+/** A clock with one list of timers. After each timer the event loop completes a turn. */
 function createFedHost() {
   let now = 0;
   const timers: { at: number; work: () => void }[] = [];

@@ -1,23 +1,23 @@
-/** Keeps calls going while something breaks, and keeps what became of each. */
+/** Calls in a loop during a fault, and counts the outcomes. */
 
 import { StoreError } from "../../src/store/errors.js";
 import { loopMs } from "./loop-time.js";
 import { pause } from "./wait-for.js";
 
 export interface Load {
-  /** What became of the calls so far: "ok" or the kind of the StoreError. */
+  /** Outcomes so far: "ok" or the kind of the StoreError. */
   outcomes: Map<string, number>;
-  /** The longest time a call took to settle. */
+  /** The longest duration of a call, by `loopMs`. */
   slowestMs: number;
-  /** What rejected with something else than a StoreError. */
+  /** Rejections that are not a StoreError. */
   foreign: unknown[];
-  /** How many calls in a row went well until now. */
+  /** The current number of successful calls in a row. */
   streak: number;
-  /** Ends the load and waits for what is under way. */
+  /** Ends the load and waits for pending calls. */
   stop(): Promise<void>;
 }
 
-/** `workers` loops, each calling again as soon as its call has settled. */
+/** `workers` loops; each repeats its call when the previous one has finished. */
 export function startLoad(workers: number, call: (id: string) => Promise<unknown>): Load {
   let stopped = false;
   let next = 0;
@@ -37,7 +37,7 @@ export function startLoad(workers: number, call: (id: string) => Promise<unknown
       load.slowestMs = Math.max(load.slowestMs, loopMs() - start);
       load.outcomes.set(outcome, (load.outcomes.get(outcome) ?? 0) + 1);
       load.streak = outcome === "ok" ? load.streak + 1 : 0;
-      // Refusals come at once; without a pause the loop would be all there is.
+      // Errors can be immediate; without a pause the loop would block the process.
       if (outcome !== "ok") await pause(5);
     }
   }

@@ -1,4 +1,4 @@
-/** The answers of generated functions, from LuaJIT and from Node, as texts that can be compared. */
+/** Results of generated functions in LuaJIT and in Node, as comparable text. */
 import { execFileSync } from "node:child_process";
 
 /** Any value as one line of text, the same from Node and from Lua. */

@@ -1,14 +1,14 @@
-/** Looks into the Lua of a worker: the bytes that it allocates, and whether what it runs is compiled. */
+/** Measures the Lua of an nginx worker: allocated bytes, and whether its code is compiled. */
 import { request } from "undici";
 import type { NginxProcess } from "./nginx-process.js";
 
-/** Counts since the worker began. */
+/** Counters since the worker started. */
 export interface LuaNumbers {
-  /** In use by Lua; while the collector is stopped, all that was ever allocated since. */
+  /** Memory in use; with the collector stopped, everything allocated since. */
   bytes: number;
-  /** Compiled code that went back to the interpreter in a way that is not compiled. */
+  /** Exits from compiled code to the interpreter. */
   exits: number;
-  /** Compilations that came to nothing. */
+  /** Aborted compilations. */
   aborts: number;
 }
 
@@ -27,7 +27,7 @@ const TELL = `
     }
 `;
 
-/** For `edit` of `startNginx`, with one worker. It talks to the service so seldom that what is counted is the requests' own. */
+/** For `edit` of `startNginx`, with one worker. Syncs are so rare that only requests are counted. */
 export function probed(text: string, name: string): string {
   if (name === "tollgate-http.conf") return text.replace(/init_worker_by_lua_block \{/, (begin) => `${begin}${COUNT}`);
   if (name === "tollgate-settings.lua") {
@@ -36,7 +36,7 @@ export function probed(text: string, name: string): string {
   return name === "tollgate-status.conf" ? text.replace(/ {4}location \/ \{/, (end) => `${TELL}${end}`) : text;
 }
 
-/** Of the first worker. Stops Lua's collector. */
+/** Reads the first worker and stops Lua's collector. */
 export async function luaNumbers({ statusUrl }: NginxProcess): Promise<LuaNumbers> {
   const { body } = await request(`${statusUrl}/lua?collector=stop`);
   return (await body.json()) as LuaNumbers;

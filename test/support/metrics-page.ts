@@ -1,4 +1,4 @@
-/** Reads a page of metrics back, so that tests can ask it questions. */
+/** Parses a metrics page. */
 
 export interface ReadSample {
   name: string;
@@ -7,12 +7,12 @@ export interface ReadSample {
 }
 
 export interface ReadPage {
-  /** By the name of the metric. */
+  /** By metric name. */
   types: Map<string, string>;
   samples: ReadSample[];
-  /** The one sample with this name and these labels, and perhaps more; undefined where there is none. */
+  /** The only sample with this name and at least these labels, if there is one. */
   value(name: string, labels?: Record<string, string>): number | undefined;
-  /** Of all samples with this name and these labels, and perhaps more. */
+  /** The sum of all samples with this name and at least these labels. */
   sum(name: string, labels?: Record<string, string>): number;
 }
 
@@ -24,7 +24,7 @@ export function readPage(text: string): ReadPage {
     if (type !== null) types.set(type[1]!, type[2]!);
     if (line === "" || line.startsWith("#")) continue;
     const sample = /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line);
-    if (sample === null) throw new Error(`no line of a page: ${line}`);
+    if (sample === null) throw new Error(`not a metrics line: ${line}`);
     const labels = [...(sample[2] ?? "").matchAll(/(\w+)="([^"]*)"/g)].map(
       ([, name, value]) => [name!, value!] as const,
     );

@@ -1,4 +1,4 @@
-/** A real nginx with the plane in it, rendered from a config, on free ports; gone when the test is over. */
+/** A real nginx with Tollgate, configured by `tollgate render`, on free ports. Stopped after the test. */
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,7 +16,7 @@ import { waitFor } from "./wait-for.js";
 
 let bundle: string | undefined;
 
-/** Makes the Lua, once. It takes seconds in which this process does nothing else: not while others need it. */
+/** Builds the Lua once. This blocks the process for seconds, so call it before starting servers. */
 export function nginxPlane(): string {
   bundle ??= nginxBundle();
   return bundle;
@@ -24,29 +24,29 @@ export function nginxPlane(): string {
 
 export interface NginxProcess {
   readonly url: string;
-  /** Where its metrics and health are. */
+  /** Metrics and health. */
   readonly statusUrl: string;
   readonly port: number;
   readonly dir: string;
-  /** Of the master. */
+  /** The master process. */
   readonly pid: number;
   workers(): number[];
-  /** What it wrote to its error log. */
+  /** The content of its error log. */
   log(): string;
   signal(name: NodeJS.Signals): void;
-  /** Renders another config into the same place and has nginx take it over; resolves when new workers run. */
+  /** Renders another configuration into the same files and reloads nginx. Resolves when new workers run. */
   reload(yaml?: string): Promise<void>;
-  /** Master and workers at once, with -9. */
+  /** Kills the master and the workers with SIGKILL. */
   killAll(): Promise<void>;
-  /** With QUIT, as an operator would; then the tokens are back. */
+  /** Sends QUIT, which returns all tokens. */
   quit(): Promise<void>;
   stop(): Promise<void>;
 }
 
 export interface StartNginxOptions extends Partial<Omit<RenderOptions, "path" | "bundle" | "runDir" | "status">> {
-  /** Lines for the http section. */
+  /** Further lines of the http section. */
   http?: string;
-  /** Changes the text of a rendered file before nginx reads it. */
+  /** Edits a rendered file before nginx reads it. */
   edit?: (text: string, name: string) => string;
 }
 
@@ -60,7 +60,7 @@ export function parseYaml(yaml: string, port: number): Config {
 /** `yaml` without listen and control. */
 export async function startNginx(yaml: string, options: StartNginxOptions = {}): Promise<NginxProcess> {
   const dir = mkdtempSync(join(tmpdir(), "tollgate-nginx-"));
-  // The workers are somebody else than who started nginx.
+  // Workers run as another user than the test.
   chmodSync(dir, 0o755);
   const [port, statusPort] = [await freePort(), await freePort()];
   const text = nginxPlane();
@@ -89,7 +89,7 @@ export async function startNginx(yaml: string, options: StartNginxOptions = {}):
   async function end(): Promise<void> {
     const all = child.hasEnded() ? [] : workers();
     await child.end("SIGKILL");
-    // The master is gone, so nobody replaces or ends them.
+    // Without the master, the workers are neither replaced nor stopped.
     for (const pid of all) kill(pid);
   }
   try {
@@ -138,7 +138,7 @@ function withLines(conf: string, lines: string): string {
   return conf.replace("\nhttp {\n", () => `\nhttp {\n${lines}\n`);
 }
 
-/** The workers: a master starts nothing else. */
+/** The child processes of the master are its workers. */
 function childrenOf(master: number): number[] {
   const children = readFileSync(`/proc/${master}/task/${master}/children`, "utf8").trim();
   return children === "" ? [] : children.split(" ").map(Number);

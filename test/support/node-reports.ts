@@ -1,4 +1,4 @@
-/** What workers could report, for tests of those who ask them. */
+/** Sample reports of workers. */
 import {
   type AppReport,
   latencyBoundsSeconds,

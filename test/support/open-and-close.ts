@@ -1,4 +1,4 @@
-/** A program that uses a store, closes it and then has nothing more to do: it must end by itself. */
+/** A program that uses and closes a store. It must then exit by itself. */
 import { openTestStore } from "./store-scripts.js";
 
 const store = openTestStore({ url: process.argv[2] ?? "", deadlineMs: 500 });

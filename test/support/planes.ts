@@ -1,17 +1,17 @@
-/** Planes under test: the Node gateway, nginx and Envoy, started alike, so that one scenario can be run against any. */
+/** Starts the Node gateway, nginx or Envoy through one interface, so that a scenario can run on any of them. */
 import { type EnvoyProcess, envoyPlane, startEnvoy } from "./envoy-process.js";
 import { type GatewayProcess, startGateway, workersOf } from "./gateway-process.js";
 import { type NginxProcess, nginxPlane, startNginx } from "./nginx-process.js";
 import { freePort } from "./ports.js";
 
-/** One instance of a plane: a node, or for the Node gateway one per worker. */
+/** One proxy. */
 export interface PlaneInstance {
   readonly url: string;
-  /** Processes that serve; whichever is killed is replaced. */
+  /** The worker processes. A killed one is replaced. */
   workers(): number[];
-  /** Reads its configuration again while it runs. */
+  /** Reloads its configuration. */
   reload(): Promise<void>;
-  /** All of it, with -9. */
+  /** Kills all its processes with SIGKILL. */
   killAll(): Promise<void>;
   log(): string;
 }
@@ -19,7 +19,7 @@ export interface PlaneInstance {
 export interface PlaneUnderTest {
   readonly kind: PlaneKind;
   readonly instances: PlaneInstance[];
-  /** A control listener that administrates all of it. */
+  /** A control listener for the whole cluster. */
   readonly controlUrl: string;
   stop(): Promise<void>;
 }
@@ -28,19 +28,19 @@ export type PlaneKind = "node" | "nginx" | "envoy";
 
 export interface PlaneOptions {
   instances: number;
-  /** Of each instance. */
+  /** Per instance. */
   workers: number;
   /** `redis://…` */
   store: string;
-  /** host:port; empty where `yaml` has upstreams and routes of its own. */
+  /** host:port; empty if `yaml` contains upstreams and routes. */
   backend: string;
-  /** apps, cluster and whatever else, as YAML. */
+  /** The rest of the configuration. */
   yaml: string;
-  /** Envoy reads its configuration again as it runs; else a hot restart does that, which ends WebSockets after a while. */
+  /** Envoy applies changed files while it runs, instead of a hot restart, which closes WebSockets after a while. */
   inPlace?: boolean;
 }
 
-/** Before anything is started that talks through this process. */
+/** Builds what the plane needs. Blocks this process, so call it before starting servers. */
 export function preparePlane(kind: PlaneKind): void {
   if (kind === "nginx") nginxPlane();
   if (kind === "envoy") envoyPlane();
@@ -86,7 +86,7 @@ function nodeInstance(gateway: GatewayProcess): PlaneInstance {
   };
 }
 
-/** One service, whose own gateway nobody uses, and the instances of nginx on it. */
+/** One service, and instances of nginx that use it. */
 async function startNginxPlane({ instances, workers, store, backend, yaml }: PlaneOptions): Promise<PlaneUnderTest> {
   const common = `store: ${store}\nlog: { level: warn }\n${routesTo(backend)}${yaml}`;
   const service = await startGateway(`node_id: service\nworkers: 1\n${common}`);
@@ -105,7 +105,7 @@ async function startNginxPlane({ instances, workers, store, backend, yaml }: Pla
   };
 }
 
-/** All of them, or nothing: where one does not start, neither the others nor the service are left. */
+/** Starts all instances. If one fails, stops the others and the service. */
 async function onService<T extends { stop(): Promise<void> }>(
   service: GatewayProcess,
   start: () => Promise<T>[],
@@ -128,7 +128,7 @@ function nginxInstance(nginx: NginxProcess): PlaneInstance {
   };
 }
 
-/** The same with Envoy, whose workers are threads: killing one is killing all, and somebody starts it again. */
+/** Like nginx. The workers of Envoy are threads, so killing one kills the process; it is restarted. */
 async function startEnvoyPlane(options: PlaneOptions): Promise<PlaneUnderTest> {
   const { instances, workers, store, backend, yaml, inPlace: dynamic = false } = options;
   const common = `store: ${store}\nlog: { level: warn }\n${routesTo(backend)}${yaml}`;

@@ -1,11 +1,11 @@
-/** Ports on the loopback address that nobody uses, below the range from which the system takes its own. */
+/** Free ports on the loopback address, below the range of ephemeral ports. */
 import { createServer } from "node:net";
 
-/** The bus of a cluster node is 10,000 above its port, so this range does not meet its own buses. */
+/** The bus port of a cluster node is 10,000 above its port, so the range must be smaller than that. */
 const LOWEST = 11_000;
 const HIGHEST = 20_900;
 
-/** A free port; with `alsoFree`, the one so many above it is free too (the bus of a cluster node). */
+/** A free port. With `alsoFree`, the port that many above it is free too (the bus of a cluster node). */
 export async function freePort(alsoFree = 0): Promise<number> {
   for (let attempt = 0; attempt < 200; attempt++) {
     const port = LOWEST + Math.floor(Math.random() * (HIGHEST - LOWEST));

@@ -1,8 +1,8 @@
-/** Starts servers that end with the test, whether it passes, fails or is killed. */
+/** Starts servers that end with the test, even if the test is killed. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 
-/** Kills the server when its starter dies, even by SIGKILL. */
+/** Kills the server when its parent dies, even by SIGKILL. */
 const SETPRIV = "/usr/bin/setpriv";
 const running = new Set<ChildProcess>();
 
@@ -12,11 +12,11 @@ process.on("exit", () => {
 
 export interface ServerProcess {
   pid: number;
-  /** What it printed, newest last, for error messages. */
+  /** Its latest output, for error messages. */
   output(): string;
   hasEnded(): boolean;
   signal(name: NodeJS.Signals): void;
-  /** Sends a signal and waits until the process is gone. */
+  /** Sends a signal and waits until the process has ended. */
   end(name: NodeJS.Signals): Promise<void>;
 }
 
@@ -50,7 +50,7 @@ export function startProcess(command: string, args: string[], cwd: string): Serv
     signal: (name) => child.kill(name),
     async end(name) {
       if (!running.has(child)) return;
-      // A stopped process takes other signals only when it goes on; SIGKILL needs no such thing.
+      // A stopped process handles signals other than SIGKILL only after SIGCONT.
       child.kill(name);
       if (name !== "SIGKILL") child.kill("SIGCONT");
       await ended;

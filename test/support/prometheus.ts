@@ -1,4 +1,4 @@
-/** A real Prometheus on a free port that scrapes what a test serves, and promtool; both must be installed. */
+/** A real Prometheus on a free port that scrapes one target, and promtool. */
 import { spawn } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -14,18 +14,18 @@ export interface Sample {
 }
 
 export interface Prometheus {
-  /** What an instant query answers. */
+  /** The result of an instant query. */
   query(expression: string): Promise<Sample[]>;
-  /** "up", "down" or "unknown", and why. */
+  /** "up", "down" or "unknown", with the last error. */
   target(): Promise<{ health: string; lastError: string }>;
-  /** Until the query answers something, or until that is to the test's liking. */
+  /** Waits until the query has a result that `wanted` accepts. */
   until(expression: string, isRight?: (samples: Sample[]) => boolean): Promise<Sample[]>;
-  /** The type and the help that it has learned of a metric. */
+  /** The type and help text of a metric. */
   metadata(metric: string): Promise<{ type: string; help: string } | undefined>;
   stop(): Promise<void>;
 }
 
-/** @param target host and port of whoever serves /metrics */
+/** @param target host and port that serve /metrics */
 export async function startPrometheus(target: string): Promise<Prometheus> {
   const dir = await mkdtemp(join(tmpdir(), "tollgate-prometheus-"));
   const file = join(dir, "prometheus.yml");
@@ -107,11 +107,11 @@ export async function startPrometheus(target: string): Promise<Prometheus> {
 
 export interface Checked {
   exitCode: number | null;
-  /** What it found wrong. */
+  /** The problems found. */
   complaints: string;
 }
 
-/** `promtool check metrics` on a page. */
+/** Runs `promtool check metrics` on a page. */
 export function checkPage(text: string): Promise<Checked> {
   return new Promise((resolve, reject) => {
     const child = spawn("promtool", ["check", "metrics"], { stdio: ["pipe", "pipe", "pipe"] });

@@ -1,4 +1,4 @@
-/** Histories of nodes that spend, lose replies, retry, come late, die and come back, played on a store against the model. */
+/** Random histories of nodes that spend, lose replies, retry, delay, die and restart, run on a store and compared to a model. */
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { createQuota, type GrantRequest } from "../../src/quota/quota.js";
@@ -91,19 +91,19 @@ interface SimulatedNode {
   name: string;
   epoch: number;
   seq: number;
-  /** As the node knows them, in the order of APPS. */
+  /** The counters known to the node, in the order of APPS. */
   accounts: { granted: number; returned: number; balance: number }[];
   last?: Message;
 }
 
-/** A message with the answer it got the first time. */
+/** A message and its first reply. */
 interface Message {
   send(): Promise<{ code: string; apps: { app: string; granted: number }[] }>;
   sender: { node: string; epoch: number; seq: number };
   answer: unknown;
 }
 
-/** Plays a history. Throws BrokenPromise where the store's answers do not fit the model. */
+/** Runs a history. Throws BrokenPromise if a reply contradicts the model. */
 export async function play(store: DrivenStore, clusterId: string, steps: Step[]): Promise<void> {
   store.clock.now = START;
   const cluster = { id: clusterId, ...CLUSTER };
@@ -124,7 +124,7 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[])
     delete one.last;
   }
 
-  /** Sends a message of a node for the apps with the given places, and books what it did. */
+  /** Sends a message of a node about the apps with these indexes, and updates the model. */
   async function exchange(
     one: SimulatedNode,
     places: number[],
@@ -220,7 +220,7 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[])
     }
   }
 
-  /** A message that was answered before: the same answer while it is the node's last one, and no change in any case. */
+  /** Repeats a message: the same reply if it was the node's last one, and no change in any case. */
   async function repeat(message: Message, what: string) {
     model.moveTo(store.clock.now);
     const answer = await message.send();
@@ -254,7 +254,7 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[])
   async function reconcile(place: number, force: boolean) {
     model.moveTo(store.clock.now);
     const policy = APPS[place]!;
-    // The listing and the reconcile see the same time, so they agree on who is dead.
+    // The listing and the reconcile run at the same time, so they agree on which nodes are dead.
     const dead = (await quota.nodes()).filter((listed) => !listed.alive);
     const result = await quota.reconcile(policy, { tolerance: 0.1, force, operation: `r-${++operationCount}` });
     let expected = 0;

@@ -1,6 +1,6 @@
 /**
- * A small model of what may be granted: per bucket the most it can hold at this moment, and per node what it has
- * reported. It knows nothing of scripts. Whatever a store answers must fit into it.
+ * A small model of what may be granted: the maximum that each bucket can hold now, and what each node has reported.
+ * Independent of the scripts. Every reply of a store must be consistent with it.
  */
 import type { BucketLimits } from "../../src/core/limits.js";
 import type { ClusterLimits } from "../../src/quota/cluster-limits.js";
@@ -21,20 +21,20 @@ export interface Counters extends Account {
 }
 
 export interface Model {
-  /** Time goes on; a clock that stepped back refills nothing. */
+  /** Advances the time. A clock that steps back refills nothing. */
   moveTo(now: number): void;
-  /** A message was booked that had not been booked before; `granted` is the store's answer per app, if it granted. */
+  /** A new message was applied. `granted` is the grant per app in the reply, if it granted. */
   booked(node: string, messages: Counters[], granted: (number | undefined)[], lent: number[]): void;
   borrowed(app: string, tokens: number): void;
   repaid(app: string, tokens: number): void;
-  /** A node was declared dead: what it held of this app. */
+  /** A node was declared dead: returns what it held of this app. */
   recovered(node: string, app: string): number;
-  /** All a node held of the apps given goes back: it left. */
+  /** A node left: all it held of these apps is returned. */
   left(node: string, apps: string[]): void;
   totals(app: string): Account;
 }
 
-/** Broken promises, in words. */
+/** Descriptions of violations. */
 export class BrokenPromise extends Error {}
 
 export function createModel(cluster: ClusterLimits, apps: BucketLimits[], start: number): Model {

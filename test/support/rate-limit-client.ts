@@ -1,4 +1,4 @@
-/** A gRPC client of another make, with the official messages: what it sends is what Envoy would send. */
+/** An independent gRPC client (grpc-js) with the official messages, to send what Envoy sends. */
 import { fileURLToPath } from "node:url";
 import {
   type CallOptions,
@@ -44,12 +44,12 @@ export interface Told {
 export interface RateLimitClient {
   ask(asked: Asked, metadata?: Record<string, string>, options?: CallOptions): Promise<Told>;
   health(service?: string): Promise<string>;
-  /** Any method, any bytes. */
+  /** Calls any method with any bytes. */
   raw(path: string, bytes: Buffer, metadata?: Record<string, string>, options?: CallOptions): Promise<Buffer>;
   close(): void;
 }
 
-/** `official`: the protos as they are published with the dev dependency; else with the newer fields as well. */
+/** `official` uses the published protos of the dev dependency, otherwise newer ones with more fields. */
 export function connectRateLimitClient(address: string, protos: "official" | "newer" = "newer"): RateLimitClient {
   const includeDirs = protos === "official" ? official : [own, ...official];
   const rls = serviceOf(

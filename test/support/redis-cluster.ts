@@ -1,20 +1,20 @@
-/** A real Redis Cluster of six processes, three primaries with a replica each, that can fail over and move slots. */
+/** A real Redis Cluster of three primaries with one replica each, with failover and slot migration. */
 import { hashSlot } from "../../src/store/redis/hash-slot.js";
 import { type RedisServer, startRedis } from "./redis-server.js";
 import { waitFor } from "./wait-for.js";
 
 export interface ClusterNode extends RedisServer {
-  /** What the cluster calls it. */
+  /** Its id in the cluster. */
   id: string;
 }
 
 export interface RedisCluster {
   readonly url: string;
   readonly nodes: ClusterNode[];
-  /** The primary that serves the key, as the nodes that are alive agree. */
+  /** The primary of the key, according to all running nodes. */
   primaryOf(key: string): Promise<ClusterNode>;
   primaries(): Promise<ClusterNode[]>;
-  /** Kills the primary of the key, waits until its replica has taken over, and gives back the dead node. */
+  /** Kills the primary of the key, waits until its replica has taken over, and returns the dead node. */
   killPrimaryOf(key: string): Promise<ClusterNode>;
   /** Stops the primary of the key (SIGSTOP) and waits until its replica has taken over. The caller resumes it. */
   hangPrimaryOf(key: string): Promise<ClusterNode>;
@@ -88,7 +88,7 @@ async function untilAllKnown(nodes: ClusterNode[]): Promise<void> {
 }
 
 function describeCluster(nodes: ClusterNode[], start: () => Promise<ClusterNode>): RedisCluster {
-  /** Killed or stopped: nobody to ask. */
+  /** Killed or stopped. */
   const away = new Set<ClusterNode>();
   const alive = () => nodes.filter((node) => !away.has(node));
   const byId = (id: string) => nodes.find((node) => node.id === id);
@@ -147,7 +147,7 @@ function describeCluster(nodes: ClusterNode[], start: () => Promise<ClusterNode>
     async switchPrimaryOf(key) {
       const primary = await primaryOf(key);
       const replica = await replicaOf(primary);
-      // For a while after an election the others do not vote about the same primary again; then it is asked for anew.
+      // For a while after an election the others do not vote for this primary again, so the failover is repeated.
       for (let attempt = 1; (await primaryOf(key)) === primary; attempt++) {
         if (attempt > 10) throw new Error("the replica did not take over");
         await replica.command("CLUSTER", "FAILOVER");
@@ -165,7 +165,7 @@ function describeCluster(nodes: ClusterNode[], start: () => Promise<ClusterNode>
       const keys = (await from.command("CLUSTER", "GETKEYSINSLOT", slot, 1_000)) as string[];
       await move(keys.slice(0, Math.ceil(keys.length / 2)));
       await halfway();
-      // New keys are made at the target, so what is left can only become less.
+      // New keys are created at the target, so the rest can only shrink.
       for (let left = keys; left.length > 0; ) {
         left = (await from.command("CLUSTER", "GETKEYSINSLOT", slot, 1_000)) as string[];
         await move(left);

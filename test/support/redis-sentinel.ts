@@ -1,4 +1,4 @@
-/** A primary, a replica and three sentinels that watch over them. */
+/** A primary, a replica and three sentinels. */
 import { type RedisServer, startRedis } from "./redis-server.js";
 import { waitFor } from "./wait-for.js";
 
@@ -6,17 +6,17 @@ export interface SentinelSetup {
   readonly url: string;
   readonly servers: RedisServer[];
   readonly sentinels: RedisServer[];
-  /** The server that the sentinels name. */
+  /** The primary according to the sentinels. */
   primary(): Promise<RedisServer>;
-  /** Kills the primary and waits until the sentinels have made the replica one. */
+  /** Kills the primary and waits until the sentinels have promoted the replica. */
   killPrimary(): Promise<void>;
-  /** Makes the replica the primary while both are alive. */
+  /** Promotes the replica while both run. */
   switchPrimary(): Promise<void>;
   stop(): Promise<void>;
 }
 
 export interface StartSentinelOptions {
-  /** Of Redis, and of the sentinels. */
+  /** For Redis and the sentinels. */
   password?: string;
   sentinelPassword?: string;
 }

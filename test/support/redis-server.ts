@@ -1,4 +1,4 @@
-/** A real redis-server on a free loopback port, in a directory of its own, gone when the test is over. */
+/** A real redis-server on a free loopback port, in its own directory. Stopped after the test. */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,13 +11,13 @@ export interface StartRedisOptions {
   args?: string[];
   port?: number;
   dir?: string;
-  /** For `command`, when the server wants a password or TLS. */
+  /** For `command`, if the server requires a password or TLS. */
   client?: Omit<RedisOptions, "replyMapping">;
-  /** False when the server will not answer soon, for instance while it loads. */
+  /** False if the server will not respond soon, for example while it loads data. */
   waitUntilReady?: boolean;
-  /** Another port that must be free, so many above. */
+  /** The port that many above must be free, too. */
   alsoFree?: number;
-  /** The text of a configuration file, which sentinels need. */
+  /** The content of a configuration file, for sentinels. */
   configuration?: string;
 }
 
@@ -26,13 +26,13 @@ export interface RedisServer {
   readonly port: number;
   readonly dir: string;
   readonly pid: number;
-  /** One command over a connection of its own, which is kept. */
+  /** Sends a command on a separate connection, which stays open. */
   command(name: string, ...args: (string | number)[]): Promise<unknown>;
-  /** SIGSTOP: the server keeps its connections and answers nothing. */
+  /** SIGSTOP: the server keeps its connections and does not respond. */
   pause(): void;
   resume(): void;
   kill(): Promise<void>;
-  /** After `kill`, or instead of it: the same port, directory and arguments. */
+  /** Starts again with the same port, directory and arguments, after a kill if it still runs. */
   restart(options?: { waitUntilReady?: boolean; args?: string[] }): Promise<void>;
   stop(): Promise<void>;
 }
@@ -42,7 +42,7 @@ export async function startRedis(options: StartRedisOptions = {}): Promise<Redis
   const file = options.configuration === undefined ? [] : [join(dir, "redis.conf")];
   if (file[0] !== undefined) await writeFile(file[0], options.configuration ?? "");
   let args = options.args ?? [];
-  // Somebody may take the port between our looking and Redis listening; then another one is tried.
+  // Another process may take the port before Redis listens; then try another one.
   for (let attempt = 1; ; attempt++) {
     const port = options.port ?? (await freePort(options.alsoFree));
     const started = startProcess("redis-server", [...file, ...redisArguments(port, dir, args)], dir);
@@ -66,7 +66,7 @@ export async function startRedis(options: StartRedisOptions = {}): Promise<Redis
       enableReadyCheck: false,
       retryStrategy: () => 20,
       disconnectTimeout: 100,
-      // So that a server which a failed test left stopped does not hang the next one.
+      // A server that a failed test left stopped must not block the next test.
       commandTimeout: 10_000,
     });
     client.on("error", () => undefined);

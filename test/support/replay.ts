@@ -1,4 +1,4 @@
-/** Plays a history on the embedded store and then the very same calls on another store: each reply must be the same. */
+/** Runs a history on the embedded store, then the same calls on another store: all replies must be equal. */
 import { expect } from "vitest";
 import { type DrivenStore, drivenEmbeddedStore } from "./driven-store.js";
 

@@ -1,8 +1,8 @@
-/** The replies that the seeds describe, and how a reply differs from one of them. */
+/** The replies described in the seeds, and a comparison with actual replies. */
 
 const WHEN = "2026-01-02T03:04:05Z";
 
-/** Where the value lacks a field of the example, or has one of another type. More fields are fine. */
+/** The fields that are missing or have another type than in the example. Further fields are allowed. */
 export function differences(value: unknown, example: unknown, place = "reply"): string[] {
   if (typeof example !== "object" || example === null) {
     return typeof value === typeof example ? [] : [`${place}: ${typeof value} instead of ${typeof example}`];
@@ -19,7 +19,7 @@ export function differences(value: unknown, example: unknown, place = "reply"): 
 
 const megabytes = { used_mb: 1.5, free_mb: 2.5 };
 
-/** Values of our own in the shapes of the seeds. The reload comes after a change, or nothing is reloaded. */
+/** Our values in the format of the seeds. The reload follows a change, otherwise nothing would be reloaded. */
 export const seedExamples: { call: string; body?: unknown; reply: unknown }[] = [
   { call: "GET /health/live", reply: { status: "healthy", timestamp: WHEN } },
   {

@@ -1,4 +1,4 @@
-/** A host whose time the test moves: seconds pass in milliseconds, and always in the same order. */
+/** A clock that the test advances: timers run immediately, in a fixed order. */
 import type { Clock } from "../../src/shared/clock.js";
 
 interface Event {
@@ -8,7 +8,7 @@ interface Event {
 }
 
 export interface SimulatedClock extends Clock {
-  /** Lets time pass: every timer on the way runs at its moment, with all that follows from it at once. */
+  /** Advances the time. Every timer due runs at its time, with all promises that follow from it. */
   advance(ms: number): Promise<void>;
 }
 
@@ -17,7 +17,7 @@ export function createSimulatedClock(): SimulatedClock {
   let order = 0;
   const queue: Event[] = [];
 
-  /** Sorted by time, then by the order of asking. */
+  /** Sorted by time, then by creation. */
   function insert(event: Event): void {
     let low = 0;
     let high = queue.length;
@@ -53,7 +53,7 @@ export function createSimulatedClock(): SimulatedClock {
   };
 }
 
-/** Until all promises that could be kept have been kept: a message to the embedded store takes a handful of turns. */
+/** Lets all resolvable promises resolve. A call of the embedded store takes a few turns. */
 async function settled(): Promise<void> {
   for (let i = 0; i < 12; i++) await Promise.resolve();
 }

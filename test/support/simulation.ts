@@ -1,4 +1,4 @@
-/** N limiters on one embedded store, a driven clock, scripted load and faults, all in one process. */
+/** N limiters on one embedded store with a driven clock, scripted load and faults, in one process. */
 
 import { standardProfile } from "../../src/core/cost.js";
 import type { AppLimits } from "../../src/core/limits.js";
@@ -29,12 +29,12 @@ export function limitedApp(app: Partial<AppLimits> & { id: string }): AppLimits 
 export interface SimulatedNode {
   name: string;
   limiter: Limiter;
-  /** Every decision, with the moment it was made. */
+  /** Every decision and its time. */
   decisions: { at: number; decision: Decision }[];
   admitted(from?: number, to?: number): number;
-  /** As with kill -9: it asks and answers nothing any more. */
+  /** Like SIGKILL: sends and receives nothing from now on. */
   kill(): void;
-  /** Other settings from now on; what is not mentioned stays as it is. */
+  /** Changes these settings only. */
   reconfigure(changed: Changed): void;
 }
 
@@ -44,12 +44,12 @@ export interface Simulation {
   clock: SimulatedClock;
   quota: Quota;
   nodes: SimulatedNode[];
-  /** What the way to the store does; where it is mute, the store hears and acts, and its answer is lost. */
+  /** The network to the store. `mute`: calls are executed, but the replies are lost. */
   store: { mode: "up" | "refusing" | "hanging" | "mute"; latencyMs: number; calls: number };
   addNode(name: string, options?: Partial<LimiterOptions>): SimulatedNode;
-  /** Requests of `app` at an even pace until `until` (simulated milliseconds). */
+  /** Sends requests of `app` at an even rate until `until` (simulated milliseconds). */
   load(node: SimulatedNode, app: string, perSecond: number, until: number): void;
-  /** Lets time pass until the promise is kept. */
+  /** Advances the time until the promise is resolved. */
   during<T>(promise: Promise<T> | T): Promise<T>;
 }
 
@@ -66,7 +66,7 @@ export function createSimulation(
   const store: Simulation["store"] = { mode: "up", latencyMs: 1, calls: 0 };
   const nodes: SimulatedNode[] = [];
 
-  /** The quota behind a network: half of the latency there, half back. */
+  /** The quota behind a network, with half of the latency in each direction. */
   function overNetwork(alive: () => boolean, quota: Quota): SyncTarget {
     const pause = (ms: number) => new Promise<void>((resolve) => clock.after(ms, resolve));
     async function travel<T>(call: () => Promise<T>, deadlineMs: number): Promise<T> {
@@ -142,7 +142,7 @@ export function createSimulation(
     return kept;
   }
 
-  // In production a service ticks: it moves the clock of the nodes and looks after emergencies.
+  // In production the service does this: it checks for emergencies, which also advances the clock of the nodes.
   const tick = () => {
     void ticking.emergencyCheck(1000, false);
     clock.after(250, tick);

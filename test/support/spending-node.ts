@@ -1,4 +1,4 @@
-/** A node that gets tokens, spends them and keeps its own count, through whatever happens to the store. */
+/** A node that is granted tokens, spends them and counts them, also during faults of the store. */
 import type { BucketLimits } from "../../src/core/limits.js";
 import type { Quota } from "../../src/quota/quota.js";
 import { StoreError } from "../../src/store/errors.js";
@@ -6,9 +6,9 @@ import { StoreError } from "../../src/store/errors.js";
 export interface SpendingNode {
   granted: number;
   spent: number;
-  /** What became of its calls: "ok" or the kind of the StoreError. */
+  /** Outcomes of its calls: "ok" or the kind of the StoreError. */
   outcomes: Map<string, number>;
-  /** One message: reports, asks for a few tokens, spends what it got. The same message again after an error. */
+  /** Sends one message that reports and requests tokens, then spends the grant. Repeats the message after an error. */
   turn(): Promise<void>;
 }
 
@@ -24,7 +24,7 @@ export function createSpendingNode(quota: Quota, app: BucketLimits, name: string
       const answer = await quota.grant({ node: name, epoch: 1, seq }, [message]);
       const granted = answer.apps[0]?.granted ?? node.granted;
       node.granted = Math.max(node.granted, granted);
-      // A turn's tokens are spent only after its message is settled, so that a repetition is the same message.
+      // Tokens are spent only after the message succeeded, so that a repeated message is identical.
       node.spent = Math.max(node.spent, node.granted - 3);
       repeat = false;
       count("ok");

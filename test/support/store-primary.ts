@@ -1,4 +1,4 @@
-/** A process that owns an embedded store and serves it to its parent, as a primary does to a worker. */
+/** A process with an embedded store that it offers to its parent, like a primary to its workers. */
 import { createEmbeddedStore } from "../../src/store/embedded/embedded-store.js";
 import { serveStore } from "../../src/store/ipc/serve-store.js";
 

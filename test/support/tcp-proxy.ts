@@ -1,17 +1,17 @@
-/** A TCP proxy on loopback that can be slow, swallow bytes, lose a reply or reset connections, between store and Redis. */
+/** A TCP proxy between store and Redis that can delay, drop bytes, lose a reply or reset connections. */
 import { connect, createServer, type Socket } from "node:net";
 
 export interface TcpProxy {
   readonly port: number;
-  /** Every reply is late by so much. */
+  /** Delay of every reply. */
   delayMs: number;
-  /** New connections are cut at once. */
+  /** New connections are closed immediately. */
   refuse: boolean;
-  /** The next reply that contains the text is not passed on: its connection is reset. Resolves when that happened. */
+  /** Drops the next reply that contains the text and resets its connection. Resolves when that happened. */
   loseReply(containing: string): Promise<void>;
-  /** On the connections there are, nothing arrives any more in either direction, though they stay: half-open. */
+  /** Drops all further bytes on the existing connections, which stay open. */
   silenceAll(): void;
-  /** Resets every connection there is. */
+  /** Resets all connections. */
   resetAll(): void;
   connections(): number;
   stop(): Promise<void>;

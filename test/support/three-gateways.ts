@@ -2,7 +2,7 @@
 import { startGateway, startSmallBackend } from "./gateway-process.js";
 import { startRedis } from "./redis-server.js";
 
-/** `apps` and `more` as in the configuration. Whatever was started is ended by `endings`. */
+/** `apps` is the content of `apps: { … }`, `more` is further YAML. `endings` stops what was started. */
 export async function startThreeGateways(endings: (() => unknown)[], apps: string, more = "") {
   const server = await startRedis();
   endings.push(() => server.stop());

@@ -1,11 +1,11 @@
-/** Waits until a condition holds; fails with what it last saw. */
+/** Waits until a condition holds, and fails with the last result. */
 
 export interface WaitOptions {
   withinMs?: number;
   everyMs?: number;
 }
 
-/** Calls `look` until it returns something other than undefined or false; an error counts as not yet. */
+/** Calls `look` until it returns something other than undefined or false. An error counts as not yet. */
 export async function waitFor<T>(
   what: string,
   look: () => Promise<T | undefined | false> | T | undefined | false,
