@@ -1,0 +1,43 @@
+/** A service whose store cannot run functions states the requirement in its log at start-up. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, expect, test, vi } from "vitest";
+import { freePort } from "../../../support/ports.js";
+import { startProcess } from "../../../support/processes.js";
+import { startRedis } from "../../../support/redis-server.js";
+import { waitFor } from "../../../support/wait-for.js";
+
+vi.setConfig({ testTimeout: 60_000 });
+
+const cli = new URL("../../../../src/cli/main.ts", import.meta.url).pathname;
+const endings: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+});
+
+/** Starts a service without routes and waits until its log contains `text`. */
+async function logWith(text: string, store: string): Promise<string> {
+  const folder = mkdtempSync(join(tmpdir(), "tollgate-serve-"));
+  endings.push(() => rmSync(folder, { recursive: true }));
+  const file = join(folder, "tollgate.yaml");
+  writeFileSync(file, `store: ${store}\ncontrol: { listen: "127.0.0.1:${await freePort()}" }\n`);
+  const service = startProcess(process.execPath, ["--import", "tsx", cli, "serve", "--config", file], process.cwd());
+  endings.push(() => service.end("SIGKILL"));
+  await waitFor(`"${text}" in the log`, () => service.output().includes(text), { withinMs: 45_000 });
+  return service.output();
+}
+
+test("a Redis without the FUNCTION command", async () => {
+  const redis = await startRedis({ args: ["--rename-command", "FUNCTION", ""] });
+  endings.push(() => redis.stop());
+  await logWith("does not support functions. Tollgate needs Redis 7.0 or later, or Valkey", redis.url);
+});
+
+test("a user without permission for functions", async () => {
+  const redis = await startRedis();
+  endings.push(() => redis.stop());
+  await redis.command("ACL", "SETUSER", "narrow", "on", ">narrow-secret", "~*", "&*", "+@all", "-function", "-fcall");
+  const log = await logWith("(ACL: +fcall +function|load)", `redis://narrow:narrow-secret@127.0.0.1:${redis.port}`);
+  expect(log).not.toContain("narrow-secret");
+});
