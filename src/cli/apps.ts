@@ -1,6 +1,6 @@
 /** `tollgate apps`: all apps with their limits, balances and refusals, sorted as asked. */
 import { quoted } from "../config/problem.js";
-import type { AppsReply } from "../service/control/contract/contract.js";
+import type { AppsReply } from "../service/operations/contract/contract.js";
 import { UsageError } from "./command.js";
 import { expectWords, operatorCommand } from "./control/operator-command.js";
 import { ago, amount, counted, readWhole, whole } from "./numbers.js";

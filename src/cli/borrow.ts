@@ -1,7 +1,7 @@
 /** `tollgate borrow` and `tollgate repay`: tokens for an app that is out, against debt, and back. */
 import type * as z from "zod";
-import type { BorrowReply, RepayReply } from "../service/control/contract/contract.js";
-import * as contract from "../service/control/contract/contract.js";
+import type { BorrowReply, RepayReply } from "../service/operations/contract/contract.js";
+import * as contract from "../service/operations/contract/contract.js";
 import { expectApp } from "./control/app-name.js";
 import { expectWords, type OperatorCall, operatorCommand } from "./control/operator-command.js";
 import { FINE, REFUSED } from "./exit-codes.js";

@@ -1,7 +1,7 @@
 /** `tollgate connections`: open connections per backend pod, against their limits. */
 
-import type { ConnectionsReply } from "../service/control/contract/contract.js";
-import * as contract from "../service/control/contract/contract.js";
+import type { ConnectionsReply } from "../service/operations/contract/contract.js";
+import * as contract from "../service/operations/contract/contract.js";
 import { expectWords, operatorCommand } from "./control/operator-command.js";
 import { counted, percentOf, whole } from "./numbers.js";
 import { type Line, type Span, type Style, tableLines, toned } from "./printing.js";

@@ -1,8 +1,8 @@
 /** `tollgate degradation`: shows the degradation level, pins one for a time, or lets go of it. */
 
 import { quoted } from "../config/problem.js";
-import type { DegradationState } from "../service/control/contract/contract.js";
-import * as contract from "../service/control/contract/contract.js";
+import type { DegradationState } from "../service/operations/contract/contract.js";
+import * as contract from "../service/operations/contract/contract.js";
 import { UsageError } from "./command.js";
 import { expectWords, type OperatorCall, operatorCommand, signed, textOption } from "./control/operator-command.js";
 import { readDuration, readWhole, span } from "./numbers.js";

@@ -1,8 +1,8 @@
 /** `tollgate emergency`: turns the emergency on or off for the whole cluster, or tells whether there is one. */
 
 import { quoted } from "../config/problem.js";
-import type { EmergencyReply, EmergencyStateReply } from "../service/control/contract/contract.js";
-import * as contract from "../service/control/contract/contract.js";
+import type { EmergencyReply, EmergencyStateReply } from "../service/operations/contract/contract.js";
+import * as contract from "../service/operations/contract/contract.js";
 import { UsageError } from "./command.js";
 import { expectWords, operatorCommand, textOption } from "./control/operator-command.js";
 import { readDuration, span } from "./numbers.js";

@@ -1,8 +1,8 @@
 /** `tollgate health`: whether a service lives, is ready, and how each of its parts is. */
 
 import { quoted } from "../config/problem.js";
-import type { DeepReply } from "../service/control/contract/contract.js";
-import * as contract from "../service/control/contract/contract.js";
+import type { DeepReply } from "../service/operations/contract/contract.js";
+import * as contract from "../service/operations/contract/contract.js";
 import { UsageError } from "./command.js";
 import type { ControlClient } from "./control/client.js";
 import { type Answer, expectWords, operatorCommand } from "./control/operator-command.js";

@@ -3,8 +3,8 @@
 import { readFileSync } from "node:fs";
 import { parse, stringify } from "yaml";
 import { quoted } from "../config/problem.js";
-import type { LayerReply } from "../service/control/contract/contract.js";
-import * as contract from "../service/control/contract/contract.js";
+import type { LayerReply } from "../service/operations/contract/contract.js";
+import * as contract from "../service/operations/contract/contract.js";
 import { UsageError } from "./command.js";
 import { expectWords, type OperatorCall, operatorCommand, textOption } from "./control/operator-command.js";
 import { readWhole } from "./numbers.js";

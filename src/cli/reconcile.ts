@@ -1,7 +1,7 @@
 /** `tollgate reconcile`: compares books and buckets now, of one app or of all, and corrects what has drifted. */
 
-import type { ReconcileReply } from "../service/control/contract/contract.js";
-import * as contract from "../service/control/contract/contract.js";
+import type { ReconcileReply } from "../service/operations/contract/contract.js";
+import * as contract from "../service/operations/contract/contract.js";
 import { expectApp } from "./control/app-name.js";
 import { expectWords, operatorCommand } from "./control/operator-command.js";
 import { counted, percent, whole } from "./numbers.js";

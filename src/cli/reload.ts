@@ -1,8 +1,8 @@
 /** `tollgate reload`: reads the configuration anew; a bad one changes nothing. */
 
 import { quoted } from "../config/problem.js";
-import type { ReloadReply } from "../service/control/contract/contract.js";
-import * as contract from "../service/control/contract/contract.js";
+import type { ReloadReply } from "../service/operations/contract/contract.js";
+import * as contract from "../service/operations/contract/contract.js";
 import { UsageError } from "./command.js";
 import { expectWords, operatorCommand } from "./control/operator-command.js";
 import { counted } from "./numbers.js";

@@ -1,7 +1,7 @@
 /** `tollgate why`: what stands in the way of an app's requests, with the balance of every layer and the last refusals. */
 
-import type { AppReply, Refusal } from "../service/control/contract/contract.js";
-import * as contract from "../service/control/contract/contract.js";
+import type { AppReply, Refusal } from "../service/operations/contract/contract.js";
+import * as contract from "../service/operations/contract/contract.js";
 import { expectApp } from "./control/app-name.js";
 import { expectWords, operatorCommand } from "./control/operator-command.js";
 import { ago, amount, counted, percent, percentOf, perSecond, readWhole, span, whole } from "./numbers.js";

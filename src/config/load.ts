@@ -16,7 +16,7 @@ export interface LoadOptions {
   env: Environment;
 }
 
-const MAX_FILE_BYTES = 16 * 1024 * 1024;
+export const MAX_CONFIG_BYTES = 16 * 1024 * 1024;
 /** Sections with names of the operator's own, and how many names each may have. */
 const mostNames: Record<string, number> = { apps: 100_000, upstreams: 10_000 };
 /** More than anyone reads at once. */
@@ -33,7 +33,7 @@ export function readText(file: string): { text: string; problems: [] } | { text:
   const refused = (reason: string) => ({ text: undefined, problems: [{ path: file, value: "", reason }] });
   try {
     const { size } = statSync(file);
-    if (size > MAX_FILE_BYTES) return refused(`the file has ${size} bytes; at most ${MAX_FILE_BYTES} are read`);
+    if (size > MAX_CONFIG_BYTES) return refused(`the file has ${size} bytes; at most ${MAX_CONFIG_BYTES} are read`);
     return { text: readFileSync(file, "utf8"), problems: [] };
   } catch (error) {
     return refused(`cannot be read: ${error instanceof Error ? error.message : String(error)}`);

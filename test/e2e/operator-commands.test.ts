@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { stripVTControlCharacters } from "node:util";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { runCommandLine } from "../../src/cli/command-line.js";
-import * as contract from "../../src/service/control/contract/contract.js";
+import * as contract from "../../src/service/operations/contract/contract.js";
 import { type GatewayProcess, startGateway, startSmallBackend } from "../support/gateway-process.js";
 import { startRedis } from "../support/redis-server.js";
 import { waitFor } from "../support/wait-for.js";

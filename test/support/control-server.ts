@@ -15,7 +15,8 @@ import type { Endpoint } from "../../src/service/control/endpoint.js";
 import { serviceEndpoints } from "../../src/service/control/endpoints.js";
 import { createSyncHandler } from "../../src/service/control/plane-api/sync.js";
 import type { AppReport, NodeReport, ReportRequest } from "../../src/service/metrics/reports.js";
-import { createOperations, type OperationsDeps } from "../../src/service/operations/operations.js";
+import type { OperationsOptions } from "../../src/service/operations/context.js";
+import { createOperations } from "../../src/service/operations/operations.js";
 import { createPin, type Pin } from "../../src/service/operations/pin.js";
 import { type Clock, systemClock } from "../../src/shared/clock.js";
 import { createSlots } from "../../src/slots/slots.js";
@@ -36,7 +37,7 @@ export interface ControlServerOptions {
   /** The reports of the workers. */
   reports?: NodeReport[];
   appReports?: AppReport[][];
-  deps?: Partial<OperationsDeps>;
+  deps?: Partial<OperationsOptions>;
   metrics?: () => Promise<{ text: string; contentType: string } | undefined>;
   endpoints?: Endpoint[];
   /** The clock for logins and pinned levels. */

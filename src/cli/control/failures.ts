@@ -1,7 +1,7 @@
 /** What can go wrong between a command and the control listener, each as one sentence that says what, where and what to do. */
 import { describeProblem } from "../../config/problem.js";
 import { UNKNOWN_APP } from "../../core/codes.js";
-import { problemReply } from "../../service/control/contract/contract.js";
+import { problemReply } from "../../service/operations/contract/contract.js";
 import { Failure, NOT_ALLOWED, REFUSED, UNREACHABLE } from "../exit-codes.js";
 import { span } from "../numbers.js";
 import { escaped } from "../printing.js";

@@ -1,7 +1,7 @@
 /** One look at a service, and what happened between two of them. */
 
-import type { AppsReply, StatusReply } from "../../service/control/contract/contract.js";
-import * as contract from "../../service/control/contract/contract.js";
+import type { AppsReply, StatusReply } from "../../service/operations/contract/contract.js";
+import * as contract from "../../service/operations/contract/contract.js";
 import type { ControlClient } from "../control/client.js";
 
 export type AppNumbers = AppsReply["apps"][number];

@@ -1,5 +1,5 @@
 /** What `tollgate status` shows of one look: lines for a terminal of any width and height. */
-import type { StatusReply } from "../../service/control/contract/contract.js";
+import type { StatusReply } from "../../service/operations/contract/contract.js";
 import { ago, counted, latency, percent, perSecond, span, whole } from "../numbers.js";
 import { type Column, type Line, lengthOf, type Span, type Style, type Tone, tableLines, toned } from "../printing.js";
 import { busiest, type Look, type Pace } from "./look.js";

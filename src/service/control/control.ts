@@ -1,4 +1,4 @@
-/** The control listener: finds the endpoint, checks who calls and what they say, answers in JSON, and writes the audit log. */
+/** The control listener: routes and authorises requests, validates them, replies in JSON, and writes the audit log. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AccessOptions } from "../../config/options/service.js";
 import { INVALID_ARGUMENT } from "../../core/codes.js";
@@ -6,21 +6,22 @@ import { type Clock, systemClock } from "../../shared/clock.js";
 import { lingerOnClose } from "../../shared/linger.js";
 import type { Log } from "../../shared/log.js";
 import { InvalidArgument, StoreError } from "../../store/errors.js";
+import { ok, problem, type Reply, storeProblem } from "../operations/reply.js";
 import { createAudit } from "./access/audit.js";
 import { addressOf, createGuard } from "./access/guard.js";
 import { calls } from "./calls.js";
-import { answer, bind, type Call, type Endpoint, problem, type Reply, storeProblem } from "./endpoint.js";
+import { bind, type Call, type Endpoint } from "./endpoint.js";
 import { openApiDocument } from "./openapi.js";
 import { parseBody, parseQuery, readBody } from "./request-body.js";
 import { createRouter } from "./router.js";
 
 export interface ControlOptions {
-  /** The OpenAPI document describes them all, and comes on top. */
+  /** An endpoint for their OpenAPI document is added. */
   endpoints: readonly Endpoint[];
-  /** Asked for every request, so that a reload takes effect at once. */
+  /** Called for every request, so that a reload takes effect immediately. */
   access(): AccessOptions;
   log: Log;
-  /** Of the program. */
+  /** The version of the program. */
   version: string;
   clock?: Clock;
 }
@@ -36,7 +37,7 @@ const DEFAULT_OPERATOR = "admin";
 const LONGEST_OPERATOR = 128;
 
 export function createControl({ log, version, access, clock = systemClock, ...options }: ControlOptions): Control {
-  const endpoints = [...options.endpoints, bind(calls.openApi, () => answer(document))];
+  const endpoints = [...options.endpoints, bind(calls.openApi, () => ok(document))];
   const document = openApiDocument(endpoints, version);
   const router = createRouter(endpoints);
   const guard = createGuard(access, clock.now);
@@ -50,22 +51,25 @@ export function createControl({ log, version, access, clock = systemClock, ...op
     const changes = method !== "GET" && method !== "HEAD";
     const refusal = guard.refusal(request, endpoint?.role ?? "address", changes);
     if (refusal !== undefined) {
-      if (endpoint !== undefined && endpoint.role !== "public") audit.turnedAway(attempt(request, endpoint, refusal));
+      if (endpoint !== undefined && endpoint.role !== "public") audit.rejected(attempt(request, endpoint, refusal));
       return refusal;
     }
     if (found === undefined) return problem(404, "not_found", "no_such_endpoint");
     if (!("endpoint" in found)) {
-      const detail = `${found.allow.join(", ")} may be used here`;
-      return problem(405, "method_not_allowed", "wrong_method", { detail }, { Allow: found.allow.join(", ") });
+      const detail = `allowed methods: ${found.allow.join(", ")}`;
+      return {
+        ...problem(405, "method_not_allowed", "wrong_method", { detail }),
+        headers: { Allow: found.allow.join(", ") },
+      };
     }
     const call = await readCall(request, found.endpoint, found.params, query);
     const isAudited = found.endpoint.role === "admin" && found.endpoint.action !== undefined;
     if ("refusal" in call) {
-      if (isAudited) audit.ordered(attempt(request, found.endpoint, call.refusal));
+      if (isAudited) audit.changed(attempt(request, found.endpoint, call.refusal));
       return call.refusal;
     }
     const reply = await perform(found.endpoint, call.value);
-    if (isAudited) audit.ordered(ordered(found.endpoint, call.value, reply));
+    if (isAudited) audit.changed(auditEntry(found.endpoint, call.value, reply));
     return reply;
   }
 
@@ -74,13 +78,13 @@ export function createControl({ log, version, access, clock = systemClock, ...op
       return await endpoint.handle(call);
     } catch (error) {
       if (error instanceof StoreError) {
-        log.warn({ kind: error.kind, endpoint: endpoint.path }, "the store is not available");
+        log.warn({ kind: error.kind, endpoint: endpoint.path }, "store unavailable");
         return storeProblem(error);
       }
       if (error instanceof InvalidArgument) {
         return problem(400, INVALID_ARGUMENT, error.message, { field: error.field });
       }
-      log.error({ err: error, endpoint: endpoint.path }, "a request of the control listener failed");
+      log.error({ err: error, endpoint: endpoint.path }, "control request failed");
       return problem(500, "internal_error", "unexpected");
     }
   }
@@ -93,7 +97,7 @@ export function createControl({ log, version, access, clock = systemClock, ...op
         send(request, response, reply);
       })
       .catch((error: unknown) => {
-        log.error({ err: error }, "a request of the control listener failed");
+        log.error({ err: error }, "control request failed");
         request.socket.destroy();
       });
   });
@@ -138,7 +142,7 @@ function operatorOf(request: IncomingMessage, body: unknown): string | undefined
   return typeof named === "string" && named !== "" && named.length <= LONGEST_OPERATOR ? named : undefined;
 }
 
-/** A call that was refused before it could be done: all that is known of it. */
+/** The audit entry of a call that was rejected before it was executed. */
 function attempt(request: IncomingMessage, { action, method, path }: Endpoint, reply: Reply) {
   const named = request.headers["x-operator"];
   return {
@@ -152,11 +156,14 @@ function attempt(request: IncomingMessage, { action, method, path }: Endpoint, r
   };
 }
 
-function ordered({ action = "" }: Endpoint, { body, params, operator, address }: Call, reply: Reply) {
+function auditEntry({ action = "" }: Endpoint, { body, params, operator, address }: Call, reply: Reply) {
   const { operator: _, reason, ...parameters } = Object(body) as Record<string, unknown>;
   const isDone = reply.status < 400 && reply.refused !== true;
   return {
-    ...{ action, operator, address, status: reply.status },
+    action,
+    operator,
+    address,
+    status: reply.status,
     reason: typeof reason === "string" ? reason : "",
     parameters: reply.parameters ?? { ...params, ...parameters },
     outcome: isDone ? ("done" as const) : reply.status >= 500 ? ("failed" as const) : ("refused" as const),
@@ -178,7 +185,7 @@ function splitUrl(url: string): { path: string; query: URLSearchParams } {
     : { path: url.slice(0, at), query: new URLSearchParams(url.slice(at + 1)) };
 }
 
-/** A body that nobody reads must not be taken for the next request; reading on for a while lets the answer arrive. */
+/** Closes after the reply: the rest of an unread body must not be parsed as the next request. */
 function endConnection(request: IncomingMessage, response: ServerResponse): void {
   response.setHeader("Connection", "close");
   lingerOnClose(request.socket, LINGER_MS);

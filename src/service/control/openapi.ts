@@ -1,26 +1,26 @@
-/** The OpenAPI document of the control listener, made from the very schemas that it checks with. */
+/** The OpenAPI document of the control listener, generated from the schemas that validate requests. */
 import * as z from "zod";
-import { problemReply } from "./contract/contract.js";
+import { problemReply } from "../operations/contract/contract.js";
 import type { Description, Role } from "./endpoint.js";
 
 type Json = Record<string, unknown>;
 
 const summaries: Record<number, string> = {
-  400: "A field is missing or wrong; nothing was changed.",
+  400: "A field is missing or invalid; nothing was changed.",
   401: "The token is missing or wrong.",
-  403: "The address, the Host, the origin or the role of the token is not allowed, or this part is off.",
+  403: "The address, Host, origin or role is not allowed, or this API is disabled.",
   413: "The body is too large.",
-  415: "The body is of another kind than those listed.",
-  429: "Too many wrong tokens came from this address.",
-  500: "A defect of the service.",
+  415: "The media type is not supported.",
+  429: "Too many wrong tokens from this address.",
+  500: "An internal error.",
   503: "The store does not answer.",
 };
 
 const roles: Record<Role, string> = {
-  public: "Anyone may call.",
-  address: "Needs an allowed address.",
-  plane: "Needs an allowed address and the token of data planes.",
-  admin: "Needs an allowed address and the token of operators.",
+  public: "Public.",
+  address: "Requires an allowed address.",
+  plane: "Requires an allowed address and the token of data planes.",
+  admin: "Requires an allowed address and the admin token.",
 };
 
 export function openApiDocument(endpoints: readonly Description[], version: string): Json {
@@ -47,7 +47,10 @@ function operation(endpoint: Description): Json {
   const bodies = raw ?? (request === undefined ? undefined : { "application/json": request });
   const parameters = [
     ...[...path.matchAll(/\{([^}]+)\}/g)].map(([, name]) => ({
-      ...{ name, in: "path", required: true, schema: { type: "string" } },
+      name,
+      in: "path",
+      required: true,
+      schema: { type: "string" },
     })),
     ...queryParameters(query),
     ...(action === undefined
@@ -57,7 +60,7 @@ function operation(endpoint: Description): Json {
             name: "X-Operator",
             in: "header",
             schema: { type: "string", maxLength: 128 },
-            description: "Who orders it.",
+            description: "Who makes the change.",
           },
         ]),
   ];
@@ -77,7 +80,7 @@ function operationId(method: string, path: string): string {
   return [method.toLowerCase(), ...words.map((word) => word[0]!.toUpperCase() + word.slice(1))].join("");
 }
 
-/** An order whose fields all have defaults needs no body. */
+/** A request whose fields all have defaults needs no body. */
 function isRequired({ request, raw }: Description): boolean {
   return raw !== undefined || request?.safeParse({}).success === false;
 }
@@ -105,7 +108,7 @@ function responses({ reply, others = {}, role, method, request, raw, query }: De
     ...(role === "plane" || role === "admin" ? [503] : []),
   ];
   const listed = new Map<number, Json>();
-  listed.set(200, { description: "It went well.", content: replyContent(reply, raw) });
+  listed.set(200, { description: "Success.", content: replyContent(reply, raw) });
   for (const status of problems) listed.set(status, problemResponse(summaries[status] ?? ""));
   for (const [status, other] of Object.entries(others)) {
     listed.set(
@@ -118,7 +121,7 @@ function responses({ reply, others = {}, role, method, request, raw, query }: De
   return Object.fromEntries([...listed].sort(([a], [b]) => a - b).map(([status, value]) => [String(status), value]));
 }
 
-/** Who may ask in text is answered in text. */
+/** Requests in plain text get replies in plain text. */
 function replyContent(reply: Description["reply"], raw: Description["raw"] = {}): Json {
   if (!(reply instanceof z.ZodType)) return { [reply.text]: { schema: { type: "string" } } };
   const text = "text/plain" in raw ? { "text/plain": { schema: { type: "string" } } } : {};

@@ -3,7 +3,7 @@ import type { Endpoint, Method } from "./endpoint.js";
 
 export type Found =
   | { endpoint: Endpoint; params: Record<string, string> }
-  /** The path is known, the method is not: those that are, for the Allow header. */
+  /** The path is known, the method is not: the allowed methods. */
   | { allow: string[] }
   | undefined;
 
@@ -16,16 +16,16 @@ export interface Router {
   find(method: string, path: string): Found;
 }
 
-/** Throws where two endpoints share method and path: a defect. */
+/** Throws if two endpoints have the same method and path. */
 export function createRouter(endpoints: readonly Endpoint[]): Router {
   const routes = new Map<string, Route>();
   for (const endpoint of endpoints) {
     const shape = endpoint.path.replace(/\{[^}]*\}/g, "{}");
     const route = routes.get(shape) ?? { parts: endpoint.path.split("/"), methods: new Map() };
-    if (route.methods.has(endpoint.method)) throw new Error(`${endpoint.method} ${endpoint.path} is given twice`);
+    if (route.methods.has(endpoint.method)) throw new Error(`${endpoint.method} ${endpoint.path} is defined twice`);
     routes.set(shape, { ...route, methods: route.methods.set(endpoint.method, endpoint) });
   }
-  // Names are matched before the parts that stand for anything.
+  // Literal paths take precedence over named segments.
   const ordered = [...routes.values()].sort((a, b) => namedParts(a) - namedParts(b));
 
   return {
@@ -34,7 +34,6 @@ export function createRouter(endpoints: readonly Endpoint[]): Router {
       for (const { parts, methods } of ordered) {
         const params = match(parts, given);
         if (params === undefined) continue;
-        // Whoever may GET may ask for the head of it.
         const endpoint = methods.get((method === "HEAD" ? "GET" : method) as Method);
         if (endpoint !== undefined) return { endpoint, params };
         return { allow: [...methods.keys()].flatMap((name) => (name === "GET" ? ["GET", "HEAD"] : [name])) };

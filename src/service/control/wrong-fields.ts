@@ -1,4 +1,4 @@
-/** What is wrong with a body or a query, in one sentence that names the field: for the person who sent it. */
+/** Turns a validation error into one sentence that names the invalid field. */
 import type * as z from "zod";
 import { nearest } from "../../config/nearest.js";
 import { shownPath } from "../../config/problem.js";
@@ -10,13 +10,13 @@ export interface WrongField {
 
 type Issue = z.core.$ZodIssue;
 
-/** The most telling complaint: a misspelt name comes first, for what it should have been is missing, too. */
+/** The most useful issue: a misspelt name comes first, because the correct name is then missing as well. */
 export function wrongField(error: z.ZodError, input: unknown, schema: z.ZodType): WrongField {
   const misspelt = error.issues.find((issue) => issue.code === "unrecognized_keys");
   if (misspelt !== undefined) {
     const name = misspelt.keys[0] ?? "";
     const field = shownPath([...misspelt.path, name]);
-    return { field, reason: `${field} is no field here; ${hint(name, namesOf(schema))}` };
+    return { field, reason: `${field} is not a field; ${hint(name, namesOf(schema))}` };
   }
   const issue = error.issues[0]!;
   const field = issue.path.length === 0 ? "body" : shownPath(issue.path);
@@ -29,7 +29,7 @@ function namesOf(schema: z.ZodType): string[] {
 
 function hint(name: string, known: string[]): string {
   const likely = nearest(name, known);
-  return likely === undefined ? `there are ${known.join(", ")}` : `did you mean ${likely}?`;
+  return likely === undefined ? `known fields: ${known.join(", ")}` : `did you mean ${likely}?`;
 }
 
 function isMissing({ path }: Issue, input: unknown): boolean {
@@ -50,12 +50,17 @@ function complaint(issue: Issue): string {
   return issue.message;
 }
 
-/** Where the schema has no words of its own for it. */
+/** Whether the message is zod's default. */
 const isPlain = (message: string) => message.startsWith("Too ");
 
 const kinds: Record<string, string> = {
-  ...{ int: "a whole number", number: "a number", string: "a text", boolean: "true or false" },
-  ...{ object: "an object", record: "an object", array: "a list" },
+  int: "a whole number",
+  number: "a number",
+  string: "a string",
+  boolean: "true or false",
+  object: "an object",
+  record: "an object",
+  array: "a list",
 };
 
 function size(origin: string, than: string, bound: number | bigint): string {

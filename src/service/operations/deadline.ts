@@ -1,33 +1,40 @@
-/** Bounds for what operators wait for: an answer in time, or a StoreError. */
+/** Bounds the time that operators wait for the store. */
 import { StoreError } from "../../store/errors.js";
 
-/** For what is only read. */
+/** Timeout of reads. */
 export const READ_MS = 3_000;
-/** An order is repeated by the coordinator for a while when the store does not answer at once. */
-export const ORDER_MS = 10_000;
-/** All apps, one after the other. */
-export const LONG_ORDER_MS = 60_000;
+/** Timeout of changes: the coordinator retries while the store does not answer. */
+export const CHANGE_MS = 10_000;
+/** Timeout of a change to all apps. */
+export const CHANGE_ALL_MS = 60_000;
 
-/** The work goes on; only nobody waits for it any more. */
+/** Rejects with a StoreError after `ms`. The work itself continues. */
 export function within<T>(ms: number, work: Promise<T>): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new StoreError("timeout", `no answer within ${ms} ms`)), ms);
+    const timer = setTimeout(() => reject(new StoreError("timeout", `no reply within ${ms} ms`)), ms);
     work.then(resolve, reject).finally(() => clearTimeout(timer));
   });
 }
 
-/** Undefined where the store does not answer in time; what is no failure of the store is thrown. */
-export async function ifAnswered<T>(work: Promise<T>, ms = READ_MS): Promise<T | undefined> {
+/** Undefined if the store fails or does not answer in time; other errors are thrown. */
+export async function ifAvailable<T>(work: Promise<T>): Promise<T | undefined> {
   try {
-    return await within(ms, work);
+    return await within(READ_MS, work);
   } catch (error) {
     if (error instanceof StoreError) return undefined;
     throw error;
   }
 }
 
-/** The results in order, with so many under way at a time; the first failure ends it. */
-export async function inTurns<T, R>(items: readonly T[], most: number, work: (item: T) => Promise<R>): Promise<R[]> {
+/** The embedded store replies synchronously; yield to the event loop after this many items. */
+const ITEMS_PER_TURN = 50;
+
+/** Like Promise.all over all items, with at most `most` calls at a time. The first error ends it. */
+export async function mapConcurrently<T, R>(
+  items: readonly T[],
+  most: number,
+  work: (item: T) => Promise<R>,
+): Promise<R[]> {
   const results: R[] = [];
   let next = 0;
   let failed = false;
@@ -40,12 +47,9 @@ export async function inTurns<T, R>(items: readonly T[], most: number, work: (it
         failed = true;
         throw error;
       }
-      // The embedded store never lets go by itself.
-      if (at % TURN === TURN - 1) await new Promise((resolve) => setImmediate(resolve));
+      if (at % ITEMS_PER_TURN === ITEMS_PER_TURN - 1) await new Promise((resolve) => setImmediate(resolve));
     }
   }
   await Promise.all(Array.from({ length: Math.min(most, items.length) }, worker));
   return results;
 }
-
-const TURN = 50;

@@ -1,25 +1,23 @@
-/** The cluster's emergency: what it is, and the operator's orders. */
+/** The cluster's emergency: reads it, and turns it on and off. */
 import { BY_NOBODY, BY_USAGE, emergencyRatio } from "../../core/emergency.js";
-import type { EmergencyCommand, EmergencyReply, EmergencyStateReply } from "../control/contract/contract.js";
-import { answer, type Reply } from "../control/endpoint.js";
-import { ORDER_MS, within } from "./deadline.js";
-import type { Knowledge } from "./knowledge.js";
+import type { OperationsContext } from "./context.js";
+import type { EmergencyReply, EmergencyRequest, EmergencyStateReply } from "./contract/contract.js";
+import { CHANGE_MS, within } from "./deadline.js";
+import { ok, type Reply } from "./reply.js";
 
 const MOST_NAMED = 1_000;
 
-/** The store's word for who began it, in the contract's. */
-export function sourceName(source: string): string {
+/** The API name of the store's emergency source. */
+export function emergencySource(source: string): string {
   if (source === BY_NOBODY) return "";
   return source === BY_USAGE ? "automatic" : source;
 }
 
-export function emergencyOperations(know: Knowledge) {
-  const { deps } = know;
-
-  /** Apps that get less while it lasts. */
+export function emergencyOperations(context: OperationsContext) {
+  /** Apps with a reduced quota during an emergency. */
   function affected(): string[] {
     const names: string[] = [];
-    for (const { id, priority } of deps.apps()) {
+    for (const { id, priority } of context.apps()) {
       if (emergencyRatio(priority) < 1) names.push(id);
       if (names.length === MOST_NAMED) break;
     }
@@ -27,52 +25,53 @@ export function emergencyOperations(know: Knowledge) {
   }
 
   function state(): EmergencyStateReply {
-    const { active, source, sinceMs, leftMs } = deps.coordinator.emergency();
+    const { active, source, sinceMs, leftMs } = context.coordinator.emergency();
     return {
       emergency_mode: active,
-      source: sourceName(source),
+      source: emergencySource(source),
       started_at: active ? new Date(sinceMs).toISOString() : null,
-      expires_at: active && leftMs > 0 ? new Date(know.now() + leftMs).toISOString() : null,
+      expires_at: active && leftMs > 0 ? new Date(context.now() + leftMs).toISOString() : null,
       affected_apps: active ? affected() : [],
-      timestamp: know.timestamp(),
+      timestamp: context.timestamp(),
     };
   }
 
-  const shown = ({ emergency_mode, source, expires_at }: EmergencyStateReply) => ({
-    ...{ emergency_mode, source, expires_at },
-  });
+  function audited() {
+    const { emergency_mode, source, expires_at } = state();
+    return { emergency_mode, source, expires_at };
+  }
 
   async function activate(durationSeconds: number, reason: string, operator: string): Promise<EmergencyReply> {
     const durationMs = Math.ceil(durationSeconds * 1000);
-    const { sinceMs, untilMs } = await within(ORDER_MS, deps.coordinator.emergencyOn(durationMs, reason, operator));
+    const { sinceMs, untilMs } = await within(CHANGE_MS, context.coordinator.emergencyOn(durationMs, reason, operator));
     return {
-      ...{ status: "emergency_activated", emergency_mode: true, reason, operator },
+      status: "emergency_activated",
+      emergency_mode: true,
+      reason,
+      operator,
       started_at: new Date(sinceMs).toISOString(),
       expires_at: untilMs === 0 ? null : new Date(untilMs).toISOString(),
       affected_apps: affected(),
-      timestamp: know.timestamp(),
+      timestamp: context.timestamp(),
     };
   }
 
   async function deactivate(reason: string, operator: string): Promise<EmergencyReply> {
-    await within(ORDER_MS, deps.coordinator.emergencyOff(operator, reason));
-    // A bucket that is still as empty as that begins another one at once.
-    const { emergency_mode, started_at, expires_at, affected_apps } = state();
-    return {
-      ...{ status: "emergency_deactivated", emergency_mode, reason, operator },
-      ...{ started_at, expires_at, affected_apps, timestamp: know.timestamp() },
-    };
+    await within(CHANGE_MS, context.coordinator.emergencyOff(operator, reason));
+    // If usage is still high, another emergency may already have begun.
+    const { source: _, ...after } = state();
+    return { status: "emergency_deactivated", reason, operator, ...after };
   }
 
   return {
-    emergency: async (): Promise<Reply<EmergencyStateReply>> => answer(state()),
+    emergency: async (): Promise<Reply<EmergencyStateReply>> => ok(state()),
 
-    async setEmergency(order: EmergencyCommand, operator: string): Promise<Reply<EmergencyReply>> {
-      const before = shown(state());
-      const { action, reason = "", duration_seconds } = order;
+    async setEmergency(request: EmergencyRequest, operator: string): Promise<Reply<EmergencyReply>> {
+      const before = audited();
+      const { action, reason = "", duration_seconds } = request;
       const reply =
         action === "activate" ? await activate(duration_seconds, reason, operator) : await deactivate(reason, operator);
-      return answer(reply, { before, after: shown(state()) });
+      return ok(reply, { before, after: audited() });
     },
   };
 }

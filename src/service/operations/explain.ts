@@ -1,134 +1,108 @@
-/** Why an app's request was refused, and what stands in its way now: sentences that a person can act on. */
-
+/** Explains in plain sentences why a request was refused and what currently limits an app. */
 import * as codes from "../../core/codes.js";
 import { emergencyRatio } from "../../core/emergency.js";
 import type { AppLimits, OnStoreFailure } from "../../core/limits.js";
-import type { Refusal } from "../control/contract/contract.js";
 import type { RefusalReport } from "../metrics/reports.js";
-import { about, amount, incoming, rate, tokens } from "./words.js";
 
-/** What the configuration says beyond the app. */
-export interface Surroundings {
-  cluster: { capacity: number; rate: number };
+/** Limits beyond those of the app. */
+export interface ClusterLimits {
+  capacity: number;
+  rate: number;
   failOpenTokens: number;
 }
 
 export type ExplainedApp = Pick<AppLimits, "id" | "guaranteed" | "burst" | "priority" | "onStoreFailure" | "dryRun">;
 
-const layers: Record<string, Refusal["layer"]> = {
-  [codes.QUOTA_EXHAUSTED]: "L2",
-  [codes.COST_EXCEEDS_CAPACITY]: "L2",
-  [codes.CLUSTER_EXHAUSTED]: "L1",
-  [codes.EMERGENCY_BLOCKED]: "emergency",
-  [codes.STORE_UNAVAILABLE]: "store",
-  [codes.UNKNOWN_APP]: "identity",
-  [codes.INVALID_IDENTITY]: "identity",
-};
-
-/** Where a refusal with this code is decided. What never got as far as a bucket ends at the lease. */
-export function layerOf(code: string): Refusal["layer"] {
-  return layers[code] ?? "L3";
+export function explainRefusal(refusal: RefusalReport, app: ExplainedApp, cluster: ClusterLimits): string {
+  const sentence = refusalSentence(refusal, app, cluster);
+  return refusal.dryRun ? `${sentence} The request was admitted because ${app.id} is on a dry run.` : sentence;
 }
 
-export function explainRefusal(refusal: RefusalReport, app: ExplainedApp, around: Surroundings): string {
-  const sentence = refusalSentence(refusal, app, around);
-  return refusal.dryRun ? `${sentence} It passed all the same: ${app.id} is on a dry run.` : sentence;
-}
-
-function refusalSentence(refusal: RefusalReport, app: ExplainedApp, around: Surroundings): string {
+function refusalSentence(refusal: RefusalReport, app: ExplainedApp, cluster: ClusterLimits): string {
   const { code, cost, remaining, limit, retryAfterMs } = refusal;
   const { id, priority } = app;
   switch (code) {
     case codes.QUOTA_EXHAUSTED:
       return (
-        `${id} has used its burst of ${amount(limit)}: ${left(remaining)} left in its bucket, the request needed ` +
-        `${amount(cost)}; ${incoming(app.guaranteed)}${soWait(retryAfterMs)}.`
+        `${id} has used its burst of ${tokens(limit)}: its bucket has ${tokens(remaining)}, the request cost ` +
+        `${amount(cost)}. The bucket refills at ${rate(app.guaranteed)}${retryIn(retryAfterMs)}.`
       );
     case codes.CLUSTER_EXHAUSTED:
       return (
-        `The bucket that all apps of the cluster share has too little: the request of ${id} needed ${tokens(cost)}; ` +
-        `${incoming(around.cluster.rate)} for all of them${soWait(retryAfterMs)}.`
+        `The bucket of the cluster has too few tokens: the request of ${id} cost ${tokens(cost)}. ` +
+        `The bucket refills at ${rate(cluster.rate)} for all apps${retryIn(retryAfterMs)}.`
       );
     case codes.COST_EXCEEDS_CAPACITY:
-      return tooLarge(cost, app, around);
+      return tooExpensive(cost, app, cluster);
     case codes.EMERGENCY_BLOCKED:
       return (
-        `The cluster is in an emergency, in which apps of priority ${priority} ${kept(priority)}: ${id} has a burst of ` +
-        `${amount(limit)} while it lasts, and the request needed ${amount(cost)}${soWait(retryAfterMs)}.`
+        `The cluster is in an emergency: apps of priority ${priority} ${kept(priority)}. The burst of ${id} is ` +
+        `${tokens(limit)}, the request cost ${amount(cost)}${retryIn(retryAfterMs)}.`
       );
     case codes.STORE_UNAVAILABLE:
-      return `The store did not answer, and ${without(app, around)}; the request of ${id} needed ${tokens(cost)}.`;
+      return `The store is unavailable, and ${withoutStore(app, cluster)}. The request of ${id} cost ${tokens(cost)}.`;
     case codes.INVALID_ARGUMENT:
-      return `The request of ${id} stated a size that is none, so it has no price: see its Content-Length.`;
+      return `The request of ${id} has an invalid Content-Length, so its cost cannot be computed.`;
     case codes.UNKNOWN_APP:
-      return "The app is not configured, and unknown apps are refused: add it to apps, or set unknown_apps to default.";
+      return "The app is not configured, and unknown apps are refused. Add it to apps, or set unknown_apps to default.";
     case codes.INVALID_IDENTITY:
-      return "The request did not say properly which app it is: its identity is malformed or was given twice.";
+      return "The request has no valid identity: the app or user header is malformed or was sent twice.";
     default:
       return `The request of ${id} was refused: ${meaning(code)}`;
   }
 }
 
-function tooLarge(cost: number, { id, burst }: ExplainedApp, { cluster }: Surroundings): string {
-  const request = `A request of ${tokens(cost)} can never pass`;
-  if (cost > burst) {
-    return `${request}: the bucket of ${id} holds ${amount(burst)} at most. Raise apps.${id}.burst, or send less at once.`;
-  }
-  return (
-    `${request}: the bucket that all apps share holds ${amount(cluster.capacity)} at most. ` +
-    "Raise cluster.capacity, or send less at once."
-  );
+function tooExpensive(cost: number, { id, burst }: ExplainedApp, { capacity }: ClusterLimits): string {
+  const request = `A request that costs ${tokens(cost)} can never be admitted`;
+  return cost > burst
+    ? `${request}: the bucket of ${id} holds at most ${amount(burst)}. Raise apps.${id}.burst, or send smaller requests.`
+    : `${request}: the bucket of the cluster holds at most ${amount(capacity)}. Raise cluster.capacity, or send smaller requests.`;
 }
 
-function left(remaining: number): string {
-  const whole = Math.max(Math.floor(remaining), 0);
-  return whole === 1 ? "1 token is" : `${amount(whole)} tokens are`;
-}
-
-const soWait = (ms: number) => (ms > 0 ? `, so wait ${about(ms)}` : "");
+const retryIn = (ms: number) => (ms > 0 ? `; retry in ${duration(ms)}` : "");
 
 function kept(priority: number): string {
-  const ratio = emergencyRatio(priority);
-  if (ratio === 1) return "keep all of their quota";
-  if (ratio === 0) return "get nothing";
-  return `keep ${Math.round(ratio * 100)} % of their quota`;
+  const share = emergencyRatio(priority);
+  if (share === 1) return "keep their whole quota";
+  if (share === 0) return "are blocked";
+  return `keep ${Math.round(share * 100)} % of their quota`;
 }
 
-/** What an app may do while the store is gone. */
-function without({ id, onStoreFailure, guaranteed }: ExplainedApp, { failOpenTokens }: Surroundings): string {
-  const words: Record<OnStoreFailure, string> = {
-    closed: `${id} may do nothing without it (on_store_failure: closed)`,
-    local: `${id} has used its node's share of ${rate(guaranteed)} tokens per second (on_store_failure: local)`,
+/** What limits an app while the store is unavailable. */
+function withoutStore({ id, onStoreFailure, guaranteed }: ExplainedApp, { failOpenTokens }: ClusterLimits): string {
+  const sentences: Record<OnStoreFailure, string> = {
+    closed: `${id} is blocked without it (on_store_failure: closed)`,
+    local: `${id} has used this node's share of ${rate(guaranteed)} (on_store_failure: local)`,
     open: `${id} has used the ${tokens(failOpenTokens)} per second and node that it may spend without it (on_store_failure: open)`,
   };
-  return words[onStoreFailure];
+  return sentences[onStoreFailure];
 }
 
-/** Codes that are not the answer to a request of a client, in a few words. */
+/** Codes that are not sent to clients of the limiter. */
 const meanings: Record<string, string> = {
-  [codes.OK]: "it was not refused at all.",
-  [codes.BORROW_LIMIT_EXCEEDED]: "the app already owes as much as it may borrow.",
+  [codes.OK]: "it was not refused.",
+  [codes.BORROW_LIMIT_EXCEEDED]: "the app has already borrowed the maximum.",
   [codes.BORROWING_DISABLED]: "the app may not borrow.",
   [codes.BUCKET_FULL]: "the app's bucket has no room for borrowed tokens.",
-  [codes.STALE_MESSAGE]: "its message to the store was overtaken by a later one.",
-  [codes.EPOCH_CLOSED]: "the node was silent for so long that its tokens went back; it begins anew.",
-  [codes.HELD]: "another node does this just now.",
-  [codes.SLOT_SUCCESS]: "it was not refused at all.",
-  [codes.SLOT_ALREADY_HELD]: "the connection holds its slot already.",
-  [codes.SLOT_LIMIT_EXCEEDED]: "every pod that it could go to has as many connections as it may have.",
-  [codes.SLOT_TOTAL_LIMIT_EXCEEDED]: "all pods together have as many connections as they may have.",
-  [codes.SLOT_APP_LIMIT_EXCEEDED]: "the app has as many connections as it may have.",
-  [codes.SLOT_RATE_LIMITED]: "new connections come faster than they may.",
-  [codes.SLOT_RELEASED]: "the connection had ended before its slot was taken.",
-  [codes.SLOT_FORGOTTEN]: "the store had lost its memory, and those who live are counted first.",
-  [codes.SLOT_INVALID_ARGUMENT]: "a value was missing, or was no number, negative or too large.",
+  [codes.STALE_MESSAGE]: "a later message of the node was processed before.",
+  [codes.EPOCH_CLOSED]: "the node did not report for too long, and its tokens were returned; it starts a new epoch.",
+  [codes.HELD]: "another node holds the lock.",
+  [codes.SLOT_SUCCESS]: "it was not refused.",
+  [codes.SLOT_ALREADY_HELD]: "the connection already has a slot.",
+  [codes.SLOT_LIMIT_EXCEEDED]: "every eligible pod has reached its connection limit.",
+  [codes.SLOT_TOTAL_LIMIT_EXCEEDED]: "the total connection limit is reached.",
+  [codes.SLOT_APP_LIMIT_EXCEEDED]: "the app has reached its connection limit.",
+  [codes.SLOT_RATE_LIMITED]: "the rate limit for new connections is exceeded.",
+  [codes.SLOT_RELEASED]: "the connection ended before its slot was acquired.",
+  [codes.SLOT_FORGOTTEN]: "the store lost its slots, and existing connections are counted first.",
+  [codes.SLOT_INVALID_ARGUMENT]: "an argument is missing, not a number, negative or too large.",
 };
 
 function meaning(code: string): string {
   return meanings[code] ?? `its code is ${code}.`;
 }
 
-export interface BorrowAnswer {
+export interface Loan {
   code: string;
   borrowed: number;
   debt: number;
@@ -136,99 +110,120 @@ export interface BorrowAnswer {
   borrowable: number;
 }
 
-export function explainBorrow(answer: BorrowAnswer, amountAsked: number, app: ExplainedApp): string {
-  const { code, borrowed, debt, remaining, borrowable } = answer;
-  const { id, burst } = app;
+export function explainBorrow(loan: Loan, requested: number, { id, burst }: ExplainedApp): string {
+  const { code, borrowed, debt, remaining, borrowable } = loan;
   switch (code) {
     case codes.OK:
-      return `${id} has borrowed ${tokens(borrowed)} and owes ${amount(debt)}; the refill beyond its guaranteed reserve pays that back.`;
+      return `${id} has borrowed ${tokens(borrowed)} and owes ${amount(debt)}. Its refill beyond the guaranteed reserve repays the debt.`;
     case codes.BORROWING_DISABLED:
       return `${id} may not borrow: set apps.${id}.borrow to true.`;
     case codes.BORROW_LIMIT_EXCEEDED:
-      return `${id} may borrow ${tokens(borrowable)} more and not ${amount(amountAsked)}: it owes ${amount(debt)}, and at most half of what a second brings can be borrowed.`;
+      return `${id} may borrow ${tokens(borrowable)} more, not ${amount(requested)}: it owes ${amount(debt)}, and may borrow at most half of its guaranteed rate per second.`;
     case codes.BUCKET_FULL:
-      return `${id} is not out: its bucket of ${amount(burst)} has ${amount(remaining)} in it and no room for ${amount(amountAsked)} more.`;
+      return `${id} does not need to borrow: its bucket of ${amount(burst)} has ${tokens(remaining)} and no room for ${amount(requested)} more.`;
     case codes.CLUSTER_EXHAUSTED:
-      return `The cluster has not ${tokens(amountAsked)} to lend: it keeps a fifth of its bucket.`;
+      return `The cluster cannot lend ${tokens(requested)}: it keeps a fifth of its bucket.`;
     case codes.EMERGENCY_BLOCKED:
-      return "Nothing is lent while the cluster is in an emergency.";
+      return "The cluster does not lend tokens during an emergency.";
     default:
-      return `Nothing was lent to ${id}: ${meaning(code)}`;
+      return `${id} could not borrow: ${meaning(code)}`;
   }
 }
 
 export interface AppNow {
-  /** Undefined where the store does not answer. */
+  /** Undefined if the store does not answer. */
   balances: { tokens: number; debt: number; clusterTokens: number } | undefined;
   emergency: { active: boolean; leftMs: number };
   level: number;
-  /** The newest refusal here and how long ago it was. */
+  /** The last refusal in this service. */
   last: { refusal: RefusalReport; agoMs: number } | undefined;
 }
 
 const RECENT_MS = 60_000;
-/** Refused so lately, an app is at its limit, whatever trickled in since. */
+/** An app that was refused this recently is at its limit, even if its bucket has a few tokens now. */
 const JUST_NOW_MS = 2_000;
 
-/** What stands in the way of the app's requests just now; the first thing that does. */
-export function explainApp(app: ExplainedApp, now: AppNow, around: Surroundings): string {
-  const sentences = [obstacle(app, now, around)];
+/** What currently limits the requests of an app, the most important first. */
+export function explainApp(app: ExplainedApp, now: AppNow, cluster: ClusterLimits): string {
+  const sentences = [limitedBy(app, now, cluster)];
   if (now.balances !== undefined && now.balances.debt >= 1) {
-    sentences.push(`It owes ${tokens(now.balances.debt)}, which its refill pays back first.`);
+    sentences.push(`It owes ${tokens(now.balances.debt)}, which its refill repays first.`);
   }
   if (now.level >= 2) {
     sentences.push(
-      `The degradation level is ${now.level}: what the lease of a node cannot pay does not wait for the store.`,
+      `The degradation level is ${now.level}: requests that the lease of a node cannot pay do not wait for the store.`,
     );
   }
-  if (app.dryRun) sentences.push(`${app.id} is on a dry run: nothing of it is refused.`);
+  if (app.dryRun) sentences.push(`${app.id} is on a dry run: none of its requests are refused.`);
   return sentences.join(" ");
 }
 
-function obstacle(app: ExplainedApp, { balances, emergency, last }: AppNow, around: Surroundings): string {
+function limitedBy(app: ExplainedApp, { balances, emergency, last }: AppNow, cluster: ClusterLimits): string {
   const { id, burst, guaranteed, priority } = app;
   if (balances === undefined) {
-    return `The store does not answer, so nobody knows what ${id} has left; once ${without(app, around)}, requests get 503.`;
+    return `The store does not answer, so the balance of ${id} is unknown. Requests get 503 once ${withoutStore(app, cluster)}.`;
   }
-  const ratio = emergency.active ? emergencyRatio(priority) : 1;
-  const end =
-    emergency.leftMs > 0 ? `it ends by itself in ${about(emergency.leftMs)}` : "it lasts until it is turned off";
-  if (ratio === 0) {
-    return `The cluster is in an emergency, in which apps of priority ${priority} get nothing; ${end}.`;
+  const share = emergency.active ? emergencyRatio(priority) : 1;
+  const end = emergency.leftMs > 0 ? `it ends in ${duration(emergency.leftMs)}` : "it lasts until it is turned off";
+  if (share === 0) {
+    return `The cluster is in an emergency: apps of priority ${priority} are blocked; ${end}.`;
   }
-  const short = shortage(app, balances, around);
-  if (ratio < 1) {
-    const scaled = `${id} has a burst of ${amount(burst * ratio)} and ${rate(guaranteed * ratio)} tokens per second`;
-    const sentence = `The cluster is in an emergency, in which apps of priority ${priority} ${kept(priority)}: ${scaled}; ${end}.`;
+  const short = shortage(app, balances, cluster);
+  if (share < 1) {
+    const reduced = `the burst of ${id} is ${tokens(burst * share)}, its rate ${rate(guaranteed * share)}`;
+    const sentence = `The cluster is in an emergency: apps of priority ${priority} ${kept(priority)}; ${reduced}; ${end}.`;
     return short === undefined ? sentence : `${sentence} ${short}`;
   }
   if (short !== undefined) return short;
-  const there = `${amount(balances.tokens)} of ${amount(burst)} tokens are there, and ${incoming(guaranteed)}`;
-  if (last === undefined || last.agoMs > RECENT_MS) return `Nothing stands in the way: ${there}.`;
-  const atItsLimit = last.agoMs <= JUST_NOW_MS && last.refusal.code === codes.QUOTA_EXHAUSTED;
-  const state = atItsLimit
-    ? `${id} asks for more than it gets, and what is beyond that is refused: ${there}.`
-    : `Nothing stands in the way: ${there}.`;
-  return `${state} The last refusal was ${ago(last.agoMs)}: ${refusalSentence(last.refusal, app, around)}`;
+  const bucket = `its bucket has ${amount(balances.tokens)} of ${tokens(burst)} and refills at ${rate(guaranteed)}`;
+  const unlimited = `Nothing limits ${id}: ${bucket}.`;
+  if (last === undefined || last.agoMs > RECENT_MS) return unlimited;
+  const atLimit = last.agoMs <= JUST_NOW_MS && last.refusal.code === codes.QUOTA_EXHAUSTED;
+  const state = atLimit ? `${id} requests more than its rate, and the excess is refused: ${bucket}.` : unlimited;
+  return `${state} The last refusal was ${ago(last.agoMs)}: ${refusalSentence(last.refusal, app, cluster)}`;
 }
 
 function shortage(
-  app: ExplainedApp,
+  { id, burst, guaranteed }: ExplainedApp,
   balances: NonNullable<AppNow["balances"]>,
-  around: Surroundings,
+  cluster: ClusterLimits,
 ): string | undefined {
-  const { id, burst, guaranteed } = app;
   if (balances.tokens < 1) {
     const waitMs = ((1 - balances.tokens) / Math.max(guaranteed, 1e-6)) * 1000;
     const level = balances.tokens <= -1 ? `overdrawn by ${tokens(-balances.tokens)}` : "empty";
-    return `${id} has used its burst of ${amount(burst)}: its bucket is ${level}, and ${incoming(guaranteed)}; the next one is there in ${about(waitMs)}.`;
+    return `${id} has used its burst of ${tokens(burst)}: its bucket is ${level} and refills at ${rate(guaranteed)}; the next token arrives in ${duration(waitMs)}.`;
   }
   if (balances.clusterTokens < 1) {
-    return `The bucket that all apps of the cluster share is empty; ${incoming(around.cluster.rate)} for all of them.`;
+    return `The bucket of the cluster is empty; it refills at ${rate(cluster.rate)} for all apps.`;
   }
   return undefined;
 }
 
+/** Whole tokens with thousands separators, rounded down. */
+function amount(count: number): string {
+  return Math.floor(count).toLocaleString("en-US");
+}
+
+function tokens(count: number): string {
+  const whole = Math.max(Math.floor(count), 0);
+  return whole === 1 ? "1 token" : `${amount(whole)} tokens`;
+}
+
+function rate(tokensPerSecond: number): string {
+  const text = tokensPerSecond.toLocaleString("en-US", { maximumFractionDigits: 6 });
+  return `${text} ${tokensPerSecond === 1 ? "token" : "tokens"} per second`;
+}
+
+function duration(ms: number): string {
+  if (ms < 1_000) return "less than a second";
+  const seconds = Math.round(ms / 1_000);
+  if (seconds < 120) return `about ${seconds} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 120) return `about ${minutes} min`;
+  const hours = Math.round(minutes / 60);
+  return hours < 48 ? `about ${hours} h` : `about ${Math.round(hours / 24)} days`;
+}
+
 function ago(ms: number): string {
-  return ms < 1_000 ? "a moment ago" : `${about(ms).replace("about ", "")} ago`;
+  return ms < 1_000 ? "less than a second ago" : `${duration(ms).replace("about ", "")} ago`;
 }

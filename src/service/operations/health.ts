@@ -1,41 +1,45 @@
-/** How the service is: alive, ready for work, and part by part. */
+/** Health of the service: liveness, readiness, and the state of each component. */
 import { getHeapStatistics } from "node:v8";
-import type { DeepReply, LiveReply, ReadyReply } from "../control/contract/contract.js";
-import { answer, type Reply } from "../control/endpoint.js";
 import type { NodeReport } from "../metrics/reports.js";
-import { ifAnswered } from "./deadline.js";
-import type { Knowledge } from "./knowledge.js";
+import type { OperationsContext } from "./context.js";
+import type { DeepReply, LiveReply, ReadyReply } from "./contract/contract.js";
+import { ifAvailable } from "./deadline.js";
+import { ok, type Reply } from "./reply.js";
 
 type Health = DeepReply["status"];
 
-const ORDER: Health[] = ["healthy", "degraded", "unhealthy"];
-/** A heap that is fuller than this is about to be in trouble. */
+const severity: Health[] = ["healthy", "degraded", "unhealthy"];
+/** A heap above this share is reported as degraded. */
 const FULL = 0.9;
 const MEGABYTE = 1024 * 1024;
 
 export const megabytes = (bytes: number) => Math.round((bytes / MEGABYTE) * 1000) / 1000;
 
-export function healthOperations(know: Knowledge) {
-  const { deps } = know;
-
-  /** Every worker that there should be listens. */
+export function healthOperations(context: OperationsContext) {
   function workersHealth(): Health {
-    const { expected, listening } = deps.workers();
+    const { expected, listening } = context.workers();
     if (listening >= expected) return "healthy";
     return listening > 0 ? "degraded" : "unhealthy";
   }
 
-  async function redis(): Promise<DeepReply["components"]["redis"]> {
-    const facts = await know.store();
-    const kind = deps.store.kind;
+  async function storeHealth(): Promise<DeepReply["components"]["redis"]> {
+    const facts = await context.storeFacts();
+    const { kind } = context.store;
     if (facts === undefined) {
-      const unknown = { version: "", cluster_nodes: 0, connected_nodes: 0, latency_ms: null };
-      const warnings = ["The store does not answer."];
-      return { status: "unhealthy", kind, ...unknown, eviction_policy: "unknown", warnings };
+      return {
+        status: "unhealthy",
+        kind,
+        version: "",
+        cluster_nodes: 0,
+        connected_nodes: 0,
+        latency_ms: null,
+        eviction_policy: "unknown",
+        warnings: ["The store does not answer."],
+      };
     }
-    const isWell = facts.warnings.length === 0 && facts.connectedNodes === facts.nodes;
+    const isHealthy = facts.warnings.length === 0 && facts.connectedNodes === facts.nodes;
     return {
-      status: isWell ? "healthy" : "degraded",
+      status: isHealthy ? "healthy" : "degraded",
       kind,
       version: facts.version,
       cluster_nodes: facts.nodes,
@@ -47,69 +51,75 @@ export function healthOperations(know: Knowledge) {
   }
 
   async function nodes(): Promise<DeepReply["nodes"]> {
-    const listed = (await ifAnswered(deps.quota.nodes())) ?? [];
-    return listed.map(({ node, alive, silentMs }) => ({ node_id: nodeOf(node), alive, silent_ms: silentMs }));
+    const listed = (await ifAvailable(context.quota.nodes())) ?? [];
+    return listed.map(({ node, alive, silentMs }) => ({ node_id: nodeName(node), alive, silent_ms: silentMs }));
   }
 
   return {
-    live: (): Reply<LiveReply> => answer({ status: "healthy", timestamp: know.timestamp() }),
+    live: (): Reply<LiveReply> => ok({ status: "healthy", timestamp: context.timestamp() }),
 
     async ready(): Promise<Reply<ReadyReply>> {
-      const storeAnswers = (await know.store()) !== undefined;
-      const { expected, listening } = deps.workers();
-      const state = deps.state();
+      const storeAnswers = (await context.storeFacts()) !== undefined;
+      const { expected, listening } = context.workers();
+      const state = context.state();
       const checks: ReadyReply["checks"] = {
         redis: storeAnswers ? "ok" : "error",
         shared_memory: listening >= expected ? "ok" : "error",
-        config_loaded: deps.live.loadedAtMs() > 0,
+        config_loaded: context.live.loadedAtMs() > 0,
       };
-      const works = storeAnswers && listening >= expected && checks.config_loaded;
-      const ready = works && state !== "stopping";
-      return { status: ready ? 200 : 503, body: { ready, checks, state, timestamp: know.timestamp() } };
+      const ready = storeAnswers && listening >= expected && checks.config_loaded && state !== "stopping";
+      return { status: ready ? 200 : 503, body: { ready, checks, state, timestamp: context.timestamp() } };
     },
 
     async deep(): Promise<Reply<DeepReply>> {
-      const [store, reports, listed] = await Promise.all([redis(), know.reports(), nodes()]);
-      const memory = memoryOf(reports);
-      const error = deps.live.lastError();
+      const [store, reports, listed] = await Promise.all([storeHealth(), context.reports(), nodes()]);
+      const memory = workerMemory(reports);
+      const error = context.live.lastError();
       const components: DeepReply["components"] = {
         nginx: {
-          ...{ status: workersHealth(), version: deps.version, uptime: know.uptimeSeconds() },
-          workers: deps.workers().listening,
+          status: workersHealth(),
+          version: context.version,
+          uptime: context.uptimeSeconds(),
+          workers: context.workers().listening,
         },
         redis: store,
         shared_memory: {
           status: memory.used_mb > memory.capacity_mb * FULL ? "degraded" : "healthy",
           ratelimit: memory,
         },
-        metrics: { status: "healthy", registry_size: deps.metricsSize() },
+        metrics: { status: "healthy", registry_size: context.metricsSize() },
         config: {
           status: error === undefined ? "healthy" : "degraded",
-          version: deps.live.version(),
-          loaded_at: new Date(deps.live.loadedAtMs()).toISOString(),
+          version: context.live.version(),
+          loaded_at: new Date(context.live.loadedAtMs()).toISOString(),
           last_error: error ?? null,
         },
       };
-      const level = know.level(reports);
-      const all = Object.values(components).map(({ status }) => ORDER.indexOf(status));
-      const status = ORDER[Math.max(...all, level > 0 ? ORDER.indexOf("degraded") : 0)] ?? "unhealthy";
-      const body: DeepReply = {
-        ...{ status, components, nodes: listed, degradation_level: level },
-        emergency_mode: deps.coordinator.emergency().active,
-        timestamp: know.timestamp(),
+      const level = context.level(reports);
+      const all = Object.values(components).map(({ status }) => severity.indexOf(status));
+      const status = severity[Math.max(...all, level > 0 ? severity.indexOf("degraded") : 0)] ?? "unhealthy";
+      return {
+        status: status === "unhealthy" ? 503 : 200,
+        body: {
+          status,
+          components,
+          nodes: listed,
+          degradation_level: level,
+          emergency_mode: context.coordinator.emergency().active,
+          timestamp: context.timestamp(),
+        },
       };
-      return { status: status === "unhealthy" ? 503 : 200, body };
     },
   };
 }
 
-/** A node as people know it, without the life that it is in. */
-export function nodeOf(nodeInEpoch: string): string {
+/** The name of a node without its epoch. */
+export function nodeName(nodeInEpoch: string): string {
   return nodeInEpoch.slice(0, nodeInEpoch.lastIndexOf("@"));
 }
 
-/** The heaps of the workers; where there are none, this process's own. */
-export function memoryOf(reports: readonly NodeReport[]): { capacity_mb: number; used_mb: number; free_mb: number } {
+/** The heaps of the workers, or of this process if there are none. */
+export function workerMemory(reports: readonly NodeReport[]) {
   const own = getHeapStatistics();
   const heaps =
     reports.length > 0 ? reports : [{ heapUsedBytes: own.used_heap_size, heapLimitBytes: own.heap_size_limit }];

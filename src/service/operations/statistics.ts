@@ -1,6 +1,7 @@
-/** What the workers report, taken together. */
-import type { StatusReply } from "../control/contract/contract.js";
+/** Combines the reports of all workers. */
+
 import { type AppReport, latencyBoundsSeconds, type NodeReport, type RefusalReport } from "../metrics/reports.js";
+import type { StatusReply } from "./contract/contract.js";
 
 const MOST_REFUSALS = 20;
 
@@ -18,20 +19,17 @@ export function statistics(reports: readonly NodeReport[]): StatusReply["statist
     total_requests: requests,
     allowed_requests: sum(({ allowed }) => allowed),
     rejected_requests: refused,
-    rejection_rate: part(refused, requests),
+    rejection_rate: ratio(refused, requests),
     avg_latency_ms: measured === 0 ? 0 : rounded((latencySeconds / measured) * 1000),
     p99_latency_ms: rounded(quantileSeconds(counts, 0.99) * 1000),
-    l3_hit_ratio: part(local, requests),
+    l3_hit_ratio: ratio(local, requests),
     dry_run_rejected: sum(({ dryRunRefused }) => dryRunRefused),
     syncs: sum(({ syncs }) => syncs),
     failed_syncs: sum(({ failedSyncs }) => failedSyncs),
   };
 }
 
-/**
- * The time within which this part of the decisions was made, as far as the bounds tell: evenly spread between two of
- * them, and the last bound for all above it. `counts` as in a NodeReport.
- */
+/** Interpolates linearly within a bucket; values above all bounds count as the last bound. `counts` as in a NodeReport. */
 export function quantileSeconds(counts: readonly number[], quantile: number): number {
   const total = counts.reduce((sum, count) => sum + count, 0);
   let wanted = total * quantile;
@@ -55,11 +53,11 @@ export interface AppTotals {
   dryRunRefused: number;
   l3Hits: number;
   refusals: Record<string, number>;
-  /** The newest first. */
+  /** Newest first. */
   lastRefusals: RefusalReport[];
 }
 
-/** By app; of an app that no worker has heard of there is none. */
+/** By app; apps without requests are missing. */
 export function appTotals(answers: readonly AppReport[][]): Map<string, AppTotals> {
   const totals = new Map<string, AppTotals>();
   for (const report of answers.flat()) {
@@ -79,15 +77,14 @@ export function appTotals(answers: readonly AppReport[][]): Map<string, AppTotal
 }
 
 export function noTotals(): AppTotals {
-  const counts = { requests: 0, allowed: 0, refused: 0, dryRunRefused: 0, l3Hits: 0 };
-  return { ...counts, refusals: {}, lastRefusals: [] };
+  return { requests: 0, allowed: 0, refused: 0, dryRunRefused: 0, l3Hits: 0, refusals: {}, lastRefusals: [] };
 }
 
-/** 0 of 0 is 0. */
-export function part(some: number, all: number): number {
+/** 0 if `all` is 0. */
+export function ratio(some: number, all: number): number {
   return all === 0 ? 0 : rounded(some / all);
 }
 
-export function rounded(value: number): number {
+function rounded(value: number): number {
   return Math.round(value * 1e6) / 1e6;
 }

@@ -3,7 +3,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createControlClient } from "../../../src/cli/control/client.js";
 import { Failure, NOT_ALLOWED, REFUSED, UNREACHABLE } from "../../../src/cli/exit-codes.js";
-import * as contract from "../../../src/service/control/contract/contract.js";
+import * as contract from "../../../src/service/operations/contract/contract.js";
 import { freePort } from "../../support/ports.js";
 import { ok, type StandIn, startStandIn } from "./control-stand-in.js";
 import * as samples from "./sample-replies.js";

@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, it, test, vi } from 
 import { runCommandLine } from "../../../src/cli/command-line.js";
 import { commandGroups } from "../../../src/cli/command-list.js";
 import { exitCodes } from "../../../src/cli/exit-codes.js";
-import * as contract from "../../../src/service/control/contract/contract.js";
+import * as contract from "../../../src/service/operations/contract/contract.js";
 import { freePort } from "../../support/ports.js";
 import { ok, type StandIn, startStandIn } from "./control-stand-in.js";
 import * as samples from "./sample-replies.js";

@@ -17,7 +17,7 @@ import type {
   ReloadReply,
   RepayReply,
   StatusReply,
-} from "../../../src/service/control/contract/contract.js";
+} from "../../../src/service/operations/contract/contract.js";
 
 const timestamp = "2025-01-02T03:04:05.000Z";
 const tenSecondsBefore = "2025-01-02T03:03:55.000Z";

@@ -13,7 +13,7 @@ import { reloadLines } from "../../../src/cli/reload.js";
 import { type Look, paceOf } from "../../../src/cli/status/look.js";
 import { statusLine, statusScreen } from "../../../src/cli/status/screen.js";
 import { whyLines } from "../../../src/cli/why.js";
-import * as contract from "../../../src/service/control/contract/contract.js";
+import * as contract from "../../../src/service/operations/contract/contract.js";
 import * as samples from "./sample-replies.js";
 
 const wide = { colour: false, columns: Number.POSITIVE_INFINITY };

@@ -1,14 +1,15 @@
-/** Who may call the control listener: by address, by the name it is called by, by where the call comes from, and by token. */
+/** Decides who may call the control listener: by client address, Host header, origin and token. */
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 import type { AccessOptions } from "../../../config/options/service.js";
 import { createAddressMatcher, plainAddress } from "../../../shared/addresses.js";
 import { bearerToken, tokenCheck } from "../../../shared/bearer-token.js";
 import { createFailedLogins } from "../../../shared/failed-logins.js";
-import { problem, type Reply, type Role } from "../endpoint.js";
+import { problem, type Reply } from "../../operations/reply.js";
+import type { Role } from "../endpoint.js";
 
 export interface Guard {
-  /** Why this call may not be made, if so. `changes`: the call is not only to read. */
+  /** The error reply if the call is not allowed. `changes`: the call is not read-only. */
   refusal(request: IncomingMessage, role: Role, changes: boolean): Reply | undefined;
 }
 
@@ -37,14 +38,14 @@ export function createGuard(access: () => AccessOptions, now: () => number): Gua
     if ((role === "admin" ? current.adminToken : current.planeToken) === "") return disabled(role);
     const address = addressOf(request);
     const token = bearerToken(request.headers.authorization);
-    if (token === "") return unauthorized("no_token", `the bearer token of ${holders[role]} is needed`);
+    if (token === "") return unauthorized("no_token", `the bearer token of ${holders[role]} is required`);
     const waitMs = failures[role].waitMs(address);
     if (waitMs > 0) {
-      const detail = "too many wrong tokens came from this address; none is looked at for a while";
+      const detail = "too many wrong tokens from this address; try again later";
       const headers = { "Retry-After": String(Math.ceil(waitMs / 1000)) };
-      return problem(429, "too_many_requests", "failed_logins", { detail }, headers);
+      return { ...problem(429, "too_many_requests", "failed_logins", { detail }), headers };
     }
-    // Both are compared whatever the first comparison says, so that the time tells nothing.
+    // Both are always compared, so that the timing reveals nothing.
     const [isAdmin, isPlane] = [own.isAdmin(token), own.isPlane(token)];
     if (role === "admin" ? isAdmin : isPlane) {
       failures[role].succeeded(address);
@@ -68,7 +69,7 @@ export function createGuard(access: () => AccessOptions, now: () => number): Gua
         return forbidden("unknown_host", "control.hosts does not list this Host");
       }
       if (changes && isCrossSite(request.headers)) {
-        return forbidden("cross_site", "a page of another site may not call this");
+        return forbidden("cross_site", "pages of other sites may not call this endpoint");
       }
       return role === "plane" || role === "admin" ? tokenRefusal(request, role, current) : undefined;
     },
@@ -78,13 +79,9 @@ export function createGuard(access: () => AccessOptions, now: () => number): Gua
 const holders = { admin: "operators (control.admin_token)", plane: "data planes (control.plane_token)" };
 
 function disabled(role: "plane" | "admin"): Reply {
-  if (role === "admin") {
-    return forbidden("admin_disabled", "the admin API is off until control.admin_token is set in the configuration");
-  }
-  return forbidden(
-    "plane_disabled",
-    "the API of data planes is off until control.plane_token is set in the configuration",
-  );
+  return role === "admin"
+    ? forbidden("admin_disabled", "the admin API is disabled: set control.admin_token in the configuration")
+    : forbidden("plane_disabled", "the API of data planes is disabled: set control.plane_token in the configuration");
 }
 
 function forbidden(reason: string, detail: string): Reply {
@@ -92,7 +89,7 @@ function forbidden(reason: string, detail: string): Reply {
 }
 
 function unauthorized(reason: string, detail: string): Reply {
-  return problem(401, "unauthorized", reason, { detail }, { "WWW-Authenticate": "Bearer" });
+  return { ...problem(401, "unauthorized", reason, { detail }), headers: { "WWW-Authenticate": "Bearer" } };
 }
 
 function isSame(a: AccessOptions, b: AccessOptions): boolean {
@@ -109,8 +106,8 @@ function checks({ adminToken, planeToken, allow, hosts }: AccessOptions): Checks
 }
 
 /**
- * A page in a browser can be made to call a name of its owner that resolves to this machine. It cannot do so with a
- * plain address, with localhost, or with the names that the operator lists.
+ * Protects against DNS rebinding: a web page can call a host name of its owner that resolves to this machine, but not a
+ * plain address, localhost, or a name that the operator lists.
  */
 function hostCheck(names: readonly string[]): (host: string) => boolean {
   const known = new Set(["localhost", ...names.map((name) => name.toLowerCase())]);
@@ -122,7 +119,7 @@ function hostCheck(names: readonly string[]): (host: string) => boolean {
   };
 }
 
-/** Browsers say where a call comes from; other clients say nothing of it. */
+/** Browsers send these headers; other clients do not. */
 function isCrossSite({ origin, host = "", "sec-fetch-site": site }: IncomingHttpHeaders): boolean {
   if (site !== undefined && site !== "same-origin" && site !== "none") return true;
   if (origin === undefined) return false;

@@ -1,4 +1,4 @@
-/** Connections of proxies elsewhere: what they ask for by HTTP is decided by the same scripts and the service's own limits. */
+/** The connection API for data planes: acquires, renews and releases slots with the limits of this service. */
 import * as z from "zod";
 import { INVALID_ARGUMENT, SLOT_SUCCESS, UNKNOWN_APP } from "../../../core/codes.js";
 import { connectionRetryAfter, reachedLimit } from "../../../core/refusals.js";
@@ -7,7 +7,8 @@ import { inParallel } from "../../../slots/in-parallel.js";
 import type { RouteLimits } from "../../../slots/limits.js";
 import type { SlotKeeperObserver } from "../../../slots/slot-keeper-options.js";
 import type { SlotName, Slots } from "../../../slots/slots.js";
-import { answer, bind, describe, type Endpoint, problem, type Reply } from "../endpoint.js";
+import { ok, problem, type Reply } from "../../operations/reply.js";
+import { bind, describe, type Endpoint } from "../endpoint.js";
 import {
   type AcquireRequest,
   acquireKind,
@@ -25,13 +26,13 @@ import {
   releaseReply,
   renewReply,
 } from "./connection-messages.js";
-import { AtomicMistake, atomicReply, atomicRequest, runAtomic } from "./redis-atomic.js";
+import { atomicReply, atomicRequest, InvalidAtomic, runAtomic } from "./redis-atomic.js";
 
 export interface ConnectionApiOptions {
   slots: Slots;
-  /** As they are now, by the routes' names, all with one lease: see `connectionRoutes`. The first is the default. */
+  /** The limits by route name, all with one lease. The first is the default. */
   routes(): ReadonlyMap<string, RouteLimits>;
-  /** The configured app that one of this name pays as; undefined where it is refused. */
+  /** The configured app that is charged; undefined if the app is refused. */
   appOf(name: string): string | undefined;
   timeoutMs(): number;
   observer?: Pick<SlotKeeperObserver, "decided">;
@@ -39,37 +40,57 @@ export interface ConnectionApiOptions {
   random?: () => number;
 }
 
-/** Ten thousand connections with long names. */
+/** Enough for 10,000 connections with long names. */
 const MOST_BODY_BYTES = 4 * 1024 * 1024;
 const CALLS_AT_ONCE = 4;
 const TEXT = "text/plain; charset=utf-8";
 const path = (name: string) => `/v1/connections/${name}`;
 const either = (schema: z.ZodType) => ({ "application/json": schema, "text/plain": z.string() });
-const again = "Ask again with the same connection, or release it: it may have been carried out.";
+const again = "Retry with the same connection, or release it: the slot may have been acquired.";
 
 const calls = {
   acquire: describe({
-    ...{ method: "POST", path: path("acquire"), role: "plane", reply: acquireReply, raw: either(acquireRequest) },
-    summary: "Takes a slot for a new connection, on a named pod or the least loaded of several.",
-    others: { 503: { summary: `The store does not answer. ${again}` } },
+    method: "POST",
+    path: path("acquire"),
+    role: "plane",
+    reply: acquireReply,
+    raw: either(acquireRequest),
+    summary: "Acquires a slot for a new connection, on a given pod or the least loaded of several.",
+    others: { 503: { summary: `The store does not ok. ${again}` } },
   }),
   renew: describe({
-    ...{ method: "POST", path: path("renew"), role: "plane", reply: renewReply, raw: either(heldRequest) },
-    summary: "Renews the leases of a proxy's connections. Without any it tells that the proxy lives.",
+    method: "POST",
+    path: path("renew"),
+    role: "plane",
+    reply: renewReply,
+    raw: either(heldRequest),
+    summary: "Renews the leases of a proxy's connections. Without connections it is a heartbeat.",
     mostBodyBytes: MOST_BODY_BYTES,
   }),
   release: describe({
-    ...{ method: "POST", path: path("release"), role: "plane", reply: releaseReply, raw: either(heldRequest) },
-    summary: "Frees the slots of connections that have ended. Twice is harmless.",
+    method: "POST",
+    path: path("release"),
+    role: "plane",
+    reply: releaseReply,
+    raw: either(heldRequest),
+    summary: "Releases the slots of closed connections. Idempotent.",
     mostBodyBytes: MOST_BODY_BYTES,
   }),
   counts: describe({
-    ...{ method: "POST", path: path("counts"), role: "plane", reply: countsReply, raw: either(countsRequest) },
-    summary: "Counts the connections in all, and on the pods that are named.",
+    method: "POST",
+    path: path("counts"),
+    role: "plane",
+    reply: countsReply,
+    raw: either(countsRequest),
+    summary: "Counts all connections, and those on the given pods.",
   }),
   atomic: describe({
-    ...{ method: "POST", path: "/redis/atomic", role: "plane", reply: atomicReply, raw: either(atomicRequest) },
-    summary: "The same for proxies that think in keys: named operations on named keys.",
+    method: "POST",
+    path: "/redis/atomic",
+    role: "plane",
+    reply: atomicReply,
+    raw: either(atomicRequest),
+    summary: "Slot operations for proxies that use Redis keys.",
   }),
 } as const;
 
@@ -80,7 +101,7 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
   function limitsOf(route?: string): { name: string; limits: RouteLimits } | { refusal: Reply } {
     for (const [name, limits] of routes()) if (route === undefined || route === name) return { name, limits };
     if (route === undefined) {
-      const detail = "no route of the configuration has connections";
+      const detail = "no configured route has connections";
       return { refusal: problem(404, "not_found", "no_connections", { detail }) };
     }
     const reason = "route must be the host and path of a route with connections";
@@ -108,14 +129,19 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
     observer.decided?.({ allowed, code, route, app: app ?? "", pod, withoutStore: false, milliseconds });
     return {
       json: {
-        ...{ allowed, code, count, pod, limit: reachedLimit(code, limits) },
+        allowed,
+        code,
+        count,
+        pod,
+        limit: reachedLimit(code, limits),
         retry_after: allowed ? 0 : connectionRetryAfter(code, made.retryAfterMs, random()),
-        ...{ lease_ms: limits.leaseMs, memory: Number(made.incarnation) },
+        lease_ms: limits.leaseMs,
+        memory: Number(made.incarnation),
       },
     };
   }
 
-  /** In as many calls as it takes; answers what all of them said. */
+  /** Splits the connections into store calls and combines their replies. */
   async function inBatches(
     { connections }: HeldRequest,
     call: (batch: SlotName[]) => Promise<{ done: number; without: string[] }>,
@@ -168,43 +194,49 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
     try {
       return { json: await runAtomic(asked, { slots, limits: found.limits, deadline: deadline() }) };
     } catch (error) {
-      if (!(error instanceof AtomicMistake)) throw error;
+      if (!(error instanceof InvalidAtomic)) throw error;
       return { refusal: problem(400, INVALID_ARGUMENT, error.message, { field: error.field }) };
     }
   }
 
-  const ok = (...values: (string | number)[]) => [1, values[0] ?? 0, SLOT_SUCCESS, ...values.slice(1)].join(" ");
+  const successLine = (...values: (string | number)[]) =>
+    [1, values[0] ?? 0, SLOT_SUCCESS, ...values.slice(1)].join(" ");
   return [
     bind(calls.acquire, ({ mediaType, text }) =>
-      converse(acquireKind, mediaType, text, acquire, (made) => [
+      answerIn(acquireKind, mediaType, text, acquire, (made) => [
         [
-          ...[made.allowed ? 1 : 0, made.count, made.code, made.pod === "" ? "-" : made.pod],
-          ...[made.retry_after, made.lease_ms, made.memory],
+          made.allowed ? 1 : 0,
+          made.count,
+          made.code,
+          made.pod === "" ? "-" : made.pod,
+          made.retry_after,
+          made.lease_ms,
+          made.memory,
         ].join(" "),
       ]),
     ),
     bind(calls.renew, ({ mediaType, text }) =>
-      converse(heldKind, mediaType, text, renew, ({ renewed, lost, lease_ms, memory }) => [
-        ok(renewed, lease_ms, memory),
+      answerIn(heldKind, mediaType, text, renew, ({ renewed, lost, lease_ms, memory }) => [
+        successLine(renewed, lease_ms, memory),
         ...lost,
       ]),
     ),
     bind(calls.release, ({ mediaType, text }) =>
-      converse(heldKind, mediaType, text, release, ({ released, unknown }) => [ok(released), ...unknown]),
+      answerIn(heldKind, mediaType, text, release, ({ released, unknown }) => [successLine(released), ...unknown]),
     ),
     bind(calls.counts, ({ mediaType, text }) =>
-      converse(countsKind, mediaType, text, counts, ({ total, rejected, pods }) => [
-        ok(total, rejected),
+      answerIn(countsKind, mediaType, text, counts, ({ total, rejected, pods }) => [
+        successLine(total, rejected),
         ...Object.entries(pods).map(([pod, count]) => `${pod} ${count}`),
       ]),
     ),
     bind(calls.atomic, ({ mediaType, text }) =>
-      converse(atomicKind, mediaType, text, atomic, (list) => [list.join(" ")]),
+      answerIn(atomicKind, mediaType, text, atomic, (list) => [list.join(" ")]),
     ),
   ];
 }
 
-/** `operation key arg …`, in one line. */
+/** `operation key arg …` on one line. */
 const atomicKind: MessageKind<z.output<typeof atomicRequest>> = {
   schema: atomicRequest,
   fromText([line = ""]) {
@@ -213,8 +245,8 @@ const atomicKind: MessageKind<z.output<typeof atomicRequest>> = {
   },
 };
 
-/** Reads the message, lets `act` answer it, and writes the answer as the message was written. */
-async function converse<T, A>(
+/** Parses the message, calls `act`, and replies in the format of the message. */
+async function answerIn<T, A>(
   kind: MessageKind<T>,
   mediaType: string,
   text: string,
@@ -225,6 +257,6 @@ async function converse<T, A>(
   if ("refusal" in message) return message.refusal;
   const answered = await act(message.value);
   if ("refusal" in answered) return answered.refusal;
-  if (mediaType !== "text/plain") return answer(answered.json);
-  return answer(`${lines(answered.json).join("\n")}\n`, { mediaType: TEXT });
+  if (mediaType !== "text/plain") return ok(answered.json);
+  return ok(`${lines(answered.json).join("\n")}\n`, { mediaType: TEXT });
 }

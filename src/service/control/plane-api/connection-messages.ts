@@ -1,30 +1,33 @@
-/** What proxies elsewhere say about connections, and what they are answered: in JSON, and in a text that Lua reads without a library. */
+/** Messages of data planes about connections and their replies, as JSON and as plain text. */
 import * as z from "zod";
 import { INVALID_ARGUMENT } from "../../../core/codes.js";
 import { DEFAULT_APP } from "../../../core/identity.js";
-import { problem } from "../endpoint.js";
+import { problem } from "../../operations/reply.js";
 import { parseBody, type Read } from "../request-body.js";
 import { wrongField } from "../wrong-fields.js";
 
-/** As many pods as one call of the scripts takes. */
+/** As many as one store call accepts. */
 const MOST_PODS = 500;
-/** As many connections as one message names; a proxy with more sends several. */
+/** Connections per message; a proxy with more sends several messages. */
 export const MOST_CONNECTIONS = 10_000;
 
 const id = () => z.string().regex(/^[A-Za-z0-9._:-]{1,128}$/, "must be 1 to 128 of A–Z a–z 0–9 . _ : -");
-/** An address with its port, or any other name. Brackets are for IPv6. */
+/** An address with port (IPv6 in brackets), or another name. */
 const pod = () => z.string().regex(/^[A-Za-z0-9._:[\]-]{1,256}$/, "must be 1 to 256 of A–Z a–z 0–9 . _ : - [ ]");
 const app = () => id().default(DEFAULT_APP);
 
 export const acquireRequest = z.strictObject({
-  proxy: id().describe("The proxy in this life of it: another one each time it starts."),
-  connection: id().describe("Another one for each connection; a repeated call keeps it."),
+  proxy: id().describe("The proxy; the name changes each time it starts."),
+  connection: id().describe("The id of the connection; a repeated call keeps it."),
   app: app(),
-  pods: z.array(pod()).min(1).max(MOST_PODS).optional().describe("Of these the least loaded one with room is taken."),
-  pod: pod().optional().describe("Instead of pods: this one."),
-  route: z.string().max(1_000).optional().describe("Whose limits count: its host and path. Default: the first."),
-  reclaim: z.boolean().default(false).describe("The connection lives and lost its lease: it is not new for the rate."),
-  memory: z.int().min(0).default(0).describe("As the last answer told it; 0: not known."),
+  pods: z.array(pod()).min(1).max(MOST_PODS).optional().describe("The least loaded of these with a free slot is used."),
+  pod: pod().optional().describe("Instead of pods: exactly this one."),
+  route: z.string().max(1_000).optional().describe("The route whose limits apply: host and path. Default: the first."),
+  reclaim: z
+    .boolean()
+    .default(false)
+    .describe("The connection exists and lost its lease: the rate limit does not apply."),
+  memory: z.int().min(0).default(0).describe("The incarnation of the store in the last reply; 0: unknown."),
 });
 
 const held = z.strictObject({ connection: id(), pod: pod(), app: app() });
@@ -39,29 +42,31 @@ export const countsRequest = z.strictObject({ pods: z.array(pod()).max(MOST_PODS
 export const acquireReply = z.strictObject({
   allowed: z.boolean(),
   code: z.string(),
-  count: z.int().describe("Connections on the pod, this one included when allowed."),
-  pod: z.string().describe("The one that was taken; empty when refused."),
+  count: z.int().describe("Connections on the pod, including this one if allowed."),
+  pod: z.string().describe("The pod of the slot; empty if refused."),
   limit: z.number().describe("The limit that was reached, or that of the pod."),
-  retry_after: z.int().describe("Seconds for Retry-After, not the same for all; 0 when allowed."),
-  lease_ms: z.int().describe("Renew at a third of it."),
-  memory: z.int().describe("Since when the store remembers. Another one: it forgot, so reclaim all that live first."),
+  retry_after: z.int().describe("Seconds for Retry-After, randomised; 0 if allowed."),
+  lease_ms: z.int().describe("Renew after a third of it."),
+  memory: z
+    .int()
+    .describe("Incarnation of the store. If it changes, the store lost its slots: reclaim all connections first."),
 });
 
 export const renewReply = z.strictObject({
   renewed: z.int(),
-  lost: z.array(z.string()).describe("Connections without a lease: reclaim them, or close them."),
+  lost: z.array(z.string()).describe("Connections without a lease: reclaim or close them."),
   lease_ms: z.int(),
   memory: z.int(),
 });
 
 export const releaseReply = z.strictObject({
   released: z.int(),
-  unknown: z.array(z.string()).describe("Connections that held no slot any more."),
+  unknown: z.array(z.string()).describe("Connections that had no slot."),
 });
 
 export const countsReply = z.strictObject({
   total: z.int(),
-  rejected: z.int().describe("Attempts refused so far, by all proxies."),
+  rejected: z.int().describe("Refused attempts of all proxies so far."),
   pods: z.record(z.string(), z.int()),
 });
 
@@ -69,10 +74,10 @@ export type AcquireRequest = z.output<typeof acquireRequest>;
 export type HeldRequest = z.output<typeof heldRequest>;
 export type CountsRequest = z.output<typeof countsRequest>;
 
-/** Reads one kind of message: JSON by the schema, or a text whose words `fromText` names first. */
+/** How to parse one kind of message: JSON by its schema, or text that `fromText` converts first. */
 export interface MessageKind<T> {
   schema: z.ZodType<T>;
-  /** Throws a sentence where the words are too few or too many. */
+  /** Throws MalformedLine. */
   fromText(lines: string[]): unknown;
 }
 
@@ -87,25 +92,27 @@ export class MalformedLine extends Error {
 
 const words = (line = "") => line.split(" ").filter((word) => word !== "");
 
-/** `proxy connection app [route [reclaim [memory]]]`, where - is the default; then the pods, in any number of lines. */
+/** `proxy connection app [route [reclaim [memory]]]`, with - for a default, then the pods on any number of lines. */
 export const acquireKind: MessageKind<AcquireRequest> = {
   schema: acquireRequest,
   fromText([head, ...lines]) {
     const [proxy, connection, name, route, reclaim, memory, ...more] = words(head).map(given);
     if (connection === undefined || more.length > 0) {
-      throw new MalformedLine(
-        1,
-        "proxy connection app route reclaim memory, from the third on - or nothing by default",
-      );
+      throw new MalformedLine(1, "proxy connection [app [route [reclaim [memory]]]], with - for a default");
     }
     return {
-      ...{ proxy, connection, app: name, route, pods: lines.flatMap((line) => words(line)) },
-      ...{ reclaim: flagOf(reclaim), memory: numberOf(memory) },
+      proxy,
+      connection,
+      app: name,
+      route,
+      pods: lines.flatMap((line) => words(line)),
+      reclaim: flagOf(reclaim),
+      memory: numberOf(memory),
     };
   },
 };
 
-/** `proxy`, then `connection pod [app]` for each. */
+/** `proxy`, then one line `connection pod [app]` per connection. */
 export const heldKind: MessageKind<HeldRequest> = {
   schema: heldRequest,
   fromText([head, ...lines]) {
@@ -113,20 +120,20 @@ export const heldKind: MessageKind<HeldRequest> = {
     if (more.length > 0) throw new MalformedLine(1, "proxy");
     const connections = lines.slice(0, MOST_CONNECTIONS + 1).map((line, i) => {
       const [connection, on, name, ...rest] = words(line);
-      if (on === undefined || rest.length > 0) throw new MalformedLine(i + 2, "connection pod, and app or nothing");
+      if (on === undefined || rest.length > 0) throw new MalformedLine(i + 2, "connection pod [app]");
       return { connection, pod: on, app: given(name ?? "-") };
     });
     return { proxy, connections };
   },
 };
 
-/** The pods, in any number of lines. */
+/** The pods on any number of lines. */
 export const countsKind: MessageKind<CountsRequest> = {
   schema: countsRequest,
   fromText: (lines) => ({ pods: lines.flatMap((line) => words(line)) }),
 };
 
-/** What is refused names the field and what it should have been. */
+/** The error reply names the invalid field. */
 export function readMessage<T>(kind: MessageKind<T>, mediaType: string, text: string): Read<T> {
   if (mediaType !== "text/plain") return parseBody(text, kind.schema);
   const lines = text.replace(/\r?\n$/, "").split(/\r?\n/);

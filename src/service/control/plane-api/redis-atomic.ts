@@ -1,12 +1,12 @@
 /**
- * `POST /redis/atomic`: the connection scripts for proxies that think in keys. Named operations on named keys and
- * nothing else; the answer is a list that begins with 1 or 0, a count and a code.
+ * `POST /redis/atomic`: slot operations for proxies that use Redis keys. Only the listed operations on the listed keys;
+ * the reply is a list that begins with 1 or 0, a count and a code.
  *
- * acquire    ws:pod_conn:<pod>             max, connection, proxy    takes a slot; max can only lower the route's limit
+ * acquire    ws:pod_conn:<pod>             max, connection, proxy    acquires a slot; max can only lower the route's limit
  * release    ws:pod_conn:<pod>             connection, proxy         frees it
- * renew      ws:pod_conn:<pod>             proxy, connection …       then 1 or 0 for each, 0 for a lease that was lost
- * heartbeat  ws:proxy:<proxy>:heartbeat                              tells that the proxy lives
- * count      ws:pod_conn:<pod> · ws:global_conn · ws:rejected        how many there are
+ * renew      ws:pod_conn:<pod>             proxy, connection …       then 1 or 0 for each; 0: the lease is lost
+ * heartbeat  ws:proxy:<proxy>:heartbeat                              marks the proxy as alive
+ * count      ws:pod_conn:<pod> · ws:global_conn · ws:rejected        number of connections
  */
 import * as z from "zod";
 import { SLOT_SUCCESS } from "../../../core/codes.js";
@@ -17,14 +17,14 @@ import type { RouteLimits } from "../../../slots/limits.js";
 import type { Slots } from "../../../slots/slots.js";
 import type { RunOptions } from "../../../store/store.js";
 
-/** Also by the names that the operations have in the documents. */
+/** Includes the aliases of the documentation. */
 const operations = ["acquire", "check_and_increment", "release", "decrement", "renew", "heartbeat", "count"] as const;
 
 export const atomicRequest = z.strictObject({
   operation: z.enum(operations),
   key: z.string().max(400),
   args: z
-    .array(z.union([z.string(), z.number()], { error: "must be a text or a number" }))
+    .array(z.union([z.string(), z.number()], { error: "must be a string or a number" }))
     .max(MAX_BATCH + 1)
     .default([]),
 });
@@ -36,8 +36,8 @@ export const atomicReply = z
 export type AtomicRequest = z.output<typeof atomicRequest>;
 export type AtomicReply = (string | number)[];
 
-/** The caller's mistake: which field, and what it should have been. */
-export class AtomicMistake extends Error {
+/** An invalid field of the request. */
+export class InvalidAtomic extends Error {
   constructor(
     readonly field: string,
     reason: string,
@@ -56,7 +56,7 @@ const MOST_CONNECTIONS = 1_000_000_000;
 const POD_KEY = /^ws:pod_conn:([A-Za-z0-9._:[\]-]{1,256})$/;
 const HEARTBEAT_KEY = /^ws:proxy:([A-Za-z0-9._:-]{1,128}):heartbeat$/;
 
-/** Throws AtomicMistake before anything is changed. */
+/** Throws InvalidAtomic before it changes anything. */
 export async function runAtomic({ operation, key, args }: AtomicRequest, options: AtomicOptions): Promise<AtomicReply> {
   const { slots, limits, deadline } = options;
   const { leaseMs } = limits;
@@ -88,7 +88,7 @@ export async function runAtomic({ operation, key, args }: AtomicRequest, options
     }
     case "heartbeat": {
       const proxy = HEARTBEAT_KEY.exec(key)?.[1];
-      if (proxy === undefined) throw new AtomicMistake("key", "must be ws:proxy:<proxy>:heartbeat");
+      if (proxy === undefined) throw new InvalidAtomic("key", "must be ws:proxy:<proxy>:heartbeat");
       exactly(args, []);
       await slots.renew(proxy, leaseMs, [], deadline);
       return [1, 0, SLOT_SUCCESS];
@@ -99,7 +99,7 @@ export async function runAtomic({ operation, key, args }: AtomicRequest, options
       if (key === "ws:rejected") return [1, (await slots.counts([], leaseMs)).rejected, SLOT_SUCCESS];
       const pod = POD_KEY.exec(key)?.[1];
       if (pod !== undefined) return [1, await countOn(slots, pod, leaseMs), SLOT_SUCCESS];
-      throw new AtomicMistake("key", "must be ws:pod_conn:<pod>, ws:global_conn or ws:rejected");
+      throw new InvalidAtomic("key", "must be ws:pod_conn:<pod>, ws:global_conn or ws:rejected");
     }
   }
 }
@@ -110,23 +110,23 @@ async function countOn(slots: Slots, pod: string, leaseMs: number): Promise<numb
 
 function podOf(key: string): string {
   const pod = POD_KEY.exec(key)?.[1];
-  if (pod === undefined) throw new AtomicMistake("key", "must be ws:pod_conn:<pod>");
+  if (pod === undefined) throw new InvalidAtomic("key", "must be ws:pod_conn:<pod>");
   return pod;
 }
 
 function exactly(args: AtomicReply, names: string[]): AtomicReply {
   if (args.length === names.length) return args;
-  throw new AtomicMistake("args", names.length === 0 ? "must be empty" : `must be ${names.join(", ")}`);
+  throw new InvalidAtomic("args", names.length === 0 ? "must be empty" : `must be ${names.join(", ")}`);
 }
 
 function idOf(value: string | number | undefined, at: number): string {
   const text = String(value ?? "");
   if (isIdentifier(text)) return text;
-  throw new AtomicMistake(`args[${at}]`, "must be 1 to 128 of A–Z a–z 0–9 . _ : -");
+  throw new InvalidAtomic(`args[${at}]`, "must be 1 to 128 of A–Z a–z 0–9 . _ : -");
 }
 
 function wholeOf(value: string | number | undefined, at: number): number {
   const number = /^[0-9]{1,10}$/.test(String(value)) ? Number(value) : Number.NaN;
   if (number <= MOST_CONNECTIONS) return number;
-  throw new AtomicMistake(`args[${at}]`, `must be a whole number from 0 to ${MOST_CONNECTIONS}`);
+  throw new InvalidAtomic(`args[${at}]`, `must be a whole number from 0 to ${MOST_CONNECTIONS}`);
 }

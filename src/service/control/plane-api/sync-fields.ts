@@ -1,6 +1,5 @@
-/** Reads the fields of data planes' messages one by one: what they should be, or which one is wrong and why. */
+/** Reads single fields of sync messages and reports which one is invalid. */
 
-/** The caller's mistake: which field, and what it should have been. */
 export class BadField extends Error {
   constructor(
     readonly field: string,
@@ -17,9 +16,14 @@ export function asObject(value: unknown, field: string): Record<string, unknown>
   throw new BadField(field, "must be an object");
 }
 
+export function asList(value: unknown, most: number, field: string): unknown[] {
+  if (Array.isArray(value) && value.length <= most) return value;
+  throw new BadField(field, `must be a list of at most ${most}`);
+}
+
 export function asText(value: unknown, field: string): string {
   if (typeof value === "string") return value;
-  throw new BadField(field, value === undefined ? "is missing" : "must be a text");
+  throw new BadField(field, value === undefined ? "is missing" : "must be a string");
 }
 
 export function asWhole(value: unknown, field: string): number {

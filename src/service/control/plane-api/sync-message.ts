@@ -1,25 +1,22 @@
-/** A data plane's message and the answer to it, in JSON and in a plain text that Lua reads without a library. */
-
+/** The sync message of a data plane and its reply, as JSON and as plain text, which Lua parses without a library. */
 import type { LeaseMessage } from "../../../core/lease.js";
 import { isIdentifier } from "../../../core/platform.js";
 import type { PlaneReport } from "../../metrics/reports.js";
-import { asObject, asText, asWhole, BadField, readWhole } from "./sync-fields.js";
-import { parseNumbers, readNumbers } from "./sync-numbers.js";
-
-export { BadField } from "./sync-fields.js";
+import { parseCounters, readCounters } from "./sync-counters.js";
+import { asList, asObject, asText, asWhole, BadField, readWhole } from "./sync-fields.js";
 
 export interface SyncMessage {
   node: string;
   epoch: number;
   seq: number;
-  /** The data plane stops: all it holds goes back. */
+  /** The data plane stops and returns all tokens. */
   leave: boolean;
   apps: ({ app: string } & LeaseMessage)[];
-  /** What the data plane has counted. */
-  numbers?: PlaneReport | undefined;
+  /** Counters of the data plane. */
+  counters?: PlaneReport | undefined;
 }
 
-export interface SyncAnswer {
+export interface SyncReply {
   code: string;
   live_nodes: number;
   emergency: boolean;
@@ -29,9 +26,9 @@ export interface SyncAnswer {
   apps: {
     app: string;
     code: string;
-    /** Tokens beyond those that the message knew of. */
+    /** Tokens granted in addition to those in the message. */
     grant: number;
-    /** Cumulative in the node's epoch. */
+    /** Cumulative within the epoch. */
     granted: number;
     remaining: number;
     limit: number;
@@ -39,24 +36,21 @@ export interface SyncAnswer {
   }[];
 }
 
-export type MessageFormat = "json" | "text";
-
-/** As many as one call of the scripts takes. */
+/** As many as one store call accepts. */
 const MOST_APPS = 500;
-const counters = ["granted", "spent", "returned", "need", "want"] as const;
-/** What may be left out: a plane that never returns, and one that leaves. */
-const optional = new Set<string>(["returned"]);
+const IDENTIFIER = "must be 1 to 128 of A–Z a–z 0–9 . _ : -";
+const fields = ["granted", "spent", "returned", "need", "want"] as const;
 
-/** Throws BadField. Fields that are not known are passed over: a newer data plane may say more. */
-export function parseSync(format: MessageFormat, body: string): SyncMessage {
+/** Throws BadField. Unknown fields are ignored: a newer data plane may send more. */
+export function parseSync(format: "json" | "text", body: string): SyncMessage {
   const message = format === "json" ? parseJson(body) : parseText(body);
-  if (!isIdentifier(message.node)) throw new BadField("node", "must be 1 to 128 of A–Z a–z 0–9 . _ : -");
+  if (!isIdentifier(message.node)) throw new BadField("node", IDENTIFIER);
   if (message.seq < 1) throw new BadField("seq", "must be a whole number from 1");
-  if (message.apps.length > MOST_APPS) throw new BadField("apps", `must be a list of at most ${MOST_APPS}`);
   const seen = new Set<string>();
+  asList(message.apps, MOST_APPS, "apps");
   message.apps.forEach(({ app }, i) => {
-    if (!isIdentifier(app)) throw new BadField(`apps[${i}].app`, "must be 1 to 128 of A–Z a–z 0–9 . _ : -");
-    if (seen.has(app)) throw new BadField(`apps[${i}].app`, "is given twice");
+    if (!isIdentifier(app)) throw new BadField(`apps[${i}].app`, IDENTIFIER);
+    if (seen.has(app)) throw new BadField(`apps[${i}].app`, "occurs twice");
     seen.add(app);
   });
   return message;
@@ -72,35 +66,31 @@ function parseJson(body: string): SyncMessage {
   const message = asObject(value, "body");
   const leave = message.leave ?? false;
   if (typeof leave !== "boolean") throw new BadField("leave", "must be true or false");
-  const apps = message.apps ?? [];
-  if (!Array.isArray(apps) || apps.length > MOST_APPS) {
-    throw new BadField("apps", `must be a list of at most ${MOST_APPS}`);
-  }
   return {
     node: asText(message.node, "node"),
     epoch: asWhole(message.epoch, "epoch"),
     seq: asWhole(message.seq, "seq"),
     leave,
-    apps: apps.map((item, i) => {
+    apps: asList(message.apps ?? [], MOST_APPS, "apps").map((item, i) => {
       const app = asObject(item, `apps[${i}]`);
-      const numbers = counters.map((name) => {
-        const missing = app[name] === undefined && (optional.has(name) || (leave && isRequest(name)));
-        return missing ? 0 : asWhole(app[name], `apps[${i}].${name}`);
+      const values = fields.map((name) => {
+        const isOptional = name === "returned" || (leave && (name === "need" || name === "want"));
+        return app[name] === undefined && isOptional ? 0 : asWhole(app[name], `apps[${i}].${name}`);
       });
-      return { app: asText(app.app, `apps[${i}].app`), ...named(numbers) };
+      return { app: asText(app.app, `apps[${i}].app`), ...leaseMessage(values) };
     }),
-    numbers: message.numbers === undefined ? undefined : parseNumbers(message.numbers),
+    counters: message.numbers === undefined ? undefined : parseCounters(message.numbers),
   };
 }
 
-/** `node epoch seq [leave]`, then `app granted spent returned need want` for each app, then lines with numbers. */
+/** `node epoch seq [leave]`, then `app granted spent returned need want` per app, then lines with counters. */
 function parseText(body: string): SyncMessage {
   const [head = "", ...rest] = body.replace(/\r?\n$/, "").split(/\r?\n/);
   const at = rest.findIndex((line) => line.startsWith("#"));
   const lines = at === -1 ? rest : rest.slice(0, at);
   const [node = "", epoch, seq, leave, ...more] = head.split(" ");
-  if (more.length > 0) throw new BadField("line 1", "must be: node epoch seq, and leave or nothing");
-  if (leave !== undefined && leave !== "leave") throw new BadField("leave", 'must be the word "leave" or nothing');
+  if (more.length > 0) throw new BadField("line 1", "must be: node epoch seq [leave]");
+  if (leave !== undefined && leave !== "leave") throw new BadField("leave", 'must be "leave" or absent');
   return {
     node,
     epoch: readWhole(epoch, "epoch"),
@@ -108,18 +98,18 @@ function parseText(body: string): SyncMessage {
     leave: leave !== undefined,
     apps: lines.slice(0, MOST_APPS + 1).map((line, i) => {
       const [app = "", ...words] = line.split(" ");
-      if (words.length !== counters.length) {
+      if (words.length !== fields.length) {
         throw new BadField(`line ${i + 2}`, "must be: app granted spent returned need want");
       }
-      return { app, ...named(counters.map((name, word) => readWhole(words[word], `apps[${i}].${name}`))) };
+      return { app, ...leaseMessage(fields.map((name, word) => readWhole(words[word], `apps[${i}].${name}`))) };
     }),
-    numbers: at === -1 ? undefined : readNumbers(rest.slice(at), at + 2),
+    counters: at === -1 ? undefined : readCounters(rest.slice(at), at + 2),
   };
 }
 
-/** The answer as text: a line for all, then one for each app. */
-export function syncText(answer: SyncAnswer): string {
-  const { code, live_nodes, emergency, emergency_left_ms, degradation, config_version, apps } = answer;
+/** The reply as text: one line for the node, then one line per app. */
+export function syncText(reply: SyncReply): string {
+  const { code, live_nodes, emergency, emergency_left_ms, degradation, config_version, apps } = reply;
   const head = [code, live_nodes, emergency ? 1 : 0, emergency_left_ms, degradation, config_version];
   const lines = apps.map(({ app, code: own, grant, granted, remaining, limit, retry_after_ms }) =>
     [app, own, grant, granted, remaining, limit, retry_after_ms].join(" "),
@@ -127,8 +117,6 @@ export function syncText(answer: SyncAnswer): string {
   return `${[head.join(" "), ...lines].join("\n")}\n`;
 }
 
-const isRequest = (name: string) => name === "need" || name === "want";
-
-function named([granted = 0, spent = 0, returned = 0, need = 0, want = 0]: number[]): LeaseMessage {
+function leaseMessage([granted = 0, spent = 0, returned = 0, need = 0, want = 0]: number[]): LeaseMessage {
   return { granted, spent, returned, need, want };
 }

@@ -104,7 +104,7 @@ describe.each(stores)("over the %s store", (_name, open) => {
     expect(lent).toMatchObject({ status: "borrowed", code: "ok", borrowed: 10, debt: 12, borrowable: 40 });
     const refused = await ask("POST", "/borrow", { app_id: "loans", amount: 51 });
     expect(refused).toMatchObject({ status: "refused", code: "borrow_limit_exceeded", borrowed: 0 });
-    expect(refused.explanation).toMatch(/^loans may borrow \d\d tokens more and not 51: it owes \d+,/);
+    expect(refused.explanation).toMatch(/^loans may borrow \d\d tokens more, not 51: it owes \d+,/);
     expect(await ask("POST", "/borrow", { app_id: "video", amount: 1 })).toMatchObject({
       ...{ status: "refused", code: "borrowing_disabled" },
       explanation: "video may not borrow: set apps.video.borrow to true.",
@@ -217,10 +217,10 @@ describe.each(stores)("over the %s store", (_name, open) => {
       { node_id: "plane-9", alive: true, held: 40, granted: 100, spent: 60, returned: 0, balance: null },
     ]);
     expect((shown.last_refusals as Json[])[0]?.explanation).toBe(
-      "video has used its burst of 1,000: 2 tokens are left in its bucket, the request needed 990; " +
-        "100 tokens per second come in, so wait about 6 s.",
+      "video has used its burst of 1,000 tokens: its bucket has 2 tokens, the request cost 990. " +
+        "The bucket refills at 100 tokens per second; retry in about 6 s.",
     );
-    expect(shown.why).toMatch(/: \d+ of 1,000 tokens are there, .* The last refusal was /);
+    expect(shown.why).toMatch(/: its bucket has \d+ of 1,000 tokens and refills .* The last refusal was /);
   });
 
   it("apps are listed page by page, with what became of their requests", async () => {

@@ -109,19 +109,19 @@ describe.each(stores)("orders over the %s store", (_name, open) => {
       "an unknown field",
       { headers: { ...json, ...token }, body: '{"action":"activate","durationSeconds":5}' },
       400,
-      "durationSeconds is no field here; did you mean duration_seconds?",
+      "durationSeconds is not a field; did you mean duration_seconds?",
     ],
     [
       "the prototype",
       { headers: { ...json, ...token }, body: '{"action":"activate","__proto__":{"reason":"x"}}' },
       400,
-      "body must not have the name __proto__",
+      "body must not contain the name __proto__",
     ],
     [
       "a million levels",
       { headers: { ...json, ...token }, body: `{"action":${"[".repeat(50_000)}${"]".repeat(50_000)}}` },
       400,
-      "body must have at most 64 levels",
+      "body must be nested at most 64 levels deep",
     ],
     [
       "NaN",

@@ -1,6 +1,7 @@
 /** The audit log holds no secret and no control character, and a flood of strangers cannot fill the disk. */
 import { describe, expect, it } from "vitest";
-import { type AuditEntry, createAudit, shown } from "../../../../src/service/control/access/audit.js";
+import { type AuditEntry, createAudit } from "../../../../src/service/control/access/audit.js";
+import { redacted } from "../../../../src/service/operations/redact.js";
 import { createSimulatedClock } from "../../../support/simulated-clock.js";
 
 const entry: AuditEntry = {
@@ -14,37 +15,40 @@ function audit() {
   return { ...createAudit({ debug: write, info: write, warn: write, error: write }, clock), lines, clock };
 }
 
-describe("what is shown", () => {
+describe("a redacted copy", () => {
   it.each([
     ["secrets", { admin_token: "s", api_keys: { a: ["k"] }, store: "redis://u:p@h", password: 1, x_secret: 2 }],
     ["secrets deep down", { a: [{ b: { plane_token: "s", API_KEY: "k", tokens: { token: "x" } } }] }],
   ])("hides %s", (_what, value) => {
-    const text = JSON.stringify(shown(value));
+    const text = JSON.stringify(redacted(value));
     expect(text).toContain("(hidden)");
     expect(text).not.toMatch(/"[sk]"|redis:|:1|:2|"x"/);
   });
 
   it("keeps what only sounds like one", () => {
-    expect(shown({ fail_open_tokens: 5, l2_tokens: 6, monkey: 7 })).toMatchObject({ fail_open_tokens: 5, monkey: 7 });
+    expect(redacted({ fail_open_tokens: 5, l2_tokens: 6, monkey: 7 })).toMatchObject({
+      fail_open_tokens: 5,
+      monkey: 7,
+    });
   });
 
   it("escapes control characters, in names as well", () => {
-    expect(JSON.stringify(shown({ "a\u001b[31m": "b\nc\u009b" }))).toBe('{"a\\\\u001b[31m":"b\\\\u000ac\\\\u009b"}');
+    expect(JSON.stringify(redacted({ "a\u001b[31m": "b\nc\u009b" }))).toBe('{"a\\\\u001b[31m":"b\\\\u000ac\\\\u009b"}');
   });
 
   it("has an end: in length, in width and in depth", () => {
     let deep: unknown = "bottom";
     for (let i = 0; i < 100; i++) deep = { deep };
     const wide = Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`app${i}`, "x".repeat(5_000)]));
-    expect(JSON.stringify(shown({ deep, wide, list: Array(9_999).fill(1) })).length).toBeLessThan(20_000);
-    expect(shown({ list: Array(60).fill(1) })).toMatchObject({ list: expect.arrayContaining(["and 10 more"]) });
+    expect(JSON.stringify(redacted({ deep, wide, list: Array(9_999).fill(1) })).length).toBeLessThan(20_000);
+    expect(redacted({ list: Array(60).fill(1) })).toMatchObject({ list: expect.arrayContaining(["and 10 more"]) });
   });
 });
 
 describe("orders", () => {
   it("are all written, however many", () => {
-    const { ordered, lines } = audit();
-    for (let i = 0; i < 100; i++) ordered({ ...entry, parameters: { level: 2 }, before: 1, after: 2 });
+    const { changed, lines } = audit();
+    for (let i = 0; i < 100; i++) changed({ ...entry, parameters: { level: 2 }, before: 1, after: 2 });
     expect(lines).toHaveLength(100);
     expect(lines[0]).toEqual([
       {
@@ -58,13 +62,13 @@ describe("orders", () => {
 
 describe("strangers", () => {
   it("get ten lines a second, and of the others the number is written", async () => {
-    const { turnedAway, lines, clock } = audit();
+    const { rejected, lines, clock } = audit();
     const stranger: AuditEntry = { ...entry, outcome: "refused", status: 401, why: "wrong_token" };
-    for (let i = 0; i < 500; i++) turnedAway(stranger);
+    for (let i = 0; i < 500; i++) rejected(stranger);
     expect(lines).toHaveLength(10);
     await clock.advance(1_000);
     expect(lines.at(-1)?.[0]).toEqual({ audit: true, suppressed: 490 });
-    turnedAway(stranger);
+    rejected(stranger);
     expect(lines).toHaveLength(12);
     await clock.advance(5_000);
     expect(lines).toHaveLength(12);

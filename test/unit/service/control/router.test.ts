@@ -1,11 +1,12 @@
 /** The right endpoint for a method and a path, or what may be called instead. */
 import { expect, it } from "vitest";
 import * as z from "zod";
-import { answer, bind, describe, type Method } from "../../../../src/service/control/endpoint.js";
+import { bind, describe, type Method } from "../../../../src/service/control/endpoint.js";
 import { createRouter } from "../../../../src/service/control/router.js";
+import { ok } from "../../../../src/service/operations/reply.js";
 
 const endpoint = (method: Method, path: string) =>
-  bind(describe({ method, path, role: "public", summary: "", reply: z.string() }), () => answer(`${method} ${path}`));
+  bind(describe({ method, path, role: "public", summary: "", reply: z.string() }), () => ok(`${method} ${path}`));
 
 const router = createRouter([
   endpoint("GET", "/apps"),
@@ -44,5 +45,5 @@ it.each(["", "/", "/apps/", "/apps/a/b", "/apps/%", "/Apps", "//apps", "/apps/..
 );
 
 it("two endpoints in one place are a defect, and found at once", () => {
-  expect(() => createRouter([endpoint("GET", "/a/{x}"), endpoint("GET", "/a/{y}")])).toThrow("given twice");
+  expect(() => createRouter([endpoint("GET", "/a/{x}"), endpoint("GET", "/a/{y}")])).toThrow("defined twice");
 });

@@ -15,7 +15,7 @@ const app: ExplainedApp = {
   ...{ id: "video-service", guaranteed: 10_000, burst: 20_000, priority: 1 },
   ...{ onStoreFailure: "open", dryRun: false },
 };
-const around = { cluster: { capacity: 1_000_000, rate: 500_000 }, failOpenTokens: 100 };
+const cluster = { capacity: 1_000_000, rate: 500_000, failOpenTokens: 100 };
 
 type Row = [code: string, refusal: Parameters<typeof refusalReport>[0], own: Partial<ExplainedApp>, sentence: string];
 
@@ -24,100 +24,100 @@ const rows: Row[] = [
     codes.QUOTA_EXHAUSTED,
     { cost: 16_389, remaining: 3.7, limit: 20_000, retryAfterMs: 1_640 },
     {},
-    "video-service has used its burst of 20,000: 3 tokens are left in its bucket, the request needed 16,389; 10,000 tokens per second come in, so wait about 2 s.",
+    "video-service has used its burst of 20,000 tokens: its bucket has 3 tokens, the request cost 16,389. The bucket refills at 10,000 tokens per second; retry in about 2 s.",
   ],
   [
     codes.QUOTA_EXHAUSTED,
     { cost: 5, remaining: 1, limit: 20_000, retryAfterMs: 1 },
     { guaranteed: 1 },
-    "video-service has used its burst of 20,000: 1 token is left in its bucket, the request needed 5; 1 token per second comes in, so wait less than a second.",
+    "video-service has used its burst of 20,000 tokens: its bucket has 1 token, the request cost 5. The bucket refills at 1 token per second; retry in less than a second.",
   ],
   [
     codes.CLUSTER_EXHAUSTED,
     { cost: 1, retryAfterMs: 3_600_000 * 5 },
     {},
-    "The bucket that all apps of the cluster share has too little: the request of video-service needed 1 token; 500,000 tokens per second come in for all of them, so wait about 5 h.",
+    "The bucket of the cluster has too few tokens: the request of video-service cost 1 token. The bucket refills at 500,000 tokens per second for all apps; retry in about 5 h.",
   ],
   [
     codes.COST_EXCEEDS_CAPACITY,
     { cost: 30_000, retryAfterMs: 0 },
     {},
-    "A request of 30,000 tokens can never pass: the bucket of video-service holds 20,000 at most. Raise apps.video-service.burst, or send less at once.",
+    "A request that costs 30,000 tokens can never be admitted: the bucket of video-service holds at most 20,000. Raise apps.video-service.burst, or send smaller requests.",
   ],
   [
     codes.COST_EXCEEDS_CAPACITY,
     { cost: 2_000_000, retryAfterMs: 0 },
     { burst: 5_000_000 },
-    "A request of 2,000,000 tokens can never pass: the bucket that all apps share holds 1,000,000 at most. Raise cluster.capacity, or send less at once.",
+    "A request that costs 2,000,000 tokens can never be admitted: the bucket of the cluster holds at most 1,000,000. Raise cluster.capacity, or send smaller requests.",
   ],
   [
     codes.EMERGENCY_BLOCKED,
     { cost: 15_000, limit: 10_000, retryAfterMs: 90_000 },
     {},
-    "The cluster is in an emergency, in which apps of priority 1 keep 50 % of their quota: video-service has a burst of 10,000 while it lasts, and the request needed 15,000, so wait about 90 s.",
+    "The cluster is in an emergency: apps of priority 1 keep 50 % of their quota. The burst of video-service is 10,000 tokens, the request cost 15,000; retry in about 90 s.",
   ],
   [
     codes.EMERGENCY_BLOCKED,
     { cost: 1, limit: 0, retryAfterMs: 600_000 },
     { priority: 3 },
-    "The cluster is in an emergency, in which apps of priority 3 get nothing: video-service has a burst of 0 while it lasts, and the request needed 1, so wait about 10 min.",
+    "The cluster is in an emergency: apps of priority 3 are blocked. The burst of video-service is 0 tokens, the request cost 1; retry in about 10 min.",
   ],
   [
     codes.STORE_UNAVAILABLE,
     { cost: 200 },
     {},
-    "The store did not answer, and video-service has used the 100 tokens per second and node that it may spend without it (on_store_failure: open); the request of video-service needed 200 tokens.",
+    "The store is unavailable, and video-service has used the 100 tokens per second and node that it may spend without it (on_store_failure: open). The request of video-service cost 200 tokens.",
   ],
   [
     codes.STORE_UNAVAILABLE,
     { cost: 1 },
     { onStoreFailure: "closed" },
-    "The store did not answer, and video-service may do nothing without it (on_store_failure: closed); the request of video-service needed 1 token.",
+    "The store is unavailable, and video-service is blocked without it (on_store_failure: closed). The request of video-service cost 1 token.",
   ],
   [
     codes.STORE_UNAVAILABLE,
     { cost: 2 },
     { onStoreFailure: "local" },
-    "The store did not answer, and video-service has used its node's share of 10,000 tokens per second (on_store_failure: local); the request of video-service needed 2 tokens.",
+    "The store is unavailable, and video-service has used this node's share of 10,000 tokens per second (on_store_failure: local). The request of video-service cost 2 tokens.",
   ],
   [
     codes.INVALID_ARGUMENT,
     {},
     {},
-    "The request of video-service stated a size that is none, so it has no price: see its Content-Length.",
+    "The request of video-service has an invalid Content-Length, so its cost cannot be computed.",
   ],
   [
     codes.UNKNOWN_APP,
     {},
     {},
-    "The app is not configured, and unknown apps are refused: add it to apps, or set unknown_apps to default.",
+    "The app is not configured, and unknown apps are refused. Add it to apps, or set unknown_apps to default.",
   ],
   [
     codes.INVALID_IDENTITY,
     {},
     {},
-    "The request did not say properly which app it is: its identity is malformed or was given twice.",
+    "The request has no valid identity: the app or user header is malformed or was sent twice.",
   ],
 ];
 
 describe("a refusal", () => {
   it.each(rows)("%s", (code, refusal, own, sentence) => {
-    expect(explainRefusal(refusalReport({ code, ...refusal }), { ...app, ...own }, around)).toBe(sentence);
+    expect(explainRefusal(refusalReport({ code, ...refusal }), { ...app, ...own }, cluster)).toBe(sentence);
   });
 
   it.each(Object.values(codes))("%s has words of its own", (code) => {
-    const sentence = explainRefusal(refusalReport({ code }), app, around);
+    const sentence = explainRefusal(refusalReport({ code }), app, cluster);
     expect(sentence).toMatch(/^[A-Za-z].*[.]$/);
     expect(sentence).not.toContain(`code is ${code}`);
   });
 
   it("with a code that nobody knows still says that", () => {
-    expect(explainRefusal(refusalReport({ code: "new_code" }), app, around)).toContain("its code is new_code.");
+    expect(explainRefusal(refusalReport({ code: "new_code" }), app, cluster)).toContain("its code is new_code.");
   });
 
   it("of a dry run says that the request passed", () => {
-    const dry = explainRefusal(refusalReport({ dryRun: true }), { ...app, dryRun: true }, around);
-    expect(dry).toMatch(/ It passed all the same: video-service is on a dry run\.$/);
+    const dry = explainRefusal(refusalReport({ dryRun: true }), { ...app, dryRun: true }, cluster);
+    expect(dry).toMatch(/ The request was admitted because video-service is on a dry run\.$/);
   });
 
   it.each([
@@ -140,17 +140,20 @@ describe("a loan", () => {
   it.each([
     [
       codes.OK,
-      "video-service has borrowed 500 tokens and owes 1,200; the refill beyond its guaranteed reserve pays that back.",
+      "video-service has borrowed 500 tokens and owes 1,200. Its refill beyond the guaranteed reserve repays the debt.",
     ],
     [codes.BORROWING_DISABLED, "video-service may not borrow: set apps.video-service.borrow to true."],
     [
       codes.BORROW_LIMIT_EXCEEDED,
-      "video-service may borrow 4,000 tokens more and not 5,000: it owes 1,200, and at most half of what a second brings can be borrowed.",
+      "video-service may borrow 4,000 tokens more, not 5,000: it owes 1,200, and may borrow at most half of its guaranteed rate per second.",
     ],
-    [codes.BUCKET_FULL, "video-service is not out: its bucket of 20,000 has 19,990 in it and no room for 5,000 more."],
-    [codes.CLUSTER_EXHAUSTED, "The cluster has not 5,000 tokens to lend: it keeps a fifth of its bucket."],
-    [codes.EMERGENCY_BLOCKED, "Nothing is lent while the cluster is in an emergency."],
-    ["other", "Nothing was lent to video-service: its code is other."],
+    [
+      codes.BUCKET_FULL,
+      "video-service does not need to borrow: its bucket of 20,000 has 19,990 tokens and no room for 5,000 more.",
+    ],
+    [codes.CLUSTER_EXHAUSTED, "The cluster cannot lend 5,000 tokens: it keeps a fifth of its bucket."],
+    [codes.EMERGENCY_BLOCKED, "The cluster does not lend tokens during an emergency."],
+    ["other", "video-service could not borrow: its code is other."],
   ])("%s", (code, sentence) => {
     const borrowed = code === codes.OK ? 500 : 0;
     expect(explainBorrow({ ...answer, code, borrowed }, 5_000, app)).toBe(sentence);
@@ -162,7 +165,8 @@ describe("what stands in the way of an app", () => {
     ...{ balances: { tokens: 18_000.5, debt: 0, clusterTokens: 500_000 }, level: 0, last: undefined },
     emergency: { active: false, leftMs: 0 },
   };
-  const free = "Nothing stands in the way: 18,000 of 20,000 tokens are there, and 10,000 tokens per second come in.";
+  const free =
+    "Nothing limits video-service: its bucket has 18,000 of 20,000 tokens and refills at 10,000 tokens per second.";
   const last = (agoMs: number) => ({
     refusal: refusalReport({ cost: 30_000, code: codes.COST_EXCEEDS_CAPACITY }),
     agoMs,
@@ -175,61 +179,61 @@ describe("what stands in the way of an app", () => {
       "nothing, but a moment ago something did",
       { last: last(12_300) },
       {},
-      `${free} The last refusal was 12 s ago: A request of 30,000 tokens can never pass: the bucket of video-service holds 20,000 at most. Raise apps.video-service.burst, or send less at once.`,
+      `${free} The last refusal was 12 s ago: A request that costs 30,000 tokens can never be admitted: the bucket of video-service holds at most 20,000. Raise apps.video-service.burst, or send smaller requests.`,
     ],
     [
       "its limit, where it was refused for it just now",
       { last: { refusal: refusalReport({ cost: 990, remaining: 2, code: codes.QUOTA_EXHAUSTED }), agoMs: 100 } },
       {},
-      "video-service asks for more than it gets, and what is beyond that is refused: 18,000 of 20,000 tokens are there, and 10,000 tokens per second come in. The last refusal was a moment ago: video-service has used its burst of 1,000: 2 tokens are left in its bucket, the request needed 990; 10,000 tokens per second come in, so wait about 6 s.",
+      "video-service requests more than its rate, and the excess is refused: its bucket has 18,000 of 20,000 tokens and refills at 10,000 tokens per second. The last refusal was less than a second ago: video-service has used its burst of 1,000 tokens: its bucket has 2 tokens, the request cost 990. The bucket refills at 10,000 tokens per second; retry in about 6 s.",
     ],
     [
       "its own bucket",
       { balances: { tokens: 0.25, debt: 0, clusterTokens: 500_000 } },
       {},
-      "video-service has used its burst of 20,000: its bucket is empty, and 10,000 tokens per second come in; the next one is there in less than a second.",
+      "video-service has used its burst of 20,000 tokens: its bucket is empty and refills at 10,000 tokens per second; the next token arrives in less than a second.",
     ],
     [
       "a bucket that is overdrawn, and debt",
       { balances: { tokens: -30_000, debt: 600, clusterTokens: 500_000 } },
       {},
-      "video-service has used its burst of 20,000: its bucket is overdrawn by 30,000 tokens, and 10,000 tokens per second come in; the next one is there in about 3 s. It owes 600 tokens, which its refill pays back first.",
+      "video-service has used its burst of 20,000 tokens: its bucket is overdrawn by 30,000 tokens and refills at 10,000 tokens per second; the next token arrives in about 3 s. It owes 600 tokens, which its refill repays first.",
     ],
     [
       "the cluster's bucket",
       { balances: { tokens: 18_000, debt: 0, clusterTokens: 0.5 } },
       {},
-      "The bucket that all apps of the cluster share is empty; 500,000 tokens per second come in for all of them.",
+      "The bucket of the cluster is empty; it refills at 500,000 tokens per second for all apps.",
     ],
     [
       "an emergency",
       { emergency: { active: true, leftMs: 300_000 } },
       {},
-      "The cluster is in an emergency, in which apps of priority 1 keep 50 % of their quota: video-service has a burst of 10,000 and 5,000 tokens per second; it ends by itself in about 5 min.",
+      "The cluster is in an emergency: apps of priority 1 keep 50 % of their quota; the burst of video-service is 10,000 tokens, its rate 5,000 tokens per second; it ends in about 5 min.",
     ],
     [
       "an emergency that blocks it",
       { emergency: { active: true, leftMs: 0 } },
       { priority: 3 },
-      "The cluster is in an emergency, in which apps of priority 3 get nothing; it lasts until it is turned off.",
+      "The cluster is in an emergency: apps of priority 3 are blocked; it lasts until it is turned off.",
     ],
     ["no emergency of others", { emergency: { active: true, leftMs: 0 } }, { priority: 0 }, free],
     [
       "a store that is gone",
       { balances: undefined },
       {},
-      "The store does not answer, so nobody knows what video-service has left; once video-service has used the 100 tokens per second and node that it may spend without it (on_store_failure: open), requests get 503.",
+      "The store does not answer, so the balance of video-service is unknown. Requests get 503 once video-service has used the 100 tokens per second and node that it may spend without it (on_store_failure: open).",
     ],
     [
       "a pinned level",
       { level: 3 },
       {},
-      `${free} The degradation level is 3: what the lease of a node cannot pay does not wait for the store.`,
+      `${free} The degradation level is 3: requests that the lease of a node cannot pay do not wait for the store.`,
     ],
-    ["a dry run", {}, { dryRun: true }, `${free} video-service is on a dry run: nothing of it is refused.`],
+    ["a dry run", {}, { dryRun: true }, `${free} video-service is on a dry run: none of its requests are refused.`],
   ];
 
   it.each(cases)("%s", (_what, changed, own, why) => {
-    expect(explainApp({ ...app, ...own }, { ...now, ...changed }, around)).toBe(why);
+    expect(explainApp({ ...app, ...own }, { ...now, ...changed }, cluster)).toBe(why);
   });
 });

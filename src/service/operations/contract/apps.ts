@@ -1,4 +1,4 @@
-/** What operators are told of apps, of refusals and of connections. */
+/** Schemas of apps, refusals and connections. */
 import * as z from "zod";
 import { count, known, timestamp } from "./fields.js";
 
@@ -9,16 +9,16 @@ export const refusal = z.strictObject({
   layer: z.enum(["L1", "L2", "L3", "emergency", "store", "identity"]).describe("Where it was decided."),
   method: z.string(),
   cost: z.number(),
-  balance: z.number().describe("Tokens on the node's lease just then."),
+  balance: z.number().describe("Tokens on the node's lease at that time."),
   remaining: z.number(),
   limit: z.number(),
   retry_after_ms: z.number(),
   source: z.enum(["local", "remote", "cached", "without_store"]),
-  dry_run: z.boolean().describe("It passed all the same."),
-  explanation: z.string().describe("The same in a sentence."),
+  dry_run: z.boolean().describe("The request was admitted because of a dry run."),
+  explanation: z.string().describe("The refusal in one sentence."),
 });
 
-const appNumbers = {
+const appSummary = {
   app_id: z.string(),
   guaranteed: z.number(),
   burst: z.number(),
@@ -33,7 +33,7 @@ const appNumbers = {
   last_refusal: refusal.nullable(),
 };
 
-/** In a query all is text. */
+/** Query parameters are strings. */
 function wholeText(least: number, most: number) {
   const wanted = `must be a whole number from ${least} to ${most}`;
   return z
@@ -49,8 +49,8 @@ export const appsQuery = z.strictObject({
 });
 
 export const appsReply = z.strictObject({
-  apps: z.array(z.strictObject(appNumbers)),
-  total: count().describe("All apps; offset and limit (at most 500) in the query choose a part of them."),
+  apps: z.array(z.strictObject(appSummary)),
+  total: count().describe("Number of all apps; offset and limit (at most 500) in the query select a page."),
   cluster: z.strictObject({ tokens: known(), capacity: z.number(), rate: z.number() }),
   timestamp: timestamp(),
 });
@@ -81,7 +81,7 @@ export const appReply = z.strictObject({
       held: z
         .number()
         .nullable()
-        .describe("Tokens on all leases, as the store's books have it; null: it does not answer."),
+        .describe("Tokens on all leases according to the store; null: the store does not answer."),
       leases: z.array(
         z.strictObject({
           node_id: z.string(),
@@ -90,7 +90,7 @@ export const appReply = z.strictObject({
           granted: z.number(),
           spent: z.number(),
           returned: z.number(),
-          balance: z.number().nullable().describe("As the node itself says; null for a node of another service."),
+          balance: z.number().nullable().describe("As reported by the node; null for nodes of other services."),
         }),
       ),
     }),
@@ -104,15 +104,15 @@ export const appReply = z.strictObject({
       l3_hit_ratio: z.number(),
       refusals: z.record(z.string(), count()).describe("By code."),
     })
-    .describe("Of this service's gateways since they began."),
-  why: z.string().describe("What stands in the way of the app's requests just now, in a sentence."),
-  last_refusals: z.array(refusal).describe("The newest first."),
+    .describe("Of this service's gateways since they started."),
+  why: z.string().describe("What currently limits the app, in plain sentences."),
+  last_refusals: z.array(refusal).describe("Newest first."),
   timestamp: timestamp(),
 });
 
 export const connectionsReply = z.strictObject({
   total: count(),
-  rejected: count().describe("Since the store began."),
+  rejected: count().describe("Since the store was created."),
   pods: z.array(z.strictObject({ upstream: z.string(), pod: z.string(), connections: count(), limit: count() })),
   timestamp: timestamp(),
 });

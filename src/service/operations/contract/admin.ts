@@ -1,4 +1,4 @@
-/** What operators can order, and what they are answered. */
+/** Schemas of the operations that change something. */
 import * as z from "zod";
 import { appId, count, operator, reason, timestamp } from "./fields.js";
 
@@ -10,12 +10,12 @@ export const degradationRequest = z.strictObject({
 });
 
 export const degradationState = z.strictObject({
-  level: count().describe("The highest of all that this service knows of."),
-  pinned_level: count().nullable().describe("Null: the level follows how well the store answers."),
+  level: count().describe("The highest level of the service and its workers."),
+  pinned_level: count().nullable().describe("Null: the level follows the health of the store."),
   pinned_until: z.iso.datetime().nullable(),
-  reason: z.string().describe("Why it was pinned."),
+  reason: z.string().describe("Why the level was pinned."),
   operator: z.string(),
-  service_level: count().describe("What data planes are told that speak with this service."),
+  service_level: count().describe("The level that this service sends to data planes."),
   workers: z.array(z.strictObject({ node_id: z.string(), level: count() })),
   timestamp: timestamp(),
 });
@@ -43,39 +43,34 @@ export const emergencyRequest = z.strictObject({
 
 export const emergencyState = z.strictObject({
   emergency_mode: z.boolean(),
-  source: z.string().describe("Who began it: operator, automatic, or empty."),
+  source: z.string().describe("Who started it: operator, automatic, or empty."),
   started_at: z.iso.datetime().nullable(),
-  expires_at: z.iso.datetime().nullable().describe("Null: when it is turned off, or there is none."),
-  affected_apps: z.array(z.string()).describe("Apps that get less while it lasts; at most 1,000 are named."),
+  expires_at: z.iso.datetime().nullable().describe("Null: until it is turned off, or no emergency."),
+  affected_apps: z.array(z.string()).describe("Apps with a reduced quota, at most 1,000."),
   timestamp: timestamp(),
 });
 
-export const emergencyReply = z.strictObject({
+export const emergencyReply = emergencyState.omit({ source: true }).extend({
   status: z.enum(["emergency_activated", "emergency_deactivated"]),
-  emergency_mode: z.boolean(),
   reason: z.string(),
   operator: z.string(),
-  started_at: z.iso.datetime().nullable(),
-  expires_at: z.iso.datetime().nullable(),
-  affected_apps: z.array(z.string()).describe("Apps that get less while it lasts; at most 1,000 are named."),
-  timestamp: timestamp(),
 });
 
 export const reconcileRequest = z.strictObject({
-  app_id: appId().optional().describe("Without it, all apps."),
-  force: z.boolean().default(false).describe("Correct whatever the drift."),
+  app_id: appId().optional().describe("Default: all apps."),
+  force: z.boolean().default(false).describe("Correct any drift."),
   operator: operator(),
   reason: reason(),
 });
 
 export const reconcileReply = z.strictObject({
   status: z.literal("reconciled"),
-  app_id: z.string().describe("* where it was all apps."),
+  app_id: z.string().describe("* for all apps."),
   apps: count(),
   corrections_made: count(),
-  drift_before: z.number().describe("Of all apps the largest."),
+  drift_before: z.number().describe("The largest of all apps."),
   drift_after: z.number(),
-  recovered_tokens: z.number().describe("What dead nodes held."),
+  recovered_tokens: z.number().describe("Tokens that dead nodes held."),
   details: z.strictObject({ l2_expected_tokens: z.number(), l2_actual_tokens: z.number(), correction: z.number() }),
   timestamp: timestamp(),
 });
@@ -84,11 +79,11 @@ export const reloadRequest = z.strictObject({
   source: z
     .enum(["all", "file", "store", "redis"])
     .default("all")
-    .describe("What is read anew: the file, the layer in the store (redis is another name for it), or both."),
+    .describe("What to read again: the file, the layer in the store (also called redis), or both."),
   force: z
     .boolean()
     .default(false)
-    .describe("Apply the rest where options need a restart, and apply again what has not changed."),
+    .describe("Apply all changes that need no restart, and apply an unchanged configuration again."),
   operator: operator(),
   reason: reason(),
 });
@@ -99,21 +94,21 @@ export const reloadReply = z.strictObject({
   apps_affected: count(),
   config_version: z.string(),
   previous_version: z.string(),
-  restart_needed: z.array(z.string()).describe("Options that changed but hold only after a restart; see force."),
+  restart_needed: z.array(z.string()).describe("Changed options that take effect after a restart."),
 });
 
 export const layerReply = z.strictObject({
-  revision: count().describe("0: there is no such layer."),
-  config: z.record(z.string(), z.unknown()).describe("What the store's layer sets."),
-  config_version: z.string().describe("Of the whole configuration in force."),
+  revision: count().describe("0: there is no layer."),
+  config: z.record(z.string(), z.unknown()).describe("The options that the layer sets."),
+  config_version: z.string().describe("Version of the active configuration."),
   timestamp: timestamp(),
 });
 
 export const layerRequest = z.strictObject({
   config: z
     .record(z.string(), z.unknown())
-    .describe("Options that hold over the file's, on all nodes. Empty removes it."),
-  expected_revision: count().optional().describe("Refused with 409 where another was written meanwhile."),
+    .describe("Options that override the file on all nodes. An empty object removes the layer."),
+  expected_revision: count().optional().describe("The write fails with 409 if the revision is another one."),
   operator: operator(),
   reason: reason(),
 });
@@ -133,7 +128,7 @@ export const borrowReply = z.strictObject({
   debt: z.number(),
   remaining: z.number(),
   borrowable: z.number(),
-  explanation: z.string().describe("The same in a sentence."),
+  explanation: z.string().describe("The result in one sentence."),
   timestamp: timestamp(),
 });
 
@@ -147,18 +142,18 @@ export const repayReply = z.strictObject({
   timestamp: timestamp(),
 });
 
-export type DegradationOrder = z.output<typeof degradationRequest>;
+export type DegradationRequest = z.output<typeof degradationRequest>;
 export type DegradationState = z.output<typeof degradationState>;
 export type DegradationReply = z.output<typeof degradationReply>;
-export type EmergencyCommand = z.output<typeof emergencyRequest>;
+export type EmergencyRequest = z.output<typeof emergencyRequest>;
 export type EmergencyStateReply = z.output<typeof emergencyState>;
 export type EmergencyReply = z.output<typeof emergencyReply>;
-export type ReconcileOrder = z.output<typeof reconcileRequest>;
+export type ReconcileRequest = z.output<typeof reconcileRequest>;
 export type ReconcileReply = z.output<typeof reconcileReply>;
-export type ReloadOrder = z.output<typeof reloadRequest>;
+export type ReloadRequest = z.output<typeof reloadRequest>;
 export type ReloadReply = z.output<typeof reloadReply>;
 export type LayerReply = z.output<typeof layerReply>;
-export type LayerOrder = z.output<typeof layerRequest>;
-export type BorrowOrder = z.output<typeof borrowRequest>;
+export type LayerRequest = z.output<typeof layerRequest>;
+export type BorrowRequest = z.output<typeof borrowRequest>;
 export type BorrowReply = z.output<typeof borrowReply>;
 export type RepayReply = z.output<typeof repayReply>;

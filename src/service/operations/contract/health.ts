@@ -1,4 +1,4 @@
-/** What the control listener tells of the service: health, and its status at a glance. */
+/** Schemas of health and status. */
 import * as z from "zod";
 import { count, megabytes, timestamp } from "./fields.js";
 
@@ -7,8 +7,8 @@ export const liveReply = z.strictObject({ status: z.literal("healthy"), timestam
 export const readyReply = z.strictObject({
   ready: z.boolean(),
   checks: z.strictObject({
-    redis: z.enum(["ok", "error"]).describe("Whether the store answers, whatever kind it is."),
-    shared_memory: z.enum(["ok", "error"]).describe("Whether every worker answers."),
+    redis: z.enum(["ok", "error"]).describe("Whether the store answers, for every kind of store."),
+    shared_memory: z.enum(["ok", "error"]).describe("Whether every worker listens."),
     config_loaded: z.boolean(),
   }),
   state: z.enum(["starting", "running", "stopping"]),
@@ -22,7 +22,7 @@ export const deepReply = z.strictObject({
   components: z.strictObject({
     nginx: z
       .strictObject({ status: health(), version: z.string(), uptime: z.number(), workers: count() })
-      .describe("The data plane of this process, which is the Node gateway; the name is the contract's."),
+      .describe("The Node gateway of this process; the name is fixed by the API contract."),
     redis: z.strictObject({
       status: health(),
       kind: z.string(),
@@ -42,12 +42,12 @@ export const deepReply = z.strictObject({
       status: health(),
       version: z.string(),
       loaded_at: z.iso.datetime(),
-      last_error: z.string().nullable().describe("Why the last reload was refused, if it was."),
+      last_error: z.string().nullable().describe("Why the last reload was rejected, if it was."),
     }),
   }),
   nodes: z
     .array(z.strictObject({ node_id: z.string(), alive: z.boolean(), silent_ms: count() }))
-    .describe("The data planes and workers of the cluster, as the store knows them."),
+    .describe("The data planes and workers of the cluster according to the store."),
   degradation_level: count(),
   emergency_mode: z.boolean(),
   timestamp: timestamp(),
@@ -58,17 +58,17 @@ export const statusReply = z.strictObject({
   version: z.string(),
   status: z.enum(["running", "starting", "stopping"]),
   mode: z.enum(["normal", "degraded", "emergency"]),
-  degradation_level: count().describe("The highest of the workers' levels."),
+  degradation_level: count().describe("The highest level of all workers."),
   degradation_pinned_until: z.iso.datetime().nullable(),
   emergency_mode: z.boolean(),
   emergency: z.strictObject({
-    source: z.string().describe("Who began it: operator, automatic, or empty."),
-    seconds_left: z.number().describe("0: until it is turned off, or there is none."),
+    source: z.string().describe("Who started it: operator, automatic, or empty."),
+    seconds_left: z.number().describe("0: until it is turned off, or no emergency."),
   }),
   config_version: z.string(),
   uptime_seconds: z.number(),
   workers: count(),
-  connections: count().describe("Open connections of clients."),
+  connections: count().describe("Open client connections."),
   live_nodes: count(),
   shared_memory: z
     .strictObject({ ratelimit: megabytes(), config_cache: megabytes(), metrics: megabytes() })
@@ -78,11 +78,9 @@ export const statusReply = z.strictObject({
   redis: z.strictObject({
     cluster_nodes: count(),
     connected_nodes: count(),
-    pool_size: count().describe(
-      "Calls that may be under way at a time; they share one connection per server. 0: none wait.",
-    ),
-    active_connections: count().describe("Calls under way."),
-    idle_connections: count().describe("Room for more."),
+    pool_size: count().describe("Maximum concurrent calls; they share one connection per server. 0: unlimited."),
+    active_connections: count().describe("Calls in flight."),
+    idle_connections: count().describe("Remaining concurrent calls."),
   }),
   statistics: z.strictObject({
     total_requests: count(),
@@ -91,8 +89,8 @@ export const statusReply = z.strictObject({
     rejection_rate: z.number(),
     avg_latency_ms: z.number().describe("Of decisions."),
     p99_latency_ms: z.number(),
-    l3_hit_ratio: z.number().describe("The part of decisions that were made without the store."),
-    dry_run_rejected: count().describe("Let pass, but only because their apps are on a dry run."),
+    l3_hit_ratio: z.number().describe("Share of decisions made without a sync."),
+    dry_run_rejected: count().describe("Admitted only because of a dry run."),
     syncs: count(),
     failed_syncs: count(),
   }),
