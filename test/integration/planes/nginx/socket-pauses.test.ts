@@ -86,7 +86,7 @@ it("whose slots others have by then is closed; who finds room goes on, and is co
     expect(await numbersOf(paused)).toEqual({ active: MOST - 1, lost: MOST, reclaimed: MOST - 1 });
     return true;
   });
-  expect(paused.log()).toContain("no room for a connection that had lost its slot");
+  expect(paused.log()).toContain("a connection lost its slot and is closed");
   expect([isOpen(taken!), pod.live.size]).toEqual([true, MOST]);
   const refused = connectSocket(`${other.url}/ws/`);
   expect(await refused.outcome).toMatchObject({ open: false, status: 429, reason: "LIMIT_EXCEEDED" });
