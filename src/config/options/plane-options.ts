@@ -52,8 +52,6 @@ export interface NginxSocketRoute extends SocketRouteLimits {
   name: string;
   /** Key of `upstreams` in the configuration. */
   upstream: string;
-  /** Probe a silent client after this long; 0: never. */
-  pingMs: number;
   /** Skip a pod after this many failures in a row. */
   tolerated: number;
   pods: string[];

@@ -80,11 +80,10 @@ export function nginxOptions(config: Config, { node, services, podUpstream }: Ng
       responseMs: config.timeouts.response_ms,
       shutdownMs: config.timeouts.shutdown_ms,
       routes: socketRoutes(config).map(
-        ({ name, upstream, connections, passive, limits, pods }): NginxSocketRoute => ({
+        ({ name, upstream, passive, limits, pods }): NginxSocketRoute => ({
           ...limits,
           name,
           upstream,
-          pingMs: connections.ping_ms,
           tolerated: passive.failures,
           pods,
           podUpstreams: Object.fromEntries(pods.map((pod, i) => [pod, podUpstream(upstream, i)])),

@@ -1,7 +1,10 @@
-/** Number of connections that all workers of this nginx hold, in shared memory: the limits that apply without the store. */
+/** Number of connections that all workers of this nginx hold, in shared memory: for metrics and for limits without the store. */
+
+import { splitText, storedNumber } from "../../../core/platform.js";
 import type { SlotCounters } from "../../../engine/slots/without-store.js";
-import { luaString } from "../../lua/library.js";
-import { sockets } from "./state.js";
+import { luaString, luaTable } from "../../lua/library.js";
+import { worker } from "../state.js";
+import { type PodLimit, sockets } from "./state.js";
 
 function add(key: string, by: number): number {
   const { dict } = sockets;
@@ -35,4 +38,38 @@ export function countHeld(pod: string, app: string, by: number): void {
   heldCounts.addPod(pod, by);
   heldCounts.addApp(app, by);
   heldCounts.addTotal(by);
+}
+
+const PODS = "pods";
+
+/** Once, in the master. Pods that are not configured any more stay on the list while they have connections. */
+export function listPods(): void {
+  const byName: { [pod: string]: PodLimit | undefined } = {};
+  for (const { pods, upstream, maxPerPod } of worker.settings.connections.routes) {
+    for (const pod of pods) addPod(byName, { pod, upstream, limit: maxPerPod });
+  }
+  const listed = sockets.dict.get(PODS);
+  if (listed !== undefined) {
+    for (const line of splitText(listed as string, "\n")) {
+      const [pod, upstream, limit] = splitText(line, " ");
+      if (byName[pod!] === undefined && heldCounts.addPod(pod!, 0) > 0) {
+        addPod(byName, { pod: pod!, upstream: upstream!, limit: storedNumber(limit!, 0) });
+      }
+    }
+  }
+  const lines: string[] = [];
+  for (const { pod, upstream, limit } of sockets.pods) lines.push(luaString.format("%s %s %d", pod, upstream, limit));
+  sockets.dict.safe_set(PODS, luaTable.concat(lines, "\n"));
+}
+
+/** A pod of several routes has the highest of their limits. */
+function addPod(byName: { [pod: string]: PodLimit | undefined }, added: PodLimit): void {
+  const known = byName[added.pod];
+  if (known === undefined) {
+    byName[added.pod] = added;
+    sockets.pods.push(added);
+    return;
+  }
+  known.upstream = added.upstream;
+  known.limit = Math.max(known.limit, added.limit);
 }

@@ -1,6 +1,7 @@
 /** Starts the slot keeper of a worker, and keeps it running after a reload until the last connection has ended. */
 
 import { ALL_RECOVERED_MS } from "../../../engine/slots/contact.js";
+import { allHeld } from "../../../engine/slots/held.js";
 import { beatMs, newKeeperState } from "../../../engine/slots/keeper.js";
 import { luaMath, luaString } from "../../lua/library.js";
 import { nowMs } from "../clock.js";
@@ -8,6 +9,7 @@ import { flushCounts } from "../http/counters.js";
 import { ngx, type SharedDict } from "../ngx.js";
 import { worker } from "../state.js";
 import { declareSockets, hangUp } from "./client-socket.js";
+import { listPods } from "./held-counts.js";
 import { enterLife, leaveLife } from "./registry.js";
 import { beatSoon, MAX_RECLAIM_CALLS, slotEvents, slotKeeperBeat } from "./renewal.js";
 import { inheritIncarnation } from "./slot-calls.js";
@@ -25,43 +27,12 @@ const LAST_BEATS = 3;
 /** Once, in the master. Does nothing if no route has connections. */
 export function initSockets(): void {
   const { connections } = worker.settings;
-  sockets.routes = {};
-  for (const route of connections.routes) sockets.routes[route.name] = route;
   if (connections.routes.length === 0) return;
+  for (const route of connections.routes) sockets.routes[route.name] = route;
   declareSockets();
   sockets.dict = ngx.shared.tollgate_connections as SharedDict;
   sockets.beatMs = beatMs(connections.leaseMs);
-  sockets.lastConnection = 0;
-  sockets.turn = 0;
-  sockets.beatSoon = false;
-  sockets.busy = false;
-  sockets.releasing = false;
-  sockets.calling = 0;
-  sockets.byExchange = {};
-  sockets.freePlaces = [];
-  sockets.topPlace = 0;
-  sockets.quittingSince = 0;
   listPods();
-}
-
-/** A pod of several routes has the highest of their limits. */
-function listPods(): void {
-  sockets.pods = [];
-  sockets.podsByName = {};
-  sockets.podsChanged = false;
-  for (const { pods, upstream, maxPerPod } of worker.settings.connections.routes) {
-    for (const pod of pods) {
-      const known = sockets.podsByName[pod];
-      if (known === undefined) {
-        const one = { pod, upstream, limit: maxPerPod, held: 0 };
-        sockets.pods.push(one);
-        sockets.podsByName[pod] = one;
-      } else {
-        known.upstream = upstream;
-        known.limit = Math.max(known.limit, maxPerPod);
-      }
-    }
-  }
 }
 
 /** In each worker. */
@@ -126,22 +97,18 @@ function keepOn(_premature: boolean): void {
     flushCounts();
     // In a timer of its own, whose memory is freed after each beat.
     beatSoon();
-    hangUpWhenQuitting();
+    closeWhenQuitting();
   }
   leaveLife();
 }
 
 /** A reload closes no connection. When nginx quits, they are closed after the shutdown timeout. */
-function hangUpWhenQuitting(): void {
+function closeWhenQuitting(): void {
   const quitting = worker.dict.get(QUITTING);
   if (quitting === undefined || quitting !== worker.dict.get(GENERATION)) return;
   if (sockets.quittingSince === 0) sockets.quittingSince = nowMs();
   if (nowMs() - sockets.quittingSince < worker.settings.connections.shutdownMs) return;
   const clients: string[] = [];
-  let slot = sockets.keeper.held.first;
-  while (slot !== undefined) {
-    clients.push(slot.client);
-    slot = slot.next;
-  }
+  for (const { client } of allHeld(sockets.keeper.held)) clients.push(client);
   hangUp(clients);
 }

@@ -4,12 +4,12 @@
  */
 import { splitText, storedNumber } from "../../../core/platform.js";
 import { queueRelease } from "../../../engine/slots/releases.js";
-import { luaString, luaTable } from "../../lua/library.js";
+import { luaString } from "../../lua/library.js";
 import { nowMs } from "../clock.js";
 import { ngx } from "../ngx.js";
 import { isAlive } from "./client-socket.js";
 import { countHeld } from "./held-counts.js";
-import { type NginxSlot, type PodHeld, sockets } from "./state.js";
+import { type NginxSlot, sockets } from "./state.js";
 
 /** Workers, including those from before a reload. */
 const MOST_LIVES = 256;
@@ -20,7 +20,6 @@ const TAKING_OVER_SECONDS = 10;
 
 const lifeKey = (life: number) => luaString.format("life:%d", life);
 const beatKey = (life: number) => luaString.format("beat:%d", life);
-const heldKey = (life: number) => luaString.format("held:%d", life);
 const topKey = (life: number) => luaString.format("top:%d", life);
 const placeKey = (life: number, place: number) => luaString.format("at:%d:%d", life, place);
 const takeOverKey = (life: number) => luaString.format("heir:%d", life);
@@ -43,46 +42,6 @@ export function enterLife(): void {
 export function tellAlive(): void {
   if (sockets.life < 0) return;
   sockets.dict.safe_set(beatKey(sockets.life), nowMs());
-  tellHeld();
-}
-
-/** Writes the number of connections per pod. The entry is deleted with the worker. */
-export function tellHeld(): void {
-  if (!sockets.podsChanged || sockets.life < 0) return;
-  const lines: string[] = [];
-  for (const { pod, upstream, limit, held } of sockets.pods) {
-    if (held > 0) lines.push(luaString.format("%s %s %d %d", pod, upstream, limit, held));
-  }
-  const [stored] = sockets.dict.safe_set(heldKey(sockets.life), luaTable.concat(lines, "\n"));
-  sockets.podsChanged = stored !== true;
-}
-
-/** Connections of all workers per pod, of the other workers as of their last beat. Pods that are not configured any more come last. */
-export function heldByAll(): PodHeld[] {
-  tellHeld();
-  const all: PodHeld[] = [];
-  const byName: { [pod: string]: PodHeld | undefined } = {};
-  for (const { pod, upstream, limit } of sockets.pods) {
-    const one = { pod, upstream, limit, held: 0 };
-    all.push(one);
-    byName[pod] = one;
-  }
-  for (let life = 0; life < MOST_LIVES; life++) {
-    const text = sockets.dict.get(heldKey(life));
-    if (text !== undefined && text !== "") {
-      for (const line of splitText(text as string, "\n")) {
-        const [pod, upstream, limit, held] = splitText(line, " ");
-        let one = byName[pod!];
-        if (one === undefined) {
-          one = { pod: pod!, upstream: upstream!, limit: storedNumber(limit!, 0), held: 0 };
-          all.push(one);
-          byName[pod!] = one;
-        }
-        one.held = one.held + storedNumber(held!, 0);
-      }
-    }
-  }
-  return all;
 }
 
 export function leaveLife(): void {
@@ -92,24 +51,15 @@ export function leaveLife(): void {
 
 function forgetLife(life: number): void {
   const { dict } = sockets;
-  dict.delete(heldKey(life));
   dict.delete(topKey(life));
   dict.delete(beatKey(life));
   dict.delete(lifeKey(life));
-}
-
-function holdOnPod(pod: string, by: number): void {
-  const one = sockets.podsByName[pod];
-  if (one === undefined) return;
-  one.held = one.held + by;
-  sockets.podsChanged = true;
 }
 
 /** `counted`: it is included in the shared counts already. */
 export function register(slot: NginxSlot, counted: boolean): void {
   const { dict, freePlaces, life } = sockets;
   if (!counted) countHeld(slot.pod, slot.app, 1);
-  holdOnPod(slot.pod, 1);
   slot.place = 0;
   if (life < 0) return;
   let place = freePlaces[freePlaces.length - 1];
@@ -127,7 +77,6 @@ export function register(slot: NginxSlot, counted: boolean): void {
 
 export function unregister(slot: NginxSlot): void {
   countHeld(slot.pod, slot.app, -1);
-  holdOnPod(slot.pod, -1);
   if (slot.place === 0) return;
   sockets.dict.delete(placeKey(sockets.life, slot.place));
   sockets.freePlaces.push(slot.place);

@@ -1,6 +1,7 @@
 /** Runs the slot engine in a worker: its beats, its calls of the service, and closing connections that lost their slots. */
 import { renewalMs } from "../../../core/slot-lease.js";
 import { ANSWERED, FAILED } from "../../../engine/slots/contact.js";
+import { allHeld } from "../../../engine/slots/held.js";
 import {
   type KeeperState,
   RECLAIM,
@@ -49,7 +50,7 @@ export const slotEvents: SlotEvents<NginxSlot> = {
   closed(slot, code) {
     ngx.log(ngx.WARN, "tollgate: a connection lost its slot and is closed: ", slot.pod, " ", code);
     forgetSlot(slot);
-    hangUp([slot.client]);
+    sockets.closing.push(slot.client);
   },
   recoveryEnded() {},
 };
@@ -59,12 +60,14 @@ export function slotKeeperBeat(): void {
   slotBeat(sockets.keeper, freshNowMs());
   tellAlive();
   takeOverFromDead();
-  if (sockets.calling > 0) hangUpSilent();
+  if (sockets.calling > 0) closeSilent();
   if (sockets.busy) return;
   sockets.busy = true;
   const [fine, problem] = pcall(makeCalls);
   sockets.busy = false;
   if (!fine) ngx.log(ngx.ERR, "tollgate: slots were not renewed: ", problem);
+  hangUp(sockets.closing);
+  sockets.closing = [];
   if (!sockets.keeper.contact.away) sendReleases();
 }
 
@@ -133,19 +136,15 @@ export function forgetSlot(slot: NginxSlot): void {
 }
 
 /** A pod that accepts a connection and does not answer must not occupy the slot for longer than the response timeout. */
-function hangUpSilent(): void {
-  const since = nowMs() - worker.settings.connections.responseMs;
-  const clients: string[] = [];
-  let slot = sockets.keeper.held.first;
-  while (slot !== undefined) {
-    if (!slot.answered && slot.calledAt < since) {
+function closeSilent(): void {
+  const silent: string[] = [];
+  for (const slot of allHeld(sockets.keeper.held)) {
+    if (!slot.answered && slot.calledAt < nowMs() - worker.settings.connections.responseMs) {
       const route = sockets.routes[slot.route];
       if (route !== undefined) podFailed(route, slot.pod);
-      // Once: it ends the request, and the log phase releases the slot.
       slot.calledAt = nowMs();
-      clients.push(slot.client);
+      silent.push(slot.client);
     }
-    slot = slot.next;
   }
-  hangUp(clients);
+  hangUp(silent);
 }

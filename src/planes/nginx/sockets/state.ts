@@ -19,13 +19,12 @@ export interface NginxSlot extends HeldSlot<NginxSlot> {
   answered: boolean;
 }
 
-/** Number of connections on a pod. */
-export interface PodHeld {
+/** A pod and its connection limit. */
+export interface PodLimit {
   pod: string;
   /** Its name in the configuration. */
   upstream: string;
   limit: number;
-  held: number;
 }
 
 export interface SocketState {
@@ -56,12 +55,25 @@ export interface SocketState {
   topPlace: number;
   /** When this worker noticed that nginx is quitting; 0: it is not. */
   quittingSince: number;
-  /** The configured pods. */
-  pods: PodHeld[];
-  podsByName: { [pod: string]: PodHeld | undefined };
-  /** The numbers of connections per pod have changed since they were last written to shared memory. */
-  podsChanged: boolean;
+  /** The configured pods, and former ones with connections. */
+  pods: PodLimit[];
+  /** Clients whose connections lost their slots, to be closed. */
+  closing: string[];
 }
 
-/** Filled when nginx starts. One table, so that functions need no parameter for it. */
-export const sockets = {} as SocketState;
+/** The rest is set when nginx and the worker start. One table, so that functions need no parameter for it. */
+export const sockets = {
+  routes: {},
+  lastConnection: 0,
+  turn: 0,
+  beatSoon: false,
+  busy: false,
+  releasing: false,
+  calling: 0,
+  byExchange: {},
+  freePlaces: [],
+  topPlace: 0,
+  quittingSince: 0,
+  pods: [],
+  closing: [],
+} as unknown as SocketState;

@@ -13,8 +13,8 @@ import {
   SLOTS_RECLAIMED,
   slotsRefused,
 } from "./counters.js";
-import { heldByAll } from "./registry.js";
-import type { PodHeld } from "./state.js";
+import { heldCounts } from "./held-counts.js";
+import { type PodLimit, sockets } from "./state.js";
 
 const ACTIVE = "websocket_connections_active_total";
 const REJECTED = "websocket_connections_rejected_total";
@@ -26,16 +26,9 @@ const ACQUIRE = "websocket_acquire_seconds";
 const LOST = "websocket_leases_lost_total";
 const RECLAIMED = "websocket_leases_reclaimed_total";
 
-function heldOn(pods: PodHeld[]): number {
-  let sum = 0;
-  for (const { held } of pods) sum = sum + held;
-  return sum;
-}
-
 /** Undefined if no route has connections. */
 export function heldConnections(): number | undefined {
-  if (worker.settings.connections.routes.length === 0) return undefined;
-  return heldOn(heldByAll());
+  return worker.settings.connections.routes.length === 0 ? undefined : heldCounts.addTotal(0);
 }
 
 function numberOf(numbers: Numbers, name: string, place: number): number {
@@ -45,21 +38,21 @@ function numberOf(numbers: Numbers, name: string, place: number): number {
 
 /** Adds nothing if no route has connections. */
 export function socketLines(lines: string[], node: string): void {
-  if (worker.settings.connections.routes.length === 0) return;
-  const pods = heldByAll();
-  const held = heldOn(pods);
+  const held = heldConnections();
+  if (held === undefined) return;
+  const { pods } = sockets;
   untyped(lines, ACTIVE, "Open connections of this nginx. A gauge despite its name.");
   sample(lines, ACTIVE, "", held);
   gauge(lines, PROXY, "Open connections of this nginx.");
   sample(lines, PROXY, `proxy_id="${node}"`, held);
   gauge(lines, ON_POD, "Connections of this nginx to a pod.");
-  for (const one of pods) sample(lines, ON_POD, podLabels(one), one.held);
+  for (const one of pods) sample(lines, ON_POD, podLabels(one), heldCounts.addPod(one.pod, 0));
   gauge(lines, POD_LIMIT, "Connection limit of a pod, for all services together.");
   for (const one of pods) sample(lines, POD_LIMIT, podLabels(one), one.limit);
   counted(lines, totalCounts(NOBODY));
 }
 
-function podLabels({ upstream, pod }: PodHeld): string {
+function podLabels({ upstream, pod }: PodLimit): string {
   return `upstream="${upstream}",pod="${pod}"`;
 }
 
