@@ -1,6 +1,6 @@
 /**
- * The pods behind a name: looked up again and again, as a headless service needs it. A name that cannot be looked up
- * changes nothing: the last answer stays in force. So does a name that has no addresses any more, which looks the same.
+ * Finds the pods of an upstream by DNS, at an interval, as a headless service needs it. If a lookup fails or returns no
+ * address, the last result stays in force.
  */
 import { lookup } from "node:dns/promises";
 import { isIPv6 } from "node:net";
@@ -14,34 +14,32 @@ export interface PodSource {
 
 export interface PodChange {
   upstream: string;
-  /** All of them, `host:port`, in order. */
+  /** All pods, `host:port`, sorted. */
   pods: string[];
   came: string[];
   left: string[];
-  /** Those among `came` whose address had been there before: they are other pods, with no connections. */
-  again: string[];
 }
 
 export interface PodDirectoryOptions {
   /** By upstream. */
   sources: Record<string, PodSource>;
-  /** The addresses of a name. Default: as the system looks names up, with its hosts file and search domains. */
+  /** Returns the addresses of a name. Default: the system resolver. */
   resolve?: (name: string) => Promise<string[]>;
   clock?: Clock;
-  /** From 0 to 1, so that not all processes look at the same moment. */
+  /** From 0 to 1, so that processes do not look up names simultaneously. */
   random?: () => number;
-  /** A look-up failed. Must not throw. */
+  /** A lookup failed. Must not throw. */
   failed?(upstream: string, error: unknown): void;
 }
 
 export interface PodDirectory {
-  /** Undefined for an upstream that was never found, or is none of the sources. */
+  /** Undefined before the first successful lookup, and for an unknown upstream. */
   pods(upstream: string): string[] | undefined;
-  /** Called for each upstream whose pods are other ones than before; also for the first answer. Must not throw. */
+  /** Called when the pods of an upstream have changed, and for the first result. Must not throw. */
   onChange(handler: (change: PodChange) => void): () => void;
-  /** Looks all names up; ends when each was found or failed. */
+  /** Looks up all names; resolves when each has succeeded or failed. */
   look(): Promise<void>;
-  /** Sources that stay the same keep what was found. */
+  /** Unchanged sources keep their pods. */
   reconfigure(sources: Record<string, PodSource>): void;
   close(): void;
 }
@@ -53,14 +51,10 @@ interface Watched {
   stopTimer(): void;
 }
 
-/** Addresses that were there and left are remembered for the event; beyond so many, the oldest are not. */
-const MOST_REMEMBERED = 10_000;
-
 export function createPodDirectory(options: PodDirectoryOptions): PodDirectory {
   const { resolve = systemAddresses, clock = systemClock, random = Math.random } = options;
   const watched = new Map<string, Watched>();
   const handlers = new Set<(change: PodChange) => void>();
-  const departed = new Set<string>();
   let closed = false;
 
   function watch(upstream: string, source: PodSource): void {
@@ -82,7 +76,7 @@ export function createPodDirectory(options: PodDirectoryOptions): PodDirectory {
   async function lookOnce(upstream: string, one: Watched): Promise<void> {
     try {
       const addresses = await resolve(one.source.name);
-      // Meanwhile it may have been told to look elsewhere.
+      // The source may have been reconfigured meanwhile.
       if (addresses.length > 0 && !closed && watched.get(upstream) === one) found(upstream, one, addresses);
     } catch (error) {
       options.failed?.(upstream, error);
@@ -97,19 +91,8 @@ export function createPodDirectory(options: PodDirectoryOptions): PodDirectory {
     const left = before.filter((pod) => !pods.includes(pod));
     if (one.pods !== undefined && came.length === 0 && left.length === 0) return;
     one.pods = pods;
-    const again = came.filter((pod) => departed.delete(pod));
-    for (const pod of left) remember(pod);
-    const change = { upstream, pods: [...pods], came, left, again };
+    const change = { upstream, pods: [...pods], came, left };
     for (const handler of [...handlers]) handler(change);
-  }
-
-  function remember(pod: string): void {
-    departed.add(pod);
-    if (departed.size <= MOST_REMEMBERED) return;
-    for (const oldest of departed) {
-      departed.delete(oldest);
-      return;
-    }
   }
 
   function reconfigure(sources: Record<string, PodSource>): void {

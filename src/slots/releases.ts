@@ -24,7 +24,6 @@ export type Releases = ReturnType<typeof createReleases>;
 
 export function createReleases(options: ReleasesOptions) {
   const { slots, proxy, clock, queue = newReleaseQueue(MAX_RELEASES_WAITING) } = options;
-  let calls = 0;
   let flushing: Promise<void> | undefined;
   let stopTimer: (() => void) | undefined;
 
@@ -47,7 +46,6 @@ export function createReleases(options: ReleasesOptions) {
   async function sendAll(): Promise<void> {
     while (queue.waiting.length > 0) {
       const batch = nextReleases(queue);
-      calls++;
       await slots.release(proxy, options.leaseMs(), batch.slots, { deadlineMs: options.timeoutMs() });
       releasesAcknowledged(queue, batch);
     }
@@ -64,7 +62,6 @@ export function createReleases(options: ReleasesOptions) {
     },
     flush,
     waiting: () => queue.waiting.length,
-    calls: () => calls,
     close(): void {
       stopTimer?.();
       stopTimer = undefined;

@@ -70,9 +70,7 @@ export interface ConnectionStats {
   leasesClosed: number;
   /** Releases that the store has not acknowledged. */
   releasesWaiting: number;
-  /** Releases dropped because too many waited: these leases expire. */
-  releasesForgotten: number;
-  acquires: { count: number; totalMs: number; longestMs: number };
+  /** Calls of the store, without releases. */
   storeCalls: number;
   storeAway: boolean;
   /** All connections have their leases, as far as is known. */

@@ -54,7 +54,7 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
   let draining = false;
   let lastConnection = 0;
   let turn = 0;
-  const stats = { admitted: 0, acquires: 0, totalMs: 0, longestMs: 0 };
+  let admitted = 0;
   const refused = new Map<string, number>();
   const counters = createProcessCounters();
   const renewal = createRenewal({
@@ -140,15 +140,11 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
     connection: string,
     limits: RouteLimits,
   ): Promise<SlotAnswer & { outcome: string }> {
-    const sentAt = clock.now();
-    stats.acquires++;
+    renewal.stats.calls++;
     try {
       const request = { proxy, connection, app, pods, incarnation: state.contact.incarnation };
-      const answer = await slots.acquire(request, limits, { deadlineMs: Math.max(until - sentAt, 1) });
-      const tookMs = clock.now() - sentAt;
-      stats.totalMs += tookMs;
-      stats.longestMs = Math.max(stats.longestMs, tookMs);
-      return { ...answer, outcome: ANSWERED };
+      const deadlineMs = Math.max(until - clock.now(), 1);
+      return { ...(await slots.acquire(request, limits, { deadlineMs })), outcome: ANSWERED };
     } catch (error) {
       const outcome = renewal.failed("acquire", error);
       if (!(error instanceof StoreError)) throw error;
@@ -182,7 +178,7 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
       next: undefined,
     };
     holdSlot(state, slot);
-    stats.admitted++;
+    admitted++;
     return { allowed: true, headers: {}, pod, slot: holdOf(slot) };
   }
 
@@ -206,7 +202,7 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
   const newConnection = () => (++lastConnection).toString(36);
 
   function connectionStats(): ConnectionStats {
-    const { calls, lost, reclaimed, closed } = renewal.stats;
+    const { lost, reclaimed, closed } = renewal.stats;
     const all = allHeld(state.held);
     const limits = new Map(all.map((slot) => [slot.pod, (current.routes.get(slot.route) ?? slot.limits).maxPerPod]));
     return {
@@ -214,15 +210,13 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
       active: all.length,
       withoutLease: all.filter((slot) => !slot.leased).length,
       pods: [...counters.pods()].map(([pod, active]) => ({ pod, active, limit: limits.get(pod) ?? 0 })),
-      admitted: stats.admitted,
+      admitted,
       refused: Object.fromEntries(refused),
       leasesLost: lost,
       leasesReclaimed: reclaimed,
       leasesClosed: closed,
       releasesWaiting: state.releases.waiting.length,
-      releasesForgotten: state.releases.forgotten,
-      acquires: { count: stats.acquires, totalMs: stats.totalMs, longestMs: stats.longestMs },
-      storeCalls: stats.acquires + calls + releases.calls(),
+      storeCalls: renewal.stats.calls,
       storeAway: state.contact.away,
       recovered: isRecovered(state, clock.now()),
     };
