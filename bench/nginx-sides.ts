@@ -1,4 +1,4 @@
-/** The servers of the nginx bench: one configuration, rendered once for each side and changed only where they differ. */
+/** The servers of the nginx benchmark: one configuration, rendered once per side with a few changes. */
 import { readFileSync } from "node:fs";
 import { type GatewayProcess, startGateway } from "../test/support/gateway-process.js";
 import { probed } from "../test/support/lua-probe.js";
@@ -8,6 +8,8 @@ import { type RedisServer, startRedis } from "../test/support/redis-server.js";
 export type SideName =
   | "bare"
   | "tollgate"
+  | "ietf-headers"
+  | "no-headers"
   | "handlers"
   | "headers"
   | "limit-req"
@@ -31,7 +33,7 @@ const inLocation = (line: string) => (text: string, name: string) =>
 
 const EMPTY_HANDLERS = "access_by_lua_block { }\nlog_by_lua_block { }";
 
-/** As long as those of a decision. */
+/** As long as the headers of a decision. */
 const HEADERS = {
   "X-RateLimit-Cost": "2",
   "X-RateLimit-Limit": "1000000",
@@ -56,12 +58,14 @@ function optionsOf(side: SideName, services: string[], redisPort: number): Start
     case "bare":
       return { ...common, edit: without };
     case "tollgate":
+    case "ietf-headers":
+    case "no-headers":
       return common;
     case "handlers":
-      // What it costs to be called at all, before and after a request.
+      // The cost of being called before and after a request.
       return { ...common, edit: inLocation(EMPTY_HANDLERS) };
     case "headers":
-      // What it costs besides to say as much as a decision says, when nothing is decided.
+      // The same, and as many headers as a decision has, without a decision.
       return { ...common, edit: inLocation(`${EMPTY_HANDLERS}\n${ADDED_HEADERS}`) };
     case "probed-tollgate":
       return { ...common, workers: 1, edit: probed };
@@ -80,14 +84,20 @@ function optionsOf(side: SideName, services: string[], redisPort: number): Start
         edit: inLocation(`access_by_lua_block { limiter.access(${redisPort}, 1000000, 1000000) }`),
       };
     case "decision":
-      // The cheapest answer that nginx gives after the access phase.
+      // The cheapest response that nginx can send after the access phase.
       return { ...common, edit: inPlaceOfProxy("empty_gif;") };
     case "return-200":
       return { ...common, edit: (text, name) => inPlaceOfProxy("return 200;")(without(text, name)) };
   }
 }
 
-/** Each worker takes its part of the connections: else one that is quick to wake may take all, on some sides and in some rounds. */
+/** The configuration of the headers to send. */
+function headersOf(side: SideName): string {
+  if (side === "ietf-headers") return "headers: { x_ratelimit: false }\n";
+  return side === "no-headers" ? "headers: { x_ratelimit: false, ietf: false }\n" : "";
+}
+
+/** Spreads the connections evenly over the workers; otherwise one worker may accept nearly all of them in some rounds. */
 function sharedEvenly(edit: StartNginxOptions["edit"]): NonNullable<StartNginxOptions["edit"]> {
   return (text, name) => {
     const edited = edit?.(text, name) ?? text;
@@ -97,7 +107,7 @@ function sharedEvenly(edit: StartNginxOptions["edit"]): NonNullable<StartNginxOp
 
 export interface NginxSide {
   nginx: NginxProcess;
-  /** Nanoseconds that the workers have had a processor. */
+  /** CPU time of the workers. */
   cpuNs(): number;
   memoryKib(): number;
 }
@@ -135,7 +145,7 @@ routes: [{ path: /, upstream: backend }]
     const sides = new Map<SideName, NginxSide>();
     for (const name of names) {
       const options = optionsOf(name, services, redis.port);
-      const nginx = keep(await startNginx(config, { ...options, edit: sharedEvenly(options.edit) }));
+      const nginx = keep(await startNginx(config + headersOf(name), { ...options, edit: sharedEvenly(options.edit) }));
       sides.set(name, sideOf(nginx));
     }
     return { sides, stop };
