@@ -119,6 +119,54 @@ describe("the platform", () => {
   });
 });
 
+describe("refusals and response headers", () => {
+  const gatewayError = "gateway-error upstream_timeout";
+  const fraction = "connection RATE_LIMITED app 1200 0.5 10 0 0 0.05";
+  const refused = "decision quota_exhausted no no yes yes app 5 0 1000 7 1500";
+  const table = [
+    refused,
+    "decision ok yes no yes no app 1 999 1000 100 0",
+    "decision ok yes no no yes app 1 999 1000 0.001 0",
+    "decision ok yes yes no no app 1 999 1000 100 0",
+    "decision quota_exhausted yes yes yes yes app 1 0 1000000000 1000000 4000",
+    "decision cost_exceeds_capacity no no yes yes app 16389 10 10 3 0",
+    "decision store_unavailable no no yes yes app 1 0 1000 100 1000",
+    "decision unknown_app no no yes yes  0 0 0 0 0",
+    "decision invalid_identity no no yes yes  0 0 0 0 0",
+    ...["LIMIT_EXCEEDED", "TOTAL_LIMIT_EXCEEDED", "APP_LIMIT_EXCEEDED", "store_unavailable", "no_connections"].flatMap(
+      (code) => [0, 0.25, 0.999].map((random) => `connection ${code} app 0 ${random} 10 20 30 5`),
+    ),
+    fraction,
+    gatewayError,
+  ];
+
+  it("are the same in node, luajit and redis", async () => {
+    const node = await expectAgreement(table);
+    expect(node[table.indexOf(refused)]).toBe(
+      'X-RateLimit-Cost: 5; X-RateLimit-Limit: 1000; X-RateLimit-Remaining: 0; RateLimit-Policy: "app";q=1000;w=143; RateLimit: "app";r=0;t=143; Retry-After: 2 / ' +
+        '429 2 {"error":"rate_limit_exceeded","reason":"quota_exhausted","app_id":"app","retry_after":2,"remaining":0,"limit":1000}\n',
+    );
+    expect(node[table.indexOf(fraction)]).toBe(
+      '429 3 {"error":"rate_limit_exceeded","reason":"RATE_LIMITED","app_id":"app","retry_after":3,"remaining":0,"limit":0.050}\n',
+    );
+    expect(node[table.indexOf(gatewayError)]).toBe('504 0 {"error":"gateway_timeout","reason":"upstream_timeout"}\n');
+  });
+
+  it("are the same in node, luajit and redis for any numbers", async () => {
+    const number = fc.integer({ min: 0, max: 1_000_000_000 });
+    const line = fc
+      .tuple(fc.constantFrom("ok", "quota_exhausted"), fc.boolean(), number, number, number, number, number)
+      .map(([code, dry, cost, remaining, limit, rate, retry]) => {
+        const flags = [code === "ok" || dry ? "yes" : "no", dry ? "yes" : "no", "yes", "yes"].join(" ");
+        return `decision ${code} ${flags} app ${cost} ${Math.min(remaining, limit)} ${limit} ${rate / 1000} ${retry}`;
+      });
+    const run = fc.asyncProperty(fc.array(line, { minLength: 200, maxLength: 200 }), async (lines) => {
+      await expectAgreement(lines);
+    });
+    await fc.assert(run, { numRuns: 10 });
+  });
+});
+
 describe("generated histories", () => {
   it("give the same answers in node, luajit and redis, to the last digit", async () => {
     await fc.assert(
@@ -146,13 +194,16 @@ describe("the core for data planes", () => {
 });
 
 describe("the conformance program", () => {
-  it.each(["core-program.ts", "core-platform-program.ts", "core-lease-program.ts", "core-text.ts"])(
-    "obeys the rules of portable code: %s",
-    (name) => {
-      const path = fromRoot(`test/contract/${name}`);
-      const program = portableProgram([path]);
-      const file = program.getSourceFile(path);
-      expect(file === undefined ? ["no such file"] : brokenRules(file, program.getTypeChecker())).toEqual([]);
-    },
-  );
+  it.each([
+    "core-program.ts",
+    "core-platform-program.ts",
+    "core-refusal-program.ts",
+    "core-lease-program.ts",
+    "core-text.ts",
+  ])("obeys the rules of portable code: %s", (name) => {
+    const path = fromRoot(`test/contract/${name}`);
+    const program = portableProgram([path]);
+    const file = program.getSourceFile(path);
+    expect(file === undefined ? ["no such file"] : brokenRules(file, program.getTypeChecker())).toEqual([]);
+  });
 });

@@ -51,6 +51,7 @@ import {
 import { joinValues, splitText } from "../../src/core/platform.js";
 import { type LeaseWorld, leaseCommand, newLeaseWorld } from "./core-lease-program.js";
 import { platformCommand } from "./core-platform-program.js";
+import { refusalCommand } from "./core-refusal-program.js";
 import { exact, numberAt, textAt, yesNo } from "./core-text.js";
 
 /** All that the commands change. Times are kept by the caller: each command that needs one carries it. */
@@ -211,6 +212,7 @@ function runCommand(world: World, words: string[]): string {
   if (command === "identify") return identityCommand(words);
   if (command === "keys") return keysCommand(words);
   let result = platformCommand(words);
+  if (result === "") result = refusalCommand(words);
   if (result === "") result = costCommand(world, words);
   if (result === "") result = bucketCommand(world, words);
   if (result === "") result = emergencyCommand(world, words);
