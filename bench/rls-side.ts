@@ -1,5 +1,4 @@
-/** One rate limit service of the bench, in a process of its own: `tsx rls-side.ts <kind>` prints its port. */
-
+/** One server of the bench: `tsx rls-side.ts own|grpc-js` starts it and prints its port. */
 import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
 import {
@@ -27,14 +26,17 @@ const [kind = ""] = process.argv.slice(2);
 const quota = createQuota(createEmbeddedStore(), { id: "bench", capacity: PLENTY, rate: PLENTY, nodeTtlMs: 10_000 });
 const app = { id: "video", guaranteed: PLENTY, burst: PLENTY, priority: 1, borrow: false };
 const limiter = createLimiter({
-  ...{ node: "bench", target: quota, lease: { reserve: 1_000_000 } },
+  node: "bench",
+  target: quota,
+  lease: { reserve: 1_000_000 },
   apps: [{ ...app, profile: standardProfile, onStoreFailure: "open", dryRun: false }],
 });
 const descriptors = createDescriptorLimiter({ limiter, domains: [], maxValues: 1_000 });
 
 function own(): void {
   const { server } = createEnvoyListener({
-    ...{ methods: [createRateLimitService({ descriptors, headers: () => ALL_HEADERS })], routes: [] },
+    methods: [createRateLimitService({ descriptors, headers: () => ALL_HEADERS })],
+    routes: [],
     access: () => access,
     maxMessageBytes: () => 1_000_000,
     log: { debug() {}, info() {}, warn() {}, error: console.error },
@@ -47,7 +49,7 @@ interface Call {
   request: { domain: string; descriptors: RateLimitRequest["descriptors"]; hits_addend: number };
 }
 
-/** The same decisions behind the usual gRPC server for Node. */
+/** The same decisions behind a grpc-js server. */
 function grpcJs(): void {
   const deps = fileURLToPath(new URL("../node_modules/@grpc/grpc-js-xds/deps/", import.meta.url));
   const includeDirs = ["envoy-api", "xds", "protoc-gen-validate", "googleapis"].map((name) => `${deps}${name}`);

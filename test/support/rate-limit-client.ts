@@ -17,7 +17,7 @@ const own = fileURLToPath(new URL("./protos/", import.meta.url));
 const official = ["envoy-api", "xds", "protoc-gen-validate", "googleapis"].map((name) => `${deps}${name}`);
 const options = { keepCase: true, longs: String, enums: String, bytes: Buffer, defaults: false };
 
-export interface Asked {
+export interface RateLimitCall {
   domain?: string;
   hits_addend?: number;
   descriptors?: {
@@ -28,7 +28,7 @@ export interface Asked {
   }[];
 }
 
-export interface Told {
+export interface RateLimitReply {
   overall_code?: string;
   statuses?: {
     code?: string;
@@ -42,7 +42,7 @@ export interface Told {
 }
 
 export interface RateLimitClient {
-  ask(asked: Asked, metadata?: Record<string, string>, options?: CallOptions): Promise<Told>;
+  ask(call: RateLimitCall, metadata?: Record<string, string>, options?: CallOptions): Promise<RateLimitReply>;
   health(service?: string): Promise<string>;
   /** Calls any method with any bytes. */
   raw(path: string, bytes: Buffer, metadata?: Record<string, string>, options?: CallOptions): Promise<Buffer>;
@@ -74,21 +74,21 @@ export function connectRateLimitClient(address: string, protos: "official" | "ne
     return new Promise<T>((resolve, reject) => {
       const headers = new Metadata();
       for (const [name, value] of Object.entries(metadata)) headers.set(name, value);
-      const heard = (error: ServiceError | null, told: T) => (error === null ? resolve(told) : reject(error));
-      (client as unknown as Record<string, (...args: unknown[]) => void>)[method]!(message, headers, more, heard);
+      const done = (error: ServiceError | null, reply: T) => (error === null ? resolve(reply) : reject(error));
+      (client as unknown as Record<string, (...args: unknown[]) => void>)[method]!(message, headers, more, done);
     });
   }
 
   return {
-    ask: (asked, metadata = {}, more = {}) => call<Told>(limits, "ShouldRateLimit", asked, metadata, more),
+    ask: (asked, metadata = {}, more = {}) => call<RateLimitReply>(limits, "ShouldRateLimit", asked, metadata, more),
     health: async (service = "") => (await call<{ status: string }>(healths, "Check", { service }, {}, {})).status,
     raw: (path, bytes, metadata = {}, more = {}) =>
       new Promise((resolve, reject) => {
         const headers = new Metadata();
         for (const [name, value] of Object.entries(metadata)) headers.set(name, value);
         const same = (value: Buffer) => value;
-        any.makeUnaryRequest(path, same, same, bytes, headers, more, (error, told) =>
-          error === null ? resolve(told ?? Buffer.alloc(0)) : reject(error),
+        any.makeUnaryRequest(path, same, same, bytes, headers, more, (error, reply) =>
+          error === null ? resolve(reply ?? Buffer.alloc(0)) : reject(error),
         );
       }),
     close() {

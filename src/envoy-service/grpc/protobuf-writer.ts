@@ -20,7 +20,7 @@ export class Writer {
   }
 
   double(field: number, value: number): this {
-    this.tagged(field, FIXED64).room(8);
+    this.tagged(field, FIXED64).reserve(8);
     this.at = this.buffer.writeDoubleLE(value, this.at);
     return this;
   }
@@ -33,7 +33,7 @@ export class Writer {
   /** Also writes the empty text: for elements of a list and members of a oneof. */
   explicitText(field: number, value: string): this {
     const mark = this.open(field);
-    this.room(value.length * 3);
+    this.reserve(value.length * 3);
     if (value.length > SHORT) this.at += this.buffer.write(value, this.at);
     else this.at = this.shortText(value);
     return this.close(mark);
@@ -41,7 +41,7 @@ export class Writer {
 
   /** Starts a nested message. Pass the result to `close`. */
   open(field: number): number {
-    this.tagged(field, LENGTH).room(1);
+    this.tagged(field, LENGTH).reserve(1);
     return this.at++;
   }
 
@@ -54,7 +54,7 @@ export class Writer {
     const { at } = this;
     let more = 0;
     for (let rest = length; rest >= 0x80; rest = Math.floor(rest / 0x80)) more++;
-    this.room(more);
+    this.reserve(more);
     this.buffer.copyWithin(mark + 1 + more, mark + 1, at);
     this.at = mark;
     this.varint(length);
@@ -84,7 +84,7 @@ export class Writer {
   }
 
   private varint(value: number): this {
-    this.room(10);
+    this.reserve(10);
     let rest = value;
     while (rest >= 0x80) {
       this.buffer[this.at++] = (rest % 0x80) | 0x80;
@@ -94,7 +94,7 @@ export class Writer {
     return this;
   }
 
-  private room(bytes: number): void {
+  private reserve(bytes: number): void {
     if (this.at + bytes <= this.buffer.length) return;
     const larger = Buffer.allocUnsafe(Math.max(this.buffer.length * 2, this.at + bytes));
     this.buffer.copy(larger, 0, 0, this.at);

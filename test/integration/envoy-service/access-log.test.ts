@@ -172,7 +172,7 @@ describe("the access log service", () => {
       { ...marks, proxy: text("") },
       { ...marks, app: text("x".repeat(129)) },
       { ...marks, pod: text("a\nb") },
-      { ...marks, connection: { listValue: { values: [text("1")] } }, ...{ settle: { boolValue: true } } },
+      { ...marks, connection: { listValue: { values: [text("1")] } }, settle: { boolValue: true } },
       ...[-1, 0.5, Number.NaN, 1e308].map((value) => ({ ...paid, paid: { numberValue: value } })),
       { ...paid, method: text("") },
       { ...paid, app: text("{}") },

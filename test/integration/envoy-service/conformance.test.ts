@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { Descriptor, DescriptorDecision, DescriptorStatus } from "../../../src/descriptors/descriptor.js";
 import { Writer } from "../../../src/envoy-service/grpc/protobuf-writer.js";
 import { type ListenerUnderTest, startEnvoyListener } from "../../support/envoy-listener.js";
-import { type Asked, connectRateLimitClient, type RateLimitClient } from "../../support/rate-limit-client.js";
+import { connectRateLimitClient, type RateLimitCall, type RateLimitClient } from "../../support/rate-limit-client.js";
 
 const METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 const none: DescriptorStatus = {
@@ -17,7 +17,7 @@ const none: DescriptorStatus = {
   shadow: false,
 };
 const limit = { name: "per-user", perUnit: 100, unit: "minute" as const };
-const one: Asked = { domain: "edge", descriptors: [{ entries: [{ key: "user", value: "ann" }] }] };
+const one: RateLimitCall = { domain: "edge", descriptors: [{ entries: [{ key: "user", value: "ann" }] }] };
 
 let decided: { domain: string; descriptors: readonly Descriptor[]; hits: number }[] = [];
 let decide: (descriptors: readonly Descriptor[]) => DescriptorDecision | Promise<DescriptorDecision>;
@@ -122,7 +122,7 @@ describe("a request", () => {
     ]);
   });
 
-  it.each<[string, Asked, string]>([
+  it.each<[string, RateLimitCall, string]>([
     ["no domain", { descriptors: one.descriptors! }, "domain must not be empty"],
     ["no descriptors", { domain: "edge" }, "descriptors must not be empty"],
     ["a descriptor without entries", { domain: "edge", descriptors: [{}] }, "descriptors.entries must not be empty"],

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type GatewayProcess, PLANE_TOKEN, startGateway } from "../../support/gateway-process.js";
 import { readPage } from "../../support/metrics-page.js";
 import { freePort } from "../../support/ports.js";
-import { connectRateLimitClient, type RateLimitClient, type Told } from "../../support/rate-limit-client.js";
+import { connectRateLimitClient, type RateLimitClient, type RateLimitReply } from "../../support/rate-limit-client.js";
 import { type RedisServer, startRedis } from "../../support/redis-server.js";
 import { waitFor } from "../../support/wait-for.js";
 
@@ -49,13 +49,13 @@ afterAll(async () => {
   await redis.stop();
 });
 
-function ask({ client }: Service, app: string, hits = 1): Promise<Told> {
+function ask({ client }: Service, app: string, hits = 1): Promise<RateLimitReply> {
   const descriptors = [{ entries: [{ key: "app_id", value: app }] }];
   return client.ask({ domain: "tollgate", descriptors, hits_addend: hits }, AUTHORIZATION);
 }
 
 /** On a busy machine the store may be too slow: the call is then UNAVAILABLE. */
-async function isAdmitted(asked: Promise<Told>): Promise<boolean> {
+async function isAdmitted(asked: Promise<RateLimitReply>): Promise<boolean> {
   const reply = await asked.catch(({ code }: { code: number }) => expect(code).toBe(status.UNAVAILABLE));
   return reply?.overall_code === "OK";
 }

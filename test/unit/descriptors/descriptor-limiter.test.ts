@@ -219,9 +219,9 @@ describe("the domain tollgate", () => {
   it("refuses unknown apps and invalid ids", async () => {
     const { node } = one();
     const code = async (id: string) => (await node.askAll([of(`app_id=${id}`)], 1, "tollgate")).code;
-    expect([await code("nobody"), await code("a{b}"), await code("")]).toEqual([
-      ...["unknown_app", "invalid_identity", "invalid_identity"],
-    ]);
+    expect(await code("other")).toBe("unknown_app");
+    expect(await code("a{b}")).toBe("invalid_identity");
+    expect(await code("")).toBe("invalid_identity");
     expect(await node.askAll([of("else=x")], 1, "tollgate")).toMatchObject({ allowed: true });
   });
 });
