@@ -19,7 +19,7 @@ async function exhaust(quota: Quota): Promise<void> {
 }
 
 forEachBackend("borrowing", (it) => {
-  it("an app that is out borrows up to half of its guaranteed quota, and owes 120 %", async (bench) => {
+  it("an empty app borrows up to half of its guaranteed quota, and its debt is 120 %", async (bench) => {
     const quota = quotaOf(bench);
     await exhaust(quota);
     const spent = { granted: 200, spent: 200, returned: 0 };
@@ -30,7 +30,7 @@ forEachBackend("borrowing", (it) => {
     expect(more.apps[0]).toMatchObject({ code: "quota_exhausted", retryAfterMs: 10 });
   });
 
-  it("an app that may not borrow does not", async (bench) => {
+  it("an app without borrowing does not borrow", async (bench) => {
     const quota = quotaOf(bench);
     await exhaust(quota);
     const strict = { ...app, borrow: false };
@@ -79,7 +79,7 @@ forEachBackend("borrowing", (it) => {
     expect(await quota.repay(app, 1000, "op-4")).toEqual({ code: "ok", repaid: 10, debt: 8, remaining: 0 });
   });
 
-  it("a bucket without room, or a cluster without idle tokens, borrows nothing", async (bench) => {
+  it("a full bucket, or a cluster without idle tokens, borrows nothing", async (bench) => {
     const quota = quotaOf(bench);
     expect((await quota.borrow(app, 10, "op-1")).code).toBe("bucket_full");
     const busy = createQuota(bench.store, { id: `${bench.name}-busy`, capacity: 210, rate: 0, nodeTtlMs: 3000 });
@@ -87,7 +87,7 @@ forEachBackend("borrowing", (it) => {
     expect((await busy.borrow(app, 10, "op-1")).code).toBe("cluster_exhausted");
   });
 
-  it("an amount of nothing is refused by name", async (bench) => {
+  it("an amount of zero is rejected by name", async (bench) => {
     const quota = quotaOf(bench);
     for (const amount of [0, -1, Number.NaN, 1.5, 1e12]) {
       await expect(quota.borrow(app, amount, "op")).rejects.toThrow("amount");
@@ -123,7 +123,7 @@ forEachBackend("emergency", (it) => {
     ]);
   });
 
-  it("tells every node, and ends by itself when its time is over", async (bench) => {
+  it("is reported to every node, and expires", async (bench) => {
     const quota = quotaOf(bench);
     const on = await quota.emergencyOn(5000, "cluster at 96 %", "sre", "op-1");
     expect(on).toMatchObject({ changed: true });
@@ -134,7 +134,7 @@ forEachBackend("emergency", (it) => {
     expect(await quota.emergencyCheck(1000, false)).toMatchObject({ active: false, changed: true, source: "none" });
   });
 
-  it("a repeated order is one order; off ends it", async (bench) => {
+  it("a repeated operation has no further effect; off ends the emergency", async (bench) => {
     const quota = quotaOf(bench);
     const on = await quota.emergencyOn(0, "why", "who", "op-1");
     bench.store.clock.now += SECOND;
@@ -149,7 +149,7 @@ forEachBackend("emergency", (it) => {
     expect(await quota.heartbeat({ node: "n1", epoch: 1 })).toMatchObject({ emergency: true });
   });
 
-  it("begins by itself at 95 % used and ends below 80 % after the cool-down", async (bench) => {
+  it("starts at 95 % usage and ends below 80 % after the cool-down", async (bench) => {
     const quota = quotaOf(bench, { capacity: 200, rate: 10 });
     expect(await quota.emergencyCheck(2000, true)).toMatchObject({ active: false, usage: 0 });
     await quota.grant(node(1), [{ app, ...idle, need: 189 }]);
@@ -171,7 +171,7 @@ forEachBackend("emergency", (it) => {
     expect(await quota.emergencyCheck(2000, true)).toMatchObject({ active: false, changed: true, source: "none" });
   });
 
-  it("nobody borrows in an emergency, and a bad duration is refused by name", async (bench) => {
+  it("no app borrows in an emergency, and an invalid duration is rejected by name", async (bench) => {
     const quota = quotaOf(bench);
     await exhaust(quota);
     await quota.emergencyOn(0, "why", "who", "op-1");

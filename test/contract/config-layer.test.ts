@@ -1,4 +1,4 @@
-/** The configuration's layer in the store: one writer wins, every revision is noticed, the same on every store. */
+/** The configuration layer in the store: one of two concurrent writers wins, and every write gets a new revision. */
 import { expect } from "vitest";
 import { configKey, operationKey } from "../../src/core/keys.js";
 import { type Bench, forEachBackend } from "./backends.js";
@@ -15,7 +15,7 @@ const read = (bench: Bench, known: number | string = ANY) =>
   bench.store.run("config-read", [configKey(bench.name)], [known]);
 
 forEachBackend("the layer of the configuration", (it) => {
-  it("is not there until somebody writes it", async (bench) => {
+  it("does not exist before the first write", async (bench) => {
     expect(await read(bench)).toEqual(["ok", 0, ""]);
     expect(await read(bench, 0)).toEqual(["ok", 0, ""]);
   });
@@ -26,7 +26,7 @@ forEachBackend("the layer of the configuration", (it) => {
     expect(await read(bench)).toEqual(["ok", 2, '{"fail_open_tokens":5}']);
   });
 
-  it("is sent only to who does not know it", async (bench) => {
+  it("is not sent to a caller that has this revision", async (bench) => {
     await write(bench, ANY, "{}");
     expect(await read(bench, 0)).toEqual(["ok", 1, "{}"]);
     expect(await read(bench, 1)).toEqual(["ok", 1, ""]);
@@ -34,7 +34,7 @@ forEachBackend("the layer of the configuration", (it) => {
     expect(await read(bench, 7)).toEqual(["ok", 1, "{}"]);
   });
 
-  it("is written by one of two who saw the same revision", async (bench) => {
+  it("is written by one of two callers that expect the same revision", async (bench) => {
     await write(bench, ANY, "{}");
     expect(await write(bench, 1, '{"one":1}')).toEqual(["ok", 1, 2]);
     expect(await write(bench, 1, '{"two":2}')).toEqual(["ok", 0, 2]);
@@ -42,12 +42,12 @@ forEachBackend("the layer of the configuration", (it) => {
     expect(await write(bench, 0, '{"three":3}')).toEqual(["ok", 0, 2]);
   });
 
-  it("is written by the first who expects none", async (bench) => {
+  it("is written by the first of two callers that expect no layer", async (bench) => {
     expect(await write(bench, 0, '{"one":1}')).toEqual(["ok", 1, 1]);
     expect(await write(bench, 0, '{"two":2}')).toEqual(["ok", 0, 1]);
   });
 
-  it("is written once by an operation that is repeated, and a conflict stays a conflict", async (bench) => {
+  it("is written once by a repeated operation, and a conflict stays a conflict", async (bench) => {
     expect(await write(bench, ANY, '{"a":1}', "op-1")).toEqual(["ok", 1, 1]);
     expect(await write(bench, 5, '{"b":1}', "op-2")).toEqual(["ok", 0, 1]);
     expect(await write(bench, ANY, '{"c":1}', "op-3")).toEqual(["ok", 1, 2]);
@@ -57,12 +57,12 @@ forEachBackend("the layer of the configuration", (it) => {
     expect(await read(bench)).toEqual(["ok", 2, '{"c":1}']);
   });
 
-  it("of another cluster is another one", async (bench) => {
+  it("is separate for each cluster", async (bench) => {
     await write(bench, ANY, '{"a":1}');
     expect(await read({ ...bench, name: `${bench.name}-2` })).toEqual(["ok", 0, ""]);
   });
 
-  it("may be a mebibyte large, and no byte larger", async (bench) => {
+  it("can have a size of up to 1 MiB", async (bench) => {
     const large = `"${"x".repeat(1024 * 1024 - 2)}"`;
     expect(await write(bench, ANY, `${large} `, "op-1")).toEqual(["invalid_argument", "config"]);
     expect(await read(bench)).toEqual(["ok", 0, ""]);
@@ -70,7 +70,7 @@ forEachBackend("the layer of the configuration", (it) => {
     expect((await read(bench))[2]).toHaveLength(1024 * 1024);
   });
 
-  it("is not changed by wrong arguments, which are named", async (bench) => {
+  it("is not changed by invalid arguments, which are named", async (bench) => {
     await write(bench, ANY, '{"a":1}');
     const bad: [number | string, string, string][] = [
       [-2, "{}", "revision"],

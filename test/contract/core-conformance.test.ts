@@ -1,4 +1,4 @@
-/** The same source decides the same in Node, in LuaJIT and in Redis: vectors, odd inputs and generated histories. */
+/** The same source gives the same results in Node, LuaJIT and Redis: vectors, odd inputs and generated histories. */
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
 import { fromRoot } from "../../build/paths.js";
@@ -58,19 +58,19 @@ describe("the platform", () => {
   const anyText = fc.oneof(fc.string({ unit: character, maxLength: 20 }), fc.string({ maxLength: 140 }));
   const many = <T>(one: fc.Arbitrary<T>) => fc.array(one, { minLength: 200, maxLength: 200 });
 
-  it("reads and refuses odd texts from outside the same in node, luajit and redis", async () => {
+  it("parses and rejects odd texts the same in node, luajit and redis", async () => {
     await expectAgreement(odd.map((text) => `platform ${text}`));
     await expectAgreement([...odd.map((text) => `wholes x;7;${text};8`), "wholes x", `wholes ${odd.join(";")}`]);
   });
 
-  it("reads and refuses generated texts from outside the same in node, luajit and redis", async () => {
+  it("parses and rejects generated texts the same in node, luajit and redis", async () => {
     const run = fc.asyncProperty(many(anyText), async (texts) => {
       await expectAgreement([...texts.map((text) => `platform ${text}`), `wholes ${texts.join(";")}`]);
     });
     await fc.assert(run, { numRuns: 20 });
   });
 
-  it("reads back what a script stored the same in node, luajit and redis, and nothing that is no number", async () => {
+  it("parses stored numbers the same in node, luajit and redis", async () => {
     const number = fc.double({ noNaN: true, noDefaultInfinity: true });
     const written = fc.oneof(
       number.map((value) => String(value)),
@@ -100,7 +100,7 @@ describe("the platform", () => {
     expect(new Set(none)).toEqual(new Set(["-1p-1 1p-2"]));
   });
 
-  it("takes texts apart at any separator the same in node, luajit and redis", async () => {
+  it("splits texts at any separator the same in node, luajit and redis", async () => {
     const text = "a.b^c$d%e-f[g]h(i)j*k+l?m,n|o\0p";
     const lines = [..."^$%.-[]()*+?,|\0bü"].flatMap((by) =>
       [text, "", by, by + by, `x${by}`].map((each) => `split ${by} ${each}`),
@@ -109,7 +109,7 @@ describe("the platform", () => {
     expect(node[lines.indexOf("split , a.b^c$d%e-f[g]h(i)j*k+l?m,n|o\0p")]).toMatch(/^2 a\.b.* \| n/);
   });
 
-  it("writes whole numbers the same in node, luajit and redis, alone and in a list, minus zero included", async () => {
+  it("formats whole numbers the same in node, luajit and redis, alone and in a list, including minus zero", async () => {
     const numbers = ["0", "-0", "1", "-1", "1e+15", "99999999999999", "100000000000000", "-100000000000000"];
     const all = [...numbers, "9007199254740991", "9007199254740992", "-9007199254740992"];
     const lines = [...all.map((value) => `whole-text ${value}`), `join ok ${all.join(" ")} x`];
@@ -168,7 +168,7 @@ describe("refusals and response headers", () => {
 });
 
 describe("generated histories", () => {
-  it("give the same answers in node, luajit and redis, to the last digit", async () => {
+  it("give the same results in node, luajit and redis, to the last digit", async () => {
     await fc.assert(
       fc.asyncProperty(histories, async (lines) => {
         await expectAgreement(lines);
@@ -179,7 +179,7 @@ describe("generated histories", () => {
 });
 
 describe("the core for data planes", () => {
-  it("can be used by hand in luajit, with a plain table as a cell", () => {
+  it("can be used from hand-written Lua, with a plain table as a cell", () => {
     const output = runLuajit([fromRoot("test/contract/core-by-hand.lua"), fromRoot("dist/lua/jit/core.lua")]);
     expect(output.toString().trimEnd().split("\n")).toEqual([
       "21",

@@ -1,4 +1,4 @@
-/** Generated histories: limits hold (I1), slots are never oversold, and the books balance (I5), whatever happens. */
+/** Generated histories: limits hold (I1), slots are never oversold, and ledgers and totals match (I5). */
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type DrivenStore, drivenEmbeddedStore, drivenRedisStore } from "../support/driven-store.js";
@@ -53,7 +53,7 @@ describe.each(["quota", "slots"] as const)("%s histories", (kind) => {
   const { property } = kinds[kind];
 
   it(
-    "keep every promise on embedded",
+    "keep every invariant on embedded",
     async () => {
       await fc.assert(
         property((run) => run(drivenEmbeddedStore())),
@@ -100,7 +100,7 @@ function editModule(source: string, module: string, find: RegExp, replace: strin
   return source.slice(0, start) + text.replace(find, () => replace) + source.slice(end);
 }
 
-describe("a script that is broken on purpose is found out by the histories on redis", () => {
+describe("the histories on redis detect a script that is broken on purpose", () => {
   it.each(mutants)(
     "$name (seed $seed)",
     async ({ module, kind, find, replace, seed, promise }) => {

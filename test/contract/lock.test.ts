@@ -1,4 +1,4 @@
-/** Locks: one holder at a time, and none for longer than it lives, the same on every store. */
+/** Locks: one holder at a time, and a lock expires with its holder, the same on every store. */
 import { expect } from "vitest";
 import { lockKey } from "../../src/core/keys.js";
 import { type Bench, forEachBackend } from "./backends.js";
@@ -13,14 +13,14 @@ const take = (bench: Bench, owner: string, ttl = TTL) => bench.store.run("lock",
 const release = (bench: Bench, owner: string) => bench.store.run("lock", [keyOf(bench)], [owner, TTL, RELEASE]);
 
 forEachBackend("lock", (it) => {
-  it("has one holder; the others learn how long it has left", async (bench) => {
+  it("has one holder; other callers get the remaining time", async (bench) => {
     expect(await take(bench, "a")).toEqual(["ok", 3000]);
     expect(await take(bench, "b")).toEqual(["held", 3000]);
     bench.store.clock.now += 1.2 * SECOND;
     expect(await take(bench, "c")).toEqual(["held", 1800]);
   });
 
-  it("is renewed by its holder, and by nobody else", async (bench) => {
+  it("can be renewed only by its holder", async (bench) => {
     await take(bench, "a");
     bench.store.clock.now += 2 * SECOND;
     expect(await take(bench, "b", 60_000)).toEqual(["held", 1000]);
@@ -29,7 +29,7 @@ forEachBackend("lock", (it) => {
     expect(await take(bench, "b")).toEqual(["held", 1000]);
   });
 
-  it("passes on when its holder has been silent for its time-to-live, not before", async (bench) => {
+  it("can be taken over once its time-to-live is over, not before", async (bench) => {
     await take(bench, "a");
     bench.store.clock.now += TTL * 1000 - 1;
     expect(await take(bench, "b")).toEqual(["held", 1]);
@@ -38,7 +38,7 @@ forEachBackend("lock", (it) => {
     expect(await take(bench, "a")).toEqual(["held", 3000]);
   });
 
-  it("is released by its holder alone, and a release that comes twice or too late takes nothing", async (bench) => {
+  it("can be released only by its holder; a repeated or late release has no effect", async (bench) => {
     await take(bench, "a");
     expect(await release(bench, "b")).toEqual(["held", 3000]);
     expect(await release(bench, "a")).toEqual(["ok", 0]);
@@ -48,7 +48,7 @@ forEachBackend("lock", (it) => {
     expect(await take(bench, "c")).toEqual(["held", 3000]);
   });
 
-  it("outlives a clock that steps back by at most one time-to-live", async (bench) => {
+  it("lasts at most one more time-to-live when the clock steps back", async (bench) => {
     await take(bench, "a");
     bench.store.clock.now -= 3600 * SECOND;
     expect(await take(bench, "b", 60_000)).toEqual(["held", 3000]);
@@ -58,13 +58,13 @@ forEachBackend("lock", (it) => {
     expect(await take(bench, "b")).toEqual(["ok", 3000]);
   });
 
-  it("locks of other names and clusters are other locks", async (bench) => {
+  it("is separate for each name and cluster", async (bench) => {
     await take(bench, "a");
     const others = [lockKey(bench.name, "other"), lockKey(`${bench.name}-2`, "reconcile")];
     for (const key of others) expect(await bench.store.run("lock", [key], ["b", TTL, TAKE])).toEqual(["ok", 3000]);
   });
 
-  it("wrong arguments are refused by name, and the lock stays as it was", async (bench) => {
+  it("is not changed by invalid arguments, which are named", async (bench) => {
     await take(bench, "a");
     const bad: [(string | number)[], string][] = [
       [["", TTL, TAKE], "owner"],

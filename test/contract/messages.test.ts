@@ -1,4 +1,4 @@
-/** Messages between processes: who listens hears each one, in order, and nobody can spoil it for the others. */
+/** Pub/sub: every subscriber receives each message in order, whatever the other handlers do. */
 import { expect } from "vitest";
 import { waitFor } from "../support/wait-for.js";
 import { type Bench, forEachBackend } from "./backends.js";
@@ -10,7 +10,7 @@ const channelOf = async (bench: Bench, name = "news") => {
 };
 
 forEachBackend("messages", (it) => {
-  it("reach every listener of their channel, in order, and no other", async (bench) => {
+  it("reach every subscriber of their channel, in order, and no other", async (bench) => {
     const [channel, other] = [await channelOf(bench), await channelOf(bench, "other")];
     const heard: string[][] = [[], [], []];
     await bench.store.subscribe(channel, (message) => heard[0]?.push(message));
@@ -33,7 +33,7 @@ forEachBackend("messages", (it) => {
     expect(heard).toEqual(texts);
   });
 
-  it("are not delivered from within publish, and to nobody who left", async (bench) => {
+  it("are not delivered from within publish, nor after unsubscribing", async (bench) => {
     const channel = await channelOf(bench);
     const [stays, leaves]: [string[], string[]] = [[], []];
     const leave = await bench.store.subscribe(channel, (message) => leaves.push(message));
@@ -49,7 +49,7 @@ forEachBackend("messages", (it) => {
     expect(leaves).toEqual(["first"]);
   });
 
-  it("are heard again by who left and came back", async (bench) => {
+  it("are received again after unsubscribing and subscribing", async (bench) => {
     const channel = await channelOf(bench);
     const heard: string[] = [];
     const leave = await bench.store.subscribe(channel, (message) => heard.push(`old ${message}`));
@@ -88,7 +88,7 @@ forEachBackend("messages", (it) => {
 });
 
 forEachBackend("a closed store", (it) => {
-  it("neither publishes nor lets anybody listen", async (bench) => {
+  it("rejects publish and subscribe", async (bench) => {
     const channel = await channelOf(bench);
     const heard: string[] = [];
     await bench.store.subscribe(channel, (message) => heard.push(message));

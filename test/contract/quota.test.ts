@@ -35,7 +35,7 @@ forEachBackend("quota", (it) => {
     });
   });
 
-  it("an app that is out is refused, told when to come back, and has taken nothing from the cluster", async (bench) => {
+  it("an empty app is refused with a retry time, and nothing is taken from the cluster", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(1), [ask(200)]);
     const refused = await quota.grant(node(2), [ask(50, 50, { granted: 200, spent: 200 })]);
@@ -46,7 +46,7 @@ forEachBackend("quota", (it) => {
     expect(later.apps[0]).toMatchObject({ code: "ok", granted: 250 });
   });
 
-  it("a cluster that is out refuses, and nothing has left the app", async (bench) => {
+  it("an empty cluster refuses, and nothing is taken from the app", async (bench) => {
     const quota = quotaOf(bench, { capacity: 100, rate: 10 });
     await quota.grant(node(1), [ask(100)]);
     const refused = await quota.grant(node(2), [ask(20, 20, { granted: 100, spent: 100 })]);
@@ -54,7 +54,7 @@ forEachBackend("quota", (it) => {
     expect((await quota.inspect(app)).tokens).toBe(100);
   });
 
-  it("what can never fit is refused without a time to retry", async (bench) => {
+  it("a need above the capacity is refused without a retry time", async (bench) => {
     const answer = await quotaOf(bench).grant(node(1), [ask(201)]);
     expect(answer.apps[0]).toMatchObject({ code: "cost_exceeds_capacity", granted: 0, retryAfterMs: 0 });
   });
@@ -80,7 +80,7 @@ forEachBackend("quota", (it) => {
     ]);
   });
 
-  it("a message sent twice is charged once and answered alike", async (bench) => {
+  it("a repeated message is charged once and gets the same reply", async (bench) => {
     const quota = quotaOf(bench);
     const first = await quota.grant(node(1), [ask(60)]);
     bench.store.clock.now += SECOND;
@@ -88,7 +88,7 @@ forEachBackend("quota", (it) => {
     expect(await quota.inspect(app)).toMatchObject({ tokens: 200, granted: 60 });
   });
 
-  it("a message that a later one has overtaken changes nothing", async (bench) => {
+  it("a message that arrives after a later one changes nothing", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(2), [ask(60)]);
     expect(await quota.grant(node(1), [ask(60)])).toMatchObject({ code: "stale_message", apps: [] });
@@ -109,7 +109,7 @@ forEachBackend("quota", (it) => {
     expect(await quota.inspect(app)).toMatchObject({ tokens: 120, clusterTokens: 920, granted: 80, spent: 80 });
   });
 
-  it("an overdrawn bucket owes at most one burst", async (bench) => {
+  it("the level falls to minus one burst at most", async (bench) => {
     const quota = quotaOf(bench);
     await quota.report(node(1), [{ app, granted: 0, spent: 100_000, returned: 0 }], false);
     expect((await quota.inspect(app)).tokens).toBe(-200);
@@ -135,7 +135,7 @@ forEachBackend("quota", (it) => {
     expect(await quota.ledger("n1@1")).toMatchObject({ held: 60, closed: false });
   });
 
-  it("a node that leaves gives back all it held and is no longer counted", async (bench) => {
+  it("a node that leaves returns all its tokens and is no longer counted", async (bench) => {
     const quota = quotaOf(bench);
     await quota.heartbeat({ node: "n2", epoch: 1 });
     await quota.grant(node(1), [ask(100)]);
@@ -148,7 +148,7 @@ forEachBackend("quota", (it) => {
     });
   });
 
-  it("grants that a failover forgot are charged from the node's own counters", async (bench) => {
+  it("grants lost in a failover are charged by the node's own counters", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(1), [ask(20)]);
     await quota.grant(node(2), [ask(10, 10, { granted: 70, spent: 0 })]);
@@ -161,7 +161,7 @@ forEachBackend("quota", (it) => {
     expect(await quota.inspect(app)).toMatchObject({ tokens: 150, granted: 50, spent: 0, returned: 0 });
   });
 
-  it("a limit that shrinks cuts the level, one that grows keeps it", async (bench) => {
+  it("a reduced limit clamps the level, an increased one keeps it", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(1), [ask(50)]);
     expect((await quota.inspect({ ...app, burst: 100 })).tokens).toBe(100);
@@ -191,7 +191,7 @@ forEachBackend("quota", (it) => {
     expect(later.apps[0]).toMatchObject({ code: "ok", granted: 2 });
   });
 
-  it("numbers that are no amounts are refused by name, and no bucket changes", async (bench) => {
+  it("invalid amounts are rejected by name, and no bucket changes", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(1), [ask(50)]);
     const before = await quota.inspect(app);
@@ -215,7 +215,7 @@ forEachBackend("quota", (it) => {
     expect(await quota.inspect(app)).toEqual(before);
   });
 
-  it("app ids that name JavaScript's own properties are ids like any other", async (bench) => {
+  it("app ids can be names of JavaScript's own properties", async (bench) => {
     const quota = quotaOf(bench);
     const names = ["__proto__", "constructor", "toString"];
     const answer = await quota.grant(

@@ -1,4 +1,4 @@
-/** The node ledger and reconciliation: what dead nodes held comes back once, and leaks are found, on every store. */
+/** Reconciliation: tokens of dead nodes are returned once, and leaks are corrected, the same on every store. */
 import { expect } from "vitest";
 import { ledgerKey } from "../../src/core/keys.js";
 import { createQuota } from "../../src/quota/quota.js";
@@ -22,7 +22,7 @@ async function pass(bench: Bench, quota: ReturnType<typeof quotaOf>, millisecond
 }
 
 forEachBackend("reconcile", (it) => {
-  it("tokens of a node that died are back in both layers after its time-to-live, once", async (bench) => {
+  it("tokens of a dead node are returned to both layers after its time-to-live, once", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
     await quota.report({ node: "n1", epoch: 1, seq: 2 }, [{ app, granted: 100, spent: 30, returned: 0 }], false);
@@ -39,7 +39,7 @@ forEachBackend("reconcile", (it) => {
     expect(await quota.inspect(app)).toMatchObject({ tokens: 170, clusterTokens: 970, returned: 70 });
   });
 
-  it("a node restarted with the same id counts on its own; its old life is recovered, nothing twice", async (bench) => {
+  it("a node restarted with the same id has its own ledger; the old one is recovered once", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
     await quota.grant({ node: "n1", epoch: 2, seq: 1 }, [{ app, ...idle, need: 20 }]);
@@ -52,7 +52,7 @@ forEachBackend("reconcile", (it) => {
     expect(await quota.nodes()).toMatchObject([{ node: "n1@2", alive: true }]);
   });
 
-  it("a node that was paused past its time-to-live is told so, and pays for what it spent meanwhile", async (bench) => {
+  it("a node paused past its time-to-live gets epoch_closed and is charged for its spend", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
     await pass(bench, quota, TTL + 500);
@@ -66,7 +66,7 @@ forEachBackend("reconcile", (it) => {
     expect(await quota.inspect(app)).toMatchObject({ tokens: 175, spent: 25 });
   });
 
-  it("a clock that jumps an hour ahead, or an outage, kills no node", async (bench) => {
+  it("a clock that jumps an hour ahead, or an outage, makes no node dead", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
     bench.store.clock.now += 3600 * SECOND;
@@ -74,7 +74,7 @@ forEachBackend("reconcile", (it) => {
     expect(await quota.heartbeat({ node: "n1", epoch: 1 })).toMatchObject({ code: "ok", liveNodes: 1 });
   });
 
-  it("tokens that leaked with a lost ledger come back when the drift is above the tolerance", async (bench) => {
+  it("tokens of a lost ledger are returned when the drift exceeds the tolerance", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 27 }]);
     await quota.grant({ node: "n2", epoch: 1, seq: 1 }, [{ app, ...idle, need: 20 }]);
@@ -90,7 +90,7 @@ forEachBackend("reconcile", (it) => {
     expect(await quota.reconcile(app, how("r2"))).toMatchObject({ correctionsMade: 0, driftBefore: 0 });
   });
 
-  it("a small drift is left alone unless the operator insists", async (bench) => {
+  it("a small drift is corrected only with force", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 10 }]);
     await quota.report({ node: "n1", epoch: 1, seq: 2 }, [], true);
@@ -98,7 +98,7 @@ forEachBackend("reconcile", (it) => {
     expect(await quota.reconcile(app, how("r2", true))).toMatchObject({ correction: 10, driftAfter: 0 });
   });
 
-  it("a dead node is forgotten once the last of its apps was reconciled", async (bench) => {
+  it("a dead node is removed once the last of its apps was reconciled", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [
       { app, ...idle, need: 10 },
@@ -112,7 +112,7 @@ forEachBackend("reconcile", (it) => {
     expect(await quota.nodes()).toEqual([]);
   });
 
-  it("a node that only ever sent heartbeats is forgotten, too", async (bench) => {
+  it("a dead node that only sent heartbeats is removed", async (bench) => {
     const quota = quotaOf(bench);
     await quota.heartbeat({ node: "n1", epoch: 1 });
     await pass(bench, quota, TTL + 500);
@@ -120,7 +120,7 @@ forEachBackend("reconcile", (it) => {
     expect(await quota.nodes()).toEqual([]);
   });
 
-  it("ledgers that are not those of all nodes are never taken for a leak", async (bench) => {
+  it("an incomplete list of ledgers is never taken for a leak", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
     const keys = ["cluster", "app:video", "nodes", "op:x"].map((name) => `ratelimit:{${bench.name}}:${name}`);

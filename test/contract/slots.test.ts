@@ -51,7 +51,7 @@ forEachBackend("slots", (it) => {
     });
   });
 
-  it("a repeated id is told that the slot is its own already; another proxy's same id is another connection", async (bench) => {
+  it("a repeated id holds its slot already; the same id of another proxy is another connection", async (bench) => {
     const slots = slotsOf(bench);
     await slots.acquire(asked("c1"), limits);
     expect(await slots.acquire(asked("c1"), limits)).toMatchObject({
@@ -67,7 +67,7 @@ forEachBackend("slots", (it) => {
     });
   });
 
-  it("of several candidates the least loaded one with room is taken, and refused only when all are full", async (bench) => {
+  it("the least loaded candidate with a free slot is taken; the refusal comes only when all are full", async (bench) => {
     const slots = slotsOf(bench);
     const pods = ["pod-1", "pod-2", "pod-3"];
     const placed = [];
@@ -87,7 +87,7 @@ forEachBackend("slots", (it) => {
     expect(await slots.acquire(asked("c4", elsewhere), perApp)).toMatchObject({ code: "SUCCESS", count: 1 });
   });
 
-  it("new connections slide through the rate; a refused one uses none of it", async (bench) => {
+  it("the rate is a sliding window; a refused connection does not count", async (bench) => {
     const slots = slotsOf(bench);
     const slow = { ...limits, maxPerPod: 100, ratePerSecond: 1 };
     const at = async (seconds: number, id: string) => {
@@ -117,7 +117,7 @@ forEachBackend("slots", (it) => {
     }
   });
 
-  it("a lease that ran out frees its slot", async (bench) => {
+  it("an expired lease frees its slot", async (bench) => {
     const slots = slotsOf(bench);
     await slots.acquire(asked("c1"), limits);
     await slots.acquire(asked("c2"), limits);
@@ -128,7 +128,7 @@ forEachBackend("slots", (it) => {
     expect(await slots.acquire(asked("c3"), limits)).toMatchObject({ code: "SUCCESS", count: 1, reclaimed: 2 });
   });
 
-  it("a renewed lease lives on", async (bench) => {
+  it("a renewed lease does not expire", async (bench) => {
     const slots = slotsOf(bench);
     await slots.acquire(asked("c1"), limits);
     for (let i = 0; i < 10; i++) {
@@ -155,7 +155,7 @@ forEachBackend("slots", (it) => {
     });
   });
 
-  it("a lost lease is lost even while nobody has taken the slot; it can be acquired again without the rate", async (bench) => {
+  it("a lost lease is not renewed even if the slot is free; reclaiming it does not count for the rate", async (bench) => {
     const slots = slotsOf(bench);
     const slow = { ...limits, ratePerSecond: 0.001 };
     await slots.acquire(asked("c1"), slow);
@@ -165,7 +165,7 @@ forEachBackend("slots", (it) => {
     expect(await slots.acquire(asked("c1", { reclaim: true }), slow)).toMatchObject({ code: "SUCCESS" });
   });
 
-  it("a release frees at once, twice is harmless", async (bench) => {
+  it("a release frees the slot at once; repeating it is harmless", async (bench) => {
     const slots = slotsOf(bench);
     await slots.acquire(asked("c1"), limits);
     await slots.acquire(asked("c2", { pods: ["pod-2"] }), limits);
@@ -175,7 +175,7 @@ forEachBackend("slots", (it) => {
     expect((await slots.counts(["pod-1", "pod-2"], limits.leaseMs)).total).toBe(0);
   });
 
-  it("a release that overtakes its acquire wins", async (bench) => {
+  it("a release that arrives before its acquire wins", async (bench) => {
     const slots = slotsOf(bench);
     await slots.release("p1", limits.leaseMs, [held("c1")]);
     expect(await slots.acquire(asked("c1"), limits)).toMatchObject({ allowed: false, code: "RELEASED" });
@@ -203,7 +203,7 @@ forEachBackend("slots", (it) => {
     expect(await slots.acquire(asked("c2"), slow)).toMatchObject({ code: "SUCCESS", count: 2 });
   });
 
-  it("a thousand connections are renewed in batches, each told its own fate", async (bench) => {
+  it("a thousand connections are renewed in batches, each with its own result", async (bench) => {
     const slots = slotsOf(bench);
     const wide = { ...limits, maxPerPod: 1000 };
     const ids = Array.from({ length: 300 }, (_, i) => `c${i}`);
@@ -246,7 +246,7 @@ forEachBackend("slots", (it) => {
     expect(await slots.counts(["pod-1"], limits.leaseMs)).toMatchObject({ total: 2, rejected: 0 });
   });
 
-  it("what is no limit, no lease or no id is refused by name, and nothing changes", async (bench) => {
+  it("invalid limits, leases and ids are rejected by name, and nothing changes", async (bench) => {
     const slots = slotsOf(bench);
     for (const value of [Number.NaN, -1, 0.5, Number.POSITIVE_INFINITY, 1e308]) {
       for (const field of ["maxPerPod", "maxTotal", "maxPerApp", "leaseMs"] as const) {

@@ -71,7 +71,7 @@ export function readApp(redis: RedisApi, key: string, numbers: number[], cluster
 }
 
 /**
- * A temporary limit expires when it is full again at the configured rate: recreating it then gives the same state, even
+ * A descriptor limit expires when it is full again at the configured rate: recreating it then gives the same state, even
  * when nodes still hold tokens of it.
  */
 export function writeApp(redis: RedisApi, key: string, app: App, now: number, numbers: number[]): void {

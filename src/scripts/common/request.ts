@@ -5,7 +5,7 @@ export const BURST = 0;
 export const GUARANTEED = 1;
 export const PRIORITY = 2;
 /**
- * Seconds to fill the empty bucket of a temporary limit, which expires once it is full. 0 for an app, which is permanent
+ * Seconds to fill the empty bucket of a descriptor limit, which expires once it is full. 0 for an app, which is permanent
  * and fills at GUARANTEED.
  */
 export const FILL_S = 3;

@@ -1,4 +1,4 @@
-/** The real scripts in the middle of load while Redis forgets them, restarts, fails over or moves their slot. */
+/** The real scripts under load while Redis loses them, restarts, fails over or migrates their slot. */
 import { afterEach, describe, expect, it } from "vitest";
 import { clusterKey } from "../../../src/core/keys.js";
 import { createQuota } from "../../../src/quota/quota.js";
@@ -55,8 +55,8 @@ function startNodes(url: string) {
 
 type Running = ReturnType<typeof startNodes>;
 
-/** I5: what is out on leases is what the nodes hold, to the token. */
-async function expectBalancedBooks({ nodes, quota }: Running): Promise<void> {
+/** I5: granted tokens in the store equal the tokens that the nodes hold. */
+async function expectMatchingLedgers({ nodes, quota }: Running): Promise<void> {
   const books = await quota.inspect(app);
   const held = nodes.reduce((sum, node) => sum + node.granted, 0);
   const reported = books.granted - books.spent - books.returned;
@@ -66,8 +66,8 @@ async function expectBalancedBooks({ nodes, quota }: Running): Promise<void> {
   expect(held).toBeGreaterThan(0);
 }
 
-describe("scripts in the middle of load", () => {
-  it("survive FUNCTION FLUSH: no caller notices", async () => {
+describe("scripts under load", () => {
+  it("survive FUNCTION FLUSH without an error", async () => {
     const server = await startRedis();
     endings.push(() => server.stop());
     const running = startNodes(server.url);
@@ -78,10 +78,10 @@ describe("scripts in the middle of load", () => {
     await running.goOn(5);
     await running.stop();
     for (const node of running.nodes) expect([...node.outcomes.keys()]).toEqual(["ok"]);
-    await expectBalancedBooks(running);
+    await expectMatchingLedgers(running);
   });
 
-  it("survive a restart that forgot everything: nodes go on, and what they hold is on the books again", async () => {
+  it("survive a restart without persistence: nodes continue, and their tokens are in the ledgers again", async () => {
     const server = await startRedis();
     endings.push(() => server.stop());
     const running = startNodes(server.url);
@@ -89,10 +89,10 @@ describe("scripts in the middle of load", () => {
     await server.restart();
     await running.goOn(50);
     await running.stop();
-    await expectBalancedBooks(running);
+    await expectMatchingLedgers(running);
   });
 
-  it("survive a restart that remembered everything", async () => {
+  it("survive a restart with persistence", async () => {
     const server = await startRedis({ args: ["--appendonly", "yes", "--appendfsync", "always"] });
     endings.push(() => server.stop());
     const running = startNodes(server.url);
@@ -100,10 +100,10 @@ describe("scripts in the middle of load", () => {
     await server.restart();
     await running.goOn(50);
     await running.stop();
-    await expectBalancedBooks(running);
+    await expectMatchingLedgers(running);
   });
 
-  it("survive a cluster failover, and the writes it lost are made good from the nodes' counters", async () => {
+  it("survive a cluster failover, and lost writes are restored from the nodes' counters", async () => {
     const cluster = await startRedisCluster();
     endings.push(() => cluster.stop());
     const running = startNodes(cluster.url);
@@ -111,10 +111,10 @@ describe("scripts in the middle of load", () => {
     await cluster.killPrimaryOf(clusterKey(policy.id));
     await running.goOn(50);
     await running.stop();
-    await expectBalancedBooks(running);
+    await expectMatchingLedgers(running);
   }, 60_000);
 
-  it("survive the migration of their slot: no caller notices", async () => {
+  it("survive the migration of their slot without an error", async () => {
     const cluster = await startRedisCluster();
     endings.push(() => cluster.stop());
     const running = startNodes(cluster.url);
@@ -128,10 +128,10 @@ describe("scripts in the middle of load", () => {
     }
     await running.stop();
     for (const node of running.nodes) expect([...node.outcomes.keys()]).toEqual(["ok"]);
-    await expectBalancedBooks(running);
+    await expectMatchingLedgers(running);
   }, 60_000);
 
-  it("out of memory: nothing new is granted, but what frees something still runs", async () => {
+  it("out of memory: nothing is granted, but scripts that free something still run", async () => {
     const server = await startRedis({ args: ["--maxmemory-policy", "noeviction"] });
     endings.push(() => server.stop());
     const store = createRedisStore(server.url);

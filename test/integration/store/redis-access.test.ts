@@ -1,4 +1,4 @@
-/** Passwords, users and TLS: the right ones work, the wrong ones are denied, and no error shows a secret. */
+/** Passwords, users and TLS: valid ones work, others are denied, and no error contains a secret. */
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -42,7 +42,7 @@ describe("with a password", () => {
   const at = (user: string, password: string) =>
     `redis://${user}:${encodeURIComponent(password)}@127.0.0.1:${redis.port}`;
 
-  it("is let in with the right one", async () => {
+  it("connects with the right one", async () => {
     expect(await openStore({ url: at("", PASSWORD) }).run("add", ["k"], [])).toEqual([1]);
     expect(await openStore({ url: at("default", PASSWORD) }).run("add", ["k"], [])).toEqual([2]);
   });
@@ -51,7 +51,7 @@ describe("with a password", () => {
     ["a wrong one", () => at("", "wrong-secret")],
     ["an unknown user", () => at("nobody", "wrong-secret")],
     ["none", () => redis.url],
-  ])("is denied with %s, soon and without showing it", async (_, url) => {
+  ])("is denied with %s, soon and without leaking it", async (_, url) => {
     const store = openStore({ url: url(), deadlineMs: 10_000 });
     const start = loopMs();
     const error = await failureOf(store.run("add", ["k"], []));
@@ -61,7 +61,7 @@ describe("with a password", () => {
     expect(await failureOf(store.inspect())).toMatchObject({ kind: "denied" });
   });
 
-  it("is let in without a restart once the password is right", async () => {
+  it("connects without a restart once the password is right", async () => {
     const store = openStore({ url: at("", "new-secret") });
     expect(await failureOf(store.run("add", ["k"], []))).toMatchObject({ kind: "denied" });
     await redis.command("CONFIG", "SET", "requirepass", "new-secret");
@@ -69,7 +69,7 @@ describe("with a password", () => {
     await redis.command("CONFIG", "SET", "requirepass", PASSWORD);
   });
 
-  it("says denied for a user who may not run the script's commands, and for keys that are not his", async () => {
+  it("rejects with denied when the user may not run a command of the script or use its keys", async () => {
     await redis.command("ACL", "SETUSER", "narrow", "on", ">narrow-secret", "~mine:*", "+@all", "-incr");
     const store = openStore({ url: at("narrow", "narrow-secret") });
     expect(await store.run("put", ["mine:k"], ["v"])).toEqual([1]);
@@ -98,13 +98,13 @@ describe("with a password", () => {
     },
   );
 
-  it("serves a user who may not load functions when the library is already there", async () => {
+  it("works for a user who may not load functions when the library is already loaded", async () => {
     expect(await openStore({ url: at("", PASSWORD) }).run("put", ["k4"], ["v"])).toEqual([1]);
     await redis.command("ACL", "SETUSER", "caller", "on", ">caller-secret", "~*", "+@all", "-function");
     expect(await openStore({ url: at("caller", "caller-secret") }).run("put", ["k4"], ["v"])).toEqual([1]);
   });
 
-  it("serves a user who may run scripts but see nothing of the server, and warns", async () => {
+  it("works for a user without INFO, and warns", async () => {
     await redis.command("ACL", "SETUSER", "blind", "on", ">blind-secret", "~*", "+@all", "-info");
     const store = openStore({ url: at("blind", "blind-secret") });
     expect(await store.run("put", ["k2"], ["v"])).toEqual([1]);
@@ -168,14 +168,14 @@ describe("with TLS", () => {
     expect(await openStore({ url, tls: { ca } }).run("add", ["k"], [])).toEqual([1]);
   });
 
-  it("does not talk to a server whose certificate it cannot check", async () => {
+  it("does not send commands to a server with an untrusted certificate", async () => {
     const error = await failureOf(openStore({ url, deadlineMs: 500 }).run("add", ["k"], []));
     expect(error).toMatchObject({ kind: "unavailable" });
     expect(inspect(error, { depth: 10 })).toMatch(/certificate/i);
     expect(inspect(error, { depth: 10 })).not.toContain("tls-secret");
   });
 
-  it("fails within the deadline when the server does not speak TLS", async () => {
+  it("fails within the deadline when the server does not use TLS", async () => {
     const start = loopMs();
     const store = openStore({ url: `rediss://:tls-secret@localhost:${redis.port}`, tls: { ca }, deadlineMs: 500 });
     expect(await failureOf(store.run("add", ["k"], []))).toMatchObject({ kind: "unavailable" });

@@ -1,4 +1,4 @@
-/** A store on one Redis: answers, errors of its own kinds, bounds, facts and an orderly end. */
+/** A store on one Redis: replies, error kinds, limits on calls, facts and closing. */
 import { execFile } from "node:child_process";
 import { createServer, type Server } from "node:net";
 import { promisify } from "node:util";
@@ -29,7 +29,7 @@ function openStore(options: Partial<RedisStoreOptions> = {}): TestStore {
 }
 
 describe("scripts", () => {
-  it("answers whole numbers as numbers and text as text", async () => {
+  it("replies with whole numbers as numbers and text as text", async () => {
     expect(await openStore().run("echo", [], ["8"])).toEqual([7, "8"]);
   });
 
@@ -68,7 +68,7 @@ describe("errors", () => {
     ["fail", /ERR broken on purpose/],
     ["wrongType", /WRONGTYPE/],
     ["nothing", /replied with null at position 2/],
-  ])("a script that goes wrong (%s) is an error of kind script", async (name, message) => {
+  ])("a failing script (%s) is an error of kind script", async (name, message) => {
     const call = openStore().run(name as "fail", ["k"], []);
     await expect(call).rejects.toMatchObject({
       name: "StoreError",
@@ -85,7 +85,7 @@ describe("errors", () => {
     expect(await redis.command("INFO", "commandstats")).toMatch(/cmdstat_fcall:calls=1,/);
   });
 
-  it("says unavailable within the deadline when nobody listens, and at once when that has lasted", async () => {
+  it("rejects with unavailable within the deadline without a server, and later at once", async () => {
     const proxy = await startTcpProxy(redis.port);
     await proxy.stop();
     const store = openStore({ url: `redis://127.0.0.1:${proxy.port}`, deadlineMs: 300 });
@@ -105,7 +105,7 @@ describe("errors", () => {
 });
 
 describe("bounds", () => {
-  it("refuses calls above the bound at once and takes them again when the others are answered", async () => {
+  it("rejects calls above the limit at once and accepts calls again after the replies", async () => {
     const proxy = await startTcpProxy(redis.port);
     const store = openStore({ url: `redis://127.0.0.1:${proxy.port}`, maxInFlight: 10 });
     await store.run("add", ["k"], []);
@@ -119,7 +119,7 @@ describe("bounds", () => {
     await proxy.stop();
   });
 
-  it("counts a call until Redis has answered it, though its caller has left long ago", async () => {
+  it("counts a call as in flight until its reply, even after its deadline", async () => {
     const proxy = await startTcpProxy(redis.port);
     const store = openStore({ url: `redis://127.0.0.1:${proxy.port}`, maxInFlight: 3, deadlineMs: 2_000 });
     await store.run("add", ["k"], []);
@@ -144,7 +144,7 @@ describe("bounds", () => {
 });
 
 describe("inspect", () => {
-  it("tells version, policy and latency, without warnings for noeviction", async () => {
+  it("reports version, policy and latency, without warnings for noeviction", async () => {
     const facts = await openStore().inspect();
     expect(facts).toMatchObject({
       kind: "redis",
@@ -183,7 +183,7 @@ describe("inspect", () => {
 });
 
 describe("close", () => {
-  it("finishes what is under way, takes nothing new and can be called twice", async () => {
+  it("finishes the calls in flight, rejects new ones and can be called twice", async () => {
     const proxy = await startTcpProxy(redis.port);
     const store = openTestStore({ url: `redis://127.0.0.1:${proxy.port}` });
     await store.run("add", ["k"], []);
@@ -199,7 +199,7 @@ describe("close", () => {
     await proxy.stop();
   });
 
-  it("leaves a call that Redis never answers as an error", async () => {
+  it("rejects a call without a reply", async () => {
     const proxy = await startTcpProxy(redis.port);
     const store = openTestStore({ url: `redis://127.0.0.1:${proxy.port}`, deadlineMs: 300 });
     await store.run("add", ["k"], []);
@@ -213,7 +213,7 @@ describe("close", () => {
     await proxy.stop();
   });
 
-  it("ends a store that never found its Redis", async () => {
+  it("closes a store that never connected", async () => {
     const store = openTestStore({ url: "redis://127.0.0.1:1", deadlineMs: 200 });
     await expect(store.run("echo", [], ["x"])).rejects.toMatchObject({ kind: "unavailable" });
     await store.close();
@@ -221,7 +221,7 @@ describe("close", () => {
   });
 });
 
-it("lets a program end by itself after close, also when Redis was never there", { timeout: 30_000 }, async () => {
+it("lets the process exit after close, also when Redis was never reachable", { timeout: 30_000 }, async () => {
   for (const [url, printed] of [
     [redis.url, "7,hello"],
     ["redis://127.0.0.1:1", "unavailable"],
@@ -234,7 +234,7 @@ it("lets a program end by itself after close, also when Redis was never there", 
   }
 });
 
-it("refuses a bad url before it connects anywhere", () => {
+it("rejects an invalid url before it connects", () => {
   expect(() => createRedisStore("http://127.0.0.1:6379")).toThrow(/invalid store url/);
 });
 

@@ -1,4 +1,4 @@
-/** A store on Redis Cluster finds its way through failovers and slot migrations in the middle of load. */
+/** A store on Redis Cluster under load through failovers and slot migrations. */
 import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { hashSlot } from "../../../src/store/redis/hash-slot.js";
@@ -50,8 +50,8 @@ async function otherPrimary(than: ClusterNode): Promise<ClusterNode> {
   return (await cluster.primaries()).find((node) => node !== than) as ClusterNode;
 }
 
-describe("every day", () => {
-  it("serves all slots and says that keys need hash tags", async () => {
+describe("normal operation", () => {
+  it("serves all slots and reports that keys need hash tags", async () => {
     const store = openStore();
     expect(store).toMatchObject({ kind: "redis-cluster", hashTags: true });
     for (const tag of TAGS) expect(await store.run("count", [`${tag}c`, `${tag}ids`], ["1"])).toEqual([1, 0]);
@@ -62,14 +62,14 @@ describe("every day", () => {
     for (const tag of TAGS) expect(await store.run("add", [`${tag}c`], [])).toEqual([1]);
   });
 
-  it("calls keys in different slots a defect", async () => {
+  it("rejects keys in different slots as a defect", async () => {
     await expect(openStore().run("count", ["{a}c", "{b}ids"], ["1"])).rejects.toMatchObject({
       kind: "script",
       message: expect.stringMatching(/CROSSSLOT/),
     });
   });
 
-  it("knows the slot of any key as the cluster does", async () => {
+  it("computes the slot of any key like the cluster", async () => {
     const node = cluster.nodes[0] as ClusterNode;
     const text = fc.string({
       unit: fc.oneof(fc.constantFrom("{", "}", "é", "\u{1f600}"), fc.string({ maxLength: 3 })),
@@ -82,7 +82,7 @@ describe("every day", () => {
     );
   });
 
-  it("tells how many nodes there are and how many answer", async () => {
+  it("reports how many nodes there are and how many reply", async () => {
     const store = openStore();
     expect(await store.inspect()).toMatchObject({ kind: "redis-cluster", nodes: 6, connectedNodes: 6, warnings: [] });
   });
@@ -94,7 +94,7 @@ describe("every day", () => {
     for (const tag of TAGS) expect(await store.run("add", [`${tag}c`], [])).toEqual([2]);
   });
 
-  it("bounds the calls in flight of a stopped node and leaves the others alone", async () => {
+  it("limits the calls in flight of a stopped node without affecting the others", async () => {
     const store = openStore({ maxInFlight: 20, deadlineMs: 600 });
     const stopped = await cluster.primaryOf("{a}");
     const elsewhere = await findTag(async (tag) => (await cluster.primaryOf(tag)) !== stopped);
@@ -114,7 +114,7 @@ describe("every day", () => {
 });
 
 describe("failover", () => {
-  it("goes on with the new primary when one is killed in the middle of load", { timeout: 90_000 }, async () => {
+  it("continues with the new primary when one is killed under load", { timeout: 90_000 }, async () => {
     const store = openStore();
     const hurt = startCounting(store, "{a}");
     await untilWell(hurt);
@@ -124,7 +124,9 @@ describe("failover", () => {
     expectNothingStrange(hurt);
   });
 
-  it("goes on with the new primary when the old one hangs but keeps its connections", { timeout: 90_000 }, async () => {
+  it("continues with the new primary when the old one hangs but keeps its connections", {
+    timeout: 90_000,
+  }, async () => {
     const store = openStore();
     const load = startCounting(store, "{a}");
     await untilWell(load);
@@ -148,7 +150,7 @@ describe("failover", () => {
     expect(count).toBe(String(load.outcomes.get("ok")));
   });
 
-  it("goes on when every node of its url has become a replica or is gone", { timeout: 90_000 }, async () => {
+  it("continues when every node of its url has become a replica or is gone", { timeout: 90_000 }, async () => {
     const first = await cluster.primaryOf("{a}");
     const store = openStore({ url: `redis-cluster://127.0.0.1:${first.port}` });
     await store.run("add", ["{a}c"], []);
@@ -204,7 +206,7 @@ describe("slot migration", () => {
     expect(await from.command("GET", "{a}c")).toBe(String(load.outcomes.get("ok")));
   });
 
-  it("asks the right node for a slot that is half moved, also with a script that node does not know", {
+  it("uses the right node for a slot that is half moved, also without the library on that node", {
     timeout: 60_000,
   }, async () => {
     const store = openStore();
@@ -219,7 +221,7 @@ describe("slot migration", () => {
     await cluster.migrateSlot("{a}", from);
   });
 
-  it("says unavailable, within the deadline, while the keys of a call are on both sides", {
+  it("rejects with unavailable, within the deadline, while the keys of a call are on both nodes", {
     timeout: 60_000,
   }, async () => {
     const store = openStore({ deadlineMs: 400 });

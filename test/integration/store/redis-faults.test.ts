@@ -1,4 +1,4 @@
-/** Whatever happens to Redis, calls settle within their deadline, count once, and go on by themselves afterwards. */
+/** Faults of Redis: calls end within their deadline, take effect once, and work again afterwards. */
 import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { type Load, startLoad } from "../../support/load.js";
 import { loopMs } from "../../support/loop-time.js";
@@ -40,8 +40,8 @@ function expectNothingStrange(load: Load): void {
   expect(load.slowestMs).toBeLessThan(3 * DEADLINE_MS);
 }
 
-describe("Redis goes away", () => {
-  it("survives restarts under load without being restarted itself", async () => {
+describe("Redis is unreachable", () => {
+  it("survives restarts of Redis under load", async () => {
     const redis = await start();
     const store = openStore(redis.port);
     const load = startLoad(20, (id) => store.run("count", ["c", "ids"], [id]));
@@ -55,7 +55,7 @@ describe("Redis goes away", () => {
     expect([...load.outcomes.keys()].filter((kind) => !["ok", "unavailable", "timeout"].includes(kind))).toEqual([]);
   });
 
-  it("holds a call over a short restart instead of failing it", async () => {
+  it("makes a call wait for a short restart instead of failing it", async () => {
     const redis = await start();
     const store = openStore(redis.port, { deadlineMs: 10_000 });
     await store.run("add", ["k"], []);
@@ -65,7 +65,7 @@ describe("Redis goes away", () => {
     expect(await call).toEqual([1]);
   });
 
-  it("fails calls within the deadline while Redis is gone, and goes on when it is back", async () => {
+  it("fails calls within the deadline while Redis is gone, and continues when it is back", async () => {
     const redis = await start();
     const store = openStore(redis.port);
     const load = startLoad(20, (id) => store.run("count", ["c", "ids"], [id]));
@@ -78,7 +78,7 @@ describe("Redis goes away", () => {
     expectNothingStrange(load);
   });
 
-  it("keeps the deadline and the bound while Redis is stopped, and goes on when it continues", async () => {
+  it("keeps the deadline and the limit while Redis is stopped, and continues when it resumes", async () => {
     const redis = await start();
     const store = openStore(redis.port, { maxInFlight: 50 });
     await store.run("add", ["k"], []);
@@ -97,7 +97,7 @@ describe("Redis goes away", () => {
     expectNothingStrange(load);
   });
 
-  it("connects anew when a connection falls silent, though it looks open", async () => {
+  it("reconnects when a connection is silent although it is open", async () => {
     const redis = await start();
     const proxy = await proxyTo(redis);
     const store = openStore(proxy.port);
@@ -109,7 +109,7 @@ describe("Redis goes away", () => {
 });
 
 describe("replies get lost", () => {
-  it("repeats the same call when its reply is lost: counted once, first answer", async () => {
+  it("repeats a call whose reply is lost: counted once, first reply", async () => {
     const redis = await start();
     const proxy = await proxyTo(redis);
     const store = openStore(proxy.port);
@@ -187,7 +187,7 @@ describe("Redis cannot serve", () => {
     expect(await store.run("add", ["k1"], [])).toEqual([2]);
   });
 
-  it("says out_of_memory for a script that needs memory, and still runs one that frees it", async () => {
+  it("rejects with out_of_memory for a script that needs memory, and still runs one that frees it", async () => {
     const redis = await start({ args: ["--maxmemory-policy", "noeviction"] });
     const store = openStore(redis.port);
     await store.run("put", ["big"], ["x".repeat(1_000_000)]);
@@ -198,7 +198,7 @@ describe("Redis cannot serve", () => {
     expect(await store.run("put", ["more"], ["x"])).toEqual([1]);
   });
 
-  it("does not try again when there is no memory", async () => {
+  it("does not retry when there is no memory", async () => {
     const redis = await start({ args: ["--maxmemory", "1", "--maxmemory-policy", "noeviction"] });
     const store = openStore(redis.port);
     await store.run("put", ["k"], ["x"]).catch(() => undefined);
@@ -209,7 +209,7 @@ describe("Redis cannot serve", () => {
     expect(calls.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(2);
   });
 
-  it("connects anew when its Redis has become a replica, and goes on when it is a primary again", async () => {
+  it("reconnects when its Redis has become a replica, and continues when it is a primary again", async () => {
     const primary = await start();
     const redis = await start();
     const store = openStore(redis.port);

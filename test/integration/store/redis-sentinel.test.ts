@@ -51,7 +51,7 @@ describe("without passwords", () => {
     }
   });
 
-  it("goes on with the replica when the primary is killed under load", { timeout: 90_000 }, async () => {
+  it("continues with the replica when the primary is killed under load", { timeout: 90_000 }, async () => {
     await expectToFollow(openStore({ url: setup.url }), setup.killPrimary);
   });
 });
@@ -65,7 +65,7 @@ describe("with passwords", () => {
 
   const urlWith = (password: string) => setup.url.replace("://", `://:${encodeURIComponent(password)}@`);
 
-  it("says denied when the password of Redis or that of the sentinels is wrong", async () => {
+  it("rejects with denied when the password of Redis or of the sentinels is wrong", async () => {
     const wrongRedis = openStore({ url: urlWith("wrong"), sentinelPassword: "senti-nel" });
     await expect(wrongRedis.run("add", ["k"], [])).rejects.toMatchObject({ kind: "denied" });
     const wrongSentinel = openStore({ url: urlWith("red/is"), sentinelPassword: "wrong" });

@@ -1,4 +1,4 @@
-/** Parts of the Redis store that need no Redis: hash slots, error kinds, the bound on calls, the deadline. */
+/** Parts of the Redis store that need no Redis: hash slots, error kinds, calls in flight, deadline. */
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
 import { StoreError } from "../../../src/store/errors.js";
@@ -83,7 +83,7 @@ describe("errors", () => {
 });
 
 describe("calls in flight", () => {
-  it("are bounded per server", () => {
+  it("are limited per server", () => {
     const inFlight = createInFlight(2);
     expect([inFlight.enter("a"), inFlight.enter("a"), inFlight.enter("a")]).toEqual([true, true, false]);
     expect(inFlight.enter("b")).toBe(true);
@@ -92,7 +92,7 @@ describe("calls in flight", () => {
     expect(inFlight.total()).toBe(3);
   });
 
-  it("can be waited for, but not for ever", async () => {
+  it("can be awaited, with a time limit", async () => {
     const inFlight = createInFlight(2);
     await inFlight.idle(60_000);
     inFlight.enter("a");
@@ -106,7 +106,7 @@ describe("calls in flight", () => {
 describe("a deadline", () => {
   const none = () => undefined;
 
-  it("rejects with timeout while Redis owes an answer, else with unavailable and the reason", async () => {
+  it("rejects with timeout while a reply is due, otherwise with unavailable and the reason", async () => {
     const never = new Promise(() => undefined);
     const waiting = createDeadline(5, none);
     waiting.awaitingReply = true;
@@ -116,7 +116,7 @@ describe("a deadline", () => {
     await expect(held.race(never)).rejects.toMatchObject({ kind: "unavailable", cause, message: /ECONNREFUSED/ });
   });
 
-  it("wakes what waits, and lets nothing wait any more afterwards", async () => {
+  it("wakes everything that waits; afterwards nothing waits", async () => {
     const deadline = createDeadline(5, none);
     let stopped = 0;
     const stop = () => {

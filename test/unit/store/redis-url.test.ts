@@ -1,4 +1,4 @@
-/** Store urls: what each form means, and that a bad one is refused by naming its part and nothing else. */
+/** Store urls: each form is parsed, and errors name the invalid part without quoting the url. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { openStore } from "../../../src/store/open.js";
@@ -91,7 +91,7 @@ describe("bad urls", () => {
     expect(() => openStore(url)).toThrow(/^invalid store url: /);
   });
 
-  it("never repeat a password, wherever the mistake is", () => {
+  it("are never quoted in the error, so that no password leaks", () => {
     const secret = "s3cr3t";
     const around = fc.string({
       unit: fc.constantFrom("/", "?", "#", "@", ":", "%", " ", "x", ",", "[", "]"),

@@ -1,4 +1,4 @@
-/** Limits that come and go: exact over months, gone from the store when full, forgotten in a ledger when a node says so. */
+/** Descriptor limits: exact over months, removed from the store when full, removed from a ledger by the final report. */
 import { expect } from "vitest";
 import { createQuota, type GrantRequest } from "../../src/quota/quota.js";
 import { type Bench, forEachBackend } from "./backends.js";
@@ -27,7 +27,7 @@ forEachBackend("limits that come and go", (it) => {
     expect((await quota.grant(node(3), [ask(monthly, { ...spent, need: 1 })])).apps[0]).toMatchObject({ granted: 2 });
   });
 
-  it("a last word is booked, and the node's counters begin at zero", async (bench) => {
+  it("a final report is recorded, and the node's counters start at zero", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(1), [ask(hourly, { need: 4 })]);
     const last = ask(hourly, { granted: 4, spent: 3, returned: 1, finalReport: true });
@@ -38,7 +38,7 @@ forEachBackend("limits that come and go", (it) => {
     expect((await quota.ledger("n1@1")).apps).toEqual([{ app: hourly.id, granted: 2, spent: 0, returned: 0 }]);
   });
 
-  it("a last word whose answer was lost may be said again, however often", async (bench) => {
+  it("a final report can be repeated when its reply was lost", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(1), [ask(hourly, { need: 4 })]);
     const last = ask(hourly, { granted: 4, spent: 4, finalReport: true });
@@ -49,7 +49,7 @@ forEachBackend("limits that come and go", (it) => {
     expect((await quota.ledger("n1@1")).held).toBe(0);
   });
 
-  it("what is not the last word is not taken for it: held tokens stay on record", async (bench) => {
+  it("a final report while tokens are held keeps the entry in the ledger", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(1), [ask(hourly, { need: 4 })]);
     await quota.grant(node(2), [ask(hourly, { granted: 4, spent: 1, finalReport: true })]);
@@ -61,7 +61,7 @@ forEachBackend("limits that come and go", (it) => {
     expect((await quota.ledger("n1@1")).held).toBe(2);
   });
 
-  it("reconciling a limit that is gone leaves it full", async (bench) => {
+  it("reconciling an expired limit leaves it full", async (bench) => {
     const quota = quotaOf(bench);
     await quota.heartbeat({ node: "n1", epoch: 1 });
     const policy = { id: hourly.id, guaranteed: 0, burst: 1_000_000_000, priority: 0, borrow: false };
@@ -72,7 +72,7 @@ forEachBackend("limits that come and go", (it) => {
     });
   });
 
-  it("a time to fill that is none is refused by name", async (bench) => {
+  it("an invalid fill time is rejected by name", async (bench) => {
     const quota = quotaOf(bench);
     const forever = { ...hourly, fillSeconds: 315_360_001 };
     await expect(quota.grant(node(1), [ask(forever, { need: 1 })])).rejects.toThrow("fill_s");
