@@ -1,13 +1,12 @@
-/** `tollgate apps`: all apps with their limits, balances and refusals, sorted as asked. */
-import { quoted } from "../config/problem.js";
+/** `tollgate apps`: lists all apps with limits, balances and refusals. */
 import type { AppsReply } from "../service/operations/contract/contract.js";
-import { UsageError } from "./command.js";
-import { expectWords, operatorCommand } from "./control/operator-command.js";
+import { readChoice } from "./command.js";
+import { operatorCommand } from "./control/operator-command.js";
 import { ago, amount, counted, readWhole, whole } from "./numbers.js";
 import { type Line, type Span, type Style, tableLines, toned } from "./printing.js";
-import { type AppNumbers, fetchApps } from "./status/look.js";
+import { type AppNumbers, fetchApps } from "./status/snapshot.js";
 
-/** Names by name; numbers with the largest first. What the store does not know comes last. */
+/** Sort orders. Unknown values come last. */
 const sorts = {
   name: (one: AppNumbers, other: AppNumbers) => one.app_id.localeCompare(other.app_id),
   requests: (one: AppNumbers, other: AppNumbers) => other.requests - one.requests,
@@ -17,41 +16,35 @@ const sorts = {
   priority: (one: AppNumbers, other: AppNumbers) => one.priority - other.priority,
 };
 type Sort = keyof typeof sorts;
+const sortNames = Object.keys(sorts) as Sort[];
 
-const MOST_APPS = 100_000;
+const MAX_APPS = 100_000;
 
-const help = `Usage: tollgate apps [--sort ${Object.keys(sorts).join("|")}] [--limit N]
+const help = `Usage: tollgate apps [--sort ${sortNames.join("|")}] [--limit N]
 
-Every app with its limits, the tokens in its bucket, its debt, and what its requests met with since the service began.
+Lists every app with its limits, the tokens in its bucket, its debt, and its requests and refusals since the service
+started.
 
-  --sort   by name; or requests, refused, debt: the most first; or tokens, priority: the least first (default: requests)
-  --limit  show at most so many (default: 50)
+  --sort   name; requests, refused or debt in descending order; tokens or priority in ascending order (default: requests)
+  --limit  maximum number of apps to show (default: 50)
 
 Examples:
   tollgate apps --sort refused --limit 10
   tollgate apps --json | jq -r '.apps[] | select(.debt > 0) | .app_id'
 `;
 
-export const appsCommand = operatorCommand({
-  name: "apps",
-  summary: "All apps: limits, tokens left, requests, refusals",
+export const command = operatorCommand({
   help,
   options: { sort: { type: "string", default: "requests" }, limit: { type: "string", default: "50" } },
-  async run({ client, words, values, style }) {
-    expectWords(words, []);
-    const sort = readSort(String(values.sort));
-    const limit = readWhole("--limit", String(values.limit), { least: 1, most: MOST_APPS });
-    const found = await fetchApps(client, MOST_APPS);
+  async run({ client, values, style }) {
+    const sort = readChoice("--sort", String(values.sort), sortNames);
+    const limit = readWhole("--limit", String(values.limit), { least: 1, most: MAX_APPS });
+    const found = await fetchApps(client, MAX_APPS);
     const apps = sortedApps(found.apps, sort).slice(0, limit);
     const reply: AppsReply = { ...found, apps };
     return { reply, lines: () => appsLines(reply, style) };
   },
 });
-
-function readSort(name: string): Sort {
-  if (Object.hasOwn(sorts, name)) return name as Sort;
-  throw new UsageError(`--sort: there is no ${quoted(name)}; there are ${Object.keys(sorts).join(", ")}`);
-}
 
 export function sortedApps(apps: AppNumbers[], sort: Sort): AppNumbers[] {
   return [...apps].sort((one, other) => sorts[sort](one, other) || sorts.name(one, other));
@@ -91,5 +84,5 @@ export function appsLines({ apps, total, cluster, timestamp }: AppsReply, style:
   return [...tableLines(columns, rows, style), [toned("faint", foot)]];
 }
 
-/** Null: the store does not answer. */
+/** Null: the store is unavailable. */
 const known = (value: number | null) => (value === null ? "?" : whole(value));

@@ -1,58 +1,37 @@
-/** `tollgate borrow` and `tollgate repay`: tokens for an app that is out, against debt, and back. */
+/** `tollgate borrow`: lends tokens of the cluster to an app. */
 import type * as z from "zod";
-import type { BorrowReply, RepayReply } from "../service/operations/contract/contract.js";
+import type { BorrowReply } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
-import { expectApp } from "./control/app-name.js";
-import { expectWords, type OperatorCall, operatorCommand } from "./control/operator-command.js";
+import { expectApp, type OperatorCall, operatorCommand } from "./control/operator-command.js";
 import { FINE, REFUSED } from "./exit-codes.js";
 import { counted, readWhole, whole } from "./numbers.js";
 import { type Line, type Style, toned, wrapped } from "./printing.js";
 
-const MOST = 1_000_000_000;
+const MAX_AMOUNT = 1_000_000_000;
 
-export const borrowCommand = operatorCommand({
-  name: "borrow",
-  summary: "Lend tokens of the cluster to an app that is out",
+export const command = operatorCommand({
   help: `Usage: tollgate borrow APP AMOUNT
 
-Puts idle tokens of the cluster into the app's bucket. Its debt grows by 120 % of them, and its refill repays that. At
-most half of the guaranteed quota may be owed. Exit code 1 where it is refused.
+Adds idle tokens of the cluster to the bucket of the app. Its debt grows by 120 % of them and is repaid from its refill.
+The debt is limited to half of the guaranteed quota. Exit code 1 if this is refused.
 
 Examples:
   tollgate borrow video-service 500 --reason "live event"
 `,
   isOrder: true,
+  words: ["APP", "AMOUNT"],
   async run(call) {
-    const reply = await order(call, "/admin/ratelimit/borrow", contract.borrowReply);
-    return {
-      reply,
-      lines: () => borrowLines(reply, call.style),
-      exitCode: reply.status === "refused" ? REFUSED : FINE,
-    };
+    const reply = await transferTokens(call, "/admin/ratelimit/borrow", contract.borrowReply);
+    const exitCode = reply.status === "refused" ? REFUSED : FINE;
+    return { reply, lines: () => borrowLines(reply, call.style), exitCode };
   },
 });
 
-export const repayCommand = operatorCommand({
-  name: "repay",
-  summary: "Pay an app's debt from its own tokens",
-  help: `Usage: tollgate repay APP AMOUNT
-
-Takes tokens out of the app's bucket and lessens its debt by as many. Exit code 1 where it is refused.
-
-Examples:
-  tollgate repay video-service 200
-`,
-  isOrder: true,
-  async run(call) {
-    const reply = await order(call, "/admin/ratelimit/repay", contract.repayReply);
-    return { reply, lines: () => repayLines(reply), exitCode: reply.status === "refused" ? REFUSED : FINE };
-  },
-});
-
-async function order<T>({ client, words, signature }: OperatorCall, path: string, reply: z.ZodType<T>): Promise<T> {
-  expectWords(words, ["APP", "AMOUNT"]);
+/** Sends APP and AMOUNT; also for `tollgate repay`. */
+export async function transferTokens<T>(call: OperatorCall, path: string, reply: z.ZodType<T>): Promise<T> {
+  const { client, words, signature } = call;
   const app_id = expectApp(words[0]);
-  const amount = readWhole("AMOUNT", words[1] ?? "", { least: 1, most: MOST });
+  const amount = readWhole("AMOUNT", words[1] ?? "", { least: 1, most: MAX_AMOUNT });
   return client.call({ method: "POST", path, body: { app_id, amount, ...signature }, reply });
 }
 
@@ -63,12 +42,4 @@ export function borrowLines(reply: BorrowReply, style: Style): Line[] {
       ? [[toned("good", `${app_id} borrowed ${counted(borrowed, "token")}`)]]
       : [[toned("bad", "refused"), `: ${code}`], ...wrapped(explanation, style, "  ")];
   return [...head, [`  tokens ${whole(remaining)}, debt ${whole(debt)}, may borrow ${whole(borrowable)} more`]];
-}
-
-export function repayLines({ status, app_id, code, repaid, debt, remaining }: RepayReply): Line[] {
-  const head: Line =
-    status === "repaid"
-      ? [toned("good", `${app_id} repaid ${counted(repaid, "token")}`)]
-      : [toned("bad", "refused"), `: ${code}`];
-  return [head, [`  tokens ${whole(remaining)}, debt ${whole(debt)}`]];
 }

@@ -1,64 +1,62 @@
-/** What every command of the CLI is: a name, help with an example, and a function from arguments to the text to print. */
+/** The interface of CLI commands, and functions to read their arguments. */
 import { type ParseArgsConfig, parseArgs } from "node:util";
+import { quoted } from "../config/problem.js";
 
 export interface Command {
-  name: string;
-  /** One line for the list of commands. */
-  summary: string;
-  /** Everything `tollgate <name> --help` prints. */
+  /** The output of `tollgate <name> --help`. */
   help: string;
-  /** The text for stdout, and more where that is not all. Throws UsageError where the arguments are wrong. */
+  /** Returns the text for stdout or an Outcome. Throws UsageError for invalid arguments. */
   run(args: string[]): string | Outcome | Promise<string | Outcome>;
 }
 
-/** What a command leaves behind when there is an answer, but not a good one. */
 export interface Outcome {
   /** For stdout. */
   text: string;
   /** One of exit-codes.ts. */
   exitCode: number;
   /** For stderr. */
-  complaint?: string;
+  complaint?: string | undefined;
 }
 
-/** The caller's mistake: its message names the option and the reason. Exit code 2. */
+/** An invalid argument. The message names the option and the reason. Exit code 2. */
 export class UsageError extends Error {}
 
 export type OptionSpecs = NonNullable<ParseArgsConfig["options"]>;
-type OptionValues<T extends OptionSpecs> = ReturnType<
-  typeof parseArgs<{ args: string[]; options: T; strict: true; allowPositionals: false }>
->["values"];
-
-/** Options as node:util reads them; what it refuses becomes a UsageError. */
-export function readOptions<T extends OptionSpecs>(args: string[], options: T): OptionValues<T> {
-  try {
-    return parseArgs({ args, options, strict: true, allowPositionals: false }).values;
-  } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
-  }
-}
-
-type ArgumentValues<T extends OptionSpecs> = ReturnType<
+type Parsed<T extends OptionSpecs> = ReturnType<
   typeof parseArgs<{ args: string[]; options: T; strict: true; allowPositionals: true }>
->["values"];
+>;
 
-export interface Arguments<T extends OptionSpecs> {
-  values: ArgumentValues<T>;
-  /** What is no option. */
-  words: string[];
-}
-
-/** Options and words; what node:util refuses becomes a UsageError. */
-export function readArguments<T extends OptionSpecs>(args: string[], options: T): Arguments<T> {
+/** Throws UsageError. `words` are the arguments that are not options. */
+export function readArguments<T extends OptionSpecs>(args: string[], options: T) {
   try {
-    const { values, positionals } = parseArgs({ args, options, strict: true, allowPositionals: true });
+    const { values, positionals }: Parsed<T> = parseArgs({ args, options, strict: true, allowPositionals: true });
     return { values, words: positionals };
   } catch (error) {
     throw new UsageError(error instanceof Error ? error.message : String(error));
   }
 }
 
-/** Rows as columns: the first to the left, the others to the right. */
+/** For commands that take options only. */
+export function readOptions<T extends OptionSpecs>(args: string[], options: T): Parsed<T>["values"] {
+  const { values, words } = readArguments(args, options);
+  expectWords(words, []);
+  return values;
+}
+
+/** Checks the number of words. Names in brackets, such as `[APP]`, are optional. */
+export function expectWords(words: string[], names: string[]): void {
+  const missing = names[words.length];
+  if (missing !== undefined && !missing.startsWith("[")) throw new UsageError(`${missing} is missing`);
+  if (words.length > names.length) throw new UsageError(`unexpected argument ${quoted(words[names.length] ?? "")}`);
+}
+
+export function readChoice<T extends string>(option: string, text: string, choices: readonly T[]): T {
+  const choice = choices.find((one) => one === text);
+  if (choice !== undefined) return choice;
+  throw new UsageError(`${option}: unknown value ${quoted(text)}; expected ${choices.join(", ")}`);
+}
+
+/** Aligns rows in columns: the first column to the left, the others to the right. */
 export function table(rows: string[][]): string {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
   const lines = rows.map((row) =>

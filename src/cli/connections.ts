@@ -1,26 +1,22 @@
-/** `tollgate connections`: open connections per backend pod, against their limits. */
-
+/** `tollgate connections`: lists open connections per backend pod with their limits. */
 import type { ConnectionsReply } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
-import { expectWords, operatorCommand } from "./control/operator-command.js";
+import { operatorCommand } from "./control/operator-command.js";
 import { counted, percentOf, whole } from "./numbers.js";
 import { type Line, type Span, type Style, tableLines, toned } from "./printing.js";
 
 const help = `Usage: tollgate connections
 
-The connections that hold a slot, per backend pod, as the store counts them for all proxies together.
+Lists the connections that hold a slot, per backend pod. The store counts them for all nodes together.
 
 Examples:
   tollgate connections
   tollgate connections --json | jq '.pods[] | select(.connections == .limit)'
 `;
 
-export const connectionsCommand = operatorCommand({
-  name: "connections",
-  summary: "Open connections per backend pod, against their limits",
+export const command = operatorCommand({
   help,
-  async run({ client, words, style }) {
-    expectWords(words, []);
+  async run({ client, style }) {
     const path = "/admin/ratelimit/connections";
     const reply = await client.call({ method: "GET", path, reply: contract.connectionsReply });
     return { reply, lines: () => connectionsLines(reply, style) };
@@ -29,9 +25,9 @@ export const connectionsCommand = operatorCommand({
 
 export function connectionsLines({ pods, total, rejected }: ConnectionsReply, style: Style): Line[] {
   const foot: Line = [
-    toned("faint", `${counted(total, "connection")}, ${whole(rejected)} refused since the store began`),
+    toned("faint", `${counted(total, "connection")}, ${whole(rejected)} refused since the store was created`),
   ];
-  if (pods.length === 0) return [["no route counts connections"], foot];
+  if (pods.length === 0) return [["no route limits connections"], foot];
   const rows = pods.map(({ upstream, pod, connections, limit }): Span[] => {
     const count = whole(connections);
     const isFull = limit > 0 && connections >= limit;

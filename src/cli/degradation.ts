@@ -1,10 +1,8 @@
-/** `tollgate degradation`: shows the degradation level, pins one for a time, or lets go of it. */
-
-import { quoted } from "../config/problem.js";
+/** `tollgate degradation`: shows, pins or unpins the degradation level. */
 import type { DegradationState } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
 import { UsageError } from "./command.js";
-import { expectWords, type OperatorCall, operatorCommand, signed, textOption } from "./control/operator-command.js";
+import { actionCommand, operatorHeader, textOption } from "./control/operator-command.js";
 import { readDuration, readWhole, span } from "./numbers.js";
 import { type Line, type Span, type Style, tableLines, toned } from "./printing.js";
 
@@ -12,61 +10,60 @@ const help = `Usage: tollgate degradation [get]
        tollgate degradation set LEVEL [--for TIME]
        tollgate degradation clear
 
-The level follows how well the store answers, and says what requests do about it:
-  0  the store answers fast
+The level depends on the latency and the errors of the store:
+  0  normal
   1  slow: leases twice as large, reports half as often
-  2  very slow: leases five times as large, and no request waits for the store
-  3  gone: each app does what its on_store_failure says
-An operator can pin a level for a time, on this service and its workers.
+  2  very slow: leases five times as large, requests do not wait for the store
+  3  unavailable: each app follows its on_store_failure
+An operator can pin the level of one service and its workers for a limited time.
 
-  --for TIME  how long (default: 5m; at most 1d)
+  --for TIME  duration of the pin (default: 5m; maximum: 1d)
 
 Examples:
   tollgate degradation
-  tollgate degradation set 2 --for 5m --reason "Redis is being upgraded"
+  tollgate degradation set 2 --for 5m --reason "Redis upgrade"
 `;
 
 const path = "/admin/ratelimit/degradation";
 
-export const degradationCommand = operatorCommand({
-  name: "degradation",
-  summary: "Show, pin or release the degradation level",
-  help,
-  options: { for: { type: "string" } },
-  isOrder: true,
-  async run(call) {
-    const [what = "get"] = call.words;
-    if (textOption(call.values, "for") !== undefined && what !== "set") throw new UsageError("--for goes with set");
-    if (what === "get") return get(call);
-    if (what === "set") return set(call);
-    if (what === "clear") return clear(call);
-    throw new UsageError(`there is no degradation ${quoted(what)}; there are get, set and clear`);
+export const command = actionCommand(
+  {
+    help,
+    options: { for: { type: "string" } },
+    isOrder: true,
+    actions: {
+      get: {
+        async run({ client, style }) {
+          const reply = await client.call({ method: "GET", path, reply: contract.degradationState });
+          return { reply, lines: () => degradationLines(reply, style) };
+        },
+      },
+      set: {
+        words: ["LEVEL"],
+        options: ["for"],
+        async run({ client, words, values, signature }) {
+          const level = readWhole("LEVEL", words[0] ?? "", { least: 0, most: 3 });
+          const time = textOption(values, "for") ?? "5m";
+          const duration_seconds = readDuration("--for", time, { leastMs: 1_000, mostMs: 86_400_000 }) / 1000;
+          const body = { level, duration_seconds, ...signature };
+          const reply = await client.call({ method: "POST", path, body, reply: contract.degradationReply });
+          const { current_level, previous_level, expires_at } = reply;
+          const text = `level ${current_level} until ${expires_at}; previously ${previous_level}`;
+          return { reply, lines: () => [[text]] };
+        },
+      },
+      clear: {
+        async run({ client, signature, style }) {
+          if (signature.reason !== undefined) throw new UsageError("--reason cannot be used with clear");
+          const headers = operatorHeader(signature);
+          const reply = await client.call({ method: "DELETE", path, ...headers, reply: contract.degradationState });
+          return { reply, lines: () => degradationLines(reply, style) };
+        },
+      },
+    },
   },
-});
-
-async function get({ client, words, style }: OperatorCall) {
-  expectWords(words, ["get"], 0);
-  const reply = await client.call({ method: "GET", path, reply: contract.degradationState });
-  return { reply, lines: () => degradationLines(reply, style) };
-}
-
-async function set({ client, words, values, signature }: OperatorCall) {
-  expectWords(words, ["set", "LEVEL"]);
-  const level = readWhole("LEVEL", words[1] ?? "", { least: 0, most: 3 });
-  const time = textOption(values, "for") ?? "5m";
-  const duration_seconds = readDuration("--for", time, { leastMs: 1_000, mostMs: 86_400_000 }) / 1000;
-  const body = { level, duration_seconds, ...signature };
-  const reply = await client.call({ method: "POST", path, body, reply: contract.degradationReply });
-  const until = `until ${reply.expires_at}`;
-  return { reply, lines: (): Line[] => [[`level ${reply.current_level} ${until}; it was ${reply.previous_level}`]] };
-}
-
-async function clear({ client, words, signature, style }: OperatorCall) {
-  expectWords(words, ["clear"]);
-  if (signature.reason !== undefined) throw new UsageError("--reason: clear takes none");
-  const reply = await client.call({ method: "DELETE", path, ...signed(signature), reply: contract.degradationState });
-  return { reply, lines: () => degradationLines(reply, style) };
-}
+  "get",
+);
 
 export function degradationLines(reply: DegradationState, style: Style): Line[] {
   const { level, pinned_level: pinned, pinned_until: until, operator, reason, workers } = reply;
@@ -76,7 +73,7 @@ export function degradationLines(reply: DegradationState, style: Style): Line[] 
     const by = operator === "" ? "" : ` by ${operator}`;
     lines.push([`  pinned at ${pinned}${by}${left}${reason === "" ? "" : `: ${reason}`}`]);
   } else {
-    lines.push(["  follows the store"]);
+    lines.push(["  not pinned"]);
   }
   const rows = [
     ...workers.map((worker): Span[] => [worker.node_id, String(worker.level)]),

@@ -1,14 +1,13 @@
-/** `tollgate demo`: a greeting and the price list, computed by the same code that decides. */
-
+/** `tollgate demo`: prints the cost of some requests in every profile. */
 import { costProfiles, price } from "../core/cost.js";
 import { type Command, readOptions, table } from "./command.js";
 import { jsonLine } from "./printing.js";
 
 const help = `Usage: tollgate demo [--json]
 
-Greets, and prints what requests of several sizes cost in each profile.
+Prints the cost of requests of several sizes in each profile.
 
-  --json  the prices, machine-readable
+  --json  machine-readable
 
 Example:
   tollgate demo
@@ -23,9 +22,7 @@ const sizes: [label: string, bytes: number][] = [
   ["1 GiB", 1024 ** 3],
 ];
 
-export const demoCommand: Command = {
-  name: "demo",
-  summary: "A greeting and the price list",
+export const command: Command = {
   help,
   run(args) {
     const { json } = readOptions(args, { json: { type: "boolean", default: false } });
@@ -37,8 +34,8 @@ export const demoCommand: Command = {
       ]),
     );
     const prices = table([["tokens for", ...sizes.map(([label]) => label)], ...rows]);
-    const greeting = "Welcome to tollgate: limits that hold when many proxies share them.";
-    return `${greeting}\n\n${prices}\nHow a price comes about: tollgate price --method PUT --bytes 1048576\n`;
+    const greeting = "Welcome to tollgate: rate and connection limits shared by many proxies.";
+    return `${greeting}\n\n${prices}\nTo see how a price is computed: tollgate price --method PUT --bytes 1048576\n`;
   },
 };
 

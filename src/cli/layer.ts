@@ -1,12 +1,10 @@
-/** `tollgate config`: the layer of the configuration that lives in the store and holds over the files of all nodes. */
-
+/** `tollgate config`: reads and writes the configuration layer in the store, which overrides the files of all services. */
 import { readFileSync } from "node:fs";
 import { parse, stringify } from "yaml";
-import { quoted } from "../config/problem.js";
 import type { LayerReply } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
 import { UsageError } from "./command.js";
-import { expectWords, type OperatorCall, operatorCommand, textOption } from "./control/operator-command.js";
+import { actionCommand, type OperatorCall, textOption } from "./control/operator-command.js";
 import { readWhole } from "./numbers.js";
 import { type Line, toned } from "./printing.js";
 
@@ -14,11 +12,11 @@ const help = `Usage: tollgate config get
        tollgate config put FILE [--revision N]
        tollgate config clear
 
-The layer in the store: options that hold over the file of every service of the cluster, at once. It is checked together
-with the file before it is written; what is not right is refused and nothing changes. Secrets are not shown by get.
+The layer in the store overrides the configuration files of all services of the cluster, at once. It is validated
+together with the file before it is written; an invalid one is rejected. get does not show secrets.
 
-  put FILE      a YAML or JSON file with the options; - reads stdin. It replaces the whole layer
-  --revision N  only where the layer still has this revision, as get shows it
+  put FILE      a YAML or JSON file with options; - reads stdin. Replaces the whole layer
+  --revision N  write only if the layer still has this revision, as shown by get
 
 Examples:
   tollgate config put limits.yaml --reason "black friday"
@@ -28,52 +26,39 @@ Examples:
 
 const path = "/admin/ratelimit/config";
 
-export const configCommand = operatorCommand({
-  name: "config",
-  summary: "Get, put or clear the layer of the configuration in the store",
+export const command = actionCommand({
   help,
   options: { revision: { type: "string" } },
   isOrder: true,
-  async run(call) {
-    const [what] = call.words;
-    if (textOption(call.values, "revision") !== undefined && what !== "put") {
-      throw new UsageError("--revision goes with put");
-    }
-    if (what === undefined) throw new UsageError("get, put or clear is missing");
-    if (what === "get") return get(call);
-    if (what === "put") return put(call);
-    if (what === "clear") return clear(call);
-    throw new UsageError(`there is no config ${quoted(what)}; there are get, put and clear`);
+  actions: {
+    get: {
+      async run({ client }) {
+        const reply = await client.call({ method: "GET", path, reply: contract.layerReply });
+        return { reply, lines: () => layerLines(reply) };
+      },
+    },
+    put: {
+      words: ["FILE"],
+      options: ["revision"],
+      run(call) {
+        const text = textOption(call.values, "revision");
+        const bounds = { least: 0, most: Number.MAX_SAFE_INTEGER };
+        const expected = text === undefined ? {} : { expected_revision: readWhole("--revision", text, bounds) };
+        return write(call, { config: readLayer(call.words[0] ?? ""), ...expected });
+      },
+    },
+    // An empty layer instead of a DELETE, because the body carries operator and reason.
+    clear: { run: (call) => write(call, { config: {} }) },
   },
 });
 
-async function get({ client, words }: OperatorCall) {
-  expectWords(words, ["get"]);
-  const reply = await client.call({ method: "GET", path, reply: contract.layerReply });
-  return { reply, lines: () => layerLines(reply) };
-}
-
-async function put({ client, words, values, signature }: OperatorCall) {
-  expectWords(words, ["put", "FILE"]);
-  const revision = textOption(values, "revision");
-  const expected =
-    revision === undefined
-      ? {}
-      : { expected_revision: readWhole("--revision", revision, { least: 0, most: Number.MAX_SAFE_INTEGER }) };
-  const body = { config: readLayer(words[1] ?? ""), ...expected, ...signature };
+async function write({ client, signature }: OperatorCall, layer: object) {
+  const body = { ...layer, ...signature };
   const reply = await client.call({ method: "PUT", path, body, reply: contract.layerReply });
   return { reply, lines: () => writtenLines(reply) };
 }
 
-async function clear({ client, words, signature }: OperatorCall) {
-  expectWords(words, ["clear"]);
-  // An empty layer is none; and unlike a DELETE, this says who and why.
-  const body = { config: {}, ...signature };
-  const reply = await client.call({ method: "PUT", path, body, reply: contract.layerReply });
-  return { reply, lines: () => writtenLines(reply) };
-}
-
-/** The service checks what the options mean; here it is only read. */
+/** Only parses the file; the service validates it. */
 export function readLayer(file: string): Record<string, unknown> {
   const name = file === "-" ? "stdin" : file;
   let read: unknown;
@@ -84,10 +69,10 @@ export function readLayer(file: string): Record<string, unknown> {
     throw new UsageError(`${name} cannot be read: ${reason}`);
   }
   if (typeof read === "object" && read !== null && !Array.isArray(read)) return read as Record<string, unknown>;
-  throw new UsageError(`${name} must hold options with values, such as apps: { video: { guaranteed: 5000 } }`);
+  throw new UsageError(`${name} must contain options with values, such as apps: { video: { guaranteed: 5000 } }`);
 }
 
-/** YAML that `put` takes again; the rest is in comments. */
+/** YAML that `put` accepts; the rest is in comments. */
 export function layerLines({ revision, config, config_version: version }: LayerReply): Line[] {
   const about: Line = [toned("faint", `# revision ${revision}, configuration ${version}`)];
   if (Object.keys(config).length === 0) return [about, [toned("faint", "# the layer is empty")]];

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
-/** The program: answers on stdout, complaints on stderr, and an exit code that scripts can use. */
+/** The entry point: output to stdout, errors to stderr, and an exit code. */
 import { runCommandLine } from "./command-line.js";
 
-// `tollgate apps | head` closes the pipe when it has seen enough; that is no mistake.
+// In `tollgate apps | head`, head closes the pipe early. That is not an error.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code !== "EPIPE") throw error;
 });

@@ -1,11 +1,11 @@
-/** Numbers and times as people read and write them: 1,234,567 · 98.7 % · 12 µs · 2h 3m · --for 5m. */
+/** Formats and parses numbers and durations: 1,234,567 · 98.7 % · 12 µs · 2h 3m · --for 5m. */
 import { quoted } from "../config/problem.js";
 import { UsageError } from "./command.js";
 
 const grouped = (value: number, digits: number) =>
   value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
-/** Whole, whatever it was: tokens below one do not matter to anyone. */
+/** Truncates fractions. */
 export function whole(value: number): string {
   return grouped(Math.trunc(value), 0).replace(/^-0$/, "0");
 }
@@ -15,12 +15,12 @@ export function counted(count: number, noun: string): string {
   return `${whole(count)} ${noun}${count === 1 ? "" : "s"}`;
 }
 
-/** As it was configured: 20, or 0.5. */
+/** A configured value, such as 20 or 0.5. */
 export function amount(value: number): string {
   return value.toLocaleString("en-US", { maximumSignificantDigits: value < 1_000 ? 3 : 15 });
 }
 
-/** Of small amounts a tenth matters. */
+/** Small rates have one decimal. */
 export function perSecond(value: number): string {
   return grouped(value, value !== 0 && value < 100 ? 1 : 0);
 }
@@ -29,7 +29,7 @@ export function percent(ratio: number): string {
   return `${grouped(ratio * 100, 1)} %`;
 }
 
-/** Rounded down: 99.96 % of a bucket is not all of it. */
+/** Rounds down, so that only a full bucket is 100 %. */
 export function percentOf(part: number, all: number): string {
   return all > 0 ? `${grouped(Math.floor((part / all) * 1000) / 10, 1)} %` : "-";
 }
@@ -46,7 +46,7 @@ const units: [name: string, seconds: number][] = [
   ["s", 1],
 ];
 
-/** The two largest units of it: 2h 3m. */
+/** The two largest units, such as 2h 3m. */
 export function span(seconds: number): string {
   let left = Math.max(Math.floor(seconds), 0);
   const parts: string[] = [];
@@ -59,7 +59,7 @@ export function span(seconds: number): string {
   return second === "" || second.startsWith("0") ? first : `${first} ${second}`;
 }
 
-/** How long before `nowMs` an ISO time was; clocks of two machines may differ a little. */
+/** The age of an ISO time; may be slightly negative, because clocks differ. */
 export function ago(iso: string, nowMs: number): string {
   const seconds = (nowMs - Date.parse(iso)) / 1000;
   return seconds < 1 ? "now" : `${span(seconds)} ago`;
@@ -67,12 +67,12 @@ export function ago(iso: string, nowMs: number): string {
 
 const SIZES_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
-/** `30s`, `5m`, `1h30m`: milliseconds. A number alone could be anything, so it is refused. */
+/** Parses `30s`, `5m`, `1h30m` to milliseconds. A unit is required. */
 export function readDuration(option: string, text: string, { leastMs, mostMs }: { leastMs: number; mostMs: number }) {
   const wrong = (reason: string) => new UsageError(`${option}: ${quoted(text)} ${reason}`);
-  if (/^[0-9.]+$/.test(text)) throw wrong(`has no unit; write ${text}s for seconds, ${text}m for minutes`);
+  if (/^[0-9.]+$/.test(text)) throw wrong(`has no unit; use ${text}s for seconds or ${text}m for minutes`);
   if (!/^(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h|d))+$/.test(text)) {
-    throw wrong("is no duration; 500ms, 30s, 5m, 2h, 1d and 1h30m are");
+    throw wrong("is not a duration; examples: 500ms, 30s, 5m, 2h, 1d, 1h30m");
   }
   let total = 0;
   for (const [, amount, unit] of text.matchAll(/([0-9.]+)(ms|s|m|h|d)/g)) {
@@ -88,9 +88,9 @@ function shortest(ms: number): string {
   return ms > 0 && ms < 1000 ? `${ms}ms` : span(ms / 1000);
 }
 
-/** A whole number from `least` to `most`, written in digits alone. */
+/** Parses an integer from `least` to `most`. */
 export function readWhole(option: string, text: string, { least, most }: { least: number; most: number }): number {
   const value = /^[0-9]{1,15}$/.test(text) ? Number(text) : Number.NaN;
   if (value >= least && value <= most) return value;
-  throw new UsageError(`${option}: ${quoted(text)} is no whole number from ${whole(least)} to ${whole(most)}`);
+  throw new UsageError(`${option}: ${quoted(text)} is not an integer from ${whole(least)} to ${whole(most)}`);
 }

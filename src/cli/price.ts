@@ -1,5 +1,4 @@
-/** `tollgate price`: what a request costs, and how that came about. */
-
+/** `tollgate price`: computes the cost of a request. */
 import { baseCost, type CostProfile, costProfiles, INVALID_COST, price } from "../core/cost.js";
 import { wholeNumber } from "../core/platform.js";
 import { type Command, readOptions, UsageError } from "./command.js";
@@ -8,8 +7,8 @@ const help = `Usage: tollgate price --method <method> --bytes <n> [--profile <na
 
 The cost of one request: base(method) + ceil(bytes / quantum) × bandwidth, at most max_cost.
 
-  --method   HTTP method, in capitals
-  --bytes    request body plus response body, a whole number from 0 to 2^53
+  --method   HTTP method, in upper case
+  --bytes    size of request body plus response body, from 0 to 2^53
   --profile  ${Object.keys(costProfiles).join(", ")} (default: standard)
   --json     machine-readable
 
@@ -30,9 +29,7 @@ interface Explanation {
   clamped: boolean;
 }
 
-export const priceCommand: Command = {
-  name: "price",
-  summary: "What a request costs, and how that came about",
+export const command: Command = {
   help,
   run(args) {
     const options = readOptions(args, {
@@ -43,7 +40,7 @@ export const priceCommand: Command = {
     });
     const profile = readProfile(options.profile);
     const explanation = explain(options.profile, profile, readMethod(options.method), options.bytes);
-    return options.json ? `${JSON.stringify(explanation)}\n` : inWords(explanation);
+    return options.json ? `${JSON.stringify(explanation)}\n` : asText(explanation);
   },
 };
 
@@ -58,11 +55,11 @@ function readProfile(name: string): CostProfile {
 function readMethod(method: string | undefined): string {
   if (method === undefined) throw new UsageError("--method is missing, for example --method PUT");
   if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(method)) {
-    throw new UsageError(`--method: ${JSON.stringify(method)} is no HTTP method`);
+    throw new UsageError(`--method: ${JSON.stringify(method)} is not an HTTP method`);
   }
   const capitals = method.toUpperCase();
   if (method !== capitals) {
-    throw new UsageError(`--method: "${method}" must be in capitals, as HTTP has it: ${capitals}`);
+    throw new UsageError(`--method: "${method}" must be in upper case: ${capitals}`);
   }
   return method;
 }
@@ -71,9 +68,9 @@ function explain(name: string, profile: CostProfile, method: string, text: strin
   if (text === undefined) throw new UsageError("--bytes is missing, for example --bytes 1048576");
   const bytes = wholeNumber(text);
   const cost = price(profile, method, bytes);
-  // A number above 2^53 is rounded when it is read, and would be priced as another one.
+  // Above 2^53, parsing rounds to another number.
   if (cost === INVALID_COST || BigInt(text) !== BigInt(bytes)) {
-    throw new UsageError(`--bytes: ${JSON.stringify(text)} is no whole number from 0 to 9007199254740992`);
+    throw new UsageError(`--bytes: ${JSON.stringify(text)} is not an integer from 0 to 9007199254740992`);
   }
   const { quantum, bandwidth, maxCost } = profile;
   const base = baseCost(profile, method);
@@ -82,7 +79,7 @@ function explain(name: string, profile: CostProfile, method: string, text: strin
   return { profile: name, method, bytes, cost, base, quantum, quanta, bandwidth, max_cost: maxCost, clamped };
 }
 
-function inWords(it: Explanation): string {
+function asText(it: Explanation): string {
   const sum = it.base + it.quanta * it.bandwidth;
   const lines = [
     `${it.cost} tokens for ${it.method} with ${it.bytes} bytes (profile ${it.profile})`,

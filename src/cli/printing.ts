@@ -1,19 +1,19 @@
-/** Text for people: lines of escaped text, coloured sparingly where the terminal takes it, and tables that fit its width. */
+/** Terminal output: escaped text, colours, and tables that fit the width. */
 
 export interface Style {
   colour: boolean;
-  /** How wide the terminal is; endless where it is none. */
+  /** Width of the terminal; infinite if stdout is not a terminal. */
   columns: number;
 }
 
 export type Tone = "strong" | "faint" | "good" | "warning" | "bad";
 export type Span = string | { tone: Tone; text: string };
-/** A line is made of spans, so that it can be measured and cut before it is coloured. */
+/** A line consists of spans, so that it can be measured and cut before colours are added. */
 export type Line = Span[];
 
 const sequences: Record<Tone, string> = { strong: "1", faint: "2", good: "32", warning: "33", bad: "31" };
-/** Longer lines of running text are hard to read, however wide the terminal is. */
-const WIDEST_TEXT = 100;
+/** Maximum width of running text. */
+const MAX_TEXT_WIDTH = 100;
 
 export function styleOf(
   stdout: { isTTY?: boolean; columns?: number },
@@ -29,18 +29,18 @@ export function toned(tone: Tone, text: string): Span {
 }
 
 /**
- * Nothing in it moves the cursor, changes the terminal, or makes text look like other text. What comes from a service or
- * a file may hold anything.
+ * Escapes characters that control the terminal or change the direction of text. Text from services and files is not
+ * trusted.
  */
 export function escaped(text: string): string {
   return text.replace(
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what this escapes
     /[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
 }
 
-/** One line of JSON. Escapes mean the same in it, so it stays what it was. */
+/** One line of JSON. The escapes are valid JSON and do not change the value. */
 export function jsonLine(value: unknown): string {
   return `${escaped(JSON.stringify(value))}\n`;
 }
@@ -53,12 +53,12 @@ export function lengthOf(line: Line): number {
   return line.reduce((sum, span) => sum + [...textOf(span)].length, 0);
 }
 
-/** The lines as the terminal gets them. */
+/** The lines as text for the terminal. */
 export function printed(lines: Line[], { colour }: Style): string {
   return lines.map((line) => `${paint(line, colour)}\n`).join("");
 }
 
-/** One line of at most so many columns: what does not fit is cut off, and an ellipsis says so. */
+/** Cuts a line to the width and marks the cut with an ellipsis. */
 export function cutToFit(line: Line, columns: number): Line {
   if (lengthOf(line) <= columns) return line;
   const cut: Line = [];
@@ -82,9 +82,9 @@ export function paint(line: Line, colour: boolean): string {
   return colour ? text : text.trimEnd();
 }
 
-/** Running text, broken between words. A word that is too long stands on a line of its own. */
+/** Wraps text between words. A word that is too long gets its own line. */
 export function wrapped(text: string, { columns }: Style, indent = ""): Line[] {
-  const width = Math.max(Math.min(columns, WIDEST_TEXT) - indent.length, 20);
+  const width = Math.max(Math.min(columns, MAX_TEXT_WIDTH) - indent.length, 20);
   const lines: string[] = [];
   let current = "";
   for (const word of escaped(text).split(" ")) {
@@ -102,13 +102,13 @@ export function wrapped(text: string, { columns }: Style, indent = ""): Line[] {
 
 export interface Column {
   title: string;
-  /** Numbers stand to the right. */
+  /** Align to the right. */
   right?: boolean;
-  /** Left out where the terminal is too narrow, the highest first. Without it the column always stays. */
+  /** Columns with the highest value are dropped first if the terminal is too narrow. Others are never dropped. */
   spare?: number;
 }
 
-/** A heading and rows, in columns as wide as they need to be; spare columns go until the rest fits. */
+/** A table with a heading. Drops spare columns until it fits. */
 export function tableLines(columns: Column[], rows: Span[][], { columns: width }: Style, indent = ""): Line[] {
   const widths = columns.map(({ title }, at) =>
     rows.reduce((widest, row) => Math.max(widest, lengthOf([row[at] ?? ""])), title.length),

@@ -1,40 +1,32 @@
-/** `tollgate reconcile`: compares books and buckets now, of one app or of all, and corrects what has drifted. */
-
+/** `tollgate reconcile`: recovers tokens of dead nodes and corrects drifted buckets. */
 import type { ReconcileReply } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
-import { expectApp } from "./control/app-name.js";
-import { expectWords, operatorCommand } from "./control/operator-command.js";
+import { expectApp, operatorCommand } from "./control/operator-command.js";
 import { counted, percent, whole } from "./numbers.js";
 import { type Line, toned } from "./printing.js";
 
 const help = `Usage: tollgate reconcile [APP] [--force]
 
-Puts back what dead nodes held, and corrects the bucket of an app whose drift is above cluster.reconcile_tolerance. The
-services do the same by themselves, once a minute. Without APP: all apps.
+Returns the tokens of dead nodes and corrects buckets whose drift is above cluster.reconcile_tolerance. Without APP, for
+all apps. The services do the same once a minute.
 
-  --force  correct whatever the drift
+  --force  correct any drift
 
 Examples:
   tollgate reconcile
   tollgate reconcile video-service --force --reason "after the failover"
 `;
 
-export const reconcileCommand = operatorCommand({
-  name: "reconcile",
-  summary: "Put back what dead nodes held, and correct drift, now",
+export const command = operatorCommand({
   help,
   options: { force: { type: "boolean", default: false } },
   isOrder: true,
+  words: ["[APP]"],
   async run({ client, words, values, signature }) {
-    expectWords(words, ["APP"], 0);
     const app = words[0] === undefined ? {} : { app_id: expectApp(words[0]) };
     const body = { ...app, force: values.force === true, ...signature };
-    const reply = await client.call({
-      method: "POST",
-      path: "/admin/ratelimit/reconcile",
-      body,
-      reply: contract.reconcileReply,
-    });
+    const path = "/admin/ratelimit/reconcile";
+    const reply = await client.call({ method: "POST", path, body, reply: contract.reconcileReply });
     return { reply, lines: () => reconcileLines(reply) };
   },
 });
@@ -43,9 +35,9 @@ export function reconcileLines(reply: ReconcileReply): Line[] {
   const { app_id, apps, corrections_made: corrections, recovered_tokens: recovered, details } = reply;
   const isAll = app_id === "*";
   const lines: Line[] = [
-    [isAll ? `${counted(apps, "app")} compared` : `${app_id} compared`],
+    [isAll ? `${counted(apps, "app")} reconciled` : `${app_id} reconciled`],
     ["  corrections  ", corrections > 0 ? toned("warning", whole(corrections)) : "0"],
-    ["  recovered    ", `${counted(recovered, "token")} that dead nodes held`],
+    ["  recovered    ", `${counted(recovered, "token")} of dead nodes`],
     ["  drift        ", `${percent(reply.drift_before)} before, ${percent(reply.drift_after)} after`],
   ];
   if (!isAll) {

@@ -1,47 +1,35 @@
-/** `tollgate reload`: reads the configuration anew; a bad one changes nothing. */
-
-import { quoted } from "../config/problem.js";
+/** `tollgate reload`: reloads the configuration. */
 import type { ReloadReply } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
-import { UsageError } from "./command.js";
-import { expectWords, operatorCommand } from "./control/operator-command.js";
+import { readChoice } from "./command.js";
+import { operatorCommand } from "./control/operator-command.js";
 import { counted } from "./numbers.js";
 import { type Line, type Style, toned, wrapped } from "./printing.js";
 
-const sources = ["all", "file", "store"];
+const sources = ["all", "file", "store"] as const;
 
 const help = `Usage: tollgate reload [--source file|store|all] [--force]
 
-Has the service read its file, the layer in the store, or both, and apply what changed at once. A configuration that is
-not right is refused with every mistake in it, and the one in force stays.
+Makes the service read its file, the layer in the store, or both, and apply changes at once. An invalid configuration is
+rejected with a list of its problems, and the current one stays in force.
 
-  --source  what is read anew (default: all)
-  --force   apply the rest where some options need a restart, and apply again what has not changed
+  --source  what to read (default: all)
+  --force   apply also if some changed options need a restart, or if nothing has changed
 
 Examples:
   tollgate reload
   tollgate reload --source file --reason "limits of the new contract"
 `;
 
-export const reloadCommand = operatorCommand({
-  name: "reload",
-  summary: "Read the configuration anew; a bad one changes nothing",
+export const command = operatorCommand({
   help,
   options: { source: { type: "string", default: "all" }, force: { type: "boolean", default: false } },
   isOrder: true,
-  async run({ client, words, values, signature, style }) {
-    expectWords(words, []);
-    const source = String(values.source);
-    if (!sources.includes(source)) {
-      throw new UsageError(`--source: there is no ${quoted(source)}; there are ${sources.join(", ")}`);
-    }
+  async run({ client, values, signature, style }) {
+    const source = readChoice("--source", String(values.source), sources);
     const body = { source, force: values.force === true, ...signature };
-    const reply = await client.call({
-      method: "POST",
-      path: "/admin/ratelimit/reload",
-      body,
-      reply: contract.reloadReply,
-    });
+    const path = "/admin/ratelimit/reload";
+    const reply = await client.call({ method: "POST", path, body, reply: contract.reloadReply });
     return { reply, lines: () => reloadLines(reply, style) };
   },
 });
@@ -51,7 +39,13 @@ export function reloadLines(reply: ReloadReply, style: Style): Line[] {
   const lines: Line[] =
     status === "unchanged"
       ? [["unchanged: version ", toned("strong", version)]]
-      : [["reloaded: version ", toned("strong", version), `, before ${previous}; ${counted(apps, "app")} affected`]];
+      : [
+          [
+            "reloaded: version ",
+            toned("strong", version),
+            `, previously ${previous}; ${counted(apps, "app")} affected`,
+          ],
+        ];
   if (restart_needed.length === 0) return lines;
-  return [...lines, ...wrapped(`only after a restart: ${restart_needed.join(", ")}`, style)];
+  return [...lines, ...wrapped(`needs a restart: ${restart_needed.join(", ")}`, style)];
 }

@@ -1,11 +1,11 @@
-/** `tollgate schema`: the JSON Schema of the configuration file, for editors and checkers. */
+/** `tollgate schema`: prints the JSON Schema of the configuration file. */
 import { jsonSchema } from "../config/json-schema.js";
 import { type Command, readOptions } from "./command.js";
 
 const help = `Usage: tollgate schema
 
-Prints the JSON Schema (draft 2020-12) of the configuration file: every option with its bounds, default and meaning.
-An editor with a YAML language server completes and checks by it when the file begins with:
+Prints the JSON Schema (draft 2020-12) of the configuration file: every option with its range, default and description.
+Editors with a YAML language server use it for completion and validation if the file begins with:
 
   # yaml-language-server: $schema=tollgate.schema.json
 
@@ -13,9 +13,7 @@ Example:
   tollgate schema > tollgate.schema.json
 `;
 
-export const schemaCommand: Command = {
-  name: "schema",
-  summary: "The JSON Schema of the configuration file, for editors",
+export const command: Command = {
   help,
   run(args) {
     readOptions(args, { json: { type: "boolean", default: false } });

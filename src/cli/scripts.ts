@@ -4,7 +4,7 @@ import { StoreError } from "../store/errors.js";
 import { functionName, loadLibrary } from "../store/function-library.js";
 import { isRedisUrl } from "../store/redis/redis-url.js";
 import { listLibraries, removeOtherLibraries, type ServerLibraries } from "../store/redis/server-libraries.js";
-import { configOrComplain } from "./check-config.js";
+import { configOrThrow } from "./check-config.js";
 import { type Command, readOptions, table, UsageError } from "./command.js";
 import { Failure, NOT_ALLOWED, REFUSED, UNREACHABLE } from "./exit-codes.js";
 
@@ -24,9 +24,7 @@ Examples:
   tollgate scripts --store redis://127.0.0.1:6379 --remove-old
 `;
 
-export const scriptsCommand: Command = {
-  name: "scripts",
-  summary: "The Redis function library, its versions on the servers, and their removal",
+export const command: Command = {
   help,
   async run(args) {
     const options = readOptions(args, {
@@ -58,7 +56,7 @@ export const scriptsCommand: Command = {
 
 function storeUrl({ store, config }: { store?: string | undefined; config?: string | undefined }): string | undefined {
   if (store !== undefined && config !== undefined) throw new UsageError("give --store or --config, not both");
-  const url = config === undefined ? store : configOrComplain(config).store;
+  const url = config === undefined ? store : configOrThrow(config).store;
   if (url !== undefined && !isRedisUrl(url)) throw new UsageError("the store is not a Redis");
   return url;
 }

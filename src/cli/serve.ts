@@ -1,30 +1,28 @@
-/** `tollgate serve`: runs the gateway and the control listener until it is told to stop. */
+/** `tollgate serve`: runs the gateway and the control listener until SIGTERM or SIGINT. */
 import { readConfig } from "../config/load.js";
 import type { Config } from "../config/schema.js";
 import { parseAddress } from "../config/values.js";
 import { startDemoBackend } from "../service/process/demo-backend.js";
 import { type Listening, type Service, serve } from "../service/process/serve.js";
-import { configOrComplain } from "./check-config.js";
+import { configOrThrow } from "./check-config.js";
 import { type Command, readOptions, UsageError } from "./command.js";
 
 const help = `Usage: tollgate serve [--config FILE] [--listen HOST:PORT] [--control HOST:PORT] [--workers N]
 
-Runs the gateway until SIGTERM or SIGINT: then it stops accepting, finishes what runs, returns its tokens and ends.
-A changed file, SIGHUP and tollgate reload have it read the configuration again; a bad one changes nothing.
-Without a file it runs a demo: the embedded store, a small backend, and an app with a low limit to try.
+Runs the gateway until SIGTERM or SIGINT. It then stops accepting connections, finishes running requests, returns its
+tokens and exits. It reloads the configuration when the file changes, on SIGHUP and on tollgate reload; an invalid one
+changes nothing. Without a file it runs a demo with the embedded store, a small backend and an app with a low limit.
 
   --config   a YAML file; see tollgate check-config
-  --listen   instead of the file's listen
-  --control  instead of the file's control.listen
-  --workers  instead of the file's workers
+  --listen   overrides listen
+  --control  overrides control.listen
+  --workers  overrides workers
 
 Example:
   tollgate serve --config examples/gateway.yaml
 `;
 
-export const serveCommand: Command = {
-  name: "serve",
-  summary: "Run the gateway; without a file, a demo",
+export const command: Command = {
   help,
   async run(args) {
     const options = readOptions(args, {
@@ -38,15 +36,18 @@ export const serveCommand: Command = {
     try {
       const overrides = (config: Config) => withOptions(config, options);
       const yaml = demo === undefined ? undefined : demoYaml(demo.target);
-      const config = yaml === undefined ? configOrComplain(options.config) : demoConfig(yaml);
+      const config = yaml === undefined ? configOrThrow(options.config) : demoConfig(yaml);
       const service = serve({
-        ...{ config: overrides(config), file: options.config, env: process.env, overrides },
+        config: overrides(config),
+        file: options.config,
+        env: process.env,
+        overrides,
         ...(yaml === undefined ? {} : { yaml }),
       });
-      const told = untilTold(service);
-      const listening = await Promise.race([service.ready, told]);
+      const stopped = untilStopped(service);
+      const listening = await Promise.race([service.ready, stopped]);
       if (demo !== undefined && listening !== undefined) process.stdout.write(greeting(listening));
-      await told;
+      await stopped;
     } finally {
       await demo?.close();
     }
@@ -63,11 +64,11 @@ interface Overrides {
 function checkOptions({ listen, control, workers }: Overrides): void {
   for (const [name, address] of Object.entries({ listen, control })) {
     if (address !== undefined && parseAddress(address) === undefined) {
-      throw new UsageError(`--${name}: ${JSON.stringify(address)} is no host:port`);
+      throw new UsageError(`--${name}: ${JSON.stringify(address)} is not host:port`);
     }
   }
   if (workers !== undefined && !/^([1-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-6])$/.test(workers)) {
-    throw new UsageError(`--workers: ${JSON.stringify(workers)} is no whole number from 1 to 256`);
+    throw new UsageError(`--workers: ${JSON.stringify(workers)} is not an integer from 1 to 256`);
   }
 }
 
@@ -100,40 +101,40 @@ function demoConfig(yaml: string): Config {
 
 function greeting({ gateway, control }: Listening): string {
   const [here, there] = [`localhost:${gateway?.port}`, `localhost:${control.port}`];
-  return `tollgate is running, with its demo backend. Try:
+  return `tollgate is running with a demo backend. Try:
 
-  curl -i ${here}/api/hello                          what a request costs, in its headers
-  curl -i -H 'X-App-Id: demo' ${here}/api/hello      an app with 10 tokens and 1 per second: 429 after a few
-  curl -s ${here}/api/big?bytes=1048576 | wc -c      a megabyte is priced when it has passed
+  curl -i ${here}/api/hello                          the headers show the cost
+  curl -i -H 'X-App-Id: demo' ${here}/api/hello      an app with 10 tokens and 1 per second: soon 429
+  curl -s ${here}/api/big?bytes=1048576 | wc -c      a megabyte is charged when it has been sent
   curl -s ${there}/health/ready                       the control listener
-  curl -s ${there}/metrics                            for Prometheus
+  curl -s ${there}/metrics                            metrics for Prometheus
 ${operatorHint()}
-Ctrl-C ends it.
+Press Ctrl-C to stop.
 `;
 }
 
 function operatorHint(): string {
   const command = "node dist/cli/main.js";
   if ((process.env.TOLLGATE_ADMIN_TOKEN ?? "") === "") {
-    return "\nWith TOLLGATE_ADMIN_TOKEN set, here and there, to 16 characters or more: tollgate status --watch, tollgate why demo\n";
+    return "\nIf TOLLGATE_ADMIN_TOKEN (16 or more characters) is set for both: tollgate status --watch, tollgate why demo\n";
   }
-  return `  ${command} status --watch                   what it does, as it does it
-  ${command} why demo                         why the app was refused\n`;
+  return `  ${command} status --watch                   a live view of the service
+  ${command} why demo                         why requests of the app are refused\n`;
 }
 
-/** Once means in good order; twice means now. */
-function untilTold(service: Service): Promise<void> {
+/** The first signal stops gracefully, the second one immediately. */
+function untilStopped(service: Service): Promise<void> {
   return new Promise((resolve, reject) => {
-    let told = false;
+    let stopping = false;
     const stop = (signal: NodeJS.Signals) => {
-      if (told) process.exit(1);
-      told = true;
+      if (stopping) process.exit(1);
+      stopping = true;
       service.log.info({ signal }, "stopping");
       service.stop().then(resolve, reject);
     };
     process.on("SIGHUP", () => {
-      service.log.info({ signal: "SIGHUP" }, "reading the configuration again");
-      service.reload().catch((error: unknown) => service.log.error({ err: error }, "the reload failed"));
+      service.log.info({ signal: "SIGHUP" }, "reloading the configuration");
+      service.reload().catch((error: unknown) => service.log.error({ err: error }, "reload failed"));
     });
     process.on("SIGTERM", stop);
     process.on("SIGINT", stop);

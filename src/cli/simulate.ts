@@ -1,49 +1,49 @@
-/** `tollgate simulate`: what a configuration would have done to the requests of an access log. */
-
+/** `tollgate simulate`: replays an access log against a configuration. */
 import { appLimits, clusterOptions, leaseOptions } from "../config/options/limits.js";
 import type { Config } from "../config/schema.js";
+import { FORMATS } from "../simulate/log-format.js";
 import { linesOf, STDIN } from "../simulate/log-lines.js";
 import { replay } from "../simulate/replay.js";
 import type { WorldConfig } from "../simulate/world.js";
-import { configOrComplain } from "./check-config.js";
-import { type Command, readArguments, UsageError } from "./command.js";
+import { configOrThrow } from "./check-config.js";
+import { type Command, readArguments, readChoice, UsageError } from "./command.js";
 import { Failure, REFUSED } from "./exit-codes.js";
 import { readDuration, readWhole } from "./numbers.js";
 import { jsonLine, printed, styleOf } from "./printing.js";
-import { readAppRule, readFields, readFormat } from "./simulate/options.js";
+import { readAppRule, readFields } from "./simulate/options.js";
 import { createProgress, type Progress } from "./simulate/progress.js";
 import { reportData, reportLines } from "./simulate/report.js";
 
 const help = `Usage: tollgate simulate LOG... --config FILE [--against FILE]
 
-Replays an access log against a configuration and shows, per app, what would have been admitted and refused, when, and
-why. The limiter and the store are the real ones, in this process, on a clock that follows the log: no server is asked
-and none is changed. Every line counts as a request that somebody made, whatever became of it then.
+Replays an access log against a configuration and shows for each app what would have been admitted and refused, when, and
+why. Uses the real limiter and embedded store in this process on a simulated clock; no server is called. Every line counts
+as a request, whatever its status was.
 
   LOG               one or more files, plain or gzipped, oldest first; - is stdin
   --config FILE     the configuration to try
-  --against FILE    a second one, to compare: A is --config, B is --against
-  --nodes N         proxies that share the requests in turn (default: 1)
+  --against FILE    a second configuration for comparison: A is --config, B is --against
+  --nodes N         number of nodes that get the requests in turn (default: 1)
   --format F        auto, combined (nginx, Apache), envoy (also Istio), json (default: auto, from the first lines)
-  --app-from RULE   which app a request belongs to; the first rule that finds one decides, else it is "default":
+  --app-from RULE   how to find the app of a request. The first rule that finds one decides; otherwise it is "default":
                       user               the authenticated user
                       field=NAME         a field of the line; see below
                       path=PREFIX:APP    paths that begin with PREFIX
-                      app=NAME           all of them
+                      app=NAME           all requests
                     Without a rule: the field app_id or app of JSON lines
-  --field W=NAME    where in the line W stands: time, method, path, app, user, request_bytes, response_bytes or
-                    duration. In JSON a name, with dots where it is nested; in combined, of the fields after the user
-                    agent, a number from 1 on, or NAME of NAME=value. A duration may have a unit: duration=took:us.
-                    Usual names (nginx, Envoy, pino, ECS) need not be given
-  --tolerance T     lines may be so much out of order (default: 10s); proxies write them when a request has ended
-  --progress        show progress on stderr even if that is no terminal
+  --field W=NAME    the field that contains W: time, method, path, app, user, request_bytes, response_bytes or duration.
+                    In JSON a name, with dots if nested. In the combined format, one of the fields after the user agent: a
+                    number from 1 on, or NAME of NAME=value. A duration can have a unit: duration=took:us. The names used
+                    by nginx, Envoy, pino and ECS are known
+  --tolerance T     how far lines may be out of order (default: 10s); proxies write a line when a request ends
+  --progress        show progress on stderr even if it is not a terminal
   --json            machine-readable
 
-A request is priced as the gateway would: by an estimate when it comes, and by what really moved when it ends, after its
-duration if the log has one. Times without fractions of a second are spread evenly over their second. Lines that cannot
-be read are counted, and the first of them shown.
+Requests are priced as in the gateway: by an estimate at the start, and by the actual sizes at the end, after the duration
+if the log has one. Times without fractions of a second are spread evenly over their second. Unreadable lines are counted,
+and the first ones are shown.
 
-Exit codes: 0 done, 1 the log or a configuration cannot be read, 2 wrong call.
+Exit codes: 0 success, 1 the log or a configuration cannot be read, 2 usage error.
 
 Examples:
   tollgate simulate access.log --config examples/gateway.yaml
@@ -54,9 +54,7 @@ Examples:
 
 const HOUR_MS = 3_600_000;
 
-export const simulateCommand: Command = {
-  name: "simulate",
-  summary: "What a configuration would have done to the requests of an access log",
+export const command: Command = {
   help,
   async run(args) {
     const { values, words: files } = readArguments(args, {
@@ -70,19 +68,19 @@ export const simulateCommand: Command = {
       progress: { type: "boolean", default: false },
       json: { type: "boolean", default: false },
     });
-    if (files.length === 0) throw new UsageError("name a log, or - for stdin");
-    if (files.filter((file) => file === STDIN).length > 1) throw new UsageError("- can be named once");
+    if (files.length === 0) throw new UsageError("LOG is missing; - reads stdin");
+    if (files.filter((file) => file === STDIN).length > 1) throw new UsageError("- can be given only once");
     if (values.config === undefined) throw new UsageError("--config is missing, for example --config gateway.yaml");
     const configs = [values.config, ...(values.against === undefined ? [] : [values.against])];
     const rules = values["app-from"].map(readAppRule);
     const nodes = readWhole("--nodes", values.nodes, { least: 1, most: 1_000 });
     const options = {
-      format: readFormat(values.format),
+      format: values.format === "auto" ? undefined : readChoice("--format", values.format, FORMATS),
       fields: readFields(values.field),
       toleranceMs: readDuration("--tolerance", values.tolerance, { leastMs: 0, mostMs: HOUR_MS }),
-      ...(rules.length > 0 ? { rules } : {}),
+      rules: rules.length > 0 ? rules : undefined,
       nodes,
-      worlds: configs.map((file) => worldConfig(configOrComplain(file))),
+      worlds: configs.map((file) => worldConfig(configOrThrow(file))),
     };
     const progress = createProgress({ files, stderr: process.stderr, wanted: values.progress });
     const done = await replay({
@@ -95,11 +93,11 @@ export const simulateCommand: Command = {
       ? jsonLine(reportData(report))
       : printed(reportLines(report, styleOf(process.stdout)), styleOf(process.stdout));
     if (done.requests > 0 || done.badLines === 0) return text;
-    return { text, exitCode: REFUSED, complaint: "no line of the log can be read; see --format and --field" };
+    return { text, exitCode: REFUSED, complaint: "no line of the log could be read; see --format and --field" };
   },
 };
 
-/** Of a configuration, all that decides; the store it names is not asked. */
+/** The parts of a configuration that affect decisions. Its store is not used. */
 export function worldConfig(config: Config): WorldConfig {
   return {
     apps: appLimits(config),
@@ -118,7 +116,7 @@ async function* allLines(files: string[], progress: Progress): AsyncGenerator<st
     try {
       yield* linesOf({ name, stdin: process.stdin, onBytes: (count) => progress.bytes(count) });
     } catch (error) {
-      // What the replay itself throws does not come through here: only reading does.
+      // Only errors of reading; those of the replay are thrown elsewhere.
       throw new Failure(`${name} cannot be read: ${error instanceof Error ? error.message : String(error)}`, REFUSED);
     }
   }

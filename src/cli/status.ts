@@ -1,22 +1,23 @@
-/** `tollgate status`: how a service is doing; with --watch, live. */
+/** `tollgate status`: shows the state of a service; live with --watch. */
+import type { Command } from "./command.js";
 import type { ControlClient } from "./control/client.js";
-import { type Answer, expectWords, operatorCommand } from "./control/operator-command.js";
+import { type Answer, operatorCommand } from "./control/operator-command.js";
 import { Failure, FINE, UNHEALTHY } from "./exit-codes.js";
 import { readDuration, readWhole } from "./numbers.js";
 import { escaped, jsonLine, type Line, type Style, toned } from "./printing.js";
-import { type Look, paceOf, takeLook } from "./status/look.js";
 import { statusLine, statusScreen } from "./status/screen.js";
+import { ratesOf, type Snapshot, takeSnapshot } from "./status/snapshot.js";
 import { processTerminal } from "./status/terminal.js";
 import { watch } from "./status/watch.js";
 
 const help = `Usage: tollgate status [--watch [SECONDS]] [--apps N]
 
-How a service is doing: its mode, requests and refusals, the part of decisions made without the store, their latency,
-the store, and the busiest apps. Exit code 5 where it is not in its normal mode: degraded, emergency, starting, stopping.
+Shows mode, requests, refusals, share of local decisions, latency, store, and the busiest apps of a service. Exit code 5
+if it is not in normal mode, but degraded, in an emergency, starting or stopping.
 
-  --watch [SECONDS]  live: looks every 2 seconds, or as often as you say, and shows rates between two looks; q or Ctrl-C
-                     ends it, the space bar looks at once. Where stdout is no terminal: one line per look
-  --apps N           show at most so many apps (default: 10)
+  --watch [SECONDS]  update every 2 seconds or at the given interval, with current rates; the space bar updates at once, q
+                     or Ctrl-C ends. If stdout is not a terminal, prints one line per update
+  --apps N           maximum number of apps to show (default: 10)
 
 Examples:
   tollgate status
@@ -26,27 +27,24 @@ Examples:
 
 const DEFAULT_WATCH = "2s";
 
-const command = operatorCommand({
-  name: "status",
-  summary: "How a service is doing; live with --watch",
+const inner = operatorCommand({
   help,
   options: { watch: { type: "string", short: "w" }, apps: { type: "string", default: "10" } },
-  async run({ client, words, values, style, json }) {
-    expectWords(words, []);
+  async run({ client, values, style, json }) {
     const mostApps = readWhole("--apps", String(values.apps), { least: 0, most: 10_000 });
     if (values.watch === undefined) return once(client, style, mostApps);
     const intervalMs = readInterval(String(values.watch));
-    const first = await takeLook(client);
+    const first = await takeSnapshot(client);
     const terminal = json ? undefined : processTerminal();
-    if (terminal === undefined) await printLooks(client, first, intervalMs, json);
+    if (terminal === undefined) await printLines(client, first, intervalMs, json);
     else await watchScreen({ client, first, intervalMs, terminal, mostApps });
     return "";
   },
 });
 
-/** node:util knows no option with a value that may be left out. */
-export const statusCommand = {
-  ...command,
+/** node:util has no options with an optional value, so --watch gets its default here. */
+export const command: Command = {
+  ...inner,
   run(args: string[]) {
     const given: string[] = [];
     for (let at = 0; at < args.length; at++) {
@@ -56,7 +54,7 @@ export const statusCommand = {
       else if (/^[0-9]/.test(next)) given.push(`--watch=${args[++at]}`);
       else given.push(`--watch=${DEFAULT_WATCH}`);
     }
-    return command.run(given);
+    return inner.run(given);
   },
 };
 
@@ -66,74 +64,77 @@ function readInterval(text: string): number {
 }
 
 async function once(client: ControlClient, style: Style, mostApps: number): Promise<Answer> {
-  const look = await takeLook(client);
-  const { status } = look;
+  const snapshot = await takeSnapshot(client);
+  const { status } = snapshot;
   const isNormal = status.status === "running" && status.mode === "normal";
   return {
     reply: status,
-    lines: () => statusScreen({ look, pace: paceOf(undefined, look), style, rows: Number.POSITIVE_INFINITY, mostApps }),
+    lines: () =>
+      statusScreen({ snapshot, rates: ratesOf(undefined, snapshot), style, rows: Number.POSITIVE_INFINITY, mostApps }),
     exitCode: isNormal ? FINE : UNHEALTHY,
   };
 }
 
 interface Watched {
   client: ControlClient;
-  first: Look;
+  first: Snapshot;
   intervalMs: number;
   terminal: NonNullable<ReturnType<typeof processTerminal>>;
   mostApps: number;
 }
 
-/** While the service is away the last screen stays, with a line that says so; it may be restarting. */
+/** If the service is unavailable, for example restarting, keeps the last screen and shows the error. */
 async function watchScreen({ client, first, intervalMs, terminal, mostApps }: Watched): Promise<void> {
-  let look = first;
-  let pace = paceOf(undefined, first);
-  let trouble = "";
+  let snapshot = first;
+  let rates = ratesOf(undefined, first);
+  let failure = "";
   await watch({
     terminal,
     intervalMs,
-    async look() {
+    async update() {
       try {
-        const next = await takeLook(client);
-        pace = paceOf(look, next);
-        look = next;
-        trouble = "";
+        const next = await takeSnapshot(client);
+        rates = ratesOf(snapshot, next);
+        snapshot = next;
+        failure = "";
       } catch (error) {
         if (!(error instanceof Failure)) throw error;
-        trouble = error.message.split("\n")[0] ?? "";
+        failure = error.message.split("\n")[0] ?? "";
       }
     },
     draw({ columns, rows }) {
       const style = { ...terminal.style, columns };
-      const foot: Line = trouble === "" ? footLine(look, intervalMs) : [toned("bad", escaped(trouble))];
-      const screen = statusScreen({ look, pace, style, rows: rows - 2, mostApps });
+      const foot: Line = failure === "" ? footLine(snapshot, intervalMs) : [toned("bad", escaped(failure))];
+      const screen = statusScreen({ snapshot, rates, style, rows: rows - 2, mostApps });
       return [...screen, [], foot].slice(-rows);
     },
   });
 }
 
-function footLine({ status }: Look, intervalMs: number): Line {
-  return [toned("faint", `${status.timestamp.slice(11, 19)} UTC, every ${intervalMs / 1000} s; q ends`)];
+function footLine({ status }: Snapshot, intervalMs: number): Line {
+  return [toned("faint", `${status.timestamp.slice(11, 19)} UTC, every ${intervalMs / 1000} s; q to quit`)];
 }
 
-/** For logs and pipes: one line per look, until it is ended or nobody reads on. */
-async function printLooks(client: ControlClient, first: Look, intervalMs: number, json: boolean): Promise<void> {
-  let look = first;
+/** For logs and pipes: one line per snapshot, until stdout is closed. */
+async function printLines(client: ControlClient, first: Snapshot, intervalMs: number, json: boolean): Promise<void> {
+  let snapshot = first;
   let isOver = false;
   const end = () => {
     isOver = true;
   };
   process.stdout.once("error", end);
-  process.stdout.write(json ? jsonLine(look.status) : `${escaped(statusLine(look, paceOf(undefined, look)))}\n`);
+  process.stdout.write(
+    json ? jsonLine(snapshot.status) : `${escaped(statusLine(snapshot, ratesOf(undefined, snapshot)))}\n`,
+  );
   while (!isOver) {
     await new Promise((resolve) => setTimeout(resolve, intervalMs));
     if (isOver) return;
     try {
-      const next = await takeLook(client);
-      process.stdout.write(json ? jsonLine(next.status) : `${escaped(statusLine(next, paceOf(look, next)))}\n`);
-      look = next;
+      const next = await takeSnapshot(client);
+      process.stdout.write(json ? jsonLine(next.status) : `${escaped(statusLine(next, ratesOf(snapshot, next)))}\n`);
+      snapshot = next;
     } catch (error) {
-      // It may be restarting; who watches wants to know that, and to see it come back.
+      // The service may be restarting.
       if (!(error instanceof Failure)) throw error;
       process.stderr.write(`tollgate: ${error.message}\n`);
     }

@@ -1,31 +1,27 @@
-/** `tollgate why`: what stands in the way of an app's requests, with the balance of every layer and the last refusals. */
-
+/** `tollgate why`: explains why requests of an app are refused, with the balance of every layer and recent refusals. */
 import type { AppReply, Refusal } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
-import { expectApp } from "./control/app-name.js";
-import { expectWords, operatorCommand } from "./control/operator-command.js";
+import { expectApp, operatorCommand } from "./control/operator-command.js";
 import { ago, amount, counted, percent, percentOf, perSecond, readWhole, span, whole } from "./numbers.js";
 import { type Line, type Span, type Style, tableLines, toned, wrapped } from "./printing.js";
 
 const help = `Usage: tollgate why APP [--last N]
 
-Why an app's requests are refused, or what would stand in their way: the balance of each layer, its debt, the leases that
-nodes hold, refusals by reason, and the last of them, each in a sentence.
+Explains why requests of an app are refused: the balance of each layer, the debt, the leases of the nodes, refusals by
+reason, and the most recent refusals with an explanation.
 
-  --last N  show at most so many refusals (default: 5)
+  --last N  maximum number of refusals to show (default: 5)
 
 Examples:
   tollgate why video-service
   tollgate why video-service --json | jq -r .why
 `;
 
-export const whyCommand = operatorCommand({
-  name: "why",
-  summary: "Why an app's requests are refused: every layer, and the last refusals",
+export const command = operatorCommand({
   help,
   options: { last: { type: "string", default: "5" } },
+  words: ["APP"],
   async run({ client, words, values, style }) {
-    expectWords(words, ["APP"]);
     const app = expectApp(words[0]);
     const last = readWhole("--last", String(values.last), { least: 0, most: 1_000 });
     const path = `/admin/ratelimit/apps/${encodeURIComponent(app)}`;
@@ -39,10 +35,10 @@ export function whyLines(reply: AppReply, { style, last }: { style: Style; last:
   const limits = [
     `${amount(config.guaranteed)} tokens/s, burst ${whole(config.burst)}, priority ${config.priority}`,
     config.borrow ? "may borrow" : "may not borrow",
-    `without the store ${config.on_store_failure}`,
+    `on store failure ${config.on_store_failure}`,
   ];
   return [
-    [toned("strong", app_id), config.dry_run ? toned("warning", "  on a dry run: nothing is refused") : ""],
+    [toned("strong", app_id), config.dry_run ? toned("warning", "  dry run: nothing is refused") : ""],
     ...wrapped(why, style, "  "),
     [],
     ...wrapped(limits.join(", "), style),
@@ -54,11 +50,11 @@ export function whyLines(reply: AppReply, { style, last }: { style: Style; last:
   ];
 }
 
-const SILENT = "the store does not answer";
+const UNAVAILABLE = "the store is unavailable";
 
 function layerLines({ config, layers: { l1, l2, l3 } }: AppReply, style: Style): Line[] {
   const row = (name: string, tokens: number | null, all: number, note: string): Span[] => {
-    if (tokens === null) return [name, toned("bad", "?"), "", "", SILENT];
+    if (tokens === null) return [name, toned("bad", "?"), "", "", UNAVAILABLE];
     const isLow = tokens < all * 0.05;
     return [name, toned(isLow ? "warning" : "good", whole(tokens)), whole(all), percentOf(tokens, all), note];
   };
@@ -67,20 +63,20 @@ function layerLines({ config, layers: { l1, l2, l3 } }: AppReply, style: Style):
   const columns = [
     { title: "layer" },
     { title: "tokens", right: true },
-    { title: "at most", right: true },
+    { title: "maximum", right: true },
     { title: "full", right: true, spare: 1 },
     { title: "", spare: 2 },
   ];
   const rows = [
     row("L1 cluster", l1.tokens, l1.capacity, `refills ${amount(l1.rate)}/s, shared by all apps`),
     row("L2 app", l2?.tokens ?? null, config.burst, `refills ${amount(config.guaranteed)}/s${debt}`),
-    ["L3 leases", held, "", "", l3.held === null ? SILENT : leasesText(l3.leases.length)],
+    ["L3 leases", held, "", "", l3.held === null ? UNAVAILABLE : leasesText(l3.leases.length)],
   ];
   return [...tableLines(columns, rows, style), ...leaseLines(l3.leases, style)];
 }
 
 function leasesText(count: number): string {
-  return count === 0 ? "no node holds one" : `on ${counted(count, "node")}`;
+  return count === 0 ? "no node holds a lease" : `on ${counted(count, "node")}`;
 }
 
 function leaseLines(leases: AppReply["layers"]["l3"]["leases"], style: Style): Line[] {
@@ -96,7 +92,7 @@ function leaseLines(leases: AppReply["layers"]["l3"]["leases"], style: Style): L
   ];
   const rows = leases.map((lease): Span[] => [
     lease.node_id,
-    lease.alive ? "" : toned("warning", "silent"),
+    lease.alive ? "" : toned("warning", "dead"),
     whole(lease.held),
     lease.balance === null ? "-" : whole(lease.balance),
     whole(lease.granted),
@@ -108,10 +104,12 @@ function leaseLines(leases: AppReply["layers"]["l3"]["leases"], style: Style): L
 
 function requestLines({ statistics }: AppReply): Line[] {
   const { requests, rejected, dry_run_rejected: passed, l3_hit_ratio: hits, refusals } = statistics;
-  if (requests === 0) return [["no requests here so far"]];
-  const parts = [`${counted(requests, "request")} here, ${whole(rejected)} refused (${percentOf(rejected, requests)})`];
-  if (passed > 0) parts.push(`${whole(passed)} passed on the dry run`);
-  parts.push(`${percent(hits)} decided without the store`);
+  if (requests === 0) return [["this service has decided no requests of this app"]];
+  const parts = [
+    `${counted(requests, "request")} in this service, ${whole(rejected)} refused (${percentOf(rejected, requests)})`,
+  ];
+  if (passed > 0) parts.push(`${whole(passed)} admitted by dry run`);
+  parts.push(`${percent(hits)} decided locally`);
   const reasons = Object.entries(refusals)
     .sort(([, one], [, other]) => other - one)
     .map(([code, count]): Line => [`  ${code}  `, toned("warning", whole(count))]);
@@ -120,10 +118,10 @@ function requestLines({ statistics }: AppReply): Line[] {
 
 function refusalLines({ last_refusals: refusals, timestamp }: AppReply, style: Style, last: number): Line[] {
   const shown = refusals.slice(0, last);
-  if (shown.length === 0) return last === 0 ? [] : [["no refusals are remembered"]];
+  if (shown.length === 0) return last === 0 ? [] : [["no recent refusals"]];
   const now = Date.parse(timestamp);
   const lines = shown.flatMap((each, at) => {
-    // Many refusals in a row have one reason.
+    // Consecutive refusals often have the same explanation.
     const isRepeated = each.explanation === shown[at - 1]?.explanation;
     return [refusalLine(each, now), ...(isRepeated ? [] : wrapped(each.explanation, style, "    "))];
   });
@@ -137,13 +135,13 @@ function refusalLine(refusal: Refusal, now: number): Line {
   const facts = [
     `${method} for ${whole(cost)}`,
     `lease ${whole(balance)}`,
-    retry > 0 ? `retry in ${wait}` : "no retry helps",
+    retry > 0 ? `retry in ${wait}` : "do not retry",
     source,
     node_id,
   ];
   return [
     `  ${ago(refusal.timestamp, now)}  `,
-    toned(dry_run ? "faint" : "warning", dry_run ? `${code} (passed: dry run)` : code),
+    toned(dry_run ? "faint" : "warning", dry_run ? `${code} (admitted: dry run)` : code),
     `  ${layer}  `,
     toned("faint", facts.join(", ")),
   ];

@@ -125,7 +125,7 @@ describe("a service that is not there", () => {
       expect({ status, stdout, stderr }).toEqual({
         status: 3,
         stdout: "",
-        stderr: `tollgate: nothing listens on ${place}; is tollgate serve running, or is --url wrong?\n`,
+        stderr: `tollgate: connection to ${place} refused; is tollgate serve running, is --url correct?\n`,
       });
     }
   });

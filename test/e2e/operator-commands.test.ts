@@ -76,7 +76,7 @@ describe("a running service", () => {
     const { text, exitCode } = await look("why small");
     expect(exitCode).toBe(0);
     expect(text).toMatch(/^L2 app +0 +10 +0\.0 % +refills 0\.001\/s$/m);
-    expect(text).toMatch(/^30 requests here, 20 refused \(66\.6 %\)/m);
+    expect(text).toMatch(/^30 requests in this service, 20 refused \(66\.6 %\)/m);
     expect(text).toMatch(/^ {2}quota_exhausted {2}20$/m);
     expect(text).toMatch(/^ {2}.* quota_exhausted {2}L2 {2}GET for 1, /m);
     const { text: json } = await look("why small --json");
@@ -114,17 +114,21 @@ describe("a running service", () => {
   it("keeps orders from whoever has no token, or the wrong one", async () => {
     const args = ["emergency", "on", "--url", gateway.controlUrl, "--timeout", "30s"];
     const none = await runCommandLine(args);
-    expect(none).toMatchObject({ exitCode: 4, text: "", complaint: expect.stringContaining("wants the admin token") });
+    expect(none).toMatchObject({
+      exitCode: 4,
+      text: "",
+      complaint: expect.stringContaining("requires the admin token"),
+    });
     process.env.TOLLGATE_ADMIN_TOKEN = "wrong-wrong-wrong-wrong";
     const wrong = await runCommandLine(args).finally(() => delete process.env.TOLLGATE_ADMIN_TOKEN);
-    expect(wrong).toMatchObject({ exitCode: 4, complaint: expect.stringContaining("does not take this token") });
+    expect(wrong).toMatchObject({ exitCode: 4, complaint: expect.stringContaining("rejected the token") });
     expect((await look("emergency")).text).toBe("no emergency\n");
   });
 
   it("is in an emergency from on to off, and the audit log has who and why", async () => {
     const on = await tollgate("emergency on --for 5m --reason drill");
-    expect(on).toMatchObject({ exitCode: 0, text: expect.stringContaining("emergency, begun by kim") });
-    expect(on.text).toMatch(/less for .*small/);
+    expect(on).toMatchObject({ exitCode: 0, text: expect.stringContaining("emergency, started by kim") });
+    expect(on.text).toMatch(/limits reduced for .*small/);
     expect((await look("status")).exitCode).toBe(5);
     expect((await look("why small")).text).toContain("emergency");
     expect(await tollgate("emergency off")).toMatchObject({ exitCode: 0, text: "no emergency\n" });
@@ -134,11 +138,11 @@ describe("a running service", () => {
 
   it("holds a pinned level until it is cleared", async () => {
     expect((await tollgate("degradation set 2 --for 5m --reason drill")).text).toMatch(
-      /^level 2 until .*; it was [0-3]$/m,
+      /^level 2 until .*; previously [0-3]$/m,
     );
     expect((await look("degradation")).text).toMatch(/^ {2}pinned at 2 by kim for another (5m|4m \d+s): drill$/m);
     expect((await look("status")).text).toContain("level 2: ");
-    expect((await tollgate("degradation clear")).text).toContain("  follows the store\n");
+    expect((await tollgate("degradation clear")).text).toContain("  not pinned\n");
   });
 
   it("follows the layer in the store, refuses a wrong one, and one that was overtaken", async () => {
@@ -199,8 +203,8 @@ describe("a running service", () => {
       exitCode: 1,
       text: expect.stringContaining("borrowing_disabled"),
     });
-    expect((await tollgate("reconcile small")).text).toMatch(/^small compared$/m);
-    expect((await tollgate("reconcile")).text).toMatch(/^3 apps compared$/m);
+    expect((await tollgate("reconcile small")).text).toMatch(/^small reconciled$/m);
+    expect((await tollgate("reconcile")).text).toMatch(/^3 apps reconciled$/m);
     expect((await look("connections")).text).toMatch(/^backend +127\.0\.0\.1:\d+ +0 +2 +0\.0 %$/m);
     expect(await look("why smal")).toMatchObject({
       exitCode: 1,
@@ -237,7 +241,7 @@ describe("a running service", () => {
       await waitFor("rates between two looks", () => output().includes("per second"), { withinMs: 40_000 });
       expect(output()).toContain("\x1b[?1049h");
       expect(output()).toContain("gw-e2e");
-      expect(output()).toContain("q ends");
+      expect(output()).toContain("q to quit");
       expect(output()).not.toContain("\x1b[2J");
       child.stdin.write("q");
       await ended;
@@ -267,7 +271,7 @@ describe("a running service", () => {
       const { child, ended, output } = start("script", ["--quiet", "--command", line, "/dev/null"]);
       await waitFor("the screen", () => output().includes("video-service"), { withinMs: 40_000 });
       await standIn.stop();
-      await waitFor("the complaint", () => output().includes(`nothing listens on ${standIn.place}`), {
+      await waitFor("the complaint", () => output().includes(`connection to ${standIn.place} refused`), {
         withinMs: 40_000,
       });
       child.stdin.write("q");
@@ -325,10 +329,10 @@ describe("a service whose Redis is gone", () => {
       expect((await tollgate("health ready")).text).toContain("store          error");
       expect((await tollgate("health")).exitCode).toBe(5);
       await waitFor("status to say so", async () =>
-        (await tollgate("status")).text.includes("store: no server answers"),
+        (await tollgate("status")).text.includes("store: no server is connected"),
       );
       await waitFor("why to say so", async () =>
-        (await tollgate("why small")).text.includes("the store does not answer"),
+        (await tollgate("why small")).text.includes("the store is unavailable"),
       );
       expect((await tollgate("reconcile")).exitCode).toBe(1);
       await redis.restart();

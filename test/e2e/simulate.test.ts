@@ -171,7 +171,7 @@ describe("a log", () => {
     expect(stderr).not.toContain("tollgate:");
     expect(stdout).toContain("3,000 requests");
     expect(stdout).toContain("2 lines could not be read");
-    expect(stdout).toContain("line 8: there is no time in brackets: \\u001b[31mnot a line");
+    expect(stdout).toContain("line 8: no time in brackets: \\u001b[31mnot a line");
     expect(stdout).toMatch(/tight +[0-9,]+ +[0-9,]+ +[0-9,]+ +[0-9.]+ % +[0-9,]+ {2}quota_exhausted [0-9,]+/);
     expect(stdout).toMatch(/first 2026-07-28 12:0.*, last 2026-07-28 12:0/);
     expect(stdout).toMatch(/worst second 2026-07-28 12:.*: [0-9,]+ of [0-9,]+; worst minute/);
@@ -180,7 +180,7 @@ describe("a log", () => {
 
 describe("the exit code", () => {
   it.each([
-    ["2 for a wrong call", () => ["--config", config("now.yaml")], 2, "name a log"],
+    ["2 for a usage error", () => ["--config", config("now.yaml")], 2, "LOG is missing"],
     ["1 for a log that cannot be read", () => [file("e.log", "a\nb\n"), "--config", config("now.yaml")], 1, "no line"],
   ])("is %s", async (_, args, code, complaint) => {
     const { status, stderr } = await tollgate(args());

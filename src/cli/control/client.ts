@@ -1,4 +1,4 @@
-/** Calls the control listener: one deadline per call, replies checked against the contract, every failure a sentence. */
+/** HTTP client for the control listener: one timeout per call, validated replies, readable errors. */
 import { Agent, request } from "undici";
 import type * as z from "zod";
 import { type Called, notTollgate, refused, unreachable } from "./failures.js";
@@ -6,30 +6,30 @@ import type { Target } from "./target.js";
 
 export interface Call<T> {
   method: "GET" | "POST" | "PUT" | "DELETE";
-  /** With its query, begins with a slash. */
+  /** With query, begins with a slash. */
   path: string;
   body?: unknown;
   headers?: Record<string, string>;
   reply: z.ZodType<T>;
-  /** Statuses besides 200 that come with the same reply. */
+  /** Other statuses with the same reply. */
   alsoFine?: number[];
 }
 
 export interface ControlClient {
-  /** host:port, for messages. */
+  /** host:port, for error messages. */
   readonly place: string;
   /** Throws a Failure. */
   call<T>(call: Call<T>): Promise<T>;
-  /** At once: a call under way fails. */
+  /** Aborts running calls. */
   close(): Promise<void>;
 }
 
-/** Far more than any reply has; whatever answers with more is something else. */
-const MOST_REPLY_BYTES = 64 * 1024 * 1024;
+/** Far more than any valid reply. */
+const MAX_REPLY_BYTES = 64 * 1024 * 1024;
 
 export function createControlClient({ url, token, timeoutMs }: Target): ControlClient {
-  // Not the agent that all share: this one can be closed, so that the command ends at once.
-  const agent = new Agent({ connect: { timeout: timeoutMs }, maxResponseSize: MOST_REPLY_BYTES });
+  // An own agent can be destroyed, so that the command ends at once.
+  const agent = new Agent({ connect: { timeout: timeoutMs }, maxResponseSize: MAX_REPLY_BYTES });
   const place = new URL(url).host;
 
   async function call<T>({ method, path, body, headers = {}, reply, alsoFine = [] }: Call<T>): Promise<T> {
@@ -58,14 +58,14 @@ export function createControlClient({ url, token, timeoutMs }: Target): ControlC
       throw unreachable(error, called);
     }
     const json = parsed(text);
-    if (json === undefined) throw notTollgate(called, status, "no JSON");
+    if (json === undefined) throw notTollgate(called, status, "without JSON");
     if (status !== 200 && !alsoFine.includes(status)) throw refused(status, json, called);
     const checked = reply.safeParse(json);
     if (checked.success) return checked.data;
-    // A newer service may say more than this program knows of.
+    // A newer service may send additional fields.
     if (checked.error.issues.every(({ code }) => code === "unrecognized_keys")) return json as T;
     const first = checked.error.issues[0];
-    throw notTollgate(called, status, `a reply that is not understood (${first?.path.join(".")}: ${first?.message})`);
+    throw notTollgate(called, status, `an unexpected reply (${first?.path.join(".")}: ${first?.message})`);
   }
 
   return { place, call, close: () => agent.destroy() };

@@ -1,4 +1,4 @@
-/** Which control listener is called, with which token, and in whose name: from options, a config file and the environment. */
+/** Determines URL, token and operator of a call from options, a configuration file and the environment. */
 import { readFileSync } from "node:fs";
 import { userInfo } from "node:os";
 import { loadConfig } from "../../config/load.js";
@@ -18,20 +18,20 @@ export const targetOptions = {
   json: { type: "boolean", default: false },
 } as const;
 
-/** For commands that change something: both go into the audit log. */
+/** For commands that change something; both are written to the audit log. */
 export const orderOptions = { operator: { type: "string" }, reason: { type: "string" } } as const;
 
 export const targetHelp = `Common options:
   --url URL          the control listener; or TOLLGATE_URL (default: ${DEFAULT_URL})
-  --config FILE      take address and admin token from this configuration instead
-  --token-file FILE  a file with the admin token; or TOLLGATE_ADMIN_TOKEN. Never an option of its own: every user of the
-                     machine sees the options of a process
-  --timeout TIME     wait so long for an answer (default: 10s)
+  --config FILE      take address and admin token from this configuration file
+  --token-file FILE  a file with the admin token; or TOLLGATE_ADMIN_TOKEN. There is no option for the token itself, because
+                     all users of a machine can see the options of a process
+  --timeout TIME     maximum time to wait for the reply (default: 10s)
   --json             machine-readable
 `;
 
-export const orderHelp = `  --operator NAME    who orders it, for the audit log (default: your user name)
-  --reason TEXT      why, for the audit log
+export const orderHelp = `  --operator NAME    your name for the audit log (default: your user name)
+  --reason TEXT      the reason, for the audit log
 `;
 
 export type Environment = Record<string, string | undefined>;
@@ -41,17 +41,19 @@ export interface TargetValues {
   config?: string | undefined;
   "token-file"?: string | undefined;
   timeout?: string | undefined;
+  operator?: string | undefined;
+  reason?: string | undefined;
 }
 
 export interface Target {
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   url: string;
-  /** Empty: none is known. */
+  /** Empty if unknown. */
   token: string;
   timeoutMs: number;
 }
 
-/** What is said on the command line comes first, then the file it names, then the environment. */
+/** Precedence: options, then the file given by --config, then the environment. */
 export function readTarget(values: TargetValues, env: Environment): Target {
   const timeoutMs = readDuration("--timeout", values.timeout ?? "10s", { leastMs: 10, mostMs: 3_600_000 });
   const config = values.config === undefined ? undefined : controlOf(values.config, env);
@@ -73,7 +75,7 @@ export interface Signature {
   reason?: string;
 }
 
-export function readSignature(values: { operator?: string | undefined; reason?: string | undefined }): Signature {
+export function readSignature(values: Pick<TargetValues, "operator" | "reason">): Signature {
   const operator = values.operator ?? userName();
   const { reason } = values;
   if (operator.length > 128) throw new UsageError("--operator: more than 128 characters");
@@ -87,7 +89,7 @@ function userName(): string {
   try {
     return userInfo().username.slice(0, 128);
   } catch {
-    // A user id without a name, as containers have it.
+    // In containers, user ids often have no name.
     return "";
   }
 }
@@ -98,26 +100,26 @@ function checkedUrl(name: string, text: string): string {
   try {
     url = new URL(text);
   } catch {
-    throw wrong(`${quoted(text)} is no url`);
+    throw wrong(`${quoted(text)} is not a URL`);
   }
-  if (url.protocol !== "http:" && url.protocol !== "https:") throw wrong(`${quoted(text)} is no http url`);
-  if (url.username !== "" || url.password !== "") throw wrong("a url with a password in it is not taken");
-  if (url.search !== "" || url.hash !== "") throw wrong("only scheme, host, port and path are taken");
+  if (url.protocol !== "http:" && url.protocol !== "https:") throw wrong(`${quoted(text)} is not an HTTP URL`);
+  if (url.username !== "" || url.password !== "") throw wrong("a URL with a user or password is not allowed");
+  if (url.search !== "" || url.hash !== "") throw wrong("only scheme, host, port and path are allowed");
   return `${url.origin}${url.pathname}`.replace(/\/+$/, "");
 }
 
-/** Whoever listens on all addresses is called on this machine's own. */
+/** A listener on all addresses is called on the loopback address. */
 function controlOf(file: string, env: Environment): { url: string; token: string } {
   const { config, problems } = loadConfig({ file, env });
   if (config === undefined) {
     const first = problems[0];
     const more = problems.length > 1 ? `, and ${problems.length - 1} more` : "";
-    const what = first === undefined ? "is not right" : describeProblem(first);
+    const what = first === undefined ? "is invalid" : describeProblem(first);
     throw new UsageError(`--config: ${escaped(what)}${more}; see tollgate check-config, or use --url`);
   }
   const { listen, admin_token: token } = config.control;
   const { host, port } = parseAddress(listen) ?? { host: "", port: 0 };
-  if (port === 0) throw new UsageError(`--config: control.listen ${listen} names no port; use --url`);
+  if (port === 0) throw new UsageError(`--config: control.listen ${listen} has no port; use --url`);
   const reachable = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
   return { url: `http://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`, token };
 }
@@ -134,8 +136,8 @@ function tokenIn(file: string): string {
   return checkedToken("--token-file", token);
 }
 
-/** It becomes a header; and a message must not repeat it. */
+/** The token becomes a header. The error message must not contain it. */
 function checkedToken(name: string, token: string): string {
   if (/^[!-~]*$/.test(token)) return token;
-  throw new UsageError(`${name}: a token is one line of printable characters without spaces`);
+  throw new UsageError(`${name}: a token must be one line of printable ASCII characters without spaces`);
 }

@@ -1,23 +1,23 @@
-/** Imported rules as a part of our configuration file, with comments for who reads it next. */
+/** Writes imported rules as a part of our configuration file, with comments. */
 import { Document, isNode, YAMLMap } from "yaml";
 import type { ImportedDescriptor, ImportedDomain } from "./ratelimit-file.js";
 
 export interface SourcedDomain extends ImportedDomain {
-  /** Where it comes from. */
+  /** The files it was read from. */
   files: string[];
 }
 
 const introduction = (
   files: string[],
-) => ` Descriptor rules, made by \`tollgate import ratelimit\` from ${files.join(", ")}.
- A limit is a bucket: so many requests may come at once, and they are replaced evenly over the unit, where
- envoyproxy/ratelimit counts from zero when a new second, minute or hour begins. See docs/RATE_LIMITS.md.`;
+) => ` Descriptor rules, written by \`tollgate import ratelimit\` from ${files.join(", ")}.
+ A limit is a token bucket: it admits a burst of this size and refills evenly over the unit, while
+ envoyproxy/ratelimit restarts its count with every second, minute or hour. See docs/RATE_LIMITS.md.`;
 
 export function writtenRules(domains: readonly SourcedDomain[], notes: readonly string[]): string {
   const files = [...new Set(domains.flatMap((domain) => domain.files))];
   const rate_limits = domains.map(({ domain, descriptors }) => ({ domain, descriptors }));
   const document = new Document({ rate_limits: literal(rate_limits) });
-  const remarks = notes.length === 0 ? "" : `\n\n Not the same here:\n${notes.map((note) => `  - ${note}`).join("\n")}`;
+  const remarks = notes.length === 0 ? "" : `\n\n Differences:\n${notes.map((note) => `  - ${note}`).join("\n")}`;
   document.commentBefore = `${introduction(files)}${remarks}`;
   domains.forEach((domain, i) => {
     const node = document.getIn(["rate_limits", i], true);
@@ -39,7 +39,7 @@ function limitsOnOneLine(
   });
 }
 
-/** Of what begins a variable in our files, there is none in theirs. */
+/** Escapes ${, which begins a variable in our files but not in theirs. */
 function literal(value: unknown): unknown {
   if (typeof value === "string") return value.replaceAll("${", () => "$${");
   if (Array.isArray(value)) return value.map(literal);

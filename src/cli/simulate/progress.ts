@@ -1,4 +1,4 @@
-/** How far a long replay is, on stderr: one line that is written over on a terminal, a line now and then elsewhere. */
+/** Progress of a replay on stderr: one line that is overwritten on a terminal, periodic lines elsewhere. */
 import { statSync } from "node:fs";
 import { STDIN } from "../../simulate/log-lines.js";
 import { percent, whole } from "../numbers.js";
@@ -6,7 +6,7 @@ import { percent, whole } from "../numbers.js";
 export interface Progress {
   bytes(count: number): void;
   lines(count: number): void;
-  /** Takes the line away. */
+  /** Removes the line. */
   end(): void;
 }
 
@@ -16,7 +16,7 @@ const PLAIN_GAP_MS = 1_000;
 export interface ProgressOptions {
   files: string[];
   stderr: { isTTY?: boolean; write(text: string): unknown };
-  /** Also where stderr is no terminal. */
+  /** Even if stderr is not a terminal. */
   wanted: boolean;
   now?: () => number;
 }

@@ -1,4 +1,4 @@
-/** What `tollgate simulate` found, for people and for programs. */
+/** The result of `tollgate simulate`, as text and as JSON. */
 import type { Replay } from "../../simulate/replay.js";
 import type { Worst } from "../../simulate/tally.js";
 import type { AppOutcome } from "../../simulate/world.js";
@@ -7,7 +7,7 @@ import { type Column, type Line, type Span, type Style, tableLines, toned, wrapp
 
 export interface Report {
   replay: Replay;
-  /** The configurations' files, in the order of the outcomes. */
+  /** The configuration files, in the order of the outcomes. */
   configs: string[];
   nodes: number;
 }
@@ -15,8 +15,8 @@ export interface Report {
 type Totals = Pick<AppOutcome, "requests" | "admitted" | "refused" | "dryRunRefused" | "tokens">;
 
 const BARS = "▁▂▃▄▅▆▇█";
-/** Requests that belong to no configured app. */
-const NOBODY = "(no app)";
+/** Requests without a valid app. */
+const NO_APP = "(no app)";
 
 export function reportLines(report: Report, style: Style): Line[] {
   const { replay, configs } = report;
@@ -35,7 +35,7 @@ export function reportLines(report: Report, style: Style): Line[] {
 
 function headLines({ replay, configs, nodes }: Report, style: Style): Line[] {
   const { requests, firstMs = 0, lastMs = 0, badLines, lines, late, format, examples } = replay;
-  if (requests === 0) return [[lines === 0 ? "The log is empty." : `None of ${whole(lines)} lines is a request.`]];
+  if (requests === 0) return [[lines === 0 ? "The log is empty." : `None of the ${whole(lines)} lines is a request.`]];
   const proxies = nodes === 1 ? "1 node" : `${whole(nodes)} nodes`;
   const head: Line[] = [
     [toned("strong", `${whole(requests)} requests`), ` in ${span((lastMs - firstMs) / 1000)}, from `],
@@ -44,12 +44,12 @@ function headLines({ replay, configs, nodes }: Report, style: Style): Line[] {
   head[0]!.push(`${dateTime(firstMs)} to ${dateTime(lastMs)} UTC`);
   if (configs.length > 1) head.push([`A is ${configs[0]}, B is ${configs[1]}`]);
   if (late > 0) {
-    const text = `${whole(late)} lines came later than the tolerance allows, and count as of then; see --tolerance.`;
+    const text = `${whole(late)} lines were further out of order than --tolerance allows and count at a later time.`;
     head.push(...wrapped(text, style));
   }
   if (badLines > 0) {
     const share = percent(badLines / Math.max(lines, 1));
-    head.push([toned("warning", `${whole(badLines)} lines could not be read`), ` (${share}), the first of them:`]);
+    head.push([toned("warning", `${whole(badLines)} lines could not be read`), ` (${share}). The first ones:`]);
     for (const { line, reason, text } of examples) head.push([`  line ${line}: ${reason}: `, toned("faint", text)]);
   }
   return head;
@@ -66,7 +66,7 @@ function totalsOf(apps: AppOutcome[]): Totals {
   };
 }
 
-const nameOf = (app: string) => (app === "" ? NOBODY : app);
+const nameOf = (app: string) => (app === "" ? NO_APP : app);
 const refusedCell = (refused: number): Span => (refused > 0 ? toned("bad", whole(refused)) : whole(refused));
 
 function outcomeLines(apps: AppOutcome[], style: Style): Line[] {
@@ -83,10 +83,14 @@ function outcomeLines(apps: AppOutcome[], style: Style): Line[] {
     { title: "why", spare: 2 },
   ];
   const row = (name: Span, one: Totals, why: string): Span[] => [
-    ...[name, whole(one.requests), whole(one.admitted), refusedCell(one.refused)],
+    name,
+    whole(one.requests),
+    whole(one.admitted),
+    refusedCell(one.refused),
     percent(one.refused / Math.max(one.requests, 1)),
     ...(dry ? [whole(one.dryRunRefused)] : []),
-    ...[whole(one.tokens), why],
+    whole(one.tokens),
+    why,
   ];
   return tableLines(
     columns,
@@ -116,9 +120,14 @@ function comparisonLines(before: AppOutcome[], after: AppOutcome[], style: Style
   ];
   const share = ({ refused, requests }: Totals) => percent(refused / Math.max(requests, 1));
   const row = (name: Span, a: Totals, b: Totals): Span[] => [
-    ...[name, whole(Math.max(a.requests, b.requests))],
-    ...[whole(a.admitted), refusedCell(a.refused), share(a)],
-    ...[whole(b.admitted), refusedCell(b.refused), share(b)],
+    name,
+    whole(Math.max(a.requests, b.requests)),
+    whole(a.admitted),
+    refusedCell(a.refused),
+    share(a),
+    whole(b.admitted),
+    refusedCell(b.refused),
+    share(b),
     change(b.refused - a.refused),
   ];
   const none: Totals = { requests: 0, admitted: 0, refused: 0, dryRunRefused: 0, tokens: 0 };
@@ -134,16 +143,16 @@ function change(more: number): Span {
   return more > 0 ? toned("bad", `+${whole(more)}`) : toned("good", `-${whole(-more)}`);
 }
 
-/** Only of apps that were refused something: when it began and ended, how it went, and where it was worst. */
+/** For apps with refusals: a chart, the first and last refusal, and the worst second and minute. */
 function whenLines(outcome: Replay["outcomes"][number], config: string | undefined): Line[] {
   const short = outcome.apps.filter(({ firstRefused }) => firstRefused !== undefined);
-  if (short.length === 0) return [[], [`${config === undefined ? "" : `${config}: `}Nothing is refused.`]];
+  if (short.length === 0) return [[], [`${config === undefined ? "" : `${config}: `}No refusals.`]];
   const { startMs, stepMs } = outcome.timeline;
   const lines: Line[] = [
     [],
     [
       toned("strong", config === undefined ? "When" : `When, with ${config}`),
-      toned("faint", `  one bar is ${span(stepMs / 1000)}; how high is the part that is refused`),
+      toned("faint", `  each bar is ${span(stepMs / 1000)}; its height is the share of refused requests`),
     ],
   ];
   const steps = Math.max(...outcome.apps.map((one) => one.series.requests.findLastIndex((count) => count > 0))) + 1;
@@ -174,7 +183,7 @@ function dateTime(ms: number): string {
   return new Date(ms).toISOString().slice(0, 19).replace("T", " ");
 }
 
-/** The same as plain data. */
+/** The result for --json. */
 export function reportData({ replay, configs, nodes }: Report) {
   const iso = (ms: number | undefined) => (ms === undefined ? null : new Date(ms).toISOString());
   const worstData = (one: Worst | undefined) =>
@@ -198,8 +207,12 @@ export function reportData({ replay, configs, nodes }: Report) {
         totals: { ...totals, dry_run_refused: dryRunRefused },
         timeline: { start: iso(timeline.startMs), step_seconds: timeline.stepMs / 1000 },
         apps: apps.map((one) => ({
-          ...{ app: one.app, requests: one.requests, admitted: one.admitted, refused: one.refused },
-          ...{ dry_run_refused: one.dryRunRefused, tokens: one.tokens },
+          app: one.app,
+          requests: one.requests,
+          admitted: one.admitted,
+          refused: one.refused,
+          dry_run_refused: one.dryRunRefused,
+          tokens: one.tokens,
           codes: Object.fromEntries(one.codes),
           first_refused: iso(one.firstRefused),
           last_refused: iso(one.lastRefused),

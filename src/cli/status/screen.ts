@@ -1,42 +1,42 @@
-/** What `tollgate status` shows of one look: lines for a terminal of any width and height. */
+/** The screen of `tollgate status`, for a terminal of any size. */
 import type { StatusReply } from "../../service/operations/contract/contract.js";
 import { ago, counted, latency, percent, perSecond, span, whole } from "../numbers.js";
 import { type Column, type Line, lengthOf, type Span, type Style, type Tone, tableLines, toned } from "../printing.js";
-import { busiest, type Look, type Pace } from "./look.js";
+import { busiest, type Rates, type Snapshot } from "./snapshot.js";
 
 export interface Screen {
-  look: Look;
-  pace: Pace;
+  snapshot: Snapshot;
+  rates: Rates;
   style: Style;
-  /** Lines at most. */
+  /** Maximum number of lines. */
   rows: number;
   mostApps: number;
 }
 
-/** Beyond so many, other things are worth a line, too. */
-const ENOUGH_APPS = 5;
+/** Minimum number of apps to show before other sections are dropped. */
+const MIN_APPS = 5;
 
 const levels = [
-  "the store answers fast",
+  "the store is fast",
   "the store is slow",
-  "the store is very slow: nobody waits for it",
-  "no store",
+  "the store is very slow, requests do not wait for it",
+  "the store is unavailable",
 ];
 
-/** With little room, the apps matter more than the numbers of the machine, and those of the service more than these. */
-export function statusScreen({ look, pace, style, rows, mostApps }: Screen): Line[] {
-  const { status } = look;
+/** In a small window, drops the system section first, then the counters. */
+export function statusScreen({ snapshot, rates, style, rows, mostApps }: Screen): Line[] {
+  const { status } = snapshot;
   const head = [headLine(status, style), ...stateLines(status), []];
-  const numbers = [...numberLines(status, pace, style), []];
+  const numbers = [...numberLines(status, rates, style), []];
   const system = [...systemLines(status), []];
-  const wanted = Math.min(look.appsTotal, mostApps, ENOUGH_APPS) + 2;
+  const wanted = Math.min(snapshot.appsTotal, mostApps, MIN_APPS) + 2;
   const fitting = [
     [...head, ...numbers, ...system],
     [...head, ...numbers],
-    [...head, summaryLine(pace), []],
+    [...head, summaryLine(rates), []],
   ];
   const shown = fitting.find((lines) => lines.length + wanted <= rows) ?? head;
-  return [...shown, ...appLines(look, pace, style, { room: rows - shown.length, most: mostApps })].slice(0, rows);
+  return [...shown, ...appLines(snapshot, rates, style, { room: rows - shown.length, most: mostApps })].slice(0, rows);
 }
 
 function headLine(status: StatusReply, { columns }: Style): Line {
@@ -48,14 +48,14 @@ function headLine(status: StatusReply, { columns }: Style): Line {
   return [...left, " ".repeat(Math.max(wide, 2)), toned("faint", right)];
 }
 
-/** What is out of the ordinary, first. */
+/** Unusual states. */
 function stateLines(status: StatusReply): Line[] {
   const lines: Line[] = [];
   const { source, seconds_left: left } = status.emergency;
   if (status.emergency_mode) {
-    const by = source === "" ? "" : ` by ${source === "automatic" ? "itself" : source}`;
-    const until = left > 0 ? `${span(left)} left` : "until it is turned off";
-    lines.push([toned("bad", "emergency"), `${by}, ${until}: apps get what their priority leaves them`]);
+    const by = source === "" ? "" : source === "automatic" ? ", automatic" : ` by ${source}`;
+    const until = left > 0 ? `${span(left)} left` : "no end";
+    lines.push([toned("bad", "emergency"), `${by}, ${until}: limits depend on the priority of the app`]);
   }
   const level = status.degradation_level;
   if (level > 0 || status.degradation_pinned_until !== null) {
@@ -65,53 +65,53 @@ function stateLines(status: StatusReply): Line[] {
     lines.push([toned("warning", `level ${level}`), `: ${levels[level] ?? "degraded"}${until}`]);
   }
   const { connected_nodes: connected, cluster_nodes: nodes } = status.redis;
-  if (connected === 0) lines.push([toned("bad", "store"), ": no server answers"]);
-  else if (connected < nodes) lines.push([toned("bad", "store"), `: ${connected} of ${nodes} servers answer`]);
+  if (connected === 0) lines.push([toned("bad", "store"), ": no server is connected"]);
+  else if (connected < nodes) lines.push([toned("bad", "store"), `: ${connected} of ${nodes} servers are connected`]);
   return lines;
 }
 
-function numberLines(status: StatusReply, pace: Pace, style: Style): Line[] {
+function numberLines(status: StatusReply, rates: Rates, style: Style): Line[] {
   const total = status.statistics;
   const or = (value: number | undefined, show: (value: number) => string) => (value === undefined ? "-" : show(value));
   const columns: Column[] = [
     { title: "" },
-    { title: pace.isRecent ? "per second" : "mean/s", right: true },
-    { title: "in all", right: true },
+    { title: rates.isRecent ? "per second" : "mean/s", right: true },
+    { title: "total", right: true },
     { title: "", spare: 1 },
   ];
   const refused = (text: string, value: number): Span => (value > 0 ? toned("warning", text) : text);
   const rows: Span[][] = [
-    ["requests", perSecond(pace.requests), whole(total.total_requests), ""],
-    ["allowed", perSecond(pace.allowed), whole(total.allowed_requests), ""],
+    ["requests", perSecond(rates.requests), whole(total.total_requests), ""],
+    ["allowed", perSecond(rates.allowed), whole(total.allowed_requests), ""],
     [
       "refused",
-      refused(perSecond(pace.refused), pace.isRecent ? pace.refused : 0),
+      refused(perSecond(rates.refused), rates.isRecent ? rates.refused : 0),
       whole(total.rejected_requests),
       `${percent(total.rejection_rate)} of all requests`,
     ],
   ];
   if (total.dry_run_rejected > 0) {
-    const note = "passed, as their apps are on a dry run";
-    rows.push(["dry run", perSecond(pace.dryRunRefused), whole(total.dry_run_rejected), note]);
+    const note = "refused in dry run, but admitted";
+    rows.push(["dry run", perSecond(rates.dryRunRefused), whole(total.dry_run_rejected), note]);
   }
   const all = total.total_requests === 0 ? undefined : total;
   rows.push(
-    ["hit ratio", or(pace.hitRatio, percent), or(all?.l3_hit_ratio, percent), "decided without the store"],
+    ["hit ratio", or(rates.hitRatio, percent), or(all?.l3_hit_ratio, percent), "decided locally"],
     [
       "latency",
-      or(pace.latencyMs, latency),
+      or(rates.latencyMs, latency),
       or(all?.avg_latency_ms, latency),
       `of a decision; p99 ${or(all?.p99_latency_ms, latency)}`,
     ],
-    ["syncs", perSecond(pace.syncs), whole(total.syncs), `${whole(total.failed_syncs)} failed`],
+    ["syncs", perSecond(rates.syncs), whole(total.syncs), `${whole(total.failed_syncs)} failed`],
   );
   return tableLines(columns, rows, style);
 }
 
-function summaryLine(pace: Pace): Line {
-  const parts = [`${perSecond(pace.requests)} requests/s`, `${perSecond(pace.refused)} refused/s`];
-  if (pace.hitRatio !== undefined) parts.push(`hit ratio ${percent(pace.hitRatio)}`);
-  if (pace.latencyMs !== undefined) parts.push(latency(pace.latencyMs));
+function summaryLine(rates: Rates): Line {
+  const parts = [`${perSecond(rates.requests)} requests/s`, `${perSecond(rates.refused)} refused/s`];
+  if (rates.hitRatio !== undefined) parts.push(`hit ratio ${percent(rates.hitRatio)}`);
+  if (rates.latencyMs !== undefined) parts.push(latency(rates.latencyMs));
   return [parts.join(", ")];
 }
 
@@ -121,7 +121,7 @@ function systemLines(status: StatusReply): Line[] {
   const calls = `${redis.active_connections} of ${redis.pool_size} calls`;
   const { used_mb: used, free_mb: free } = shared_memory.ratelimit;
   const facts = [
-    ["store", redis.connected_nodes === 0 ? "no server answers" : `${servers}, ${calls} under way`],
+    ["store", redis.connected_nodes === 0 ? "no server is connected" : `${servers}, ${calls} in flight`],
     ["workers", `${status.workers}, memory ${whole(used)} of ${whole(used + free)} MB`],
     ["cluster", `${counted(status.live_nodes, "node")}, ${counted(status.connections, "open connection")} here`],
     ["config", status.config_version],
@@ -129,9 +129,14 @@ function systemLines(status: StatusReply): Line[] {
   return facts.map(([name = "", fact = ""]): Line => [toned("faint", name.padEnd(11)), fact]);
 }
 
-function appLines(look: Look, pace: Pace, style: Style, { room, most }: { room: number; most: number }): Line[] {
-  if (look.apps.length === 0) return [[toned("faint", "no apps")]];
-  const now = Date.parse(look.status.timestamp);
+function appLines(
+  snapshot: Snapshot,
+  rates: Rates,
+  style: Style,
+  { room, most }: { room: number; most: number },
+): Line[] {
+  if (snapshot.apps.length === 0) return [[toned("faint", "no apps")]];
+  const now = Date.parse(snapshot.status.timestamp);
   const columns: Column[] = [
     { title: "busiest apps" },
     { title: "req/s", right: true },
@@ -141,16 +146,16 @@ function appLines(look: Look, pace: Pace, style: Style, { room, most }: { room: 
     { title: "debt", right: true, spare: 3 },
     { title: "last refusal", spare: 1 },
   ];
-  // One line is the heading's, and one tells of those that are not shown.
-  const count = look.appsTotal > Math.min(most, room - 1) ? Math.min(most, room - 2) : look.appsTotal;
-  const shown = busiest(look, pace).slice(0, Math.max(count, 0));
+  // Reserve lines for the heading and for the number of apps that are not shown.
+  const count = snapshot.appsTotal > Math.min(most, room - 1) ? Math.min(most, room - 2) : snapshot.appsTotal;
+  const shown = busiest(snapshot, rates).slice(0, Math.max(count, 0));
   const rows = shown.map((app): Span[] => {
-    const { requests = 0, refused = 0 } = pace.apps.get(app.app_id) ?? {};
+    const { requests = 0, refused = 0 } = rates.apps.get(app.app_id) ?? {};
     const last = app.last_refusal;
     return [
       app.dry_run ? `${app.app_id} (dry run)` : app.app_id,
       perSecond(requests),
-      refused > 0 && pace.isRecent ? toned("warning", perSecond(refused)) : perSecond(refused),
+      refused > 0 && rates.isRecent ? toned("warning", perSecond(refused)) : perSecond(refused),
       known(app.l2_tokens),
       whole(app.burst),
       app.debt !== null && app.debt > 0 ? toned("warning", known(app.debt)) : known(app.debt),
@@ -158,28 +163,28 @@ function appLines(look: Look, pace: Pace, style: Style, { room, most }: { room: 
     ];
   });
   const lines = tableLines(columns, rows, style);
-  if (shown.length < look.appsTotal) lines.push([toned("faint", moreApps(look, shown.length))]);
+  if (shown.length < snapshot.appsTotal) lines.push([toned("faint", moreApps(snapshot, shown.length))]);
   return lines.slice(0, Math.max(room, 0));
 }
 
-/** Null: the store does not answer. */
+/** Null: the store is unavailable. */
 const known = (value: number | null) => (value === null ? "?" : whole(value));
 
-function moreApps({ apps, appsTotal }: Look, shown: number): string {
+function moreApps({ apps, appsTotal }: Snapshot, shown: number): string {
   const more = `and ${whole(appsTotal - shown)} more: tollgate apps`;
-  return apps.length < appsTotal ? `${more} (only the first ${whole(apps.length)} were looked at)` : more;
+  return apps.length < appsTotal ? `${more} (only the first ${whole(apps.length)} were fetched)` : more;
 }
 
-/** One look as one line, for logs and pipes. */
-export function statusLine({ status }: Look, pace: Pace): string {
+/** A snapshot as one line, for logs and pipes. */
+export function statusLine({ status }: Snapshot, rates: Rates): string {
   const { connected_nodes: connected, cluster_nodes: nodes } = status.redis;
   const parts = [
     status.timestamp,
     status.status === "running" ? status.mode : status.status,
-    `requests/s ${perSecond(pace.requests)}`,
-    `refused/s ${perSecond(pace.refused)}`,
-    `hit ${pace.hitRatio === undefined ? "-" : percent(pace.hitRatio)}`,
-    `latency ${pace.latencyMs === undefined ? "-" : latency(pace.latencyMs)}`,
+    `requests/s ${perSecond(rates.requests)}`,
+    `refused/s ${perSecond(rates.refused)}`,
+    `hit ${rates.hitRatio === undefined ? "-" : percent(rates.hitRatio)}`,
+    `latency ${rates.latencyMs === undefined ? "-" : latency(rates.latencyMs)}`,
     `level ${status.degradation_level}`,
     `emergency ${status.emergency_mode ? "on" : "off"}`,
     `store ${connected}/${nodes}`,

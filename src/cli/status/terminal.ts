@@ -1,10 +1,10 @@
-/** The process's own terminal: keys one by one, size, signals. */
+/** The terminal of the process: keys, size, signals. */
 import { styleOf } from "../printing.js";
 import type { Terminal } from "./watch.js";
 
 const SIGNALS: NodeJS.Signals[] = ["SIGINT", "SIGTERM", "SIGHUP"];
 
-/** Undefined where stdout is no terminal that can be drawn on. */
+/** Undefined if stdout is not a terminal with cursor control. */
 export function processTerminal(): Terminal | undefined {
   const { stdin, stdout } = process;
   if (!stdout.isTTY || process.env.TERM === "dumb") return undefined;
@@ -14,7 +14,7 @@ export function processTerminal(): Terminal | undefined {
     columns: () => stdout.columns,
     write: (text) => void stdout.write(text),
     onKey(handler) {
-      // Without a keyboard, signals still end it.
+      // Without keyboard input, signals still work.
       if (!stdin.isTTY) return () => {};
       const onData = (data: Buffer) => {
         for (const key of data.toString("latin1")) handler(key);

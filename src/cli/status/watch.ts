@@ -1,46 +1,46 @@
-/** Draws a screen again and again, in place and without flicker, until q or Ctrl-C; the terminal is then as it was. */
+/** A screen that is redrawn in place until q or Ctrl-C, then restores the terminal. */
 import { cutToFit, type Line, paint, type Style } from "../printing.js";
 
-/** The part of a terminal that is used; of the process, or of a test. */
+/** The terminal functions in use; replaced in tests. */
 export interface Terminal {
   readonly style: Style;
-  /** Lines of the window; may change. */
+  /** Current height. */
   rows(): number;
   columns(): number;
   write(text: string): void;
-  /** Calls back for each key until the answer is called. */
+  /** Calls the handler for each key until the returned function is called. */
   onKey(handler: (key: string) => void): () => void;
   onResize(handler: () => void): () => void;
-  /** Asked by a signal to end. */
+  /** Called on a terminating signal. */
   onEnd(handler: () => void): () => void;
 }
 
-/** What begins every order to a terminal. */
+/** The prefix of terminal control sequences. */
 const CSI = "\x1b[";
 const enter = `${CSI}?1049h${CSI}?25l`;
 const leave = `${CSI}?25h${CSI}?1049l`;
 
-/** One frame over the last: every line is overwritten to its end, so nothing is cleared that is drawn again. */
+/** Overwrites the last frame line by line, which avoids flicker. */
 export function frame(lines: Line[], columns: number, rows: number, colour: boolean): string {
   const shown = lines.slice(0, rows).map((line) => `${paint(cutToFit(line, columns), colour)}${CSI}K`);
-  // Terminals that know it show the whole frame at once; the others ignore it.
+  // Synchronised output: terminals that do not support it ignore the sequence.
   return `${CSI}?2026h${CSI}H${shown.join("\r\n")}${CSI}J${CSI}?2026l`;
 }
 
 export interface WatchOptions {
   terminal: Terminal;
   intervalMs: number;
-  /** Never throws: a look that failed is for `draw` to show. */
-  look(): Promise<void>;
-  /** The screen as it is now, for a window of this size. */
+  /** Updates the data. Must handle expected errors itself. */
+  update(): Promise<void>;
+  /** The current screen for a window of this size. */
   draw(size: { columns: number; rows: number }): Line[];
 }
 
-/** The first screen is there already. Ends when the person wants it to, at once, whatever is still under way. */
-export function watch({ terminal, intervalMs, look, draw }: WatchOptions): Promise<void> {
+/** Draws immediately. Ends at once on request, even during an update. */
+export function watch({ terminal, intervalMs, update, draw }: WatchOptions): Promise<void> {
   return new Promise((resolve, reject) => {
     let ended = false;
-    let isLooking = false;
+    let isUpdating = false;
     let timer: NodeJS.Timeout | undefined;
 
     const redraw = () => {
@@ -50,12 +50,12 @@ export function watch({ terminal, intervalMs, look, draw }: WatchOptions): Promi
     };
 
     const round = () => {
-      if (isLooking || ended) return;
+      if (isUpdating || ended) return;
       clearTimeout(timer);
-      isLooking = true;
-      look()
+      isUpdating = true;
+      update()
         .then(() => {
-          isLooking = false;
+          isUpdating = false;
           redraw();
           if (!ended) timer = setTimeout(round, intervalMs);
         })
@@ -73,7 +73,7 @@ export function watch({ terminal, intervalMs, look, draw }: WatchOptions): Promi
 
     terminal.write(enter);
     const stops = [
-      // Ctrl-C and Ctrl-D are keys like others while the terminal hands them over one by one.
+      // In raw mode, Ctrl-C and Ctrl-D arrive as keys.
       terminal.onKey((key) => {
         if (["q", "Q", "\x03", "\x04"].includes(key)) end(resolve);
         else if (key === " " || key === "\r") round();

@@ -10,20 +10,20 @@ export interface EnvoyRenderOptions {
   /** `host:port` of the services' listeners for Envoy (`envoy.listen`). */
   envoyServices: string[];
   /** Default: "envoy". Every worker appends a random suffix, so several Envoys may share it. */
-  node?: string;
+  node?: string | undefined;
   /** Address for clients. Default: `listen` of the configuration. */
-  listen?: string;
+  listen?: string | undefined;
   /** Number of worker threads (`--concurrency`). Default: `workers` of the configuration. */
-  workers?: number;
+  workers?: number | undefined;
   /** `host:port` of Envoy's admin interface. */
   admin: string;
   /** Maximum number of client connections. */
   maxConnections: number;
   /** A load balancer in front, such as an AWS ALB. */
-  balancer?: Balancer;
-  tls?: { certificate: string; key: string };
+  balancer?: Balancer | undefined;
+  tls?: { certificate: string; key: string } | undefined;
   /** Put listeners, clusters and routes into separate files, which a running Envoy reloads. */
-  dynamic?: boolean;
+  dynamic?: boolean | undefined;
   /** The text of dist/lua/envoy/tollgate.lua; unused with `rls`. */
   bundle: string;
 }

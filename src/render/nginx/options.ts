@@ -6,19 +6,19 @@ export interface RenderOptions {
   /** `host:port` of the services' control listeners. */
   services: string[];
   /** Default: host name and process id of the nginx. */
-  node?: string;
+  node?: string | undefined;
   flavour: "debian" | "openresty";
   /** Write only the includes, for an nginx that already has a configuration. */
   includeOnly: boolean;
   /** Folder for pid file, logs and temporary files of an nginx that is not the system's. */
-  runDir?: string;
+  runDir?: string | undefined;
   /** Name server for service names and for upstreams with `dns`. */
-  resolver?: string;
-  tls?: { certificate: string; key: string };
+  resolver?: string | undefined;
+  tls?: { certificate: string; key: string } | undefined;
   /** `host:port` of the listener for metrics and health. */
   status: string;
   /** Default: `auto`. */
-  workers?: number;
+  workers?: number | undefined;
   /** The text of dist/lua/nginx/tollgate.lua. */
   bundle: string;
 }

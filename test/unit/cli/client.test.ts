@@ -61,19 +61,17 @@ describe("a reply", () => {
     expect(await call()).toEqual(more);
   });
 
-  it("that is something else is not taken for one", async () => {
+  it("that does not match the contract is reported", async () => {
     answerWith(200, { ...samples.connections, total: "many" });
     const { message, exitCode } = await failure();
-    expect(message).toMatch(
-      /answers \/admin\/ratelimit\/connections with 200 and a reply that is not understood \(total: /,
-    );
+    expect(message).toMatch(/replied to \/admin\/ratelimit\/connections with 200 and an unexpected reply \(total: /);
     expect(exitCode).toBe(UNREACHABLE);
   });
 
-  it("that is no JSON, or a redirect, comes from something else; nothing follows a redirect with the token", async () => {
+  it("without JSON is reported; redirects are not followed, so the token stays here", async () => {
     standIn.answers.set("GET /admin/ratelimit/connections", (response) => response.end("<html>hello</html>"));
     expect(await failure()).toEqual({
-      message: `${standIn.place} answers /admin/ratelimit/connections with 200 and no JSON; is --url the control listener of a tollgate?`,
+      message: `${standIn.place} replied to /admin/ratelimit/connections with 200 and without JSON; is --url a control listener of tollgate?`,
       exitCode: UNREACHABLE,
     });
     standIn.answers.set("GET /admin/ratelimit/connections", (response) => {
@@ -85,18 +83,18 @@ describe("a reply", () => {
 });
 
 describe("a refusal", () => {
-  it("without a token says where tokens come from, and with one that it is wrong", async () => {
+  it("without a token explains how to set it, with a wrong token that it was rejected", async () => {
     answerWith(401, { error: "unauthorized", reason: "wrong_token", detail: "the admin token is needed" });
     expect(await failure()).toEqual({
-      message: `${standIn.place} wants the admin token; set TOLLGATE_ADMIN_TOKEN, or use --token-file or --config (wrong_token; the admin token is needed)`,
+      message: `${standIn.place} requires the admin token; set TOLLGATE_ADMIN_TOKEN, or use --token-file or --config (wrong_token; the admin token is needed)`,
       exitCode: NOT_ALLOWED,
     });
     expect((await failure({ token: "wrong-wrong-wrong-wrong" })).message).toMatch(
-      /does not take this token; it must be control\.admin_token/,
+      /rejected the token; it must be control\.admin_token/,
     );
   });
 
-  it("says why something is not allowed", async () => {
+  it("contains the reason if something is not allowed", async () => {
     answerWith(403, { error: "forbidden", reason: "admin_disabled", detail: "control.admin_token is not configured" });
     expect(await failure()).toEqual({
       message: `${standIn.place} does not allow this: admin_disabled; control.admin_token is not configured`,
@@ -106,10 +104,10 @@ describe("a refusal", () => {
     expect((await failure()).exitCode).toBe(NOT_ALLOWED);
   });
 
-  it("names the field, and lists everything that is wrong with a configuration", async () => {
+  it("names the invalid field and lists all problems of a configuration", async () => {
     answerWith(400, { error: "invalid_argument", reason: "must be a whole number", field: "amount" });
     expect(await failure()).toEqual({
-      message: `${standIn.place} refused it with 400 invalid_argument: must be a whole number, in amount`,
+      message: `${standIn.place} replied with 400 invalid_argument: must be a whole number, in amount`,
       exitCode: REFUSED,
     });
     const problems = [
@@ -119,14 +117,14 @@ describe("a refusal", () => {
     answerWith(422, { error: "invalid_config", reason: "not_valid", detail: "nothing was changed", problems });
     expect((await failure()).message).toBe(
       [
-        `${standIn.place} refused the configuration: nothing was changed`,
+        `${standIn.place} rejected the configuration: nothing was changed`,
         "  apps.a.burst: must be more (is 0)",
         "  apps.b: is no name\\u001b[2J",
       ].join("\n"),
     );
   });
 
-  it("of an app that is not there says so, with the one that was meant", async () => {
+  it("of an unknown app suggests the nearest name", async () => {
     const reason = 'there is no app "vido" in the configuration';
     answerWith(404, { error: "unknown_app", reason, detail: "did you mean video?", field: "app_id" });
     expect(await failure()).toEqual({
@@ -135,25 +133,25 @@ describe("a refusal", () => {
     });
   });
 
-  it("says that an endpoint is not there, or that the store is gone", async () => {
+  it("reports an unknown endpoint and an unavailable store", async () => {
     expect(await failure({ method: "POST" })).toEqual({
-      message: `${standIn.place} has no /admin/ratelimit/connections; is it another version of tollgate, or the wrong --url?`,
+      message: `${standIn.place} has no /admin/ratelimit/connections; is it another version of tollgate, is --url correct?`,
       exitCode: REFUSED,
     });
     answerWith(503, { error: "store_unavailable", reason: "timeout" });
     expect(await failure()).toEqual({
-      message: `${standIn.place} could not do it: store_unavailable, timeout; try again`,
+      message: `${standIn.place} failed: store_unavailable, timeout; try again`,
       exitCode: REFUSED,
     });
   });
 
-  it("that is no refusal of a tollgate's is none", async () => {
+  it("with an unexpected body counts as unreachable", async () => {
     answerWith(500, { oops: true });
     expect((await failure()).exitCode).toBe(UNREACHABLE);
   });
 });
 
-describe("nobody there", () => {
+describe("no reply", () => {
   let other: Server | undefined;
   const sockets = new Set<Socket>();
   afterEach(async () => {
@@ -174,57 +172,57 @@ describe("nobody there", () => {
     return `127.0.0.1:${port}`;
   }
 
-  it("on the port", async () => {
+  it("because the connection is refused", async () => {
     const place = `127.0.0.1:${await freePort()}`;
     expect(await failure({ url: `http://${place}` })).toEqual({
-      message: `nothing listens on ${place}; is tollgate serve running, or is --url wrong?`,
+      message: `connection to ${place} refused; is tollgate serve running, is --url correct?`,
       exitCode: UNREACHABLE,
     });
   });
 
-  it("by that name", async () => {
+  it("because the host is unknown", async () => {
     expect(await failure({ url: "http://no-such-host.invalid:9145" })).toEqual({
-      message: "the name in no-such-host.invalid:9145 is not known; is --url wrong?",
+      message: "unknown host in no-such-host.invalid:9145; is --url correct?",
       exitCode: UNREACHABLE,
     });
   });
 
-  it("in time; after an order it says that the order may have been carried out", async () => {
+  it("within the timeout; for a change, the message says that it may have been performed", async () => {
     const hang = () => {};
     standIn.answers.set("GET /admin/ratelimit/connections", hang);
     standIn.answers.set("POST /admin/ratelimit/connections", hang);
     expect(await failure({ timeoutMs: 50 })).toEqual({
-      message: `${standIn.place} did not answer within 50ms; --timeout waits longer`,
+      message: `no reply from ${standIn.place} within 50ms; use --timeout to wait longer`,
       exitCode: UNREACHABLE,
     });
     expect((await failure({ timeoutMs: 50, method: "POST" })).message).toMatch(
-      /; whether the order was carried out is not known$/,
+      /; the action may or may not have been performed$/,
     );
   });
 
-  it("also where the head comes and the body does not", async () => {
+  it("because only the head of the response arrives", async () => {
     standIn.answers.set("GET /admin/ratelimit/connections", (response) => void response.writeHead(200).write("{"));
-    expect((await failure({ timeoutMs: 50 })).message).toContain("did not answer within 50ms");
+    expect((await failure({ timeoutMs: 50 })).message).toContain("within 50ms");
   });
 
-  it("who speaks HTTP", async () => {
+  it("because it is not an HTTP server", async () => {
     const place = await listen((socket) => socket.end("220 mail.example ESMTP\r\n"));
     expect(await failure({ url: `http://${place}` })).toEqual({
-      message: `what listens on ${place} does not speak HTTP; is --url wrong?`,
+      message: `${place} is not an HTTP server; is --url correct?`,
       exitCode: UNREACHABLE,
     });
   });
 
-  it("who stays on the line", async () => {
+  it("because the connection is closed", async () => {
     const place = await listen((socket) => socket.destroy());
     const { message, exitCode } = await failure({ url: `http://${place}` });
-    expect(message).toContain(`${place} closed the connection without an answer`);
+    expect(message).toContain(`${place} closed the connection without a reply`);
     expect(exitCode).toBe(UNREACHABLE);
   });
 
-  it("who speaks TLS, where https was asked for", async () => {
+  it("because https was requested from a plain HTTP server", async () => {
     const { message, exitCode } = await failure({ url: `https://${standIn.place}` });
-    expect(message).toBe(`${standIn.place} does not speak TLS; is it http:// in --url?`);
+    expect(message).toBe(`${standIn.place} does not use TLS; use http:// in --url?`);
     expect(exitCode).toBe(UNREACHABLE);
   });
 });

@@ -1,4 +1,4 @@
-/** `tollgate import ratelimit`: the same rules come out, what is not the same is said, and a wrong file writes nothing. */
+/** `tollgate import ratelimit` converts rules, lists differences, and writes nothing if a file is invalid. */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -50,8 +50,8 @@ descriptors:
     rate_limit: { unit: year, requests_per_unit: 4294967295 }
 `;
 
-describe("a right file", () => {
-  it("becomes a configuration in which every descriptor meets the limit it met there", async () => {
+describe("a valid file", () => {
+  it("becomes a configuration in which every descriptor has the same limit", async () => {
     const { text, exitCode, complaint } = await importing(file("shop.yaml", SHOP));
     expect(exitCode).toBe(0);
     const { config, problems } = readConfig(text, {});
@@ -70,11 +70,11 @@ describe("a right file", () => {
     expect(met("tenant=7")).toMatchObject({ unlimited: true });
     expect(met("api=x")).toMatchObject({ perUnit: 1_000_000_000, unit: "year", quota: true });
     expect(complaint).toContain("shop.yaml: descriptors[1].detailed_metric: metrics are counted by rule");
-    expect(complaint).toContain("shop.yaml: descriptors[2].rate_limit.requests_per_unit: a bucket holds 1000000000");
-    expect(text).toContain("# Not the same here:");
+    expect(complaint).toContain("shop.yaml: descriptors[2].rate_limit.requests_per_unit: the maximum is 1000000000");
+    expect(text).toContain("# Differences:");
   });
 
-  it("is written whole to where it is wanted, and comes out the same the second time", async () => {
+  it("is written atomically and deterministically to --out", async () => {
     const from = file("again.yaml", SHOP);
     const out = join(dir, "rules.yaml");
     const first = await importing(from, "--out", out);
@@ -87,7 +87,7 @@ describe("a right file", () => {
     expect(await runCommandLine(["check-config", out])).toMatchObject({ exitCode: 0 });
   });
 
-  it("may be one of several; those of one domain are put together where that is wanted", async () => {
+  it("can be merged with others of the same domain", async () => {
     const one = file(
       "one.yaml",
       "{domain: d, descriptors: [{key: a, rate_limit: {unit: hour, requests_per_unit: 1}}]}",
@@ -99,7 +99,7 @@ describe("a right file", () => {
     const other = file("other.yaml", "{domain: e, descriptors: [{key: a}]}");
     expect(await importing(one, two, other)).toMatchObject({
       ...{ exitCode: 1, text: "" },
-      complaint: `nothing was imported\n  ${two}: domain: ${one} has the same domain; --merge-domains puts them together`,
+      complaint: `nothing was imported\n  ${two}: domain: ${one} has the same domain; use --merge-domains to merge them`,
     });
     const { text, exitCode } = await importing(one, two, other, "--merge-domains");
     expect(exitCode).toBe(0);
@@ -113,25 +113,21 @@ describe("a right file", () => {
       file("three.yaml", "{domain: d, descriptors: [{key: c}, {key: a}]}"),
       "--merge-domains",
     );
-    expect(same.complaint).toContain('three.yaml: descriptors[1]: there is a descriptor "a" already');
+    expect(same.complaint).toContain('three.yaml: descriptors[1]: duplicate descriptor "a"');
   });
 });
 
-describe("a wrong file", () => {
+describe("an invalid file", () => {
   it.each([
     [
       "an unknown name",
       "{domain: d, descriptors: [{key: a, rate_limits: {}}]}",
-      "descriptors[0].rate_limits: there is no such name; did you mean rate_limit?",
+      "descriptors[0].rate_limits: unknown name; did you mean rate_limit?",
     ],
-    ["no domain", "{descriptors: [{key: a}]}", "domain: must be given"],
-    ["an empty domain", '{domain: "", descriptors: []}', "domain: must be given"],
-    [
-      "the domain of the apps",
-      "{domain: tollgate}",
-      "domain: tollgate is the domain of the apps here; take another name",
-    ],
-    ["no key", "{domain: d, descriptors: [{value: a}]}", "descriptors[0].key: must be given"],
+    ["no domain", "{descriptors: [{key: a}]}", "domain: is missing"],
+    ["an empty domain", '{domain: "", descriptors: []}', "domain: is missing"],
+    ["the domain of the apps", "{domain: tollgate}", "domain: tollgate is reserved for apps; use another name"],
+    ["no key", "{domain: d, descriptors: [{value: a}]}", "descriptors[0].key: is missing"],
     ["a list of texts", "{domain: d, descriptors: [a]}", "descriptors[0]: must be a section with a key"],
     ["a section for a list", "{domain: d, descriptors: {key: a}}", "descriptors: must be a list"],
     [
@@ -142,42 +138,42 @@ describe("a wrong file", () => {
     [
       "unlimited with a unit",
       "{domain: d, descriptors: [{key: a, rate_limit: {unlimited: true, unit: day}}]}",
-      "descriptors[0].rate_limit.unit: must not be given where it is unlimited",
+      "descriptors[0].rate_limit.unit: must not be given for an unlimited limit",
     ],
     [
       "a negative limit",
       "{domain: d, descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: -1}}]}",
-      "descriptors[0].rate_limit.requests_per_unit: must be a whole number from 0 to 4294967295",
+      "descriptors[0].rate_limit.requests_per_unit: must be an integer from 0 to 4294967295",
     ],
     [
       "the same twice",
       "{domain: d, descriptors: [{key: a, value: b}, {key: a, value: b}]}",
-      'descriptors[1]: there is a descriptor "a_b" already',
+      'descriptors[1]: duplicate descriptor "a_b"',
     ],
     [
       "the same twice, below",
       "{domain: d, descriptors: [{key: a, descriptors: [{key: x}, {key: x}]}]}",
-      'descriptors[0].descriptors[1]: there is a descriptor "x" already',
+      'descriptors[0].descriptors[1]: duplicate descriptor "x"',
     ],
     [
       "replacing itself",
       "{domain: d, descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1, name: n, replaces: [{name: n}]}}]}",
-      "descriptors[0].rate_limit.replaces[0]: must be another limit than this one",
+      "descriptors[0].rate_limit.replaces[0]: must not name this limit",
     ],
     [
       "replacing nothing",
       "{domain: d, descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1, replaces: [{}]}}]}",
-      "descriptors[0].rate_limit.replaces[0]: must have a name, as - name: other",
+      "descriptors[0].rate_limit.replaces[0]: must have a name, such as - name: other",
     ],
     [
       "sharing what is no pattern",
       "{domain: d, descriptors: [{key: a, value: b, share_threshold: true}]}",
-      "descriptors[0].share_threshold: needs a value with a * in it",
+      "descriptors[0].share_threshold: requires a value with a *",
     ],
     ["a name given twice", "domain: d\ndomain: e\n", "line 2, column 1: this name is given twice"],
     ["no YAML", "domain: {", "line 1"],
     ["a text", "hello", "must be a domain with descriptors"],
-  ])("%s: the file and the place are named, and nothing is written", async (name, text, reason) => {
+  ])("%s: the message has file and path, and nothing is written", async (name, text, reason) => {
     const path = file(`bad-${name.replaceAll(" ", "-")}.yaml`, text);
     const out = join(dir, "never.yaml");
     const { exitCode, complaint, text: said } = await importing(path, "--out", out);
@@ -185,7 +181,7 @@ describe("a wrong file", () => {
     expect(complaint).toContain(`nothing was imported\n  ${path}: ${reason}`);
   });
 
-  it("is told with all others; one that is not there, too", async () => {
+  it("is reported together with all others, also a missing one", async () => {
     const missing = join(dir, "nowhere.yaml");
     const { complaint } = await importing(
       missing,
@@ -193,10 +189,10 @@ describe("a wrong file", () => {
     );
     expect(complaint?.split("\n")).toHaveLength(4);
     expect(complaint).toContain(`${missing}: cannot be read`);
-    expect(complaint).toContain("descriptors[1].value: must be a text");
+    expect(complaint).toContain("descriptors[1].value: must be a string");
   });
 
-  it("is one whose values are too long for ours", async () => {
+  it("is also one whose values exceed our limits", async () => {
     const { complaint, exitCode } = await importing(
       file("long.yaml", `{domain: d, descriptors: [{key: ${"k".repeat(300)}}]}`),
     );
@@ -212,6 +208,6 @@ it.each([
   [["import", "kong", "x.yaml"]],
   [["import", "ratelimit"]],
   [["import", "ratelimit", "x", "--into", "y"]],
-])("%j is a wrong call", async (words) => {
+])("%j is a usage error", async (words) => {
   expect(await runCommandLine(words)).toMatchObject({ exitCode: 2, text: "" });
 });

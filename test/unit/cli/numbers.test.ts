@@ -4,11 +4,11 @@ import { UsageError } from "../../../src/cli/command.js";
 import * as numbers from "../../../src/cli/numbers.js";
 
 describe("numbers", () => {
-  it("are grouped, and never half a token", () => {
+  it("are grouped and truncated", () => {
     expect([0, 999.9, 1_234_567.8, -3.2, -0.4].map(numbers.whole)).toEqual(["0", "999", "1,234,567", "-3", "0"]);
   });
 
-  it("are as they were configured", () => {
+  it("are shown as configured", () => {
     expect([20, 0.5, 0.000001, 10_000, 1_234_567.5].map(numbers.amount)).toEqual([
       "20",
       "0.5",
@@ -18,18 +18,18 @@ describe("numbers", () => {
     ]);
   });
 
-  it("keep a tenth where they are small rates", () => {
+  it("have one decimal if they are small rates", () => {
     expect([0, 0.25, 99.94, 123.4, 12_345.6].map(numbers.perSecond)).toEqual(["0", "0.3", "99.9", "123", "12,346"]);
   });
 
-  it("are parts of a whole, which is full only when it is full", () => {
+  it("are percentages, 100 % only if complete", () => {
     expect(numbers.percent(0.98765)).toBe("98.8 %");
     expect(numbers.percentOf(99_999, 100_000)).toBe("99.9 %");
     expect(numbers.percentOf(100_000, 100_000)).toBe("100.0 %");
     expect(numbers.percentOf(1, 0)).toBe("-");
   });
 
-  it("are latencies in the unit that fits", () => {
+  it("are latencies in a suitable unit", () => {
     expect([0, 0.0004, 0.012, 0.5, 3.44, 250, 1_500].map(numbers.latency)).toEqual([
       "0.0 µs",
       "0.4 µs",
@@ -41,7 +41,7 @@ describe("numbers", () => {
     ]);
   });
 
-  it("are times with at most two units", () => {
+  it("are durations with at most two units", () => {
     expect([0, 59.9, 60, 3_723, 7_200, 90_061, -5].map(numbers.span)).toEqual([
       "0s",
       "59s",
@@ -72,31 +72,31 @@ describe("durations", () => {
   });
 
   test.each([
-    ["300", /--for: "300" has no unit; write 300s for seconds, 300m for minutes/],
-    ["soon", /--for: "soon" is no duration; 500ms, 30s, 5m, 2h, 1d and 1h30m are/],
-    ["", /is no duration/],
-    ["-5m", /is no duration/],
-    ["5 m", /is no duration/],
-    ["5m!", /is no duration/],
-    ["1.2.3s", /is no duration/],
+    ["300", /--for: "300" has no unit; use 300s for seconds or 300m for minutes/],
+    ["soon", /--for: "soon" is not a duration; examples: 500ms, 30s, 5m, 2h, 1d, 1h30m/],
+    ["", /is not a duration/],
+    ["-5m", /is not a duration/],
+    ["5 m", /is not a duration/],
+    ["5m!", /is not a duration/],
+    ["1.2.3s", /is not a duration/],
     ["500ms", /"500ms" is not between 1s and 1d/],
     ["2d", /"2d" is not between 1s and 1d/],
     [`${"9".repeat(400)}s`, /is not between/],
-  ])("%j is refused with a reason", (text, reason) => {
+  ])("%j is rejected with a reason", (text, reason) => {
     const read = () => numbers.readDuration("--for", text, bounds);
     expect(read).toThrow(UsageError);
     expect(read).toThrow(reason);
   });
 });
 
-describe("whole numbers", () => {
-  it("are read within their bounds", () => {
+describe("integers", () => {
+  it("are accepted within their bounds", () => {
     expect(numbers.readWhole("LEVEL", "3", { least: 0, most: 3 })).toBe(3);
   });
 
-  test.each([["4"], ["-1"], ["1e0"], ["1.0"], [""], ["one"], ["0x1"]])("%j is refused", (text) => {
+  test.each([["4"], ["-1"], ["1e0"], ["1.0"], [""], ["one"], ["0x1"]])("%j is rejected", (text) => {
     expect(() => numbers.readWhole("LEVEL", text, { least: 0, most: 3 })).toThrow(
-      `LEVEL: ${JSON.stringify(text)} is no whole number from 0 to 3`,
+      `LEVEL: ${JSON.stringify(text)} is not an integer from 0 to 3`,
     );
   });
 });

@@ -1,4 +1,4 @@
-/** The operator's page tells what the program does: exit codes, commands and options are compared. */
+/** docs/OPERATIONS.md matches the program: exit codes, commands and options. */
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { runCommandLine } from "../../../src/cli/command-line.js";
@@ -24,7 +24,7 @@ it("names only commands and options that exist", async () => {
 });
 
 it("names every command that an operator needs", () => {
-  const operators = commandGroups.filter(([title]) => title === "Look" || title === "Give orders");
+  const operators = commandGroups.filter(([title]) => title === "Inspect" || title === "Operate");
   for (const { name } of operators.flatMap(([, commands]) => commands)) {
     expect(page).toContain(`tollgate ${name}`);
   }

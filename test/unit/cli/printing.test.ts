@@ -20,29 +20,29 @@ const wide = (columns: number) => ({ colour: false, columns });
 /** Lines end as they should; all other characters that a terminal obeys are out. */
 const harmful = /(?!\n)[\p{Cc}\u202e\u2028]/u;
 
-describe("what comes from outside", () => {
+describe("untrusted text", () => {
   const nasty = "a\x1b[2Jb\r\nc\x07\u009b31m\u202e\u2028";
 
-  it("cannot move the cursor, ring, or turn text around", () => {
+  it("cannot move the cursor, ring the bell, or change the text direction", () => {
     expect(escaped(nasty)).toBe("a\\u001b[2Jb\\u000d\\u000ac\\u0007\\u009b31m\\u202e\\u2028");
     expect(escaped(escaped(nasty))).toBe(escaped(nasty));
   });
 
-  it("is escaped wherever it stands in a line or a table, also in colour", () => {
+  it("is escaped in lines and tables, with and without colour", () => {
     const lines: Line[] = [[nasty, toned("bad", nasty)], ...tableLines([{ title: "x" }], [[nasty]], plain)];
     expect(printed(lines, plain)).not.toMatch(harmful);
     const coloured = paint([toned("bad", nasty)], true);
     expect(coloured.replace("\x1b[31m", "").replace("\x1b[0m", "")).toBe(escaped(nasty));
   });
 
-  it("stays the same JSON when it is escaped", () => {
+  it("is the same JSON value after escaping", () => {
     expect(JSON.parse(jsonLine({ nasty }))).toEqual({ nasty });
     expect(jsonLine({ nasty })).not.toMatch(harmful);
   });
 });
 
 describe("colour", () => {
-  it("is for terminals alone, and not where NO_COLOR or a dumb terminal is", () => {
+  it("is used only in terminals, and not with NO_COLOR or a dumb terminal", () => {
     const terminal = { isTTY: true, columns: 120 };
     expect(styleOf(terminal, {})).toEqual({ colour: true, columns: 120 });
     expect(styleOf(terminal, { NO_COLOR: "1" })).toEqual({ colour: false, columns: 120 });
@@ -63,7 +63,7 @@ describe("a line", () => {
     expect(cutToFit(line, 0)).toEqual([]);
   });
 
-  it("of running text breaks between words", () => {
+  it("of running text is wrapped between words", () => {
     expect(printed(wrapped("one two three four five six seven", wide(22), "  "), plain)).toBe(
       "  one two three four\n  five six seven\n",
     );
@@ -78,13 +78,13 @@ describe("a table", () => {
     ["a", "5", "-"],
   ];
 
-  it("has names to the left and numbers to the right", () => {
+  it("aligns names to the left and numbers to the right", () => {
     expect(printed(tableLines(columns, rows, plain), plain)).toBe(
       "app    requests  note\nvideo     1,234  busy\na             5  -\n",
     );
   });
 
-  it("leaves out what can be spared in a narrow terminal, and never the rest", () => {
+  it("drops only spare columns in a narrow terminal", () => {
     expect(printed(tableLines(columns, rows, wide(20)), plain)).toBe(
       "app    requests\nvideo     1,234\na             5\n",
     );

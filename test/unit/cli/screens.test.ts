@@ -1,7 +1,7 @@
-/** What people see of a reply: everything that matters is on the screen, and it fits. */
+/** The text output of every operator command for sample replies, in terminals of several sizes. */
 import { describe, expect, it } from "vitest";
 import { appsLines, sortedApps } from "../../../src/cli/apps.js";
-import { borrowLines, repayLines } from "../../../src/cli/borrow.js";
+import { borrowLines } from "../../../src/cli/borrow.js";
 import { connectionsLines } from "../../../src/cli/connections.js";
 import { degradationLines } from "../../../src/cli/degradation.js";
 import { emergencyLines } from "../../../src/cli/emergency.js";
@@ -10,8 +10,9 @@ import { layerLines } from "../../../src/cli/layer.js";
 import { cutToFit, type Line, lengthOf, printed } from "../../../src/cli/printing.js";
 import { reconcileLines } from "../../../src/cli/reconcile.js";
 import { reloadLines } from "../../../src/cli/reload.js";
-import { type Look, paceOf } from "../../../src/cli/status/look.js";
+import { repayLines } from "../../../src/cli/repay.js";
 import { statusLine, statusScreen } from "../../../src/cli/status/screen.js";
+import { ratesOf, type Snapshot } from "../../../src/cli/status/snapshot.js";
 import { whyLines } from "../../../src/cli/why.js";
 import * as contract from "../../../src/service/operations/contract/contract.js";
 import * as samples from "./sample-replies.js";
@@ -19,7 +20,7 @@ import * as samples from "./sample-replies.js";
 const wide = { colour: false, columns: Number.POSITIVE_INFINITY };
 const text = (lines: Line[]) => printed(lines, wide);
 
-it("the samples are what the contract says", () => {
+it("the samples conform to the API contract", () => {
   const { live, ready, notReady, deep, status, apps, app, connections, reloaded, layer } = samples;
   contract.liveReply.parse(live);
   for (const each of [ready, notReady]) contract.readyReply.parse(each);
@@ -40,11 +41,20 @@ it("the samples are what the contract says", () => {
 });
 
 describe("status", () => {
-  const look: Look = { status: samples.status, apps: samples.apps.apps, appsTotal: 2 };
-  const screen = (changed: Partial<Look> = {}, size: { columns?: number; rows?: number; mostApps?: number } = {}) => {
-    const now = { ...look, ...changed };
+  const snapshot: Snapshot = { status: samples.status, apps: samples.apps.apps, appsTotal: 2 };
+  const screen = (
+    changed: Partial<Snapshot> = {},
+    size: { columns?: number; rows?: number; mostApps?: number } = {},
+  ) => {
+    const now = { ...snapshot, ...changed };
     const { columns = Number.POSITIVE_INFINITY, rows = Number.POSITIVE_INFINITY, mostApps = 10 } = size;
-    return statusScreen({ look: now, pace: paceOf(undefined, now), style: { colour: false, columns }, rows, mostApps });
+    return statusScreen({
+      snapshot: now,
+      rates: ratesOf(undefined, now),
+      style: { colour: false, columns },
+      rows,
+      mostApps,
+    });
   };
 
   it("shows mode, rates, refusals, hit ratio, latency, store, workers, config and the busiest apps", () => {
@@ -52,9 +62,9 @@ describe("status", () => {
     expect(shown).toContain("gw-01  normal");
     expect(shown).toMatch(/^requests +135 +1,000,000$/m);
     expect(shown).toMatch(/^refused +1\.4 +10,000 +1\.0 % of all requests$/m);
-    expect(shown).toMatch(/^hit ratio +98\.7 % +98\.7 % +decided without the store$/m);
+    expect(shown).toMatch(/^hit ratio +98\.7 % +98\.7 % +decided locally$/m);
     expect(shown).toMatch(/^latency +12 µs +12 µs +of a decision; p99 500 µs$/m);
-    expect(shown).toMatch(/^store +1 of 1 server, 2 of 512 calls under way$/m);
+    expect(shown).toMatch(/^store +1 of 1 server, 2 of 512 calls in flight$/m);
     expect(shown).toMatch(/^workers +2, memory 41 of 4,288 MB$/m);
     expect(shown).toMatch(/^cluster +4 nodes, 213 open connections here$/m);
     expect(shown).toMatch(/^config +3f9a1c2b$/m);
@@ -64,8 +74,8 @@ describe("status", () => {
     expect(shown).not.toContain("level");
   });
 
-  it("says first what is out of the ordinary", () => {
-    const status: Look["status"] = {
+  it("shows unusual states first", () => {
+    const status: Snapshot["status"] = {
       ...samples.status,
       mode: "emergency",
       emergency_mode: true,
@@ -76,19 +86,19 @@ describe("status", () => {
     };
     const lines = text(screen({ status })).split("\n");
     expect(lines[0]).toContain("gw-01  emergency");
-    expect(lines[1]).toBe("emergency by operator, 4m 30s left: apps get what their priority leaves them");
-    expect(lines[2]).toBe("level 2: the store is very slow: nobody waits for it, pinned for 5m");
-    expect(lines[3]).toBe("store: 5 of 6 servers answer");
+    expect(lines[1]).toBe("emergency by operator, 4m 30s left: limits depend on the priority of the app");
+    expect(lines[2]).toBe("level 2: the store is very slow, requests do not wait for it, pinned for 5m");
+    expect(lines[3]).toBe("store: 5 of 6 servers are connected");
   });
 
-  it("shows so many apps as are wanted, and says how many there are", () => {
+  it("shows at most the requested number of apps and the total", () => {
     const apps = Array.from({ length: 30 }, (_, i) => samples.appNamed(`app-${i}`, { requests: 1000 - i }));
     const shown = text(screen({ apps, appsTotal: 30 }, { mostApps: 3 }));
     expect(shown).toContain("app-0 ");
     expect(shown).toContain("app-2 ");
     expect(shown).not.toContain("app-3 ");
     expect(shown).toContain("and 27 more: tollgate apps");
-    expect(text(screen({ apps, appsTotal: 5_000 }, { mostApps: 3 }))).toContain("only the first 30 were looked at");
+    expect(text(screen({ apps, appsTotal: 5_000 }, { mostApps: 3 }))).toContain("only the first 30 were fetched");
   });
 
   it.each([
@@ -105,19 +115,19 @@ describe("status", () => {
     for (const line of lines) expect(lengthOf(line)).toBeLessThanOrEqual(columns);
   });
 
-  it("keeps the apps' rates in a narrow terminal, and drops what can be spared", () => {
+  it("keeps the rates of the apps in a narrow terminal and drops other columns", () => {
     const shown = text(screen({}, { columns: 40 }));
     expect(shown).toMatch(/^busiest apps +req\/s +refused\/s$/m);
     expect(shown).not.toContain("last refusal");
   });
 
-  it("shows a question mark for what the store does not tell", () => {
+  it("shows a question mark for values that the store does not provide", () => {
     const apps = [samples.appNamed("video", { l2_tokens: null, debt: null })];
     expect(text(screen({ apps, appsTotal: 1 }))).toMatch(/^video +0 +0 +\? +20,000 +\?$/m);
   });
 
-  it("is one line where it goes into a log", () => {
-    expect(statusLine(look, paceOf(undefined, look))).toBe(
+  it("has a one-line form for logs", () => {
+    expect(statusLine(snapshot, ratesOf(undefined, snapshot))).toBe(
       "2025-01-02T03:04:05.000Z  normal  requests/s 135  refused/s 1.4  hit 98.7 %  latency 12 µs  level 0  emergency off  " +
         "store 1/1  workers 2  config 3f9a1c2b",
     );
@@ -127,7 +137,7 @@ describe("status", () => {
 describe("why", () => {
   const shown = text(whyLines(samples.app, { style: wide, last: 5 }));
 
-  it("begins with the app and the sentence", () => {
+  it("begins with the app and the explanation", () => {
     expect(shown.split("\n").slice(0, 3).join(" ").replace(/ +/g, " ")).toBe(`video-service ${samples.app.why}`);
   });
 
@@ -136,24 +146,24 @@ describe("why", () => {
     expect(shown).toMatch(/^L2 app +4 +20,000 +0\.0 % +refills 10,000\/s, debt 120$/m);
     expect(shown).toMatch(/^L3 leases +1,000 +on 2 nodes$/m);
     expect(shown).toMatch(/^ {2}gw-01-w1 +990 +3 +1,000,000 +999,000 +10$/m);
-    expect(shown).toMatch(/^ {2}gw-02-w1 +silent +10 +- +900,000 +891,000 +8,990$/m);
+    expect(shown).toMatch(/^ {2}gw-02-w1 +dead +10 +- +900,000 +891,000 +8,990$/m);
   });
 
   it("counts refusals by reason, the most frequent first", () => {
-    expect(shown).toContain("900,000 requests here, 10,000 refused (1.1 %), 98.7 % decided without the store\n");
+    expect(shown).toContain("900,000 requests in this service, 10,000 refused (1.1 %), 98.7 % decided locally\n");
     expect(shown.indexOf("quota_exhausted  9,983")).toBeLessThan(shown.indexOf("cluster_exhausted  17"));
   });
 
-  it("tells the last refusals with layer, cost, balance, time to wait and a sentence", () => {
+  it("shows the last refusals with layer, cost, balance, retry time and explanation", () => {
     expect(shown).toMatch(
       /^ {2}10s ago +quota_exhausted +L2 +PUT for 21, lease 3, retry in 1\.7 s, remote, gw-01-w1$/m,
     );
     expect(shown).toContain(`    ${samples.refusal.explanation}\n`);
-    expect(shown).toContain("no retry helps");
-    expect(text(whyLines(samples.app, { style: wide, last: 1 }))).not.toContain("no retry helps");
+    expect(shown).toContain("do not retry");
+    expect(text(whyLines(samples.app, { style: wide, last: 1 }))).not.toContain("do not retry");
   });
 
-  it("says what a dry run let pass", () => {
+  it("shows what a dry run admitted", () => {
     const dry = {
       ...samples.app,
       config: { ...samples.app.config, dry_run: true },
@@ -161,32 +171,32 @@ describe("why", () => {
       last_refusals: [{ ...samples.refusal, dry_run: true }],
     };
     const lines = text(whyLines(dry, { style: wide, last: 5 }));
-    expect(lines).toContain("on a dry run: nothing is refused");
-    expect(lines).toContain("12 passed on the dry run");
-    expect(lines).toContain("quota_exhausted (passed: dry run)");
+    expect(lines).toContain("dry run: nothing is refused");
+    expect(lines).toContain("12 admitted by dry run");
+    expect(lines).toContain("quota_exhausted (admitted: dry run)");
   });
 
-  it("says so where the store does not answer", () => {
+  it("shows that the store is unavailable", () => {
     const { l1, l3 } = samples.app.layers;
     const layers = { l1: { ...l1, tokens: null }, l2: null, l3: { ...l3, held: null, leases: [] } };
     const lines = text(whyLines({ ...samples.app, layers }, { style: wide, last: 5 }));
-    expect(lines).toMatch(/^L1 cluster +\? +the store does not answer$/m);
-    expect(lines).toMatch(/^L2 app +\? +the store does not answer$/m);
-    expect(lines).toMatch(/^L3 leases +\? +the store does not answer$/m);
+    expect(lines).toMatch(/^L1 cluster +\? +the store is unavailable$/m);
+    expect(lines).toMatch(/^L2 app +\? +the store is unavailable$/m);
+    expect(lines).toMatch(/^L3 leases +\? +the store is unavailable$/m);
   });
 });
 
 describe("apps", () => {
   const { apps } = samples.apps;
 
-  it("are a table with what the cluster has left", () => {
+  it("are a table with the tokens of the cluster", () => {
     const shown = text(appsLines(samples.apps, wide));
     expect(shown).toMatch(/^video-service +900,000 +10,000 +12,345 +20,000 +10,000 +0 +1 +quota_exhausted, 10s ago$/m);
     expect(shown).toMatch(/^batch +100,000 +0 +2 +20,000 +10,000 +60 +3$/m);
     expect(shown).toContain("cluster: 812,000 of 1,000,000 tokens, 500,000/s; 2 apps\n");
   });
 
-  it("can be sorted, those alike by name", () => {
+  it("can be sorted, equal ones by name", () => {
     const names = (sort: Parameters<typeof sortedApps>[1]) => sortedApps(apps, sort).map(({ app_id }) => app_id);
     expect(names("name")).toEqual(["batch", "video-service"]);
     expect(names("requests")).toEqual(["video-service", "batch"]);
@@ -198,14 +208,14 @@ describe("apps", () => {
     expect(sortedApps(alike, "requests").map(({ app_id }) => app_id)).toEqual(["a", "b"]);
   });
 
-  it("that are on a dry run show in parentheses what was let pass", () => {
+  it("in dry run show would-be refusals in parentheses", () => {
     const dry = { ...samples.apps, apps: [samples.appNamed("new", { dry_run: true, dry_run_rejected: 7 })] };
     expect(text(appsLines(dry, wide))).toMatch(/^new \(dry run\) +0 +\(7\)/m);
   });
 });
 
 describe("health", () => {
-  it("shows every part, warnings and silent nodes", () => {
+  it("shows every component, warnings and dead nodes", () => {
     const { components } = samples.deep;
     const reply = {
       ...samples.deep,
@@ -219,15 +229,15 @@ describe("health", () => {
     };
     const shown = text(deepLines(reply, wide));
     expect(shown).toContain("degraded  level 0  emergency\n");
-    expect(shown).toMatch(/^ {2}store +healthy +redis, no answer$/m);
+    expect(shown).toMatch(/^ {2}store +healthy +redis, no reply$/m);
     expect(shown).toMatch(/^ {2}gateway +healthy +0\.1\.0, up 2h 3m, 2 workers$/m);
     expect(shown).toContain("warning: maxmemory-policy is allkeys-lru\n");
-    expect(shown).toContain("warning: the last reload was refused: apps.x.burst: must be a whole number\n");
+    expect(shown).toContain("warning: the last reload was rejected: apps.x.burst: must be a whole number\n");
     expect(shown).toMatch(/^gw-01-w1 +alive +now$/m);
-    expect(shown).toMatch(/^gw-02-w1 +silent +1m 5s ago$/m);
+    expect(shown).toMatch(/^gw-02-w1 +dead +1m 5s ago$/m);
   });
 
-  it("says which check keeps it from being ready", () => {
+  it("shows which check failed", () => {
     expect(text(readyLines(samples.notReady))).toBe(
       "not ready\n  store          error\n  workers        ok\n  configuration  ok\n",
     );
@@ -235,19 +245,19 @@ describe("health", () => {
 });
 
 describe("orders", () => {
-  it("tell what they did", () => {
+  it("report their result", () => {
     expect(text(emergencyLines(samples.emergencyOrdered, wide))).toBe(
       [
-        "emergency, begun by alex",
+        "emergency, started by alex",
         "  since  2025-01-02T03:04:05.000Z",
         "  until  2025-01-02T03:09:05.000Z, 5m left",
         "  reason database at its limit",
-        "  less for video-service, batch",
+        "  limits reduced for video-service, batch",
         "",
       ].join("\n"),
     );
-    expect(text(emergencyLines(samples.emergencyOn, wide))).toContain("emergency, begun by itself\n");
-    expect(text(emergencyLines(samples.emergencyOn, wide))).toContain("until  it is turned off");
+    expect(text(emergencyLines(samples.emergencyOn, wide))).toContain("emergency, started automatically\n");
+    expect(text(emergencyLines(samples.emergencyOn, wide))).toContain("until  turned off");
     expect(text(emergencyLines(samples.emergencyOff, wide))).toBe("no emergency\n");
     expect(text(degradationLines(samples.degradation, wide))).toBe(
       [
@@ -261,9 +271,9 @@ describe("orders", () => {
     );
     expect(text(reconcileLines(samples.reconciled))).toBe(
       [
-        "video-service compared",
+        "video-service reconciled",
         "  corrections  1",
-        "  recovered    990 tokens that dead nodes held",
+        "  recovered    990 tokens of dead nodes",
         "  drift        12.5 % before, 0.0 % after",
         "  bucket       expected 20,000, had 17,500, corrected by 2,500",
         "",
@@ -271,7 +281,7 @@ describe("orders", () => {
     );
     expect(text(reconcileLines({ ...samples.reconciled, app_id: "*", apps: 12 }))).not.toContain("bucket");
     expect(text(reloadLines(samples.reloaded, wide))).toBe(
-      "reloaded: version 77aa01fe, before 3f9a1c2b; 5 apps affected\nonly after a restart: listen\n",
+      "reloaded: version 77aa01fe, previously 3f9a1c2b; 5 apps affected\nneeds a restart: listen\n",
     );
     expect(text(borrowLines(samples.borrowed, wide))).toBe(
       "video-service borrowed 500 tokens\n  tokens 504, debt 600, may borrow 4,500 more\n",
@@ -279,7 +289,7 @@ describe("orders", () => {
     expect(text(repayLines({ ...samples.repaid, status: "refused", code: "held" }))).toContain("refused: held\n");
   });
 
-  it("show the layer as YAML that can be put again", () => {
+  it("show the layer as YAML that put accepts", () => {
     expect(text(layerLines(samples.layer))).toBe(
       "# revision 7, configuration 77aa01fe\napps:\n  video-service:\n    guaranteed: 5000\n",
     );
@@ -289,7 +299,7 @@ describe("orders", () => {
   it("show connections per pod against their limits", () => {
     const shown = text(connectionsLines(samples.connections, wide));
     expect(shown).toMatch(/^sockets +10\.0\.0\.1:9101 +2 +2 +100\.0 %$/m);
-    expect(shown).toContain("3 connections, 8 refused since the store began\n");
-    expect(text(connectionsLines({ ...samples.connections, pods: [] }, wide))).toContain("no route counts connections");
+    expect(shown).toContain("3 connections, 8 refused since the store was created\n");
+    expect(text(connectionsLines({ ...samples.connections, pods: [] }, wide))).toContain("no route limits connections");
   });
 });

@@ -65,20 +65,20 @@ describe("watching", () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  function begin(look = async () => {}) {
+  function begin(snapshot = async () => {}) {
     const terminal = fakeTerminal();
     let drawn = 0;
-    const looks = vi.fn(look);
+    const looks = vi.fn(snapshot);
     const ended = watch({
       terminal,
       intervalMs: 2_000,
-      look: looks,
+      update: looks,
       draw: ({ columns, rows }) => [cutToFit([`screen ${++drawn} of ${columns}×${rows}`], columns)],
     });
     return { terminal, looks, ended };
   }
 
-  it("looks once per interval, and draws each time", async () => {
+  it("updates and redraws once per interval", async () => {
     const { terminal, looks, ended } = begin();
     expect(terminal.written.join("")).toContain("screen 1 of 40×10");
     await vi.advanceTimersByTimeAsync(6_000);
@@ -103,7 +103,7 @@ describe("watching", () => {
     expect(looks).not.toHaveBeenCalled();
   });
 
-  it("ends on a signal even while a look hangs", async () => {
+  it("ends on a signal even during an update", async () => {
     const { terminal, ended } = begin(() => new Promise(() => {}));
     await vi.advanceTimersByTimeAsync(2_000);
     terminal.signal();
@@ -111,7 +111,7 @@ describe("watching", () => {
     expect(terminal.written.at(-1)).toBe(`${ESC}?25h${ESC}?1049l`);
   });
 
-  it("looks at once when the space bar is pressed, but not twice at a time", async () => {
+  it("updates at once when the space bar is pressed, but never twice at a time", async () => {
     const { terminal, looks, ended } = begin(() => new Promise((resolve) => setTimeout(resolve, 500)));
     terminal.press(" ");
     terminal.press(" ");
@@ -124,7 +124,7 @@ describe("watching", () => {
     await ended;
   });
 
-  it("draws anew when the window changes its size", async () => {
+  it("redraws when the size of the window changes", async () => {
     const { terminal, ended } = begin();
     terminal.resize(12, 3);
     expect(terminal.written.at(-1)).toContain("screen 2 of…");
@@ -132,7 +132,7 @@ describe("watching", () => {
     await ended;
   });
 
-  it("gives the terminal back when something breaks", async () => {
+  it("restores the terminal after an error", async () => {
     const { terminal, ended } = begin(() => Promise.reject(new Error("broken")));
     const failed = expect(ended).rejects.toThrow("broken");
     await vi.advanceTimersByTimeAsync(2_000);

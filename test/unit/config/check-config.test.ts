@@ -8,7 +8,7 @@ const example = new URL("../../../examples/gateway.yaml", import.meta.url).pathn
 describe("check-config", () => {
   it("says what a good file has", async () => {
     expect(await runCommandLine(["check-config", example])).toEqual({
-      ...{ exitCode: 0, text: `${example} is right: 2 apps, 2 routes, 2 upstreams\n` },
+      ...{ exitCode: 0, text: `${example} is valid: 2 apps, 2 routes, 2 upstreams\n` },
     });
   });
 
@@ -17,7 +17,7 @@ describe("check-config", () => {
     const { exitCode, text, complaint } = await runCommandLine(["check-config", file]);
     expect({ exitCode, text }).toEqual({ exitCode: 1, text: "" });
     expect(complaint).toBe(
-      [`the configuration ${file} is not right`, ...(said["many-at-once"] ?? []).map((line) => `  ${line}`)].join("\n"),
+      [`the configuration ${file} is invalid`, ...(said["many-at-once"] ?? []).map((line) => `  ${line}`)].join("\n"),
     );
   });
 

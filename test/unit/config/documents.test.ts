@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { configurationPage } from "../../../build/configuration-page.js";
-import { schemaCommand } from "../../../src/cli/schema.js";
+import { command as schemaCommand } from "../../../src/cli/schema.js";
 import { type OptionSchema, optionSchema } from "../../../src/config/json-schema.js";
 import { readConfig } from "../../../src/config/load.js";
 import { needRestart, notInStore, optionAt, ownToNode } from "../../../src/config/reach.js";

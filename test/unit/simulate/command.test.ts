@@ -1,4 +1,4 @@
-/** The command's options, its complaints, its progress and its report, without a process of its own. */
+/** The options, errors, progress and report of the command, run in this process. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -34,17 +34,17 @@ const config = (name = "now.yaml") => join(directory, name);
 const log = () => file("a.log", `${requests.map(jsonLine).join("\n")}\n`);
 const simulate = (...args: string[]) => runCommandLine(["simulate", ...args]);
 
-describe("a call that cannot be answered", () => {
+describe("an invalid call", () => {
   it.each([
-    ["no log", () => ["--config", config()], 2, "name a log"],
+    ["no log", () => ["--config", config()], 2, "LOG is missing"],
     ["stdin twice", () => ["-", "-", "--config", config()], 2, "once"],
     ["no configuration", () => [log()], 2, "--config"],
     ["a format that there is not", () => [log(), "--config", config(), "--format", "iis"], 2, "combined, envoy, json"],
     ["a rule that is none", () => [log(), "--config", config(), "--app-from", "magic"], 2, "path=PREFIX:APP"],
     ["a rule of another kind", () => [log(), "--config", config(), "--app-from", "cookie=a"], 2, "user, field=NAME"],
     ["a path that is none", () => [log(), "--config", config(), "--app-from", "path=video:v"], 2, "begins with /"],
-    ["a path without an app", () => [log(), "--config", config(), "--app-from", "path=/video/"], 2, "names no app"],
-    ["an app that is none", () => [log(), "--config", config(), "--app-from", "app=a b"], 2, "names no app"],
+    ["a path without an app", () => [log(), "--config", config(), "--app-from", "path=/video/"], 2, "has no valid app"],
+    ["an app that is none", () => [log(), "--config", config(), "--app-from", "app=a b"], 2, "has no valid app"],
     ["a field that is none", () => [log(), "--config", config(), "--field", "colour=1"], 2, "response_bytes"],
     ["a unit that is none", () => [log(), "--config", config(), "--field", "duration=a:weeks"], 2, "ns, us, ms, s"],
     ["no nodes", () => [log(), "--config", config(), "--nodes", "0"], 2, "--nodes"],
@@ -59,7 +59,7 @@ describe("a call that cannot be answered", () => {
       1,
       "apps",
     ],
-    ["garbage", () => [file("b.log", "a\nb\n"), "--config", config()], 1, "no line of the log can be read"],
+    ["garbage", () => [file("b.log", "a\nb\n"), "--config", config()], 1, "no line of the log could be read"],
     [
       "a damaged archive",
       () => [file("c.gz", gzipSync("x".repeat(999)).subarray(0, 15)), "--config", config()],
@@ -72,7 +72,7 @@ describe("a call that cannot be answered", () => {
 });
 
 describe("the report", () => {
-  it("of an empty log says so, and is no failure", async () => {
+  it("of an empty log is not a failure", async () => {
     expect(await simulate(file("empty.log", ""), "--config", config())).toMatchObject({
       exitCode: 0,
       text: "The log is empty.\n",
@@ -81,7 +81,7 @@ describe("the report", () => {
     expect(JSON.parse(text)).toMatchObject({ log: { requests: 0, format: null, first: null }, runs: [] });
   });
 
-  it("names per app what was admitted and refused and why, and the totals", async () => {
+  it("lists per app what was admitted and refused and why, and the totals", async () => {
     const { text, exitCode } = await simulate(log(), "--config", config());
     expect(exitCode).toBe(0);
     expect(text).toMatch(
@@ -93,7 +93,7 @@ describe("the report", () => {
     expect(text).toMatch(/\ntight {2}[▁▂▃▄▅▆▇█·]+\n {2}first 2026-07-28 12:00:0/);
   });
 
-  it("of a dry run: nothing is refused, and what would be stands beside it", async () => {
+  it("of a dry run shows what would be refused", async () => {
     const { text } = await simulate(log(), "--config", config("dry.yaml"));
     expect(text).toContain("would refuse");
     expect(text).toMatch(/tight +[0-9]+ +[0-9]+ +0 +0\.0 % +[1-9][0-9]* /);
@@ -101,12 +101,12 @@ describe("the report", () => {
     expect(JSON.parse(json).runs[0].totals).toMatchObject({ refused: 0, dry_run_refused: expect.any(Number) });
   });
 
-  it("where nothing is refused says just that", async () => {
+  it("without refusals says so", async () => {
     const { text } = await simulate(log(), "--config", config(), "--app-from", "app=video");
-    expect(text).toContain("Nothing is refused.");
+    expect(text).toContain("No refusals.");
   });
 
-  it("escapes what a log may hold: no line of it moves the cursor", async () => {
+  it("escapes control characters of the log", async () => {
     const evil = file("evil.log", `${combinedLine(requests[0]!)}\n\u001b]0;owned\u0007\u202e\n`);
     const { text } = await simulate(evil, "--config", config());
     expect(text).toContain("\\u001b]0;owned\\u0007\\u202e");
@@ -116,13 +116,13 @@ describe("the report", () => {
 });
 
 describe("lines", () => {
-  it("end with or without a carriage return, and the last one needs no end; a mark at the beginning is none", async () => {
+  it("may end with a carriage return; the last one needs no newline; a byte order mark is ignored", async () => {
     const text = `\ufeff${requests.map((one) => combinedLine(one, false)).join("\r\n")}`;
     const { text: json } = await simulate(file("crlf.log", text), "--config", config(), "--json");
     expect(JSON.parse(json).log).toMatchObject({ lines: 600, requests: 600, bad_lines: 0 });
   });
 
-  it("that never end are no lines, and take no memory", async () => {
+  it("that never end are rejected with bounded memory", async () => {
     const good = requests.map(jsonLine).join("\n");
     const endless = file("endless.log", `${good}\n${"x".repeat(3_000_000)}\n${good}\n`);
     const { text } = await simulate(endless, "--config", config(), "--json");
@@ -147,14 +147,14 @@ describe("progress", () => {
     return written;
   };
 
-  it("on a terminal: one line, written over, and taken away at the end", () => {
+  it("on a terminal is one line, overwritten and removed at the end", () => {
     const written = run(true, false);
     expect(written).toHaveLength(5);
     expect(written[0]).toBe("\r\u001b[K25.0 % · 1,000 lines · 2,000/s");
     expect(written.at(-1)).toBe("\r\u001b[K");
   });
 
-  it("elsewhere: nothing, or a line per second where it is wanted", () => {
+  it("elsewhere is off, or one line per second with --progress", () => {
     expect(run(false, false)).toEqual([]);
     expect(run(false, true)).toEqual(["50.0 % · 2,000 lines · 2,000/s\n", "100.0 % · 4,000 lines · 2,000/s\n"]);
   });

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { parse } from "yaml";
-import { renderCommand } from "../../../../src/cli/render.js";
+import { command as renderCommand } from "../../../../src/cli/render.js";
 import { describeEnvoy, envoyBinary } from "../../../support/envoy-binary.js";
 
 const run = promisify(execFile);
@@ -164,11 +164,16 @@ describeEnvoy("tollgate render envoy", () => {
       [],
       "upstreams.pods: a route with connections needs IP addresses",
     ],
-    ["another mode", plain, ["--mode", "wasm"], "--mode must be lua or rls"],
-    ["no whole number of connections", plain, ["--max-connections", "many"], "--max-connections must be a whole"],
-    ["a balancer's option without one", plain, ["--hops", "2"], "--hops goes with --behind-alb"],
+    ["another mode", plain, ["--mode", "wasm"], "--mode: unknown value"],
+    [
+      "no whole number of connections",
+      plain,
+      ["--max-connections", "many"],
+      '--max-connections: "many" is not an integer',
+    ],
+    ["a balancer's option without one", plain, ["--hops", "2"], "--hops requires --behind-alb"],
     ["a health page that is no path", plain, ["--behind-alb", "--health", "ok"], "--health must begin with a slash"],
-    ["a certificate without its key", plain, ["--tls-certificate", "/x"], "go together"],
+    ["a certificate without its key", plain, ["--tls-certificate", "/x"], "must be used together"],
   ])("reports the problem and writes nothing: %s", (_what, yaml, args, complaint) => {
     expect(() => render(yaml, ...args)).toThrow(complaint);
     expect(existsSync(join(dir, "out"))).toBe(false);

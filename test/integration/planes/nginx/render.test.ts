@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { renderCommand } from "../../../../src/cli/render.js";
+import { command as renderCommand } from "../../../../src/cli/render.js";
 
 const run = promisify(execFile);
 let dir: string;
@@ -143,7 +143,7 @@ describe("tollgate render nginx", () => {
     ],
     ["http and https in one upstream", plain.replace('"http://127', '"https://127'), [], "upstreams.backend.targets"],
     ["a path that nginx would take for a variable", plain.replace("/api", "/$api"), [], "routes[].path"],
-    ["a certificate without its key", plain, ["--tls-certificate", "/x"], "go together"],
+    ["a certificate without its key", plain, ["--tls-certificate", "/x"], "must be used together"],
   ])("reports the problem: %s", (_what, yaml, args, complaint) => {
     expect(() => render(yaml, ...args)).toThrow(complaint);
   });

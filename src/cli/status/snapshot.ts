@@ -1,21 +1,20 @@
-/** One look at a service, and what happened between two of them. */
-
+/** The state of a service at one time, and the rates between two snapshots. */
 import type { AppsReply, StatusReply } from "../../service/operations/contract/contract.js";
 import * as contract from "../../service/operations/contract/contract.js";
 import type { ControlClient } from "../control/client.js";
 
 export type AppNumbers = AppsReply["apps"][number];
 
-export interface Look {
+export interface Snapshot {
   status: StatusReply;
   apps: AppNumbers[];
-  /** There may be more than were fetched. */
+  /** May exceed the number of fetched apps. */
   appsTotal: number;
 }
 
 const PAGE = 500;
 
-/** The first `most` apps in the service's own order; all of them where there are no more. */
+/** Fetches up to `most` apps, page by page. */
 export async function fetchApps(client: ControlClient, most: number): Promise<AppsReply> {
   const fetchPage = (offset: number) =>
     client.call({
@@ -28,7 +27,7 @@ export async function fetchApps(client: ControlClient, most: number): Promise<Ap
   let page = first;
   for (let offset = PAGE; offset < Math.min(first.total, most) && page.apps.length > 0; offset += PAGE) {
     page = await fetchPage(offset);
-    // A reload in between may have moved an app to another page.
+    // A reload may move an app to another page.
     for (const app of page.apps) apps.set(app.app_id, app);
   }
   return { ...page, apps: [...apps.values()] };
@@ -38,17 +37,17 @@ export async function fetchStatus(client: ControlClient): Promise<StatusReply> {
   return client.call({ method: "GET", path: "/admin/ratelimit/status", reply: contract.statusReply });
 }
 
-/** A screen that is drawn every other second must not cost a large service much. */
-const MOST_WATCHED = 2_000;
+/** Limits the cost of a live view of a large service. */
+const MAX_WATCHED = 2_000;
 
-export async function takeLook(client: ControlClient): Promise<Look> {
-  const [status, { apps, total }] = await Promise.all([fetchStatus(client), fetchApps(client, MOST_WATCHED)]);
+export async function takeSnapshot(client: ControlClient): Promise<Snapshot> {
+  const [status, { apps, total }] = await Promise.all([fetchStatus(client), fetchApps(client, MAX_WATCHED)]);
   return { status, apps, appsTotal: total };
 }
 
-/** Everything per second. */
-export interface Pace {
-  /** False: these are means since the service began, as there is only one look. */
+/** Values per second. */
+export interface Rates {
+  /** False: means since the start of the service, because there is only one snapshot. */
   isRecent: boolean;
   requests: number;
   allowed: number;
@@ -56,19 +55,19 @@ export interface Pace {
   dryRunRefused: number;
   syncs: number;
   failedSyncs: number;
-  /** Undefined where nothing was decided. */
+  /** Undefined if nothing was decided. */
   hitRatio: number | undefined;
   latencyMs: number | undefined;
   apps: Map<string, { requests: number; refused: number }>;
 }
 
-/** From the last look to this one; where there is none, or the service began anew in between, from its beginning. */
-export function paceOf(before: Look | undefined, now: Look): Pace {
+/** Rates since the last snapshot, or since the start of the service if there is none or the service restarted. */
+export function ratesOf(before: Snapshot | undefined, now: Snapshot): Rates {
   const earlier = before !== undefined && isContinued(before.status, now.status) ? before : undefined;
   const [after, until] = [now.status.statistics, now.status];
   const since = earlier?.status.statistics;
   const seconds = earlier === undefined ? until.uptime_seconds : (timeOf(until) - timeOf(earlier.status)) / 1000;
-  // A worker that was replaced takes its counts along, so a sum may fall.
+  // A sum can decrease when a worker is replaced.
   const rate = (to: number, from = 0) => Math.max(to - from, 0) / Math.max(seconds, 0.001);
   const decided = after.total_requests - (since?.total_requests ?? 0);
   const mean = (of: (statistics: StatusReply["statistics"]) => number) => {
@@ -91,7 +90,6 @@ export function paceOf(before: Look | undefined, now: Look): Pace {
     apps: new Map(
       now.apps.map(({ app_id, requests, rejected }) => {
         const old = known.get(app_id);
-        // An app that was not there before began with nothing.
         return [app_id, { requests: rate(requests, old?.requests), refused: rate(rejected, old?.rejected) }];
       }),
     ),
@@ -105,10 +103,10 @@ function isContinued(before: StatusReply, now: StatusReply): boolean {
   return isSame && timeOf(now) > timeOf(before);
 }
 
-/** The most requests first; of those alike, the most refusals. */
-export function busiest(look: Look, pace: Pace): AppNumbers[] {
-  const of = ({ app_id }: AppNumbers) => pace.apps.get(app_id) ?? { requests: 0, refused: 0 };
-  return [...look.apps].sort(
+/** Sorted by request rate, then by refusals. */
+export function busiest(snapshot: Snapshot, rates: Rates): AppNumbers[] {
+  const of = ({ app_id }: AppNumbers) => rates.apps.get(app_id) ?? { requests: 0, refused: 0 };
+  return [...snapshot.apps].sort(
     (one, other) =>
       of(other).requests - of(one).requests ||
       of(other).refused - of(one).refused ||

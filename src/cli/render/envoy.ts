@@ -1,0 +1,84 @@
+/** `tollgate render envoy`: its options. */
+import { renderEnvoy } from "../../render/envoy/envoy.js";
+import { type Balancer, DEFAULT_ADMIN, DEFAULT_BALANCER, DEFAULT_CONNECTIONS } from "../../render/envoy/options.js";
+import { configOrThrow } from "../check-config.js";
+import { readChoice, readOptions, UsageError } from "../command.js";
+import { commonOptions, readBundle, readCommon, readOptional } from "./files.js";
+
+export const envoyHelp = `Usage: tollgate render envoy --config FILE --out DIR [options]
+
+Writes the files with which an unmodified Envoy (1.38 or later) enforces the limits of the configuration: a complete
+bootstrap, envoy.yaml, and the script tollgate.lua, which decides from leases. Both contain the token of the data planes
+and are readable by their owner only.
+
+  --config FILE              the configuration
+  --out DIR                  output folder; created if missing
+  --service HOST:PORT        control listener of a service; repeat for several (default: from the configuration)
+  --envoy-service HOST:PORT  a service's listener for Envoy; repeat for several (default: envoy.listen)
+  --mode lua|rls             lua: decide in Envoy (default). rls: no script, Envoy calls the service for each request
+  --dynamic                  listeners, routes and clusters in separate files, which Envoy reloads when they are replaced
+  --path DIR                 the folder from which Envoy reads the files, if not --out
+  --listen HOST:PORT         address for clients (default: listen of the configuration)
+  --node NAME                name of the node (default: envoy). Every worker appends a random suffix
+  --workers N                threads of Envoy, its --concurrency (default: workers of the configuration)
+  --admin HOST:PORT          Envoy's admin interface (default: ${DEFAULT_ADMIN})
+  --max-connections N        maximum number of client connections (default: ${DEFAULT_CONNECTIONS})
+  --behind-alb               a load balancer such as an AWS ALB is in front: health check, idle timeout, X-Forwarded-For
+  --hops N                   with --behind-alb: number of proxies that append to X-Forwarded-For (default: 1)
+  --alb-idle SECONDS         with --behind-alb: idle timeout of the load balancer (default: 60)
+  --health PATH              with --behind-alb: path of the health check (default: /healthz)
+  --tls-certificate FILE, --tls-key FILE   enable TLS on the listener
+
+Example:
+  tollgate render envoy --config tollgate.yaml --out /etc/envoy --service 10.0.0.5:9145 --envoy-service 10.0.0.5:9146
+`;
+
+const optionSpecs = {
+  ...commonOptions,
+  "envoy-service": { type: "string", multiple: true },
+  mode: { type: "string", default: "lua" },
+  dynamic: { type: "boolean", default: false },
+  listen: { type: "string" },
+  admin: { type: "string", default: DEFAULT_ADMIN },
+  "max-connections": { type: "string" },
+  "behind-alb": { type: "boolean", default: false },
+  hops: { type: "string" },
+  "alb-idle": { type: "string" },
+  health: { type: "string" },
+} as const;
+
+type Values = ReturnType<typeof readOptions<typeof optionSpecs>>;
+
+export function renderForEnvoy(args: string[]) {
+  const values = readOptions(args, optionSpecs);
+  const { out, options } = readCommon(values);
+  const mode = readChoice("--mode", values.mode, ["lua", "rls"]);
+  const rendered = renderEnvoy(configOrThrow(values.config), {
+    ...options,
+    mode,
+    dynamic: values.dynamic,
+    envoyServices: values["envoy-service"] ?? [],
+    admin: values.admin,
+    maxConnections: readOptional("--max-connections", values["max-connections"], 10_000_000) ?? DEFAULT_CONNECTIONS,
+    listen: values.listen,
+    balancer: readBalancer(values),
+    bundle: mode === "lua" ? readBundle("envoy") : "",
+  });
+  return { out, rendered };
+}
+
+function readBalancer(values: Values): Balancer | undefined {
+  const { hops, health, "alb-idle": idle, "behind-alb": behind } = values;
+  if (!behind) {
+    const given = Object.entries({ "--hops": hops, "--health": health, "--alb-idle": idle }).find(([, text]) => text);
+    if (given !== undefined) throw new UsageError(`${given[0]} requires --behind-alb`);
+    return undefined;
+  }
+  if (health !== undefined && !/^\/[!-~]*$/.test(health)) throw new UsageError("--health must begin with a slash");
+  const idleSeconds = readOptional("--alb-idle", idle, 4_000);
+  return {
+    hops: readOptional("--hops", hops, 16) ?? DEFAULT_BALANCER.hops,
+    idleMs: idleSeconds === undefined ? DEFAULT_BALANCER.idleMs : idleSeconds * 1000,
+    healthPath: health ?? DEFAULT_BALANCER.healthPath,
+  };
+}

@@ -1,0 +1,81 @@
+/** Options that `tollgate render` has for nginx and Envoy, and writing of the rendered files. */
+import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import type { Rendered } from "../../render/files.js";
+import { UsageError } from "../command.js";
+import { readWhole } from "../numbers.js";
+
+export const commonOptions = {
+  config: { type: "string" },
+  out: { type: "string" },
+  service: { type: "string", multiple: true },
+  path: { type: "string" },
+  node: { type: "string" },
+  workers: { type: "string" },
+  "tls-certificate": { type: "string" },
+  "tls-key": { type: "string" },
+} as const;
+
+interface CommonValues {
+  out?: string | undefined;
+  service?: string[] | undefined;
+  path?: string | undefined;
+  node?: string | undefined;
+  workers?: string | undefined;
+  "tls-certificate"?: string | undefined;
+  "tls-key"?: string | undefined;
+}
+
+/** Throws UsageError. */
+export function readCommon(values: CommonValues) {
+  const { node, workers, service = [], "tls-certificate": certificate, "tls-key": key } = values;
+  if (values.out === undefined) throw new UsageError("--out is missing");
+  if (node !== undefined && !/^[A-Za-z0-9._:-]{1,100}$/.test(node)) {
+    throw new UsageError("--node must be 1 to 100 of A–Z a–z 0–9 . _ : -");
+  }
+  if ((certificate === undefined) !== (key === undefined)) {
+    throw new UsageError("--tls-certificate and --tls-key must be used together");
+  }
+  const out = resolve(values.out);
+  return {
+    out,
+    options: {
+      path: resolve(values.path ?? out),
+      services: service,
+      node,
+      workers: readOptional("--workers", workers, 999),
+      tls: certificate === undefined || key === undefined ? undefined : { certificate, key },
+    },
+  };
+}
+
+/** An integer from 1 to `most`, if given. */
+export function readOptional(option: string, text: string | undefined, most: number): number | undefined {
+  return text === undefined ? undefined : readWhole(option, text, { least: 1, most });
+}
+
+/** The path is the same from `src/cli/render` and from `dist/cli/render`. */
+export function readBundle(proxy: "nginx" | "envoy"): string {
+  const path = `dist/lua/${proxy}/tollgate.lua`;
+  try {
+    return readFileSync(new URL(`../../../${path}`, import.meta.url), "utf8");
+  } catch (cause) {
+    throw new Error(`${path} is missing: run \`make build\`.`, { cause });
+  }
+}
+
+/** Returns the list of written files and warnings. */
+export function writeFiles(out: string, { files, warnings }: Rendered): string {
+  mkdirSync(out, { recursive: true });
+  for (const { name, text, secret } of files) replace(join(out, name), text, secret);
+  const lines = [...files.map(({ name }) => join(out, name)), ...warnings.map((each) => `note: ${each}`)];
+  return `${lines.join("\n")}\n`;
+}
+
+/** Replaces the file atomically, because a proxy may reload meanwhile. */
+function replace(path: string, text: string, secret: boolean): void {
+  const next = `${path}.${process.pid}`;
+  writeFileSync(next, text, { mode: secret ? 0o600 : 0o644 });
+  chmodSync(next, secret ? 0o600 : 0o644);
+  renameSync(next, path);
+}

@@ -1,0 +1,54 @@
+/** `tollgate render nginx`: its options. */
+import { resolve } from "node:path";
+import { renderNginx } from "../../render/nginx/nginx.js";
+import { DEFAULT_STATUS } from "../../render/nginx/options.js";
+import { configOrThrow } from "../check-config.js";
+import { readOptions } from "../command.js";
+import { commonOptions, readBundle, readCommon } from "./files.js";
+
+export const nginxHelp = `Usage: tollgate render nginx --config FILE --out DIR [options]
+
+Writes the files with which nginx enforces the limits of the configuration: the Lua bundle, its settings, includes, and a
+complete nginx.conf with upstreams and routes. Debian's nginx needs the package libnginx-mod-http-lua; OpenResty needs
+nothing else.
+
+  --config FILE          the configuration
+  --out DIR              output folder; created if missing
+  --service HOST:PORT    control listener of a service; repeat for several (default: from the configuration)
+  --include              write only the includes, for an nginx that already has a configuration
+  --openresty            for OpenResty instead of Debian's nginx
+  --path DIR             the folder from which nginx reads the files, if not --out
+  --run DIR              folder for pid file, logs and temporary files
+  --workers N            worker processes (default: auto)
+  --node NAME            name of the node (default: host name and process of each nginx)
+  --status HOST:PORT     listener for metrics and health (default: ${DEFAULT_STATUS})
+  --resolver ADDRESS     name server for services and upstreams with host names
+  --tls-certificate FILE, --tls-key FILE   enable TLS on the listener
+
+Example:
+  tollgate render nginx --config tollgate.yaml --out /etc/nginx/tollgate --service 10.0.0.5:9145
+`;
+
+const optionSpecs = {
+  ...commonOptions,
+  include: { type: "boolean", default: false },
+  openresty: { type: "boolean", default: false },
+  run: { type: "string" },
+  status: { type: "string", default: DEFAULT_STATUS },
+  resolver: { type: "string" },
+} as const;
+
+export function renderForNginx(args: string[]) {
+  const values = readOptions(args, optionSpecs);
+  const { out, options } = readCommon(values);
+  const rendered = renderNginx(configOrThrow(values.config), {
+    ...options,
+    flavour: values.openresty ? "openresty" : "debian",
+    includeOnly: values.include,
+    status: values.status,
+    runDir: values.run === undefined ? undefined : resolve(values.run),
+    resolver: values.resolver,
+    bundle: readBundle("nginx"),
+  });
+  return { out, rendered };
+}
