@@ -1,17 +1,17 @@
-/** The same WebSocket scenarios on the Node gateway and on Envoy: each keeps its promises, and the verdicts are the same. */
+/** The WebSocket scenarios on the Node gateway and on Envoy: both pass, with the same results. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type SocketWorld, startSocketWorld } from "../scenarios/socket-world.js";
 import { playSockets, socketActs } from "../scenarios/sockets.js";
 import { describeEnvoy } from "../support/envoy-binary.js";
 
-/** What Envoy does otherwise, and why; `envoy-sockets.test.ts` shows what it does instead. */
+/** Scenarios in which Envoy differs, and why. `envoy-sockets.test.ts` tests its behaviour. */
 const otherwise = new Map([
   ["several pods, and one that is gone", "Envoy dials the pod of the slot or none: the client is asked to come again"],
   ["Redis killed, and too many let in", "Envoy closes no connection on anybody's word: they stay, and are counted"],
 ]);
 
 describeEnvoy("Node gateway and Envoy", () => {
-  it("admit WebSockets alike, but for what is known", () => {
+  it("admit WebSockets alike, with known exceptions", () => {
     const names = socketActs.flatMap(({ scenarios }) => scenarios.map(([name]) => name));
     expect([...otherwise.keys()].filter((name) => !names.includes(name))).toEqual([]);
   });

@@ -1,4 +1,4 @@
-/** WebSockets through two real Envoys: limits that hold, and slots that follow the truth whatever is killed. */
+/** WebSockets through two real Envoys: limits hold, and slots match the connections whatever is killed. */
 import { connect as connectTcp } from "node:net";
 import { request } from "undici";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -9,7 +9,7 @@ import { pause, waitFor } from "../support/wait-for.js";
 import { upgradeHead } from "../support/ws-backend.js";
 
 const LEASE_MS = 3_000;
-/** A lease, and what a machine with other things to do takes to look. */
+/** A lease, and a reserve for a busy machine. */
 const WITHIN_A_LEASE_MS = LEASE_MS + 3_000;
 
 let fleet: EnvoyFleet;
@@ -29,7 +29,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
   }, 120_000);
   afterAll(() => fleet.stop());
 
-  test("10 at once on a limit of 2: exactly 2, a hundred times", { timeout: 90_000 }, async () => {
+  test("10 at once with a limit of 2: exactly 2 are admitted, a hundred times", { timeout: 90_000 }, async () => {
     const [pod] = fleet.pods("/two/");
     const before = pod!.accepted();
     for (let round = 1; round <= 100; round++) {
@@ -42,7 +42,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
     expect(pod!.accepted() - before).toBe(200);
   });
 
-  test("five pods with room for two each: the pod of a slot is the one that is dialled", {
+  test("five pods with two slots each: Envoy connects to the pod of the slot", {
     timeout: 60_000,
   }, async () => {
     const { open, refused } = await fleet.connect("/five/", 30);
@@ -52,18 +52,18 @@ describeEnvoy("WebSockets through two Envoys", () => {
     await fleet.untilCounted("/five/", 0, WITHIN_A_LEASE_MS);
   });
 
-  test("a pod that ends WebSockets is asked for the next ones all the same", { timeout: 60_000 }, async () => {
+  test("a pod that closes WebSockets still gets new ones", { timeout: 60_000 }, async () => {
     for (let i = 0; i < 6; i++) {
       const { open, refused } = await fleet.connect("/two/", 1, 0);
       expect(refused).toEqual([]);
-      // The closing handshake: the pod is the one that ends the bytes.
+      // The closing handshake: the pod ends the TCP stream.
       for (const { socket } of open) socket.close();
       await Promise.all(open.map(({ ended }) => ended));
       await fleet.untilCounted("/two/", 0, WITHIN_A_LEASE_MS);
     }
   });
 
-  test("what a connection has moved is charged when it has ended", { timeout: 60_000 }, async () => {
+  test("a connection's bytes are charged when it has ended", { timeout: 60_000 }, async () => {
     const { socket, outcome, ended } = connectSocket(`${fleet.envoys[0]!.url}/many/`, { "X-App-Id": "metered" });
     expect((await outcome).open).toBe(true);
     const half = 2 * 1024 * 1024;
@@ -72,7 +72,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
     await echoed;
     socket.close();
     await ended;
-    // 64 KiB each, and frames' heads; a piece more than that is for the head of the last one.
+    // 64 KiB each, plus frame headers, which take one quantum more.
     const spent = await waitFor("the bytes to be charged", async () => {
       const booked = Number(await fleet.redis.command("HGET", "ratelimit:{cluster-01}:app:metered", "spent"));
       return booked > 0 && booked;
@@ -81,16 +81,20 @@ describeEnvoy("WebSockets through two Envoys", () => {
     expect(spent).toBeLessThanOrEqual((2 * half) / 65_536 + 2);
   });
 
-  test("clients that are killed while their slot is being taken leave none behind", { timeout: 60_000 }, async () => {
+  test("clients that are killed while their slot is being taken leave no slot behind", {
+    timeout: 60_000,
+  }, async () => {
     const took: number[] = [];
     for (let round = 0; round < 3; round++) {
       fleet.redis.pause();
       const clients = Array.from({ length: 20 }, (_, i) => beginUpgrade(i % 2, "/two/"));
-      await waitFor("the store to be asked for them, which cannot answer yet", async () => (await asking()) >= 20);
+      await waitFor("calls for them that the store cannot answer yet", async () => (await asking()) >= 20);
       for (const socket of clients) socket.destroy();
       fleet.redis.resume();
-      // Not by the end of their leases: it was heard that they are gone, whoever was just being asked for.
-      await waitFor("their ends to be booked", async () => (await booked()) >= 10, { withinMs: WITHIN_A_LEASE_MS });
+      // Released by the access log, not by the end of their leases.
+      await waitFor("their releases to be recorded", async () => (await booked()) >= 10, {
+        withinMs: WITHIN_A_LEASE_MS,
+      });
       took.push(await timed(() => fleet.untilCounted("/two/", 0, WITHIN_A_LEASE_MS)));
       const { open } = await fleet.connect("/two/", 10);
       expect(open).toHaveLength(2);
@@ -100,7 +104,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
     say("slots of clients killed during admission were free after", took);
   });
 
-  test("clients that are killed during the session are free at once", { timeout: 60_000 }, async () => {
+  test("slots of clients that are killed while connected are free at once", { timeout: 60_000 }, async () => {
     const took: number[] = [];
     for (let round = 0; round < 10; round++) {
       const { open, refused } = await fleet.connect("/many/", 10);
@@ -112,7 +116,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
     say("slots of clients killed during the session were free after", took);
   });
 
-  test("a pod that is dead is passed over, and holds no slot", { timeout: 60_000 }, async () => {
+  test("a dead pod is skipped, and holds no slot", { timeout: 60_000 }, async () => {
     const [dead] = fleet.pods("/mortal/");
     await dead!.die();
     const held: SocketClient[] = [];
@@ -120,10 +124,10 @@ describeEnvoy("WebSockets through two Envoys", () => {
     try {
       const first = await fleet.connect("/mortal/", 4);
       held.push(...first.open);
-      // Envoy dials the pod of the slot and no other. Who asks again is sent to one that lives.
+      // Envoy connects to the pod of the slot only. A retry is sent to a live pod.
       expect(first.refused.length).toBeGreaterThan(0);
       expect(first.refused.map(({ status, retryAfter }) => [status, retryAfter])).toContainEqual([503, 1]);
-      await waitFor("ten on the pod that lives", async () => {
+      await waitFor("ten connections on the live pod", async () => {
         const { open, refused } = await fleet.connect("/mortal/", 10 - held.length);
         held.push(...open);
         limited += refused.filter(({ status }) => status !== 503).length;
@@ -140,7 +144,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
     await fleet.untilCounted("/mortal/", 0, WITHIN_A_LEASE_MS);
   });
 
-  test("the service is killed: sockets live on, and are counted one lease after it is back", {
+  test("the service is killed: connections stay, and have slots one lease after it is back", {
     timeout: 90_000,
   }, async () => {
     const held = await fleet.connect("/two/", 10);
@@ -148,7 +152,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
     await fleet.killService();
     const closed = await fleet.connect("/two/", 4);
     expect(closed.refused.map(({ status }) => status)).toEqual([503, 503, 503, 503]);
-    // On a route that stays open each of the four workers lets in its part of the limit.
+    // With on_store_failure open, each of the four workers admits its part of the limit.
     const inTheDark = await fleet.connect("/open/", 30);
     expect(inTheDark.open.length).toBeLessThanOrEqual(8);
     await fleet.startService();
@@ -156,7 +160,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
     await fleet.untilCounted("/two/", 2, WITHIN_A_LEASE_MS);
     await pause(LEASE_MS);
     expect([await fleet.counted("/two/"), await fleet.counted("/open/")]).toEqual([2, inTheDark.open.length]);
-    // More than the limit, which Envoy can do nothing about; but nobody comes to them.
+    // Above the limit, because Envoy cannot close connections; but no new ones are admitted.
     expect(inTheDark.open.length).toBeGreaterThan(4);
     const { open, refused } = await fleet.connect("/open/", 2);
     expect([open.length, refused.map(({ status }) => status)]).toEqual([0, [429, 429]]);
@@ -176,7 +180,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
       async () => {
         const { open: some, refused } = await fleet.connect("/many/", Math.min(50, 1_000 - open.length));
         open.push(...some);
-        // The machine may be too busy for the store for a moment; a limit there is none.
+        // A busy machine may make the store slow for a moment. No limit applies.
         limited += refused.filter(({ status }) => status !== 503).length;
         return open.length === 1_000;
       },
@@ -188,7 +192,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
     await fleet.service().stop();
     await fleet.startService();
     await fleet.untilCounted("/many/", 1_000, WITHIN_A_LEASE_MS);
-    // What was not renewed would be gone by now.
+    // Leases that were not renewed would have expired by now.
     await pause(LEASE_MS);
     await fleet.untilCounted("/many/", 1_000, WITHIN_A_LEASE_MS);
     expect(open.every(isOpen)).toBe(true);
@@ -209,7 +213,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
     await fleet.envoys[0]!.reload();
     expect(open.map(isOpen)).toEqual([true, true]);
     expect((await fleet.connect("/two/", 4)).open).toHaveLength(0);
-    // The old process ends when its time is over, and its sockets with it.
+    // The old process ends after its drain time, with its connections.
     await Promise.all(open.map(({ ended }) => ended));
     await fleet.untilCounted("/two/", 0, WITHIN_A_LEASE_MS);
     const again = await fleet.connect("/two/", 10, 0);
@@ -219,7 +223,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
   });
 });
 
-/** Calls of the service that Envoys are waiting for. */
+/** Calls of the service that the Envoys wait for. */
 async function asking(): Promise<number> {
   let sum = 0;
   for (const { adminUrl } of fleet.envoys) {
@@ -229,17 +233,17 @@ async function asking(): Promise<number> {
   return sum;
 }
 
-/** Which Envoys the service's metrics tell of, and of how many connections. */
+/** Envoys in the service's metrics, with their connections. */
 async function envoysOnPage(): Promise<(string | number)[]> {
   const { body } = await request(`${fleet.service().controlUrl}/metrics`);
   const lines = [...(await body.text()).matchAll(/^websocket_proxy_instance\{proxy_id="(envoy-\d)"\} (\d+)$/gm)];
   return [...lines.map(([, name]) => name!).sort(), lines.reduce((sum, [, , count]) => sum + Number(count), 0)];
 }
 
-/** Connections whose end the store remembers. */
+/** Released connections that the store remembers. */
 const booked = async () => Number(await fleet.redis.command("ZCARD", "ws:released"));
 
-/** A client that asks for a WebSocket, and is not going to wait for the answer. */
+/** A client that asks for a WebSocket and does not wait for the response. */
 function beginUpgrade(envoy: number, path: string) {
   const socket = connectTcp(fleet.envoys[envoy]!.port, "127.0.0.1");
   socket.on("error", () => undefined);
@@ -260,7 +264,7 @@ async function timed(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - started;
 }
 
-/** For whoever reads the report; how fast it was is nothing that a test can promise. */
+/** For information only; tests do not assert speed. */
 function say(what: string, took: number[]): void {
   const sorted = [...took].sort((a, b) => a - b);
   const median = sorted[Math.floor(sorted.length / 2)]!;

@@ -1,4 +1,4 @@
-/** The same WebSocket scenarios on the Node gateway and on nginx: each keeps its promises, and the verdicts are the same. */
+/** The WebSocket scenarios on the Node gateway and on nginx: both pass, with the same results. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type SocketWorld, startSocketWorld } from "../scenarios/socket-world.js";
 import { playSockets, socketActs } from "../scenarios/sockets.js";

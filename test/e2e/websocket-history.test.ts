@@ -1,4 +1,4 @@
-/** A random history of connects, closes, crashes, pauses and outages: pods never see too many, and the count returns to the truth. */
+/** A random history of connects, closes, crashes, pauses and outages: no pod exceeds its limit, and the counts are correct in the end. */
 import { setImmediate as turn } from "node:timers/promises";
 import { request } from "undici";
 import { afterEach, describe, expect, it } from "vitest";
@@ -17,7 +17,7 @@ const LIMIT = 4;
 const LEASE_MS = 2_000;
 const STEPS = Number(process.env.SOCKET_STEPS ?? 3_000);
 const SEED = Number(process.env.SOCKET_SEED ?? Math.floor(Math.random() * 2 ** 31));
-/** Of pods and gateways to notice what happened. */
+/** For pods and gateways to notice a change. */
 const NOTICE_MS = 50;
 
 function randomFrom(seed: number): () => number {
@@ -35,14 +35,14 @@ interface Client extends SocketClient {
 }
 
 describe(`a history of ${STEPS} steps with seed ${SEED} (SOCKET_SEED=… SOCKET_STEPS=… repeat it)`, () => {
-  it("keeps every pod within its limit, and one lease after the last fault the counts are the connections", async () => {
+  it("keeps every pod within its limit, and one lease after the last fault the counts match the connections", async () => {
     const random = randomFrom(SEED);
     const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)] as T;
     const violations: string[] = [];
     const clients = new Map<string, Client>();
-    /** Also of clients that are gone: their gateway may not know it yet. */
+    /** Including clients that are gone: their gateway may not have noticed yet. */
     const gatewayOf = new Map<string, number>();
-    /** Of gateways that were stopped for longer than a lease: nobody can end their connections before they go on. */
+    /** Connections of gateways that were paused for longer than a lease. They cannot be closed before the gateway is resumed. */
     const stale = new Set<string>();
     const told: string[] = [];
     const counted = { open: 0, refused: 0, failed: 0, faults: 0 };
@@ -113,7 +113,7 @@ describe(`a history of ${STEPS} steps with seed ${SEED} (SOCKET_SEED=… SOCKET_
       up[gateway] = false;
       const past = LEASE_MS * (1.2 + random());
       fleet.gateways[gateway]!.signalAll("SIGSTOP");
-      // From when the lease has run out others may have the slots, and nobody is there to end the connections.
+      // After the lease has expired others may take the slots, while the connections stay open.
       const excused = setTimeout(() => {
         for (const { live } of fleet.pods) {
           for (const { client } of live) if (gatewayOf.get(client) === gateway) stale.add(client);
@@ -173,7 +173,7 @@ describe(`a history of ${STEPS} steps with seed ${SEED} (SOCKET_SEED=… SOCKET_
     }
     await Promise.all(repairs);
     expect(violations, `seed ${SEED}`).toEqual([]);
-    // As operators see it. In Redis, leases that have run out may still lie about: whoever counts passes over them.
+    // As the service reports it. Redis may still contain expired leases, which are not counted.
     const counts = async () => {
       const { body } = await request(`${fleet.gateways[0]!.controlUrl}/admin/ratelimit/connections`, {
         headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
@@ -184,7 +184,7 @@ describe(`a history of ${STEPS} steps with seed ${SEED} (SOCKET_SEED=… SOCKET_
     await waitFor(
       "the counts to be the connections",
       async () => {
-        // So that there is something to count. For the last fault's sake the first of them may be refused.
+        // The first may be refused because of the last fault.
         if (clients.size === 0) for (let i = 0; i < 6; i++) connect();
         const [said, real] = [await counts(), fleet.pods.map(({ live }) => live.size)];
         if (said.join() === real.join() && real.some((count) => count > 0)) return true;

@@ -1,4 +1,4 @@
-/** Two gateway processes, one Redis, real WebSocket clients: the pods themselves never see more than the limit. */
+/** Two gateway processes, one Redis, real WebSocket clients: no pod ever has more connections than its limit. */
 import { afterEach, describe, expect, it } from "vitest";
 import { connectSocket, type SocketClient } from "../support/socket-clients.js";
 import { startSocketFleet } from "../support/socket-gateways.js";
@@ -22,7 +22,7 @@ async function endAll(clients: SocketClient[]): Promise<void> {
   await Promise.all(clients.map(({ ended }) => ended));
 }
 
-describe("connections that come at the same instant to two gateways", () => {
+describe("simultaneous connections to two gateways", () => {
   it("to one pod with two slots: of 10 exactly 2 open and 8 are refused with 429, 100 times in a row", async () => {
     const fleet = await startSocketFleet({
       ...{ gateways: 2, pods: 1, endings },
@@ -40,7 +40,7 @@ describe("connections that come at the same instant to two gateways", () => {
         expect(retryAfter).toBeGreaterThan(0);
       }
       await endAll(clients);
-      // The gateways free the slots when they see the end; whoever comes before is rightly refused.
+      // The gateways release the slots when they see the end; earlier attempts are refused.
       await waitFor("both slots to be free", async () => (await slotsTaken(fleet)) === 0);
     }
     expect(most).toBeLessThanOrEqual(2);
@@ -56,7 +56,7 @@ describe("connections that come at the same instant to two gateways", () => {
       const clients = Array.from({ length: 30 }, (_, i) => connectSocket(fleet.url(i % 2)));
       const { open, refused } = await outcomes(clients);
       expect([open.length, refused.length]).toEqual([10, 20]);
-      await waitFor("all pods to know", () => fleet.pods.every(({ live }) => live.size === 2));
+      await waitFor("all pods to have two connections", () => fleet.pods.every(({ live }) => live.size === 2));
       await endAll(clients);
       await waitFor("all slots to be free", async () => (await slotsTaken(fleet)) === 0);
     }
@@ -68,7 +68,7 @@ describe("connections that come at the same instant to two gateways", () => {
 });
 
 describe("new connections at one per second over all gateways", () => {
-  it("over 20 s of clients hammering both: never more than the rate allows, in any span", async () => {
+  it("under 20 s of overload: never more than the rate allows in any period", async () => {
     const arrivals: number[] = [];
     const fleet = await startSocketFleet({
       ...{ gateways: 2, pods: 2, endings },
@@ -87,7 +87,7 @@ describe("new connections at one per second over all gateways", () => {
       }
     };
     await Promise.all([hammer(0), hammer(1), hammer(0), hammer(1)]);
-    // A pod sees a connection somewhat after it was admitted, sometimes more, sometimes less.
+    // A pod sees a connection with a varying delay after its admission.
     const JITTER_MS = 300;
     arrivals.forEach((from, i) => {
       arrivals.slice(i + 1).forEach((to, j) => {
@@ -101,7 +101,7 @@ describe("new connections at one per second over all gateways", () => {
 });
 
 describe("while Redis is away for a minute", () => {
-  it("1,000 open connections stay, none is forgotten afterwards, and new ones get 503", async () => {
+  it("1,000 open connections stay, all have slots afterwards, and new ones get 503 meanwhile", async () => {
     const fleet = await startSocketFleet({
       ...{ gateways: 2, pods: 2, endings },
       connections: "max_per_pod: 500, max_total: 0, rate_per_second: 0, lease_s: 5",
@@ -119,7 +119,7 @@ describe("while Redis is away for a minute", () => {
     expect(late).toMatchObject({ open: false, status: 503, reason: "store_unavailable" });
     await pause(60_000);
     expect(dropped).toBe(0);
-    // It comes back empty: all it knows is what the gateways tell it.
+    // It restarts empty: the gateways restore the slots.
     await fleet.redis.restart();
     await waitFor(
       "every connection to be counted again",
@@ -132,8 +132,8 @@ describe("while Redis is away for a minute", () => {
       { withinMs: 30_000 },
     );
     expect(dropped).toBe(0);
-    // A gateway that still counts lets nobody in; one that has counted knows that there is no room.
-    await waitFor("new ones to be refused for want of room", async () => {
+    // A recovering gateway admits nothing; after the recovery the limit refuses.
+    await waitFor("new connections to be refused by the limit", async () => {
       const late = await connectSocket(fleet.url(1)).outcome;
       expect(late.open).toBe(false);
       return !late.open && late.status === 429 && late.reason === "LIMIT_EXCEEDED";

@@ -1,4 +1,4 @@
-/** What scenarios of WebSockets play in: a Redis, pods that keep their own count, and a plane of any kind before them. */
+/** The environment of WebSocket scenarios: a Redis, pods that count their connections, and instances of one plane. */
 import { request } from "undici";
 import { ADMIN_TOKEN } from "../support/gateway-process.js";
 import { type PlaneKind, type PlaneUnderTest, preparePlane, startPlane } from "../support/planes.js";
@@ -7,20 +7,20 @@ import { connectSocket, type Outcome, type SocketClient } from "../support/socke
 import { type SocketPod, startSocketPod } from "../support/socket-pods.js";
 import { waitFor } from "../support/wait-for.js";
 
-/** A route with pods of its own, so that the counts of one scenario are not those of another. */
+/** A route with its own pods, so that scenarios do not affect each other. */
 export interface SocketRoute {
   readonly pods: SocketPod[];
-  /** When a pod saw a connection begin, on the test's clock. */
+  /** When a pod saw a connection begin, by the test's clock. */
   readonly arrivals: number[];
   /** The address of the route on an instance. */
   url(instance: number): string;
-  /** So many clients at the same instant, on one instance or on all in turn; answers when all have heard. */
+  /** Connects this many clients at once, to one instance or to all in turn; resolves when all have a result. */
   connect(count: number, instance?: number): Promise<Connected>;
-  /** Connections as the pods themselves see them. */
+  /** Open connections, as the pods see them. */
   live(): number;
-  /** The most that any pod has seen at a time. */
+  /** The most connections that any pod had at a time. */
   mostOnAPod(): number;
-  /** Until operators count as many on the pods. */
+  /** Waits until the service reports this many connections on the pods. */
   untilCounted(count: number, withinMs?: number): Promise<void>;
 }
 
@@ -30,7 +30,7 @@ export interface SocketWorld {
   readonly redis: RedisServer;
   readonly leaseMs: number;
   route(name: string): SocketRoute;
-  /** Ends all clients, and waits until nobody is counted any more. */
+  /** Closes all clients, and waits until the counts are zero. */
   clear(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -42,12 +42,12 @@ export interface Connected {
 
 export interface SocketWorldOptions {
   instances?: number;
-  /** Of each instance. */
+  /** Workers of each instance. */
   workers?: number;
   leaseSeconds: number;
-  /** By name: how many pods, and options of `connections`. */
+  /** By name: the number of pods, and options of `connections`. */
   routes: Record<string, { pods: number; connections: Record<string, number | string> }>;
-  /** More of the configuration. */
+  /** Further configuration. */
   yaml?: string;
 }
 
@@ -133,7 +133,7 @@ export async function startSocketWorld(kind: PlaneKind, options: SocketWorldOpti
         for (const { socket } of clients) socket.terminate();
         clients.clear();
         for (const [name, { live, untilCounted }] of routes) {
-          await waitFor(`the pods of ${name} to see nobody`, () => live() === 0);
+          await waitFor(`the pods of ${name} to have no connections`, () => live() === 0);
           await untilCounted(0);
         }
       },
@@ -167,7 +167,7 @@ export async function endAll(clients: SocketClient[]): Promise<void> {
 
 export const isOpen = ({ socket }: SocketClient) => socket.readyState === socket.OPEN;
 
-/** Whether what a client says comes back. */
+/** Whether the pod echoes a message. */
 export async function echoes(client: SocketClient): Promise<boolean> {
   if (!isOpen(client)) return false;
   return new Promise((resolve) => {

@@ -1,4 +1,4 @@
-/** What a plane promises about WebSockets, as scenarios that any plane can be put through; each answers what clients saw. */
+/** Guarantees for WebSockets as scenarios for any plane. Each returns what the clients saw. */
 import { expect } from "vitest";
 import { connectSocket, type SocketClient } from "../support/socket-clients.js";
 import { pause, waitFor } from "../support/wait-for.js";
@@ -12,7 +12,7 @@ import {
   type SocketWorldOptions,
 } from "./socket-world.js";
 
-/** Compared between planes: how many got in, and how the others were answered. */
+/** Compared between planes: how many were admitted, and how the others were refused. */
 export interface SocketVerdict {
   open: number;
   /** Status and reason, each once. */
@@ -21,14 +21,14 @@ export interface SocketVerdict {
 
 export type SocketScenario = (world: SocketWorld) => Promise<SocketVerdict>;
 
-/** Scenarios that share a world, one after the other. */
+/** Scenarios that run in one environment, one after the other. */
 export interface SocketAct {
   name: string;
   world: SocketWorldOptions;
   scenarios: [name: string, play: SocketScenario][];
 }
 
-/** What was seen, and what the instances have to say if that was wrong. Nobody is connected before or afterwards. */
+/** Returns the result; logs of the instances are shown if it is wrong. No client is connected before or afterwards. */
 export async function playSockets(world: SocketWorld, scenario: SocketScenario): Promise<SocketVerdict> {
   try {
     const verdict = await scenario(world);
@@ -45,11 +45,11 @@ const kinds = (refused: Connected["refused"]) => [
   ...new Set(refused.map(({ status, reason }) => `${status} ${reason}`)),
 ];
 
-/** On a machine that is busy with something else the store may look slow, and then 503 is right. */
+/** On a busy machine the store may be too slow, and 503 is correct then. */
 const isSound = (refused: Connected["refused"]) => refused.every(({ status }) => status === 429);
 const soundOnes = (refused: Connected["refused"]) => refused.filter(({ status }) => status === 429);
 
-/** So many that are open. Where the store is just back, or slow, they have to ask more than once. */
+/** Opens this many connections. They are retried while the store is slow or recovering. */
 async function opened(route: SocketRoute, count: number, instance?: number): Promise<SocketClient[]> {
   const open: SocketClient[] = [];
   await waitFor(
@@ -63,12 +63,12 @@ async function opened(route: SocketRoute, count: number, instance?: number): Pro
   return open;
 }
 
-/** Everyone who is refused is told when to come back. */
+/** Every refusal has Retry-After. */
 function expectTimes(refused: Connected["refused"]): void {
   for (const { retryAfter } of refused) expect(retryAfter).toBeGreaterThan(0);
 }
 
-/** 10 at once to one pod with two slots, over two instances with two workers each, many times: exactly 2 each time. */
+/** 10 clients at once for one pod with two slots, over two instances with two workers each, repeatedly: exactly 2 are admitted. */
 async function tenAtOnce(world: SocketWorld): Promise<SocketVerdict> {
   const rounds = 30;
   const route = world.route("two");
@@ -89,14 +89,14 @@ async function tenAtOnce(world: SocketWorld): Promise<SocketVerdict> {
     await route.untilCounted(0);
   }
   expectTimes(refusals);
-  // Not all come back at the same time.
+  // Retries are spread.
   expect(new Set(refusals.map(({ retryAfter }) => retryAfter)).size).toBeGreaterThan(1);
   expect(route.mostOnAPod()).toBe(2);
   expect(route.pods[0]!.accepted()).toBe(accepted);
   return { open: 2, refusals: kinds(refusals) };
 }
 
-/** As many as all pods have room for, evenly: the pod of a slot is the one that is called. One that is gone is passed over. */
+/** All slots of all pods are used evenly, and requests go to the pod of the slot. A dead pod is skipped. */
 async function severalPods(world: SocketWorld): Promise<SocketVerdict> {
   const route = world.route("many");
   const onPods = () => route.pods.map(({ live }) => live.size);
@@ -112,7 +112,7 @@ async function severalPods(world: SocketWorld): Promise<SocketVerdict> {
   return { open: open.length + without.length, refusals: kinds(soundOnes(refused)) };
 }
 
-/** One new connection per second over all instances: never more than that, in any span, however many ask. */
+/** One new connection per second over all instances: never more in any period, at any load. */
 async function oneEachSecond(world: SocketWorld): Promise<SocketVerdict> {
   const seconds = 5;
   const { arrivals, connect } = world.route("slow");
@@ -125,7 +125,7 @@ async function oneEachSecond(world: SocketWorld): Promise<SocketVerdict> {
     }
   };
   await Promise.all([hammer(0), hammer(1), hammer(0), hammer(1)]);
-  // A pod sees a connection somewhat after it was admitted, sometimes more, sometimes less.
+  // A pod sees a connection with a varying delay after its admission.
   const JITTER_MS = 300;
   arrivals.forEach((from, i) => {
     arrivals.slice(i + 1).forEach((to, j) => {
@@ -138,7 +138,7 @@ async function oneEachSecond(world: SocketWorld): Promise<SocketVerdict> {
   return { open: 0, refusals: kinds(soundOnes(refused)) };
 }
 
-/** Clients that give up while they are being admitted leave nothing behind. */
+/** Clients that leave while they are being admitted leave no slot behind. */
 async function abortsDuringAdmission(world: SocketWorld): Promise<SocketVerdict> {
   const route = world.route("ten");
   for (let round = 0; round < 8; round++) {
@@ -151,7 +151,7 @@ async function abortsDuringAdmission(world: SocketWorld): Promise<SocketVerdict>
       }),
     );
   }
-  await waitFor("the pod to see nobody", () => route.live() === 0);
+  await waitFor("the pod to have no connections", () => route.live() === 0);
   await route.untilCounted(0);
   const open = await opened(route, 10);
   const { refused } = await route.connect(4);
@@ -159,7 +159,7 @@ async function abortsDuringAdmission(world: SocketWorld): Promise<SocketVerdict>
   return { open: open.length, refusals: kinds(soundOnes(refused)) };
 }
 
-/** Reloads while connections come and go: those that are open stay, for longer than leases last, and the limit holds. */
+/** Reloads under load: open connections stay for longer than a lease, and the limit holds. */
 async function reloadsUnderLoad(world: SocketWorld): Promise<SocketVerdict> {
   const route = world.route("ten");
   const staying = await opened(route, 8);
@@ -177,7 +177,7 @@ async function reloadsUnderLoad(world: SocketWorld): Promise<SocketVerdict> {
     await world.plane.instances[i % 2]!.reload();
     await pause(world.leaseMs / 4);
   }
-  // Longer than what nobody renews would last.
+  // Longer than a lease that is not renewed.
   await pause(1.5 * world.leaseMs);
   over = true;
   await load;
@@ -186,13 +186,13 @@ async function reloadsUnderLoad(world: SocketWorld): Promise<SocketVerdict> {
   expect(route.mostOnAPod()).toBeLessThanOrEqual(10);
   const open = await opened(route, 2);
   const { refused: late } = await route.connect(8);
-  // What ends in processes from before the reloads is free at once, too.
+  // Connections of processes from before the reload are released at once as well.
   await endAll(staying.slice(0, 5));
   await route.untilCounted(5);
   return { open: open.length, refusals: kinds(soundOnes([...refused, ...late])) };
 }
 
-/** Redis killed with open connections: none is dropped, new ones follow the policy, and all are counted again afterwards. */
+/** Redis is killed with open connections: none is dropped, new ones follow on_store_failure, and all have slots afterwards. */
 async function storeKilled(world: SocketWorld): Promise<SocketVerdict> {
   const route = world.route("ten");
   const before = await opened(route, 10);
@@ -203,10 +203,10 @@ async function storeKilled(world: SocketWorld): Promise<SocketVerdict> {
   expect(dark.open).toEqual([]);
   expectTimes(dark.refused);
   await pause(1.2 * world.leaseMs);
-  // It comes back empty: all it knows is what the gateways tell it.
+  // It restarts empty: the gateways restore the slots.
   await world.redis.restart();
   await route.untilCounted(10, 20_000);
-  const late = await waitFor("new ones to be refused for want of room", async () => {
+  const late = await waitFor("new connections to be refused by the limit", async () => {
     const { open, refused } = await route.connect(2);
     expect(open).toEqual([]);
     return refused.every(({ status }) => status === 429) && refused;
@@ -216,9 +216,9 @@ async function storeKilled(world: SocketWorld): Promise<SocketVerdict> {
   return { open: before.length, refusals: [...kinds(dark.refused), ...kinds(late)] };
 }
 
-/** After a death: the others stay, what died is free within a lease, and then there is room for exactly that many. */
+/** After a kill: other connections stay, the slots of the killed ones are free within a lease, and exactly that many can connect. */
 async function afterDeath(world: SocketWorld, route: SocketRoute, before: SocketClient[]): Promise<SocketVerdict> {
-  const staying = await waitFor("the pod to see the end of some", () => {
+  const staying = await waitFor("the pod to lose some connections", () => {
     const open = before.filter(isOpen);
     return open.length < before.length && open.length === route.live() && open;
   });
@@ -230,19 +230,19 @@ async function afterDeath(world: SocketWorld, route: SocketRoute, before: Socket
   return { open: staying.length + open.length, refusals: kinds(soundOnes(refused)) };
 }
 
-/** A worker killed with -9: its connections are gone, nobody else's, and their slots are free. */
+/** A worker is killed with SIGKILL: only its connections are gone, and their slots are free. */
 async function workerKilled(world: SocketWorld): Promise<SocketVerdict> {
   const route = world.route("ten");
   const before = await opened(route, 10);
   const [first, second] = world.plane.instances[1]!.workers() as [number, number];
   process.kill(first, "SIGKILL");
-  // Perhaps all were on the other one.
+  // All may have been on the other worker.
   await pause(200);
   if (route.live() === 10) process.kill(second, "SIGKILL");
   return afterDeath(world, route, before);
 }
 
-/** A whole instance killed with -9: the other goes on, and the slots are free when the leases have run out. */
+/** An instance is killed with SIGKILL: the other continues, and the slots are free when the leases expire. */
 async function instanceKilled(world: SocketWorld): Promise<SocketVerdict> {
   const route = world.route("ten");
   const before = await opened(route, 10);
@@ -251,18 +251,18 @@ async function instanceKilled(world: SocketWorld): Promise<SocketVerdict> {
 }
 
 /**
- * Where the policy is `open`, each process goes on alone while the store is gone. Who is too many is closed when it is back;
- * who was there before is not.
+ * With on_store_failure `open`, each process decides alone while the store is unavailable. Connections above the limit
+ * are closed when it is back; those from before are not.
  */
 async function tooManyInTheDark(world: SocketWorld): Promise<SocketVerdict> {
   const route = world.route("open");
   const before = await opened(route, 1, 0);
   await world.redis.kill();
-  // The first on each instance may find out that the store is gone.
+  // The first request of each instance may detect the outage.
   const { open, refused } = await route.connect(10);
   expect(before.length + open.length).toBe(6);
   await world.redis.restart();
-  await waitFor("those for whom there is no room to be closed", () => route.live() === 3, { withinMs: 20_000 });
+  await waitFor("connections above the limit to be closed", () => route.live() === 3, { withinMs: 20_000 });
   await route.untilCounted(3);
   await waitFor("their clients to see it", () => [...before, ...open].filter(isOpen).length === 3);
   return { open: open.length, refusals: kinds(refused) };

@@ -1,4 +1,4 @@
-/** Histories of connections that open, renew, close, come late and are forgotten, played against a model of the pods. */
+/** Random histories of acquires, renewals, releases, late calls and lost connections, compared with a model. */
 import fc from "fast-check";
 import { createSlots } from "../../src/slots/slots.js";
 import { type DrivenStore, START } from "./driven-store.js";
@@ -51,11 +51,11 @@ interface Slot {
   ends: number;
 }
 
-/** Plays a history; throws where an answer is not what the model of pods, leases and rate expects. */
+/** Runs a history. Throws if a reply differs from the model of pods, leases and rate. */
 export async function playSlots(store: DrivenStore, prefix: string, steps: SlotStep[]): Promise<void> {
   store.clock.now = START;
   const slots = createSlots(store, prefix);
-  // The model: who sits where until when, whom a release has barred, and when newcomers were let in.
+  // The model: leases with their pods and expiry times, released connections, and times of admissions.
   const seated = new Map<string, Slot>();
   const barred = new Map<string, number>();
   let admitted: number[] = [];
@@ -103,7 +103,7 @@ export async function playSlots(store: DrivenStore, prefix: string, steps: SlotS
     const name = PROXIES[now.proxy]!;
     if (now.kind === "acquire") {
       const id = `${name}/c${now.connection}`;
-      // A connection keeps to its pod and app: a retry asks for what the first attempt asked for.
+      // A retry uses the same pod and app as the first attempt.
       const own = seated.get(id);
       const app = own?.app ?? `app-${now.app}`;
       const pods = own === undefined ? PODS.filter((_, i) => (now.pods & (1 << i)) !== 0) : [own.pod];

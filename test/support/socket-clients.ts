@@ -1,11 +1,11 @@
-/** WebSocket clients that tell how they were answered: open, or refused with a status and a reason. */
+/** WebSocket clients that report their result: open, or refused with a status and a reason. */
 import { WebSocket } from "ws";
 
 export interface SocketClient {
   readonly name: string;
-  /** "open", or why not. */
+  /** Open, or the refusal. */
   readonly outcome: Promise<Outcome>;
-  /** Resolves when a connection that was open has ended. */
+  /** Resolves when an open connection has ended. */
   readonly ended: Promise<{ code: number }>;
   readonly socket: WebSocket;
 }
@@ -18,7 +18,7 @@ let count = 0;
 
 /**
  * `url` of a route, with ws:, http:, or over TLS with wss: or https:. The client's name is added to the query.
- * @param ca a certificate that is trusted
+ * @param ca a trusted certificate
  */
 export function connectSocket(url: string, headers: Record<string, string> = {}, ca?: Buffer): SocketClient {
   const name = `c${++count}`;

@@ -1,4 +1,4 @@
-/** Gateway processes with a WebSocket route, on one Redis, in front of pods that keep their own count. */
+/** Gateway processes with a WebSocket route on one Redis, and pods that count their connections. */
 import { type GatewayProcess, startGateway } from "./gateway-process.js";
 import { type RedisServer, startRedis } from "./redis-server.js";
 import { type PodConnection, type SocketPod, startSocketPod } from "./socket-pods.js";
@@ -9,7 +9,7 @@ export interface SocketFleet {
   gateways: GatewayProcess[];
   /** The route of a gateway. */
   url(gateway: number): string;
-  /** A new process in place of one that was killed. */
+  /** A new process in place of a killed one. */
   restart(gateway: number): Promise<void>;
 }
 
@@ -18,7 +18,7 @@ export interface FleetOptions {
   pods: number;
   /** The options of the route, as in a flow mapping: `max_per_pod: 2`. */
   connections: string;
-  /** More of the configuration. */
+  /** Further configuration. */
   yaml?: string;
   opened?(pod: SocketPod, connection: PodConnection): void;
   endings: (() => unknown)[];

@@ -1,11 +1,11 @@
-/** Backend pods that speak WebSocket and keep their own count of who is connected: the view that limits are checked in. */
+/** WebSocket backends that count their connections. Tests check limits against this count. */
 import type { IncomingMessage } from "node:http";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type WebSocket, WebSocketServer } from "ws";
 
 export interface PodConnection {
-  /** What the client called itself, in the query of its url. */
+  /** The name of the client, from the query of its URL. */
   client: string;
   socket: WebSocket;
 }
@@ -13,17 +13,17 @@ export interface PodConnection {
 export interface SocketPod {
   /** host:port */
   readonly address: string;
-  /** Connected now, as this pod sees it. */
+  /** Open connections. */
   readonly live: Set<PodConnection>;
-  /** All that ever connected. */
+  /** All connections so far. */
   accepted(): number;
-  /** Every connection ends without a word, and nobody listens until `revive`. */
+  /** Breaks all connections and stops listening until `revive`. */
   die(): Promise<void>;
   revive(): Promise<void>;
   stop(): Promise<void>;
 }
 
-/** Echoes what it hears. `opened` is called for every connection, when it is already in `live`. */
+/** Echoes messages. `opened` is called for each connection after it was added to `live`. */
 export async function startSocketPod(opened: (pod: SocketPod, connection: PodConnection) => void): Promise<SocketPod> {
   const live = new Set<PodConnection>();
   let accepted = 0;
@@ -38,7 +38,7 @@ export async function startSocketPod(opened: (pod: SocketPod, connection: PodCon
       const connection = { client, socket };
       accepted++;
       live.add(connection);
-      // The end of the bytes is the end, before the WebSocket library has made sense of it.
+      // The end of the TCP stream counts, before the WebSocket library has handled it.
       for (const end of ["end", "close"]) request.socket.once(end, () => live.delete(connection));
       socket.on("error", () => undefined);
       socket.on("message", (data, isBinary) => socket.send(data, { binary: isBinary }));

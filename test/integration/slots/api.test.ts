@@ -1,4 +1,4 @@
-/** The connection API for proxies elsewhere, over HTTP: in JSON, in plain text, and by keys. */
+/** The connection API over HTTP: JSON, plain text, and Redis-like keys. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { slotLimits } from "../../../src/config/options/slots.js";
 import { connectionEndpoints } from "../../../src/service/control/plane-api/connection-api.js";
@@ -60,7 +60,7 @@ const asked = (connection: string, more = {}) => ({ proxy: "p1", connection, app
 const total = async () => (await slots.counts([], 30_000)).total;
 
 describe("/v1/connections in JSON", () => {
-  it("takes a slot on the least loaded pod, up to the limits of the service's own configuration", async () => {
+  it("takes a slot on the least loaded pod, up to the limits of the service's configuration", async () => {
     expect(await json(on("acquire"), asked("c1", { pods: ["10.0.0.1:80", "[::1]:80"] }))).toMatchObject({
       ...{ allowed: true, code: "SUCCESS", count: 1, pod: "10.0.0.1:80", limit: 2, retry_after: 0, lease_ms: 30_000 },
       memory: expect.any(Number),
@@ -83,12 +83,12 @@ describe("/v1/connections in JSON", () => {
     });
   });
 
-  it("a repeated call is told that the slot is its own already", async () => {
+  it("a repeated call gets ALREADY_HELD", async () => {
     await json(on("acquire"), asked("c1"));
     expect(await json(on("acquire"), asked("c1"))).toMatchObject({ allowed: true, code: "ALREADY_HELD", count: 1 });
   });
 
-  it("a route may be named; its limits are those of the configuration, also after a reload", async () => {
+  it("a route may be named; its configured limits apply, also after a reload", async () => {
     const wide = { route: "a.example/wide/" };
     for (const id of ["c1", "c2", "c3"]) {
       expect(await json(on("acquire"), asked(id, wide))).toMatchObject({ allowed: true, limit: 1_000 });
@@ -103,7 +103,7 @@ describe("/v1/connections in JSON", () => {
     expect([gone.status, (await jsonOf(gone)).field]).toEqual([400, "route"]);
   });
 
-  it("renews and releases in batches, and says which connections have no lease", async () => {
+  it("renews and releases in batches, and returns the connections without a lease", async () => {
     await json(on("acquire"), asked("c1"));
     const both = {
       proxy: "p1",
@@ -114,7 +114,7 @@ describe("/v1/connections in JSON", () => {
     expect(await total()).toBe(0);
   });
 
-  it("five thousand at once are one request", async () => {
+  it("one request takes five thousand connections", async () => {
     const ids = Array.from({ length: 5_000 }, (_, i) => `connection-${i}`);
     const wide = { ...routes.get("/ws/")!, maxPerPod: 10_000, maxPerApp: 0 };
     for (const connection of ids) {
@@ -128,7 +128,7 @@ describe("/v1/connections in JSON", () => {
     expect([refused.status, (await jsonOf(refused)).field]).toEqual([400, "connections"]);
   });
 
-  it("counts in all and on the pods that are named", async () => {
+  it("counts the total and the named pods", async () => {
     await json(on("acquire"), asked("c1"));
     await json(on("acquire"), asked("c2", { app: "banned" }));
     expect(await json(on("counts"), { pods: ["pod-1", "pod-2"] })).toEqual({
@@ -137,7 +137,7 @@ describe("/v1/connections in JSON", () => {
     expect(await json(on("counts"), {})).toEqual({ total: 1, rejected: 0, pods: {} });
   });
 
-  it("apps that are not configured share the default one, or are refused", async () => {
+  it("unknown apps share the default app, or are refused", async () => {
     for (const id of ["c1", "c2", "c3"])
       await json(on("acquire"), asked(id, { app: `stranger-${id}`, pods: [`pod-${id}`] }));
     expect(await json(on("acquire"), asked("c4", { app: "stranger-4", pods: ["pod-4"] }))).toMatchObject({
@@ -148,7 +148,7 @@ describe("/v1/connections in JSON", () => {
     });
   });
 
-  it("a proxy whose connections live takes their slots again after the store forgot, before all others", async () => {
+  it("after the store lost its state, open connections are reclaimed before new ones are admitted", async () => {
     const memory = Number((await json(on("acquire"), asked("c1"))).memory);
     expect(await json(on("acquire"), asked("c2", { memory: memory - 1 }))).toMatchObject({
       ...{ allowed: false, code: "FORGOTTEN", memory },
@@ -160,7 +160,7 @@ describe("/v1/connections in JSON", () => {
 });
 
 describe("/v1/connections in text", () => {
-  it("acquires, renews, releases and counts in lines that need no JSON", async () => {
+  it("acquires, renews, releases and counts in plain text", async () => {
     const [allowed, count, code, pod, wait, leaseMs, memory] = (await text(on("acquire"), "p1 c1 chat\npod-1 pod-2\n"))
       .trim()
       .split(" ");
@@ -184,7 +184,7 @@ describe("/redis/atomic", () => {
   const atomic = (operation: string, key: string, args: unknown[] = []) =>
     json("/redis/atomic", { operation, key, args });
 
-  it("answers in lists of 1 or 0, a count and a code", async () => {
+  it("replies with 1 or 0, a count and a code", async () => {
     const pod = "ws:pod_conn:pod-x";
     expect(await atomic("acquire", pod, [100, "c1", "p1"])).toEqual([1, 1, "SUCCESS"]);
     expect(await atomic("check_and_increment", pod, ["100", "c2", "p2"])).toEqual([1, 2, "SUCCESS"]);
@@ -198,7 +198,7 @@ describe("/redis/atomic", () => {
     expect(await atomic("heartbeat", "ws:proxy:p1:heartbeat")).toEqual([1, 0, "SUCCESS"]);
   });
 
-  it("max can lower the limit of the configuration, not raise it", async () => {
+  it("max can lower the configured limit, not raise it", async () => {
     expect(await atomic("acquire", "ws:pod_conn:pod-x", [1, "c1", "p1"])).toEqual([1, 1, "SUCCESS"]);
     expect(await atomic("acquire", "ws:pod_conn:pod-x", [1, "c2", "p1"])).toEqual([0, 1, "LIMIT_EXCEEDED"]);
   });
@@ -302,7 +302,7 @@ describe("garbage", () => {
     }
   });
 
-  it("a body that is no JSON, no UTF-8 or of another kind is refused", async () => {
+  it("a body that is not JSON, not UTF-8 or of another type is rejected", async () => {
     const broken = await send(on("acquire"), "{", { "content-type": "application/json" });
     expect([broken.status, (await jsonOf(broken)).field]).toEqual([400, "body"]);
     expect((await send(on("acquire"), "<a/>", { "content-type": "text/xml" })).status).toBe(415);
@@ -311,8 +311,8 @@ describe("garbage", () => {
   });
 });
 
-describe("who may call, and when it cannot be answered", () => {
-  it("only the token of data planes opens it", async () => {
+describe("access and failures", () => {
+  it("only the plane token is accepted", async () => {
     for (const authorization of ["", "Bearer wrong-token-0123456789", `Bearer ${ADMIN_TOKEN}`]) {
       for (const path of [on("acquire"), on("renew"), on("release"), on("counts"), "/redis/atomic"]) {
         const response = await send(path, asked("c1"), { authorization });
@@ -322,13 +322,13 @@ describe("who may call, and when it cannot be answered", () => {
     expect(await total()).toBe(0);
   });
 
-  it("without a route that has connections there is nothing to ask for", async () => {
+  it("without a route that has connections it replies 404", async () => {
     limits = new Map();
     const response = await send(on("acquire"), asked("c1"));
     expect([response.status, (await jsonOf(response)).reason]).toEqual([404, "no_connections"]);
   });
 
-  it("a store that fails is 503, never a refusal", async () => {
+  it("a store failure is 503, never a refusal", async () => {
     store.run = async () => {
       throw new StoreError("timeout", "no answer");
     };

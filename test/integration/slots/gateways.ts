@@ -1,4 +1,4 @@
-/** Keepers as in as many gateway processes: a store of their own each, on a real Redis, perhaps through a proxy; they can stand still or die. */
+/** Slot keepers like those of several gateway processes: each has its own client of a real Redis, possibly through a proxy, and can be paused or killed. */
 
 import { systemClock } from "../../../src/shared/clock.js";
 import type { ConnectionVerdict, SlotHold } from "../../../src/slots/admission.js";
@@ -30,7 +30,7 @@ export interface Gateway {
   endAll(): void;
   pause(): void;
   resume(): Promise<void>;
-  /** Nobody is told. */
+  /** Without releasing anything. */
   kill(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -83,7 +83,7 @@ export function startGateway(url: string, route: RouteLimits, own: Partial<SlotK
   return gateway;
 }
 
-/** What is answered while the process stands still is read when it goes on. */
+/** Replies that arrive during a pause are read when the process is resumed. */
 function heardBy(slots: Slots, awake: () => Promise<void>): SlotKeeperOptions["slots"] {
   const late = async <T>(answer: Promise<T>): Promise<T> => {
     const ended = answer.catch(() => undefined);

@@ -1,4 +1,4 @@
-/** A random history on a real Redis: gateways die and stand still, Redis stops, connections to it break. The seed is printed. */
+/** A random history on a real Redis: gateways are killed and paused, Redis stops, connections to it break. The seed is printed. */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createSlots } from "../../../src/slots/slots.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
@@ -45,7 +45,7 @@ async function start(): Promise<Actor> {
   return Object.assign(gateway, { way, paused: false });
 }
 
-it(`never more on a pod than it takes, and the books are true a lease after the last fault (seed ${SEED})`, async () => {
+it(`no pod exceeds its limit, and the counts are correct one lease after the last fault (seed ${SEED})`, async () => {
   const random = seededRandom(SEED);
   const below = (most: number) => Math.floor(random() * most);
   const slots = createSlots(beside);
@@ -115,7 +115,7 @@ it(`never more on a pod than it takes, and the books are true a lease after the 
   }
 
   const onPod = (gateway: Actor, pod: string) => [...gateway.open.values()].filter((open) => open.pod === pod).length;
-  /** Who runs and has taken stock knows what it may serve. */
+  /** A running gateway that has recovered holds slots for all its connections. */
   const isSure = (gateway: Actor) => !gateway.paused && !gateway.way.refuse && gateway.keeper.stats().recovered;
 
   async function check(): Promise<void> {

@@ -1,4 +1,4 @@
-/** Gateways on one real Redis: a limit of two means two, and what lives keeps its slot through stops, restarts and lost replies. */
+/** Gateways on one real Redis: the limit is exact, and open connections keep their slots through outages, restarts and lost replies. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { RouteLimits } from "../../../src/slots/limits.js";
 import { createSlots, type Slots } from "../../../src/slots/slots.js";
@@ -38,7 +38,7 @@ const closed = () => gateways.reduce((sum, gateway) => sum + gateway.closed.leng
 const reasonOf = (verdict: { allowed: boolean; body?: string }) => JSON.parse(verdict.body ?? "{}").reason;
 
 describe("two gateways at the same instant", () => {
-  it("ten on a pod that takes two: exactly two, a hundred times in a row", async () => {
+  it("ten connections to a pod with a limit of two: exactly two are admitted, a hundred times in a row", async () => {
     const both = [start(limits()), start(limits())];
     for (let round = 0; round < 100; round++) {
       const asked = Array.from({ length: 10 }, (_, i) => both[i % 2]!.connect([`pod-${round}`]));
@@ -50,7 +50,7 @@ describe("two gateways at the same instant", () => {
     await waitFor("all slots to be free", async () => (await slots.counts([], 30_000)).total === 0);
   });
 
-  it("thirty on five pods that take two each: exactly ten, two on each", async () => {
+  it("thirty connections to five pods with a limit of two: exactly ten are admitted, two on each", async () => {
     const both = [start(limits()), start(limits())];
     const pods = Array.from({ length: 5 }, (_, i) => `10.0.0.${i}:80`);
     for (let round = 0; round < 10; round++) {
@@ -62,7 +62,7 @@ describe("two gateways at the same instant", () => {
     }
   });
 
-  it("one new connection per second over both, however hard they are asked", async () => {
+  it("one new connection per second over both, at any load", async () => {
     const route = limits({ maxPerPod: 1_000, ratePerSecond: 1 });
     const both = [start(route), start(route)];
     const began = performance.now();
@@ -84,7 +84,7 @@ describe("a Redis that fails", () => {
   const short = limits({ maxPerPod: 1_000, leaseMs: 2_000 });
   const quick = { timeoutMs: 400 };
 
-  it("stopped for three leases: nobody is dropped, nobody forgotten, and new ones get 503 meanwhile", async () => {
+  it("stopped for three leases: no connection is dropped or lost, and new ones get 503 meanwhile", async () => {
     const both = [start(short, quick), start(short, quick)];
     await Promise.all(Array.from({ length: 300 }, (_, i) => both[i % 2]!.connect(["pod-1"])));
     redis.pause();
@@ -106,7 +106,7 @@ describe("a Redis that fails", () => {
     expect([await count("pod-1", 2_000), live(), closed()]).toEqual([300, 300, 0]);
   });
 
-  it("killed, and back without its memory: those who live have their slots again before anybody takes them", async () => {
+  it("killed and restarted empty: open connections are reclaimed before new ones are admitted", async () => {
     const route = limits({ leaseMs: 3_000 });
     const both = [start(route, quick), start(route, quick)];
     await both[0]!.connect(["pod-1"]);
@@ -123,7 +123,7 @@ describe("a Redis that fails", () => {
     expect([await count("pod-1", 3_000), live(), closed()]).toEqual([2, 2, 0]);
   });
 
-  it("a reply that got lost takes no second slot", async () => {
+  it("a lost reply takes no second slot", async () => {
     const way = await startTcpProxy(redis.port);
     const gateway = start(limits(), {}, `redis://127.0.0.1:${way.port}`);
     await gateway.connect(["pod-2"]);
@@ -137,7 +137,7 @@ describe("a Redis that fails", () => {
     await way.stop();
   });
 
-  it("an acquire that nobody waits for any more leaves nothing behind, though it is carried out late", async () => {
+  it("an acquire that runs after its timeout leaves no slot behind", async () => {
     const gateway = start(limits(), quick);
     await gateway.connect(["pod-9"]);
     redis.pause();
@@ -151,7 +151,7 @@ describe("a Redis that fails", () => {
     expect(await count("pod-9")).toBe(1);
   });
 
-  it("what is kept of a pod that nobody asks for any more ends by itself, after a day", async () => {
+  it("the keys of a pod that is not used any more expire after a day", async () => {
     const gateway = start(limits({ leaseMs: 1_000 }));
     await gateway.connect(["pod-1"]);
     await waitFor(
@@ -161,8 +161,8 @@ describe("a Redis that fails", () => {
   });
 });
 
-describe("a gateway that dies or stands still", () => {
-  it("killed: its slots are free one lease later, though everybody else is idle", async () => {
+describe("a gateway that is killed or paused", () => {
+  it("killed: its slots expire one lease later, even if the other gateway is idle", async () => {
     const route = limits({ leaseMs: 2_000 });
     const [first] = [start(route), start(route)];
     await first.connect(["pod-1"]);
@@ -173,7 +173,7 @@ describe("a gateway that dies or stands still", () => {
     await waitFor("the slots to be free", async () => (await count("pod-1", 2_000)) === 0, { withinMs: 10_000 });
   });
 
-  it("paused past its lease: it closes what others took the room of, and goes on with the rest", async () => {
+  it("paused for longer than its lease: it closes connections whose slots others took, and keeps the rest", async () => {
     const route = limits({ leaseMs: 1_500 });
     const [first, second] = [start(route), start(route)];
     await first.connect(["pod-1"]);

@@ -1,14 +1,14 @@
-/** Thousands of random steps, faults among them: never more connections on a pod than it takes, and the books true in the end. */
+/** Thousands of random steps with faults: no pod ever exceeds its limit, and the counts are correct in the end. */
 import { describe, expect, it } from "vitest";
 import { playHistory } from "./keeper-history.js";
 
-/** SLOT_HISTORY_SEED plays one history again. */
+/** SLOT_HISTORY_SEED repeats one history. */
 const first = Number(process.env.SLOT_HISTORY_SEED ?? Math.floor(Math.random() * 1_000_000_000));
 const HISTORIES = process.env.SLOT_HISTORY_SEED === undefined ? 8 : 1;
 
 describe("a history of connections", () => {
   it.each(Array.from({ length: HISTORIES }, (_, i) => first + i))(
-    "keeps the limit at every moment and the books in the end (seed %i)",
+    "never exceeds the limit, and ends with correct counts (seed %i)",
     async (seed) => {
       const { admitted, steps } = await playHistory(seed, 300);
       expect(admitted).toBeGreaterThan(0);

@@ -1,4 +1,4 @@
-/** Keepers on one embedded store, with a driven clock, a network that fails on demand, and processes that stand still. */
+/** Slot keepers on one embedded store, with a simulated clock, a network that fails on demand, and processes that can be paused. */
 
 import type { Clock } from "../../../src/shared/clock.js";
 import type { ConnectionVerdict, SlotHold } from "../../../src/slots/admission.js";
@@ -24,7 +24,7 @@ export function limits(more: Partial<RouteLimits> = {}): RouteLimits {
   };
 }
 
-/** "deaf": what is asked is carried out, but no answer comes back. "late": it is carried out only when the way is free again. */
+/** "deaf": calls are carried out, but replies are lost. "late": calls are carried out only after the network works again. */
 export type WayMode = "up" | "refusing" | "hanging" | "deaf" | "late";
 
 export interface Way {
@@ -37,29 +37,29 @@ export interface Process {
   name: string;
   keeper: SlotKeeper;
   way: Way;
-  /** Connections that were let in and not ended since. */
+  /** Connections that were admitted and have not ended. */
   open: Map<string, { pod: string; slot: SlotHold }>;
-  /** Those that had to be closed because there was no room. */
+  /** Connections that were closed because they lost their slots. */
   closed: string[];
-  /** Asks for a connection; what comes of it is known when time has passed. */
+  /** Asks for a connection. Resolves as simulated time passes. */
   connect(pods?: string[], app?: string): Promise<ConnectionVerdict>;
-  /** The same, and lets the time pass. */
+  /** The same, and advances the time. */
   connectNow(pods?: string[], app?: string): Promise<ConnectionVerdict>;
   end(connection: string): void;
-  /** SIGSTOP and SIGCONT: time goes on, but nothing that is due happens. */
+  /** Like SIGSTOP and SIGCONT: time passes, but no timer fires. */
   pause(): void;
   resume(): Promise<void>;
-  /** -9: it does nothing any more, and nobody is told. */
+  /** Like SIGKILL. */
   kill(): void;
 }
 
 export interface KeeperBench {
   clock: SimulatedClock;
-  /** As somebody sees the store who stands beside it. */
+  /** The store itself, without the network. */
   slots(): Slots;
   count(pod: string): Promise<number>;
   total(): Promise<number>;
-  /** The store begins anew, and knows nothing. */
+  /** The store loses all its data. */
   wipe(): void;
   start(name: string, own?: Partial<SlotKeeperOptions>): Process;
   during<T>(promise: Promise<T>): Promise<T>;
@@ -136,7 +136,7 @@ export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
   };
 }
 
-/** Half of the latency there, half back; a process that stands still hears nothing. */
+/** Half of the latency before the call, half after it. A paused process receives no replies. */
 export function overNetwork(target: () => Slots, way: Way, clock: Clock): SlotKeeperOptions["slots"] {
   const pause = (ms: number) => new Promise<void>((resolve) => void clock.after(ms, resolve));
   async function travel<T>(name: keyof Slots, call: () => Promise<T>, options?: RunOptions): Promise<T> {

@@ -1,4 +1,4 @@
-/** Pauses, outages, lost answers and a store that forgets: what lives keeps its slot, and nothing leaks. */
+/** Pauses, outages, lost replies and lost store state: open connections keep their slots, and no slot leaks. */
 import { describe, expect, it } from "vitest";
 import type { ConnectionVerdict } from "../../../src/slots/admission.js";
 import type { OnStoreFailure } from "../../../src/slots/limits.js";
@@ -8,8 +8,8 @@ const reasonOf = (verdict: ConnectionVerdict) => JSON.parse(verdict.allowed ? "{
 const many = (process: Process, count: number, pods?: string[]) =>
   Promise.all(Array.from({ length: count }, () => process.connect(pods)));
 
-describe("a process that stood still past its lease", () => {
-  it("takes its slots again when nobody else has, and says so", async () => {
+describe("a process that was paused for longer than its leases", () => {
+  it("reclaims its slots if they are free, and reports it", async () => {
     const bench = createKeeperBench();
     const [a] = [bench.start("a"), bench.start("b")];
     await a.connectNow();
@@ -24,7 +24,7 @@ describe("a process that stood still past its lease", () => {
     expect(a.keeper.stats()).toMatchObject({ leasesLost: 2, leasesReclaimed: 2, leasesClosed: 0 });
   });
 
-  it("must close what others have taken the room of, at once", async () => {
+  it("closes connections whose slots others have taken, at once", async () => {
     const bench = createKeeperBench();
     const [a, b] = [bench.start("a"), bench.start("b")];
     await a.connectNow();
@@ -43,7 +43,7 @@ describe("a process that stood still past its lease", () => {
   it.each([
     ["before its timers have fired", true],
     ["after they have", false],
-  ])("finds out before it lets anybody in who comes %s", async (_, atOnce) => {
+  ])("recovers before it admits a connection that arrives %s", async (_, atOnce) => {
     const bench = createKeeperBench();
     const [a] = [bench.start("a"), bench.start("b")];
     await a.connectNow();
@@ -58,7 +58,7 @@ describe("a process that stood still past its lease", () => {
     expect(await bench.count("pod-1")).toBe(2);
   });
 
-  it("does not trust an answer from before the pause", async () => {
+  it("ignores a reply from before the pause", async () => {
     const bench = createKeeperBench(limits({ maxPerPod: 1 }));
     const [a, b] = [bench.start("a"), bench.start("b")];
     const asked = a.connect();
@@ -74,7 +74,7 @@ describe("a process that stood still past its lease", () => {
     expect(await bench.count("pod-1")).toBe(1);
   });
 
-  it("a pause shorter than the lease costs nobody anything", async () => {
+  it("a pause shorter than the lease has no effect", async () => {
     const bench = createKeeperBench();
     const [a] = [bench.start("a"), bench.start("b")];
     await a.connectNow();
@@ -88,7 +88,7 @@ describe("a process that stood still past its lease", () => {
 });
 
 describe.each(["refusing", "hanging", "late", "deaf"] as const)("a store away for a minute (%s)", (mode) => {
-  it("drops none of a thousand connections, and forgets none afterwards", async () => {
+  it("drops none of a thousand connections, and all have slots afterwards", async () => {
     const bench = createKeeperBench(limits({ maxPerPod: 1_000 }));
     const [a, b] = [bench.start("a"), bench.start("b")];
     await bench.during(Promise.all([many(a, 600), many(b, 400)]));
@@ -104,7 +104,7 @@ describe.each(["refusing", "hanging", "late", "deaf"] as const)("a store away fo
     expect(await bench.count("pod-1")).toBe(1_000);
   });
 
-  it("asks with one probe at a time, about once a second", async () => {
+  it("is probed by one call at a time, about once a second", async () => {
     const bench = createKeeperBench(limits({ maxPerPod: 1_000 }));
     const a = bench.start("a");
     await bench.during(many(a, 700));
@@ -133,7 +133,7 @@ describe.each(["refusing", "hanging", "late", "deaf"] as const)("a store away fo
     }
   });
 
-  it("who ends meanwhile is freed afterwards, before anybody needs the room", async () => {
+  it("connections that end meanwhile are released afterwards", async () => {
     const bench = createKeeperBench();
     const a = bench.start("a");
     await a.connectNow();
@@ -149,9 +149,9 @@ describe.each(["refusing", "hanging", "late", "deaf"] as const)("a store away fo
   });
 });
 
-describe("when the answer of an acquire is lost", () => {
+describe("when the reply to an acquire is lost", () => {
   it.each(["deaf", "late"] as const)(
-    "(%s) its slot is freed by its id, on whichever pod it was taken",
+    "(%s) its slot is released by its id, on whichever pod it was taken",
     async (mode) => {
       const bench = createKeeperBench();
       const a = bench.start("a");
@@ -167,7 +167,7 @@ describe("when the answer of an acquire is lost", () => {
     },
   );
 
-  it("a caller who has gone by the time the answer comes frees the slot himself", async () => {
+  it("a caller that is gone when the reply arrives releases the slot", async () => {
     const bench = createKeeperBench();
     const a = bench.start("a");
     const verdict = await a.connectNow();
@@ -177,8 +177,8 @@ describe("when the answer of an acquire is lost", () => {
   });
 });
 
-describe("a process that was cut off alone, longer than its lease", () => {
-  it("looks after those who live before it lets in new ones", async () => {
+describe("a process that was disconnected alone, for longer than its leases", () => {
+  it("reclaims the slots of open connections before it admits new ones", async () => {
     const bench = createKeeperBench();
     const [a] = [bench.start("a"), bench.start("b")];
     await a.connectNow();
@@ -198,8 +198,8 @@ describe("a process that was cut off alone, longer than its lease", () => {
   });
 });
 
-describe("a store that forgets everything", () => {
-  it("is told by those whose connections live, before anybody takes their room at another gateway", async () => {
+describe("a store that loses all its data", () => {
+  it("gets the open connections back before another gateway takes their slots", async () => {
     const bench = createKeeperBench();
     const [a, b] = [bench.start("a"), bench.start("b")];
     await a.connectNow();
@@ -213,7 +213,7 @@ describe("a store that forgets everything", () => {
     expect(reasonOf(await b.connectNow())).toBe("LIMIT_EXCEEDED");
   });
 
-  it("also after an outage in which it was replaced", async () => {
+  it("also after an outage during which it was replaced", async () => {
     const bench = createKeeperBench();
     const [a, b] = [bench.start("a"), bench.start("b")];
     await a.connectNow();
@@ -230,7 +230,7 @@ describe("a store that forgets everything", () => {
   });
 });
 
-describe("let in without the store", () => {
+describe("admitted without the store", () => {
   const away = async (onStoreFailure: OnStoreFailure, more = {}) => {
     const bench = createKeeperBench(limits({ maxPerPod: 5, onStoreFailure, ...more }));
     const processes = ["a", "b"].map((name) => bench.start(name));
@@ -243,7 +243,7 @@ describe("let in without the store", () => {
     for (const process of processes) for (let i = 0; i < times; i++) await process.connect(pods);
   };
 
-  it("open: as many per pod and process as the pod takes, the others get 503", async () => {
+  it("open: the limit of a pod applies per process, others get 503", async () => {
     const { bench, processes } = await away("open");
     await knock(processes, 20, ["pod-1", "pod-2"]);
     for (const { open, keeper } of processes) {
@@ -254,7 +254,7 @@ describe("let in without the store", () => {
     expect(await bench.total()).toBe(0);
   });
 
-  it("local: each process its share, rounded down; together never more than the limit", async () => {
+  it("local: each process admits its share, rounded down; together never more than the limit", async () => {
     const { processes } = await away("local");
     await knock(processes, 20, ["pod-1"]);
     expect(processes.map(({ open }) => open.size)).toEqual([2, 2]);
@@ -263,7 +263,7 @@ describe("let in without the store", () => {
     expect(few.processes.map(({ open }) => open.size)).toEqual([0, 0]);
   });
 
-  it("open and local: the other limits and the rate hold in each process as well", async () => {
+  it("open and local: the other limits and the rate apply in each process as well", async () => {
     const open = await away("open", { maxTotal: 3, ratePerSecond: 1, burst: 2 });
     await knock(open.processes, 5, ["pod-1"]);
     expect(open.processes.map((one) => one.open.size)).toEqual([2, 2]);
@@ -280,7 +280,7 @@ describe("let in without the store", () => {
     expect(local.processes.map((one) => one.open.size)).toEqual([2, 2]);
   });
 
-  it("they get their leases when the store is back; those for whom there is no room are closed", async () => {
+  it("connections get leases when the store is back; those above the limit are closed", async () => {
     const { bench, processes } = await away("open");
     await knock(processes, 5, ["pod-1"]);
     for (const { way } of processes) way.mode = "up";
@@ -294,8 +294,8 @@ describe("let in without the store", () => {
   });
 });
 
-describe("a store that is slow", () => {
-  it("by half a second: five thousand connections keep their leases", async () => {
+describe("a slow store", () => {
+  it("that takes half a second per call: five thousand connections keep their leases", async () => {
     const bench = createKeeperBench(limits({ maxPerPod: 100_000 }));
     const a = bench.start("a", { timeoutMs: 2_000 });
     for (let i = 0; i < 5; i++) await bench.during(many(a, 1_000));

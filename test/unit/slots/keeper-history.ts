@@ -1,10 +1,10 @@
-/** A history of connects, ends, kills, pauses, cut-off processes and store failures, played on driven time and checked as the pods see it. */
+/** A random history of connects, ends, kills, pauses, disconnected processes and store failures in simulated time, checked from the view of the pods. */
 import { createKeeperBench, type KeeperBench, LEASE_MS, limits, type Process, type WayMode } from "./keeper-bench.js";
 
 const PODS = ["pod-1", "pod-2", "pod-3"];
 const MOST_PER_POD = 2;
 const PROCESSES = 3;
-/** In which all who run have taken stock after the store forgot, and nobody may begin who never knew it. */
+/** Within this time all running processes have recovered after the store lost its state. No new process starts in it. */
 const GRACE_MS = 4_000;
 
 export interface HistoryResult {
@@ -13,7 +13,7 @@ export interface HistoryResult {
   closed: number;
 }
 
-/** The same numbers for the same seed, from 0 to 1. */
+/** Random numbers from 0 to 1, the same for the same seed. */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -26,13 +26,13 @@ export function seededRandom(seed: number): () => number {
 
 interface Actor extends Process {
   paused: boolean;
-  /** When it last came back from a pause, or could reach the store again. */
+  /** When it was last resumed, or could reach the store again. */
   backAt: number;
-  /** It may not have told the store yet what it serves, since that forgot. */
+  /** It may not have renewed its connections since the store lost its state. */
   untold: boolean;
 }
 
-/** Throws where a promise is broken. */
+/** Throws if a guarantee is violated. */
 export async function playHistory(seed: number, length: number): Promise<HistoryResult> {
   const random = seededRandom(seed);
   const below = (most: number) => Math.floor(random() * most);
@@ -134,7 +134,7 @@ export async function playHistory(seed: number, length: number): Promise<History
 
   const isHere = (one: Actor) => !one.paused && one.way.mode === "up";
 
-  /** Before it has told what it serves to a store that has just forgotten. */
+  /** Before it has renewed its connections at a store that lost its state. */
   function leaves(one: Actor): void {
     if (isHere(one) && bench.clock.now() - forgotAt < GRACE_MS) one.untold = true;
   }
@@ -170,7 +170,7 @@ export async function playHistory(seed: number, length: number): Promise<History
     await checkStore(bench);
   }
 
-  // All is well again: within a lease and a few beats the books show what lives, and nothing else.
+  // After the last fault: within a lease and a few beats the counts match the open connections.
   for (const one of actors) {
     setMode(one, "up");
     await resumeOne(one);

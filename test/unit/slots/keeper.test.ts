@@ -1,12 +1,12 @@
-/** A keeper in quiet times: slots are taken, kept, freed, and cost little. */
+/** A slot keeper in normal operation: slots are taken, renewed and released with few calls. */
 import { describe, expect, it } from "vitest";
 import type { ConnectionVerdict } from "../../../src/slots/admission.js";
 import { createKeeperBench, LEASE_MS, limits, ROUTE } from "./keeper-bench.js";
 
 const bodyOf = (verdict: ConnectionVerdict) => JSON.parse(verdict.allowed ? "{}" : verdict.body);
 
-describe("a keeper", () => {
-  it("lets in as many as the pod takes, whichever process is asked", async () => {
+describe("a slot keeper", () => {
+  it("admits as many connections as the pod takes, over all processes", async () => {
     const bench = createKeeperBench();
     const [a, b] = [bench.start("a"), bench.start("b")];
     const asked = Array.from({ length: 10 }, (_, i) => (i % 2 === 0 ? a : b).connect());
@@ -15,7 +15,7 @@ describe("a keeper", () => {
     expect(await bench.count("pod-1")).toBe(2);
   });
 
-  it("places on the least loaded pod, and by turns where they are alike", async () => {
+  it("chooses the least loaded pod, and pods in turn if they are equally loaded", async () => {
     const bench = createKeeperBench();
     const a = bench.start("a");
     const pods = ["pod-1", "pod-2", "pod-3"];
@@ -33,7 +33,7 @@ describe("a keeper", () => {
     expect(firsts.size).toBe(3);
   });
 
-  it("refuses with 429, the reason, the limit and a time to come back", async () => {
+  it("refuses with 429, the reason, the limit and Retry-After", async () => {
     const bench = createKeeperBench(limits({ maxTotal: 3, maxPerApp: 2 }));
     const a = bench.start("a");
     await a.connectNow();
@@ -53,7 +53,7 @@ describe("a keeper", () => {
     });
   });
 
-  it("spreads Retry-After, for the rate never before its time", async () => {
+  it("spreads Retry-After; for the rate it is never too early", async () => {
     const waits: Record<string, Set<number>> = { LIMIT_EXCEEDED: new Set(), RATE_LIMITED: new Set() };
     for (const random of [0, 0.25, 0.5, 0.75, 0.999]) {
       const bench = createKeeperBench(limits({ maxPerPod: 1, ratePerSecond: 0.25 }));
@@ -69,7 +69,7 @@ describe("a keeper", () => {
     expect(Math.min(...(waits.RATE_LIMITED ?? []))).toBeGreaterThanOrEqual(4);
   });
 
-  it("renews what it holds for as long as it lasts, and frees it when it ends", async () => {
+  it("renews connections until they end, and releases them then", async () => {
     const bench = createKeeperBench();
     const a = bench.start("a");
     await a.connectNow();
@@ -86,7 +86,7 @@ describe("a keeper", () => {
     expect(a.keeper.stats()).toMatchObject({ leasesLost: 0, active: 1, releasesWaiting: 0 });
   });
 
-  it("an idle process lets time pass: slots of one that was killed are free after a lease and a beat", async () => {
+  it("slots of a killed process expire after a lease and a beat, even if the other process is idle", async () => {
     const bench = createKeeperBench();
     const [a] = [bench.start("a"), bench.start("b")];
     await a.connectNow();
@@ -97,7 +97,7 @@ describe("a keeper", () => {
     expect(await bench.count("pod-1")).toBe(0);
   });
 
-  it("thousand that end at once are freed by a few calls", async () => {
+  it("a thousand connections that end at once are released in a few calls", async () => {
     const bench = createKeeperBench(limits({ maxPerPod: 10_000 }));
     const a = bench.start("a");
     await bench.during(Promise.all(Array.from({ length: 1_000 }, () => a.connect())));
@@ -130,7 +130,7 @@ describe("a keeper", () => {
         release: async (_proxy, _leaseMs, batch) => ({ released: batch.length, unknown: [] }),
       },
     });
-    // They come in within five seconds.
+    // They arrive within five seconds.
     for (let i = 0; i < 50; i++) {
       await Promise.all(Array.from({ length: 1_000 }, () => a.connect()));
       await bench.clock.advance(100);
@@ -156,7 +156,7 @@ describe("a keeper", () => {
     expect(idle.way.calls.renew).toBe(0);
   });
 
-  it("limits change while it runs: who is in stays, new ones follow them", async () => {
+  it("changed limits apply to new connections, open ones stay", async () => {
     const bench = createKeeperBench(limits({ maxPerPod: 4 }));
     const a = bench.start("a");
     for (let i = 0; i < 4; i++) await a.connectNow();
@@ -176,7 +176,7 @@ describe("a keeper", () => {
     expect((await a.connectNow()).allowed).toBe(true);
   });
 
-  it("a lower limit closes nobody, even when the lease was lost meanwhile", async () => {
+  it("a lowered limit closes no connection, even if its lease was lost", async () => {
     const bench = createKeeperBench(limits({ maxPerPod: 4 }));
     const [a] = [bench.start("a"), bench.start("b")];
     for (let i = 0; i < 4; i++) await a.connectNow();
@@ -190,7 +190,7 @@ describe("a keeper", () => {
     expect(await bench.count("pod-1")).toBe(4);
   });
 
-  it("all routes have the shortest of their leases", async () => {
+  it("all routes share the shortest of their leases", async () => {
     const bench = createKeeperBench();
     const routes = new Map([
       [ROUTE, limits({ leaseMs: 600_000 })],
@@ -203,7 +203,7 @@ describe("a keeper", () => {
     expect(await bench.count("pod-1")).toBe(0);
   });
 
-  it("a lease that becomes longer or shorter while it runs loses nobody", async () => {
+  it("a changed lease loses no connection", async () => {
     const bench = createKeeperBench(limits({ maxPerPod: 1_000, leaseMs: 3_000 }));
     const [a] = [bench.start("a"), bench.start("b")];
     await bench.during(Promise.all(Array.from({ length: 300 }, () => a.connect())));
@@ -214,7 +214,7 @@ describe("a keeper", () => {
     }
   });
 
-  it("draining lets nobody in; closing frees what is left and waits until that is booked", async () => {
+  it("draining admits nothing; closing releases all slots and waits for the acknowledgement", async () => {
     const bench = createKeeperBench();
     const a = bench.start("a");
     await a.connectNow();
@@ -228,7 +228,7 @@ describe("a keeper", () => {
     expect(a.way.calls).toEqual(calls);
   });
 
-  it("a route without limits and an offer without pods are refused, not thrown", async () => {
+  it("a route without limits and a request without pods are refused", async () => {
     const bench = createKeeperBench();
     const a = bench.start("a");
     const gone = await bench.during(a.keeper.admit({ app: "chat", route: "/gone/", pods: ["pod-1"] }));

@@ -1,4 +1,4 @@
-/** The limits of routes as the configuration has them. */
+/** Connection limits of the configured routes. */
 import { expect, it } from "vitest";
 import { routeLimits, slotLimits } from "../../../src/config/options/slots.js";
 import { leaseOf, roomier } from "../../../src/slots/limits.js";
@@ -8,7 +8,7 @@ const configured = {
   on_store_failure: "local" as const,
 };
 
-it("as many may come at once as a second brings, at least one, unless it is said", () => {
+it("the default burst is the rate of one second, at least one", () => {
   expect(routeLimits(configured)).toEqual({
     ...{ maxPerPod: 2, maxTotal: 10, maxPerApp: 0, ratePerSecond: 2.5, burst: 3, leaseMs: 30_000 },
     onStoreFailure: "local",
@@ -17,7 +17,7 @@ it("as many may come at once as a second brings, at least one, unless it is said
   expect(routeLimits({ ...configured, burst: 20 }).burst).toBe(20);
 });
 
-it("routes are known by host and path, and share the shortest lease", () => {
+it("routes are named by host and path, and share the shortest lease", () => {
   const routes = slotLimits([
     { path: "/", connections: undefined },
     { path: "/a/", connections: configured },
@@ -29,7 +29,7 @@ it("routes are known by host and path, and share the shortest lease", () => {
   expect(leaseOf(slotLimits([]))).toBe(30_000);
 });
 
-it("who was let in under other limits needs room under the wider of both", () => {
+it("a connection admitted under other limits is reclaimed under the higher ones", () => {
   const limits = routeLimits(configured);
   expect(roomier(limits, { ...limits, maxPerPod: 1, maxTotal: 0, maxPerApp: 5 })).toMatchObject({
     ...{ maxPerPod: 2, maxTotal: 0, maxPerApp: 0 },

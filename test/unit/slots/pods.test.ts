@@ -1,4 +1,4 @@
-/** Pods behind a name: they come and go as the answers say, and stay when there is no answer. */
+/** Pods found by DNS: they follow the lookup results, and stay if a lookup fails. */
 import { describe, expect, it } from "vitest";
 import { createPodDirectory, type PodChange, type PodSource } from "../../../src/slots/pods.js";
 import { createSimulatedClock } from "../../support/simulated-clock.js";
@@ -25,8 +25,8 @@ function directory(sources: Record<string, PodSource> = { sockets }) {
   return { clock, answers, asked, failures, changes, pods };
 }
 
-describe("pods behind a name", () => {
-  it("are known after the first look, in order, each once; IPv6 in brackets", async () => {
+describe("pods found by DNS", () => {
+  it("are known after the first lookup, sorted and distinct; IPv6 in brackets", async () => {
     const { answers, pods, changes } = directory();
     answers.set("sockets.default.svc", ["10.0.0.2", "fd00::1", "10.0.0.1", "10.0.0.2"]);
     expect(pods.pods("sockets")).toBeUndefined();
@@ -35,7 +35,7 @@ describe("pods behind a name", () => {
     expect(changes.map(({ came, left }) => [came.length, left])).toEqual([[3, []]]);
   });
 
-  it("are looked up at their interval; only what changed is told", async () => {
+  it("are looked up at their interval; only changes are reported", async () => {
     const { clock, answers, asked, changes, pods } = directory();
     await clock.advance(21_000);
     expect(asked.length).toBe(5);
@@ -53,7 +53,7 @@ describe("pods behind a name", () => {
     expect(pods.pods("sockets")).toEqual(["10.0.0.2:9101"]);
   });
 
-  it("stay when the look-up fails or answers nothing, and are looked up again", async () => {
+  it("stay if the lookup fails or returns nothing, and are looked up again", async () => {
     const { clock, answers, changes, failures, pods } = directory();
     await pods.look();
     answers.set("sockets.default.svc", new Error("SERVFAIL"));
@@ -68,7 +68,7 @@ describe("pods behind a name", () => {
     expect(pods.pods("sockets")).toEqual(["10.0.0.9:9101"]);
   });
 
-  it("follow the configuration: what stays the same keeps its pods, another name is looked up at once", async () => {
+  it("follow the configuration: unchanged sources keep their pods, a new name is looked up at once", async () => {
     const { clock, answers, changes, pods, asked } = directory();
     await clock.advance(1);
     answers.set("other.svc", ["10.1.0.1"]);
@@ -88,7 +88,7 @@ describe("pods behind a name", () => {
     expect(asked.length).toBe(after);
   });
 
-  it("an answer that comes after the name was changed is dropped", async () => {
+  it("a result that arrives after the name was changed is dropped", async () => {
     const clock = createSimulatedClock();
     let answer: (addresses: string[]) => void = () => {};
     const pods = createPodDirectory({
@@ -108,7 +108,7 @@ describe("pods behind a name", () => {
     expect(pods.pods("sockets")).toEqual(["10.9.9.9:9101"]);
   });
 
-  it("are looked up as the system does where nothing else is said", async () => {
+  it("are looked up with the system resolver by default", async () => {
     const pods = createPodDirectory({ sources: { local: { name: "localhost", port: 80, intervalMs: 60_000 } } });
     await pods.look();
     expect(pods.pods("local")?.some((pod) => pod === "127.0.0.1:80" || pod === "[::1]:80")).toBe(true);

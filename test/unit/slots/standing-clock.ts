@@ -4,7 +4,7 @@ import type { Clock } from "../../../src/shared/clock.js";
 export interface StandingClock extends Clock {
   pause(): void;
   resume(): Promise<void>;
-  /** Resolves at once, or when it goes on: answers that arrive meanwhile are read only then. */
+  /** Resolves at once, or when the process is resumed: replies that arrive meanwhile are read only then. */
   awake(): Promise<void>;
 }
 
@@ -33,7 +33,7 @@ export function createStandingClock(clock: Clock): StandingClock {
       standing = false;
       for (const run of due.splice(0)) {
         run();
-        // As in Node: what follows from a timer happens before the next one.
+        // As in Node: microtasks of a timer run before the next timer.
         for (let i = 0; i < 12; i++) await Promise.resolve();
       }
     },

@@ -1,4 +1,4 @@
-/** The limits of a route with connections, through two of nginx and a gateway at once; and this nginx's share of them without the store. */
+/** Connection limits over two nginx instances and a gateway; and the share of one nginx without the store. */
 import { request } from "undici";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type GatewayProcess, startGateway } from "../../../support/gateway-process.js";
@@ -64,7 +64,7 @@ afterEach(async () => {
   await waitFor("all slots to be free", async () => onPods() === 0 && (await slotsTaken()) === 0);
 }, 60_000);
 
-/** So many at the same instant, in turn on each of these. */
+/** This many connections at once, distributed over the instances. */
 async function connect(urls: string[], count: number, app = "default"): Promise<Outcome[]> {
   const some = Array.from({ length: count }, (_, i) => connectSocket(urls[i % urls.length]!, { "x-app-id": app }));
   clients.push(...some);
@@ -80,7 +80,7 @@ const refusals = (outcomes: Outcome[]) => [
 ];
 
 describe("with the store", () => {
-  it("max_total: as many in all, whichever pods and proxies they are on; one that ends makes room for one", async () => {
+  it("max_total: applies over all pods and proxies; a slot that is released can be taken again", async () => {
     const outcomes = await connect(everywhere("total"), 15);
     expect([opened(outcomes), onPods()]).toEqual([5, 5]);
     expect(refusals(outcomes)).toEqual(["429 TOTAL_LIMIT_EXCEEDED"]);
@@ -90,7 +90,7 @@ describe("with the store", () => {
     expect(onPods()).toBe(5);
   }, 60_000);
 
-  it("max_per_app: as many of each app, and none of them is in another's way", async () => {
+  it("max_per_app: applies to each app separately", async () => {
     const [one, other] = await Promise.all([
       connect(everywhere("app"), 9, "default"),
       connect(everywhere("app"), 9, "other"),
@@ -99,7 +99,7 @@ describe("with the store", () => {
     expect(refusals([...one, ...other])).toEqual(["429 APP_LIMIT_EXCEEDED"]);
   }, 60_000);
 
-  it("burst: as many at once, and the next are told when to come back", async () => {
+  it("burst: this many at once, further ones get Retry-After", async () => {
     const outcomes = await connect(everywhere("rate"), 12);
     expect([opened(outcomes), onPods()]).toEqual([4, 4]);
     expect(refusals(outcomes)).toEqual(["429 RATE_LIMITED"]);
@@ -115,9 +115,9 @@ describe("without the store", () => {
     return components.service.live_nodes;
   };
 
-  /** Redis is gone, then back: all that were let in are counted, and nobody is dropped. */
+  /** Redis is stopped and restarted: all admitted connections get slots, and none is dropped. */
   async function inTheDark(act: () => Promise<void>): Promise<void> {
-    // A Redis that began anew has to hear of them first.
+    // An empty Redis must have heard from all of them first.
     await waitFor("each nginx to know of both and of the gateway", async () =>
       (await Promise.all(planes.map(knownNodes))).every((nodes) => nodes === 3),
     );
@@ -135,7 +135,7 @@ describe("without the store", () => {
 
   const on = (path: keyof typeof routes) => planes.map(({ url }) => `${url}/${path}/`);
 
-  it("local: a third of what a pod takes, of three nodes, rounded down; counted by both workers together", async () => {
+  it("local: with three nodes a third of the limit per pod, rounded down, for both workers together", async () => {
     await inTheDark(async () => {
       for (const url of on("local")) {
         const outcomes = await connect([url], 12);
@@ -158,7 +158,7 @@ describe("without the store", () => {
     });
   }, 60_000);
 
-  it("open: the rate of this nginx alone", async () => {
+  it("open: the rate applies to this nginx alone", async () => {
     await inTheDark(async () => {
       for (const url of on("open-rate")) {
         const outcomes = await connect([url], 10);

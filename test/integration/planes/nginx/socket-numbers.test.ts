@@ -1,4 +1,4 @@
-/** What nginx tells of its WebSockets: on its own page over all workers, whoever dies or is replaced, and to the services. */
+/** Connection metrics of nginx: on its own page, over all workers including killed and replaced ones, and at the services. */
 import { request } from "undici";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { metrics } from "../../../../src/service/metrics/catalog.js";
@@ -26,7 +26,7 @@ beforeAll(async () => {
   endings.push(() => redis.stop());
   pods = await Promise.all([startSocketPod(() => undefined), startSocketPod(() => undefined)]);
   endings.push(() => Promise.all(pods.map((pod) => pod.stop())));
-  // Long leases: what is not counted within seconds any more was not waited for.
+  // Long leases: within seconds no lease expires.
   const connections = `{ max_per_pod: ${LIMIT}, max_total: ${LIMIT}, rate_per_second: 0, lease_s: 600 }`;
   yaml = (targets) => `
 store: ${redis.url}
@@ -79,7 +79,7 @@ async function refusal(): Promise<unknown> {
 
 const asked = (page: ReadPage) => page.sum("ratelimit_requests_total", { app_id: "default" });
 
-/** Until the page says so; then it is looked at as a whole. */
+/** Waits until the page has this value, and returns the whole page. */
 async function until(what: string, read: () => Promise<ReadPage>, holds: (page: ReadPage) => boolean) {
   return waitFor(what, async () => {
     const page = await read();
@@ -87,7 +87,7 @@ async function until(what: string, read: () => Promise<ReadPage>, holds: (page: 
   });
 }
 
-it("has each of the gateway's metrics of connections, with its type, labels, reasons and bounds", async () => {
+it("has each of the gateway's connection metrics, with the same type, labels, reasons and bounds", async () => {
   await start();
   const page = await own();
   const wanted = Object.entries(metrics).filter(([name]) => name.startsWith("websocket_"));
@@ -107,7 +107,7 @@ it("has each of the gateway's metrics of connections, with its type, labels, rea
   expect(page.samples.filter(({ name, value }) => name.startsWith("websocket_connections") && value !== 0)).toEqual([]);
 }, 60_000);
 
-it("counts who is open on which pod, who was refused and why; and the services count each of that once", async () => {
+it("counts open connections by pod and refusals by reason; the services count each once", async () => {
   await start();
   const before = await ofService();
   await open(LIMIT);
@@ -133,13 +133,13 @@ it("counts who is open on which pod, who was refused and why; and the services c
     (seen) =>
       seen.value("websocket_proxy_instance", { proxy_id: NODE }) === LIMIT &&
       active(seen) === LIMIT &&
-      // Told in the same batches.
+      // Sent in the same batches.
       asked(seen) - asked(before) === LIMIT + 2,
   );
   expect(told.sum("websocket_refusals_total") - before.sum("websocket_refusals_total")).toBe(2);
 }, 60_000);
 
-it("what a killed worker held is not counted any more; what old workers of a reload hold is, on pods that left, too", async () => {
+it("connections of a killed worker are not counted; those of old workers after a reload are, also on removed pods", async () => {
   await start();
   await open(LIMIT);
   await until("all to be counted", own, (page) => active(page) === LIMIT);
@@ -162,12 +162,12 @@ it("what a killed worker held is not counted any more; what old workers of a rel
   expect(empty.value("websocket_pod_connections", { pod: pods[1]!.address }) ?? 0).toBe(0);
 }, 60_000);
 
-it("leases that a store forgot are lost and taken again, and who comes meanwhile is refused: on both pages", async () => {
+it("leases lost by the store are reclaimed, and new connections are refused meanwhile: on both pages", async () => {
   await start(1);
   const before = await ofService();
   await open(2);
   await until("both to be counted", own, (page) => active(page) === 2);
-  // Held by a worker that is on its way out; the new one has asked for nothing yet.
+  // Held by an exiting worker; the new one has made no call yet.
   await nginx.reload();
   await redis.command("FLUSHALL");
   expect(await refusal()).toBe("503 store_unavailable");

@@ -1,4 +1,4 @@
-/** A worker of nginx that stands still for longer than its leases last: what it held is free, and it takes nothing back that others have. */
+/** An nginx worker that is paused for longer than its leases: its slots expire, and it does not reclaim slots that others have taken. */
 import { request } from "undici";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { type GatewayProcess, startGateway } from "../../../support/gateway-process.js";
@@ -46,10 +46,10 @@ afterAll(async () => {
 const clients: SocketClient[] = [];
 afterEach(async () => {
   for (const { socket } of clients.splice(0)) socket.terminate();
-  await waitFor("the pod to see nobody", () => pod.live.size === 0);
+  await waitFor("the pod to have no connections", () => pod.live.size === 0);
 }, 60_000);
 
-/** So many that are open: whoever is refused asks again. */
+/** Opens this many connections, with retries. */
 async function open(nginx: NginxProcess, count: number): Promise<SocketClient[]> {
   const some: SocketClient[] = [];
   await waitFor(`${count} to be open`, async () => {
@@ -72,17 +72,17 @@ async function numbersOf({ statusUrl }: NginxProcess) {
 
 const isOpen = ({ socket }: SocketClient) => socket.readyState === socket.OPEN;
 
-it("whose slots others have by then is closed; who finds room goes on, and is counted again", async () => {
+it("connections whose slots others took are closed; the others are reclaimed", async () => {
   const held = await open(paused, MOST);
   const [worker] = paused.workers();
   process.kill(worker!, "SIGSTOP");
-  // Only when both leases have run out. One is free again: so of the two that are paused, one has room.
+  // Both leases have expired. One slot is free again, so one of the two paused connections can be reclaimed.
   const [taken, leaving] = await open(other, MOST);
   leaving!.socket.terminate();
   await waitFor("its slot to be free", async () => (await redis.command("ZCARD", "ws:global_conn")) === 1);
   process.kill(worker!, "SIGCONT");
   await waitFor("one of them to be closed", () => held.filter(isOpen).length === MOST - 1);
-  await waitFor("it to be told", async () => {
+  await waitFor("the metrics", async () => {
     expect(await numbersOf(paused)).toEqual({ active: MOST - 1, lost: MOST, reclaimed: MOST - 1 });
     return true;
   });

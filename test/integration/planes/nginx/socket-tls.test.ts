@@ -1,4 +1,4 @@
-/** WebSockets over TLS: nginx ends it, and slots are taken, kept and freed as without it. */
+/** WebSockets over TLS, terminated by nginx: slots work as without TLS. */
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -88,7 +88,7 @@ async function echoed({ socket }: SocketClient, message: Buffer): Promise<Buffer
   return heard;
 }
 
-it("10 at once: as many as there are slots; the others are refused in the gateway's words, and bytes pass whole", async () => {
+it("10 at once: as many as there are slots are admitted; the others are refused like at the gateway, and bytes pass unchanged", async () => {
   const { outcomes, open } = await connect(10);
   expect([open.length, pod.live.size, await slotsTaken()]).toEqual([MOST, MOST, MOST]);
   for (const outcome of outcomes) {
@@ -101,7 +101,7 @@ it("10 at once: as many as there are slots; the others are refused in the gatewa
   expect((await connect(3)).open.length).toBe(1);
 }, 60_000);
 
-it("who does not trust the certificate gets no slot, and neither does who speaks without TLS", async () => {
+it("a client that rejects the certificate, or does not use TLS, takes no slot", async () => {
   const before = pod.accepted();
   const url = nginx.url.replace("http:", "https:");
   expect(await connectSocket(`${url}/ws/`).outcome).toMatchObject({ open: false, status: 0 });
@@ -109,7 +109,7 @@ it("who does not trust the certificate gets no slot, and neither does who speaks
   expect([pod.accepted() - before, await slotsTaken()]).toEqual([0, 0]);
 }, 60_000);
 
-it("a reload takes no connection away; what killed workers held is free at once", async () => {
+it("a reload closes no connection; slots of killed workers are released at once", async () => {
   const { open } = await connect(MOST - 1);
   await nginx.reload();
   open.push(...(await connect(1)).open);
@@ -120,7 +120,7 @@ it("a reload takes no connection away; what killed workers held is free at once"
   await untilFree();
 }, 60_000);
 
-it("nginx that quits closes them when its time is up, without a close frame, and frees their slots", async () => {
+it("an nginx that quits closes connections after its shutdown timeout, without a close frame, and releases their slots", async () => {
   const { open } = await connect(MOST);
   await nginx.quit();
   for (const { ended } of open) expect((await ended).code).toBe(1006);

@@ -1,4 +1,4 @@
-/** WebSockets through nginx, where it is alone with its ways: deaths, ends, odd wishes, pods that are silent, what is paid. */
+/** WebSockets through nginx: killed workers, shutdown, unusual upgrades, silent pods, cost. */
 import { createServer, type Server, type Socket } from "node:net";
 import { request } from "undici";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
@@ -21,7 +21,7 @@ let service: GatewayProcess;
 let quota: Quota;
 let yaml: string;
 
-/** Takes calls and answers none. */
+/** Accepts connections and does not answer. */
 async function startSilentPod(): Promise<typeof silent> {
   const callers = new Set<Socket>();
   const server: Server = createServer((socket) => {
@@ -44,7 +44,7 @@ beforeAll(async () => {
   pod = await startSocketPod(() => undefined);
   endings.push(() => pod.stop());
   silent = await startSilentPod();
-  // Long leases: what is free within seconds was freed.
+  // Long leases: a slot that is free within seconds was released.
   const connections =
     "{ max_per_pod: 5, max_total: 0, rate_per_second: 0, lease_s: 600, protocols: [websocket, chat] }";
   yaml = `
@@ -100,25 +100,25 @@ async function open(nginx: NginxProcess, count: number, headers: Record<string, 
   return clients;
 }
 
-it("what a worker that was killed held is freed by another at once, long before its lease is over", async () => {
+it("slots of a killed worker are released by another at once, long before their leases expire", async () => {
   const nginx = await start(2);
   const clients = await open(nginx, 5);
   expect(await slotsTaken()).toBe(5);
   for (const pid of nginx.workers()) process.kill(pid, "SIGKILL");
   await waitFor("all slots to be free", async () => (await slotsTaken()) === 0);
   for (const { ended } of clients) await ended;
-  await waitFor("the word about it", () => nginx.log().includes("a worker died"));
+  await waitFor("the log line", () => nginx.log().includes("a worker died"));
   for (const { socket } of await open(nginx, 5)) socket.terminate();
 }, 60_000);
 
-it("a store that forgot lets nobody in beyond the limit, by a worker that holds nothing either", async () => {
+it("after the store lost its state no worker exceeds the limit, not even one without connections", async () => {
   const nginx = await start();
   const idle = await start();
   await open(nginx, 5);
   await redis.command("FLUSHALL");
   const outcomes = await Promise.all(Array.from({ length: 5 }, () => connectSocket(`${idle.url}/ws/`).outcome));
   expect(outcomes.map((outcome) => !outcome.open && outcome.status)).toEqual(Array(5).fill(503));
-  // Those that live are counted again before anybody is let in.
+  // Open connections are renewed before a new one is admitted.
   await waitFor("all to be counted", async () => (await slotsTaken()) === 5);
   const late = await waitFor("the store to be asked", async () => {
     const outcome = await connectSocket(`${idle.url}/ws/`).outcome;
@@ -129,7 +129,7 @@ it("a store that forgot lets nobody in beyond the limit, by a worker that holds 
   for (const { socket } of pod.live) socket.terminate();
 }, 60_000);
 
-it("nginx that quits closes its connections when its time is up, and frees their slots", async () => {
+it("an nginx that quits closes its connections after its shutdown timeout, and releases their slots", async () => {
   const nginx = await start(2);
   const [client] = await open(nginx, 1);
   await nginx.reload();
@@ -139,7 +139,7 @@ it("nginx that quits closes its connections when its time is up, and frees their
   expect(await slotsTaken()).toBe(0);
 }, 60_000);
 
-it("an upgrade pays for itself, and when it has ended for what it moved", async () => {
+it("an upgrade is charged at once, and its bytes when it has ended", async () => {
   const nginx = await start();
   const [client] = await open(nginx, 1, { "x-app-id": "metered" });
   const bytes = 1_048_576;
@@ -147,7 +147,7 @@ it("an upgrade pays for itself, and when it has ended for what it moved", async 
   client!.socket.send(Buffer.alloc(bytes));
   await heard;
   client!.socket.close();
-  // There and back: 64 KiB cost a token.
+  // In both directions: 64 KiB cost a token.
   const spent = await waitFor("it to be charged", async () => {
     const node = (await quota.nodes()).find((each) => each.node.startsWith(`nginx-${nodes}@`));
     const { apps } = await quota.ledger(node!.node);
@@ -158,7 +158,7 @@ it("an upgrade pays for itself, and when it has ended for what it moved", async 
   expect(spent).toBeLessThanOrEqual((2 * bytes) / 65_536 + 4);
 }, 60_000);
 
-it("who cannot pay gets no slot", async () => {
+it("a client over its rate limit gets no slot", async () => {
   const nginx = await start();
   const outcomes = [];
   for (let i = 0; i < 5; i++) {
@@ -170,17 +170,17 @@ it("who cannot pay gets no slot", async () => {
   expect(outcomes.at(-1)).toMatchObject({ open: false, status: 429, reason: "quota_exhausted" });
 }, 60_000);
 
-describe("pods that are not well", () => {
-  it("one that takes the call and says nothing loses its caller after response_ms, and the slot is free", async () => {
+describe("failing pods", () => {
+  it("a pod that does not answer: the client is disconnected after response_ms, and the slot is released", async () => {
     const nginx = await start();
     const client = connectSocket(`${nginx.url}/silent/`);
     await waitFor("the call", () => silent.callers.size === 1);
     expect(await slotsTaken()).toBe(1);
     expect(await client.outcome).toMatchObject({ open: false });
-    await waitFor("the pod to be let go", () => silent.callers.size === 0);
+    await waitFor("the pod to be disconnected", () => silent.callers.size === 0);
   }, 60_000);
 
-  it("one that is not there: 502 in the words of the gateway, nothing is held, and requests are sent once", async () => {
+  it("an unreachable pod: 502 like the gateway, no slot is held, and requests are sent once", async () => {
     const nginx = await start();
     const outcome = await connectSocket(`${nginx.url}/nobody/`).outcome;
     expect(outcome).toMatchObject({ open: false, status: 502, reason: "upstream_unreachable" });
@@ -188,7 +188,7 @@ describe("pods that are not well", () => {
   }, 60_000);
 });
 
-it("takes the wishes that the gateway takes, and refuses the others in its words", async () => {
+it("accepts and refuses the same upgrades as the gateway", async () => {
   const nginx = await start();
   const ask = async (head: string) => {
     const client = await openRaw(nginx.port);
