@@ -1,4 +1,5 @@
 /** WebSocket clients that report their result: open, or refused with a status and a reason. */
+import { expect } from "vitest";
 import { WebSocket } from "ws";
 
 export interface SocketClient {
@@ -45,6 +46,20 @@ export function connectSocket(url: string, headers: Record<string, string> = {},
     socket.on("error", (error) => resolve({ open: false, status: 0, reason: error.message, retryAfter: 0 }));
   });
   return { name, socket, outcome, ended };
+}
+
+/**
+ * Checks a rate of one new connection per second. Each connection was admitted between its request and its response, so
+ * the check does not depend on delays: in no window are there more connections than the rate allows.
+ */
+export function expectOneEachSecond(admitted: { from: number; to: number }[]): void {
+  for (const { from } of admitted) {
+    for (const { to } of admitted) {
+      const within = admitted.filter((one) => one.from >= from && one.to <= to);
+      const allowed = 1 + Math.max(to - from, 0) / 1000;
+      expect(within.length, `connections in ${to - from} ms`).toBeLessThanOrEqual(allowed);
+    }
+  }
 }
 
 function reasonIn(body: string): string {
