@@ -1,11 +1,11 @@
-/** Borrowing: how much an app that is out may take from idle cluster tokens, and what it then owes. */
+/** Borrowing: how many idle cluster tokens an app may take when its bucket is empty, and what it owes for them. */
 import { type Bucket, MICRO } from "./bucket.js";
 
-/** What an app may borrow at most, as a part of its guaranteed tokens per second. */
+/** Maximum borrowed tokens, as a fraction of the guaranteed tokens per second. */
 export const BORROW_RATIO = 0.5;
-/** Owed per borrowed token, in micro-tokens: 120 %. */
+/** Debt per borrowed token, in micro-tokens: 120 %. */
 export const OWED_PER_TOKEN = 1200000;
-/** The cluster lends only what it holds above this part of its capacity, so that lending never causes an emergency. */
+/** The cluster lends only tokens above this fraction of its capacity, so that lending never causes an emergency. */
 export const LENDING_FLOOR = 0.2;
 
 /** Whole tokens that an app with this debt may still borrow. `guaranteed` in micro-tokens per second. */
@@ -19,16 +19,13 @@ export function lendable(clusterTokens: number, clusterCapacity: number): number
   return Math.max(Math.floor((clusterTokens - clusterCapacity * LENDING_FLOOR) / MICRO), 0);
 }
 
-/**
- * Puts `amount` borrowed tokens into the app's bucket against debt. The cluster's bucket pays when the tokens are
- * granted, as for all others: each token that leaves is paid once in each layer.
- */
+/** Adds `amount` borrowed tokens and the debt for them. The cluster's bucket pays when the tokens are granted. */
 export function lend(bucket: Bucket, amount: number): void {
   bucket.tokens = bucket.tokens + amount * MICRO;
   bucket.debt = bucket.debt + amount * OWED_PER_TOKEN;
 }
 
-/** Pays debt out of the bucket: as much of `amount` as is owed and there. Answers the whole tokens paid. */
+/** Repays debt from the bucket: at most `amount`, the debt and the level. Returns the whole tokens paid. */
 export function repayFrom(bucket: Bucket, amount: number): number {
   const owed = Math.ceil(bucket.debt / MICRO);
   const paid = Math.min(amount, owed, Math.max(Math.floor(bucket.tokens / MICRO), 0));

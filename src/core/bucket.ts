@@ -1,4 +1,4 @@
-/** The token bucket: how its level moves with time, and how long to wait for a level. Whole tokens leave it; it keeps millionths. */
+/** The token bucket: refill, charges, returns and waiting times. Whole tokens are taken; the level is in micro-tokens. */
 
 /**
  * Levels are kept in micro-tokens and time in microseconds. With a whole number of tokens per second every level is
@@ -6,19 +6,19 @@
  */
 export const MICRO = 1000000;
 
-/** The most tokens that a bucket holds or refills in a second. */
+/** Maximum tokens that a bucket holds or refills per second. */
 export const MAX_TOKENS = 1000000000;
 
-/** The longest wait that is ever announced: one day. */
+/** Maximum announced waiting time: one day. */
 export const MAX_WAIT_MS = 86400000;
 
-/** A bucket: its level, which may be negative when something was spent before it was paid, and its limits. */
+/** The level is negative if tokens were spent before they were granted. */
 export interface Bucket {
   /** Micro-tokens. */
   tokens: number;
-  /** Micro-tokens owed for what was borrowed. */
+  /** Micro-tokens owed for borrowed tokens. */
   debt: number;
-  /** Micro-tokens at most. */
+  /** Maximum micro-tokens. */
   capacity: number;
   /** Micro-tokens per second. */
   rate: number;
@@ -27,8 +27,8 @@ export interface Bucket {
 }
 
 /**
- * Lets `elapsed` microseconds pass. Refill restores the reserve, then repays debt, then fills up to the capacity. A
- * clock that stepped back (a negative time) refills nothing; one that jumped ahead fills at most to the capacity.
+ * Refills for `elapsed` microseconds: first the reserve, then debt, then up to the capacity. A clock that was set back
+ * refills nothing.
  */
 export function refill(bucket: Bucket, elapsed: number): void {
   if (elapsed > 0) {
@@ -46,20 +46,17 @@ export function wholeTokens(microTokens: number): number {
   return Math.max(Math.floor(microTokens / MICRO), 0);
 }
 
-/**
- * Takes what was spent without having been granted. The level falls below zero, but never by more than `capacity`, the
- * bucket's configured one: that is all a bucket can forget or remember.
- */
+/** Charges tokens that were spent without a grant. The level never falls below minus the configured `capacity`. */
 export function charge(bucket: Bucket, tokens: number, capacity: number): void {
   bucket.tokens = Math.max(bucket.tokens - tokens * MICRO, Math.min(bucket.tokens, 0 - capacity));
 }
 
-/** Puts tokens back; what does not fit is lost. */
+/** Returns tokens; what does not fit is lost. */
 export function giveBack(bucket: Bucket, tokens: number): void {
   bucket.tokens = Math.min(bucket.tokens + tokens * MICRO, bucket.capacity);
 }
 
-/** Milliseconds until the bucket holds `tokens`, debt on the way included; at most a day. */
+/** Milliseconds until the bucket holds `tokens`, including the time to repay debt; at most one day. */
 export function waitMs(bucket: Bucket, tokens: number): number {
   const wanted = tokens * MICRO;
   let missing = wanted - bucket.tokens;

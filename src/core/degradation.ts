@@ -1,4 +1,4 @@
-/** Degradation: how well the store answers, as a level from 0 to 3, and what a data plane does at each level. */
+/** Degradation level of the store, from 0 (fast) to 3 (unavailable), and what a node does at each level. */
 
 export const STORE_OK = 0;
 export const STORE_ERROR = 1;
@@ -9,17 +9,17 @@ export const LOCAL = "local";
 export const CLOSED = "closed";
 
 export interface DegradationOptions {
-  /** The window that counts, in slots. */
+  /** Calls are counted in a sliding window of this many slots. */
   slotMs: number;
   slots: number;
-  /** A level is left, one step down, once the window has asked for less for this long. */
+  /** The level falls one step after the window has been better for this long. */
   holdMs: number;
 }
 
 export const defaultDegradationOptions: DegradationOptions = { slotMs: 200, slots: 10, holdMs: 1000 };
 
 interface Slot {
-  /** The number of the slot since 1970: tells an old slot from the current one. */
+  /** Number of the slot since 1970; distinguishes old slots from the current one. */
   index: number;
   calls: number;
   errors: number;
@@ -30,29 +30,29 @@ interface Slot {
 export interface Degradation {
   level: number;
   slots: Slot[];
-  /** Since when the window has asked for a lower level; negative while it does not. */
+  /** Since when the window has been better than the level; negative if it is not. */
   calmSince: number;
-  /** An operator's choice, while `now` is before `pinnedUntil`. */
+  /** Set by an operator; applies until `pinnedUntil`. */
   pinnedLevel: number;
   pinnedUntil: number;
 }
 
-export function newDegradation(policy: DegradationOptions): Degradation {
+export function newDegradation(options: DegradationOptions): Degradation {
   const slots: Slot[] = [];
-  for (let i = 0; i < policy.slots; i++) slots.push({ index: -1, calls: 0, errors: 0, timeouts: 0, latencyMs: 0 });
+  for (let i = 0; i < options.slots; i++) slots.push({ index: -1, calls: 0, errors: 0, timeouts: 0, latencyMs: 0 });
   return { level: 0, slots, calmSince: -1, pinnedLevel: 0, pinnedUntil: 0 };
 }
 
-/** Notes one call of the store: how it ended and how long it took. */
+/** Records the result and duration of one call. */
 export function observeCall(
   state: Degradation,
-  policy: DegradationOptions,
+  options: DegradationOptions,
   now: number,
   outcome: number,
   latencyMs: number,
 ): void {
-  const index = Math.floor(now / policy.slotMs);
-  const slot = state.slots[index - Math.floor(index / policy.slots) * policy.slots]!;
+  const index = Math.floor(now / options.slotMs);
+  const slot = state.slots[index - Math.floor(index / options.slots) * options.slots]!;
   if (slot.index !== index) {
     slot.index = index;
     slot.calls = 0;
@@ -66,15 +66,15 @@ export function observeCall(
   if (outcome === STORE_TIMEOUT) slot.timeouts = slot.timeouts + 1;
 }
 
-/** The level that the window asks for: timeouts and errors first, then the mean latency of the calls that succeeded. */
-function windowLevel(state: Degradation, policy: DegradationOptions, now: number): number {
-  const newest = Math.floor(now / policy.slotMs);
+/** The level of the window: by timeouts and errors first, then by the mean latency of successful calls. */
+function windowLevel(state: Degradation, options: DegradationOptions, now: number): number {
+  const newest = Math.floor(now / options.slotMs);
   let calls = 0;
   let errors = 0;
   let timeouts = 0;
   let latencyMs = 0;
   for (const slot of state.slots) {
-    if (slot.index > newest - policy.slots && slot.index <= newest) {
+    if (slot.index > newest - options.slots && slot.index <= newest) {
       calls = calls + slot.calls;
       errors = errors + slot.errors;
       timeouts = timeouts + slot.timeouts;
@@ -88,18 +88,15 @@ function windowLevel(state: Degradation, policy: DegradationOptions, now: number
   return mean >= 10 ? 1 : 0;
 }
 
-/**
- * The level now. It rises at once to what the window asks for, and falls one level at a time. A pinned level stands
- * as long as it is pinned; what is measured meanwhile counts afterwards.
- */
-export function degradationLevel(state: Degradation, policy: DegradationOptions, now: number): number {
-  const asked = windowLevel(state, policy, now);
+/** The current level. It rises at once and falls one step at a time. A pinned level replaces it until the pin expires. */
+export function degradationLevel(state: Degradation, options: DegradationOptions, now: number): number {
+  const asked = windowLevel(state, options, now);
   if (asked >= state.level) {
     state.level = asked;
     state.calmSince = -1;
   } else if (state.calmSince < 0 || state.calmSince > now) {
     state.calmSince = now;
-  } else if (now - state.calmSince >= policy.holdMs) {
+  } else if (now - state.calmSince >= options.holdMs) {
     state.level = state.level - 1;
     state.calmSince = now;
   }
@@ -111,33 +108,33 @@ export function pinLevel(state: Degradation, level: number, until: number): void
   state.pinnedUntil = until;
 }
 
-/** How many times larger leases are at a level, so that the store is asked less. */
+/** Factor by which leases are larger at a level, so that there are fewer calls. */
 export function leaseFactor(level: number): number {
   if (level >= 2) return 5;
   return level === 1 ? 2 : 1;
 }
 
-/** How many times longer the pause between reports is. */
+/** Factor by which the time between reports is longer. */
 export function reportFactor(level: number): number {
   return level >= 1 ? 2 : 1;
 }
 
-/** Whether a request whose lease is empty may wait for the store. */
+/** Whether a request may wait for the store if the lease is empty. */
 export function mayWaitForStore(level: number): boolean {
   return level < 2;
 }
 
 /**
- * Tokens that one node may admit per second for an app while the store is gone (level 3): a fixed allowance when
- * `open`, the app's own rate divided among the nodes last seen alive when `local`, none when `closed`.
+ * Tokens that one node may admit per second for an app without the store: a fixed allowance if `open`, the app's rate
+ * divided among the live nodes if `local`, none if `closed`.
  */
 export function withoutStoreAllowance(
-  policy: string,
+  onStoreFailure: string,
   failOpenTokens: number,
   guaranteed: number,
   liveNodes: number,
 ): number {
-  if (policy === OPEN) return failOpenTokens;
-  if (policy === LOCAL) return Math.floor(guaranteed / Math.max(liveNodes, 1));
+  if (onStoreFailure === OPEN) return failOpenTokens;
+  if (onStoreFailure === LOCAL) return Math.floor(guaranteed / Math.max(liveNodes, 1));
   return 0;
 }

@@ -1,34 +1,34 @@
-/** Who is asking: which app and user a request belongs to, from what the request says and how far that is to be trusted. */
+/** Identifies the app and user of a request from its headers or API key, if the sender is trusted. */
 import { INVALID_IDENTITY, OK, UNKNOWN_APP } from "./codes.js";
 import { isIdentifier } from "./platform.js";
 
-/** The app that all unknown ones share, in buckets and in metric labels. */
+/** All unknown apps share this app, in buckets and in metric labels. */
 export const DEFAULT_APP = "default";
 export const ANONYMOUS_USER = "anonymous";
 
-/** What a data plane saw of the request's identity. Counts tell "absent" (0) and "given twice" (2 or more) apart. */
+/** The identity claims of a request. Counts distinguish absent headers (0) from repeated ones (2 or more). */
 export interface IdentityClaims {
-  /** The hop that sent the headers may be believed. */
+  /** The sender of the headers is trusted. */
   hopTrusted: boolean;
   appHeader: string;
   appHeaderCount: number;
   userHeader: string;
   userHeaderCount: number;
-  /** The app that the request's API key belongs to; empty without a valid key. */
+  /** The app of the request's API key; empty without a valid key. */
   apiKeyApp: string;
 }
 
 export interface IdentityRules {
-  /** Identity headers of an untrusted hop: refuse the request (true) or act as if they were not there. */
+  /** Refuse a request with identity headers from an untrusted sender; otherwise ignore the headers. */
   refuseUntrustedHeaders: boolean;
-  /** Apps that are not configured: refuse (true) or serve from DEFAULT_APP. */
+  /** Refuse unknown apps; otherwise DEFAULT_APP pays. */
   refuseUnknownApps: boolean;
 }
 
 export interface Identity {
   /** OK, INVALID_IDENTITY or UNKNOWN_APP. */
   code: string;
-  /** The configured app that pays. Empty when refused. */
+  /** The configured app that pays; empty if refused. */
   app: string;
   user: string;
 }
@@ -38,8 +38,8 @@ function refused(code: string): Identity {
 }
 
 /**
- * Resolves the claims. An API key beats the header only where the hop is not trusted. A malformed or doubled header
- * is refused even when a key would do: it never becomes part of a key, a label or a log line.
+ * Resolves the claims. Headers of a trusted sender take precedence over an API key. A malformed or repeated header of a
+ * trusted sender is refused even with a valid key, so that it never becomes part of a key, a label or a log line.
  */
 export function identify(
   claims: IdentityClaims,

@@ -1,4 +1,4 @@
-/** The names of all keys in the store. Keys that one script touches share a hash tag, so that they share a slot. */
+/** The names of all keys in the store. Keys of one function call share a hash tag, so that they are in one cluster slot. */
 
 /** L1 and the emergency of a cluster: a hash. */
 export function clusterKey(cluster: string): string {
@@ -10,7 +10,7 @@ export function appKey(cluster: string, app: string): string {
   return "ratelimit:{" + cluster + "}:app:" + app;
 }
 
-/** The nodes that were heard of: a sorted set, node → last seen. */
+/** Known nodes: a sorted set, node → last seen. */
 export function nodesKey(cluster: string): string {
   return "ratelimit:{" + cluster + "}:nodes";
 }
@@ -20,30 +20,27 @@ export function ledgerKey(cluster: string, node: string): string {
   return "ratelimit:{" + cluster + "}:ledger:" + node;
 }
 
-/** The remembered answer to one operation: a text that expires. */
+/** The stored reply to one operation: a string that expires. */
 export function operationKey(cluster: string, operation: string): string {
   return "ratelimit:{" + cluster + "}:op:" + operation;
 }
 
-/** Who does what only one may do at a time: a hash that expires. */
+/** A lock: a hash that expires. */
 export function lockKey(cluster: string, name: string): string {
   return "ratelimit:{" + cluster + "}:lock:" + name;
 }
 
-/** What all nodes of a cluster are told beyond their own files: a hash. */
+/** The configuration layer in the store: a hash. */
 export function configKey(cluster: string): string {
   return "ratelimit:{" + cluster + "}:config";
 }
 
-/**
- * A node in one life of it. A restarted process has another epoch and so another ledger. The separator is no
- * character of an id, so no two pairs give the same name.
- */
+/** A node in one epoch; each epoch has its own ledger. The separator is not a character of an id, so names are unique. */
 export function nodeInEpoch(node: string, epoch: string): string {
   return node + "@" + epoch;
 }
 
-/** The prefix of connection keys: as the documents name them, or tagged so that Redis Cluster keeps them together. */
+/** The prefix of connection keys, with a hash tag for Redis Cluster. */
 export function connectionPrefix(hashTags: boolean): string {
   return hashTags ? "{ws}" : "ws";
 }
@@ -68,12 +65,12 @@ export function connectionRateKey(prefix: string, window: string): string {
   return prefix + ":rate_limit:" + window;
 }
 
-/** How many attempts were refused: a number. */
+/** Number of refused attempts. */
 export function rejectedKey(prefix: string): string {
   return prefix + ":rejected";
 }
 
-/** Connections released of late: a sorted set, connection → until when an acquire that comes too late is refused. */
+/** Recently released connections: a sorted set, connection → until when a late acquire is refused. */
 export function releasedKey(prefix: string): string {
   return prefix + ":released";
 }
@@ -83,12 +80,12 @@ export function connectionClockKey(prefix: string): string {
   return prefix + ":clock";
 }
 
-/** When a proxy was last heard of: a number that expires. */
+/** When a proxy was last seen: a number that expires. */
 export function proxyHeartbeatKey(prefix: string, proxy: string): string {
   return prefix + ":proxy:" + proxy + ":heartbeat";
 }
 
-/** A connection of a proxy, as member of the sorted sets. The separator is no character of an id. */
+/** A connection of a proxy, as member of the sorted sets. The separator is not a character of an id. */
 export function connectionMember(proxy: string, connection: string): string {
   return proxy + "/" + connection;
 }

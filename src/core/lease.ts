@@ -1,28 +1,28 @@
-/** L3, the local lease: tokens a data plane was granted and may spend without asking. One atomic counter carries it. */
+/** Lease arithmetic (L3): tokens that a node was granted and may spend without a sync. The balance is one atomic counter. */
 import { COST_EXCEEDS_CAPACITY, OK } from "./codes.js";
 import { leaseFactor, reportFactor } from "./degradation.js";
 
 /**
- * The balance of a lease: a counter that all workers of a data plane share and change atomically. nginx backs it by
- * shared memory, Node and an Envoy worker by a plain number. At rest it equals granted − returned − spent; below zero
- * it tells what was spent before it was granted.
+ * The balance of a lease, which all workers of a node change atomically: shared memory in nginx, a plain number elsewhere.
+ * Without concurrent changes it equals granted − returned − spent. It is negative if tokens were spent before they were
+ * granted.
  */
 export interface Cell {
-  /** Adds `delta` and answers the new value, in one step. */
+  /** Adds `delta` and returns the new value, in one step. */
   add(delta: number): number;
   get(): number;
 }
 
 export interface LeaseOptions {
-  /** Tokens a lease holds at most while spending is slow. */
+  /** Maximum tokens in a lease while spending is slow. */
   reserve: number;
-  /** Refill begins below this part of the target. */
+  /** Refill when the balance is below this fraction of the target. */
   refillThreshold: number;
-  /** A report is due after this time … */
+  /** Time between reports. */
   syncIntervalMs: number;
-  /** … or after this many tokens spent. */
+  /** A report is due earlier after this many spent tokens. */
   batchThreshold: number;
-  /** Tokens that nobody spent from for this long go back. */
+  /** The tokens of a lease that was unused for this long are returned. */
   idleMs: number;
 }
 
@@ -34,33 +34,32 @@ export const defaultLeaseOptions: LeaseOptions = {
   idleMs: 1000,
 };
 
-/** All of a lease but its balance. Only the one who talks to the store changes it. Times are the host's milliseconds. */
+/** A lease without its balance. Only the sync changes it. Times are host milliseconds. */
 export interface Lease {
-  /** Cumulative in this epoch, as the store last said. */
+  /** Cumulative in this epoch, from the last reply. */
   granted: number;
   /** Cumulative in this epoch. */
   returned: number;
-  /** The balance to aim at. */
+  /** The wanted balance. */
   target: number;
-  /** Tokens per second, following the recent past; negative before the first measurement. */
+  /** Moving average in tokens per second; negative before the first measurement. */
   spendRate: number;
   spentAtReport: number;
   reportedAt: number;
-  /** The last time that tokens were spent or wanted. */
+  /** When tokens were last spent or needed. */
   activeAt: number;
-  /** A refusal stands from then … */
+  /** The cached refusal holds from `refusedAt` to `refusedUntil` for requests that cost at least `refusedCost`. */
   refusedAt: number;
-  /** … until then for requests that cost at least `refusedCost`. */
   refusedUntil: number;
   refusedCost: number;
   refusedCode: string;
 }
 
-export function newLease(policy: LeaseOptions, now: number): Lease {
+export function newLease(options: LeaseOptions, now: number): Lease {
   return {
     granted: 0,
     returned: 0,
-    target: policy.reserve,
+    target: options.reserve,
     spendRate: -1,
     spentAtReport: 0,
     reportedAt: now,
@@ -72,13 +71,13 @@ export function newLease(policy: LeaseOptions, now: number): Lease {
   };
 }
 
-/** Answered by `takeTokens` when the lease cannot pay. */
+/** Result of `takeTokens` if the lease cannot pay. */
 export const MISS = -1;
 
 /**
- * Pays `cost` from the lease: what is left, or MISS with the balance as before. It looks before it takes, so that a
- * request that cannot be paid is never mistaken for spending. Where two workers take the last tokens at once, others
- * may for a moment see too low a balance and miss as well; no one ever sees too high a one.
+ * Takes `cost` from the balance and returns what is left, or returns MISS and changes nothing. It reads before it takes, so
+ * that an unpaid request is never reported as spending. If two workers take the last tokens at once, others may briefly see
+ * a balance that is too low, but never one that is too high.
  */
 export function takeTokens(cell: Cell, cost: number): number {
   if (cost <= 0) return Math.max(cell.get(), 0);
@@ -90,96 +89,90 @@ export function takeTokens(cell: Cell, cost: number): number {
   return MISS;
 }
 
-/** Pays without cover, while the store is gone. The balance falls below zero; the store charges it on recovery. */
+/** Takes tokens that were not granted, while the store is unavailable. A negative balance is charged later. */
 export function takeUncovered(cell: Cell, cost: number): number {
   return cell.add(-cost);
 }
 
-/**
- * Counts `cost` against an allowance of tokens per second, in a counter that begins at zero each second. False, with
- * nothing counted, when it would exceed the allowance.
- */
+/** Counts `cost` in a counter that starts at zero each second. False, and nothing is counted, above the allowance. */
 export function takeAllowance(usedThisSecond: Cell, allowance: number, cost: number): boolean {
   if (usedThisSecond.add(cost) <= allowance) return true;
   usedThisSecond.add(-cost);
   return false;
 }
 
-/** Charges (positive) or returns (negative) what the estimate was off by. Returned tokens end a remembered refusal. */
+/** Charges (positive) or refunds (negative) the error of an estimate. A refund ends a cached refusal. */
 export function settleTokens(lease: Lease, cell: Cell, difference: number): void {
   if (difference === 0) return;
   cell.add(-difference);
   if (difference < 0) lease.refusedUntil = 0;
 }
 
-/** Tokens spent in this epoch, refunds deducted. */
+/** Tokens spent in this epoch, less refunds. */
 export function spentTokens(lease: Lease, cell: Cell): number {
   return lease.granted - lease.returned - cell.get();
 }
 
-/**
- * True while a refusal of the store is remembered for a request of this cost: no need to ask again. A clock that
- * stepped back ends it, or it would stand too long.
- */
+/** Whether a refusal is cached for a request of this cost. A clock that was set back ends it, so that it cannot last too long. */
 export function isRefused(lease: Lease, cost: number, now: number): boolean {
   return now >= lease.refusedAt && now < lease.refusedUntil && cost >= lease.refusedCost;
 }
 
-export function needsRefill(lease: Lease, cell: Cell, policy: LeaseOptions): boolean {
-  return cell.get() < lease.target * policy.refillThreshold;
+export function needsRefill(lease: Lease, cell: Cell, options: LeaseOptions): boolean {
+  return cell.get() < lease.target * options.refillThreshold;
 }
 
-export function isReportDue(lease: Lease, cell: Cell, policy: LeaseOptions, level: number, now: number): boolean {
+export function isReportDue(lease: Lease, cell: Cell, options: LeaseOptions, level: number, now: number): boolean {
   const unreported = spentTokens(lease, cell) - lease.spentAtReport;
-  if (unreported >= policy.batchThreshold) return true;
+  if (unreported >= options.batchThreshold) return true;
   const elapsed = now - lease.reportedAt;
-  return unreported !== 0 && (elapsed < 0 || elapsed >= policy.syncIntervalMs * reportFactor(level));
+  return unreported !== 0 && (elapsed < 0 || elapsed >= options.syncIntervalMs * reportFactor(level));
 }
 
-/** Measurements over less than this are noise. */
+/** Shorter measurements are too noisy. */
 const SHORTEST_MEASUREMENT_MS = 10;
-/** The lease of a busy node covers this much of its spending … */
+/** The lease of a busy node lasts this long. */
 const BUSY_LEASE_SECONDS = 0.2;
-/** … and that of a slow one this much, up to the reserve. */
+/** The lease of a slow node lasts this long, up to the reserve. */
 const SLOW_LEASE_SECONDS = 1;
 
-/** The balance to aim at: it follows the spending rate, and grows while the store answers slowly. */
-function leaseTarget(spendRate: number, policy: LeaseOptions, level: number): number {
-  const slow = Math.min(policy.reserve, spendRate * SLOW_LEASE_SECONDS);
+/** The wanted balance: it follows the spending rate, and is larger while the store is slow. */
+function leaseTarget(spendRate: number, options: LeaseOptions, level: number): number {
+  const slow = Math.min(options.reserve, spendRate * SLOW_LEASE_SECONDS);
   return Math.ceil(Math.max(slow, spendRate * BUSY_LEASE_SECONDS, 1) * leaseFactor(level));
 }
 
-/** What a data plane tells the store of one app, and asks of it. Counters are cumulative since the epoch began. */
+/** What a message reports and asks about one app. Counters are cumulative in the epoch. */
 export interface LeaseMessage {
   granted: number;
   spent: number;
   returned: number;
-  /** Tokens without which the next waiting request cannot go on, beyond the balance. */
+  /** Tokens beyond the balance that waiting requests need: without them the message is refused. */
   need: number;
-  /** Tokens that would be welcome, `need` included. */
+  /** Tokens to grant if available, including `need`. */
   want: number;
 }
 
-/** Takes what the balance holds above `keep` out of it, to be returned. Answers how much that was. */
+/** Takes what exceeds `keep` out of the balance, to be returned, and returns the amount. */
 function drain(cell: Cell, keep: number): number {
   const extra = cell.get() - keep;
   if (extra <= 0) return 0;
   const left = cell.add(-extra);
   if (left >= keep) return extra;
-  // Others took tokens in between: they keep them.
+  // Requests took tokens in between: they keep them.
   const overdrawn = Math.min(extra, keep - left);
   cell.add(overdrawn);
   return extra - overdrawn;
 }
 
 /**
- * The message to send now. `nextCost` is the cost of the first request that waits, `waitingCost` of all of them; both
- * are 0 when none does. A lease that has been idle gives its tokens back.
+ * The message to send now. `nextCost` is what the message insists on, `waitingCost` the cost of all waiting requests; both
+ * are 0 if none waits. An idle lease returns its tokens.
  */
 export function planSync(
   lease: Lease,
   cell: Cell,
-  policy: LeaseOptions,
+  options: LeaseOptions,
   level: number,
   nextCost: number,
   waitingCost: number,
@@ -192,15 +185,15 @@ export function planSync(
   if (elapsed >= SHORTEST_MEASUREMENT_MS) {
     const measured = Math.max(((spent - lease.spentAtReport) * 1000) / elapsed, 0);
     lease.spendRate = lease.spendRate < 0 ? measured : (lease.spendRate + measured) / 2;
-    lease.target = leaseTarget(lease.spendRate, policy, level);
+    lease.target = leaseTarget(lease.spendRate, options, level);
   }
   if (elapsed >= SHORTEST_MEASUREMENT_MS || steppedBack) {
     lease.reportedAt = now;
     lease.spentAtReport = spent;
   }
-  const idle = waitingCost === 0 && now - lease.activeAt >= policy.idleMs;
+  const idle = waitingCost === 0 && now - lease.activeAt >= options.idleMs;
   if (idle) lease.returned = lease.returned + drain(cell, 0);
-  // The balance may have moved since the first look: what is sent is taken from one look at it.
+  // Read once: other workers may change the balance meanwhile, and the counters of a message must be consistent.
   const left = cell.get();
   const balance = Math.max(left, 0);
   const need = Math.max(nextCost - balance, 0);
@@ -215,9 +208,8 @@ export function planSync(
 }
 
 /**
- * Books the store's answer. `granted` is cumulative, so that an answer that comes twice, or after a later one, adds
- * nothing; one that a later grant has overtaken says nothing any more. A refusal is remembered for requests that cost
- * at least `refusedCost`.
+ * Applies a reply. `granted` is cumulative, so that a repeated reply adds nothing and an outdated one is ignored. A refusal
+ * is cached for requests that cost at least `refusedCost`.
  */
 export function applyReply(
   lease: Lease,
@@ -237,7 +229,7 @@ export function applyReply(
   if (code === OK) {
     lease.refusedUntil = 0;
   } else {
-    // No waiting helps where the cost is above the capacity; it is asked again only for the case of a new config.
+    // Waiting does not help if the cost exceeds the capacity; it is asked again only because limits may change.
     lease.refusedAt = now;
     lease.refusedUntil = now + (code === COST_EXCEEDS_CAPACITY ? 1000 : Math.max(retryAfterMs, 1));
     lease.refusedCost = refusedCost;
@@ -245,21 +237,20 @@ export function applyReply(
   lease.refusedCode = code;
 }
 
-/** Cuts the balance to a part of it, as an emergency demands; the rest goes back with the next message. */
+/** Cuts the balance to a fraction, for an emergency; the rest is returned with the next message. */
 export function cutLease(lease: Lease, cell: Cell, ratio: number): void {
   const balance = cell.get();
   if (balance > 0) lease.returned = lease.returned + drain(cell, Math.floor(balance * ratio));
 }
 
-/** Takes all that is left, for the last message before the data plane stops. */
+/** Takes everything out of the balance, to be returned. */
 export function returnAll(lease: Lease, cell: Cell): void {
   lease.returned = lease.returned + drain(cell, 0);
 }
 
 /**
- * Begins a new epoch: the tokens of the old one have gone back to the store already, so they are dropped here.
- * `reportedSpent` is what the last message that the store booked said; what was spent since then is owed in the new
- * epoch.
+ * Starts a new epoch. The store has already returned the tokens of the old one to the bucket, so they are dropped here.
+ * Spending after the last applied message, which reported `reportedSpent`, is charged in the new epoch.
  */
 export function beginEpoch(lease: Lease, cell: Cell, reportedSpent: number, now: number): void {
   cell.add(reportedSpent + lease.returned - lease.granted);
