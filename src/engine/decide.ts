@@ -2,7 +2,7 @@
 import { COST_EXCEEDS_CAPACITY, INVALID_ARGUMENT, OK, STORE_UNAVAILABLE } from "../core/codes.js";
 import { estimate, INVALID_COST } from "../core/cost.js";
 import { mayWaitForStore, withoutStoreAllowance } from "../core/degradation.js";
-import { isRefused, MISS, takeAllowance, takeUncovered } from "../core/lease.js";
+import { applyReply, isRefused, MISS, takeAllowance, takeUncovered } from "../core/lease.js";
 import { type Account, type DecisionSource, learnedSizes, type Outcome } from "./account.js";
 import { activate, type NodeState } from "./node.js";
 
@@ -118,6 +118,27 @@ export function decideCached(outcome: Outcome, source: DecisionSource, now: numb
 /** Retry-After of a cached refusal. If the cost exceeds the capacity, waiting does not help. */
 export function cachedRetryMs({ lease }: Account, now: number): number {
   return lease.refusedCode === COST_EXCEEDS_CAPACITY ? 0 : Math.ceil(lease.refusedUntil - now);
+}
+
+/** What the service decided about a single request, from its own lease. */
+export interface RemoteDecision {
+  code: string;
+  remaining: number;
+  limit: number;
+  retryAfterMs: number;
+}
+
+export function decideRemotely(outcome: Outcome, decision: RemoteDecision, now: number): void {
+  const { lease, cell, syncCell, sync } = outcome.account;
+  const { code, remaining, limit, retryAfterMs } = decision;
+  const balance = cell.get();
+  sync.remaining = Math.max(remaining - Math.max(balance, 0), 0);
+  sync.limit = limit;
+  if (code !== OK && code !== STORE_UNAVAILABLE) {
+    applyReply(lease, syncCell, lease.granted, code, retryAfterMs, outcome.cost, now);
+  }
+  outcome.retryAfterMs = code === OK ? 0 : retryAfterMs;
+  conclude(outcome, "remote", code, balance);
 }
 
 /** Admits what `onStoreFailure` allows, to be charged when the store is back; refuses the rest with 503. */

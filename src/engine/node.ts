@@ -10,7 +10,7 @@ import {
   STORE_TIMEOUT,
 } from "../core/degradation.js";
 import type { LeaseOptions } from "../core/lease.js";
-import type { Account } from "./account.js";
+import type { Account, Waiter } from "./account.js";
 
 export interface NodeOptions {
   lease: LeaseOptions;
@@ -77,7 +77,7 @@ export function activate(node: NodeState, account: Account): void {
 }
 
 /** Takes the waiters that the host has to wake. */
-export function takeDecided<A extends Account>(node: NodeState<A>): A["waiters"] {
+export function takeDecided<W extends Waiter>(node: { decided: W[] }): W[] {
   const decided = node.decided;
   if (decided.length > 0) node.decided = [];
   return decided;

@@ -15,7 +15,7 @@ import type { NodeOptions, NodeState } from "./node.js";
 import type { ReplyToWaiters } from "./waiters.js";
 
 /** A node sends a message at least this often. */
-const HEARTBEAT_MS = 1000;
+export const HEARTBEAT_MS = 1000;
 export const MAX_APPS_PER_MESSAGE = 400;
 
 /** The reply about one account. */

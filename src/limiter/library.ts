@@ -1,4 +1,4 @@
-/** The limiter as a library: one call opens the store, joins the cluster and answers a limiter that is ready to check. */
+/** The limiter as a library: `createLimiter` opens the store and returns a limiter. */
 
 import { hostname } from "node:os";
 import { type CostProfile, costProfiles, UNKNOWN_LENGTH } from "../core/cost.js";
@@ -13,44 +13,44 @@ import { createLimiter as createEngine, type Limiter, type LimiterObserver } fro
 export interface AppOptions {
   /** Tokens per second. */
   guaranteed: number;
-  /** Tokens at most; twice the guaranteed ones unless given. */
+  /** Maximum tokens; default: twice `guaranteed`. */
   burst?: number;
-  /** 0 is the last to be cut in an emergency; 2 unless given. */
+  /** In an emergency, 0 is cut last; default 2. */
   priority?: number;
-  /** How requests are priced: a profile of that name, or one of your own; "standard" unless given. */
+  /** How requests are priced; default "standard". */
   profile?: keyof typeof costProfiles | CostProfile;
   borrow?: boolean;
-  /** What to do while the store is gone; "open" unless given. */
+  /** What to do while the store is unavailable; default "open". */
   onStoreFailure?: OnStoreFailure;
-  /** Decide and record, but refuse nothing; for trying a limit out. */
+  /** Decide and count, but refuse nothing. */
   dryRun?: boolean;
 }
 
 /** What may change while the limiter runs. */
 export interface Limits {
-  /** Apps that are not listed share "default"; without one they are refused. */
+  /** Unlisted apps share "default"; without it they are refused. */
   apps: Record<string, AppOptions>;
   lease?: Partial<LeaseOptions>;
-  /** No decision waits longer for the store. */
+  /** Maximum time that a decision waits for the store. */
   timeoutMs?: number;
   failOpenTokens?: number;
 }
 
 export interface CreateLimiterOptions extends Limits {
-  /** "embedded" for one process, or a Redis url; or a store that you opened, and close, yourself. */
+  /** "embedded" for one process, a Redis URL, or an open store, which the caller closes. */
   store?: string | Store;
-  /** All limiters with the same store and cluster share the limits. */
+  /** Limiters with the same store and cluster share the limits. */
   cluster?: { id?: string; capacity?: number; rate?: number };
-  /** The name of this node; host name and process unless given. */
+  /** The name of this node; default: host name and process id. */
   node?: string;
   observer?: LimiterObserver;
 }
 
 const NODE_TTL_MS = 5_000;
-/** Services move the clock of the nodes; a library without a service does it itself. */
+/** Without a service, the library checks for emergencies itself. */
 const TICK_MS = 500;
 
-/** Throws for limits that are no limits, naming the app and the field. */
+/** Throws for invalid limits; the error names the app and the field. */
 function limitedApp(id: string, limits: AppOptions): AppLimits {
   const { guaranteed, burst = guaranteed * 2, priority = 2, profile = "standard" } = limits;
   for (const [field, value] of Object.entries({ guaranteed, burst, priority })) {
@@ -68,12 +68,9 @@ function limitedApp(id: string, limits: AppOptions): AppLimits {
   };
 }
 
-/** A limiter whose limits are changed in the library's words. */
+/** A limiter that is reconfigured with the library's options. */
 export interface LibraryLimiter extends Omit<Limiter, "reconfigure"> {
-  /**
-   * Puts other limits in force, at once and without a request failing for it. `apps` replaces all apps; what else is
-   * left out stays as it was. Throws, and changes nothing, for limits that are no limits.
-   */
+  /** Applies new limits. `apps` replaces all apps; other omitted options stay. Throws and changes nothing if invalid. */
   reconfigure(limits: Limits & { cluster?: { capacity?: number; rate?: number } }): void;
 }
 
@@ -89,7 +86,7 @@ export async function createLimiter(options: CreateLimiterOptions): Promise<Libr
     ...(options.observer ? { observer: options.observer } : {}),
   });
   const ticking = setInterval(() => {
-    // A tick that fails is made up for by the next one; the limiter itself notices that the store is gone.
+    // The next tick makes up for a failed one; the limiter itself notices that the store is unavailable.
     quota.emergencyCheck(10_000, true).then(
       ({ active }) => engine.setEmergency(active),
       () => undefined,
@@ -131,7 +128,7 @@ function engineSettings(limits: Limits, apps: AppLimits[], target: Quota) {
   };
 }
 
-/** The declared length of a body, as `check` wants it: the header's value, and whether the body is chunked. */
+/** The declared length of a body, as `check` takes it. */
 export function declaredLength(contentLength: string | undefined, transferEncoding: string | undefined): number {
   if (transferEncoding !== undefined) return UNKNOWN_LENGTH;
   if (contentLength === undefined) return 0;

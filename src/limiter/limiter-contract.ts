@@ -1,56 +1,59 @@
-/** What a limiter is given, what it promises, and what it tells those who watch it. */
+/** The interfaces of a limiter: options, observer, stats and operations. */
 
 import type { LeaseOptions } from "../core/lease.js";
 import type { AppLimits } from "../core/limits.js";
+import type { Quota } from "../quota/quota.js";
 import type { Clock } from "../shared/clock.js";
 import type { LimiterAccount } from "./accounts.js";
 import type { Decision } from "./decision.js";
-import type { SyncTarget } from "./syncer.js";
+
+/** The part of a quota that a limiter needs. */
+export type SyncTarget = Pick<Quota, "grant" | "report" | "heartbeat">;
 
 /** What may change while the limiter runs. */
 export interface LimiterSettings {
-  /** Whoever grants tokens: a quota on a store, or a service that has one. Another one must share store and cluster. */
+  /** Grants tokens: a quota on a store. A new target must use the same store and cluster. */
   target: SyncTarget;
   apps: AppLimits[];
-  /** Apps that are not configured share the app "default", or are refused. */
+  /** Unknown apps share the app "default" or are refused. */
   unknownApps?: "default" | "reject";
   lease?: Partial<LeaseOptions>;
-  /** No decision waits longer for the store. */
+  /** Maximum time that a decision waits for the store. */
   timeoutMs?: number;
-  /** Per app and second, while the store is gone and the app's policy is "open". */
+  /** Tokens per app and second without the store, if `onStoreFailure` is "open". */
   failOpenTokens?: number;
 }
 
 export interface LimiterOptions extends LimiterSettings {
-  /** The name of this node; each start of it is an epoch of its own. */
+  /** The name of this node. Each start is a new epoch. */
   node: string;
   clock?: Clock;
   observer?: LimiterObserver;
-  /** Runs work at the end of this turn of the event loop; for a simulation, which has turns of its own. */
+  /** Runs work at the end of this turn of the event loop. Simulations have their own turns. */
   defer?: (work: () => void) => void;
 }
 
 export interface LimiterObserver {
-  /** Also of what a dry run would have refused. */
+  /** Also called for requests that a dry run admits. */
   refused?(decision: Decision): void;
-  /** An exchange cost something else than estimated: by which part of the estimate. */
+  /** The actual cost differs from the estimate; `ratio` is the relative error. */
   deviated?(decision: Decision, actualCost: number, ratio: number): void;
-  /** A message to the store has ended. */
+  /** A sync has ended. */
   synced?(outcome: "ok" | "error" | "timeout", milliseconds: number, apps: number, error?: unknown): void;
   levelChanged?(level: number, before: number): void;
   emergencyChanged?(active: boolean): void;
 }
 
 export interface LimiterStats {
-  /** Decisions by where they were made; refusals are counted in `refused` as well. */
+  /** Decisions by source; refusals are also counted in `refused`. */
   local: number;
   remote: number;
   cached: number;
   withoutStore: number;
   refused: number;
-  /** Let pass, with a code that says why it would have been refused: their apps are on a dry run. */
+  /** Admitted by a dry run, with the code of the refusal. */
   dryRunRefused: number;
-  /** Messages to the store. */
+  /** Sync messages. */
   syncs: number;
   failedSyncs: number;
   level: number;
@@ -73,27 +76,27 @@ export interface DescriptorLimits {
 }
 
 export interface Limiter {
-  /** At once where the lease or a remembered refusal decides, as it does for most requests. */
+  /** Returns a promise only if the request has to wait for a sync. */
   check(app: string, method: string, contentLength: number): Decision | Promise<Decision>;
-  /** Takes so many tokens of a configured app, whatever they are for; 0 takes nothing and tells how things are. */
+  /** Takes `cost` tokens of an app; 0 takes nothing and returns the current state. */
   take(app: string, cost: number): Decision | Promise<Decision>;
-  /** Gives back what was taken of an app; never more than this node has spent of it. */
+  /** Returns tokens of `take`, at most as many as this node has spent. */
   giveBack(app: string, tokens: number): void;
   readonly limits: DescriptorLimits;
-  /** An admitted exchange has ended: what really moved is charged, or given back, and learned from. */
+  /** An admitted exchange has ended: charges or refunds the difference to its estimate. */
   settle(decision: Decision, requestBytes: number, responseBytes: number): void;
-  /** Told by whoever hears of it first: a message, a subscription, an operator. */
+  /** Starts or ends an emergency before the next sync reports it. */
   setEmergency(active: boolean): void;
   pinLevel(level: number, durationMs: number): void;
   /**
-   * Puts other settings in force, all at once; what is left out gets its default. Apps that stay keep their tokens, as
-   * far as the new burst allows, their counters and what was learned. Requests that wait for an app that is gone are
-   * decided by the new rules; what was admitted still settles, and all tokens go back.
+   * Applies new settings; omitted ones get their defaults. Remaining apps keep their tokens (up to the new burst), counters
+   * and learned sizes. Requests that wait for a removed app are decided under the new settings. Exchanges of removed apps
+   * are still settled, and their tokens are returned.
    */
   reconfigure(settings: LimiterSettings): void;
   stats(): LimiterStats;
-  /** Balance, and what the store last said, of each app that was used. */
+  /** The balance of each configured app, and its state in the last reply. */
   balances(): { app: string; balance: number; remaining: number; refusedCode: string }[];
-  /** Reports, returns all tokens and leaves; waits at most `timeoutMs` for that. */
+  /** Sends the final report and returns all tokens; waits at most `timeoutMs`. */
   close(): Promise<void>;
 }

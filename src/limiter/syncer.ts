@@ -16,14 +16,10 @@ import {
 } from "../engine/plan.js";
 import { applyReplies, failSync, serveReplies } from "../engine/reply.js";
 import { giveUpAll, giveUpExpired } from "../engine/waiters.js";
-import type { Quota } from "../quota/quota.js";
 import type { Clock } from "../shared/clock.js";
 import { StoreError } from "../store/errors.js";
 import type { Accounts, LimiterAccount } from "./accounts.js";
-import type { LimiterObserver } from "./limiter-contract.js";
-
-/** The part of a quota that a limiter needs. */
-export type SyncTarget = Pick<Quota, "grant" | "report" | "heartbeat">;
+import type { LimiterObserver, SyncTarget } from "./limiter-contract.js";
 
 export interface SyncerOptions {
   name: string;

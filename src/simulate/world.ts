@@ -5,7 +5,7 @@ import type { AppLimits } from "../core/limits.js";
 import { isIdentifier } from "../core/platform.js";
 import type { Decision } from "../limiter/decision.js";
 import { createLimiter, type Limiter } from "../limiter/limiter.js";
-import type { SyncTarget } from "../limiter/syncer.js";
+import type { SyncTarget } from "../limiter/limiter-contract.js";
 import type { ClusterLimits } from "../quota/cluster-limits.js";
 import { createQuota } from "../quota/quota.js";
 import { createEmbeddedStore } from "../store/embedded/embedded-store.js";

@@ -4,7 +4,7 @@ import { standardProfile } from "../../src/core/cost.js";
 import type { AppLimits } from "../../src/core/limits.js";
 import type { Decision } from "../../src/limiter/decision.js";
 import { createLimiter, type Limiter, type LimiterOptions, type LimiterSettings } from "../../src/limiter/limiter.js";
-import type { SyncTarget } from "../../src/limiter/syncer.js";
+import type { SyncTarget } from "../../src/limiter/limiter-contract.js";
 import type { ClusterLimits } from "../../src/quota/cluster-limits.js";
 import { createQuota, type Quota } from "../../src/quota/quota.js";
 import { createEmbeddedStore } from "../../src/store/embedded/embedded-store.js";

@@ -1,13 +1,11 @@
-/** Makes a worker a node: with the first request that it gets, since Envoy also loads the script where none will come. */
-
+/** Turns a worker into a node at its first request: Envoy also loads the script in threads that get no requests. */
 import type { EnvoyOptions } from "../../config/options/plane-options.js";
 import { luaMath, luaString } from "../lua/library.js";
 import { nowMs, prepareClock } from "./clock.js";
 import { ffi, io } from "./envoy-api.js";
-import { newEpoch } from "./epoch.js";
 import { prepareHeaders } from "./http/response.js";
 import { startSockets } from "./sockets/state.js";
-import { freshDegradation, newEnvoyAccount, worker } from "./state.js";
+import { newEnvoyAccount, newEnvoyNode, worker } from "./state.js";
 
 export function begin(settings: EnvoyOptions): void {
   prepareClock();
@@ -15,34 +13,25 @@ export function begin(settings: EnvoyOptions): void {
   const now = nowMs();
   worker.settings = settings;
   worker.apps = {};
-  worker.everyone = [];
-  worker.touched = [];
+  worker.accounts = [];
   for (const limits of settings.apps) {
-    const app = newEnvoyAccount(limits, settings, now);
-    worker.apps[limits.id] = app;
-    worker.everyone.push(app);
+    const account = newEnvoyAccount(limits, settings, now);
+    worker.apps[limits.id] = account;
+    worker.accounts.push(account);
   }
-  worker.name = `${settings.node === "" ? hostName() : settings.node}-${ownLetters()}`;
-  worker.epoch = newEpoch(0);
-  worker.seq = 0;
-  worker.syncingUntil = 0;
+  worker.name = `${settings.node === "" ? hostName() : settings.node}-${randomSuffix()}`;
+  worker.node = newEnvoyNode(settings, now);
   worker.syncing = 0;
-  worker.lastContact = 0;
+  worker.syncingUntil = 0;
   worker.sinceContact = 0;
   worker.lookAt = 0;
-  worker.failuresInARow = 0;
-  worker.retryAt = 0;
-  worker.liveNodes = 1;
-  worker.emergency = false;
   worker.configVersion = "-";
-  worker.degradation = freshDegradation();
-  worker.level = 0;
   prepareHeaders(settings.headers);
   startSockets(settings.socketRoutes, worker.name, settings.workers);
   worker.begun = true;
 }
 
-/** Workers begin in the same moment: the time alone would give them all the same numbers. */
+/** Workers start at the same moment: the time alone would give all of them the same seed. */
 function seedRandom(): void {
   const source = io.open("/dev/urandom", "rb");
   let seed = nowMs() + ffi.C.getpid();
@@ -62,7 +51,7 @@ function hostName(): string {
   return (host === "" ? "envoy" : host) + luaString.format("-%d", ffi.C.getpid());
 }
 
-/** Tells the workers of one Envoy apart, and those of one that was started again. */
-function ownLetters(): string {
+/** Distinguishes the workers of one Envoy, also after a restart. */
+function randomSuffix(): string {
   return luaString.format("%04x%04x", luaMath.random(0, 65535), luaMath.random(0, 65535));
 }

@@ -1,4 +1,4 @@
-/** Time as this plane sees it: milliseconds since 1970. */
+/** The system clock in milliseconds since 1970. */
 import { ffi, type Timespec, toNumber } from "./envoy-api.js";
 
 const REALTIME = 0;

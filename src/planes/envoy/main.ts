@@ -1,12 +1,11 @@
-/** The two functions that Envoy calls: decide when a request has come, show the decision and settle when it is answered. */
-
+/** The two functions that Envoy calls: one decides about a request, the other adds headers to the response and settles. */
 import type { EnvoyOptions } from "../../config/options/plane-options.js";
 import { OK } from "../../core/codes.js";
 import { MAX_BYTES } from "../../core/cost.js";
 import { identify } from "../../core/identity.js";
+import { countNobody } from "../lua/counts.js";
 import { isKnownUser, rememberUser } from "../lua/known-users.js";
 import { pcall } from "../lua/library.js";
-import { countNobody } from "../lua/tally.js";
 import { UPGRADE } from "../lua/upgrade.js";
 import { begin } from "./begin.js";
 import { nowMs } from "./clock.js";
@@ -28,7 +27,7 @@ declare const _G: {
   envoy_on_response: (this: void, handle: Handle) => void;
 };
 
-/** An error must not let a request pass, which is what Envoy would make of it. */
+/** After an error Envoy would admit the request, so it is refused here. */
 function onRequest(handle: Handle): void {
   const [fine, problem] = pcall(admit, handle);
   if (fine) return;
@@ -36,7 +35,7 @@ function onRequest(handle: Handle): void {
   refuseHead(handle, "plane_error");
 }
 
-/** An error here leaves the response as the backend gave it. */
+/** After an error the response of the backend passes unchanged. */
 function onResponse(handle: Handle): void {
   const [fine, problem] = pcall(answer, handle);
   if (!fine) handle.logErr(`tollgate: ${problem}`);
@@ -59,7 +58,7 @@ function admit(handle: Handle): void {
   const app = appOf(handle, headers);
   if (app === undefined) return;
   const method = headers.get(":method") ?? "";
-  // Envoy has seen to it that it is a number, given once.
+  // Envoy rejects requests with an invalid or repeated length.
   const length = headers.get("content-length");
   const contentLength = length === undefined ? expectedLength(method) : lengthOf(length);
   if (contentLength > MAX_BYTES - 1) {
@@ -72,7 +71,7 @@ function admit(handle: Handle): void {
   exchange.receiving = false;
   exchange.responseBytes = -1;
   exchange.marked = false;
-  check(handle, exchange, app, upgrade ? UPGRADE : method, contentLength, now);
+  check(handle, exchange, { account: app, method: upgrade ? UPGRADE : method, contentLength, now });
   if (!exchange.allowed) {
     refuse(handle, exchange);
     return;
@@ -81,15 +80,15 @@ function admit(handle: Handle): void {
     takeSlot(handle, exchange, now);
     return;
   }
-  // The request may have waited: then what was had of it before is no good any more.
+  // If the request has waited, earlier header objects are invalid.
   remember(handle, handle.headers(), exchange, now);
   if (length === undefined && app.limits.profile.bandwidth !== 0) meterRequest(handle, exchange);
 }
 
-/** What a connection moves is settled from the access log, when it has ended. */
+/** The bytes of a connection are settled from the access log when it has ended. */
 function takeSlot(handle: Handle, exchange: Exchange, now: number): void {
-  const { app, code, cost } = exchange;
-  const refusal = admitUpgrade(handle, app.limits.id, code === OK ? cost : -1, worker.liveNodes);
+  const { account, code, cost } = exchange;
+  const refusal = admitUpgrade(handle, account.limits.id, code === OK ? cost : -1, worker.node.liveNodes);
   if (refusal === undefined) {
     remember(handle, handle.headers(), exchange, now);
     return;
@@ -101,17 +100,17 @@ function takeSlot(handle: Handle, exchange: Exchange, now: number): void {
 
 function addressOf(handle: Handle, headers: Headers): string {
   const { addressHeader } = worker.settings;
-  const told = addressHeader === "" ? undefined : headers.get(addressHeader);
-  return told ?? handle.streamInfo().downstreamRemoteAddress();
+  const written = addressHeader === "" ? undefined : headers.get(addressHeader);
+  return written ?? handle.streamInfo().downstreamRemoteAddress();
 }
 
-/** The app that pays. Undefined for a request that was refused. */
+/** The account that pays; undefined if the request was refused. */
 function appOf(handle: Handle, headers: Headers): EnvoyAccount | undefined {
   const address = addressOf(handle, headers);
   const trusted = isTrusted(address);
   if (trusted) {
-    // What `identify` would find for a hop that names a configured app, whose id needs no second look. Of a header that
-    // came twice the values come as one text with a comma, which is no app's and no user's name.
+    // A shortcut for `identify`: a trusted sender names a configured app and a known user. The values of a repeated header
+    // are joined by a comma, which is invalid in both.
     const { appHeader, userHeader } = worker.settings.identity;
     const app = worker.apps[headers.get(appHeader) ?? ""];
     if (app !== undefined) {
@@ -119,7 +118,7 @@ function appOf(handle: Handle, headers: Headers): EnvoyAccount | undefined {
       if (user === undefined || isKnownUser(user)) return app;
     }
   } else {
-    // Where it says it comes from is not believed either.
+    // The sender is not trusted, so its forwarding header is not either.
     headers.replace("x-forwarded-for", ipOf(address));
   }
   return identifiedApp(handle, headers, trusted);
@@ -151,8 +150,8 @@ function answer(handle: Handle): void {
     reuse(exchange);
     return;
   }
-  // Where bytes cost nothing there is nothing to settle.
-  if (exchange.app.limits.profile.bandwidth === 0) {
+  // If bytes cost nothing, there is nothing to settle.
+  if (exchange.account.limits.profile.bandwidth === 0) {
     reuse(exchange);
     return;
   }

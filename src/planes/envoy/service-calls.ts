@@ -1,19 +1,19 @@
-/** Calls of the service through Envoy's clusters: the request at hand waits, all others go on. */
+/** Calls a service through Envoy's clusters. Only the current request waits for the reply. */
 import { storedNumber } from "../../core/platform.js";
 import { pcall } from "../lua/library.js";
 import type { Handle } from "./envoy-api.js";
 import { worker } from "./state.js";
 
 export interface ServiceReply {
-  /** 0 where the call could not be made. */
+  /** 0 if the call could not be made. */
   status: number;
   body: string;
   timedOut: boolean;
-  /** Envoy itself had too many calls under way. */
+  /** Envoy itself had too many calls in flight. */
   overloaded: boolean;
 }
 
-/** What Envoy answers by itself when the time is up. */
+/** Envoy's own response after the timeout. */
 const GATEWAY_TIMEOUT = 504;
 
 export function callService(handle: Handle, cluster: string, path: string, body: string): ServiceReply {
@@ -30,7 +30,7 @@ function callInto(reply: ServiceReply, handle: Handle, cluster: string, path: st
     {
       ":method": "POST",
       ":path": path,
-      // A name that the control listener knows everywhere; which machine it is, the cluster says.
+      // A name that every control listener accepts; the cluster selects the machine.
       ":authority": "localhost",
       authorization: `Bearer ${planeToken}`,
       "content-type": "text/plain",

@@ -1,34 +1,14 @@
-/** What a worker knows. Each worker of Envoy has a Lua state of its own, and is a node with leases of its own. */
-
+/** The state of one Envoy worker. Each worker has its own Lua state and is a node with its own leases. */
 import type { EnvoyOptions } from "../../config/options/plane-options.js";
-import type { LearnedSizes } from "../../core/cost.js";
-import { type Degradation, defaultDegradationOptions, newDegradation } from "../../core/degradation.js";
-import { type Lease, newLease } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
-import { newSyncState, type SyncState } from "../../core/sync.js";
+import { type Account, newAccount } from "../../engine/account.js";
+import { newEpoch } from "../../engine/epoch.js";
+import { type NodeState, newNode } from "../../engine/node.js";
 import { type AppCounts, newCounts } from "../lua/counts.js";
-import { type PlainCell, plainCell } from "./plain-cell.js";
+import { luaMath } from "../lua/library.js";
 
-export interface EnvoyAccount {
-  limits: AppLimits;
-  cell: PlainCell;
-  lease: Lease;
-  sync: SyncState;
-  /** Below it the lease is filled up again. */
-  lowWater: number;
-  /** By method. */
-  learned: { [method: string]: LearnedSizes | undefined };
-  /** On the list of apps that the next message may speak of. */
-  touched: boolean;
+export interface EnvoyAccount extends Account {
   counts: AppCounts;
-  /** Tokens passed without the store in this second. */
-  darkSecond: number;
-  dark: PlainCell;
-  /** What the headers of its responses say while the limit stays as it is. */
-  shownLimit: number;
-  limitText: string;
-  policyHeader: string;
-  rateHeaderStart: string;
 }
 
 export interface Worker {
@@ -37,55 +17,42 @@ export interface Worker {
   /** The node's name. */
   name: string;
   apps: { [id: string]: EnvoyAccount | undefined };
-  everyone: EnvoyAccount[];
-  touched: EnvoyAccount[];
-  epoch: number;
-  seq: number;
-  /** A message is under way until its answer comes, or until then: who sent it may be gone. */
-  syncingUntil: number;
-  /** The number of the message under way; an answer to another one came too late. */
+  accounts: EnvoyAccount[];
+  node: NodeState<EnvoyAccount>;
+  /** The number of the message in flight; a reply to another one came too late. */
   syncing: number;
-  lastContact: number;
-  /** Requests since then. */
+  /** A message is in flight until its reply arrives, or until this time: the request that sent it may have been aborted. */
+  syncingUntil: number;
+  /** The account of the request that waits for the message in flight. */
+  waiting: EnvoyAccount | undefined;
+  /** Requests admitted since the last contact. */
   sinceContact: number;
-  /** From then on it is looked whether there is something to say. */
+  /** Next time to check whether a report is due. */
   lookAt: number;
-  failuresInARow: number;
-  retryAt: number;
-  liveNodes: number;
-  emergency: boolean;
   configVersion: string;
-  degradation: Degradation;
-  level: number;
 }
 
-/** Filled by `begin`; one table, so that functions find it without being handed it. */
+/** Filled by `begin`. One table, so that functions need no parameter for it. */
 export const worker = { begun: false } as Worker;
 
-/** A worker asks for little at first: what it does not spend cannot go back before its next request. */
+/** All accounts, for the engine. */
+export function allAccounts(this: void): readonly EnvoyAccount[] {
+  return worker.accounts;
+}
+
+/** The first lease of a worker is small: unused tokens cannot be returned before its next request. */
 const FIRST_TARGET = 20;
 
 export function newEnvoyAccount(limits: AppLimits, settings: EnvoyOptions, now: number): EnvoyAccount {
-  const lease = newLease(settings.lease, now);
-  lease.target = Math.min(FIRST_TARGET, settings.lease.reserve);
-  return {
-    limits,
-    cell: plainCell(),
-    lease,
-    sync: newSyncState(limits.burst, now),
-    lowWater: 0,
-    learned: {},
-    touched: false,
-    counts: newCounts(),
-    darkSecond: 0,
-    dark: plainCell(),
-    shownLimit: -1,
-    limitText: "",
-    policyHeader: "",
-    rateHeaderStart: "",
-  };
+  const account = newAccount(limits, settings.lease, now) as EnvoyAccount;
+  account.lease.target = Math.min(FIRST_TARGET, settings.lease.reserve);
+  account.counts = newCounts();
+  return account;
 }
 
-export function freshDegradation(): Degradation {
-  return newDegradation(defaultDegradationOptions);
+/** Every worker is a node: what all of them may admit without the store is divided among them. */
+export function newEnvoyNode({ lease, timeoutMs, failOpenTokens, workers }: EnvoyOptions, now: number) {
+  const ownTokens = Math.floor(failOpenTokens / Math.max(workers, 1));
+  const options = { lease, timeoutMs, failOpenTokens: ownTokens, timers: false };
+  return newNode<EnvoyAccount>(options, newEpoch(0, now, luaMath.random()));
 }

@@ -10,7 +10,7 @@ import {
 
 /** The part of an exchange that the client sees. */
 interface DecidedExchange {
-  app: {
+  account: {
     limits: { id: string; guaranteed: number; dryRun: boolean };
     /** As in the service's last reply. */
     sync: { limit: number; remaining: number };
@@ -36,7 +36,7 @@ const shown: ClientDecision = {
 };
 
 function clientDecision(exchange: DecidedExchange): ClientDecision {
-  const { limits, sync } = exchange.app;
+  const { limits, sync } = exchange.account;
   shown.allowed = exchange.allowed;
   shown.code = exchange.code;
   shown.dryRun = limits.dryRun;
@@ -59,7 +59,7 @@ const limitTextsByApp: { [app: string]: KnownTexts | undefined } = {};
 export function showExchange<T>(write: HeaderWriter<T>, target: T, exchange: DecidedExchange): ClientDecision {
   const decision = clientDecision(exchange);
   const { app, limit, remaining } = decision;
-  const rate = exchange.app.limits.guaranteed;
+  const rate = exchange.account.limits.guaranteed;
   let texts = limitTextsByApp[app];
   if (texts === undefined || texts.limit !== limit) {
     texts = limitTexts(app, limit, rate) as KnownTexts;

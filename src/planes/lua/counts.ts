@@ -1,38 +1,38 @@
-/** What a data plane counts of one app until it has told it: lists of numbers by name, as `docs/API.md` has them. */
+/** Counters of a Lua plane, by app, until they are reported: lists of numbers by name, as in docs/API.md. */
 import { OK } from "../../core/codes.js";
-import { COST_BOUNDS } from "../../core/cost.js";
+import { COST_BOUNDS, knownMethod } from "../../core/cost.js";
 import { splitText, storedNumber, wholeText } from "../../core/platform.js";
+import type { Outcome } from "../../engine/account.js";
 
-/** Numbers that only grow. The names are few: `l3`, methods, and codes of refusals. */
+/** Numbers that only grow. There are few names: `l3`, methods, and codes of refusals. */
 export interface Numbers {
   names: string[];
   lists: { [name: string]: number[] | undefined };
 }
 
 export interface AppCounts extends Numbers {
-  /** Decisions made from the lease or a remembered refusal, and all others. */
+  /** Decisions made from the lease or a cached refusal, and all others. */
   l3: number[];
-  /** Since they were last told. */
+  /** Contains something that is not reported. */
   changed: boolean;
 }
 
-/** Where things stand in the list of a method; then follow the sum of costs and how many were up to each bound. */
+/** In place of an app id: requests that belong to no app. */
+export const NOBODY = "*";
+
+export interface Counted {
+  id: string;
+  counts: AppCounts;
+}
+
+/** Positions in the list of a method. The sum of costs and the number of costs up to each bound follow. */
 const ALLOWED = 0;
 const REJECTED = 1;
 const DRY_RUN = 2;
 const COST_SUM = 3;
 const COST_COUNTS = 4;
 const METHOD_WIDTH = COST_COUNTS + COST_BOUNDS.length + 1;
-
-const known: { [method: string]: true | undefined } = {
-  GET: true,
-  HEAD: true,
-  OPTIONS: true,
-  DELETE: true,
-  POST: true,
-  PUT: true,
-  PATCH: true,
-};
+const OTHER = "OTHER";
 
 export function newNumbers(): Numbers {
   return { names: [], lists: {} };
@@ -43,6 +43,9 @@ export function newCounts(): AppCounts {
   return { names: ["l3"], lists: { l3 }, l3, changed: false };
 }
 
+/** Counters that changed since they were last reported. */
+export const tally: { changed: Counted[]; nobody: AppCounts } = { changed: [], nobody: newCounts() };
+
 export function addList(numbers: Numbers, name: string, width: number): number[] {
   const list: number[] = [];
   for (let i = 0; i < width; i++) list[i] = 0;
@@ -51,25 +54,24 @@ export function addList(numbers: Numbers, name: string, width: number): number[]
   return list;
 }
 
-/** Methods that HTTP does not define are counted together, so that they cannot grow anything. */
-function methodList(counts: AppCounts, method: string): number[] {
-  const name = known[method] === true ? method : "OTHER";
-  return counts.lists[name] ?? addList(counts, name, METHOD_WIDTH);
+/** Unknown methods share one list, so that clients cannot grow the table. */
+function methodName(method: string): string {
+  const name = knownMethod(method);
+  return name === "other" ? OTHER : name;
 }
 
-export function countDecision(
-  counts: AppCounts,
-  source: string,
-  method: string,
-  cost: number,
-  code: string,
-  allowed: boolean,
-): void {
-  const { l3 } = counts;
+/** Counts a decision for its account. */
+export function count(outcome: Outcome & { account: { counts: AppCounts } }): void {
+  const { account, source, method, cost, code, allowed } = outcome;
+  const { counts } = account;
   const place = source === "local" || source === "cached" ? 0 : 1;
-  l3[place] = l3[place]! + 1;
-  // No code is a method, and `l3` is neither: methods come from clients, so only those in capitals are looked up.
-  const list = (known[method] === true ? counts.lists[method] : undefined) ?? methodList(counts, method);
+  counts.l3[place] = counts.l3[place]! + 1;
+  countRequest(counts, methodName(method), cost, code, allowed);
+  if (!counts.changed) markChanged(account.limits.id, counts);
+}
+
+function countRequest(counts: AppCounts, name: string, cost: number, code: string, allowed: boolean): void {
+  const list = counts.lists[name] ?? addList(counts, name, METHOD_WIDTH);
   let status = ALLOWED;
   if (code !== OK) status = allowed ? DRY_RUN : REJECTED;
   list[status] = list[status]! + 1;
@@ -83,12 +85,35 @@ export function countDecision(
   }
 }
 
-/** A refusal before it was known who asks. */
-export function countUnidentified(counts: AppCounts, code: string): void {
-  countDecision(counts, "local", "OTHER", 0, code, false);
+/** Counts a request that was refused before its app was known. */
+export function countNobody(code: string): void {
+  const counts = nobodysCounts();
+  counts.l3[0] = counts.l3[0]! + 1;
+  countRequest(counts, OTHER, 0, code, false);
 }
 
-/** `name=n,n,…` for each list that has more than zeros; those at its end are left out. */
+/** Counters of no app, to be added to. */
+export function nobodysCounts(): AppCounts {
+  const { nobody } = tally;
+  if (!nobody.changed) markChanged(NOBODY, nobody);
+  return nobody;
+}
+
+function markChanged(id: string, counts: AppCounts): void {
+  counts.changed = true;
+  tally.changed.push({ id, counts });
+}
+
+/** Clears counters after they have been passed on. */
+export function clearCounts(counts: AppCounts): void {
+  for (const name of counts.names) {
+    const list = counts.lists[name]!;
+    for (let i = 0; i < list.length; i++) list[i] = 0;
+  }
+  counts.changed = false;
+}
+
+/** `name=n,n,…` for each list with a number other than 0; trailing zeros are omitted. */
 export function numbersText(numbers: Numbers): string {
   let text = "";
   for (const name of numbers.names) {
@@ -102,14 +127,7 @@ export function numbersText(numbers: Numbers): string {
   return text;
 }
 
-export function clearNumbers(numbers: Numbers): void {
-  for (const name of numbers.names) {
-    const list = numbers.lists[name]!;
-    for (let i = 0; i < list.length; i++) list[i] = 0;
-  }
-}
-
-/** Adds what such a text says. */
+/** Adds the numbers of such a text. */
 export function addNumbersText(sum: Numbers, text: string): void {
   if (text === "") return;
   for (const word of splitText(text, " ")) {
@@ -123,11 +141,11 @@ export function addNumbersText(sum: Numbers, text: string): void {
   }
 }
 
-/** The sum of numbers, one list after the other, that a plane shows of itself. */
+/** Requests of all methods. Those of a dry run count as allowed. */
 export function sumOf(numbers: Numbers, status: "allowed" | "rejected"): number {
   let sum = 0;
   for (const name of numbers.names) {
-    if (known[name] === true || name === "OTHER") {
+    if (name === OTHER || knownMethod(name) === name) {
       const list = numbers.lists[name]!;
       if (status === "rejected") sum = sum + (list[REJECTED] ?? 0);
       else sum = sum + (list[ALLOWED] ?? 0) + (list[DRY_RUN] ?? 0);

@@ -1,14 +1,14 @@
-/** Names of users that are well-formed: a look at each letter is dearer than one into a table. */
+/** A cache of valid user names: a table lookup is cheaper than checking every character. */
 
 const users: { known: { [name: string]: true | undefined }; count: number } = { known: {}, count: 0 };
-const MOST_USERS = 10000;
+const MAX_USERS = 10000;
 
 export function isKnownUser(name: string): boolean {
   return users.known[name] !== undefined;
 }
 
 export function rememberUser(name: string): void {
-  if (users.count >= MOST_USERS) {
+  if (users.count >= MAX_USERS) {
     users.known = {};
     users.count = 0;
   }

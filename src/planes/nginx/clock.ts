@@ -1,11 +1,11 @@
-/** Time as this plane sees it: milliseconds since 1970, as of the last turn of the event loop. */
+/** The clock of nginx: milliseconds since 1970, updated once per turn of the event loop. */
 import { ngx } from "./ngx.js";
 
 export function nowMs(): number {
   return ngx.now() * 1000;
 }
 
-/** Looks at the real clock: for measuring what took place within one turn. */
+/** Reads the system clock, to measure durations within one turn. */
 export function freshNowMs(): number {
   ngx.update_time();
   return ngx.now() * 1000;

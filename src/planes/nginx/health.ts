@@ -1,21 +1,20 @@
-/** The health of this nginx, for whoever routes to it and for whoever looks after it. */
-
+/** Health endpoints of this nginx. */
 import { luaString } from "../lua/library.js";
 import { nowMs } from "./clock.js";
 import { readNode } from "./http/records.js";
 import { ngx } from "./ngx.js";
 import { worker } from "./state.js";
 
-/** That this is answered at all is the answer. */
 export function live(): void {
   ngx.header["Content-Type"] = "application/json";
   ngx.print('{"status":"healthy"}\n');
 }
 
-/** Later the policies of the apps decide what happens without a service; but a node that never had one has no tokens yet. */
+/** Ready after the first reply of a service: before it, the node has no tokens. */
 export function ready(): void {
   readNode();
-  const { node, settings, name, level } = worker;
+  const { node, settings, name } = worker;
+  const { level } = node;
   const isReady = node.lastContact > 0;
   if (!isReady) ngx.status = 503;
   ngx.header["Content-Type"] = "application/json";
@@ -35,9 +34,9 @@ export function ready(): void {
 
 const HEALTHY = "healthy";
 const DEGRADED = "degraded";
-/** A service is heard of every second at least. */
+/** Maximum time since the last reply. Messages are sent at least every second. */
 const LATE_MS = 5000;
-/** Shared memory of which less is free is about to be too small. */
+/** Minimum free fraction of the shared memory. */
 const SCARCE_MEMORY = 0.05;
 const MIB = 1048576;
 
@@ -45,10 +44,11 @@ function healthOf(well: boolean): string {
   return well ? HEALTHY : DEGRADED;
 }
 
-/** How each part is. Without any answer of a service so far: 503. */
+/** The state of each component; 503 before the first reply of a service. */
 export function deep(): void {
   readNode();
-  const { node, settings, name, level, dict } = worker;
+  const { node, settings, name, dict } = worker;
+  const { level } = node;
   const known = node.lastContact > 0;
   const silentMs = known ? Math.max(nowMs() - node.lastContact, 0) : -1;
   const free = dict.free_space();

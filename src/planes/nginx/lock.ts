@@ -1,10 +1,10 @@
-/** Only one worker at a time talks to the store. Its lock runs out, so that one that dies is replaced. */
+/** The lock for syncs: one worker at a time. It expires, so that a dead worker is replaced. */
 import { luaString } from "../lua/library.js";
 import { ngx } from "./ngx.js";
 import { worker } from "./state.js";
 
 const LOCK = "lock";
-/** Beyond the deadline of the call that is made under it. */
+/** Lifetime beyond the deadline of the call. */
 const SPARE_SECONDS = 0.5;
 
 function owner(): string {
@@ -16,7 +16,7 @@ export function takeLock(): boolean {
   return taken === true;
 }
 
-/** False after a pause in which it ran out: another worker may have gone on. */
+/** False if it expired during a pause: another worker may have continued. */
 export function holdsLock(): boolean {
   return worker.dict.get(LOCK) === owner();
 }

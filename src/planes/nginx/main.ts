@@ -1,34 +1,33 @@
-/** The phases of nginx: begin, decide when a request has come, settle when it has ended, and leave. */
-
+/** The phases of nginx: start, access, log and exit. */
 import type { NginxOptions } from "../../config/options/plane-options.js";
 import { OK } from "../../core/codes.js";
 import { standardProfile } from "../../core/cost.js";
 import { type IdentityClaims, identify } from "../../core/identity.js";
 import type { AppLimits } from "../../core/limits.js";
 import { splitText, storedNumber } from "../../core/platform.js";
+import { newEpoch } from "../../engine/epoch.js";
+import { activate } from "../../engine/node.js";
+import { countNobody } from "../lua/counts.js";
 import { isKnownUser, rememberUser } from "../lua/known-users.js";
 import { luaMath, luaString, luaTable } from "../lua/library.js";
-import { countNobody } from "../lua/tally.js";
 import { UPGRADE } from "../lua/upgrade.js";
 import { nowMs } from "./clock.js";
-import { newEpoch } from "./epoch.js";
 import { catchUp } from "./http/changes.js";
 import { flushCounts } from "./http/counters.js";
 import { begin, currentExchange, end, newExchange, reuse } from "./http/exchanges.js";
 import { leave } from "./http/leaving.js";
 import { check, settle } from "./http/limiter.js";
-import { readApp, readNode, writeNode } from "./http/records.js";
+import { readAccount, readNode, writeNode } from "./http/records.js";
 import { readHead } from "./http/request.js";
 import { prepareHeaders, refuse, refuseHead, refuseUnidentified, showDecision } from "./http/response.js";
-import { sharedCell } from "./http/shared-cell.js";
-import { runSync, touch } from "./http/syncer.js";
+import { runSync } from "./http/syncer.js";
 import { ffi, ngx, type SharedDict } from "./ngx.js";
 import { placeSocket } from "./sockets/admission.js";
 import { endSocket, socketAnswered } from "./sockets/end.js";
 import { beginSockets, initSockets } from "./sockets/life.js";
 import { failedStatus, isSecondTry, wantedProtocols } from "./sockets/request.js";
 import { sockets } from "./sockets/state.js";
-import { freshDegradation, type NginxAccount, newNginxAccount, newNodeRecord, worker } from "./state.js";
+import { type NginxAccount, newNginxAccount, newNginxNode, worker } from "./state.js";
 
 export { deep, live, ready } from "./health.js";
 export { metrics } from "./status.js";
@@ -37,7 +36,7 @@ const NAME = "name";
 const GENERATION = "generation";
 const LEFT = "left";
 
-/** Once, in the master, at each start and reload. What the dictionary holds from before goes on. */
+/** In the master, at each start and reload. The contents of the dictionary survive a reload. */
 export function init(settings: NginxOptions): void {
   const dict = ngx.shared.tollgate as SharedDict;
   ffi.cdef("int gethostname(char *name, size_t size); int getpid(void);");
@@ -45,13 +44,10 @@ export function init(settings: NginxOptions): void {
   worker.dict = dict;
   worker.settings = settings;
   worker.apps = {};
-  worker.everyone = [];
-  worker.touched = [];
-  worker.node = newNodeRecord();
+  worker.accounts = [];
+  worker.node = newNginxNode(settings);
   worker.nodeText = "";
-  worker.degradation = freshDegradation();
   worker.degradationText = "";
-  worker.level = 0;
   worker.seen = -1;
   worker.failuresSeen = 0;
   worker.syncing = false;
@@ -64,7 +60,7 @@ export function init(settings: NginxOptions): void {
   for (const limits of settings.apps) worker.apps[limits.id] = addApp(limits);
   addFormerApps();
   if (!readNode()) {
-    worker.node.epoch = newEpoch(0);
+    worker.node.epoch = newEpoch(0, nowMs(), luaMath.random());
     writeNode();
   }
   worker.generation = dict.incr(GENERATION, 1, 0) as number;
@@ -74,15 +70,15 @@ export function init(settings: NginxOptions): void {
 }
 
 function addApp(limits: AppLimits): NginxAccount {
-  const app = newNginxAccount(limits, sharedCell(worker.dict, `c:${limits.id}`), worker.settings, nowMs());
-  worker.byId[limits.id] = app;
-  worker.everyone.push(app);
-  return app;
+  const account = newNginxAccount(limits, nowMs());
+  worker.byId[limits.id] = account;
+  worker.accounts.push(account);
+  return account;
 }
 
 const APPS = "apps";
 
-/** Nobody is admitted for it any more: what it was like does not matter. */
+/** Admits nothing. Only its counters and tokens matter. */
 function formerApp(id: string): AppLimits {
   return {
     id,
@@ -97,8 +93,8 @@ function formerApp(id: string): AppLimits {
 }
 
 /**
- * Apps of an earlier configuration, which may still hold tokens. They stay on the list: in this epoch the store counts on
- * from what they were granted, should they come back.
+ * Apps of an earlier configuration may still hold tokens. They stay in the list, because their counters must continue if
+ * they are configured again in the same epoch.
  */
 function addFormerApps(): void {
   const { dict } = worker;
@@ -111,11 +107,11 @@ function addFormerApps(): void {
     }
   }
   const ids: string[] = [];
-  for (const app of worker.everyone) ids.push(app.limits.id);
+  for (const { limits } of worker.accounts) ids.push(limits.id);
   dict.safe_set(APPS, luaTable.concat(ids, " "));
 }
 
-/** Host name and process: two of them on one machine are two nodes. */
+/** Host name and process id, so that two nginx on one machine are two nodes. */
 function ownName(): string {
   const size = 256;
   const name = ffi.new("char[?]", size);
@@ -124,13 +120,13 @@ function ownName(): string {
   return (host === "" ? "nginx" : host) + luaString.format("-%d", ffi.C.getpid());
 }
 
-/** In each worker, also in one that replaces another: whatever that one had begun is looked after here. */
+/** In each worker, also in one that replaces a dead one and has to report for it. */
 export function initWorker(): void {
   luaMath.randomseed(Math.floor(ngx.now() * 1000) + ngx.worker.pid());
   catchUp();
-  for (const app of worker.everyone) {
-    readApp(app);
-    touch(app);
+  for (const account of worker.accounts) {
+    readAccount(account);
+    activate(worker.node, account);
   }
   worker.failuresSeen = worker.node.failures;
   ngx.timer.every(worker.settings.lease.syncIntervalMs / 1000, onTick);
@@ -144,16 +140,16 @@ function onTick(premature: boolean): void {
     return;
   }
   catchUp();
-  // Workers of before the reload may still charge them, and do not say so any more.
-  for (const app of worker.everyone) if (app.leaving) touch(app);
+  // Workers from before a reload may still settle exchanges of former apps, but no longer report them.
+  for (const account of worker.accounts) if (account.leaving) activate(worker.node, account);
   runSync();
 }
 
 const EXIT_LOOK_SECONDS = 0.05;
 
 /**
- * This worker takes no more requests. Of a whole nginx that ends, the last worker to be done gives everything back; after a
- * reload the newer workers go on with what there is.
+ * This worker accepts no more requests. If the whole nginx exits, the last worker returns all tokens; after a reload the
+ * new workers continue with them.
  */
 function onExit(_premature: boolean): void {
   while (worker.open > 0) ngx.sleep(EXIT_LOOK_SECONDS);
@@ -252,7 +248,7 @@ export function log(): void {
     return;
   }
   // If bytes cost nothing, nothing has to be settled.
-  if (exchange.app.limits.profile.bandwidth === 0) {
+  if (exchange.account.limits.profile.bandwidth === 0) {
     reuse(exchange);
     return;
   }

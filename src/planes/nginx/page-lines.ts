@@ -1,4 +1,4 @@
-/** Lines of a page of metrics, in the text format of Prometheus. */
+/** Lines of a metrics page in the Prometheus text format. */
 import { luaString } from "../lua/library.js";
 
 function describeMetric(lines: string[], name: string, type: string, help: string): void {

@@ -1,4 +1,4 @@
-/** Calls of the service over kept connections: the next address where one fails, everything within one deadline. */
+/** Calls a service over kept connections; tries the next address if one fails, within one deadline. */
 import { storedNumber } from "../../core/platform.js";
 import { luaString } from "../lua/library.js";
 import { nowMs } from "./clock.js";
@@ -6,7 +6,7 @@ import { ngx, type Socket } from "./ngx.js";
 import { worker } from "./state.js";
 
 export interface ServiceReply {
-  /** 0 where nobody answered. */
+  /** 0 if no service replied. */
   status: number;
   body: string;
   timedOut: boolean;
@@ -15,23 +15,23 @@ export interface ServiceReply {
 
 const KEEP_IDLE_MS = 60000;
 const KEPT_CONNECTIONS = 4;
-/** The least time that is worth an attempt. */
+/** Minimum time for an attempt. */
 const SHORTEST_MS = 5;
 
-function noAnswer(problem: string): ServiceReply {
+function noReply(problem: string): ServiceReply {
   return { status: 0, body: "", timedOut: problem === "timeout", problem };
 }
 
-/** Tries the services in turn, beginning with the one that answered last. Any answer at all ends it. */
+/** Tries the services in turn, starting with the one that replied last, until one replies. */
 export function callService(path: string, body: string, deadlineMs: number): ServiceReply {
   const { services } = worker.settings;
   const { node } = worker;
   const until = nowMs() + deadlineMs;
-  let reply = noAnswer("no service");
+  let reply = noReply("no service");
   for (let attempt = 0; attempt < services.length; attempt++) {
     const left = until - nowMs();
-    if (left < SHORTEST_MS) return attempt === 0 ? noAnswer("timeout") : reply;
-    // While others are left to be tried, no one may use up all the time.
+    if (left < SHORTEST_MS) return attempt === 0 ? noReply("timeout") : reply;
+    // One service must not use up the time of the others.
     const share = Math.ceil(left / (services.length - attempt));
     reply = callOne(node.service, path, body, share);
     if (reply.status > 0) return reply;
@@ -45,15 +45,15 @@ function callOne(service: number, path: string, body: string, deadlineMs: number
   const socket = ngx.socket.tcp();
   socket.settimeouts(deadlineMs, deadlineMs, deadlineMs);
   const [connected, problem] = socket.connect(host, port);
-  if (connected === undefined) return noAnswer(problem ?? "not connected");
+  if (connected === undefined) return noReply(problem ?? "not connected");
   const reused = socket.getreusedtimes() > 0;
-  const reply = converse(socket, host, port, path, body);
-  // A kept connection may have been closed meanwhile; messages can be repeated, so it is tried on a new one.
+  const reply = exchange(socket, host, port, path, body);
+  // A kept connection may have been closed meanwhile. Messages can be repeated, so a new one is tried.
   if (reply.status === 0 && reused && !reply.timedOut) return callOne(service, path, body, deadlineMs);
   return reply;
 }
 
-function converse(socket: Socket, host: string, port: number, path: string, body: string): ServiceReply {
+function exchange(socket: Socket, host: string, port: number, path: string, body: string): ServiceReply {
   const head = luaString.format(
     "POST %s HTTP/1.1\r\nHost: %s:%d\r\nAuthorization: Bearer %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n",
     path,
@@ -78,7 +78,7 @@ function converse(socket: Socket, host: string, port: number, path: string, body
     if (given !== undefined) length = storedNumber(given, -1);
     if (luaString.match(lower, "^connection:%s*(close)") !== undefined) keep = false;
   }
-  if (status === 0 || length < 0) return broken(socket, "an answer that is no HTTP/1.1 with a length");
+  if (status === 0 || length < 0) return broken(socket, "the reply is not HTTP/1.1 with a Content-Length");
   let text = "";
   if (length > 0) {
     const [received, cut] = socket.receive(length);
@@ -92,5 +92,5 @@ function converse(socket: Socket, host: string, port: number, path: string, body
 
 function broken(socket: Socket, problem: string | undefined): ServiceReply {
   socket.close();
-  return noAnswer(problem ?? "closed");
+  return noReply(problem ?? "closed");
 }

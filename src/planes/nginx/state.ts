@@ -1,73 +1,38 @@
-/** What a worker knows: the settings, its copies of what all workers share, and what waits in it. */
+/** The state of one nginx worker, including its copies of the records that all workers share. */
 
 import type { NginxOptions } from "../../config/options/plane-options.js";
-import type { LearnedSizes } from "../../core/cost.js";
-import { type Degradation, defaultDegradationOptions, newDegradation } from "../../core/degradation.js";
-import { type Lease, newLease } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
-import { newSyncState, type SyncState } from "../../core/sync.js";
+import { type Account, newAccount, type Waiter } from "../../engine/account.js";
+import { type NodeState, newNode } from "../../engine/node.js";
 import { type AppCounts, newCounts } from "../lua/counts.js";
-import type { SharedCell } from "./http/shared-cell.js";
+import { type PouringCell, pouringCell, type SharedCell, sharedCell, sharedSecondCounter } from "./http/shared-cell.js";
 import type { Semaphore, SharedDict } from "./ngx.js";
 
-/** A request that waits for the store, in this worker. */
-export interface Waiter {
-  cost: number;
-  /** Milliseconds since 1970. */
-  until: number;
-  /** A message of this worker that asks for it, too, has been sent. */
-  inMessage: boolean;
-  /** How many answers to such messages left it waiting because the store had too little. */
-  rounds: number;
-  /** Empty while it waits. */
-  code: string;
-  retryAfterMs: number;
-  /** One of the counters' names. */
-  source: string;
+/** A request in this worker that waits for a sync. */
+export interface NginxWaiter extends Waiter {
   signal: Semaphore;
 }
 
-export interface NginxAccount {
-  limits: AppLimits;
-  /** Configured no more: whatever it holds goes back. */
-  leaving: boolean;
+/**
+ * `lease` and `sync` are copies of the shared record as of `Worker.seen`; the worker that holds the lock changes them and
+ * writes them back. Learned sizes and waiters belong to this worker alone.
+ */
+export interface NginxAccount extends Account<NginxWaiter> {
   cell: SharedCell;
-  /** Copies of the shared record, as of `Worker.seen`; who holds the lock changes them and writes them back. */
-  lease: Lease;
-  sync: SyncState;
-  /** The text they were last read from or written as. */
+  syncCell: PouringCell;
+  /** The text that the record was last read from or written as. */
   record: string;
   recordKey: string;
   refusedUntilKey: string;
-  /** By method. Each worker learns by itself. */
-  learned: { [method: string]: LearnedSizes | undefined };
-  waiters: Waiter[];
-  waitingCost: number;
-  /** On the list of apps that this worker's next message may speak of. */
-  touched: boolean;
-  /** What this worker has decided since it last said so. */
+  /** Decisions of this worker that are not added up yet. */
   counts: AppCounts;
-  /** What the headers of its responses say while the limit stays as it is. */
-  shownLimit: number;
-  limitText: string;
-  policyHeader: string;
-  rateHeaderStart: string;
 }
 
-/** What all workers share about the node itself; a copy, like the leases. */
-export interface NodeRecord {
-  epoch: number;
-  seq: number;
-  failuresInARow: number;
-  failures: number;
-  syncs: number;
-  retryAt: number;
-  lastContact: number;
-  liveNodes: number;
-  emergency: boolean;
-  /** The service that answered last, from 0. */
+/** Shared by all workers, except for the lists; a copy, like the leases. */
+export interface NginxNode extends NodeState<NginxAccount> {
+  /** Index of the service that replied last. */
   service: number;
-  /** The version of the configuration that the service has; "-" before the first answer. */
+  /** The version of the service's configuration; "-" before the first reply. */
   configVersion: string;
 }
 
@@ -76,83 +41,58 @@ export interface Worker {
   settings: NginxOptions;
   /** The node's name. */
   name: string;
-  /** Those that are configured. */
+  /** Configured apps. */
   apps: { [id: string]: NginxAccount | undefined };
-  /** Those, and the ones that an earlier configuration had: what they hold goes back. */
-  everyone: NginxAccount[];
+  /** Configured apps, and those of earlier configurations whose tokens are returned. */
+  accounts: NginxAccount[];
   byId: { [id: string]: NginxAccount | undefined };
-  touched: NginxAccount[];
-  node: NodeRecord;
+  node: NginxNode;
   nodeText: string;
-  degradation: Degradation;
   degradationText: string;
-  /** As of the last look. */
-  level: number;
-  /** The number of the last change that the copies show. */
+  /** The number of the last change that the copies include. */
   seen: number;
-  /** Failures that those who wait here have been told of. */
+  /** Failed syncs after which the waiters of this worker have been decided. */
   failuresSeen: number;
-  /** A message is being prepared or on its way, from this worker. */
+  /** This worker prepares a message or waits for its reply. */
   syncing: boolean;
-  /** A timer that will send one is set. */
+  /** A timer that sends a message is set. */
   soon: boolean;
-  /** Who among the waiting looks after answers to other workers; and when it last did. */
-  watcher: Waiter | undefined;
+  /** The waiter that looks for replies to other workers, and when it last did. */
+  watcher: NginxWaiter | undefined;
   watchedAt: number;
   /** Admitted exchanges that have not ended. */
   open: number;
   generation: number;
 }
 
-/** Filled by `begin`; one table, so that functions find it without being handed it. */
+/** Filled by `init`. One table, so that functions need no parameter for it. */
 export const worker = {} as Worker;
 
-export function newNginxAccount(
-  limits: AppLimits,
-  cell: SharedCell,
-  settings: NginxOptions,
-  now: number,
-): NginxAccount {
-  const lease = newLease(settings.lease, now);
-  // Nobody has used it yet: nothing is fetched for it in advance.
-  lease.activeAt = 0;
-  return {
-    limits,
-    leaving: false,
-    cell,
-    lease,
-    sync: newSyncState(limits.burst, now),
-    record: "",
-    recordKey: `l:${limits.id}`,
-    refusedUntilKey: `u:${limits.id}`,
-    learned: {},
-    waiters: [],
-    waitingCost: 0,
-    touched: false,
-    counts: newCounts(),
-    shownLimit: -1,
-    limitText: "",
-    policyHeader: "",
-    rateHeaderStart: "",
-  };
+/** All accounts, for the engine. */
+export function allAccounts(this: void): readonly NginxAccount[] {
+  return worker.accounts;
 }
 
-export function newNodeRecord(): NodeRecord {
-  return {
-    epoch: 0,
-    seq: 0,
-    failuresInARow: 0,
-    failures: 0,
-    syncs: 0,
-    retryAt: 0,
-    lastContact: 0,
-    liveNodes: 1,
-    emergency: false,
-    service: 0,
-    configVersion: "-",
-  };
+export function newNginxNode(settings: NginxOptions): NginxNode {
+  const { lease, timeoutMs, failOpenTokens } = settings;
+  const node = newNode({ lease, timeoutMs, failOpenTokens, timers: true }, 0) as NginxNode;
+  node.service = 0;
+  node.configVersion = "-";
+  return node;
 }
 
-export function freshDegradation(): Degradation {
-  return newDegradation(defaultDegradationOptions);
+export function newNginxAccount(limits: AppLimits, now: number): NginxAccount {
+  const { dict, settings } = worker;
+  const { id } = limits;
+  const account = newAccount(limits, settings.lease, now) as NginxAccount;
+  account.cell = sharedCell(dict, `c:${id}`);
+  account.syncCell = pouringCell(account.cell);
+  account.withoutStore = sharedSecondCounter(dict, id);
+  // Not used yet: no tokens are fetched in advance.
+  account.lease.activeAt = 0;
+  account.record = "";
+  account.recordKey = `l:${id}`;
+  account.refusedUntilKey = `u:${id}`;
+  account.counts = newCounts();
+  return account;
 }

@@ -1,8 +1,6 @@
-/** What this nginx has counted and how it is: its own page of metrics, and a line for the services. */
-
-import { sumOf } from "../lua/counts.js";
+/** The metrics page of this nginx, and the line about the node in sync messages. */
+import { NOBODY, sumOf } from "../lua/counts.js";
 import { luaString, luaTable } from "../lua/library.js";
-import { NOBODY } from "../lua/tally.js";
 import { countedIds, flushCounts, totalCounts } from "./http/counters.js";
 import { readNode } from "./http/records.js";
 import { ngx } from "./ngx.js";
@@ -19,13 +17,13 @@ function l3Of(id: string, place: number): number {
   return l3 === undefined ? 0 : (l3[place] ?? 0);
 }
 
-/** How this node is, for the services to show: names and numbers, as docs/API.md has them. */
+/** The state of this node, for the services: see docs/API.md. */
 export function nodeLine(): string {
-  const { node, level, dict } = worker;
+  const { node, dict } = worker;
   const held = heldConnections();
   return luaString.format(
     "#node level=%d emergency=%d syncs=%.0f failed_syncs=%.0f memory_free_bytes=%.0f%s\n",
-    level,
+    node.level,
     node.emergency ? 1 : 0,
     node.syncs,
     node.failures,
@@ -34,7 +32,7 @@ export function nodeLine(): string {
   );
 }
 
-/** What was counted is as of the last message to a service, or of when nothing was to be said. */
+/** Counters are as of the last sync. */
 export function metrics(): void {
   flushCounts();
   readNode();
@@ -42,7 +40,7 @@ export function metrics(): void {
   const lines: string[] = [];
   const nodeLabel = `node_id="${name}"`;
   const all = countedIds();
-  counter(lines, "ratelimit_requests_allowed_total", "Requests that passed, on a dry run or not.");
+  counter(lines, "ratelimit_requests_allowed_total", "Requests that were admitted, including dry runs.");
   for (const id of all) {
     sample(lines, "ratelimit_requests_allowed_total", appLabel(id), sumOf(totalCounts(id), "allowed"));
   }
@@ -50,23 +48,23 @@ export function metrics(): void {
   for (const id of all) {
     sample(lines, "ratelimit_requests_rejected_total", appLabel(id), sumOf(totalCounts(id), "rejected"));
   }
-  counter(lines, "ratelimit_l3_hits_total", "Decisions made from the local lease or a remembered refusal.");
+  counter(lines, "ratelimit_l3_hits_total", "Decisions made from the local lease or a cached refusal.");
   for (const id of all) sample(lines, "ratelimit_l3_hits_total", appLabel(id), l3Of(id, 0));
-  counter(lines, "ratelimit_l3_misses_total", "Decisions for which the local lease did not suffice.");
+  counter(lines, "ratelimit_l3_misses_total", "Decisions that the local lease could not make.");
   for (const id of all) sample(lines, "ratelimit_l3_misses_total", appLabel(id), l3Of(id, 1));
-  gauge(lines, "ratelimit_l3_tokens_local", "Tokens on the lease of a node; below zero where spent without the store.");
-  for (const app of worker.everyone) {
-    sample(lines, "ratelimit_l3_tokens_local", `app_id="${app.limits.id}",${nodeLabel}`, app.cell.get());
+  gauge(lines, "ratelimit_l3_tokens_local", "Tokens on the lease of a node; negative if spent without the store.");
+  for (const account of worker.accounts) {
+    sample(lines, "ratelimit_l3_tokens_local", `app_id="${account.limits.id}",${nodeLabel}`, account.cell.get());
   }
-  gauge(lines, "ratelimit_degradation_level", "How badly the store answers a node, from 0 to 3.");
-  sample(lines, "ratelimit_degradation_level", nodeLabel, worker.level);
+  gauge(lines, "ratelimit_degradation_level", "Degradation level of the store as seen by a node, from 0 to 3.");
+  sample(lines, "ratelimit_degradation_level", nodeLabel, node.level);
   gauge(lines, "ratelimit_node_emergency", "1 while this node knows of an emergency.");
   sample(lines, "ratelimit_node_emergency", nodeLabel, node.emergency ? 1 : 0);
-  counter(lines, "ratelimit_node_syncs_total", "Messages of this node to the services.");
+  counter(lines, "ratelimit_node_syncs_total", "Sync messages of this node.");
   sample(lines, "ratelimit_node_syncs_total", nodeLabel, node.syncs);
-  counter(lines, "ratelimit_node_failed_syncs_total", "Those that no service answered.");
+  counter(lines, "ratelimit_node_failed_syncs_total", "Sync messages without a reply.");
   sample(lines, "ratelimit_node_failed_syncs_total", nodeLabel, node.failures);
-  gauge(lines, "ratelimit_config_info", "1 for the version of the configuration that is in force.");
+  gauge(lines, "ratelimit_config_info", "1 for the current version of the configuration.");
   sample(lines, "ratelimit_config_info", `version="${worker.settings.configVersion}"`, 1);
   gauge(lines, "ratelimit_shared_memory_free_bytes", "Free pages of the shared dictionary.");
   sample(lines, "ratelimit_shared_memory_free_bytes", nodeLabel, worker.dict.free_space());

@@ -1,19 +1,10 @@
 /** Exchanges under way: from the decision to the response, which finds its own by the request's id. */
+import type { Outcome } from "../../../engine/account.js";
 import type { Handle, Headers } from "../envoy-api.js";
 import type { EnvoyAccount } from "../state.js";
 
-export interface Exchange {
-  app: EnvoyAccount;
-  method: string;
-  /** Tokens taken, or that would have been. */
-  cost: number;
-  code: string;
-  allowed: boolean;
-  /** One of the names of `AppCounts` that tell where it was decided. */
-  source: "local" | "remote" | "cached" | "without_store";
-  /** Tokens on the lease just then. */
-  balance: number;
-  retryAfterMs: number;
+export interface Exchange extends Outcome {
+  account: EnvoyAccount;
   /** Bytes of the request's body, as declared or as counted so far. */
   requestBytes: number;
   /** They are still being counted. */

@@ -1,188 +1,89 @@
-/** L3 on Envoy: decides from the worker's own lease; asks where it must; goes on when nobody answers. */
-import { INVALID_ARGUMENT, OK, STORE_UNAVAILABLE } from "../../../core/codes.js";
+/** Decides about requests on the worker's own leases, and settles exchanges. */
+
+import { OK } from "../../../core/codes.js";
+import { mayWaitForStore } from "../../../core/degradation.js";
+import { isRefused } from "../../../core/lease.js";
+import { isScarce, PENDING } from "../../../engine/account.js";
 import {
-  estimate,
-  INVALID_COST,
-  type LearnedSizes,
-  learnSizes,
-  newLearnedSizes,
-  price,
-  settlement,
-} from "../../../core/cost.js";
-import { mayWaitForStore, withoutStoreAllowance } from "../../../core/degradation.js";
-import {
-  applyReply,
-  isRefused,
-  MISS,
-  settleTokens,
-  takeAllowance,
-  takeTokens,
-  takeUncovered,
-} from "../../../core/lease.js";
-import { isScarce } from "../../../core/sync.js";
-import { count } from "../../lua/tally.js";
+  DECIDED_SYNC,
+  decide,
+  decideCached,
+  decideRemotely,
+  decideWithoutStore,
+  MISSED,
+} from "../../../engine/decide.js";
+import { activate } from "../../../engine/node.js";
+import { settleExchange } from "../../../engine/settle.js";
+import { newWaiter } from "../../../engine/waiters.js";
+import { count } from "../../lua/counts.js";
 import { nowMs } from "../clock.js";
 import type { Handle } from "../envoy-api.js";
 import { type EnvoyAccount, worker } from "../state.js";
 import { askService } from "./check-client.js";
 import type { Exchange } from "./exchanges.js";
-import { isReportWorthwhile, isTalking, mayTalk, sync, touch } from "./syncer.js";
+import { isReportDue, isSyncing, maySync, sendSync } from "./syncer.js";
 
-/** Sizes learned for a method. Methods that HTTP does not define share one memory, so that they cannot grow it. */
-function learnedSizes(app: EnvoyAccount, method: string): LearnedSizes {
-  const known = app.learned[method];
-  if (known !== undefined) return known;
-  const base = app.limits.profile.base as { [method: string]: number | undefined };
-  const name = base[method] === undefined ? "other" : method;
-  const learned = app.learned[name] ?? newLearnedSizes();
-  app.learned[name] = learned;
-  return learned;
+/** A request that has to be decided. */
+export interface ArrivedRequest {
+  account: EnvoyAccount;
+  method: string;
+  /** As `estimate` takes it. */
+  contentLength: number;
+  now: number;
 }
 
-/** Decides about an exchange: its code, cost, balance and where that was found. May wait for the service. */
-export function check(
-  handle: Handle,
-  exchange: Exchange,
-  app: EnvoyAccount,
-  method: string,
-  contentLength: number,
-  now: number,
-): void {
-  const cost = estimate(app.limits.profile, method, contentLength, learnedSizes(app, method));
-  exchange.app = app;
-  exchange.method = method;
-  exchange.retryAfterMs = 0;
-  if (cost === INVALID_COST) {
-    exchange.cost = 0;
-    conclude(exchange, "local", INVALID_ARGUMENT, app.cell.balance);
-    return;
-  }
-  exchange.cost = cost;
-  // Before anything is taken: an emergency may have begun, or the lease be nobody's any more.
-  if ((now >= worker.lookAt || now < worker.lastContact) && isReportWorthwhile(now) && mayTalk(now)) {
-    sync(handle, app, 0, now);
-  }
-  const left = takeTokens(app.cell, cost);
-  if (left === MISS) {
-    miss(handle, exchange, app, cost);
-    return;
-  }
-  // Those that are refused leave nothing to report: a flood of them must not cost calls.
-  worker.sinceContact = worker.sinceContact + 1;
-  if (!app.touched) touch(app);
-  conclude(exchange, "local", OK, left);
-  if (left < app.lowWater) refill(handle, app);
-}
-
-function conclude(exchange: Exchange, source: Exchange["source"], code: string, balance: number): void {
-  exchange.code = code;
-  exchange.balance = balance;
-  exchange.source = source;
-  // A dry run forgives a limit, not a request that makes no sense.
-  exchange.allowed = code === OK || (exchange.app.limits.dryRun && code !== INVALID_ARGUMENT);
+/** Decides about an exchange. May wait for the service. */
+export function check(handle: Handle, exchange: Exchange, request: ArrivedRequest): void {
+  const { account, method, contentLength, now } = request;
+  // Before tokens are taken: an emergency may have started, or the epoch may have been closed.
+  if (isReportDue(now) && maySync(now)) sendSync(handle, account, undefined, now);
+  const step = decide(worker.node, exchange, account, method, contentLength);
+  if (step === MISSED) miss(handle, exchange, account);
   count(exchange);
+  if (step === MISSED || exchange.code !== OK) return;
+  // Refused requests do not count: a flood of them must not cause reports.
+  worker.sinceContact = worker.sinceContact + 1;
+  if (step === DECIDED_SYNC) refill(handle, account);
 }
 
-/** The request at hand has its tokens, and fetches some for those that come after it. */
-function refill(handle: Handle, app: EnvoyAccount): void {
+/** The request has its tokens and fetches more for later ones. */
+function refill(handle: Handle, account: EnvoyAccount): void {
   const now = nowMs();
-  if (!mayTalk(now) || isScarce(app.sync, now) || isRefused(app.lease, 1, now)) return;
-  sync(handle, app, 0, now);
+  if (!maySync(now) || isScarce(account, now) || isRefused(account.lease, 1, now)) return;
+  sendSync(handle, account, undefined, now);
 }
 
-function miss(handle: Handle, exchange: Exchange, app: EnvoyAccount, cost: number): void {
+/** The lease cannot pay: the request syncs, or asks the service to decide about it while another request syncs. */
+function miss(handle: Handle, exchange: Exchange, account: EnvoyAccount): void {
+  const { node } = worker;
   const now = nowMs();
-  if (isKnownRefusal(exchange, app, cost, "cached", now)) return;
-  if (!mayWaitForStore(worker.level)) {
-    // Somebody has to find out whether it is better.
-    if (mayTalk(now) && sync(handle, app, cost, now) && isPaid(exchange, app, cost)) return;
-    dark(exchange, app, cost);
-    return;
+  if (decideCached(exchange, "cached", now)) return;
+  // While the store is slow or unavailable requests do not wait, except one that finds out whether it has recovered.
+  const mayWait = mayWaitForStore(node.level);
+  if (maySync(now) && !(mayWait && isScarce(account, now))) {
+    const waiter = newWaiter(exchange, now + worker.settings.timeoutMs);
+    const replied = sendSync(handle, account, waiter, now);
+    if (exchange.code !== PENDING) return;
+    if (replied && mayWait) decideByService(handle, exchange, account);
+    else decideWithoutStore(node, exchange, nowMs());
+  } else if (mayWait && (isSyncing(now) || now >= node.retryAt)) {
+    decideByService(handle, exchange, account);
+  } else {
+    decideWithoutStore(node, exchange, now);
   }
-  if (mayTalk(now) && !isScarce(app.sync, now)) {
-    if (!sync(handle, app, cost, now)) {
-      dark(exchange, app, cost);
-      return;
-    }
-    if (isPaid(exchange, app, cost)) return;
-    if (isKnownRefusal(exchange, app, cost, "remote", nowMs())) return;
-  } else if (!isTalking(now) && now < worker.retryAt) {
-    dark(exchange, app, cost);
-    return;
-  }
-  decideElsewhere(handle, exchange, app, cost);
 }
 
-function isPaid(exchange: Exchange, app: EnvoyAccount, cost: number): boolean {
-  const left = takeTokens(app.cell, cost);
-  if (left === MISS) return false;
-  touch(app);
-  conclude(exchange, "remote", OK, left);
-  return true;
-}
-
-/** A refusal that is known costs no call. */
-function isKnownRefusal(
-  exchange: Exchange,
-  app: EnvoyAccount,
-  cost: number,
-  source: Exchange["source"],
-  now: number,
-): boolean {
-  const { lease } = app;
-  if (!isRefused(lease, cost, now)) return false;
-  exchange.retryAfterMs = Math.ceil(lease.refusedUntil - now);
-  conclude(exchange, source, lease.refusedCode, app.cell.balance);
-  return true;
-}
-
-/** The service decides about this one request, from a lease of its own. */
-function decideElsewhere(handle: Handle, exchange: Exchange, app: EnvoyAccount, cost: number): void {
-  const answer = askService(handle, app.limits.id, cost);
-  if (answer === undefined) {
-    dark(exchange, app, cost);
-    return;
-  }
-  const { code, remaining, limit, retryAfterMs } = answer;
+/** The service decides about this request alone, from its own lease. */
+function decideByService(handle: Handle, exchange: Exchange, account: EnvoyAccount): void {
+  const answer = askService(handle, account.limits.id, exchange.cost);
   const now = nowMs();
-  app.sync.remaining = Math.max(remaining - Math.max(app.cell.balance, 0), 0);
-  app.sync.limit = limit;
-  if (code !== OK && code !== STORE_UNAVAILABLE) {
-    applyReply(app.lease, app.cell, app.lease.granted, code, retryAfterMs, cost, now);
-  }
-  exchange.retryAfterMs = code === OK ? 0 : retryAfterMs;
-  conclude(exchange, "remote", code, app.cell.balance);
+  if (answer === undefined) decideWithoutStore(worker.node, exchange, now);
+  else decideRemotely(exchange, answer, now);
 }
 
-/** Without the store: what the app's limits allows, to be charged when the store is back; else 503. */
-function dark(exchange: Exchange, app: EnvoyAccount, cost: number): void {
-  const { onStoreFailure, guaranteed } = app.limits;
-  const { settings } = worker;
-  const open = Math.floor(settings.failOpenTokens / Math.max(settings.workers, 1));
-  const allowance = withoutStoreAllowance(onStoreFailure, open, guaranteed, worker.liveNodes);
-  const second = Math.floor(nowMs() / 1000);
-  if (second !== app.darkSecond) {
-    app.darkSecond = second;
-    app.dark.balance = 0;
-  }
-  if (!takeAllowance(app.dark, allowance, cost)) {
-    exchange.retryAfterMs = 1000;
-    conclude(exchange, "without_store", STORE_UNAVAILABLE, app.cell.balance);
-    return;
-  }
-  const left = takeUncovered(app.cell, cost);
-  touch(app);
-  conclude(exchange, "without_store", OK, left);
-}
-
-/** What really moved is charged, or given back, and learned from. */
+/** Charges or refunds the difference to the estimate. */
 export function settle(exchange: Exchange): void {
-  const { app, method, cost, code, requestBytes, responseBytes } = exchange;
-  learnSizes(learnedSizes(app, method), requestBytes, responseBytes);
-  // Passed on a dry run: nothing was taken, so there is nothing to charge or to give back.
-  if (code !== OK) return;
-  const actual = price(app.limits.profile, method, requestBytes + responseBytes);
-  if (actual === INVALID_COST || actual === cost) return;
-  settleTokens(app.lease, app.cell, settlement(cost, actual));
-  touch(app);
+  const { account, requestBytes, responseBytes } = exchange;
+  const difference = settleExchange(account, exchange, requestBytes, responseBytes);
+  if (difference !== 0) activate(worker.node, account);
 }

@@ -1,4 +1,4 @@
-/** Bodies of unknown length are counted as they pass, and the exchange is settled when both its bodies are known. */
+/** Counts bodies of unknown length as they pass; the exchange is settled when both lengths are known. */
 import { OK } from "../../../core/codes.js";
 import { pcall } from "../../lua/library.js";
 import type { Chunk, Handle } from "../envoy-api.js";
@@ -8,13 +8,13 @@ import { settle } from "./limiter.js";
 
 const NAMESPACE = "tollgate";
 
-/** After the request has been let in; returns when its body has ended, at once where there is none. */
+/** After admission; returns when the request body has ended. */
 export function meterRequest(handle: Handle, exchange: Exchange): void {
   exchange.requestBytes = 0;
   exchange.receiving = true;
   const [unread, next] = pcall(chunksOf, handle);
   if (!unread) {
-    // The request waited for the service, and some of its body has passed meanwhile: nobody here knows how much.
+    // The request waited for the service, and an unknown part of its body has passed meanwhile.
     leaveToAccessLog(handle, exchange);
     return;
   }
@@ -32,7 +32,7 @@ function chunksOf(this: void, handle: Handle): (this: void) => Chunk | undefined
   return handle.bodyChunks();
 }
 
-/** Returns when the response's body has ended. */
+/** Returns when the response body has ended. */
 export function meterResponse(handle: Handle, exchange: Exchange): void {
   const next = handle.bodyChunks();
   leaveToAccessLog(handle, exchange);
@@ -45,18 +45,18 @@ export function meterResponse(handle: Handle, exchange: Exchange): void {
   answered(handle, exchange, bytes);
 }
 
-/** Should a body never end, nobody is told here: the access log tells how far it came. */
+/** Envoy does not report an aborted body here: the service settles such exchanges from the access log. */
 function leaveToAccessLog(handle: Handle, exchange: Exchange): void {
   if (exchange.marked || exchange.code !== OK || !worker.settings.settleByAccessLog) return;
   exchange.marked = true;
   const metadata = handle.streamInfo().dynamicMetadata();
-  metadata.set(NAMESPACE, "app", exchange.app.limits.id);
+  metadata.set(NAMESPACE, "app", exchange.account.limits.id);
   metadata.set(NAMESPACE, "paid", exchange.cost);
   metadata.set(NAMESPACE, "method", exchange.method);
   metadata.set(NAMESPACE, "settle", true);
 }
 
-/** The length of the response is known. A request that is still coming in is waited for. */
+/** The length of the response is known. The exchange is finished when the request body has ended, too. */
 export function answered(handle: Handle, exchange: Exchange, bytes: number): void {
   exchange.responseBytes = bytes;
   if (!exchange.receiving) finish(handle, exchange);

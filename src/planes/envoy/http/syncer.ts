@@ -1,239 +1,108 @@
-/**
- * The conversation with the service: one message at a time for this worker, sent by the request that finds a reason. There
- * are no timers here: what nobody's request says is not said.
- */
-import { EPOCH_CLOSED } from "../../../core/codes.js";
-import {
-  defaultDegradationOptions,
-  degradationLevel,
-  observeCall,
-  reportFactor,
-  STORE_ERROR,
-  STORE_OK,
-  STORE_TIMEOUT,
-} from "../../../core/degradation.js";
-import { emergencyRatio } from "../../../core/emergency.js";
-import { cutLease, spentTokens } from "../../../core/lease.js";
-import {
-  bookCounters,
-  bookReply,
-  HEARTBEAT_MS,
-  isAtRest,
-  isDue,
-  MAX_APPS_PER_MESSAGE,
-  type PlannedSync,
-  planMessage,
-  renewSyncState,
-} from "../../../core/sync.js";
+/** Sends syncs of this worker: one at a time, by the request that has a reason. Without requests nothing is sent. */
+import { reportFactor } from "../../../core/degradation.js";
+import type { Waiter } from "../../../engine/account.js";
+import { newEpoch } from "../../../engine/epoch.js";
+import { activate, takeDecided, updateLevel } from "../../../engine/node.js";
+import { HEARTBEAT_MS, type PlannedSync, planMessage, startMessage } from "../../../engine/plan.js";
+import { applyReplies, failSync, serveReplies } from "../../../engine/reply.js";
+import { addWaiter, takeWaiters } from "../../../engine/waiters.js";
 import { luaMath } from "../../lua/library.js";
-import { type AppInMessage, messageText, parseAnswer, type SyncAnswerText } from "../../lua/sync-text.js";
+import { emergencyNotice, messageText, readAnswer, type SyncAnswer, versionWarning } from "../../lua/sync-text.js";
 import { nowMs } from "../clock.js";
+import { batchReceived, countersText } from "../counters.js";
 import type { Handle } from "../envoy-api.js";
-import { newEpoch } from "../epoch.js";
-import { numbersHeard, numbersLines } from "../numbers.js";
-import { callService, type ServiceReply } from "../service-calls.js";
-import { type EnvoyAccount, worker } from "../state.js";
+import { callService } from "../service-calls.js";
+import { allAccounts, type EnvoyAccount, worker } from "../state.js";
 
-const FIRST_RETRY_MS = 50;
-const LONGEST_RETRY_MS = 1000;
-/** Beyond the deadline of the call: then whoever made it is gone. */
+/** After the deadline of a call plus this time, the request that made it has been aborted. */
 const SPARE_MS = 100;
-/** A report alone is worth a call, and the wait of a request, only for so many requests. */
-const WORTH_A_REPORT = 50;
+/** A report alone is sent, and delays a request, only after this many requests. */
+const REPORT_REQUESTS = 50;
 
-interface Planned extends AppInMessage {
-  app: EnvoyAccount;
-  planned: PlannedSync;
+/** Whether a sync may start now. */
+export function maySync(now: number): boolean {
+  return !isSyncing(now) && now >= worker.node.retryAt;
 }
 
-export function touch(app: EnvoyAccount): void {
-  if (app.touched) return;
-  app.touched = true;
-  worker.touched.push(app);
-}
-
-/** Whether a message may be sent now. */
-export function mayTalk(now: number): boolean {
-  return !isTalking(now) && now >= worker.retryAt;
-}
-
-/** Whether one is under way. A clock that stepped back ends that, too. */
-export function isTalking(now: number): boolean {
+/** Whether a message is in flight. A clock that was set back ends it, too. */
+export function isSyncing(now: number): boolean {
   return now < worker.syncingUntil && now + worker.settings.timeoutMs + SPARE_MS >= worker.syncingUntil;
 }
 
-/** Whether it is time to say something, whatever the lease of the request at hand is like. */
-export function isReportWorthwhile(now: number): boolean {
-  const elapsed = now - worker.lastContact;
-  return elapsed >= HEARTBEAT_MS || elapsed < 0 || worker.sinceContact >= WORTH_A_REPORT;
+/** Whether a report is due, whatever the request at hand needs. */
+export function isReportDue(now: number): boolean {
+  const elapsed = now - worker.node.lastContact;
+  if (now < worker.lookAt && elapsed >= 0) return false;
+  return elapsed >= HEARTBEAT_MS || elapsed < 0 || worker.sinceContact >= REPORT_REQUESTS;
 }
 
 /**
- * One message and its answer; `waiting` is what the request at hand needs of `app`, 0 if it has it already. False where
- * nobody answered.
+ * Sends a message and applies the reply; false if none arrived. A `waiter` is decided by the reply or the failure, unless
+ * the reply leaves it open: then it waits no longer.
  */
-export function sync(handle: Handle, app: EnvoyAccount, waiting: number, now: number): boolean {
-  worker.level = currentLevel(now);
-  const planned = plan(app, waiting, now);
-  worker.seq = worker.seq + 1;
-  const { seq, epoch, settings } = worker;
+export function sendSync(handle: Handle, account: EnvoyAccount, waiter: Waiter | undefined, now: number): boolean {
+  const { node } = worker;
+  // A waiter that is still there belongs to an aborted request.
+  if (worker.waiting !== undefined) takeWaiters(worker.waiting);
+  worker.waiting = account;
+  if (waiter !== undefined) addWaiter(account, waiter);
+  activate(node, account);
+  let replied = exchangeMessages(handle, now);
+  while (replied && node.epochClosed) replied = exchangeMessages(handle, nowMs());
+  return replied;
+}
+
+/** One message and its reply. False if none arrived, or another request has continued in the meantime. */
+function exchangeMessages(handle: Handle, started: number): boolean {
+  const { node, settings, name } = worker;
+  updateLevel(node, started);
+  const planned = planMessage(node, started);
+  startMessage(node, planned);
+  const { seq, epoch } = node;
   worker.syncing = seq;
-  worker.syncingUntil = now + settings.timeoutMs + SPARE_MS;
-  const message = messageText(worker.name, epoch, seq, false, planned, numbersLines(now));
-  const reply = callService(handle, settings.clusters.control, "/v1/sync", message);
-  // Another one has taken over.
-  if (worker.syncing !== seq || worker.epoch !== epoch) return false;
+  worker.syncingUntil = started + settings.timeoutMs + SPARE_MS;
+  const head = { node: name, epoch, seq, leave: false, counters: countersText(started) };
+  const reply = callService(handle, settings.clusters.control, "/v1/sync", messageText(head, planned));
+  if (worker.syncing !== seq || node.epoch !== epoch) return false;
   worker.syncingUntil = 0;
-  const ended = nowMs();
-  const answer = reply.status === 200 ? parseAnswer(reply.body) : undefined;
-  numbersHeard(answer !== undefined);
+  const now = nowMs();
+  const answer = reply.status === 200 ? readAnswer(reply.body, planned) : undefined;
   if (answer === undefined) {
-    missed(handle, reply, now, ended);
-    return false;
+    failSync(node, { timedOut: reply.timedOut, started, now, random: luaMath.random() });
+    if (node.failuresInARow === 1) handle.logWarn(`tollgate: no reply from the service: ${reply.body}`);
+  } else {
+    batchReceived();
+    apply(handle, answer, planned, started, now);
   }
-  heard(handle, answer, planned, now, ended);
-  return true;
+  takeDecided(node);
+  if (worker.waiting !== undefined && !node.epochClosed) takeWaiters(worker.waiting);
+  return answer !== undefined;
 }
 
-function currentLevel(now: number): number {
-  return degradationLevel(worker.degradation, defaultDegradationOptions, now);
-}
-
-/** An app with nothing to say for long leaves the list. */
-function plan(asking: EnvoyAccount, waiting: number, now: number): Planned[] {
-  const { settings, level } = worker;
-  const limits = settings.lease;
-  const planned: Planned[] = [];
-  const touched: EnvoyAccount[] = [];
-  touch(asking);
-  for (const app of worker.touched) {
-    const { sync, lease, cell } = app;
-    const wanted = app === asking ? waiting : 0;
-    giveBackIdle(app, now);
-    const due = wanted > 0 || isDue(sync, lease, cell, limits, level, wanted, now);
-    if (due && planned.length < MAX_APPS_PER_MESSAGE) planned.push(planOne(app, wanted, now));
-    if (due || !isAtRest(lease, cell, limits, wanted, now)) touched.push(app);
-    else app.touched = false;
-  }
-  worker.touched = touched;
-  return planned;
-}
-
-/**
- * What a lease holds for a rate of spending that is past: nobody could give it back while no request came. As much stays
- * as the time since the last report would have needed for a second.
- */
-function giveBackIdle(app: EnvoyAccount, now: number): void {
-  const { lease, cell } = app;
-  const elapsed = now - lease.reportedAt;
-  if (elapsed < worker.settings.lease.idleMs) return;
-  const spent = Math.max(spentTokens(lease, cell) - lease.spentAtReport, 0);
-  const keep = Math.ceil((spent * 1000) / elapsed) + 1;
-  const balance = cell.get();
-  if (balance > keep) cutLease(lease, cell, keep / balance);
-  // Nor is it asked for again: what is measured now counts alone.
-  lease.spendRate = -1;
-}
-
-function planOne(app: EnvoyAccount, waiting: number, now: number): Planned {
-  const { lease, sync, limits, cell } = app;
-  const { settings, level } = worker;
-  const planned = planMessage(
-    sync,
-    lease,
-    cell,
-    settings.lease,
-    level,
-    limits.guaranteed,
-    limits.borrow,
-    waiting,
-    waiting,
-    now,
-  );
-  sync.unanswered = true;
-  return { id: limits.id, app, planned };
-}
-
-function heard(handle: Handle, answer: SyncAnswerText, planned: Planned[], started: number, now: number): void {
-  const { settings } = worker;
-  observeCall(worker.degradation, defaultDegradationOptions, now, STORE_OK, now - started);
-  worker.failuresInARow = 0;
-  contacted(now);
-  worker.liveNodes = Math.max(answer.liveNodes, 1);
+function apply(
+  handle: Handle,
+  answer: SyncAnswer,
+  planned: PlannedSync<EnvoyAccount>[],
+  started: number,
+  now: number,
+): void {
+  const { node, settings } = worker;
+  const { emergency, epoch } = node;
   if (answer.configVersion !== worker.configVersion) {
     worker.configVersion = answer.configVersion;
-    if (answer.configVersion !== settings.configVersion) tellVersions(handle);
-  }
-  if (answer.code === EPOCH_CLOSED) {
-    renewEpoch(planned, now);
-  } else {
-    for (const { id, app, planned: sent } of planned) {
-      const reply = answer.apps[id];
-      if (reply !== undefined) bookReply(app.sync, app.lease, app.cell, sent, reply, now);
-      setLowWater(app);
+    if (answer.configVersion !== settings.configVersion) {
+      handle.logWarn(versionWarning("Envoy", settings.configVersion, answer.configVersion));
     }
-    if (answer.emergency !== worker.emergency) setEmergency(handle, answer.emergency);
   }
-  worker.level = currentLevel(now);
-}
-
-function contacted(now: number): void {
-  const { lease } = worker.settings;
-  worker.lastContact = now;
+  const nextEpoch = newEpoch(epoch, now, luaMath.random());
+  applyReplies(node, { accounts: allAccounts, planned, answer, started, now, nextEpoch });
+  serveReplies(node, planned);
   worker.sinceContact = 0;
-  worker.lookAt = now + lease.syncIntervalMs * reportFactor(worker.level);
-}
-
-export function setLowWater(app: EnvoyAccount): void {
-  app.lowWater = app.lease.target * worker.settings.lease.refillThreshold;
-}
-
-function tellVersions(handle: Handle): void {
-  handle.logWarn(
-    `tollgate: the service has configuration ${worker.configVersion}, this Envoy has ${worker.settings.configVersion}: ` +
-      "render it again and load it",
-  );
-}
-
-function missed(handle: Handle, reply: ServiceReply, started: number, now: number): void {
-  noteFailure(reply, started, now);
-  let pause = FIRST_RETRY_MS;
-  for (let i = 0; i < worker.failuresInARow && pause < LONGEST_RETRY_MS; i++) pause = pause * 2;
-  worker.failuresInARow = worker.failuresInARow + 1;
-  // One probe at a time, and not all nodes at the same moment.
-  worker.retryAt = now + Math.min(pause, LONGEST_RETRY_MS) * (0.5 + luaMath.random() / 2);
-  if (worker.failuresInARow === 1) handle.logWarn(`tollgate: the service does not answer: ${reply.body}`);
-}
-
-export function noteFailure(reply: ServiceReply, started: number, now: number): void {
-  const outcome = reply.timedOut ? STORE_TIMEOUT : STORE_ERROR;
-  observeCall(worker.degradation, defaultDegradationOptions, now, outcome, now - started);
-  worker.level = currentLevel(now);
-}
-
-/** The store has given this epoch up and put its tokens back: drop them, and go on as a new node. */
-function renewEpoch(planned: Planned[], now: number): void {
-  for (const { app, planned: sent } of planned) bookCounters(app.sync, sent.message);
-  for (const app of worker.everyone) renewSyncState(app.sync, app.lease, app.cell, now);
-  worker.epoch = newEpoch(worker.epoch);
-  worker.seq = 0;
-  // The next request speaks for the new node at once.
-  worker.lookAt = now;
-  worker.lastContact = 0;
-}
-
-function setEmergency(handle: Handle, active: boolean): void {
-  worker.emergency = active;
-  handle.logWarn(active ? "tollgate: emergency" : "tollgate: the emergency is over");
-  for (const app of worker.everyone) {
-    // What was remembered before holds no more, in either direction.
-    app.lease.refusedUntil = 0;
-    if (active && app.cell.get() > 0) {
-      cutLease(app.lease, app.cell, emergencyRatio(app.limits.priority));
-      touch(app);
-      // What was cut goes back at once.
-      worker.lookAt = 0;
-      worker.lastContact = 0;
-    }
+  worker.lookAt = now + settings.lease.syncIntervalMs * reportFactor(node.level);
+  if (node.emergency !== emergency) handle.logWarn(emergencyNotice(node.emergency));
+  // The next request sends a message at once: to register the new epoch, or to return the tokens that were cut.
+  if (node.epoch !== epoch || (node.emergency && !emergency)) {
+    worker.lookAt = 0;
+    node.lastContact = 0;
   }
 }

@@ -1,15 +1,15 @@
-/** Which records changed: whoever wrote some says so, and the other workers read those alone. */
+/** A log of changed records: other workers read only those. */
 import { splitText } from "../../../core/platform.js";
 import { luaString, luaTable } from "../../lua/library.js";
 import { type NginxAccount, worker } from "../state.js";
-import { readApp, readNode } from "./records.js";
+import { readAccount, readNode } from "./records.js";
 
 const CHANGES = "changes";
-/** So many changes are remembered; a worker that missed more reads everything. */
-const REMEMBERED = 256;
+/** Length of the log. A worker that missed more changes reads everything. */
+const LOG_LENGTH = 256;
 
 function logKey(change: number): string {
-  return luaString.format("log:%d", change - Math.floor(change / REMEMBERED) * REMEMBERED);
+  return luaString.format("log:%d", change - Math.floor(change / LOG_LENGTH) * LOG_LENGTH);
 }
 
 /** The number of the newest change. */
@@ -18,23 +18,23 @@ export function newestChange(): number {
   return newest === undefined ? 0 : (newest as number);
 }
 
-/** Called by who holds the lock, after writing. */
-export function announce(changed: NginxAccount[]): void {
+/** Called with the lock, after writing. */
+export function announce(changed: readonly NginxAccount[]): void {
   const change = newestChange() + 1;
   const words = [luaString.format("%d", change)];
-  for (const app of changed) words.push(app.limits.id);
+  for (const account of changed) words.push(account.limits.id);
   worker.dict.safe_set(logKey(change), luaTable.concat(words, " "));
   worker.dict.safe_set(CHANGES, change);
   worker.seen = change;
 }
 
-/** Brings this worker's copies up to date. */
+/** Updates this worker's copies. */
 export function catchUp(): void {
   const newest = newestChange();
   if (newest === worker.seen) return;
   readNode();
-  if (newest < worker.seen || newest - worker.seen >= REMEMBERED || !readChanges(newest)) {
-    for (const app of worker.everyone) readApp(app);
+  if (newest < worker.seen || newest - worker.seen >= LOG_LENGTH || !readChanges(newest)) {
+    for (const account of worker.accounts) readAccount(account);
   }
   worker.seen = newest;
 }
@@ -46,8 +46,8 @@ function readChanges(newest: number): boolean {
     const words = splitText(logged as string, " ");
     if (words[0] !== luaString.format("%d", change)) return false;
     for (let i = 1; i < words.length; i++) {
-      const app = worker.byId[words[i]!];
-      if (app !== undefined) readApp(app);
+      const account = worker.byId[words[i]!];
+      if (account !== undefined) readAccount(account);
     }
   }
   return true;

@@ -1,31 +1,37 @@
-/** Counts what a worker decides, and hands it to all workers together; who talks to the service adds it up. */
-import { addList, addNumbersText, clearNumbers, type Numbers, newNumbers, numbersText } from "../../lua/counts.js";
+/** Adds up the counters of all workers; the worker that sends a sync reports them. */
+import {
+  addList,
+  addNumbersText,
+  type Counted,
+  clearCounts,
+  NOBODY,
+  type Numbers,
+  newNumbers,
+  nobodysCounts,
+  numbersText,
+  tally,
+} from "../../lua/counts.js";
 import { luaString } from "../../lua/library.js";
-import { type Counted, NOBODY, nobodysCounts, tally } from "../../lua/tally.js";
 import { worker } from "../state.js";
 
-/** To be added to: numbers that belong to no app and are told under a name of their own. */
+/** A list of counters that belong to no app, to be added to. */
 export function nobodysNumbers(name: string, width: number): number[] {
   const nobody = nobodysCounts();
   return nobody.lists[name] ?? addList(nobody, name, width);
 }
 
 const COUNTED = "counted";
-const UNTOLD = "untold";
+const UNREPORTED = "untold";
 
-/** Hands on what this worker counted since the last time. What does not fit is handed on the next time. */
+/** Passes on what this worker counted. What does not fit into shared memory is passed on the next time. */
 export function flushCounts(): void {
   const { changed } = tally;
   if (changed.length === 0) return;
   const staying: Counted[] = [];
   for (const one of changed) {
     const length = worker.dict.lpush(COUNTED, `${one.id} ${numbersText(one.counts)}`);
-    if (length === undefined) {
-      staying.push(one);
-    } else {
-      clearNumbers(one.counts);
-      one.counts.changed = false;
-    }
+    if (length === undefined) staying.push(one);
+    else clearCounts(one.counts);
   }
   tally.changed = staying;
 }
@@ -34,7 +40,7 @@ function totalKey(id: string): string {
   return `n:${id}`;
 }
 
-function untoldKey(id: string): string {
+function unreportedKey(id: string): string {
   return `x:${id}`;
 }
 
@@ -48,7 +54,7 @@ function addTo(key: string, text: string): boolean {
   return before === undefined;
 }
 
-/** Adds up what workers have handed on. Called by who holds the lock; what is under way when it dies is lost. */
+/** Adds up what the workers passed on. Called with the lock; if the worker dies meanwhile, the counts are lost. */
 export function addUpCounts(): void {
   const { dict } = worker;
   flushCounts();
@@ -68,11 +74,11 @@ export function addUpCounts(): void {
   for (const id of ids) {
     const text = numbersText(sums[id]!);
     addTo(totalKey(id), text);
-    if (addTo(untoldKey(id), text)) dict.lpush(UNTOLD, id);
+    if (addTo(unreportedKey(id), text)) dict.lpush(UNREPORTED, id);
   }
 }
 
-/** All that was counted of an app, as of the last time that somebody added it up. */
+/** The counters of an app as of the last sync. */
 export function totalCounts(id: string): Numbers {
   const sum = newNumbers();
   const text = worker.dict.get(totalKey(id));
@@ -83,14 +89,14 @@ export function totalCounts(id: string): Numbers {
 const BATCH = "batch";
 const BATCH_NUMBER = "batch number";
 const BATCH_AT = "batch at";
-/** Apps in one batch at most. */
-const MOST_IN_BATCH = 64;
-/** A new one is made no more often, unless the last was full. */
+/** Maximum apps in one batch. */
+const MAX_IN_BATCH = 64;
+/** Minimum time between batches, unless the last one was full. */
 const BATCH_PAUSE_MS = 1000;
 
 /**
- * The lines with which a message tells what was counted; empty where nothing was. They stay the same, with the same
- * number, until a service has answered: so a service that heard them twice counts them once. Needs the lock.
+ * The lines of a message that report counters; empty if there are none. They keep their number until a service has
+ * replied, so that a service that receives them twice counts them once. Needs the lock.
  */
 export function batchText(now: number, last: boolean): string {
   const { dict, node } = worker;
@@ -100,31 +106,30 @@ export function batchText(now: number, last: boolean): string {
   if (!last && elapsed >= 0 && elapsed < BATCH_PAUSE_MS) return "";
   let lines = "";
   let taken = 0;
-  for (let id = dict.rpop(UNTOLD); id !== undefined; id = dict.rpop(UNTOLD)) {
-    const key = untoldKey(id as string);
+  for (let id = dict.rpop(UNREPORTED); id !== undefined; id = dict.rpop(UNREPORTED)) {
+    const key = unreportedKey(id as string);
     const text = dict.get(key);
     if (text !== undefined) lines = `${lines}#app ${id as string} ${text as string}\n`;
     dict.delete(key);
     taken = taken + 1;
-    if (taken >= MOST_IN_BATCH) break;
+    if (taken >= MAX_IN_BATCH) break;
   }
-  dict.safe_set(BATCH_AT, taken < MOST_IN_BATCH ? now : 0);
+  dict.safe_set(BATCH_AT, taken < MAX_IN_BATCH ? now : 0);
   if (lines === "") return "";
-  // Beginning with the epoch they are never those of an earlier life of this node.
+  // Numbers start with the epoch, so that they are not reused after a restart.
   dict.safe_add(BATCH_NUMBER, node.epoch);
   const batch = luaString.format("#numbers %.0f\n", dict.incr(BATCH_NUMBER, 1) as number) + lines;
   dict.safe_set(BATCH, batch);
   return batch;
 }
 
-/** A service has answered a message with these lines. */
-export function batchHeard(text: string): void {
+/** A service has replied to a message with these lines. */
+export function batchReceived(text: string): void {
   if (text !== "" && worker.dict.get(BATCH) === text) worker.dict.delete(BATCH);
 }
 
-/** Ids of all that was ever counted here. */
 export function countedIds(): string[] {
   const ids = [NOBODY];
-  for (const app of worker.everyone) ids.push(app.limits.id);
+  for (const account of worker.accounts) ids.push(account.limits.id);
   return ids;
 }

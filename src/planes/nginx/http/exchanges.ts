@@ -1,21 +1,13 @@
 /** Open exchanges of this worker, from the decision to the end of the response. Their tables are reused. */
 import { wholeText } from "../../../core/platform.js";
+import type { Outcome } from "../../../engine/account.js";
 import { ngx } from "../ngx.js";
 import { type NginxAccount, worker } from "../state.js";
 
-export interface Exchange {
+export interface Exchange extends Outcome {
   /** Unique among the exchanges of this worker. */
   id: string;
-  app: NginxAccount;
-  method: string;
-  /** Tokens taken, or that would have been taken. */
-  cost: number;
-  code: string;
-  allowed: boolean;
-  source: string;
-  /** Tokens on the lease after the decision. */
-  balance: number;
-  retryAfterMs: number;
+  account: NginxAccount;
   /** Bytes of the request head; negative if the request has no body. */
   headBytes: number;
 }

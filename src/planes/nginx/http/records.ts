@@ -1,175 +1,139 @@
-/** Leases and the node itself as texts in shared memory: written by who holds the lock, read by all workers. */
+/** Accounts and the node as text in shared memory: written by the worker that holds the lock, read by all workers. */
 import { QUOTA_EXHAUSTED } from "../../../core/codes.js";
 import { splitText, storedNumber } from "../../../core/platform.js";
 import { luaString, luaTable } from "../../lua/library.js";
 import { ngx } from "../ngx.js";
 import { type NginxAccount, worker } from "../state.js";
+import { pourIn } from "./shared-cell.js";
 
-/** All digits, so that what is read is what was written. */
-function exact(value: number): string {
-  return luaString.format("%.17g", value);
+// The order of the fields must not change: after a reload, records of an older version are read.
+const LEASE = [
+  "granted",
+  "returned",
+  "target",
+  "spendRate",
+  "spentAtReport",
+  "reportedAt",
+  "activeAt",
+  "refusedAt",
+  "refusedCost",
+];
+const REPORTED = ["reportedSpent", "reportedReturned"];
+const REPLIED = ["remaining", "limit", "repliedAt", "scarceAt"];
+const NODE = ["epoch", "seq", "failuresInARow", "failures", "syncs", "retryAt", "lastContact", "liveNodes"];
+const LEVEL = ["level", "calmSince", "pinnedLevel", "pinnedUntil"];
+const SLOT = ["index", "calls", "errors", "timeouts", "latencyMs"];
+
+/** Adds number fields with all digits, so that reading returns the same numbers. */
+function addFields(parts: string[], record: object, names: string[]): void {
+  const values = record as { [name: string]: number };
+  for (const name of names) parts.push(luaString.format("%.17g", values[name]!));
 }
 
-function yesNo(value: boolean): string {
+/** Reads number fields from position `from` on, and returns the next position. */
+function readFields(parts: string[], from: number, record: object, names: string[]): number {
+  const values = record as { [name: string]: number };
+  let at = from;
+  for (const name of names) {
+    values[name] = storedNumber(parts[at]!, values[name]!);
+    at = at + 1;
+  }
+  return at;
+}
+
+function flag(value: boolean): string {
   return value ? "1" : "0";
 }
 
-/** Keeps only what fits: a full dictionary is said aloud, since the limits would no longer be right after a reload. */
+/** Logs an error if the dictionary is full: the limits would be wrong after a reload. */
 function write(key: string, text: string): void {
   const [stored, problem] = worker.dict.safe_set(key, text);
   if (stored !== true) ngx.log(ngx.ERR, "tollgate: shared memory is too small for ", key, ": ", problem ?? "");
 }
 
-export function writeApp(app: NginxAccount): void {
-  const { lease, sync } = app;
-  const text = luaTable.concat(
-    [
-      exact(lease.granted),
-      exact(lease.returned),
-      exact(lease.target),
-      exact(lease.spendRate),
-      exact(lease.spentAtReport),
-      exact(lease.reportedAt),
-      exact(lease.activeAt),
-      exact(lease.refusedAt),
-      exact(lease.refusedCost),
-      lease.refusedCode,
-      exact(sync.bookedSpent),
-      exact(sync.bookedReturned),
-      yesNo(sync.cautious),
-      exact(sync.remaining),
-      exact(sync.limit),
-      exact(sync.heardAt),
-      exact(sync.scarceAt),
-      yesNo(sync.unanswered),
-      sync.shortCode,
-    ],
-    " ",
-  );
-  if (text !== app.record) {
-    app.record = text;
-    write(app.recordKey, text);
+/** Writes the record, then adds the tokens that were granted with it: see PouringCell. */
+export function saveAccount(account: NginxAccount): void {
+  const { lease, sync } = account;
+  const parts: string[] = [];
+  addFields(parts, lease, LEASE);
+  parts.push(lease.refusedCode);
+  addFields(parts, sync, REPORTED);
+  parts.push(flag(sync.firstOnly));
+  addFields(parts, sync, REPLIED);
+  parts.push(flag(sync.unanswered));
+  parts.push(sync.scarceCode);
+  const text = luaTable.concat(parts, " ");
+  if (text !== account.record) {
+    account.record = text;
+    write(account.recordKey, text);
   }
-  // On its own: whoever gives tokens back ends a refusal without the lock.
-  worker.dict.safe_set(app.refusedUntilKey, lease.refusedUntil);
+  // A separate entry, because a refund ends a refusal without the lock.
+  worker.dict.safe_set(account.refusedUntilKey, lease.refusedUntil);
+  pourIn(account.syncCell);
 }
 
-/** Nothing is read where the text is the one that was read before. */
-export function readApp(app: NginxAccount): void {
-  const { lease, sync } = app;
-  const text = worker.dict.get(app.recordKey);
-  readRefusedUntil(app);
-  if (text === undefined || text === app.record) return;
+/** Skips a record whose text has not changed. */
+export function readAccount(account: NginxAccount): void {
+  const { lease, sync } = account;
+  const text = worker.dict.get(account.recordKey);
+  readRefusedUntil(account);
+  if (text === undefined || text === account.record) return;
+  account.record = text as string;
+  account.cell.seen = 0;
   const parts = splitText(text as string, " ");
-  app.record = text as string;
-  app.cell.seen = 0;
-  lease.granted = storedNumber(parts[0]!, 0);
-  lease.returned = storedNumber(parts[1]!, 0);
-  lease.target = storedNumber(parts[2]!, 1);
-  lease.spendRate = storedNumber(parts[3]!, -1);
-  lease.spentAtReport = storedNumber(parts[4]!, 0);
-  lease.reportedAt = storedNumber(parts[5]!, 0);
-  lease.activeAt = storedNumber(parts[6]!, 0);
-  lease.refusedAt = storedNumber(parts[7]!, 0);
-  lease.refusedCost = storedNumber(parts[8]!, 0);
-  lease.refusedCode = parts[9]!;
-  sync.bookedSpent = storedNumber(parts[10]!, 0);
-  sync.bookedReturned = storedNumber(parts[11]!, 0);
-  sync.cautious = parts[12] === "1";
-  sync.remaining = storedNumber(parts[13]!, 0);
-  sync.limit = storedNumber(parts[14]!, 0);
-  sync.heardAt = storedNumber(parts[15]!, 0);
-  sync.scarceAt = storedNumber(parts[16]!, 0);
-  // Written by a version of before a reload, it may end here.
-  sync.unanswered = parts[17] === "1";
-  sync.shortCode = parts[18] ?? QUOTA_EXHAUSTED;
+  let at = readFields(parts, 0, lease, LEASE);
+  lease.refusedCode = parts[at]!;
+  at = readFields(parts, at + 1, sync, REPORTED);
+  sync.firstOnly = parts[at] === "1";
+  at = readFields(parts, at + 1, sync, REPLIED);
+  // Older records may end here.
+  sync.unanswered = parts[at] === "1";
+  sync.scarceCode = parts[at + 1] ?? QUOTA_EXHAUSTED;
 }
 
-export function readRefusedUntil(app: NginxAccount): void {
-  const until = worker.dict.get(app.refusedUntilKey);
-  app.lease.refusedUntil = until === undefined ? 0 : (until as number);
+export function readRefusedUntil(account: NginxAccount): void {
+  const until = worker.dict.get(account.refusedUntilKey);
+  account.lease.refusedUntil = until === undefined ? 0 : (until as number);
 }
 
-const NODE = "node";
-const DEGRADATION = "degradation";
+const NODE_KEY = "node";
+const DEGRADATION_KEY = "degradation";
 
 export function writeNode(): void {
-  const { node, degradation } = worker;
-  const text = luaTable.concat(
-    [
-      exact(node.epoch),
-      exact(node.seq),
-      exact(node.failuresInARow),
-      exact(node.failures),
-      exact(node.syncs),
-      exact(node.retryAt),
-      exact(node.lastContact),
-      exact(node.liveNodes),
-      yesNo(node.emergency),
-      exact(node.service),
-      node.configVersion,
-    ],
-    " ",
-  );
-  worker.nodeText = text;
-  write(NODE, text);
-  const parts = [
-    exact(degradation.level),
-    exact(degradation.calmSince),
-    exact(degradation.pinnedLevel),
-    exact(degradation.pinnedUntil),
-  ];
-  for (const slot of degradation.slots) {
-    parts.push(exact(slot.index));
-    parts.push(exact(slot.calls));
-    parts.push(exact(slot.errors));
-    parts.push(exact(slot.timeouts));
-    parts.push(exact(slot.latencyMs));
-  }
-  worker.degradationText = luaTable.concat(parts, " ");
-  write(DEGRADATION, worker.degradationText);
+  const { node } = worker;
+  const parts: string[] = [];
+  addFields(parts, node, NODE);
+  parts.push(flag(node.emergency));
+  addFields(parts, node, ["service"]);
+  parts.push(node.configVersion);
+  worker.nodeText = luaTable.concat(parts, " ");
+  write(NODE_KEY, worker.nodeText);
+  const levels: string[] = [];
+  addFields(levels, node.degradation, LEVEL);
+  for (const slot of node.degradation.slots) addFields(levels, slot, SLOT);
+  worker.degradationText = luaTable.concat(levels, " ");
+  write(DEGRADATION_KEY, worker.degradationText);
 }
 
-/** False where nothing was ever written. */
+/** False if nothing was ever written. */
 export function readNode(): boolean {
   const { node, dict } = worker;
-  const text = dict.get(NODE);
+  const text = dict.get(NODE_KEY);
   if (text === undefined) return false;
   if (text !== worker.nodeText) {
     worker.nodeText = text as string;
     const parts = splitText(text as string, " ");
-    node.epoch = storedNumber(parts[0]!, 0);
-    node.seq = storedNumber(parts[1]!, 0);
-    node.failuresInARow = storedNumber(parts[2]!, 0);
-    node.failures = storedNumber(parts[3]!, 0);
-    node.syncs = storedNumber(parts[4]!, 0);
-    node.retryAt = storedNumber(parts[5]!, 0);
-    node.lastContact = storedNumber(parts[6]!, 0);
-    node.liveNodes = storedNumber(parts[7]!, 1);
-    node.emergency = parts[8] === "1";
-    node.service = storedNumber(parts[9]!, 0);
-    node.configVersion = parts[10]!;
+    let at = readFields(parts, 0, node, NODE);
+    node.emergency = parts[at] === "1";
+    at = readFields(parts, at + 1, node, ["service"]);
+    node.configVersion = parts[at]!;
   }
-  const measured = dict.get(DEGRADATION);
-  if (measured !== undefined && measured !== worker.degradationText) readDegradation(measured as string);
+  const levels = dict.get(DEGRADATION_KEY);
+  if (levels !== undefined && levels !== worker.degradationText) {
+    worker.degradationText = levels as string;
+    const parts = splitText(levels as string, " ");
+    let at = readFields(parts, 0, node.degradation, LEVEL);
+    for (const slot of node.degradation.slots) at = readFields(parts, at, slot, SLOT);
+  }
   return true;
-}
-
-function readDegradation(text: string): void {
-  const { degradation } = worker;
-  worker.degradationText = text;
-  const parts = splitText(text, " ");
-  degradation.level = storedNumber(parts[0]!, 0);
-  degradation.calmSince = storedNumber(parts[1]!, -1);
-  degradation.pinnedLevel = storedNumber(parts[2]!, 0);
-  degradation.pinnedUntil = storedNumber(parts[3]!, 0);
-  let at = 4;
-  for (const slot of degradation.slots) {
-    slot.index = storedNumber(parts[at]!, -1);
-    slot.calls = storedNumber(parts[at + 1]!, 0);
-    slot.errors = storedNumber(parts[at + 2]!, 0);
-    slot.timeouts = storedNumber(parts[at + 3]!, 0);
-    slot.latencyMs = storedNumber(parts[at + 4]!, 0);
-    at = at + 5;
-  }
 }

@@ -1,11 +1,12 @@
 /** The balance of a lease in shared memory: all workers take from it, each in one atomic step. */
 import { type Cell, takeTokens } from "../../../core/lease.js";
+import type { BalanceCell, SecondCounter } from "../../../engine/account.js";
 import type { SharedDict } from "../ngx.js";
 
-export interface SharedCell extends Cell {
+export interface SharedCell extends BalanceCell {
   dict: SharedDict;
   key: string;
-  /** The balance after this worker's last step, or less; 0 since the lease last changed. */
+  /** The balance after this worker's last step, or less; 0 after the lease has changed. */
   seen: number;
 }
 
@@ -19,32 +20,31 @@ function getShared(this: SharedCell): number {
   return this.dict.get(this.key) as number;
 }
 
-/** The entry is made here, once, and never dropped: entries are only ever made where there is room for them. */
-export function sharedCell(dict: SharedDict, key: string): SharedCell {
-  dict.safe_add(key, 0);
-  return { dict, key, seen: 0, add: addShared, get: getShared };
-}
-
-/** A balance that pays for so many requests like this one is not gone before the next is paid. */
+/** A balance for this many requests is unlikely to be spent before the next request is paid. */
 const PLENTY = 100;
 
 /**
- * As `takeTokens`, which looks before it takes. Where plenty was seen a moment ago the look is spared: it takes a lock and
- * a search, as the taking does. Should all be gone nevertheless, it goes back at once and the look follows.
+ * As `takeTokens`, which reads before it takes. After a large balance was seen the read is skipped, because it costs a lock
+ * and a search, as the taking does. If the tokens are gone nevertheless, they are put back and the read follows.
  */
-export function takeShared(cell: SharedCell, cost: number): number {
-  if (cost > 0 && cell.seen >= cost * PLENTY) {
-    const left = cell.add(-cost);
+function takeShared(this: SharedCell, cost: number): number {
+  if (cost > 0 && this.seen >= cost * PLENTY) {
+    const left = this.add(-cost);
     if (left >= 0) return left;
-    cell.add(cost);
+    this.add(cost);
   }
-  return takeTokens(cell, cost);
+  return takeTokens(this, cost);
+}
+
+/** Creates the entry, which is never deleted. */
+export function sharedCell(dict: SharedDict, key: string): SharedCell {
+  dict.safe_add(key, 0);
+  return { dict, key, seen: 0, add: addShared, get: getShared, take: takeShared };
 }
 
 /**
- * The cell as the worker sees it that talks to the store. Tokens are taken out at once, but put in only by `pourIn`, after
- * the record of the grant was written: whoever dies in between leaves tokens that count as spent, never some that can
- * be spent twice.
+ * The cell as the syncing worker sees it. Tokens are taken out at once, but added only by `pourIn`, after the record of
+ * the grant was written: if the worker dies in between, tokens count as spent and can never be spent twice.
  */
 export interface PouringCell extends Cell {
   cell: SharedCell;
@@ -69,4 +69,20 @@ export function pourIn(pouring: PouringCell): void {
   if (pouring.held === 0) return;
   pouring.cell.add(pouring.held);
   pouring.held = 0;
+}
+
+interface SharedSecondCounter extends SecondCounter {
+  dict: SharedDict;
+  id: string;
+}
+
+/** Two counters alternate; each expires before its second comes round again. */
+function sharedSecond(this: SharedSecondCounter, second: number): Cell {
+  const key = (second - Math.floor(second / 2) * 2 === 0 ? "d0:" : "d1:") + this.id;
+  this.dict.safe_add(key, 0, 1);
+  return sharedCell(this.dict, key);
+}
+
+export function sharedSecondCounter(dict: SharedDict, id: string): SharedSecondCounter {
+  return { dict, id, of: sharedSecond };
 }

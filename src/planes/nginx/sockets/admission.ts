@@ -48,7 +48,7 @@ export function placeSocket(exchange: Exchange, route: NginxSocketRoute, protoco
     if (failed !== undefined) refuseUnreachable();
     refuseHead("no_target");
   }
-  const slot = newSlot(exchange.app.limits.id, route.name);
+  const slot = newSlot(exchange.account.limits.id, route.name);
   sockets.byExchange[exchange.id] = slot;
   const started = nowMs();
   const admission = newSlotAdmission(slot.app, pods, started, worker.settings.timeoutMs);
@@ -165,5 +165,5 @@ function hold(slot: NginxSlot): void {
 
 function refuseSlot(code: string, exchange: Exchange, limits: NginxSocketRoute, seconds: number): void {
   const retryAfter = seconds > 0 ? seconds : connectionRetryAfter(code, 0, luaMath.random());
-  sendRefusal(connectionRefusal({ code, app: exchange.app.limits.id, limits, retryAfter }));
+  sendRefusal(connectionRefusal({ code, app: exchange.account.limits.id, limits, retryAfter }));
 }

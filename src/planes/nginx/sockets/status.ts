@@ -1,7 +1,7 @@
 /** Connection metrics of this nginx, summed over its workers, under the names of the service's metrics. */
 import type { Numbers } from "../../lua/counts.js";
+import { NOBODY } from "../../lua/counts.js";
 import { luaString } from "../../lua/library.js";
-import { NOBODY } from "../../lua/tally.js";
 import { totalCounts } from "../http/counters.js";
 import { counter, gauge, histogram, sample, untyped } from "../page-lines.js";
 import { worker } from "../state.js";

@@ -9,7 +9,7 @@ const BY_REQUEST = "profile: { based_on: iops, bandwidth: 0 }";
 const TIMEOUT_MS = 500;
 /** A request that says so meets an error where all that follows depends on it. */
 const breakable = (text: string) =>
-  text.replace("local function admit(handle)\n", '$&    if handle:headers():get("x-break") then error("broken") end\n');
+  text.replace("function admit(handle)\n", '$&    if handle:headers():get("x-break") then error("broken") end\n');
 
 describeEnvoy("Envoy's generated filter", () => {
   let world: LuaWorld;

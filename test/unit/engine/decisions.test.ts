@@ -1,0 +1,161 @@
+import { describe, expect, it } from "vitest";
+import { newOutcome, PENDING } from "../../../src/engine/account.js";
+import { DECIDED_SYNC, decide, decideCost, decideLook, decideRemotely } from "../../../src/engine/decide.js";
+import { refund, settleExchange } from "../../../src/engine/settle.js";
+import { giveUpExpired } from "../../../src/engine/waiters.js";
+import { createNodeDriver, limits } from "./node-driver.js";
+
+describe("a request", () => {
+  it("waits for the first lease, then is paid from it", () => {
+    const driver = createNodeDriver([limits({ id: "app" })]);
+    const first = driver.request("app");
+    expect(first.code).toBe(PENDING);
+    driver.fill();
+    expect(first).toMatchObject({ code: "ok", allowed: true, source: "remote", balance: 20 });
+    expect(driver.request("app")).toMatchObject({ code: "ok", source: "local", cost: 1, balance: 19 });
+  });
+
+  it("asks for a sync once the balance is below the low-water mark", () => {
+    const driver = createNodeDriver([limits({ id: "app" })]);
+    driver.request("app");
+    driver.fill();
+    const account = driver.account("app");
+    const outcome = newOutcome(account, "", 0);
+    const steps: number[] = [];
+    for (let i = 0; i < 20; i++) steps.push(decide(driver.node, outcome, account, "GET", 0));
+    // The mark is at 20 % of the target of 20 tokens.
+    expect(steps.indexOf(DECIDED_SYNC)).toBe(16);
+  });
+
+  it("with an invalid length is refused, also in a dry run", () => {
+    const driver = createNodeDriver([limits({ id: "app", dryRun: true })]);
+    expect(driver.request("app", -2)).toMatchObject({ code: "invalid_argument", allowed: false, cost: 0 });
+  });
+
+  it("learns nothing from methods that are names of object properties", () => {
+    const driver = createNodeDriver([limits({ id: "app" })]);
+    const account = driver.account("app");
+    for (const method of ["constructor", "__proto__", "toString", "PURGE"]) {
+      settleExchange(account, { method, cost: 1, code: "ok" }, 0, 65_536);
+    }
+    expect(Object.keys(account.learned)).toEqual(["other"]);
+    const outcome = newOutcome(account, "", 0);
+    decide(driver.node, outcome, account, "__proto__", 0);
+    expect(outcome.cost).toBe(2);
+  });
+
+  it("of a dry run is allowed with the code of its refusal", () => {
+    const driver = createNodeDriver([limits({ id: "app", dryRun: true })]);
+    const waiting = driver.request("app");
+    driver.receive(driver.send(), () => ({ code: "quota_exhausted", retryAfterMs: 700 }));
+    expect(waiting).toMatchObject({ allowed: true, code: "quota_exhausted", retryAfterMs: 700 });
+    expect(driver.request("app")).toMatchObject({ allowed: true, code: "quota_exhausted", source: "cached" });
+  });
+
+  it("above the capacity is refused without a retry time, also from the cache", () => {
+    const driver = createNodeDriver([limits({ id: "app" })]);
+    const waiting = driver.request("app", 50_000_000);
+    driver.receive(driver.send(), () => ({ code: "cost_exceeds_capacity" }));
+    expect(waiting).toMatchObject({ code: "cost_exceeds_capacity", retryAfterMs: 0, source: "remote" });
+    expect(driver.request("app", 50_000_000)).toMatchObject({ source: "cached", retryAfterMs: 0 });
+  });
+
+  it("with a stated cost: invalid, above the burst, and a look that takes nothing", () => {
+    const driver = createNodeDriver([limits({ id: "app", burst: 50 })]);
+    const account = driver.account("app");
+    const outcome = newOutcome(account, "", 0);
+    decideCost(driver.node, outcome, account, Number.NaN);
+    expect(outcome).toMatchObject({ code: "invalid_argument", cost: 0 });
+    decideCost(driver.node, outcome, account, 51);
+    expect(outcome).toMatchObject({ code: "cost_exceeds_capacity", cost: 50 });
+    decideLook(outcome, account, driver.now());
+    expect(outcome).toMatchObject({ code: "ok", cost: 0 });
+    driver.request("app");
+    driver.receive(driver.send(), () => ({ code: "quota_exhausted", retryAfterMs: 300 }));
+    decideLook(outcome, account, driver.now());
+    expect(outcome).toMatchObject({ code: "quota_exhausted", cost: 0, source: "cached", retryAfterMs: 300 });
+  });
+
+  it("that the service decided caches the refusal for requests that cost as much", () => {
+    const driver = createNodeDriver([limits({ id: "app" })]);
+    const outcome = newOutcome(driver.account("app"), "GET", 5);
+    decideRemotely(outcome, { code: "quota_exhausted", remaining: 3, limit: 200, retryAfterMs: 400 }, driver.now());
+    expect(outcome).toMatchObject({ code: "quota_exhausted", source: "remote", retryAfterMs: 400 });
+    expect(driver.request("app", 4 * 65_536)).toMatchObject({ source: "cached" });
+    expect(driver.request("app").code).toBe(PENDING);
+  });
+});
+
+describe("waiters", () => {
+  it("are served in order as far as the grant goes", () => {
+    const driver = createNodeDriver([limits({ id: "app" })]);
+    const waiting = [1, 2, 3].map(() => driver.request("app"));
+    driver.receive(driver.send(), ({ message }) => ({ granted: message.granted + 2 }));
+    expect(waiting.map(({ code }) => code)).toEqual(["ok", "ok", PENDING]);
+  });
+
+  it("a greedy message that is refused is followed by one for the first waiter only", () => {
+    const driver = createNodeDriver([limits({ id: "app" })]);
+    const [first, second] = [driver.request("app", 5 * 65_536), driver.request("app", 65_536)];
+    const greedy = driver.send()[0]!;
+    expect(greedy).toMatchObject({ greedy: true, firstCost: 6, message: { need: 8 } });
+    driver.receive([greedy], () => ({ code: "quota_exhausted", retryAfterMs: 500 }));
+    expect([first!.code, second!.code]).toEqual([PENDING, PENDING]);
+    // At once, although the store granted less than wanted.
+    const careful = driver.send()[0]!;
+    expect(careful).toMatchObject({ greedy: false, message: { need: 6 } });
+    driver.receive([careful], () => ({ code: "quota_exhausted", retryAfterMs: 500 }));
+    expect(first).toMatchObject({ code: "quota_exhausted", source: "remote", retryAfterMs: 500 });
+    // The refusal holds for costs of 6 and more.
+    expect(second!.code).toBe(PENDING);
+  });
+
+  it("are refused after two short replies, with the time that their own rate needs", () => {
+    const driver = createNodeDriver([limits({ id: "app", guaranteed: 10 })]);
+    driver.account("app").sync.remaining = 0;
+    const waiting = [driver.request("app"), driver.request("app", 9 * 65_536)];
+    driver.receive(driver.send(), ({ message }) => ({ granted: message.granted + 1 }));
+    expect(waiting[0]!.code).toBe("ok");
+    driver.request("app");
+    for (let i = 0; i < 3 && waiting[1]!.code === PENDING; i++) {
+      driver.advance(20);
+      driver.receive(driver.send(), () => ({ code: "cluster_exhausted", retryAfterMs: 50 }));
+    }
+    expect(waiting[1]).toMatchObject({ code: "cluster_exhausted", source: "remote" });
+  });
+
+  it("are decided without the store at their deadline", () => {
+    const driver = createNodeDriver([limits({ id: "app", onStoreFailure: "open" })]);
+    const waiting = driver.request("app");
+    driver.advance(999);
+    giveUpExpired(driver.node, driver.account("app"), driver.now());
+    expect(waiting.code).toBe(PENDING);
+    driver.advance(1);
+    giveUpExpired(driver.node, driver.account("app"), driver.now());
+    expect(waiting).toMatchObject({ code: "ok", source: "without_store" });
+  });
+});
+
+describe("an exchange that has ended", () => {
+  it("is charged or refunded by the difference to its estimate, and a refund ends a cached refusal", () => {
+    const driver = createNodeDriver([limits({ id: "app" })]);
+    driver.request("app");
+    driver.fill();
+    const account = driver.account("app");
+    expect(settleExchange(account, { method: "GET", cost: 1, code: "ok" }, 0, 65_536)).toBe(1);
+    expect(account.cell.get()).toBe(19);
+    account.lease.refusedUntil = driver.now() + 1000;
+    expect(settleExchange(account, { method: "GET", cost: 5, code: "ok" }, 0, 0)).toBe(-4);
+    expect(account.cell.get()).toBe(23);
+    expect(account.lease.refusedUntil).toBe(0);
+    expect(settleExchange(account, { method: "GET", cost: 5, code: "quota_exhausted" }, 0, 0)).toBe(0);
+  });
+
+  it("refunds no more than was spent", () => {
+    const driver = createNodeDriver([limits({ id: "app" })]);
+    driver.request("app");
+    driver.fill();
+    refund(driver.account("app"), 50);
+    expect(driver.account("app").cell.get()).toBe(21);
+  });
+});
