@@ -1,4 +1,4 @@
-/** Makes docs/CONFIGURATION.md from the schema: `npx tsx build/configuration-page.ts`. A test fails when they differ. */
+/** Generates docs/CONFIGURATION.md from the schema: `npx tsx build/configuration-page.ts`. A test fails when they differ. */
 import { writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { type OptionSchema, optionSchema } from "../src/config/json-schema.js";
@@ -10,41 +10,41 @@ const PAGE = "docs/CONFIGURATION.md";
 
 const introduction = `# Configuration
 
-Made from \`src/config/schema.ts\` by \`build/configuration-page.ts\`; a test compares the two. \`tollgate check-config FILE\`
-tells every mistake of a file at once, \`tollgate schema\` prints the same list of options as JSON Schema for editors.
+Generated from \`src/config/schema.ts\` by \`build/configuration-page.ts\`; a test compares the two. \`tollgate check-config FILE\`
+reports all problems of a file at once. \`tollgate schema\` prints the options as JSON Schema for editors.
 
-## Where values come from
+## Sources
 
-Each layer overrides the one before it:
+Each source overrides the ones before it:
 
-1. the defaults below, with which it runs without any file;
+1. the defaults below; no file is required;
 2. the file (\`tollgate serve --config FILE\`), in YAML;
-3. the store: what \`PUT /admin/ratelimit/config\` put there, for all nodes of a cluster;
-4. the environment: the variables named below, and then the options of the command line.
+3. the store layer: options that \`PUT /admin/ratelimit/config\` wrote, for all nodes of a cluster;
+4. the environment variables listed below, then the command-line options.
 
 Sections are merged option by option, and so are the entries of \`apps\`, \`upstreams\` and \`identity.api_keys\`. Lists and
-single values replace what was there. The store may say anything but
-${inProse(notInStore)}:
-these each node must know by itself. What stands there can be read by who can read the store, API keys included.
+single values replace the previous value. The store layer cannot set
+${inProse(notInStore)},
+because every node needs its own value. Anyone who can read the store can read this layer, including API keys.
 
-\`\${NAME}\` in a text of the file is the environment variable of that name, \`\${NAME:-otherwise}\` has another text where it is
-not set, and \`$\${\` is a literal \`\${\`. A value that is put in cannot add options. Values in the store are taken as they are.
+In strings of the file, \`\${NAME}\` is replaced by the environment variable, \`\${NAME:-default}\` has a default, and \`$\${\` is a
+literal \`\${\`. A replaced value cannot add options. Values in the store are not replaced.
 
-A problem is told with its place, what is wanted, and what stands there instead: the place is the option, with \`(store layer)\`
-behind it for a value from the store, or the variable for one from the environment. Secrets are not repeated.
+A problem is reported with its path, the expected value and the actual value. The path is the option, followed by
+\`(store layer)\` for a value from the store, or the name of the environment variable. Secrets are never shown.
 
-## When values change
+## Changes
 
-A running service follows: when the file changes, on SIGHUP, on \`POST /admin/ratelimit/reload\`, and when another node puts
-something into the store. What is new is checked first, as a whole, and then holds at once; buckets keep their tokens, up to the
-new capacity. What is not right changes nothing: the last good configuration stays, and the log, the answer and
-\`/health/deep\` tell why. While the store is away, what it said last holds.
+A running service reloads the configuration when the file changes, on SIGHUP, on \`POST /admin/ratelimit/reload\`, and when
+another node writes the store layer. The new configuration is validated as a whole and then applied immediately; buckets
+keep their tokens, up to the new capacity. An invalid configuration changes nothing: the last valid one stays active, and
+the log, the reply and \`/health/deep\` contain the reason. While the store is unavailable, its last known layer applies.
 
-Options marked *restart* are read when the service starts. A reload that changes one is refused and names it; with
-\`force: true\` the rest is applied, and the marked ones wait.
+Options marked *restart* are read when the service starts. A reload that changes one of them is rejected and names it; with
+\`force: true\` all other changes are applied, and the marked ones take effect at the next start.
 
-Every configuration has a version: equal on all nodes that enforce the same, whatever they are called and wherever they
-listen. It is in the status, in the metrics and in each answer to a data plane.
+Every configuration has a version. It is the same on all nodes that enforce the same limits, regardless of their names and
+listen addresses. It is part of the status, the metrics and each sync reply.
 `;
 
 interface Table {
@@ -58,7 +58,7 @@ export function configurationPage(): string {
   return `${introduction}\n${tables.map(section).join("\n")}`;
 }
 
-/** The options of a section, then those of the sections within it. */
+/** The options of a section, then those of its nested sections. */
 function* tablesOf(path: string, { properties = {}, description = "" }: OptionSchema): Generator<Table> {
   const options = Object.entries(properties);
   yield { path, description, options };
@@ -72,7 +72,7 @@ function* tablesOf(path: string, { properties = {}, description = "" }: OptionSc
   }
 }
 
-/** What stands in a section, in each entry of a list, or under each name. */
+/** The schema of a section, of list entries, or of named entries. */
 function contentOf(option: OptionSchema): [OptionSchema, string] {
   if (option.items !== undefined) return [option.items, "[]"];
   if (typeof option.additionalProperties === "object") return [option.additionalProperties, ".<name>"];
@@ -127,7 +127,7 @@ function defaultOf(option: OptionSchema): string {
   const { default: value, otherwise, required } = option;
   if (otherwise !== undefined) return otherwise;
   if (value === undefined)
-    return required === undefined && option.additionalProperties !== undefined ? "none" : "must be given";
+    return required === undefined && option.additionalProperties !== undefined ? "none" : "required";
   if (value === "") return "empty";
   if (Array.isArray(value)) return value.length === 0 ? "none" : value.map((item) => `\`${item}\``).join(", ");
   return `\`${String(value)}\``;

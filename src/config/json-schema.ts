@@ -1,9 +1,9 @@
-/** The schema as JSON Schema (draft 2020-12), for editors. It accepts every file that is right; the loader knows more. */
+/** The schema as JSON Schema (draft 2020-12) for editors. It accepts every valid file; the loader is stricter. */
 import * as z from "zod";
 import { schema } from "./schema.js";
 import { type KindNote, kindNotes } from "./values.js";
 
-/** What a JSON Schema has here, and the notes on the kinds of values. */
+/** A JSON Schema with the notes of `values.ts`. */
 export interface OptionSchema extends KindNote {
   type?: string | string[];
   description?: string;
@@ -20,7 +20,7 @@ export interface OptionSchema extends KindNote {
 const noteNames: readonly string[] = ["kind", "names", "otherwise", "likeSection"] satisfies (keyof KindNote)[];
 const VARIABLE = { $ref: "#/$defs/variable" };
 
-/** The options with their notes, as the documents are made from. Defaults that depend on the machine are left out. */
+/** The options with their notes, for the reference page. Defaults that depend on the machine are omitted. */
 export function optionSchema(): OptionSchema {
   return z.toJSONSchema(schema, {
     io: "input",
@@ -28,7 +28,7 @@ export function optionSchema(): OptionSchema {
     override({ zodSchema, jsonSchema }) {
       const note = kindNotes.get(zodSchema as z.core.$ZodType) ?? {};
       Object.assign(jsonSchema, note);
-      // For what is read before it is checked (a number from a text) zod leaves the default out.
+      // zod omits the default of preprocessed values.
       const { def } = zodSchema._zod;
       if (def.type === "default") jsonSchema.default = (def as z.core.$ZodDefaultDef).defaultValue;
       if (jsonSchema.otherwise !== undefined || def.type === "prefault") delete jsonSchema.default;
@@ -47,13 +47,13 @@ export function jsonSchema(): OptionSchema {
       variable: {
         type: "string",
         pattern: "\\$\\{",
-        description: `An environment variable: \${NAME}, or \${NAME:-otherwise}.`,
+        description: `An environment variable: \${NAME} or \${NAME:-default}.`,
       },
     },
   };
 }
 
-/** Wherever a value is wanted, a variable may stand for it; and a section that says nothing may be empty. */
+/** Values may be replaced by a variable, and sections may be empty. */
 function forEditors(option: OptionSchema): OptionSchema {
   const plain = withoutNotes(option);
   const { properties, items, additionalProperties, propertyNames } = option;
@@ -76,7 +76,7 @@ function forEditors(option: OptionSchema): OptionSchema {
       ? { ...annotations, ...empty }
       : { ...annotations, anyOf: [{ type: "string", enum: [...option.names] }, empty, VARIABLE] };
   }
-  // A text without a pattern takes a variable as it is.
+  // A string without a pattern accepts a variable anyway.
   if (option.type === "string" && option.enum === undefined && option.pattern === undefined) return plain;
   return { ...annotations, anyOf: [kind, VARIABLE] };
 }

@@ -1,24 +1,24 @@
-/** The store's part in a configuration: what all nodes of a cluster are told beyond their own files. */
+/** The store layer of the configuration: options for all nodes of a cluster, merged over their files. */
 import { namedAt, type Path, type Problem } from "./problem.js";
 import { notInStore, optionAt } from "./reach.js";
 import { isSection, type Section } from "./variables.js";
 
 export const LAYER = "store layer";
 
-/** Nothing in a configuration is nested half as deeply. */
+/** More than twice the nesting of a valid configuration. */
 const DEEPEST = 32;
 
-/** Problems of the layer in itself; whether its values are right is checked with all others. */
+/** Structural problems of the layer. Its values are validated with the merged configuration. */
 export function layerProblems(layer: unknown): Problem[] {
-  if (!isSection(layer)) return [layerProblem("must be options with values, as an object")];
+  if (!isSection(layer)) return [layerProblem("must be an object of options")];
   if (isDeeper(layer, DEEPEST)) return [layerProblem("is nested too deeply")];
   const problems: Problem[] = [];
   const forbidden = (path: Path, reason: string) => problems.push(inLayer(namedAt(path, layer, reason)));
   for (const option of notInStore) {
     if (optionAt(layer, option) === undefined) continue;
-    forbidden(option.split("."), "cannot be set in the store: each node must know it by itself");
+    forbidden(option.split("."), "cannot be set in the store: every node needs its own value");
   }
-  for (const path of protoPaths(layer, [])) forbidden(path, "is no name for anything");
+  for (const path of protoPaths(layer, [])) forbidden(path, "is not an allowed name");
   return problems;
 }
 
@@ -34,7 +34,7 @@ export function isFromLayer({ path }: Problem): boolean {
   return path === LAYER || path.endsWith(` (${LAYER})`);
 }
 
-/** Sections merge, name by name. Anything else replaces what was there; a section that says nothing changes nothing. */
+/** Sections are merged by name. Other values replace; an empty section changes nothing. */
 export function merge(below: unknown, above: unknown, path: Path = []): unknown {
   if (above === undefined) return below;
   if (isSection(below) && above === null) return below;
@@ -47,15 +47,15 @@ export function merge(below: unknown, above: unknown, path: Path = []): unknown 
   return merged;
 }
 
-/** `profile: iops` is short for a section. */
+/** `profile: iops` is short for `profile: { based_on: iops }`. */
 function sectionFor(value: unknown, path: Path): Section {
   if (isSection(value)) return value;
   const isProfile = path.length === 3 && path[0] === "apps" && path[2] === "profile";
   return isProfile && typeof value === "string" ? { based_on: value } : {};
 }
 
-/** Whether what is wrong at a place was said by the layer: there, or by a section around it that the file does not have. */
-export function saidByLayer(path: Path, file: unknown, layer: unknown): boolean {
+/** Whether the value at a path comes from the layer: the value itself, or a surrounding section that the file does not have. */
+export function isFromStoreLayer(path: Path, file: unknown, layer: unknown): boolean {
   let [below, above]: unknown[] = [file, layer];
   for (const part of path) {
     below = inner(below, part);
@@ -86,7 +86,7 @@ function* protoPaths(value: unknown, path: Path): Generator<Path> {
   }
 }
 
-/** As JSON in ASCII: then characters are bytes, wherever they are counted. */
+/** JSON in ASCII, so that its length in characters is its length in bytes. */
 export function layerText(layer: Section): string {
   return JSON.stringify(layer).replace(
     /[\u007f-\uffff]/g,
@@ -94,14 +94,14 @@ export function layerText(layer: Section): string {
   );
 }
 
-/** What stands in the store as a layer, or what is wrong with it. Nothing there is an empty layer. */
+/** Parses a stored layer. An empty string is an empty layer. */
 export function parseLayer(text: string): { layer: Section; problems: [] } | { layer: undefined; problems: Problem[] } {
   if (text === "") return { layer: {}, problems: [] };
   let layer: unknown;
   try {
     layer = JSON.parse(text);
   } catch {
-    // What the parser says quotes the text, which may hold a secret.
+    // The parser error quotes the text, which may contain a secret.
     return { layer: undefined, problems: [layerProblem("is not JSON")] };
   }
   const problems = layerProblems(layer);

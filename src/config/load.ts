@@ -1,7 +1,7 @@
-/** Reads a configuration: defaults < file < store < environment. Either all of it is right, or every problem is named. */
+/** Loads a configuration (defaults < file < store < environment) and validates it. Reports all problems at once. */
 import { readFileSync, statSync } from "node:fs";
 import { type Document, isScalar, LineCounter, parseDocument, visit } from "yaml";
-import { inLayer, layerProblems, merge, saidByLayer } from "./layer.js";
+import { inLayer, isFromStoreLayer, layerProblems, merge } from "./layer.js";
 import { namedAt, type PlacedProblem, type Problem, problemAt, problemsOf, quoted } from "./problem.js";
 import { relationProblems } from "./relations.js";
 import { type Config, sections } from "./schema.js";
@@ -11,15 +11,15 @@ import { type Environment, expand, isSection, override, type Section } from "./v
 export type Loaded = { config: Config; problems: [] } | { config: undefined; problems: Problem[] };
 
 export interface LoadOptions {
-  /** The path of a YAML file; without it the defaults hold. */
+  /** Path of a YAML file. Default: all defaults. */
   file?: string | undefined;
   env: Environment;
 }
 
 export const MAX_CONFIG_BYTES = 16 * 1024 * 1024;
-/** Sections with names of the operator's own, and how many names each may have. */
+/** Maximum number of entries of sections with free names. */
 const mostNames: Record<string, number> = { apps: 100_000, upstreams: 10_000 };
-/** More than anyone reads at once. */
+/** Further problems are counted only. */
 const MOST_PROBLEMS = 100;
 
 export function loadConfig({ file, env }: LoadOptions): Loaded {
@@ -28,24 +28,24 @@ export function loadConfig({ file, env }: LoadOptions): Loaded {
   return text === undefined ? { config: undefined, problems } : readConfig(text, env);
 }
 
-/** The text of a file, or why it cannot be read. */
+/** The content of a file, or why it cannot be read. */
 export function readText(file: string): { text: string; problems: [] } | { text: undefined; problems: Problem[] } {
   const refused = (reason: string) => ({ text: undefined, problems: [{ path: file, value: "", reason }] });
   try {
     const { size } = statSync(file);
-    if (size > MAX_CONFIG_BYTES) return refused(`the file has ${size} bytes; at most ${MAX_CONFIG_BYTES} are read`);
+    if (size > MAX_CONFIG_BYTES) return refused(`the file has ${size} bytes; the maximum is ${MAX_CONFIG_BYTES}`);
     return { text: readFileSync(file, "utf8"), problems: [] };
   } catch (error) {
     return refused(`cannot be read: ${error instanceof Error ? error.message : String(error)}`);
   }
 }
 
-/** The same from the text of a file, and with what the store says. */
+/** The same with the content of a file and a store layer. */
 export function readConfig(yaml: string, env: Environment, layer: Section = {}): Loaded {
   return checkConfig(parseYaml(yaml), env, layer);
 }
 
-/** A file as it was written. Nobody changes it: it may be kept, as reading it is most of the work. */
+/** A parsed file. Immutable, so that it can be kept: parsing is most of the work. */
 export interface ParsedYaml {
   raw: unknown;
   problems: Problem[];
@@ -54,7 +54,9 @@ export interface ParsedYaml {
 export function checkConfig({ raw: file, problems }: ParsedYaml, env: Environment, layer: Section): Loaded {
   if (problems.length > 0) return refusal(problems);
   if (!isSection(file)) {
-    return refusal([{ path: "the file", value: "", reason: "must be options with values, like listen: 0.0.0.0:8080" }]);
+    return refusal([
+      { path: "the file", value: "", reason: "must be a map of options, for example listen: 0.0.0.0:8080" },
+    ]);
   }
   const wrongLayer = layerProblems(layer);
   if (wrongLayer.length > 0) return refusal(wrongLayer);
@@ -73,7 +75,7 @@ export function checkConfig({ raw: file, problems }: ParsedYaml, env: Environmen
 interface Written {
   file: Section;
   layer: Section;
-  /** Both together, as written, for messages. */
+  /** File and layer merged, before variables are replaced; for messages. */
   raw: Section;
 }
 
@@ -99,17 +101,17 @@ function check({ file, layer, raw }: Written, env: Environment): Loaded {
       const problem = { path, value, reason };
       const variable = origin.get(path);
       if (variable !== undefined) return fromVariable(problem, variable, env);
-      return saidByLayer(place, file, layer) ? inLayer(problem) : problem;
+      return isFromStoreLayer(place, file, layer) ? inLayer(problem) : problem;
     }),
   );
 }
 
-/** A value that an environment variable set is wrong there, not in the file. */
+/** Names the environment variable that set an invalid value. */
 function fromVariable({ reason }: Problem, variable: string, env: Environment): Problem {
   return { path: variable, value: quoted(env[variable] ?? ""), reason };
 }
 
-/** Each place once, with what was found out about it first. */
+/** One problem per path: the first. */
 function refusal(problems: Problem[]): Loaded & { config: undefined } {
   const seen = new Set<string>();
   const once = problems.filter(({ path }) => {
@@ -133,17 +135,17 @@ export function parseYaml(yaml: string): ParsedYaml {
       return { path: `line ${line}, column ${col}`, value: "", reason };
     };
     const problems = document.errors.map(({ pos, message }) => complaint(pos[0], plainSentence(message)));
-    for (const at of repeatedNames(document)) problems.push(complaint(at, "this name is given twice"));
+    for (const at of repeatedNames(document)) problems.push(complaint(at, "this name occurs twice"));
     if (problems.length > 0) return { raw: undefined, problems };
     return { raw: document.toJS({ maxAliasCount: 100 }) ?? {}, problems };
   } catch (error) {
-    // Nested too deeply, or aliases of aliases: nothing that a person writes.
+    // Nested too deeply, or aliases of aliases.
     const reason = error instanceof RangeError ? "is nested too deeply" : "has too many aliases";
     return { raw: undefined, problems: [{ path: "the file", value: "", reason }] };
   }
 }
 
-/** Where names stand for the second time. The parser's own search compares each with each, which takes minutes. */
+/** Positions of repeated names. The check of the parser is quadratic and takes minutes for large files. */
 function repeatedNames(document: Document): number[] {
   const places: number[] = [];
   visit(document, {
@@ -160,7 +162,7 @@ function repeatedNames(document: Document): number[] {
   return places;
 }
 
-/** The parser's message may quote the file, which may hold a secret: what it quotes is left out. */
+/** Removes quotes from the parser's message: they may contain a secret. */
 function plainSentence(message: string): string {
   return message
     .split("\n")[0]!

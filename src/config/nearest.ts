@@ -1,6 +1,6 @@
-/** Finds the name that somebody probably meant. */
+/** Finds the known name that is closest to a misspelt one. */
 
-/** The known name that is least edits away, if that is few for its length. */
+/** The known name with the fewest edits, if they are few for its length. */
 export function nearest(name: string, known: readonly string[]): string | undefined {
   const wanted = name.slice(0, 64).toLowerCase();
   let best: string | undefined;
@@ -15,7 +15,7 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   return best;
 }
 
-/** Insertions, deletions and replacements between two words; two neighbours swapped count as one. */
+/** Damerau-Levenshtein distance. */
 function distance(a: string, b: string): number {
   let beforeLast: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, i) => i);

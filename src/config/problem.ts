@@ -1,37 +1,37 @@
-/** What is wrong with a configuration, in words for the person who wrote it. Never a secret, never a control character. */
+/** Problems of a configuration, with path, value and reason. They contain no secrets and no control characters. */
 import type * as z from "zod";
 
 export interface Problem {
-  /** Where: the option, the line of the file, or the environment variable. */
+  /** The option, the line of the file, or the environment variable. */
   path: string;
-  /** What stands there, as written, unless it might be a secret. */
+  /** The value as written, unless it may be a secret. */
   value: string;
   reason: string;
 }
 
 export type Path = PropertyKey[];
 
-/** With the option it is about, from which can be told who set it. */
+/** With the path of the option, to find out which layer set it. */
 export interface PlacedProblem extends Problem {
   place?: Path;
 }
 
 const LONGEST = 60;
-/** Sections whose values, and those below them, are not repeated. A url may hold a password. */
+/** Options whose values are not shown. A URL may contain a password. */
 const secretNames = new Set<PropertyKey>(["admin_token", "plane_token", "api_keys", "store"]);
 
 export function describeProblem({ path, value, reason }: Problem): string {
   return value === "" ? `${path}: ${reason}` : `${path}: ${reason} (is ${value})`;
 }
 
-/** The complaints of the schema about the section `name`. `raw` is the file as written, before variables were put in. */
+/** The schema issues of section `name`. `raw`: the file before variables are replaced. */
 export function problemsOf(issues: readonly z.core.$ZodIssue[], name: string, raw: unknown): PlacedProblem[] {
   const problems: PlacedProblem[] = [];
   for (const issue of issues) {
     const path = [name, ...issue.path];
     if (issue.code === "unrecognized_keys") {
       const reasons = issue.message.split("\n");
-      // Whatever stands under a name that is not known may be a secret under a misspelt name.
+      // The value of an unknown name may be a secret under a misspelt name.
       issue.keys.forEach((key, i) => {
         problems.push(namedAt([...path, key], raw, reasons[i] ?? issue.message));
       });
@@ -44,7 +44,7 @@ export function problemsOf(issues: readonly z.core.$ZodIssue[], name: string, ra
   return problems;
 }
 
-/** A problem of a name, whatever stands under it. */
+/** A problem of a name; the value is not shown. */
 export function namedAt(path: Path, raw: unknown, reason: string): PlacedProblem {
   return { path: shownPath(withoutKeys(path, raw)), value: "", reason, place: path };
 }
@@ -53,7 +53,6 @@ export function problemAt(path: Path, raw: unknown, reason: string): PlacedProbl
   const place = writtenPlace(path, raw);
   const hidden = place.some((part) => secretNames.has(part));
   const value = valueAt(raw, place);
-  // What is not there need not be shown.
   return {
     path: shownPath(withoutKeys(place, raw)),
     value: hidden || value === undefined ? "" : shownValue(value),
@@ -62,7 +61,7 @@ export function problemAt(path: Path, raw: unknown, reason: string): PlacedProbl
   };
 }
 
-/** A text that stands for a section (`profile: gold`) has no options of its own: it is what is wrong. */
+/** For a string in place of a section (`profile: gold`) the path of the string. */
 function writtenPlace(path: Path, raw: unknown): Path {
   for (let length = 1; length < path.length; length++) {
     if (typeof valueAt(raw, path.slice(0, length)) === "string") return path.slice(0, length);
@@ -70,7 +69,7 @@ function writtenPlace(path: Path, raw: unknown): Path {
   return path;
 }
 
-/** Whoever writes api_keys the wrong way round has a key for a name: entries are told by their number. */
+/** Shows entries of api_keys by number: if key and app are swapped, the name is a secret. */
 function withoutKeys(path: Path, raw: unknown): Path {
   const at = path.indexOf("api_keys") + 1;
   if (at === 0 || at === path.length) return path;
@@ -97,7 +96,7 @@ function shownValue(value: unknown): string {
 
 export function quoted(text: string): string {
   const cut = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
-  // JSON leaves what lies beyond ASCII as it is, and some of that moves the cursor or the line, too.
+  // JSON does not escape control characters beyond ASCII.
   return JSON.stringify(cut).replace(
     /[\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,

@@ -1,7 +1,7 @@
-/** How far a change of an option reaches: which ones wait for a restart, and which ones the store must not say. */
+/** Which options need a restart, cannot be set in the store, or may differ between nodes. */
 import type { Config } from "./schema.js";
 
-/** What a process is made of when it starts: its name, its sockets, its processes, its store. */
+/** Options that are used only when the process starts. */
 export const needRestart: readonly string[] = [
   "node_id",
   "listen",
@@ -13,7 +13,7 @@ export const needRestart: readonly string[] = [
   "envoy.listen",
 ];
 
-/** What each node must know by itself: to find the store and the others, and who may tell it what. */
+/** Options that each node needs to find the store, and for access control. */
 export const notInStore: readonly string[] = [
   "node_id",
   "listen",
@@ -36,7 +36,7 @@ export const ownToNode: readonly string[] = [
   "envoy.listen",
 ];
 
-/** Options as `cluster.id`, no deeper. */
+/** @param option a path of one or two names, such as `cluster.id` */
 export function optionAt(config: Record<string, unknown>, option: string): unknown {
   const [name = "", inner] = option.split(".");
   const value = Object.hasOwn(config, name) ? config[name] : undefined;

@@ -1,31 +1,32 @@
-/** What no option can tell alone: whether the sections of a configuration fit each other. */
+/** Validates relations between sections of the configuration. */
 import { DEFAULT_APP } from "../core/identity.js";
+import { APPS_DOMAIN } from "../descriptors/limit-requests.js";
 import { LIMIT_PREFIX } from "../descriptors/rules.js";
 import { nearest } from "./nearest.js";
 import { type Path, type PlacedProblem, problemAt } from "./problem.js";
-import { rateLimitsFit } from "./rate-limit-relations.js";
 import type { Config } from "./schema.js";
+import type { DescriptorConfig } from "./sections/rate-limits.js";
 
-/** Looks at the sections that are right in themselves; a section with a mistake of its own is not there. */
+/** Sections with errors of their own are missing in `config`. */
 export function relationProblems(config: Partial<Config>, raw: unknown): PlacedProblem[] {
   const problems: PlacedProblem[] = [];
   const complain = (path: Path, reason: string) => problems.push(problemAt(path, raw, reason));
   const { routes, upstreams, control, identity, apps, rate_limits } = config;
-  if (routes !== undefined) routesLead(routes, upstreams, complain);
+  if (routes !== undefined) checkRoutes(routes, upstreams, complain);
   if (control !== undefined && control.admin_token !== "" && control.admin_token === control.plane_token) {
-    complain(["control", "plane_token"], "must differ from admin_token: data planes may not administer");
+    complain(["control", "plane_token"], "must differ from admin_token: data planes must not have admin access");
   }
-  if (identity !== undefined && apps !== undefined) keysBelong(identity.api_keys, apps, complain);
-  if (rate_limits !== undefined) rateLimitsFit(rate_limits, complain);
+  if (identity !== undefined && apps !== undefined) checkApiKeys(identity.api_keys, apps, complain);
+  if (rate_limits !== undefined) checkRateLimits(rate_limits, complain);
   for (const app of Object.keys(apps ?? {})) {
     if (app.startsWith(LIMIT_PREFIX)) complain(["apps", app], `must not begin with ${LIMIT_PREFIX}`);
   }
   return problems;
 }
 
-export type Complain = (path: Path, reason: string) => void;
+type Complain = (path: Path, reason: string) => void;
 
-function routesLead(routes: Config["routes"], upstreams: Config["upstreams"] | undefined, complain: Complain): void {
+function checkRoutes(routes: Config["routes"], upstreams: Config["upstreams"] | undefined, complain: Complain): void {
   const seen = new Map<string, number>();
   routes.forEach(({ path, host = "", upstream }, i) => {
     const name = `${host.toLowerCase()} ${path}`;
@@ -36,24 +37,54 @@ function routesLead(routes: Config["routes"], upstreams: Config["upstreams"] | u
     const likely = nearest(upstream, Object.keys(upstreams));
     complain(
       ["routes", i, "upstream"],
-      `is none of upstreams${likely === undefined ? "" : `; did you mean ${likely}?`}`,
+      `is not one of upstreams${likely === undefined ? "" : `; did you mean ${likely}?`}`,
     );
   });
 }
 
-function keysBelong(apiKeys: Config["identity"]["api_keys"], apps: Config["apps"], complain: Complain): void {
+function checkApiKeys(apiKeys: Config["identity"]["api_keys"], apps: Config["apps"], complain: Complain): void {
   const owners = new Map<string, string>();
   for (const [app, keys] of Object.entries(apiKeys)) {
     const path = ["identity", "api_keys", app];
     if (app !== DEFAULT_APP && !Object.hasOwn(apps, app)) {
       const likely = nearest(app, Object.keys(apps));
-      complain(path, `is none of apps${likely === undefined ? "" : `; did you mean ${likely}?`}`);
+      complain(path, `is not one of apps${likely === undefined ? "" : `; did you mean ${likely}?`}`);
     }
     keys.forEach((key, i) => {
       const owner = owners.get(key);
       if (key === "") complain([...path, i], "must not be empty");
-      else if (owner !== undefined) complain([...path, i], `${owner} has the same key`);
+      else if (owner !== undefined) complain([...path, i], `is also a key of ${owner}`);
       owners.set(key, app);
     });
   }
+}
+
+function checkRateLimits(domains: Config["rate_limits"], complain: Complain): void {
+  const seen = new Map<string, number>();
+  domains.forEach(({ domain, descriptors }, i) => {
+    const before = seen.get(domain);
+    if (before !== undefined) complain(["rate_limits", i, "domain"], `rate_limits[${before}] has the same domain`);
+    seen.set(domain, i);
+    if (domain === APPS_DOMAIN) complain(["rate_limits", i, "domain"], "is reserved for the apps; choose another one");
+    checkDescriptors(descriptors, ["rate_limits", i, "descriptors"], complain);
+  });
+}
+
+function checkDescriptors(descriptors: readonly DescriptorConfig[], path: Path, complain: Complain): void {
+  const seen = new Map<string, number>();
+  descriptors.forEach(({ key, value, share_threshold, descriptors: nested = [] }, i) => {
+    const name = JSON.stringify([key, value]);
+    const before = seen.get(name);
+    if (before !== undefined) {
+      complain(
+        [...path, i, value === undefined ? "key" : "value"],
+        `entry ${before} of the same list has the same key and value`,
+      );
+    }
+    seen.set(name, i);
+    if (share_threshold && !value?.includes("*")) {
+      complain([...path, i, "share_threshold"], "requires a value that contains *");
+    }
+    checkDescriptors(nested, [...path, i, "descriptors"], complain);
+  });
 }

@@ -1,11 +1,11 @@
-/** Every option there is, with its kind, its bounds, its default and its meaning: the only list of options. */
+/** All options with type, bounds, default and description. Types, validation and the reference page are derived from this. */
 import { availableParallelism, hostname } from "node:os";
 import * as z from "zod";
 import { MAX_TOKENS } from "../core/bucket.js";
 import { costProfiles, MAX_BYTES, MAX_COST } from "../core/cost.js";
-import { envoy } from "./envoy-options.js";
-import { limits, route, timeouts, upstream } from "./gateway-options.js";
-import { rateLimitDomain } from "./rate-limit-options.js";
+import { envoy } from "./sections/envoy.js";
+import { limits, route, timeouts, upstream } from "./sections/gateway.js";
+import { rateLimitDomain } from "./sections/rate-limits.js";
 import {
   address,
   amount,
@@ -29,80 +29,84 @@ import {
   whole,
 } from "./values.js";
 
-/** A node must be able to report several times in its time-to-live. */
+/** A node must be able to report several times within its TTL. */
 const SHORTEST_TTL_MS = 3_000;
 
-/** Below a millionth of a token per second nothing would ever arrive. */
+/** Buckets count in millionths of a token. */
 const rate = () => amount(0.000001, MAX_TOKENS);
 const tokens = () => whole(1, MAX_TOKENS);
 
 const cluster = section({
-  id: clusterName().default("cluster-01").describe("All nodes with the same id on the same store share their limits."),
-  capacity: tokens().default(1_000_000).describe("L1: tokens at most, of all apps together."),
-  rate: rate().default(500_000).describe("L1: tokens per second, of all apps together."),
+  id: clusterName().default("cluster-01").describe("Nodes with the same id on the same store share their limits."),
+  capacity: tokens().default(1_000_000).describe("L1: maximum tokens for all apps together."),
+  rate: rate().default(500_000).describe("L1: tokens per second for all apps together."),
   node_ttl_ms: milliseconds(SHORTEST_TTL_MS, HOUR_MS)
     .default(10_000)
-    .describe("A node that is silent for longer counts as dead, and its tokens go back."),
+    .describe("A node that does not report for this long is considered dead, and its tokens are returned."),
   reconcile_interval_ms: milliseconds(1_000, DAY_MS)
     .default(60_000)
-    .describe("How often the balances of all apps are checked against the counters of the nodes."),
-  reconcile_tolerance: amount(0, 1)
-    .default(0.1)
-    .describe("An app whose balance is off by more than this part is corrected."),
+    .describe("Interval at which the balances of all apps are compared with the counters of the nodes."),
+  reconcile_tolerance: amount(0, 1).default(0.1).describe("Relative deviation above which a balance is corrected."),
   automatic_emergency: flag()
     .default(true)
-    .describe("Whether an emergency begins by itself at 95 % used, and ends below 80 %."),
+    .describe("Start an emergency automatically at 95 % cluster usage and end it below 80 %."),
   emergency_cooldown_ms: milliseconds(0, DAY_MS)
     .default(30_000)
-    .describe("For how long usage must be low before an emergency that began by itself ends."),
+    .describe("How long usage must be low before an automatic emergency ends."),
 });
 
 const control = section({
-  listen: address().default("127.0.0.1:9145").describe("Where health, metrics, admin and data planes are answered."),
+  listen: address()
+    .default("127.0.0.1:9145")
+    .describe("Address of the listener for health, metrics, the admin API and data planes."),
   allow: list(network(), 0, 1_000)
     .default(["127.0.0.0/8", "::1/128"])
-    .describe("Addresses that may call. Health checks may come from anywhere."),
-  hosts: list(hostName(), 0, 1_000)
-    .default([])
-    .describe("Names by which it is called, besides localhost and plain addresses. Any other Host is refused."),
-  admin_token: secret().default("").describe("What administrators show. Empty: the admin API is off."),
-  plane_token: secret().default("").describe("What data planes show; it cannot administer. Empty: their API is off."),
+    .describe("Addresses and networks that may call. Health checks are allowed from anywhere."),
+  hosts: list(hostName(), 0, 1_000).default([]).describe("Allowed Host names besides localhost and plain addresses."),
+  admin_token: secret().default("").describe("Bearer token of administrators. Empty: the admin API is disabled."),
+  plane_token: secret()
+    .default("")
+    .describe("Bearer token of data planes; it gives no admin access. Empty: their API is disabled."),
 });
 
 const lease = section({
-  reserve: whole(1, 1_000_000).default(1_000).describe("Tokens that a node wants to hold for an app (L3)."),
-  refill_threshold: amount(0.01, 0.99).default(0.2).describe("Below this part of the reserve, more are fetched."),
-  sync_interval_ms: milliseconds(10, 60_000).default(100).describe("A node that spends reports at least this often."),
-  batch_threshold: whole(1, 1_000_000).default(1_000).describe("It also reports after so many requests."),
-  idle_ms: milliseconds(100, HOUR_MS).default(1_000).describe("Tokens that nobody spent from for this long go back."),
-  timeout_ms: milliseconds(10, 60_000).default(1_000).describe("No decision, and no call of the store, takes longer."),
+  reserve: whole(1, 1_000_000).default(1_000).describe("L3: tokens that a node tries to hold per app."),
+  refill_threshold: amount(0.01, 0.99)
+    .default(0.2)
+    .describe("Share of the reserve below which a node requests more tokens."),
+  sync_interval_ms: milliseconds(10, 60_000)
+    .default(100)
+    .describe("Maximum time between two syncs of a node that spends tokens."),
+  batch_threshold: whole(1, 1_000_000).default(1_000).describe("A node also syncs after this many requests."),
+  idle_ms: milliseconds(100, HOUR_MS).default(1_000).describe("A lease that was not used for this long is returned."),
+  timeout_ms: milliseconds(10, 60_000).default(1_000).describe("Timeout of decisions and store calls."),
 });
 
 const identity = section({
-  app_header: headerName().default("X-App-Id").describe("The header that names the app."),
-  user_header: headerName().default("X-User-Id").describe("The header that names the user."),
+  app_header: headerName().default("X-App-Id").describe("Header with the app id."),
+  user_header: headerName().default("X-User-Id").describe("Header with the user id."),
   trusted_hops: list(network(), 0, 1_000)
     .default(["127.0.0.0/8", "::1/128"])
-    .describe("Whose identity headers and X-Forwarded-* are believed."),
+    .describe("Networks whose identity and X-Forwarded-* headers are trusted."),
   untrusted_headers: oneOf("ignore", "reject")
     .default("ignore")
-    .describe("Identity headers from anyone else: as if they were not there, or 400."),
-  api_key_header: headerName().default("X-API-Key").describe("The header with an API key."),
+    .describe("Identity headers from other addresses: ignore them, or reject the request with 400."),
+  api_key_header: headerName().default("X-API-Key").describe("Header with the API key."),
   api_keys: named(list(secret(), 1, 100))
     .prefault({})
-    .describe("Per app, the keys that stand for it."),
+    .describe("API keys by app."),
 });
 
 const profileNames = Object.keys(costProfiles) as [keyof typeof costProfiles];
-const ofProfile = "as `based_on` has it";
+const ofProfile = "from `based_on`";
 const base = (methods: string) =>
-  otherwise(ofProfile, whole(0, MAX_COST).optional().describe(`Tokens for ${methods}, whatever its size.`));
+  otherwise(ofProfile, whole(0, MAX_COST).optional().describe(`Tokens for ${methods}, regardless of its size.`));
 
-/** A name, or a profile that differs from a named one in what it lists. */
+/** The name of a profile, or a profile based on a named one. */
 const profile = sectionOrName("based_on", profileNames, {
   based_on: oneOf(...profileNames)
     .default("standard")
-    .describe("What holds where nothing is listed."),
+    .describe("The profile that provides all other values."),
   base: section({
     GET: base("a GET"),
     HEAD: base("a HEAD"),
@@ -121,22 +125,26 @@ const profile = sectionOrName("based_on", profileNames, {
       .optional()
       .describe("Bytes per unit of bandwidth."),
   ),
-  bandwidth: otherwise(ofProfile, whole(0, MAX_COST).optional().describe("Tokens per unit that was begun.")),
-  max_cost: otherwise(ofProfile, whole(1, MAX_COST).optional().describe("No request costs more.")),
+  bandwidth: otherwise(ofProfile, whole(0, MAX_COST).optional().describe("Tokens per started unit.")),
+  max_cost: otherwise(ofProfile, whole(1, MAX_COST).optional().describe("Maximum cost of a request.")),
 });
 
 export const app = section({
   guaranteed: rate().default(1_000).describe("L2: tokens per second."),
-  burst: otherwise("what two seconds bring", tokens().optional().describe("L2: tokens at most.")),
-  priority: whole(0, 1_000).default(2).describe("In an emergency 0 keeps all, 1 half, 2 a tenth, the others nothing."),
+  burst: otherwise("twice `guaranteed`", tokens().optional().describe("L2: maximum tokens.")),
+  priority: whole(0, 1_000)
+    .default(2)
+    .describe("In an emergency, priority 0 keeps 100 % of its quota, 1 keeps 50 %, 2 keeps 10 %, others are blocked."),
   profile: profile
     .prefault("standard")
-    .describe("How its requests are priced: the name of a profile, or a section with what differs from one."),
-  borrow: flag().default(false).describe("Whether it may borrow tokens that the cluster does not need."),
-  dry_run: flag().default(false).describe("Decides and records as always, but never refuses."),
+    .describe("How requests are priced: the name of a profile, or a section with changes to one."),
+  borrow: flag().default(false).describe("Whether the app may borrow idle tokens of the cluster."),
+  dry_run: flag().default(false).describe("Decide and count as usual, but never refuse."),
   on_store_failure: oneOf("open", "local", "closed")
     .default("open")
-    .describe("While the store is gone: at most `fail_open_tokens` per second, the node's share, or nothing."),
+    .describe(
+      "Without the store: admit up to `fail_open_tokens` per second, the node's share of the rate, or nothing.",
+    ),
 });
 
 const headers = section({
@@ -145,70 +153,70 @@ const headers = section({
 });
 
 const metrics = section({
-  enabled: flag().default(true).describe("Whether there is `/metrics`."),
+  enabled: flag().default(true).describe("Whether `/metrics` is available."),
   app_labels: whole(0, 100_000)
     .default(1_000)
-    .describe("So many apps have a label of their own; the others share `other`."),
+    .describe("Number of apps with their own label; the others share `other`."),
 });
 
 const log = section({
   level: oneOf("fatal", "error", "warn", "info", "debug", "trace", "silent")
     .default("info")
-    .describe("What is written."),
+    .describe("Minimum level of log lines."),
   refusals_per_second: whole(0, 10_000)
     .default(5)
-    .describe("Refusals written per second and app; of the others the number."),
-  slow_decision_ms: milliseconds(1, 60_000).default(100).describe("Decisions that took longer are written, too."),
+    .describe("Maximum refusals logged per app per second; the rest are logged as a count."),
+  slow_decision_ms: milliseconds(1, 60_000).default(100).describe("Decisions that take longer are logged."),
 });
 
-/** By section, so that a mistake in one does not hide those of the others. */
+/** By section: each is validated on its own, so that an error in one does not hide errors in others. */
 export const sections = {
   node_id: otherwise(
-    "host name and process",
-    nodeName().default(defaultNode).describe("The name of this service among all that share the limits."),
+    "host name and process id",
+    nodeName().default(defaultNode).describe("The name of this service within the cluster."),
   ),
-  listen: address().default("0.0.0.0:8080").describe("Where the gateway takes requests."),
+  listen: address().default("0.0.0.0:8080").describe("Address of the gateway."),
   workers: otherwise(
     "one per core",
     whole(1, 256)
       .default(() => Math.min(availableParallelism(), 256))
-      .describe("Processes of the gateway."),
+      .describe("Number of gateway processes."),
   ),
-  store: storeUrl().default("embedded").describe("Where the limits are kept. Embedded: in this service alone."),
+  store: storeUrl()
+    .default("embedded")
+    .describe("URL of the store. `embedded`: in this process, for a single service."),
   store_pool_size: whole(1, 100_000)
     .default(512)
-    .describe("Calls under way per Redis server at most; they share a connection."),
-  cluster: cluster.prefault({}).describe("What all nodes share."),
+    .describe("Maximum concurrent calls per Redis server; they share one connection."),
+  cluster: cluster.prefault({}).describe("Limits and options that all nodes share."),
   control: control.prefault({}).describe("The listener for operators and data planes."),
-  envoy: envoy.prefault({}).describe("The listener for Envoy, in each process of the gateway."),
-  lease: lease.prefault({}).describe("The tokens that a node holds in advance."),
+  envoy: envoy.prefault({}).describe("The listener for Envoy, in each gateway process."),
+  lease: lease.prefault({}).describe("Tokens that a node holds in advance."),
   fail_open_tokens: whole(0, MAX_TOKENS)
     .default(100)
-    .describe(
-      "Tokens per second that an app with `on_store_failure: open` may spend on a node while the store is gone.",
-    ),
+    .describe("Tokens per second that an app with `on_store_failure: open` may spend per node without the store."),
   unknown_apps: oneOf("default", "reject")
     .default("default")
-    .describe("Apps that are not listed share the app `default`, or are refused."),
-  identity: identity.prefault({}).describe("How a request tells whose it is."),
-  apps: named(app).prefault({}).describe("The apps and their limits, by id."),
+    .describe("Apps that are not configured share the app `default`, or are refused."),
+  identity: identity.prefault({}).describe("How the app of a request is identified."),
+  apps: named(app).prefault({}).describe("Apps and their limits, by id."),
   rate_limits: list(rateLimitDomain, 0, 1_000)
     .default([])
-    .describe("Limits by descriptors, for Envoy's rate limit service; see RATE_LIMITS.md."),
+    .describe("Descriptor limits for Envoy's rate limit service; see RATE_LIMITS.md."),
   rate_limit_values: whole(1, 1_000_000)
     .default(10_000)
-    .describe("Values with a bucket of their own at a time, per process, where `rate_limits` leave the value open."),
-  upstreams: named(upstream).prefault({}).describe("Where the gateway sends requests, by name."),
-  routes: list(route, 0, 10_000).default([]).describe("Which requests go where. Without any there is no gateway."),
+    .describe("Maximum number of values with their own bucket, per process, for `rate_limits` without a fixed value."),
+  upstreams: named(upstream).prefault({}).describe("Backends of the gateway, by name."),
+  routes: list(route, 0, 10_000).default([]).describe("Routes of the gateway. Without routes there is no gateway."),
   headers: headers
     .prefault({})
     .describe(
       "Rate limit headers of responses. Refusals have Retry-After and dry runs X-RateLimit-Dry-Run in any case.",
     ),
-  metrics: metrics.prefault({}).describe("What Prometheus sees."),
-  log: log.prefault({}).describe("The log: lines of JSON on stdout."),
-  timeouts: timeouts.prefault({}).describe("How long the gateway waits."),
-  limits: limits.prefault({}).describe("How large requests may be."),
+  metrics: metrics.prefault({}).describe("Metrics for Prometheus."),
+  log: log.prefault({}).describe("The log: JSON lines on stdout."),
+  timeouts: timeouts.prefault({}).describe("Timeouts of the gateway."),
+  limits: limits.prefault({}).describe("Maximum size of requests."),
 };
 
 export const schema = z.strictObject(sections);
@@ -216,7 +224,7 @@ export const schema = z.strictObject(sections);
 export type Config = z.output<typeof schema>;
 export type AppConfig = z.output<typeof app>;
 
-/** Host name and process: two gateways on one machine are two nodes. */
+/** With the process id, because two gateways on one machine are two nodes. */
 function defaultNode(): string {
   const host = hostname().replace(/[^A-Za-z0-9._-]/g, "-");
   return `${host.slice(0, 80) || "node"}-${process.pid}`;

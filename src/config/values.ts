@@ -1,4 +1,4 @@
-/** The kinds of values that options have. Each says in one sentence what it wants, whatever is wrong with what it got. */
+/** The types of option values. Each has one message that states what is expected. */
 import { isIP } from "node:net";
 import * as z from "zod";
 import { isRedisUrl, parseRedisUrl } from "../store/redis/redis-url.js";
@@ -6,29 +6,29 @@ import { nearest } from "./nearest.js";
 
 type Shape = Record<string, z.ZodType>;
 
-/** What documents and editors are told of a kind, beyond what its schema shows. */
+/** Notes for the reference page and editors that the schema does not contain. */
 export interface KindNote {
-  /** In words, for a table. */
+  /** The type in words, for the reference page. */
   kind?: string;
-  /** A regular expression; the schema's own check may be stricter. */
+  /** A regular expression; the validation may be stricter. */
   pattern?: string;
-  /** Names that may stand for the whole section. */
+  /** Names that may be written instead of the section. */
   names?: readonly string[];
-  /** The section whose options it has as well. */
+  /** The section that has the same options. */
   likeSection?: string;
-  /** What holds where the option is not given and no default can be written down. */
+  /** The default in words, if it is not a constant. */
   otherwise?: string;
 }
 
 export const kindNotes = z.registry<KindNote>();
 
-/** Says in words what holds where the option is not given. */
+/** Sets the default in words. */
 export function otherwise<T extends z.ZodType>(words: string, option: T): T {
   kindNotes.add(option, { otherwise: words });
   return option;
 }
 
-/** Several unknown keys make one complaint of zod's; ours has a line for each of them, in their order. */
+/** For several unknown keys zod has one message; ours has one line per key. */
 export function section<S extends Shape>(shape: S) {
   const names = Object.keys(shape);
   const object = z.strictObject(shape, {
@@ -44,11 +44,11 @@ export function section<S extends Shape>(shape: S) {
 export function unknownName(name: string, known: string[]): string {
   const likely = nearest(name, known);
   return likely === undefined
-    ? `there is no such option; there are ${known.join(", ")}`
-    : `there is no such option; did you mean ${likely}?`;
+    ? `unknown option; known options: ${known.join(", ")}`
+    : `unknown option; did you mean ${likely}?`;
 }
 
-/** Numbers may come as text: from the environment, or from a ${VARIABLE}. */
+/** Numbers may be strings: from the environment or a ${VARIABLE}. */
 function numeric(value: unknown): unknown {
   return typeof value === "string" && /^-?[0-9]+(\.[0-9]+)?$/.test(value) ? Number(value) : value;
 }
@@ -61,14 +61,14 @@ export function whole(least: number, most: number) {
   return noted(z.preprocess(numeric, number), wanted);
 }
 
-/** Fractions are fine. `least` itself is the smallest that is. */
+/** A number that may have a fraction. */
 export function amount(least: number, most: number) {
   const wanted = `must be a number from ${shown(least)} to ${shown(most)}`;
   const number = z.number(wanted).min(least, wanted).max(most, wanted);
   return noted(z.preprocess(numeric, number), wanted);
 }
 
-/** 0 stands for no limit. */
+/** 0 means no limit. */
 export function zeroOr(least: number, most: number) {
   const wanted = `must be 0 or a number from ${shown(least)} to ${shown(most)}`;
   const isGood = (value: number) => value === 0 || value >= least;
@@ -98,7 +98,7 @@ export function oneOf<T extends string>(...names: [T, ...T[]]) {
   return noted(kind, wanted);
 }
 
-/** A section for which one of its names may stand: `profile: iops` is `profile: { based_on: iops }`. */
+/** A section that may be written as a name: `profile: iops` is `profile: { based_on: iops }`. */
 export function sectionOrName<S extends Shape>(option: string, names: readonly string[], shape: S) {
   const read = (value: unknown) => (typeof value === "string" ? { [option]: value } : value);
   const kind = z.preprocess(read, section(shape));
@@ -120,13 +120,13 @@ function noted<T extends z.ZodType>(kind: T, wanted: string): T {
 
 const IDENTIFIER = "must be 1 to 128 of A–Z a–z 0–9 . _ : -";
 
-/** The same as isIdentifier of the core, in a form that a JSON Schema can have. */
+/** The same as isIdentifier in core, as a regular expression for JSON Schema. */
 export const identifier = () => text(IDENTIFIER, /^[A-Za-z0-9._:-]{1,128}$/);
 
-/** Leaves room for the number of a worker. */
+/** Shorter than an identifier: the number of the worker is appended. */
 export const nodeName = () => text("must be 1 to 100 of A–Z a–z 0–9 . _ : -", /^[A-Za-z0-9._:-]{1,100}$/);
 
-/** A cluster's name stands in braces in keys, where braces of its own would change the slot; an id has none. */
+/** Part of Redis hash tags: braces would change the slot. */
 export const clusterName = identifier;
 
 export interface Address {
@@ -156,11 +156,11 @@ export const network = () =>
 export const hostName = () =>
   text("must be a host name without a port", /^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/);
 
-export const headerName = () => text("must be the name of a header", /^[A-Za-z0-9_-]{1,64}$/);
+export const headerName = () => text("must be a header name", /^[A-Za-z0-9_-]{1,64}$/);
 
-/** As in the header Upgrade, without a version. */
+/** As in the Upgrade header, without a version. */
 export const protocol = () =>
-  text("must be a protocol to upgrade to, in lower case, for example websocket", /^[a-z0-9!#$%&'*+.^_`|~-]{1,64}$/);
+  text("must be an upgrade protocol in lower case, for example websocket", /^[a-z0-9!#$%&'*+.^_`|~-]{1,64}$/);
 
 export const routePath = () =>
   text("must be a path that begins with / and has no spaces, ?, # or control characters", /^\/[!"$->@-~]*$/);
@@ -171,14 +171,14 @@ export const target = () =>
     return at !== undefined && at.port > 0;
   });
 
-/** Empty: there is none. */
+/** May be empty. */
 export const secret = () =>
   text("must be empty or 16 to 512 printable characters without spaces", /^([!-~]{16,512})?$/);
 
-/** What is wrong with a url is said by who reads it, in words that repeat nothing of it. */
+/** The URL parser provides the message; it does not quote the URL. */
 export function storeUrl() {
   const wanted = "must be embedded, redis://…, rediss://…, redis-cluster://… or redis-sentinel://…/name";
-  const kind = z.string("must be embedded or the url of a Redis").superRefine((value, context) => {
+  const kind = z.string("must be embedded or a Redis URL").superRefine((value, context) => {
     if (value === "embedded") return;
     if (!isRedisUrl(value)) {
       context.addIssue({ code: "custom", message: wanted });
@@ -193,32 +193,31 @@ export function storeUrl() {
   return noted(kind, wanted);
 }
 
-/** Whatever a person may want to write, within reason: numbers and yes or no are read as text. */
+/** Free text; numbers and booleans are accepted as text. */
 export function words(most: number) {
-  const wanted = `must be 1 to ${most} characters, none of them a control character`;
+  const wanted = `must be 1 to ${most} characters, without control characters`;
   const read = (value: unknown) => (typeof value === "number" || typeof value === "boolean" ? String(value) : value);
   const isGood = (value: string) => value.length > 0 && value.length <= most && !/\p{Cc}/u.test(value);
   return noted(z.preprocess(read, z.string(wanted).refine(isGood, wanted)), wanted);
 }
 
-/** Names and values of any kind, which nobody here reads. */
+/** A map that is passed on without validation. */
 export function anything() {
-  const wanted = "must be a section with any names and values";
+  const wanted = "must be a map with any names and values";
   return noted(z.record(z.string(), z.unknown(), wanted), wanted);
 }
 
-/** A list that is not endless. */
 export function list<T extends z.ZodType>(item: T, least: number, most: number) {
   const wanted = `must be a list of ${least === 0 ? "at most" : `${least} to`} ${most}`;
   return noted(z.array(item, wanted).min(least, wanted).max(most, wanted), wanted);
 }
 
-/** Names of the operator's own, each with a value. That there are not too many is checked before: see load.ts. */
+/** A map with free names. load.ts limits the number of names. */
 export function named<T extends z.ZodType>(value: T) {
   return z.preprocess(
     (input) => (input === null ? {} : input),
     z.record(identifier(), value, {
-      error: (issue) => (issue.code === "invalid_key" ? `the name ${IDENTIFIER}` : "must be names, each with a value"),
+      error: (issue) => (issue.code === "invalid_key" ? `the name ${IDENTIFIER}` : "must be a map of names to values"),
     }),
   );
 }

@@ -1,10 +1,10 @@
-/** The environment's part in a configuration: ${NAME} in the file, and the variables that override single options. */
+/** Environment variables in the configuration: ${NAME} in the file, and variables that override single options. */
 import { parseRedisUrl, type RedisAddress } from "../store/redis/redis-url.js";
 import { namedAt, type Path, type PlacedProblem, type Problem, problemAt } from "./problem.js";
 
 export type Environment = Record<string, string | undefined>;
 
-/** These are parts of `store`; see below. */
+/** Parts of the option `store`. */
 export const storeVariables = ["REDIS_HOST", "REDIS_PORT", "REDIS_PASSWORD"];
 
 /** Variable → option. */
@@ -29,8 +29,8 @@ export function isSection(value: unknown): value is Section {
 }
 
 /**
- * A copy with every ${NAME} and ${NAME:-otherwise} in its texts replaced; $${ is a literal ${. Replacement happens after
- * the file was read, so a value cannot add options. Where a variable is missing, so is the value in the copy.
+ * A copy with every ${NAME} and ${NAME:-default} in strings replaced; $${ is a literal ${. The file is parsed before, so a
+ * value cannot add options. If a variable is missing, the value is missing in the copy.
  */
 export function expand(raw: unknown, environment: Environment): { value: unknown; problems: PlacedProblem[] } {
   const problems: PlacedProblem[] = [];
@@ -44,7 +44,8 @@ export function expand(raw: unknown, environment: Environment): { value: unknown
     };
     const expanded = written.replace(VARIABLE, (match, name?: string, otherwise?: string) => {
       if (match === "$${") return "${";
-      if (name === undefined) return complain(`has a \${ that begins no \${NAME}; a literal one is $\${`);
+      if (name === undefined)
+        return complain(`contains a \${ that does not begin \${NAME}; write $\${ for a literal \${`);
       const value = environment[name];
       if (value !== undefined && value !== "") return value;
       return otherwise ?? complain(`the environment variable ${name} is not set; \${${name}:-} makes it optional`);
@@ -59,7 +60,7 @@ export function expand(raw: unknown, environment: Environment): { value: unknown
     const section: Section = {};
     for (const [name, item] of Object.entries(value)) {
       if (name === "__proto__") {
-        problems.push(namedAt([...path, name], raw, "is no name for anything"));
+        problems.push(namedAt([...path, name], raw, "is not an allowed name"));
         continue;
       }
       const copied = copy(item, [...path, name]);
@@ -71,7 +72,7 @@ export function expand(raw: unknown, environment: Environment): { value: unknown
   return { value: copy(raw, []), problems };
 }
 
-/** Puts the variables in, and says which option now comes from which of them. An empty variable says nothing. */
+/** Applies the variables and returns which option was set by which. Empty variables are ignored. */
 export function override(
   config: Section,
   environment: Environment,
@@ -98,21 +99,21 @@ function overrideStore(config: Section, environment: Environment): Problem[] {
   const store = config.store ?? "embedded";
   let address: RedisAddress;
   if (store === "embedded") {
-    // A password alone does not say that there is a Redis.
+    // A password alone does not select Redis.
     if (host === "" && port === "") return [];
     address = { kind: "redis", tls: false, hosts: [{ host: "127.0.0.1", port: 6379 }], db: 0 };
   } else {
     try {
       address = parseRedisUrl(String(store));
     } catch {
-      // The schema says what is wrong with it.
+      // The schema reports the problem.
       return [];
     }
   }
   const problems: Problem[] = [];
   const [first, ...others] = address.hosts;
   if ((host !== "" || port !== "") && (others.length > 0 || address.kind !== "redis")) {
-    const reason = `cannot name one of several servers: the option store is a ${address.kind}:// url`;
+    const reason = `cannot replace one of several servers: store is a ${address.kind}:// URL`;
     problems.push({ path: host !== "" ? "REDIS_HOST" : "REDIS_PORT", value: "", reason });
   }
   if (host !== "" && !/^([A-Za-z0-9._-]+|[0-9A-Fa-f:.]+)$/.test(host)) {

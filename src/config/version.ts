@@ -1,9 +1,9 @@
-/** Tells two configurations apart. Nodes that enforce the same have the same version, whatever they are called. */
+/** The version of a configuration: a hash of everything except options that may differ between nodes. */
 import { createHash, scryptSync } from "node:crypto";
 import { ownToNode, withOption } from "./reach.js";
 import type { Config } from "./schema.js";
 
-/** Work for whoever would guess a secret from a version, and a few milliseconds for us. */
+/** Makes guessing a secret from a version expensive. */
 const SCRYPT = { N: 1024, r: 8, p: 1 };
 const known = new WeakMap<Config, string>();
 
@@ -26,7 +26,7 @@ export function configVersion(config: Config): string {
   return version;
 }
 
-/** The order in which somebody wrote options says nothing. */
+/** Independent of the order of options. */
 function sortedJson(value: unknown): string {
   return JSON.stringify(value, (_, inner: unknown) => {
     if (typeof inner !== "object" || inner === null || Array.isArray(inner)) return inner;

@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { stringify } from "yaml";
-import { createLiveConfig, type LiveConfig } from "../../src/config/live.js";
+import { createLiveConfig, type LiveConfig } from "../../src/config/live/live.js";
 import { readConfig } from "../../src/config/load.js";
 import { appLimits, clusterOptions } from "../../src/config/options/limits.js";
 import type { Config } from "../../src/config/schema.js";

@@ -1,7 +1,7 @@
 /** Reads a configuration file of envoyproxy/ratelimit. Rejects what envoyproxy/ratelimit rejects. */
 import { nearest } from "../../config/nearest.js";
 import { type Path, quoted, shownPath } from "../../config/problem.js";
-import { DEEPEST_DESCRIPTOR } from "../../config/rate-limit-options.js";
+import { DEEPEST_DESCRIPTOR } from "../../config/sections/rate-limits.js";
 import { isSection, type Section } from "../../config/variables.js";
 import { MAX_TOKENS } from "../../core/bucket.js";
 import { APPS_DOMAIN } from "../../descriptors/limit-requests.js";

@@ -1,8 +1,8 @@
 /** Maps `rate_limits` of the configuration to the rules of descriptor limits. */
 import type { DescriptorOptions } from "../../descriptors/descriptor-limiter.js";
 import { compileRules, type DescriptorRule, type LimitRule } from "../../descriptors/rules.js";
-import type { DescriptorConfig } from "../rate-limit-options.js";
 import type { Config } from "../schema.js";
+import type { DescriptorConfig } from "../sections/rate-limits.js";
 
 export function descriptorOptions({ rate_limits, rate_limit_values }: Config): DescriptorOptions {
   return {

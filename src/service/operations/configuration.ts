@@ -1,5 +1,5 @@
 /** Reloads the configuration, and reads and writes its store layer. */
-import type { ReloadResult } from "../../config/live.js";
+import type { ReloadResult } from "../../config/live/live.js";
 import { StoreError } from "../../store/errors.js";
 import type { OperationsContext } from "./context.js";
 import type { LayerReply, LayerRequest, ReloadReply, ReloadRequest } from "./contract/contract.js";

@@ -1,5 +1,5 @@
 /** What operations work with: the parts of the service, and values that several operations need. */
-import type { LiveConfig } from "../../config/live.js";
+import type { LiveConfig } from "../../config/live/live.js";
 import { nearest } from "../../config/nearest.js";
 import type { Pod } from "../../config/options/slots.js";
 import { quoted } from "../../config/problem.js";

@@ -1,6 +1,6 @@
 /** The primary's part of a service: coordinator, sync with data planes, operations, metrics and the control listener. */
 import type { Server } from "node:http";
-import type { LiveConfig } from "../../config/live.js";
+import type { LiveConfig } from "../../config/live/live.js";
 import { descriptorLabels } from "../../config/options/descriptors.js";
 import { appLimits, clusterOptions, coordinatorOptions } from "../../config/options/limits.js";
 import { accessOptions } from "../../config/options/service.js";

@@ -1,5 +1,5 @@
 /** The whole service on one machine: the primary with store, coordinator and control listener, and its workers. */
-import { createLiveConfig } from "../../config/live.js";
+import { createLiveConfig } from "../../config/live/live.js";
 import { storeOptions } from "../../config/options/limits.js";
 import type { Config } from "../../config/schema.js";
 import type { Address } from "../../config/values.js";

@@ -2,7 +2,7 @@
 import { mkdirSync, openSync, renameSync, rmSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { watchFile } from "../../../src/config/file-watch.js";
+import { watchFile } from "../../../src/config/live/file-watch.js";
 import { systemClock } from "../../../src/shared/clock.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { createSimulatedClock } from "../../support/simulated-clock.js";

@@ -170,7 +170,7 @@ describe("an invalid file", () => {
       "{domain: d, descriptors: [{key: a, value: b, share_threshold: true}]}",
       "descriptors[0].share_threshold: requires a value with a *",
     ],
-    ["a name given twice", "domain: d\ndomain: e\n", "line 2, column 1: this name is given twice"],
+    ["a name given twice", "domain: d\ndomain: e\n", "line 2, column 1: this name occurs twice"],
     ["no YAML", "domain: {", "line 1"],
     ["a text", "hello", "must be a domain with descriptors"],
   ])("%s: the message has file and path, and nothing is written", async (name, text, reason) => {

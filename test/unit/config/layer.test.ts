@@ -122,11 +122,11 @@ describe("a layer that is not right", () => {
       log: "loud",
     };
     expect(await complaints(node, layer)).toEqual([
-      "leese (store layer): there is no such option; did you mean lease?",
+      "leese (store layer): unknown option; did you mean lease?",
       "apps.a.burst (store layer): must be a whole number from 1 to 1000000000 (is 0)",
-      "apps.a.bursst (store layer): there is no such option; did you mean burst?",
+      "apps.a.bursst (store layer): unknown option; did you mean burst?",
       'apps["b{}"] (store layer): the name must be 1 to 128 of A–Z a–z 0–9 . _ : -',
-      "upstreams.x.targets (store layer): must be given, or dns instead",
+      "upstreams.x.targets (store layer): is required unless dns is set",
       'log (store layer): must be a section with level, refusals_per_second, slow_decision_ms (is "loud")',
     ]);
     expect(node.live.current()).toBe(before);
@@ -142,8 +142,8 @@ describe("a layer that is not right", () => {
       routes: [{ path: "/", upstream: "x" }],
     };
     expect(await complaints(node, layer)).toEqual([
-      'routes[0].upstream (store layer): is none of upstreams (is "x")',
-      "identity.api_keys[1][0] (store layer): a has the same key",
+      'routes[0].upstream (store layer): is not one of upstreams (is "x")',
+      "identity.api_keys[1][0] (store layer): is also a key of a",
     ]);
   });
 
@@ -158,7 +158,7 @@ describe("a layer that is not right", () => {
     [{ cluster: { id: "other", rate: 5 } }, "cluster.id"],
   ])("as %j says what each node must know by itself", async (layer, option) => {
     expect(await complaints(await start(""), layer)).toEqual([
-      `${option} (store layer): cannot be set in the store: each node must know it by itself`,
+      `${option} (store layer): cannot be set in the store: every node needs its own value`,
     ]);
   });
 
@@ -169,8 +169,8 @@ describe("a layer that is not right", () => {
       unknown
     >;
     expect(await complaints(node, layer)).toEqual([
-      "apps.__proto__ (store layer): is no name for anything",
-      "routes[0].__proto__ (store layer): is no name for anything",
+      "apps.__proto__ (store layer): is not an allowed name",
+      "routes[0].__proto__ (store layer): is not an allowed name",
     ]);
   });
 
@@ -178,7 +178,7 @@ describe("a layer that is not right", () => {
     const node = await start("");
     const apps = Object.fromEntries(Array.from({ length: 60_000 }, (_, i) => [`application-${i}`, {}]));
     expect(await complaints(node, { apps })).toEqual([
-      expect.stringMatching(/^store layer: has \d+ bytes; at most 1048576 are kept$/),
+      expect.stringMatching(/^store layer: has \d+ bytes; the maximum is 1048576$/),
     ]);
     let deep: unknown = {};
     for (let i = 0; i < 100_000; i++) deep = [deep];
@@ -194,13 +194,13 @@ describe("a layer that is not right", () => {
 
   const garbage: [string, string][] = [
     ["{", "store layer: is not JSON"],
-    ["[]", "store layer: must be options with values, as an object"],
-    ["null", "store layer: must be options with values, as an object"],
-    ['"text"', "store layer: must be options with values, as an object"],
-    [`${"[".repeat(50_000)}${"]".repeat(50_000)}`, "store layer: must be options with values, as an object"],
+    ["[]", "store layer: must be an object of options"],
+    ["null", "store layer: must be an object of options"],
+    ['"text"', "store layer: must be an object of options"],
+    [`${"[".repeat(50_000)}${"]".repeat(50_000)}`, "store layer: must be an object of options"],
     [`{"a":${"[".repeat(50_000)}${"]".repeat(50_000)}}`, "store layer: is nested too deeply"],
     ['{"apps":{"a":{"burst":-1}}}', "apps.a.burst (store layer): must be a whole number from 1 to 1000000000 (is -1)"],
-    ['{"listen":"0.0.0.0:1"}', "listen (store layer): cannot be set in the store: each node must know it by itself"],
+    ['{"listen":"0.0.0.0:1"}', "listen (store layer): cannot be set in the store: every node needs its own value"],
   ];
 
   it.each(garbage)("written past all checks (%.20s) leaves what holds, and is told", async (text, problem) => {
@@ -238,7 +238,7 @@ describe("a layer that is not right", () => {
     const { live, write } = await start("", { store, clock });
     await put(store, '{"routes":[{"path":"/","upstream":"x"}]}');
     await clock.advance(5 * SECOND_MS);
-    expect(live.lastError()).toBe('routes[0].upstream (store layer): is none of upstreams (is "x")');
+    expect(live.lastError()).toBe('routes[0].upstream (store layer): is not one of upstreams (is "x")');
     write("upstreams: { x: { targets: [x:1] } }");
     await live.reload({ source: "file", force: false });
     await clock.advance(5 * SECOND_MS);

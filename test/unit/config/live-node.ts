@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createLiveConfig, type LiveConfig, type LiveConfigOptions } from "../../../src/config/live.js";
+import { createLiveConfig, type LiveConfig, type LiveConfigOptions } from "../../../src/config/live/live.js";
 import { readConfig } from "../../../src/config/load.js";
 import { describeProblem } from "../../../src/config/problem.js";
 import type { Config } from "../../../src/config/schema.js";

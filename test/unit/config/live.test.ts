@@ -1,7 +1,7 @@
 /** A running configuration: only good ones take hold, all at once, and what was refused is told. */
 import { readFileSync, rmSync } from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
-import type { ReloadResult } from "../../../src/config/live.js";
+import type { ReloadResult } from "../../../src/config/live/live.js";
 import { describeProblem } from "../../../src/config/problem.js";
 import { needRestart } from "../../../src/config/reach.js";
 import type { Config } from "../../../src/config/schema.js";
@@ -175,7 +175,7 @@ describe("an option that needs a restart", () => {
     write(`fail_open_tokens: 7\n${yaml}`);
     const result = await live.reload(all);
     expect(result).toMatchObject({ status: "refused", restartNeeded: [option] });
-    expect(complaints(result)[0]).toMatch(`${option}: a change needs a restart; the rest can be forced`);
+    expect(complaints(result)[0]).toMatch(`${option}: a change needs a restart; force applies the other changes`);
     expect(complaints(result)[0]).not.toContain(SECRET);
     expect(live.current()).toBe(before);
     expect(live.lastError()).toContain(option);
@@ -190,7 +190,7 @@ describe("an option that needs a restart", () => {
     expect(await live.reload(all)).toMatchObject({ status: "reloaded", restartNeeded: ["listen", "workers"] });
     write("workers: 3\nlisten: 127.0.0.1:9\nfail_open_tokens: 9");
     expect(complaints(await live.reload(all))).toEqual([
-      "workers: a change needs a restart; the rest can be forced (is 3)",
+      "workers: a change needs a restart; force applies the other changes (is 3)",
     ]);
     expect(live.current().fail_open_tokens).toBe(8);
     write("workers: 1\nfail_open_tokens: 9");

@@ -163,7 +163,7 @@ describe("the environment", () => {
     const yaml = "store: redis-cluster://a:1,b:2";
     expect(good(yaml, { REDIS_PASSWORD: "x" }).store).toBe("redis-cluster://:x@a:1,b:2");
     expect(readConfig(yaml, { REDIS_HOST: "c" }).problems.map(describeProblem)).toEqual([
-      "REDIS_HOST: cannot name one of several servers: the option store is a redis-cluster:// url",
+      "REDIS_HOST: cannot replace one of several servers: store is a redis-cluster:// URL",
     ]);
   });
 

@@ -230,7 +230,7 @@ describe("it does not start", () => {
     );
     expect(status).toBe(1);
     expect(stderr).toContain("workers: must be a whole number from 1 to 256 (is 0)");
-    expect(stderr).toContain("routes[0].upstream: is none of upstreams");
+    expect(stderr).toContain("routes[0].upstream: is not one of upstreams");
   });
 
   it("with a wrong option", () => {

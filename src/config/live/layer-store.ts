@@ -1,26 +1,26 @@
-/** The layer as it is kept in the store: read when it changed, written once, told to all who listen. */
-import { INVALID_ARGUMENT } from "../core/codes.js";
-import { configKey, operationKey } from "../core/keys.js";
-import { InvalidArgument, StoreError } from "../store/errors.js";
-import type { Store, Unsubscribe } from "../store/store.js";
-import { layerProblem, layerProblems, layerText, parseLayer } from "./layer.js";
-import type { Problem } from "./problem.js";
-import type { Section } from "./variables.js";
+/** Reads and writes the configuration layer in the store, and notifies other nodes. */
+import { INVALID_ARGUMENT } from "../../core/codes.js";
+import { configKey, operationKey } from "../../core/keys.js";
+import { InvalidArgument, StoreError } from "../../store/errors.js";
+import type { Store, Unsubscribe } from "../../store/store.js";
+import { layerProblem, layerProblems, layerText, parseLayer } from "../layer.js";
+import type { Problem } from "../problem.js";
+import type { Section } from "../variables.js";
 
 export interface StoredLayer {
   revision: number;
   config: Section;
 }
 
-/** What stands in the store: the layer, or why it cannot be one. */
+/** The stored layer, or why it is invalid. */
 export type ReadLayer = { layer: StoredLayer; revision: number } | { problems: Problem[]; revision: number };
 
 export type LayerStore = ReturnType<typeof createLayerStore>;
 
 const ANY = -1;
-/** As much as the script takes. */
+/** Maximum of the store script. */
 const MAX_BYTES = 1_048_576;
-/** No revision that was ever written: what stands there is unreadable as a whole. */
+/** Revision of a layer that cannot be read. Never written. */
 const UNREADABLE = -2;
 
 export function configChannel(clusterId: string): string {
@@ -38,14 +38,14 @@ export function createLayerStore(store: Pick<Store, "run" | "publish" | "subscri
       if (revision !== "config") throw new InvalidArgument("config-read", String(revision));
       return { revision: UNREADABLE, text: "", fault: `is larger than ${MAX_BYTES} bytes` };
     } catch (error) {
-      // Something else stands under the key.
+      // The key has another type.
       if (!(error instanceof StoreError) || error.kind !== "script") throw error;
       return { revision: UNREADABLE, text: "", fault: `cannot be read: ${error.message}` };
     }
   }
 
   return {
-    /** Rejects with a StoreError where the store does not answer. */
+    /** Rejects with a StoreError if the store does not answer. */
     async read(): Promise<ReadLayer> {
       const { revision, text, fault } = await ask(ANY);
       if (fault !== undefined) return { revision, problems: [layerProblem(fault)] };
@@ -53,21 +53,21 @@ export function createLayerStore(store: Pick<Store, "run" | "publish" | "subscri
       return layer === undefined ? { revision, problems } : { revision, layer: { revision, config: layer } };
     },
 
-    /** Whether another revision stands there than the one that is known. */
-    async isOther(known: number): Promise<boolean> {
+    /** Whether the stored revision differs from `known`. */
+    async hasChanged(known: number): Promise<boolean> {
       return (await ask(Math.max(known, ANY))).revision !== known;
     },
 
-    /** What is wrong with it in itself, before anything is written; undefined where nothing is. */
+    /** Problems of the layer itself, before it is written; undefined if there are none. */
     faults(config: Section): { problems: Problem[] } | undefined {
       const problems = layerProblems(config);
       if (problems.length > 0) return { problems };
       const bytes = layerText(config).length;
       if (bytes <= MAX_BYTES) return undefined;
-      return { problems: [layerProblem(`has ${bytes} bytes; at most ${MAX_BYTES} are kept`)] };
+      return { problems: [layerProblem(`has ${bytes} bytes; the maximum is ${MAX_BYTES}`)] };
     },
 
-    /** With the same operation again it writes nothing more. */
+    /** Idempotent: the same operation id is executed once. */
     async write(config: Section, expected: number | undefined, operation: string) {
       const keys = [key, operationKey(clusterId, operation)];
       const [code, written, revision] = await store.run("config-write", keys, [expected ?? ANY, layerText(config)]);
@@ -80,7 +80,7 @@ export function createLayerStore(store: Pick<Store, "run" | "publish" | "subscri
       return store.publish(channel, JSON.stringify(message));
     },
 
-    /** Calls the handler when another node has a new configuration. A message is a hint, nothing is taken from it. */
+    /** Calls the handler when another node has a new configuration. The content of the message is not used. */
     subscribe(handler: () => void): Promise<Unsubscribe> {
       const own = `"node":${JSON.stringify(node)}}`;
       return store.subscribe(channel, (message) => {

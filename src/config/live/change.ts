@@ -1,20 +1,20 @@
-/** What lies between two configurations: options that wait for a restart, and apps whose limits differ. */
+/** Compares two configurations: options that need a restart, and apps whose limits changed. */
 import { isDeepStrictEqual } from "node:util";
-import { appLimits } from "./options/limits.js";
-import { type Problem, problemAt } from "./problem.js";
-import { needRestart, optionAt, withOption } from "./reach.js";
-import type { Config } from "./schema.js";
+import { appLimits } from "../options/limits.js";
+import { type Problem, problemAt } from "../problem.js";
+import { needRestart, optionAt, withOption } from "../reach.js";
+import type { Config } from "../schema.js";
 
 export interface Restarts {
-  /** Those that differ from what is in force. */
+  /** Changed options that need a restart. */
   options: string[];
-  /** Their values. */
+  /** Their new values. */
   waiting: Record<string, unknown>;
-  /** One for each that nobody has agreed to yet. */
+  /** One for each that an earlier forced reload has not deferred. */
   problems: Problem[];
 }
 
-/** `agreed` is what an earlier reload left to the next start: a later one may leave it there, too. */
+/** `agreed`: values that an earlier forced reload deferred to the next start. */
 export function restartsNeeded(wanted: Config, current: Config, agreed: Record<string, unknown>): Restarts {
   const options = needRestart.filter(
     (option) => !isDeepStrictEqual(optionAt(wanted, option), optionAt(current, option)),
@@ -26,21 +26,21 @@ export function restartsNeeded(wanted: Config, current: Config, agreed: Record<s
       const { path, value, reason } = problemAt(
         option.split("."),
         wanted,
-        "a change needs a restart; the rest can be forced",
+        "a change needs a restart; force applies the other changes",
       );
       return { path, value, reason };
     });
   return { options, waiting, problems };
 }
 
-/** What can hold now: the options that need a restart stay as they are. */
-export function settledOptions(wanted: Config, current: Config, options: string[]): Config {
-  let settled = wanted;
-  for (const option of options) settled = withOption(settled, option, optionAt(current, option));
-  return settled;
+/** The configuration that can be applied now: options that need a restart keep their value. */
+export function applicable(wanted: Config, current: Config, options: string[]): Config {
+  let config = wanted;
+  for (const option of options) config = withOption(config, option, optionAt(current, option));
+  return config;
 }
 
-/** How many apps came, went, or have other limits. */
+/** Number of apps that were added, removed or changed. */
 export function changedApps(config: Config, before: Config): number {
   const old = new Map(appLimits(before).map((app) => [app.id, app]));
   let changed = 0;

@@ -1,26 +1,26 @@
-/** The configuration of a running service: follows its sources, and never lets anything but a good one take hold. */
+/** The configuration of a running service: follows file and store, and applies only valid configurations. */
 import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
-import { withRetries } from "../quota/retry.js";
-import { type Clock, systemClock } from "../shared/clock.js";
-import { StoreError } from "../store/errors.js";
-import type { Store, Unsubscribe } from "../store/store.js";
-import { changedApps, restartsNeeded, settledOptions } from "./change.js";
+import { withRetries } from "../../quota/retry.js";
+import { type Clock, systemClock } from "../../shared/clock.js";
+import { StoreError } from "../../store/errors.js";
+import type { Store, Unsubscribe } from "../../store/store.js";
+import { isFromLayer, layerProblem } from "../layer.js";
+import { checkConfig, deepFreeze, parseYaml, readText } from "../load.js";
+import { describeProblem, type Problem } from "../problem.js";
+import type { Config } from "../schema.js";
+import type { Environment, Section } from "../variables.js";
+import { configVersion } from "../version.js";
+import { applicable, changedApps, restartsNeeded } from "./change.js";
 import { watchFile } from "./file-watch.js";
-import { isFromLayer, layerProblem } from "./layer.js";
 import { createLayerStore, type StoredLayer } from "./layer-store.js";
 import { watchLayer } from "./layer-watch.js";
-import { checkConfig, deepFreeze, parseYaml, readText } from "./load.js";
-import { describeProblem, type Problem } from "./problem.js";
-import type { Config } from "./schema.js";
-import type { Environment, Section } from "./variables.js";
-import { configVersion } from "./version.js";
 
 export type Source = "all" | "file" | "store";
 
 export interface ReloadOrder {
   source: Source;
-  /** Where options need a restart, apply the rest; and apply again what has not changed. */
+  /** Apply all changes that need no restart, and apply an unchanged configuration again. */
   force: boolean;
 }
 
@@ -39,40 +39,40 @@ export type PutResult = ReloadResult | { status: "conflict"; revision: number };
 export interface LiveConfig {
   current(): Config;
   version(): string;
-  /** Milliseconds since 1970. */
+  /** Unix time in milliseconds. */
   loadedAtMs(): number;
-  /** Why the last reload was refused; until one from the same source is not. */
+  /** Why the last reload was rejected, until one from the same source succeeds. */
   lastError(): string | undefined;
   reload(order: ReloadOrder): Promise<ReloadResult>;
-  /** Called once per change that was accepted, as soon as it holds. */
+  /** Called after each change. */
   onChange(handler: ChangeHandler): Unsubscribe;
-  /** Called whenever something new was read and not accepted. */
+  /** Called after each rejected configuration. */
   onRefused(handler: () => void): Unsubscribe;
-  /** What stands in the store now. Rejects where the store does not answer, or what stands there is no layer. */
+  /** The stored layer. Rejects if the store does not answer or the layer is invalid. */
   layer(): Promise<StoredLayer>;
-  /** Checked with all else first; then written, applied here and told to all nodes. Rejects where the store is away. */
+  /** Validates the resulting configuration, then writes and applies the layer and notifies other nodes. */
   putLayer(config: Section, expectedRevision?: number): Promise<PutResult>;
   close(): Promise<void>;
 }
 
-/** Must not throw; what it throws is logged. */
+/** Must not throw; errors are logged. */
 export type ChangeHandler = (config: Config, before: Config) => void;
 
 export interface LiveConfigOptions {
-  /** What the service began with: from the file, the environment and the command line, without the store. */
+  /** From the file, the environment and the command line, without the store layer. */
   initial: Config;
   file?: string | undefined;
-  /** In the place of a file, a text that never changes. */
+  /** Instead of a file. */
   yaml?: string;
   env: Environment;
-  /** Puts in what the command line said. */
+  /** Applies the command-line options. */
   overrides?: (config: Config) => Config;
   store: Pick<Store, "run" | "publish" | "subscribe">;
   clusterId: string;
   node: string;
   clock?: Clock;
   log: LiveLog;
-  /** Whether changes of the file are followed without being told. Default: they are. */
+  /** Whether to watch the file. Default true. */
   watchFile?: boolean;
 }
 
@@ -90,22 +90,22 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
   const layers = createLayerStore(options.store, options.clusterId, options.node);
   const handlers = new Set<{ handler: ChangeHandler }>();
   const refusalHandlers = new Set<{ handler: () => void }>();
-  /** By whose fault something was refused. */
+  /** Errors of rejected configurations, by source. */
   const errors: { file?: string; store?: string } = {};
   let current = initial;
   let loadedAtMs = Date.now();
   let text = options.yaml ?? (file === undefined ? "" : readText(file).text) ?? "";
   let parsed = parseYaml(text);
   let layer: StoredLayer = { revision: 0, config: {} };
-  /** Of what stood in the store when it was last looked at, right or wrong. */
+  /** The last revision that was read, valid or not. */
   let seenRevision = NOT_READ;
-  /** What a forced reload left to the next start. */
+  /** Values that a forced reload deferred to the next start. */
   let waiting: Record<string, unknown> = {};
   let last: Promise<unknown> = Promise.resolve();
   let following: Source | undefined;
   let closed = false;
 
-  /** One at a time, in the order in which they were asked for. */
+  /** Runs one task at a time, in order. */
   function inTurn<T>(work: () => Promise<T>): Promise<T> {
     const result = last.then(work);
     last = result.catch(() => undefined);
@@ -114,26 +114,26 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
 
   async function take({ source, force }: ReloadOrder): Promise<ReloadResult> {
     const readFile = source === "store" || file === undefined ? { text, problems: [] } : readText(file);
-    if (readFile.text === undefined) return noted("file", refused(readFile.problems));
-    // Somebody is about to write it: an empty file would be right, and mean all defaults.
+    if (readFile.text === undefined) return recorded("file", refused(readFile.problems));
+    // The file is probably being written: an empty file would be valid and mean all defaults.
     if (file !== undefined && readFile.text.trim() === "") {
-      return noted("file", refused([{ path: file, value: "", reason: "is empty" }]));
+      return recorded("file", refused([{ path: file, value: "", reason: "is empty" }]));
     }
-    if (source === "file") return noted("file", accept(readFile.text, layer, force));
+    if (source === "file") return recorded("file", accept(readFile.text, layer, force));
     try {
       const read = await layers.read();
       seenRevision = read.revision;
-      if ("problems" in read) return noted("store", refused(read.problems));
-      return noted(source, accept(readFile.text, read.layer, force));
+      if ("problems" in read) return recorded("store", refused(read.problems));
+      return recorded(source, accept(readFile.text, read.layer, force));
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
-      if (source === "store") return noted("store", refused([layerProblem(`cannot be read: ${error.message}`)]));
-      log.warn({ err: error, revision: layer.revision }, "the store does not answer: its last known layer holds");
-      return noted("file", accept(readFile.text, layer, force));
+      if (source === "store") return recorded("store", refused([layerProblem(`cannot be read: ${error.message}`)]));
+      log.warn({ err: error, revision: layer.revision }, "the store does not answer: keeping the last known layer");
+      return recorded("file", accept(readFile.text, layer, force));
     }
   }
 
-  /** Either all of it takes hold, or nothing. */
+  /** Applies the whole configuration or nothing. */
   function accept(newText: string, newLayer: StoredLayer, force: boolean): ReloadResult {
     const newParsed = newText === text ? parsed : parseYaml(newText);
     const loaded = checkConfig(newParsed, env, newLayer.config);
@@ -146,7 +146,7 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
     layer = newLayer;
     waiting = restarts.waiting;
     const restartNeeded = gatewayMissing(wanted) ? [...restarts.options, "routes"] : restarts.options;
-    const next = settledOptions(wanted, current, restarts.options);
+    const next = applicable(wanted, current, restarts.options);
     const before = current;
     const previousVersion = configVersion(before);
     if (isDeepStrictEqual(next, before) && !force) {
@@ -154,46 +154,43 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
     }
     current = deepFreeze(next);
     loadedAtMs = Date.now();
-    tellHandlers(before);
+    callHandlers(before);
     const version = configVersion(current);
     return { status: "reloaded", version, previousVersion, appsAffected: changedApps(current, before), restartNeeded };
   }
 
-  /** Whether there is a gateway at all is decided at the start. */
+  /** Workers are started at the start only. */
   const gatewayMissing = (wanted: Config) => initial.routes.length === 0 && wanted.routes.length > 0;
 
-  function tellHandlers(before: Config): void {
+  function callHandlers(before: Config): void {
     for (const { handler } of [...handlers]) {
       try {
         handler(current, before);
       } catch (error) {
-        log.error({ err: error }, "a change of the configuration was not taken up");
+        log.error({ err: error }, "a configuration change handler failed");
       }
     }
   }
 
-  /** `source` is what was really read. */
-  function noted(source: Source, result: ReloadResult): ReloadResult {
+  /** Records and logs a result. `source`: what was actually read. */
+  function recorded(source: Source, result: ReloadResult): ReloadResult {
     if (result.status === "refused") {
       const byLayer = result.problems.filter((problem) => source === "store" || isFromLayer(problem));
       const byFile = result.problems.filter((problem) => !byLayer.includes(problem));
       if (source === "file") errors.file = sentences(result.problems);
       else if (byLayer.length > 0) errors.store = sentences(byLayer);
       if (source === "all" && byFile.length > 0) errors.file = sentences(byFile);
-      log.error(
-        { source, problems: result.problems.map(describeProblem) },
-        "the configuration is not right: nothing changed",
-      );
+      log.error({ source, problems: result.problems.map(describeProblem) }, "invalid configuration: nothing changed");
       for (const { handler } of [...refusalHandlers]) handler();
       return result;
     }
     if (source !== "store") delete errors.file;
     if (source !== "file") delete errors.store;
-    // With another file, what the store says may be right now.
+    // With another file the stored layer may be valid now: read it again.
     else if (errors.store !== undefined) seenRevision = NOT_READ;
     if (result.status === "unchanged") return result;
     const { version, previousVersion, appsAffected, restartNeeded } = result;
-    log.info({ source, version, previousVersion, appsAffected, restartNeeded }, "the configuration changed");
+    log.info({ source, version, previousVersion, appsAffected, restartNeeded }, "configuration changed");
     return result;
   }
 
@@ -201,36 +198,36 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
     try {
       await layers.publish(configVersion(current));
     } catch (error) {
-      log.warn({ err: error }, "other nodes were not told of the change: they look for it by themselves");
+      log.warn({ err: error }, "other nodes were not notified of the change: they will detect it by polling");
     }
   }
 
-  async function reloadByHand(order: ReloadOrder): Promise<ReloadResult> {
+  async function reloadAndAnnounce(order: ReloadOrder): Promise<ReloadResult> {
     const result = await take(order);
     if (result.status === "reloaded") await announce();
     return result;
   }
 
-  /** Somebody else changed something. Many hints while one waits for its turn are one. */
+  /** Reloads after a change elsewhere. Several notifications during a pending reload are combined. */
   function follow(source: "all" | "store"): void {
     if (closed) return;
     const queued = following !== undefined;
     following = following === "all" ? "all" : source;
     if (queued) return;
-    unasked(async () => {
+    inBackground(async () => {
       const wanted = following ?? source;
       following = undefined;
       const result = await take({ source: wanted, force: false });
-      // A file that is being edited does not keep the store's word from holding.
+      // An invalid file must not prevent a valid layer from being applied.
       const byFile = result.status === "refused" && !result.problems.every(isFromLayer);
       if (byFile && wanted === "all") await take({ source: "store", force: false });
     });
   }
 
-  /** In turn like all else, but nobody waits for it. */
-  function unasked(work: () => Promise<unknown>): void {
+  /** Like inTurn, but errors are logged. */
+  function inBackground(work: () => Promise<unknown>): void {
     inTurn(async () => (closed ? undefined : work())).catch((error: unknown) =>
-      log.error({ err: error }, "a change of the configuration was not followed"),
+      log.error({ err: error }, "a configuration change was not applied"),
     );
   }
 
@@ -238,14 +235,17 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
     file === undefined || options.watchFile === false
       ? undefined
       : watchFile({
-          ...{ file, clock },
-          changed: () => unasked(() => reloadByHand({ source: "file", force: false })),
+          file,
+          clock,
+          changed: () => inBackground(() => reloadAndAnnounce({ source: "file", force: false })),
         });
   const leaveStore = watchLayer({
-    ...{ layers, clock, log },
+    layers,
+    clock,
+    log,
     seenRevision: () => seenRevision,
     changed: () => follow("store"),
-    told: () => follow("all"),
+    notified: () => follow("all"),
   });
 
   return {
@@ -253,7 +253,7 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
     version: () => configVersion(current),
     loadedAtMs: () => loadedAtMs,
     lastError: () => (errors.file ?? errors.store) && [errors.file, errors.store].filter(Boolean).join("; "),
-    reload: (order) => inTurn(() => reloadByHand(order)),
+    reload: (order) => inTurn(() => reloadAndAnnounce(order)),
 
     onChange(handler) {
       const entry = { handler };
@@ -282,8 +282,8 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
         const { written, revision } = await withRetries(clock, () => closed, write);
         if (!written) return { status: "conflict", revision } as const;
         seenRevision = revision;
-        const result = noted("store", accept(text, { revision, config }, false));
-        // Also where nothing changed here: on other nodes it may.
+        const result = recorded("store", accept(text, { revision, config }, false));
+        // Also if nothing changed here: other nodes may have other files.
         await announce();
         return result;
       }),

@@ -1,16 +1,16 @@
-/** Tells when a file has become another one, however it was replaced, once it has stopped changing. */
+/** Reports changes of a file, including replacement by rename, once it has stopped changing. */
 import { type FSWatcher, statSync, watch } from "node:fs";
 import { dirname } from "node:path";
-import type { Clock } from "../shared/clock.js";
-import type { Unsubscribe } from "../store/store.js";
+import type { Clock } from "../../shared/clock.js";
+import type { Unsubscribe } from "../../store/store.js";
 
 export interface FileWatchOptions {
   file: string;
   clock: Clock;
   changed(): void;
-  /** So long after the last change somebody may still be writing. Default 100. */
+  /** Wait this long after the last change, because the file may still be written. Default 100. */
   settleMs?: number;
-  /** For changes that the system does not report: behind a link, or on a network. Default 2,000. */
+  /** Polling interval, for changes that the system does not report: symbolic links, network file systems. Default 2,000. */
   pollMs?: number;
 }
 
@@ -24,17 +24,17 @@ export function watchFile({ file, clock, changed, settleMs = 100, pollMs = 2_000
   listen();
   poll();
 
-  /** The directory, not the file: who renames another file into its place leaves a watched file behind. */
+  /** Watches the directory: a watch on the file would be lost when another file is renamed to it. */
   function listen(): void {
     try {
       watcher = watch(dirname(file), { persistent: false }, look);
-      watcher.on("error", deaf);
+      watcher.on("error", closeWatcher);
     } catch {
-      deaf();
+      closeWatcher();
     }
   }
 
-  function deaf(): void {
+  function closeWatcher(): void {
     watcher?.close();
     watcher = undefined;
   }
@@ -48,7 +48,7 @@ export function watchFile({ file, clock, changed, settleMs = 100, pollMs = 2_000
   function look(): void {
     if (closed) return;
     const state = stateOf(file);
-    // Other files of the directory may change all the time.
+    // Other files of the directory may change at any time.
     if (state === latest && stopWaiting !== undefined) return;
     latest = state;
     stopWaiting?.();
@@ -75,7 +75,7 @@ export function watchFile({ file, clock, changed, settleMs = 100, pollMs = 2_000
   };
 }
 
-/** Of what the path leads to in the end, through all links. */
+/** Follows symbolic links. */
 function stateOf(file: string): string {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs } = statSync(file, { bigint: true });

@@ -1,0 +1,123 @@
+/** Options of the gateway: upstreams, routes, timeouts and size limits. */
+import {
+  DAY_MS,
+  flag,
+  HOUR_MS,
+  hostName,
+  identifier,
+  list,
+  milliseconds,
+  oneOf,
+  otherwise,
+  protocol,
+  routePath,
+  section,
+  target,
+  whole,
+  zeroOr,
+} from "../values.js";
+
+const MAX_CONNECTIONS = 10_000_000;
+
+const dns = section({
+  name: hostName().describe("Host name whose addresses are the targets."),
+  port: whole(1, 65_535).describe("Port of every target."),
+  interval_ms: milliseconds(100, HOUR_MS).default(5_000).describe("Interval of DNS lookups."),
+});
+
+const passive = section({
+  failures: whole(1, 1_000).default(3).describe("Consecutive failures after which a target is skipped."),
+  down_ms: milliseconds(1, HOUR_MS).default(10_000).describe("How long a failed target is skipped."),
+});
+
+const active = section({
+  path: otherwise("no health checks", routePath().optional().describe("Path of health checks.")),
+  interval_ms: milliseconds(100, HOUR_MS).default(2_000).describe("Interval of health checks."),
+  timeout_ms: milliseconds(10, 60_000).default(1_000).describe("Timeout of a health check."),
+  healthy_after: whole(1, 100).default(2).describe("Consecutive successes after which a target is healthy."),
+  unhealthy_after: whole(1, 100).default(2).describe("Consecutive failures after which a target is unhealthy."),
+});
+
+export const upstream = section({
+  targets: otherwise(
+    "from `dns`",
+    list(target(), 1, 1_000).default([]).describe("Targets of the upstream. Either this or `dns` is required."),
+  ),
+  dns: dns.optional().describe("Targets from DNS, instead of `targets`."),
+  connections: whole(1, 100_000)
+    .default(512)
+    .describe("Maximum connections to one target; further requests are queued."),
+  pass_host: flag().default(true).describe("Forward the client's Host header; otherwise the target's address is sent."),
+  passive: passive.prefault({}).describe("Skip targets after failed requests."),
+  active: active.prefault({}).describe("Health checks."),
+}).superRefine(({ targets, dns }, { addIssue }) => {
+  const complain = (option: string, message: string) => addIssue({ code: "custom", path: [option], message });
+  if (targets.length === 0 && dns === undefined) complain("targets", "is required unless dns is set");
+  if (targets.length > 0 && dns !== undefined) complain("dns", "must not be set together with targets");
+});
+
+const connections = section({
+  max_per_pod: whole(1, MAX_CONNECTIONS).default(100).describe("Maximum connections to one target."),
+  max_total: whole(0, MAX_CONNECTIONS).default(1_000).describe("Maximum connections in total; 0: no limit."),
+  max_per_app: whole(0, MAX_CONNECTIONS).default(0).describe("Maximum connections of one app; 0: no limit."),
+  rate_per_second: zeroOr(0.001, 1_000_000)
+    .default(100)
+    .describe("New connections per second for all proxies together; 0: no limit."),
+  burst: otherwise(
+    "`rate_per_second`, at least 1",
+    whole(1, 1_000_000).optional().describe("Maximum burst of new connections."),
+  ),
+  lease_s: whole(1, 3_600)
+    .default(30)
+    .describe("Lease of a slot: the slots of a crashed proxy are free after this time."),
+  on_store_failure: oneOf("open", "local", "closed")
+    .default("closed")
+    .describe("Without the store: admit all connections, the node's share, or none."),
+  idle_ms: milliseconds(0, DAY_MS).default(0).describe("Close a connection after this long without a byte; 0: never."),
+  ping_ms: milliseconds(0, HOUR_MS).default(30_000).describe("Interval of TCP keep-alive probes; 0: never."),
+  protocols: list(protocol(), 1, 16).default(["websocket"]).describe("Protocols that clients may upgrade to."),
+});
+
+export const route = section({
+  path: routePath().describe(
+    "Path prefix. With a trailing slash it matches everything that begins with it, otherwise whole segments. The longest match wins.",
+  ),
+  host: otherwise("any", hostName().optional().describe("Match only requests for this host.")),
+  upstream: identifier().describe("One of `upstreams`."),
+  connections: otherwise(
+    "upgrades are refused",
+    connections.optional().describe("Allow upgrades to WebSocket; each connection takes a slot on a target."),
+  ),
+});
+
+export const timeouts = section({
+  connect_ms: milliseconds(1, HOUR_MS).default(5_000).describe("Timeout to connect to a target."),
+  response_ms: milliseconds(1, HOUR_MS)
+    .default(60_000)
+    .describe("From the last byte of the request to the response header."),
+  body_idle_ms: milliseconds(1, HOUR_MS).default(30_000).describe("Maximum time without a byte of a body."),
+  headers_ms: milliseconds(1, HOUR_MS).default(15_000).describe("For a client to send the complete header."),
+  request_ms: milliseconds(0, DAY_MS)
+    .default(0)
+    .describe("For a client to send the complete request; 0: no limit while bytes keep arriving."),
+  keep_alive_ms: milliseconds(1, HOUR_MS).default(65_000).describe("How long an idle client connection is kept."),
+  linger_ms: milliseconds(0, 60_000)
+    .default(2_000)
+    .describe("After a response that closes the connection, discard input for this long before closing."),
+  shutdown_ms: milliseconds(0, HOUR_MS)
+    .default(10_000)
+    .describe("Shutdown timeout: running requests may finish within it."),
+});
+
+export const limits = section({
+  header_bytes: whole(1_024, 1_048_576)
+    .default(16_384)
+    .describe("Maximum size of a request header in bytes; otherwise 431."),
+  header_count: whole(1, 2_000).default(100).describe("Maximum number of request headers; otherwise 431."),
+  body_bytes: otherwise(
+    "no limit",
+    whole(0, Number.MAX_SAFE_INTEGER)
+      .default(Number.MAX_SAFE_INTEGER)
+      .describe("Maximum size of a request body in bytes; otherwise 413."),
+  ),
+});
