@@ -253,6 +253,13 @@ describe("a response", () => {
     const policy = (await client.ask(one)).response_headers_to_add!.find(({ key }) => key === "RateLimit-Policy");
     expect(policy?.value).toBe('"a\\"b\\\\c??";q=100;w=60');
   });
+
+  it("has all headers for a limit without a name", async () => {
+    decide = () => decision({ limit: { ...limit, name: "" }, remaining: 7, resetMs: 1_000 });
+    const headers = (await client.ask(one)).response_headers_to_add;
+    expect(headers).toContainEqual({ key: "RateLimit-Policy", value: '"default";q=100;w=60' });
+    expect(headers).toContainEqual({ key: "RateLimit", value: '"default";r=7;t=1' });
+  });
 });
 
 describe("calls", () => {
