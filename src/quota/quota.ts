@@ -182,24 +182,13 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
     async borrow(app: BucketLimits, amount: number, operation: string) {
       const args = [...appArguments(app), app.borrow ? 1 : 0, amount];
       const reply = await run("borrow", [keys.cluster, keys.app(app.id), keys.operation(operation)], args);
-      return {
-        code: text(reply, 0),
-        borrowed: number(reply, 1),
-        debt: number(reply, 2),
-        remaining: number(reply, 3),
-        borrowable: number(reply, 4),
-      };
+      return { code: text(reply, 0), ...numbers(reply, ["borrowed", "debt", "remaining", "borrowable"]) };
     },
 
     async repay(app: BucketLimits, amount: number, operation: string) {
       const args = [...appArguments(app), amount];
       const reply = await run("repay", [keys.cluster, keys.app(app.id), keys.operation(operation)], args);
-      return {
-        code: text(reply, 0),
-        repaid: number(reply, 1),
-        debt: number(reply, 2),
-        remaining: number(reply, 3),
-      };
+      return { code: text(reply, 0), ...numbers(reply, ["repaid", "debt", "remaining"]) };
     },
 
     /** `durationMs` 0: no end. */
@@ -256,16 +245,22 @@ function nodeReply(reply: ScriptReply): NodeReply {
 }
 
 function reconcileResult(reply: ScriptReply): ReconcileResult {
-  return {
-    correctionsMade: number(reply, 1),
-    driftBefore: number(reply, 2) / MILLION,
-    driftAfter: number(reply, 3) / MILLION,
-    expectedTokens: number(reply, 4),
-    actualTokens: number(reply, 5),
-    correction: number(reply, 6),
-    recoveredTokens: number(reply, 7),
-    deadNodes: number(reply, 8),
-  };
+  const result = numbers(reply, [
+    "correctionsMade",
+    "driftBefore",
+    "driftAfter",
+    "expectedTokens",
+    "actualTokens",
+    "correction",
+    "recoveredTokens",
+    "deadNodes",
+  ]);
+  return { ...result, driftBefore: result.driftBefore / MILLION, driftAfter: result.driftAfter / MILLION };
+}
+
+/** Names the numbers of a reply, starting after its code. */
+function numbers<K extends string>(reply: ScriptReply, names: K[]): Record<K, number> {
+  return Object.fromEntries(names.map((name, i) => [name, number(reply, i + 1)])) as Record<K, number>;
 }
 
 function number(reply: ScriptReply, index: number): number {

@@ -1,14 +1,7 @@
 /** Parser for logs with one JSON object per line. Knows the names of nginx, Envoy, pino and the Elastic Common Schema. */
-import type { TimeReader } from "./log-times.js";
+import { readAnyTime } from "./log-times.js";
 import { readDuration, readMethod, readSize } from "./log-values.js";
-import {
-  type FieldName,
-  type FieldNames,
-  type LineParser,
-  LOG_FIELDS,
-  type LogField,
-  type LogLine,
-} from "./logged-request.js";
+import type { FieldName, FieldNames, LineParser, LogField, LogLine } from "./logged-request.js";
 
 const SECOND_MS = 1000;
 const NANOSECOND_MS = 1e-6;
@@ -58,22 +51,27 @@ const KNOWN: Record<LogField, FieldName[]> = {
 
 type Values = Record<string, unknown>;
 
-export function createJsonParser(time: TimeReader, given: FieldNames): LineParser {
-  const find = Object.fromEntries(
-    LOG_FIELDS.map((field) => [field, createFinder(given[field] ? [given[field]] : KNOWN[field])]),
-  ) as Record<LogField, Finder>;
+export function createJsonParser(given: FieldNames): LineParser {
   let values: Values = {};
-  const field = (name: string) => (name === "app" ? text(find.app(values)) : text(valueAt(values, name)));
+
+  /** The first of the possible fields that has a value. */
+  function find(field: LogField): { value: unknown; name: string; unitMs?: number | undefined } {
+    for (const one of given[field] === undefined ? KNOWN[field] : [given[field]]) {
+      const value = valueAt(values, one.name);
+      if (value !== undefined && value !== null) return { value, ...one };
+    }
+    return { value: undefined, name: "" };
+  }
 
   function readRequest(line: LogLine): string {
-    const given = find.method(values);
+    const { value } = find("method");
     // nginx may log method, path and protocol as one field.
     const [first = "", path = "", protocol] = text(values.request).split(" ");
-    if (given === undefined && protocol === undefined) return "no method";
-    const method = readMethod(given === undefined ? first : text(given));
+    if (value === undefined && protocol === undefined) return "no method";
+    const method = readMethod(value === undefined ? first : text(value));
     if (method === undefined) return "the method is invalid";
     line.method = method;
-    line.path = text(find.path(values)) || path;
+    line.path = text(find("path").value) || path;
     return "";
   }
 
@@ -81,46 +79,25 @@ export function createJsonParser(time: TimeReader, given: FieldNames): LineParse
     const read = parse(json);
     if (read === undefined) return "not a JSON object";
     values = read;
-    line.timeMs = time.any(find.time(values));
-    if (Number.isNaN(line.timeMs)) return find.time(values) === undefined ? "no time" : "the time is invalid";
-    line.coarse = time.coarse;
+    const time = find("time");
+    const { ms, coarse } = readAnyTime(time.value);
+    if (Number.isNaN(ms)) return time.value === undefined ? "no time" : "the time is invalid";
+    line.timeMs = ms;
+    line.coarse = coarse;
+    // A line has the time of the end, unless the name of the field says otherwise.
+    line.atEnd = !time.name.includes("start");
     const problem = readRequest(line);
     if (problem !== "") return problem;
-    line.requestBytes = amount(find.request_bytes(values));
-    line.responseBytes = amount(find.response_bytes(values));
+    line.requestBytes = amount(find("request_bytes").value);
+    line.responseBytes = amount(find("response_bytes").value);
     if (line.requestBytes < 0 || line.responseBytes < 0) return "a size is not an integer";
-    const took = find.duration(values);
-    line.durationMs = duration(took, find.duration.last().unitMs ?? 1);
+    const took = find("duration");
+    line.durationMs = duration(took.value, took.unitMs ?? 1);
     if (line.durationMs < 0) return "the duration is not a number";
-    // A line has the time of the end, unless the name of the field says otherwise.
-    line.atEnd = !find.time.last().name.includes("start");
-    line.user = text(find.user(values));
-    line.field = field;
+    line.user = text(find("user").value);
+    line.field = (name) => text(name === "app" ? find("app").value : valueAt(values, name));
     return "";
   };
-}
-
-interface Finder {
-  (values: Values): unknown;
-  /** The name under which the value was found. */
-  last(): FieldName;
-}
-
-/** Tries the name of the previous line first, then the others. */
-function createFinder(candidates: FieldName[]): Finder {
-  let last = candidates[0]!;
-  const find = (values: Values) => {
-    const value = valueAt(values, last.name);
-    if (value !== undefined && value !== null) return value;
-    for (const candidate of candidates) {
-      const other = valueAt(values, candidate.name);
-      if (other === undefined || other === null) continue;
-      last = candidate;
-      return other;
-    }
-    return undefined;
-  };
-  return Object.assign(find, { last: () => last });
 }
 
 /** A property whose name contains the dots takes precedence over nested ones. */

@@ -1,8 +1,7 @@
 /** The log formats, their parsers, and detection of the format from the first lines. */
 import { createJsonParser } from "./json-log.js";
-import { createTimeReader } from "./log-times.js";
 import { type AppRule, emptyLine, type FieldNames, type LineParser } from "./logged-request.js";
-import { createCombinedParser, createEnvoyParser } from "./text-log.js";
+import { createCombinedParser, parseEnvoyLine } from "./text-log.js";
 
 export const FORMATS = ["combined", "envoy", "json"] as const;
 export type LogFormat = (typeof FORMATS)[number];
@@ -11,9 +10,8 @@ export type LogFormat = (typeof FORMATS)[number];
 export const DETECTION_LINES = 20;
 
 export function createParser(format: LogFormat, fields: FieldNames): LineParser {
-  const time = createTimeReader();
-  if (format === "json") return createJsonParser(time, fields);
-  return format === "envoy" ? createEnvoyParser(time) : createCombinedParser(time, fields);
+  if (format === "json") return createJsonParser(fields);
+  return format === "envoy" ? parseEnvoyLine : createCombinedParser(fields);
 }
 
 /** The rules to find the app if the operator gives none. */

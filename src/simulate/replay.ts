@@ -1,7 +1,6 @@
 /** Replays a log against one or more configurations in one pass, with bounded memory. */
 import { createInOrder } from "./in-order.js";
 import { createParser, DETECTION_LINES, defaultRules, detectFormat, type LogFormat } from "./log-format.js";
-import { copyOf } from "./log-times.js";
 import {
   type AppRule,
   emptyLine,
@@ -79,7 +78,7 @@ export async function replay(options: ReplayOptions): Promise<Replay> {
   function rejectLine(reason: string, text: string): void {
     result.badLines++;
     if (result.examples.length < EXAMPLES) {
-      result.examples.push({ line: result.lines, reason, text: copyOf(text.slice(0, EXAMPLE_LENGTH)) });
+      result.examples.push({ line: result.lines, reason, text: text.slice(0, EXAMPLE_LENGTH) });
     }
   }
 

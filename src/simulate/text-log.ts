@@ -1,5 +1,5 @@
 /** Parsers for text logs: the combined and common formats of nginx and Apache, and the default formats of Envoy and Istio. */
-import type { TimeReader } from "./log-times.js";
+import { readClfTime, readIsoTime } from "./log-times.js";
 import { readDuration, readMethod, readSize } from "./log-values.js";
 import type { FieldNames, LineParser, LogLine } from "./logged-request.js";
 
@@ -29,14 +29,14 @@ function sizeOrDurationProblem({ requestBytes, responseBytes, durationMs }: LogL
 }
 
 /** Fields after the standard ones are named by their number, from 1 on, or by the name in name=value. */
-export function createCombinedParser(time: TimeReader, names: FieldNames): LineParser {
+export function createCombinedParser(names: FieldNames): LineParser {
   const { request_bytes: sent, response_bytes: received, duration } = names;
 
   return (text, line) => {
     const fields = fieldsOf(text);
     const at = fields.findIndex((field) => field.startsWith("["));
     if (at < 0) return "no time in brackets";
-    line.timeMs = time.clf(fields[at]!.slice(1, -1));
+    line.timeMs = readClfTime(fields[at]!.slice(1, -1)).ms;
     if (Number.isNaN(line.timeMs)) return "the time in brackets is invalid";
     if (!readRequestLine(fields[at + 1], line)) return 'no request line like "GET / HTTP/1.1"';
     const [status, size] = [fields[at + 2], fields[at + 3]];
@@ -68,32 +68,31 @@ export function createCombinedParser(time: TimeReader, names: FieldNames): LineP
 const ENVOY_FIELDS = ["x_forwarded_for", "user_agent", "request_id", "authority", "upstream_host"];
 
 /** The standard fields have names; further ones are named by their number, from 1 on. */
-export function createEnvoyParser(time: TimeReader): LineParser {
-  return (text, line) => {
-    const fields = fieldsOf(text);
-    const [when = ""] = fields;
-    if (!/^\[.*\]$/.test(when)) return "it does not begin with a time in brackets";
-    line.timeMs = time.iso(when.slice(1, -1));
-    if (Number.isNaN(line.timeMs)) return "the time in brackets is invalid";
-    if (!readRequestLine(fields[1], line)) return 'no request line like "GET / HTTP/1.1"';
-    // Status and flags come first. Istio has three more fields before the sizes.
-    const at = /^[0-9]/.test(fields[4] ?? "") ? 4 : 7;
-    const [sent, received, duration] = [fields[at], fields[at + 1], fields[at + 2]];
-    if (sent === undefined || received === undefined || duration === undefined) return "sizes and duration are missing";
-    // The time of the upstream precedes the named fields.
-    const rest = at + 4;
-    line.coarse = time.coarse;
-    // Written when the stream has ended, with the time at which it began.
-    line.atEnd = false;
-    line.user = "";
-    line.field = (name) => {
-      const place = readSize(name);
-      const index = place > 0 ? ENVOY_FIELDS.length + place - 1 : ENVOY_FIELDS.indexOf(name);
-      return index < 0 ? "" : unquoted(fields[rest + index] ?? "");
-    };
-    line.requestBytes = readSize(sent);
-    line.responseBytes = readSize(received);
-    line.durationMs = readDuration(duration, 1);
-    return sizeOrDurationProblem(line);
+export const parseEnvoyLine: LineParser = (text, line) => {
+  const fields = fieldsOf(text);
+  const [when = ""] = fields;
+  if (!/^\[.*\]$/.test(when)) return "it does not begin with a time in brackets";
+  const { ms, coarse } = readIsoTime(when.slice(1, -1));
+  line.timeMs = ms;
+  line.coarse = coarse;
+  if (Number.isNaN(line.timeMs)) return "the time in brackets is invalid";
+  if (!readRequestLine(fields[1], line)) return 'no request line like "GET / HTTP/1.1"';
+  // Status and flags come first. Istio has three more fields before the sizes.
+  const at = /^[0-9]/.test(fields[4] ?? "") ? 4 : 7;
+  const [sent, received, duration] = [fields[at], fields[at + 1], fields[at + 2]];
+  if (sent === undefined || received === undefined || duration === undefined) return "sizes and duration are missing";
+  // The time of the upstream precedes the named fields.
+  const rest = at + 4;
+  // Written when the stream has ended, with the time at which it began.
+  line.atEnd = false;
+  line.user = "";
+  line.field = (name) => {
+    const place = readSize(name);
+    const index = place > 0 ? ENVOY_FIELDS.length + place - 1 : ENVOY_FIELDS.indexOf(name);
+    return index < 0 ? "" : unquoted(fields[rest + index] ?? "");
   };
-}
+  line.requestBytes = readSize(sent);
+  line.responseBytes = readSize(received);
+  line.durationMs = readDuration(duration, 1);
+  return sizeOrDurationProblem(line);
+};

@@ -1,4 +1,4 @@
-/** The command line as a user meets it: the built program, its output, its complaints and its exit codes. */
+/** The built program: its output, error messages and exit codes. */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
@@ -19,7 +19,7 @@ function tollgate(...args: string[]) {
 }
 
 describe("price", () => {
-  test("prints the cost and how it came about", () => {
+  test("prints the cost and its parts", () => {
     const { status, stdout, stderr } = tollgate("price", "--method", "PUT", "--bytes", "1048576");
     expect(stdout).toBe(
       [
@@ -33,7 +33,7 @@ describe("price", () => {
     expect({ status, stderr }).toEqual({ status: 0, stderr: "" });
   });
 
-  test("says that a cost was clamped", () => {
+  test("shows that a cost was clamped", () => {
     const { stdout } = tollgate("price", "--method", "PUT", "--bytes", "1073741824", "--profile", "bandwidth");
     expect(stdout).toContain("1000000 tokens");
     expect(stdout).toContain("1048577, clamped to 1000000");
@@ -65,7 +65,7 @@ describe("price", () => {
     ["--profile", ["--method", "GET", "--bytes", "1", "--profile", "gold"]],
     ["--colour", ["--method", "GET", "--bytes", "1", "--colour", "red"]],
     ["extra", ["extra"]],
-  ])("refuses a bad %s with exit code 2 and an empty stdout: %j", (name, args) => {
+  ])("rejects an invalid %s with exit code 2 and an empty stdout: %j", (name, args) => {
     const { status, stdout, stderr } = tollgate("price", ...args);
     expect(stderr).toContain(name);
     expect({ status, stdout }).toEqual({ status: 2, stdout: "" });
@@ -117,7 +117,7 @@ describe("help", () => {
   });
 });
 
-describe("a service that is not there", () => {
+describe("an unreachable service", () => {
   test("ends every operator command with exit code 3, nothing on stdout and one line on stderr", async () => {
     const place = `127.0.0.1:${await freePort()}`;
     for (const command of ["status", "emergency on", "why video-service"]) {
@@ -131,13 +131,13 @@ describe("a service that is not there", () => {
   });
 });
 
-test("output that nobody reads to its end is no failure", () => {
+test("a closed output pipe is not a failure", () => {
   const command = `"${process.execPath}" "${fromRoot("dist/cli/main.js")}" schema | head -c 1`;
   const { status, stdout, stderr } = spawnSync("bash", ["-o", "pipefail", "-c", command], { encoding: "utf8" });
   expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: "{", stderr: "" });
 });
 
-test("demo --json has the prices for machines", () => {
+test("demo --json has the prices as JSON", () => {
   const prices = JSON.parse(tollgate("demo", "--json").stdout) as { profile: string; method: string; bytes: number }[];
   expect(prices).toContainEqual({ profile: "standard", method: "PUT", bytes: 1024 ** 2, cost: 21 });
 });

@@ -1,4 +1,4 @@
-/** The operator's commands against a real service with real traffic: what they show is what happened, and orders hold. */
+/** Operator commands against a real service with traffic: they show the actual state, and changes take effect. */
 import { spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { stripVTControlCharacters } from "node:util";
@@ -70,7 +70,7 @@ describe("a running service", () => {
     );
   const look = (line: string) => runCommandLine([...line.split(" "), "--config", gateway.file, "--timeout", "30s"]);
 
-  it("tells why an app was refused: layers, reasons, and what happened last", async () => {
+  it("explains why an app was refused: layers, reasons, last refusals", async () => {
     const statuses = await ask(gateway, "small", 30);
     expect(statuses.filter((status) => status === 200)).toHaveLength(10);
     const { text, exitCode } = await look("why small");
@@ -104,14 +104,14 @@ describe("a running service", () => {
     return { app, reply };
   }
 
-  it("is healthy, alive and ready, and needs no token to say so", async () => {
+  it("is healthy, live and ready, without a token", async () => {
     for (const what of ["live", "ready", "deep"]) {
       const args = ["health", what, "--url", gateway.controlUrl, "--timeout", "30s"];
       expect(await runCommandLine(args)).toMatchObject({ exitCode: 0 });
     }
   });
 
-  it("keeps orders from whoever has no token, or the wrong one", async () => {
+  it("rejects commands without a token or with a wrong one", async () => {
     const args = ["emergency", "on", "--url", gateway.controlUrl, "--timeout", "30s"];
     const none = await runCommandLine(args);
     expect(none).toMatchObject({
@@ -125,7 +125,7 @@ describe("a running service", () => {
     expect((await look("emergency")).text).toBe("no emergency\n");
   });
 
-  it("is in an emergency from on to off, and the audit log has who and why", async () => {
+  it("is in an emergency from on to off, with operator and reason in the audit log", async () => {
     const on = await tollgate("emergency on --for 5m --reason drill");
     expect(on).toMatchObject({ exitCode: 0, text: expect.stringContaining("emergency, started by kim") });
     expect(on.text).toMatch(/limits reduced for .*small/);
@@ -136,7 +136,7 @@ describe("a running service", () => {
     expect(gateway.output()).toMatch(/"operator":"kim".*"reason":"drill"/);
   });
 
-  it("holds a pinned level until it is cleared", async () => {
+  it("keeps a pinned level until it is cleared", async () => {
     expect((await tollgate("degradation set 2 --for 5m --reason drill")).text).toMatch(
       /^level 2 until .*; previously [0-3]$/m,
     );
@@ -145,7 +145,7 @@ describe("a running service", () => {
     expect((await tollgate("degradation clear")).text).toContain("  not pinned\n");
   });
 
-  it("follows the layer in the store, refuses a wrong one, and one that was overtaken", async () => {
+  it("applies the layer in the store, rejects an invalid one and an outdated revision", async () => {
     const file = `${gateway.file}.layer`;
     writeFileSync(file, "apps: { small: { burst: 20 } }\n");
     const put = await tollgate(`config put ${file} --revision 0`);
@@ -162,12 +162,12 @@ describe("a running service", () => {
     expect((await numbersOf("small")).app.burst).toBe(10);
   });
 
-  it("reads its file anew when told, and keeps what it has where the file is wrong", async () => {
+  it("reloads its file, and keeps its configuration if the file is invalid", async () => {
     const good = readFileSync(gateway.file, "utf8");
     const versionOf = async () =>
       contract.statusReply.parse(JSON.parse((await look("status --json")).text)).config_version;
     const before = await versionOf();
-    // The address is not taken from the file meanwhile: a wrong one has none.
+    // An invalid file provides no address.
     const env = {
       TOLLGATE_URL: gateway.controlUrl,
       TOLLGATE_ADMIN_TOKEN: /admin_token: ([^,]+)/.exec(good)?.[1] ?? "",
@@ -189,9 +189,9 @@ describe("a running service", () => {
     expect(await tollgate("reload --force")).toMatchObject({ exitCode: 0, text: expect.stringContaining(before) });
   });
 
-  it("lends to an app and takes it back, reconciles, and counts connections", async () => {
-    // Borrowed tokens need room in the bucket. An app that is out would have borrowed by itself, so its bucket is larger
-    // than any lease that so many requests at once can lead to.
+  it("borrows, repays, reconciles and counts connections", async () => {
+    // Borrowed tokens need space in the bucket. An exhausted app would have borrowed itself, so its bucket is larger than
+    // any lease that this many concurrent requests can cause.
     await ask(gateway, "lender", 400);
     const lent = await tollgate("borrow lender 10 --reason drill");
     expect(lent).toMatchObject({
@@ -230,13 +230,13 @@ describe("a running service", () => {
     const program = [process.execPath, "--import", "tsx", main, "status", "--watch", "0.2"];
     const command = () => [...program, "--config", gateway.file];
 
-    /** In a terminal of its own: util-linux has a program that makes one. */
+    /** In a pseudo terminal, made by `script` of util-linux. */
     function inTerminal(size: string) {
       const line = `stty ${size}; ${command().join(" ")}; echo ended with $?`;
       return start("script", ["--quiet", "--command", line, "/dev/null"]);
     }
 
-    it("in a terminal: draws in place, shows rates, and leaves the terminal as it was on q", async () => {
+    it("in a terminal draws in place, shows rates, and restores the terminal on q", async () => {
       const { child, ended, output } = inTerminal("rows 30 cols 80");
       await waitFor("rates between two looks", () => output().includes("per second"), { withinMs: 40_000 });
       expect(output()).toContain("\x1b[?1049h");
@@ -249,7 +249,7 @@ describe("a running service", () => {
       expect(output()).toContain("ended with 0");
     });
 
-    it("in a narrow terminal: no line is longer than it", async () => {
+    it("in a narrow terminal has no longer lines", async () => {
       const { child, ended, output } = inTerminal("rows 12 cols 34");
       await waitFor("a second frame", () => output().split("\x1b[?2026h").length > 3, { withinMs: 40_000 });
       child.stdin.write("\x03");
@@ -263,7 +263,7 @@ describe("a running service", () => {
       expect(output()).toContain("ended with 0");
     });
 
-    it("in a terminal: goes on when the service goes away, and says so", async () => {
+    it("in a terminal continues while the service is unavailable, and shows the error", async () => {
       const standIn = await startStandIn();
       standIn.answers.set("GET /admin/ratelimit/status", ok(samples.status));
       standIn.answers.set("GET /admin/ratelimit/apps", ok(samples.apps));
@@ -279,7 +279,7 @@ describe("a running service", () => {
       expect(output()).toContain("ended with 0");
     });
 
-    it("in a pipe: prints a line per look, and ends when nobody reads on", async () => {
+    it("in a pipe prints one line per update and ends when the pipe is closed", async () => {
       const [node = "", ...args] = command();
       const { ended, output, child } = start(node, args);
       await waitFor("three looks", () => output().split("\n").length > 3, { withinMs: 40_000 });
@@ -289,7 +289,7 @@ describe("a running service", () => {
       expect(await ended).toBe(0);
     });
 
-    it("as JSON: every line is a whole answer", async () => {
+    it("as JSON prints one reply per line", async () => {
       const [node = "", ...args] = command();
       const { output } = start(node, [...args, "--json"]);
       await waitFor("two looks", () => output().split("\n").length > 2, { withinMs: 40_000 });
@@ -299,7 +299,7 @@ describe("a running service", () => {
 });
 
 describe("a service without an admin token", () => {
-  it("says that its admin API is off", async () => {
+  it("reports that its admin API is disabled", async () => {
     const backend = await startSmallBackend();
     const gateway = await startGateway(yaml(backend.target), { control: "" });
     try {
@@ -313,8 +313,8 @@ describe("a service without an admin token", () => {
   });
 });
 
-describe("a service whose Redis is gone", () => {
-  it("is not ready, says so with exit code 5, still shows its status, and is well again when Redis is back", async () => {
+describe("a service without its Redis", () => {
+  it("is not ready with exit code 5, still shows its status, and recovers with Redis", async () => {
     const redis = await startRedis();
     const backend = await startSmallBackend();
     const gateway = await startGateway(yaml(backend.target, { store: redis.url, timeoutMs: 300 }));

@@ -85,7 +85,7 @@ function residentKib(pid: number): number {
 }
 
 describe("a long log", () => {
-  it("through a pipe: the totals are those of the live limiter, and memory stays where it was", {
+  it("through a pipe has the totals of the live limiter with constant memory", {
     timeout: 300_000,
   }, async () => {
     const resident: number[] = [];
@@ -131,7 +131,7 @@ describe("a log", () => {
     expect(data.runs[0]!.apps[1]!.codes.quota_exhausted).toBeGreaterThan(100);
   });
 
-  it("gzipped, in two files, says the same as in one", async () => {
+  it("gzipped in two files has the same result as in one", async () => {
     const text = linesOf(FEW, jsonLine);
     const half = text.indexOf("\n", text.length / 2) + 1;
     const [one, two] = [file("1.gz", gzipSync(text.slice(0, half))), file("2.gz", gzipSync(text.slice(half)))];
@@ -139,7 +139,7 @@ describe("a log", () => {
     expect(dataOf(await tollgate([one, two, "--config", config("now.yaml"), "--json"]))).toEqual(whole);
   });
 
-  it("against two configurations: who would be refused less, or more", async () => {
+  it("against two configurations shows the change of refusals", async () => {
     const log = file("b.log", linesOf(FEW, jsonLine));
     const args = [log, "--config", config("now.yaml"), "--against", config("next.yaml"), "--nodes", "3"];
     const data = dataOf(await tollgate([...args, "--json"]));
@@ -154,7 +154,7 @@ describe("a log", () => {
     );
   });
 
-  it("for people: what, why, when, and which lines could not be read", async () => {
+  it("as text shows what, why, when, and the invalid lines", async () => {
     const lines = linesOf(FEW, (one) => combinedLine(one)).split("\n");
     lines.splice(7, 0, "\u001b[31mnot a line", "203.0.113.9 - - [nonsense] x");
     const { status, stdout, stderr } = await tollgate([

@@ -2,7 +2,7 @@
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Rendered } from "../../render/files.js";
-import { UsageError } from "../command.js";
+import { type readOptions, UsageError } from "../command.js";
 import { readWhole } from "../numbers.js";
 
 export const commonOptions = {
@@ -16,15 +16,7 @@ export const commonOptions = {
   "tls-key": { type: "string" },
 } as const;
 
-interface CommonValues {
-  out?: string | undefined;
-  service?: string[] | undefined;
-  path?: string | undefined;
-  node?: string | undefined;
-  workers?: string | undefined;
-  "tls-certificate"?: string | undefined;
-  "tls-key"?: string | undefined;
-}
+type CommonValues = ReturnType<typeof readOptions<typeof commonOptions>>;
 
 /** Throws UsageError. */
 export function readCommon(values: CommonValues) {

@@ -1,4 +1,4 @@
-/** A server that answers like a control listener, and remembers what it was asked; gone when the test is over. */
+/** A fake control listener that records its requests. */
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
@@ -15,7 +15,7 @@ export interface StandIn {
   readonly url: string;
   readonly place: string;
   readonly asked: Asked[];
-  /** "GET /path", without its query → what is answered. */
+  /** "GET /path" without query → the response. */
   readonly answers: Map<string, Reply>;
   stop(): Promise<void>;
 }

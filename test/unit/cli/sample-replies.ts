@@ -1,4 +1,4 @@
-/** What a control listener may answer, for the tests of commands; one test checks all of it against the contract. */
+/** Sample replies of a control listener. One test checks them against the contract. */
 import type {
   AppReply,
   AppsReply,

@@ -1,4 +1,4 @@
-/** The live screen: drawn in place, fitting the window, and the terminal as it was when it ends. */
+/** The live screen is drawn in place, fits the window, and restores the terminal at the end. */
 import { stripVTControlCharacters } from "node:util";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { cutToFit, type Line, toned } from "../../../src/cli/printing.js";
@@ -10,7 +10,7 @@ interface FakeTerminal extends Terminal {
   press(key: string): void;
   resize(columns: number, rows: number): void;
   signal(): void;
-  /** Handlers that are still there. */
+  /** Registered handlers. */
   listening(): number;
 }
 
@@ -92,7 +92,7 @@ describe("watching", () => {
     ["q", "q"],
     ["Ctrl-C", "\x03"],
     ["Ctrl-D", "\x04"],
-  ])("ends with %s, leaves the terminal as it was, and looks no more", async (_, key) => {
+  ])("ends with %s, restores the terminal, and stops updating", async (_, key) => {
     const { terminal, looks, ended } = begin();
     expect(terminal.written[0]).toBe(`${ESC}?1049h${ESC}?25l`);
     terminal.press(key);

@@ -1,4 +1,4 @@
-/** Coordinators on one embedded store whose time the test moves, and whose way to the store it can break. */
+/** Coordinators on one embedded store with a simulated clock and injectable faults. */
 import type { BucketLimits } from "../../../src/core/limits.js";
 import type { ClusterLimits } from "../../../src/quota/cluster-limits.js";
 import { type CoordinatorOptions, createCoordinator } from "../../../src/quota/coordinator.js";
@@ -17,10 +17,10 @@ export const CLUSTER = "test";
 export type Fault = "none" | "refused" | "answer lost" | "dead";
 
 export interface Way {
-  /** What becomes of calls; of those alone that `only` names, if it is given. */
+  /** Injects a fault into all calls, or only into those named by `only`. */
   fault: Fault;
   only?: string | undefined;
-  /** How long calls of this name take. */
+  /** Duration of calls with this name. */
   slowMs?: Record<string, number>;
   calls: string[];
 }
@@ -78,7 +78,7 @@ export function createBench(cluster: Partial<ClusterLimits> = {}) {
     return { coordinator, way, heard, rounds, reconciled, failures };
   }
 
-  /** Lets time pass in small steps, each with all that follows from it. */
+  /** Advances the time in small steps. */
   async function pass(ms: number): Promise<void> {
     for (let left = ms; left > 0; left -= STEP_MS) {
       await clock.advance(Math.min(left, STEP_MS));
@@ -89,7 +89,7 @@ export function createBench(cluster: Partial<ClusterLimits> = {}) {
   return { clock, store, quota: createQuota(store, policy), published, addCoordinator, pass };
 }
 
-/** Until the promise is kept, however much time must pass for it. */
+/** Advances the time until the promise resolves. */
 export async function passUntil<T>(bench: Pick<ReturnType<typeof createBench>, "pass">, work: Promise<T>): Promise<T> {
   let done = false;
   const settled = work.finally(() => {
@@ -100,7 +100,7 @@ export async function passUntil<T>(bench: Pick<ReturnType<typeof createBench>, "
   return settled;
 }
 
-/** From 0 to 1, the same in every run and others for every node. */
+/** A deterministic random number from 0 to 1 that differs between nodes. */
 function randomNumbers(node: string): () => number {
   let state = [...node].reduce((sum, letter) => sum * 31 + letter.charCodeAt(0), 7);
   return () => {

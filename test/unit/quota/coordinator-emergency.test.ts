@@ -1,4 +1,4 @@
-/** Emergencies: every coordinator learns of each change soon, and each change is published once. */
+/** Emergencies: every coordinator learns each change within a second, and each change is published once. */
 import { describe, expect, it } from "vitest";
 import { InvalidArgument } from "../../../src/store/errors.js";
 import { createBench, passUntil } from "./cluster-bench.js";
@@ -14,7 +14,7 @@ function three(bench: ReturnType<typeof createBench>, cooldownMs = 2000) {
 }
 
 describe("an emergency by usage", () => {
-  it("begins when the cluster is used up, ends after the cool-down, and each is published once", async () => {
+  it("starts when the cluster is exhausted, ends after the cool-down, and each change is published once", async () => {
     const bench = createBench();
     const all = three(bench);
     await bench.pass(1000);
@@ -34,7 +34,7 @@ describe("an emergency by usage", () => {
     for (const { heard } of all) expect(heard).toEqual([on("usage"), off]);
   });
 
-  it("is left to the operator where it is switched off", async () => {
+  it("does not start if it is disabled", async () => {
     const bench = createBench();
     const { heard } = bench.addCoordinator("a", [app], { settings: { automaticEmergency: false } });
     await bench.quota.grant(node(1), [{ app, ...idle, need: 1000 }]);
@@ -43,13 +43,13 @@ describe("an emergency by usage", () => {
   });
 });
 
-describe("an operator's order", () => {
-  it("is published at once, heard by all, and ends by itself, published once", async () => {
+describe("a command of an operator", () => {
+  it("is published at once, received by all, and its expiry is published once", async () => {
     const bench = createBench();
     const all = three(bench);
     await bench.pass(1000);
     const order = all[0]?.coordinator.emergencyOn(5000, "too hot", "sre");
-    // No timer runs here: the others hear it, they do not find it.
+    // No timer runs here: the others learn it from the message, not from a check.
     await new Promise(setImmediate);
     for (const { heard } of all) expect(heard).toEqual([expect.objectContaining({ active: true, leftMs: 5000 })]);
     expect(await order).toMatchObject({ changed: true });
@@ -62,7 +62,7 @@ describe("an operator's order", () => {
     for (const { heard } of all) expect(heard).toEqual([on("operator"), off]);
   });
 
-  it("ends it at once, and is told to the observer with its reason", async () => {
+  it("ends it at once and is reported to the observer with its reason", async () => {
     const bench = createBench();
     const orders: unknown[] = [];
     const observer = { emergencyOrdered: (order: unknown) => orders.push(order) };
@@ -77,7 +77,7 @@ describe("an operator's order", () => {
     ]);
   });
 
-  it("that sets another end is heard, time that passes is not", async () => {
+  it("that changes the end is a change, passing time is not", async () => {
     const bench = createBench();
     const { coordinator, heard } = bench.addCoordinator("a", [app]);
     await coordinator.emergencyOn(60_000, "too hot", "sre");
@@ -90,7 +90,7 @@ describe("an operator's order", () => {
     expect(heard.map((state) => state.leftMs)).toEqual([60_000, 90_000, 0]);
   });
 
-  it("whose answer was lost is carried out once", async () => {
+  it("whose reply was lost is executed once", async () => {
     const bench = createBench();
     const { coordinator, way } = bench.addCoordinator("a", [app]);
     await bench.pass(100);
@@ -103,7 +103,7 @@ describe("an operator's order", () => {
     expect(bench.published).toEqual([on("operator")]);
   });
 
-  it("rejects when the store stays away, and when a duration is none", async () => {
+  it("rejects if the store stays unavailable or the duration is invalid", async () => {
     const bench = createBench();
     const { coordinator, way } = bench.addCoordinator("a", [app]);
     await expect(coordinator.emergencyOn(-1, "why", "sre")).rejects.toThrow(InvalidArgument);
@@ -114,7 +114,7 @@ describe("an operator's order", () => {
     expect(bench.published).toEqual([]);
   });
 
-  it("that could not be published is published when that works again", async () => {
+  it("that could not be published is published later", async () => {
     const bench = createBench();
     const { coordinator, way, failures } = bench.addCoordinator("a", [app]);
     await bench.pass(100);
@@ -130,7 +130,7 @@ describe("an operator's order", () => {
 });
 
 describe("a store that fails for a while", () => {
-  it("is asked more and more seldom, one call at a time, and what changed meanwhile is learned within a second", async () => {
+  it("is checked with increasing delays, one call at a time, and changes are learned within a second", async () => {
     const bench = createBench();
     const { way, heard, failures } = bench.addCoordinator("a", [app]);
     await bench.pass(1000);
@@ -147,7 +147,7 @@ describe("a store that fails for a while", () => {
     expect(heard).toEqual([on("operator")]);
   });
 
-  it("is listened to as soon as that is possible", async () => {
+  it("is subscribed to as soon as possible", async () => {
     const bench = createBench();
     const seldom = { settings: { checkMs: 3_600_000 } };
     const { way, heard, failures } = bench.addCoordinator("a", [app], seldom, { fault: "refused", only: "subscribe" });
@@ -161,7 +161,7 @@ describe("a store that fails for a while", () => {
     expect(heard).toEqual([on("operator")]);
   });
 
-  it("that hangs is not asked again before it answers", async () => {
+  it("that hangs gets no further check before its reply", async () => {
     const bench = createBench();
     const { way } = bench.addCoordinator("a", [app]);
     await bench.pass(1000);
@@ -173,7 +173,7 @@ describe("a store that fails for a while", () => {
 });
 
 describe("handlers", () => {
-  it("that throw keep nobody from hearing, and those that left hear nothing", async () => {
+  it("that throw do not affect others, and removed ones are not called", async () => {
     const bench = createBench();
     const { coordinator, heard, failures } = bench.addCoordinator("a", [app]);
     const gone: unknown[] = [];
@@ -190,7 +190,7 @@ describe("handlers", () => {
 });
 
 describe("a closed coordinator", () => {
-  it("asks nothing more, hears nothing more and takes no orders", async () => {
+  it("sends no calls, receives no messages and rejects commands", async () => {
     const bench = createBench();
     const { coordinator, way, heard } = bench.addCoordinator("a", [app]);
     await bench.pass(1000);

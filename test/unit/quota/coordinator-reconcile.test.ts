@@ -1,4 +1,4 @@
-/** Reconciliation: one coordinator per round, dead ones are replaced, and what dead nodes held comes back once. */
+/** Reconciliation: one coordinator per round, dead coordinators are replaced, tokens of dead nodes return once. */
 import { describe, expect, it } from "vitest";
 import { UnknownApp } from "../../../src/quota/coordinator.js";
 import { InvalidArgument } from "../../../src/store/errors.js";
@@ -11,7 +11,7 @@ const idle = { granted: 0, spent: 0, returned: 0, want: 0 };
 const manual = { settings: { automaticEmergency: false } };
 
 describe("rounds", () => {
-  it("are made by exactly one of three coordinators each, about once per interval", async () => {
+  it("are run by exactly one of three coordinators, about once per interval", async () => {
     const bench = createBench();
     const all = ["a", "b", "c"].map((name) => bench.addCoordinator(name, [app, other], manual));
     const rounds = () => all.flatMap((one) => one.rounds);
@@ -19,7 +19,7 @@ describe("rounds", () => {
     expect(rounds()).toHaveLength(1);
     for (let count = 2; count <= 20; count++) {
       await bench.pass(MINUTE);
-      // The first of three to wake up is at most a tenth of the interval late, each time.
+      // The first of the three is at most a tenth of the interval late.
       expect(rounds().length).toBeLessThanOrEqual(count);
     }
     expect(rounds().length).toBeGreaterThanOrEqual(18);
@@ -27,7 +27,7 @@ describe("rounds", () => {
     expect(all.every((one) => one.rounds.length > 0)).toBe(true);
   });
 
-  it("go on without a coordinator that died in the middle of one", async () => {
+  it("continue after a coordinator died during a round", async () => {
     const bench = createBench();
     const dying = bench.addCoordinator(
       "a",
@@ -46,7 +46,7 @@ describe("rounds", () => {
     expect(dying.rounds).toEqual([]);
   });
 
-  it("go on without a coordinator that died after one", async () => {
+  it("continue after a coordinator died between rounds", async () => {
     const bench = createBench();
     const dying = bench.addCoordinator("a", [app], { ...manual, random: () => 0 });
     const heir = bench.addCoordinator("b", [app], { ...manual, random: () => 0.5 });
@@ -57,7 +57,7 @@ describe("rounds", () => {
     expect([dying.rounds.length, heir.rounds.length]).toEqual([1, 1]);
   });
 
-  it("that take long keep the lock", async () => {
+  it("that take long renew the lock", async () => {
     const bench = createBench();
     const apps = Array.from({ length: 50 }, (_, i) => ({ ...app, id: `app${i}` }));
     const slow = bench.addCoordinator("a", apps, { ...manual, random: () => 0 });
@@ -71,7 +71,7 @@ describe("rounds", () => {
     expect(heir.rounds).toEqual([]);
   });
 
-  it("end when the lock has passed to another", async () => {
+  it("end when another coordinator has the lock", async () => {
     const bench = createBench();
     const apps = Array.from({ length: 50 }, (_, i) => ({ ...app, id: `app${i}` }));
     const slow = bench.addCoordinator("a", apps, { ...manual, random: () => 0 });
@@ -85,7 +85,7 @@ describe("rounds", () => {
     expect(slow.rounds).toMatchObject([{ end: "lost" }]);
   });
 
-  it("do not keep others waiting: after a few apps the process may do something else", async () => {
+  it("yield to the event loop after some apps", async () => {
     const bench = createBench();
     const apps = Array.from({ length: 100 }, (_, i) => ({ ...app, id: `app${i}` }));
     const { reconciled, rounds } = bench.addCoordinator("a", apps, { ...manual, random: () => 0 });
@@ -99,7 +99,7 @@ describe("rounds", () => {
 });
 
 describe("tokens of dead nodes", () => {
-  it("are back after the time-to-live and one round, once", async () => {
+  it("return once, after the time-to-live and one round", async () => {
     const bench = createBench();
     const all = ["a", "b", "c"].map((name) => bench.addCoordinator(name, [app, other], manual));
     await bench.quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
@@ -114,7 +114,7 @@ describe("tokens of dead nodes", () => {
     expect(await bench.quota.nodes()).toEqual([]);
   });
 
-  it("come back for apps that are no longer configured, whose buckets stay as they are for who still knows them", async () => {
+  it("return also for apps that are not configured, whose buckets do not change otherwise", async () => {
     const bench = createBench();
     const { reconciled } = bench.addCoordinator("a", [app], manual);
     await bench.quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app: other, ...idle, need: 100 }]);
@@ -125,7 +125,7 @@ describe("tokens of dead nodes", () => {
     expect(await bench.quota.inspect(other)).toMatchObject({ tokens: 200, returned: 100, clusterTokens: 1000 });
   });
 
-  it("come back once although answers get lost on the way", async () => {
+  it("return once even if replies are lost", async () => {
     const bench = createBench();
     const { coordinator, way, rounds } = bench.addCoordinator("a", [app], manual);
     await bench.quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
@@ -141,7 +141,7 @@ describe("tokens of dead nodes", () => {
 });
 
 describe("failures", () => {
-  it("of the store end a round; it is made up for when the store is back", async () => {
+  it("of the store end a round, which is repeated when the store is available", async () => {
     const bench = createBench();
     const { way, rounds, failures } = bench.addCoordinator("a", [app, other], manual, { fault: "refused" });
     await bench.pass(20_000);
@@ -155,7 +155,7 @@ describe("failures", () => {
     expect(rounds.at(-1)).toMatchObject({ end: "complete", failedApps: 0, apps: 2 });
   });
 
-  it("of one app leave the others alone", async () => {
+  it("of one app do not affect the others", async () => {
     const bench = createBench();
     const { rounds, failures, reconciled } = bench.addCoordinator(
       "a",
@@ -169,7 +169,7 @@ describe("failures", () => {
 });
 
 describe("on demand", () => {
-  it("one app is brought in line, a small drift by force only", async () => {
+  it("reconciles one app, a small drift only with force", async () => {
     const bench = createBench();
     const { coordinator, reconciled } = bench.addCoordinator("a", [app], manual);
     await bench.quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 10 }]);
@@ -180,7 +180,7 @@ describe("on demand", () => {
     expect(coordinator.stats()).toMatchObject({ corrections: 1 });
   });
 
-  it("borrows and repays, each order once although its answer got lost", async () => {
+  it("borrows and repays once even if replies are lost", async () => {
     const bench = createBench();
     const lender = { ...app, guaranteed: 100 };
     const { coordinator, way } = bench.addCoordinator("a", [lender], manual);
@@ -194,7 +194,7 @@ describe("on demand", () => {
     expect(await coordinator.repay("video", 10)).toMatchObject({ code: "ok", repaid: 10, debt: 38 });
   });
 
-  it("refuses unknown apps and wrong amounts by name", async () => {
+  it("rejects unknown apps and invalid amounts", async () => {
     const bench = createBench();
     const { coordinator, way } = bench.addCoordinator("a", [app], manual);
     const calls = [
@@ -215,7 +215,7 @@ describe("on demand", () => {
 });
 
 describe("closing", () => {
-  it("ends a round after the app at hand and gives the lock to others", async () => {
+  it("finishes the current app and releases the lock", async () => {
     const bench = createBench();
     const apps = Array.from({ length: 50 }, (_, i) => ({ ...app, id: `app${i}` }));
     const { coordinator, rounds, way } = bench.addCoordinator("a", apps, { ...manual, random: () => 0 });
@@ -228,7 +228,7 @@ describe("closing", () => {
     expect(heir.rounds).toMatchObject([{ end: "complete" }]);
   });
 
-  it("is not held up by a store that is gone", async () => {
+  it("does not wait for an unavailable store", async () => {
     const bench = createBench();
     const { coordinator, way, failures } = bench.addCoordinator("a", [app], { ...manual, random: () => 0 });
     await bench.pass(1000);

@@ -1,10 +1,10 @@
-/** Data becomes YAML that reads back as the same data, with its comments before what they are about. */
+/** Data becomes YAML that parses to the same data, with comments before their entries. */
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import { commentedYaml, NOTE } from "../../../src/render/commented-yaml.js";
 
 describe("YAML with comments", () => {
-  it("reads back as the data, whatever its texts look like", () => {
+  it("parses to the same data, for any strings", () => {
     const odd = [
       "yes",
       "no",
@@ -36,18 +36,18 @@ describe("YAML with comments", () => {
     expect(parse(commentedYaml("head", data))).toEqual(data);
   });
 
-  it("quotes what another reader could take for something else than text", () => {
+  it("quotes strings that other parsers could read as another type", () => {
     expect(commentedYaml("h", { a: "yes", b: "tollgate.example", c: "15s" })).toContain(
       '{ a: "yes", b: tollgate.example, c: "15s" }',
     );
   });
 
-  it("has comments before what they are about, in lists and in sections", () => {
+  it("has comments before their entries, in lists and sections", () => {
     const text = commentedYaml("the head", { "# why a": NOTE, a: 1, list: [{ "# why b\n# and more": NOTE, b: 2 }] });
     expect(text).toBe("# the head\n\n# why a\na: 1\nlist:\n  - # why b\n    # and more\n    b: 2\n");
   });
 
-  it("leaves out what is not there", () => {
+  it("omits undefined entries", () => {
     expect(parse(commentedYaml("h", { a: undefined, b: 1 }))).toEqual({ b: 1 });
   });
 });

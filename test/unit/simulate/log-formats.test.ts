@@ -1,4 +1,4 @@
-/** Each format is read as it is written in the field; what cannot be read is refused with a reason. */
+/** Every log format is parsed; invalid lines are rejected with a reason. */
 import { describe, expect, it } from "vitest";
 import { createParser, detectFormat, type LogFormat } from "../../../src/simulate/log-format.js";
 import { emptyLine, type FieldNames, requestOf } from "../../../src/simulate/logged-request.js";
@@ -15,7 +15,7 @@ function read(format: LogFormat, text: string, fields: FieldNames = {}) {
 describe("combined", () => {
   const head = '203.0.113.7 - frank [28/Jul/2026:14:00:00 +0200] "GET /video/a?b=c HTTP/1.1" 200 2326';
 
-  it("time with its zone, user, method, path and the size of the response", () => {
+  it("has time with zone, user, method, path and response size", () => {
     const { wrong, line } = read("combined", `${head} "http://e.test/" "Mozilla/5.0 (X11)"`);
     expect(wrong).toBe("");
     expect(line).toMatchObject({
@@ -33,7 +33,7 @@ describe("combined", () => {
     expect(read("combined", text)).toMatchObject({ wrong: "", line: { responseBytes } });
   });
 
-  it("more fields, by number or by name, quoted or not", () => {
+  it("may have more fields, by number or name, quoted or not", () => {
     const text = `${head} "-" "a b" 0.250 app="video service" rlen=512 last`;
     const { line } = read("combined", text);
     expect([line.field("1"), line.field("app"), line.field("rlen"), line.field("4")]).toEqual([
@@ -46,7 +46,7 @@ describe("combined", () => {
     expect(read("combined", text, { duration: { name: "4" } }).wrong).toBe("the duration is not a number");
   });
 
-  it("a line is written when the request has ended: with its duration it is known when it came", () => {
+  it("has the time of the end; with a duration, the start is computed", () => {
     const fields = { duration: { name: "1" } };
     const { line } = read("combined", `${head} "-" "-" 1.500`, fields);
     expect(requestOf(line, [], 1)).toMatchObject({ at: NOON - 1500, coarse: false, durationMs: 1500 });
@@ -65,7 +65,7 @@ describe("combined", () => {
     [head.replace("2326", "-5"), "size"],
     [head.replace("2326", "1e3"), "size"],
     [head.replace("2326", "99999999999999999999999"), "size"],
-  ])("%j is refused for its %s", (text, about) => {
+  ])("%j is rejected for its %s", (text, about) => {
     expect(read("combined", text).wrong).toContain(about);
   });
 });
@@ -74,7 +74,7 @@ describe("envoy", () => {
   const line =
     '[2026-07-28T12:00:00.310Z] "POST /api/v1/locations HTTP/2" 204 - 154 7 226 100 "10.0.35.28" "nsq2http" "cc21d9b0" "locations:8443" "10.0.2.1:80"';
 
-  it("the default format: sizes in both directions, and when the request came, not when it ended", () => {
+  it("has both sizes and the time of the start", () => {
     const { wrong, line: read1 } = read("envoy", line);
     expect(wrong).toBe("");
     expect(read1).toMatchObject({
@@ -88,7 +88,7 @@ describe("envoy", () => {
     expect(requestOf(read1, [], 1).at).toBe(NOON + 310);
   });
 
-  it("Istio's, with three fields more; fields of one's own at the end", () => {
+  it("supports Istio with three more fields, and custom fields at the end", () => {
     const istio = line.replace("204 - 154", '204 - via_upstream - "-" 154');
     expect(read("envoy", istio)).toMatchObject({ wrong: "", line: { requestBytes: 154, durationMs: 226 } });
     expect(read("envoy", `${line} "video"`).line.field("1")).toBe("video");
@@ -103,7 +103,7 @@ describe("envoy", () => {
     [line.slice(0, 66), "sizes"],
     [line.replace("154", "15x"), "size"],
     [line.replace("226", "2m"), "duration"],
-  ])("%j is refused for its %s", (text, about) => {
+  ])("%j is rejected for its %s", (text, about) => {
     const { wrong } = read("envoy", text);
     expect(wrong).not.toBe("");
     expect(wrong).toContain(about);
@@ -174,7 +174,7 @@ describe("json", () => {
     expect({ second: Math.floor(line.timeMs / 1000), coarse: line.coarse }).toEqual({ second: NOON / 1000, coarse });
   });
 
-  it("names that the operator gives, with the unit of a duration", () => {
+  it("supports custom names and units of a duration", () => {
     const text = JSON.stringify({ when: NOON, a: { verb: "GET" }, out: 9, took: 1500, client: { name: "video" } });
     const fields = {
       ...{ time: { name: "when" }, method: { name: "a.verb" }, response_bytes: { name: "out" } },
@@ -201,23 +201,23 @@ describe("json", () => {
     ['{"time":1785240000,"method":"GET","bytes_sent":[]}', "size"],
     ['{"time":1785240000,"method":"GET","duration":"long"}', "duration"],
     ['{"time":1785240000,"method":"GET","duration":-1}', "duration"],
-  ])("%s is refused for its %s", (text, about) => {
+  ])("%s is rejected for its %s", (text, about) => {
     expect(read("json", text).wrong).toContain(about);
   });
 
-  it("a line that would be a property of every object is none", () => {
+  it("ignores __proto__", () => {
     const { line } = read("json", `{"time":${NOON},"method":"GET","__proto__":{"app_id":"evil"}}`);
     expect(requestOf(line, [{ from: "field", name: "app" }], 1).app).toBe("default");
   });
 });
 
-describe("which app", () => {
+describe("the app", () => {
   const { line } = read(
     "json",
     JSON.stringify({ time: NOON, method: "GET", path: "/video/1", user: "ann", team: "x" }),
   );
 
-  it("the first rule that finds one decides; without one it is the default app", () => {
+  it("is determined by the first matching rule; otherwise it is the default app", () => {
     const appBy = (...rules: Parameters<typeof requestOf>[1]) => requestOf(line, rules, 1).app;
     expect(appBy()).toBe("default");
     expect(appBy({ from: "user" })).toBe("ann");
@@ -229,24 +229,24 @@ describe("which app", () => {
     expect(appBy({ from: "constant", app: "all" }, { from: "user" })).toBe("all");
   });
 
-  it("a dash is nobody", () => {
+  it("is the default app for a dash", () => {
     const { line: nobody } = read("combined", '1.2.3.4 - - [28/Jul/2026:12:00:00 +0000] "GET / HTTP/1.1" 200 1');
     expect(requestOf(nobody, [{ from: "user" }], 1).app).toBe("default");
   });
 });
 
-describe("the format is told from the first lines", () => {
+describe("the format is detected from the first lines", () => {
   const some = [...generateRequests({ requests: 10, seconds: 10, apps: [["default", 1]] })];
-  const telling = (lines: string[]) => detectFormat(lines, {});
+  const detected = (lines: string[]) => detectFormat(lines, {});
 
-  it("even when some of them are garbage", () => {
-    expect(telling(["garbage", ...some.map((one) => combinedLine(one))])).toBe("combined");
-    expect(telling(["{}", ...some.map(envoyLine)])).toBe("envoy");
-    expect(telling(["[broken", ...some.map(jsonLine)])).toBe("json");
+  it("even if some of them are invalid", () => {
+    expect(detected(["garbage", ...some.map((one) => combinedLine(one))])).toBe("combined");
+    expect(detected(["{}", ...some.map(envoyLine)])).toBe("envoy");
+    expect(detected(["[broken", ...some.map(jsonLine)])).toBe("json");
   });
 
-  it("and not told at all where nothing can be read", () => {
-    expect(telling(["a", "b"])).toBe(undefined);
-    expect(telling([])).toBe(undefined);
+  it("and unknown if no line is valid", () => {
+    expect(detected(["a", "b"])).toBe(undefined);
+    expect(detected([])).toBe(undefined);
   });
 });

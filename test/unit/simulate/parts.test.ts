@@ -1,4 +1,4 @@
-/** The clock, the order and the counting that a replay rests on. */
+/** The simulated clock, the sorting of requests, and the timeline. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createDrivenClock } from "../../../src/simulate/driven-clock.js";
@@ -7,7 +7,7 @@ import type { LoggedRequest } from "../../../src/simulate/logged-request.js";
 import { createTimeline, STEPS } from "../../../src/simulate/timeline.js";
 
 describe("the driven clock", () => {
-  it("runs timers at their moments, in the order of time and then of asking, but for those forgotten", () => {
+  it("runs timers in the order of time, then of creation, except cancelled ones", () => {
     const clock = createDrivenClock();
     const ran: string[] = [];
     const note = (name: string) => () => ran.push(`${name}@${clock.now()}`);
@@ -23,7 +23,7 @@ describe("the driven clock", () => {
     expect(clock.now()).toBe(20);
   });
 
-  it("that slept has all timers later by as much", () => {
+  it("delays all timers by a sleep", () => {
     const clock = createDrivenClock();
     clock.after(10, () => undefined);
     clock.sleep(1_000);
@@ -35,8 +35,8 @@ const request = (at: number, order: number, coarse = false): LoggedRequest => ({
   ...{ at, order, coarse, app: "a", method: "GET", requestBytes: 0, responseBytes: 0, durationMs: 0 },
 });
 
-describe("requests that come out of order", () => {
-  it("leave in order if none is later than tolerated, whatever the order they came in", () => {
+describe("requests out of order", () => {
+  it("are sorted if none exceeds the tolerance", () => {
     const disorder = fc.array(fc.record({ at: fc.nat(10_000), delay: fc.nat(500) }), { maxLength: 200 });
     fc.assert(
       fc.property(disorder, (lines) => {
@@ -57,7 +57,7 @@ describe("requests that come out of order", () => {
     );
   });
 
-  it("are held back no more than so many, however long they would be waited for", () => {
+  it("are buffered up to a maximum number", () => {
     const ordered = createInOrder({ toleranceMs: 1e9, maxHeld: 3 });
     const out: number[] = [];
     for (let at = 1; at <= 10; at++) {
@@ -67,7 +67,7 @@ describe("requests that come out of order", () => {
     expect(out).toEqual([1, 2, 3, 4, 5, 6, 7]);
   });
 
-  it("with whole seconds are spread over their second, in the order of the log; latecomers get its end", () => {
+  it("with whole seconds are spread over their second, in the order of the log; late ones get its end", () => {
     const ordered = createInOrder({ toleranceMs: 0, maxHeld: 100 });
     const out: number[] = [];
     const take = (all: boolean) => {
@@ -86,8 +86,8 @@ describe("requests that come out of order", () => {
   });
 });
 
-describe("the time line", () => {
-  it("has a fixed number of steps: they grow longer, and lose nothing", () => {
+describe("the timeline", () => {
+  it("has a fixed number of steps, which grow without losing counts", () => {
     const timeline = createTimeline(5_000);
     const series = timeline.series();
     const count = (ms: number) => {

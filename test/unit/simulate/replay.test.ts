@@ -1,4 +1,4 @@
-/** A replay decides as the live limiter does, whatever the format of the log, and takes what logs are really like. */
+/** A replay decides like the live limiter, for every log format and for imperfect logs. */
 import { describe, expect, it } from "vitest";
 import { worldConfig } from "../../../src/cli/simulate.js";
 import { readConfig } from "../../../src/config/load.js";
@@ -69,13 +69,13 @@ describe("the totals", () => {
     const done = await run(requests.map(jsonLine), { nodes });
     expect(done).toMatchObject({ format: "json", requests: 12_000, badLines: 0, late: 0 });
     expect(countsOf(done)).toEqual(live);
-    // Some of everything, or the comparison would not say much.
+    // All outcomes occur, so that the comparison is meaningful.
     expect(live.tight!.codes.quota_exhausted).toBeGreaterThan(100);
     expect(live.trial).toMatchObject({ refused: 0, codes: { quota_exhausted: expect.any(Number) } });
     expect(live.default!.refused).toBe(0);
   });
 
-  it("with Envoy's format, which names the app nowhere: by a field, or by the path", async () => {
+  it("are the same with Envoy's format, with the app from a field or the path", async () => {
     const requests = some(5_000, 20);
     const live = await feedLiveLimiter(config(), 1, requests);
     const lines = requests.map(envoyLine);
@@ -86,7 +86,7 @@ describe("the totals", () => {
     expect(countsOf(await run(lines, { rules }))).toEqual(live);
   });
 
-  it("with nginx's combined format, whose times are whole seconds: spread evenly over each second", async () => {
+  it("are the same with the combined format, whose requests are spread over each second", async () => {
     const requests = some(5_000, 20);
     const secondOf = ({ at }: GeneratedRequest) => Math.floor(at / 1000) * 1000;
     const spread = requests.map((one) => {
@@ -102,7 +102,7 @@ describe("the totals", () => {
     expect(countsOf(await run(lines, { rules: [{ from: "user" }] }))).toEqual(live);
   });
 
-  it("of a cluster that is too small for its apps: emergencies come and go as they would", async () => {
+  it("include emergencies of a cluster that is too small for its apps", async () => {
     const small = config("cluster: { capacity: 2000, rate: 400, emergency_cooldown_ms: 1000 }");
     const requests = some(8_000, 60);
     const live = await feedLiveLimiter(small, 2, requests);
@@ -112,14 +112,14 @@ describe("the totals", () => {
     expect(codes).toContain("emergency_blocked");
   });
 
-  it("are the same after a long pause, which is skipped, as if every second of it had been lived through", async () => {
+  it("are the same whether or not a long pause is skipped", async () => {
     const first = some(3_000, 10);
     const later = some(3_000, 10, 2).map((one) => ({ ...one, at: one.at + 900_000 }));
     const requests = [...first, ...later];
     expect(countsOf(await run(requests.map(jsonLine)))).toEqual(await feedLiveLimiter(config(), 1, requests));
   });
 
-  it("of two configurations are those of each of them alone", async () => {
+  it("of two configurations equal those of separate replays", async () => {
     const other = worldConfig(config("fail_open_tokens: 5\nlease: { reserve: 20 }"));
     const lines = some(4_000, 15).map(jsonLine);
     const both = await run(lines, { worlds: [worldConfig(config()), other] });
@@ -129,8 +129,8 @@ describe("the totals", () => {
 });
 
 describe("a log that is out of order", () => {
-  it("as proxies write it, at the end of each request: every request counts when it came", async () => {
-    // No two of the same moment: those would stay in the order of the log.
+  it("because lines are written at the end: every request counts at its start", async () => {
+    // No two requests have the same time, which would keep the order of the log.
     const requests = some(5_000, 20)
       .filter(({ at }, i, all) => all[i - 1]?.at !== at)
       .map((one, i) => ({ ...one, durationMs: (i * 7919) % 4_000 }));
@@ -140,7 +140,7 @@ describe("a log that is out of order", () => {
     expect(countsOf(done)).toEqual(await feedLiveLimiter(config(), 1, requests));
   });
 
-  it("by more than is tolerated: those lines count as of then, and it says how many they are", async () => {
+  it("by more than the tolerance: such lines count later, and their number is reported", async () => {
     const lines = some(2_000, 20).map(jsonLine);
     lines.push(...lines.splice(0, 3));
     const done = await run(lines, { toleranceMs: 1_000 });
@@ -149,8 +149,8 @@ describe("a log that is out of order", () => {
   });
 });
 
-describe("lines that are no requests", () => {
-  it("are counted, and the first of them shown with number and reason; the others count as ever", async () => {
+describe("invalid lines", () => {
+  it("are counted, and the first ones are shown with number and reason", async () => {
     const random = createRandom(7);
     const good = some(3_000, 10).map(jsonLine);
     const garbage = () => String.fromCharCode(...Array.from({ length: 40 }, () => 32 + Math.floor(random() * 90)));
@@ -162,13 +162,13 @@ describe("lines that are no requests", () => {
     expect(countsOf(done)).toEqual(countsOf(await run(good)));
   });
 
-  it("and nothing else: nothing is decided, and nothing breaks", async () => {
+  it("alone lead to no decisions and no failure", async () => {
     const done = await run(["what", "is", "this?"]);
     expect(done).toMatchObject({ requests: 0, badLines: 3, outcomes: [], format: undefined });
     expect(await run([])).toMatchObject({ lines: 0, requests: 0, badLines: 0 });
   });
 
-  it("an app that could not be one is refused as the gateway would, and is part of nothing", async () => {
+  it("with an invalid app are refused as in the gateway", async () => {
     const [one] = some(1, 1);
     const lines = ["a b", "x".repeat(200), "unheard-of"].map((app) => jsonLine({ ...one!, app }));
     const done = await run(lines);
@@ -183,8 +183,8 @@ describe("lines that are no requests", () => {
   });
 });
 
-describe("when it happened", () => {
-  it("first and last, the worst second and minute, and steps that share the time", async () => {
+describe("the timeline of an app", () => {
+  it("has the first and last refusal, the worst second and minute, and steps", async () => {
     const at = (seconds: number, app: string, count: number) =>
       Array.from({ length: count }, () => ({
         ...{ at: LOG_START_MS + seconds * 1000, app, method: "GET", path: "/" },

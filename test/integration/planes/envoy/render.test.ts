@@ -1,4 +1,4 @@
-/** What `tollgate render envoy` writes is right in the eyes of Envoy itself, and a mistake is named before it gets there. */
+/** Envoy accepts the output of `tollgate render envoy`, and invalid options are reported before anything is written. */
 import { execFile } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -50,7 +50,7 @@ const bootstrap = () => parse(read("envoy.yaml"));
 const manager = () => bootstrap().static_resources.listeners[0].filter_chains[0].filters[0].typed_config;
 const cluster = (name: string) =>
   bootstrap().static_resources.clusters.find((each: { name: string }) => each.name === name);
-/** Resolves where Envoy takes it. */
+/** Resolves if Envoy accepts it. */
 const envoyTakes = () => run(envoyBinary(), ["--mode", "validate", "-c", join(dir, "out", "envoy.yaml")]);
 
 describeEnvoy("tollgate render envoy", () => {
@@ -62,13 +62,13 @@ describeEnvoy("tollgate render envoy", () => {
     ["that asks the rate limit service and trusts nobody", plain.replace(/\[10.*\]/, "[]"), ["--mode", "rls"]],
     ["behind a balancer", sockets, ["--behind-alb", "--hops", "2", "--health", "/ok"]],
     ["whose upstream and services are names", named, ["--service", "localhost:1", "--envoy-service", "localhost:2"]],
-  ])("writes a bootstrap that Envoy takes: %s", async (_what, yaml, args) => {
+  ])("writes a bootstrap that Envoy accepts: %s", async (_what, yaml, args) => {
     render(yaml, ...args);
     const { stdout, stderr } = await envoyTakes();
     expect(stdout + stderr).toContain("OK");
   });
 
-  it("writes a bootstrap that Envoy takes: the example of docs/ENVOY.md", async () => {
+  it("writes a bootstrap that Envoy accepts: the example of docs/ENVOY.md", async () => {
     vi.stubEnv("TOLLGATE_PLANE_TOKEN", SECRET);
     render(readFileSync(new URL("../../../../examples/envoy/tollgate.yaml", import.meta.url), "utf8"));
     vi.unstubAllEnvs();
@@ -76,7 +76,7 @@ describeEnvoy("tollgate render envoy", () => {
     expect(stdout + stderr).toContain("OK");
   });
 
-  it("keeps secrets to itself: all for the owner alone, API keys not at all", () => {
+  it("writes files with the token for their owner only, and no API keys", () => {
     const said = render(plain);
     for (const name of ["envoy.yaml", "tollgate.lua"]) {
       expect(read(name)).toContain(SECRET);
@@ -86,14 +86,14 @@ describeEnvoy("tollgate render envoy", () => {
     expect(said).not.toContain(SECRET);
   });
 
-  it("writes no script for the rate limit service, denies without it, and waits for it as long as a decision may take", () => {
+  it("in rls mode writes no script, denies without the service, and waits as long as a decision can take", () => {
     render(`${plain}lease: { timeout_ms: 300 }\n`, "--mode", "rls");
     expect(existsSync(join(dir, "out", "tollgate.lua"))).toBe(false);
     const filter = manager().http_filters.find(({ name }: { name: string }) => name.endsWith("ratelimit")).typed_config;
     expect(filter).toMatchObject({ domain: "tollgate", failure_mode_deny: true, timeout: "0.5s" });
   });
 
-  it("looks for routes of a host first, then for the longest", () => {
+  it("matches routes with a host first, then the longest", () => {
     render(plain);
     const hosts = manager().route_config.virtual_hosts as { domains: string[]; routes: { match: unknown }[] }[];
     expect(hosts.map(({ domains, routes }) => [domains, routes.map(({ match }) => match)])).toEqual([
@@ -102,7 +102,7 @@ describeEnvoy("tollgate render envoy", () => {
     ]);
   });
 
-  it("never asks another pod than that of the slot, lets quiet WebSockets be, and tells of them each third of a lease", () => {
+  it("never retries another pod than that of the slot, keeps idle WebSockets, and reports them at the renewal interval", () => {
     render(sockets);
     const { routes } = manager().route_config.virtual_hosts.at(-1);
     const socketRoute = routes.find(({ match }: { match: { prefix: string } }) => match.prefix === "/ws/");
@@ -111,14 +111,14 @@ describeEnvoy("tollgate render envoy", () => {
     expect(cluster("tollgate_pods").circuit_breakers.per_host_thresholds).toEqual([{ max_connections: 514 }]);
   });
 
-  it("outlives a balancer's idle connections, and believes its X-Forwarded-For", () => {
+  it("keeps connections longer than the balancer and trusts its X-Forwarded-For", () => {
     const said = render(`${plain}timeouts: { keep_alive_ms: 5000 }\n`, "--behind-alb", "--alb-idle", "120");
     expect(said).toContain("note: timeouts.keep_alive_ms");
     expect(manager()).toMatchObject({ use_remote_address: true, xff_num_trusted_hops: 1 });
     expect(manager().common_http_protocol_options.idle_timeout).toBe("135s");
   });
 
-  it("writes into files that Envoy reads again what may change: a limit is with the script, a target with the clusters", () => {
+  it("with --dynamic, writes limits with the script and targets with the clusters", () => {
     const names = ["envoy.yaml", "listeners.yaml", "routes.yaml", "clusters.yaml", "tollgate.lua"];
     const seen = (yaml: string) => {
       render(yaml, "--dynamic");
@@ -138,7 +138,7 @@ describeEnvoy("tollgate render envoy", () => {
     expect(open).toEqual([]);
   });
 
-  it("keeps Envoy's own pages on loopback, unless told otherwise", () => {
+  it("keeps the admin interface on loopback by default", () => {
     render(plain);
     expect(bootstrap().admin.address.socket_address).toEqual({ address: "127.0.0.1", port_value: 9901 });
   });

@@ -1,4 +1,4 @@
-/** What `tollgate render nginx` writes is right in the eyes of nginx itself, and a mistake is named before it gets there. */
+/** nginx accepts the output of `tollgate render nginx`, and invalid options are reported before anything is written. */
 import { execFile } from "node:child_process";
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -40,7 +40,7 @@ function render(yaml: string, ...args: string[]): string {
 const read = (name: string) => readFileSync(join(dir, "out", name), "utf8");
 const nginxTakes = (conf: string) => run("nginx", ["-t", "-p", dir, "-c", conf]);
 
-/** An nginx.conf that somebody else wrote. */
+/** An existing nginx.conf. */
 function own(http: string): string {
   const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
     (name) => `${name}_temp_path ${dir}/${name};`,
@@ -55,13 +55,13 @@ http { access_log off; ${temporary.join(" ")}
 }
 
 describe("tollgate render nginx", () => {
-  it("writes a configuration that Debian's nginx takes", async () => {
+  it("writes a configuration that Debian's nginx accepts", async () => {
     render(plain);
     const { stderr } = await nginxTakes(join(dir, "out", "nginx.conf"));
     expect(stderr).toContain("syntax is ok");
   });
 
-  it("keeps secrets to itself: the token for the owner alone, API keys not at all", () => {
+  it("writes the token for the owner only, and no API keys", () => {
     render(plain);
     expect(read("tollgate-settings.lua")).toContain(SECRET);
     expect(statSync(join(dir, "out", "tollgate-settings.lua")).mode & 0o777).toBe(0o600);
@@ -71,7 +71,7 @@ describe("tollgate render nginx", () => {
     expect(read("tollgate-settings.lua")).not.toContain("a-key-of-sixteen-or-more");
   });
 
-  it("writes includes that an nginx with a configuration of its own takes", async () => {
+  it("writes includes for an nginx with its own configuration", async () => {
     render(plain, "--include");
     const conf = join(dir, "own.conf");
     writeFileSync(
@@ -89,7 +89,7 @@ describe("tollgate render nginx", () => {
       '  - { path: /odd, host: odd.example.com, upstream: "odd:name", connections: {} }\n  - { path: /api,',
   );
 
-  it("writes routes with connections: a pod each, room for all of them, and no end of old workers' connections", async () => {
+  it("writes routes with connections: an upstream per pod, enough connections, no shutdown timeout", async () => {
     render(sockets);
     const { stderr } = await nginxTakes(join(dir, "out", "nginx.conf"));
     expect(stderr).toContain("syntax is ok");
@@ -103,7 +103,7 @@ describe("tollgate render nginx", () => {
     expect(read("tollgate-http.conf")).not.toContain("tollgate_connections");
   });
 
-  it("writes routes with connections as includes, each with all that its location needs", async () => {
+  it("writes routes with connections as self-contained includes", async () => {
     render(sockets, "--include");
     const conf = join(dir, "own.conf");
     const include = (name: string) => `include ${dir}/out/${name};`;
@@ -119,12 +119,12 @@ describe("tollgate render nginx", () => {
     expect(stderr).toContain("syntax is ok");
   });
 
-  it("leaves Debian's lines out for OpenResty", () => {
+  it("omits Debian's directives for OpenResty", () => {
     render(plain, "--openresty");
     expect(read("nginx.conf")).not.toMatch(/load_module|www-data/);
   });
 
-  it("makes the dictionary as large as the apps need", () => {
+  it("sizes the dictionary by the number of apps", () => {
     const apps = Array.from({ length: 3000 }, (_, i) => `  app-${i}: { guaranteed: 1 }\n`).join("");
     render(`${plain.replace(/apps:.*\n/, "")}apps:\n  video: { guaranteed: 1 }\n${apps}`);
     expect(read("tollgate-http.conf")).toContain("lua_shared_dict tollgate 16m;");
