@@ -1,7 +1,9 @@
 /** `tollgate price`: computes the cost of a request. */
 import { baseCost, type CostProfile, costProfiles, INVALID_COST, price } from "../core/cost.js";
 import { wholeNumber } from "../core/platform.js";
-import { type Command, readOptions, UsageError } from "./command.js";
+import { type Command, readChoice, readOptions, UsageError } from "./command.js";
+
+const profileNames = Object.keys(costProfiles) as (keyof typeof costProfiles)[];
 
 const help = `Usage: tollgate price --method <method> --bytes <n> [--profile <name>] [--json]
 
@@ -9,7 +11,7 @@ The cost of one request: base(method) + ceil(bytes / quantum) × bandwidth, at m
 
   --method   HTTP method, in upper case
   --bytes    size of request body plus response body, from 0 to 2^53
-  --profile  ${Object.keys(costProfiles).join(", ")} (default: standard)
+  --profile  ${profileNames.join(", ")} (default: standard)
   --json     machine-readable
 
 Example:
@@ -38,19 +40,11 @@ export const command: Command = {
       profile: { type: "string", default: "standard" },
       json: { type: "boolean", default: false },
     });
-    const profile = readProfile(options.profile);
-    const explanation = explain(options.profile, profile, readMethod(options.method), options.bytes);
+    const profile = readChoice("--profile", options.profile, profileNames);
+    const explanation = explain(profile, costProfiles[profile], readMethod(options.method), options.bytes);
     return options.json ? `${JSON.stringify(explanation)}\n` : asText(explanation);
   },
 };
-
-function readProfile(name: string): CostProfile {
-  const profile = Object.entries(costProfiles).find(([known]) => known === name)?.[1];
-  if (profile === undefined) {
-    throw new UsageError(`--profile: there is no profile "${name}"; there are ${Object.keys(costProfiles).join(", ")}`);
-  }
-  return profile;
-}
 
 function readMethod(method: string | undefined): string {
   if (method === undefined) throw new UsageError("--method is missing, for example --method PUT");

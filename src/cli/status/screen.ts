@@ -36,7 +36,7 @@ export function statusScreen({ snapshot, rates, style, rows, mostApps }: Screen)
     [...head, summaryLine(rates), []],
   ];
   const shown = fitting.find((lines) => lines.length + wanted <= rows) ?? head;
-  return [...shown, ...appLines(snapshot, rates, style, { room: rows - shown.length, most: mostApps })].slice(0, rows);
+  return [...shown, ...appLines(snapshot, rates, style, { lines: rows - shown.length, most: mostApps })].slice(0, rows);
 }
 
 function headLine(status: StatusReply, { columns }: Style): Line {
@@ -133,7 +133,7 @@ function appLines(
   snapshot: Snapshot,
   rates: Rates,
   style: Style,
-  { room, most }: { room: number; most: number },
+  { lines: maxLines, most }: { lines: number; most: number },
 ): Line[] {
   if (snapshot.apps.length === 0) return [[toned("faint", "no apps")]];
   const now = Date.parse(snapshot.status.timestamp);
@@ -147,7 +147,7 @@ function appLines(
     { title: "last refusal", spare: 1 },
   ];
   // Reserve lines for the heading and for the number of apps that are not shown.
-  const count = snapshot.appsTotal > Math.min(most, room - 1) ? Math.min(most, room - 2) : snapshot.appsTotal;
+  const count = snapshot.appsTotal > Math.min(most, maxLines - 1) ? Math.min(most, maxLines - 2) : snapshot.appsTotal;
   const shown = busiest(snapshot, rates).slice(0, Math.max(count, 0));
   const rows = shown.map((app): Span[] => {
     const { requests = 0, refused = 0 } = rates.apps.get(app.app_id) ?? {};
@@ -164,7 +164,7 @@ function appLines(
   });
   const lines = tableLines(columns, rows, style);
   if (shown.length < snapshot.appsTotal) lines.push([toned("faint", moreApps(snapshot, shown.length))]);
-  return lines.slice(0, Math.max(room, 0));
+  return lines.slice(0, Math.max(maxLines, 0));
 }
 
 /** Null: the store is unavailable. */
