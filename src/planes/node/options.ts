@@ -1,26 +1,24 @@
-/** Everything a reverse proxy can be told, with what holds where nothing is said. */
-
+/** The options of the reverse proxy that do not come from the configuration, and defaults for those that do. */
 import type { Limits, ProxyOptions, Timeouts } from "../../config/options/proxy-options.js";
 import type { ConnectionAdmission } from "../../slots/admission.js";
 import type { Admission, Verdict } from "./http/admission.js";
 
-/** What pino offers; nothing in it is a raw control character. */
+/** A pino logger. Fields must not contain raw control characters. */
 export interface ProxyLog {
   info(fields: Record<string, unknown>, message: string): void;
   warn(fields: Record<string, unknown>, message: string): void;
 }
 
-/** Who keeps the slots of upgraded connections. */
+/** Admission of upgraded connections. */
 export interface Upgrades<V extends Verdict = Verdict> {
   admission: ConnectionAdmission;
-  /** The app that a verdict was given for. */
+  /** The app that pays for the request. */
   appOf(verdict: V): string;
 }
 
-/** Who decides. */
 export interface Deciders<V extends Verdict = Verdict> {
   admission: Admission<V>;
-  /** Without it no connection is upgraded: 501. */
+  /** Without it upgrades get 501. */
   upgrades?: Upgrades<V>;
 }
 
@@ -41,3 +39,12 @@ export const defaultTimeouts: Timeouts = {
   keepAliveMs: 65_000,
   lingerMs: 2_000,
 };
+
+/** State that all exchanges and tunnels of a proxy share. */
+export interface Shared {
+  readonly log: ProxyLog;
+  readonly via: string;
+  /** Time for timeouts, advanced by the proxy's timer. It stands still while the process is paused, so nothing times out then. */
+  clockMs: number;
+  draining: boolean;
+}

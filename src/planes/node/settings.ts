@@ -1,4 +1,4 @@
-/** One state of the configuration, made as a whole or not at all; whatever began with it ends with it. */
+/** The proxy's options in force. Replaced as a whole on reload; running exchanges keep the options they started with. */
 import type { Pool } from "undici";
 import type { Limits, ProxyOptions, Route, Timeouts, UpstreamOptions } from "../../config/options/proxy-options.js";
 import { type AddressMatcher, createAddressMatcher } from "../../shared/addresses.js";
@@ -7,22 +7,21 @@ import { createRouteTable, type RouteTable } from "./http/routes.js";
 import { type Deciders, defaultLimits, defaultTimeouts, type ProxyLog, type Upgrades } from "./options.js";
 import { createUpstream, type TargetName, targetNameOf, type Upstream } from "./upstream/upstream.js";
 
-/** Where a route leads. */
 export interface Destination {
   readonly upstream: Upstream;
   readonly connections?: ConnectionRules;
 }
 
 export interface ConnectionRules {
-  /** By which whoever keeps the slots knows it. */
+  /** The name under which slots are taken. */
   readonly route: string;
   /** In lower case. */
   readonly protocols: ReadonlySet<string>;
   readonly idleMs: number;
   readonly pingMs: number;
-  /** For one end to close after the other. */
+  /** Time for the second peer to close after the first. */
   readonly lingerMs: number;
-  /** Without a byte moving though somebody has some to give. */
+  /** Close the connection if buffered bytes are not read for this long. */
   readonly stalledMs: number;
 }
 
@@ -34,52 +33,49 @@ export interface Settings<V extends Verdict> {
   readonly routes: RouteTable<Destination>;
   readonly isTrusted: AddressMatcher;
   readonly upstreams: ReadonlyMap<string, Upstream>;
-  /** As it was told, for the next state. */
-  readonly told: ProxyOptions & Deciders<V>;
+  /** As given, for the next reload. */
+  readonly given: ProxyOptions & Deciders<V>;
 }
 
-export interface SettingsRoom {
+export interface SettingsContext {
   log: ProxyLog;
   now(): number;
   pools: Set<Pool>;
-  /** Targets of upstreams that have none of their own. */
+  /** Targets of upstreams that are not listed in the configuration. */
   discovered: ReadonlyMap<string, string[]>;
 }
 
-/** Throws for what makes no sense, before anything was changed. Targets that stay are taken over from `before`. */
+/** Throws for invalid options before anything is changed. Targets that stay are taken over from `before`. */
 export function createSettings<V extends Verdict>(
-  told: ProxyOptions & Deciders<V>,
-  { log, now, pools, discovered }: SettingsRoom,
+  given: ProxyOptions & Deciders<V>,
+  { log, now, pools, discovered }: SettingsContext,
   before?: Settings<V>,
 ): Settings<V> {
-  const limits = { ...defaultLimits, ...told.limits };
-  const timeouts = { ...defaultTimeouts, ...told.timeouts };
-  const isTrusted = createAddressMatcher(told.trustedHops ?? []);
-  const named = Object.entries(told.upstreams).map(([name, options]): [string, UpstreamOptions, TargetName[]] => [
+  const limits = { ...defaultLimits, ...given.limits };
+  const timeouts = { ...defaultTimeouts, ...given.timeouts };
+  const isTrusted = createAddressMatcher(given.trustedHops ?? []);
+  const named = Object.entries(given.upstreams).map(([name, options]) => ({
     name,
     options,
-    targetsOf(name, options, discovered),
-  ]);
-  for (const { path, upstream } of told.routes) {
-    if (!path.startsWith("/")) throw new Error(`a route's path begins with a slash, unlike "${path}"`);
-    if (!Object.hasOwn(told.upstreams, upstream)) {
-      throw new Error(`route ${path} leads to "${upstream}", which is no upstream`);
+    targets: targetsOf(name, options, discovered),
+  }));
+  for (const { path, upstream } of given.routes) {
+    if (!Object.hasOwn(given.upstreams, upstream)) {
+      throw new Error(`route ${path}: unknown upstream "${upstream}"`);
     }
   }
   const headerBytes = Math.max(limits.headerBytes, defaultLimits.headerBytes);
   const upstreams = new Map<string, Upstream>();
-  for (const [name, options, targets] of named) {
-    const settings = { connectMs: timeouts.connectMs, headerBytes, log, now, pools };
-    upstreams.set(name, createUpstream(name, targets, options, settings, before?.upstreams.get(name)));
-  }
-  // Routes without connections that have an upstream in common lead to the same place.
+  const context = { connectMs: timeouts.connectMs, headerBytes, log, now, pools };
+  for (const one of named) upstreams.set(one.name, createUpstream(one, context, before?.upstreams.get(one.name)));
+  // The same object for all routes without connections to an upstream: the route table compares them.
   const plain = new Map([...upstreams].map(([name, upstream]): [string, Destination] => [name, { upstream }]));
-  const routes = createRouteTable(told.routes, (route): Destination => {
+  const routes = createRouteTable(given.routes, (route): Destination => {
     const destination = plain.get(route.upstream)!;
     return route.connections === undefined ? destination : { ...destination, connections: rulesOf(route, timeouts) };
   });
-  const { admission, upgrades } = told;
-  return { admission, upgrades, limits, timeouts, routes, isTrusted, upstreams, told };
+  const { admission, upgrades } = given;
+  return { admission, upgrades, limits, timeouts, routes, isTrusted, upstreams, given };
 }
 
 function targetsOf(
@@ -103,15 +99,15 @@ function rulesOf({ name, host = "", path, connections = {} }: Route, timeouts: T
   };
 }
 
-/** A state is no longer in force. */
+/** Called when other options are in force. */
 export function retire<V extends Verdict>({ upstreams }: Settings<V>): void {
   for (const upstream of upstreams.values()) upstream.release();
 }
 
-/** How often to look at the time: fine enough for the shortest timeout, and no finer. */
-export function tickFor<V extends Verdict>({ timeouts, told }: Settings<V>): number {
+/** Interval of the timer that checks timeouts: an eighth of the shortest. */
+export function tickFor<V extends Verdict>({ timeouts, given }: Settings<V>): number {
   const spans = [timeouts.responseMs, timeouts.bodyIdleMs];
-  for (const { connections } of told.routes) {
+  for (const { connections } of given.routes) {
     if (connections?.idleMs !== undefined && connections.idleMs > 0) spans.push(connections.idleMs);
   }
   return Math.min(Math.max(Math.floor(Math.min(...spans) / 8), 10), 1_000);

@@ -1,28 +1,28 @@
-/** What the reverse proxy asks of whoever decides: it knows nothing of tokens, and the decider nothing of sockets. */
+/** The interface between the proxy, which knows nothing about tokens, and the limiter, which knows nothing about sockets. */
 
-/** A request as far as a decision needs it. Header values are as received; an absent header has no values. */
+/** The part of a request that a decision needs. */
 export interface Arrival {
   method: string;
-  /** Of the socket's other end. */
+  /** Of the client's socket. */
   remoteAddress: string;
-  /** The declared length of the body, 0 for none, UNKNOWN_LENGTH for a chunked one. */
+  /** The declared length of the body; 0: no body, UNKNOWN_LENGTH: chunked. */
   contentLength: number;
-  /** All values of a header, in order, name in lower case: two values mean that it was sent twice. */
+  /** The values of a header in order, as received; several if it was sent more than once. `name` in lower case. */
   headerValues(name: string): string[];
 }
 
-/** The answer. `headers` go onto the response, whoever makes it. */
+/** `headers` are added to the response, whether it is the backend's or the proxy's. */
 export interface Verdict {
   allowed: boolean;
   headers: Record<string, string>;
-  /** For a refusal: what the client gets. */
+  /** Of the response to a refused request. */
   status: number;
   body: string;
 }
 
 export interface Admission<V extends Verdict = Verdict> {
-  /** At once where it can be, as most decisions can. Never throws. */
+  /** Most decisions are immediate. Never throws. */
   admit(arrival: Arrival): V | Promise<V>;
-  /** An admitted exchange has ended, however it ended: what moved in both directions. Called exactly once. */
+  /** Called exactly once when an admitted exchange has ended, with the bytes of both bodies. */
   settle(verdict: V, requestBytes: number, responseBytes: number): void;
 }

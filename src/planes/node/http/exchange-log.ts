@@ -1,12 +1,10 @@
-/** How a request that went wrong is told of in the log: nothing in it is a raw control character. */
-
+/** Log fields of a request that failed, without raw control characters. */
 import type { GatewayError } from "../../../core/refusals.js";
 import { printable } from "../../../shared/printable.js";
-import type { ProxyLog } from "../options.js";
 import { causeOf } from "../upstream/failures.js";
 import type { Target, Upstream } from "../upstream/upstream.js";
 
-export interface Told {
+export interface LoggedRequest {
   method: string;
   path: string;
   upstream: Upstream;
@@ -14,18 +12,19 @@ export interface Told {
   client: string;
 }
 
-export function fieldsOf({ method, path, upstream, target, client }: Told): Record<string, unknown> {
+export interface LoggedFailure {
+  reason: GatewayError;
+  cause?: unknown;
+  retryOn?: Target | undefined;
+}
+
+export function requestFields({ method, path, upstream, target, client }: LoggedRequest): Record<string, unknown> {
   return { method, path: printable(path), upstream: upstream.name, target: target?.origin, client };
 }
 
-export function logFailure(
-  log: ProxyLog,
-  message: string,
-  told: Told,
-  failure: { reason: GatewayError; cause?: unknown; retryOn?: Target | undefined },
-): void {
-  const fields: Record<string, unknown> = { reason: failure.reason, ...fieldsOf(told) };
+export function failureFields(request: LoggedRequest, failure: LoggedFailure): Record<string, unknown> {
+  const fields: Record<string, unknown> = { reason: failure.reason, ...requestFields(request) };
   if (failure.cause !== undefined) fields.cause = causeOf(failure.cause);
   if (failure.retryOn !== undefined) fields.retry_on = failure.retryOn.origin;
-  log.warn(fields, message);
+  return fields;
 }

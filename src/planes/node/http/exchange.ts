@@ -1,22 +1,34 @@
-/** One request and its response: admitted, forwarded, streamed, and settled exactly once, however it ends. */
+/** One request and its response: admitted, forwarded, streamed, and settled exactly once. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Dispatcher } from "undici";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
+import type { Shared } from "../options.js";
 import type { Settings } from "../settings.js";
-import type { Shared } from "../shared.js";
 import { type Connection, endsNow, type Running } from "../upgrade/connections.js";
 import { type Failure, mayRepeat, reasonOf } from "../upstream/failures.js";
 import type { Target, Upstream } from "../upstream/upstream.js";
 import type { Arrival, Verdict } from "./admission.js";
-import { answerEarly, closeSlowly, cut } from "./early-answers.js";
-import { fieldsOf, logFailure, type Told } from "./exchange-log.js";
+import { failureFields, type LoggedRequest, requestFields } from "./exchange-log.js";
 import { earlyHints, requestHeaders, responseHead, trailerPairs } from "./forwarded-heads.js";
 import { asReadable, type BodyWatcher, RequestBody } from "./request-body.js";
 import { type RequestHead, valuesOf } from "./request-head.js";
+import { abort, closeSlowly, respondEarly } from "./responses.js";
+
+/** A request whose head was read and whose route was found. */
+export interface RoutedRequest<V extends Verdict> {
+  shared: Shared;
+  settings: Settings<V>;
+  connection: Connection;
+  request: IncomingMessage;
+  response: ServerResponse;
+  head: RequestHead;
+  upstream: Upstream;
+  expectsContinue: boolean;
+}
 
 /**
- * A class, and the handler of undici's dispatch itself: at some ten thousand exchanges per second, closures and wrappers
- * would be most of the work. These are the handler methods that undici calls directly, without adapting them.
+ * A class that is its own handler for undici: at ten thousand exchanges per second closures and wrappers would be most of
+ * the work. undici calls these handler methods directly, without an adapter.
  */
 export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatcher, Dispatcher.DispatchHandler {
   readonly method: string;
@@ -28,14 +40,14 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   private requestBytes = 0;
   private responseBytes = 0;
   private ended = false;
-  /** Nothing that the backend does matters any more. */
+  /** Ignore the backend from now on. */
   private stopped = false;
   private touchedMs: number;
 
   private target: Target | undefined;
   private headers: string[] = [];
   private retried = false;
-  /** Of the current attempt. */
+  /** State of the current attempt. */
   private connected = false;
   private responding = false;
   private abortAttempt: ((error?: Error) => void) | undefined;
@@ -43,16 +55,8 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   private clientIsSlow = false;
   private drainAwaited = false;
 
-  constructor(
-    private readonly shared: Shared,
-    private readonly settings: Settings<V>,
-    private readonly connection: Connection,
-    private readonly request: IncomingMessage,
-    private readonly response: ServerResponse,
-    private readonly head: RequestHead,
-    private readonly upstream: Upstream,
-    private readonly expectsContinue: boolean,
-  ) {
+  constructor(private readonly routed: RoutedRequest<V>) {
+    const { shared, connection, request, head, upstream } = routed;
     this.method = request.method ?? "";
     this.remoteAddress = connection.remoteAddress;
     this.contentLength = head.contentLength;
@@ -63,16 +67,16 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   }
 
   headerValues(name: string): string[] {
-    return valuesOf(this.request.rawHeaders, name);
+    return valuesOf(this.routed.request.rawHeaders, name);
   }
 
   get requestComplete(): boolean {
-    return this.request.complete;
+    return this.routed.request.complete;
   }
 
-  /** Phase two. No promise is made where the decider needs none. */
+  /** Admits the request, without a promise if the decision is immediate. */
   start(): void {
-    const verdict = this.settings.admission.admit(this);
+    const verdict = this.routed.settings.admission.admit(this);
     if (!(verdict instanceof Promise)) {
       this.decided(verdict);
       return;
@@ -85,18 +89,17 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
 
   private decided(verdict: V): void {
     if (this.ended) {
-      // The client left while the decision was made.
-      if (verdict.allowed) this.settings.admission.settle(verdict, 0, 0);
+      // The client disconnected during the decision.
+      if (verdict.allowed) this.routed.settings.admission.settle(verdict, 0, 0);
     } else if (verdict.allowed) {
       this.verdict = verdict;
       this.forward();
-    } else this.refuse(verdict.status, verdict.body, verdict.headers, true);
+    } else this.respond(verdict.status, verdict.body, verdict.headers, true);
   }
 
-  /** Phase three: choose a target and send. */
   private forward(): void {
-    const { head, upstream } = this;
-    this.headers = requestHeaders(head, this.connection, this.shared.via, upstream.passHost);
+    const { head, upstream, connection, shared } = this.routed;
+    this.headers = requestHeaders(head, connection, shared.via, upstream.passHost);
     const target = upstream.pick();
     if (target === undefined) this.fail("no_target");
     else this.attempt(target);
@@ -105,15 +108,15 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   private attempt(target: Target): void {
     this.target = target;
     this.connected = false;
-    this.touchedMs = this.shared.clockMs;
+    this.touchedMs = this.routed.shared.clockMs;
     target.outstanding++;
     target.pool.dispatch(
       {
-        path: this.head.target,
+        path: this.routed.head.target,
         method: this.method,
         headers: this.headers,
         body: this.body === undefined ? null : asReadable(this.body),
-        // Pipelining is off: nothing can be held up behind this request.
+        // Pipelining is off, so no other request waits behind this one.
         blocking: false,
         ...(this.method === "HEAD" && this.body === undefined ? { reset: false } : undefined),
       },
@@ -122,13 +125,13 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   }
 
   bodyWanted(): void {
-    this.touchedMs = this.shared.clockMs;
-    if (this.expectsContinue) this.response.writeContinue();
+    this.touchedMs = this.routed.shared.clockMs;
+    if (this.routed.expectsContinue) this.routed.response.writeContinue();
   }
 
   bodyMoved(bytes: number): boolean {
-    this.touchedMs = this.shared.clockMs;
-    if (this.requestBytes + bytes > this.settings.limits.bodyBytes) {
+    this.touchedMs = this.routed.shared.clockMs;
+    if (this.requestBytes + bytes > this.routed.settings.limits.bodyBytes) {
       this.fail("body_too_large");
       return false;
     }
@@ -137,14 +140,14 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   }
 
   onConnect(abort: (error?: Error) => void): void {
-    // It may have waited in line for a connection, and nobody waits for it any more.
+    // The client disconnected while the request was queued.
     if (this.stopped) {
       abort();
       return;
     }
     this.abortAttempt = abort;
     this.connected = true;
-    this.touchedMs = this.shared.clockMs;
+    this.touchedMs = this.routed.shared.clockMs;
   }
 
   onResponseStarted(): void {
@@ -152,37 +155,37 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   }
 
   onHeaders(status: number, raw: Buffer[], resume: () => void): boolean {
-    this.touchedMs = this.shared.clockMs;
+    this.touchedMs = this.routed.shared.clockMs;
     if (status < 200) {
-      const link = status === 103 && this.request.httpVersionMinor !== 0 ? earlyHints(raw) : [];
-      if (link.length > 0) this.response.writeEarlyHints({ link });
+      const link = status === 103 && this.routed.request.httpVersionMinor !== 0 ? earlyHints(raw) : [];
+      if (link.length > 0) this.routed.response.writeEarlyHints({ link });
       return true;
     }
-    const { response, shared } = this;
+    const { response, request, connection, shared } = this.routed;
     this.resumeAttempt = resume;
-    const close = shared.draining || endsNow(this.connection);
-    const trailers = this.request.httpVersionMinor !== 0;
-    const { headers, contentLength } = responseHead(raw, this.verdict!.headers, shared.via, trailers, close);
+    const close = shared.draining || endsNow(connection);
+    const trailers = request.httpVersionMinor !== 0;
+    const { headers, contentLength } = responseHead(raw, this.verdict!.headers, { via: shared.via, trailers, close });
     response.writeHead(status, headers);
-    // Node keeps the head back until there is a body; an event stream may not have one for long.
+    // Node buffers the head until the first byte of the body, which may take long in an event stream.
     if (contentLength !== "0") process.nextTick(flushHead, this);
     return true;
   }
 
   flushHead(): void {
-    if (!this.ended && this.responseBytes === 0) this.response.flushHeaders();
+    if (!this.ended && this.responseBytes === 0) this.routed.response.flushHeaders();
   }
 
   onData(chunk: Buffer): boolean {
-    this.touchedMs = this.shared.clockMs;
-    // The connection is gone; its end is about to be announced.
-    if (this.response.destroyed) return false;
+    this.touchedMs = this.routed.shared.clockMs;
+    // The client disconnected; `clientGone` follows.
+    if (this.routed.response.destroyed) return false;
     this.responseBytes += chunk.length;
-    if (this.response.write(chunk)) return true;
+    if (this.routed.response.write(chunk)) return true;
     this.clientIsSlow = true;
     if (!this.drainAwaited) {
       this.drainAwaited = true;
-      this.response.on("drain", () => this.onDrain());
+      this.routed.response.on("drain", () => this.onDrain());
     }
     return false;
   }
@@ -190,19 +193,19 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   private onDrain(): void {
     if (this.ended || !this.clientIsSlow) return;
     this.clientIsSlow = false;
-    this.touchedMs = this.shared.clockMs;
+    this.touchedMs = this.routed.shared.clockMs;
     this.resumeAttempt?.();
   }
 
   onComplete(trailers: (Buffer | string)[] | null): void {
-    const { response, connection, request } = this;
+    const { response, connection, request, settings } = this.routed;
     if (trailers !== null && trailers.length > 0 && response.chunkedEncoding) {
       response.addTrailers(trailerPairs(trailers));
     }
-    this.upstream.succeeded(this.target!);
-    // Answered before the request was whole: the rest is not wanted, and may be too much to wait for.
+    this.routed.upstream.succeeded(this.target!);
+    // The backend responded before it received the whole request: discard the rest.
     const early = this.body !== undefined && !request.complete;
-    if (early) closeSlowly(connection, this.settings.timeouts.lingerMs);
+    if (early) closeSlowly(connection, settings.timeouts.lingerMs);
     if (!response.destroyed) response.end();
     this.end();
     if (early) request.resume();
@@ -217,8 +220,8 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
       return;
     }
     const failed = this.target!;
-    this.upstream.failed(failed);
-    const other = this.otherThan(failed);
+    this.routed.upstream.failed(failed);
+    const other = this.retryTarget(failed);
     if (other === undefined) {
       this.fail(reason, error);
       return;
@@ -229,62 +232,61 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
     this.attempt(other);
   }
 
-  /** The target for a second try, of which there is one at most. A lone target gets it if only a connection was stale. */
-  private otherThan(failed: Target): Target | undefined {
+  /** The target of the only retry. An upstream with one target is retried if an idle connection had become stale. */
+  private retryTarget(failed: Target): Target | undefined {
     const { connected, responding } = this;
     const progress = { connected, responding, bodyStarted: this.body?.started === true };
     if (this.retried || !mayRepeat(this.method, progress)) return undefined;
-    return this.upstream.pick(failed) ?? (connected ? failed : undefined);
+    return this.routed.upstream.pick(failed) ?? (connected ? failed : undefined);
   }
 
-  /** Called by the sweep. */
+  /** Called by the proxy's timer. */
   checkTime(): void {
     if (this.verdict === undefined) return;
-    const { timeouts } = this.settings;
-    const idle = this.shared.clockMs - this.touchedMs;
+    const { timeouts } = this.routed.settings;
+    const idle = this.routed.shared.clockMs - this.touchedMs;
     const { body } = this;
     const sending = body?.started === true && !body.complete;
     let allowed = timeouts.bodyIdleMs;
-    if (!sending && !this.response.headersSent) {
+    if (!sending && !this.routed.response.headersSent) {
       allowed = timeouts.responseMs + (this.connected ? 0 : timeouts.connectMs);
     }
     if (idle <= allowed) return;
     if (this.clientIsSlow || (sending && !body.paused)) {
       this.fail("body_timeout");
     } else {
-      this.upstream.failed(this.target!);
+      this.routed.upstream.failed(this.target!);
       this.fail("upstream_timeout");
     }
   }
 
   clientGone(): void {
     if (this.ended) return;
-    this.shared.log.info({ ...fieldsOf(this.told()), bytes: this.responseBytes }, "client left");
+    this.routed.shared.log.info({ ...requestFields(this.logged()), bytes: this.responseBytes }, "client disconnected");
     this.stopAttempt();
     this.end();
   }
 
-  /** Ends the exchange with an answer where one can still be given, else by cutting the connection. */
+  /** Ends the exchange with an error response, or aborts the response if its head was sent. */
   fail(reason: GatewayError, cause?: unknown): void {
     if (this.ended) return;
     this.report(reason, cause);
     this.stopAttempt();
-    if (this.response.headersSent) {
-      cut(this.connection, this.request);
+    if (this.routed.response.headersSent) {
+      abort(this.routed.connection, this.routed.request);
       this.end();
       return;
     }
     const { status, body } = gatewayRefusal(reason);
-    this.refuse(status, body, this.verdict?.headers ?? {}, status >= 500);
+    this.respond(status, body, this.verdict?.headers ?? {}, status >= 500);
   }
 
-  private refuse(status: number, body: string, headers: Record<string, string>, patient: boolean): void {
-    const { request, response, connection, contentLength, expectsContinue } = this;
-    const { lingerMs } = this.settings.timeouts;
-    answerEarly(
-      { connection, request, response, contentLength, expectsContinue, lingerMs },
-      { status, body, headers, patient, last: this.shared.draining },
-      () => this.end(),
+  private respond(status: number, body: string, headers: Record<string, string>, keepReading: boolean): void {
+    const { shared, settings } = this.routed;
+    const { lingerMs } = settings.timeouts;
+    respondEarly(
+      { ...this.routed, contentLength: this.contentLength, lingerMs, end: () => this.end() },
+      { status, body, headers, keepReading, last: shared.draining },
     );
   }
 
@@ -293,27 +295,27 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
     this.abortAttempt?.();
   }
 
-  /** Phase four. */
   private end(): void {
     if (this.ended) return;
     this.ended = true;
     this.stopped = true;
-    const { connection, verdict } = this;
+    const { connection, upstream, settings } = this.routed;
+    const { verdict } = this;
     connection.running.delete(this);
     connection.readBytes = connection.socket.bytesRead;
     if (this.target !== undefined) this.target.outstanding--;
-    this.upstream.release();
+    upstream.release();
     this.body?.destroy();
-    if (verdict !== undefined) this.settings.admission.settle(verdict, this.requestBytes, this.responseBytes);
+    if (verdict !== undefined) settings.admission.settle(verdict, this.requestBytes, this.responseBytes);
   }
 
   private report(reason: GatewayError, cause?: unknown, retryOn?: Target): void {
-    logFailure(this.shared.log, "exchange failed", this.told(), { reason, cause, retryOn });
+    this.routed.shared.log.warn(failureFields(this.logged(), { reason, cause, retryOn }), "exchange failed");
   }
 
-  private told(): Told {
-    const { method, head, upstream, target, remoteAddress } = this;
-    return { method, path: head.path, upstream, target, client: remoteAddress };
+  private logged(): LoggedRequest {
+    const { head, upstream } = this.routed;
+    return { method: this.method, path: head.path, upstream, target: this.target, client: this.remoteAddress };
   }
 }
 

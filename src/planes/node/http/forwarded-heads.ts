@@ -1,16 +1,16 @@
-/** Heads as they leave: the request's towards the backend, the response's towards the client, without what ends here. */
+/** Headers of the forwarded request and response: hop-by-hop headers are removed, this hop's are added. */
 import * as kind from "./header-kinds.js";
 import type { RequestHead } from "./request-head.js";
 
-/** What this hop knows of the connection that a request came on. */
+/** The client's connection. */
 export interface Hop {
   remoteAddress: string;
-  /** Its X-Forwarded-* are believed. */
+  /** Its X-Forwarded-* headers are trusted. */
   trusted: boolean;
   protocol: "http" | "https";
 }
 
-/** Completes the headers for the backend. Host is absent where the backend's own name is to be used. */
+/** The headers for the backend. Without Host if undici is to send the target's name. */
 export function requestHeaders(head: RequestHead, hop: Hop, via: string, passHost: boolean): string[] {
   const headers = hop.trusted ? head.headers : withoutForwarded(head.headers);
   if (passHost && head.host !== "") headers.push("host", head.host);
@@ -27,7 +27,7 @@ export function requestHeaders(head: RequestHead, hop: Hop, via: string, passHos
   return headers;
 }
 
-/** `Forwarded` says the same as X-Forwarded-*; from a hop that is not believed, it must not pass either. */
+/** `Forwarded` has the same content as X-Forwarded-* and is not passed on from an untrusted client either. */
 function withoutForwarded(headers: string[]): string[] {
   for (let at = 0; at < headers.length; at += 2) {
     if (kind.kindOf(headers[at]!) === kind.FORWARDED) {
@@ -40,20 +40,23 @@ function withoutForwarded(headers: string[]): string[] {
 
 export interface ResponseHead {
   headers: string[];
-  /** Undefined: the body has no declared length. */
+  /** Undefined if the length of the body is not declared. */
   contentLength: string | undefined;
 }
 
-/**
- * The head for the client. `own` are headers of this hop, which replace the backend's of the same name.
- * `trailers`: the client can get some, so their announcement is passed on.
- */
+export interface ResponseHeadOptions {
+  via: string;
+  /** The client accepts trailers: their announcement is passed on. */
+  trailers: boolean;
+  /** The connection is closed after the response. */
+  close: boolean;
+}
+
+/** The head for the client. `own` headers replace the backend's of the same name. */
 export function responseHead(
   raw: Buffer[],
   own: Record<string, string>,
-  via: string,
-  trailers: boolean,
-  close: boolean,
+  { via, trailers, close }: ResponseHeadOptions,
 ): ResponseHead {
   const headers: string[] = [];
   let lengths = 0;
@@ -111,7 +114,7 @@ function withoutNamed(headers: string[], named: string[], own: Record<string, st
   return kept;
 }
 
-/** The links of a 103 response. */
+/** The Link headers of a 103 response. */
 export function earlyHints(raw: Buffer[]): string[] {
   const links: string[] = [];
   for (let at = 0; at < raw.length; at += 2) {
@@ -120,7 +123,7 @@ export function earlyHints(raw: Buffer[]): string[] {
   return links;
 }
 
-/** Raw trailers as pairs, without names that would change the meaning of a message that has already been read. */
+/** Raw trailers as pairs, without names that affect framing or routing. */
 export function trailerPairs(raw: (Buffer | string)[]): [string, string][] {
   const pairs: [string, string][] = [];
   for (let at = 0; at + 1 < raw.length; at += 2) {

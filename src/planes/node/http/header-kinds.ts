@@ -1,7 +1,7 @@
-/** Sorts header names: the few that a proxy must look at, and all the others, at the price of one lookup. */
+/** Classifies header names with one lookup: those that the proxy handles, and all others. */
 
 export const END_TO_END = 0;
-/** Meant for this hop only: never passed on. */
+/** For this hop only: not forwarded. */
 export const HOP_BY_HOP = 1;
 export const HOST = 2;
 export const CONTENT_LENGTH = 3;
@@ -28,7 +28,7 @@ const special: Record<string, number> = {
   "proxy-authenticate": HOP_BY_HOP,
   "proxy-authorization": HOP_BY_HOP,
   "proxy-authentication-info": HOP_BY_HOP,
-  // Answered by this hop, which asks for the body itself once it wants it.
+  // Handled by this hop, which sends 100 Continue when it reads the body.
   expect: HOP_BY_HOP,
   "x-forwarded-for": FORWARDED_FOR,
   "x-forwarded-proto": FORWARDED_PROTO,
@@ -36,7 +36,7 @@ const special: Record<string, number> = {
   forwarded: FORWARDED,
 };
 
-/** Frequent names that are as long as a special one: known as well, they need no second look. */
+/** Frequent names with the length of a special one, so that they need no second lookup. */
 const frequent = [
   "Accept",
   "Accept-Encoding",
@@ -84,13 +84,13 @@ export function kindOf(name: string): number {
   return kinds.get(name.toLowerCase()) ?? END_TO_END;
 }
 
-/** Names in Connection, in lower case and without what every connection may say; undefined when that is all. */
+/** Header names in Connection, in lower case, without keep-alive and close; undefined if there are none. */
 export function namedByConnection(value: string, before: string[] | undefined): string[] | undefined {
   if (value === "keep-alive" || value === "close") return before;
   let names = before;
   for (const part of value.split(",")) {
     const name = part.trim().toLowerCase();
-    // Framing and addressing are not the sender's to switch off.
+    // A client must not remove headers for framing and routing.
     if (name === "" || name === "keep-alive" || name === "close" || name === "host" || name === "content-length")
       continue;
     if (names === undefined) names = [name];

@@ -1,4 +1,4 @@
-/** A reverse proxy for HTTP/1.1 whose every request is admitted by somebody else: extract, admit, forward, settle. */
+/** The reverse proxy for HTTP/1.1: reads the head, finds the route, and starts an exchange or an upgrade. */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { Server as NetServer, type Socket } from "node:net";
 import { performance } from "node:perf_hooks";
@@ -6,37 +6,35 @@ import type { Pool } from "undici";
 import type { ProxyOptions } from "../../../config/options/proxy-options.js";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
 import { printable } from "../../../shared/printable.js";
-import type { CreateProxyOptions, Deciders } from "../options.js";
+import type { CreateProxyOptions, Deciders, Shared } from "../options.js";
 import { createSettings, retire, type Settings, tickFor } from "../settings.js";
-import type { Shared } from "../shared.js";
 import { type Connection, createConnections, isIdle } from "../upgrade/connections.js";
 import { createTunnels } from "../upgrade/tunnels.js";
 import { Upgrade, type WantedUpgrade } from "../upgrade/upgrade.js";
 import { judgeUpgrade, requestClass } from "../upgrade/upgrade-request.js";
 import { createHealthChecks } from "../upstream/health-checks.js";
 import type { Verdict } from "./admission.js";
-import { send } from "./answers.js";
-import { closeSlowly } from "./early-answers.js";
 import { Exchange } from "./exchange.js";
 import { readHead } from "./request-head.js";
+import { closeSlowly, send } from "./responses.js";
 
 export interface ReverseProxy<V extends Verdict = Verdict> {
   /** Not listening yet. */
   readonly server: Server;
   /**
-   * From the next request on these settings hold, and these deciders where some are given. Whatever runs goes on with
-   * what it began with. Throws for settings that make no sense; then nothing has changed.
+   * Applies these options from the next request on; running exchanges keep theirs. Throws for invalid options and then
+   * changes nothing.
    */
   reconfigure(settings: ProxyOptions & Partial<Deciders<V>>): void;
-  /** Tells the targets of an upstream that has none of its own. An empty list: there are none just now (503). */
+  /** Sets the targets of an upstream that are not listed in the configuration. Without targets requests get 503. */
   setTargets(upstream: string, targets: string[]): void;
-  /** Of clients, whatever they speak. */
+  /** Of clients, upgraded ones included. */
   openConnections(): number;
-  /** Those of them that were upgraded, or are about to be and hold a slot. */
+  /** Connections that hold a slot. */
   upgradedConnections(): number;
-  /** No new connections; what runs may finish within the time, then it is cut. Resolves when all is over. */
+  /** Accepts no new connections and closes the open ones after the grace period. Resolves when all are closed. */
   drain(graceMs: number): Promise<void>;
-  /** At once. */
+  /** Closes all connections immediately. */
   close(): Promise<void>;
 }
 
@@ -45,8 +43,8 @@ export function createProxy<V extends Verdict>(options: CreateProxyOptions<V>): 
   const shared: Shared = { log, via: `1.1 ${options.via ?? "tollgate"}`, clockMs: 0, draining: false };
   const pools = new Set<Pool>();
   const discovered = new Map<string, string[]>();
-  const room = { log, pools, discovered, now: () => performance.now() };
-  let settings: Settings<V> = createSettings(options, room);
+  const context = { log, pools, discovered, now: () => performance.now() };
+  let settings: Settings<V> = createSettings(options, context);
   const checks = createHealthChecks();
   const tunnels = createTunnels();
   const connections = createConnections(() => settings);
@@ -54,7 +52,7 @@ export function createProxy<V extends Verdict>(options: CreateProxyOptions<V>): 
 
   function onRequest(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const connection = connections.of(request.socket);
-    // What comes behind a request that ended the connection is not read as a request.
+    // Ignore requests after one that closes the connection.
     if (connection === undefined || connection.closing || !request.socket.writable) return;
     const head = readHead(request, settings.limits);
     if (typeof head === "string") {
@@ -72,13 +70,13 @@ export function createProxy<V extends Verdict>(options: CreateProxyOptions<V>): 
       return;
     }
     const { upstream } = destination;
-    new Exchange(shared, settings, connection, request, response, head, upstream, expectsContinue).start();
+    new Exchange({ shared, settings, connection, request, response, head, upstream, expectsContinue }).start();
   }
 
-  /** Asked before a request is handed over: whether it leaves HTTP here. If not, it comes to `onRequest`. */
+  /** Whether `onUpgrade` handles the request; otherwise `onRequest` does. */
   function isTaken(request: IncomingMessage): boolean {
     const connection = connections.of(request.socket);
-    // Behind requests whose answers are still to come, nothing but HTTP can be spoken.
+    // Responses to earlier requests are still to be sent.
     if (connection === undefined || connection.closing || connection.running.size > 0) return false;
     if (settings.upgrades === undefined || request.headers.expect !== undefined) return false;
     const head = readHead(request, settings.limits);
@@ -95,10 +93,18 @@ export function createProxy<V extends Verdict>(options: CreateProxyOptions<V>): 
     const connection = connections.of(socket);
     const wanted = wantedUpgrades.get(request);
     if (connection === undefined || wanted === undefined || !socket.writable) socket.destroy();
-    else void new Upgrade(shared, tunnels.all, connection, request, wanted, connections.handOver).start(head);
+    else
+      void new Upgrade({
+        shared,
+        tunnels: tunnels.all,
+        connection,
+        request,
+        wanted,
+        release: connections.release,
+      }).start(head);
   }
 
-  /** Before anything was asked of the decider. Closes, except where the request was sound. */
+  /** Rejects a request before admission, and closes the connection unless the request is valid. */
   function refuse(
     connection: Connection,
     request: IncomingMessage,
@@ -106,13 +112,13 @@ export function createProxy<V extends Verdict>(options: CreateProxyOptions<V>): 
     reason: GatewayError,
   ): void {
     const { status, body } = gatewayRefusal(reason);
-    const sound = reason === "no_route" && request.complete;
-    if (!sound) {
+    const valid = reason === "no_route" && request.complete;
+    if (!valid) {
       closeSlowly(connection, settings.timeouts.lingerMs);
       connection.lastAnswered = true;
     }
-    log.info({ reason, client: connection.remoteAddress, path: printable(request.url ?? "") }, "request refused");
-    send(response, status, body, {}, !sound || shared.draining);
+    log.info({ reason, client: connection.remoteAddress, path: printable(request.url ?? "") }, "request rejected");
+    send(response, { status, body, headers: {} }, !valid || shared.draining);
   }
 
   const server = createServer({
@@ -123,7 +129,7 @@ export function createProxy<V extends Verdict>(options: CreateProxyOptions<V>): 
     keepAlive: true,
     connectionsCheckingInterval: Math.min(Math.max(settings.timeouts.headersMs / 4, 10), 1_000),
   });
-  // Node would drop the headers beyond; here the request is refused.
+  // Node would drop further headers; `readHead` rejects the request instead.
   server.maxHeadersCount = 0;
   server.on("connection", (socket) => connections.opened(socket, shared.clockMs));
   server.on("request", (request, response) => onRequest(request, response, false));
@@ -134,8 +140,8 @@ export function createProxy<V extends Verdict>(options: CreateProxyOptions<V>): 
   });
   server.on("clientError", (error: Error, socket) => {
     const connection = connections.of(socket as Socket);
-    const reason = connections.broken(socket as Socket, error);
-    if (reason !== undefined) log.info({ reason, client: connection?.remoteAddress }, "request refused");
+    const reason = connections.failed(socket as Socket, error);
+    if (reason !== undefined) log.info({ reason, client: connection?.remoteAddress }, "request rejected");
   });
   server.on("connect", (_request: IncomingMessage, socket) =>
     connections.refuse(socket as Socket, "unsupported_method"),
@@ -143,14 +149,14 @@ export function createProxy<V extends Verdict>(options: CreateProxyOptions<V>): 
   server.on("upgrade", (request, socket, head) => onUpgrade(request, socket as Socket, head));
 
   let sweep: NodeJS.Timeout | undefined;
-  function takeEffect(): void {
-    const { limits, timeouts, upstreams, told } = settings;
-    // Each connection is read with what held when it was opened; times are looked up when they are needed.
+  function applySettings(): void {
+    const { limits, timeouts, upstreams, given } = settings;
+    // Applies to new connections; timeouts apply at once.
     Object.assign(server, { maxHeaderSize: limits.headerBytes });
     server.keepAliveTimeout = timeouts.keepAliveMs;
     server.headersTimeout = timeouts.headersMs;
     server.requestTimeout = timeouts.requestMs;
-    checks.follow([...upstreams].map(([name, upstream]) => [upstream, told.upstreams[name]?.active]));
+    checks.follow([...upstreams].map(([name, upstream]) => [upstream, given.upstreams[name]?.active]));
     clearInterval(sweep);
     const tickMs = tickFor(settings);
     sweep = setInterval(() => {
@@ -160,28 +166,32 @@ export function createProxy<V extends Verdict>(options: CreateProxyOptions<V>): 
     }, tickMs);
     sweep.unref();
   }
-  takeEffect();
+  applySettings();
 
-  function reconfigure(told: ProxyOptions & Partial<Deciders<V>>): void {
+  function reconfigure(given: ProxyOptions & Partial<Deciders<V>>): void {
     if (closed !== undefined) return;
     const { admission, upgrades } = settings;
     const before = settings;
-    settings = createSettings({ admission, ...(upgrades === undefined ? {} : { upgrades }), ...told }, room, before);
+    settings = createSettings(
+      { admission, ...(upgrades === undefined ? {} : { upgrades }), ...given },
+      context,
+      before,
+    );
     retire(before);
-    takeEffect();
-    connections.trustAnew();
+    applySettings();
+    connections.updateTrust();
     tunnels.follow(settings.upstreams.values());
   }
 
   function sweepConnection(connection: Connection): void {
-    // Not `closeIdleConnections`, which would also cut the unsent end of an answer.
+    // Not `closeIdleConnections`, which would also discard unsent bytes of a response.
     if (shared.draining && isIdle(connection, shared.clockMs)) connection.socket.destroySoon();
     if (connection.running.size > 0) {
       for (const running of connection.running) running.checkTime();
       connection.unsentBytes = 0;
       return;
     }
-    // The exchange is over, but its client does not fetch the end of the answer.
+    // The exchange has ended, but the client does not read the rest of the response.
     const unsent = connection.socket.writableLength;
     if (unsent === 0 || unsent !== connection.unsentBytes) connection.unsentSinceMs = shared.clockMs;
     connection.unsentBytes = unsent;
@@ -197,7 +207,7 @@ export function createProxy<V extends Verdict>(options: CreateProxyOptions<V>): 
       for (const { socket } of connections.all) socket.destroy();
       for (const tunnel of tunnels.all) tunnel.cut();
       await Promise.all([stopped, tunnels.empty()]);
-      // Nothing is left to close, but HTTP's own timers end here.
+      // Stops the timers of the HTTP server.
       server.close();
       clearInterval(sweep);
       await Promise.all([...pools].map((pool) => pool.destroy()));
@@ -212,7 +222,7 @@ export function createProxy<V extends Verdict>(options: CreateProxyOptions<V>): 
       const before = discovered.get(name);
       discovered.set(name, [...targets]);
       try {
-        reconfigure(settings.told);
+        reconfigure(settings.given);
       } catch (error) {
         if (before === undefined) discovered.delete(name);
         else discovered.set(name, before);
@@ -232,14 +242,14 @@ export function createProxy<V extends Verdict>(options: CreateProxyOptions<V>): 
       await Promise.race([Promise.all([stopped, tunnels.empty()]), grace]);
       clearTimeout(timer);
       const left = connections.all.size + tunnels.open();
-      if (left > 0) log.warn({ connections: left }, "connections cut at the end of the drain");
+      if (left > 0) log.warn({ connections: left }, "connections closed at the end of the grace period");
       await close();
     },
     close,
   };
 }
 
-/** Resolves when the last connection has ended. Unlike HTTP's own `close`, it closes none itself. */
+/** Resolves when the last connection has ended. Unlike `close` of the HTTP server, it closes no idle connections. */
 function stopListening(server: Server): Promise<void> {
   return new Promise((resolve) => {
     NetServer.prototype.close.call(server, () => resolve());

@@ -1,4 +1,4 @@
-/** Lets the limiter decide for the proxy: identify, price and take; and settle when the exchange has ended. */
+/** Admission by the limiter: identifies the app, checks its limits, and settles when the exchange has ended. */
 import { createHash } from "node:crypto";
 import { OK } from "../../../core/codes.js";
 import { type IdentityRules, identify } from "../../../core/identity.js";
@@ -14,11 +14,11 @@ export interface RateLimitVerdict extends Verdict {
 
 export interface RateLimitAdmissionOptions {
   limiter: Pick<Limiter, "check" | "settle">;
-  /** Headers that name app and user, believed only from trusted hops. */
+  /** Headers that name app and user; trusted hops only. */
   appHeader: string;
   userHeader: string;
   apiKeyHeader: string;
-  /** Secret → app. Kept as digests, so that neither a dump nor the time of a look-up tells a key. */
+  /** Secret → app. Stored as digests, so that neither a memory dump nor the lookup time reveals a key. */
   apiKeys: Record<string, string>;
   rules: IdentityRules;
   headers: HeaderOptions;
@@ -49,8 +49,10 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
     const users = arrival.headerValues(userHeader);
     const claims = {
       hopTrusted: isTrustedHop(arrival.remoteAddress),
-      ...{ appHeader: apps[0] ?? "", appHeaderCount: apps.length },
-      ...{ userHeader: users[0] ?? "", userHeaderCount: users.length },
+      appHeader: apps[0] ?? "",
+      appHeaderCount: apps.length,
+      userHeader: users[0] ?? "",
+      userHeaderCount: users.length,
       apiKeyApp: appByKey(arrival),
     };
     const identity = identify(claims, rules, isConfigured);

@@ -1,25 +1,25 @@
-/** A request's body on its way to the backend: counted, limited, paused when the backend is slow, started once it is wanted. */
+/** A request body on its way to the backend: counted, limited, and paused while the backend is slow. */
 import { EventEmitter } from "node:events";
 import type { IncomingMessage } from "node:http";
 import type { Readable } from "node:stream";
 
 export interface BodyWatcher {
-  /** The backend is there and asks for the body for the first time. */
+  /** The backend is connected and the body is read for the first time. */
   bodyWanted(): void;
-  /** Bytes have come; false: no more, they are not passed on. */
+  /** Called for each chunk. If it returns false, the chunk is dropped. */
   bodyMoved(bytes: number): boolean;
 }
 
 /**
- * As much of a stream as undici uses. The request itself is not given away: undici would destroy it when an attempt
- * ends, and with it the connection on which the client still waits for its answer.
+ * The part of a stream that undici uses. It does not get the request itself, because it would destroy it after a failed
+ * attempt, and with it the client's connection.
  */
 export class RequestBody extends EventEmitter {
-  /** Some of it may have reached a backend: it cannot be sent a second time. */
+  /** A part may have reached a backend: it cannot be sent again. */
   started = false;
-  /** All of it has been passed on. */
+  /** All of it was passed on. */
   complete = false;
-  /** The backend does not keep up. */
+  /** The backend is slow. */
   paused = false;
   destroyed = false;
 
@@ -49,7 +49,7 @@ export class RequestBody extends EventEmitter {
     return this;
   }
 
-  /** Nothing more is passed on; what becomes of the rest is the owner's business. */
+  /** Passes nothing more on. The owner handles the rest of the request. */
   destroy(): this {
     if (this.destroyed) return this;
     this.destroyed = true;
@@ -57,7 +57,7 @@ export class RequestBody extends EventEmitter {
     return this;
   }
 
-  /** By this method undici recognises a stream; it does not call it. */
+  /** undici recognises a stream by this method and does not call it. */
   pipe(): never {
     throw new Error("a request body is not piped");
   }
@@ -72,7 +72,7 @@ export class RequestBody extends EventEmitter {
   };
 }
 
-/** For undici's types, which know whole streams only. */
+/** undici's types require a whole stream. */
 export function asReadable(body: RequestBody): Readable {
   return body as unknown as Readable;
 }

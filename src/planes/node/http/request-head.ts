@@ -1,4 +1,4 @@
-/** Phase one, extract: from a parsed request what the other phases need, or the reason why it is none. */
+/** Validates the head of a request and extracts what routing, admission and forwarding need. */
 import type { IncomingMessage } from "node:http";
 import type { Limits } from "../../../config/options/proxy-options.js";
 import { UNKNOWN_LENGTH } from "../../../core/cost.js";
@@ -10,20 +10,20 @@ export interface RequestHead {
   target: string;
   /** Path without query. */
   path: string;
-  /** Empty where an HTTP/1.0 client gave none. */
+  /** Empty if an HTTP/1.0 client sent none. */
   host: string;
-  /** The declared length of the body, 0 for none, UNKNOWN_LENGTH for a chunked one. */
+  /** The declared length of the body; 0: no body, UNKNOWN_LENGTH: chunked. */
   contentLength: number;
-  /** What the backend gets of the headers, flat, except for what this hop adds. */
+  /** Headers for the backend as a flat list, without those that this hop adds. */
   headers: string[];
   forwardedFor: string;
   forwardedProto: string;
   forwardedHost: string;
-  /** The client asks for another protocol. */
+  /** The client requests another protocol. */
   upgrade: boolean;
 }
 
-/** Reads the head; a reason instead of it means that nothing else may be done with the request. */
+/** Returns an error if the request is invalid. */
 export function readHead(request: IncomingMessage, limits: Limits): RequestHead | GatewayError {
   const raw = request.rawHeaders;
   if (raw.length > limits.headerCount * 2) return "headers_too_large";
@@ -63,7 +63,7 @@ export function readHead(request: IncomingMessage, limits: Limits): RequestHead 
         upgrade = true;
         break;
       case kind.TE:
-        // The one thing a client can say here that is still true behind this hop.
+        // The only value that also applies to the next hop.
         if (/(^|,)\s*trailers\s*(,|$)/i.test(value)) headers.push("te", "trailers");
         break;
       case kind.FORWARDED_FOR:
@@ -77,7 +77,7 @@ export function readHead(request: IncomingMessage, limits: Limits): RequestHead 
         break;
     }
   }
-  // The parser also knows HTTP/0.9 and 2.0, which nobody speaks like this.
+  // The parser also accepts HTTP/0.9 and 2.0.
   if (request.httpVersion !== "1.1" && request.httpVersion !== "1.0") return "malformed_request";
   const http10 = request.httpVersionMinor === 0;
   if (host === undefined) {
@@ -87,7 +87,7 @@ export function readHead(request: IncomingMessage, limits: Limits): RequestHead 
 
   let length = 0;
   if (transferEncoding !== undefined) {
-    // Each of these is how two servers come to disagree about where a request ends.
+    // With any of these, two servers could disagree about the end of the request.
     if (contentLength !== undefined || http10) return "malformed_request";
     const coding = transferEncoding.toLowerCase();
     if (coding !== "chunked") return /,\s*chunked$/.test(coding) ? "unsupported_encoding" : "malformed_request";
@@ -104,7 +104,7 @@ export function readHead(request: IncomingMessage, limits: Limits): RequestHead 
   if (target.charCodeAt(0) !== 47) {
     const absolute = /^https?:\/\/([^/?#@]+)((?:[/?].*)?)$/i.exec(target);
     if (absolute === null || !isHost(absolute[1]!)) return "invalid_path";
-    // RFC 9112, 3.2.2: the host of an absolute target counts, whatever Host says.
+    // RFC 9112, 3.2.2: the host of an absolute target takes precedence over Host.
     host = absolute[1]!;
     target = absolute[2]!.startsWith("/") ? absolute[2]! : `/${absolute[2]}`;
   }
@@ -120,7 +120,7 @@ export function readHead(request: IncomingMessage, limits: Limits): RequestHead 
     forwardedFor,
     forwardedProto,
     forwardedHost,
-    // RFC 9110, 7.8: from an HTTP/1.0 client it means nothing.
+    // RFC 9110, 7.8: ignored from an HTTP/1.0 client.
     upgrade: upgrade && !http10 && named?.includes("upgrade") === true,
   };
 }
@@ -129,7 +129,7 @@ function isHost(host: string): boolean {
   return /^[A-Za-z0-9._~%:[\]-]{1,255}$/.test(host);
 }
 
-/** Connection names headers that end at this hop. `te` is written by this hop itself, after reading the client's. */
+/** Removes headers named by Connection. `te` was set by this hop. */
 function without(headers: string[], named: string[]): string[] {
   const kept: string[] = [];
   for (let at = 0; at < headers.length; at += 2) {

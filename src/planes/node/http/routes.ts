@@ -1,8 +1,8 @@
-/** Finds the route of a request: host first, then the longest prefix. Finds none where a path could be read in two ways. */
+/** Finds the route of a request: host first, then the longest prefix. An ambiguous path has no route. */
 import type { Route } from "../../../config/options/proxy-options.js";
 
 export interface RouteTable<T> {
-  /** `host` as in the Host header, `path` without the query. Undefined: no route, or a different one for each reading. */
+  /** `host` as in the Host header, `path` without the query. Undefined if there is no route or the path is ambiguous. */
   find(host: string, path: string): T | undefined;
 }
 
@@ -15,7 +15,7 @@ export function createRouteTable<T>(routes: Route[], leadsTo: (route: Route) => 
   const anyHost: Entry<T>[] = [];
   const byHost = new Map<string, Entry<T>[]>();
   for (const route of routes) {
-    if (!route.path.startsWith("/")) throw new Error(`a route's path begins with a slash, unlike "${route.path}"`);
+    if (!route.path.startsWith("/")) throw new Error(`the path of a route must begin with a slash: "${route.path}"`);
     const entry = { path: route.path, value: leadsTo(route) };
     if (route.host === undefined) {
       anyHost.push(entry);
@@ -40,7 +40,7 @@ export function createRouteTable<T>(routes: Route[], leadsTo: (route: Route) => 
   return {
     find(host, path) {
       const found = match(host, path);
-      // What the backend makes of dot segments is not known here, so both readings must lead to the same place.
+      // Backends may or may not resolve dot segments, so both paths must have the same route.
       if (found === undefined || !hasDots(path)) return found;
       return match(host, withoutDots(path)) === found ? found : undefined;
     },
@@ -59,7 +59,7 @@ function covers(prefix: string, path: string): boolean {
   return prefix.endsWith("/") || path.length === prefix.length || path.charCodeAt(prefix.length) === 47;
 }
 
-/** Lower case and without the port. An IPv6 address keeps its brackets. */
+/** In lower case and without the port. An IPv6 address keeps its brackets. */
 export function hostName(host: string): string {
   const end = host.startsWith("[") ? host.indexOf("]") + 1 : host.indexOf(":");
   return (end > 0 ? host.slice(0, end) : host).toLowerCase();

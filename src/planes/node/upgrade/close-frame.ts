@@ -1,14 +1,14 @@
-/** The close frames that the proxy itself says: RFC 6455, 5.5.1. */
+/** WebSocket close frames sent by the proxy: RFC 6455, 5.5.1. */
 import { randomFillSync } from "node:crypto";
 
-/** The gateway is going away, or the connection was idle. */
+/** The gateway shuts down, or the connection was idle. */
 export const GOING_AWAY = 1001;
-/** The connection has lost its slot; another one may be had. */
+/** The connection lost its slot; the client may reconnect. */
 export const TRY_AGAIN_LATER = 1013;
 
 const reasons: Record<number, string> = { [GOING_AWAY]: "going away", [TRY_AGAIN_LATER]: "try again later" };
 
-/** `masked`: as a client says it, to the backend. */
+/** `masked`: as sent by a client, to the backend. */
 export function closeFrame(code: number, masked: boolean): Buffer {
   const reason = reasons[code] ?? "";
   const payloadAt = masked ? 6 : 2;

@@ -1,34 +1,34 @@
-/** The clients' connections: what runs on each, and how one ends without taking an answer with it. */
+/** The clients' connections: the exchanges on each, and protocol errors that belong to no request. */
 import type { Socket } from "node:net";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
 import { type AddressMatcher, plainAddress } from "../../../shared/addresses.js";
 import { lingerOnClose } from "../../../shared/linger.js";
-import { rawResponse } from "../http/answers.js";
 import type { Hop } from "../http/forwarded-heads.js";
+import { rawResponse } from "../http/responses.js";
 
-/** What a connection needs to know of an exchange, or whatever else runs on it. */
+/** An exchange or an upgrade on a connection. */
 export interface Running {
-  /** The whole request has been read. */
+  /** The whole request was read. */
   readonly requestComplete: boolean;
   clientGone(): void;
   fail(reason: GatewayError): void;
-  /** Nobody may keep the others waiting for longer than agreed. */
+  /** Called by the proxy's timer. */
   checkTime(): void;
 }
 
 export interface Connection extends Hop {
   readonly socket: Socket;
-  /** In the order of their requests: more than one when the client does not wait for answers. */
+  /** In the order of their requests; several if the client pipelines. */
   readonly running: Set<Running>;
-  /** Nothing that comes on it is read as a request any more. */
+  /** Further input is not read as a request. */
   closing: boolean;
-  /** The last answer is given, or waits for its turn: the connection ends with that, and not before. */
+  /** The last response is sent or queued; the connection is closed after it. */
   lastAnswered: boolean;
-  /** Bytes read when the last exchange ended; more than that may be a request that has not come whole. */
+  /** Bytes read when the last exchange ended. Further bytes may be an incomplete request. */
   readBytes: number;
-  /** On the clock of the proxy's sweep, as all times here. */
+  /** On the proxy's clock, as all times here. */
   openedMs: number;
-  /** For clients that do not fetch the end of their answer. */
+  /** To detect clients that do not read the end of their response. */
   unsentBytes: number;
   unsentSinceMs: number;
 }
@@ -36,18 +36,17 @@ export interface Connection extends Hop {
 export interface Connections {
   readonly all: ReadonlySet<Connection>;
   opened(socket: Socket, clockMs: number): void;
-  /** It is somebody else's from now on. */
-  handOver(socket: Socket): void;
-  /** The networks that are believed have changed. */
-  trustAnew(): void;
+  /** The socket belongs to a tunnel from now on. */
+  release(socket: Socket): void;
+  /** Called when the trusted networks have changed. */
+  updateTrust(): void;
   of(socket: Socket): Connection | undefined;
-  /** The parser could not read on, or the client took too long. Returns the reason it gave the client, if it did. */
-  broken(socket: Socket, error: Error & { code?: string }): GatewayError | undefined;
-  /** Answers where there is no request to answer, and ends the connection. */
+  /** Handles a parser error or a timeout. Returns the error that was sent to the client, if any. */
+  failed(socket: Socket, error: Error & { code?: string }): GatewayError | undefined;
+  /** Sends an error that belongs to no request, and closes the connection. */
   refuse(socket: Socket, reason: GatewayError): void;
 }
 
-/** What may change while connections are open. */
 export interface ConnectionSettings {
   isTrusted: AddressMatcher;
   timeouts: { lingerMs: number };
@@ -59,8 +58,7 @@ export function createConnections(settings: () => ConnectionSettings): Connectio
 
   function refuse(socket: Socket, reason: GatewayError): void {
     lingerOnClose(socket, settings().timeouts.lingerMs);
-    const { status, body } = gatewayRefusal(reason);
-    socket.write(rawResponse(status, body, {}));
+    socket.write(rawResponse({ ...gatewayRefusal(reason), headers: {} }));
     socket.destroySoon();
   }
 
@@ -90,22 +88,22 @@ export function createConnections(settings: () => ConnectionSettings): Connectio
       };
       all.add(connection);
       bySocket.set(socket, connection);
-      // Whatever it is, the connection closes with it. HTTP listens, too, but not once it has handed it over.
+      // The connection is closed after an error. The HTTP server stops listening for errors after an upgrade.
       socket.on("error", ignore);
       socket.once("close", closed);
     },
-    handOver(socket) {
+    release(socket) {
       const connection = bySocket.get(socket);
       if (connection !== undefined) all.delete(connection);
       bySocket.delete(socket);
       socket.off("close", closed);
     },
-    trustAnew() {
+    updateTrust() {
       const { isTrusted } = settings();
       for (const connection of all) connection.trusted = isTrusted(connection.remoteAddress);
     },
     of: (socket) => bySocket.get(socket),
-    broken(socket, error) {
+    failed(socket, error) {
       const connection = bySocket.get(socket);
       if (connection === undefined || !socket.writable || !isProtocolError(error)) {
         socket.destroy();
@@ -119,7 +117,7 @@ export function createConnections(settings: () => ConnectionSettings): Connectio
         refuse(socket, reason);
         return reason;
       }
-      // Either the body of the last request is at fault, or what follows it; then the answers still go out.
+      // If the error is after the last request, pending responses are still sent.
       if (!last.requestComplete) last.fail(reason);
       return undefined;
     },
@@ -128,12 +126,12 @@ export function createConnections(settings: () => ConnectionSettings): Connectio
 
 function ignore(): void {}
 
-/** Whether it ends with the answer that is given now. */
+/** Whether the connection is closed after the next response. */
 export function endsNow({ closing, lastAnswered }: Connection): boolean {
   return closing && !lastAnswered;
 }
 
-/** Nothing runs on it, nothing has begun to come, and it has had time to begin. */
+/** No exchange is open, no byte of a request has arrived, and there was time to send one. */
 export function isIdle({ running, socket, readBytes, openedMs }: Connection, clockMs: number): boolean {
   return running.size === 0 && socket.bytesRead === readBytes && openedMs < clockMs;
 }

@@ -1,37 +1,37 @@
-/** Calls a target for one upgrade, on a connection of its own, and tells what came of it. */
+/** Sends the request for an upgrade to a target, on a separate connection. */
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { isIP, connect as netConnect, type Socket } from "node:net";
 import { connect as tlsConnect } from "node:tls";
 import type { Failure } from "../upstream/failures.js";
 
-export interface Call {
+export interface UpgradeCall {
   origin: string;
   method: string;
   path: string;
-  /** Flat. */
+  /** A flat list. */
   headers: string[];
   headerBytes: number;
 }
 
-/** One of the last three is called, once; none after `hangUp`. */
+/** Exactly one of the last three is called; none after `hangUp`. */
 export interface CallHandler {
   connected(): void;
-  /** The backend speaks another protocol from now on; `head` are its first bytes. */
+  /** The backend switched the protocol; `head` contains its first bytes. */
   switched(response: IncomingMessage, socket: Socket, head: Buffer): void;
-  /** Anything but 101. */
+  /** Any status except 101. */
   refused(response: IncomingMessage): void;
   failed(error: Failure): void;
 }
 
 export interface Line {
   /**
-   * Ends the call. `gone` is called when the backend has closed its end, too, so that it does not count the connection
-   * any more; or after the time.
+   * Closes the connection. `gone` is called when the backend has closed it too, and does not count it any more, or after
+   * `lingerMs`.
    */
   hangUp(lingerMs: number, gone: () => void): void;
 }
 
-export function dial({ origin, method, path, headers, headerBytes }: Call, handler: CallHandler): Line {
+export function dial({ origin, method, path, headers, headerBytes }: UpgradeCall, handler: CallHandler): Line {
   let socket!: Socket;
   let over = false;
   const finish = (): boolean => {
@@ -40,8 +40,12 @@ export function dial({ origin, method, path, headers, headerBytes }: Call, handl
     return first;
   };
   const request = httpRequest({
-    ...{ method, path, headers, maxHeaderSize: headerBytes, insecureHTTPParser: false },
-    // Asked for at once, if the rest is in order.
+    method,
+    path,
+    headers,
+    maxHeaderSize: headerBytes,
+    insecureHTTPParser: false,
+    // Called synchronously.
     createConnection: () => {
       socket = connectTo(origin);
       return socket;
@@ -55,7 +59,7 @@ export function dial({ origin, method, path, headers, headerBytes }: Call, handl
     else socket.on("error", ignore).resume();
   });
   request.once("response", (response) => {
-    // A 101 that does not say to which protocol.
+    // Without an Upgrade header it is no valid switch.
     if (response.statusCode === 101) request.destroy(new Error("a 101 response without Upgrade"));
     else if (finish()) handler.refused(response);
     else response.on("error", ignore).resume();

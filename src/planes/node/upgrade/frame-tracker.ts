@@ -1,4 +1,4 @@
-/** Knows where the frames of a WebSocket end while its bytes pass by: reads their headers, copies nothing, judges nothing. */
+/** Tracks where WebSocket frames end in a byte stream. Reads frame headers only; copies and validates nothing. */
 
 const START = 0;
 const LENGTH = 1;
@@ -12,17 +12,17 @@ export class FrameTracker {
   /** A close frame has begun: nothing may follow it. */
   closeSeen = false;
   private stage = START;
-  /** Bytes of the current stage that have not come. */
+  /** Missing bytes of the current stage. */
   private left = 0;
   private length = 0;
   private maskBytes = 0;
 
-  /** Whether a frame of one's own can be put in here. */
+  /** Whether another frame can be inserted here. */
   get betweenFrames(): boolean {
     return this.stage === START;
   }
 
-  /** Takes note of bytes that pass. Returns how many of them belong to frames that are whole now; -1 if none ended here. */
+  /** Returns the number of bytes up to the end of the last complete frame in the chunk; -1 if no frame ends in it. */
   pass(chunk: Uint8Array): number {
     const size = chunk.length;
     let whole = -1;
@@ -65,7 +65,7 @@ export class FrameTracker {
     }
   }
 
-  /** The masking key is passed over like the payload that it belongs to. */
+  /** The masking key is skipped with the payload. */
   private begin(length: number): void {
     this.stage = PAYLOAD;
     this.left = length + this.maskBytes;

@@ -1,64 +1,76 @@
-/** A connection that has left HTTP: bytes pass untouched both ways, and its slot is freed once the backend has let go of it. */
+/** An upgraded connection: passes bytes in both directions, and releases its slot when the backend has closed it. */
 import type { Socket } from "node:net";
 import type { SlotHold } from "../../../slots/admission.js";
+import type { Shared } from "../options.js";
 import type { ConnectionRules } from "../settings.js";
-import type { Shared } from "../shared.js";
 import type { Target } from "../upstream/upstream.js";
 import { closeFrame, GOING_AWAY, TRY_AGAIN_LATER } from "./close-frame.js";
 import type { Line } from "./dial.js";
 import { FrameTracker } from "./frame-tracker.js";
 
-/** Unsent bytes from which on the sender waits. */
+/** Unsent bytes above which the sender is paused. */
 const ENOUGH_UNSENT = 65_536;
-/** How soon a pod that was taken out of the configuration is asked whether it is still there. */
+/** Keep-alive interval for pods that were removed from the configuration. */
 const DEPARTED_PING_MS = 1_000;
 
 /** One direction. */
 class Way {
   bytes = 0;
-  /** The proxy itself has said the last word here: whatever else comes is dropped. */
+  /** The proxy has closed this direction: further bytes are dropped. */
   closed = false;
-  /** Unsent bytes when last looked at. */
+  /** Unsent bytes at the last check. */
   unsent = 0;
 
   constructor(
     readonly from: Socket,
     readonly to: Socket,
-    /** Of WebSockets only. */
+    /** For WebSockets only. */
     readonly frames: FrameTracker | undefined,
   ) {}
 }
 
-/** What is told when it is over: bytes from the client, bytes from the backend. */
+export interface TunnelParts {
+  shared: Shared;
+  /** All tunnels of the proxy. */
+  all: Set<Tunnel>;
+  rules: ConnectionRules;
+  target: Target;
+  slot: SlotHold;
+}
+
+/** Called with the bytes from the client and from the backend. */
 export type TunnelEnd = (requestBytes: number, responseBytes: number) => void;
 
 /**
- * Begins with a slot and ends when that is free. There may be ten thousand of them, most of them idle: so there are no
- * timers and hardly a closure for each, and nothing of the request is kept.
+ * Exists from taking the slot to releasing it. There may be ten thousand, most of them idle: they have no timers, hardly
+ * any closures, and keep nothing of the request.
  */
 export class Tunnel {
   private held: SlotHold | undefined;
-  /** While the backend is called. */
+  /** Set until the backend has responded. */
   private line: Line | undefined;
   private up: Way | undefined;
   private down: Way | undefined;
   private whenOver: TunnelEnd | undefined;
   private openSockets = 0;
   private touchedMs = 0;
-  /** What the proxy wants to say to both, as soon as it can. 0: nothing. */
+  /** Code of the close frame to send to both peers as soon as possible; 0: none. */
   private closeCode = 0;
-  /** It is on its way to the end; -1: it is not. */
+  /** When closing began; -1: the tunnel is not closing. */
   private endingSinceMs = -1;
-  /** The slot is not its own any more. */
+  /** The slot was lost. */
   lost = false;
 
-  constructor(
-    private readonly shared: Shared,
-    private readonly all: Set<Tunnel>,
-    private readonly rules: ConnectionRules,
-    readonly target: Target,
-    slot: SlotHold,
-  ) {
+  readonly target: Target;
+  private readonly shared: Shared;
+  private readonly all: Set<Tunnel>;
+  private readonly rules: ConnectionRules;
+
+  constructor({ shared, all, rules, target, slot }: TunnelParts) {
+    this.shared = shared;
+    this.all = all;
+    this.rules = rules;
+    this.target = target;
     this.held = slot;
     all.add(this);
     slot.onLost(() => this.loseSlot());
@@ -72,20 +84,20 @@ export class Tunnel {
     this.line = line;
   }
 
-  /** Frees the slot, which happens once, however often it is called. */
+  /** Repeated calls do nothing. */
   release(): void {
     const { held } = this;
     this.held = undefined;
     held?.release();
   }
 
-  /** It comes to nothing. The slot is free when the backend, if it was called, has heard of it. */
+  /** The upgrade failed. The slot is released when the backend, if it was called, has closed the connection. */
   abandon(): void {
     if (this.line === undefined) this.over();
     else this.line.hangUp(this.rules.lingerMs, () => this.over());
   }
 
-  /** Both sockets are the tunnel's own from now on. What had come from either goes through `passOn` afterwards. */
+  /** Takes over both sockets. Bytes received before are passed to `passOn` afterwards. */
   open(client: Socket, backend: Socket, isWebSocket: boolean, whenOver: TunnelEnd): void {
     this.line = undefined;
     this.up = new Way(client, backend, isWebSocket ? new FrameTracker() : undefined);
@@ -103,7 +115,7 @@ export class Tunnel {
     socket.setTimeout(0);
     if (pingMs > 0) socket.setKeepAlive(true, pingMs);
     socket.on("data", onData).on("drain", onDrain).on("end", onEnd).on("error", ignore).once("close", onClose);
-    // One that was closed before will not say so again.
+    // Already closed: there is no further event.
     if (socket.closed) this.sideClosed(socket, false);
   }
 
@@ -118,9 +130,9 @@ export class Tunnel {
       if (way.to.writableLength >= ENOUGH_UNSENT) way.from.pause();
       return;
     }
-    // It was in the middle of a frame when the end was decided; that is whole now.
+    // The frame that was in progress when closing began is complete.
     way.to.write(chunk.subarray(0, whole));
-    this.sayClose(way);
+    this.sendClose(way);
   }
 
   drained(socket: Socket): void {
@@ -128,11 +140,11 @@ export class Tunnel {
     this.otherThan(socket).resume();
   }
 
-  /** One side has nothing more to say. The other may go on where the protocol knows such a thing. */
+  /** One peer has closed its direction. The other may continue, except with WebSocket. */
   sideEnded(socket: Socket): void {
     endOnce(this.otherThan(socket));
     if (this.up!.frames === undefined) return;
-    // Nobody speaks to a backend that has hung up; and who waits for the slot should not wait longer than needed.
+    // Close a backend that ended the WebSocket at once, so that the slot is released early.
     if (socket === this.up!.to) endOnce(socket);
     this.beginEnding();
   }
@@ -147,10 +159,10 @@ export class Tunnel {
     }
     this.beginEnding();
     const other = this.otherThan(socket);
-    // Where a stream has no end of its own, a reset must not look like one.
+    // A reset must not look like the regular end of the stream.
     if (broken && this.up!.frames === undefined) other.resetAndDestroy();
     else {
-      // What it still has to say goes nowhere, but its end shall be heard.
+      // Its further bytes are dropped, but it is read to notice its end.
       (ofBackend ? this.up! : this.down!).closed = true;
       endOnce(other);
       other.resume();
@@ -167,35 +179,35 @@ export class Tunnel {
     if (this.lost) return;
     this.lost = true;
     if (this.openSockets === 0) return;
-    this.shared.log.warn({ target: this.target.origin }, "connection closed: it has lost its slot");
+    this.shared.log.warn({ target: this.target.origin }, "connection closed: it lost its slot");
     this.close(TRY_AGAIN_LATER, false);
   }
 
-  /** The gateway leaves. What is no WebSocket cannot be told; it is cut when the time is up. */
+  /** The gateway drains. Only WebSockets have a close frame; other protocols are cut after the grace period. */
   goAway(): void {
     if (this.up?.frames !== undefined) this.close(GOING_AWAY, true);
   }
 
-  /** The configuration has no such pod any more: whether it is still there should be known soon. */
+  /** The pod was removed from the configuration: detect soon whether it is still alive. */
   podDeparted(): void {
     this.up?.to.setKeepAlive(true, DEPARTED_PING_MS);
   }
 
-  /** `patient`: a frame that is under way may end. */
+  /** `patient`: waits for the end of a frame in progress. */
   private close(code: number, patient: boolean): void {
     if (!patient) this.beginEnding();
     if (this.closeCode !== 0) return;
     this.closeCode = code;
     for (const way of [this.up!, this.down!]) {
-      if (way.frames?.betweenFrames === true) this.sayClose(way);
+      if (way.frames?.betweenFrames === true) this.sendClose(way);
       else if (!patient) way.to.destroy();
     }
   }
 
-  private sayClose(way: Way): void {
+  private sendClose(way: Way): void {
     way.closed = true;
     this.beginEnding();
-    // Where the other end has said it already, nothing may follow.
+    // No frame may follow a close frame of the peer.
     if (way.frames?.closeSeen === false && way.to.writable) {
       way.to.write(closeFrame(this.closeCode, way === this.up));
     }
@@ -203,7 +215,7 @@ export class Tunnel {
     way.from.resume();
   }
 
-  /** At once. */
+  /** Closes both sockets immediately. */
   cut(): void {
     if (this.up === undefined) {
       this.line?.hangUp(0, () => this.over());
@@ -213,26 +225,26 @@ export class Tunnel {
     this.up.to.destroy();
   }
 
-  /** Called by the sweep. */
+  /** Called by the proxy's timer. */
   checkTime(): void {
     const { up, down, shared, rules } = this;
     if (up === undefined || down === undefined) return;
-    // Bytes that leave are bytes that move.
-    const upIsUnsent = this.lookAtUnsent(up);
-    const unsent = this.lookAtUnsent(down) || upIsUnsent;
+    // Sent bytes count as activity.
+    const upIsUnsent = this.checkUnsent(up);
+    const unsent = this.checkUnsent(down) || upIsUnsent;
     const quietMs = shared.clockMs - Math.max(this.touchedMs, this.endingSinceMs);
     if (unsent && quietMs > rules.stalledMs) {
-      shared.log.warn({ target: this.target.origin }, "connection cut: its bytes are not fetched");
+      shared.log.warn({ target: this.target.origin }, "connection closed: the peer does not read");
       this.cut();
     } else if (this.endingSinceMs >= 0) {
       if (!unsent && quietMs > rules.lingerMs) this.cut();
     } else if (rules.idleMs > 0 && quietMs > rules.idleMs) {
-      shared.log.info({ target: this.target.origin }, "connection closed: it was idle");
+      shared.log.info({ target: this.target.origin }, "connection closed: idle timeout");
       this.close(GOING_AWAY, false);
     }
   }
 
-  private lookAtUnsent(way: Way): boolean {
+  private checkUnsent(way: Way): boolean {
     const unsent = way.to.writableLength;
     if (unsent < way.unsent) this.touchedMs = this.shared.clockMs;
     way.unsent = unsent;
@@ -270,7 +282,7 @@ function onClose(this: Side, broken: boolean): void {
   this[tunnelOf]!.sideClosed(this, broken);
 }
 
-/** A second time would make an error, and a trace of its stack for nobody. */
+/** A second call of `end` would create an error. */
 function endOnce(socket: Socket): void {
   if (!socket.writableEnded) socket.end();
 }

@@ -1,21 +1,20 @@
-/** All connections that have left HTTP, from the moment they have a slot until it is free. */
-
+/** All tunnels, from taking the slot to releasing it. */
 import type { Upstream } from "../upstream/upstream.js";
 import type { Tunnel } from "./tunnel.js";
 
 export interface Tunnels {
   readonly all: Set<Tunnel>;
-  /** These are the upstreams in force: pods that are on none of them have departed. */
+  /** Notifies tunnels to pods that are in none of these upstreams. */
   follow(upstreams: Iterable<Upstream>): void;
-  /** Those that are open: the others have a slot, but are still called connections of HTTP. */
+  /** Tunnels that are established; the others are still counted as HTTP connections. */
   open(): number;
-  /** Resolves when there is none, now or later. */
+  /** Resolves when there are none. */
   empty(): Promise<void>;
 }
 
 export function createTunnels(): Tunnels {
   const waiting: (() => void)[] = [];
-  const all = new NoticingSet<Tunnel>(() => {
+  const all = new NotifyingSet<Tunnel>(() => {
     for (const resolve of waiting.splice(0)) resolve();
   });
   return {
@@ -35,8 +34,8 @@ export function createTunnels(): Tunnels {
   };
 }
 
-/** Says when its last member has left. */
-class NoticingSet<T> extends Set<T> {
+/** Calls `onEmpty` when the last member is deleted. */
+class NotifyingSet<T> extends Set<T> {
   constructor(private readonly onEmpty: () => void) {
     super();
   }

@@ -1,4 +1,4 @@
-/** One request for another protocol: admitted, given a slot, passed to the pod of that slot; then a tunnel, or an answer. */
+/** One upgrade: admitted, given a slot, and sent to the pod of the slot. It becomes a tunnel or ends with a response. */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
@@ -6,36 +6,46 @@ import { lingerOnClose } from "../../../shared/linger.js";
 import { printable } from "../../../shared/printable.js";
 import type { ConnectionVerdict } from "../../../slots/admission.js";
 import type { Arrival, Verdict } from "../http/admission.js";
-import { rawHead, rawResponse } from "../http/answers.js";
-import { fieldsOf, logFailure, type Told } from "../http/exchange-log.js";
+import { failureFields, type LoggedRequest, requestFields } from "../http/exchange-log.js";
 import { requestHeaders, responseHead } from "../http/forwarded-heads.js";
 import { type RequestHead, valuesOf } from "../http/request-head.js";
+import { rawHead, rawResponse } from "../http/responses.js";
+import type { Shared } from "../options.js";
 import type { ConnectionRules, Settings } from "../settings.js";
-import type { Shared } from "../shared.js";
 import { type Failure, reasonOf } from "../upstream/failures.js";
 import type { Target, Upstream } from "../upstream/upstream.js";
 import type { Connection, Running } from "./connections.js";
 import { type CallHandler, dial } from "./dial.js";
 import { Tunnel } from "./tunnel.js";
 
-/** A request that a route takes. */
+/** An upgrade that its route accepts. */
 export interface WantedUpgrade<V extends Verdict> {
   settings: Settings<V>;
   upstream: Upstream;
   rules: ConnectionRules;
   head: RequestHead;
-  /** What the backend is offered. */
+  /** Protocols to offer to the backend. */
   protocols: string[];
 }
 
-/** So much of what a client sends before it has an answer is kept for the backend; the rest waits on its way. */
+export interface UpgradeParts<V extends Verdict> {
+  shared: Shared;
+  tunnels: Set<Tunnel>;
+  connection: Connection;
+  request: IncomingMessage;
+  wanted: WantedUpgrade<V>;
+  /** Detaches the socket from HTTP. */
+  release(socket: Socket): void;
+}
+
+/** Bytes that are buffered for the backend if the client sends before it has a response; then its socket is paused. */
 const EARLY_BYTES = 65_536;
 
 type Stage = "deciding" | "connecting" | "asking" | "answering" | "over";
 
 export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler {
   /**
-   * Priced as a method of its own. A connection may move gigabytes: what is learned from it must not be expected of
+   * A method of its own, because sizes learned from connections, which may transfer gigabytes, must not be expected of
    * requests.
    */
   readonly method = "UPGRADE";
@@ -54,31 +64,32 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
   private readonly early: Buffer[] = [];
   private earlyBytes = 0;
 
-  constructor(
-    private readonly shared: Shared,
-    private readonly tunnels: Set<Tunnel>,
-    private readonly connection: Connection,
-    private readonly request: IncomingMessage,
-    private readonly wanted: WantedUpgrade<V>,
-    private readonly handOver: (socket: Socket) => void,
-  ) {
+  private readonly shared: Shared;
+  private readonly connection: Connection;
+  private readonly wanted: WantedUpgrade<V>;
+
+  constructor(private readonly parts: UpgradeParts<V>) {
+    const { shared, connection, wanted } = parts;
+    this.shared = shared;
+    this.connection = connection;
+    this.wanted = wanted;
     this.remoteAddress = connection.remoteAddress;
     this.socket = connection.socket;
     this.touchedMs = shared.clockMs;
     connection.running.add(this);
-    // Nothing else may come on it as a request.
+    // No further request may follow on this connection.
     connection.closing = true;
     wanted.upstream.hold();
   }
 
   headerValues(name: string): string[] {
-    return valuesOf(this.request.rawHeaders, name);
+    return valuesOf(this.parts.request.rawHeaders, name);
   }
 
-  /** `head` came together with the request. */
+  /** `head` was received with the request. */
   async start(head: Buffer): Promise<void> {
     if (head.length > 0) this.keep(head);
-    // Who does not read does not hear that the client has left.
+    // The socket must be read to notice that the client disconnects.
     this.socket.on("data", this.keep).on("end", this.leave);
     if (this.shared.draining) {
       this.fail("draining");
@@ -89,7 +100,7 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
       const verdict = await admission.admit(this);
       if (this.stage === "over") {
         if (verdict.allowed) admission.settle(verdict, 0, 0);
-      } else if (!verdict.allowed) this.refuse(verdict.status, verdict.body, verdict.headers);
+      } else if (!verdict.allowed) this.respond(verdict.status, verdict.body, verdict.headers);
       else {
         this.verdict = verdict;
         this.headers = verdict.headers;
@@ -111,7 +122,7 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
     this.socket.destroy();
   };
 
-  /** Takes a slot on one of the pods that are well. `failed` was tried before; then `reason` is what the client gets if there is no other. */
+  /** Takes a slot on a healthy pod. On a retry `failed` is skipped, and its error is sent if there is no other pod. */
   private async place(failed?: { target: Target; reason: GatewayError }): Promise<void> {
     const { upstream, rules, settings } = this.wanted;
     const upgrades = settings.upgrades!;
@@ -127,26 +138,26 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
       if (placed.allowed) placed.slot.release();
     } else if (placed.allowed) this.call(placed, targets);
     else if (failed !== undefined) this.fail(failed.reason);
-    else this.refuse(placed.status, placed.body, { ...this.headers, ...placed.headers });
+    else this.respond(placed.status, placed.body, { ...this.headers, ...placed.headers });
   }
 
   private call({ pod, slot, headers }: ConnectionVerdict & { allowed: true }, targets: Target[]): void {
-    const { wanted, shared, connection, request } = this;
+    const { wanted, shared, connection, parts } = this;
     const { upstream, rules, head, protocols, settings } = wanted;
     const target = targets.find((candidate) => candidate.pod === pod);
     if (target === undefined) {
       slot.release();
-      throw new Error(`the slot is on ${printable(pod)}, which was not offered`);
+      throw new Error(`the slot is on ${printable(pod)}, which is not a candidate`);
     }
     this.headers = { ...this.verdict!.headers, ...headers };
-    this.tunnel = new Tunnel(shared, this.tunnels, rules, target, slot);
+    this.tunnel = new Tunnel({ shared, all: parts.tunnels, rules, target, slot });
     this.stage = "connecting";
     this.touchedMs = shared.clockMs;
     const passed = requestHeaders({ ...head, headers: [...head.headers] }, connection, shared.via, upstream.passHost);
     if (!upstream.passHost || head.host === "") passed.push("host", new URL(target.origin).host);
     passed.push("connection", "Upgrade", "upgrade", protocols.join(", "));
-    const method = request.method ?? "GET";
-    // Without a word on it, some methods would be sent with an empty body.
+    const method = parts.request.method ?? "GET";
+    // Otherwise Node would send some methods with a chunked empty body.
     if (method !== "GET" && valuesOf(passed, "content-length").length === 0) passed.push("content-length", "0");
     const { headerBytes } = settings.limits;
     this.tunnel.calling(dial({ origin: target.origin, method, path: head.target, headers: passed, headerBytes }, this));
@@ -171,7 +182,11 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
       this.fail("slot_lost");
       return;
     }
-    const { headers } = responseHead(rawList(response), this.headers, shared.via, false, false);
+    const { headers } = responseHead(rawList(response), this.headers, {
+      via: shared.via,
+      trailers: false,
+      close: false,
+    });
     headers.push("Connection", "Upgrade", "Upgrade", response.headers.upgrade!);
     socket.write(rawHead(101, headers), "latin1");
     const { verdict, early } = this;
@@ -179,8 +194,8 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
     this.tunnel = undefined;
     this.verdict = undefined;
     this.end();
-    this.handOver(socket);
-    // Not more than what is settled is kept for as long as it lasts.
+    this.parts.release(socket);
+    // The tunnel keeps the verdict and nothing else of this request.
     tunnel!.open(socket, backend, protocol === "websocket", settleWith(admission, verdict!));
     if (head.length > 0) tunnel!.passOn(backend, head);
     for (const chunk of early) tunnel!.passOn(socket, chunk);
@@ -191,12 +206,16 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
 
   refused(response: IncomingMessage): void {
     const { socket, shared, wanted, tunnel } = this;
-    // It has nothing to count.
+    // The connection was not upgraded.
     tunnel!.release();
     wanted.upstream.succeeded(tunnel!.target);
     this.stage = "answering";
     this.touchedMs = shared.clockMs;
-    const { headers } = responseHead(rawList(response), this.headers, shared.via, false, true);
+    const { headers } = responseHead(rawList(response), this.headers, {
+      via: shared.via,
+      trailers: false,
+      close: true,
+    });
     lingerOnClose(socket, wanted.settings.timeouts.lingerMs);
     socket.write(rawHead(response.statusCode!, headers), "latin1");
     const more = () => void response.resume();
@@ -211,7 +230,7 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
       socket.off("drain", more);
       if (this.stage === "over") return;
       this.end();
-      // An answer without a length would look complete.
+      // Without a length the response would look complete.
       if (response.complete) socket.destroySoon();
       else socket.resetAndDestroy();
     });
@@ -221,7 +240,7 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
     this.attemptFailed(error);
   }
 
-  /** The slot goes back in any case. Another pod is asked once, with a slot of its own. */
+  /** Releases the slot. One retry is made on another pod, with its own slot. */
   private attemptFailed(error: Failure): void {
     if (this.stage === "over") return;
     const { target } = this.tunnel!;
@@ -231,7 +250,7 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
     this.tunnel!.abandon();
     this.tunnel = undefined;
     if (this.retried || this.stage !== "connecting") {
-      this.answer(reason);
+      this.respondWith(reason);
       return;
     }
     this.retried = true;
@@ -239,12 +258,12 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
     this.place({ target, reason }).catch((cause) => this.fail("internal_error", cause));
   }
 
-  /** Called by the sweep. */
+  /** Called by the proxy's timer. */
   checkTime(): void {
     const { connectMs, responseMs, bodyIdleMs } = this.wanted.settings.timeouts;
     const quietMs = this.shared.clockMs - this.touchedMs;
     if (this.stage === "connecting" && quietMs > connectMs) {
-      this.attemptFailed(Object.assign(new Error("no connection in time"), { code: "UND_ERR_CONNECT_TIMEOUT" }));
+      this.attemptFailed(Object.assign(new Error("connect timeout"), { code: "UND_ERR_CONNECT_TIMEOUT" }));
     } else if (this.stage === "asking" && quietMs > responseMs) {
       this.wanted.upstream.failed(this.tunnel!.target);
       this.fail("upstream_timeout");
@@ -256,30 +275,29 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
 
   clientGone(): void {
     if (this.stage === "over") return;
-    this.shared.log.info(fieldsOf(this.told()), "client left");
+    this.shared.log.info(requestFields(this.logged()), "client disconnected");
     this.end();
   }
 
   fail(reason: GatewayError, cause?: unknown): void {
     if (this.stage === "over") return;
     this.report(reason, cause);
-    this.answer(reason);
+    this.respondWith(reason);
   }
 
-  private answer(reason: GatewayError): void {
+  private respondWith(reason: GatewayError): void {
     const { status, body } = gatewayRefusal(reason);
-    this.refuse(status, body, this.headers);
+    this.respond(status, body, this.headers);
   }
 
-  private refuse(status: number, body: string, headers: Record<string, string>): void {
+  private respond(status: number, body: string, headers: Record<string, string>): void {
     const { socket, wanted } = this;
     this.end();
     lingerOnClose(socket, wanted.settings.timeouts.lingerMs);
-    socket.write(rawResponse(status, body, headers));
+    socket.write(rawResponse({ status, body, headers }));
     socket.destroySoon();
   }
 
-  /** HTTP has nothing more to do with it. */
   private end(): void {
     if (this.stage === "over") return;
     this.stage = "over";
@@ -294,17 +312,17 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
   }
 
   private report(reason: GatewayError, cause?: unknown): void {
-    logFailure(this.shared.log, "upgrade failed", this.told(), { reason, cause });
+    this.shared.log.warn(failureFields(this.logged(), { reason, cause }), "upgrade failed");
   }
 
-  private told(): Told {
+  private logged(): LoggedRequest {
     const { wanted, tunnel, method, remoteAddress } = this;
     const { head, upstream } = wanted;
     return { method, path: head.path, upstream, target: tunnel?.target, client: remoteAddress };
   }
 }
 
-/** All bytes count as the client's: those would be expected of the next request only if its own length were unknown. */
+/** Counted as request bytes, because response bytes would be learned as the expected size of responses. */
 function settleWith<V extends Verdict>(admission: Settings<V>["admission"], verdict: V) {
   return (requestBytes: number, responseBytes: number) => admission.settle(verdict, requestBytes + responseBytes, 0);
 }

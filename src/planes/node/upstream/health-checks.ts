@@ -1,4 +1,4 @@
-/** Asks every target at intervals how it is, on a connection of its own, and tells the upstream what it heard. */
+/** Active health checks: requests each target periodically on a separate connection. */
 import { Client } from "undici";
 import type { UpstreamOptions } from "../../../config/options/proxy-options.js";
 import type { Target, Upstream } from "./upstream.js";
@@ -6,13 +6,13 @@ import type { Target, Upstream } from "./upstream.js";
 type ActiveOptions = NonNullable<UpstreamOptions["active"]>;
 
 export interface HealthChecks {
-  /** From now on the targets of these are asked, and no others. Those that are asked in the same way go on with that. */
+  /** Checks the targets of these upstreams only. Unchanged checks continue. */
   follow(upstreams: Iterable<[Upstream, ActiveOptions | undefined]>): void;
   stop(): void;
 }
 
 interface Check {
-  words: string;
+  key: string;
   stop(): void;
 }
 
@@ -26,15 +26,15 @@ export function createHealthChecks(): HealthChecks {
       for (const target of upstream.targets) {
         const running = before.get(target);
         if (options === undefined) {
-          // Nobody is left to say that it is well again.
+          // No check would reset it.
           upstream.setFailing(target, false);
           continue;
         }
-        const words = `${upstream.name} ${JSON.stringify(options)}`;
-        if (running?.words === words) {
+        const key = `${upstream.name} ${JSON.stringify(options)}`;
+        if (running?.key === key) {
           before.delete(target);
           checks.set(target, running);
-        } else checks.set(target, { words, stop: watch(upstream, target, options) });
+        } else checks.set(target, { key, stop: watch(upstream, target, options) });
       }
     }
     for (const { stop } of before.values()) stop();
@@ -48,7 +48,7 @@ function watch(
   target: Target,
   { path, intervalMs = 2_000, timeoutMs = 1_000, healthyAfter = 2, unhealthyAfter = 2 }: ActiveOptions,
 ): () => void {
-  // Not from the pool: a check that waits behind requests would call a busy target ill.
+  // Not from the pool: a check queued behind requests would time out on a busy target.
   const client = new Client(target.origin, {
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
@@ -59,17 +59,17 @@ function watch(
   let stopped = false;
   let timer: NodeJS.Timeout | undefined;
 
-  async function look(): Promise<void> {
-    const well = await isWell(client, path);
+  async function check(): Promise<void> {
+    const healthy = await isHealthy(client, path);
     if (stopped) return;
-    good = well ? good + 1 : 0;
-    bad = well ? 0 : bad + 1;
+    good = healthy ? good + 1 : 0;
+    bad = healthy ? 0 : bad + 1;
     if (good >= healthyAfter) upstream.setFailing(target, false);
     if (bad >= unhealthyAfter) upstream.setFailing(target, true);
-    timer = setTimeout(look, intervalMs);
+    timer = setTimeout(check, intervalMs);
     timer.unref();
   }
-  void look();
+  void check();
 
   return () => {
     stopped = true;
@@ -78,8 +78,7 @@ function watch(
   };
 }
 
-/** Any way of not answering is an answer. */
-async function isWell(client: Client, path: string): Promise<boolean> {
+async function isHealthy(client: Client, path: string): Promise<boolean> {
   try {
     const { statusCode, body } = await client.request({ method: "GET", path, headers: { "user-agent": "tollgate" } });
     await body.dump();

@@ -1,56 +1,56 @@
-/** An upstream: its targets, which of them gets the next request, and what their failures say about them. */
+/** An upstream: its targets, the choice of the next target, and passive health checks. */
 import { Pool } from "undici";
 import type { UpstreamOptions } from "../../../config/options/proxy-options.js";
 import type { ProxyLog } from "../options.js";
 
 export interface Target {
   readonly origin: string;
-  /** By which slots are counted on it: `host:port` as it was written. */
+  /** The name under which slots are counted: `host:port` as in the configuration. */
   readonly pod: string;
   readonly pool: Pool;
-  /** Exchanges that have not ended. */
+  /** Open exchanges. */
   outstanding: number;
   /** Failures in a row. */
   failures: number;
-  /** Passive: passed over until then. 0 while all is well. */
+  /** Passive check: skipped until then; 0: healthy. */
   downUntilMs: number;
-  /** Active: its own answers say that it is not well. */
+  /** Failed its active checks. */
   failing: boolean;
-  /** Upstreams that lead to it. After the last of them its pool is closed. */
+  /** Upstreams that use it. When the last releases it, its pool is closed. */
   holders: number;
 }
 
 /**
- * Replaced as a whole when the configuration changes. Targets that stay are handed on to the successor, with their
- * pools and what is known of them; those that leave end with the last exchange that began with this one.
+ * Replaced as a whole when the configuration changes. Targets that stay are passed on to the successor with their pool
+ * and health; the others are closed after the last exchange of this upstream.
  */
 export interface Upstream {
   readonly name: string;
   readonly targets: readonly Target[];
   readonly passHost: boolean;
   /**
-   * The target with the least to do among the healthy ones, by turns where several have as little; among all when none
-   * is healthy. `not` is left out; undefined when nothing is left.
+   * The healthy target with the fewest open exchanges, in turn if several are equal; of all targets if none is healthy.
+   * Never `not`; undefined if there is no other.
    */
   pick(not?: Target): Target | undefined;
-  /** The healthy ones, or all when none is; without `not`. */
+  /** The healthy targets, or all if none is healthy; without `not`. */
   candidates(not?: Target): Target[];
   succeeded(target: Target): void;
   failed(target: Target): void;
-  /** What an active check found out. */
+  /** Result of the active checks. */
   setFailing(target: Target, failing: boolean): void;
-  /** One more, or one less, that needs it: the configuration in force, or an exchange. */
+  /** Reference counting, by the options in force and by each exchange. */
   hold(): void;
   release(): void;
 }
 
-export interface UpstreamSettings {
+export interface UpstreamContext {
   connectMs: number;
   headerBytes: number;
   log: ProxyLog;
-  /** Milliseconds that only grow. */
+  /** Monotonic milliseconds. */
   now(): number;
-  /** All pools there are, so that nobody need look for them. */
+  /** All open pools of the proxy. */
   pools: Set<Pool>;
 }
 
@@ -59,16 +59,22 @@ export interface TargetName {
   pod: string;
 }
 
-/** Pools that are made with the same words are the same. */
-const poolWords = new WeakMap<Pool, string>();
+/** The options that a pool was created with, to tell whether it can be reused. */
+const poolOptions = new WeakMap<Pool, string>();
+
+export interface NamedUpstream {
+  name: string;
+  options: UpstreamOptions;
+  targets: TargetName[];
+}
 
 export function createUpstream(
-  name: string,
-  targetNames: TargetName[],
-  { connections = 512, passHost = true, passive = {} }: UpstreamOptions,
-  { connectMs, headerBytes, log, now, pools }: UpstreamSettings,
+  { name, options, targets: targetNames }: NamedUpstream,
+  { connectMs, headerBytes, log, now, pools }: UpstreamContext,
   before?: Upstream,
 ): Upstream {
+  const { connections = 512, passHost = true, passive = {} } = options;
+  const ownPoolOptions = `${connections} ${headerBytes} ${connectMs}`;
   const { failures: tolerated = 3, downMs = 10_000 } = passive;
   const known = [...(before?.targets ?? [])];
   const targets = targetNames.map((target) => adopt(target) ?? create(target));
@@ -76,33 +82,29 @@ export function createUpstream(
   let turn = 0;
   let holds = 1;
 
-  /** The same target of the predecessor; each only once, since a target can be listed twice. */
+  /** The same target of the predecessor; each once only, since a target can be listed twice. */
   function adopt({ origin, pod }: TargetName): Target | undefined {
     const at = known.findIndex((target) => target.origin === origin && target.pod === pod);
     if (at < 0) return undefined;
     const [same] = known.splice(at, 1);
-    if (poolWords.get(same!.pool) === words()) return same;
-    // It is reached in another way now, but it is as well as it was.
+    if (poolOptions.get(same!.pool) === ownPoolOptions) return same;
+    // A new pool, but the health of the target is known.
     const { failures, downUntilMs, failing } = same!;
     return { ...create({ origin, pod }), failures, downUntilMs, failing };
-  }
-
-  function words(): string {
-    return `${connections} ${headerBytes} ${connectMs}`;
   }
 
   function create({ origin, pod }: TargetName): Target {
     const pool = new Pool(origin, {
       connections,
       pipelining: 1,
-      // The proxy watches the time itself: it also knows whether a client or a backend is the one who waits.
+      // The proxy checks these timeouts itself: it knows whether the client or the backend is slow.
       headersTimeout: 0,
       bodyTimeout: 0,
       maxHeaderSize: headerBytes,
       connect: { timeout: connectMs },
     });
     pools.add(pool);
-    poolWords.set(pool, words());
+    poolOptions.set(pool, ownPoolOptions);
     return { origin, pod, pool, outstanding: 0, failures: 0, downUntilMs: 0, failing: false, holders: 0 };
   }
 
@@ -144,21 +146,21 @@ export function createUpstream(
       target.failures = 0;
       if (target.downUntilMs === 0) return;
       target.downUntilMs = 0;
-      log.info({ upstream: name, target: target.origin }, "target is back");
+      log.info({ upstream: name, target: target.origin }, "target is healthy again");
     },
     failed(target) {
       target.failures++;
       if (target.failures < tolerated) return;
       if (target.downUntilMs === 0) {
-        log.warn({ upstream: name, target: target.origin, failures: target.failures }, "target is passed over");
+        log.warn({ upstream: name, target: target.origin, failures: target.failures }, "target is skipped");
       }
       target.downUntilMs = now() + downMs;
     },
     setFailing(target, failing) {
       if (target.failing === failing) return;
       target.failing = failing;
-      if (failing) log.warn({ upstream: name, target: target.origin }, "target fails its checks");
-      else log.info({ upstream: name, target: target.origin }, "target passes its checks");
+      if (failing) log.warn({ upstream: name, target: target.origin }, "target failed its health checks");
+      else log.info({ upstream: name, target: target.origin }, "target passed its health checks");
       if (!failing) {
         target.failures = 0;
         target.downUntilMs = 0;
@@ -176,18 +178,18 @@ export function createUpstream(
   };
 }
 
-/** Nobody uses it any more: its connections are idle. */
+/** Called when all its connections are idle. */
 function closePool(pool: Pool, pools: Set<Pool>): void {
   if (pool.closed || pool.destroyed) return;
   void pool.close().finally(() => pools.delete(pool));
 }
 
-/** Reads a target as it is written in the configuration; throws for what is none. */
+/** Parses a target of the configuration; throws if it is invalid. */
 export function targetNameOf(target: string): TargetName {
   const pod = target.replace(/^[a-z]+:\/\//i, "").replace(/\/$/, "");
   const url = new URL(target.includes("://") ? target : `http://${target}`);
   if ((url.protocol !== "http:" && url.protocol !== "https:") || url.pathname !== "/" || url.search !== "") {
-    throw new Error(`"${target}" is no target: give host:port, or http(s)://host:port`);
+    throw new Error(`invalid target "${target}": must be host:port or http(s)://host:port`);
   }
   return { origin: url.origin, pod };
 }

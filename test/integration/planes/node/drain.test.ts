@@ -85,7 +85,9 @@ describe("a drain", () => {
     await proxy.drain(50);
     await client.closed();
     expect(admission.settled).toMatchObject([{ responseBytes: 4 }]);
-    expect(lines).toContainEqual(expect.objectContaining({ message: "connections cut at the end of the drain" }));
+    expect(lines).toContainEqual(
+      expect.objectContaining({ message: "connections closed at the end of the grace period" }),
+    );
   });
 
   it("loses no request under load", async () => {

@@ -31,7 +31,7 @@ describe("a client that leaves", () => {
     client.socket.destroy();
     await left.promise;
     expect(await admission.settlement()).toMatchObject({ requestBytes: 0, responseBytes: 4 });
-    expect(lines).toMatchObject([{ level: "info", message: "client left" }]);
+    expect(lines).toMatchObject([{ level: "info", message: "client disconnected" }]);
   });
 
   it("in the middle of its request", async () => {

@@ -123,7 +123,7 @@ describe("new settings", () => {
     const { port, proxy, lines } = await cleanup.add(startProxy(settings([good.target, bad.target])));
     await waitFor("the bad one to be found out", async () => {
       await fetchReply(port, "/", { method: "POST" });
-      return lines.some(({ message }) => message === "target is passed over");
+      return lines.some(({ message }) => message === "target is skipped");
     });
     const [goodOnes, badOnes] = [good.connections(), bad.connections()];
     const other = await named("other");
@@ -200,7 +200,7 @@ describe("new settings", () => {
     const active = { path: "/health", intervalMs: 10 };
     const asking = { backend: { targets: [patient.target, well.target], active } };
     proxy.reconfigure(toBackend([], { upstreams: asking }));
-    await waitFor("the finding", () => lines.some(({ message }) => message === "target fails its checks"));
+    await waitFor("the finding", () => lines.some(({ message }) => message === "target failed its health checks"));
     for (let n = 0; n < 4; n++) expect((await fetchReply(port)).body).toBe("well");
     proxy.reconfigure(toBackend([], { upstreams: asking, limits: { headerCount: 60 } }));
     for (let n = 0; n < 4; n++) expect((await fetchReply(port)).body, "it is not forgotten").toBe("well");

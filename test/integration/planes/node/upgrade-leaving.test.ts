@@ -71,7 +71,7 @@ describe("a drain", () => {
     await client.closed();
     expect(running.slots.held()).toBe(0);
     expect(running.lines).toContainEqual(
-      expect.objectContaining({ message: "connections cut at the end of the drain", connections: 1 }),
+      expect.objectContaining({ message: "connections closed at the end of the grace period", connections: 1 }),
     );
   });
 

@@ -202,7 +202,7 @@ describe("an upgrade whose backend fails", () => {
       [backend.target],
       [backend.target],
     ]);
-    expect(lines).toContainEqual(expect.objectContaining({ message: "target is passed over" }));
+    expect(lines).toContainEqual(expect.objectContaining({ message: "target is skipped" }));
   });
 
   it("tells the first failure when there is no slot for a second try", async () => {

@@ -160,7 +160,7 @@ describe("health", () => {
     });
     for (let n = 0; n < 6; n++) expect((await post()).status).toBe(200);
     expect(breaking.connections()).toBe(2);
-    expect(lines).toContainEqual(expect.objectContaining({ message: "target is passed over" }));
+    expect(lines).toContainEqual(expect.objectContaining({ message: "target is skipped" }));
     await good.stop();
     await waitFor("the bad one to be asked again", async () => {
       await post();
@@ -186,10 +186,10 @@ describe("health", () => {
       }),
     );
     const said = (message: string) => waitFor(message, () => lines.some((line) => line.message === message));
-    await said("target fails its checks");
+    await said("target failed its health checks");
     for (let n = 0; n < 4; n++) expect((await fetchReply(port)).body).toBe("other");
     well = true;
-    await said("target passes its checks");
+    await said("target passed its health checks");
     const bodies = new Set<string>();
     for (let n = 0; n < 4; n++) bodies.add((await fetchReply(port)).body);
     expect([...bodies].sort()).toEqual(["other", "patient"]);

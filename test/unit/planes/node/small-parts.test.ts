@@ -1,10 +1,10 @@
 /** The proxy's small parts: who is trusted, what a log line may hold, what may be repeated, what an answer says. */
 import { describe, expect, it } from "vitest";
 import { gatewayRefusal } from "../../../../src/core/refusals.js";
-import { rawResponse } from "../../../../src/planes/node/http/answers.js";
 import { trailerPairs } from "../../../../src/planes/node/http/forwarded-heads.js";
 import { END_TO_END, kindOf, namedByConnection } from "../../../../src/planes/node/http/header-kinds.js";
 import { valuesOf } from "../../../../src/planes/node/http/request-head.js";
+import { rawResponse } from "../../../../src/planes/node/http/responses.js";
 import { mayRepeat, reasonOf } from "../../../../src/planes/node/upstream/failures.js";
 import { createAddressMatcher, plainAddress } from "../../../../src/shared/addresses.js";
 import { printable } from "../../../../src/shared/printable.js";
@@ -98,7 +98,7 @@ describe("an answer", () => {
 
   it("can be given as bytes, and ends the connection then", () => {
     const refusal = gatewayRefusal("malformed_request");
-    const text = rawResponse(refusal.status, refusal.body, {});
+    const text = rawResponse({ ...refusal, headers: {} });
     expect(text).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
     expect(text).toContain("\r\nConnection: close\r\n");
     const [head, body] = text.split("\r\n\r\n");

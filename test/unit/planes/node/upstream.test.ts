@@ -14,7 +14,7 @@ afterEach(async () => {
 function upstreamOf(targets: string[], options: Partial<UpstreamOptions> = {}, lines: string[] = []): Upstream {
   const note = (_: object, message: string) => void lines.push(message);
   const settings = { connectMs: 1_000, headerBytes: 16_384, log: { info: note, warn: note }, now: () => now, pools };
-  return createUpstream("test", targets.map(targetNameOf), options, settings);
+  return createUpstream({ name: "test", options, targets: targets.map(targetNameOf) }, settings);
 }
 
 const picks = (upstream: Upstream, times: number) =>
@@ -60,7 +60,7 @@ describe("a target that fails", () => {
     now += 1_000;
     upstream.succeeded(first!);
     expect(new Set(picks(upstream, 4))).toEqual(new Set([0, 1]));
-    expect(lines).toEqual(["target is passed over", "target is back"]);
+    expect(lines).toEqual(["target is skipped", "target is healthy again"]);
   });
 
   it("is tried anyway when no other is better", () => {
