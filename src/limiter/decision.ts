@@ -1,28 +1,28 @@
-/** What the limiter answers, and how that looks to an HTTP client. */
+/** The result of a check by the limiter. */
 
-/** Where a decision was made: from the local lease, by asking the store, from a remembered refusal, or without a store. */
+/** Decided from the local lease, by a sync with the store, from a cached refusal, or without the store. */
 export type DecisionSource = "local" | "remote" | "cached" | "without_store";
 
 export interface Decision {
   allowed: boolean;
-  /** OK, or why not: one of core/codes.ts. On a dry run a request is allowed with the code it would be refused with. */
+  /** One of core/codes.ts. On a dry run a request is allowed with the code that it would be refused with. */
   code: string;
   /** The app is on a dry run. */
   dryRun: boolean;
-  /** The app that pays: a configured one. Of a limit of a rule: the rule. */
+  /** The configured app that pays; for a descriptor limit, its rule. */
   app: string;
   method: string;
-  /** Tokens taken, or that would have been. */
+  /** Tokens taken, or that would have been taken. */
   cost: number;
-  /** Tokens on this node's lease just then; below zero where some were spent before they were granted. */
+  /** Tokens on this node's lease after the decision; negative if tokens were spent before they were granted. */
   balance: number;
-  /** Tokens left for this app, as far as this node knows. */
+  /** Tokens left for the app, as far as this node knows. */
   remaining: number;
-  /** The app's burst, less in an emergency. */
+  /** The app's burst, reduced in an emergency. */
   limit: number;
   /** Tokens per second. */
   rate: number;
-  /** 0 where no waiting helps or none is needed. */
+  /** 0 if waiting does not help or is not needed. */
   retryAfterMs: number;
   source: DecisionSource;
 }

@@ -1,4 +1,4 @@
-/** The limiter in front of an Express-style server or a Fastify one: refuses with 429 or 503, lets pass with a remark on a dry run, and settles. */
+/** The limiter as a middleware for Express-style servers and a plugin for Fastify: checks each request and settles it. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ALL_HEADERS, type HeaderOptions } from "../core/refusals.js";
 import type { Decision } from "./decision.js";
@@ -8,13 +8,13 @@ import { decisionHeaders, refusalOf } from "./response.js";
 
 export interface MiddlewareOptions<Request> {
   limiter: Pick<Limiter, "check" | "settle">;
-  /** Which app pays. Take it from what you have authenticated, never from an unchecked header. */
+  /** The app that pays. Use an authenticated value, never an unchecked header. */
   app: (request: Request) => string;
   /** Headers of responses; all unless given. Retry-After is sent with every refusal. */
   headers?: HeaderOptions;
 }
 
-/** Counts what is written as the body of a response, and nothing of its headers. */
+/** Counts the bytes of the response body. */
 function countBody(response: ServerResponse): () => number {
   let bytes = 0;
   const { write, end } = response;
@@ -37,8 +37,8 @@ function countBody(response: ServerResponse): () => number {
 }
 
 /**
- * Settles when the exchange is over, however it ended. A body without a declared length is measured on the socket, with
- * its chunk marks: looking at its data would take them from the handler.
+ * Settles when the exchange has ended. A request body without a declared length is measured on the socket, including the
+ * chunk framing: reading its data would take it from the handler.
  */
 function settleWhenDone(
   limiter: Pick<Limiter, "settle">,
@@ -67,7 +67,7 @@ export function limit<Request extends IncomingMessage>({
 }: MiddlewareOptions<Request>) {
   const headersOf = decisionHeaders(headers);
   return (request: Request, response: ServerResponse, next: (error?: unknown) => void): void => {
-    const go = (decision: Decision): void => {
+    const decided = (decision: Decision): void => {
       for (const [name, value] of Object.entries(headersOf(decision))) response.setHeader(name, value);
       if (decision.allowed) {
         settleWhenDone(limiter, decision, request, response);
@@ -80,12 +80,12 @@ export function limit<Request extends IncomingMessage>({
       response.end(body);
     };
     const made = limiter.check(app(request), request.method ?? "GET", lengthOf(request));
-    if (made instanceof Promise) made.then(go, next);
-    else go(made);
+    if (made instanceof Promise) made.then(decided, next);
+    else decided(made);
   };
 }
 
-/** The part of Fastify that the plugin needs. */
+/** The part of Fastify that the plugin uses. */
 interface FastifyLike<Request> {
   addHook(
     name: "onRequest",
@@ -106,7 +106,7 @@ export function limitPlugin<Request extends { raw: IncomingMessage }>(
 ): void {
   const headersOf = decisionHeaders(headers);
   fastify.addHook("onRequest", (request, reply, done) => {
-    const go = (decision: Decision): void => {
+    const decided = (decision: Decision): void => {
       for (const [name, value] of Object.entries(headersOf(decision))) reply.header(name, value);
       if (decision.allowed) {
         settleWhenDone(limiter, decision, request.raw, reply.raw);
@@ -117,11 +117,11 @@ export function limitPlugin<Request extends { raw: IncomingMessage }>(
       reply.code(status).type("application/json").send(body);
     };
     const made = limiter.check(app(request), request.raw.method ?? "GET", lengthOf(request.raw));
-    if (made instanceof Promise) made.then(go, done);
-    else go(made);
+    if (made instanceof Promise) made.then(decided, done);
+    else decided(made);
   });
   registered();
 }
 
-// Hooks of a plugin count for the whole server, not only for what is registered inside the plugin.
+// The hook applies to the whole server, not only to routes registered inside the plugin.
 Object.assign(limitPlugin, { [Symbol.for("skip-override")]: true });

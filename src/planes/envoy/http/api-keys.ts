@@ -1,14 +1,14 @@
-/** Which app an API key belongs to. The settings know keys by their SHA-1 alone. */
+/** The app of an API key. The options contain only the SHA-1 of keys. */
 
 import { worker } from "../state.js";
 import { sha1Base64 } from "./sha1.js";
 
 const keysSeen: { apps: { [key: string]: string | undefined }; count: number } = { apps: {}, count: 0 };
 const MOST_SEEN = 10000;
-/** No key of a configuration is longer. */
+/** Longer keys are not configured. */
 const LONGEST_KEY = 4096;
 
-/** Empty for a key that nobody has. */
+/** Empty for an unknown key. */
 export function appOfKey(key: string): string {
   const known = keysSeen.apps[key];
   if (known !== undefined) return known;

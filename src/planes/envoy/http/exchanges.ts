@@ -1,27 +1,27 @@
-/** Exchanges under way: from the decision to the response, which finds its own by the request's id. */
+/** Open exchanges, from the decision to the response, which finds its exchange by the request id. */
 import type { Outcome } from "../../../engine/account.js";
 import type { Handle, Headers } from "../envoy-api.js";
 import type { EnvoyAccount } from "../state.js";
 
 export interface Exchange extends Outcome {
   account: EnvoyAccount;
-  /** Bytes of the request's body, as declared or as counted so far. */
+  /** Bytes of the request body, as declared or counted so far. */
   requestBytes: number;
-  /** They are still being counted. */
+  /** The request body is still being counted. */
   receiving: boolean;
-  /** Of the response; negative while they are not known. */
+  /** Bytes of the response body; negative while unknown. */
   responseBytes: number;
-  /** Its stream says that the service is to settle it, should it break off before that is done here. */
+  /** The stream's metadata asks the service to settle the exchange if it is aborted before it is settled here. */
   marked: boolean;
-  /** More than one open exchange has the id: this one's metadata tells its number. */
+  /** Several open exchanges have the same request id: their number is in the stream's metadata. */
   shared: boolean;
 }
 
 interface Open {
-  /** By the id of the request. */
+  /** By request id. */
   young: { [id: string]: Exchange | undefined };
   old: { [id: string]: Exchange | undefined };
-  /** Of those whose id is no one's alone. */
+  /** Exchanges whose request id is not unique. */
   numbered: { [number: number]: Exchange | undefined };
   numbers: number;
   turnAt: number;
@@ -30,11 +30,11 @@ interface Open {
 const open: Open = { young: {}, old: {}, numbered: {}, numbers: 0, turnAt: 0 };
 const spare: Exchange[] = [];
 
-/** A request that was broken off never gets a response: whoever has waited this long is let go. */
+/** Aborted requests get no response: their exchanges are dropped after one to two periods. */
 const TURN_MS = 15 * 60 * 1000;
 const NAMESPACE = "tollgate";
 const NUMBER = "exchange";
-/** The number of no exchange. */
+/** Stands for no exchange. */
 const NONE = 0;
 const REQUEST_ID = "x-request-id";
 
@@ -49,7 +49,7 @@ export function reuse(exchange: Exchange): void {
   spare.push(exchange);
 }
 
-/** `x-request-id` is Envoy's own, or the client's: then two requests may have the same. */
+/** `x-request-id` may be the client's, so two requests may have the same. */
 export function remember(handle: Handle, headers: Headers, exchange: Exchange, now: number): void {
   if (now >= open.turnAt) turn(now);
   exchange.shared = false;
@@ -65,7 +65,7 @@ export function remember(handle: Handle, headers: Headers, exchange: Exchange, n
   handle.streamInfo().dynamicMetadata().set(NAMESPACE, NUMBER, open.numbers);
 }
 
-/** Of a request that is refused: its response must not be taken for that of another with the same id. */
+/** For a refused request, whose response must not be mistaken for that of another one with the same id. */
 export function rememberNone(handle: Handle): void {
   const id = handle.headers().get(REQUEST_ID) ?? "";
   const other = open.young[id] ?? open.old[id];
@@ -80,7 +80,7 @@ function turn(now: number): void {
   open.turnAt = now + TURN_MS;
 }
 
-/** Undefined for a response to a request about which nothing was decided. */
+/** Undefined if no decision was made about the request. */
 export function recall(handle: Handle): Exchange | undefined {
   const headers = handle.requestHeaders();
   const id = headers === undefined ? "" : (headers.get(REQUEST_ID) ?? "");

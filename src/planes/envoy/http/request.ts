@@ -1,4 +1,4 @@
-/** What a request says of itself: who pays, and how long its body is. As few calls of Envoy as that takes. */
+/** Reads from the request who pays and how long its body is, with as few calls of Envoy as possible. */
 import { UNKNOWN_LENGTH } from "../../../core/cost.js";
 import type { IdentityClaims } from "../../../core/identity.js";
 import { wholeNumber } from "../../../core/platform.js";
@@ -15,7 +15,7 @@ const claims: IdentityClaims = {
   apiKeyApp: "",
 };
 
-/** All that `identify` wants to know. Used at once: the table is the same for all. */
+/** The result is reused for every request: use it before the request waits for anything. */
 export function readClaims(headers: Headers, hopTrusted: boolean): IdentityClaims {
   const { appHeader, userHeader, apiKeyHeader } = worker.settings.identity;
   claims.hopTrusted = hopTrusted;
@@ -24,17 +24,16 @@ export function readClaims(headers: Headers, hopTrusted: boolean): IdentityClaim
   claims.userHeaderCount = headers.getNumValues(userHeader);
   claims.userHeader = headers.get(userHeader) ?? "";
   claims.apiKeyApp = "";
-  // Of a key that came twice, too, the values come as one text, which is nobody's key.
+  // The values of a key that was sent twice are joined, and match no key.
   const key = headers.get(apiKeyHeader);
   if (key !== undefined) claims.apiKeyApp = appOfKey(key);
   return claims;
 }
 
-/** Lengths that came before, which most do: a look at each digit is dearer than one into a table. */
+/** Known Content-Length values: a table lookup is faster than parsing. */
 const lengths: { known: { [text: string]: number | undefined }; count: number } = { known: {}, count: 0 };
 const MOST_LENGTHS = 10000;
 
-/** The number that a Content-Length tells. */
 export function lengthOf(text: string): number {
   const known = lengths.known[text];
   if (known !== undefined) return known;
@@ -49,8 +48,8 @@ export function lengthOf(text: string): number {
 }
 
 /**
- * As `estimate` wants it, of a request without Content-Length. Envoy does not tell a body of unknown length from none at all:
- * one is expected where the method usually has one. Either way it is counted as it passes.
+ * The length for `estimate` without a Content-Length. Envoy does not distinguish a body of unknown length from no body, so
+ * one is expected if the method usually has one. In both cases the bytes are counted.
  */
 export function expectedLength(method: string): number {
   return method === "GET" || method === "HEAD" || method === "OPTIONS" ? 0 : UNKNOWN_LENGTH;

@@ -1,4 +1,4 @@
-/** Whether an address belongs to a network whose identity headers are believed. */
+/** Whether an address belongs to a network whose identity headers are trusted. */
 
 import type { TrustedNetwork } from "../../../config/options/plane-options.js";
 import { splitText, wholeNumber } from "../../../core/platform.js";
@@ -6,7 +6,7 @@ import { luaString } from "../../lua/library.js";
 import { hexNumber, luaBit } from "../envoy-api.js";
 import { worker } from "../state.js";
 
-/** By address and port: as long as a connection lasts, one look into a table tells. */
+/** Results by address and port, which stay the same for a connection. */
 const hopsSeen: { trust: { [address: string]: boolean | undefined }; count: number } = { trust: {}, count: 0 };
 const MOST_SEEN = 10000;
 
@@ -25,7 +25,7 @@ export function isTrusted(address: string): boolean {
   return trusted;
 }
 
-/** Of `1.2.3.4:80` or `[::1]:80`. */
+/** Removes the port: `1.2.3.4:80` or `[::1]:80`. */
 export function ipOf(address: string): string {
   return luaString.match(address, "^%[(.*)%]:%d+$") ?? luaString.match(address, "^([^:]*):%d+$") ?? address;
 }
@@ -35,14 +35,14 @@ function isWithin(words: number[], network: TrustedNetwork): boolean {
   let bits = network.bits;
   for (let i = 0; i < words.length && bits > 0; i++) {
     const difference = luaBit.bxor(words[i]!, network.words[i]!);
-    // A shift by 32 is none at all.
+    // Lua shifts modulo 32.
     if ((bits >= 32 ? difference : luaBit.rshift(difference, 32 - bits)) !== 0) return false;
     bits = bits - 32;
   }
   return true;
 }
 
-/** One word for IPv4, also where it is written as IPv6; four for IPv6; none for what is no address. */
+/** One word for IPv4, also in IPv6 notation; four for IPv6; none for anything else. */
 function addressWords(ip: string): number[] {
   const plain = luaString.match(ip, "^::[fF][fF][fF][fF]:(%d+%.%d+%.%d+%.%d+)$") ?? ip;
   if (luaString.find(plain, ":", 1, true) === undefined) return wordsOfFour(plain);

@@ -139,9 +139,9 @@ describe("new settings", () => {
   it("that make no sense change nothing", async () => {
     const good = await named("good");
     const { port, proxy } = await cleanup.add(startProxy({ targets: [good.target] }));
-    expect(() => proxy.reconfigure(toBackend(["127.0.0.1:1/path"]))).toThrow("is no target");
+    expect(() => proxy.reconfigure(toBackend(["127.0.0.1:1/path"]))).toThrow("invalid target");
     expect(() => proxy.reconfigure(toBackend([]))).toThrow("no targets");
-    expect(() => proxy.reconfigure(toBackend(["127.0.0.1:1"], { trustedHops: ["banana"] }))).toThrow("no network");
+    expect(() => proxy.reconfigure(toBackend(["127.0.0.1:1"], { trustedHops: ["banana"] }))).toThrow("invalid network");
     const nowhere = { routes: [{ path: "/", upstream: "nowhere" }], upstreams: {} };
     expect(() => proxy.reconfigure(nowhere)).toThrow("nowhere");
     expect((await fetchReply(port)).body).toBe("good");
@@ -231,7 +231,7 @@ describe("targets that come and go", () => {
     proxy.setTargets("pods", [two.target]);
     expect((await fetchReply(port)).body).toBe("two");
     await waitFor("the first to be left", () => one.open() === 0);
-    expect(() => proxy.setTargets("pods", ["x/y"])).toThrow("is no target");
+    expect(() => proxy.setTargets("pods", ["x/y"])).toThrow("invalid target");
     expect((await fetchReply(port)).body).toBe("two");
     proxy.setTargets("pods", []);
     expect((await fetchReply(port)).status).toBe(503);

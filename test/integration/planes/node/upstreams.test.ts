@@ -57,8 +57,8 @@ describe("routes", () => {
       "nowhere",
     );
     await expect(startProxy({ targets: [] })).rejects.toThrow("no targets");
-    await expect(startProxy({ targets: ["127.0.0.1:1/path"] })).rejects.toThrow("is no target");
-    await expect(startProxy({ targets: [NOBODY], trustedHops: ["banana"] })).rejects.toThrow("is no network");
+    await expect(startProxy({ targets: ["127.0.0.1:1/path"] })).rejects.toThrow("invalid target");
+    await expect(startProxy({ targets: [NOBODY], trustedHops: ["banana"] })).rejects.toThrow("invalid network");
   });
 });
 
