@@ -8,11 +8,11 @@ import { type Connection, endsNow, type Running } from "../upgrade/connections.j
 import { type Failure, mayRepeat, reasonOf } from "../upstream/failures.js";
 import type { Target, Upstream } from "../upstream/upstream.js";
 import type { Arrival, Verdict } from "./admission.js";
+import { abort, closeSlowly, respondEarly } from "./early-responses.js";
 import { failureFields, type LoggedRequest, requestFields } from "./exchange-log.js";
 import { earlyHints, requestHeaders, responseHead, trailerPairs } from "./forwarded-heads.js";
 import { asReadable, type BodyWatcher, RequestBody } from "./request-body.js";
 import { type RequestHead, valuesOf } from "./request-head.js";
-import { abort, closeSlowly, respondEarly } from "./responses.js";
 
 /** A request whose head was read and whose route was found. */
 export interface RoutedRequest<V extends Verdict> {

@@ -14,9 +14,10 @@ import { Upgrade, type WantedUpgrade } from "../upgrade/upgrade.js";
 import { judgeUpgrade, requestClass } from "../upgrade/upgrade-request.js";
 import { createHealthChecks } from "../upstream/health-checks.js";
 import type { Verdict } from "./admission.js";
+import { closeSlowly } from "./early-responses.js";
 import { Exchange } from "./exchange.js";
 import { readHead } from "./request-head.js";
-import { closeSlowly, send } from "./responses.js";
+import { send } from "./responses.js";
 
 export interface ReverseProxy<V extends Verdict = Verdict> {
   /** Not listening yet. */
