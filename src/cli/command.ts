@@ -27,7 +27,10 @@ type Parsed<T extends OptionSpecs> = ReturnType<
 >;
 
 /** Throws UsageError. `words` are the arguments that are not options. */
-export function readArguments<T extends OptionSpecs>(args: string[], options: T) {
+export function readArguments<T extends OptionSpecs>(
+  args: string[],
+  options: T,
+): { values: Parsed<T>["values"]; words: string[] } {
   try {
     const { values, positionals }: Parsed<T> = parseArgs({ args, options, strict: true, allowPositionals: true });
     return { values, words: positionals };
