@@ -1,7 +1,7 @@
 /** The result of a check by the limiter. */
+import type { DecisionSource } from "../engine/account.js";
 
-/** Decided from the local lease, by a sync with the store, from a cached refusal, or without the store. */
-export type DecisionSource = "local" | "remote" | "cached" | "without_store";
+export type { DecisionSource };
 
 export interface Decision {
   allowed: boolean;

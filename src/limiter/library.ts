@@ -8,7 +8,7 @@ import type { AppLimits, OnStoreFailure } from "../core/limits.js";
 import { createQuota, type Quota } from "../quota/quota.js";
 import { openStore } from "../store/open.js";
 import type { Store } from "../store/store.js";
-import { createLimiter as createEngine, type Limiter, type LimiterObserver } from "./limiter.js";
+import { createLimiter as createNodeLimiter, type Limiter, type LimiterObserver } from "./limiter.js";
 
 export interface AppOptions {
   /** Tokens per second. */
@@ -51,7 +51,7 @@ const NODE_TTL_MS = 5_000;
 const TICK_MS = 500;
 
 /** Throws for invalid limits; the error names the app and the field. */
-function limitedApp(id: string, limits: AppOptions): AppLimits {
+function limitsOf(id: string, limits: AppOptions): AppLimits {
   const { guaranteed, burst = guaranteed * 2, priority = 2, profile = "standard" } = limits;
   for (const [field, value] of Object.entries({ guaranteed, burst, priority })) {
     if (!(value >= 0 && value <= 1e9)) throw new RangeError(`apps.${id}.${field} must be a number from 0 to 1e9`);
@@ -60,7 +60,10 @@ function limitedApp(id: string, limits: AppOptions): AppLimits {
     if (!Number.isInteger(value)) throw new RangeError(`apps.${id}.${field} must be a whole number`);
   }
   return {
-    ...{ id, guaranteed, burst, priority },
+    id,
+    guaranteed,
+    burst,
+    priority,
     borrow: limits.borrow ?? false,
     profile: typeof profile === "string" ? costProfiles[profile] : profile,
     onStoreFailure: limits.onStoreFailure ?? "open",
@@ -76,56 +79,51 @@ export interface LibraryLimiter extends Omit<Limiter, "reconfigure"> {
 
 export async function createLimiter(options: CreateLimiterOptions): Promise<LibraryLimiter> {
   let limits = options;
-  const apps = limitedApps(limits);
+  // Checked before the store is opened.
+  const apps = allLimits(limits);
   const { store: place = "embedded" } = options;
   const store = typeof place === "string" ? openStore(place) : place;
   let quota = quotaOf(store, limits);
-  const engine = createEngine({
+  const limiter = createNodeLimiter({
     node: options.node ?? `${hostname()}:${process.pid}`,
-    ...engineSettings(limits, apps, quota),
-    ...(options.observer ? { observer: options.observer } : {}),
+    observer: options.observer,
+    ...settingsOf(limits, apps, quota),
   });
   const ticking = setInterval(() => {
     // The next tick makes up for a failed one; the limiter itself notices that the store is unavailable.
     quota.emergencyCheck(10_000, true).then(
-      ({ active }) => engine.setEmergency(active),
+      ({ active }) => limiter.setEmergency(active),
       () => undefined,
     );
   }, TICK_MS);
   ticking.unref();
   return {
-    ...engine,
+    ...limiter,
     reconfigure(changed) {
       const next = { ...limits, ...changed, cluster: { ...limits.cluster, ...changed.cluster } };
-      const settings = engineSettings(next, limitedApps(next), quotaOf(store, next));
+      const settings = settingsOf(next, allLimits(next), quotaOf(store, next));
       limits = next;
       quota = settings.target;
-      engine.reconfigure(settings);
+      limiter.reconfigure(settings);
     },
     async close() {
       clearInterval(ticking);
-      await engine.close();
+      await limiter.close();
       if (typeof place === "string") await store.close();
     },
   };
 }
-
-const limitedApps = ({ apps }: Limits) => Object.entries(apps).map(([id, limits]) => limitedApp(id, limits));
 
 function quotaOf(store: Store, { cluster = {} }: CreateLimiterOptions): Quota {
   const { id = "cluster-01", capacity = 1_000_000, rate = 500_000 } = cluster;
   return createQuota(store, { id, capacity, rate, nodeTtlMs: NODE_TTL_MS });
 }
 
-function engineSettings(limits: Limits, apps: AppLimits[], target: Quota) {
-  return {
-    target,
-    apps,
-    unknownApps: Object.hasOwn(limits.apps, DEFAULT_APP) ? ("default" as const) : ("reject" as const),
-    ...(limits.lease ? { lease: limits.lease } : {}),
-    ...(limits.timeoutMs === undefined ? {} : { timeoutMs: limits.timeoutMs }),
-    ...(limits.failOpenTokens === undefined ? {} : { failOpenTokens: limits.failOpenTokens }),
-  };
+const allLimits = ({ apps }: Limits) => Object.entries(apps).map(([id, limits]) => limitsOf(id, limits));
+
+function settingsOf({ apps: listed, lease, timeoutMs, failOpenTokens }: Limits, apps: AppLimits[], target: Quota) {
+  const unknownApps = Object.hasOwn(listed, DEFAULT_APP) ? ("default" as const) : ("reject" as const);
+  return { target, apps, unknownApps, lease, timeoutMs, failOpenTokens };
 }
 
 /** The declared length of a body, as `check` takes it. */

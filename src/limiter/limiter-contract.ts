@@ -16,19 +16,19 @@ export interface LimiterSettings {
   target: SyncTarget;
   apps: AppLimits[];
   /** Unknown apps share the app "default" or are refused. */
-  unknownApps?: "default" | "reject";
-  lease?: Partial<LeaseOptions>;
+  unknownApps?: "default" | "reject" | undefined;
+  lease?: Partial<LeaseOptions> | undefined;
   /** Maximum time that a decision waits for the store. */
-  timeoutMs?: number;
+  timeoutMs?: number | undefined;
   /** Tokens per app and second without the store, if `onStoreFailure` is "open". */
-  failOpenTokens?: number;
+  failOpenTokens?: number | undefined;
 }
 
 export interface LimiterOptions extends LimiterSettings {
   /** The name of this node. Each start is a new epoch. */
   node: string;
   clock?: Clock;
-  observer?: LimiterObserver;
+  observer?: LimiterObserver | undefined;
   /** Runs work at the end of this turn of the event loop. Simulations have their own turns. */
   defer?: (work: () => void) => void;
 }

@@ -19,7 +19,7 @@ describe.each(["express", "fastify"])("the example with %s", (name) => {
   });
   afterAll(() => example?.stop());
 
-  it("answers within the limit, and tells what it cost and what is left", async () => {
+  it("responds within the limit, with the cost and the remaining tokens", async () => {
     const response = await fetch(url);
     expect(response.status).toBe(200);
     expect(await response.json()).toEqual({ hello: "world" });
@@ -29,7 +29,7 @@ describe.each(["express", "fastify"])("the example with %s", (name) => {
     expect(response.headers.get("ratelimit")).toMatch(/^"default";r=\d+;t=\d+$/);
   });
 
-  it("prices the bodies, not the headers: a hundred small answers fit into a burst of 200", async () => {
+  it("charges for bodies, not headers: a hundred small responses fit into a burst of 200", async () => {
     for (let i = 0; i < 90; i++) {
       const response = await fetch(url);
       await response.arrayBuffer();
@@ -37,7 +37,7 @@ describe.each(["express", "fastify"])("the example with %s", (name) => {
     }
   });
 
-  it("refuses nothing on a dry run, and says what it would have refused", async () => {
+  it("admits everything in a dry run, and shows what it would have refused", async () => {
     const remarks = [];
     for (let i = 0; i < 6; i++) {
       const response = await fetch(url, { headers: { "X-Team": "trial" } });
@@ -50,7 +50,7 @@ describe.each(["express", "fastify"])("the example with %s", (name) => {
     expect(remarks).toContain("would-refuse; reason=quota_exhausted");
   });
 
-  it("refuses beyond it with 429, a time to come back and a reason", async () => {
+  it("refuses beyond it with 429, a retry time and a reason", async () => {
     const refused = [];
     for (let i = 0; i < 6; i++) {
       const response = await fetch(url, { headers: { "X-Team": "tiny" } });

@@ -13,7 +13,7 @@ async function start(apps: Parameters<typeof createLimiter>[0]["apps"]) {
   return limiter;
 }
 
-it("another burst is in the next decision; an app that is gone is refused", async () => {
+it("a new burst applies to the next decision; a removed app is refused", async () => {
   const limiter = await start({ team: { guaranteed: 100, burst: 200 } });
   expect(await limiter.check("team", "GET", 0)).toMatchObject({ allowed: true, limit: 200 });
   limiter.reconfigure({ apps: { team: { guaranteed: 10, burst: 20 }, other: { guaranteed: 1 } } });
@@ -22,13 +22,13 @@ it("another burst is in the next decision; an app that is gone is refused", asyn
   expect(await limiter.check("team", "GET", 0)).toMatchObject({ allowed: false, code: "unknown_app" });
 });
 
-it("limits that are no limits are refused by name, and the old ones stay", async () => {
+it("invalid limits are rejected with their name, and the old ones stay", async () => {
   const limiter = await start({ team: { guaranteed: 100, burst: 200 } });
   expect(() => limiter.reconfigure({ apps: { team: { guaranteed: -1 } } })).toThrow("apps.team.guaranteed");
   expect(await limiter.check("team", "GET", 0)).toMatchObject({ allowed: true, limit: 200 });
 });
 
-it("the cluster's own limit changes with them, and stays when it is not mentioned", async () => {
+it("the limits of the cluster change with them, and stay if omitted", async () => {
   const limiter = await start({ team: { guaranteed: 100, burst: 200 } });
   limiter.reconfigure({ apps: { team: { guaranteed: 100, burst: 200 } }, cluster: { capacity: 3 } });
   expect(await limiter.check("team", "PUT", 0)).toMatchObject({ code: "cost_exceeds_capacity" });

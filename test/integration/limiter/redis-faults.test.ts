@@ -86,7 +86,7 @@ const faults: {
 ];
 
 describe.each(faults)("a Redis that is $name", ({ happen, pass }) => {
-  it("closed: 503 within the deadline, never 429; level 3; all is well again afterwards", async () => {
+  it("closed: 503 within the deadline, never 429; level 3; recovers afterwards", async () => {
     const { server, limiter, levels } = await start("closed");
     const asking = startAsking(limiter);
     await asking.until("requests to pass", (decision) => decision.allowed);
@@ -102,7 +102,7 @@ describe.each(faults)("a Redis that is $name", ({ happen, pass }) => {
     expect(levels).toContain(3);
   });
 
-  it("open: a little passes, and is charged when Redis is back", async () => {
+  it("open: the allowance is admitted, and charged when Redis is back", async () => {
     const { server, quota, limiter } = await start("open");
     const asking = startAsking(limiter);
     await asking.until("requests to pass", (decision) => decision.allowed);
@@ -138,7 +138,7 @@ describe("a slow Redis", () => {
     expect(asking.slowestMs()).toBeLessThan(TIMEOUT_MS * 4);
   });
 
-  it("by more than the deadline: level 3 and the policy, in time", async () => {
+  it("by more than the deadline: level 3 and on_store_failure, within the deadline", async () => {
     const { proxy, limiter } = await start("closed", "through a proxy");
     const asking = startAsking(limiter);
     await asking.until("requests to pass", (decision) => decision.allowed);
@@ -153,7 +153,7 @@ describe("a slow Redis", () => {
 });
 
 describe("a Redis that is out of memory", () => {
-  it("grants nothing new: the policy applies, and nobody gets a 429", async () => {
+  it("grants nothing new: on_store_failure applies, and no request gets 429", async () => {
     const { server, limiter } = await start("closed");
     const asking = startAsking(limiter);
     await asking.until("requests to pass", (decision) => decision.allowed);

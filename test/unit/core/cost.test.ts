@@ -75,7 +75,7 @@ describe("the price", () => {
     );
   });
 
-  it("never falls below zero, whatever a profile says", () => {
+  it("is never negative, whatever the profile", () => {
     const free: CostProfile = { ...standardProfile, base: { ...standardProfile.base, GET: -5 } };
     expect(price(free, "GET", 0)).toBe(0);
     expect(price(free, "GET", 64 * KIB * 7)).toBe(2);
@@ -116,7 +116,7 @@ describe("the estimate", () => {
     expect(learned.responseBytes).toBeGreaterThan(850);
   });
 
-  it("learns nothing from what is no size", () => {
+  it("ignores invalid sizes", () => {
     const learned = { requestBytes: 10, responseBytes: 20 };
     for (const bytes of noSizes) learnSizes(learned, bytes, bytes);
     expect(learned).toEqual({ requestBytes: 10, responseBytes: 20 });
@@ -137,18 +137,18 @@ describe("the estimate", () => {
 });
 
 describe("the settlement", () => {
-  it("charges what the estimate missed and returns what it took too much", () => {
+  it("charges or refunds the error of the estimate", () => {
     expect(settlement(2, 21)).toBe(19);
     expect(settlement(21, 2)).toBe(-19);
     expect(settlement(7, 7)).toBe(0);
   });
 
-  it("moves no token when there is no cost to settle", () => {
+  it("moves no tokens if a cost is invalid", () => {
     expect(settlement(5, INVALID_COST)).toBe(0);
     expect(settlement(INVALID_COST, 5)).toBe(0);
   });
 
-  it("tells how far off the estimate was, as a part of it", () => {
+  it("deviation is the relative error of the estimate", () => {
     expect(deviation(10, 10)).toBe(0);
     expect(deviation(10, 20)).toBe(1);
     expect(deviation(10, 0)).toBe(1);

@@ -82,7 +82,7 @@ describe("the level", () => {
     expect(degradationLevel(state, policy, NOW + WINDOW_MS)).toBe(0);
   });
 
-  it("does not count calls of a future that a clock stepped back from", () => {
+  it("ignores calls with a later time after the clock was set back", () => {
     const state = newDegradation(policy);
     observe(state, NOW, { timeouts: 3 });
     expect(degradationLevel(state, policy, NOW - 3600000)).toBe(0);
@@ -160,7 +160,7 @@ describe("a level", () => {
 });
 
 describe("a pinned level", () => {
-  it("stands until its time is over, whatever is measured", () => {
+  it("applies until it expires, whatever is measured", () => {
     const state = newDegradation(policy);
     pinLevel(state, 1, NOW + 5000);
     observe(state, NOW, { timeouts: 1 });
@@ -168,7 +168,7 @@ describe("a pinned level", () => {
     expect(degradationLevel(state, policy, NOW + 4999)).toBe(1);
   });
 
-  it("gives way to what was measured meanwhile", () => {
+  it("is followed by the level that was measured meanwhile", () => {
     const state = newDegradation(policy);
     pinLevel(state, 0, NOW + 500);
     observe(state, NOW, { timeouts: 1 });
@@ -176,7 +176,7 @@ describe("a pinned level", () => {
     expect(degradationLevel(state, policy, NOW + 500)).toBe(3);
   });
 
-  it("can be pinned again, or let go", () => {
+  it("can be pinned again or released", () => {
     const state = newDegradation(policy);
     pinLevel(state, 3, NOW + 5000);
     pinLevel(state, 2, NOW + 5000);
@@ -187,13 +187,13 @@ describe("a pinned level", () => {
 });
 
 describe("a data plane", () => {
-  it("holds larger leases, reports less often and waits for no store as the level rises", () => {
+  it("holds larger leases, reports less often and stops waiting as the level rises", () => {
     expect([0, 1, 2, 3].map(leaseFactor)).toEqual([1, 2, 5, 5]);
     expect([0, 1, 2, 3].map(reportFactor)).toEqual([1, 2, 2, 2]);
     expect([0, 1, 2, 3].map(mayWaitForStore)).toEqual([true, true, false, false]);
   });
 
-  it("admits without the store what the app's policy allows", () => {
+  it("admits without the store what on_store_failure allows", () => {
     expect(withoutStoreAllowance(OPEN, 100, 10000, 4)).toBe(100);
     expect(withoutStoreAllowance(LOCAL, 100, 10000, 4)).toBe(2500);
     expect(withoutStoreAllowance(LOCAL, 100, 10000, 3)).toBe(3333);

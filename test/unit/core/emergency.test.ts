@@ -94,20 +94,20 @@ describe("the automatic emergency", () => {
 });
 
 describe("the operator's emergency", () => {
-  it("stands whatever the usage is, until it runs out", () => {
+  it("lasts until it expires, whatever the usage", () => {
     for (const used of [0, 0.5, 1]) expect(nextEmergency(operators, used, NOW + 999, COOLDOWN)).toEqual(operators);
     expect(isActive(operators, NOW + 999)).toBe(true);
     expect(isActive(operators, NOW + 1000)).toBe(false);
     expect(nextEmergency(operators, 0.5, NOW + 1000, COOLDOWN)).toEqual(off);
   });
 
-  it("without an end stands until the operator ends it", () => {
+  it("without expiry lasts until the operator ends it", () => {
     const endless: Emergency = { ...operators, until: 0 };
     expect(isActive(endless, NOW + 1e15)).toBe(true);
     expect(nextEmergency(endless, 0, NOW + 1e15, COOLDOWN)).toEqual(endless);
   });
 
-  it("becomes an automatic one if it runs out while the cluster is used up", () => {
+  it("becomes an automatic one if it expires while usage is high", () => {
     expect(nextEmergency(operators, 0.99, NOW + 2000, COOLDOWN)).toEqual({ ...automatic, since: NOW + 2000 });
   });
 
@@ -116,6 +116,6 @@ describe("the operator's emergency", () => {
   });
 });
 
-it("an emergency that is off is not active, whatever its times say", () => {
+it("an emergency that is off is not active, whatever its times", () => {
   expect(isActive({ ...off, until: NOW + 1000 }, NOW)).toBe(false);
 });

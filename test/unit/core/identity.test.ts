@@ -52,7 +52,7 @@ describe("from a trusted hop", () => {
     },
   );
 
-  it("a header given twice is refused, even if both say the same", () => {
+  it("a repeated header is refused, even with equal values", () => {
     expect(ask({ appHeader: "video", appHeaderCount: 2 })).toEqual(refused(INVALID_IDENTITY));
     expect(ask({ appHeader: "video", appHeaderCount: 1, userHeader: "u", userHeaderCount: 3 })).toEqual(
       refused(INVALID_IDENTITY),
@@ -63,12 +63,12 @@ describe("from a trusted hop", () => {
 describe("from an untrusted hop", () => {
   const headers = { hopTrusted: false, appHeader: "video", appHeaderCount: 1, userHeader: "u", userHeaderCount: 1 };
 
-  it("headers are as if they were not there, however malformed", () => {
+  it("headers are ignored, even if malformed", () => {
     expect(ask(headers)).toEqual({ code: OK, app: DEFAULT_APP, user: ANONYMOUS_USER });
     expect(ask({ ...headers, appHeader: "{}", appHeaderCount: 7 }).code).toBe(OK);
   });
 
-  it("headers are refused where the rules say so, an app's or a user's alone as well", () => {
+  it("headers are refused if the rules require it, also a single one", () => {
     expect(ask(headers, strict)).toEqual(refused(INVALID_IDENTITY));
     expect(ask({ ...headers, appHeaderCount: 0 }, strict)).toEqual(refused(INVALID_IDENTITY));
     expect(ask({ ...headers, userHeaderCount: 0 }, strict)).toEqual(refused(INVALID_IDENTITY));
@@ -88,13 +88,13 @@ describe("an app that is not configured", () => {
     expect(ask(stranger, strict)).toEqual(refused(UNKNOWN_APP));
   });
 
-  it("is also the default app itself, when that is not configured and strangers are refused", () => {
+  it("includes the default app itself if it is not configured and unknown apps are refused", () => {
     expect(ask({}, strict, ["video"])).toEqual(refused(UNKNOWN_APP));
     expect(ask({}, lenient, ["video"]).app).toBe(DEFAULT_APP);
   });
 });
 
-it("whatever a request claims, the app that pays is a configured one or the default", () => {
+it("the paying app is always a configured one or the default", () => {
   const text = fc.oneof(fc.string(), fc.constantFrom("video", "photos", "__proto__", "constructor", "a".repeat(128)));
   const claims = fc.record<IdentityClaims>({
     hopTrusted: fc.boolean(),

@@ -25,7 +25,7 @@ const id = fc.stringMatching(/^[A-Za-z0-9._:-]{1,20}$/);
 const hashTag = (key: string) => /^[^{]*\{([^}]+)\}/.exec(key)?.[1];
 
 describe("quota keys", () => {
-  it("have the names that operators will look for", () => {
+  it("have their documented names", () => {
     expect(clusterKey("c1")).toBe("ratelimit:{c1}:cluster");
     expect(appKey("c1", "video")).toBe("ratelimit:{c1}:app:video");
     expect(nodesKey("c1")).toBe("ratelimit:{c1}:nodes");
@@ -51,7 +51,7 @@ describe("quota keys", () => {
 });
 
 describe("connection keys", () => {
-  it("have the names of the documents", () => {
+  it("have their documented names", () => {
     const prefix = connectionPrefix(false);
     expect(podKey(prefix, "pod-1")).toBe("ws:pod_conn:pod-1");
     expect(connectionRateKey(prefix, "60000")).toBe("ws:rate_limit:60000");

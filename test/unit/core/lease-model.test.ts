@@ -111,7 +111,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 );
 
 describe("the balance", () => {
-  it("is granted − returned − spent after any history of takes, refunds, answers, cuts and epochs", () => {
+  it("is granted − returned − spent after any history of takes, refunds, replies, cuts and epochs", () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
         const model: Model = { granted: 0, returned: 0, spent: 0 };
@@ -128,8 +128,8 @@ describe("the balance", () => {
   });
 });
 
-describe("answers of the store", () => {
-  it("may come twice and in any order: the balance is the same in the end", () => {
+describe("replies of the store", () => {
+  it("may arrive twice and in any order: the final balance is the same", () => {
     const answers = fc.array(amount, { minLength: 1, maxLength: 8 }).chain((added) => {
       let granted = 0;
       const cumulative = added.map((tokens) => {
@@ -154,11 +154,11 @@ describe("answers of the store", () => {
   });
 });
 
-describe("while other workers take tokens in the middle of it", () => {
+describe("while other workers take tokens concurrently", () => {
   const take = fc.oneof(fc.constant(0), fc.integer({ min: 1, max: 300 }));
   const scene = fc.record({ balance: fc.nat(500), takes: fc.array(take, { maxLength: 12 }) });
 
-  it("a take gives out no token twice, and a miss takes none", () => {
+  it("no token is taken twice, and a miss takes none", () => {
     fc.assert(
       fc.property(scene, fc.array(fc.integer({ min: 1, max: 300 }), { maxLength: 6 }), ({ balance, takes }, costs) => {
         const cell = sharedCell(balance, takes);
@@ -172,7 +172,7 @@ describe("while other workers take tokens in the middle of it", () => {
     );
   });
 
-  it("a return takes nothing that they took, and loses nothing", () => {
+  it("a return neither takes their tokens nor loses any", () => {
     fc.assert(
       fc.property(scene, fc.constantFrom(0, 0.1, 0.5, 1), ({ balance, takes }, ratio) => {
         const cell = sharedCell(balance, takes);
@@ -189,7 +189,7 @@ describe("while other workers take tokens in the middle of it", () => {
     );
   });
 
-  it("a cut leaves what it is to leave, however much they took of the rest", () => {
+  it("a cut leaves the required tokens, however many they took of the rest", () => {
     // The cut looks twice and then takes; before it takes, another worker is faster.
     const cell = sharedCell(100, [0, 0, 30]);
     const lease = newLease(policy, 0);
@@ -210,7 +210,7 @@ describe("while other workers take tokens in the middle of it", () => {
     );
   });
 
-  it("a new epoch forgets nothing that they spent", () => {
+  it("a new epoch charges everything that they spent", () => {
     fc.assert(
       fc.property(scene, ({ balance, takes }) => {
         const { lease } = leased(0, balance);

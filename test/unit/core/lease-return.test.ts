@@ -47,7 +47,7 @@ describe("an idle lease", () => {
   });
 });
 
-describe("tokens that go back", () => {
+describe("returned tokens", () => {
   it("are cut to the ratio of the emergency", () => {
     const { lease, cell } = leased(NOW, 101);
     cutLease(lease, cell, 0.5);
@@ -56,7 +56,7 @@ describe("tokens that go back", () => {
     expect([cell.get(), lease.returned]).toEqual([0, 101]);
   });
 
-  it("are none of a lease that is overdrawn", () => {
+  it("are zero for an overdrawn lease", () => {
     const { lease, cell } = leased(NOW, 10);
     takeUncovered(cell, 15);
     cutLease(lease, cell, 0.1);
@@ -64,7 +64,7 @@ describe("tokens that go back", () => {
     expect([cell.get(), lease.returned]).toEqual([-5, 0]);
   });
 
-  it("are all that is left when the data plane stops", () => {
+  it("are everything that is left when the node stops", () => {
     const { lease, cell } = leased(NOW, 10);
     takeTokens(cell, 3);
     returnAll(lease, cell);
@@ -73,7 +73,7 @@ describe("tokens that go back", () => {
 });
 
 describe("a new epoch", () => {
-  it("drops the tokens of the old one and begins to count at zero", () => {
+  it("drops the tokens of the old one and starts counting at zero", () => {
     const { lease, cell } = leased(NOW, 100);
     takeTokens(cell, 30);
     applyReply(lease, cell, 100, QUOTA_EXHAUSTED, 500, 1, NOW);
@@ -84,7 +84,7 @@ describe("a new epoch", () => {
     expect(planAt(lease, cell, NOW + 110)).toMatchObject({ granted: 0, spent: 0, returned: 0 });
   });
 
-  it("still owes what was spent after the last report of the old one", () => {
+  it("charges what was spent after the last report of the old one", () => {
     const { lease, cell } = leased(NOW, 100);
     takeTokens(cell, 30);
     const { spent } = planAt(lease, cell, NOW + 100);

@@ -26,29 +26,29 @@ const NOW = 1750000000000;
 const planAt = (lease: Lease, cell: Cell, now: number, level = 0) => planSync(lease, cell, policy, level, 0, 0, now);
 
 describe("taking tokens", () => {
-  it("pays from the lease to the last token and tells what is left", () => {
+  it("takes up to the last token and returns what is left", () => {
     const { cell } = leased(NOW, 10);
     expect([takeTokens(cell, 3), takeTokens(cell, 7), takeTokens(cell, 1)]).toEqual([7, 0, MISS]);
   });
 
-  it("leaves the balance as it was when it misses", () => {
+  it("does not change the balance on a miss", () => {
     const { cell } = leased(NOW, 10);
     for (const cost of [11, 1000000, Number.POSITIVE_INFINITY, Number.NaN]) expect(takeTokens(cell, cost)).toBe(MISS);
     expect(cell.get()).toBe(10);
   });
 
-  it("lets a free request pass, and never answers less than nothing for it", () => {
+  it("admits a free request and never returns a negative balance for it", () => {
     expect(takeTokens(plainCell(5), 0)).toBe(5);
     expect(takeTokens(plainCell(-5), 0)).toBe(0);
   });
 
-  it("without cover goes below zero, and counts as spent", () => {
+  it("without a grant makes the balance negative and counts as spent", () => {
     const { lease, cell } = leased(NOW, 2);
     expect(takeUncovered(cell, 5)).toBe(-3);
     expect(spentTokens(lease, cell)).toBe(5);
   });
 
-  it("from an allowance passes up to the allowance, and counts nothing beyond", () => {
+  it("from an allowance admits up to the allowance and counts nothing beyond it", () => {
     const used = plainCell(0);
     expect([60, 50, 40, 1].map((cost) => takeAllowance(used, 100, cost))).toEqual([true, false, true, false]);
     expect(used.get()).toBe(100);
@@ -67,7 +67,7 @@ describe("settling", () => {
     expect(cell.get()).toBe(93);
   });
 
-  it("ends a remembered refusal by a refund, and by nothing else", () => {
+  it("a refund ends a cached refusal; nothing else does", () => {
     const { lease, cell } = leased(NOW, 100);
     applyReply(lease, cell, 100, QUOTA_EXHAUSTED, 500, 20, NOW);
     settleTokens(lease, cell, 5);
@@ -78,8 +78,8 @@ describe("settling", () => {
   });
 });
 
-describe("a refusal of the store", () => {
-  it("is remembered until its time is over, for requests that cost as much or more", () => {
+describe("a cached refusal", () => {
+  it("is cached until it expires, for requests that cost as much or more", () => {
     const { lease, cell } = leased(NOW, 0);
     applyReply(lease, cell, 0, QUOTA_EXHAUSTED, 500, 20, NOW);
     expect(lease.refusedCode).toBe(QUOTA_EXHAUSTED);
@@ -88,13 +88,13 @@ describe("a refusal of the store", () => {
     expect(isRefused(lease, 20, NOW + 500)).toBe(false);
   });
 
-  it("is forgotten when the clock steps back: it must not stand for longer than it was meant to", () => {
+  it("is dropped when the clock is set back, so that it cannot last too long", () => {
     const { lease, cell } = leased(NOW, 0);
     applyReply(lease, cell, 0, QUOTA_EXHAUSTED, 500, 20, NOW);
     expect(isRefused(lease, 20, NOW - 3600000)).toBe(false);
   });
 
-  it("stands for a moment at least, and for a second where no waiting helps", () => {
+  it("lasts at least a moment, and one second if waiting does not help", () => {
     const { lease, cell } = leased(NOW, 0);
     applyReply(lease, cell, 0, QUOTA_EXHAUSTED, 0, 1, NOW);
     expect([isRefused(lease, 1, NOW), isRefused(lease, 1, NOW + 1)]).toEqual([true, false]);
@@ -102,14 +102,14 @@ describe("a refusal of the store", () => {
     expect([isRefused(lease, 1, NOW + 999), isRefused(lease, 1, NOW + 1000)]).toEqual([true, false]);
   });
 
-  it("ends with the next answer that grants", () => {
+  it("ends with the next reply that grants", () => {
     const { lease, cell } = leased(NOW, 0);
     applyReply(lease, cell, 0, QUOTA_EXHAUSTED, 500, 20, NOW);
     applyReply(lease, cell, 5, OK, 0, 20, NOW + 1);
     expect(isRefused(lease, 20, NOW + 1)).toBe(false);
   });
 
-  it("says nothing any more once a later grant has overtaken it", () => {
+  it("is ignored if a later grant has arrived", () => {
     const { lease, cell } = leased(NOW, 50);
     applyReply(lease, cell, 40, QUOTA_EXHAUSTED, 500, 1, NOW);
     expect(isRefused(lease, 1, NOW)).toBe(false);
@@ -129,7 +129,7 @@ describe("a report", () => {
     expect(isReportDue(lease, cell, policy, 0, NOW + 200)).toBe(true);
   });
 
-  it("comes half as often while the store is slow", () => {
+  it("is sent half as often while the store is slow", () => {
     const { lease, cell } = leased(NOW, 100);
     takeTokens(cell, 1);
     expect(isReportDue(lease, cell, policy, 1, NOW + 199)).toBe(false);
@@ -185,13 +185,13 @@ describe("a message", () => {
     expect(planSync(lease, cell, policy, 0, 9000, 50, NOW)).toMatchObject({ need: 4000, want: 4000 });
   });
 
-  it("tells what was spent beyond the grants, and does not ask for it again", () => {
+  it("reports what was spent beyond the grants and does not ask for it again", () => {
     const { lease, cell } = leased(NOW, 10);
     takeUncovered(cell, 25);
     expect(planSync(lease, cell, policy, 0, 5, 5, NOW)).toMatchObject({ granted: 10, spent: 25, need: 5, want: 1005 });
   });
 
-  it("never tells of less than nothing spent", () => {
+  it("never reports negative spending", () => {
     const { lease, cell } = leased(NOW, 10);
     settleTokens(lease, cell, -5);
     expect(planAt(lease, cell, NOW).spent).toBe(0);
@@ -230,7 +230,7 @@ describe("the target", () => {
     expect([lease.spendRate, lease.target]).toEqual([500, 500]);
   });
 
-  it("does not follow what is too short to measure, and forgets nothing of it", () => {
+  it("ignores intervals that are too short to measure, without losing their spending", () => {
     const { lease, cell } = leased(NOW, 10000);
     takeTokens(cell, 50);
     planAt(lease, cell, NOW + 9);

@@ -46,7 +46,7 @@ describe("a limit shared by three nodes with load 80/15/5", () => {
     },
   );
 
-  it("that nobody reaches is decided locally, with hardly a call to the store", async () => {
+  it("that is not reached is decided locally, with very few calls to the store", async () => {
     const simulation = createSimulation([limitedApp({ id: "app", guaranteed: 100_000, burst: 100_000 })]);
     threeNodes(simulation, "app", 6000, 10_000);
     await simulation.clock.advance(10_000);
@@ -69,7 +69,7 @@ describe("a flood", () => {
     expect(forty).toBeLessThanOrEqual(ten * 1.25);
   });
 
-  it("is refused with a time to come back, and takes nothing from the cluster", async () => {
+  it("is refused with a retry time and takes no tokens from the cluster", async () => {
     const simulation = createSimulation([limitedApp({ id: "app", guaranteed: 10, burst: 10 })], {
       capacity: 1000,
       rate: 0,

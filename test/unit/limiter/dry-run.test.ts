@@ -15,7 +15,7 @@ const spentBy = (node: SimulatedNode) =>
   node.decisions.filter(({ decision }) => decision.code === "ok").reduce((sum, { decision }) => sum + decision.cost, 0);
 
 describe("an app on a dry run", () => {
-  it("that is far over its limit: every request passes, those beyond the limit with the reason", async () => {
+  it("admits every request far above its limit, with the reason for those beyond it", async () => {
     const seen: Decision[] = [];
     const simulation = createSimulation([dry], {}, { observer: { refused: (decision) => seen.push(decision) } });
     const node = simulation.addNode("n1");
@@ -31,7 +31,7 @@ describe("an app on a dry run", () => {
     expect(beyond.length).toBeGreaterThan(800);
   });
 
-  it("takes for what it would have refused nothing from any bucket, and settles nothing for it", async () => {
+  it("takes and settles no tokens for requests that it would have refused", async () => {
     const simulation = createSimulation([dry]);
     const node = simulation.addNode("n1");
     simulation.load(node, "app", 200, 2_000);
@@ -44,7 +44,7 @@ describe("an app on a dry run", () => {
     expect(books.granted - books.returned).toBe(books.spent);
   });
 
-  it("learns from what it let pass: the next estimate knows how large the answers are", async () => {
+  it("learns response sizes from admitted requests for the next estimate", async () => {
     const simulation = createSimulation([limitedApp({ ...tiny, burst: 1, dryRun: true })]);
     const node = simulation.addNode("n1");
     await simulation.during(node.limiter.check("app", "GET", 0));
@@ -54,22 +54,25 @@ describe("an app on a dry run", () => {
     expect((await simulation.during(node.limiter.check("app", "GET", 0))).cost).toBe(17);
   });
 
-  it.each(["refusing", "hanging"] as const)("passes while the store is %s, and says what would be", async (mode) => {
-    const simulation = createSimulation([limitedApp({ ...tiny, onStoreFailure: "closed", dryRun: true })]);
-    const node = simulation.addNode("n1");
-    simulation.store.mode = mode;
-    simulation.load(node, "app", 100, 5_000);
-    await simulation.clock.advance(8_000);
-    expect(node.decisions.length).toBeGreaterThan(450);
-    for (const { decision } of node.decisions) {
-      expect(decision).toMatchObject({ allowed: true, code: "store_unavailable" });
-      expect(rateLimitHeaders(decision)).toMatchObject({
-        "X-RateLimit-Dry-Run": "would-refuse; reason=store_unavailable",
-      });
-    }
-  });
+  it.each(["refusing", "hanging"] as const)(
+    "admits while the store is %s, with the code of the refusal",
+    async (mode) => {
+      const simulation = createSimulation([limitedApp({ ...tiny, onStoreFailure: "closed", dryRun: true })]);
+      const node = simulation.addNode("n1");
+      simulation.store.mode = mode;
+      simulation.load(node, "app", 100, 5_000);
+      await simulation.clock.advance(8_000);
+      expect(node.decisions.length).toBeGreaterThan(450);
+      for (const { decision } of node.decisions) {
+        expect(decision).toMatchObject({ allowed: true, code: "store_unavailable" });
+        expect(rateLimitHeaders(decision)).toMatchObject({
+          "X-RateLimit-Dry-Run": "would-refuse; reason=store_unavailable",
+        });
+      }
+    },
+  );
 
-  it("still refuses a length that is none, and leaves other apps alone", async () => {
+  it("still refuses an invalid length, and does not affect other apps", async () => {
     const simulation = createSimulation([dry, limitedApp({ ...tiny, id: "strict", burst: 1 })]);
     const node = simulation.addNode("n1", { unknownApps: "reject" });
     expect(node.limiter.check("app", "PUT", Number.NaN)).toMatchObject({ allowed: false, code: "invalid_argument" });
@@ -86,14 +89,14 @@ describe("the headers", () => {
     ...{ remaining: 9, limit: 10, rate: 10, retryAfterMs: 0, source: "local" },
   };
 
-  it("of a dry run say whether it passed by right", () => {
+  it("of a dry run show whether the request would have been refused", () => {
     expect(rateLimitHeaders(made)).toMatchObject({ "X-RateLimit-Dry-Run": "pass", "X-RateLimit-Remaining": "9" });
     const beyond = rateLimitHeaders({ ...made, code: "quota_exhausted", retryAfterMs: 4_000 });
     expect(beyond).toMatchObject({ "X-RateLimit-Dry-Run": "would-refuse; reason=quota_exhausted" });
     expect(beyond).not.toHaveProperty("Retry-After");
   });
 
-  it("of all others do not mention it", () => {
+  it("of other apps do not contain it", () => {
     expect(rateLimitHeaders({ ...made, dryRun: false })).not.toHaveProperty("X-RateLimit-Dry-Run");
     const refused = rateLimitHeaders({ ...made, allowed: false, code: "invalid_argument", retryAfterMs: 0 });
     expect(refused).not.toHaveProperty("X-RateLimit-Dry-Run");
@@ -113,7 +116,7 @@ describe("the admission of the gateway", () => {
     isConfigured: (id: string) => id === "app",
   };
 
-  it("lets a dry run pass with the remark, and refuses a malformed identity all the same", async () => {
+  it("admits a dry run with its header, and still refuses an invalid identity", async () => {
     const simulation = createSimulation([limitedApp({ ...tiny, burst: 1, dryRun: true })]);
     const { limiter } = simulation.addNode("n1");
     const admission = createRateLimitAdmission({ ...identity, limiter });

@@ -33,7 +33,7 @@ describe("an emergency", () => {
     expect(nodes.every((node) => !node.limiter.stats().emergency)).toBe(true);
   });
 
-  it("cuts the leases that are out already", async () => {
+  it("cuts existing leases", async () => {
     const simulation = createSimulation([limitedApp({ id: "app", guaranteed: 1000, burst: 5000, priority: 2 })]);
     const node = simulation.addNode("n1");
     simulation.load(node, "app", 10, 200);
@@ -45,7 +45,7 @@ describe("an emergency", () => {
 });
 
 describe("borrowing", () => {
-  it("an idle cluster lends an app that is out half of its guaranteed rate, once", async () => {
+  it("an idle cluster lends half of the guaranteed rate to an app without tokens, once", async () => {
     const app = limitedApp({ id: "app", guaranteed: 100, burst: 100, borrow: true });
     const simulation = createSimulation([app]);
     const node = simulation.addNode("n1");
@@ -57,8 +57,8 @@ describe("borrowing", () => {
   });
 });
 
-describe("a response of a megabyte to a request that was priced at nothing", () => {
-  it("is charged when it ends, and the next requests feel it", async () => {
+describe("a response of one megabyte to a request with a small estimate", () => {
+  it("is charged when it ends and reduces what later requests can use", async () => {
     const simulation = createSimulation([limitedApp({ id: "app", guaranteed: 10, burst: 100 })]);
     const node = simulation.addNode("n1");
     const decision = await simulation.during(node.limiter.check("app", "GET", 0));
@@ -80,7 +80,7 @@ describe("a response of a megabyte to a request that was priced at nothing", () 
 });
 
 describe("requests that cannot be priced or placed", () => {
-  it("are refused by name and take nothing", async () => {
+  it("are refused with their code and take no tokens", async () => {
     const simulation = createSimulation([limitedApp({ id: "default" }), limitedApp({ id: "known" })]);
     const node = simulation.addNode("n1");
     const strict = simulation.addNode("n2", { unknownApps: "reject" });

@@ -6,7 +6,7 @@ const app = limitedApp({ id: "app", guaranteed: 0, burst: 3000 });
 const reconcile = { tolerance: 0.1, force: false };
 
 describe("a node that holds tokens", () => {
-  it("and is killed: they are back after its time-to-live and one reconcile, once", async () => {
+  it("and is killed: its tokens are returned once, after its time-to-live and one reconcile", async () => {
     const simulation = createSimulation([app]);
     const node = simulation.addNode("n1");
     simulation.load(node, "app", 100, 1_000);
@@ -22,7 +22,7 @@ describe("a node that holds tokens", () => {
     expect(second).toMatchObject({ recoveredTokens: 0, deadNodes: 0, driftBefore: 0 });
   });
 
-  it("and is killed and started again under its name: both lives are accounted for, nothing twice", async () => {
+  it("and is restarted under its name: both epochs are charged once", async () => {
     const simulation = createSimulation([app]);
     const first = simulation.addNode("n1");
     simulation.load(first, "app", 100, 500);
@@ -40,7 +40,7 @@ describe("a node that holds tokens", () => {
     expect(first.admitted() + second.admitted() - books.spent).toBeLessThanOrEqual(20);
   });
 
-  it("and is cut off past its time-to-live: it drops what went back, pays for what it spent, and goes on", async () => {
+  it("and is cut off past its time-to-live: it drops its tokens, reports its spending, and continues", async () => {
     const simulation = createSimulation([
       limitedApp({ id: "app", guaranteed: 0, burst: 3000, onStoreFailure: "closed" }),
     ]);
@@ -59,7 +59,7 @@ describe("a node that holds tokens", () => {
     expect(books.spent).toBe(node.admitted());
   });
 
-  it("and is idle: the tokens go back after a second; with the first request they are there again", async () => {
+  it("and is idle: it returns them after one second and gets new ones with the next request", async () => {
     const simulation = createSimulation([app]);
     const node = simulation.addNode("n1");
     simulation.load(node, "app", 100, 300);
@@ -74,7 +74,7 @@ describe("a node that holds tokens", () => {
     expect(node.decisions.every(({ decision }) => decision.allowed)).toBe(true);
   });
 
-  it("and stops: all of them go back at once", async () => {
+  it("and stops: it returns all of them at once", async () => {
     const simulation = createSimulation([app]);
     const node = simulation.addNode("n1");
     simulation.load(node, "app", 100, 300);

@@ -138,8 +138,8 @@ async function closeAll(simulation: Simulation, nodes: SimulatedNode[]): Promise
   for (const node of nodes) await simulation.during(node.limiter.close());
 }
 
-describe("whatever is reloaded while requests run and the store fails", () => {
-  it("the store's books show what the admitted requests cost, and nothing is left out on leases", async () => {
+describe("reloads during requests and store failures", () => {
+  it("the store has charged exactly the cost of the admitted requests, and no lease holds tokens", async () => {
     await fc.assert(
       fc.asyncProperty(reload, fc.array(step, { minLength: 5, maxLength: 60 }), async (first, steps) => {
         const { simulation, nodes, spent } = await run(first, steps);
@@ -150,7 +150,7 @@ describe("whatever is reloaded while requests run and the store fails", () => {
     );
   });
 
-  it("an app that was removed everywhere is on the books in full without anybody closing", async () => {
+  it("an app that was removed from all nodes is charged in full before they close", async () => {
     await fc.assert(
       fc.asyncProperty(reload, fc.array(step, { minLength: 5, maxLength: 40 }), async (first, steps) => {
         const { simulation, nodes, spent } = await run(first, steps);

@@ -26,7 +26,7 @@ async function threeLoadedNodes(perSecond: number, burst = 1000): Promise<{ s: S
 describe("a limit that is halved under load on three nodes", () => {
   const halved = { apps: [app({ guaranteed: 500, burst: 500 })] };
 
-  it.each([1500, 3000])("at %i requests/s: the new one holds from that moment on", async (perSecond) => {
+  it.each([1500, 3000])("at %i requests/s: the new limit applies immediately", async (perSecond) => {
     const { s, nodes } = await threeLoadedNodes(perSecond);
     const changedAt = s.clock.now();
     for (const node of nodes) node.reconfigure(halved);
@@ -48,7 +48,7 @@ describe("a limit that is halved under load on three nodes", () => {
     }
   });
 
-  it("no request fails for the change: each is answered, and refused only for the quota", async () => {
+  it("no request fails because of the change; refusals have a quota code", async () => {
     const { s, nodes } = await threeLoadedNodes(3000);
     const asked = () => sum(nodes.map(({ limiter }) => totalOf(limiter.stats())));
     const changedAt = s.clock.now();
@@ -60,14 +60,14 @@ describe("a limit that is halved under load on three nodes", () => {
     expect(sum(nodes.map(({ decisions }) => decisions.length))).toBe(asked());
   });
 
-  it("an app that stays below the new limit notices nothing", async () => {
+  it("an app below the new limit is not refused", async () => {
     const { s, nodes } = await threeLoadedNodes(300);
     for (const node of nodes) node.reconfigure(halved);
     await s.clock.advance(5_000);
     expect(all(nodes, 0).every(({ allowed }) => allowed)).toBe(true);
   });
 
-  it("and that the nodes learn of within a second: holds from when the last of them has", async () => {
+  it("and reaches the nodes within one second: the limit applies when the last node has it", async () => {
     const { s, nodes } = await threeLoadedNodes(3000);
     for (const node of nodes) {
       node.reconfigure(halved);
@@ -85,7 +85,7 @@ function totalOf({ local, remote, cached, withoutStore }: ReturnType<SimulatedNo
 }
 
 describe("a burst that changes", () => {
-  it("halved: the lease is cut, the surplus is back in the store, and the headers say so at once", async () => {
+  it("halved: the lease is cut, the excess is returned, and decisions show the new limit at once", async () => {
     const s = createSimulation([app({ guaranteed: 0, burst: 4000 })]);
     const node = s.addNode("n1");
     s.load(node, "app", 1000, 400);
@@ -104,7 +104,7 @@ describe("a burst that changes", () => {
     expect(books.tokens).toBeLessThanOrEqual(100);
   });
 
-  it("halved: a bucket keeps its tokens up to the new capacity; doubled: not one is made", async () => {
+  it("halved: a bucket keeps its tokens up to the new capacity; doubled: no tokens are added", async () => {
     const s = createSimulation([]);
     const sender = { node: "n", epoch: 1, seq: 1 };
     const nothing = { granted: 0, spent: 0, returned: 0, need: 0, want: 0 };
@@ -121,7 +121,7 @@ describe("a burst that changes", () => {
     expect((await s.quota.inspect(full)).tokens).toBe(500);
   });
 
-  it("raised: what was refused for the old one is asked anew", async () => {
+  it("raised: refusals under the old limit are asked again", async () => {
     const s = createSimulation([app({ guaranteed: 1, burst: 5 })]);
     const node = s.addNode("n1");
     expect(await s.during(node.limiter.check("app", "PUT", 1024 * 1024))).toMatchObject({
@@ -143,8 +143,8 @@ describe("a burst that changes", () => {
   });
 });
 
-describe("an answer to a question under the old limits", () => {
-  it("that refuses: who waits is asked for anew, and passes where the new limit allows it", async () => {
+describe("a reply to a message under the old limits", () => {
+  it("that refuses: waiters are asked for again and admitted if the new limit allows it", async () => {
     const s = createSimulation([app({ guaranteed: 1, burst: 5 })]);
     const node = s.addNode("n1");
     s.store.latencyMs = 10;
@@ -157,7 +157,7 @@ describe("an answer to a question under the old limits", () => {
     expect(await s.during(node.limiter.check("app", "PUT", 1024 * 1024))).toMatchObject({ allowed: true });
   });
 
-  it("that grants more than the new burst: the rest goes back", async () => {
+  it("that grants more than the new burst: the excess is returned", async () => {
     const s = createSimulation([app({ guaranteed: 0, burst: 5000 })]);
     const node = s.addNode("n1");
     s.store.latencyMs = 10;
@@ -179,7 +179,7 @@ describe("an app that is removed", () => {
     return { granted, spent, returned };
   };
 
-  it("those who wait for it are decided by the new rules: by the default app, or as unknown", async () => {
+  it("its waiters are decided under the new limits: by the default app, or as unknown", async () => {
     for (const [rest, expected] of [
       [{ apps: [fallback] }, { allowed: true, app: "default" }],
       [
@@ -198,7 +198,7 @@ describe("an app that is removed", () => {
     }
   });
 
-  it("gets no decision any more, its tokens go back, and its exchanges are charged when they end", async () => {
+  it("admits no more requests, returns its tokens, and its exchanges are charged when they end", async () => {
     const s = createSimulation([app({ guaranteed: 0 })]);
     const node = s.addNode("n1");
     const running = await s.during(node.limiter.check("app", "GET", 0));
@@ -217,7 +217,7 @@ describe("an app that is removed", () => {
     expect(node.limiter.balances().map((one) => one.app)).toEqual(["other"]);
   });
 
-  it("and configured again: its counters go on, so that nothing is granted or charged twice", async () => {
+  it("and configured again: its counters continue, so that nothing is granted or charged twice", async () => {
     const s = createSimulation([app({ guaranteed: 0 })]);
     const node = s.addNode("n1");
     const spend = async (requests: number) => {
@@ -238,7 +238,7 @@ describe("an app that is removed", () => {
     expect((await s.quota.inspect(app({ guaranteed: 0 }))).tokens).toBe(800);
   });
 
-  it("while the store is gone: what it spent without the store is charged when the store is back", async () => {
+  it("during a store failure: what it spent without the store is charged after recovery", async () => {
     const s = createSimulation([app({ onStoreFailure: "open" })], {}, { failOpenTokens: 50 });
     const node = s.addNode("n1");
     s.store.mode = "refusing";
@@ -254,8 +254,8 @@ describe("an app that is removed", () => {
   });
 });
 
-describe("the rest of the settings", () => {
-  it("the cluster's capacity and rate: by another quota on the same store", async () => {
+describe("other settings", () => {
+  it("the capacity and rate of the cluster change with another quota on the same store", async () => {
     const s = createSimulation([app()], { capacity: 100_000, rate: 100_000 });
     const node = s.addNode("n1");
     s.load(node, "app", 900, 20_000);
@@ -270,7 +270,7 @@ describe("the rest of the settings", () => {
     expect(new Set(all([node], from).map(({ code }) => code))).toEqual(new Set(["ok", "cluster_exhausted"]));
   });
 
-  it("the deadline, also for those who wait already; the tokens for a store that is gone", async () => {
+  it("the timeout applies to requests that already wait; so do the fail-open tokens", async () => {
     const s = createSimulation([app({ onStoreFailure: "open" })], {}, { timeoutMs: 10_000, failOpenTokens: 0 });
     const node = s.addNode("n1");
     s.store.mode = "hanging";
@@ -281,7 +281,7 @@ describe("the rest of the settings", () => {
     expect(s.clock.now() - asked).toBeLessThanOrEqual(400);
   });
 
-  it("an app new to the list has its own bucket; those not listed share the default or are refused", async () => {
+  it("a new app has its own bucket; unlisted apps share the default or are refused", async () => {
     const s = createSimulation([fallback]);
     const node = s.addNode("n1");
     expect(await s.during(node.limiter.check("new", "GET", 0))).toMatchObject({ app: "default" });
@@ -291,7 +291,7 @@ describe("the rest of the settings", () => {
     expect(node.limiter.check("stranger", "GET", 0)).toMatchObject({ code: "unknown_app" });
   });
 
-  it("what was learned stays, and a dry run begins and ends with the next request", async () => {
+  it("learned sizes stay, and a dry run starts and ends with the next request", async () => {
     const s = createSimulation([app({ burst: 20 })]);
     const node = s.addNode("n1");
     const made = await s.during(node.limiter.check("app", "GET", 0));
@@ -303,7 +303,7 @@ describe("the rest of the settings", () => {
     expect(await s.during(node.limiter.check("app", "GET", 0))).toMatchObject({ allowed: false, dryRun: false });
   });
 
-  it("after the limiter was closed nothing changes, and who asks is told that the store is gone", async () => {
+  it("after close nothing changes, and requests get store_unavailable", async () => {
     const s = createSimulation([app({ onStoreFailure: "open" })]);
     const node = s.addNode("n1");
     await s.during(node.limiter.close());

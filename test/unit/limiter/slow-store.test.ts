@@ -31,10 +31,10 @@ describe("a store that becomes slow just when a quiet app becomes busy", () => {
   );
 });
 
-describe("an app that never passes without the store, and holds nothing when requests may not wait any more", () => {
+describe("an app with on_store_failure closed and an empty lease, when requests may not wait", () => {
   const strict = limitedApp({ ...ample, id: "strict", onStoreFailure: "closed" as const });
 
-  it("gets its tokens from a store that stays slow", async () => {
+  it("gets tokens from a store that stays slow", async () => {
     const simulation = createSimulation([ample, strict]);
     const node = simulation.addNode("n1");
     simulation.store.latencyMs = 150;
@@ -48,7 +48,7 @@ describe("an app that never passes without the store, and holds nothing when req
     expect(new Set(late.map(({ decision }) => decision.code))).toEqual(new Set(["ok"]));
   });
 
-  it.each(["refusing", "hanging"] as const)("gets them again as soon as a store that was %s answers", async (mode) => {
+  it.each(["refusing", "hanging"] as const)("gets tokens as soon as a store that was %s replies", async (mode) => {
     const simulation = createSimulation([strict]);
     const node = simulation.addNode("n1");
     simulation.store.mode = mode;
@@ -63,8 +63,8 @@ describe("an app that never passes without the store, and holds nothing when req
   });
 });
 
-describe("an answer that was lost before the store gave the epoch up", () => {
-  it("charges nothing twice, also where the next message is full of other apps", async () => {
+describe("a reply that was lost before the store closed the epoch", () => {
+  it("charges nothing twice, even if the next message is full of other apps", async () => {
     const apps = Array.from({ length: 401 }, (_, i) => limitedApp({ ...ample, id: `app-${i}` }));
     const [others, last] = [apps.slice(0, 400), apps[400]!];
     const simulation = createSimulation(apps, { nodeTtlMs: 3_000 });

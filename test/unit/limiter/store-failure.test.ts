@@ -22,7 +22,7 @@ describe.each(["refusing", "hanging"] as const)("a store that is %s", (mode) => 
     return { simulation, node };
   }
 
-  it("closed: requests get store_unavailable, never a rate limit's refusal", async () => {
+  it("closed: requests get store_unavailable, never a rate-limit refusal", async () => {
     const { node } = await outage("closed");
     const made = between(node, 8_000, 12_000);
     expect(made.length).toBeGreaterThan(1000);
@@ -30,14 +30,14 @@ describe.each(["refusing", "hanging"] as const)("a store that is %s", (mode) => 
       expect(decision).toMatchObject({ allowed: false, code: "store_unavailable", source: "without_store" });
   });
 
-  it("open: as many tokens per second as were set for that case, then store_unavailable", async () => {
+  it("open: the configured tokens per second are admitted, then store_unavailable", async () => {
     const { node } = await outage("open");
     for (let from = 8_000; from < 12_000; from += 1_000) expect(node.admitted(from, from + 1000)).toBe(50);
     const refused = between(node, 8_000, 12_000).filter((decision) => !decision.allowed);
     expect(new Set(refused.map((decision) => decision.code))).toEqual(new Set(["store_unavailable"]));
   });
 
-  it("local: the app's own rate, divided by the nodes last seen alive", async () => {
+  it("local: the rate of the app, divided by the number of live nodes", async () => {
     const simulation = createSimulation([app("local")]);
     const nodes = ["n1", "n2"].map((name) => simulation.addNode(name));
     for (const node of nodes) simulation.load(node, "app", 400, 20_000);
@@ -49,7 +49,7 @@ describe.each(["refusing", "hanging"] as const)("a store that is %s", (mode) => 
     }
   });
 
-  it("reaches level 3, asks with one probe at a time, and falls level by level once the store is back", async () => {
+  it("reaches level 3, sends one probe at a time, and falls level by level after recovery", async () => {
     const levels: number[] = [];
     const simulation = createSimulation(
       [app("open")],
@@ -69,7 +69,7 @@ describe.each(["refusing", "hanging"] as const)("a store that is %s", (mode) => 
     expect(levels.slice(-4)).toEqual([3, 2, 1, 0]);
   });
 
-  it("what was spent without the store is on the books afterwards, once", async () => {
+  it("what was spent without the store is charged once after recovery", async () => {
     const { simulation, node } = await outage("open");
     simulation.store.mode = "up";
     await simulation.clock.advance(3_000);
