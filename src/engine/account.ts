@@ -121,7 +121,7 @@ export function plainCell(): BalanceCell {
   };
 }
 
-export function plainSecondCounter(): SecondCounter {
+function plainSecondCounter(): SecondCounter {
   let current = -1;
   let cell = plainCell();
   return {

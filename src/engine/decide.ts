@@ -16,7 +16,7 @@ export const MISSED = 2;
 export const WAIT = 3;
 
 /** Requests that may wait for one account at a time. Further ones are decided without the store. */
-export const MAX_WAITERS = 10000;
+const MAX_WAITERS = 10000;
 /** Retry-After of a refusal without the store. */
 const STORE_RETRY_MS = 1000;
 
