@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { withRetries } from "../../quota/retry.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
+import type { Log } from "../../shared/log.js";
 import { StoreError } from "../../store/errors.js";
 import type { Store, Unsubscribe } from "../../store/store.js";
 import { isFromLayer, layerProblem } from "../layer.js";
@@ -71,16 +72,9 @@ export interface LiveConfigOptions {
   clusterId: string;
   node: string;
   clock?: Clock;
-  log: LiveLog;
+  log: Log;
   /** Whether to watch the file. Default true. */
   watchFile?: boolean;
-}
-
-export interface LiveLog {
-  debug(fields: Record<string, unknown>, message: string): void;
-  info(fields: Record<string, unknown>, message: string): void;
-  warn(fields: Record<string, unknown>, message: string): void;
-  error(fields: Record<string, unknown>, message: string): void;
 }
 
 const NOT_READ = -1;

@@ -3,8 +3,8 @@ import type { Operations } from "../operations/operations.js";
 import { ok, problem, type Reply } from "../operations/reply.js";
 import { calls } from "./calls.js";
 import { bind, type Endpoint } from "./endpoint.js";
+import { BadField } from "./plane-api/fields.js";
 import type { SyncHandler } from "./plane-api/sync.js";
-import { BadField } from "./plane-api/sync-fields.js";
 import { parseSync, syncText } from "./plane-api/sync-message.js";
 
 export interface ServiceEndpointsOptions {

@@ -26,7 +26,8 @@ import {
   releaseReply,
   renewReply,
 } from "./connection-messages.js";
-import { atomicReply, atomicRequest, InvalidAtomic, runAtomic } from "./redis-atomic.js";
+import { BadField } from "./fields.js";
+import { atomicReply, atomicRequest, runAtomic } from "./redis-atomic.js";
 
 export interface ConnectionApiOptions {
   slots: Slots;
@@ -194,7 +195,7 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
     try {
       return { json: await runAtomic(asked, { slots, limits: found.limits, deadline: deadline() }) };
     } catch (error) {
-      if (!(error instanceof InvalidAtomic)) throw error;
+      if (!(error instanceof BadField)) throw error;
       return { refusal: problem(400, INVALID_ARGUMENT, error.message, { field: error.field }) };
     }
   }

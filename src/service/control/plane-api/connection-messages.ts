@@ -5,6 +5,7 @@ import { DEFAULT_APP } from "../../../core/identity.js";
 import { problem } from "../../operations/reply.js";
 import { parseBody, type Read } from "../request-body.js";
 import { wrongField } from "../wrong-fields.js";
+import { BadField } from "./fields.js";
 
 /** As many as one store call accepts. */
 const MOST_PODS = 500;
@@ -77,18 +78,11 @@ export type CountsRequest = z.output<typeof countsRequest>;
 /** How to parse one kind of message: JSON by its schema, or text that `fromText` converts first. */
 export interface MessageKind<T> {
   schema: z.ZodType<T>;
-  /** Throws MalformedLine. */
+  /** Throws BadField. */
   fromText(lines: string[]): unknown;
 }
 
-export class MalformedLine extends Error {
-  constructor(
-    readonly line: number,
-    wanted: string,
-  ) {
-    super(`line ${line} must be: ${wanted}`);
-  }
-}
+const malformedLine = (line: number, wanted: string) => new BadField(`line ${line}`, `must be: ${wanted}`);
 
 const words = (line = "") => line.split(" ").filter((word) => word !== "");
 
@@ -98,7 +92,7 @@ export const acquireKind: MessageKind<AcquireRequest> = {
   fromText([head, ...lines]) {
     const [proxy, connection, name, route, reclaim, memory, ...more] = words(head).map(given);
     if (connection === undefined || more.length > 0) {
-      throw new MalformedLine(1, "proxy connection [app [route [reclaim [memory]]]], with - for a default");
+      throw malformedLine(1, "proxy connection [app [route [reclaim [memory]]]], with - for a default");
     }
     return {
       proxy,
@@ -117,10 +111,10 @@ export const heldKind: MessageKind<HeldRequest> = {
   schema: heldRequest,
   fromText([head, ...lines]) {
     const [proxy, ...more] = words(head);
-    if (more.length > 0) throw new MalformedLine(1, "proxy");
+    if (more.length > 0) throw malformedLine(1, "proxy");
     const connections = lines.slice(0, MOST_CONNECTIONS + 1).map((line, i) => {
       const [connection, on, name, ...rest] = words(line);
-      if (on === undefined || rest.length > 0) throw new MalformedLine(i + 2, "connection pod [app]");
+      if (on === undefined || rest.length > 0) throw malformedLine(i + 2, "connection pod [app]");
       return { connection, pod: on, app: given(name ?? "-") };
     });
     return { proxy, connections };
@@ -141,8 +135,8 @@ export function readMessage<T>(kind: MessageKind<T>, mediaType: string, text: st
   try {
     value = kind.fromText(lines);
   } catch (error) {
-    if (!(error instanceof MalformedLine)) throw error;
-    return { refusal: problem(400, INVALID_ARGUMENT, error.message, { field: `line ${error.line}` }) };
+    if (!(error instanceof BadField)) throw error;
+    return { refusal: problem(400, INVALID_ARGUMENT, error.message, { field: error.field }) };
   }
   const result = kind.schema.safeParse(value);
   if (result.success) return { value: result.data };

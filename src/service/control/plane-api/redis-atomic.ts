@@ -16,6 +16,7 @@ import { MAX_BATCH } from "../../../scripts/common/slots.js";
 import type { RouteLimits } from "../../../slots/limits.js";
 import type { Slots } from "../../../slots/slots.js";
 import type { RunOptions } from "../../../store/store.js";
+import { BadField } from "./fields.js";
 
 /** Includes the aliases of the documentation. */
 const operations = ["acquire", "check_and_increment", "release", "decrement", "renew", "heartbeat", "count"] as const;
@@ -36,16 +37,6 @@ export const atomicReply = z
 export type AtomicRequest = z.output<typeof atomicRequest>;
 export type AtomicReply = (string | number)[];
 
-/** An invalid field of the request. */
-export class InvalidAtomic extends Error {
-  constructor(
-    readonly field: string,
-    reason: string,
-  ) {
-    super(`${field} ${reason}`);
-  }
-}
-
 export interface AtomicOptions {
   slots: Slots;
   limits: RouteLimits;
@@ -56,7 +47,7 @@ const MOST_CONNECTIONS = 1_000_000_000;
 const POD_KEY = /^ws:pod_conn:([A-Za-z0-9._:[\]-]{1,256})$/;
 const HEARTBEAT_KEY = /^ws:proxy:([A-Za-z0-9._:-]{1,128}):heartbeat$/;
 
-/** Throws InvalidAtomic before it changes anything. */
+/** Throws BadField before it changes anything. */
 export async function runAtomic({ operation, key, args }: AtomicRequest, options: AtomicOptions): Promise<AtomicReply> {
   const { slots, limits, deadline } = options;
   const { leaseMs } = limits;
@@ -88,7 +79,7 @@ export async function runAtomic({ operation, key, args }: AtomicRequest, options
     }
     case "heartbeat": {
       const proxy = HEARTBEAT_KEY.exec(key)?.[1];
-      if (proxy === undefined) throw new InvalidAtomic("key", "must be ws:proxy:<proxy>:heartbeat");
+      if (proxy === undefined) throw new BadField("key", "must be ws:proxy:<proxy>:heartbeat");
       exactly(args, []);
       await slots.renew(proxy, leaseMs, [], deadline);
       return [1, 0, SLOT_SUCCESS];
@@ -99,7 +90,7 @@ export async function runAtomic({ operation, key, args }: AtomicRequest, options
       if (key === "ws:rejected") return [1, (await slots.counts([], leaseMs)).rejected, SLOT_SUCCESS];
       const pod = POD_KEY.exec(key)?.[1];
       if (pod !== undefined) return [1, await countOn(slots, pod, leaseMs), SLOT_SUCCESS];
-      throw new InvalidAtomic("key", "must be ws:pod_conn:<pod>, ws:global_conn or ws:rejected");
+      throw new BadField("key", "must be ws:pod_conn:<pod>, ws:global_conn or ws:rejected");
     }
   }
 }
@@ -110,23 +101,23 @@ async function countOn(slots: Slots, pod: string, leaseMs: number): Promise<numb
 
 function podOf(key: string): string {
   const pod = POD_KEY.exec(key)?.[1];
-  if (pod === undefined) throw new InvalidAtomic("key", "must be ws:pod_conn:<pod>");
+  if (pod === undefined) throw new BadField("key", "must be ws:pod_conn:<pod>");
   return pod;
 }
 
 function exactly(args: AtomicReply, names: string[]): AtomicReply {
   if (args.length === names.length) return args;
-  throw new InvalidAtomic("args", names.length === 0 ? "must be empty" : `must be ${names.join(", ")}`);
+  throw new BadField("args", names.length === 0 ? "must be empty" : `must be ${names.join(", ")}`);
 }
 
 function idOf(value: string | number | undefined, at: number): string {
   const text = String(value ?? "");
   if (isIdentifier(text)) return text;
-  throw new InvalidAtomic(`args[${at}]`, "must be 1 to 128 of A–Z a–z 0–9 . _ : -");
+  throw new BadField(`args[${at}]`, "must be 1 to 128 of A–Z a–z 0–9 . _ : -");
 }
 
 function wholeOf(value: string | number | undefined, at: number): number {
   const number = /^[0-9]{1,10}$/.test(String(value)) ? Number(value) : Number.NaN;
   if (number <= MOST_CONNECTIONS) return number;
-  throw new InvalidAtomic(`args[${at}]`, `must be a whole number from 0 to ${MOST_CONNECTIONS}`);
+  throw new BadField(`args[${at}]`, `must be a whole number from 0 to ${MOST_CONNECTIONS}`);
 }

@@ -1,7 +1,7 @@
 /** Parses the counters in sync messages, from JSON and from plain text, and bounds their size. */
 import { isIdentifier } from "../../../core/platform.js";
 import { NO_APP_REPORT, type PlaneReport } from "../../metrics/reports.js";
-import { asList, asObject, asText, asWhole, BadField, readWhole } from "./sync-fields.js";
+import { asList, asObject, asText, asWhole, BadField, readWhole } from "./fields.js";
 
 const MOST_APPS = 200;
 const MOST_NAMES = 64;

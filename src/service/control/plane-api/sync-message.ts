@@ -2,8 +2,8 @@
 import type { LeaseMessage } from "../../../core/lease.js";
 import { isIdentifier } from "../../../core/platform.js";
 import type { PlaneReport } from "../../metrics/reports.js";
+import { asList, asObject, asText, asWhole, BadField, readWhole } from "./fields.js";
 import { parseCounters, readCounters } from "./sync-counters.js";
-import { asList, asObject, asText, asWhole, BadField, readWhole } from "./sync-fields.js";
 
 export interface SyncMessage {
   node: string;

@@ -1,4 +1,4 @@
-/** Reads single fields of sync messages and reports which one is invalid. */
+/** Reads single fields of messages from data planes and reports which one is invalid. */
 
 export class BadField extends Error {
   constructor(
