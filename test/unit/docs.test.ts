@@ -1,13 +1,13 @@
-/** The documents tell what the code does: codes, scripts and keys are compared. */
-import { readFileSync } from "node:fs";
+/** Compares the documentation with the code: codes, store functions, and the files that the map names. */
+import { existsSync, readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import * as codes from "../../src/core/codes.js";
 import { catalog } from "../../src/scripts/catalog.js";
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8");
 
-describe("the documents", () => {
-  it("list exactly the codes there are, each with the meaning that the source gives", () => {
+describe("the documentation", () => {
+  it("list exactly the codes in the source, each with the same meaning", () => {
     const source = read("src/core/codes.ts");
     const meanings = [...source.matchAll(/\/\*\* (.*?) \*\/\nexport const \w+ = "(\w+)";/g)];
     const documented = [...read("docs/CODES.md").matchAll(/^\| `(\w+)` \| (.*) \|$/gm)];
@@ -17,8 +17,8 @@ describe("the documents", () => {
     );
   });
 
-  it("name every script", () => {
-    const table = read("docs/ARCHITECTURE.md");
+  it("list every store function", () => {
+    const table = read("docs/PROTOCOL.md");
     for (const name of Object.keys(catalog)) {
       const [first, ...rest] = name.split("-");
       const short = first === "emergency" ? `-${rest.join("-")}` : name;
@@ -26,7 +26,17 @@ describe("the documents", () => {
     }
   });
 
-  it("reach the first command within ten lines", () => {
+  it("name only files that exist in the map", () => {
+    const modules =
+      "cli|service|envoy-service|planes|render|config|descriptors|limiter|quota|slots|store|scripts|engine|core";
+    const named = [...read("docs/MAP.md").matchAll(new RegExp(`\`((?:${modules})/[\\w./-]+\\.ts)\``, "g"))].map(
+      ([, path]) => path,
+    );
+    expect(named.length).toBeGreaterThan(20);
+    expect(named.filter((path) => !existsSync(new URL(`../../src/${path}`, import.meta.url)))).toEqual([]);
+  });
+
+  it("name the first command within ten lines of the README", () => {
     expect(read("README.md").split("\n").slice(0, 10).join("\n")).toContain("make run");
   });
 });
