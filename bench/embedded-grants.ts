@@ -1,4 +1,4 @@
-/** Measures how many grants the embedded store gives in a second, beside calls that do nothing. */
+/** Compares grants per second of the embedded store with empty async calls. */
 import { createQuota, type GrantRequest } from "../src/quota/quota.js";
 import { createEmbeddedStore } from "../src/store/embedded/embedded-store.js";
 import { noBudget, type Result, result } from "./results.js";
@@ -34,7 +34,7 @@ export async function embeddedGrants(): Promise<Result[]> {
     const started = performance.now();
     for (let i = 0; i < EMPTY_CALLS; i++) sum += await nothing(i);
     const perSecond = (EMPTY_CALLS * 1000) / (performance.now() - started);
-    if (sum !== (EMPTY_CALLS * (EMPTY_CALLS - 1)) / 2) throw new Error("calls that do nothing went wrong");
+    if (sum !== (EMPTY_CALLS * (EMPTY_CALLS - 1)) / 2) throw new Error("the empty calls returned a wrong sum");
     return perSecond;
   }
 

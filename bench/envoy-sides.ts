@@ -1,4 +1,4 @@
-/** The servers of the Envoy bench: one configuration, rendered once for each side and changed only where they differ. */
+/** The servers of the Envoy benchmark: one configuration, rendered for each variant and edited where they differ. */
 import { parse } from "yaml";
 import { type EnvoyProcess, type StartEnvoyOptions, startEnvoy } from "../test/support/envoy-process.js";
 import { startGateway, workersOf } from "../test/support/gateway-process.js";
@@ -12,21 +12,21 @@ export type SideName = "bare" | "empty-lua" | "lua" | "rls" | "ratelimit";
 
 export interface EnvoySide {
   url: string;
-  /** Of Envoy alone. */
+  /** CPU time of Envoy. */
   envoyNs(): number;
-  /** Of Envoy, of whom it asks, and of Redis. */
+  /** CPU time of Envoy, its services and Redis. */
   allNs(): number;
 }
 
 export interface EnvoySides {
-  /** Without "ratelimit" where envoyproxy/ratelimit cannot be had. */
+  /** Without "ratelimit" if envoyproxy/ratelimit could not be built. */
   sides: Map<SideName, EnvoySide>;
   redis: RedisServer;
   stop(): Promise<void>;
 }
 
 const BODY = "x".repeat(1024);
-/** Threads of each Envoy, as many as nginx has workers in its own bench. */
+/** Threads of each Envoy, like the workers in the nginx benchmark. */
 const WORKERS = 2;
 
 const configuration = (target: string) => `
@@ -37,7 +37,7 @@ upstreams: { backend: { targets: ["${target}"] } }
 routes: [{ path: /, upstream: backend }]
 `;
 
-/** The same Envoy without the script and what only it needs. */
+/** The same Envoy without the Lua filter and its clusters. */
 function bare(text: string, name: string): string {
   if (name !== "envoy.yaml") return text;
   const bootstrap = parse(text);
@@ -47,11 +47,11 @@ function bare(text: string, name: string): string {
   return JSON.stringify(bootstrap);
 }
 
-/** A script that does nothing, in both of its hooks: the price of being there. */
+/** An empty filter with both hooks: the fixed cost of Lua in Envoy. */
 const empty = (text: string, name: string) =>
   name === "tollgate.lua" ? "function envoy_on_request(handle) end\nfunction envoy_on_response(handle) end\n" : text;
 
-/** Answers every request with a kilobyte, at once. */
+/** Responds to every request with one kilobyte. */
 const answering = (text: string, name: string) => {
   if (name === "tollgate-location.conf") return "";
   if (name === "tollgate-http.conf") return text.replace(/^(init|init_worker|log)_by_lua_block \{[^}]*\}\n/gm, "");

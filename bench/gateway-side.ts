@@ -1,5 +1,4 @@
-/** One server of the gateway bench, in a process of its own: `tsx gateway-side.ts <kind> <backend port>` prints its port. */
-
+/** One server of the gateway benchmark in its own process: `tsx gateway-side.ts <kind> <backend port>` prints its port. */
 import { Agent, createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import proxyPlugin from "@fastify/http-proxy";
@@ -59,7 +58,7 @@ function limiting(observe: (limiter: Limiter) => Limiter = (limiter) => limiter)
   });
 }
 
-/** The limiter as a service runs it: counted, timed and logged. */
+/** The limiter as in the service, with metrics and logs. */
 function observed(enabled: boolean): Admission {
   const metrics = createNodeMetrics({ node: "bench", enabled, apps: ["default"], appLabels: 1_000 });
   const decisions = createDecisionLog({ log: createLog({ level: "silent", node: "bench" }), perSecond: () => 5 });
@@ -85,7 +84,7 @@ const kinds: Record<string, () => void> = {
   "gateway-no-metrics": () => gateway(observed(false)),
   "gateway-open": () => gateway(open),
   "http-proxy-3": () => {
-    // Without an agent of its own it would connect anew for each request: nobody would run it like that.
+    // Without an agent it would open a connection per request, which nobody does in production.
     const agent = new Agent({ keepAlive: true, maxSockets: 512 });
     const proxy = createProxyServer({ target: `http://${target}`, agent });
     listen(createServer((request, response) => proxy.web(request, response)));

@@ -1,4 +1,4 @@
-/** Measures what one take from a local lease costs, in Node and in LuaJIT, less the loop around it. */
+/** Measures one take from a local lease in Node and in LuaJIT, without the loop around it. */
 import { spawnSync } from "node:child_process";
 import { luaBundle } from "../build/lua-bundle.js";
 import { fromRoot } from "../build/paths.js";
@@ -19,7 +19,7 @@ export async function l3TakeNode(): Promise<Result[]> {
     const started = process.hrtime.bigint();
     const sum = takeLoop(takeTokens, cells, TURNS);
     const ns = Number(process.hrtime.bigint() - started);
-    if (sum !== expectedSum(TURNS)) throw new Error("the takes went wrong");
+    if (sum !== expectedSum(TURNS)) throw new Error("the takes returned a wrong sum");
     return ns;
   }
 
@@ -27,7 +27,7 @@ export async function l3TakeNode(): Promise<Result[]> {
     const started = process.hrtime.bigint();
     const sum = emptyLoop(TURNS);
     const ns = Number(process.hrtime.bigint() - started);
-    if (sum === 0) throw new Error("the empty loop went wrong");
+    if (sum === 0) throw new Error("the empty loop returned 0");
     return ns;
   }
 

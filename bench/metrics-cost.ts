@@ -1,5 +1,4 @@
-/** Measures what metrics cost where requests pass: a decision with them, without them, and not looked at at all. */
-
+/** Measures the cost of metrics per decision: with metrics, without them, and without any observer. */
 import { standardProfile } from "../src/core/cost.js";
 import { ALL_HEADERS } from "../src/core/refusals.js";
 import { createLimiter } from "../src/limiter/limiter.js";
@@ -17,10 +16,10 @@ import { alternate, median } from "./rounds.js";
 
 const ROUNDS = 15;
 const DECISIONS = 100_000;
-/** Decided in one turn of the event loop, as a busy proxy does. */
+/** Decisions per turn of the event loop. */
 const PER_TURN = 100;
 const PLENTY = 1e9;
-/** Each has numbers of its own, so that they do not all lie in one line of the cache. */
+/** Many apps, so that their counters do not all fit into one cache line. */
 const APPS = Array.from({ length: 100 }, (_, i) => `app-${i}`);
 const GATEWAY_ROUNDS = 7;
 
@@ -29,7 +28,7 @@ interface Admitting {
   close(): Promise<void>;
 }
 
-/** A limiter and its admission; with `metrics` undefined nobody looks at it. */
+/** A limiter and its admission. Without `metrics` it has no observer. */
 function admitting(metrics?: boolean): Admitting {
   const store = createEmbeddedStore();
   const quota = createQuota(store, { id: "bench", capacity: PLENTY, rate: PLENTY, nodeTtlMs: 10_000 });
@@ -81,7 +80,7 @@ const arrivals: Arrival[] = APPS.map((app) => {
   };
 });
 
-/** Nanoseconds of CPU per request that is admitted and settled: what else the machine does is not counted. */
+/** CPU nanoseconds of this process per request that is admitted and settled. */
 async function nsPerDecision({ admission }: Admitting): Promise<number> {
   const before = process.cpuUsage();
   for (let done = 0; done < DECISIONS; done += PER_TURN) {

@@ -1,13 +1,13 @@
-/** Alternating rounds: A B A B …, so that whatever else the machine does meets both sides alike. */
+/** Alternating rounds A B A B …, so that other load on the machine affects both variants alike. */
 
 export function median(values: number[]): number {
-  if (values.length === 0) throw new Error("there is no median of nothing");
+  if (values.length === 0) throw new Error("no values to take the median of");
   const sorted = [...values].sort((a, b) => a - b);
   const middle = Math.floor(sorted.length / 2);
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
 }
 
-/** Both sides of each round. One round before them warms up and is not counted. */
+/** The results of both variants per round. The first round warms up and is not counted. */
 export async function alternate<A, B>(
   rounds: number,
   a: () => A | Promise<A>,

@@ -1,4 +1,4 @@
-/** Measures `tollgate simulate` on a generated log of a million lines: seconds, and how its memory grows on the way. */
+/** Measures `tollgate simulate` on a generated log of a million lines: duration and memory growth. */
 import { spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,7 +8,7 @@ import { envoyLine, type GeneratedLog, generateRequests, writeLog } from "../tes
 import { below, type Result, result } from "./results.js";
 
 const LINES = 1_000_000;
-/** Of 1,000,000 lines in twenty minutes: some apps have plenty, some run dry now and then, one all the time. */
+/** For 1,000,000 lines in twenty minutes: some apps are never refused, some at times, one always. */
 const LOG: GeneratedLog = {
   requests: LINES,
   seconds: 1_200,
@@ -35,11 +35,11 @@ function* lines(): Generator<string> {
 
 interface Run {
   seconds: number;
-  /** Resident memory in MiB, by how much of the log had been read. */
+  /** Resident memory in MiB, by the share of the log that was read. */
   residentAt(part: number): number;
 }
 
-/** The program says on stderr how far it is; its memory is looked at whenever it does. */
+/** The program reports its progress on stderr; its memory is read at each report. */
 async function simulateOnce(log: string, config: string): Promise<Run> {
   const args = [fromRoot("dist/cli/main.js"), "simulate", log, "--config", config];
   const started = performance.now();

@@ -1,4 +1,4 @@
-/** Counts what Redis does for us: commands per grant, and calls per request of gateways whose limit is not reached. */
+/** Counts Redis commands per grant, and Redis calls per request of gateways whose limit is not reached. */
 import { functionName, loadLibrary } from "../src/store/function-library.js";
 import { sendLoad } from "../test/support/http-load.js";
 import { scriptCalls, startRedis } from "../test/support/redis-server.js";

@@ -1,4 +1,4 @@
-/** Runs in LuaJIT: prints, for each round, nanoseconds of the loop of takes and of the empty one. */
+/** Runs in LuaJIT: prints nanoseconds of the loop of takes and of the empty loop, per round. */
 import { emptyLoop, expectedSum, fillCells, newCells, type Take, takeLoop } from "./takes.js";
 
 declare function dofile(this: void, path: string): { takeTokens: Take };
@@ -7,7 +7,7 @@ declare function print(this: void, first: number, second: number): void;
 declare function error(this: void, message: string): void;
 declare const os: { clock(this: void): number };
 
-/** `args`: the path of the core, the number of rounds, the turns of each loop. The first round warms up. */
+/** `args`: path of the core, number of rounds, turns per loop. The first round warms up. */
 export function main(args: string[]): void {
   const core = dofile(args[0]!);
   const rounds = tonumber(args[1]!);

@@ -1,7 +1,7 @@
-/** The loops that L3 is measured with, the same in Node and in LuaJIT. Their answers show that the work was done. */
+/** The loops that measure L3, the same in Node and in LuaJIT. Their results prove that the work was done. */
 import type { Cell } from "../src/core/lease.js";
 
-/** As many leases as a busy data plane serves in turn. */
+/** Number of leases used in turn. */
 export const CELLS = 1024;
 
 export type Take = (this: void, cell: Cell, cost: number) => number;
@@ -10,7 +10,7 @@ interface PlainCell extends Cell {
   balance: number;
 }
 
-/** A balance that one thread alone changes, as in a Node process or an Envoy worker. */
+/** A balance used by one thread, as in a Node process or an Envoy worker. */
 function plainCell(): PlainCell {
   return {
     balance: 0,
@@ -30,12 +30,12 @@ export function newCells(): Cell[] {
   return cells;
 }
 
-/** Gives every lease what the turns of `takeLoop` cost it, and one token that stays. */
+/** Gives every lease what `takeLoop` will spend, and one more token. */
 export function fillCells(cells: Cell[], turns: number): void {
   for (const cell of cells) cell.add(turns * 3 + 1 - cell.get());
 }
 
-/** Each lease pays 3 tokens in each turn. Answers the sum of all that was left. */
+/** Each lease pays 3 tokens per turn. Returns the sum of the remaining balances. */
 export function takeLoop(take: Take, cells: Cell[], turns: number): number {
   let sum = 0;
   for (let turn = 0; turn < turns; turn++) {
@@ -44,7 +44,7 @@ export function takeLoop(take: Take, cells: Cell[], turns: number): number {
   return sum;
 }
 
-/** What `takeLoop` answers when every take was paid. */
+/** The result of `takeLoop` if every take was paid. */
 export function expectedSum(turns: number): number {
   return CELLS * (turns + (3 * turns * (turns - 1)) / 2);
 }

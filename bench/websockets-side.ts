@@ -1,4 +1,4 @@
-/** One process of the WebSocket bench: `tsx websockets-side.ts <role> <arguments>`, driven by messages from the bench. */
+/** One process of the WebSocket benchmark: `tsx websockets-side.ts <role> <arguments>`, controlled by messages. */
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { Agent, createServer, type Server } from "node:http";
@@ -17,20 +17,20 @@ export type Order =
   | { do: "echo"; port: number; bytes: number };
 
 export interface Told {
-  /** Resident bytes, after a collection. */
+  /** Resident bytes after garbage collection. */
   memory: { bytes: number };
   open: { milliseconds: number };
   "close-all": { milliseconds: number };
-  /** Connections that were opened and closed again. */
+  /** Connections opened and closed. */
   churn: { connects: number; milliseconds: number };
-  /** Whether what came back was what was sent, to the last byte. */
+  /** Whether the echoed bytes are equal to the bytes sent. */
   echo: { bytes: number; milliseconds: number; intact: boolean };
 }
 
 const MIB = 1_048_576;
-/** Connections that are being opened at a time. */
+/** Connections opened at a time. */
 const AT_ONCE = 64;
-/** Several addresses, so that no pair of them runs out of ports. */
+/** Several addresses, because each pair has a limited number of ports. */
 const ADDRESSES = 8;
 const BACKEND_PORTS = 4;
 const closeFrame = Buffer.from([0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8]);
@@ -47,13 +47,13 @@ async function listen(server: Server, host: string): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** `/echo` is a real WebSocket; what asks for anything else is only kept until it says goodbye, at little cost. */
+/** `/echo` is a WebSocket. Other connections are only kept open, at little cost. */
 async function backend(): Promise<number[]> {
   const echoing = new WebSocketServer({ noServer: true, maxPayload: 64 * MIB });
   echoing.on("connection", (socket) => {
     socket.on("message", (data, isBinary) => {
       socket.send(data, { binary: isBinary });
-      // At the pace of the one who reads.
+      // Backpressure: read as fast as the client does.
       if (socket.bufferedAmount > 4 * MIB) {
         socket.pause();
         const wait = setInterval(() => {
@@ -82,7 +82,7 @@ async function backend(): Promise<number[]> {
   return ports;
 }
 
-/** The gateway as a service runs it, alone on its store. */
+/** The gateway as in the service, with its own store. */
 async function gateway(ports: string[]): Promise<number[]> {
   const targets = ports.map((port) => `"127.0.0.1:${port}"`).join(", ");
   const { config, problems } = readConfig(
@@ -182,7 +182,7 @@ async function churn(port: number, forMs: number): Promise<Told["churn"]> {
   return { connects, milliseconds };
 }
 
-/** Random frames of all sizes, empty ones too, on four connections. */
+/** Random frames of all sizes, including empty ones, on four connections. */
 async function echo(port: number, bytes: number): Promise<Told["echo"]> {
   const block = randomBytes(16 * MIB);
   let intact = true;
@@ -202,7 +202,7 @@ async function echo(port: number, bytes: number): Promise<Told["echo"]> {
       const wanted = n % 50 === 0 ? 0 : n % 10 === 0 ? MIB : Math.floor(Math.random() * 131_072);
       const size = Math.min(wanted, share - at);
       const from = Math.floor(Math.random() * (block.length - size));
-      // A copy, since the client masks what it is given where it stands.
+      // A copy, because the client masks the buffer in place.
       const data = Buffer.from(block.subarray(from, from + size));
       sent.update(data);
       at += size;

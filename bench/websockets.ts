@@ -1,4 +1,4 @@
-/** Measures WebSockets through the gateway: memory and CPU of idle ones, connects per second, and a gigabyte of echo. */
+/** Measures WebSockets through the gateway: memory and CPU of idle connections, connects per second, 1 GiB of echo. */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
@@ -6,18 +6,18 @@ import { atLeast, below, noBudget, type Result, result } from "./results.js";
 import type { Order, Told } from "./websockets-side.js";
 
 const WANTED = 10_000;
-/** Files that a process needs besides its connections. */
+/** File descriptors of a process besides its connections. */
 const SPARE_FILES = 200;
 const WARM_UP_MS = 3_000;
 const CHURN_MS = 5_000;
-/** As long as it takes until all slots have been renewed once. */
+/** Long enough to renew all slots once. */
 const IDLE_MS = 10_000;
 const GIB = 1_073_741_824;
 
 interface Side {
   readonly ports: number[];
   tell<K extends Order["do"]>(order: Extract<Order, { do: K }>): Promise<Told[K]>;
-  /** Used so far. */
+  /** CPU time so far. */
   cpuMs(): number;
   stop(): void;
 }
@@ -44,7 +44,7 @@ async function start(role: string, ...args: number[]): Promise<Side> {
   };
 }
 
-/** A connection takes two files of the gateway. */
+/** A connection uses two file descriptors of the gateway. */
 function possibleConnections(): number {
   const limit = /Max open files\s+(\d+)/.exec(readFileSync("/proc/self/limits", "utf8"))?.[1];
   return Math.min(WANTED, Math.floor((Number(limit) - SPARE_FILES) / 2));
@@ -52,9 +52,9 @@ function possibleConnections(): number {
 
 interface Measured {
   connectsPerSecond: number;
-  /** As many as one core of the proxy's own could do. */
+  /** Connects per CPU-second of the proxy. */
   connectsPerCpuSecond: number;
-  /** While connections came and went: of one core. */
+  /** Share of one core while connections open and close. */
   busy: number;
   bytesPerConnection: number;
   idleCpu: number;

@@ -1,10 +1,10 @@
-/** Says what a test run proved: how many tests passed, and what of the promised suite did not run at all. */
+/** Summarises a test run: how many tests passed, and which parts of the suite did not run. */
 import { existsSync, readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { NEEDS_ENVOY } from "./needs-envoy.js";
 import { shown } from "./paths.js";
 
-/** What is used of vitest's JSON report. */
+/** The fields used of vitest's JSON report. */
 export interface TestReport {
   testResults: {
     /** The absolute path of the test file. */
@@ -18,19 +18,19 @@ export interface TestSummary {
   passed: number;
   failed: number;
   problems: string[];
-  /** Tests that did not run because somebody said that they need not. */
+  /** Tests that were skipped on purpose. */
   leftOut: number;
 }
 
 export interface SummaryOptions {
-  /** Envoy is knowingly not there: its tests need not run. */
+  /** Tests of Envoy may be skipped. */
   withoutEnvoy?: boolean;
 }
 
 const parts = ["unit", "contract", "integration", "e2e"];
-/** The contract suite must have run in each of these. */
+/** The contract suite must have run on each of these. */
 const runtimes = ["embedded", "redis", "redis-cluster", "luajit"];
-/** The end-to-end suite must have run each of these proxies. */
+/** The end-to-end suite must have run with each of these proxies. */
 const proxies = ["nginx", "envoy"];
 
 export function summarize(report: TestReport, { withoutEnvoy = false }: SummaryOptions = {}): TestSummary {
@@ -79,7 +79,7 @@ function main(path: string): number {
   const withoutEnvoy = process.env.TOLLGATE_WITHOUT_ENVOY === "1";
   const { passed, failed, problems, leftOut } = summarize(report, { withoutEnvoy });
   for (const problem of problems) console.error(problem);
-  if (withoutEnvoy) console.error(`*** WITHOUT ENVOY, as told: ${leftOut} tests that need it did not run`);
+  if (withoutEnvoy) console.error(`*** TOLLGATE_WITHOUT_ENVOY=1: ${leftOut} tests that need Envoy were skipped`);
   console.log(`${passed} passed, ${failed} failed`);
   return failed === 0 && problems.length === 0 ? 0 : 1;
 }

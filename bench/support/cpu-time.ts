@@ -1,7 +1,7 @@
-/** How long processes have had a processor, all their threads together. */
+/** CPU time of processes, summed over their threads. */
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Nanoseconds. Threads that have ended are not counted any more. */
+/** Nanoseconds, without threads that have ended. */
 export function cpuNs(pids: readonly number[]): number {
   return pids.flatMap(threadsOf).reduce((total, file) => total + Number(readFileSync(file, "utf8").split(" ")[0]), 0);
 }

@@ -1,9 +1,9 @@
-/** One raw connection that sends prepared commands in one go, so that the server and not the client is the bottleneck. */
+/** A raw connection that sends prepared commands in one write, so that the server is the bottleneck, not the client. */
 import { once } from "node:events";
 import { connect } from "node:net";
 
 export interface Pipeline {
-  /** Sends the commands and waits for all replies. Answers the time between in milliseconds, and the replies' bytes. */
+  /** Sends the commands and waits for all replies. Returns the duration and the bytes of the replies. */
   send(commands: Buffer): Promise<{ ms: number; replies: Buffer }>;
   close(): void;
 }
@@ -14,7 +14,7 @@ export async function openPipeline(port: number): Promise<Pipeline> {
   let batches = 0;
 
   function send(commands: Buffer): Promise<{ ms: number; replies: Buffer }> {
-    // Replies come in order: that of a last ECHO tells that all are there, and nobody has to parse them on the way.
+    // Replies are ordered: the reply to a final ECHO marks the end, so nothing needs to be parsed.
     batches += 1;
     const mark = `end-of-batch-${batches}`;
     const ending = Buffer.from(`$${mark.length}\r\n${mark}\r\n`);

@@ -1,4 +1,4 @@
-/** Puts a server under load with wrk for a while, and tells how many requests it answered. */
+/** Loads a server with wrk and returns the number of responses. */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 
@@ -16,7 +16,7 @@ export interface Answered {
   perSecond: number;
 }
 
-/** Throws where more than one of a hundred was refused or failed: then something else was measured. */
+/** Throws if more than 1 % failed, because the result would be meaningless. */
 export async function load({ url, seconds, connections, headers }: Load): Promise<Answered> {
   const lines = Object.entries(headers).flatMap(([name, value]) => ["-H", `${name}: ${value}`]);
   const { stdout } = await run("wrk", ["-t1", `-c${connections}`, `-d${seconds}s`, ...lines, url]);

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { fromRoot } from "../../build/paths.js";
 
-// Each builds everything, some twice.
+// Each test builds everything, some twice.
 vi.setConfig({ testTimeout: 180_000 });
 
 let folder: string;
@@ -25,7 +25,7 @@ function contents(target: string): Record<string, string> {
   return Object.fromEntries(files.map((name) => [name, readFileSync(join(target, name), "utf8")]));
 }
 
-test("two builds are identical, byte for byte, and the same as what is in dist", () => {
+test("two builds are identical to each other and to dist", () => {
   for (const name of ["first", "second"]) expect(build(join(folder, name)).stderr).toBe("");
   const first = contents(join(folder, "first"));
   expect(Object.keys(first)).toEqual([

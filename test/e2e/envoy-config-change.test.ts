@@ -1,4 +1,4 @@
-/** Envoys that take over another configuration while WebSockets are open, without a restart: `tollgate render envoy --dynamic`. */
+/** Envoys apply a new configuration while WebSockets are open, without a restart: `tollgate render envoy --dynamic`. */
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { request } from "undici";
@@ -26,7 +26,7 @@ describeEnvoy("another configuration of two Envoys with open WebSockets", () => 
   }, 120_000);
   afterAll(() => fleet?.stop());
 
-  test("another limit, another pod, another route: those that are open stay, and are counted; new ones follow", {
+  test("new limit, pod and route: open connections stay and are counted, new ones follow the configuration", {
     timeout: 90_000,
   }, async () => {
     const pids = fleet.envoys.map((envoy) => envoy.pid());
@@ -34,7 +34,7 @@ describeEnvoy("another configuration of two Envoys with open WebSockets", () => 
     expect(open).toHaveLength(2);
     expect((await fleet.connect("/third/", 2)).refused.map(({ status }) => status)).toEqual([404, 404]);
 
-    // Pods of the first route are now those of both, with room for three each; and there is a third route.
+    // The first route now has the pods of both, with three slots each; a third route is added.
     const [pod] = fleet.pods("/second/");
     await fleet.change((yaml) =>
       yaml
@@ -50,7 +50,7 @@ describeEnvoy("another configuration of two Envoys with open WebSockets", () => 
     expect((await fleet.connect("/first/", 10)).refused.map(({ status }) => status)).toEqual(Array(10).fill(429));
     expect([fleet.pods("/first/")[0]!.live.size, pod!.live.size]).toEqual([3, 3]);
 
-    // Longer than old listeners would drain, and than the leases of those that nobody tells of any more.
+    // Longer than old listeners drain, and longer than leases that are no longer renewed.
     await pause(LEASE_MS);
     await everyoneCounted(6);
     expect(open.every(isOpen)).toBe(true);
@@ -62,7 +62,7 @@ describeEnvoy("another configuration of two Envoys with open WebSockets", () => 
     await everyoneCounted(0);
   });
 
-  test("a pod that is taken away keeps those that it has, and gets no others", { timeout: 60_000 }, async () => {
+  test("a removed pod keeps its connections and gets no new ones", { timeout: 60_000 }, async () => {
     const [[first], [second]] = [fleet.pods("/first/"), fleet.pods("/second/")];
     const toThese = (address: string) => (yaml: string) =>
       yaml.replace(/(first: \{ targets: \[)[^\]]*/, `$1"${address}"`);
@@ -80,7 +80,7 @@ describeEnvoy("another configuration of two Envoys with open WebSockets", () => 
     await everyoneCounted(0);
   });
 
-  test("another listener: those that are open end when its time is over, and leave no slot behind", {
+  test("new listener: open connections end after the drain time and free their slots", {
     timeout: 60_000,
   }, async () => {
     const { open } = await fleet.connect("/second/", 2);
@@ -100,7 +100,7 @@ describeEnvoy("another configuration of two Envoys with open WebSockets", () => 
     await everyoneCounted(0);
   });
 
-  test("files with a mistake in them change nothing", { timeout: 60_000 }, async () => {
+  test("invalid files change nothing", { timeout: 60_000 }, async () => {
     const { dir, adminUrl } = fleet.envoys[0]!;
     const replace = (name: string, text: string) => {
       writeFileSync(join(dir, "next"), text);

@@ -1,4 +1,4 @@
-/** Three gateway processes on one Redis: the limit holds over all of them, and is used. */
+/** Three gateway processes on one Redis: together they keep the limit and use it. */
 import { afterEach, describe, expect, it } from "vitest";
 import { createQuota } from "../../src/quota/quota.js";
 import { createRedisStore } from "../../src/store/redis/redis-store.js";
@@ -29,7 +29,7 @@ describe("three gateways that share a limit, with load 80/15/5", () => {
     "of $rate tokens/s: in every 10 s at most burst + rate × time, and the refill is used",
     async (limit) => {
       const { rate, burst, load, seconds, atLeast } = limit;
-      // Prices without a part for bytes, so that a request is a token.
+      // Without a cost for bytes, a request costs one token.
       const profile = "profile: { based_on: iops, bandwidth: 0 }";
       const { gateways } = await startThreeGateways(
         endings,
@@ -39,13 +39,13 @@ describe("three gateways that share a limit, with load 80/15/5", () => {
       expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 429]));
       const passed = answers.filter(({ status }) => status === 200);
       for (const { sentAt: from } of passed.filter((_, i) => i % 50 === 0)) {
-        // Sent and answered within the window, so decided within it.
+        // Sent and answered within the window, so the decision was made within it.
         const within = passed.filter(({ sentAt, at }) => sentAt >= from && at < from + 10_000).length;
         expect(within, `from ${from}`).toBeLessThanOrEqual(burst + rate * 10);
       }
       const total = passed.length - burst;
       expect(total / (rate * seconds)).toBeGreaterThanOrEqual(atLeast);
-      // On a busy machine the load takes longer than it should.
+      // On a busy machine the load takes longer.
       const elapsed =
         (Math.max(...passed.map(({ at }) => at)) - Math.min(...answers.map(({ sentAt }) => sentAt))) / 1000;
       expect(passed.length).toBeLessThanOrEqual(burst + rate * elapsed);
@@ -53,7 +53,7 @@ describe("three gateways that share a limit, with load 80/15/5", () => {
     90_000,
   );
 
-  it("go on when one of them is killed with -9; what it held is back after its time-to-live and a reconcile, once", async () => {
+  it("continue when one is killed with SIGKILL; its tokens are returned once, after node_ttl_ms and a reconcile", async () => {
     const cluster = "cluster: { node_ttl_ms: 3000, reconcile_interval_ms: 1000 }";
     const { server, gateways } = await startThreeGateways(endings, "metered: { guaranteed: 200, burst: 200 }", cluster);
     const store = createRedisStore(server.url);
@@ -61,7 +61,7 @@ describe("three gateways that share a limit, with load 80/15/5", () => {
     const quota = createQuota(store, { id: "cluster-01", capacity: 1_000_000, rate: 500_000, nodeTtlMs: 3000 });
     const [first, second] = gateways as [GatewayProcess, GatewayProcess];
     await sendLoad(first.url, "metered", 50, 1);
-    // Killed in mid-life: it holds tokens, which it can no longer return.
+    // A killed process cannot return the tokens it holds.
     const name = (await quota.nodes()).find(({ node }) => node.startsWith("gw-1-1@"))!.node;
     for (const pid of [...workersOf(first.pid), first.pid]) process.kill(pid, "SIGKILL");
     const left = await quota.ledger(name);
@@ -69,7 +69,7 @@ describe("three gateways that share a limit, with load 80/15/5", () => {
     expect(left.held).toBeGreaterThan(0);
     const answers = await sendLoad(second.url, "metered", 50, 2);
     expect(answers.every(({ status }) => status === 200)).toBe(true);
-    await waitFor("the dead node to be forgotten", async () => {
+    await waitFor("the dead node to be removed", async () => {
       const nodes = await quota.nodes();
       return nodes.length > 0 && !nodes.some(({ node }) => node === name);
     });
@@ -78,7 +78,7 @@ describe("three gateways that share a limit, with load 80/15/5", () => {
     expect(returned((await quota.ledger(name)).apps)).toBe(returned(left.apps) + left.held);
   }, 60_000);
 
-  it("end on SIGTERM under load in good order: no request fails, the exit code is 0", async () => {
+  it("stop on SIGTERM under load without failing a request, with exit code 0", async () => {
     const { gateways, backend } = await startThreeGateways(endings, "ample: { guaranteed: 100000, burst: 100000 }");
     const [first] = gateways as [GatewayProcess];
     const before = backend.requests();
@@ -88,7 +88,7 @@ describe("three gateways that share a limit, with load 80/15/5", () => {
     expect(await first.ended).toBe(0);
     const answers = await loading;
     expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(backend.requests() - before);
-    // Connections to a gateway that is gone are refused; what it accepted, it answered.
+    // After the gateway has stopped, connections are refused. Accepted requests were answered.
     const failures = answers.filter(({ status }) => status !== 200).map(({ error }) => error);
     for (const failure of failures) expect(failure).toMatch(/ECONNREFUSED|other side closed|ECONNRESET/);
   }, 60_000);

@@ -1,12 +1,12 @@
-/** The same scenarios on the Node gateway, on nginx and on Envoy: each keeps its promises, and the verdicts are the same. */
+/** Runs the same scenarios on the Node gateway, nginx and Envoy: each must pass, with the same verdict. */
 import { describe, expect, it } from "vitest";
 import { scenarios, type Verdict } from "../scenarios/limits.js";
 import { describeEnvoy, findEnvoy } from "../support/envoy-binary.js";
 import type { PlaneKind } from "../support/planes.js";
 
-const thereIsEnvoy = findEnvoy() !== undefined;
+const hasEnvoy = findEnvoy() !== undefined;
 
-/** At the same time; none is left running when another fails. */
+/** Runs them in parallel and waits for all, even if one fails. */
 async function playAll(play: (kind: PlaneKind) => Promise<Verdict>, kinds: PlaneKind[]): Promise<Verdict[]> {
   const played = await Promise.allSettled(kinds.map(play));
   return played.map((each) => {
@@ -15,19 +15,19 @@ async function playAll(play: (kind: PlaneKind) => Promise<Verdict>, kinds: Plane
   });
 }
 
-describe(thereIsEnvoy ? "Node gateway, nginx and Envoy" : "Node gateway and nginx", () => {
+describe(hasEnvoy ? "Node gateway, nginx and Envoy" : "Node gateway and nginx", () => {
   it.each(scenarios)(
     "decide alike: %s",
     async (_name, play) => {
-      // Two at a time, and those that need the least: three would measure the machine.
-      const [onNginx, onEnvoy] = await playAll(play, thereIsEnvoy ? ["nginx", "envoy"] : ["nginx"]);
+      // Three at a time would be too slow; nginx and Envoy need the least CPU.
+      const [onNginx, onEnvoy] = await playAll(play, hasEnvoy ? ["nginx", "envoy"] : ["nginx"]);
       const onNode = await play("node");
       expect(onNginx).toEqual(onNode);
-      if (thereIsEnvoy) expect(onEnvoy).toEqual(onNode);
+      if (hasEnvoy) expect(onEnvoy).toEqual(onNode);
     },
     240_000,
   );
 });
 
-// Without one, the run says so.
-if (!thereIsEnvoy) describeEnvoy("Node gateway and Envoy", () => it.each(scenarios)("decide alike: %s", () => {}));
+// Without Envoy, its tests are listed as skipped.
+if (!hasEnvoy) describeEnvoy("Node gateway and Envoy", () => it.each(scenarios)("decide alike: %s", () => {}));

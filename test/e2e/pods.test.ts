@@ -1,4 +1,4 @@
-/** Pods come and go under open WebSockets: by a new configuration, and by DNS. */
+/** Pods are added and removed while WebSockets are open, by configuration and by DNS. */
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { request } from "undici";
 import { afterEach, describe, expect, it } from "vitest";
@@ -28,7 +28,7 @@ async function version({ controlUrl }: GatewayProcess): Promise<unknown> {
 const connections = "max_per_pod: 2, max_total: 0, rate_per_second: 0, lease_s: 3";
 
 describe("a pod that leaves the configuration", () => {
-  it("gets no new connections, keeps those it has and their count, and begins clean when it is back", async () => {
+  it("gets no new connections, keeps its open ones counted, and starts empty when it is added again", async () => {
     const fleet = await startSocketFleet({ gateways: 1, pods: 2, connections, endings });
     const [gateway] = fleet.gateways as [GatewayProcess];
     const [staying, leaving] = fleet.pods as [(typeof fleet.pods)[number], (typeof fleet.pods)[number]];
@@ -60,8 +60,8 @@ describe("a pod that leaves the configuration", () => {
   }, 60_000);
 });
 
-describe("pods behind a name", () => {
-  it("are looked up, and counted one by one", async () => {
+describe("pods behind a DNS name", () => {
+  it("are resolved and counted individually", async () => {
     const redis = await startRedis();
     endings.push(() => redis.stop());
     const pod = await startSocketPod(() => undefined);

@@ -1,11 +1,11 @@
-/** Three gateway processes on one Redis follow a new configuration under load, and no request fails for it. */
+/** Three gateway processes on one Redis apply a new configuration under load, and no request fails. */
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { request } from "undici";
 import { afterEach, describe, expect, it } from "vitest";
 import { ADMIN_TOKEN, type GatewayProcess } from "../support/gateway-process.js";
-import { sendLoad } from "../support/http-load.js";
+import { startHttpLoad } from "../support/http-load.js";
 import { startThreeGateways } from "../support/three-gateways.js";
-import { waitFor } from "../support/wait-for.js";
+import { pause, waitFor } from "../support/wait-for.js";
 
 const endings: (() => unknown)[] = [];
 afterEach(async () => {
@@ -13,7 +13,7 @@ afterEach(async () => {
 }, 60_000);
 
 const startThree = () =>
-  startThreeGateways(endings, "metered: { guaranteed: 400, burst: 400, profile: { based_on: iops, bandwidth: 0 } }");
+  startThreeGateways(endings, "metered: { guaranteed: 200, burst: 200, profile: { based_on: iops, bandwidth: 0 } }");
 
 async function admin(gateway: GatewayProcess, method: "GET" | "PUT" | "POST", path: string, body?: unknown) {
   const { statusCode, body: answer } = await request(`${gateway.controlUrl}/admin/ratelimit/${path}`, {
@@ -29,7 +29,7 @@ async function versions(gateways: GatewayProcess[]): Promise<unknown[]> {
   return all.map(({ answer }) => answer.config_version);
 }
 
-/** Requests that passed in any second that lies wholly after `from`. */
+/** The maximum of requests that passed within one second after `from`. */
 function mostPerSecond(passed: { sentAt: number; at: number }[], from: number): number {
   const after = passed.filter(({ sentAt }) => sentAt >= from).sort((a, b) => a.sentAt - b.sentAt);
   return Math.max(
@@ -39,16 +39,16 @@ function mostPerSecond(passed: { sentAt: number; at: number }[], from: number): 
 }
 
 describe("a limit that is halved under load", () => {
-  it("holds on three gateways soon after one of them was told, and no request fails", async () => {
+  it("holds on three gateways after one received it, and no request fails", async () => {
     const { gateways } = await startThree();
     const before = (await versions(gateways))[0];
     expect(new Set(await versions(gateways)).size).toBe(1);
-    const loads = gateways.map((gateway) => sendLoad(gateway.url, "metered", 250, 9));
-    const changedAt = performance.now() + 3_000;
-    await waitFor("the load to be under way", () => performance.now() >= changedAt);
-    const toldAt = performance.now();
+    const loads = gateways.map((gateway) => startHttpLoad(gateway.url, "metered", 120));
+    await waitFor("the old limit to be reached", () =>
+      loads.every(({ answers }) => answers.some(({ status }) => status === 429)),
+    );
     const put = await admin(gateways[0]!, "PUT", "config", {
-      config: { apps: { metered: { guaranteed: 200, burst: 200 } } },
+      config: { apps: { metered: { guaranteed: 100, burst: 100 } } },
       operator: "the test",
       reason: "half of it",
     });
@@ -58,33 +58,33 @@ describe("a limit that is halved under load", () => {
       return seen.size === 1 && !seen.has(before) ? [...seen][0] : undefined;
     });
     const followedAt = performance.now();
-    console.info(`three gateways followed ${Math.round(followedAt - toldAt)} ms after one was told`);
     expect(now).not.toBe(before);
-    const answers = (await Promise.all(loads)).flat();
+    await pause(8_000);
+    const answers = (await Promise.all(loads.map((load) => load.stop()))).flat();
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 429]));
     const passed = answers.filter(({ status }) => status === 200);
-    // One second for what was full when the limit was halved: a bucket and the leases that were out.
-    const settledAt = followedAt + 1_500;
-    expect(mostPerSecond(passed, settledAt)).toBeLessThanOrEqual(200 + 200);
-    const seconds = (Math.max(...passed.map(({ at }) => at)) - settledAt) / 1000;
-    const steady = passed.filter(({ sentAt }) => sentAt >= settledAt).length;
-    expect(steady).toBeLessThanOrEqual(200 + 200 * seconds);
-    expect(steady).toBeGreaterThan(200 * seconds * 0.8);
+    // Some time to spend what the bucket and the leases held when the limit was halved.
+    const steadyFrom = followedAt + 1_500;
+    expect(mostPerSecond(passed, steadyFrom)).toBeLessThanOrEqual(100 + 100);
+    const seconds = (Math.max(...passed.map(({ at }) => at)) - steadyFrom) / 1000;
+    const steady = passed.filter(({ sentAt }) => sentAt >= steadyFrom).length;
+    expect(steady).toBeLessThanOrEqual(100 + 100 * seconds);
+    expect(steady).toBeGreaterThan(100 * seconds * 0.8);
   }, 90_000);
 
-  it("comes with a new file, with SIGHUP or by its own watch; a bad file changes nothing and is told of", async () => {
+  it("is applied from a new file by SIGHUP or by watching; an invalid file changes nothing and is reported", async () => {
     const { gateways } = await startThree();
     const [gateway] = gateways as [GatewayProcess, ...GatewayProcess[]];
     const good = readFileSync(gateway.file, "utf8");
     const [before] = await versions([gateway]);
-    replaceFile(gateway.file, good.replace("guaranteed: 400", "guaranteed: -1"));
+    replaceFile(gateway.file, good.replace("guaranteed: 200", "guaranteed: -1"));
     gateway.kill("SIGHUP");
-    await waitFor("the complaint", () => /apps\.metered\.guaranteed/.test(gateway.output()));
+    await waitFor("the error message", () => /apps\.metered\.guaranteed/.test(gateway.output()));
     expect(await versions([gateway])).toEqual([before]);
     const refused = await admin(gateway, "POST", "reload", { source: "file" });
     expect(refused.status).toBe(422);
     expect(JSON.stringify(refused.answer)).toContain("apps.metered.guaranteed");
-    replaceFile(gateway.file, good.replace("guaranteed: 400", "guaranteed: 100"));
+    replaceFile(gateway.file, good.replace("guaranteed: 200", "guaranteed: 30"));
     await waitFor("the new version", async () => (await versions([gateway]))[0] !== before);
   }, 60_000);
 });

@@ -1,4 +1,4 @@
-/** Every endpoint that the seeds describe, asked with curl of a running service: their fields, with values of their types. */
+/** Calls every endpoint of the seeds on a running service with curl, and checks the fields and their types. */
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -49,7 +49,7 @@ routes: [{ path: /, upstream: backend }]
 `);
     endings.push(() => gateway.stop());
     for (let i = 0; i < 10; i++) await curl("-H", "X-App-Id: video", `${gateway.url}/`);
-    // Before anybody gives orders: then other rules hold.
+    // Before any operator command, which would change the limits.
     refused = await curl("-i", "-H", "X-App-Id: video", "-X", "PUT", "-d", "x", `${gateway.url}/`);
   });
   afterAll(async () => {

@@ -18,7 +18,7 @@ export interface Prometheus {
   query(expression: string): Promise<Sample[]>;
   /** "up", "down" or "unknown", with the last error. */
   target(): Promise<{ health: string; lastError: string }>;
-  /** Waits until the query has a result that `wanted` accepts. */
+  /** Waits until the query has a result that `isRight` accepts. */
   until(expression: string, isRight?: (samples: Sample[]) => boolean): Promise<Sample[]>;
   /** The type and help text of a metric. */
   metadata(metric: string): Promise<{ type: string; help: string } | undefined>;
