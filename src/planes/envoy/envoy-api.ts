@@ -1,15 +1,15 @@
 /** The parts of Envoy's Lua API and LuaJIT that this plane uses, with types. */
 import type { Several } from "../lua/library.js";
 
-/** Names are lower case. Some functions give nothing at all, not even nil, where there is nothing. */
+/** Names are lower case. Some functions return no value at all, not even nil, for a missing header. */
 export interface Headers {
-  /** Of a header that came more than once: all values, with a comma between them. */
+  /** The values of a repeated header are joined with commas. */
   get(name: string): string | undefined;
   getNumValues(name: string): number;
-  /** From 0; nothing for an empty value. */
+  /** The index starts at 0; no value for an empty header. */
   getAtIndex(name: string, index: number): string | undefined;
   add(name: string, value: string): void;
-  /** In the place of all that have the name. */
+  /** Replaces all headers of this name. */
   replace(name: string, value: string): void;
   remove(name: string): void;
 }
@@ -23,17 +23,17 @@ export interface DynamicMetadata {
 
 export interface StreamInfo {
   dynamicMetadata(): DynamicMetadata;
-  /** `ip:port`, as Envoy understands X-Forwarded-For. */
+  /** `ip:port`, with X-Forwarded-For as Envoy evaluates it. */
   downstreamRemoteAddress(): string;
   routeName(): string;
 }
 
-/** What the configuration says of the route, for this filter. */
+/** The filter metadata of the route. */
 export interface RouteMetadata {
   get(key: string): MetadataValue | undefined;
 }
 
-/** One for all workers. */
+/** Shared by all workers. */
 export interface Gauge {
   inc(by?: number): void;
   set(value: number): void;
@@ -44,43 +44,43 @@ export interface Counter {
   inc(by?: number): void;
 }
 
-/** Names → values; `:status`, `:method`, `:path` and `:authority` are among them. */
+/** Header names and values, including `:status`, `:method`, `:path` and `:authority`. */
 export interface HeaderTable {
   [name: string]: string;
 }
 
-/** A piece of a body. */
+/** A chunk of a body. */
 export interface Chunk {
   length(): number;
 }
 
-/** A request or a response at hand. Not to be used after the script's function has returned. */
+/** The current request or response. Must not be used after the script's function has returned. */
 export interface Handle {
   headers(): Headers;
-  /** Of the request, also while its response is at hand. */
+  /** The request headers, also while the response is processed. */
   requestHeaders(): Headers | undefined;
   streamInfo(): StreamInfo;
   metadata(): RouteMetadata;
   stats(): { counter(name: string): Counter; gauge(name: string): Gauge };
-  /** Waits; others go on meanwhile. 503 where nobody is there, 504 after the timeout; an error where there is no cluster. */
+  /** Waits without blocking the worker. 503 without a host, 504 after the timeout, an error for an unknown cluster. */
   httpCall(
     cluster: string,
     headers: HeaderTable,
     body: string,
     timeoutMs: number,
   ): Several<[{ [name: string]: string | undefined }, string | undefined]>;
-  /** Answers in the place of the backend. Never returns. */
+  /** Sends a response without calling the backend. Never returns. */
   respond(headers: HeaderTable, body: string): void;
-  /** Gives one piece after the other as they pass, and nothing at the end. Nothing is held back for that. */
+  /** Returns each chunk as it passes, undefined at the end. Does not buffer. */
   bodyChunks(): (this: void) => Chunk | undefined;
-  /** The host to be dialled; strict: no other. */
+  /** Selects the upstream host; `strict` allows no other. */
   setUpstreamOverrideHost(host: string, strict: boolean): void;
   logErr(text: string): void;
   logWarn(text: string): void;
   logInfo(text: string): void;
 }
 
-/** Memory that C fills. */
+/** A C struct. */
 export interface Timespec {
   readonly seconds: number;
   readonly nanoseconds: number;

@@ -14,7 +14,7 @@ interface LuaString {
 }
 
 interface LuaMath {
-  /** From 0 to below 1; or a whole number within both ends. */
+  /** A number from 0 to below 1, or a whole number from `least` to `most`. */
   random(this: void, least?: number, most?: number): number;
   randomseed(this: void, seed: number): void;
 }

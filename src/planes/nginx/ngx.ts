@@ -1,40 +1,40 @@
 /** The parts of nginx's Lua API, lua-resty-core and LuaJIT that this plane uses, with types. */
 import type { Several } from "../lua/library.js";
 
-/** A dictionary in memory that all workers share. Each call is atomic. */
+/** A dictionary in shared memory. Each call is atomic across workers. */
 export interface SharedDict {
   get(key: string): number | string | boolean | undefined;
-  /** Adds to a number that is there. Undefined, and why, where it is not. */
+  /** Adds to an existing number; undefined and an error if there is none. */
   incr(key: string, by: number): number | undefined;
-  /** Creates where it was not, at the price of older entries if memory is out. */
+  /** Creates the number if necessary. Removes older entries when memory is full. */
   incr(key: string, by: number, initial: number, secondsToLive?: number): number | undefined;
   set(key: string, value: number | string | boolean, secondsToLive?: number): Several<[boolean, string | undefined]>;
-  /** Never drops another entry to make room. */
+  /** Never removes another entry; fails when memory is full. */
   safe_set(
     key: string,
     value: number | string | boolean,
     secondsToLive?: number,
   ): Several<[boolean | undefined, string | undefined]>;
-  /** False and "exists" where the key is there. Never drops another entry to make room. */
+  /** False and "exists" if the key exists. Never removes another entry. */
   safe_add(
     key: string,
     value: number | string | boolean,
     secondsToLive?: number,
   ): Several<[boolean | undefined, string | undefined]>;
   delete(key: string): void;
-  /** The length of the list now; undefined where there is no room for it. Never drops another entry. */
+  /** The new length of the list; undefined when memory is full. Never removes another entry. */
   lpush(key: string, value: number | string): number | undefined;
   rpop(key: string): number | string | undefined;
   free_space(): number;
   capacity(): number;
 }
 
-/** A socket that yields to the other requests of its worker while it waits. */
+/** A socket that lets the worker process other requests while it waits. */
 export interface Socket {
   settimeouts(connectMs: number, sendMs: number, readMs: number): void;
   connect(host: string, port: number): Several<[number | undefined, string | undefined]>;
   send(data: string): Several<[number | undefined, string | undefined]>;
-  /** A line without its end ("*l"), or so many bytes. */
+  /** A line without its line end ("*l"), or the given number of bytes. */
   receive(what: "*l" | number): Several<[string | undefined, string | undefined]>;
   setkeepalive(idleMs: number, poolSize: number): Several<[number | undefined, string | undefined]>;
   getreusedtimes(): number;
@@ -42,7 +42,7 @@ export interface Socket {
 }
 
 export interface Semaphore {
-  /** Undefined, and "timeout", where nobody posted in time. */
+  /** Undefined and "timeout" when there was no post in time. */
   wait(seconds: number): Several<[boolean | undefined, string | undefined]>;
   post(times: number): void;
 }
@@ -62,7 +62,7 @@ export interface Ngx {
     ): Several<[{ readonly [name: string]: string | string[] }, "truncated" | undefined]>;
     is_internal(this: void): boolean;
   };
-  /** The request at hand is part of another one. */
+  /** The current request is a subrequest. */
   readonly is_subrequest: boolean;
   readonly socket: { tcp(this: void): Socket };
   readonly timer: {
@@ -85,13 +85,13 @@ export interface Ngx {
     exiting(this: void): boolean;
   };
   readonly config: { nginx_version: number; ngx_lua_version: number };
-  /** Light threads: they take turns where they wait. */
+  /** Light threads: each runs until it waits. */
   readonly thread: {
     spawn<T>(this: void, work: (this: void, given: T) => void, given: T): unknown;
-    /** False, and why, where it failed. */
+    /** False and the error when the thread failed. */
     wait(this: void, thread: unknown): Several<[boolean, string | undefined]>;
   };
-  /** Seconds since 1970, as of the last turn of the event loop. */
+  /** Seconds since 1970, cached by the event loop. */
   now(this: void): number;
   update_time(this: void): void;
   sleep(this: void, seconds: number): void;
@@ -120,16 +120,16 @@ interface Ffi {
     getpeername(this: void, descriptor: number, address: Bytes, length: Bytes): number;
     getsockname(this: void, descriptor: number, address: Bytes, length: Bytes): number;
     inet_pton(this: void, family: number, text: string, into: Bytes): number;
-    /** With signal 0 it only looks whether the process is there. */
+    /** Signal 0 only checks whether the process exists. */
     kill(this: void, pid: number, signal: number): number;
     gethostname(this: void, into: Bytes, size: number): number;
   };
   cdef(this: void, declarations: string): void;
   "new"(this: void, type: string, count?: number): Bytes;
   readonly os: string;
-  /** Why the last call of C failed. */
+  /** The error of the last call. */
   errno(this: void): number;
-  /** Copies so many bytes, or up to the first NUL. */
+  /** Copies the given number of bytes, or up to the first NUL. */
   string(this: void, data: Bytes, length?: number): string;
 }
 
