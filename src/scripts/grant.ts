@@ -20,20 +20,8 @@ import { MICRO, waitMs, wholeTokens } from "../core/bucket.js";
 import { CLUSTER_EXHAUSTED, COST_EXCEEDS_CAPACITY, EMERGENCY_BLOCKED, OK, QUOTA_EXHAUSTED } from "../core/codes.js";
 import { type App, configuredCapacity, configuredRate, readApp, writeApp } from "./common/app.js";
 import { type Cluster, liveNodes, MAX_DURATION_MS, NO_EMERGENCY, readCluster, writeCluster } from "./common/cluster.js";
-import { applyReport, forgetEntry, heldTokens, readLedger, writeLedger } from "./common/ledger.js";
-import {
-  headFault,
-  headNumbers,
-  invalid,
-  isOld,
-  markSeen,
-  NODE_ARGUMENT,
-  NODE_KEYS,
-  replyHead,
-  replyToOld,
-  requestsFault,
-  SEQ,
-} from "./common/message.js";
+import { applyReport, forgetEntry, heldTokens, type NodeState, readLedger, writeLedger } from "./common/ledger.js";
+import { invalid, isOld, markSeen, NODE_KEYS, readMessage, replyHead, replyToOld } from "./common/message.js";
 import { GRANTED, MESSAGE_NUMBERS, RETURNED, SPENT } from "./common/request.js";
 import { packReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
@@ -56,16 +44,15 @@ const BLOCKED = -2;
 const APP_SHORT = -3;
 const CLUSTER_SHORT = -4;
 
+interface Ask {
+  need: number;
+  want: number;
+  live: number;
+  appsInCall: number;
+}
+
 /** The number of tokens to grant, or a negative reason for the refusal. Only borrowing changes the app here. */
-function decide(
-  app: App,
-  cluster: Cluster,
-  request: number[],
-  need: number,
-  want: number,
-  live: number,
-  appsInCall: number,
-): number {
+function decide(app: App, cluster: Cluster, request: number[], { need, want, live, appsInCall }: Ask): number {
   if (need * MICRO > Math.min(configuredCapacity(request), cluster.capacity)) return ABOVE_CAPACITY;
   if (need * MICRO > app.capacity) return BLOCKED;
   // Negative when overdrawn: borrowing must cover that as well.
@@ -108,18 +95,15 @@ function retryAfterMs(refusal: number, app: App, cluster: Cluster, need: number)
 }
 
 export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
-  const head = headNumbers(argv);
-  const headWrong = headFault(keys, argv, FIRST_APP, WIDTH, head);
-  if (headWrong !== "") return invalid(headWrong);
-  const apps: string[] = [];
-  const requests: number[][] = [];
-  const wrong = requestsFault(argv, FIRST_APP, WIDTH, apps, requests);
-  if (wrong !== "") return invalid(wrong);
+  const message = readMessage(keys, argv, FIRST_APP, WIDTH);
+  if (message.fault !== "") return invalid(message.fault);
+  const { head, seq, node, apps, requests } = message;
   const cluster = readCluster(redis, keys[0]!, head);
   const ledger = readLedger(redis, keys[2]!, apps);
-  if (isOld(ledger, head[SEQ]!)) return replyToOld(redis, keys, ledger, head, cluster);
+  const state: NodeState = { cluster, ledger };
+  if (isOld(ledger, seq)) return replyToOld(redis, keys, message, state);
 
-  const code = markSeen(redis, keys[1]!, argv[NODE_ARGUMENT]!, ledger, cluster);
+  const code = markSeen(redis, keys[1]!, node, state);
   const live = liveNodes(redis, keys[1]!, cluster, head);
   const reply = replyHead(code, live, cluster);
   let largest = MAX_DURATION_MS;
@@ -137,13 +121,13 @@ export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
       entry.spent = request[SPENT]!;
       entry.returned = request[RETURNED]!;
     }
-    applyReport(ledger, entry, request, app, cluster);
+    applyReport(state, entry, request, app);
     if (code === OK) {
       const known = Math.max(request[GRANTED]! - request[SPENT]! - request[RETURNED]!, 0);
       const undelivered = heldTokens(entry) - known;
       const need = Math.max(request[NEED]! - undelivered, 0);
       const want = Math.max(request[WANT]! - undelivered, 0);
-      const verdict = decide(app, cluster, request, need, want, live, apps.length);
+      const verdict = decide(app, cluster, request, { need, want, live, appsInCall: apps.length });
       const amount = Math.max(verdict, 0);
       app.tokens = app.tokens - amount * MICRO;
       cluster.tokens = cluster.tokens - amount * MICRO;
@@ -161,7 +145,7 @@ export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
     writeApp(redis, appKey, app, cluster.now, request);
   }
   writeCluster(redis, keys[0]!, cluster);
-  ledger.seq = head[SEQ]!;
+  ledger.seq = seq;
   writeLedger(redis, keys[2]!, ledger, packReply(reply, largest));
   for (let i = 0; finalReports > 0 && i < apps.length; i++) {
     if (isFinalReport(requests[i]!) && heldTokens(ledger.entries[i]!) === 0) forgetEntry(redis, keys[2]!, apps[i]!);

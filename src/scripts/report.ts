@@ -15,20 +15,15 @@ import { wholeTokens } from "../core/bucket.js";
 import { wholeNumber } from "../core/platform.js";
 import { readApp, returnToBoth, writeApp } from "./common/app.js";
 import { isWithin, liveNodes, MAX_COUNTER, readCluster, writeCluster } from "./common/cluster.js";
-import { applyReport, heldTokens, LEDGER_RETENTION_MS, readLedger, writeLedger } from "./common/ledger.js";
 import {
-  headFault,
-  headNumbers,
-  invalid,
-  isOld,
-  markSeen,
-  NODE_ARGUMENT,
-  NODE_KEYS,
-  replyHead,
-  replyToOld,
-  requestsFault,
-  SEQ,
-} from "./common/message.js";
+  applyReport,
+  heldTokens,
+  LEDGER_RETENTION_MS,
+  type NodeState,
+  readLedger,
+  writeLedger,
+} from "./common/ledger.js";
+import { invalid, isOld, markSeen, NODE_KEYS, readMessage, replyHead, replyToOld } from "./common/message.js";
 import { MESSAGE_NUMBERS } from "./common/request.js";
 import { packReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
@@ -39,28 +34,24 @@ const FIRST_APP = 6;
 const WIDTH = MESSAGE_NUMBERS + 1;
 
 export function report(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
-  const head = headNumbers(argv);
-  const headWrong = headFault(keys, argv, FIRST_APP, WIDTH, head);
-  if (headWrong !== "") return invalid(headWrong);
+  const message = readMessage(keys, argv, FIRST_APP, WIDTH);
+  if (message.fault !== "") return invalid(message.fault);
   const leave = wholeNumber(argv[LEAVE_ARGUMENT]!);
   if (!isWithin(leave, 0, 1)) return invalid("leave");
-  const apps: string[] = [];
-  const requests: number[][] = [];
-  const wrong = requestsFault(argv, FIRST_APP, WIDTH, apps, requests);
-  if (wrong !== "") return invalid(wrong);
+  const { head, seq, node, apps, requests } = message;
   const cluster = readCluster(redis, keys[0]!, head);
   const ledger = readLedger(redis, keys[2]!, apps);
-  if (isOld(ledger, head[SEQ]!)) return replyToOld(redis, keys, ledger, head, cluster);
+  const state: NodeState = { cluster, ledger };
+  if (isOld(ledger, seq)) return replyToOld(redis, keys, message, state);
 
-  const node = argv[NODE_ARGUMENT]!;
-  const code = markSeen(redis, keys[1]!, node, ledger, cluster);
+  const code = markSeen(redis, keys[1]!, node, state);
   if (leave === 1) redis.call("ZREM", keys[1]!, node);
   const reply = replyHead(code, liveNodes(redis, keys[1]!, cluster, head), cluster);
   for (let i = 0; i < apps.length; i++) {
     const appKey = keys[NODE_KEYS + i]!;
     const entry = ledger.entries[i]!;
     const app = readApp(redis, appKey, requests[i]!, cluster);
-    applyReport(ledger, entry, requests[i]!, app, cluster);
+    applyReport(state, entry, requests[i]!, app);
     if (leave === 1) {
       const held = heldTokens(entry);
       returnToBoth(app, cluster, held);
@@ -72,7 +63,7 @@ export function report(redis: RedisApi, keys: string[], argv: string[]): ScriptR
     reply.push(wholeTokens(app.tokens));
   }
   writeCluster(redis, keys[0]!, cluster);
-  ledger.seq = head[SEQ]!;
+  ledger.seq = seq;
   if (leave === 1) ledger.closed = true;
   writeLedger(redis, keys[2]!, ledger, packReply(reply, MAX_COUNTER));
   if (ledger.closed) redis.call("PEXPIRE", keys[2]!, LEDGER_RETENTION_MS);

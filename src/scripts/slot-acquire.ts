@@ -60,11 +60,12 @@ function numbersFault(numbers: number[]): string {
 }
 
 /** Milliseconds until the rate admits another connection; 0 for now. Removes entries that have left the window. */
-function rateWaitMs(redis: RedisApi, key: string, most: number, windowMs: number, clock: SlotClock): number {
-  redis.call("ZREMRANGEBYSCORE", key, "-inf", clock.steady - windowMs * 1000);
-  if (redis.call("ZCARD", key) < most) return 0;
+function rateWaitMs(redis: RedisApi, key: string, numbers: number[], clock: SlotClock): number {
+  const window = numbers[WINDOW_MS]! * 1000;
+  redis.call("ZREMRANGEBYSCORE", key, "-inf", clock.steady - window);
+  if (redis.call("ZCARD", key) < numbers[RATE]!) return 0;
   const oldest = redis.call("ZRANGE", key, 0, 0, "WITHSCORES");
-  const leaves = storedNumber(oldest[1]!, clock.steady) + windowMs * 1000;
+  const leaves = storedNumber(oldest[1]!, clock.steady) + window;
   return Math.max(Math.ceil((leaves - clock.steady) / 1000), 1);
 }
 
@@ -84,8 +85,7 @@ export function slotAcquire(redis: RedisApi, keys: string[], argv: string[]): Sc
   if (fault !== "") return slotInvalid(fault);
   const member = connectionMember(argv[0]!, argv[1]!);
   const leaseMs = numbers[LEASE_MS]!;
-  const windowMs = numbers[WINDOW_MS]!;
-  const ratePerWindow = numbers[RECLAIM] === 1 ? 0 : numbers[RATE]!;
+  const isRated = numbers[RECLAIM] === 0 && numbers[RATE]! > 0;
   const clock = readSlotClock(redis, keys[0]!, leaseMs);
   writeSlotClock(redis, keys[0]!, clock);
 
@@ -121,8 +121,8 @@ export function slotAcquire(redis: RedisApi, keys: string[], argv: string[]): Sc
     code = SLOT_TOTAL_LIMIT_EXCEEDED;
   } else if (isFull(redis, keys[5]!, numbers[MOST_PER_APP]!, clock)) {
     code = SLOT_APP_LIMIT_EXCEEDED;
-  } else if (ratePerWindow > 0) {
-    retryAfterMs = rateWaitMs(redis, keys[3]!, ratePerWindow, windowMs, clock);
+  } else if (isRated) {
+    retryAfterMs = rateWaitMs(redis, keys[3]!, numbers, clock);
     if (retryAfterMs > 0) code = SLOT_RATE_LIMITED;
   }
   if (code !== SLOT_SUCCESS) {
@@ -134,9 +134,9 @@ export function slotAcquire(redis: RedisApi, keys: string[], argv: string[]): Sc
   redis.call("ZADD", keys[FIRST_POD + place]!, ends, member);
   redis.call("ZADD", keys[1]!, ends, member);
   redis.call("ZADD", keys[5]!, ends, member);
-  if (ratePerWindow > 0) {
+  if (isRated) {
     redis.call("ZADD", keys[3]!, clock.steady, member);
-    redis.call("PEXPIRE", keys[3]!, windowMs + MICRO / 1000);
+    redis.call("PEXPIRE", keys[3]!, numbers[WINDOW_MS]! + MICRO / 1000);
   }
   return [1, load + 1, SLOT_SUCCESS, place, 0, dropped, clock.incarnation];
 }

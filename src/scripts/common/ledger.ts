@@ -30,6 +30,12 @@ export interface Ledger {
   fields: string[];
 }
 
+/** What a message of a node reads and changes besides the apps. */
+export interface NodeState {
+  cluster: Cluster;
+  ledger: Ledger;
+}
+
 export function grantedField(app: string): string {
   return "g:" + app;
 }
@@ -96,7 +102,7 @@ export function heldTokens(entry: Entry): number {
  * in a failover, spend while the store was unavailable, spend reported after the ledger was closed. Spend can decrease
  * by refunds. Counters are cumulative, so applying the same report again changes nothing.
  */
-export function applyReport(ledger: Ledger, entry: Entry, message: number[], app: App, cluster: Cluster): void {
+export function applyReport({ ledger, cluster }: NodeState, entry: Entry, message: number[], app: App): void {
   const granted = message[GRANTED]!;
   const spent = message[SPENT]!;
   const returned = message[RETURNED]!;

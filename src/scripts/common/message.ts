@@ -12,13 +12,13 @@ import {
   MAX_COUNTER,
   NO_EMERGENCY,
 } from "./cluster.js";
-import { grantedField, type Ledger, MAX_APPS } from "./ledger.js";
+import { grantedField, type Ledger, MAX_APPS, type NodeState } from "./ledger.js";
 import { GRANTED, MESSAGE_NUMBERS, RETURNED, SPENT } from "./request.js";
 import { unpackReply } from "./saved-reply.js";
 
 /** Positions after the cluster's numbers. */
-export const SEQ = CLUSTER_ARGUMENTS;
-export const NODE_ARGUMENT = 4;
+const SEQ = CLUSTER_ARGUMENTS;
+const NODE_ARGUMENT = 4;
 /** Keys before those of the apps: cluster, nodes, ledger. */
 export const NODE_KEYS = 3;
 /** The longest name of a node in its epoch: two ids, a separator and room to spare. */
@@ -28,61 +28,67 @@ export function invalid(field: string): ScriptReply {
   return [INVALID_ARGUMENT, field];
 }
 
-/** The numbers at the start of a message; empty when there are too few arguments. */
-export function headNumbers(argv: string[]): number[] {
-  return argv.length > NODE_ARGUMENT ? wholeNumbers(argv, 0, NODE_ARGUMENT) : [];
+export interface Message {
+  /** The invalid argument, or an empty text. The other fields are complete only if it is empty. */
+  fault: string;
+  /** The cluster's numbers and the seq. */
+  head: number[];
+  seq: number;
+  /** The node in its epoch. */
+  node: string;
+  apps: string[];
+  /** The numbers of each app. */
+  requests: number[][];
 }
 
-/** The invalid argument in the head of a message, or an empty text. Each app has `width` arguments. */
-export function headFault(keys: string[], argv: string[], from: number, width: number, head: number[]): string {
-  if (head.length === 0) return "arguments";
+/** Reads a message whose apps start at position `from` and have `width` arguments each: the id and its numbers. */
+export function readMessage(keys: string[], argv: string[], from: number, width: number): Message {
+  const message: Message = { fault: "arguments", head: [], seq: 0, node: "", apps: [], requests: [] };
+  if (argv.length <= NODE_ARGUMENT) return message;
+  message.head = wholeNumbers(argv, 0, NODE_ARGUMENT);
+  message.seq = message.head[SEQ]!;
+  message.node = argv[NODE_ARGUMENT]!;
+  message.fault = headFault(message, keys.length - NODE_KEYS, argv.length - from, width);
+  for (let start = from; message.fault === "" && start < argv.length; start = start + width) {
+    const request = wholeNumbers(argv, start + 1, width - 1);
+    message.fault = requestFault(argv[start]!, request);
+    message.apps.push(argv[start]!);
+    message.requests.push(request);
+  }
+  if (message.fault === "" && hasDuplicates(message.apps)) message.fault = "app given twice";
+  return message;
+}
+
+function headFault({ head, seq, node }: Message, apps: number, rest: number, width: number): string {
   const fault = clusterFault(head);
   if (fault !== "") return fault;
-  if (keys.length < NODE_KEYS) return "keys";
-  const apps = keys.length - NODE_KEYS;
+  if (apps < 0) return "keys";
   if (apps > MAX_APPS) return "apps";
-  if (argv.length !== from + apps * width) return "arguments";
-  if (!isWithin(head[SEQ]!, 1, MAX_COUNTER)) return "seq";
-  const node = argv[NODE_ARGUMENT]!;
+  if (rest !== apps * width) return "arguments";
+  if (!isWithin(seq, 1, MAX_COUNTER)) return "seq";
   return node === "" || node.length > MAX_NODE_LENGTH ? "node" : "";
 }
 
-/**
- * Reads the id of each app into `apps` and its `width` − 1 numbers into `requests`. Returns the invalid argument, or an
- * empty text.
- */
-export function requestsFault(
-  argv: string[],
-  from: number,
-  width: number,
-  apps: string[],
-  requests: number[][],
-): string {
-  const count = (argv.length - from) / width;
-  for (let i = 0; i < count; i++) {
-    const start = from + i * width;
-    const app = argv[start]!;
-    const request = wholeNumbers(argv, start + 1, width - 1);
-    const wrong = appFault(app, request);
-    if (wrong !== "") return wrong;
-    if (!isWithin(request[GRANTED]!, 0, MAX_COUNTER)) return "granted";
-    if (!isWithin(request[SPENT]!, 0, MAX_COUNTER)) return "spent";
-    if (!isWithin(request[RETURNED]!, 0, request[GRANTED]!)) return "returned";
-    for (let j = MESSAGE_NUMBERS; j < width - 1; j++) {
-      if (!isWithin(request[j]!, 0, MAX_COUNTER)) return "amount";
-    }
-    apps[i] = app;
-    requests[i] = request;
-  }
-  if (count > 1) {
-    // The field name, not the id, is the key: an id could be a property that every JavaScript object has.
-    const seen: Record<string, boolean> = {};
-    for (const app of apps) {
-      if (seen[grantedField(app)] === true) return "app given twice";
-      seen[grantedField(app)] = true;
-    }
+function requestFault(app: string, request: number[]): string {
+  const fault = appFault(app, request);
+  if (fault !== "") return fault;
+  if (!isWithin(request[GRANTED]!, 0, MAX_COUNTER)) return "granted";
+  if (!isWithin(request[SPENT]!, 0, MAX_COUNTER)) return "spent";
+  if (!isWithin(request[RETURNED]!, 0, request[GRANTED]!)) return "returned";
+  for (let i = MESSAGE_NUMBERS; i < request.length; i++) {
+    if (!isWithin(request[i]!, 0, MAX_COUNTER)) return "amount";
   }
   return "";
+}
+
+function hasDuplicates(apps: string[]): boolean {
+  // The field name, not the id, is the key: an id could be a property that every JavaScript object has.
+  const seen: Record<string, boolean> = {};
+  for (const app of apps) {
+    if (seen[grantedField(app)] === true) return true;
+    seen[grantedField(app)] = true;
+  }
+  return false;
 }
 
 /** The head of every reply: code, live nodes, emergency (0 or 1), its remaining milliseconds. */
@@ -99,19 +105,18 @@ export function isOld(ledger: Ledger, seq: number): boolean {
 export function replyToOld(
   redis: RedisApi,
   keys: string[],
-  ledger: Ledger,
-  head: number[],
-  cluster: Cluster,
+  message: Message,
+  { ledger, cluster }: NodeState,
 ): ScriptReply {
-  if (head[SEQ] === ledger.seq) {
+  if (message.seq === ledger.seq) {
     const answer = redis.call("HGET", keys[2]!, "answer");
     if (answer !== false) return unpackReply(answer);
   }
-  return replyHead(STALE_MESSAGE, liveNodes(redis, keys[1]!, cluster, head), cluster);
+  return replyHead(STALE_MESSAGE, liveNodes(redis, keys[1]!, cluster, message.head), cluster);
 }
 
 /** Marks the node as alive, unless its epoch is closed. Returns the code for the head. */
-export function markSeen(redis: RedisApi, nodesKey: string, node: string, ledger: Ledger, cluster: Cluster): string {
+export function markSeen(redis: RedisApi, nodesKey: string, node: string, { ledger, cluster }: NodeState): string {
   if (ledger.closed) return EPOCH_CLOSED;
   redis.call("ZADD", nodesKey, cluster.clock, node);
   return OK;
