@@ -63,11 +63,11 @@ function observed(enabled: boolean): Admission {
   const metrics = createNodeMetrics({ node: "bench", enabled, apps: ["default"], appLabels: 1_000 });
   const decisions = createDecisionLog({ log: createLog({ level: "silent", node: "bench" }), perSecond: () => 5 });
   const { observe } = createDecisionObserver({ metrics, log: decisions, slowMs: () => 100 });
-  return limiting(observe) as unknown as Admission;
+  return limiting(observe);
 }
 
 const open: Admission = {
-  admit: () => ({ allowed: true, headers: {}, status: 200, body: "" }),
+  admit: () => ({ allowed: true, headers: {}, status: 200, body: "", app: "default" }),
   settle: () => undefined,
 };
 
@@ -79,7 +79,7 @@ const kinds: Record<string, () => void> = {
         response.end(BODY);
       }),
     ),
-  "gateway-limiting": () => gateway(limiting() as unknown as Admission),
+  "gateway-limiting": () => gateway(limiting()),
   "gateway-metrics": () => gateway(observed(true)),
   "gateway-no-metrics": () => gateway(observed(false)),
   "gateway-open": () => gateway(open),

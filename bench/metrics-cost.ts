@@ -3,7 +3,7 @@ import { standardProfile } from "../src/core/cost.js";
 import { ALL_HEADERS } from "../src/core/refusals.js";
 import { createLimiter } from "../src/limiter/limiter.js";
 import type { Admission, Arrival } from "../src/planes/node/http/admission.js";
-import { createRateLimitAdmission, type RateLimitVerdict } from "../src/planes/node/http/rate-limit-admission.js";
+import { createRateLimitAdmission } from "../src/planes/node/http/rate-limit-admission.js";
 import { createQuota } from "../src/quota/quota.js";
 import { createDecisionLog } from "../src/service/metrics/decision-log.js";
 import { createDecisionObserver } from "../src/service/metrics/decision-observer.js";
@@ -24,7 +24,7 @@ const APPS = Array.from({ length: 100 }, (_, i) => `app-${i}`);
 const GATEWAY_ROUNDS = 7;
 
 interface Admitting {
-  admission: Admission<RateLimitVerdict>;
+  admission: Admission;
   close(): Promise<void>;
 }
 
@@ -87,7 +87,7 @@ async function nsPerDecision({ admission }: Admitting): Promise<number> {
     for (let i = 0; i < PER_TURN; i++) {
       const made = admission.admit(arrivals[i % arrivals.length]!);
       const verdict = made instanceof Promise ? await made : made;
-      if (!verdict.allowed) throw new Error(`refused: ${verdict.decision.code}`);
+      if (!verdict.allowed) throw new Error(`refused: ${verdict.body}`);
       admission.settle(verdict, 0, 1024);
     }
     await new Promise((resolve) => setImmediate(resolve));

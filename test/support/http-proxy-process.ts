@@ -41,7 +41,7 @@ export async function startProxyProcess(target: string): Promise<ProxyProcess> {
 
 async function run(target: string): Promise<void> {
   const settled: [number, number][] = [];
-  const verdict = { allowed: true, headers: {}, status: 200, body: "" };
+  const verdict = { allowed: true, headers: {}, status: 200, body: "", app: "app" };
   let slotsHeld = 0;
   const upgrades: ConnectionAdmission = {
     async admit({ pods }) {
@@ -52,7 +52,7 @@ async function run(target: string): Promise<void> {
   };
   const proxy = createProxy({
     routes: [{ path: "/", upstream: "backend", connections: {} }],
-    upgrades: { admission: upgrades, appOf: () => "app" },
+    upgrades,
     upstreams: { backend: { targets: [target] } },
     admission: { admit: () => verdict, settle: (_, request, response) => void settled.push([request, response]) },
     log: { info: () => {}, warn: console.error },

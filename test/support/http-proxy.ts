@@ -28,6 +28,7 @@ export const admitted = (headers: Record<string, string> = {}): Verdict => ({
   headers,
   status: 200,
   body: "",
+  app: "the-app",
 });
 
 export const refused = (status = 429, headers: Record<string, string> = { "Retry-After": "1" }): Verdict => ({
@@ -35,6 +36,7 @@ export const refused = (status = 429, headers: Record<string, string> = { "Retry
   headers,
   status,
   body: '{"error":"rate_limit_exceeded","reason":"quota_exhausted"}',
+  app: "the-app",
 });
 
 export function createTestAdmission(decide: Decide): TestAdmission {

@@ -37,23 +37,17 @@ const targets = backends.map((server) => {
 const releases: number[] = [];
 /** Of the next connection. */
 let wantedPod = 0;
-const verdict = { allowed: true, headers: {}, status: 200, body: "" };
+const verdict = { allowed: true, headers: {}, status: 200, body: "", app: "app" };
 const proxy = createProxy({
   routes: [{ path: "/", upstream: "backend", connections: { pingMs: 1_000 } }],
   upstreams: { backend: { targets } },
   timeouts: { lingerMs: 200 },
   admission: { admit: () => verdict, settle: () => undefined },
   upgrades: {
-    appOf: () => "app",
-    admission: {
-      async admit({ pods }) {
-        const at = releases.push(0) - 1;
-        const pod = pods[wantedPod]!;
-        return {
-          ...{ allowed: true as const, headers: {}, pod },
-          slot: { connection: String(at), release: () => void releases[at]!++, onLost: () => undefined },
-        };
-      },
+    async admit({ pods }) {
+      const at = releases.push(0) - 1;
+      const slot = { connection: String(at), release: () => void releases[at]!++, onLost: () => undefined };
+      return { allowed: true, headers: {}, pod: pods[wantedPod]!, slot };
     },
   },
   log: { info: () => undefined, warn: () => undefined },

@@ -85,7 +85,7 @@ export async function startUpgradingProxy({
   const slots = createTestSlots(place);
   const proxy = await startProxy({
     routes: [{ path: "/", upstream: "backend", name: "everything", connections }],
-    upgrades: { admission: slots, appOf: () => "the-app" },
+    upgrades: slots,
     ...options,
   });
   return {

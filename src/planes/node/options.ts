@@ -1,7 +1,7 @@
 /** The options of the reverse proxy that do not come from the configuration, and defaults for those that do. */
 import type { Limits, ProxyOptions, Timeouts } from "../../config/options/proxy-options.js";
 import type { ConnectionAdmission } from "../../slots/admission.js";
-import type { Admission, Verdict } from "./http/admission.js";
+import type { Admission } from "./http/admission.js";
 
 /** A pino logger. Fields must not contain raw control characters. */
 export interface ProxyLog {
@@ -9,20 +9,13 @@ export interface ProxyLog {
   warn(fields: Record<string, unknown>, message: string): void;
 }
 
-/** Admission of upgraded connections. */
-export interface Upgrades<V extends Verdict = Verdict> {
-  admission: ConnectionAdmission;
-  /** The app that pays for the request. */
-  appOf(verdict: V): string;
-}
-
-export interface Deciders<V extends Verdict = Verdict> {
-  admission: Admission<V>;
+export interface Deciders {
+  admission: Admission;
   /** Without it upgrades get 501. */
-  upgrades?: Upgrades<V>;
+  upgrades?: ConnectionAdmission;
 }
 
-export interface CreateProxyOptions<V extends Verdict = Verdict> extends ProxyOptions, Deciders<V> {
+export interface CreateProxyOptions extends ProxyOptions, Deciders {
   log: ProxyLog;
   /** The name in Via. Default `tollgate`. */
   via?: string;

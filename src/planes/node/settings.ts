@@ -2,9 +2,10 @@
 import type { Pool } from "undici";
 import type { Limits, ProxyOptions, Route, Timeouts, UpstreamOptions } from "../../config/options/proxy-options.js";
 import { type AddressMatcher, createAddressMatcher } from "../../shared/addresses.js";
-import type { Admission, Verdict } from "./http/admission.js";
+import type { ConnectionAdmission } from "../../slots/admission.js";
+import type { Admission } from "./http/admission.js";
 import { createRouteTable, type RouteTable } from "./http/routes.js";
-import { type Deciders, defaultLimits, defaultTimeouts, type ProxyLog, type Upgrades } from "./options.js";
+import { type Deciders, defaultLimits, defaultTimeouts, type ProxyLog } from "./options.js";
 import { createUpstream, type TargetName, targetNameOf, type Upstream } from "./upstream/upstream.js";
 
 export interface Destination {
@@ -25,16 +26,16 @@ export interface ConnectionRules {
   readonly stalledMs: number;
 }
 
-export interface Settings<V extends Verdict> {
-  readonly admission: Admission<V>;
-  readonly upgrades: Upgrades<V> | undefined;
+export interface Settings {
+  readonly admission: Admission;
+  readonly upgrades: ConnectionAdmission | undefined;
   readonly limits: Limits;
   readonly timeouts: Timeouts;
   readonly routes: RouteTable<Destination>;
   readonly isTrusted: AddressMatcher;
   readonly upstreams: ReadonlyMap<string, Upstream>;
   /** As given, for the next reload. */
-  readonly given: ProxyOptions & Deciders<V>;
+  readonly given: ProxyOptions & Deciders;
 }
 
 export interface SettingsContext {
@@ -46,11 +47,11 @@ export interface SettingsContext {
 }
 
 /** Throws for invalid options before anything is changed. Targets that stay are taken over from `before`. */
-export function createSettings<V extends Verdict>(
-  given: ProxyOptions & Deciders<V>,
+export function createSettings(
+  given: ProxyOptions & Deciders,
   { log, now, pools, discovered }: SettingsContext,
-  before?: Settings<V>,
-): Settings<V> {
+  before?: Settings,
+): Settings {
   const limits = { ...defaultLimits, ...given.limits };
   const timeouts = { ...defaultTimeouts, ...given.timeouts };
   const isTrusted = createAddressMatcher(given.trustedHops ?? []);
@@ -100,12 +101,12 @@ function rulesOf({ name, host = "", path, connections = {} }: Route, timeouts: T
 }
 
 /** Called when other options are in force. */
-export function retire<V extends Verdict>({ upstreams }: Settings<V>): void {
+export function retire({ upstreams }: Settings): void {
   for (const upstream of upstreams.values()) upstream.release();
 }
 
 /** Interval of the timer that checks timeouts: an eighth of the shortest. */
-export function tickFor<V extends Verdict>({ timeouts, given }: Settings<V>): number {
+export function tickFor({ timeouts, given }: Settings): number {
   const spans = [timeouts.responseMs, timeouts.bodyIdleMs];
   for (const { connections } of given.routes) {
     if (connections?.idleMs !== undefined && connections.idleMs > 0) spans.push(connections.idleMs);

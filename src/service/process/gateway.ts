@@ -17,7 +17,7 @@ import { createDescriptorLimiter } from "../../descriptors/descriptor-limiter.js
 import { createEnvoyService, type EnvoyService } from "../../envoy-service/envoy-service.js";
 import { createLimiter, type Limiter, type LimiterObserver } from "../../limiter/limiter.js";
 import { createProxy, type ReverseProxy } from "../../planes/node/http/proxy.js";
-import { createRateLimitAdmission, type RateLimitVerdict } from "../../planes/node/http/rate-limit-admission.js";
+import { createRateLimitAdmission } from "../../planes/node/http/rate-limit-admission.js";
 import type { Deciders } from "../../planes/node/options.js";
 import { createQuota } from "../../quota/quota.js";
 import { createAddressMatcher } from "../../shared/addresses.js";
@@ -36,7 +36,7 @@ import { type ConnectionMetrics, createConnectionCounters } from "../metrics/pro
 import type { ReportRequest, Reports } from "../metrics/reports.js";
 
 export interface Gateway {
-  readonly proxy: ReverseProxy<RateLimitVerdict>;
+  readonly proxy: ReverseProxy;
   readonly limiter: Limiter;
   /** Not listening yet; never listens if the configuration has no `envoy.listen`. */
   readonly envoy: EnvoyService;
@@ -98,7 +98,7 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
     proxy.setTargets(upstream, pods);
   });
 
-  function deciders(): Deciders<RateLimitVerdict> {
+  function deciders(): Deciders {
     const identity = identityOptions(config);
     const configured = new Set(appLimits(config).map(({ id }) => id));
     return {
@@ -110,7 +110,7 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
         isConfigured: (app) => configured.has(app),
         refused: observer.refused,
       }),
-      upgrades: { admission: keeper, appOf: ({ decision }) => decision.app },
+      upgrades: keeper,
     };
   }
 

@@ -18,11 +18,13 @@ export interface Verdict {
   /** Of the response to a refused request. */
   status: number;
   body: string;
+  /** The app that pays. */
+  app: string;
 }
 
-export interface Admission<V extends Verdict = Verdict> {
+export interface Admission {
   /** Most decisions are immediate. Never throws. */
-  admit(arrival: Arrival): V | Promise<V>;
+  admit(arrival: Arrival): Verdict | Promise<Verdict>;
   /** Called exactly once when an admitted exchange has ended, with the bytes of both bodies. */
-  settle(verdict: V, requestBytes: number, responseBytes: number): void;
+  settle(verdict: Verdict, requestBytes: number, responseBytes: number): void;
 }

@@ -15,9 +15,9 @@ import { asReadable, type BodyWatcher, RequestBody } from "./request-body.js";
 import { type RequestHead, valuesOf } from "./request-head.js";
 
 /** A request whose head was read and whose route was found. */
-export interface RoutedRequest<V extends Verdict> {
+export interface RoutedRequest {
   shared: Shared;
-  settings: Settings<V>;
+  settings: Settings;
   connection: Connection;
   request: IncomingMessage;
   response: ServerResponse;
@@ -30,12 +30,12 @@ export interface RoutedRequest<V extends Verdict> {
  * A class that is its own handler for undici: at ten thousand exchanges per second closures and wrappers would be most of
  * the work. undici calls these handler methods directly, without an adapter.
  */
-export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatcher, Dispatcher.DispatchHandler {
+export class Exchange implements Arrival, Running, BodyWatcher, Dispatcher.DispatchHandler {
   readonly method: string;
   readonly remoteAddress: string;
   readonly contentLength: number;
 
-  private verdict: V | undefined;
+  private verdict: Verdict | undefined;
   private readonly body: RequestBody | undefined;
   private requestBytes = 0;
   private responseBytes = 0;
@@ -55,7 +55,7 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   private clientIsSlow = false;
   private drainAwaited = false;
 
-  constructor(private readonly routed: RoutedRequest<V>) {
+  constructor(private readonly routed: RoutedRequest) {
     const { shared, connection, request, head, upstream } = routed;
     this.method = request.method ?? "";
     this.remoteAddress = connection.remoteAddress;
@@ -87,7 +87,7 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
     );
   }
 
-  private decided(verdict: V): void {
+  private decided(verdict: Verdict): void {
     if (this.ended) {
       // The client disconnected during the decision.
       if (verdict.allowed) this.routed.settings.admission.settle(verdict, 0, 0);
@@ -319,6 +319,6 @@ export class Exchange<V extends Verdict> implements Arrival, Running, BodyWatche
   }
 }
 
-function flushHead<V extends Verdict>(exchange: Exchange<V>): void {
+function flushHead(exchange: Exchange): void {
   exchange.flushHead();
 }

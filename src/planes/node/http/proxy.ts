@@ -13,20 +13,19 @@ import { createTunnels } from "../upgrade/tunnels.js";
 import { Upgrade, type WantedUpgrade } from "../upgrade/upgrade.js";
 import { judgeUpgrade, requestClass } from "../upgrade/upgrade-request.js";
 import { createHealthChecks } from "../upstream/health-checks.js";
-import type { Verdict } from "./admission.js";
 import { closeSlowly } from "./early-responses.js";
 import { Exchange } from "./exchange.js";
 import { readHead } from "./request-head.js";
 import { send } from "./responses.js";
 
-export interface ReverseProxy<V extends Verdict = Verdict> {
+export interface ReverseProxy {
   /** Not listening yet. */
   readonly server: Server;
   /**
    * Applies these options from the next request on; running exchanges keep theirs. Throws for invalid options and then
    * changes nothing.
    */
-  reconfigure(settings: ProxyOptions & Partial<Deciders<V>>): void;
+  reconfigure(settings: ProxyOptions & Partial<Deciders>): void;
   /** Sets the targets of an upstream that are not listed in the configuration. Without targets requests get 503. */
   setTargets(upstream: string, targets: string[]): void;
   /** Of clients, upgraded ones included. */
@@ -39,17 +38,17 @@ export interface ReverseProxy<V extends Verdict = Verdict> {
   close(): Promise<void>;
 }
 
-export function createProxy<V extends Verdict>(options: CreateProxyOptions<V>): ReverseProxy<V> {
+export function createProxy(options: CreateProxyOptions): ReverseProxy {
   const { log } = options;
   const shared: Shared = { log, via: `1.1 ${options.via ?? "tollgate"}`, clockMs: 0, draining: false };
   const pools = new Set<Pool>();
   const discovered = new Map<string, string[]>();
   const context = { log, pools, discovered, now: () => performance.now() };
-  let settings: Settings<V> = createSettings(options, context);
+  let settings: Settings = createSettings(options, context);
   const checks = createHealthChecks();
   const tunnels = createTunnels();
   const connections = createConnections(() => settings);
-  const wantedUpgrades = new WeakMap<IncomingMessage, WantedUpgrade<V>>();
+  const wantedUpgrades = new WeakMap<IncomingMessage, WantedUpgrade>();
 
   function onRequest(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const connection = connections.of(request.socket);
@@ -169,7 +168,7 @@ export function createProxy<V extends Verdict>(options: CreateProxyOptions<V>): 
   }
   applySettings();
 
-  function reconfigure(given: ProxyOptions & Partial<Deciders<V>>): void {
+  function reconfigure(given: ProxyOptions & Partial<Deciders>): void {
     if (closed !== undefined) return;
     const { admission, upgrades } = settings;
     const before = settings;

@@ -8,7 +8,7 @@ import type { Limiter } from "../../../limiter/limiter.js";
 import { decisionHeaders, refusalOf } from "../../../limiter/response.js";
 import type { Admission, Arrival, Verdict } from "./admission.js";
 
-export interface RateLimitVerdict extends Verdict {
+interface RateLimitVerdict extends Verdict {
   decision: Decision;
 }
 
@@ -30,7 +30,7 @@ export interface RateLimitAdmissionOptions {
 
 const digest = (key: string) => createHash("sha256").update(key).digest("base64");
 
-export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Admission<RateLimitVerdict> {
+export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Admission {
   const { limiter, rules, isTrustedHop, isConfigured } = options;
   const [appHeader, userHeader, keyHeader] = [options.appHeader, options.userHeader, options.apiKeyHeader].map((name) =>
     name.toLowerCase(),
@@ -67,14 +67,15 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
 
   function verdictOf(decision: Decision): RateLimitVerdict {
     const headers = headersOf(decision);
-    if (decision.allowed) return { allowed: true, headers, status: 200, body: "", decision };
+    if (decision.allowed) return { allowed: true, headers, status: 200, body: "", app: decision.app, decision };
     const { status, body } = refusalOf(decision);
-    return { allowed: false, headers, status, body, decision };
+    return { allowed: false, headers, status, body, app: decision.app, decision };
   }
 
   return {
     admit,
-    settle: ({ decision }, requestBytes, responseBytes) => limiter.settle(decision, requestBytes, responseBytes),
+    settle: (verdict, requestBytes, responseBytes) =>
+      limiter.settle((verdict as RateLimitVerdict).decision, requestBytes, responseBytes),
   };
 }
 

@@ -19,8 +19,8 @@ import { type CallHandler, dial } from "./dial.js";
 import { Tunnel } from "./tunnel.js";
 
 /** An upgrade that its route accepts. */
-export interface WantedUpgrade<V extends Verdict> {
-  settings: Settings<V>;
+export interface WantedUpgrade {
+  settings: Settings;
   upstream: Upstream;
   rules: ConnectionRules;
   head: RequestHead;
@@ -28,12 +28,12 @@ export interface WantedUpgrade<V extends Verdict> {
   protocols: string[];
 }
 
-export interface UpgradeParts<V extends Verdict> {
+export interface UpgradeParts {
   shared: Shared;
   tunnels: Set<Tunnel>;
   connection: Connection;
   request: IncomingMessage;
-  wanted: WantedUpgrade<V>;
+  wanted: WantedUpgrade;
   /** Detaches the socket from HTTP. */
   release(socket: Socket): void;
 }
@@ -43,7 +43,7 @@ const EARLY_BYTES = 65_536;
 
 type Stage = "deciding" | "connecting" | "asking" | "answering" | "over";
 
-export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler {
+export class Upgrade implements Arrival, Running, CallHandler {
   /**
    * A method of its own, because sizes learned from connections, which may transfer gigabytes, must not be expected of
    * requests.
@@ -56,7 +56,7 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
   private readonly socket: Socket;
   private stage: Stage = "deciding";
   private touchedMs: number;
-  private verdict: V | undefined;
+  private verdict: Verdict | undefined;
   private headers: Record<string, string> = {};
   private tunnel: Tunnel | undefined;
   private retried = false;
@@ -66,9 +66,9 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
 
   private readonly shared: Shared;
   private readonly connection: Connection;
-  private readonly wanted: WantedUpgrade<V>;
+  private readonly wanted: WantedUpgrade;
 
-  constructor(private readonly parts: UpgradeParts<V>) {
+  constructor(private readonly parts: UpgradeParts) {
     const { shared, connection, wanted } = parts;
     this.shared = shared;
     this.connection = connection;
@@ -125,15 +125,14 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
   /** Takes a slot on a healthy pod. On a retry `failed` is skipped, and its error is sent if there is no other pod. */
   private async place(failed?: { target: Target; reason: GatewayError }): Promise<void> {
     const { upstream, rules, settings } = this.wanted;
-    const upgrades = settings.upgrades!;
     const targets = upstream.candidates(failed?.target);
     if (targets.length === 0) {
       this.fail(failed?.reason ?? "no_target");
       return;
     }
     const pods = [...new Set(targets.map(({ pod }) => pod))];
-    const app = upgrades.appOf(this.verdict!);
-    const placed = await upgrades.admission.admit({ app, route: rules.route, pods });
+    const { app } = this.verdict!;
+    const placed = await settings.upgrades!.admit({ app, route: rules.route, pods });
     if (this.stage === "over" || this.socket.destroyed) {
       if (placed.allowed) placed.slot.release();
     } else if (placed.allowed) this.call(placed, targets);
@@ -323,7 +322,7 @@ export class Upgrade<V extends Verdict> implements Arrival, Running, CallHandler
 }
 
 /** Counted as request bytes, because response bytes would be learned as the expected size of responses. */
-function settleWith<V extends Verdict>(admission: Settings<V>["admission"], verdict: V) {
+function settleWith(admission: Settings["admission"], verdict: Verdict) {
   return (requestBytes: number, responseBytes: number) => admission.settle(verdict, requestBytes + responseBytes, 0);
 }
 
