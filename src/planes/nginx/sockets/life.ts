@@ -10,7 +10,7 @@ import { ngx, type SharedDict } from "../ngx.js";
 import { worker } from "../state.js";
 import { declareSockets, hangUp } from "./client-socket.js";
 import { listPods } from "./held-counts.js";
-import { enterLife, leaveLife } from "./registry.js";
+import { registerWorker, unregisterWorker } from "./registry.js";
 import { beatSoon, MAX_RECLAIM_CALLS, slotEvents, slotKeeperBeat } from "./renewal.js";
 import { inheritIncarnation } from "./slot-calls.js";
 import { sockets } from "./state.js";
@@ -54,7 +54,7 @@ export function beginSockets(): void {
     },
     nowMs(),
   );
-  enterLife();
+  registerWorker();
   inheritIncarnation();
   // At once: this worker may replace one that died.
   beatSoon();
@@ -99,7 +99,7 @@ function keepOn(_premature: boolean): void {
     beatSoon();
     closeWhenQuitting();
   }
-  leaveLife();
+  unregisterWorker();
 }
 
 /** A reload closes no connection. When nginx quits, they are closed after the shutdown timeout. */

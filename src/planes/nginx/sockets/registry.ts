@@ -12,59 +12,56 @@ import { countHeld } from "./held-counts.js";
 import { type NginxSlot, sockets } from "./state.js";
 
 /** Workers, including those from before a reload. */
-const MOST_LIVES = 256;
+const MAX_WORKERS = 256;
 /** A process id may be reused. A worker without a beat for this long is dead. */
-const SILENT_FOR_GOOD_MS = 600000;
+const DEAD_AFTER_MS = 600000;
 /** One worker at a time releases the slots of a dead one. */
-const TAKING_OVER_SECONDS = 10;
+const TAKEOVER_SECONDS = 10;
 
-const lifeKey = (life: number) => luaString.format("life:%d", life);
-const beatKey = (life: number) => luaString.format("beat:%d", life);
-const topKey = (life: number) => luaString.format("top:%d", life);
-const placeKey = (life: number, place: number) => luaString.format("at:%d:%d", life, place);
-const takeOverKey = (life: number) => luaString.format("heir:%d", life);
+// After a reload these keys are shared with workers of an earlier version: do not rename them.
+const workerKey = (worker: number) => luaString.format("life:%d", worker);
+const beatKey = (worker: number) => luaString.format("beat:%d", worker);
+const topKey = (worker: number) => luaString.format("top:%d", worker);
+const placeKey = (worker: number, place: number) => luaString.format("at:%d:%d", worker, place);
+const takeoverKey = (worker: number) => luaString.format("heir:%d", worker);
 
 /** Registers this worker. */
-export function enterLife(): void {
+export function registerWorker(): void {
   const { dict, proxy } = sockets;
-  sockets.life = -1;
-  for (let life = 0; life < MOST_LIVES && sockets.life < 0; life++) {
-    const [added] = dict.safe_add(lifeKey(life), luaString.format("%d %s", ngx.worker.pid(), proxy));
-    if (added === true) sockets.life = life;
+  sockets.worker = -1;
+  for (let worker = 0; worker < MAX_WORKERS && sockets.worker < 0; worker++) {
+    const [added] = dict.safe_add(workerKey(worker), luaString.format("%d %s", ngx.worker.pid(), proxy));
+    if (added === true) sockets.worker = worker;
   }
-  if (sockets.life < 0)
-    ngx.log(
-      ngx.WARN,
-      "tollgate: too many workers: if this one dies, its slots are released only when their leases expire",
-    );
+  if (sockets.worker < 0)
+    ngx.log(ngx.WARN, "tollgate: too many workers: if this one dies, its slots expire with their leases");
 }
 
-export function tellAlive(): void {
-  if (sockets.life < 0) return;
-  sockets.dict.safe_set(beatKey(sockets.life), nowMs());
+export function recordBeat(): void {
+  if (sockets.worker >= 0) sockets.dict.safe_set(beatKey(sockets.worker), nowMs());
 }
 
-export function leaveLife(): void {
-  if (sockets.life >= 0) forgetLife(sockets.life);
-  sockets.life = -1;
+export function unregisterWorker(): void {
+  if (sockets.worker >= 0) deleteWorker(sockets.worker);
+  sockets.worker = -1;
 }
 
-function forgetLife(life: number): void {
+function deleteWorker(worker: number): void {
   const { dict } = sockets;
-  dict.delete(topKey(life));
-  dict.delete(beatKey(life));
-  dict.delete(lifeKey(life));
+  dict.delete(topKey(worker));
+  dict.delete(beatKey(worker));
+  dict.delete(workerKey(worker));
 }
 
 /** `counted`: it is included in the shared counts already. */
 export function register(slot: NginxSlot, counted: boolean): void {
-  const { dict, freePlaces, life } = sockets;
+  const { dict, freePlaces, worker } = sockets;
   if (!counted) countHeld(slot.pod, slot.app, 1);
   slot.place = 0;
-  if (life < 0) return;
+  if (worker < 0) return;
   let place = freePlaces[freePlaces.length - 1];
   if (place === undefined) place = sockets.topPlace + 1;
-  const [stored] = dict.safe_set(placeKey(life, place), `${slot.connection} ${slot.pod} ${slot.app}`);
+  const [stored] = dict.safe_set(placeKey(worker, place), `${slot.connection} ${slot.pod} ${slot.app}`);
   if (stored !== true) return;
   slot.place = place;
   if (place <= sockets.topPlace) {
@@ -72,51 +69,51 @@ export function register(slot: NginxSlot, counted: boolean): void {
     return;
   }
   sockets.topPlace = place;
-  dict.safe_set(topKey(life), place);
+  dict.safe_set(topKey(worker), place);
 }
 
 export function unregister(slot: NginxSlot): void {
   countHeld(slot.pod, slot.app, -1);
   if (slot.place === 0) return;
-  sockets.dict.delete(placeKey(sockets.life, slot.place));
+  sockets.dict.delete(placeKey(sockets.worker, slot.place));
   sockets.freePlaces.push(slot.place);
 }
 
 /** Releases the slots of workers that died. */
-export function takeOverFromDead(): void {
+export function releaseForDeadWorkers(): void {
   const { dict } = sockets;
-  for (let life = 0; life < MOST_LIVES; life++) {
-    const entry = life === sockets.life ? undefined : dict.get(lifeKey(life));
+  for (let worker = 0; worker < MAX_WORKERS; worker++) {
+    const entry = worker === sockets.worker ? undefined : dict.get(workerKey(worker));
     if (entry !== undefined) {
       const [pid, proxy] = splitText(entry as string, " ");
-      if (isGone(life, storedNumber(pid!, 0))) takeOver(life, proxy!);
+      if (isGone(worker, storedNumber(pid!, 0))) releaseFor(worker, proxy!);
     }
   }
 }
 
-function isGone(life: number, pid: number): boolean {
+function isGone(worker: number, pid: number): boolean {
   if (!isAlive(pid) || pid === ngx.worker.pid()) return true;
-  const beat = sockets.dict.get(beatKey(life));
-  return beat !== undefined && nowMs() - (beat as number) > SILENT_FOR_GOOD_MS;
+  const beat = sockets.dict.get(beatKey(worker));
+  return beat !== undefined && nowMs() - (beat as number) > DEAD_AFTER_MS;
 }
 
-function takeOver(life: number, proxy: string): void {
+function releaseFor(worker: number, proxy: string): void {
   const { dict } = sockets;
-  const [mine] = dict.safe_add(takeOverKey(life), true, TAKING_OVER_SECONDS);
+  const [mine] = dict.safe_add(takeoverKey(worker), true, TAKEOVER_SECONDS);
   if (mine !== true) return;
-  const top = dict.get(topKey(life));
+  const top = dict.get(topKey(worker));
   let count = 0;
   for (let place = 1; top !== undefined && place <= (top as number); place++) {
-    const entry = dict.get(placeKey(life, place));
+    const entry = dict.get(placeKey(worker, place));
     if (entry !== undefined) {
       const [connection, pod, app] = splitText(entry as string, " ");
       countHeld(pod!, app!, -1);
-      dict.delete(placeKey(life, place));
+      dict.delete(placeKey(worker, place));
       queueRelease(sockets.keeper.releases, { proxy, connection: connection!, pod: pod!, app: app! });
       count = count + 1;
     }
   }
-  forgetLife(life);
-  dict.delete(takeOverKey(life));
+  deleteWorker(worker);
+  dict.delete(takeoverKey(worker));
   if (count > 0) ngx.log(ngx.WARN, "tollgate: a worker died: its slots are released: ", count);
 }

@@ -24,7 +24,7 @@ import { worker } from "../state.js";
 import { hangUp } from "./client-socket.js";
 import { countLost, countReclaimed } from "./counters.js";
 import { podFailed } from "./pods.js";
-import { takeOverFromDead, tellAlive, unregister } from "./registry.js";
+import { recordBeat, releaseForDeadWorkers, unregister } from "./registry.js";
 import { sendReleases } from "./releases.js";
 import { acquireSlot, renewSlots, shareIncarnation } from "./slot-calls.js";
 import { type NginxSlot, sockets } from "./state.js";
@@ -58,8 +58,8 @@ export const slotEvents: SlotEvents<NginxSlot> = {
 export function slotKeeperBeat(): void {
   sockets.beatSoon = false;
   slotBeat(sockets.keeper, freshNowMs());
-  tellAlive();
-  takeOverFromDead();
+  recordBeat();
+  releaseForDeadWorkers();
   if (sockets.calling > 0) closeSilent();
   if (sockets.busy) return;
   sockets.busy = true;

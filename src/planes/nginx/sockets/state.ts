@@ -35,7 +35,7 @@ export interface SocketState {
   proxy: string;
   beatMs: number;
   /** Its number among the workers in shared memory; -1: none was free. */
-  life: number;
+  worker: number;
   lastConnection: number;
   /** Rotates the candidates. */
   turn: number;
