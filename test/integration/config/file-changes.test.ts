@@ -1,4 +1,4 @@
-/** A file is followed however it is replaced: in place, by rename, through links, behind a link, or in pieces. */
+/** File changes are detected: written in place, renamed, replaced behind a symbolic link, or written in pieces. */
 import { mkdirSync, openSync, renameSync, rmSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
@@ -23,8 +23,8 @@ const start = (file?: string): Promise<LiveNode> =>
 const follows = ({ live }: LiveNode, tokens: number) =>
   waitFor(`${tokens} tokens`, () => live.current().fail_open_tokens === tokens);
 
-describe("a change of the file is followed", () => {
-  it("when it is written in place, again and again", async () => {
+describe("a change of the file is applied", () => {
+  it("when it is repeatedly written in place", async () => {
     const node = await start();
     for (const tokens of [6, 7, 8]) {
       node.write(text(tokens));
@@ -33,7 +33,7 @@ describe("a change of the file is followed", () => {
     expect(node.changes).toHaveLength(3);
   });
 
-  it("when another file is renamed into its place, as editors do", async () => {
+  it("when another file is renamed to it, as editors do", async () => {
     const node = await start();
     for (const tokens of [6, 7]) {
       writeFileSync(`${node.file}.new`, text(tokens));
@@ -42,7 +42,7 @@ describe("a change of the file is followed", () => {
     }
   });
 
-  it("when it is removed and comes back", async () => {
+  it("when it is removed and created again", async () => {
     const node = await start();
     rmSync(node.file);
     await waitFor("the complaint", () => node.live.lastError()?.includes("cannot be read"));
@@ -52,7 +52,7 @@ describe("a change of the file is followed", () => {
     expect(node.live.lastError()).toBeUndefined();
   });
 
-  it("when the folder behind a link is exchanged, as Kubernetes does with a ConfigMap", async () => {
+  it("when the directory behind a symbolic link is replaced, as Kubernetes does with a ConfigMap", async () => {
     const holder = await start();
     const mounted = (version: string, tokens: number) => {
       const folder = join(holder.folder, `..${version}`);
@@ -72,7 +72,7 @@ describe("a change of the file is followed", () => {
     await follows(node, 7);
   });
 
-  it("when it lies behind a link in another folder, where nobody tells of it", async () => {
+  it("when it is behind a symbolic link to another directory, which is not watched", async () => {
     const [here, there] = [await start(), await start()];
     const link = join(here.folder, "link.yaml");
     symlinkSync(there.file, link);
@@ -81,7 +81,7 @@ describe("a change of the file is followed", () => {
     await follows(node, 6);
   });
 
-  it("once it is whole, when it is written in pieces", async () => {
+  it("once it is complete, when it is written in pieces", async () => {
     const node = await start();
     const apps = Array.from({ length: 20 }, (_, i) => `  app-${i}: { burst: ${i + 1} }\n`);
     const file = openSync(node.file, "w");
@@ -92,7 +92,7 @@ describe("a change of the file is followed", () => {
     await waitFor("all apps", () => Object.keys(node.live.current().apps).length === 20);
   });
 
-  it("by the next one when it is bad, and by nobody when nothing in it changed", async () => {
+  it("only if it is valid and different", async () => {
     const node = await start();
     node.write("fail_open_tokens: -1\n");
     await waitFor("the complaint", () => node.live.lastError()?.includes("fail_open_tokens"));
@@ -104,7 +104,7 @@ describe("a change of the file is followed", () => {
     await follows(node, 6);
   });
 
-  it("although other files of its folder change all the time", async () => {
+  it("although other files in its directory change all the time", async () => {
     const node = await start();
     const noise = setInterval(() => writeFileSync(join(node.folder, "noise"), String(Math.random())), 5);
     try {
@@ -134,15 +134,15 @@ describe("a watched file", () => {
     }
   }
 
-  it("that is written again and again needs no looking", () => isToldOf(({ write }, tokens) => write(text(tokens))));
+  it("that is written repeatedly needs no polling", () => isToldOf(({ write }, tokens) => write(text(tokens))));
 
-  it("that others replace again and again needs no looking", () =>
+  it("that is replaced repeatedly needs no polling", () =>
     isToldOf(({ file }, tokens) => {
       writeFileSync(`${file}.new`, text(tokens));
       renameSync(`${file}.new`, file);
     }));
 
-  it("is read once it has stopped changing, however often somebody looks", async () => {
+  it("is read once it has stopped changing, regardless of polling", async () => {
     const node = await nodes.start({ yaml: text(5), store: createEmbeddedStore() });
     const clock = createSimulatedClock();
     const changes: number[] = [];
@@ -163,7 +163,7 @@ describe("a watched file", () => {
 });
 
 describe("a closed configuration", () => {
-  it("follows nothing any more", async () => {
+  it("applies no further changes", async () => {
     const node = await start();
     await node.live.close();
     const other = await start(node.file);

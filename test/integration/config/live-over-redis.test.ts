@@ -1,4 +1,4 @@
-/** Several services on one Redis keep one configuration: by message, and without messages when Redis was away. */
+/** Services on one Redis share the store layer: by pub/sub messages, and by polling after Redis was unavailable. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { configKey } from "../../../src/core/keys.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
@@ -39,7 +39,7 @@ describe("on Redis", () => {
   afterAll(() => redis?.stop());
   afterEach(() => redis.command("FLUSHALL"));
 
-  it("all nodes follow what one of them put there", async () => {
+  it("all nodes apply the layer that one of them wrote", async () => {
     const three = await startThree(redis.url);
     expect((await three[0].live.putLayer({ fail_open_tokens: 7 })).status).toBe("reloaded");
     await allFollow(three, 7);
@@ -48,14 +48,14 @@ describe("on Redis", () => {
     expect(await three[1].live.layer()).toEqual({ revision: 2, config: { fail_open_tokens: 8 } });
   });
 
-  it("all nodes read their files when one of them is told to", async () => {
+  it("all nodes read their files when one of them is told to reload", async () => {
     const three = await startThree(redis.url);
     for (const { write } of three) write("fail_open_tokens: 9\n");
     await three[1].live.reload({ source: "all", force: false });
     await allFollow(three, 9);
   });
 
-  it("a message says what the documents promise, and nothing of the configuration", async () => {
+  it("a message has the documented fields and no part of the configuration", async () => {
     const [one] = await startThree(redis.url);
     const heard: string[] = [];
     await stores[1]!.subscribe(`ratelimit:config:update:${CLUSTER}`, (message) => void heard.push(message));
@@ -71,7 +71,7 @@ describe("on Redis", () => {
     });
   });
 
-  it("messages that nobody meant make nobody believe anything", async () => {
+  it("unexpected messages change nothing", async () => {
     const three = await startThree(redis.url);
     const forged = JSON.stringify({ type: "config_reload", version: "forged", config: { fail_open_tokens: 1 } });
     for (const message of [forged, "", "{", "x".repeat(100_000)]) {
@@ -82,7 +82,7 @@ describe("on Redis", () => {
     for (const { changes } of three) expect(changes).toHaveLength(1);
   });
 
-  it("of two who write at the same time over the same revision, one is told of the conflict", async () => {
+  it("of two concurrent writes with the same revision, one gets a conflict", async () => {
     const three = await startThree(redis.url);
     const { revision } = await three[0].live.layer();
     const results = await Promise.all(three.map(({ live }, i) => live.putLayer({ fail_open_tokens: 7 + i }, revision)));
@@ -91,13 +91,13 @@ describe("on Redis", () => {
     await allFollow(three, Number(config.fail_open_tokens));
   });
 
-  it("a node that starts later begins with what the others have", async () => {
+  it("a node that starts later applies the current layer", async () => {
     const one = await start(redis.url);
     await one.live.putLayer({ fail_open_tokens: 7 });
     await allFollow([one, await start(redis.url)], 7);
   });
 
-  it("something else under the key leaves what holds, and is told until it is gone", async () => {
+  it("a key of another type changes nothing and is reported until it is removed", async () => {
     const two = [await start(redis.url), await start(redis.url)] as const;
     await two[0].live.putLayer({ fail_open_tokens: 7 });
     await allFollow(two, 7);
@@ -113,7 +113,7 @@ describe("on Redis", () => {
     for (const { live } of two) expect(live.lastError()).toBeUndefined();
   });
 
-  it("a text that is too large, or no layer, leaves what holds", async () => {
+  it("a layer that is too large or invalid changes nothing", async () => {
     const one = await start(redis.url);
     await one.live.putLayer({ fail_open_tokens: 7 });
     for (const [text, complaint] of [
@@ -129,7 +129,7 @@ describe("on Redis", () => {
     expect((await one.live.putLayer({ fail_open_tokens: 8 })).status).toBe("reloaded");
   });
 
-  it("a Redis that was away, and lost the layer's messages, is caught up with", async () => {
+  it("changes during an outage of Redis are applied afterwards", async () => {
     const two = [await start(redis.url), await start(redis.url)] as const;
     await redis.kill();
     two[0].write("fail_open_tokens: 6\n");
@@ -142,7 +142,7 @@ describe("on Redis", () => {
     await allFollow(two, 7);
   });
 
-  it("a service starts without it, and follows when it is there", async () => {
+  it("a service starts without Redis and applies the layer when it is available", async () => {
     await redis.kill();
     const one = await start(redis.url);
     expect(one.live.current().fail_open_tokens).toBe(5);
@@ -159,7 +159,7 @@ describe("on a Redis Cluster", () => {
   });
   afterAll(() => cluster?.stop());
 
-  it("all nodes follow, too", async () => {
+  it("all nodes apply the layer", async () => {
     const three = await startThree(cluster.url);
     expect((await three[0].live.putLayer({ fail_open_tokens: 7 })).status).toBe("reloaded");
     await allFollow(three, 7);

@@ -1,6 +1,6 @@
-/** The files in `bad/`, one per mistake, and what a person hears of each. */
+/** The invalid files in `bad/` and the expected messages. */
 
-/** Stands in several of them, and in no message. */
+/** Part of several files; must not be part of any message. */
 export const SECRET = "hunter2";
 export const badEnvironment = { SECRET_LOOKING: `${SECRET}${SECRET}${SECRET}` };
 export const badFolder = new URL("bad/", import.meta.url);

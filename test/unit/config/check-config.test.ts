@@ -6,13 +6,13 @@ import { badFile, said } from "./bad-files.js";
 const example = new URL("../../../examples/gateway.yaml", import.meta.url).pathname;
 
 describe("check-config", () => {
-  it("says what a good file has", async () => {
+  it("summarises a valid file", async () => {
     expect(await runCommandLine(["check-config", example])).toEqual({
       ...{ exitCode: 0, text: `${example} is valid: 2 apps, 2 routes, 2 upstreams\n` },
     });
   });
 
-  it("lists every problem of a bad one, with exit code 1 and nothing on stdout", async () => {
+  it("lists every problem of an invalid file, with exit code 1 and nothing on stdout", async () => {
     const file = badFile("many-at-once");
     const { exitCode, text, complaint } = await runCommandLine(["check-config", file]);
     expect({ exitCode, text }).toEqual({ exitCode: 1, text: "" });
@@ -21,7 +21,7 @@ describe("check-config", () => {
     );
   });
 
-  it("gives programs the same as JSON", async () => {
+  it("prints the same as JSON", async () => {
     const file = badFile("negative");
     const { exitCode, text } = await runCommandLine(["check-config", file, "--json"]);
     expect(exitCode).toBe(1);
@@ -41,7 +41,7 @@ describe("check-config", () => {
     });
   });
 
-  it.each([[[]], [["a.yaml", "b.yaml"]], [["--colour", example]]])("is a wrong call with %j", async (args) => {
+  it.each([[[]], [["a.yaml", "b.yaml"]], [["--colour", example]]])("rejects the arguments %j", async (args) => {
     expect(await runCommandLine(["check-config", ...args])).toMatchObject({ exitCode: 2, text: "" });
   });
 });

@@ -1,4 +1,4 @@
-/** One list of options: what the documents and editors are told is what the schema says. */
+/** The reference page and the JSON Schema match the options of the schema. */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
@@ -29,11 +29,11 @@ function* everyOption(option: OptionSchema, place = ""): Generator<[place: strin
 const options = new Map(everyOption(optionSchema()));
 
 describe("docs/CONFIGURATION.md", () => {
-  it("is what its generator makes of the schema: npx tsx build/configuration-page.ts", () => {
+  it("is up to date: npx tsx build/configuration-page.ts", () => {
     expect(read("docs/CONFIGURATION.md")).toBe(configurationPage());
   });
 
-  it("leads to a heading with every link", () => {
+  it("has only links to existing headings", () => {
     const page = configurationPage();
     const headings = [...page.matchAll(/^#+ (.*)$/gm)].map(([, title]) =>
       (title ?? "").toLowerCase().replace(/[^a-z0-9_-]/g, ""),
@@ -43,7 +43,7 @@ describe("docs/CONFIGURATION.md", () => {
     for (const link of links) expect(headings).toContain(link);
   });
 
-  it("has every option with its meaning and every variable", () => {
+  it("has every option with a description and every variable", () => {
     const page = configurationPage();
     expect(options.size).toBeGreaterThan(100);
     for (const [place, { description }] of options) {
@@ -63,7 +63,7 @@ describe("an option", () => {
     },
   );
 
-  it.each([...needRestart, ...notInStore, ...ownToNode])("%s, of which a list speaks, exists", (option) => {
+  it.each([...needRestart, ...notInStore, ...ownToNode])("%s exists in the schema", (option) => {
     expect(options.has(option)).toBe(true);
     expect(optionAt(good("envoy: { listen: 127.0.0.1:9 }"), option)).toBeDefined();
   });
@@ -81,12 +81,12 @@ describe("tollgate schema", () => {
   ) as Record<string, unknown>;
   const faults = (yaml: string) => schemaFaults(parse(yaml), judged, document);
 
-  it("names its draft, and holds no word of its own", () => {
+  it("names its draft, and has no additional keywords", () => {
     expect(document).toMatchObject({ $schema: "https://json-schema.org/draft/2020-12/schema", type: "object" });
     expect(JSON.stringify(document)).not.toMatch(/"(kind|otherwise|names)":/);
   });
 
-  it("tells meaning, bounds, choices and defaults, whatever form a value may be written in", () => {
+  it("has description, bounds, choices and defaults, for every form of a value", () => {
     const { lease, apps, unknown_apps, metrics } = document.properties as Record<string, OptionSchema>;
     expect(lease?.properties?.reserve).toEqual({
       ...{ description: expect.any(String), default: 1000 },
@@ -97,7 +97,7 @@ describe("tollgate schema", () => {
     expect(apps?.additionalProperties).toMatchObject({ type: ["object", "null"], additionalProperties: false });
   });
 
-  it("has the defaults that hold", () => {
+  it("has the actual defaults", () => {
     const config = good("") as unknown as Record<string, unknown>;
     for (const [place, option] of options) {
       if (option.default === undefined || /[<[]/.test(place)) continue;
@@ -105,7 +105,7 @@ describe("tollgate schema", () => {
     }
   });
 
-  it("says nothing about the machine it was made on", () => {
+  it("does not depend on the machine", () => {
     const { node_id, workers } = document.properties as Record<string, OptionSchema>;
     expect([node_id?.default, workers?.default]).toEqual([undefined, undefined]);
   });
@@ -126,7 +126,7 @@ describe("tollgate schema", () => {
     ...["choice", "fraction", "listen", "negative", "not-a-number", "not-a-section", "priority", "profile-name"],
     ...["too-large", "unknown-option", "unknown-option-in-section", "token-misspelt", "zero", "app-name", "metrics"],
   ];
-  it.each(seen)("lets an editor see the mistake in bad/%s.yaml", (name) => {
+  it.each(seen)("finds the problem in bad/%s.yaml", (name) => {
     expect(faults(readFileSync(badFile(name), "utf8"))).not.toEqual([]);
   });
 });

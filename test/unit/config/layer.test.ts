@@ -1,4 +1,4 @@
-/** The store's layer: over the file, under the environment, for all nodes, and never the end of one. */
+/** The store layer: overrides the file, is overridden by the environment, and applies to all nodes. */
 import { afterEach, describe, expect, it } from "vitest";
 import { describeProblem } from "../../../src/config/problem.js";
 import { configKey, operationKey } from "../../../src/core/keys.js";
@@ -87,13 +87,13 @@ lease:
     expect(lease.reserve).toBe(5);
   });
 
-  it("understand a profile that one names and the other changes", async () => {
+  it("merge a profile that one names and the other changes", async () => {
     const { live } = await start("apps: { a: { profile: iops } }");
     await live.putLayer({ apps: { a: { profile: { max_cost: 7 } } } });
     expect(live.current().apps.a?.profile).toMatchObject({ based_on: "iops", max_cost: 7 });
   });
 
-  it("are one again when the store's is emptied", async () => {
+  it("fall back to the file when the store layer is emptied", async () => {
     const { live } = await start("fail_open_tokens: 5");
     const version = live.version();
     await live.putLayer({ fail_open_tokens: 7 });
@@ -104,14 +104,14 @@ lease:
     expect(await live.layer()).toEqual({ revision: 2, config: {} });
   });
 
-  it("of the store takes no variables from a node's environment", async () => {
+  it("do not replace variables in the store layer", async () => {
     const node = await start("", { env: { APP_HEADER: "X-Leak" } });
     expect(await complaints(node, { identity: { app_header: `\${APP_HEADER}` } })).toHaveLength(1);
   });
 });
 
-describe("a layer that is not right", () => {
-  it("is named as such, with every mistake in it, and is not written", async () => {
+describe("an invalid layer", () => {
+  it("is reported with all its problems, and is not written", async () => {
     const node = await start("apps: { a: { burst: 20 } }");
     const before = node.live.current();
     const layer = {
@@ -134,7 +134,7 @@ describe("a layer that is not right", () => {
     expect(node.live.lastError()).toBeUndefined();
   });
 
-  it("is told apart from the file and from the environment", async () => {
+  it("is distinguished from the file and the environment", async () => {
     const node = await start("apps: { a: {} }\nidentity: { api_keys: { a: [key-of-the-file-0] } }");
     const layer = {
       apps: { b: {} },
@@ -156,13 +156,13 @@ describe("a layer that is not right", () => {
     [{ control: { admin_token: "x".repeat(20) } }, "control"],
     [{ control: null }, "control"],
     [{ cluster: { id: "other", rate: 5 } }, "cluster.id"],
-  ])("as %j says what each node must know by itself", async (layer, option) => {
+  ])("like %j sets an option that every node needs itself", async (layer, option) => {
     expect(await complaints(await start(""), layer)).toEqual([
       `${option} (store layer): cannot be set in the store: every node needs its own value`,
     ]);
   });
 
-  it("cannot reach what all objects share", async () => {
+  it("cannot change the prototype of objects", async () => {
     const node = await start("");
     const layer = JSON.parse('{"apps":{"__proto__":{"burst":1}},"routes":[{"__proto__":{}}]}') as Record<
       string,
@@ -174,7 +174,7 @@ describe("a layer that is not right", () => {
     ]);
   });
 
-  it("is refused where it is too large, or nested without end", async () => {
+  it("is rejected if it is too large or nested too deeply", async () => {
     const node = await start("");
     const apps = Object.fromEntries(Array.from({ length: 60_000 }, (_, i) => [`application-${i}`, {}]));
     expect(await complaints(node, { apps })).toEqual([
@@ -185,7 +185,7 @@ describe("a layer that is not right", () => {
     expect(await complaints(node, { routes: deep })).toEqual(["store layer: is nested too deeply"]);
   });
 
-  it("has room for a mebibyte", async () => {
+  it("may have one mebibyte", async () => {
     const { live } = await start("");
     const apps = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`application-${i}`, { burst: i + 1 }]));
     expect(await live.putLayer({ apps })).toMatchObject({ status: "reloaded", appsAffected: 20_000 });
@@ -203,7 +203,7 @@ describe("a layer that is not right", () => {
     ['{"listen":"0.0.0.0:1"}', "listen (store layer): cannot be set in the store: every node needs its own value"],
   ];
 
-  it.each(garbage)("written past all checks (%.20s) leaves what holds, and is told", async (text, problem) => {
+  it.each(garbage)("written directly to the store (%.20s) changes nothing and is reported", async (text, problem) => {
     const store = createEmbeddedStore();
     const clock = createSimulatedClock();
     const { live, write } = await start("fail_open_tokens: 5", { store, clock });
@@ -223,7 +223,7 @@ describe("a layer that is not right", () => {
     expect(live.lastError()).toBeUndefined();
   });
 
-  it("does not keep a service from starting", async () => {
+  it("does not prevent the start of a service", async () => {
     const store = createEmbeddedStore();
     await put(store, "{");
     const { live } = await start("fail_open_tokens: 5", { store });
@@ -232,7 +232,7 @@ describe("a layer that is not right", () => {
     await expect(live.layer()).rejects.toThrow("store layer: is not JSON");
   });
 
-  it("becomes right when the file does, without being written again", async () => {
+  it("is applied once the file makes it valid, without being written again", async () => {
     const store = createEmbeddedStore();
     const clock = createSimulatedClock();
     const { live, write } = await start("", { store, clock });
@@ -248,7 +248,7 @@ describe("a layer that is not right", () => {
 });
 
 describe("several nodes", () => {
-  it("all follow, and have the same version", async () => {
+  it("all apply the layer, and have the same version", async () => {
     const store = createEmbeddedStore();
     const [one, two, three] = [
       await start("node_id: a", { store }),
@@ -263,7 +263,7 @@ describe("several nodes", () => {
     }
   });
 
-  it("read their own files when one of them was told to reload", async () => {
+  it("read their own files when one of them reloads", async () => {
     const store = createEmbeddedStore();
     const [one, two] = [await start("", { store }), await start("", { store })];
     for (const { write } of [one!, two!]) write("fail_open_tokens: 7");
@@ -271,7 +271,7 @@ describe("several nodes", () => {
     await waitFor("the file", () => two!.live.current().fail_open_tokens === 7);
   });
 
-  it("follow within five seconds when the message got lost", async () => {
+  it("apply it within five seconds when the message was lost", async () => {
     const store = createEmbeddedStore();
     const clock = createSimulatedClock();
     const one = await start("", { store: deaf(store) });
@@ -284,7 +284,7 @@ describe("several nodes", () => {
     expect(two.live.current().fail_open_tokens).toBe(7);
   });
 
-  it("write one after the other: who did not see the last word is told", async () => {
+  it("write one after the other: an outdated revision is a conflict", async () => {
     const store = createEmbeddedStore();
     const [one, two] = [await start("", { store: deaf(store) }), await start("", { store: deaf(store) })];
     const { revision } = await two!.live.layer();
@@ -297,7 +297,7 @@ describe("several nodes", () => {
     expect((await two!.live.layer()).revision).toBe(1);
   });
 
-  it("stop following once they are closed", async () => {
+  it("apply no changes once they are closed", async () => {
     const store = createEmbeddedStore();
     const [one, two] = [await start("", { store }), await start("", { store })];
     await two!.live.close();
@@ -308,7 +308,7 @@ describe("several nodes", () => {
 });
 
 describe("without the store", () => {
-  it("a service starts, and follows when the store is back", async () => {
+  it("a service starts, and applies the layer when the store is back", async () => {
     const embedded = createEmbeddedStore();
     const here = leaving(embedded);
     const clock = createSimulatedClock();
@@ -321,7 +321,7 @@ describe("without the store", () => {
     expect(live.current().fail_open_tokens).toBe(7);
   });
 
-  it("a reload keeps what the store said last, and says so", async () => {
+  it("a reload keeps the last known layer, and logs it", async () => {
     const here = leaving(createEmbeddedStore());
     const { live, write, logged } = await start("fail_open_tokens: 5", { store: here.store });
     await live.putLayer({ fail_open_tokens: 7 });
@@ -333,7 +333,7 @@ describe("without the store", () => {
     expect(live.lastError()).toBeUndefined();
   });
 
-  it("a reload of the store alone is refused, and nothing can be put there", async () => {
+  it("a reload of the store layer is rejected, and writes fail", async () => {
     const here = leaving(createEmbeddedStore());
     const clock = createSimulatedClock();
     const { live } = await start("", { store: here.store, clock });

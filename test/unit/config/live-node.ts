@@ -1,4 +1,4 @@
-/** A service's live configuration in a directory of its own, with everything that it logged. */
+/** A live configuration in a temporary directory, with its log lines. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

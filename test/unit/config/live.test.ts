@@ -1,4 +1,4 @@
-/** A running configuration: only good ones take hold, all at once, and what was refused is told. */
+/** Live reload: only valid configurations are applied, as a whole, and rejected ones are reported. */
 import { readFileSync, rmSync } from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
 import type { ReloadResult } from "../../../src/config/live/live.js";
@@ -29,19 +29,22 @@ function complaints(result: ReloadResult | { status: "conflict" }): string[] {
   return result.problems.map(describeProblem);
 }
 
-describe("a bad file", () => {
-  it.each(Object.entries(said))("%s changes nothing in a running service, which says why", async (name, expected) => {
-    const { live, write, changes, logged } = await start(limits(20), { env: badEnvironment });
-    const before = live.current();
-    write(readFileSync(badFile(name), "utf8"));
-    expect(complaints(await live.reload(forced))).toEqual(expected);
-    expect(live.current()).toBe(before);
-    expect(changes).toEqual([]);
-    expect(live.lastError()).toBe(expected.join("; "));
-    expect(logged.join("\n")).not.toContain(SECRET);
-  });
+describe("an invalid file", () => {
+  it.each(Object.entries(said))(
+    "%s changes nothing in a running service, and the reason is logged",
+    async (name, expected) => {
+      const { live, write, changes, logged } = await start(limits(20), { env: badEnvironment });
+      const before = live.current();
+      write(readFileSync(badFile(name), "utf8"));
+      expect(complaints(await live.reload(forced))).toEqual(expected);
+      expect(live.current()).toBe(before);
+      expect(changes).toEqual([]);
+      expect(live.lastError()).toBe(expected.join("; "));
+      expect(logged.join("\n")).not.toContain(SECRET);
+    },
+  );
 
-  it("is forgotten with the next good one", async () => {
+  it("is no longer reported after the next valid one", async () => {
     const { live, write } = await start(limits(20));
     write("apps: { a: { burst: 0 } }");
     expect((await live.reload(all)).status).toBe("refused");
@@ -51,21 +54,21 @@ describe("a bad file", () => {
     expect(live.lastError()).toBeUndefined();
   });
 
-  it("that is empty, as it is while somebody writes it, is none", async () => {
+  it("that is empty, because it is being written, is rejected", async () => {
     const { live, write, file } = await start(limits(20));
     write("\n");
     expect(complaints(await live.reload(forced))).toEqual([`${file}: is empty`]);
     expect(live.current().apps.a?.burst).toBe(20);
   });
 
-  it("that is gone leaves everything as it was", async () => {
+  it("that was removed changes nothing", async () => {
     const { live, file } = await start(limits(20));
     rmSync(file);
     expect(complaints(await live.reload(all))[0]).toContain("cannot be read");
     expect(live.current().apps.a?.burst).toBe(20);
   });
 
-  it("does not keep the store's layer from being followed", async () => {
+  it("does not prevent changes of the store layer", async () => {
     const store = createEmbeddedStore();
     const one = await start(limits(20), { store });
     const two = await start(limits(20), { store });
@@ -77,8 +80,8 @@ describe("a bad file", () => {
   });
 });
 
-describe("a good file", () => {
-  it("takes hold at once, frozen, and everyone who asked for it is told once", async () => {
+describe("a valid file", () => {
+  it("is applied immediately, frozen, and every handler is called once", async () => {
     const { live, write, changes } = await start(limits(20));
     const before = live.current();
     write(`${limits(30)}lease: { reserve: 5 }`);
@@ -93,13 +96,13 @@ describe("a good file", () => {
     expect(live.version()).not.toBe(configVersion(before));
   });
 
-  it("counts the apps that came, went or changed", async () => {
+  it("counts the apps that were added, removed or changed", async () => {
     const { live, write } = await start("apps: { a: {}, b: {}, c: {} }");
     write("apps: { a: {}, b: { burst: 5 }, d: {} }");
     expect(await live.reload(all)).toMatchObject({ appsAffected: 3 });
   });
 
-  it("that says the same is no change, unless that is forced", async () => {
+  it("without changes is not applied, unless forced", async () => {
     const { live, write, changes } = await start("apps: { a: { burst: 20 }, b: {} }");
     write("# the same\napps: { b: {}, a: { burst: 20 } }");
     expect(await live.reload(all)).toMatchObject({ status: "unchanged", version: live.version() });
@@ -108,7 +111,7 @@ describe("a good file", () => {
     expect(changes).toHaveLength(1);
   });
 
-  it("reaches the others although one of them fails to take it up", async () => {
+  it("reaches all handlers although one of them fails", async () => {
     const { live, write, changes, logged } = await start(limits(20));
     const leave = live.onChange(() => {
       throw new Error("on purpose");
@@ -124,7 +127,7 @@ describe("a good file", () => {
     expect(logged.filter((line) => line.startsWith("error"))).toHaveLength(1);
   });
 
-  it("is put in the order in which reloads were asked for", async () => {
+  it("is applied in the order of the reload calls", async () => {
     const { live, write, changes } = await start(limits(1));
     const reloads = [2, 3, 4].map((burst) => {
       write(limits(burst));
@@ -136,7 +139,7 @@ describe("a good file", () => {
     expect(changes.map(({ config }) => config.apps.a?.burst)).toEqual([4]);
   });
 
-  it("does not undo what the command line said", async () => {
+  it("does not override the command line", async () => {
     const overrides = (config: Config) => ({ ...config, listen: "127.0.0.1:1", workers: 2 });
     const { live, write } = await start("workers: 1", { overrides });
     write("workers: 3\nfail_open_tokens: 7");
@@ -145,7 +148,7 @@ describe("a good file", () => {
     expect(Object.isFrozen(live.current())).toBe(true);
   });
 
-  it("is replaced by a text where there is none, as in the demo", async () => {
+  it("may be replaced by a string, as in the demo", async () => {
     const { live } = await start(limits(20), { file: undefined, yaml: limits(20) });
     expect((await live.reload(all)).status).toBe("unchanged");
     expect((await live.putLayer({ apps: { a: { burst: 30 } } })).status).toBe("reloaded");
@@ -165,11 +168,11 @@ describe("an option that needs a restart", () => {
     ["envoy.listen", "envoy: { listen: 127.0.0.1:9 }"],
   ];
 
-  it("is one of those that the documents mark", () => {
+  it("is marked in the documentation", () => {
     expect(changes.map(([option]) => option).sort()).toEqual([...needRestart].sort());
   });
 
-  it.each(changes)("%s is named, and nothing changes", async (option, yaml) => {
+  it.each(changes)("%s is reported, and nothing changes", async (option, yaml) => {
     const { live, write } = await start("");
     const before = live.current();
     write(`fail_open_tokens: 7\n${yaml}`);
@@ -181,7 +184,7 @@ describe("an option that needs a restart", () => {
     expect(live.lastError()).toContain(option);
   });
 
-  it("waits while the rest is applied by force, and is not asked for again", async () => {
+  it("is deferred by a forced reload, and not reported again", async () => {
     const { live, write } = await start("workers: 1");
     write("workers: 2\nlisten: 127.0.0.1:9\nfail_open_tokens: 7");
     expect(await live.reload(forced)).toMatchObject({ status: "reloaded", restartNeeded: ["listen", "workers"] });
@@ -197,7 +200,7 @@ describe("an option that needs a restart", () => {
     expect(await live.reload(all)).toMatchObject({ status: "reloaded", restartNeeded: [] });
   });
 
-  it("is the first route, as without one there is no gateway; that keeps nothing else from holding", async () => {
+  it("is the first route, because there is no gateway without one; other changes are applied", async () => {
     const { live, write } = await start("");
     write("upstreams: { a: { targets: [a:1] } }\nroutes: [{ path: /, upstream: a }]\nfail_open_tokens: 7");
     expect(await live.reload(all)).toMatchObject({ status: "reloaded", restartNeeded: ["routes"] });

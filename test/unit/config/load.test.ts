@@ -1,4 +1,4 @@
-/** A good configuration: defaults, file and environment in their order, and what the rooms make of it. */
+/** Loading a valid configuration: defaults, file and environment, and the mapping to options. */
 import { describe, expect, it } from "vitest";
 import { loadConfig, readConfig } from "../../../src/config/load.js";
 import { appLimits, clusterOptions, identityOptions, leaseOptions } from "../../../src/config/options/limits.js";
@@ -17,7 +17,7 @@ function good(yaml: string, env: Record<string, string> = {}): Config {
 }
 
 describe("without a file", () => {
-  it("everything has its default", () => {
+  it("every option has its default", () => {
     const config = loadConfig({ env: {} }).config as Config;
     expect(config).toMatchObject({ listen: "0.0.0.0:8080", store: "embedded", control: { listen: "127.0.0.1:9145" } });
     expect(clusterOptions(config)).toEqual({ id: "cluster-01", capacity: 1e6, rate: 5e5, nodeTtlMs: 10_000 });
@@ -30,7 +30,7 @@ describe("without a file", () => {
     ]);
   });
 
-  it("nothing of it can be changed", () => {
+  it("the configuration is frozen", () => {
     const config = loadConfig({ env: {} }).config as Config;
     expect(() => {
       (config.lease as { reserve: number }).reserve = 1;
@@ -39,7 +39,7 @@ describe("without a file", () => {
 });
 
 describe("a file", () => {
-  it("like the example of the design is understood", () => {
+  it("like the example of the design is accepted", () => {
     const { config, problems } = loadConfig({ file: example, env: tokens });
     expect(problems).toEqual([]);
     expect(config).toMatchObject({
@@ -64,11 +64,11 @@ describe("a file", () => {
     expect(appLimits(good("apps: { a: { guaranteed: 0.1 } }"))[0]?.burst).toBe(1);
   });
 
-  it("that refuses unknown apps has no app by default", () => {
+  it("that refuses unknown apps has no default app", () => {
     expect(appLimits(good("unknown_apps: reject\napps: { a: {} }")).map(({ id }) => id)).toEqual(["a"]);
   });
 
-  it("tells keys, hops and headers", () => {
+  it("is mapped to keys, trusted hops and headers", () => {
     const settings = identityOptions(
       good(`apps: { a: {} }
 identity: { app_header: X-Team, untrusted_headers: reject, api_keys: { a: [${"k".repeat(16)}] } }`),
@@ -84,7 +84,7 @@ identity: { app_header: X-Team, untrusted_headers: reject, api_keys: { a: [${"k"
 describe("the version of a configuration", () => {
   const version = (yaml: string) => configVersion(good(yaml));
 
-  it("is another one when anything changes that all nodes must agree on", () => {
+  it("changes with every option that all nodes must share", () => {
     const key = "k".repeat(16);
     const different = [
       "apps: { a: {} }",
@@ -101,20 +101,20 @@ describe("the version of a configuration", () => {
     expect(new Set(different).size).toBe(different.length);
   });
 
-  it("is the same for nodes that only have names, places and processes of their own", () => {
+  it("does not depend on names, addresses and processes of nodes", () => {
     const here =
       "node_id: a\nlisten: 127.0.0.1:1\nworkers: 1\nstore: redis://:secret@a:1\ncontrol: { listen: 127.0.0.1:2 }";
     const there = "node_id: b\nlisten: 127.0.0.1:3\nworkers: 2\nstore: embedded\nstore_pool_size: 7";
     expect(version(here)).toBe(version(there));
   });
 
-  it("does not depend on the order in which somebody wrote it", () => {
+  it("does not depend on the order of options", () => {
     expect(version("apps: { a: { burst: 5 }, b: {} }")).toBe(version("apps: { b: {}, a: { burst: 5 } }"));
   });
 });
 
 describe("a variable in the file", () => {
-  it("is put in, alone or within a text, with another text where it is not set", () => {
+  it("is replaced, alone or within a string, with a default if it is not set", () => {
     const yaml = `node_id: \${A}-\${B:-two}\nworkers: \${N}\ncontrol: { plane_token: '\${EMPTY:-}' }`;
     expect(good(yaml, { A: "one", N: "3", EMPTY: "" })).toMatchObject({ node_id: "one-two", workers: 3 });
   });
@@ -125,7 +125,7 @@ describe("a variable in the file", () => {
     expect(describeProblem(problems[0]!)).not.toContain("listen");
   });
 
-  it("is written literally with two dollars", () => {
+  it("is literal with two dollar signs", () => {
     const { problems } = readConfig(`node_id: $\${A}`, {});
     expect(problems.map(({ reason }) => reason)).toEqual(["must be 1 to 100 of A–Z a–z 0–9 . _ : -"]);
   });
@@ -155,11 +155,11 @@ describe("the environment", () => {
     [{ REDIS_HOST: "::1" }, "redis://[::1]:6379"],
     [{ REDIS_PASSWORD: "secret" }, "embedded"],
     [{ REDIS_HOST: "" }, "embedded"],
-  ])("%j makes of the embedded store %s", (env, store) => {
+  ])("%j changes the embedded store to %s", (env, store) => {
     expect(good("", env).store).toBe(store);
   });
 
-  it("gives a cluster its password, but no host", () => {
+  it("can set the password of a cluster, but not a host", () => {
     const yaml = "store: redis-cluster://a:1,b:2";
     expect(good(yaml, { REDIS_PASSWORD: "x" }).store).toBe("redis-cluster://:x@a:1,b:2");
     expect(readConfig(yaml, { REDIS_HOST: "c" }).problems.map(describeProblem)).toEqual([
@@ -167,7 +167,7 @@ describe("the environment", () => {
     ]);
   });
 
-  it("is named when it is wrong, and not the file", () => {
+  it("is reported instead of the file when it is invalid", () => {
     const env = { RATELIMIT_L3_RESERVE: "-1", LOG_LEVEL: "loud\u001b", REDIS_PORT: "tcp://10.0.0.1:6379" };
     expect(readConfig("lease: { reserve: 5 }", env).problems.map(describeProblem)).toEqual([
       "REDIS_PORT: must be a whole number from 1 to 65535; Kubernetes sets this for a service called redis",

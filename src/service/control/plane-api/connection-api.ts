@@ -159,24 +159,24 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
     return sum;
   }
 
-  async function renew(told: HeldRequest) {
+  async function renew(request: HeldRequest) {
     const found = limitsOf();
     if ("refusal" in found) return found;
     const { leaseMs } = found.limits;
     let memory = 0;
-    const { done, without } = await inBatches(told, async (batch) => {
-      const answered = await slots.renew(told.proxy, leaseMs, batch, deadline());
+    const { done, without } = await inBatches(request, async (batch) => {
+      const answered = await slots.renew(request.proxy, leaseMs, batch, deadline());
       memory = Number(answered.incarnation);
       return { done: answered.renewed, without: answered.lost };
     });
     return { json: { renewed: done, lost: without, lease_ms: leaseMs, memory } };
   }
 
-  async function release(told: HeldRequest) {
+  async function release(request: HeldRequest) {
     const found = limitsOf();
     if ("refusal" in found) return found;
-    const { done, without } = await inBatches(told, async (batch) => {
-      const answered = await slots.release(told.proxy, found.limits.leaseMs, batch, deadline());
+    const { done, without } = await inBatches(request, async (batch) => {
+      const answered = await slots.release(request.proxy, found.limits.leaseMs, batch, deadline());
       return { done: answered.released, without: answered.unknown };
     });
     return { json: { released: done, unknown: without } };

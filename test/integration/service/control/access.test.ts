@@ -1,4 +1,4 @@
-/** Who is listened to at all, how often they may be wrong, and how they must ask. */
+/** Access control: roles, addresses, failed logins, methods and paths. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-store.js";
 import type { Store } from "../../../../src/store/store.js";
@@ -11,7 +11,7 @@ describe("who may call", () => {
     store = createEmbeddedStore();
   });
 
-  it("nobody, where there is no admin token; and the answer says which option to set", async () => {
+  it("nobody without a configured admin token; the reply names the option", async () => {
     const control = await startControl(store, { config: { control: { admin_token: "" } } });
     for (const authorization of ["", "Bearer ", `Bearer ${ADMIN_TOKEN}`, `Bearer ${PLANE_TOKEN}`]) {
       const response = await control.admin("GET", "/status", undefined, { authorization });
@@ -25,14 +25,14 @@ describe("who may call", () => {
     await control.close();
   });
 
-  it("no operator as a data plane", async () => {
+  it("not with the token of the other role", async () => {
     const control = await startControl(store);
     const response = await control.post({ node: "p", epoch: 1, seq: 1 }, { authorization: `Bearer ${ADMIN_TOKEN}` });
     expect([response.status, ((await response.json()) as { reason: string }).reason]).toEqual([403, "wrong_role"]);
     await control.close();
   });
 
-  it("nobody from an address that is not listed, whatever the token", async () => {
+  it("not from an address that is not listed, even with a token", async () => {
     const control = await startControl(store, { config: { control: { allow: ["10.0.0.0/8"] } } });
     for (const path of [
       "/admin/ratelimit/status",
@@ -51,7 +51,7 @@ describe("who may call", () => {
     await control.close();
   });
 
-  it("as the configuration says now: another token and another list hold from the reload on", async () => {
+  it("by the current configuration: a new token and list apply after a reload", async () => {
     const control = await startControl(store);
     const other = "another-admin-token-9";
     const section = { plane_token: PLANE_TOKEN, allow: ["127.0.0.0/8"], hosts: ["gate.internal"] };
@@ -67,7 +67,7 @@ describe("who may call", () => {
     await control.close();
   });
 
-  it("a page of the service itself may", async () => {
+  it("a page of the same origin may", async () => {
     const control = await startControl(store);
     const headers = { origin: control.url, "sec-fetch-site": "same-origin" };
     expect((await control.admin("DELETE", "/degradation", undefined, headers)).status).toBe(200);
@@ -75,11 +75,11 @@ describe("who may call", () => {
   });
 });
 
-describe("whoever guesses", () => {
+describe("guessing tokens", () => {
   const guess = (control: ControlServer, i: number, path = "/admin/ratelimit/status") =>
     control.call(path === "/v1/sync" ? "POST" : "GET", path, undefined, { authorization: `Bearer guess-number-${i}` });
 
-  it("is not listened to after ten wrong tokens, not even with the right one, until the minute is over", async () => {
+  it("locks the address after ten wrong tokens until the minute is over, even for the right one", async () => {
     const clock = createSimulatedClock();
     const control = await startControl(createEmbeddedStore(), { clock });
     for (let i = 0; i < 10; i++) expect((await guess(control, i)).status).toBe(401);
@@ -98,7 +98,7 @@ describe("whoever guesses", () => {
     await control.close();
   });
 
-  it("cannot shut out those who work at the same address", async () => {
+  it("does not lock an address that recently sent the right token", async () => {
     const control = await startControl(createEmbeddedStore());
     expect((await control.admin("GET", "/status")).status).toBe(200);
     for (let i = 0; i < 15; i++) expect((await guess(control, i)).status).toBe(401);
@@ -106,7 +106,7 @@ describe("whoever guesses", () => {
     await control.close();
   });
 
-  it("fills no log", async () => {
+  it("does not flood the log", async () => {
     const clock = createSimulatedClock();
     const control = await startControl(createEmbeddedStore(), { clock });
     for (let i = 0; i < 40; i++) await guess(control, i, "/v1/sync");
@@ -117,7 +117,7 @@ describe("whoever guesses", () => {
   });
 });
 
-describe("what is asked", () => {
+describe("requests", () => {
   let control: ControlServer;
   beforeEach(async () => {
     control = await startControl(createEmbeddedStore());
@@ -129,7 +129,7 @@ describe("what is asked", () => {
     ["GET", "/reload", "POST"],
     ["PATCH", "/config", "GET, HEAD, PUT, DELETE"],
     ["OPTIONS", "/emergency", "GET, HEAD, POST"],
-  ])("%s %s is 405, and says what may be", async (method, path, allow) => {
+  ])("%s %s is 405 with the allowed methods", async (method, path, allow) => {
     const response = await control.admin(method, path);
     expect([response.status, response.headers.get("allow")]).toEqual([405, allow]);
     expect(await response.json()).toMatchObject({ error: "method_not_allowed" });
@@ -139,7 +139,7 @@ describe("what is asked", () => {
     expect((await control.admin("GET", path)).status).toBe(404);
   });
 
-  it("HEAD answers what GET would, without a body", async () => {
+  it("HEAD replies like GET, without a body", async () => {
     const response = await control.admin("HEAD", "/status");
     expect([response.status, await response.text()]).toEqual([200, ""]);
     expect(Number(response.headers.get("content-length"))).toBeGreaterThan(100);
@@ -157,7 +157,7 @@ describe("what is asked", () => {
     expect([response.status, ((await response.json()) as { field: string }).field]).toEqual([400, field]);
   });
 
-  it("an app that is nearly there is named", async () => {
+  it("a misspelt app gets a suggestion", async () => {
     const response = await control.admin("GET", "/apps/vidoe");
     expect(response.status).toBe(404);
     expect(await response.json()).toMatchObject({ error: "unknown_app", detail: "did you mean video?" });

@@ -1,4 +1,4 @@
-/** The page about the API is true: it names every call, and its curl commands work as they stand. */
+/** docs/API.md lists every endpoint, and its curl commands work. */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { promisify } from "node:util";
@@ -10,7 +10,7 @@ import { nodeReport } from "../../../support/node-reports.js";
 
 const page = readFileSync(new URL("../../../../docs/API.md", import.meta.url), "utf8");
 
-it("names every call", () => {
+it("lists every endpoint", () => {
   for (const { method, path } of Object.values(calls)) {
     const short = path.replace("/admin/ratelimit", "");
     const own = page.split("\n").filter((line) => line.includes(`${short}\``) || line.includes(`${short}?`));

@@ -1,4 +1,4 @@
-/** Who may call the control listener, and how it answers everyone else. */
+/** The control listener: tokens, addresses, Host headers, and errors of requests. */
 import { request } from "node:http";
 import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -34,7 +34,7 @@ describe("the token", () => {
     ["the beginning of the right one", { authorization: `Bearer ${PLANE_TOKEN.slice(0, -1)}` }],
     ["an empty one", { authorization: "Bearer " }],
     ["the right one in another scheme", { authorization: `Basic ${PLANE_TOKEN}` }],
-  ])("%s is answered with 401", async (_what, headers) => {
+  ])("%s gets 401", async (_what, headers) => {
     const response = await fetch(`${control.url}/v1/sync`, { method: "POST", headers, body: JSON.stringify(message) });
     expect(response.status).toBe(401);
     expect(response.headers.get("www-authenticate")).toBe("Bearer");
@@ -43,7 +43,7 @@ describe("the token", () => {
     expect(text).not.toContain(PLANE_TOKEN);
   });
 
-  it("that is not configured turns the API of data planes off, and it says so", async () => {
+  it("that is not configured disables the API of data planes, and the reply says so", async () => {
     const off = await startControl(createEmbeddedStore(), { config: { control: { plane_token: "" } } });
     for (const authorization of ["Bearer ", `Bearer ${PLANE_TOKEN}`, ""]) {
       const response = await off.post(message, { authorization });
@@ -55,7 +55,7 @@ describe("the token", () => {
 });
 
 describe("the address", () => {
-  it("that is not allowed gets 403, but may ask for health", async () => {
+  it("that is not allowed gets 403, except for health", async () => {
     const closed = await startControl(createEmbeddedStore(), {
       config: { control: { allow: ["10.0.0.0/8", "::1/128"] } },
     });
@@ -80,12 +80,12 @@ describe("the Host", () => {
     ["localhost.evil.example", 403],
     ["[evil]", 403],
     ["", 403],
-  ])("%j is answered with %i", async (host, status) => {
+  ])("%j gets %i", async (host, status) => {
     expect(await statusFor(host)).toBe(status);
   });
 });
 
-describe("anything else", () => {
+describe("an invalid request", () => {
   it("is 404 in JSON", async () => {
     const response = await fetch(`${control.url}/nothing`);
     expect(response.status).toBe(404);
@@ -97,7 +97,7 @@ describe("anything else", () => {
     expect([response.status, response.headers.get("allow")]).toEqual([405, "POST"]);
   });
 
-  it("is 415 for another kind of body", async () => {
+  it("is 415 for another media type", async () => {
     expect((await control.post("x", { "content-type": "application/x-www-form-urlencoded" })).status).toBe(415);
   });
 
@@ -114,7 +114,7 @@ describe("anything else", () => {
     expect((await fetch(`${control.url}/v1/sync`, init as RequestInit)).status).toBe(413);
   });
 
-  it("a client that leaves in the middle of its body changes nothing", async () => {
+  it("a client that disconnects within its body changes nothing", async () => {
     const head = `POST /v1/sync HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${PLANE_TOKEN}\r\nContent-Length: 50\r\n\r\n{`;
     await new Promise<void>((resolve) => {
       const socket = connect(control.port, "127.0.0.1", () => socket.write(head, () => socket.destroy()));
@@ -126,7 +126,7 @@ describe("anything else", () => {
 });
 
 describe("health", () => {
-  it("live and ready answer as the seeds have it", async () => {
+  it("live and ready reply as in the seeds", async () => {
     const live = await (await fetch(`${control.url}/health/live`)).json();
     expect(live).toEqual({ status: "healthy", timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT/) });
     const ready = await (await fetch(`${control.url}/health/ready`)).json();

@@ -1,4 +1,4 @@
-/** The OpenAPI document is the truth about the running listener: every endpoint is in it, and every reply is as it says. */
+/** The OpenAPI document matches the running listener: it has every endpoint, and every reply conforms to it. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { calls } from "../../../../src/service/control/calls.js";
 import { openApiDocument } from "../../../../src/service/control/openapi.js";
@@ -109,7 +109,7 @@ describe.each(stores)("over the %s store", (_name, open) => {
     return found;
   };
 
-  it.each(made)("%s → %i is answered as the document says", async (call, status, body, headers) => {
+  it.each(made)("%s → %i conforms to the document", async (call, status, body, headers) => {
     const [method = "", path = ""] = call.split(" ");
     const { responses, requestBody } = operationOf(method, path);
     const response = await control.call(method, path, body, headers);
@@ -126,7 +126,7 @@ describe.each(stores)("over the %s store", (_name, open) => {
     }
   });
 
-  it("every endpoint of the document was called, and there is no other", () => {
+  it("every endpoint of the document was called, and there are no others", () => {
     const described = Object.entries(document.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     );
@@ -136,7 +136,7 @@ describe.each(stores)("over the %s store", (_name, open) => {
     expect(new Set(described)).toEqual(new Set(known));
   });
 
-  it("says which token each needs", () => {
+  it("states the required token", () => {
     for (const [path, methods] of Object.entries(document.paths)) {
       const role = path.startsWith(admin) ? "admin" : path.startsWith("/v1/") ? "plane" : undefined;
       for (const { security } of Object.values(methods)) {
@@ -147,7 +147,7 @@ describe.each(stores)("over the %s store", (_name, open) => {
 });
 
 describe("the document", () => {
-  it("can be made without a running service, and is the same", async () => {
+  it("is the same without a running service", async () => {
     const control = await startControl(createEmbeddedStore());
     const served = await (await fetch(`${control.url}/openapi.json`)).json();
     await control.close();
@@ -158,7 +158,7 @@ describe("the document", () => {
     expect(Object.keys(printed.paths).sort()).toEqual(Object.keys((served as Document).paths).sort());
   });
 
-  it("has a judge that finds what is wrong", () => {
+  it("is checked by a validator that finds errors", () => {
     const schema = {
       ...{ type: "object", required: ["a"], additionalProperties: false },
       properties: { a: { type: "integer", minimum: 0 }, b: { anyOf: [{ type: "string" }, { type: "null" }] } },

@@ -1,4 +1,4 @@
-/** What operators order happens, on every store alike, and the audit log tells who ordered it, why, and what came of it. */
+/** Admin operations on every store, with their audit log entries. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createSlots } from "../../../../src/slots/slots.js";
 import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-store.js";
@@ -67,13 +67,13 @@ describe.each(stores)("over the %s store", (_name, open) => {
     ]);
   });
 
-  it("without an end, an emergency lasts until it is turned off", async () => {
+  it("an emergency without duration lasts until it is turned off", async () => {
     const on = await ask("POST", "/emergency", { action: "activate", duration_seconds: 0 });
     expect(on.expires_at).toBeNull();
     expect(await ask("GET", "/status")).toMatchObject({ emergency: { source: "operator", seconds_left: 0 } });
   });
 
-  it("a level is pinned for workers and data planes, and let go", async () => {
+  it("a level is pinned for workers and data planes, and unpinned", async () => {
     const order = { level: 3, reason: "drill", duration_seconds: 90 };
     const reply = await ask("POST", "/degradation", order, { "x-operator": "carol" });
     expect(reply).toMatchObject({ previous_level: 1, current_level: 3, reason: "drill" });
@@ -95,7 +95,7 @@ describe.each(stores)("over the %s store", (_name, open) => {
     ]);
   });
 
-  it("tokens are lent and paid back, and a refusal says why", async () => {
+  it("tokens are borrowed and repaid, and a refusal is explained", async () => {
     await control.post({
       ...{ node: "p", epoch: 1, seq: 1 },
       apps: [{ app: "loans", granted: 0, spent: 0, need: 400, want: 400 }],
@@ -129,7 +129,7 @@ describe.each(stores)("over the %s store", (_name, open) => {
     expect(await ask("POST", "/reconcile")).toMatchObject({ app_id: "*", apps: 4, drift_after: 0 });
   });
 
-  it("the configuration is read anew; a bad one changes nothing and says all that is wrong", async () => {
+  it("the configuration is reloaded; an invalid one changes nothing and lists all problems", async () => {
     const first = control.live.version();
     await control.writeFile({ apps: { video: { guaranteed: 7, burst: 9 } } });
     // With force it is applied again where a hint from the store has already made the service look at its file.
@@ -155,7 +155,7 @@ describe.each(stores)("over the %s store", (_name, open) => {
     ]);
   });
 
-  it("an option that needs a restart is refused, and with force all else is applied", async () => {
+  it("an option that needs a restart is rejected; force applies the other changes", async () => {
     await control.writeFile({ cluster: { id: "other", capacity: 5_000, rate: 10, automatic_emergency: false } });
     const refused = await control.admin("POST", "/reload", { source: "file" });
     expect([refused.status, await refused.json()]).toMatchObject([
@@ -168,7 +168,7 @@ describe.each(stores)("over the %s store", (_name, open) => {
     expect(control.live.current().cluster).toMatchObject({ id: "c", capacity: 5_000 });
   });
 
-  it("the store's layer is written, guarded by its revision, and removed", async () => {
+  it("the store layer is written with a revision check, and removed", async () => {
     expect(await ask("GET", "/config")).toMatchObject({ revision: 0, config: {} });
     const config = { apps: { video: { burst: 77 } } };
     const written = await ask("PUT", "/config", { config, expected_revision: 0, operator: "eve", reason: "less" });
@@ -188,7 +188,7 @@ describe.each(stores)("over the %s store", (_name, open) => {
     ]);
   });
 
-  it("an app is shown in every layer, with who holds what of it and why requests were refused", async () => {
+  it("an app is shown with every layer, its leases and explained refusals", async () => {
     const apps = [{ app: "video", granted: 0, spent: 0, need: 100, want: 100 }];
     await control.post({ node: "gw-1", epoch: 5, seq: 1, apps });
     await control.post({ node: "plane-9", epoch: 1, seq: 1, apps });
@@ -223,7 +223,7 @@ describe.each(stores)("over the %s store", (_name, open) => {
     expect(shown.why).toMatch(/: its bucket has \d+ of 1,000 tokens and refills .* The last refusal was /);
   });
 
-  it("apps are listed page by page, with what became of their requests", async () => {
+  it("apps are listed in pages, with their request counters", async () => {
     const all = await ask("GET", "/apps");
     expect((all.apps as Json[]).map(({ app_id }) => app_id)).toEqual(["video", "loans", "batch", "default"]);
     expect(all).toMatchObject({ total: 4, cluster: { capacity: 10_000, rate: 1_000 } });
@@ -248,7 +248,7 @@ describe.each(stores)("over the %s store", (_name, open) => {
     });
   });
 
-  it("status sums up what the workers say", async () => {
+  it("status sums up the reports of the workers", async () => {
     expect(await ask("GET", "/status")).toMatchObject({
       ...{ node_id: "gw", workers: 2, connections: 14, degradation_level: 1, mode: "degraded" },
       shared_memory: { ratelimit: { used_mb: 40, free_mb: 160 } },
@@ -261,8 +261,8 @@ describe.each(stores)("over the %s store", (_name, open) => {
   });
 });
 
-describe("leases of a node that died", () => {
-  it("are shown as long as they hold something, apart from those of its next life", async () => {
+describe("leases of a dead node", () => {
+  it("are shown while they hold tokens, separate from those of its next epoch", async () => {
     let micros = 1_750_000_000_000_000;
     const store = createEmbeddedStore({ clock: () => micros });
     const control = await startControl(store, { appReports, config: { cluster: { node_ttl_ms: 3_000 } } });

@@ -1,4 +1,4 @@
-/** Who may not order anything is refused, written down, and has changed nothing. */
+/** Unauthorised and invalid admin requests are rejected, logged, and change nothing. */
 import { request } from "node:http";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Store } from "../../../../src/store/store.js";
@@ -18,7 +18,7 @@ const order = JSON.stringify({ action: "activate", operator: "mallory" });
 const json = { "content-type": "application/json" };
 const token = { authorization: `Bearer ${ADMIN_TOKEN}` };
 
-describe.each(stores)("orders over the %s store", (_name, open) => {
+describe.each(stores)("admin requests over the %s store", (_name, open) => {
   let store: Store;
   let control: ControlServer;
   beforeEach(async () => {
@@ -231,7 +231,7 @@ describe.each(stores)("orders over the %s store", (_name, open) => {
     expect(after).toEqual(before);
   });
 
-  it("a refused configuration leaves no value of its own in the log: it may be a secret under a wrong name", async () => {
+  it("values of a rejected configuration are not logged: one may be a secret under a misspelt name", async () => {
     await control.admin("PUT", "/config", { config: { identity: { api_kyes: { video: ["a-very-secret-key-1"] } } } });
     await control.admin("PUT", "/config", { config: { identity: { api_keys: { video: ["a-very-secret-key-2"] } } } });
     expect(control.audited()).toMatchObject([{ outcome: "refused" }, { outcome: "done" }]);

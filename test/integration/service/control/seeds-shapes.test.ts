@@ -1,4 +1,4 @@
-/** The endpoints that the seeds describe answer with their fields, and with values of their types. */
+/** The endpoints of the seeds reply with the described fields and types. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-store.js";
 import { type ControlServer, startControl } from "../../../support/control-server.js";
@@ -11,7 +11,7 @@ beforeEach(async () => {
 });
 afterEach(() => control.close());
 
-describe("as the seeds have it", () => {
+describe("as in the seeds", () => {
   it.each(seedExamples)("$call", async ({ call, body, reply }) => {
     const [method = "", path = ""] = call.split(" ");
     const response = await control.call(method, path, body);
@@ -22,13 +22,13 @@ describe("as the seeds have it", () => {
     expect(actual.timestamp).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
   });
 
-  it("GET /metrics is a text that Prometheus reads", async () => {
+  it("GET /metrics has the Prometheus format", async () => {
     const response = await fetch(`${control.url}/metrics`);
     expect([response.status, response.headers.get("content-type")]).toEqual([200, "text/plain; version=0.0.4"]);
     expect(await response.text()).toBe("up 1\n");
   });
 
-  it("GET /metrics says so when metrics are off", async () => {
+  it("GET /metrics is 404 when metrics are disabled", async () => {
     const off = await startControl(createEmbeddedStore(), { metrics: async () => undefined });
     const response = await fetch(`${off.url}/metrics`);
     expect([response.status, await response.json()]).toEqual([
@@ -38,7 +38,7 @@ describe("as the seeds have it", () => {
     await off.close();
   });
 
-  it("the comparison itself finds a field that is missing, and one of another type", () => {
+  it("the comparison finds a missing field and one of another type", () => {
     expect(differences({ a: 1 }, { a: "text", b: 2 })).toEqual([
       "reply.a: number instead of string",
       "reply.b is missing",

@@ -1,4 +1,4 @@
-/** While the store is gone, what is known is still told, orders are refused as the store's failure, and nothing hangs. */
+/** Without the store, reads return what is known, changes get 503, and nothing hangs. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-store.js";
 import { createRedisStore } from "../../../../src/store/redis/redis-store.js";
@@ -30,7 +30,7 @@ describe.each(["killed", "stopped"])("Redis is %s", (how) => {
     await redis.stop();
   });
 
-  it("health says so, and that the process lives", async () => {
+  it("readiness fails, liveness does not", async () => {
     expect(await (await control.call("GET", "/health/ready")).json()).toMatchObject({
       ...{ ready: false, checks: { redis: "error", shared_memory: "ok", config_loaded: true } },
     });
@@ -46,7 +46,7 @@ describe.each(["killed", "stopped"])("Redis is %s", (how) => {
     ]);
   });
 
-  it("status and apps tell what is known without the store", async () => {
+  it("status and apps return what is known without the store", async () => {
     const status = await control.admin("GET", "/status");
     expect([status.status, await status.json()]).toMatchObject([
       200,
@@ -89,7 +89,7 @@ describe.each(["killed", "stopped"])("Redis is %s", (how) => {
     else expect(own).toMatchObject([{ outcome: "failed", status: 503, why: answer.reason }]);
   });
 
-  it("what needs no store is done all the same", async () => {
+  it("operations that need no store succeed", async () => {
     expect((await control.admin("POST", "/degradation", { level: 3 })).status).toBe(200);
     expect((await control.admin("POST", "/reload", { source: "file", force: true })).status).toBe(200);
     expect((await control.admin("GET", "/emergency")).status).toBe(200);

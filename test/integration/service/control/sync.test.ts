@@ -1,4 +1,4 @@
-/** Data planes hold leases over HTTP: the same answers from the embedded store and from Redis, in JSON and in text. */
+/** Sync over HTTP: the same replies from the embedded store and Redis, as JSON and as text. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createQuota } from "../../../../src/quota/quota.js";
 import { createRedisStore } from "../../../../src/store/redis/redis-store.js";
@@ -24,7 +24,7 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
   const counters = { granted: 0, spent: 0, need: 10, want: 100 };
   const message = { node: "plane-1", epoch: 1, seq: 1, apps: [{ app: "video", ...counters }] };
 
-  it("grants what is needed and wanted, and says all that a data plane must know", async () => {
+  it("grants what is needed and wanted, with the state of the cluster", async () => {
     const response = await control.post(message);
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toBe("application/json");
@@ -38,14 +38,14 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     });
   });
 
-  it("says the same in plain text", async () => {
+  it("replies the same in plain text", async () => {
     const response = await control.post("plane-1 1 1\nvideo 0 0 0 10 100\n", { "content-type": "text/plain" });
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toContain("text/plain");
     expect(await response.text()).toBe(`ok 1 0 0 0 ${control.live.version()}\nvideo ok 100 100 900 1000 0\n`);
   });
 
-  it("takes what a data plane has counted, in both forms, and passes over what it does not know", async () => {
+  it("accepts counters in both formats and ignores unknown names", async () => {
     const numbers = { node: { level: 1, what: 2 }, batch: 3, apps: [{ app: "*", numbers: { GET: [1], what: [2] } }] };
     const json = await control.post({ ...message, numbers });
     expect(await json.json()).toMatchObject({ code: "ok", apps: [{ app: "video", grant: 100 }] });
@@ -61,7 +61,7 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     return { ...json, text: (await text.text()).trim().split(" ") };
   };
 
-  it("tells of an emergency and of a pinned level, in both forms, for as long as they last", async () => {
+  it("reports an emergency and a pinned level in both formats, while they last", async () => {
     await control.admin("POST", "/emergency", { action: "activate", duration_seconds: 3_600 });
     await control.admin("POST", "/degradation", { level: 2, duration_seconds: 3_600 });
     const during = await headOf(1);
@@ -74,7 +74,7 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     expect(after.text).toEqual(["ok", "1", "0", "0", "0", control.live.version()]);
   });
 
-  it("goes by the configuration that is in force: other limits, other apps, another version", async () => {
+  it("uses the current configuration: limits, apps and version", async () => {
     const before = control.live.version();
     const order = { config: { apps: { video: { guaranteed: 5, burst: 40 }, fresh: { burst: 70 } } } };
     expect((await control.admin("PUT", "/config", order)).status).toBe(200);
@@ -96,7 +96,7 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     });
   });
 
-  it("answers a repeated message as before, and grants nothing twice", async () => {
+  it("replies to a repeated message as before, and grants nothing twice", async () => {
     const [first, second] = [await control.post(message), await control.post(message)];
     expect(await second.json()).toEqual(await first.json());
     const later = { ...message, seq: 2, apps: [{ ...counters, app: "video", granted: 100, need: 0, want: 0 }] };
@@ -104,7 +104,7 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     expect(await (await control.post(message)).json()).toMatchObject({ code: "stale_message", apps: [] });
   });
 
-  it("refuses what is not there, with the time to wait", async () => {
+  it("refuses what the bucket does not have, with the time to wait", async () => {
     await control.post({ ...message, apps: [{ ...message.apps[0], need: 1000, want: 1000 }] });
     const second = { ...message, node: "plane-2", apps: [{ app: "video", ...counters, need: 50 }] };
     const { apps } = (await (await control.post(second)).json()) as { apps: Record<string, unknown>[] };
@@ -112,7 +112,7 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     expect(apps[0]?.retry_after_ms).toBeGreaterThan(0);
   });
 
-  it.each(["json", "text"])("takes all tokens back when a data plane leaves, in %s", async (format) => {
+  it.each(["json", "text"])("takes back all tokens when a data plane leaves, in %s", async (format) => {
     await control.post(message);
     const gone = { node: "plane-1", epoch: 1, seq: 2, leave: true, apps: [{ app: "video", granted: 100, spent: 30 }] };
     const response =
@@ -128,7 +128,7 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     expect(apps[0]?.remaining).toBeGreaterThanOrEqual(960);
   });
 
-  it("tells a data plane that an app is not configured, and serves the others", async () => {
+  it("reports an app that is not configured, and grants the others", async () => {
     const apps = [
       { app: "nobody", ...counters },
       { app: "video", ...counters },
@@ -159,7 +159,7 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
 
     const unknown = { app: "fresh", code: "unknown_app", grant: 0, granted: 40 };
 
-    it("is settled: spending is charged, tokens are back, nothing is granted", async () => {
+    it("is charged for its spending; tokens are returned, nothing is granted", async () => {
       await removed();
       const report = { ...message, seq: 2, apps: [said({ spent: 25, returned: 5, need: 30, want: 60 })] };
       expect(await (await control.post(report)).json()).toMatchObject({ code: "ok", apps: [unknown] });
@@ -171,7 +171,7 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
       expect(await quotaOf().inspect(fresh)).toMatchObject({ granted: 40, spent: 26, returned: 14 });
     });
 
-    it("also by a service that never knew it, without touching what its bucket holds", async () => {
+    it("also by a service that never knew it, without cutting its bucket", async () => {
       await removed();
       await control.close();
       control = await startControl(store);
@@ -182,7 +182,7 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
       expect(Math.floor(books.tokens)).toBe(35);
     });
 
-    it("but what the store never heard of leaves no trace", async () => {
+    it("but an app that the store does not know is not stored", async () => {
       const made = { ...message, apps: [said({ app: "made-up", granted: 9, spent: 4 })] };
       const answer = await (await control.post(made)).json();
       expect(answer).toMatchObject({ apps: [{ app: "made-up", code: "unknown_app", grant: 0, granted: 9 }] });
@@ -191,7 +191,7 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     });
   });
 
-  it("keeps a node alive that has nothing to say", async () => {
+  it("keeps a node without messages about apps alive", async () => {
     const answer = await (await control.post({ node: "plane-1", epoch: 1, seq: 1, apps: [] })).json();
     expect(answer).toMatchObject({ code: "ok", live_nodes: 1, apps: [] });
   });
@@ -262,8 +262,8 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
   });
 });
 
-describe("when Redis is gone", () => {
-  it("the answer is 503 store_unavailable, never 429, and readiness says so", async () => {
+describe("without Redis", () => {
+  it("the reply is 503 store_unavailable, never 429, and readiness fails", async () => {
     const own = await startRedis();
     const store = createRedisStore({ url: own.url, deadlineMs: 300 });
     const control = await startControl(store);

@@ -1,4 +1,4 @@
-/** The metrics of a running service: sums over its workers that survive them, and nothing at all where they are off. */
+/** Metrics of a running service: sums over workers survive crashes, and can be disabled. */
 import { request } from "undici";
 import { afterEach, describe, expect, it } from "vitest";
 import { createRedisStore } from "../../../../src/store/redis/redis-store.js";
@@ -55,7 +55,7 @@ async function scrape({ controlUrl }: GatewayProcess): Promise<ReadPage> {
 const admitted = (page: ReadPage) => page.value("ratelimit_requests_allowed_total", { app_id: "ample" }) ?? 0;
 
 describe("the metrics of a service", () => {
-  it("count what all workers did, and lose nothing when one of them is killed and replaced", async () => {
+  it("sum all workers, and lose nothing when one is killed and replaced", async () => {
     const gateway = await start("workers: 2");
     await send(gateway, 60);
     const levels = (page: ReadPage) =>
@@ -91,7 +91,7 @@ describe("the metrics of a service", () => {
     });
   });
 
-  it("count each call of the store once, whichever process it passes through", async () => {
+  it("count each store call once, in whichever process", async () => {
     const gateway = await start("workers: 1");
     await send(gateway, 20);
     // Scraped between two messages of the worker, so that none of them is under way.
@@ -104,7 +104,7 @@ describe("the metrics of a service", () => {
     });
   });
 
-  it("are off where the configuration says so; operators still see what passed", async () => {
+  it("can be disabled; the admin API still has its counters", async () => {
     const gateway = await start("workers: 1", { METRICS_ENABLED: "false" });
     await send(gateway, 5);
     const { statusCode, body } = await request(`${gateway.controlUrl}/metrics`);
@@ -119,7 +119,7 @@ describe("the metrics of a service", () => {
 });
 
 describe("a store on Redis", () => {
-  it("tells how many calls are under way, and how many there may be", async () => {
+  it("reports the calls in flight and their maximum", async () => {
     const redis = await startRedis();
     endings.push(() => redis.stop());
     const store = createRedisStore({ url: redis.url, maxInFlight: 32, deadlineMs: 30_000 });

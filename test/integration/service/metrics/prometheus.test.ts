@@ -1,4 +1,4 @@
-/** Prometheus itself reads the page of a running service: every metric can be queried, and promtool has no complaint. */
+/** Prometheus scrapes a running service: every metric can be queried, and promtool finds no problem. */
 import { readFileSync } from "node:fs";
 import { request } from "undici";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -89,7 +89,7 @@ describe("Prometheus", () => {
     expect((await prometheus.metadata(name))?.type).toBe(type === "untyped" ? "unknown" : type);
   });
 
-  it("gets the numbers of what clients saw, over all workers", async () => {
+  it("has the same counts as the clients, over all workers", async () => {
     const passed = answers["video GET 200"] ?? 0;
     const refused = (answers["video GET 429"] ?? 0) + (answers["video GET 503"] ?? 0);
     expect([passed > 0, refused > 0, passed + refused]).toEqual([true, true, 30]);
@@ -114,7 +114,7 @@ describe("Prometheus", () => {
     expect((await prometheus.until("ratelimit_live_nodes", ([nodes]) => nodes?.value === 3)).length).toBe(1);
   });
 
-  it("gets no app, method or reason that is not in the configuration or on a list", async () => {
+  it("has no app, method or reason beyond the configuration and the fixed lists", async () => {
     const values = async (label: string) =>
       (await prometheus.until(`count by (${label}) ({__name__=~"ratelimit_.+",${label}!=""})`))
         .map(({ labels }) => labels[label])
@@ -125,7 +125,7 @@ describe("Prometheus", () => {
     expect(await values("node_id")).toEqual(["edge", "gw", "gw-1", "gw-2"]);
   });
 
-  it("understands every query in the documents", async () => {
+  it("accepts every query of the documentation", async () => {
     const page = readFileSync(new URL("../../../../docs/METRICS.md", import.meta.url), "utf8");
     const rows = [...page.matchAll(/^\| .*\? \| (.*) \|$/gm)].map(([, queries]) => queries!);
     const queries = rows.flatMap((row) => [...row.matchAll(/`([^`]+)`/g)].map(([, query]) => query!));
@@ -140,13 +140,13 @@ describe("Prometheus", () => {
 });
 
 describe("promtool", () => {
-  it("finds nothing wrong with the page", async () => {
+  it("finds no problem on the page", async () => {
     const { statusCode, headers, body } = await request(`${gateway.controlUrl}/metrics`);
     expect([statusCode, headers["content-type"]]).toEqual([200, "text/plain; version=0.0.4; charset=utf-8"]);
     expect(await checkPage(await body.text())).toEqual({ exitCode: 0, complaints: "" });
   });
 
-  it("would say so", async () => {
+  it("would report one", async () => {
     const { exitCode, complaints } = await checkPage("# TYPE bad_total gauge\nbad_total 1\n");
     expect(exitCode).not.toBe(0);
     expect(complaints).toMatch(/bad_total/);

@@ -1,4 +1,4 @@
-/** `tollgate serve` as a process: the demo, its workers, their deaths, and how it ends. */
+/** `tollgate serve` as a process: the demo, worker crashes, shutdown and start-up errors. */
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
@@ -56,7 +56,7 @@ function refusesConnections(port: string): Promise<boolean> {
 const ok = (found: number[]) => found.filter((status) => status === 200).length;
 
 describe("without a file", () => {
-  it("runs a demo that limits, and ends with exit code 0", async () => {
+  it("runs a demo with limits, and exits with code 0", async () => {
     const [port, controlPort] = [await freePort(), await freePort()];
     const args = ["serve", "--listen", `127.0.0.1:${port}`, "--control", `127.0.0.1:${controlPort}`, "--workers", "2"];
     const child = spawn(process.execPath, ["--import", "tsx", cli, ...args], { stdio: ["ignore", "pipe", "pipe"] });
@@ -109,7 +109,7 @@ describe("several workers on the embedded store", () => {
     expect(workersOf(started.pid)).toHaveLength(3);
   });
 
-  it("are killed under load, and no client waits for an answer that never comes", async () => {
+  it("are killed under load, and every client gets a response or an error", async () => {
     const plenty = "apps: { default: { guaranteed: 100000, burst: 100000 } }\nworkers: 3\n";
     const started = await gateway(`${plenty}${await backendYaml()}`);
     let stopped = false;
@@ -142,7 +142,7 @@ describe("several workers on the embedded store", () => {
 });
 
 describe("SIGTERM under load", () => {
-  it("finishes what runs, accepts nothing more, returns the tokens to Redis, and ends with exit code 0", async () => {
+  it("finishes running requests, accepts no more, returns the tokens to Redis, and exits with code 0", async () => {
     const redis = await startRedis();
     ends.push(() => redis.stop());
     const waiting: ServerResponse[] = [];
@@ -172,7 +172,7 @@ describe("SIGTERM under load", () => {
     for (const key of ledgers) expect(await redis.command("HMGET", key, "held", "closed")).toEqual(["0", "1"]);
   });
 
-  it("ends within the grace time although a backend never answers", async () => {
+  it("exits within the grace period although a backend never responds", async () => {
     const silent = createServer(() => {});
     await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
     ends.push(async () => {
@@ -210,7 +210,7 @@ describe("it does not start", () => {
     return { status, stderr };
   };
 
-  it.each(["listen", "control"])("when the port of --%s is taken, and says so", async (name) => {
+  it.each(["listen", "control"])("when the port of --%s is in use, and reports it", async (name) => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, "127.0.0.1", resolve));
     const { port } = taken.address() as AddressInfo;
@@ -223,7 +223,7 @@ describe("it does not start", () => {
     });
   });
 
-  it("with a bad file, whose mistakes it lists", () => {
+  it("with an invalid file, and lists its problems", () => {
     const { status, stderr } = run(
       "--config",
       new URL("../../../unit/config/bad/many-at-once.yaml", import.meta.url).pathname,
@@ -233,7 +233,7 @@ describe("it does not start", () => {
     expect(stderr).toContain("routes[0].upstream: is not one of upstreams");
   });
 
-  it("with a wrong option", () => {
+  it("with an invalid option", () => {
     expect(run("--workers", "0")).toMatchObject({ status: 2, stderr: expect.stringContaining("--workers") });
   });
 });

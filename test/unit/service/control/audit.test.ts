@@ -1,4 +1,4 @@
-/** The audit log holds no secret and no control character, and a flood of strangers cannot fill the disk. */
+/** The audit log contains no secrets and no control characters, and rejected calls cannot flood it. */
 import { describe, expect, it } from "vitest";
 import { type AuditEntry, createAudit } from "../../../../src/service/control/access/audit.js";
 import { redacted } from "../../../../src/service/operations/redact.js";
@@ -25,7 +25,7 @@ describe("a redacted copy", () => {
     expect(text).not.toMatch(/"[sk]"|redis:|:1|:2|"x"/);
   });
 
-  it("keeps what only sounds like one", () => {
+  it("keeps values with similar names", () => {
     expect(redacted({ fail_open_tokens: 5, l2_tokens: 6, monkey: 7 })).toMatchObject({
       fail_open_tokens: 5,
       monkey: 7,
@@ -36,7 +36,7 @@ describe("a redacted copy", () => {
     expect(JSON.stringify(redacted({ "a\u001b[31m": "b\nc\u009b" }))).toBe('{"a\\\\u001b[31m":"b\\\\u000ac\\\\u009b"}');
   });
 
-  it("has an end: in length, in width and in depth", () => {
+  it("is bounded in length, width and depth", () => {
     let deep: unknown = "bottom";
     for (let i = 0; i < 100; i++) deep = { deep };
     const wide = Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`app${i}`, "x".repeat(5_000)]));
@@ -45,8 +45,8 @@ describe("a redacted copy", () => {
   });
 });
 
-describe("orders", () => {
-  it("are all written, however many", () => {
+describe("changes", () => {
+  it("are all logged", () => {
     const { changed, lines } = audit();
     for (let i = 0; i < 100; i++) changed({ ...entry, parameters: { level: 2 }, before: 1, after: 2 });
     expect(lines).toHaveLength(100);
@@ -60,8 +60,8 @@ describe("orders", () => {
   });
 });
 
-describe("strangers", () => {
-  it("get ten lines a second, and of the others the number is written", async () => {
+describe("rejected calls", () => {
+  it("get ten lines per second, the rest are counted", async () => {
     const { rejected, lines, clock } = audit();
     const stranger: AuditEntry = { ...entry, outcome: "refused", status: 401, why: "wrong_token" };
     for (let i = 0; i < 500; i++) rejected(stranger);

@@ -1,4 +1,4 @@
-/** The right endpoint for a method and a path, or what may be called instead. */
+/** Finds the endpoint for a method and a path, or the allowed methods. */
 import { expect, it } from "vitest";
 import * as z from "zod";
 import { bind, describe, type Method } from "../../../../src/service/control/endpoint.js";
@@ -33,7 +33,7 @@ it.each([
   ["DELETE", "/apps", ["GET", "HEAD"]],
   ["POST", "/apps/video", ["GET", "HEAD", "PUT"]],
   ["get", "/apps", ["GET", "HEAD"]],
-])("%s %s may not be called so", (method, path, allow) => {
+])("%s %s has the wrong method", (method, path, allow) => {
   expect(router.find(method, path)).toEqual({ allow });
 });
 
@@ -44,6 +44,6 @@ it.each(["", "/", "/apps/", "/apps/a/b", "/apps/%", "/Apps", "//apps", "/apps/..
   },
 );
 
-it("two endpoints in one place are a defect, and found at once", () => {
+it("two endpoints with the same method and path are rejected", () => {
   expect(() => createRouter([endpoint("GET", "/a/{x}"), endpoint("GET", "/a/{y}")])).toThrow("defined twice");
 });

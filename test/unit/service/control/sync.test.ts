@@ -1,4 +1,4 @@
-/** What data planes hear of how well the store answers: they do not see it themselves. */
+/** The degradation level that the service sends to data planes. */
 import { expect, it } from "vitest";
 import { createSyncHandler } from "../../../../src/service/control/plane-api/sync.js";
 import { StoreError } from "../../../../src/store/errors.js";

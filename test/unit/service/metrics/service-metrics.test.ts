@@ -1,4 +1,4 @@
-/** The page of a service: every metric of the catalog, with the labels that the catalog and the documents say. */
+/** The metrics page: every metric of the catalog with its labels, as documented. */
 import { readFileSync } from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
 import * as codes from "../../../../src/core/codes.js";
@@ -13,7 +13,7 @@ import {
 import { createNodeMetrics } from "../../../../src/service/metrics/node-metrics.js";
 import { type ConnectionMetrics, createConnectionCounters } from "../../../../src/service/metrics/process-counters.js";
 import { readPage } from "../../../support/metrics-page.js";
-import { decision, quietLimiter, refusal, serviceMetrics } from "./telemetry-parts.js";
+import { decision, quietLimiter, refusal, serviceMetrics } from "./metrics-parts.js";
 
 const endings: (() => void)[] = [];
 afterEach(() => {
@@ -83,7 +83,7 @@ describe("the page of a service", () => {
     }
   });
 
-  it("has nothing else but what prom-client tells of the process, and no sample twice", async () => {
+  it("has only these and the process metrics of prom-client, and no sample twice", async () => {
     const { page, service } = await fullPage();
     const others = [...page.types.keys()].filter((name) => !Object.hasOwn(metrics, name));
     expect(others.length).toBeGreaterThan(0);
@@ -94,7 +94,7 @@ describe("the page of a service", () => {
     expect(page.samples.filter(({ value }) => Number.isNaN(value))).toEqual([]);
   });
 
-  it("says what the parts of the service say", async () => {
+  it("has the values of all parts of the service", async () => {
     const { page } = await fullPage();
     const said = {
       ratelimit_reconcile_rounds_total: 4,
@@ -123,7 +123,7 @@ describe("the page of a service", () => {
     expect(page.value("ratelimit_refusals_total", { app_id: "none", layer: "identity" })).toBe(1);
   });
 
-  it("tells of connections: those of all workers and of the service itself", async () => {
+  it("has the connections of all workers and of the service", async () => {
     const service = serviceMetrics();
     endings.push(service.close);
     const workers = ["gw-1", "gw-2"].map((node) => {
@@ -147,7 +147,7 @@ describe("the page of a service", () => {
     expect(page.value("websocket_acquire_seconds_count")).toBe(9);
   });
 
-  it("names no more than a thousand proxies", async () => {
+  it("has at most a thousand proxies", async () => {
     const service = serviceMetrics();
     endings.push(service.close);
     const proxies = Array.from({ length: 1500 }, (_, i) => ({ proxy: `envoy-${i}`, active: 1 }));
@@ -159,7 +159,7 @@ describe("the page of a service", () => {
 });
 
 describe("labels", () => {
-  it("know every code that a request or a connection can be refused with", () => {
+  it("include every refusal code of requests and connections", () => {
     const requestCodes = Object.values(codes).filter((code) => code !== "ok" && /^[a-z_]+$/.test(code));
     expect(reasons).toEqual(requestCodes);
     const layers = Object.fromEntries(reasons.map((reason) => [reason, layerOf(reason)]));
@@ -172,14 +172,14 @@ describe("labels", () => {
     expect(connectionReasons).not.toContain("SUCCESS");
   });
 
-  it("call methods by their names, and others by one", () => {
+  it("have names for known methods, and one for all others", () => {
     for (const method of methodLabels) expect(methodLabels[methodIndex(method)]).toBe(method);
     for (const method of ["get", "PROPFIND", "", "GET "]) expect(methodLabels[methodIndex(method)]).toBe("OTHER");
   });
 });
 
 describe("docs/METRICS.md", () => {
-  it("lists exactly the metrics there are, each with type, labels and meaning", () => {
+  it("lists exactly the metrics of the catalog with type, labels and help text", () => {
     const page = readFileSync(new URL("../../../../docs/METRICS.md", import.meta.url), "utf8");
     const rows = [...page.matchAll(/^\| `((?:ratelimit|websocket)_\w+)` \| (\w+) \|(.*?)\| (.*) \|$/gm)];
     expect(rows.map(([, name, type, labels, help]) => [name, type, labels!.match(/\w+/g) ?? [], help])).toEqual(

@@ -1,10 +1,10 @@
-/** Balances for a scrape: asked once a second at most, in bounded time, and left out where they cannot be had. */
+/** Store gauges for a scrape: read at most once per second, in bounded time, and omitted on failure. */
 import { describe, expect, it } from "vitest";
 import type { Quota } from "../../../../src/quota/quota.js";
 import { createStoreGauges } from "../../../../src/service/metrics/store-gauges.js";
 import { StoreError } from "../../../../src/store/errors.js";
 import { createSimulatedClock } from "../../../support/simulated-clock.js";
-import { policy } from "./telemetry-parts.js";
+import { policy } from "./metrics-parts.js";
 
 type Balances = Awaited<ReturnType<Quota["inspect"]>>;
 
@@ -34,8 +34,8 @@ function gauges(inspect: (app: string) => Promise<Balances>, ids: string[], askN
   return { clock, asked, take };
 }
 
-describe("what the store says", () => {
-  it("is told of each app, of the cluster and of the nodes that live", async () => {
+describe("store gauges", () => {
+  it("contain each app, the cluster and the live nodes", async () => {
     const { take } = gauges(async (app) => balances(app === "video" ? 12.5 : 3), ["video", "audio"]);
     const { tokens, clusterTokens, liveNodes } = await take();
     expect([...tokens]).toEqual([
@@ -45,7 +45,7 @@ describe("what the store says", () => {
     expect([clusterTokens, liveNodes]).toEqual([900, 2]);
   });
 
-  it("is asked once a second, however many scrape", async () => {
+  it("are read once per second, however many scrape", async () => {
     const { clock, asked, take } = gauges(async () => balances(1), ["video"]);
     await Promise.all([take(), take(), take()]);
     await clock.advance(900);
@@ -56,7 +56,7 @@ describe("what the store says", () => {
     expect(asked).toHaveLength(2);
   });
 
-  it("is left out where it does not come in time", async () => {
+  it("are omitted if they are too late", async () => {
     const never = new Promise<Balances>(() => {});
     const { clock, take } = gauges(async (app) => (app === "slow" ? never : balances(2)), ["slow", "video"]);
     const taking = take();
@@ -64,7 +64,7 @@ describe("what the store says", () => {
     expect([...(await taking).tokens]).toEqual([["video", 2]]);
   });
 
-  it("is left out where the store is gone, which is not asked for each of a thousand apps", async () => {
+  it("are omitted without the store, after few calls", async () => {
     const ids = Array.from({ length: 1000 }, (_, i) => `app-${i}`);
     const gone = async () => {
       throw new StoreError("unavailable", "gone");
@@ -74,7 +74,7 @@ describe("what the store says", () => {
     expect(asked.length).toBeLessThan(50);
   });
 
-  it("is left out for one app that the store refuses, and told for the others", async () => {
+  it("are omitted for an app that the store rejects, and present for the others", async () => {
     const { take } = gauges(
       async (app) => {
         if (app === "odd") throw new Error("refused");

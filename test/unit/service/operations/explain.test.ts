@@ -1,4 +1,4 @@
-/** Every refusal is explained in a sentence that a person can act on. */
+/** Every refusal is explained in plain sentences. */
 import { describe, expect, it } from "vitest";
 import * as codes from "../../../../src/core/codes.js";
 import { layerOf } from "../../../../src/service/metrics/labels.js";
@@ -105,17 +105,17 @@ describe("a refusal", () => {
     expect(explainRefusal(refusalReport({ code, ...refusal }), { ...app, ...own }, cluster)).toBe(sentence);
   });
 
-  it.each(Object.values(codes))("%s has words of its own", (code) => {
+  it.each(Object.values(codes))("%s has its own explanation", (code) => {
     const sentence = explainRefusal(refusalReport({ code }), app, cluster);
     expect(sentence).toMatch(/^[A-Za-z].*[.]$/);
     expect(sentence).not.toContain(`code is ${code}`);
   });
 
-  it("with a code that nobody knows still says that", () => {
+  it("with an unknown code contains the code", () => {
     expect(explainRefusal(refusalReport({ code: "new_code" }), app, cluster)).toContain("its code is new_code.");
   });
 
-  it("of a dry run says that the request passed", () => {
+  it("of a dry run states that the request was admitted", () => {
     const dry = explainRefusal(refusalReport({ dryRun: true }), { ...app, dryRun: true }, cluster);
     expect(dry).toMatch(/ The request was admitted because video-service is on a dry run\.$/);
   });
@@ -160,7 +160,7 @@ describe("a loan", () => {
   });
 });
 
-describe("what stands in the way of an app", () => {
+describe("what limits an app", () => {
   const now: AppNow = {
     ...{ balances: { tokens: 18_000.5, debt: 0, clusterTokens: 500_000 }, level: 0, last: undefined },
     emergency: { active: false, leftMs: 0 },

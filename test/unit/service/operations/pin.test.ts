@@ -1,9 +1,9 @@
-/** A pinned level ends by itself, and whoever starts meanwhile can be told the rest of it. */
+/** A pinned level expires, and workers that start later get its remaining time. */
 import { expect, it } from "vitest";
 import { createPin } from "../../../../src/service/operations/pin.js";
 import { createSimulatedClock } from "../../../support/simulated-clock.js";
 
-it("holds for its time, and is over then", async () => {
+it("applies until it expires", async () => {
   const clock = createSimulatedClock();
   const told: [number, number][] = [];
   const pin = createPin({
@@ -21,7 +21,7 @@ it("holds for its time, and is over then", async () => {
   expect(told).toEqual([[2, 5_000]]);
 });
 
-it("is replaced by the next one, and let go when told so", async () => {
+it("is replaced by the next one, and can be unpinned", async () => {
   const clock = createSimulatedClock();
   const told: [number, number][] = [];
   const pin = createPin({ send: (level, ms) => told.push([level, ms]), clock });

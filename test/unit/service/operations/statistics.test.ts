@@ -1,4 +1,4 @@
-/** Reports of workers, taken together. */
+/** The combined reports of workers. */
 import { describe, expect, it } from "vitest";
 import { latencyBoundsSeconds } from "../../../../src/service/metrics/reports.js";
 import { appTotals, quantileSeconds, statistics } from "../../../../src/service/operations/statistics.js";
@@ -14,21 +14,21 @@ const counts = (...entries: [bound: number, count: number][]) => {
 };
 
 describe("the 99th percentile", () => {
-  it("is 0 where nothing was measured", () => {
+  it("is 0 without measurements", () => {
     expect(quantileSeconds(counts(), 0.99)).toBe(0);
   });
 
-  it("lies within the bounds of the decision that is slower than 99 of 100", () => {
+  it("is interpolated within the bucket of the 99th percentile", () => {
     const seconds = quantileSeconds(counts([0.00001, 985], [0.001, 10], [0.1, 5]), 0.99);
     expect(seconds).toBeCloseTo(0.00075, 9);
   });
 
-  it("is a bound itself where all are below it, and the last bound for what is above all", () => {
+  it("is a bound if all values are below it, and the last bound for values above all", () => {
     expect(quantileSeconds(counts([0.000001, 100]), 1)).toBe(0.000001);
     expect(quantileSeconds(counts([7, 100]), 0.99)).toBe(1);
   });
 
-  it("is taken over all workers, not over their own percentiles", () => {
+  it("is computed over all workers, not from their percentiles", () => {
     const fast = nodeReport({ latencyCounts: counts([0.000005, 9_900]), latencySumSeconds: 0.05 });
     const slow = nodeReport({ latencyCounts: counts([0.05, 100]), latencySumSeconds: 4.95 });
     const { p99_latency_ms, avg_latency_ms } = statistics([fast, slow]);
@@ -38,7 +38,7 @@ describe("the 99th percentile", () => {
 });
 
 describe("statistics", () => {
-  it("of no workers are zeros, not NaN", () => {
+  it("without workers are zeros, not NaN", () => {
     expect(Object.values(statistics([]))).toEqual(Object.values(statistics([])).map(() => 0));
   });
 });

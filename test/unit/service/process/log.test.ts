@@ -1,4 +1,4 @@
-/** Logs: a line per refusal, a count where they would flood, and never a secret or a raw control character. */
+/** Logs: sampled refusals, no secrets, no raw control characters. */
 import { describe, expect, it } from "vitest";
 import type { Decision } from "../../../../src/limiter/decision.js";
 import { createDecisionLog } from "../../../../src/service/metrics/decision-log.js";
@@ -26,7 +26,7 @@ describe("a line", () => {
     expect(lines()).toEqual([{ level: "warn", time: expect.any(String), node: "n", app: "video", msg: "hello" }]);
   });
 
-  it("has no control characters, not even those that JSON would leave", () => {
+  it("has no control characters, including those that JSON does not escape", () => {
     const { log, written } = recorder();
     log.info({ path: "a\u001b[31m\u009b\u2028b\r\nc", err: new Error("broken\u009b\nline") }, "x");
     expect(written).toHaveLength(1);
@@ -35,7 +35,7 @@ describe("a line", () => {
     expect(written[0]).toContain("\\u001b");
   });
 
-  it("shows no secret, wherever it is put", () => {
+  it("contains no secret", () => {
     const { log, written } = recorder();
     const secrets = { password: "hunter2", authorization: "Bearer hunter2", plane_token: "hunter2", store: "hunter2" };
     log.info({ ...secrets, control: secrets, headers: secrets }, "x");
@@ -44,7 +44,7 @@ describe("a line", () => {
 });
 
 describe("a refusal", () => {
-  it("is told with app, reason, cost and source", () => {
+  it("is logged with app, reason, cost and source", () => {
     const { log, lines } = recorder();
     const decisions = createDecisionLog({ log, perSecond: () => 5, clock: createSimulatedClock() });
     decisions.refused(decision());
@@ -53,7 +53,7 @@ describe("a refusal", () => {
     ]);
   });
 
-  it("in a flood is counted, by app and second", async () => {
+  it("in a flood is counted by app and second", async () => {
     const { log, lines } = recorder();
     const clock = createSimulatedClock();
     const decisions = createDecisionLog({ log, perSecond: () => 5, clock });
@@ -70,7 +70,7 @@ describe("a refusal", () => {
     expect(lines()).toHaveLength(before + 1);
   });
 
-  it("that was held back is counted at the end", () => {
+  it("that was suppressed is counted at the end", () => {
     const { log, lines } = recorder();
     const decisions = createDecisionLog({ log, perSecond: () => 0, clock: createSimulatedClock() });
     decisions.refused(decision());

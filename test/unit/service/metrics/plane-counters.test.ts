@@ -1,10 +1,10 @@
-/** What data planes elsewhere have counted: on the service's page once, through repetitions, failovers and restarts. */
+/** Counters of data planes are counted once, despite repetitions, failovers and restarts. */
 import { expect, it } from "vitest";
 import { metrics } from "../../../../src/service/metrics/catalog.js";
 import { createNodeMetrics } from "../../../../src/service/metrics/node-metrics.js";
 import type { PlaneReport } from "../../../../src/service/metrics/reports.js";
 import { readPage } from "../../../support/metrics-page.js";
-import { decision, quietLimiter, serviceMetrics } from "./telemetry-parts.js";
+import { decision, quietLimiter, serviceMetrics } from "./metrics-parts.js";
 
 const lists = { l3: [7, 2], GET: [6, 2, 1, 19, 5, 0, 4], quota_exhausted: [2] };
 
@@ -18,7 +18,7 @@ function service(now = { ms: 0 }) {
   return { counted: made.counted, page: async () => readPage(await made.text([])), close: made.close, made };
 }
 
-it("is shown under the names that workers' numbers have, added to them", async () => {
+it("are added to the metrics of the workers", async () => {
   const { counted, made } = service();
   const worker = createNodeMetrics({ node: "gw-1", enabled: true, apps: ["video"], appLabels: 10 });
   worker.decided(decision(), 0.000_001);
@@ -41,7 +41,7 @@ it("is shown under the names that workers' numbers have, added to them", async (
   worker.close();
 });
 
-it("a batch that is repeated, also in another epoch, is counted once; a later one and that of a new life are added", async () => {
+it("a repeated batch, also in another epoch, is counted once; later ones and those of a restarted node are added", async () => {
   const { counted, page, close } = service();
   const hits = async () => (await page()).sum("ratelimit_l3_hits_total");
   counted("nginx-1", 1, batch(501));
@@ -60,7 +60,7 @@ it("a batch that is repeated, also in another epoch, is counted once; a later on
   close();
 });
 
-it("a node that turns to another service is counted by both together once", async () => {
+it("a node that switches to another service is counted once by both together", async () => {
   const [first, second] = [service(), service()];
   first.counted("nginx-1", 1, batch(1));
   second.counted("nginx-1", 1, batch(2));
@@ -73,7 +73,7 @@ it("a node that turns to another service is counted by both together once", asyn
   second.close();
 });
 
-it("a node that is gone is no longer named, and what it counted stays", async () => {
+it("a node that stopped reporting is no longer shown, but its counters stay", async () => {
   const now = { ms: 0 };
   const { counted, page, close } = service(now);
   counted("nginx-1", 1, batch(1));
@@ -84,7 +84,7 @@ it("a node that is gone is no longer named, and what it counted stays", async ()
   close();
 });
 
-it("makes no labels of what it is told: apps that are not configured, names and nodes without end", async () => {
+it("no labels are created for unknown apps and names, and the number of nodes is bounded", async () => {
   const { counted, page, close } = service();
   const made = Array.from({ length: 50 }, (_, i) => ({ app: `made-${i}`, lists: { ...lists, [`what_${i}`]: [1] } }));
   counted("nginx-0", 1, batch(1, { apps: [...made, { app: "*", lists: { OTHER: [0, 3], invalid_identity: [3] } }] }));

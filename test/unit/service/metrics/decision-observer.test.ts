@@ -9,7 +9,7 @@ import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-sto
 import { StoreError } from "../../../../src/store/errors.js";
 import { observeStore } from "../../../../src/store/observed-store.js";
 import { createSimulatedClock } from "../../../support/simulated-clock.js";
-import { decision, refusal } from "./telemetry-parts.js";
+import { decision, refusal } from "./metrics-parts.js";
 
 function observed(answers: (Decision | Promise<Decision>)[], tookMs: number[]) {
   const lines: Record<string, unknown>[] = [];
@@ -97,8 +97,8 @@ describe("an observed limiter", () => {
   });
 });
 
-describe("the lines of a flood", () => {
-  it("can be limited anew", () => {
+describe("the number of log lines", () => {
+  it("can be changed at run time", () => {
     let most = 1;
     const lines: string[] = [];
     const log = createLog({ level: "info", node: "n", destination: { write: (line) => void lines.push(line) } });
@@ -111,8 +111,8 @@ describe("the lines of a flood", () => {
   });
 });
 
-describe("a store that is looked at", () => {
-  it("answers the same, and each call is told with its end and its time", async () => {
+describe("an observed store", () => {
+  it("replies the same, and reports outcome and duration of each call", async () => {
     const calls: [string, string, number][] = [];
     let now = 0;
     const plain = createEmbeddedStore();
@@ -136,7 +136,7 @@ describe("a store that is looked at", () => {
     ]);
   });
 
-  it("hands on the very answer, errors included", async () => {
+  it("returns the same promise, errors included", async () => {
     const answer = Promise.reject(new StoreError("timeout", "too late"));
     const store = observeStore({ ...createEmbeddedStore(), run: () => answer }, { called: () => {} });
     const got = store.run("grant", [], []);

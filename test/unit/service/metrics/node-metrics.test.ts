@@ -1,4 +1,4 @@
-/** What a process counts of its decisions: every one of them once, in bounded memory, whatever requests say. */
+/** Metrics of a process: every decision is counted once, in bounded memory. */
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Decision } from "../../../../src/limiter/decision.js";
@@ -6,7 +6,7 @@ import { reasons } from "../../../../src/service/metrics/labels.js";
 import { createNodeMetrics, type NodeMetricsOptions } from "../../../../src/service/metrics/node-metrics.js";
 import { latencyBoundsSeconds } from "../../../../src/service/metrics/reports.js";
 import { readPage } from "../../../support/metrics-page.js";
-import { decision, quietLimiter, refusal, serviceMetrics } from "./telemetry-parts.js";
+import { decision, quietLimiter, refusal, serviceMetrics } from "./metrics-parts.js";
 
 const endings: (() => void)[] = [];
 afterEach(() => {
@@ -58,7 +58,7 @@ describe("a decision", () => {
     expect(page.value("ratelimit_refusals_total", { ...video, layer: "L2", reason: "quota_exhausted" })).toBe(1);
   });
 
-  it("that waited for the store counts as remote even if it was made without it in the end", async () => {
+  it("that waited for the store counts as remote even if it was made without it", async () => {
     const worker = telemetry();
     worker.decided(decision({ source: "without_store" }), 0.05, true);
     worker.decided(decision({ source: "without_store" }), 0.000_001, false);
@@ -68,7 +68,7 @@ describe("a decision", () => {
     expect(page.value("ratelimit_l3_misses_total", { app_id: "video" })).toBe(2);
   });
 
-  it("on a dry run passes, and is told apart", async () => {
+  it("on a dry run is admitted and counted separately", async () => {
     const worker = telemetry();
     worker.decided(refusal({ allowed: true, dryRun: true }), 0.000_001);
     const page = await pageOf(worker);
@@ -97,7 +97,7 @@ describe("a decision", () => {
     seconds: fc.double({ min: 0, max: 5, noNaN: true }),
   });
 
-  it("is in each metric that counts decisions, exactly once", async () => {
+  it("is counted exactly once in each metric", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(anyDecision, { maxLength: 60 }), async (all) => {
         const worker = telemetry();
@@ -131,7 +131,7 @@ describe("a decision", () => {
 });
 
 describe("an exchange that has ended", () => {
-  it("counts in the deviation of costs, also when the estimate was exact", async () => {
+  it("is counted in the cost deviation, also if the estimate was exact", async () => {
     const worker = telemetry();
     const made = decision({ cost: 4 });
     for (let i = 0; i < 5; i++) worker.settled(made);
@@ -147,7 +147,7 @@ describe("an exchange that has ended", () => {
 });
 
 describe("labels of apps", () => {
-  it("are at most as many as configured; the other apps share one", async () => {
+  it("are limited in number; the other apps share one", async () => {
     const apps = Array.from({ length: 50 }, (_, i) => `app-${i}`);
     const worker = telemetry({ apps, appLabels: 10 });
     for (const app of apps) worker.decided(decision({ app }), 0.000_001);
@@ -164,7 +164,7 @@ describe("labels of apps", () => {
     expect(worker.appReports(["app-30"], quietLimiter({ "app-30": 7 }))).toMatchObject([{ requests: 1, balance: 7 }]);
   });
 
-  it("do not clash with apps that are called like the shared ones, or like parts of JavaScript", async () => {
+  it("do not clash with apps named like shared labels or object properties", async () => {
     const apps = ["other", "none", "__proto__", "constructor"];
     const worker = telemetry({ apps, appLabels: 3 });
     for (const app of [...apps, ""]) worker.decided(decision({ app }), 0.000_001);
@@ -177,7 +177,7 @@ describe("labels of apps", () => {
     });
   });
 
-  it("follow a reload: those that stay go on, those that are gone end, new ones begin", async () => {
+  it("follow a reload: remaining apps continue, removed ones end, new ones begin", async () => {
     const worker = telemetry();
     for (const app of ["video", "audio"]) worker.decided(decision({ app }), 0.000_001);
     worker.reconfigure({ enabled: true, apps: ["audio", "text"], appLabels: 1000 });
@@ -195,7 +195,7 @@ describe("labels of apps", () => {
 });
 
 describe("an app that gets another label", () => {
-  it("counts there from then on", async () => {
+  it("is counted there from then on", async () => {
     const worker = telemetry({ appLabels: 1 });
     worker.decided(decision({ app: "audio" }), 0.000_001);
     worker.reconfigure({ enabled: true, apps: ["audio", "video"], appLabels: 1 });
@@ -207,7 +207,7 @@ describe("an app that gets another label", () => {
 });
 
 describe("without metrics", () => {
-  it("operators still see what they need, and nothing else is kept", () => {
+  it("the counters of the admin API are kept, and no others", () => {
     const worker = telemetry({ enabled: false });
     worker.decided(decision(), 0.000_003);
     worker.decided(refusal(), 0.02, true);
@@ -231,7 +231,7 @@ describe("without metrics", () => {
     expect(worker.appReports(["video"], quietLimiter())).toMatchObject([{ requests: 2, l3Hits: 2 }]);
   });
 
-  it("they can be turned on later, and off again", () => {
+  it("they can be enabled and disabled at run time", () => {
     const worker = telemetry({ enabled: false });
     const settings = { apps: ["video"], appLabels: 10 };
     worker.reconfigure({ ...settings, enabled: true });
@@ -245,7 +245,7 @@ describe("without metrics", () => {
 });
 
 describe("the last refusals of an app", () => {
-  it("are kept with all that explains them, the newest first, twenty at most", () => {
+  it("are kept with all details, newest first, at most twenty", () => {
     let now = 1_700_000_000_000;
     const worker = telemetry({ wallClock: () => now });
     for (let i = 1; i <= 27; i++) {
@@ -269,7 +269,7 @@ describe("the last refusals of an app", () => {
     expect(app?.lastRefusals.at(-1)).toMatchObject({ at: now - 190, method: "GET", cost: 8, balance: -8 });
   });
 
-  it("do not change in an answer that was already given", () => {
+  it("do not change in an earlier report", () => {
     const worker = telemetry();
     worker.decided(refusal({ cost: 1 }), 0.000_001);
     const [before] = worker.appReports(["video"], quietLimiter());

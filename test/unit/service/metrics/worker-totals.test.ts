@@ -1,11 +1,11 @@
-/** Sums over workers never fall, whatever becomes of the workers. */
+/** Sums over workers never decrease, even if workers crash. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createNodeMetrics } from "../../../../src/service/metrics/node-metrics.js";
 import type { MetricsReport } from "../../../../src/service/metrics/reports.js";
 import { createWorkerTotals } from "../../../../src/service/metrics/worker-totals.js";
 import { readPage } from "../../../support/metrics-page.js";
-import { decision, policy, quietLimiter, serviceMetrics } from "./telemetry-parts.js";
+import { decision, policy, quietLimiter, serviceMetrics } from "./metrics-parts.js";
 
 const gauges = { level: 0, lagSeconds: 0, lagP99Seconds: 0, balances: [], pods: [], proxies: [] };
 const all = () => true;
@@ -21,7 +21,7 @@ describe("the counters of workers", () => {
     expect(totals.totals(all).get("app video")).toEqual([15, 2]);
   });
 
-  it("stay in the sum when a worker does not answer, or is replaced by one that begins at zero", () => {
+  it("stay in the sum when a worker does not reply, or is replaced by one that starts at zero", () => {
     const totals = createWorkerTotals();
     totals.add([report("gw-1", "a", 1, 10), report("gw-2", "b", 1, 5)]);
     totals.add([report("gw-2", "b", 2, 6)]);
@@ -33,14 +33,14 @@ describe("the counters of workers", () => {
     expect(totals.totals(all).get("app video")?.[0]).toBe(20);
   });
 
-  it("are not taken back by an older answer that comes late", () => {
+  it("are not reduced by an older report that arrives late", () => {
     const totals = createWorkerTotals();
     totals.add([report("gw-1", "a", 2, 10)]);
     totals.add([report("gw-1", "a", 1, 4)]);
     expect(totals.totals(all).get("app video")?.[0]).toBe(10);
   });
 
-  it("are forgotten for good with the app they belong to", () => {
+  it("are dropped with their app", () => {
     const totals = createWorkerTotals();
     totals.add([report("gw-1", "a", 1, 10)]);
     totals.add([report("gw-1", "a2", 1, 2)]);
@@ -48,7 +48,7 @@ describe("the counters of workers", () => {
     expect(totals.totals(all).get("app video")?.[0]).toBe(2);
   });
 
-  it("never fall, through any history of scrapes and deaths", () => {
+  it("never decrease, through any history of scrapes and crashes", () => {
     const step = fc.record({
       node: fc.integer({ min: 0, max: 2 }),
       grow: fc.nat(9),
@@ -79,7 +79,7 @@ describe("the counters of workers", () => {
 });
 
 describe("the page", () => {
-  it("keeps what a dead worker had counted, and tells nothing else of it", async () => {
+  it("keeps the counters of a crashed worker, but not its gauges", async () => {
     const service = serviceMetrics();
     const start = () => createNodeMetrics({ node: "gw-1", enabled: true, apps: ["video"], appLabels: 10 });
     const first = start();
@@ -99,7 +99,7 @@ describe("the page", () => {
     for (const each of [first, second, service]) each.close();
   });
 
-  it("drops what a worker still says of an app that has left the configuration", async () => {
+  it("drops the counters of an app that was removed from the configuration", async () => {
     let ids = ["video", "audio"];
     const service = serviceMetrics({ apps: () => ids.map(policy) });
     const worker = createNodeMetrics({ node: "gw-1", enabled: true, apps: ids, appLabels: 10 });

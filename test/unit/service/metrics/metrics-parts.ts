@@ -1,4 +1,4 @@
-/** What the tests of telemetry have in common: decisions, a limiter that only says numbers, and a service around them. */
+/** Decisions, a limiter stub and a service for the tests of metrics. */
 import type { BucketLimits } from "../../../../src/core/limits.js";
 import type { Decision } from "../../../../src/limiter/decision.js";
 import type { LimiterStats } from "../../../../src/limiter/limiter.js";
