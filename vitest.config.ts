@@ -19,8 +19,9 @@ export default defineConfig({
     // The suite starts whole Redis clusters. More files at a time would only make the servers slow.
     maxWorkers: 2,
     sequence: { sequencer: LongestFirst },
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // Long enough for a busy machine: only a test that hangs should reach them.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
     reporters: ["default", ["json", { outputFile: "test-results.json" }]],
     coverage: {
       provider: "v8",

@@ -68,6 +68,6 @@ describe("rounds", () => {
   test("the median is the middle, or between the two middle ones", () => {
     expect(median([5, 1, 3])).toBe(3);
     expect(median([4, 1, 3, 2])).toBe(2.5);
-    expect(() => median([])).toThrow("nothing");
+    expect(() => median([])).toThrow("no values");
   });
 });

@@ -186,7 +186,7 @@ describe("SIGTERM under load", () => {
     const begun = performance.now();
     started.kill("SIGTERM");
     expect(await started.ended).toBe(0);
-    expect(performance.now() - begun).toBeLessThan(4_000);
+    expect(performance.now() - begun).toBeLessThan(20_000);
     await stuck;
   });
 
