@@ -212,14 +212,14 @@ function admit(method: string): void {
   reuse(exchange);
 }
 
-/** What `identify` would find for a trusted hop that names a configured app, whose id needs no second look. */
+/** A shortcut for `identify`: a trusted hop names a configured app, whose id is known to be valid. */
 function usualApp(claims: IdentityClaims): NginxAccount | undefined {
   if (!claims.hopTrusted || claims.appHeaderCount !== 1 || claims.userHeaderCount > 1) return undefined;
   if (claims.userHeaderCount === 1 && !isKnownUser(claims.userHeader)) return undefined;
   return worker.apps[claims.appHeader];
 }
 
-/** Undefined for a request that was refused. */
+/** Undefined if the request was refused. */
 function identifiedApp(claims: IdentityClaims): NginxAccount | undefined {
   const { code, app, user } = identify(claims, worker.settings.identity.rules, isConfigured);
   if (code !== OK) {

@@ -1,4 +1,4 @@
-/** The proxy's small parts: who is trusted, what a log line may hold, what may be repeated, what an answer says. */
+/** Small parts of the proxy: trusted addresses, log lines, retries, and its own responses. */
 import { describe, expect, it } from "vitest";
 import { gatewayRefusal } from "../../../../src/core/refusals.js";
 import { trailerPairs } from "../../../../src/planes/node/http/forwarded-heads.js";
@@ -23,25 +23,25 @@ describe("a hop is trusted", () => {
     ["unknown", false],
   ])("%s: %s", (address, expected) => expect(isTrusted(address)).toBe(expected));
 
-  it("or nobody is", () => expect(createAddressMatcher([])("127.0.0.1")).toBe(false));
-  it("by addresses as they are usually written", () => {
+  it("none without configured networks", () => expect(createAddressMatcher([])("127.0.0.1")).toBe(false));
+  it("by the usual form of an address", () => {
     expect(plainAddress("::ffff:10.0.0.1")).toBe("10.0.0.1");
     expect(plainAddress("::1")).toBe("::1");
   });
-  it.each(["10.0.0.0/33", "10.0.0.0/x", "x"])("but not by %s, which is no network", (network) => {
+  it.each(["10.0.0.0/33", "10.0.0.0/x", "x"])("invalid network: %s", (network) => {
     expect(() => createAddressMatcher([network])).toThrow();
   });
 });
 
 describe("a log line", () => {
-  it("holds no control characters, and no more than a line", () => {
+  it("has no control characters and a limited length", () => {
     expect(printable("a\r\nb\0\x1b[31m\x7f\x9b\u2028")).toBe("a\\u000d\\u000ab\\u0000\\u001b[31m\\u007f\\u009b\\u2028");
     expect(printable("x".repeat(1_000))).toHaveLength(201);
   });
 });
 
 describe("headers", () => {
-  it("are told apart in any case", () => {
+  it("are classified case-insensitively", () => {
     for (const name of ["TRANSFER-ENCODING", "Transfer-Encoding", "transfer-encoding", "tRANSFER-eNCODING"]) {
       expect(kindOf(name)).toBe(kindOf("transfer-encoding"));
       expect(kindOf(name)).not.toBe(END_TO_END);
@@ -96,7 +96,7 @@ describe("an answer", () => {
     expect(JSON.parse(body)).toEqual({ error: "gateway_timeout", reason: "upstream_timeout" });
   });
 
-  it("can be given as bytes, and ends the connection then", () => {
+  it("can be sent as text, and closes the connection then", () => {
     const refusal = gatewayRefusal("malformed_request");
     const text = rawResponse({ ...refusal, headers: {} });
     expect(text).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);

@@ -1,4 +1,4 @@
-/** The choice of a target: least outstanding, by turns, healthy ones first; on a clock that the test moves. */
+/** The choice of a target: healthy, fewest open exchanges, in turn; with a driven clock. */
 import type { Pool } from "undici";
 import { afterEach, describe, expect, it } from "vitest";
 import type { UpstreamOptions } from "../../../../src/config/options/proxy-options.js";
@@ -21,11 +21,11 @@ const picks = (upstream: Upstream, times: number) =>
   Array.from({ length: times }, () => upstream.targets.indexOf(upstream.pick()!));
 
 describe("the next target", () => {
-  it("is chosen by turns where all have as little to do", () => {
+  it("is chosen in turn if all have equally few open exchanges", () => {
     expect(picks(upstreamOf(["a:1", "b:1", "c:1"]), 6)).toEqual([0, 1, 2, 0, 1, 2]);
   });
 
-  it("is the one with the least to do", () => {
+  it("is the one with the fewest open exchanges", () => {
     const upstream = upstreamOf(["a:1", "b:1", "c:1"]);
     upstream.targets[0]!.outstanding = 2;
     upstream.targets[2]!.outstanding = 1;
@@ -43,7 +43,7 @@ describe("the next target", () => {
 });
 
 describe("a target that fails", () => {
-  it("is passed over after so many failures in a row, for so long", () => {
+  it("is skipped after the configured number of failures in a row, for the configured time", () => {
     const lines: string[] = [];
     const upstream = upstreamOf(["a:1", "b:1"], { passive: { failures: 2, downMs: 1_000 } }, lines);
     const [first] = upstream.targets;
@@ -69,7 +69,7 @@ describe("a target that fails", () => {
     expect(picks(upstream, 2).sort()).toEqual([0, 1]);
   });
 
-  it("is passed over while its checks say so, and starts afresh afterwards", () => {
+  it("is skipped while its health checks fail, and counts failures anew afterwards", () => {
     const upstream = upstreamOf(["a:1", "b:1"], { passive: { failures: 1, downMs: 1_000_000 } });
     const [first] = upstream.targets;
     upstream.setFailing(first!, true);
