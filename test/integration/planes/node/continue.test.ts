@@ -1,4 +1,4 @@
-/** Expect: 100-continue: the decision comes first, the client's body only when somebody wants it. */
+/** Expect: 100-continue: the proxy requests the client's body only after the decision and once the backend is connected. */
 import { once } from "node:events";
 import { afterEach, describe, expect, it } from "vitest";
 import { type Mirrored, mirror, startBackend } from "../../../support/http-backend.js";
@@ -9,8 +9,8 @@ const cleanup = createCleanup();
 afterEach(() => cleanup.run());
 const expecting = { method: "POST", headers: { Expect: "100-continue", "Content-Length": "4" } };
 
-describe("a client that asks before it sends", () => {
-  it("is told to go on once the backend is there, and the backend sees a plain request", async () => {
+describe("a client that sends Expect: 100-continue", () => {
+  it("gets 100 once the backend is connected, and the backend does not receive the Expect header", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port, admission } = await cleanup.add(startProxy({ targets: [backend.target] }));
     const request = open(port, expecting);
@@ -25,21 +25,21 @@ describe("a client that asks before it sends", () => {
     expect(await admission.settlement()).toMatchObject({ requestBytes: 4 });
   });
 
-  it("gets a refusal without having been asked for the body", async () => {
+  it("gets a refusal without a 100 before it", async () => {
     const { port } = await cleanup.add(startProxy({ targets: ["127.0.0.1:1"], decide: () => refused() }));
     const text = await sendRaw(port, "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
     expect(statusOf(text)).toBe(429);
     expect(text).toMatch(/\r\nConnection: close\r\n/);
   });
 
-  it("gets 502, not 100, when there is no backend", async () => {
+  it("gets 502 and no 100 when the backend is unreachable", async () => {
     const { port, admission } = await cleanup.add(startProxy({ targets: ["127.0.0.1:1"] }));
     const text = await sendRaw(port, "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
     expect(statusOf(text)).toBe(502);
     expect(await admission.settlement()).toMatchObject({ requestBytes: 0, responseBytes: 0 });
   });
 
-  it("may send at once all the same", async () => {
+  it("may send the body without waiting for the 100", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port } = await cleanup.add(startProxy({ targets: [backend.target] }));
     const reply = await fetchReply(port, "/", { ...expecting, body: "body" });

@@ -1,4 +1,4 @@
-/** Leaving in peace: nothing new begins, what runs may finish, and after the grace time it is cut and settled. */
+/** Draining the proxy: new connections are refused, running exchanges may finish, and those that exceed the grace period are aborted and settled. */
 
 import { once } from "node:events";
 import { Agent } from "node:http";
@@ -12,7 +12,7 @@ import { signal } from "../../../support/http-signal.js";
 const cleanup = createCleanup();
 afterEach(() => cleanup.run());
 
-/** The shortest timeout sets how often idle connections are looked for. */
+/** The shortest timeout determines how often the proxy checks for idle connections. */
 const quick = { timeouts: { bodyIdleMs: 400 } };
 
 async function isRefused(port: number): Promise<boolean> {
@@ -27,7 +27,7 @@ async function isRefused(port: number): Promise<boolean> {
 }
 
 describe("a drain", () => {
-  it("finishes what runs, tells the clients to go, and ends", async () => {
+  it("finishes running exchanges with Connection: close, closes idle connections, and then completes", async () => {
     const go = signal();
     const busy = signal();
     const backend = await cleanup.add(
@@ -52,7 +52,7 @@ describe("a drain", () => {
     expect(admission.settled).toHaveLength(1);
   });
 
-  it("lets a response end whose head had promised to keep the connection", async () => {
+  it("finishes a response that was started with keep-alive, and then closes the connection", async () => {
     const go = signal();
     const backend = await cleanup.add(
       startBackend((_, response) => {
@@ -70,7 +70,7 @@ describe("a drain", () => {
     await drained;
   });
 
-  it("cuts what is not finished at the end of the grace time, and settles it", async () => {
+  it("aborts and settles unfinished exchanges at the end of the grace period", async () => {
     const busy = signal();
     const backend = await cleanup.add(
       startBackend((_, response) => {
@@ -97,14 +97,14 @@ describe("a drain", () => {
     let stopping = false;
     const half = signal();
     async function client(): Promise<void> {
-      // A connection per request: a request on a kept one may meet its end, which every HTTP client must expect.
+      // One connection per request: a request on a reused connection may fail because the connection is being closed, and HTTP clients must handle that.
       for (;;) {
         const raw = await openRaw(port).catch(() => undefined);
         if (raw === undefined) return;
         raw.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
         const text = await raw.until((received) => received.includes("ok")).catch(() => raw.text());
         raw.socket.destroy();
-        // Accepted by the system, but not yet by the proxy, when the listener was closed.
+        // The kernel had accepted the connection, but the proxy had not when the listener was closed.
         if (text === "" && stopping) return;
         expect(statusOf(text)).toBe(200);
         if (++served === 100) half.resolve();

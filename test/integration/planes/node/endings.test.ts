@@ -1,4 +1,4 @@
-/** However an exchange ends, the other side hears of it, and it is settled once with what moved. */
+/** However an exchange ends, the other side is notified, and the exchange is settled once with the bytes that were transferred. */
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -12,11 +12,11 @@ import { signal } from "../../../support/http-signal.js";
 const cleanup = createCleanup();
 afterEach(() => cleanup.run());
 
-/** Shorter than any test's patience, longer than any pause of a busy machine that matters. */
+/** Well below the test timeout, and longer than typical pauses of a busy machine. */
 const SHORT = 200;
 
-describe("a client that leaves", () => {
-  it("in the middle of a response: the backend's work ends too", async () => {
+describe("a client that disconnects", () => {
+  it("during a response: the backend's response is aborted, and the bytes sent so far are settled", async () => {
     const left = signal<void>();
     const backend = await cleanup.add(
       startBackend((_, response) => {
@@ -34,7 +34,7 @@ describe("a client that leaves", () => {
     expect(lines).toMatchObject([{ level: "info", message: "client disconnected" }]);
   });
 
-  it("in the middle of its request", async () => {
+  it("during its request: the request to the backend is aborted, and the bytes received so far are settled", async () => {
     const got = signal<void>();
     const left = signal<void>();
     const backend = await cleanup.add(
@@ -52,7 +52,7 @@ describe("a client that leaves", () => {
     expect(await admission.settlement()).toMatchObject({ requestBytes: 10, responseBytes: 0 });
   });
 
-  it("while it waits for the backend", async () => {
+  it("while the backend has not responded: the request to the backend is aborted and settled with 0 bytes", async () => {
     const arrived = signal<ServerResponse>();
     const backend = await cleanup.add(startBackend((_, response) => arrived.resolve(response)));
     const { port, admission } = await cleanup.add(startProxy({ targets: [backend.target] }));
@@ -64,7 +64,7 @@ describe("a client that leaves", () => {
     expect(await admission.settlement()).toMatchObject({ requestBytes: 0, responseBytes: 0 });
   });
 
-  it("while the decision is made: what was taken is given back at once", async () => {
+  it("during the decision: the exchange is settled with 0 bytes as soon as it is admitted", async () => {
     const decision = signal<Verdict>();
     const asked = signal<void>();
     const { port, admission, proxy } = await cleanup.add(
@@ -88,7 +88,7 @@ describe("a client that leaves", () => {
     expect(await admission.settlement()).toMatchObject({ requestBytes: 0, responseBytes: 0 });
   });
 
-  it("with several requests under way: each is settled", async () => {
+  it("with several pipelined requests: each is settled", async () => {
     let waiting = 0;
     const all = signal<void>();
     const backend = await cleanup.add(
@@ -104,7 +104,7 @@ describe("a client that leaves", () => {
     await admission.settlement(2);
   });
 
-  it("in line for a connection: the backend never hears of it", async () => {
+  it("while queued for a backend connection: the request is not sent to the backend", async () => {
     const first = signal<ServerResponse>();
     const urls: string[] = [];
     const backend = await cleanup.add(
@@ -130,8 +130,8 @@ describe("a client that leaves", () => {
   });
 });
 
-describe("a backend that breaks", () => {
-  it("before its response: 502", async () => {
+describe("a backend that fails", () => {
+  it("before its response: the client gets 502", async () => {
     const backend = await cleanup.add(startRawBackend((socket) => socket.once("data", () => socket.destroy())));
     const { port, admission, lines } = await cleanup.add(startProxy({ targets: [backend.target] }));
     const reply = await fetchReply(port, "/x?secret=1", { method: "POST", body: "abc" });
@@ -143,7 +143,7 @@ describe("a backend that breaks", () => {
     ]);
   });
 
-  it("that is not there: 502", async () => {
+  it("and is unreachable: the client gets 502", async () => {
     const { port, admission } = await cleanup.add(startProxy({ targets: ["127.0.0.1:1"] }));
     const reply = await fetchReply(port, "/", { method: "POST", body: "abc" });
     expect(json(reply)).toEqual({ error: "bad_gateway", reason: "upstream_unreachable" });
@@ -151,9 +151,9 @@ describe("a backend that breaks", () => {
   });
 
   it.each([
-    ["of declared length", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\npart"],
+    ["with Content-Length", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\npart"],
     ["in chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\npart\r\n"],
-  ])("in the middle of a response %s: the client sees that it is not whole", async (_, bytes) => {
+  ])("during a response %s: the client can tell that the response is incomplete", async (_, bytes) => {
     const sockets: Socket[] = [];
     const backend = await cleanup.add(
       startRawBackend((socket) => {
@@ -171,7 +171,7 @@ describe("a backend that breaks", () => {
     expect(await admission.settlement()).toMatchObject({ requestBytes: 0, responseBytes: 4 });
   });
 
-  it("in the middle of a response: an HTTP/1.0 client sees a reset, not an end", async () => {
+  it("during a response: an HTTP/1.0 client gets a reset instead of a regular end", async () => {
     const sockets: Socket[] = [];
     const backend = await cleanup.add(
       startRawBackend((socket) => {
@@ -189,8 +189,8 @@ describe("a backend that breaks", () => {
   });
 });
 
-describe("time runs out", () => {
-  it("for a backend that does not answer: 504", async () => {
+describe("a timeout", () => {
+  it("of a backend that does not respond: 504", async () => {
     const backend = await cleanup.add(startBackend(() => {}));
     const { port, admission, lines } = await cleanup.add(
       startProxy({ targets: [backend.target], timeouts: { responseMs: SHORT } }),
@@ -202,7 +202,7 @@ describe("time runs out", () => {
     expect(lines).toMatchObject([{ level: "warn", reason: "upstream_timeout" }]);
   });
 
-  it("for a request in line for a connection: 504", async () => {
+  it("of a request that is queued for a backend connection: 504", async () => {
     const backend = await cleanup.add(startBackend(() => {}));
     const { port } = await cleanup.add(
       startProxy({
@@ -215,7 +215,7 @@ describe("time runs out", () => {
     expect(replies.map(({ status }) => status)).toEqual([504, 504, 504]);
   });
 
-  it("for a backend that stops in the middle of its response: cut", async () => {
+  it("of a backend that stalls during its response: the response is aborted and settled", async () => {
     const backend = await cleanup.add(startBackend((_, response) => void response.write("part")));
     const { port, admission } = await cleanup.add(
       startProxy({ targets: [backend.target], timeouts: { bodyIdleMs: SHORT } }),
@@ -226,7 +226,7 @@ describe("time runs out", () => {
     expect(await admission.settlement()).toMatchObject({ responseBytes: 4 });
   });
 
-  it("for a backend that does not take the request: 504", async () => {
+  it("of a backend that does not read the request: 504", async () => {
     const backend = await cleanup.add(startRawBackend((socket) => socket.pause()));
     const { port } = await cleanup.add(startProxy({ targets: [backend.target], timeouts: { bodyIdleMs: SHORT } }));
     const client = await openRaw(port);
@@ -237,7 +237,7 @@ describe("time runs out", () => {
     expect(JSON.parse(bodyOf(text)).reason).toBe("upstream_timeout");
   });
 
-  it("for a client that does not fetch its response: cut, the backend is free again", async () => {
+  it("of a client that does not read its response: both connections are closed", async () => {
     const left = signal<void>();
     const backend = await cleanup.add(
       startBackend((_, response) => {

@@ -1,4 +1,4 @@
-/** An end that vanishes without a word is found by TCP keep-alive; its slot is freed once. In a network of its own. */
+/** TCP keep-alive detects peers that vanished without closing, and their slots are released once. Runs in a separate network namespace. */
 import { execFile, spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -6,12 +6,12 @@ import { expect, it } from "vitest";
 
 const program = fileURLToPath(new URL("../../../support/ws-half-open.ts", import.meta.url));
 const inOwnNetwork = ["--map-root-user", "--net"];
-/** Only where the system lets us have one. */
+/** Whether this system allows the test to create a network namespace. */
 const possible = spawnSync("unshare", [...inOwnNetwork, "ip", "link", "set", "lo", "up"]).status === 0;
 
 const shows = possible
-  ? "a client and a backend that have vanished are missed, others are not"
-  : "NOT SHOWN HERE, as this system gives no network of one's own: half-open connections";
+  ? "connections of a vanished client and a vanished backend are closed and their slots released; others stay open"
+  : "NOT TESTED HERE, because this system does not allow network namespaces: half-open connections";
 
 it(shows, async () => {
   if (!possible) {

@@ -1,4 +1,4 @@
-/** Header hygiene: what belongs to one hop ends there, what the client claims is believed only where it may be. */
+/** Header handling: hop-by-hop headers are removed, and forwarding headers are kept only from trusted hops. */
 import type { OutgoingHttpHeaders } from "node:http";
 import { afterEach, describe, expect, it } from "vitest";
 import { type Mirrored, mirror, startBackend, startBytesBackend, valuesIn } from "../../../support/http-backend.js";
@@ -21,7 +21,7 @@ async function seenByClient(response: string, options: TestProxyOptions = {}): P
 }
 
 describe("a request's headers", () => {
-  it("lose everything that concerns the client's connection only", async () => {
+  it("are passed on without the hop-by-hop headers of the client's connection", async () => {
     const seen = await seenByBackend({
       Connection: "keep-alive, X-Private, Content-Length, Host",
       "Keep-Alive": "timeout=9",
@@ -39,7 +39,7 @@ describe("a request's headers", () => {
     expect(valuesIn(seen, "connection")).toEqual(["keep-alive"]);
   });
 
-  it("are passed on as they were: order, case, repetition", async () => {
+  it("keep their order, case and repetitions", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port } = await cleanup.add(startProxy({ targets: [backend.target] }));
     const text = await sendRaw(
@@ -48,14 +48,14 @@ describe("a request's headers", () => {
     );
     const { rawHeaders } = JSON.parse(bodyOf(text)) as Mirrored;
     const at = rawHeaders.indexOf("X-b");
-    // The mirror's JSON is UTF-8, read here byte by byte.
+    // The mirror's JSON is UTF-8, but `sendRaw` decodes it as latin1.
     const own = rawHeaders.slice(at, at + 10);
     expect(own.map((part) => Buffer.from(part, "latin1").toString("utf8"))).toEqual([
       ..."X-b 1 x-A \xe9 X-B 2 Cookie a=b Cookie c=d".split(" "),
     ]);
   });
 
-  it("say where the request came from, and not what a stranger claims", async () => {
+  it("describe the client as the proxy sees it; forwarding headers of untrusted clients are replaced", async () => {
     const claims = {
       Host: "shop.example",
       "X-Forwarded-For": "1.2.3.4",
@@ -73,7 +73,7 @@ describe("a request's headers", () => {
     expect(valuesIn(seen, "host")).toEqual(["shop.example"]);
   });
 
-  it("keep the claims of a trusted hop", async () => {
+  it("keep the forwarding headers of a trusted hop", async () => {
     const claims = {
       "X-Forwarded-For": "1.2.3.4",
       "X-Forwarded-Proto": "https",
@@ -88,7 +88,7 @@ describe("a request's headers", () => {
     expect(valuesIn(seen, "via")).toEqual(["1.1 gw-01"]);
   });
 
-  it("name the target as Host where the upstream wants it", async () => {
+  it("have the target as Host if the upstream sets passHost to false", async () => {
     const seen = await seenByBackend({ Host: "shop.example" }, { upstream: { passHost: false } });
     expect(valuesIn(seen, "host")[0]).toMatch(/^127\.0\.0\.1:\d+$/);
     expect(valuesIn(seen, "x-forwarded-host")).toEqual(["shop.example"]);
@@ -96,7 +96,7 @@ describe("a request's headers", () => {
 });
 
 describe("a response's headers", () => {
-  it("lose everything that concerns the backend's connection only, and keep what is repeated", async () => {
+  it("are passed on without the hop-by-hop headers of the backend's connection, and repeated headers are kept", async () => {
     const seen = await seenByClient(
       "HTTP/1.1 200 OK\r\nConnection: keep-alive, X-Private\r\nKeep-Alive: timeout=9\r\nX-Private: 1\r\n" +
         "Proxy-Authenticate: Basic\r\nSet-Cookie: a=1; Expires=Thu, 01 Jan 1970\r\nSet-Cookie: b=2\r\nVia: 1.0 cache\r\n" +
@@ -110,7 +110,7 @@ describe("a response's headers", () => {
     expect(valuesIn(seen, "server")).toEqual(["real"]);
   });
 
-  it("carry the verdict's, in the place of the backend's own", async () => {
+  it("contain the headers of the decision, which replace the backend's headers of the same name", async () => {
     const verdict = admitted({ "X-RateLimit-Remaining": "7", RateLimit: '"app";r=7;t=1' });
     const seen = await seenByClient(
       "HTTP/1.1 200 OK\r\nx-ratelimit-remaining: 999\r\nRATELIMIT: x\r\nX-RateLimit-Other: kept\r\n" +
@@ -122,7 +122,7 @@ describe("a response's headers", () => {
     expect(valuesIn(seen, "x-ratelimit-other")).toEqual(["kept"]);
   });
 
-  it("carry the verdict's also when the proxy has to answer itself", async () => {
+  it("contain the headers of the decision even if the proxy generates the response", async () => {
     const { port } = await cleanup.add(
       startProxy({ targets: ["127.0.0.1:1"], decide: () => admitted({ "X-RateLimit-Cost": "3" }) }),
     );

@@ -1,4 +1,4 @@
-/** HTTP/1.1 as clients know it comes through the proxy unchanged. */
+/** HTTP/1.1 semantics are preserved through the proxy. */
 import { once } from "node:events";
 import { Agent } from "node:http";
 import { afterEach, describe, expect, it } from "vitest";
@@ -16,7 +16,7 @@ const cleanup = createCleanup();
 afterEach(() => cleanup.run());
 
 describe("the proxy", () => {
-  it("passes a request on and its response back, and settles both sizes", async () => {
+  it("forwards a request and its response, and settles both sizes", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port, admission } = await cleanup.add(startProxy({ targets: [backend.target] }));
     const reply = await fetchReply(port, "/a/b?c=d&e", {
@@ -33,7 +33,7 @@ describe("the proxy", () => {
     expect(arrival!.headerValues("x-user-id")).toEqual([]);
   });
 
-  it("answers as the verdict says, and asks no backend, when a request is refused", async () => {
+  it("responds to a refused request with the refusal, and does not connect to a backend", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port } = await cleanup.add(startProxy({ targets: [backend.target], decide: () => refused() }));
     const agent = new Agent({ keepAlive: true });
@@ -48,7 +48,7 @@ describe("the proxy", () => {
     agent.destroy();
   });
 
-  it("waits for a decision that takes its time", async () => {
+  it("waits for an asynchronous decision and then forwards the complete body", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     let decide = (_: ReturnType<typeof admitted>) => {};
     const verdict = new Promise<ReturnType<typeof admitted>>((resolve) => {
@@ -64,7 +64,7 @@ describe("the proxy", () => {
     expect(await admission.settlement()).toMatchObject({ requestBytes: 4 });
   });
 
-  it("answers 500 when the decider fails against its promise", async () => {
+  it("responds with 500 when the decision throws", async () => {
     const { port, lines } = await cleanup.add(
       startProxy({ targets: ["127.0.0.1:1"], decide: () => Promise.reject(new Error("a\nb")) }),
     );
@@ -73,7 +73,7 @@ describe("the proxy", () => {
     expect(lines).toMatchObject([{ reason: "internal_error", cause: "a\\u000ab" }]);
   });
 
-  it("reuses connections on both sides", async () => {
+  it("reuses connections of clients and backends", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port } = await cleanup.add(startProxy({ targets: [backend.target] }));
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -85,7 +85,7 @@ describe("the proxy", () => {
     agent.destroy();
   });
 
-  it("closes the connection of a client that asks for it, and keeps the backend's", async () => {
+  it("closes the client's connection on Connection: close, and keeps the backend's connection", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port } = await cleanup.add(startProxy({ targets: [backend.target] }));
     for (let n = 0; n < 2; n++) {
@@ -96,7 +96,7 @@ describe("the proxy", () => {
     expect(backend.connections()).toBe(1);
   });
 
-  it("serves HTTP/1.0 clients: no Host needed, no chunks, the end of the connection ends the body", async () => {
+  it("serves HTTP/1.0 clients: Host is optional, bodies are not chunked and end with the connection", async () => {
     const backend = await cleanup.add(
       startBackend((_, response) => {
         response.write("one,");
@@ -111,7 +111,7 @@ describe("the proxy", () => {
     expect(await admission.settlement()).toMatchObject({ requestBytes: 0, responseBytes: 7 });
   });
 
-  it("passes HEAD, 204 and 304 on without a body", async () => {
+  it("forwards responses to HEAD, and 204 and 304 responses, without a body", async () => {
     const backend = await cleanup.add(
       startBackend((request, response) => {
         if (request.method === "HEAD") response.writeHead(200, { "content-length": 1234 });
@@ -137,7 +137,7 @@ describe("the proxy", () => {
       expect([requestBytes, responseBytes]).toEqual([0, 0]);
   });
 
-  it("passes a response's trailers on, and tells the backend that the client takes them", async () => {
+  it("forwards trailers of a response, and TE: trailers of a request", async () => {
     const backend = await cleanup.add(
       startBackend((request, response) => {
         response.writeHead(200, { Trailer: "X-Sum, Content-Length", "X-Te": request.headers.te ?? "none" });
@@ -159,7 +159,7 @@ describe("the proxy", () => {
     expect(old).not.toMatch(/x-sum/i);
   });
 
-  it("delivers a request that has trailers without them, with the body whole", async () => {
+  it("forwards a request with trailers with its complete body and without the trailers", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port } = await cleanup.add(startProxy({ targets: [backend.target] }));
     const head =
@@ -169,7 +169,7 @@ describe("the proxy", () => {
     expect(reply).toMatch(/^HTTP\/1.1 200 /);
   });
 
-  it("delivers a chunked request with the body whole", async () => {
+  it("forwards a chunked request with its complete body", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port, admission } = await cleanup.add(startProxy({ targets: [backend.target] }));
     const client = await openRaw(port);
@@ -180,7 +180,7 @@ describe("the proxy", () => {
     expect(admission.arrivals[0]!.contentLength).toBe(-1);
   });
 
-  it("sends an event stream's head and each event at once", async () => {
+  it("forwards the head and each event of an event stream without delay", async () => {
     const events: ((text: string | undefined) => void)[] = [];
     const backend = await cleanup.add(
       startBackend((_, response) => {
@@ -201,7 +201,7 @@ describe("the proxy", () => {
     client.socket.destroy();
   });
 
-  it("passes early hints on", async () => {
+  it("forwards early hints", async () => {
     const backend = await cleanup.add(
       startBackend((_, response) => {
         response.writeEarlyHints({ link: "</style.css>; rel=preload; as=style" });
@@ -220,7 +220,7 @@ describe("the proxy", () => {
     expect((await replied).body).toBe("page");
   });
 
-  it("answers requests that a client sends without waiting, in their order", async () => {
+  it("responds to pipelined requests in their order", async () => {
     const backend = await cleanup.add(
       startBackend((request, response) => {
         const reply = () => response.end(request.url);
@@ -236,7 +236,7 @@ describe("the proxy", () => {
     expect(text.match(/first|second|third/g)).toEqual(["first", "second", "third"]);
   });
 
-  it("understands absolute targets: their host counts", async () => {
+  it("accepts absolute request targets, and uses their host instead of the Host header", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port } = await cleanup.add(
       startProxy({ targets: [backend.target], routes: [{ path: "/", host: "shop.example", upstream: "backend" }] }),
@@ -250,13 +250,13 @@ describe("the proxy", () => {
     expect(seen.rawHeaders.join()).toContain("SHOP.example:80");
   });
 
-  it("keeps a response that has no declared end whole", async () => {
+  it("forwards all bytes of a response that ends with the connection", async () => {
     const backend = await cleanup.add(startBytesBackend("HTTP/1.1 200 OK\r\n\r\nall of it", { end: true }));
     const { port } = await cleanup.add(startProxy({ targets: [backend.target] }));
     expect((await fetchReply(port)).body).toBe("all of it");
   });
 
-  it("answers 501 to upgrades and CONNECT, and passes over the offer of HTTP/2", async () => {
+  it("responds with 501 to upgrades and CONNECT, and ignores an upgrade to h2c", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port, admission } = await cleanup.add(startProxy({ targets: [backend.target] }));
     const upgrade = (name: string) =>
@@ -272,7 +272,7 @@ describe("the proxy", () => {
     expect(bodyOf(plain)).not.toMatch(/"upgrade"/i);
   });
 
-  it("ends the connection after a response that came before the request's end", async () => {
+  it("closes the connection after a response that ended before the request", async () => {
     const backend = await cleanup.add(
       startRawBackend((socket) => {
         socket.once("data", () => socket.write("HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno"));

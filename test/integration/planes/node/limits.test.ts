@@ -1,4 +1,4 @@
-/** Too much, or too slowly: refused before a token is taken, or cut as soon as it shows. */
+/** Size limits and timeouts of clients: rejected before the decision where possible, otherwise aborted as soon as the limit is exceeded. */
 import { once } from "node:events";
 import { afterEach, describe, expect, it } from "vitest";
 import { mirror, startBackend } from "../../../support/http-backend.js";
@@ -14,8 +14,8 @@ describe("headers", () => {
   it.each([
     ["too many", "X-A: b\r\n".repeat(101)],
     ["too long", `X-A: ${"b".repeat(20_000)}\r\n`],
-    ["a flood without an end", "X-A: b\r\n".repeat(100_000)],
-  ])("%s: 431, and the connection is closed", async (_, headers) => {
+    ["100,000 of them", "X-A: b\r\n".repeat(100_000)],
+  ])("%s: 431 before the decision, and the connection is closed", async (_, headers) => {
     const { port, admission } = await cleanup.add(startProxy({ targets: ["127.0.0.1:1"] }));
     const text = await sendRaw(port, `GET / HTTP/1.1\r\nHost: a\r\n${headers}\r\n`);
     expect(statusOf(text)).toBe(431);
@@ -23,7 +23,7 @@ describe("headers", () => {
     expect(admission.arrivals).toHaveLength(0);
   });
 
-  it("that do not come to an end: 408, and no token was taken", async () => {
+  it("that are not complete in time: 408 before the decision", async () => {
     const { port, admission } = await cleanup.add(
       startProxy({ targets: ["127.0.0.1:1"], timeouts: { headersMs: SHORT } }),
     );
@@ -33,7 +33,7 @@ describe("headers", () => {
     expect(admission.arrivals).toHaveLength(0);
   });
 
-  it("up to the limit pass, all of them", async () => {
+  it("up to the limit are all forwarded", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     backend.server.maxHeadersCount = 0;
     const { port } = await cleanup.add(
@@ -46,7 +46,7 @@ describe("headers", () => {
     expect(text.match(/"X"/g)).toHaveLength(2_198);
   });
 
-  it("of a backend that are too long: 502", async () => {
+  it("of a backend that exceed the limit: 502", async () => {
     const backend = await cleanup.add(
       startBackend((_, response) => response.setHeader("x-a", "b".repeat(100_000)).end()),
     );
@@ -56,7 +56,7 @@ describe("headers", () => {
 });
 
 describe("bodies", () => {
-  it("that say they are too large: 413, before anything was asked of the decider", async () => {
+  it("with a Content-Length above the limit: 413 before the decision", async () => {
     const { port, admission } = await cleanup.add(startProxy({ targets: ["127.0.0.1:1"], limits: { bodyBytes: 10 } }));
     const text = await sendRaw(port, "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 11\r\n\r\n12345678901");
     expect(statusOf(text)).toBe(413);
@@ -64,7 +64,7 @@ describe("bodies", () => {
     expect(admission.arrivals).toHaveLength(0);
   });
 
-  it("that turn out to be too large: cut on the way, with 413", async () => {
+  it("without a Content-Length that exceed the limit: 413, and the request to the backend is aborted", async () => {
     const left = signal();
     const backend = await cleanup.add(
       startBackend((request) => {
@@ -84,11 +84,11 @@ describe("bodies", () => {
     expect(responseBytes).toBe(0);
   });
 
-  it("that are refused while they still come: the client can read its answer", async () => {
+  it("that are rejected while the client still sends: the client can read the response", async () => {
     const { port } = await cleanup.add(startProxy({ targets: ["127.0.0.1:1"], limits: { bodyBytes: 10 } }));
     const client = await openRaw(port);
     const ended = once(client.socket, "end");
-    // In one piece, so that bytes are unread at the moment of the answer.
+    // In one write, so that there are unread bytes when the proxy responds.
     const head = Buffer.from("PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 50000000\r\n\r\n");
     client.socket.write(Buffer.concat([head, Buffer.alloc(20_000_000)]));
     await ended;
@@ -97,14 +97,14 @@ describe("bodies", () => {
     client.socket.destroy();
   });
 
-  it("as large as allowed pass", async () => {
+  it("of exactly the maximum size are forwarded", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port } = await cleanup.add(startProxy({ targets: [backend.target], limits: { bodyBytes: 10 } }));
     const reply = await fetchReply(port, "/", { method: "PUT", body: "1234567890" });
     expect(json<{ body: string }>(reply).body).toBe("1234567890");
   });
 
-  it("that stop coming: 408, and what came is settled", async () => {
+  it("that stall: 408, and the received bytes are settled", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port, admission } = await cleanup.add(
       startProxy({ targets: [backend.target], timeouts: { bodyIdleMs: SHORT } }),
@@ -115,7 +115,7 @@ describe("bodies", () => {
     expect(await admission.settlement()).toMatchObject({ requestBytes: 4, responseBytes: 0 });
   });
 
-  it("that trickle: 408 when the time for the whole request is over", async () => {
+  it("that arrive slowly: 408 when the timeout for the whole request expires", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port, admission } = await cleanup.add(
       startProxy({ targets: [backend.target], timeouts: { headersMs: SHORT, requestMs: 2 * SHORT } }),
@@ -133,7 +133,7 @@ describe("bodies", () => {
 });
 
 describe("connections", () => {
-  it("on which nothing comes any more are closed", async () => {
+  it("that are idle are closed after the keep-alive timeout", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port } = await cleanup.add(startProxy({ targets: [backend.target], timeouts: { keepAliveMs: SHORT } }));
     const text = await sendRaw(port, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -141,7 +141,7 @@ describe("connections", () => {
     expect(text).toMatch(/\r\nConnection: keep-alive\r\n/i);
   });
 
-  it("of clients that ask on and on but do not fetch the answers are closed", async () => {
+  it("of clients that pipeline requests and do not read the responses are closed", async () => {
     const backend = await cleanup.add(startBackend((_, response) => void response.end(Buffer.alloc(8_000))));
     const { port, proxy } = await cleanup.add(
       startProxy({ targets: [backend.target], timeouts: { bodyIdleMs: SHORT } }),
@@ -150,7 +150,7 @@ describe("connections", () => {
     proxy.server.on("connection", (socket) => socket.on("close", () => closed.resolve()));
     const client = await openRaw(port);
     client.socket.pause();
-    // Each answer is small enough to be over for the proxy; together they are too much for the sockets' own buffers.
+    // Each response is small enough to be complete for the proxy; together they exceed the socket buffers.
     client.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(3_000));
     await closed.promise;
     client.socket.destroy();

@@ -1,4 +1,4 @@
-/** Settings that change while the proxy runs: the next request follows them, what runs goes on, nothing fails. */
+/** Changing options while the proxy runs: they apply from the next request on, running exchanges continue, and no request fails. */
 import { once } from "node:events";
 import { Agent, type RequestListener } from "node:http";
 import type { Socket } from "node:net";
@@ -19,7 +19,7 @@ const toBackend = (targets: string[], more: Partial<ProxyOptions> = {}): ProxyOp
   ...more,
 });
 
-/** A backend that tells its name and how many connections it has. */
+/** A backend that responds with its name and counts its open connections. */
 async function named(name: string, listener?: RequestListener) {
   const open = new Set<Socket>();
   const backend = await cleanup.add(startBackend(listener ?? ((_, response) => void response.end(name))));
@@ -30,8 +30,8 @@ async function named(name: string, listener?: RequestListener) {
   return { ...backend, name, open: () => open.size };
 }
 
-describe("new settings", () => {
-  it("under load: targets and routes change again and again, old backends end, and not one request fails", async () => {
+describe("new options", () => {
+  it("under load: no request fails while targets and routes change and old backends stop", async () => {
     let current = await named("0");
     const { port, proxy } = await cleanup.add(startProxy({ targets: [current.target] }));
     let served = 0;
@@ -58,8 +58,8 @@ describe("new settings", () => {
       }
       current = next;
       const seen = served;
-      await waitFor("the old backend to be left", () => before.open() === 0);
-      // Really gone: whoever still calls it fails.
+      await waitFor("the old backend to have no connections", () => before.open() === 0);
+      // Stopped, so that a request that is still sent to it fails.
       await before.stop();
       await waitFor("more requests", () => served > seen + 200);
     }
@@ -69,7 +69,7 @@ describe("new settings", () => {
     expect(served).toBeGreaterThan(4_000);
   });
 
-  it("hold from the next request on; a response that runs goes on from where it comes", async () => {
+  it("apply from the next request on; a running response continues from its old backend", async () => {
     const go = signal();
     const old = await named("old", (_, response) => {
       response.write("begun, ");
@@ -88,7 +88,7 @@ describe("new settings", () => {
     await waitFor("the old pool to be closed", () => old.open() === 0);
   });
 
-  it("do not concern a request that is being decided: it is served by what it began with", async () => {
+  it("do not apply to a request whose decision is pending", async () => {
     const old = await named("old");
     const fresh = await named("fresh");
     const decide = signal();
@@ -104,7 +104,7 @@ describe("new settings", () => {
       }),
     );
     const waiting = fetchReply(port);
-    await waitFor("the question", () => !first);
+    await waitFor("the decision to be pending", () => !first);
     proxy.reconfigure(toBackend([fresh.target]));
     expect((await fetchReply(port)).body).toBe("fresh");
     decide.resolve();
@@ -112,7 +112,7 @@ describe("new settings", () => {
     await waitFor("the old pool to be closed", () => old.open() === 0);
   });
 
-  it("leave targets that stay as they are: connections, and what is known of their health", async () => {
+  it("keep the connections and the health state of targets that remain", async () => {
     const good = await named("good");
     const bad = await named("bad", (request) => void request.socket.destroy());
     const passive = { failures: 1, downMs: 600_000 };
@@ -121,7 +121,7 @@ describe("new settings", () => {
       upstreams: { backend: { targets, passive } },
     });
     const { port, proxy, lines } = await cleanup.add(startProxy(settings([good.target, bad.target])));
-    await waitFor("the bad one to be found out", async () => {
+    await waitFor("the failing target to be skipped", async () => {
       await fetchReply(port, "/", { method: "POST" });
       return lines.some(({ message }) => message === "target is skipped");
     });
@@ -136,7 +136,7 @@ describe("new settings", () => {
     expect(bad.connections()).toBe(badOnes);
   });
 
-  it("that make no sense change nothing", async () => {
+  it("that are invalid are rejected and change nothing", async () => {
     const good = await named("good");
     const { port, proxy } = await cleanup.add(startProxy({ targets: [good.target] }));
     expect(() => proxy.reconfigure(toBackend(["127.0.0.1:1/path"]))).toThrow("invalid target");
@@ -147,7 +147,7 @@ describe("new settings", () => {
     expect((await fetchReply(port)).body).toBe("good");
   });
 
-  it("hold on connections that are open: limits, timeouts, and whose word is believed", async () => {
+  it("apply to open connections: limits, timeouts and trusted hops", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port, proxy } = await cleanup.add(startProxy({ targets: [backend.target] }));
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -168,7 +168,7 @@ describe("new settings", () => {
     expect((await fetchReply(port)).status).toBe(504);
   });
 
-  it("may bring another decider; each settles what it has admitted", async () => {
+  it("may replace the admission; each admission settles the exchanges that it admitted", async () => {
     const go = signal();
     const backend = await named("backend", (request, response) => {
       if (request.url === "/slow") void go.promise.then(() => response.end("slow"));
@@ -188,7 +188,7 @@ describe("new settings", () => {
     expect([admission.settled.length, other.settled.length]).toEqual([1, 1]);
   });
 
-  it("start and stop asking targets how they are", async () => {
+  it("start and stop health checks", async () => {
     let asked = 0;
     const patient = await named("patient", (request, response) => {
       if (request.url === "/health") asked++;
@@ -200,24 +200,24 @@ describe("new settings", () => {
     const active = { path: "/health", intervalMs: 10 };
     const asking = { backend: { targets: [patient.target, well.target], active } };
     proxy.reconfigure(toBackend([], { upstreams: asking }));
-    await waitFor("the finding", () => lines.some(({ message }) => message === "target failed its health checks"));
+    await waitFor("failed checks", () => lines.some(({ message }) => message === "target failed its health checks"));
     for (let n = 0; n < 4; n++) expect((await fetchReply(port)).body).toBe("well");
     proxy.reconfigure(toBackend([], { upstreams: asking, limits: { headerCount: 60 } }));
-    for (let n = 0; n < 4; n++) expect((await fetchReply(port)).body, "it is not forgotten").toBe("well");
+    for (let n = 0; n < 4; n++) expect((await fetchReply(port)).body, "the health state is kept").toBe("well");
     proxy.reconfigure(toBackend([patient.target, well.target]));
     const bodies = new Set<string>();
     for (let n = 0; n < 4; n++) bodies.add((await fetchReply(port)).body);
-    expect(bodies, "nobody says any more that it is ill").toEqual(new Set(["patient", "well"]));
+    expect(bodies, "without health checks the target is used again").toEqual(new Set(["patient", "well"]));
     proxy.reconfigure(toBackend([well.target]));
-    await waitFor("all its connections to end", () => patient.open() === 0);
+    await waitFor("the removed target to have no connections", () => patient.open() === 0);
     const until = asked;
     await fetchReply(port);
     expect(asked).toBe(until);
   });
 });
 
-describe("targets that come and go", () => {
-  it("are told by whoever finds them; while there are none, 503", async () => {
+describe("discovered targets", () => {
+  it("are set at run time; while an upstream has none, requests get 503", async () => {
     const [one, two] = [await named("one"), await named("two")];
     const settings: ProxyOptions = { routes: [{ path: "/", upstream: "pods" }], upstreams: { pods: {} } };
     const { port, proxy } = await cleanup.add(startProxy(settings));
@@ -227,10 +227,10 @@ describe("targets that come and go", () => {
     proxy.setTargets("pods", [one.target]);
     expect((await fetchReply(port)).body).toBe("one");
     proxy.reconfigure({ ...settings, limits: { headerCount: 50 } });
-    expect((await fetchReply(port)).body, "a new configuration does not forget them").toBe("one");
+    expect((await fetchReply(port)).body, "new options keep discovered targets").toBe("one");
     proxy.setTargets("pods", [two.target]);
     expect((await fetchReply(port)).body).toBe("two");
-    await waitFor("the first to be left", () => one.open() === 0);
+    await waitFor("the first target to have no connections", () => one.open() === 0);
     expect(() => proxy.setTargets("pods", ["x/y"])).toThrow("invalid target");
     expect((await fetchReply(port)).body).toBe("two");
     proxy.setTargets("pods", []);
@@ -244,11 +244,11 @@ describe("connections", () => {
     const { port, proxy } = await cleanup.add(startProxy({ targets: [backend.target] }));
     expect(proxy.openConnections()).toBe(0);
     const clients = await Promise.all([openRaw(port), openRaw(port)]);
-    await waitFor("both", () => proxy.openConnections() === 2);
+    await waitFor("two open connections", () => proxy.openConnections() === 2);
     for (const { socket } of clients) {
       socket.destroy();
       await once(socket, "close");
     }
-    await waitFor("none", () => proxy.openConnections() === 0);
+    await waitFor("no open connections", () => proxy.openConnections() === 0);
   });
 });

@@ -1,4 +1,4 @@
-/** Requests of which two servers could disagree where they end: refused, the connection closed, no token taken. */
+/** Request smuggling: a request whose end is ambiguous is rejected before the decision, and its connection is closed. */
 import { afterEach, describe, expect, it } from "vitest";
 import { mirror, startBackend, startBytesBackend } from "../../../support/http-backend.js";
 import { bodyOf, openRaw, sendRaw, statusOf } from "../../../support/http-client.js";
@@ -55,8 +55,8 @@ const corpus: [name: string, bytes: string, status?: number][] = [
   ["a Host with a user", `GET / HTTP/1.1\r\nHost: a@b\r\n\r\n${SMUGGLED}`],
   ["an empty Host", `GET / HTTP/1.1\r\nHost:\r\n\r\n${SMUGGLED}`],
   ["an absolute target with a user", `GET http://a@b/ HTTP/1.1\r\nHost: b\r\n\r\n${SMUGGLED}`],
-  ["an absolute target of another kind", `GET ftp://b/ HTTP/1.1\r\nHost: b\r\n\r\n${SMUGGLED}`],
-  ["a target that is no path", `OPTIONS * HTTP/1.1\r\nHost: b\r\n\r\n${SMUGGLED}`],
+  ["an absolute target with another scheme", `GET ftp://b/ HTTP/1.1\r\nHost: b\r\n\r\n${SMUGGLED}`],
+  ["a target that is not a path", `OPTIONS * HTTP/1.1\r\nHost: b\r\n\r\n${SMUGGLED}`],
   ["a fragment in the target", `GET /a#b HTTP/1.1\r\nHost: b\r\n\r\n${SMUGGLED}`],
   ["a space in the target", `GET /a b HTTP/1.1\r\nHost: b\r\n\r\n${SMUGGLED}`],
   ["a control character in the target", `GET /a\x01b HTTP/1.1\r\nHost: b\r\n\r\n${SMUGGLED}`],
@@ -67,34 +67,34 @@ const corpus: [name: string, bytes: string, status?: number][] = [
   ["lines that end in LF only", "GET / HTTP/1.1\nHost: a\n\nGET /smuggled HTTP/1.1\nHost: a\n\n"],
 ];
 
-describe("a request of which the end is in doubt", () => {
-  it.each(corpus)("is refused: %s", async (_, bytes, status = 400) => {
+describe("a malformed or ambiguous request", () => {
+  it.each(corpus)("is rejected, and its connection is closed: %s", async (_, bytes, status = 400) => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port, admission, lines } = await cleanup.add(startProxy({ targets: [backend.target] }));
     const text = await sendRaw(port, bytes);
     expect(statusOf(text)).toBe(status);
     expect(JSON.parse(bodyOf(text))).toMatchObject({ error: expect.any(String), reason: expect.any(String) });
     expect(text).toMatch(/\r\nConnection: close\r\n/i);
-    expect(text.match(/HTTP\/1\.1 /g), "one answer, and none to what was smuggled").toHaveLength(1);
-    expect(admission.arrivals, "nothing was asked of the decider").toHaveLength(0);
+    expect(text.match(/HTTP\/1\.1 /g), "one response, and none to the smuggled request").toHaveLength(1);
+    expect(admission.arrivals, "no decision was made").toHaveLength(0);
     expect(backend.connections()).toBe(0);
     expect(lines).toHaveLength(1);
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: there must be none
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: the test checks that logs contain none
     expect(JSON.stringify(Object.values(lines[0]!).join())).not.toMatch(/[\u0000-\u001f\u007f]/);
   });
 });
 
 const badChunks: [name: string, chunks: string][] = [
-  ["a size that is no number", "zz\r\n"],
+  ["a size that is not a number", "zz\r\n"],
   ["a negative size", "-1\r\n"],
   ["a size of 17 digits", "11111111111111111\r\n"],
   ["a size with a prefix", "0x3\r\nabc\r\n"],
-  ["a chunk longer than it says", "3\r\nabcdef\r\n"],
+  ["a chunk longer than its size", "3\r\nabcdef\r\n"],
   ["a bare LF after the size", "3\nabc\n0\n\n"],
 ];
 
-describe("a chunked body that goes wrong on the way", () => {
-  it.each(badChunks)("is cut, with 400: %s", async (_, chunks) => {
+describe("a chunked body with an invalid chunk", () => {
+  it.each(badChunks)("is rejected with 400, and the exchange is settled: %s", async (_, chunks) => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port, admission } = await cleanup.add(startProxy({ targets: [backend.target] }));
     const client = await openRaw(port);
@@ -106,7 +106,7 @@ describe("a chunked body that goes wrong on the way", () => {
     expect((await admission.settlement()).responseBytes).toBe(0);
   });
 
-  it("does not disturb the answers to sound requests before it", async () => {
+  it("does not affect the response to a valid request before it", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port, admission } = await cleanup.add(startProxy({ targets: [backend.target] }));
     const text = await sendRaw(port, "GET /sound HTTP/1.1\r\nHost: a\r\n\r\n\x01\x02\x03\r\n\r\n");
@@ -116,8 +116,8 @@ describe("a chunked body that goes wrong on the way", () => {
   });
 });
 
-describe("a backend's response of which the end is in doubt", () => {
-  it("never reaches the client as a sound one", async () => {
+describe("a malformed or ambiguous response of a backend", () => {
+  it("is not forwarded; the client gets 502", async () => {
     for (const response of [
       "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
       "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\nhello",

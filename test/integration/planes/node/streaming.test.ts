@@ -1,4 +1,4 @@
-/** Bodies of any size flow through both ways: at the pace of the slower side, without being kept. */
+/** Bodies of any size are streamed in both directions with backpressure, and are not buffered as a whole. */
 import { once } from "node:events";
 import type { IncomingMessage, OutgoingHttpHeaders } from "node:http";
 import { Readable } from "node:stream";
@@ -17,10 +17,10 @@ afterEach(() => cleanup.run());
 const MIB = 1_048_576;
 const SIZE = 200 * MIB;
 const WARM_UP = 100 * MIB;
-/** What the collector's leisure may add; a kept body would add 200 MiB. */
+/** Allowance for uncollected garbage; a buffered body would add 200 MiB. */
 const GROWTH = 80 * MIB;
 
-/** So many bytes out of one chunk, so that the source itself needs no memory. */
+/** Yields `size` bytes from one reused chunk, so that the source itself needs no memory. */
 function* bytes(size: number, taken = (_: number) => {}): Generator<Buffer> {
   const chunk = Buffer.alloc(65_536, "x");
   for (let sent = 0; sent < size; sent += chunk.length) {
@@ -29,7 +29,7 @@ function* bytes(size: number, taken = (_: number) => {}): Generator<Buffer> {
   }
 }
 
-/** Buffers between the two ends are full once nothing moves any more. */
+/** Waits until the flow stops because all buffers between the two ends are full. Returns the bytes moved by then. */
 async function standstill(moved: () => number): Promise<number> {
   let last = -1;
   return waitFor(
@@ -64,8 +64,8 @@ async function upload(port: number, size: number, headers: OutgoingHttpHeaders):
   expect((await replied).body).toBe(String(size));
 }
 
-describe("200 MiB", () => {
-  it.each([true, false])("flow to the client with flat memory (of declared length: %s)", async (declared) => {
+describe("a body of 200 MiB", () => {
+  it.each([true, false])("reaches the client with constant memory (Content-Length: %s)", async (declared) => {
     const backend = await cleanup.add(
       startBackend((request, response) => {
         const size = Number(request.url!.slice(1));
@@ -74,7 +74,7 @@ describe("200 MiB", () => {
       }),
     );
     const proxy = await cleanup.add(startProxyProcess(backend.target));
-    // After a first body all pools and buffers have the size they keep.
+    // After a first body all pools and buffers have reached their final size.
     await download(proxy.port, WARM_UP);
     const { peakBytes: before } = await proxy.report();
     await download(proxy.port, SIZE);
@@ -86,7 +86,7 @@ describe("200 MiB", () => {
     ]);
   });
 
-  it.each([true, false])("flow to the backend with flat memory (of declared length: %s)", async (declared) => {
+  it.each([true, false])("reaches the backend with constant memory (Content-Length: %s)", async (declared) => {
     const backend = await cleanup.add(
       startBackend(async (request, response) => {
         response.end(String(await count(request)));
@@ -105,8 +105,8 @@ describe("200 MiB", () => {
   });
 });
 
-describe("the slower side sets the pace", () => {
-  it("a client that does not read stops the backend, and gets everything when it reads again", async () => {
+describe("backpressure", () => {
+  it("a client that does not read pauses the backend, and receives everything when it resumes", async () => {
     let offered = 0;
     const size = 100 * MIB;
     const backend = await cleanup.add(
@@ -128,7 +128,7 @@ describe("the slower side sets the pace", () => {
     expect(await admission.settlement()).toMatchObject({ responseBytes: size });
   });
 
-  it("a backend that does not read stops the client, and gets everything when it reads again", async () => {
+  it("a backend that does not read pauses the client, and receives everything when it resumes", async () => {
     const arrived = signal<IncomingMessage>();
     const size = 100 * MIB;
     const backend = await cleanup.add(
@@ -154,7 +154,7 @@ describe("the slower side sets the pace", () => {
     expect(await admission.settlement()).toMatchObject({ requestBytes: size });
   });
 
-  it("both directions flow at the same time", async () => {
+  it("both directions are streamed at the same time", async () => {
     const backend = await cleanup.add(
       startBackend((request, response) => {
         response.writeHead(200);

@@ -1,4 +1,4 @@
-/** However an upgraded connection ends: both ends hear of it, and its slot is free once, when the backend has let go. */
+/** However an upgraded connection ends, both ends are closed, and its slot is released once, after the backend's connection is closed. */
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
@@ -31,7 +31,7 @@ async function start(options: UpgradingProxyOptions = {}) {
 }
 
 describe("an upgraded connection ends", () => {
-  it("when the client resets it: the backend hears of it, then the slot is free", async () => {
+  it("when the client resets it: the backend is disconnected, then the slot is released", async () => {
     const running = await start();
     const { backend, port, slots } = running;
     const socket = await openSocket(port);
@@ -43,7 +43,7 @@ describe("an upgraded connection ends", () => {
     await nothingLeft(running);
   });
 
-  it("when the backend resets it, or is gone: the client hears of it", async () => {
+  it("when the backend resets it or stops: the client is disconnected", async () => {
     const running = await start();
     const { backend, port, slots } = running;
     for (const end of [() => tcpOf(serverSide(backend)).resetAndDestroy(), () => void backend.stop()]) {
@@ -56,7 +56,7 @@ describe("an upgraded connection ends", () => {
     await nothingLeft(running);
   });
 
-  it("when the backend closes its half only: a WebSocket is over then", async () => {
+  it("when the backend of a WebSocket closes its half only", async () => {
     const backend = await cleanup.add(
       startRawUpgradeBackend((socket, head) => void socket.end(`${switching(head)}\x81\x02hi`, "latin1")),
     );
@@ -68,7 +68,7 @@ describe("an upgraded connection ends", () => {
     await nothingLeft(running);
   });
 
-  it("when one end closes its half and the other does not care: after a while both are cut", async () => {
+  it("when the client closes its half and the backend does not: both are disconnected after a timeout", async () => {
     const backend = await cleanup.add(
       startRawUpgradeBackend((socket, head) => {
         (socket as { allowHalfOpen: boolean }).allowHalfOpen = true;
@@ -85,7 +85,7 @@ describe("an upgraded connection ends", () => {
     await nothingLeft(running);
   });
 
-  it("when it was idle for too long: both ends get 1001", async () => {
+  it("when it reaches the idle timeout: both ends get 1001", async () => {
     const running = await start({ connections: { idleMs: 100 } });
     const socket = await openSocket(running.port);
     const heard = closeOf(serverSide(running.backend));
@@ -95,7 +95,7 @@ describe("an upgraded connection ends", () => {
     await nothingLeft(running);
   });
 
-  it("when an end has fallen silent behind a network that says nothing", async () => {
+  it("when the network silently drops the bytes of one end: the other end gets 1001", async () => {
     const running = await start({ connections: { idleMs: 200 } });
     const between = await cleanup.add(startTcpProxy(running.port));
     const socket = await openSocket(between.port);
@@ -117,7 +117,7 @@ describe("an upgraded connection ends", () => {
     await nothingLeft(other);
   });
 
-  it("when the client does not fetch what the backend sends, and nothing moves", async () => {
+  it("when the client does not read what the backend sends: the backend is disconnected after a timeout", async () => {
     const running = await start();
     const socket = await openSocket(running.port);
     tcpOf(socket).pause();
@@ -131,7 +131,7 @@ describe("an upgraded connection ends", () => {
     await nothingLeft(running);
   });
 
-  it("at once when the proxy is closed", async () => {
+  it("immediately when the proxy is closed", async () => {
     const running = await start();
     const sockets = await Promise.all([openSocket(running.port), openSocket(running.port)]);
     const heard = sockets.map(closeOf);
@@ -142,36 +142,36 @@ describe("an upgraded connection ends", () => {
   });
 });
 
-describe("a slot that was lost", () => {
-  it("closes its connection with 1013, at both ends, and no other", async () => {
+describe("a lost slot", () => {
+  it("closes its own connection with 1013 at both ends, and no other connection", async () => {
     const running = await start();
     const [first, second] = [await openSocket(running.port), await openSocket(running.port)];
     const [onBackend] = [...running.backend.server.clients];
     const heard = [closeOf(first), closeOf(onBackend!)];
     running.slots.given[0]!.lose();
     for (const end of heard) expect(await end).toEqual({ code: 1013, reason: "try again later" });
-    await waitFor("the slot to be free", () => running.slots.given[0]!.releases === 1);
+    await waitFor("the slot to be released", () => running.slots.given[0]!.releases === 1);
     second.send("still there?");
     expect(String((await once(second, "message"))[0])).toBe("still there?");
     running.slots.given[0]!.lose();
     second.close();
   });
 
-  it("cuts it where a frame is under way: nothing can be said in the middle of one", async () => {
+  it("disconnects an end without a close frame if a frame to it is incomplete", async () => {
     const running = await start();
     const client = await openRaw(running.port);
     client.write(upgradeHead());
     await client.until((text) => text.includes("\r\n\r\n"));
     const heard = closeOf(serverSide(running.backend));
-    // A masked frame of 100 bytes, of which only some come.
+    // The beginning of a masked frame of 100 bytes.
     await sendPart(client, serverSide(running.backend), "\x82\xe4abcdefgh");
     running.slots.given[0]!.lose();
     expect((await heard).code).toBe(1006);
-    expect(bodyOf(await client.closed()), "the other direction was free").toBe("\x88\x11\x03\xf5try again later");
+    expect(bodyOf(await client.closed()), "no incomplete frame").toBe("\x88\x11\x03\xf5try again later");
     await running.slots.allFree();
   });
 
-  it("before the backend has answered is no slot: 503", async () => {
+  it("before the backend has responded refuses the upgrade with slot_lost", async () => {
     const asked = signal<() => void>();
     const backend = await cleanup.add(
       startRawUpgradeBackend((socket, head) => asked.resolve(() => void socket.write(switching(head)))),
@@ -187,8 +187,8 @@ describe("a slot that was lost", () => {
   });
 });
 
-describe("whether the other end is still there", () => {
-  /** The kernel's own word: hundredths of a second until it asks, for a connection with a keep-alive timer. */
+describe("TCP keep-alive", () => {
+  /** Hundredths of a second until the kernel sends a keep-alive probe; undefined without a keep-alive timer. */
   function asksIn(localPort: number, remotePort: number): number | undefined {
     const hex = (port: number) => port.toString(16).toUpperCase().padStart(4, "0");
     for (const line of readFileSync("/proc/net/tcp", "utf8").split("\n")) {
@@ -201,7 +201,7 @@ describe("whether the other end is still there", () => {
   }
 
   it.runIf(process.platform === "linux")(
-    "is asked after a time without a byte, and soon once its pod is not listed any more",
+    "probes idle connections after pingMs, and sooner once the pod is removed from the targets",
     async () => {
       const running = await start({ connections: { pingMs: 20_000 } });
       const socket = await openSocket(running.port);
@@ -212,7 +212,7 @@ describe("whether the other end is still there", () => {
       await waitFor("both timers", () => dueForClient() !== undefined && dueForBackend() !== undefined);
       for (const due of [dueForClient()!, dueForBackend()!]) {
         expect(due).toBeLessThanOrEqual(2_000);
-        expect(due, "not yet the time for departed pods").toBeGreaterThan(110);
+        expect(due, "not yet the interval for removed pods").toBeGreaterThan(110);
       }
       const other = await cleanup.add(startWebSocketBackend());
       running.proxy.reconfigure({
@@ -221,7 +221,7 @@ describe("whether the other end is still there", () => {
       });
       await waitFor("the new timer", () => (dueForBackend() ?? Number.POSITIVE_INFINITY) <= 110);
       socket.send("still there?");
-      expect(String((await once(socket, "message"))[0]), "the connection goes on").toBe("still there?");
+      expect(String((await once(socket, "message"))[0]), "the connection stays open").toBe("still there?");
       (await openSocket(running.port)).close();
       await waitFor("the new pod to be used", () => other.connections() === 1);
       socket.close();

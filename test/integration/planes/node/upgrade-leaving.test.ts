@@ -1,4 +1,4 @@
-/** Leaving: a gateway that drains tells its WebSockets; a client that gives up early leaves nothing behind. */
+/** A draining gateway closes its WebSockets, and a client that disconnects during its upgrade leaves no slot or connection behind. */
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
@@ -28,7 +28,7 @@ async function start() {
 }
 
 describe("a drain", () => {
-  it("tells both ends of every WebSocket to go, and ends when they have", async () => {
+  it("sends 1001 to both ends of every WebSocket, and completes when all are closed", async () => {
     const running = await start();
     const sockets = await Promise.all(Array.from({ length: 5 }, () => openSocket(running.port)));
     const heard = [...sockets, ...running.backend.server.clients].map(closeOf);
@@ -38,7 +38,7 @@ describe("a drain", () => {
     expect(running.lines.filter(({ level }) => level === "warn")).toEqual([]);
   });
 
-  it("lets a message end that is under way, in either direction, and cuts what comes behind", async () => {
+  it("completes a started message before closing, and drops what follows it", async () => {
     const running = await start();
     const client = await openRaw(running.port);
     client.write(upgradeHead());
@@ -48,7 +48,7 @@ describe("a drain", () => {
     const heard = closeOf(server);
     await sendPart(client, server, "\x82\x84\0\0\0\0wh");
     const drained = running.proxy.drain(60_000);
-    // The rest of it, and half of another.
+    // The rest of the message, and half of another.
     client.write("at\x82\x84\0\0\0\0no");
     expect(String((await message)[0])).toBe("what");
     expect((await heard).code).toBe(1001);
@@ -57,7 +57,7 @@ describe("a drain", () => {
     expect(running.slots.held()).toBe(0);
   });
 
-  it("cuts what does not go, at the end of the time; and what cannot be told to", async () => {
+  it("disconnects connections of other protocols, which have no close frame, at the end of the grace period", async () => {
     const backend = await cleanup.add(
       startRawUpgradeBackend((socket, head) => void socket.on("data", () => {}).write(switching(head, "tcp"))),
     );
@@ -75,7 +75,7 @@ describe("a drain", () => {
     );
   });
 
-  it("takes no new ones, and closes one that was on its way", async () => {
+  it("refuses new upgrades, and closes one that was pending", async () => {
     const asked = signal<() => void>();
     const backend = await cleanup.add(
       startRawUpgradeBackend((socket, head) => asked.resolve(() => void socket.write(switching(head)))),
@@ -96,13 +96,13 @@ describe("a drain", () => {
   });
 });
 
-describe("a client that leaves before its upgrade is done", () => {
+describe("a client that disconnects during its upgrade", () => {
   const leaves: [name: string, leave: (socket: Socket) => void][] = [
     ["by closing", (socket) => void socket.end()],
     ["by a reset", (socket) => void socket.resetAndDestroy()],
   ];
 
-  it.each(leaves)("%s while the limiter decides: nothing is taken, or it is given back", async (_, leave) => {
+  it.each(leaves)("%s during the decision: no slot is acquired, 0 bytes are settled", async (_, leave) => {
     const decide = signal();
     const backend = await cleanup.add(startWebSocketBackend());
     const running = await cleanup.add(
@@ -110,7 +110,7 @@ describe("a client that leaves before its upgrade is done", () => {
     );
     const client = await openRaw(running.port);
     client.write(upgradeHead());
-    await waitFor("the question", () => running.admission.arrivals.length === 1);
+    await waitFor("the decision to be pending", () => running.admission.arrivals.length === 1);
     leave(client.socket);
     await nothingLeft(running);
     decide.resolve();
@@ -118,7 +118,7 @@ describe("a client that leaves before its upgrade is done", () => {
     expect(running.slots.asked).toHaveLength(0);
   });
 
-  it.each(leaves)("%s while a slot is sought: it is given back, no backend is called", async (_, leave) => {
+  it.each(leaves)("%s during the acquire: the slot is released, no backend is called", async (_, leave) => {
     const decide = signal();
     const backend = await cleanup.add(startWebSocketBackend());
     const running = await cleanup.add(
@@ -126,7 +126,7 @@ describe("a client that leaves before its upgrade is done", () => {
     );
     const client = await openRaw(running.port);
     client.write(upgradeHead());
-    await waitFor("the question", () => running.slots.asked.length === 1);
+    await waitFor("the acquire to be pending", () => running.slots.asked.length === 1);
     leave(client.socket);
     await nothingLeft(running);
     decide.resolve();
@@ -135,7 +135,7 @@ describe("a client that leaves before its upgrade is done", () => {
     expect(backend.connections()).toBe(0);
   });
 
-  it.each(leaves)("%s while the backend considers: that hears of it first", async (_, leave) => {
+  it.each(leaves)("%s before the backend responds: its connection is closed", async (_, leave) => {
     const asked = signal<Socket>();
     const backend = await cleanup.add(startRawUpgradeBackend((socket) => asked.resolve(socket)));
     const running = await cleanup.add(startUpgradingProxy({ targets: [backend.target], ...quick }));
@@ -149,7 +149,7 @@ describe("a client that leaves before its upgrade is done", () => {
     await nothingLeft(running);
   });
 
-  it("at any moment, hundreds of times: every slot and every token comes back", async () => {
+  it("at random moments, hundreds of times: every slot is released exactly once", async () => {
     const backend = await cleanup.add(startWebSocketBackend());
     const later = <T>(value: T) => new Promise<T>((resolve) => void setTimeout(resolve, Math.random() * 4, value));
     const running = await cleanup.add(

@@ -1,4 +1,4 @@
-/** An upgraded connection moves at the pace of its slower end, and what waits does not wait in the proxy's memory. */
+/** Backpressure on upgraded connections: the proxy reads no faster than the slower end, and does not buffer the difference. */
 import { once } from "node:events";
 import type { Socket } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
@@ -14,10 +14,10 @@ afterEach(() => cleanup.run());
 
 const MIB = 1_048_576;
 const SIZE = 200 * MIB;
-/** What the collector's leisure may add; what the sender has to give would add 200 MiB. */
+/** Allowance for uncollected garbage; buffering what the sender sends would add 200 MiB. */
 const GROWTH = 80 * MIB;
 
-/** One frame of as many bytes as are ever sent: nothing in it is read as a header. */
+/** The header of one frame that is longer than all bytes sent, so that no payload is parsed as a frame header. */
 const longFrame = Buffer.from([0x82, 127, 0, 0, 0, 1, 0, 0, 0, 0]);
 const chunk = Buffer.alloc(65_536, "x");
 
@@ -28,9 +28,9 @@ async function send(socket: Socket, size: number, sent: (bytes: number) => void)
   }
 }
 
-describe("a reader that does not read", () => {
+describe("an end that does not read", () => {
   it.each(["client", "backend"])(
-    "stops the other end, and gets everything when it reads again: the %s",
+    "pauses the other end, and receives everything when it resumes: the %s",
     async (slow) => {
       const accepted = signal<Socket>();
       const backend = await cleanup.add(
@@ -70,7 +70,7 @@ describe("a reader that does not read", () => {
         },
         { everyMs: 300 },
       );
-      expect(sent, "what is under way is in the sockets' own buffers").toBeLessThan(SIZE / 2);
+      expect(sent, "unread bytes are only in the socket buffers").toBeLessThan(SIZE / 2);
       reader.resume();
       await all;
       await waitFor("the rest", () => received === 50 * MIB + longFrame.length + SIZE, { withinMs: 40_000 });
@@ -78,7 +78,7 @@ describe("a reader that does not read", () => {
       expect(peakBytes - before).toBeLessThan(GROWTH);
       expect(slotsHeld).toBe(1);
       client.socket.destroy();
-      await waitFor("the slot to be free", async () => (await proxy.report()).slotsHeld === 0);
+      await waitFor("the slot to be released", async () => (await proxy.report()).slotsHeld === 0);
       const { settled } = await proxy.report();
       expect(settled).toEqual([[received, 0]]);
     },

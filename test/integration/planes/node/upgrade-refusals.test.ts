@@ -1,4 +1,4 @@
-/** Upgrades that do not come about: by whose word, with which answer, and with every slot free again. */
+/** Rejected, refused and failed upgrades: the response that the client gets, and the release of every slot. */
 import { afterEach, describe, expect, it } from "vitest";
 import { type Mirrored, mirror, startBackend } from "../../../support/http-backend.js";
 import { bodyOf, openRaw, sendRaw, statusOf } from "../../../support/http-client.js";
@@ -13,21 +13,21 @@ afterEach(() => cleanup.run());
 
 const NOBODY = "127.0.0.1:1";
 
-describe("an upgrade that is not one", () => {
+describe("an invalid or unsupported upgrade", () => {
   const head = (more: string) => upgradeHead({ more });
   const corpus: [name: string, bytes: string, status: number, reason: string][] = [
-    ["with a body of declared length", `${head("Content-Length: 5\r\n")}hello`, 400, "malformed_request"],
+    ["with a Content-Length body", `${head("Content-Length: 5\r\n")}hello`, 400, "malformed_request"],
     ["with a chunked body", `${head("Transfer-Encoding: chunked\r\n")}0\r\n\r\n`, 400, "malformed_request"],
     ["with two lengths", head("Content-Length: 0\r\nContent-Length: 0\r\n"), 400, "malformed_request"],
     ["with two hosts", head("Host: b\r\n"), 400, "invalid_host"],
-    ["with a length that is none", head("Content-Length: -0\r\n"), 400, "malformed_request"],
-    ["to a path that is none", upgradeHead({ path: "/a#b" }), 400, "invalid_path"],
+    ["with an invalid Content-Length", head("Content-Length: -0\r\n"), 400, "malformed_request"],
+    ["to an invalid path", upgradeHead({ path: "/a#b" }), 400, "invalid_path"],
     ["with too many headers", head("X: y\r\n".repeat(101)), 431, "headers_too_large"],
     ["to a protocol that the route does not allow", upgradeHead({ protocol: "tcp" }), 501, "unsupported_upgrade"],
     ["on HEAD", upgradeHead({ method: "HEAD" }), 501, ""],
-    ["that expects to be asked for a body", head("Expect: 100-continue\r\n"), 501, "unsupported_upgrade"],
+    ["with Expect: 100-continue", head("Expect: 100-continue\r\n"), 501, "unsupported_upgrade"],
   ];
-  it.each(corpus)("is refused before anybody is asked: %s", async (_, bytes, status, reason) => {
+  it.each(corpus)("is rejected before the decision: %s", async (_, bytes, status, reason) => {
     const backend = await cleanup.add(startWebSocketBackend());
     const { port, slots, admission } = await cleanup.add(startUpgradingProxy({ targets: [backend.target] }));
     const text = await sendRaw(port, bytes);
@@ -38,7 +38,7 @@ describe("an upgrade that is not one", () => {
     expect([admission.arrivals.length, slots.asked.length, backend.connections()]).toEqual([0, 0, 0]);
   });
 
-  it("gets 404 where no route leads anywhere, 501 where the route has no connections", async () => {
+  it("gets 404 without a route, and 501 if the route has no connections", async () => {
     const { port } = await cleanup.add(
       startUpgradingProxy({ targets: [NOBODY], routes: [{ path: "/api/", upstream: "backend" }] }),
     );
@@ -46,7 +46,7 @@ describe("an upgrade that is not one", () => {
     expect(reasonIn(await sendRaw(port, upgradeHead({ path: "/api/" })))).toBe("unsupported_upgrade");
   });
 
-  it("is a request like any other when it asks for HTTP/2 only, or comes from HTTP/1.0", async () => {
+  it("is handled as a plain request if it only offers h2c or comes from an HTTP/1.0 client", async () => {
     const backend = await cleanup.add(startBackend(mirror));
     const { port, slots } = await cleanup.add(
       startUpgradingProxy({ targets: [backend.target], connections: { protocols: ["websocket", "h2c"] } }),
@@ -69,13 +69,13 @@ describe("an upgrade that is not one", () => {
     expect(slots.asked).toHaveLength(0);
   });
 
-  it("is refused behind a request that has no answer yet, after that answer", async () => {
+  it("is rejected with 501 when pipelined behind an unfinished request, after that request's response", async () => {
     const go = signal();
     const backend = await cleanup.add(startBackend((_, response) => void go.promise.then(() => response.end("first"))));
     const { port, slots } = await cleanup.add(startUpgradingProxy({ targets: [backend.target] }));
     const client = await openRaw(port);
     client.write(`GET / HTTP/1.1\r\nHost: a\r\n\r\n${upgradeHead()}`);
-    await waitFor("the first to arrive", () => backend.connections() === 1);
+    await waitFor("the first request to arrive", () => backend.connections() === 1);
     go.resolve();
     const text = await client.closed();
     expect(text.match(/HTTP\/1\.1 (\d+)/g)).toEqual(["HTTP/1.1 200", "HTTP/1.1 501"]);
@@ -83,8 +83,8 @@ describe("an upgrade that is not one", () => {
   });
 });
 
-describe("an upgrade that is refused", () => {
-  it("by the limiter: its answer, no slot is asked for", async () => {
+describe("a refused upgrade", () => {
+  it("by the decision: the client gets the refusal, and no slot is acquired", async () => {
     const backend = await cleanup.add(startWebSocketBackend());
     const { port, slots } = await cleanup.add(
       startUpgradingProxy({ targets: [backend.target], decide: () => refused(429, { "Retry-After": "7" }) }),
@@ -97,7 +97,7 @@ describe("an upgrade that is refused", () => {
     expect(backend.connections()).toBe(0);
   });
 
-  it("for want of a slot: its answer, no backend is called, the tokens are settled", async () => {
+  it("without a free slot: the client gets the refusal, no backend is connected, and the exchange is settled", async () => {
     const backend = await cleanup.add(startWebSocketBackend());
     const body = JSON.stringify({ error: "connection_limit_exceeded", reason: "LIMIT_EXCEEDED" });
     const { port, admission } = await cleanup.add(
@@ -115,7 +115,7 @@ describe("an upgrade that is refused", () => {
     await expect(openSocket(port)).rejects.toThrow("status 429");
   });
 
-  it("by a keeper of slots that breaks, or names a pod that was not offered: 500", async () => {
+  it("because the slot keeper throws or returns an unknown pod: 500", async () => {
     const places = [
       () => "elsewhere:1",
       () => {
@@ -129,7 +129,7 @@ describe("an upgrade that is refused", () => {
     }
   });
 
-  it.each([401, 403, 404, 426, 503])("by the backend: its answer %i, and the slot is free at once", async (status) => {
+  it.each([401, 403, 404, 426, 503])("by the backend: %i is forwarded, and the slot is released", async (status) => {
     const go = signal();
     const backend = await cleanup.add(startBackend(() => {}));
     backend.server.on("upgrade", (_, socket) => {
@@ -142,7 +142,7 @@ describe("an upgrade that is refused", () => {
     const client = await openRaw(port);
     client.write(upgradeHead());
     await client.until((text) => text.endsWith("never"));
-    expect(slots.held(), "though its answer is not complete").toBe(0);
+    expect(slots.held(), "released although the response is incomplete").toBe(0);
     go.resolve();
     const text = await client.closed();
     expect(statusOf(text)).toBe(status);
@@ -150,10 +150,10 @@ describe("an upgrade that is refused", () => {
       expect(text).toContain(`\r\n${line}\r\n`);
     expect(bodyOf(text)).toBe("never mind");
     expect(await admission.settlement()).toMatchObject({ responseBytes: 10 });
-    await waitFor("nothing to be left", () => proxy.upgradedConnections() === 0 && proxy.openConnections() === 0);
+    await waitFor("no open connections", () => proxy.upgradedConnections() === 0 && proxy.openConnections() === 0);
   });
 
-  it("by a backend with an answer that has no length, or that breaks off: neither looks like another", async () => {
+  it("by a backend with a chunked response: it is forwarded completely; an aborted response ends with a reset", async () => {
     const answers = ["HTTP/1.1 403 No\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nall\r\n0\r\n\r\n"];
     const whole = await cleanup.add(startRawUpgradeBackend((socket) => socket.end(answers[0]!)));
     const one = await cleanup.add(startUpgradingProxy({ targets: [whole.target] }));
@@ -175,7 +175,7 @@ describe("an upgrade that is refused", () => {
 });
 
 describe("an upgrade whose backend fails", () => {
-  it("and cannot be reached: 502; the slot goes back, another pod gets its own", async () => {
+  it("and is unreachable: 502 and the slot is released; another pod is tried with its own slot", async () => {
     const alone = await cleanup.add(startUpgradingProxy({ targets: [NOBODY] }));
     const text = await sendRaw(alone.port, upgradeHead());
     expect(statusOf(text)).toBe(502);
@@ -194,7 +194,7 @@ describe("an upgrade whose backend fails", () => {
     await slots.allFree();
     expect(
       slots.asked.map(({ pods }) => pods),
-      "after two failures it is not asked any more",
+      "after two failures the pod is skipped",
     ).toEqual([
       [NOBODY, backend.target],
       [backend.target],
@@ -205,7 +205,7 @@ describe("an upgrade whose backend fails", () => {
     expect(lines).toContainEqual(expect.objectContaining({ message: "target is skipped" }));
   });
 
-  it("tells the first failure when there is no slot for a second try", async () => {
+  it("gets the first failure as response if there is no slot for a retry", async () => {
     let asked = 0;
     const { port } = await cleanup.add(
       startUpgradingProxy({
@@ -218,14 +218,14 @@ describe("an upgrade whose backend fails", () => {
   });
 
   const bad: [name: string, answer: string][] = [
-    ["closes without an answer", ""],
-    ["answers with something else than HTTP", "what?\r\n\r\n"],
-    ["switches to a protocol that nobody asked for", switching("", "tcp")],
+    ["closes without a response", ""],
+    ["does not respond with HTTP", "what?\r\n\r\n"],
+    ["switches to a protocol that was not requested", switching("", "tcp")],
     ["switches to HTTP/2", switching("", "h2c")],
-    ["switches without a word to which", "HTTP/1.1 101 Switching Protocols\r\n\r\n"],
-    ["gives two lengths", "HTTP/1.1 403 No\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx"],
+    ["switches without naming a protocol", "HTTP/1.1 101 Switching Protocols\r\n\r\n"],
+    ["sends two Content-Length headers", "HTTP/1.1 403 No\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx"],
   ];
-  it.each(bad)("and %s: 502, no second try", async (_, answer) => {
+  it.each(bad)("and %s: 502 without a retry", async (_, answer) => {
     const backend = await cleanup.add(startRawUpgradeBackend((socket) => socket.end(answer)));
     const { port, slots } = await cleanup.add(startUpgradingProxy({ targets: [backend.target, backend.target] }));
     const text = await sendRaw(port, upgradeHead());
@@ -235,7 +235,7 @@ describe("an upgrade whose backend fails", () => {
     await slots.allFree();
   });
 
-  it("and does not answer in time: 504", async () => {
+  it("and does not respond in time: 504", async () => {
     const backend = await cleanup.add(startRawUpgradeBackend(() => {}));
     const { port, slots } = await cleanup.add(
       startUpgradingProxy({ targets: [backend.target], timeouts: { responseMs: 100, lingerMs: 50 } }),

@@ -1,4 +1,4 @@
-/** Which backend gets a request: by route, by load, by health; and when a second one is asked. */
+/** Selection of the upstream and target of a request by route, load and health, and retries on another target. */
 import type { RequestListener } from "node:http";
 import { afterEach, describe, expect, it } from "vitest";
 import { type Backend, startBackend, startRawBackend } from "../../../support/http-backend.js";
@@ -28,7 +28,7 @@ async function counted(listener: RequestListener): Promise<Backend & { requests(
 }
 
 describe("routes", () => {
-  it("lead by host and by the longest prefix; 404 where there is none", async () => {
+  it("match by host and by the longest prefix; requests without a route get 404", async () => {
     const one = await cleanup.add(startBackend(named("one")));
     const two = await cleanup.add(startBackend(named("two")));
     const { port, admission } = await cleanup.add(
@@ -48,11 +48,11 @@ describe("routes", () => {
     const lost = await fetchReply(port, "/other");
     expect(lost.status).toBe(404);
     expect(json(lost)).toEqual({ error: "not_found", reason: "no_route" });
-    expect((await fetchReply(port, "/api/v2/%2e%2e/x")).status, "a path that can be read in two ways").toBe(404);
+    expect((await fetchReply(port, "/api/v2/%2e%2e/x")).status, "an ambiguous path has no route").toBe(404);
     expect(admission.arrivals).toHaveLength(3);
   });
 
-  it("and upstreams that make no sense are refused at once", async () => {
+  it("and upstreams that are invalid are rejected at startup", async () => {
     await expect(startProxy({ routes: [{ path: "/", upstream: "nowhere" }], targets: [NOBODY] })).rejects.toThrow(
       "nowhere",
     );
@@ -62,8 +62,8 @@ describe("routes", () => {
   });
 });
 
-describe("load", () => {
-  it("goes to the target with the least to do, by turns where they are equal", async () => {
+describe("load balancing", () => {
+  it("selects the target with the fewest running requests, and alternates between equal targets", async () => {
     const held = signal();
     const busy = signal();
     const slow = await counted((_, response) => {
@@ -83,19 +83,19 @@ describe("load", () => {
   });
 });
 
-describe("a second try", () => {
-  it("goes to another target when the first cannot be reached, even with a body", async () => {
+describe("a retry", () => {
+  it("uses another target if the first is unreachable, even for a request with a body", async () => {
     const good = await cleanup.add(startBackend(named("good")));
     const { port, admission, lines } = await cleanup.add(startProxy({ targets: [NOBODY, good.target] }));
     for (const options of [{}, { method: "POST", body: "abc" }]) {
-      // By turns: one of the two begins at the target that is not there.
+      // Targets alternate, so one of the two requests tries the unreachable target first.
       for (let n = 0; n < 2; n++) expect((await fetchReply(port, "/", options)).body).toBe("good");
     }
     expect(admission.settled.map(({ requestBytes }) => requestBytes)).toEqual([0, 0, 3, 3]);
     expect(lines.filter(({ retry_on }) => retry_on === `http://${good.target}`).length).toBeGreaterThan(0);
   });
 
-  it("goes to another target when the first breaks before its response, if that can do no harm", async () => {
+  it("uses another target if the first fails before its response, but only for idempotent requests without a body", async () => {
     const good = await counted(named("good"));
     const breaking = await cleanup.add(startRawBackend((socket) => socket.once("data", () => socket.destroy())));
     const { port } = await cleanup.add(
@@ -106,14 +106,14 @@ describe("a second try", () => {
     const before = good.requests();
     const posts = [];
     for (let n = 0; n < 4; n++) posts.push((await fetchReply(port, "/", { method: "POST" })).status);
-    expect(posts.sort(), "what may have been done is not done again").toEqual([200, 200, 502, 502]);
+    expect(posts.sort(), "a request that is not idempotent is not repeated").toEqual([200, 200, 502, 502]);
     expect(good.requests() - before).toBe(2);
     const puts = [];
     for (let n = 0; n < 4; n++) puts.push((await fetchReply(port, "/", { method: "PUT", body: "abc" })).status);
-    expect(puts.sort(), "a body that was sent is gone").toEqual([200, 200, 502, 502]);
+    expect(puts.sort(), "a request whose body was sent is not repeated").toEqual([200, 200, 502, 502]);
   });
 
-  it("goes to the same target where there is no other and a kept connection had gone stale", async () => {
+  it("uses the same target if there is no other and a reused connection was stale", async () => {
     let accepted = 0;
     const backend = await cleanup.add(
       startRawBackend((socket) => {
@@ -132,7 +132,7 @@ describe("a second try", () => {
     expect(accepted).toBe(2);
   });
 
-  it("is not made after the first byte of a response, nor a third one ever", async () => {
+  it("is not made after the first byte of a response, and never more than once", async () => {
     const starting = await cleanup.add(
       startRawBackend((socket) => socket.once("data", () => socket.end("HTTP/1.1 2"))),
     );
@@ -146,8 +146,8 @@ describe("a second try", () => {
   });
 });
 
-describe("health", () => {
-  it("passes over a target that keeps failing; when all fail, they are tried anyway", async () => {
+describe("target health", () => {
+  it("skips a target that keeps failing; if all targets fail, they are used anyway", async () => {
     const breaking = await cleanup.add(startRawBackend((socket) => socket.once("data", () => socket.destroy())));
     const good = await cleanup.add(startBackend(named("good")));
     const { port, lines } = await cleanup.add(
@@ -162,15 +162,15 @@ describe("health", () => {
     expect(breaking.connections()).toBe(2);
     expect(lines).toContainEqual(expect.objectContaining({ message: "target is skipped" }));
     await good.stop();
-    await waitFor("the bad one to be asked again", async () => {
+    await waitFor("the failing target to be used again", async () => {
       await post();
       return breaking.connections() > 2;
     });
     await cleanup.add(startBackend(named("good"), good.port));
-    await waitFor("the good one to be found again", async () => (await post()).status === 200);
+    await waitFor("the working target to be used again", async () => (await post()).status === 200);
   });
 
-  it("is asked for where a path is given, and heeded in both directions", async () => {
+  it("is checked if a path is configured: failing targets are skipped, and recovered targets are used again", async () => {
     let well = false;
     const patient = await cleanup.add(
       startBackend((request, response) => {

@@ -1,4 +1,4 @@
-/** WebSockets through the proxy: every byte of every kind of frame arrives as it was sent, at the pace of the slower side. */
+/** WebSockets through the proxy: handshake headers, and all kinds of frames arrive unchanged in both directions. */
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { afterEach, describe, expect, it } from "vitest";
@@ -21,7 +21,7 @@ async function next(socket: WebSocket): Promise<[data: Buffer, isBinary: boolean
 }
 
 describe("a WebSocket", () => {
-  it("is opened on the pod of its slot, with the headers of all who have a say", async () => {
+  it("is opened on the pod of its slot, with the client's headers and the proxy's forwarding headers", async () => {
     const backends = [
       await cleanup.add(startWebSocketBackend()),
       await cleanup.add(startWebSocketBackend((socket) => socket.send("hello"))),
@@ -52,10 +52,10 @@ describe("a WebSocket", () => {
     expect(socket.protocol).toBe("one");
     socket.close();
     await slots.allFree();
-    expect((await fetchReply(port)).body, "and plain requests go the same way").toBe("plain");
+    expect((await fetchReply(port)).body, "plain requests use the same route").toBe("plain");
   });
 
-  it("says in its 101 what the deciders say, and passes on what the backend adds", async () => {
+  it("has the headers of the decision, the slot and the backend in its 101 response", async () => {
     const backend = await cleanup.add(
       startRawUpgradeBackend((socket, head) =>
         socket.write(switching(head).replace("\r\n\r\n", "\r\nX-RateLimit-Remaining: 9\r\nX-B: b\r\n\r\n")),
@@ -78,7 +78,7 @@ describe("a WebSocket", () => {
     client.socket.destroy();
   });
 
-  it("loses no byte that came together with either head", async () => {
+  it("loses no byte that is sent directly after the request head or the response head", async () => {
     const seen: Buffer[] = [];
     const backend = await cleanup.add(
       startRawUpgradeBackend((socket, head, rest) => {
@@ -93,13 +93,13 @@ describe("a WebSocket", () => {
     client.write(`${upgradeHead()}${early}`);
     await client.until((text) => text.endsWith("\r\n\r\nfirst words"));
     client.write("later");
-    await waitFor("all", () => Buffer.concat(seen).length === 300_005);
+    await waitFor("all bytes", () => Buffer.concat(seen).length === 300_005);
     expect(Buffer.concat(seen).toString("latin1")).toBe(`${early}later`);
     client.socket.destroy();
     await slots.allFree();
   });
 
-  it("carries frames of every size and kind, whole and in fragments, pings and pongs", async () => {
+  it("forwards frames of all sizes and types, fragmented messages, pings and pongs", async () => {
     const backend = await cleanup.add(startWebSocketBackend());
     const { port } = await cleanup.add(startUpgradingProxy({ targets: [backend.target] }));
     const socket = await openSocket(port);
@@ -130,7 +130,7 @@ describe("a WebSocket", () => {
     socket.close();
   });
 
-  it("carries compressed messages, which only the two ends understand", async () => {
+  it("forwards compressed messages unchanged", async () => {
     const backend = await cleanup.add(startWebSocketBackend(undefined, { perMessageDeflate: { threshold: 0 } }));
     const { port } = await cleanup.add(startUpgradingProxy({ targets: [backend.target] }));
     const socket = await openSocket(port, { perMessageDeflate: { threshold: 0 } });
@@ -143,7 +143,7 @@ describe("a WebSocket", () => {
   });
 
   it.each([1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014, 3000, 3999, 4000, 4999])(
-    "closes with the code and the reason of either end: %i",
+    "forwards the close code and reason of either end: %i",
     async (code) => {
       const backend = await cleanup.add(
         startWebSocketBackend((socket) => {
@@ -163,7 +163,7 @@ describe("a WebSocket", () => {
     },
   );
 
-  it("moves 64 MB of random frames both ways at once, unchanged", async () => {
+  it("forwards 64 MiB of random frames in both directions at once, unchanged", async () => {
     const backend = await cleanup.add(startWebSocketBackend());
     const { port, admission } = await cleanup.add(startUpgradingProxy({ targets: [backend.target] }));
     const sockets = await Promise.all([openSocket(port), openSocket(port)]);
@@ -190,13 +190,13 @@ describe("a WebSocket", () => {
       }),
     );
     const { requestBytes, responseBytes } = await admission.settlement(1);
-    expect(requestBytes, "what moved in both directions is settled, framing included").toBeGreaterThan(64 * MIB);
+    expect(requestBytes, "the bytes of both directions are settled, including framing").toBeGreaterThan(64 * MIB);
     expect(responseBytes).toBe(0);
   });
 });
 
 describe("another protocol", () => {
-  it("passes where the route allows it, with its halves closed one by one", async () => {
+  it("is forwarded if the route allows it, and each half can be closed separately", async () => {
     const backend = await cleanup.add(
       startRawUpgradeBackend((socket, head) => {
         expect(head).toMatch(/\r\nupgrade: Tcp\/2\r\n/);
@@ -207,7 +207,7 @@ describe("another protocol", () => {
         socket.on("data", (chunk) => {
           text += chunk;
         });
-        // It speaks only when the other has finished.
+        // The backend replies only after the client has closed its half.
         socket.on("end", () => socket.end(`you said ${text}`));
         (socket as { allowHalfOpen: boolean }).allowHalfOpen = true;
       }),
