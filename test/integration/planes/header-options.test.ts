@@ -93,7 +93,7 @@ it.each(["node", "nginx"])("%s applies changed options without a restart", async
     });
     expect([statusCode, await body.text()]).toEqual([200, expect.anything()]);
   }
-  await waitFor("the other headers", async () => "x-ratelimit-cost" in (await headersOf(plane, "app")).headers);
+  await waitFor("the new headers", async () => "x-ratelimit-cost" in (await headersOf(plane, "app")).headers);
   const { headers } = await headersOf(plane, "app");
   expect(present(headers, X_RATE_LIMIT)).toEqual(X_RATE_LIMIT);
   expect(headers["x-ratelimit-limit"]).toBe("1000");

@@ -1,4 +1,4 @@
-/** What nginx counts reaches the services: two of nginx, two services, and the sums are what clients have seen. */
+/** Metrics of nginx at the services: with two nginx instances and two services, the sums match the responses that clients received. */
 import { request } from "undici";
 import { afterEach, expect, it } from "vitest";
 import { metrics } from "../../../../src/service/metrics/catalog.js";
@@ -43,7 +43,7 @@ routes: [{ path: /, upstream: backend }]
   for (const service of services) endings.push(() => service.stop());
   const pageOf = async (url: string) => readPage(await (await request(`${url}/metrics`)).body.text());
   const pages = () => Promise.all(services.map(({ controlUrl }) => pageOf(controlUrl)));
-  // Who waited for the gateways to start has asked them, without saying who it is; nginx will be asked like that, too.
+  // The requests that wait for the gateways to start have no identity and are counted as refusals. The same happens for nginx.
   const before = sum(await pages(), "ratelimit_refusals_total", none);
   const links = await Promise.all(services.map(({ controlUrl }) => startTcpProxy(Number(new URL(controlUrl).port))));
   for (const link of links) endings.push(() => link.stop());
@@ -63,7 +63,7 @@ routes: [{ path: /, upstream: backend }]
 
 const seen = (answers: Answered[], status: number) => answers.filter((answer) => answer.status === status).length;
 
-it("each request once, also when answers are lost and nginx turns to another service", async () => {
+it("the services count each request to nginx once, even if replies are lost and nginx switches to another service", async () => {
   const { planes, links, services, own, before: asked } = await start(2);
   const load = async (seconds: number) => {
     const loads = planes.flatMap(({ url }) => [
@@ -73,7 +73,7 @@ it("each request once, also when answers are lost and nginx turns to another ser
     ]);
     return Promise.all(loads);
   };
-  const strangers = await waitFor("what came before", async () => {
+  const strangers = await waitFor("the refusals of the startup requests", async () => {
     const counted = (await own()).map((page) => page.sum("ratelimit_requests_rejected_total", none));
     const all = counted.reduce((sumOfAll, one) => sumOfAll + one, asked);
     return counted.every((one) => one > 0) && sum(await services(), "ratelimit_refusals_total", none) === all && all;
@@ -84,21 +84,21 @@ it("each request once, also when answers are lost and nginx turns to another ser
     const pages = await services();
     return told(pages) > 0 && pages;
   });
-  // Messages are heard and their answers lost; they are repeated to the same service, since there is no other.
+  // The service receives the messages, but its replies are lost. nginx repeats the messages to the same service, because no other is reachable.
   links[1]!.refuse = true;
   links[1]!.resetAll();
   links[0]!.delayMs = 60_000;
   rounds.push(await load(0.5));
-  await waitFor("a batch without an answer", async () => told(await services()) > told(first));
+  await waitFor("a batch without a reply", async () => told(await services()) > told(first));
   links[0]!.delayMs = 0;
   links[0]!.resetAll();
   const soFar = rounds.flat().filter(({ app }) => app === "ample");
   const sent = soFar.reduce((all, { answers }) => all + answers.length, 0);
-  await waitFor("all of that to be told", async () => told(await services()) >= sent);
-  // A batch whose answer is lost on the way to another service counts twice, as is documented: here all are answered first.
+  await waitFor("all requests so far to be reported", async () => told(await services()) >= sent);
+  // A batch is counted twice if its reply is lost and it is repeated to another service, as documented. Here all replies arrive before the switch.
   const synced = async () => (await own()).map((page) => page.sum("ratelimit_node_syncs_total", {}));
   const until = (await synced()).map((count) => count + 3);
-  await waitFor("the answers", async () => (await synced()).every((count, i) => count >= until[i]!));
+  await waitFor("the replies", async () => (await synced()).every((count, i) => count >= until[i]!));
   const before = await services();
   links[1]!.refuse = false;
   links[0]!.refuse = true;
@@ -123,12 +123,12 @@ it("each request once, also when answers are lost and nginx turns to another ser
         return [app_id, { allowed: requests("allowed"), rejected: requests("rejected") }];
       }),
     );
-  await waitFor("all numbers", async () => {
+  await waitFor("the sums of all metrics", async () => {
     expect(byApp(await services())).toEqual(wanted);
     return true;
   });
   const after = await services();
-  // The second service took over; what the first had heard stays with it.
+  // The second service took over; the first keeps what was reported to it.
   expect(told([after[1]!])).toBeGreaterThan(0);
   expect(told([after[0]!])).toBe(told([before[0]!]));
   const scarce = { app_id: "scarce" };
@@ -138,7 +138,7 @@ it("each request once, also when answers are lost and nginx turns to another ser
     of("scarce").length,
   );
   expect(after[1]!.value("ratelimit_node_failed_syncs_total", { node_id: "nginx-0" })).toBeGreaterThan(0);
-  // What nginx tells of itself is the same, under names that are documented.
+  // The metrics page of nginx has the same values, with documented names.
   const nginx = await own();
   expect(sum(nginx, "ratelimit_requests_allowed_total", { app_id: "ample" })).toBe(wanted.ample.allowed);
   expect(sum(nginx, "ratelimit_requests_rejected_total", {})).toBe(
@@ -149,7 +149,7 @@ it("each request once, also when answers are lost and nginx turns to another ser
   }
 }, 90_000);
 
-it("what is not told yet is told when nginx quits", async () => {
+it("nginx reports all remaining counts to the service when it quits", async () => {
   const { planes, services } = await start(1);
   const answers = await sendLoad(planes[0]!.url, "ample", 300, 0.4);
   await planes[0]!.quit();

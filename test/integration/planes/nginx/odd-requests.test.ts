@@ -1,4 +1,4 @@
-/** Odd requests get the same verdict from the Node gateway and from nginx, or another one for a reason that is written down. */
+/** Unusual and malformed requests get the same status from nginx as from the Node gateway, except for documented differences. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { oddRequests } from "../../../scenarios/odd-requests.js";
 import {
@@ -34,7 +34,7 @@ afterAll(async () => {
   await backend?.stop();
 });
 
-/** The statuses of all answers, and how many requests got through. */
+/** Returns the statuses of all responses, and how many requests reached the backend. */
 async function send(port: number, bytes: string): Promise<{ statuses: number[]; passed: number }> {
   const before = backend.requests();
   const client = await openRaw(port);
@@ -44,8 +44,8 @@ async function send(port: number, bytes: string): Promise<{ statuses: number[]; 
   return { statuses, passed: backend.requests() - before };
 }
 
-describe("an odd request", () => {
-  it.each(oddRequests)("is judged alike: $name", async ({ bytes, node, nginx: other }) => {
+describe("nginx and the Node gateway", () => {
+  it.each(oddRequests)("handle an unusual request as documented: $name", async ({ bytes, node, nginx: other }) => {
     const onNode = await send(Number(new URL(gateway.url).port), bytes);
     expect(onNode).toEqual({ statuses: [node], passed: node === 200 ? 1 : 0 });
     const status = other?.status ?? node;

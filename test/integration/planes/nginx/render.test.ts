@@ -133,16 +133,16 @@ describe("tollgate render nginx", () => {
   it.each([
     ["no token of data planes", plain.replace(SECRET, '""'), [], "control.plane_token is empty"],
     ["no routes", plain.slice(0, plain.indexOf("upstreams:")), [], "routes is empty"],
-    ["a service that is a name, without a name server", plain, ["--service", "service.example.com:9145"], "--resolver"],
+    ["a service with a host name, without a resolver", plain, ["--service", "service.example.com:9145"], "--resolver"],
     ["a service without a port", plain, ["--service", "10.0.0.1"], "must be host:port"],
     [
-      "a name server that is no address",
+      "a resolver that is not an IP address",
       plain,
       ["--service", "a.example.com:1", "--resolver", "dns;"],
       "must be an IP address",
     ],
     ["http and https in one upstream", plain.replace('"http://127', '"https://127'), [], "upstreams.backend.targets"],
-    ["a path that nginx would take for a variable", plain.replace("/api", "/$api"), [], "routes[].path"],
+    ["a path that contains an nginx variable", plain.replace("/api", "/$api"), [], "routes[].path"],
     ["a certificate without its key", plain, ["--tls-certificate", "/x"], "must be used together"],
   ])("reports the problem: %s", (_what, yaml, args, complaint) => {
     expect(() => render(yaml, ...args)).toThrow(complaint);

@@ -57,7 +57,7 @@ routes: [{ path: /, upstream: backend }]
     endings.push(() => nginx.stop());
     pool = new Pool(nginx.url, { connections: 8 });
     endings.push(() => pool.close());
-    await waitFor("tokens", async () => (await send(pool, "trial")).status === 200);
+    await waitFor("an admitted request", async () => (await send(pool, "trial")).status === 200);
   }, 90_000);
 
   afterAll(async () => {

@@ -1,4 +1,4 @@
-/** nginx and the services it talks to: one that dies is replaced, a node that was given up goes on, apps come and go. */
+/** nginx and its services: failover, a node that was declared dead, added and removed apps, configuration mismatch, metrics and health. */
 import { request } from "undici";
 import { afterEach, expect, it } from "vitest";
 import { createQuota, type Quota } from "../../../../src/quota/quota.js";
@@ -61,9 +61,9 @@ async function nodeOf(quota: Quota): Promise<string | undefined> {
 
 const passedOf = (answers: { status: number }[]) => answers.filter(({ status }) => status === 200).length;
 
-/** Fails with the number that was told instead. */
+/** Waits until the ledger has this value. Fails with the value that was recorded instead. */
 async function told(quota: Quota, node: string, id: string, spent: number): Promise<void> {
-  await waitFor("all spending to be told", async () => {
+  await waitFor("all spending to be reported", async () => {
     expect((await spentOf(quota, node, id)).spent).toBe(spent);
     return true;
   });
@@ -74,32 +74,32 @@ async function spentOf(quota: Quota, node: string, id: string) {
   return apps.find(({ app }) => app === id) ?? { granted: 0, spent: 0, returned: 0 };
 }
 
-it("an app that a reload takes away gives its tokens back, and goes on counting when it comes back", async () => {
-  // Without a reload they would stay for an hour.
+it("the tokens of an app that a reload removes are returned, and its counters continue when it is added again", async () => {
+  // Without a reload, the idle tokens would stay on the lease for an hour.
   const { nginx, quota, yaml } = await start({ idleMs: 3_600_000 });
   const first = passedOf(await sendLoad(nginx.url, "other", 100, 1));
   const node = (await nodeOf(quota))!;
   const before = await spentOf(quota, node, "other");
   expect(before.granted).toBeGreaterThan(before.spent + before.returned);
   await nginx.reload(yaml(`apps: { metered: ${metered} }`));
-  const left = await waitFor("the tokens to be back", async () => {
+  const left = await waitFor("the tokens to be returned", async () => {
     const app = await spentOf(quota, node, "other");
     return app.granted === app.spent + app.returned && app;
   });
   expect(left.spent).toBe(first);
   const old = nginx.workers();
   await nginx.reload(yaml(both));
-  // To them the app is unknown, and the app "default" pays.
-  await waitFor("the old workers to go", () => !nginx.workers().some((pid) => old.includes(pid)));
+  // The old workers do not know the app, so the app "default" would pay.
+  await waitFor("the old workers to exit", () => !nginx.workers().some((pid) => old.includes(pid)));
   const second = passedOf(await sendLoad(nginx.url, "other", 100, 1));
   expect(second).toBeGreaterThan(0);
   await told(quota, node, "other", first + second);
 }, 60_000);
 
-it("when a service dies the next one is asked: nobody is refused, nothing is lost", async () => {
+it("nginx switches to the next service when one dies: no request is refused, and all spending is reported", async () => {
   const { nginx, quota, services } = await start({ services: 2 });
   const loading = sendLoad(nginx.url, "metered", 100, 4);
-  await waitFor("the node to be known", () => nodeOf(quota));
+  await waitFor("the node to be registered", () => nodeOf(quota));
   services[0]!.killAll();
   const answers = await loading;
   expect(passedOf(answers)).toBe(answers.length);
@@ -107,30 +107,30 @@ it("when a service dies the next one is asked: nobody is refused, nothing is los
   await told(quota, node, "metered", answers.length);
 }, 60_000);
 
-it("a node that was taken for dead begins anew, and is charged for what it spent", async () => {
+it("an nginx that was declared dead starts a new epoch, and is charged for what it spent", async () => {
   const { nginx, quota } = await start();
   const first = passedOf(await sendLoad(nginx.url, "metered", 100, 1));
   const before = (await nodeOf(quota))!;
-  // What was not told yet would be charged in the new epoch.
+  // Spending that is not reported yet would be charged in the new epoch.
   await told(quota, before, "metered", first);
   const all = nginx.workers();
   for (const pid of all) process.kill(pid, "SIGSTOP");
-  await waitFor("the node to be given up", async () => (await nodeOf(quota)) === undefined, { withinMs: 40_000 });
+  await waitFor("the node to be declared dead", async () => (await nodeOf(quota)) === undefined, { withinMs: 40_000 });
   for (const pid of all) process.kill(pid, "SIGCONT");
   const passed = passedOf(await sendLoad(nginx.url, "metered", 100, 1));
   expect(passed).toBeGreaterThan(0);
-  const after = await waitFor("the node to be back", () => nodeOf(quota));
+  const after = await waitFor("the node to be registered again", () => nodeOf(quota));
   expect(after).not.toBe(before);
   await told(quota, after, "metered", passed);
 }, 90_000);
 
-it("says once that the service has another configuration", async () => {
+it("nginx logs once that the service has another configuration", async () => {
   const { nginx, yaml } = await start();
   await nginx.reload(yaml(`apps: { metered: ${metered}, third: ${metered} }`));
   const ready = async () => (await (await request(`${nginx.statusUrl}/health/ready`)).body.json()) as Ready;
   const { config_version: own } = await ready();
   const said = () => nginx.log().split(`this nginx has ${own}`).length - 1;
-  await waitFor("the word about it", () => said() > 0);
+  await waitFor("the log line", () => said() > 0);
   await sendLoad(nginx.url, "metered", 100, 1);
   expect(said()).toBe(1);
 }, 60_000);
@@ -141,10 +141,10 @@ interface Ready {
   config_version: string;
 }
 
-it("tells its numbers and its health, to its own machine", async () => {
+it("nginx serves its metrics and its health on the status listener", async () => {
   const { nginx } = await start();
   const answers = await sendLoad(nginx.url, "metered", 100, 1);
-  await waitFor("all workers' counts", async () => {
+  await waitFor("the counts of all workers", async () => {
     const text = await (await request(`${nginx.statusUrl}/metrics`)).body.text();
     return text.includes(`ratelimit_requests_allowed_total{app_id="metered"} ${passedOf(answers)}\n`);
   });

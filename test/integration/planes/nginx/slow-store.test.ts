@@ -1,4 +1,4 @@
-/** nginx while answers come late or not at all: that never looks like a limit, and nothing is charged twice. */
+/** nginx while replies of the service are late or lost: no request is refused as over its limit, and nothing is charged twice. */
 import { afterEach, expect, it } from "vitest";
 import { createQuota, type Quota } from "../../../../src/quota/quota.js";
 import { createRedisStore } from "../../../../src/store/redis/redis-store.js";
@@ -17,7 +17,7 @@ afterEach(async () => {
 const TTL_MS = 3_000;
 const ample = { id: "ample", guaranteed: 20_000, burst: 20_000, priority: 2, borrow: false };
 
-/** `link` is between nginx and its service: answers are late by what it says. */
+/** `link` is between nginx and its service, and delays replies by `delayMs`. */
 async function start(idleMs: number) {
   const redis = await startRedis();
   endings.push(() => redis.stop());
@@ -50,7 +50,7 @@ routes: [{ path: /, upstream: backend }]
 
 const nodeOf = async (quota: Quota) => (await quota.nodes()).find(({ node }) => node.startsWith("nginx@"))?.node;
 
-it("a quiet app that becomes busy while answers are late by 300 ms: each request passes", async () => {
+it("nginx admits all requests of an idle app that becomes busy while replies are delayed by 300 ms", async () => {
   const { nginx, link } = await start(1_000);
   await sendLoad(nginx.url, "ample", 2, 3);
   link.delayMs = 300;
@@ -59,16 +59,16 @@ it("a quiet app that becomes busy while answers are late by 300 ms: each request
   expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
 }, 60_000);
 
-it("an app that never passes without the store gets its tokens from one that stays slow", async () => {
+it("an app with `on_store_failure: closed` gets tokens from a store that stays slow", async () => {
   const { nginx, link } = await start(60_000);
   link.delayMs = 150;
-  // The other app keeps the conversation going. No request may wait for the store from level 2 on.
+  // The other app keeps nginx syncing. From level 2 on, no request waits for the store.
   const others = sendLoad(nginx.url, "ample", 50, 6);
   const level = async () => {
     const page = await (await fetch(`${nginx.statusUrl}/metrics`)).text();
     return Number(/^ratelimit_degradation_level\{.*\} (\d)$/m.exec(page)?.[1]);
   };
-  await waitFor("the store to look slow", async () => (await level()) === 2);
+  await waitFor("degradation level 2", async () => (await level()) === 2);
   const ask = async () => (await fetch(nginx.url, { headers: { "x-app-id": "strict" } })).status;
   const levels: number[] = [];
   await waitFor("tokens", async () => {
@@ -79,25 +79,25 @@ it("an app that never passes without the store gets its tokens from one that sta
   await others;
 }, 60_000);
 
-it("a report that is heard, its answer lost, and the node given up after that: charged once", async () => {
-  // Tokens stay though nobody spends: nothing else makes nginx speak of the app again.
+it("spending is charged once if the reply to a report is lost and the node is then declared dead", async () => {
+  // Idle tokens stay on the lease, so that nothing else makes nginx sync the app again.
   const { nginx, link, quota } = await start(3_600_000);
   const first = (await sendLoad(nginx.url, "ample", 100, 1)).length;
   const spent = async () => (await quota.inspect(ample)).spent;
-  await waitFor("all to be told", async () => (await spent()) === first);
+  await waitFor("all spending to be reported", async () => (await spent()) === first);
   const before = (await nodeOf(quota))!;
   link.delayMs = 600_000;
   const second = (await sendLoad(nginx.url, "ample", 100, 0.2)).length;
-  await waitFor("the report to be heard", async () => (await spent()) === first + second);
+  await waitFor("the report to be applied", async () => (await spent()) === first + second);
   const workers = nginx.workers();
   for (const pid of workers) process.kill(pid, "SIGSTOP");
-  await waitFor("the node to be given up", async () => (await nodeOf(quota)) === undefined, { withinMs: 40_000 });
+  await waitFor("the node to be declared dead", async () => (await nodeOf(quota)) === undefined, { withinMs: 40_000 });
   link.delayMs = 0;
   for (const pid of workers) process.kill(pid, "SIGCONT");
-  const after = await waitFor("the node to be back", () => nodeOf(quota));
+  const after = await waitFor("the node to be registered again", () => nodeOf(quota));
   expect(after).not.toBe(before);
   const third = (await sendLoad(nginx.url, "ample", 100, 0.5)).length;
-  await waitFor("the new epoch to be told of", async () => (await quota.ledger(after)).apps[0]?.spent);
+  await waitFor("a report of the new epoch", async () => (await quota.ledger(after)).apps[0]?.spent);
   await nginx.quit();
   expect(await spent()).toBe(first + second + third);
 }, 90_000);

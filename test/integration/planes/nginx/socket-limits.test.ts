@@ -117,8 +117,8 @@ describe("without the store", () => {
 
   /** Redis is stopped and restarted: all admitted connections get slots, and none is dropped. */
   async function inTheDark(act: () => Promise<void>): Promise<void> {
-    // An empty Redis must have heard from all of them first.
-    await waitFor("each nginx to know of both and of the gateway", async () =>
+    // After a restart with an empty Redis, all nodes must have reported first.
+    await waitFor("each nginx to see three nodes", async () =>
       (await Promise.all(planes.map(knownNodes))).every((nodes) => nodes === 3),
     );
     await redis.kill();
@@ -129,7 +129,7 @@ describe("without the store", () => {
     } finally {
       await redis.restart();
     }
-    await waitFor("all to be counted", async () => (await slotsTaken()) === held);
+    await waitFor("slots for all connections", async () => (await slotsTaken()) === held);
     expect(onPods()).toBe(held);
   }
 

@@ -87,7 +87,7 @@ async function until(what: string, read: () => Promise<ReadPage>, holds: (page: 
   });
 }
 
-it("has each of the gateway's connection metrics, with the same type, labels, reasons and bounds", async () => {
+it("the nginx page has each of the gateway's connection metrics, with the same type, labels, reasons and bounds", async () => {
   await start();
   const page = await own();
   const wanted = Object.entries(metrics).filter(([name]) => name.startsWith("websocket_"));
@@ -107,13 +107,13 @@ it("has each of the gateway's connection metrics, with the same type, labels, re
   expect(page.samples.filter(({ name, value }) => name.startsWith("websocket_connections") && value !== 0)).toEqual([]);
 }, 60_000);
 
-it("counts open connections by pod and refusals by reason; the services count each once", async () => {
+it("nginx counts open connections by pod and refusals by reason; the services count each once", async () => {
   await start();
   const before = await ofService();
   await open(LIMIT);
   expect([await refusal(), await refusal()]).toEqual(Array(2).fill("429 TOTAL_LIMIT_EXCEEDED"));
   const page = await until(
-    "all to be counted",
+    "all connections and refusals to be counted",
     own,
     (seen) => active(seen) === LIMIT && refused(seen, "TOTAL_LIMIT_EXCEEDED") === 2,
   );
@@ -128,7 +128,7 @@ it("counts open connections by pod and refusals by reason; the services count ea
   expect(page.value("websocket_acquire_seconds_bucket", { le: "+Inf" })).toBe(LIMIT + 2);
   expect(page.sum("websocket_refusals_total")).toBe(2);
   const told = await until(
-    "a service to hear of it",
+    "a service to receive the counts",
     ofService,
     (seen) =>
       seen.value("websocket_proxy_instance", { proxy_id: NODE }) === LIMIT &&
@@ -142,23 +142,23 @@ it("counts open connections by pod and refusals by reason; the services count ea
 it("connections of a killed worker are not counted; those of old workers after a reload are, also on removed pods", async () => {
   await start();
   await open(LIMIT);
-  await until("all to be counted", own, (page) => active(page) === LIMIT);
+  await until("all connections to be counted", own, (page) => active(page) === LIMIT);
   const onPods = () => pods.reduce((sum, { live }) => sum + live.size, 0);
   const [one, other] = nginx.workers();
   process.kill(one!, "SIGKILL");
-  await waitFor("a successor", () => nginx.workers().length === 2 && !nginx.workers().includes(one!));
-  await until("those of the other to be counted", own, (page) => active(page) === onPods());
+  await waitFor("a replacement worker", () => nginx.workers().length === 2 && !nginx.workers().includes(one!));
+  await until("only connections of the other worker to be counted", own, (page) => active(page) === onPods());
   process.kill(other!, "SIGKILL");
-  await until("nobody to be counted", own, (page) => active(page) === 0 && onPods() === 0);
+  await until("no connections to be counted", own, (page) => active(page) === 0 && onPods() === 0);
   await open(LIMIT / 2);
   await nginx.reload(yaml([pods[0]!]));
   await open(LIMIT / 2);
-  const page = await until("old and new ones to be counted", own, (seen) => active(seen) === LIMIT);
+  const page = await until("connections of old and new workers to be counted", own, (seen) => active(seen) === LIMIT);
   for (const pod of pods) {
     expect(page.value("websocket_pod_connections", { upstream: "chat", pod: pod.address })).toBe(pod.live.size);
   }
   for (const { socket } of clients.splice(0)) socket.terminate();
-  const empty = await until("nobody to be counted", own, (seen) => active(seen) === 0);
+  const empty = await until("no connections to be counted", own, (seen) => active(seen) === 0);
   expect(empty.value("websocket_pod_connections", { pod: pods[1]!.address }) ?? 0).toBe(0);
 }, 60_000);
 
@@ -166,7 +166,7 @@ it("leases lost by the store are reclaimed, and new connections are refused mean
   await start(1);
   const before = await ofService();
   await open(2);
-  await until("both to be counted", own, (page) => active(page) === 2);
+  await until("both connections to be counted", own, (page) => active(page) === 2);
   // Held by an exiting worker; the new one has made no call yet.
   await nginx.reload();
   await redis.command("FLUSHALL");

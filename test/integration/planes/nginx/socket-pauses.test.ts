@@ -72,7 +72,7 @@ async function numbersOf({ statusUrl }: NginxProcess) {
 
 const isOpen = ({ socket }: SocketClient) => socket.readyState === socket.OPEN;
 
-it("connections whose slots others took are closed; the others are reclaimed", async () => {
+it("after a pause, nginx closes connections whose slots others have taken, and reclaims the rest", async () => {
   const held = await open(paused, MOST);
   const [worker] = paused.workers();
   process.kill(worker!, "SIGSTOP");
@@ -81,7 +81,7 @@ it("connections whose slots others took are closed; the others are reclaimed", a
   leaving!.socket.terminate();
   await waitFor("its slot to be free", async () => (await redis.command("ZCARD", "ws:global_conn")) === 1);
   process.kill(worker!, "SIGCONT");
-  await waitFor("one of them to be closed", () => held.filter(isOpen).length === MOST - 1);
+  await waitFor("one paused connection to be closed", () => held.filter(isOpen).length === MOST - 1);
   await waitFor("the metrics", async () => {
     expect(await numbersOf(paused)).toEqual({ active: MOST - 1, lost: MOST, reclaimed: MOST - 1 });
     return true;

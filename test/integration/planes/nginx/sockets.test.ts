@@ -119,8 +119,8 @@ it("after the store lost its state no worker exceeds the limit, not even one wit
   const outcomes = await Promise.all(Array.from({ length: 5 }, () => connectSocket(`${idle.url}/ws/`).outcome));
   expect(outcomes.map((outcome) => !outcome.open && outcome.status)).toEqual(Array(5).fill(503));
   // Open connections are renewed before a new one is admitted.
-  await waitFor("all to be counted", async () => (await slotsTaken()) === 5);
-  const late = await waitFor("the store to be asked", async () => {
+  await waitFor("slots for all connections", async () => (await slotsTaken()) === 5);
+  const late = await waitFor("a refusal by the store", async () => {
     const outcome = await connectSocket(`${idle.url}/ws/`).outcome;
     return !outcome.open && outcome.status !== 503 && outcome;
   });
@@ -148,7 +148,7 @@ it("an upgrade is charged at once, and its bytes when it has ended", async () =>
   await heard;
   client!.socket.close();
   // In both directions: 64 KiB cost a token.
-  const spent = await waitFor("it to be charged", async () => {
+  const spent = await waitFor("the bytes to be charged", async () => {
     const node = (await quota.nodes()).find((each) => each.node.startsWith(`nginx-${nodes}@`));
     const { apps } = await quota.ledger(node!.node);
     const metered = apps.find(({ app }) => app === "metered");
@@ -174,7 +174,7 @@ describe("failing pods", () => {
   it("a pod that does not answer: the client is disconnected after response_ms, and the slot is released", async () => {
     const nginx = await start();
     const client = connectSocket(`${nginx.url}/silent/`);
-    await waitFor("the call", () => silent.callers.size === 1);
+    await waitFor("the connection to the pod", () => silent.callers.size === 1);
     expect(await slotsTaken()).toBe(1);
     expect(await client.outcome).toMatchObject({ open: false });
     await waitFor("the pod to be disconnected", () => silent.callers.size === 0);
@@ -188,7 +188,7 @@ describe("failing pods", () => {
   }, 60_000);
 });
 
-it("accepts and refuses the same upgrades as the gateway", async () => {
+it("nginx accepts and refuses the same upgrades as the gateway", async () => {
   const nginx = await start();
   const ask = async (head: string) => {
     const client = await openRaw(nginx.port);

@@ -1,4 +1,4 @@
-/** What nginx tells the store of its spending is exact through reloads, killed workers and its end. */
+/** The spending that nginx reports to the store is exact through reloads, killed workers and shutdown. */
 import { afterEach, expect, it } from "vitest";
 import { createQuota, type Quota } from "../../../../src/quota/quota.js";
 import { createRedisStore } from "../../../../src/store/redis/redis-store.js";
@@ -42,15 +42,15 @@ async function ledgerOf(quota: Quota) {
   return { ...ledger, app: ledger.apps.find(({ app }) => app === "metered")! };
 }
 
-/** Once nobody spends any more, what is left goes back: then the books are complete. */
+/** Waits until nginx has returned its idle tokens. The ledger is complete then. */
 async function settled(quota: Quota) {
-  return waitFor("all tokens to be spent or back", async () => {
+  return waitFor("all tokens to be spent or returned", async () => {
     const ledger = await ledgerOf(quota);
     return ledger.held === 0 && ledger;
   });
 }
 
-it("through reloads: each request is one token", async () => {
+it("nginx spends one token per request through reloads", async () => {
   const { nginx, quota } = await start();
   const loading = sendLoad(nginx.url, "metered", 300, 5);
   for (let i = 0; i < 3; i++) {
@@ -67,7 +67,7 @@ it("through reloads: each request is one token", async () => {
   expect(app.granted).toBe(app.spent + app.returned);
 }, 60_000);
 
-it("when workers are killed with -9: nothing that was answered is forgotten, nothing counted twice", async () => {
+it("when nginx workers are killed with SIGKILL, every answered request is reported, and none twice", async () => {
   const { nginx, quota } = await start();
   const loading = sendLoad(nginx.url, "metered", 300, 6);
   for (let i = 0; i < 5; i++) {
@@ -84,7 +84,7 @@ it("when workers are killed with -9: nothing that was answered is forgotten, not
   expect(app.granted).toBe(app.spent + app.returned);
 }, 60_000);
 
-it("when it is told to quit: all tokens are back at once, and the node is gone", async () => {
+it("an nginx that quits returns all tokens at once and is removed from the nodes", async () => {
   const { nginx, quota } = await start();
   const answers = await sendLoad(nginx.url, "metered", 200, 1);
   const { node } = (await quota.nodes()).find(({ node }) => node.startsWith("nginx@"))!;
