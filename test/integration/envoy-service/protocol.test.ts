@@ -423,7 +423,7 @@ describe("closing the listener", () => {
     const goaway = new Promise<number>((resolve) => session.on("goaway", resolve));
     const reply = call([frame(request())]);
     const stream = call([frame(Buffer.from("a"))], { ":path": "/test.Log/Stream" }, false);
-    await waitFor("both", () => asked && streams[0]?.received.length === 1);
+    await waitFor("the call and the stream", () => asked && streams[0]?.received.length === 1);
     const closed = own.close(20_000);
     expect(await goaway).toBe(0);
     expect(await statusOf(stream)).toBe(0);
@@ -440,7 +440,7 @@ describe("closing the listener", () => {
     idle.on("error", () => {});
     const kept = await fetch(`${own.url}/json`, { method: "POST", body: "{}" });
     await kept.text();
-    await waitFor("both", () => !quiet.connecting && idle.remoteSettings?.maxConcurrentStreams === 1_000);
+    await waitFor("both connections", () => !quiet.connecting && idle.remoteSettings?.maxConcurrentStreams === 1_000);
     // Longer than any test may take.
     await own.close(600_000);
     quiet.destroy();

@@ -85,7 +85,7 @@ describe("a shared limit", () => {
       admitted += (await Promise.all(calls)).filter(Boolean).length;
     }
     // Idle tokens of one service are returned after a while.
-    await waitFor("all of it", async () => {
+    await waitFor("the whole burst to be admitted", async () => {
       await round();
       return admitted >= BURST;
     });
@@ -154,7 +154,7 @@ describe("an unavailable store", () => {
   it("makes calls of closed apps UNAVAILABLE, admits calls of open apps, and is used again when it is back", async () => {
     const [service] = services as [Service];
     await redis.kill();
-    await waitFor("the app that is closed to be unavailable", async () => {
+    await waitFor("the closed app to be UNAVAILABLE", async () => {
       const asked = await ask(service, "closed", 100).catch(({ code }: { code: number }) => code);
       return asked === status.UNAVAILABLE;
     });

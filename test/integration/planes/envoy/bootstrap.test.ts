@@ -1,4 +1,4 @@
-/** A rendered Envoy as a gateway: routes, headers, failing targets, sizes, a balancer in front. The script is left out here. */
+/** The rendered Envoy configuration without the script: routes, headers, unreachable targets, size limits, and a balancer in front. */
 import { once } from "node:events";
 import { connect } from "node:net";
 import { request } from "undici";
@@ -59,7 +59,7 @@ async function get(path: string, headers: Record<string, string> = {}, from = en
   };
 }
 
-/** What comes back for these bytes, until the other side closes. */
+/** Sends these bytes, and returns everything received until Envoy closes the connection. */
 async function raw(bytes: string): Promise<string> {
   const socket = connect(envoy.port, "127.0.0.1");
   let answer = "";
@@ -69,7 +69,7 @@ async function raw(bytes: string): Promise<string> {
   return answer;
 }
 
-describeEnvoy("a rendered Envoy", () => {
+describeEnvoy("a rendered Envoy configuration", () => {
   beforeAll(start);
   afterAll(async () => {
     await Promise.all([envoy?.stop(), behind?.stop()]);
@@ -85,12 +85,12 @@ describeEnvoy("a rendered Envoy", () => {
     ["/api", "a", "api"],
     ["/api/x?q=/plain/", "a", "api"],
     ["/plain/../api/x", "a", "api"],
-  ])("sends %s of %s to %s", async (path, host, backend) => {
+  ])("routes %s with host %s to %s", async (path, host, backend) => {
     const answer = await raw(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\nConnection: close\r\n\r\n`);
     expect(answer).toContain(`"backend":"${backend}"`);
   });
 
-  it.each(["/", "/apis", "/plain", "/other"])("knows no route for %s", async (path) => {
+  it.each(["/", "/apis", "/plain", "/other"])("responds with 404 to %s, which has no route", async (path) => {
     const { status, headers, seen } = await get(path);
     expect([status, headers["content-type"], seen]).toEqual([
       404,
@@ -99,44 +99,44 @@ describeEnvoy("a rendered Envoy", () => {
     ]);
   });
 
-  it("refuses a request with two hosts", async () => {
+  it("rejects a request with two Host headers", async () => {
     const answer = await raw("GET /plain/ HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n\r\n");
     expect(answer).toMatch(/^HTTP\/1.1 400 /);
     expect(answer).toContain('"reason":"malformed_request"');
   });
 
-  it("refuses a path that hides a slash where that could be another route", async () => {
+  it("rejects a path with an escaped slash that could select another route", async () => {
     expect((await get("/plain/..%2Fapi")).status).toBe(400);
   });
 
-  it("tells backends the client's host, or their own where they are to have it, and where the request came from", async () => {
+  it("sends backends the client's Host or, with pass_host: false, the target as Host, and X-Forwarded headers", async () => {
     const passed = (await get("/plain/", { host: "shop.example.com" })).seen.headers;
     expect(passed).toMatchObject({ host: "shop.example.com", "x-forwarded-host": "shop.example.com" });
-    // Of a peer on the same machine Envoy tells the machine's own address.
+    // For a peer on the same machine, Envoy sends the machine's own address.
     expect(passed["x-forwarded-for"]).toMatch(ONE_ADDRESS);
     expect(passed["x-forwarded-proto"]).toBe("http");
     const own = (await get("/api", { host: "shop.example.com" })).seen.headers;
     expect(own).toMatchObject({ host: backends[1]!.target, "x-forwarded-host": "shop.example.com" });
   });
 
-  it("gives every request an id of its own, whatever the client calls it: the script tells them apart by it", async () => {
+  it("replaces a client's x-request-id by a unique one, because the script identifies requests by it", async () => {
     const ids = await Promise.all(
       [envoy, behind].map(async (from) => (await get("/plain/", { "x-request-id": "mine" }, from)).seen.headers),
     );
     expect(ids.map((headers) => headers["x-request-id"])).not.toContain("mine");
   });
 
-  it("keeps what backends say of limits themselves, and what only Envoy understands, from clients", async () => {
+  it("removes rate limit headers of backends and Envoy's internal headers from responses", async () => {
     const { headers } = await get("/plain/");
     expect(Object.keys(headers).filter((name) => /ratelimit|envoy|server/.test(name))).toEqual([]);
   });
 
-  it("asks the other target when one cannot be reached", async () => {
+  it("uses the other target if one is unreachable", async () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => get("/half/")));
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
   });
 
-  it("answers HTTP/1.0, and takes as many headers as the configuration says", async () => {
+  it("serves HTTP/1.0, and accepts headers up to the configured number", async () => {
     expect(await raw("GET /plain/ HTTP/1.0\r\n\r\n")).toMatch(/^HTTP\/1\.[01] 200/);
     const many = (count: number) => Array.from({ length: count }, (_, i) => `X-H-${i}: v\r\n`).join("");
     const head = (count: number) => `GET /plain/ HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${many(count - 2)}\r\n`;
@@ -144,13 +144,13 @@ describeEnvoy("a rendered Envoy", () => {
     expect(await raw(head(101))).toMatch(/^HTTP\/1.1 431/);
   });
 
-  it("refuses upgrades where no route has connections", async () => {
+  it("rejects upgrades if no route has connections", async () => {
     const head = "GET /plain/ HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n";
     expect(await raw(head)).toMatch(/^HTTP\/1.1 501/);
   });
 
   describe("behind a balancer", () => {
-    it("answers its health check by itself, until told to fail", async () => {
+    it("responds to the balancer's health check itself, until the admin interface sets it to fail", async () => {
       expect((await get("/healthz", {}, behind)).status).toBe(200);
       await (await request(`${behind.adminUrl}/healthcheck/fail`, { method: "POST" })).body.dump();
       expect((await get("/healthz", {}, behind)).status).toBe(503);
@@ -159,7 +159,7 @@ describeEnvoy("a rendered Envoy", () => {
       expect((await get("/healthz", {}, behind)).status).toBe(200);
     });
 
-    it("passes on who the balancer says that the client is, and adds the balancer", async () => {
+    it("passes on the client address and scheme that the balancer reports, and appends the balancer's address", async () => {
       const { seen } = await get("/plain/", { "x-forwarded-for": "203.0.113.7", "x-forwarded-proto": "https" }, behind);
       expect(seen.headers["x-forwarded-for"]).toMatch(/^203\.0\.113\.7,[\d.]+$/);
       expect(seen.headers["x-forwarded-proto"]).toBe("https");

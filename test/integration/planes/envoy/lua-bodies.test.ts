@@ -1,4 +1,4 @@
-/** Bodies and upgrades that Envoy refuses as the Node gateway does, and bodies that do not say how long they are: charged all the same. */
+/** Envoy's generated filter rejects oversized bodies and unsupported upgrades like the Node gateway, and charges bodies without Content-Length. */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeEnvoy } from "../../../support/envoy-binary.js";
 import { bodyOf, fetchReply, openRaw, sendRaw } from "../../../support/http-client.js";
@@ -6,7 +6,7 @@ import { waitFor } from "../../../support/wait-for.js";
 import { upgradeHead } from "../../../support/ws-backend.js";
 import { type LuaWorld, startLuaWorld } from "./lua-world.js";
 
-/** Envoy waits a second before it closes a connection whose request it refused. */
+/** By default, Envoy waits a second before it closes the connection of a rejected request. */
 const closeSoon = (text: string) =>
   text.replace(/^( *)stat_prefix: "tollgate"$/m, '$&\n$1delayed_close_timeout: "0.02s"');
 
@@ -26,7 +26,7 @@ describeEnvoy("Envoy's generated filter, like the Node gateway,", () => {
   }, 60_000);
   afterAll(() => world?.stop());
 
-  /** Of the only answer: what a client goes by. */
+  /** The parts of the only response that matter to a client. */
   async function answer(port: number, bytes: string) {
     const text = await sendRaw(port, bytes);
     const header = (name: string) => new RegExp(`^${name}: (.*)\r$`, "im").exec(text)?.[1];
@@ -38,19 +38,19 @@ describeEnvoy("Envoy's generated filter, like the Node gateway,", () => {
     `PUT /known/ HTTP/1.1\r\nHost: a\r\nX-App-Id: ${app}\r\nContent-Length: ${length}\r\n\r\nabc`;
 
   it.each([
-    ["a body that says it is too large", put(String(MOST + 1)), 413, "body_too_large"],
-    ["a body that says it is much too large", put("9007199254740991"), 413, "body_too_large"],
-    ["the same of an app that is none", put(String(MOST + 1), "a{b}"), 413, "body_too_large"],
-    ["an upgrade where the route has no connections", upgradeHead({ path: "/known/" }), 501, "unsupported_upgrade"],
-    ["one to another protocol", upgradeHead({ path: "/known/", protocol: "gopher" }), 501, "unsupported_upgrade"],
-    ["one of an app that is none", upgradeHead({ path: "/known/", more: "X-App-Id: a{b}\r\n" }), 501, "unsupp"],
-  ])("refuses %s", async (_what, bytes, status, reason) => {
+    ["a body with a Content-Length above the limit", put(String(MOST + 1)), 413, "body_too_large"],
+    ["a body with a Content-Length of 2^53 - 1", put("9007199254740991"), 413, "body_too_large"],
+    ["a body above the limit with an invalid app id", put(String(MOST + 1), "a{b}"), 413, "body_too_large"],
+    ["an upgrade on a route without connections", upgradeHead({ path: "/known/" }), 501, "unsupported_upgrade"],
+    ["an unsupported upgrade", upgradeHead({ path: "/known/", protocol: "gopher" }), 501, "unsupported_upgrade"],
+    ["an upgrade with an invalid app id", upgradeHead({ path: "/known/", more: "X-App-Id: a{b}\r\n" }), 501, "unsupp"],
+  ])("rejects %s", async (_what, bytes, status, reason) => {
     const onNode = await answer(Number(new URL(world.service.url).port), bytes);
     expect(onNode).toMatchObject({ status, body: expect.stringContaining(reason) });
     expect(await answer(world.envoy.port, bytes)).toEqual(onNode);
   });
 
-  it("charges nothing for what it refuses so, and lets pass what is as large as allowed", async () => {
+  it("charges nothing for rejected bodies, and admits a body of exactly the maximum size", async () => {
     const all = { "x-app-id": "whole" };
     const reply = await fetchReply(world.envoy.port, "/known/", {
       ...{ method: "PUT", headers: all, body: "u".repeat(MOST) },
@@ -60,7 +60,7 @@ describeEnvoy("Envoy's generated filter, like the Node gateway,", () => {
     expect(await world.spent("refused")).toBe(0);
   });
 
-  it("says of an upgrade without a route that there is none", async () => {
+  it("responds with 404 to an upgrade without a route", async () => {
     const bytes = upgradeHead({ path: "/unknown", protocol: "gopher" });
     const onNode = await answer(Number(new URL(world.service.url).port), bytes.replace("keep-alive", "close"));
     expect(await answer(world.envoy.port, bytes)).toEqual(onNode);
@@ -70,29 +70,29 @@ describeEnvoy("Envoy's generated filter, like the Node gateway,", () => {
   it.each([
     ["got", "GET", 1],
     ["put", "PUT", 5],
-  ])("charges a %s body that does not say how long it is for what it was", async (app, method, base) => {
+  ])("charges app %s for the actual size of a %s body without Content-Length", async (app, method, base) => {
     const headers = { "x-app-id": app, "transfer-encoding": "chunked" };
     const body = "u".repeat(3 * KIB_64);
-    // The first waits for the lease of its app, and its body comes meanwhile; the second does not wait.
+    // The first request waits for the lease of its app while its body arrives; the second does not wait.
     for (let i = 0; i < 2; i++) {
       expect((await fetchReply(world.envoy.port, "/known/", { method, headers, body })).status).toBe(200);
     }
     await booked(app, 2 * (base + 4));
   });
 
-  it("charges a body that breaks off, too, for what came", async () => {
-    // Its app has a lease then, so that the other does not wait.
+  it("charges an aborted body for the bytes that arrived", async () => {
+    // After this request the app has a lease, so the next one does not wait.
     await fetchReply(world.envoy.port, "/known/", { headers: { "x-app-id": "broken" } });
     const before = await passed();
     const client = await openRaw(world.envoy.port);
     const head = "GET /known/ HTTP/1.1\r\nHost: a\r\nX-App-Id: broken\r\nTransfer-Encoding: chunked\r\n\r\n";
     client.write(`${head}${(5 * KIB_64).toString(16)}\r\n${"u".repeat(5 * KIB_64)}`);
-    await waitFor("all of it to have passed", async () => (await passed()) >= before + 5 * KIB_64);
+    await waitFor("the backend to be sent all bytes", async () => (await passed()) >= before + 5 * KIB_64);
     client.socket.destroy();
     await booked("broken", 1 + 1 + (1 + 5));
   });
 
-  /** Envoy reports with the requests that come. */
+  /** Envoy reports only when requests arrive, so this sends requests until the tokens are booked. */
   async function booked(app: string, tokens: number): Promise<void> {
     await waitFor(`${tokens} to be booked for ${app}`, async () => {
       await fetchReply(world.envoy.port, "/known/", { headers: { "x-app-id": "default" } });
@@ -100,7 +100,7 @@ describeEnvoy("Envoy's generated filter, like the Node gateway,", () => {
     });
   }
 
-  /** Bytes of bodies, and a little, that the backend was sent. */
+  /** Bytes that were sent to the backend: bodies and request heads. */
   async function passed(): Promise<number> {
     const { body } = await fetchReply(Number(new URL(world.envoy.adminUrl).port), "/stats?filter=tx_bytes_total");
     return Number(/^cluster\.tollgate_backend\.upstream_cx_tx_bytes_total: (\d+)/m.exec(body)?.[1] ?? 0);

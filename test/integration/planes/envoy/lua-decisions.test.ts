@@ -1,4 +1,4 @@
-/** What the generated filter promises to clients, on a real Envoy: verdicts, headers, prices, and few calls. */
+/** Decisions of the generated filter on a real Envoy: refusals, headers, costs, and the number of calls to the service. */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeEnvoy } from "../../../support/envoy-binary.js";
 import { fetchReply, json } from "../../../support/http-client.js";
@@ -19,12 +19,12 @@ describeEnvoy("Envoy's generated filter", () => {
         "sized: { guaranteed: 100000, burst: 100000 }, other: { guaranteed: 5000, burst: 7000 }",
       "identity: { api_keys: { ample: [a-key-of-the-ample] } }",
     );
-    // Its first message: what it holds from then on is known.
-    await waitFor("the filter to be in contact", async () => (await ask("default")).status === 200);
+    // The first request makes the filter sync for the first time.
+    await waitFor("the first sync of the filter", async () => (await ask("default")).status === 200);
   }, 60_000);
   afterAll(() => world?.stop());
 
-  it("shows the limit in place of what the backend says of limits", async () => {
+  it("replaces rate limit headers of the backend by those of the decision", async () => {
     const { status, headers } = await ask("ample");
     expect(status).toBe(200);
     expect(headers).toMatchObject({ "x-ratelimit-cost": "1", "x-ratelimit-limit": "100000" });
@@ -32,7 +32,7 @@ describeEnvoy("Envoy's generated filter", () => {
     expect(headers.ratelimit).toMatch(/^"ample";r=\d+;t=\d+$/);
   });
 
-  it("refuses beyond the limit as the Node gateway does, and remembers it: no call", async () => {
+  it("refuses requests over the limit like the Node gateway, and decides most further ones from the cached refusal", async () => {
     const replies = [];
     for (let i = 0; i < 5; i++) replies.push(await ask("few"));
     const passed = replies.filter(({ status }) => status === 200).length;
@@ -55,7 +55,7 @@ describeEnvoy("Envoy's generated filter", () => {
     expect(after.checks + after.syncs - before.checks - before.syncs).toBeLessThanOrEqual(4);
   });
 
-  it("lets an app on a dry run pass, and says so", async () => {
+  it("admits all requests of an app on a dry run, and sends the decision in X-RateLimit-Dry-Run", async () => {
     const replies = [];
     for (let i = 0; i < 8; i++) replies.push(await ask("trial"));
     expect(replies.map(({ status }) => status)).toEqual(Array(8).fill(200));
@@ -63,7 +63,7 @@ describeEnvoy("Envoy's generated filter", () => {
     expect(replies.at(-1)!.headers["x-ratelimit-dry-run"]).toBe("would-refuse; reason=quota_exhausted");
   });
 
-  it("decides more than 95 % of requests without a call", async () => {
+  it("decides more than 95 % of requests without a call to the service", async () => {
     for (let i = 0; i < 300; i++) await ask("ample");
     const before = await world.calls();
     for (let i = 0; i < 1000; i++) expect((await ask("ample")).status).toBe(200);
@@ -71,21 +71,21 @@ describeEnvoy("Envoy's generated filter", () => {
     expect(after.checks + after.syncs - before.checks - before.syncs).toBeLessThan(50);
   });
 
-  it("learns what responses cost, by their length or, of those without, by counting", async () => {
+  it("estimates the cost from the sizes of earlier responses, with or without Content-Length", async () => {
     const cost = async (method: string) => (await ask("sized", "/", {}, method)).headers["x-ratelimit-cost"];
     expect(await cost("GET")).toBe("1");
     await ask("other", "/chunked?bytes=300000");
     expect((await ask("other")).headers["x-ratelimit-cost"]).toBe("6");
     await ask("sized", "/?bytes=70000", {}, "DELETE");
     expect(await cost("DELETE")).toBe("4");
-    // No body comes with them, whatever length they tell.
+    // These responses have no body, whatever their Content-Length is.
     await ask("sized", "/?bytes=900000", {}, "HEAD");
     expect(await cost("HEAD")).toBe("1");
     await ask("sized", "/unchanged", {}, "OPTIONS");
     expect(await cost("OPTIONS")).toBe("1");
   });
 
-  it("charges a body of unknown length for what it was", async () => {
+  it("charges a body without Content-Length for its actual size", async () => {
     const upload = () =>
       fetchReply(world.envoy.port, "/", {
         method: "PUT",
@@ -96,7 +96,7 @@ describeEnvoy("Envoy's generated filter", () => {
     expect((await upload()).headers["x-ratelimit-cost"]).toBe("9");
   });
 
-  it("tells two requests with one and the same id apart", async () => {
+  it("distinguishes two requests with the same x-request-id", async () => {
     const same = { "x-request-id": "of-a-client" };
     const first = ask("ample", "/held", same);
     await waitFor("the first to arrive", () => world.held.length === 1);
@@ -108,14 +108,14 @@ describeEnvoy("Envoy's generated filter", () => {
     expect((await first).headers["x-ratelimit-limit"]).toBe("100000");
   });
 
-  it("takes the client's address from Envoy alone, whatever the client says it is", async () => {
+  it("uses the client address that Envoy determines, and ignores address headers of the client", async () => {
     const claims = { "x-envoy-external-address": "203.0.113.7", "x-forwarded-for": "203.0.113.7" };
     const { headers } = await ask("other", "/", claims);
     expect(headers["x-ratelimit-limit"]).toBe("7000");
     expect(JSON.parse(String(headers["x-seen"]))).toMatchObject({ "x-envoy-external-address": "127.0.0.1" });
   });
 
-  it("knows apps by their keys", async () => {
+  it("identifies apps by their API keys", async () => {
     const key = await fetchReply(world.envoy.port, "/", { headers: { "x-api-key": "a-key-of-the-ample" } });
     expect(key.headers["x-ratelimit-limit"]).toBe("100000");
     const wrong = await fetchReply(world.envoy.port, "/", { headers: { "x-api-key": "a-key-of-nobody-at-all" } });

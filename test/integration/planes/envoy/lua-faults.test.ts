@@ -1,4 +1,4 @@
-/** What goes wrong around the generated filter: clients that leave, a service that does, an error in the script itself. */
+/** Faults around the generated filter: clients that disconnect, an unavailable service, and errors in the script itself. */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { describeEnvoy } from "../../../support/envoy-binary.js";
 import { fetchReply, json, openRaw } from "../../../support/http-client.js";
@@ -7,7 +7,7 @@ import { type LuaWorld, startLuaWorld } from "./lua-world.js";
 
 const BY_REQUEST = "profile: { based_on: iops, bandwidth: 0 }";
 const TIMEOUT_MS = 500;
-/** A request that says so meets an error where all that follows depends on it. */
+/** Makes the script throw at the start of admission for requests with the header x-break. */
 const breakable = (text: string) =>
   text.replace("function admit(handle)\n", '$&    if handle:headers():get("x-break") then error("broken") end\n');
 
@@ -33,11 +33,11 @@ describeEnvoy("Envoy's generated filter", () => {
       `lease: { timeout_ms: ${TIMEOUT_MS} }\nfail_open_tokens: 5`,
       { edit: breakable },
     );
-    await waitFor("the filter to be in contact", async () => (await ask("metered")).status === 200);
+    await waitFor("the first sync of the filter", async () => (await ask("metered")).status === 200);
   }, 60_000);
   afterAll(() => world?.stop());
 
-  it("gives back, with the next request, what it held for a rush that is over", async () => {
+  it("returns the unused tokens of a past burst with the next requests", async () => {
     for (let i = 0; i < 400; i++) await ask("metered");
     expect((await ledger()).granted).toBeGreaterThan(passed + 10);
     await pause(1_200);
@@ -49,48 +49,48 @@ describeEnvoy("Envoy's generated filter", () => {
     expect(granted - returned - spent).toBeLessThan(20);
   });
 
-  it("goes on when the client leaves whose request is fetching tokens, and forgets nothing", async () => {
+  it("admits requests and reports all spending after a client disconnects while its request waits for a sync", async () => {
     await pause(1_100);
     world.link.delayMs = 300;
     const before = await world.calls();
     const client = await openRaw(world.envoy.port);
     client.write("GET / HTTP/1.1\r\nHost: a\r\nX-App-Id: metered\r\n\r\n");
-    await waitFor("its message to be under way", async () => (await world.calls()).syncs > before.syncs);
+    await waitFor("its sync to be sent", async () => (await world.calls()).syncs > before.syncs);
     client.socket.destroy();
     const replies = await Promise.all(Array.from({ length: 10 }, () => ask("metered")));
     expect(replies.map(({ status }) => status)).toEqual(Array(10).fill(200));
     world.link.delayMs = 0;
     const { syncs } = await world.calls();
-    await waitFor("another message", async () => {
+    await waitFor("another sync", async () => {
       await ask("metered");
       return (await world.calls()).syncs > syncs;
     });
     await pause(1_100);
     await ask("metered");
-    await waitFor("all to be booked", async () => {
+    await waitFor("all spending to be booked", async () => {
       await pause(1_050);
       await ask("metered");
-      // The request that is at hand is told of with the next message; some were decided by the service itself.
+      // The current request is reported with the next sync, and some requests were decided by the service itself.
       const node = await ledger();
       const elsewhere = (await world.calls()).checks;
       return node.spent <= passed && node.spent >= passed - 2 - elsewhere;
     });
   });
 
-  it("answers 503 when the script fails, and lets nobody through", async () => {
+  it("responds with 503 and does not call the backend when the script fails", async () => {
     const reply = await ask("metered", { "x-break": "yes" });
     expect(reply.status).toBe(503);
     expect(json(reply)).toEqual({ error: "service_unavailable", reason: "plane_error" });
     expect(reply.headers["x-seen"]).toBeUndefined();
-    await waitFor("the log to tell", () => world.envoy.log().includes("broken"), { withinMs: 15_000 });
+    await waitFor("the log line", () => world.envoy.log().includes("broken"), { withinMs: 15_000 });
     expect((await ask("metered")).status).toBe(200);
   });
 
-  it("follows each app's policy while the service is gone, never with 429, and comes back", async () => {
+  it("applies on_store_failure of each app while the service is unavailable, never responds with 429, and recovers", async () => {
     expect((await ask("closed")).status).toBe(200);
     world.service.signalAll("SIGSTOP");
     try {
-      await waitFor("the app that waits for the store to be refused", async () => (await ask("closed")).status === 503);
+      await waitFor("the closed app to be refused", async () => (await ask("closed")).status === 503);
       const open = await Promise.all(Array.from({ length: 40 }, () => ask("open")));
       expect(new Set(open.map(({ status }) => status))).toEqual(new Set([200, 503]));
       const refused = await ask("closed");
@@ -99,6 +99,6 @@ describeEnvoy("Envoy's generated filter", () => {
     } finally {
       world.service.signalAll("SIGCONT");
     }
-    await waitFor("it to pass again", async () => (await ask("closed")).status === 200, { withinMs: 20_000 });
+    await waitFor("the app to be admitted", async () => (await ask("closed")).status === 200, { withinMs: 20_000 });
   });
 });

@@ -1,4 +1,4 @@
-/** Odd requests get the same verdict from Envoy as from the Node gateway, or another one for a reason that is written down. */
+/** Unusual and malformed requests get the same status from Envoy as from the Node gateway, except for documented differences. */
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { oddRequests } from "../../../scenarios/odd-requests.js";
 import { describeEnvoy } from "../../../support/envoy-binary.js";
@@ -12,7 +12,7 @@ import {
 import { openRaw } from "../../../support/http-client.js";
 import { freePort } from "../../../support/ports.js";
 
-/** Envoy waits a second before it closes a connection whose request it refused. */
+/** By default, Envoy waits a second before it closes the connection of a rejected request. */
 const closeSoon = (text: string) =>
   text.replace(/^( *)stat_prefix: "tollgate"$/m, '$&\n$1delayed_close_timeout: "0.02s"');
 
@@ -20,7 +20,7 @@ let backend: SmallBackend;
 let service: GatewayProcess;
 let envoy: EnvoyProcess;
 
-describeEnvoy("Envoy: an odd request", () => {
+describeEnvoy("Envoy", () => {
   beforeAll(async () => {
     backend = await startSmallBackend();
     const listen = `127.0.0.1:${await freePort()}`;
@@ -44,7 +44,7 @@ routes: [{ path: /, upstream: backend }]
     await backend?.stop();
   });
 
-  /** The statuses of all answers, and how many requests got through. */
+  /** Returns the statuses of all responses, and how many requests reached the backend. */
   async function send(bytes: string): Promise<{ statuses: number[]; passed: number }> {
     const before = backend.requests();
     const client = await openRaw(envoy.port);
@@ -54,7 +54,7 @@ routes: [{ path: /, upstream: backend }]
     return { statuses, passed: backend.requests() - before };
   }
 
-  it.each(oddRequests)("is judged alike: $name", async ({ bytes, node, envoy: other }) => {
+  it.each(oddRequests)("handles an unusual request as documented: $name", async ({ bytes, node, envoy: other }) => {
     const status = other?.status ?? node;
     expect(await send(bytes)).toEqual({ statuses: [status], passed: status === 200 ? 1 : 0 });
   });

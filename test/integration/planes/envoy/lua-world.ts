@@ -1,4 +1,4 @@
-/** A Redis, a service, a backend that says what it is asked to, and an Envoy with the generated filter: all real. */
+/** Starts a real Redis, a service, a backend whose responses are set by the request path, and an Envoy with the generated filter. */
 import type { ServerResponse } from "node:http";
 import { request } from "undici";
 import { createQuota, type Quota } from "../../../../src/quota/quota.js";
@@ -13,19 +13,19 @@ import { startTcpProxy, type TcpProxy } from "../../../support/tcp-proxy.js";
 export interface LuaWorld {
   envoy: EnvoyProcess;
   service: GatewayProcess;
-  /** Between Envoy and the service's control listener. */
+  /** The TCP proxy between Envoy and the service's control listener. */
   link: TcpProxy;
   quota: Quota;
-  /** Tokens that the store has booked as spent by an app. */
+  /** The tokens that the store has recorded as spent by an app. */
   spent(app: string): Promise<number>;
-  /** Calls of the service by Envoy so far: messages, and questions about one request. */
+  /** The number of calls from Envoy to the service so far: syncs, and checks of single requests. */
   calls(): Promise<{ syncs: number; checks: number }>;
-  /** Responses that the backend holds back until they are asked for (`/held`). */
+  /** Responses to `/held`, which the backend leaves open until the test ends them. */
   held: ServerResponse[];
   stop(): Promise<void>;
 }
 
-/** `apps` is what stands in `apps: { … }`; `path` is that of the only route. */
+/** `apps` is the content of `apps: { … }`; `path` is the path of the only route. */
 export async function startLuaWorld(
   apps: string,
   yaml = "",

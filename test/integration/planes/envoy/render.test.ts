@@ -57,11 +57,11 @@ describeEnvoy("tollgate render envoy", () => {
   it.each([
     ["with its script", plain, []],
     ["with WebSockets", sockets, []],
-    ["that reads its parts from files", sockets, ["--dynamic"]],
-    ["that asks the rate limit service", plain, ["--mode", "rls"]],
-    ["that asks the rate limit service and trusts nobody", plain.replace(/\[10.*\]/, "[]"), ["--mode", "rls"]],
+    ["with separate files for routes, clusters and listeners", sockets, ["--dynamic"]],
+    ["with the rate limit service", plain, ["--mode", "rls"]],
+    ["with the rate limit service and no trusted hops", plain.replace(/\[10.*\]/, "[]"), ["--mode", "rls"]],
     ["behind a balancer", sockets, ["--behind-alb", "--hops", "2", "--health", "/ok"]],
-    ["whose upstream and services are names", named, ["--service", "localhost:1", "--envoy-service", "localhost:2"]],
+    ["with host names as addresses", named, ["--service", "localhost:1", "--envoy-service", "localhost:2"]],
   ])("writes a bootstrap that Envoy accepts: %s", async (_what, yaml, args) => {
     render(yaml, ...args);
     const { stdout, stderr } = await envoyTakes();
@@ -152,27 +152,27 @@ describeEnvoy("tollgate render envoy", () => {
   it.each([
     ["no token of data planes", plain.replace(SECRET, '""'), [], "control.plane_token is empty"],
     ["no routes", plain.slice(0, plain.indexOf("upstreams:")), [], "routes is empty"],
-    ["nowhere to ask", plain.replace(/envoy:.*\n/, ""), [], "envoy.listen is not set"],
+    ["no listener for Envoy", plain.replace(/envoy:.*\n/, ""), [], "envoy.listen is not set"],
     ["a service without a port", plain, ["--service", "10.0.0.1"], "--service 10.0.0.1: must be host:port"],
     ["a service for Envoy without a port", plain, ["--envoy-service", "a"], "--envoy-service a: must be host:port"],
-    ["nowhere to listen", plain, ["--listen", "localhost"], "--listen localhost: must be host:port"],
-    ["admin pages without a port", plain, ["--admin", "127.0.0.1"], "--admin 127.0.0.1: must be host:port"],
+    ["a listen address without a port", plain, ["--listen", "localhost"], "--listen localhost: must be host:port"],
+    ["an admin address without a port", plain, ["--admin", "127.0.0.1"], "--admin 127.0.0.1: must be host:port"],
     ["http and https in one upstream", plain.replace('"http://127', '"https://127'), [], "upstreams.backend.targets"],
     [
-      "pods that are names",
+      "pods with host names",
       sockets.replace('"127.0.0.1:9101"', '"a.example:1"'),
       [],
       "upstreams.pods: a route with connections needs IP addresses",
     ],
-    ["another mode", plain, ["--mode", "wasm"], "--mode: unknown value"],
+    ["an unknown mode", plain, ["--mode", "wasm"], "--mode: unknown value"],
     [
-      "no whole number of connections",
+      "a number of connections that is not an integer",
       plain,
       ["--max-connections", "many"],
       '--max-connections: "many" is not an integer',
     ],
-    ["a balancer's option without one", plain, ["--hops", "2"], "--hops requires --behind-alb"],
-    ["a health page that is no path", plain, ["--behind-alb", "--health", "ok"], "--health must begin with a slash"],
+    ["an option that requires --behind-alb", plain, ["--hops", "2"], "--hops requires --behind-alb"],
+    ["a health path without a slash", plain, ["--behind-alb", "--health", "ok"], "--health must begin with a slash"],
     ["a certificate without its key", plain, ["--tls-certificate", "/x"], "must be used together"],
   ])("reports the problem and writes nothing: %s", (_what, yaml, args, complaint) => {
     expect(() => render(yaml, ...args)).toThrow(complaint);
