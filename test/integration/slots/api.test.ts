@@ -203,7 +203,7 @@ describe("/redis/atomic", () => {
     expect(await atomic("acquire", "ws:pod_conn:pod-x", [1, "c2", "p1"])).toEqual([0, 1, "LIMIT_EXCEEDED"]);
   });
 
-  it("in text as well", async () => {
+  it("accepts and returns plain text as well", async () => {
     expect(await text("/redis/atomic", "acquire ws:pod_conn:pod-x 2 c1 p1\n")).toBe("1 1 SUCCESS\n");
     expect(await text("/redis/atomic", "count ws:pod_conn:pod-x")).toBe("1 1 SUCCESS\n");
   });
@@ -238,7 +238,7 @@ describe("/redis/atomic", () => {
     ["args[0]", { operation: "renew", key: pod, args: [] }],
     ["args[0]", { operation: "acquire", key: pod, args: [null, "c1", "p1"] }],
     ["limit", { operation: "acquire", key: pod, args: [1, "c1", "p1"], limit: 9 }],
-  ])("garbage is refused, and %s is named", async (field, body) => {
+  ])("rejects invalid calls, and names the field: %s", async (field, body) => {
     const response = await send("/redis/atomic", body);
     const { error, reason, field: named } = await jsonOf(response);
     expect([response.status, error, named]).toEqual([400, "invalid_argument", field]);
@@ -248,7 +248,7 @@ describe("/redis/atomic", () => {
   });
 });
 
-describe("garbage", () => {
+describe("invalid input", () => {
   const long = "x".repeat(129);
   it.each([
     ["proxy", asked("c1", { proxy: undefined })],
@@ -278,7 +278,7 @@ describe("garbage", () => {
     ["reclaim", "p1 c1 chat - yes\npod-1"],
     ["memory", "p1 c1 chat - 0 -5\npod-1"],
     ["connection", "p1 a/b\npod-1"],
-  ])("is refused by acquire, and %s is named", async (field, body) => {
+  ])("is rejected by acquire, which names the field: %s", async (field, body) => {
     const response = await send(on("acquire"), body);
     const { error, reason, field: named } = await jsonOf(response);
     expect([response.status, error, named]).toEqual([400, "invalid_argument", field]);
@@ -295,14 +295,14 @@ describe("garbage", () => {
     ["line 2", "p1\nc1 pod-1 chat more\n"],
     ["line 1", "p1 p2\n"],
     ["connections[0].app", "p1\nc1 pod-1 {}\n"],
-  ])("is refused by renew and release, and %s is named", async (field, body) => {
+  ])("is rejected by renew and release, which name the field: %s", async (field, body) => {
     for (const name of ["renew", "release"]) {
       const response = await send(on(name), body);
       expect([response.status, (await jsonOf(response)).field]).toEqual([400, field]);
     }
   });
 
-  it("a body that is not JSON, not UTF-8 or of another type is rejected", async () => {
+  it("is rejected if the body is malformed JSON or has another content type; fields of __proto__ do not count", async () => {
     const broken = await send(on("acquire"), "{", { "content-type": "application/json" });
     expect([broken.status, (await jsonOf(broken)).field]).toEqual([400, "body"]);
     expect((await send(on("acquire"), "<a/>", { "content-type": "text/xml" })).status).toBe(415);

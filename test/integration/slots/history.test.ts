@@ -121,7 +121,7 @@ it(`no pod exceeds its limit, and the counts are correct one lease after the las
   async function check(): Promise<void> {
     const { perPod } = await slots.counts(PODS, LEASE_MS);
     for (const pod of PODS) {
-      expect(perPod.get(pod), `slots booked on ${pod}`).toBeLessThanOrEqual(MOST_PER_POD);
+      expect(perPod.get(pod), `slots taken on ${pod}`).toBeLessThanOrEqual(MOST_PER_POD);
       const live = actors.filter(isSure).reduce((sum, gateway) => sum + onPod(gateway, pod), 0);
       expect(live, `connections on ${pod}`).toBeLessThanOrEqual(MOST_PER_POD);
     }
@@ -140,9 +140,9 @@ it(`no pod exceeds its limit, and the counts are correct one lease after the las
   }
 
   for (const gateway of actors) await resumeOne(gateway);
-  await waitFor("all to be settled", () => actors.every(isSure));
+  await waitFor("all gateways to recover", () => actors.every(isSure));
   await waitFor(
-    "the books to be true",
+    "the counts to match the open connections",
     async () => {
       const { perPod } = await slots.counts(PODS, LEASE_MS);
       return PODS.every((pod) => perPod.get(pod) === actors.reduce((sum, gateway) => sum + onPod(gateway, pod), 0));

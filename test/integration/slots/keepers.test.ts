@@ -62,7 +62,7 @@ describe("two gateways at the same instant", () => {
     }
   });
 
-  it("one new connection per second over both, at any load", async () => {
+  it("admit one new connection per second together, at any load", async () => {
     const route = limits({ maxPerPod: 1_000, ratePerSecond: 1 });
     const both = [start(route), start(route)];
     const began = performance.now();
@@ -99,9 +99,9 @@ describe("a Redis that fails", () => {
     }
     expect([...seen]).toEqual([503]);
     redis.resume();
-    await waitFor("all to be settled", () => both.every(({ keeper }) => keeper.stats().recovered));
+    await waitFor("both gateways to recover", () => both.every(({ keeper }) => keeper.stats().recovered));
     expect([closed(), both.map(({ open }) => open.size)]).toEqual([0, [150, 150]]);
-    await waitFor("the books to be true", async () => (await count("pod-1", 2_000)) === live());
+    await waitFor("the count to match the open connections", async () => (await count("pod-1", 2_000)) === live());
     await pause(2_500);
     expect([await count("pod-1", 2_000), live(), closed()]).toEqual([300, 300, 0]);
   });
@@ -111,10 +111,10 @@ describe("a Redis that fails", () => {
     const both = [start(route, quick), start(route, quick)];
     await both[0]!.connect(["pod-1"]);
     await both[0]!.connect(["pod-1"]);
-    await waitFor("both to know the store", () => both.every(({ keeper }) => keeper.stats().storeCalls > 1));
+    await waitFor("store calls of both gateways", () => both.every(({ keeper }) => keeper.stats().storeCalls > 1));
     await redis.restart();
     let refused = "";
-    await waitFor("the limit to be known again", async () => {
+    await waitFor("the open connections to be reclaimed", async () => {
       const verdict = await both[1]!.connect(["pod-1"]);
       expect(verdict.allowed).toBe(false);
       refused = reasonOf(verdict);
@@ -151,11 +151,11 @@ describe("a Redis that fails", () => {
     expect(await count("pod-9")).toBe(1);
   });
 
-  it("the keys of a pod that is not used any more expire after a day", async () => {
+  it("the keys of an unused pod expire after a day", async () => {
     const gateway = start(limits({ leaseMs: 1_000 }));
     await gateway.connect(["pod-1"]);
     await waitFor(
-      "an end to be set",
+      "the expiry time to be set",
       async () => Number(await redis.command("PTTL", "ws:pod_conn:pod-1")) > 80_000_000,
     );
   });
@@ -179,9 +179,9 @@ describe("a gateway that is killed or paused", () => {
     await first.connect(["pod-1"]);
     await first.connect(["pod-1"]);
     first.pause();
-    await waitFor("room", async () => (await second.connect(["pod-1"])).allowed, { withinMs: 10_000 });
+    await waitFor("an expired slot", async () => (await second.connect(["pod-1"])).allowed, { withinMs: 10_000 });
     await first.resume();
-    await waitFor("it to find out", () => first.closed.length === 1 && first.keeper.stats().recovered);
+    await waitFor("the recovery", () => first.closed.length === 1 && first.keeper.stats().recovered);
     expect([first.open.size, second.open.size, await count("pod-1", 1_500)]).toEqual([1, 1, 2]);
   });
 });
