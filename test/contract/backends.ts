@@ -1,4 +1,4 @@
-/** The stores that must keep one contract: each is opened fresh, on a clock that the test drives. */
+/** The store backends of the contract tests. Each starts empty and uses a clock that the test sets. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import {
   type DrivenStore,
@@ -35,13 +35,13 @@ const backends: Backend[] = [
 
 export interface Bench {
   store: DrivenStore;
-  /** Unlike in any other test, the same for every backend: for cluster ids and key prefixes. */
+  /** Unique per test and equal on all backends. Used for cluster ids and key prefixes. */
   name: string;
 }
 
 /**
- * Declares the same tests for every backend, and one more: that all backends gave the same replies to the same calls,
- * to the last number.
+ * Declares the same tests for every backend, and one more test: all backends gave exactly the same replies to the same
+ * calls.
  */
 export function forEachBackend(subject: string, tests: (promise: Declare) => void): void {
   const transcripts = new Map<string, Map<string, RecordedCall[]>>();

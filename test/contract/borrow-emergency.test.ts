@@ -1,4 +1,4 @@
-/** Borrowing and emergencies: what they promise, the same on every store. */
+/** Guarantees of borrowing and emergencies, identical on every store. */
 import { expect } from "vitest";
 import { createQuota } from "../../src/quota/quota.js";
 import { type Bench, forEachBackend } from "./backends.js";
@@ -19,7 +19,7 @@ async function exhaust(quota: Quota): Promise<void> {
 }
 
 forEachBackend("borrowing", (it) => {
-  it("an empty app borrows up to half of its guaranteed quota, and its debt is 120 %", async (bench) => {
+  it("an empty app borrows up to half of its guaranteed quota and owes 120 % of what it borrowed", async (bench) => {
     const quota = quotaOf(bench);
     await exhaust(quota);
     const spent = { granted: 200, spent: 200, returned: 0 };
@@ -49,7 +49,7 @@ forEachBackend("borrowing", (it) => {
     expect(await quota.inspect(app)).toMatchObject({ debt: 0, clusterTokens: 60 });
   });
 
-  it("refill restores the guaranteed reserve, then repays debt, then fills the burst, to the token", async (bench) => {
+  it("refill restores the guaranteed reserve, then repays debt, then fills the burst, exactly", async (bench) => {
     const quota = quotaOf(bench);
     await exhaust(quota);
     await quota.grant(node(2), [{ app, granted: 200, spent: 200, returned: 0, need: 50, want: 50 }]);
@@ -87,7 +87,7 @@ forEachBackend("borrowing", (it) => {
     expect((await busy.borrow(app, 10, "op-1")).code).toBe("cluster_exhausted");
   });
 
-  it("an amount of zero is rejected by name", async (bench) => {
+  it("an invalid amount is rejected with its name", async (bench) => {
     const quota = quotaOf(bench);
     for (const amount of [0, -1, Number.NaN, 1.5, 1e12]) {
       await expect(quota.borrow(app, amount, "op")).rejects.toThrow("amount");
@@ -112,7 +112,7 @@ forEachBackend("emergency", (it) => {
       const full = { app: own, granted, spent: granted, returned: 0, need: 0, want: 1000 };
       const second = await quota.grant({ node: `n${priority}`, epoch: 1, seq: 2 }, [full]);
       admitted.push([granted, second.apps[0]?.granted, first.apps[0]?.code, first.apps[0]?.limit]);
-      // The node steps aside, so that the next one's fair share is all there is.
+      // The node leaves, so that the fair share of the next node is the whole bucket.
       await quota.report({ node: `n${priority}`, epoch: 1, seq: 3 }, [], true);
     }
     expect(admitted).toEqual([
@@ -171,7 +171,7 @@ forEachBackend("emergency", (it) => {
     expect(await quota.emergencyCheck(2000, true)).toMatchObject({ active: false, changed: true, source: "none" });
   });
 
-  it("no app borrows in an emergency, and an invalid duration is rejected by name", async (bench) => {
+  it("no app borrows in an emergency, and an invalid duration is rejected with its name", async (bench) => {
     const quota = quotaOf(bench);
     await exhaust(quota);
     await quota.emergencyOn(0, "why", "who", "op-1");

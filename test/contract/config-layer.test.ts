@@ -14,7 +14,7 @@ function write(bench: Bench, expected: number | string, config: string, operatio
 const read = (bench: Bench, known: number | string = ANY) =>
   bench.store.run("config-read", [configKey(bench.name)], [known]);
 
-forEachBackend("the layer of the configuration", (it) => {
+forEachBackend("the store layer of the configuration", (it) => {
   it("does not exist before the first write", async (bench) => {
     expect(await read(bench)).toEqual(["ok", 0, ""]);
     expect(await read(bench, 0)).toEqual(["ok", 0, ""]);
@@ -30,7 +30,7 @@ forEachBackend("the layer of the configuration", (it) => {
     await write(bench, ANY, "{}");
     expect(await read(bench, 0)).toEqual(["ok", 1, "{}"]);
     expect(await read(bench, 1)).toEqual(["ok", 1, ""]);
-    // Somebody who knows a later one: the store was lost.
+    // A caller with a later revision than the store gets the layer: the store lost its data.
     expect(await read(bench, 7)).toEqual(["ok", 1, "{}"]);
   });
 
@@ -70,7 +70,7 @@ forEachBackend("the layer of the configuration", (it) => {
     expect((await read(bench))[2]).toHaveLength(1024 * 1024);
   });
 
-  it("is not changed by invalid arguments, which are named", async (bench) => {
+  it("is not changed by invalid arguments, and the reply names them", async (bench) => {
     await write(bench, ANY, '{"a":1}');
     const bad: [number | string, string, string][] = [
       [-2, "{}", "revision"],

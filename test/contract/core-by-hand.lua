@@ -1,4 +1,4 @@
--- The LuaJIT bundle as someone uses it who writes Lua by hand: arg[1] is the path of core.lua.
+-- Uses the LuaJIT bundle from hand-written Lua. arg[1] is the path of core.lua.
 local core = dofile(arg[1])
 
 print(core.price(core.standardProfile, "PUT", 1048576))

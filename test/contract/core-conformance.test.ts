@@ -1,4 +1,4 @@
-/** The same source gives the same results in Node, LuaJIT and Redis: vectors, odd inputs and generated histories. */
+/** Node, LuaJIT and Redis give the same results for fixed vectors, unusual inputs and generated histories. */
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
 import { fromRoot } from "../../build/paths.js";
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => runtimes?.stop());
 
-/** The same lines give the same answers everywhere, and each is understood. */
+/** Runs the lines in every runtime. The answers must be equal, and every line must be a known command. */
 async function expectAgreement(lines: string[]): Promise<string[]> {
   const [node, luajit, redis] = await Promise.all([
     runtimes.node.run(lines),
@@ -33,13 +33,13 @@ describe.each(["node", "luajit", "redis"] as const)("%s", (name) => {
     ["PUT of 1 MiB costs 21", "price standard PUT 1048576", "21"],
     ["GET of nothing costs 1", "price standard GET 0", "1"],
     ["PUT of 1 GiB costs 16,389", "price standard PUT 1073741824", "16389"],
-    ["PUT of 1 GiB costs 1,000,000 by bandwidth, the most there is", "price bandwidth PUT 1073741824", "1000000"],
+    ["PUT of 1 GiB costs the maximum of 1,000,000 by bandwidth", "price bandwidth PUT 1073741824", "1000000"],
     ["a negative size has no price", "price standard GET -5", "-1"],
     ["a fraction of a byte has no price", "price standard GET 0.5", "-1"],
     ["NaN bytes have no price", "price standard GET nan", "-1"],
     ["infinitely many bytes have no price", "price standard GET inf", "-1"],
     ["more than 2^53 bytes have no price", "price standard GET 9007199254740994", "-1"],
-  ])(`in ${name} a %s`, async (_promise, line, cost) => {
+  ])(`in ${name}, %s`, async (_promise, line, cost) => {
     expect(await runtimes[name].run([line])).toEqual([cost]);
   });
 });
@@ -58,7 +58,7 @@ describe("the platform", () => {
   const anyText = fc.oneof(fc.string({ unit: character, maxLength: 20 }), fc.string({ maxLength: 140 }));
   const many = <T>(one: fc.Arbitrary<T>) => fc.array(one, { minLength: 200, maxLength: 200 });
 
-  it("parses and rejects odd texts the same in node, luajit and redis", async () => {
+  it("parses and rejects unusual texts the same in node, luajit and redis", async () => {
     await expectAgreement(odd.map((text) => `platform ${text}`));
     await expectAgreement([...odd.map((text) => `wholes x;7;${text};8`), "wholes x", `wholes ${odd.join(";")}`]);
   });
@@ -200,7 +200,7 @@ describe("the conformance program", () => {
     "core-refusal-program.ts",
     "core-lease-program.ts",
     "core-text.ts",
-  ])("obeys the rules of portable code: %s", (name) => {
+  ])("follows the rules of portable code: %s", (name) => {
     const path = fromRoot(`test/contract/${name}`);
     const program = portableProgram([path]);
     const file = program.getSourceFile(path);

@@ -1,4 +1,4 @@
-/** Generated histories of commands for the conformance program: everything the core does, at times that also step back. */
+/** Generates command histories for the conformance program. They cover the whole core; the clock may step back. */
 import fc from "fast-check";
 
 /** A command that may need the time, in milliseconds since 1970. */
@@ -14,7 +14,7 @@ const profile = fc.constantFrom("standard", "iops", "bandwidth");
 const method = fc.constantFrom("GET", "HEAD", "OPTIONS", "DELETE", "POST", "PUT", "PATCH", "PURGE");
 const code = fc.constantFrom("ok", "ok", "quota_exhausted", "cluster_exhausted", "cost_exceeds_capacity");
 const id = fc.constantFrom("-", "video", "stranger", "a{b}", "ü", "x".repeat(128), "x".repeat(129), "__proto__");
-/** Micro-tokens: whole tokens, parts of them, and for rates also parts of a micro-token per microsecond. */
+/** Amounts in micro-tokens: whole tokens and fractions of a token. */
 const micro = fc.oneof(
   tokens.map((whole) => whole * 1000000),
   fc.integer({ min: 0, max: 10 ** 15 }),
@@ -114,7 +114,7 @@ const pauseMs = fc.oneof(
 );
 const command = fc.oneof(sizes, buckets, buckets, emergencies, health, leases, leases, leases, names);
 
-/** One history: lines for the program. It begins anew, with a bucket and a lease that hold something. */
+/** One history as lines for the program. It starts with a reset, then fills the bucket and the lease. */
 const history = fc
   .tuple(limits, held, fc.array(fc.tuple(pauseMs, command), { minLength: 5, maxLength: 60, size: "max" }))
   .map(([setLimits, setLevel, steps]) => {
@@ -127,7 +127,7 @@ const history = fc
     return lines;
   });
 
-/** Many histories at once: one process and one script call for all of them, and loops long enough to be compiled. */
+/** Histories per process or script call. Many, so that LuaJIT compiles the loops. */
 export const HISTORIES_PER_RUN = 20;
 export const histories = fc
   .array(history, { minLength: HISTORIES_PER_RUN, maxLength: HISTORIES_PER_RUN })

@@ -1,4 +1,4 @@
-/** The lease's part of the conformance program: one lease and one allowance, each over a plain counter. */
+/** The lease commands of the conformance program: one lease and one allowance, each with a plain counter. */
 import {
   applyReply,
   beginEpoch,
@@ -51,7 +51,7 @@ function leaseText(world: LeaseWorld): string {
   return `${exact(world.cell.get())} ${counters} ${aims} ${refusal}`;
 }
 
-/** Carries out a command about the lease; empty for a command that is none. */
+/** Runs a lease command. The result is empty if the command is not a lease command. */
 export function leaseCommand(world: LeaseWorld, words: string[]): string {
   const command = words[0];
   const lease = world.lease;
@@ -79,7 +79,7 @@ export function leaseCommand(world: LeaseWorld, words: string[]): string {
   else if (command === "lease-return") returnAll(lease, cell);
   else if (command === "lease-epoch") beginEpoch(lease, cell, second, first);
   else if (command === "lease-reply") {
-    // How much more than so far, so that histories grow; negative for an answer that comes late.
+    // The argument is relative to the tokens granted so far. It is negative for a reply that arrives late.
     const granted = lease.granted + second;
     applyReply(lease, cell, granted, textAt(words, 3), numberAt(words, 4), numberAt(words, 5), first);
   } else return "";

@@ -1,4 +1,4 @@
-/** The platform part of the conformance program: what becomes of texts and numbers where JavaScript and Lua differ. */
+/** The platform commands of the conformance program: parsing and formatting where JavaScript and Lua differ. */
 import {
   isIdentifier,
   joinValues,
@@ -16,7 +16,7 @@ function restOf(words: string[], from: number): string {
   return joinValues(rest, " ", 0);
 }
 
-/** Whole numbers, read alone and all at once but for the first. */
+/** Parses all texts but the first as whole numbers, both one by one and as a list. */
 function wholesCommand(words: string[]): string {
   const texts = splitText(restOf(words, 1), ";");
   const together = wholeNumbers(texts, 1, texts.length - 1);
@@ -27,18 +27,18 @@ function wholesCommand(words: string[]): string {
   return result;
 }
 
-/** A number that a script keeps in Redis, or a text that is none. */
+/** Parses a number as a script stores it in Redis, or an invalid text. */
 function storedCommand(words: string[]): string {
   return `${exact(storedNumber(restOf(words, 1), -0.5))} ${exact(storedNumber(false, 0.25))}`;
 }
 
-/** The parts of the text after the separator, and how many. */
+/** Splits the text at the separator. The result is the number of parts and the parts. */
 function splitCommand(words: string[]): string {
   const parts = splitText(restOf(words, 2), textAt(words, 1));
   return `${wholeText(parts.length)} ${joinValues(parts, " | ", 0)}`;
 }
 
-/** Words as one text again: numbers as numbers, the others as texts. */
+/** Joins the words to one text. Words that are numbers are joined as numbers, the others as texts. */
 function joinCommand(words: string[]): string {
   const values: (string | number)[] = [];
   let largest = 0;
@@ -47,7 +47,7 @@ function joinCommand(words: string[]): string {
     if (value === -0.5) {
       values.push(word);
     } else {
-      // Not −0: scripts reply with none, and Lua would write its sign.
+      // Turns −0 into 0: scripts never reply with −0, and Lua would print its sign.
       values.push(value + 0);
       largest = Math.max(largest, Math.abs(value));
     }
@@ -55,7 +55,7 @@ function joinCommand(words: string[]): string {
   return joinValues(values, "|", largest);
 }
 
-/** Carries out a command about the platform; empty for a command that is none. */
+/** Runs a platform command. The result is empty if the command is not a platform command. */
 export function platformCommand(words: string[]): string {
   const command = words[0];
   if (command === "wholes") return wholesCommand(words);
@@ -64,7 +64,7 @@ export function platformCommand(words: string[]): string {
   if (command === "split") return splitCommand(words);
   if (command === "whole-text") return wholeText(numberAt(words, 1));
   if (command !== "platform") return "";
-  // A text that came from outside: all after the command's name, spaces included.
+  // Untrusted text: everything after the name of the command, including spaces.
   const text = restOf(words, 1);
   return `${exact(wholeNumber(text))} ${yesNo(isIdentifier(text))}`;
 }

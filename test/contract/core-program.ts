@@ -1,6 +1,6 @@
 /**
- * The conformance program: carries out text commands with the functions of `src/core` and tells what came of each.
- * It runs as it stands in Node and, compiled to Lua, in LuaJIT and in Redis; the same lines must give the same answers.
+ * The conformance program: runs text commands with the functions of `src/core` and returns the result of each.
+ * It runs in Node and, compiled to Lua, in LuaJIT and Redis. The same lines must give the same answers.
  */
 import { borrowable, lend, lendable, repayFrom } from "../../src/core/borrow.js";
 import { type Bucket, charge, giveBack, refill, waitMs, wholeTokens } from "../../src/core/bucket.js";
@@ -54,11 +54,11 @@ import { platformCommand } from "./core-platform-program.js";
 import { refusalCommand } from "./core-refusal-program.js";
 import { exact, numberAt, textAt, yesNo } from "./core-text.js";
 
-/** All that the commands change. Times are kept by the caller: each command that needs one carries it. */
+/** The state that the commands change. It has no clock: a command that needs the time has it as an argument. */
 interface World {
   learned: LearnedSizes;
   bucket: Bucket;
-  /** Microseconds: up to when the bucket was refilled. */
+  /** The time of the last refill, in microseconds. */
   refilledAt: number;
   emergency: Emergency;
   degradation: Degradation;
@@ -221,7 +221,7 @@ function runCommand(world: World, words: string[]): string {
   return result === "" ? `no such command: ${command}` : result;
 }
 
-/** One answer for each line. The line "reset" begins a new history. */
+/** Returns one answer per line. The line "reset" starts a new history. */
 export function runProgram(lines: string[]): string[] {
   const results: string[] = [];
   let world = newWorld();

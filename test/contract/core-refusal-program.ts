@@ -1,4 +1,4 @@
-/** The refusals' part of the conformance program: what a client sees of decisions, refused connections and gateway errors. */
+/** The refusal commands of the conformance program: responses to decisions, refused connections and gateway errors. */
 
 import { joinValues, wholeText } from "../../src/core/platform.js";
 import {
@@ -55,7 +55,7 @@ function connectionCommand(words: string[]): string {
   return refusalText(connectionRefusal({ code, app: textAt(words, 2), limits, retryAfter }));
 }
 
-/** Carries out a command about refusals; empty for any other command. */
+/** Runs a refusal command. The result is empty if the command is not a refusal command. */
 export function refusalCommand(words: string[]): string {
   const command = words[0];
   if (command === "decision") return decisionCommand(words);

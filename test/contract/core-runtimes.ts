@@ -1,4 +1,4 @@
-/** The three places the conformance program runs in: Node itself, a luajit process, and a script in a real Redis. */
+/** The three runtimes of the conformance program: Node, a luajit process, and a script in a real Redis. */
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -9,7 +9,7 @@ import { runProgram } from "./core-program.js";
 
 export interface Runtime {
   name: string;
-  /** One answer for each line. */
+  /** Returns one answer per line. */
   run(lines: string[]): Promise<string[]>;
 }
 
@@ -22,7 +22,7 @@ export interface Runtimes {
 
 const entry = "test/contract/core-program.ts";
 
-/** Texts travel with their length in bytes before them, since they may hold anything. */
+/** Texts can contain any bytes, so each is preceded by its length in bytes. */
 const FRAMES = `
 local lines = {}
 local size = io.read("*l")
@@ -34,15 +34,15 @@ for _, result in ipairs(program.runProgram(lines)) do
     io.write(#result, "\\n", result)
 end`;
 
-/** Runs a Lua file in a process of its own. A missing luajit is a failure and not a reason to skip. */
+/** Runs a Lua file in its own process. A missing luajit fails the test; it is never skipped. */
 export function runLuajit(args: string[], input: Buffer = Buffer.alloc(0)): Buffer {
   const { status, error, stdout, stderr } = spawnSync("luajit", args, { input, maxBuffer: 2 ** 28 });
-  if (error !== undefined) throw new Error(`luajit does not run: ${error.message}`);
-  if (status !== 0) throw new Error(`luajit ended with ${status}: ${stderr.toString()}`);
+  if (error !== undefined) throw new Error(`luajit cannot be started: ${error.message}`);
+  if (status !== 0) throw new Error(`luajit exited with code ${status}: ${stderr.toString()}`);
   return stdout;
 }
 
-/** As in the function library of tollgate, the bundle is built by the first call and there is no `require`. */
+/** As in the function library of Tollgate, the first call initializes the bundle, and there is no `require`. */
 function redisProgram(bundle: string): string {
   return `#!lua name=core_program
 local program

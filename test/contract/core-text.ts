@@ -1,15 +1,15 @@
-/** How the conformance program reads numbers and writes them exactly, in the same way in JavaScript and in Lua. */
+/** Parses and formats numbers for the conformance program, exactly and identically in JavaScript and Lua. */
 import { storedNumber, wholeText } from "../../src/core/platform.js";
 
 const LARGEST_EXACT = 9007199254740992;
 
-/** The argument at `index`; empty where there is none. */
+/** The argument at `index`, or empty if it is missing. */
 export function textAt(words: string[], index: number): string {
   const word = words[index];
   return word === undefined ? "" : word;
 }
 
-/** The number at `index`, also one that is no size. */
+/** The number at `index`, including NaN and infinity. */
 export function numberAt(words: string[], index: number): number {
   const word = textAt(words, index);
   if (word === "nan") return NaN;
@@ -18,7 +18,7 @@ export function numberAt(words: string[], index: number): number {
   return storedNumber(word, 0);
 }
 
-/** A number without loss: decimal digits, or a whole number and the power of two that it is to be multiplied by. */
+/** Formats a number without loss: as an integer, or as an integer and the power of two to multiply it by. */
 export function exact(value: number): string {
   if (value === Infinity) return "inf";
   if (value === -Infinity) return "-inf";

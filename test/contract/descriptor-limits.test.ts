@@ -1,4 +1,4 @@
-/** Descriptor limits: exact over months, removed from the store when full, removed from a ledger by the final report. */
+/** Descriptor limits are exact over months, expire when full, and leave a ledger with the final report. */
 import { expect } from "vitest";
 import { createQuota, type GrantRequest } from "../../src/quota/quota.js";
 import { type Bench, forEachBackend } from "./backends.js";
@@ -15,8 +15,8 @@ const node = (seq: number, name = "n1") => ({ node: name, epoch: 1, seq });
 const nothing = { granted: 0, spent: 0, returned: 0, need: 0, want: 0 };
 const ask = (app: GrantRequest["app"], more: Partial<GrantRequest>): GrantRequest => ({ ...nothing, app, ...more });
 
-forEachBackend("limits that come and go", (it) => {
-  it("one per month is one per month, to a few milliseconds", async (bench) => {
+forEachBackend("descriptor limits", (it) => {
+  it("a limit of one per month is refilled after one month, exact to two seconds", async (bench) => {
     const quota = quotaOf(bench);
     const spent = { granted: 1, spent: 1 };
     expect((await quota.grant(node(1), [ask(monthly, { need: 1 })])).apps[0]).toMatchObject({ code: "ok", granted: 1 });
@@ -54,7 +54,7 @@ forEachBackend("limits that come and go", (it) => {
     await quota.grant(node(1), [ask(hourly, { need: 4 })]);
     await quota.grant(node(2), [ask(hourly, { granted: 4, spent: 1, finalReport: true })]);
     expect((await quota.ledger("n1@1")).apps).toMatchObject([{ granted: 4, spent: 1 }]);
-    // Granted by a message whose answer got lost: the node does not know that it holds them.
+    // The reply that granted these tokens was lost: the node does not know that it holds them.
     await quota.grant(node(3), [ask(hourly, { granted: 4, spent: 4, need: 2 })]);
     const early = await quota.grant(node(4), [ask(hourly, { granted: 4, spent: 4, finalReport: true })]);
     expect(early.apps[0]).toMatchObject({ granted: 6 });
@@ -72,7 +72,7 @@ forEachBackend("limits that come and go", (it) => {
     });
   });
 
-  it("an invalid fill time is rejected by name", async (bench) => {
+  it("an invalid fill time is rejected with the name of the argument", async (bench) => {
     const quota = quotaOf(bench);
     const forever = { ...hourly, fillSeconds: 315_360_001 };
     await expect(quota.grant(node(1), [ask(forever, { need: 1 })])).rejects.toThrow("fill_s");

@@ -10,7 +10,7 @@ import { playOnBoth } from "../support/replay.js";
 import { playSlots, slotHistory } from "../support/slot-history.js";
 import { mutants } from "./mutants.js";
 
-/** More histories for a long night: HISTORIES=100000. */
+/** Number of histories. Set HISTORIES=100000 for an overnight run. */
 const HISTORIES = Number(process.env.HISTORIES ?? 1000);
 const LONG = 600_000;
 
@@ -23,12 +23,12 @@ afterAll(async () => {
   await Promise.all([server?.stop(), cluster?.stop()]);
 });
 
-/** Every history has keys of its own, so that they can share a server. */
+/** Every history has its own keys, so that histories can share a server. */
 let played = 0;
 const freshName = () => `h${++played}`;
 
 interface Kind {
-  /** A property that plays histories of this kind. */
+  /** The property that runs histories of this kind. */
   property(runs: (play: (store: DrivenStore) => Promise<void>) => Promise<void>): fc.IAsyncProperty<[unknown]>;
 }
 
@@ -94,9 +94,9 @@ describe.each(["quota", "slots"] as const)("%s histories", (kind) => {
 function editModule(source: string, module: string, find: RegExp, replace: string): string {
   const start = source.indexOf(`["src.scripts.${module.replaceAll("/", ".")}"] = `);
   const end = source.indexOf("\n end,\n", start);
-  expect(start, `${module} is in the library`).toBeGreaterThan(0);
+  expect(start, `${module} must be in the library`).toBeGreaterThan(0);
   const text = source.slice(start, end);
-  expect(text.match(find), `${find} occurs once in ${module}`).toHaveLength(1);
+  expect(text.match(find), `${find} must occur exactly once in ${module}`).toHaveLength(1);
   return source.slice(0, start) + text.replace(find, () => replace) + source.slice(end);
 }
 

@@ -1,4 +1,4 @@
-/** Locks: one holder at a time, and a lock expires with its holder, the same on every store. */
+/** Locks have one holder at a time and expire if they are not renewed, identically on every store. */
 import { expect } from "vitest";
 import { lockKey } from "../../src/core/keys.js";
 import { type Bench, forEachBackend } from "./backends.js";
@@ -29,7 +29,7 @@ forEachBackend("lock", (it) => {
     expect(await take(bench, "b")).toEqual(["held", 1000]);
   });
 
-  it("can be taken over once its time-to-live is over, not before", async (bench) => {
+  it("can be taken over when its time-to-live has passed, not before", async (bench) => {
     await take(bench, "a");
     bench.store.clock.now += TTL * 1000 - 1;
     expect(await take(bench, "b")).toEqual(["held", 1]);
@@ -64,7 +64,7 @@ forEachBackend("lock", (it) => {
     for (const key of others) expect(await bench.store.run("lock", [key], ["b", TTL, TAKE])).toEqual(["ok", 3000]);
   });
 
-  it("is not changed by invalid arguments, which are named", async (bench) => {
+  it("is not changed by invalid arguments, and the reply names them", async (bench) => {
     await take(bench, "a");
     const bad: [(string | number)[], string][] = [
       [["", TTL, TAKE], "owner"],

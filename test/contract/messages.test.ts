@@ -1,9 +1,9 @@
-/** Pub/sub: every subscriber receives each message in order, whatever the other handlers do. */
+/** Pub/sub: every subscriber receives all messages in order, even if other handlers fail. */
 import { expect } from "vitest";
 import { waitFor } from "../support/wait-for.js";
 import { type Bench, forEachBackend } from "./backends.js";
 
-/** The transcript of a test needs one call at least, and messages are none. */
+/** Makes a store call: the transcript of a test needs at least one, and messages do not count as calls. */
 const channelOf = async (bench: Bench, name = "news") => {
   await bench.store.run("lock", [`{${bench.name}}lock`], ["a", 1000, 0]);
   return `${bench.name}:${name}`;
@@ -60,7 +60,7 @@ forEachBackend("messages", (it) => {
     expect(heard).toEqual(["news"]);
   });
 
-  it("reach the others although one handler throws and another rejects", async (bench) => {
+  it("reach all other handlers when one handler throws and another rejects", async (bench) => {
     const channel = await channelOf(bench);
     const heard: string[] = [];
     const warnings: string[] = [];

@@ -1,16 +1,16 @@
-/** Scripts broken on purpose, each with the seed of a history that detects it: proof that the histories can fail. */
+/** Scripts broken on purpose, each with a seed whose histories detect it: proof that the histories can fail. */
 
 interface Mutant {
   name: string;
   /** A module of the library, below src/scripts. */
   module: string;
-  /** In the Lua of that module; it must occur once. */
+  /** Matches the Lua code of that module. It must match exactly once. */
   find: RegExp;
   replace: string;
   seed: number;
-  /** The histories that detect it. */
+  /** The kind of histories that detects it. */
   kind: "quota" | "slots";
-  /** What the histories then report: the broken invariant, or the wrong reply. */
+  /** What the histories report: the violated invariant or the wrong reply. */
   promise: "I1" | "I5" | "acquire" | "lost" | "counts";
 }
 
@@ -34,7 +34,7 @@ export const mutants: Mutant[] = [
     promise: "I1",
   },
   {
-    name: "grant that forgets its last answer",
+    name: "grant that does not store its last reply",
     kind: "quota",
     module: "common/message",
     find: /if answer ~= false then/g,
@@ -43,7 +43,7 @@ export const mutants: Mutant[] = [
     promise: "I5",
   },
   {
-    name: "grant that takes a late message for a new one",
+    name: "grant that treats a late message as a new one",
     kind: "quota",
     module: "common/message",
     find: /return ledger\.known and seq <= ledger\.seq/g,
@@ -61,7 +61,7 @@ export const mutants: Mutant[] = [
     promise: "I5",
   },
   {
-    name: "a message whose return is booked twice",
+    name: "a message whose returned tokens are counted twice",
     kind: "quota",
     module: "common/ledger",
     find: /entry\.returned = returned(?=\s*end\s*app\.spent)/g,
@@ -70,7 +70,7 @@ export const mutants: Mutant[] = [
     promise: "I5",
   },
   {
-    name: "reconcile that recovers a dead node's tokens again and again",
+    name: "reconcile that returns a dead node's tokens more than once",
     kind: "quota",
     module: "reconcile",
     find: /ledger\.entries\[1\]\.returned \+ held/g,
@@ -79,7 +79,7 @@ export const mutants: Mutant[] = [
     promise: "I5",
   },
   {
-    name: "borrow that forgets its answers",
+    name: "borrow that does not store its replies",
     kind: "quota",
     module: "borrow",
     find: /if #before > 0 then/g,
@@ -115,7 +115,7 @@ export const mutants: Mutant[] = [
     promise: "acquire",
   },
   {
-    name: "renew that brings a lost lease back",
+    name: "renew that restores an expired lease",
     kind: "slots",
     module: "slot-renew",
     find: /> clock\.lease then/g,

@@ -1,4 +1,4 @@
-/** L2 and L1: what grants, reports and returns promise, the same on every store. */
+/** Guarantees of grants, reports and returns in L1 and L2, identical on every store. */
 import { expect } from "vitest";
 import { createQuota, type GrantRequest } from "../../src/quota/quota.js";
 import { InvalidArgument } from "../../src/store/errors.js";
@@ -59,7 +59,7 @@ forEachBackend("quota", (it) => {
     expect(answer.apps[0]).toMatchObject({ code: "cost_exceeds_capacity", granted: 0, retryAfterMs: 0 });
   });
 
-  it("prefetching stops at the fair share of what is left; need does not", async (bench) => {
+  it("a prefetch gets at most the fair share of the remaining tokens; need is not limited by it", async (bench) => {
     const quota = quotaOf(bench);
     await quota.heartbeat({ node: "n2", epoch: 1 });
     await quota.heartbeat({ node: "n3", epoch: 1 });
@@ -71,7 +71,7 @@ forEachBackend("quota", (it) => {
     expect(second.apps[0]).toMatchObject({ granted: 120, remaining: 30 });
   });
 
-  it("many apps are decided in one call, each on its own", async (bench) => {
+  it("one call decides many apps independently of each other", async (bench) => {
     const quota = quotaOf(bench);
     const answer = await quota.grant(node(1), [ask(201), ask(30, 30, { app: other })]);
     expect(answer.apps).toMatchObject([
@@ -102,14 +102,14 @@ forEachBackend("quota", (it) => {
     expect(next.apps[0]).toMatchObject({ granted: 70, remaining: 130 });
   });
 
-  it("spend that was never granted is charged to both layers, once", async (bench) => {
+  it("spend that was never granted is charged to L1 and L2, once", async (bench) => {
     const quota = quotaOf(bench);
     await quota.report(node(1), [{ app, granted: 0, spent: 80, returned: 0 }], false);
     await quota.report(node(2), [{ app, granted: 80, spent: 80, returned: 0 }], false);
     expect(await quota.inspect(app)).toMatchObject({ tokens: 120, clusterTokens: 920, granted: 80, spent: 80 });
   });
 
-  it("the level falls to minus one burst at most", async (bench) => {
+  it("a bucket never falls below minus one burst", async (bench) => {
     const quota = quotaOf(bench);
     await quota.report(node(1), [{ app, granted: 0, spent: 100_000, returned: 0 }], false);
     expect((await quota.inspect(app)).tokens).toBe(-200);
@@ -117,7 +117,7 @@ forEachBackend("quota", (it) => {
     expect(refused.apps[0]).toMatchObject({ code: "quota_exhausted", retryAfterMs: 2100 });
   });
 
-  it("returned tokens are back in both layers, once", async (bench) => {
+  it("returned tokens are added to L1 and L2, once", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(1), [ask(100)]);
     await quota.report(node(2), [{ app, granted: 100, spent: 30, returned: 70 }], false);
@@ -148,20 +148,20 @@ forEachBackend("quota", (it) => {
     });
   });
 
-  it("grants lost in a failover are charged by the node's own counters", async (bench) => {
+  it("grants that the store lost in a failover are charged from the node's counters", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(1), [ask(20)]);
     await quota.grant(node(2), [ask(10, 10, { granted: 70, spent: 0 })]);
     expect(await quota.inspect(app)).toMatchObject({ tokens: 120, granted: 80, clusterTokens: 920 });
   });
 
-  it("a store that lost everything charges what nodes still hold, not what they spent long ago", async (bench) => {
+  it("a store that lost all data charges the tokens that nodes still hold, not their past spend", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(900), [ask(10, 10, { granted: 5000, spent: 4900, returned: 60 })]);
     expect(await quota.inspect(app)).toMatchObject({ tokens: 150, granted: 50, spent: 0, returned: 0 });
   });
 
-  it("a reduced limit clamps the level, an increased one keeps it", async (bench) => {
+  it("a reduced limit lowers the bucket to the new burst, an increased limit keeps the tokens", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(1), [ask(50)]);
     expect((await quota.inspect({ ...app, burst: 100 })).tokens).toBe(100);
@@ -180,7 +180,7 @@ forEachBackend("quota", (it) => {
     expect((await quota.inspect(app)).tokens).toBe(200);
   });
 
-  it("a fraction of a token per second adds up", async (bench) => {
+  it("fractions of a token are not lost in a refill", async (bench) => {
     const quota = quotaOf(bench);
     const slow = { ...app, guaranteed: 1 / 60, burst: 1 };
     await quota.grant(node(1), [ask(1, 1, { app: slow })]);
@@ -191,7 +191,7 @@ forEachBackend("quota", (it) => {
     expect(later.apps[0]).toMatchObject({ code: "ok", granted: 2 });
   });
 
-  it("invalid amounts are rejected by name, and no bucket changes", async (bench) => {
+  it("invalid amounts are rejected with their name, and no bucket changes", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(1), [ask(50)]);
     const before = await quota.inspect(app);
@@ -202,7 +202,7 @@ forEachBackend("quota", (it) => {
         await expect(call, `${field} ${value}`).rejects.toThrow(InvalidArgument);
       }
       for (const field of ["burst", "guaranteed", "priority"] as const) {
-        // A rate is taken to the millionth: half a token per second is a rate like any other.
+        // Rates have a resolution of one millionth: half a token per second is valid.
         if (field === "guaranteed" && value === 0.5) continue;
         const call = quota.grant(node(2), [ask(1, 1, { app: { ...app, [field]: value } })]);
         await expect(call, `${field} ${value}`).rejects.toThrow(field);
@@ -215,7 +215,7 @@ forEachBackend("quota", (it) => {
     expect(await quota.inspect(app)).toEqual(before);
   });
 
-  it("app ids can be names of JavaScript's own properties", async (bench) => {
+  it("app ids can be names of built-in JavaScript properties", async (bench) => {
     const quota = quotaOf(bench);
     const names = ["__proto__", "constructor", "toString"];
     const answer = await quota.grant(

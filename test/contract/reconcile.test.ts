@@ -1,4 +1,4 @@
-/** Reconciliation: tokens of dead nodes are returned once, and leaks are corrected, the same on every store. */
+/** Reconciliation returns tokens of dead nodes once and corrects leaks, identically on every store. */
 import { expect } from "vitest";
 import { ledgerKey } from "../../src/core/keys.js";
 import { createQuota } from "../../src/quota/quota.js";
@@ -22,7 +22,7 @@ async function pass(bench: Bench, quota: ReturnType<typeof quotaOf>, millisecond
 }
 
 forEachBackend("reconcile", (it) => {
-  it("tokens of a dead node are returned to both layers after its time-to-live, once", async (bench) => {
+  it("tokens of a dead node are returned to L1 and L2 after its time-to-live, once", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
     await quota.report({ node: "n1", epoch: 1, seq: 2 }, [{ app, granted: 100, spent: 30, returned: 0 }], false);
@@ -66,7 +66,7 @@ forEachBackend("reconcile", (it) => {
     expect(await quota.inspect(app)).toMatchObject({ tokens: 175, spent: 25 });
   });
 
-  it("a clock that jumps an hour ahead, or an outage, makes no node dead", async (bench) => {
+  it("no node is declared dead because the clock jumps an hour ahead or the store was down", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
     bench.store.clock.now += 3600 * SECOND;
@@ -78,7 +78,7 @@ forEachBackend("reconcile", (it) => {
     const quota = quotaOf(bench);
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 27 }]);
     await quota.grant({ node: "n2", epoch: 1, seq: 1 }, [{ app, ...idle, need: 20 }]);
-    // n1 leaves without naming the app: its ledger is closed, and nobody accounts for the 27.
+    // n1 leaves without reporting the app: its ledger is closed, and no ledger contains the 27 tokens.
     await quota.report({ node: "n1", epoch: 1, seq: 2 }, [], true);
     const result = await quota.reconcile(app, how("r1"));
     expect(result).toEqual({
@@ -98,7 +98,7 @@ forEachBackend("reconcile", (it) => {
     expect(await quota.reconcile(app, how("r2", true))).toMatchObject({ correction: 10, driftAfter: 0 });
   });
 
-  it("a dead node is removed once the last of its apps was reconciled", async (bench) => {
+  it("a dead node is removed when the last of its apps has been reconciled", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [
       { app, ...idle, need: 10 },
@@ -120,7 +120,7 @@ forEachBackend("reconcile", (it) => {
     expect(await quota.nodes()).toEqual([]);
   });
 
-  it("an incomplete list of ledgers is never taken for a leak", async (bench) => {
+  it("an incomplete list of ledgers is never treated as a leak", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
     const keys = ["cluster", "app:video", "nodes", "op:x"].map((name) => `ratelimit:{${bench.name}}:${name}`);

@@ -1,4 +1,4 @@
-/** Connection slots: a limit of two means two, on every store. */
+/** Connection slots: limits are never exceeded, on every store. */
 import { expect } from "vitest";
 import { createSlots, type SlotLimits, type SlotRequest } from "../../src/slots/slots.js";
 import { InvalidArgument } from "../../src/store/errors.js";
@@ -16,7 +16,7 @@ const asked = (connection: string, more: Partial<SlotRequest> = {}): SlotRequest
 });
 const slotsOf = (bench: Bench) => createSlots(bench.store, `{${bench.name}}`);
 
-/** Time goes on while proxies renew at a third of their lease, as they do in production. */
+/** Advances the clock while proxies renew at a third of their lease, as they do in production. */
 async function pass(bench: Bench, slots: ReturnType<typeof slotsOf>, seconds: number, proxy = "p9"): Promise<void> {
   for (let left = seconds; left > 0; left -= 10) {
     bench.store.clock.now += Math.min(left, 10) * SECOND;
@@ -25,7 +25,7 @@ async function pass(bench: Bench, slots: ReturnType<typeof slotsOf>, seconds: nu
 }
 
 forEachBackend("slots", (it) => {
-  it("a pod takes as many connections as its limit, and counts them", async (bench) => {
+  it("a pod accepts connections up to its limit, and counts them", async (bench) => {
     const slots = slotsOf(bench);
     expect(await slots.acquire(asked("c1"), limits)).toMatchObject({
       allowed: true,
@@ -51,7 +51,7 @@ forEachBackend("slots", (it) => {
     });
   });
 
-  it("a repeated id holds its slot already; the same id of another proxy is another connection", async (bench) => {
+  it("a repeated acquire keeps its slot; the same id from another proxy is another connection", async (bench) => {
     const slots = slotsOf(bench);
     await slots.acquire(asked("c1"), limits);
     expect(await slots.acquire(asked("c1"), limits)).toMatchObject({
@@ -67,7 +67,7 @@ forEachBackend("slots", (it) => {
     });
   });
 
-  it("the least loaded candidate with a free slot is taken; the refusal comes only when all are full", async (bench) => {
+  it("the least loaded pod with a free slot is chosen; a connection is refused only if all are full", async (bench) => {
     const slots = slotsOf(bench);
     const pods = ["pod-1", "pod-2", "pod-3"];
     const placed = [];
@@ -76,7 +76,7 @@ forEachBackend("slots", (it) => {
     expect(await slots.acquire(asked("c4", { pods }), limits)).toMatchObject({ code: "ALREADY_HELD", pod: "pod-2" });
   });
 
-  it("limits in all and per app hold across pods", async (bench) => {
+  it("the total limit and the limit per app hold across pods", async (bench) => {
     const slots = slotsOf(bench);
     await slots.acquire(asked("c1"), limits);
     const total = { ...limits, maxTotal: 1 };
@@ -138,7 +138,7 @@ forEachBackend("slots", (it) => {
     expect((await slots.counts(["pod-1"], limits.leaseMs)).perPod.get("pod-1")).toBe(1);
   });
 
-  it("a paused holder does not get a lost slot back silently", async (bench) => {
+  it("a holder that was paused learns that its slot is lost, and cannot reclaim it on a full pod", async (bench) => {
     const slots = slotsOf(bench);
     await slots.acquire(asked("c1"), limits);
     await slots.acquire(asked("c2"), limits);
@@ -175,7 +175,7 @@ forEachBackend("slots", (it) => {
     expect((await slots.counts(["pod-1", "pod-2"], limits.leaseMs)).total).toBe(0);
   });
 
-  it("a release that arrives before its acquire wins", async (bench) => {
+  it("an acquire that arrives after its release takes no slot", async (bench) => {
     const slots = slotsOf(bench);
     await slots.release("p1", limits.leaseMs, [held("c1")]);
     expect(await slots.acquire(asked("c1"), limits)).toMatchObject({ allowed: false, code: "RELEASED" });
@@ -193,7 +193,7 @@ forEachBackend("slots", (it) => {
     expect(await slots.renew("p1", limits.leaseMs, [held("c1")])).toMatchObject({ renewed: 1, lost: [] });
   });
 
-  it("a clock that steps back ends no lease and stops no rate", async (bench) => {
+  it("a clock that steps back ends no lease and does not block new connections", async (bench) => {
     const slots = slotsOf(bench);
     const slow = { ...limits, ratePerSecond: 1 };
     await slots.acquire(asked("c1"), slow);
@@ -214,7 +214,7 @@ forEachBackend("slots", (it) => {
     expect(answer).toMatchObject({ renewed: 299, lost: ["stranger"] });
   });
 
-  it("the incarnation stays the same, however the store's clock runs", async (bench) => {
+  it("the store incarnation does not change when the store's clock jumps", async (bench) => {
     const slots = slotsOf(bench);
     const began = String(bench.store.clock.now);
     expect((await slots.renew("p1", limits.leaseMs, [])).incarnation).toBe(began);
@@ -227,7 +227,7 @@ forEachBackend("slots", (it) => {
     expect((await slots.renew("p1", limits.leaseMs, [held("c1")])).incarnation).toBe(began);
   });
 
-  it("a caller that knows another incarnation gets no slot before it has renewed its connections", async (bench) => {
+  it("a caller with another store incarnation gets no slot before it has renewed its connections", async (bench) => {
     const slots = slotsOf(bench);
     const began = bench.store.clock.now;
     await slots.renew("p1", limits.leaseMs, []);
@@ -246,7 +246,7 @@ forEachBackend("slots", (it) => {
     expect(await slots.counts(["pod-1"], limits.leaseMs)).toMatchObject({ total: 2, rejected: 0 });
   });
 
-  it("invalid limits, leases and ids are rejected by name, and nothing changes", async (bench) => {
+  it("invalid limits, leases and ids are rejected with their name, and nothing changes", async (bench) => {
     const slots = slotsOf(bench);
     for (const value of [Number.NaN, -1, 0.5, Number.POSITIVE_INFINITY, 1e308]) {
       for (const field of ["maxPerPod", "maxTotal", "maxPerApp", "leaseMs"] as const) {

@@ -1,4 +1,4 @@
-/** The build: one source gives the same results in Node, LuaJIT and Redis, and everything that it generates loads. */
+/** The build: one source gives the same results in Node, LuaJIT and Redis, and every generated file can be loaded. */
 import { readdirSync, readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { luaBundle } from "../../build/lua-bundle.js";
@@ -34,7 +34,7 @@ describe("a bundle", () => {
     ["unsupported.ts", /unsupported\.ts:3: .*not supported/i],
     ["double-minus.ts", /double-minus\.ts:3: a minus may not follow a minus/],
     ["node-import.ts", /node-import\.ts:2: Cannot find name 'node:fs'/],
-  ])("is not made from %s, and the error gives file and line", (file, message) => {
+  ])("is not built from %s, and the error states file and line", (file, message) => {
     expect(() => luaBundle({ entry: `${fixtures}/${file}`, target: "5.1" })).toThrow(message);
   });
 });
@@ -73,7 +73,7 @@ describe("the function library", () => {
     expect(loaded).toEqual(expected.sort());
   });
 
-  test("rejects a call without keys, which is how the store finds out that it is loaded", async () => {
+  test("rejects a call without keys; the store uses such a call to check that the library is loaded", async () => {
     const reply = await server.command("FCALL", functionName(loadLibrary().name, "inspect"), 0);
     expect(reply).toEqual(["invalid_argument", "keys"]);
   });

@@ -1,4 +1,4 @@
-/** A worker uses the store of the primary process like its own: same answers, same errors, and nothing hangs. */
+/** A worker uses the store of the primary process: same replies and errors as a local store, and no call hangs. */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -29,7 +29,7 @@ afterEach(async () => {
 });
 
 describe("a call", () => {
-  it("is answered as the embedded store answers it", async () => {
+  it("gets the same replies as from the embedded store", async () => {
     const requests = [{ app, granted: 0, spent: 0, returned: 0, need: 10, want: 400 }];
     const answers = [];
     for (const each of [store, createEmbeddedStore()]) {
@@ -47,7 +47,7 @@ describe("a call", () => {
     expect(answers[0]).toEqual(answers[1]);
   });
 
-  it("that is refused names the field, as ever", async () => {
+  it("with invalid arguments is rejected with InvalidArgument", async () => {
     const quota = createQuota(store, cluster);
     const requests = [{ app, granted: 0, spent: Number.NaN, returned: 0, need: 0, want: 0 }];
     await expect(quota.grant({ node: "n", epoch: 1, seq: 1 }, requests)).rejects.toMatchObject({
@@ -55,11 +55,11 @@ describe("a call", () => {
     });
   });
 
-  it("that fails has the kind of its error", async () => {
+  it("that fails keeps the kind of its error", async () => {
     await expect(store.run("nope" as never, [], [])).rejects.toMatchObject({ name: "StoreError", kind: "script" });
   });
 
-  it("is one of many at once, each with its own answer", async () => {
+  it("gets its own reply among many concurrent calls", async () => {
     const quota = createQuota(store, cluster);
     const grants = Array.from({ length: 200 }, (_, i) =>
       quota.grant({ node: `n${i}`, epoch: 1, seq: 1 }, [{ app, granted: 0, spent: 0, returned: 0, need: 5, want: 5 }]),
@@ -72,7 +72,7 @@ describe("a call", () => {
     expect(more.apps[0]?.code).toBe("quota_exhausted");
   });
 
-  it("ends at its deadline when the primary stands still, and a late answer harms nothing", async () => {
+  it("ends at its deadline when the primary is stopped, and a late reply is ignored", async () => {
     primary.kill("SIGSTOP");
     const started = loopMs();
     await expect(store.run("nodes", ["c", "n"], [1, 1, 1], { deadlineMs: 100 })).rejects.toMatchObject({
@@ -83,7 +83,7 @@ describe("a call", () => {
     expect(await store.inspect()).toMatchObject({ kind: "embedded", connectedNodes: 1 });
   });
 
-  it("fails at once when the primary dies, and so do those after it", async () => {
+  it("fails at once when the primary dies, and so do later calls", async () => {
     primary.kill("SIGSTOP");
     const waiting = store.inspect();
     primary.kill("SIGKILL");
@@ -91,7 +91,7 @@ describe("a call", () => {
     await expect(store.inspect()).rejects.toMatchObject({ kind: "unavailable" });
   });
 
-  it("is refused where too many wait", async () => {
+  it("is rejected when too many calls are in flight", async () => {
     const narrow = createIpcStore(primary, { maxInFlight: 2 });
     const outcomes = await Promise.allSettled([narrow.inspect(), narrow.inspect(), narrow.inspect()]);
     expect(outcomes.map(({ status }) => status)).toEqual(["fulfilled", "fulfilled", "rejected"]);
@@ -101,7 +101,7 @@ describe("a call", () => {
     await narrow.close();
   });
 
-  it("is refused after close, as those are that wait", async () => {
+  it("is rejected when the store closes, whether it is in flight or new", async () => {
     const waiting = store.inspect();
     await store.close();
     await expect(waiting).rejects.toMatchObject({ kind: "closed" });
@@ -110,7 +110,7 @@ describe("a call", () => {
 });
 
 describe("a message", () => {
-  it("reaches every listener of its channel, of every worker, in order", async () => {
+  it("reaches every subscriber of its channel in every worker, in order", async () => {
     const other = createIpcStore(primary);
     const heard: string[][] = [[], [], []];
     await store.subscribe("news", (message) => heard[0]?.push(message));
@@ -123,7 +123,7 @@ describe("a message", () => {
     await other.close();
   });
 
-  it("reaches nobody who left", async () => {
+  it("is not delivered after unsubscribing", async () => {
     const heard: string[] = [];
     const leave = await store.subscribe("news", (message) => heard.push(message));
     await store.publish("news", "one");

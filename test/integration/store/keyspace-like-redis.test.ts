@@ -1,4 +1,4 @@
-/** Any sequence of commands gets the same answers from the embedded keyspace as from a real Redis, as Lua sees them. */
+/** The embedded keyspace replies to any sequence of commands like a real Redis, as seen from Lua. */
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { createKeyspace } from "../../../src/store/embedded/keyspace.js";
@@ -7,7 +7,7 @@ import { type RedisServer, startRedis } from "../../support/redis-server.js";
 type Argument = string | number;
 type Command = [name: string, ...args: Argument[]];
 
-/** Runs one command as a script would, and spells the answer out, so that nothing is lost on the way. */
+/** Runs one command in a script and encodes the reply as texts, so that types survive the conversion. */
 const PROBE = `
   local args = {}
   for i, arg in ipairs(ARGV) do
@@ -55,12 +55,12 @@ function spell(value: unknown): string[] {
   return [`ok ${(value as { ok: string }).ok}`];
 }
 
-/** Redis 7.0 writes 0.1 as 0.10000000000000001; it is the same number. */
+/** Redis 7.0 formats 0.1 as 0.10000000000000001. Both are the same number. */
 function sameFractions(spelled: string[]): string[] {
   return spelled.map((item) => (/^s-?[0-9.]*\.[0-9]+$/.test(item) ? `s${Number(item.slice(1))}` : item));
 }
 
-/** Mostly keys of the type that the command is for, else everything would be about wrong types. */
+/** Mostly keys of the type that the command needs; otherwise most replies would be WRONGTYPE. */
 const keyOf = (type: string) =>
   fc.oneof(
     { weight: 12, arbitrary: fc.constant(type) },
@@ -75,7 +75,7 @@ const score = fc.oneof(
   fc.constantFrom(0.5, -2.25, 0.1, 1e10, 2 ** 53 - 1, 1_700_000_000_123_456),
   fc.constantFrom("3", "-1", "+2", "1e2", ".5", "5.", "inf", "+inf", "-inf", "Infinity", "x", "", " 1", "1 ", "nan"),
 );
-/** In bounds Redis also takes blanks and nothing at all for a number; there the keyspace is stricter on purpose. */
+/** Redis accepts a leading blank and an empty text as a bound. The keyspace is stricter on purpose. */
 const plainBound = score.filter((one) => one !== "" && one !== " 1");
 const bound = fc.oneof(
   plainBound,
@@ -91,7 +91,7 @@ const whole = fc.oneof(
   fc.constantFrom("5", "-5", "x", "1.5", "9223372036854775807", "-9223372036854775808", "9223372036854775808", ""),
 );
 const value = fc.oneof(text, fc.integer(), fc.constantFrom(0.1, 1.5, 2 ** 53 - 1, -(2 ** 53) + 1));
-/** Far away or already over: what happens at the very millisecond is for the tests with a driven clock. */
+/** Far in the future or already past. The exact millisecond is tested with a driven clock. */
 const expiry = fc.constantFrom(100_000, 9_000_000_000, 0, -1, -100_000, "x", "9223372036854775807", "1.5");
 
 const command: fc.Arbitrary<Command> = fc.oneof(
@@ -119,14 +119,14 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   fc.tuple(fc.constantFrom("GET", "SET", "INCRBY", "PEXPIRE", "HGET", "HSET", "ZADD", "ZRANGE", "ZCOUNT")),
 );
 
-/** Reads all there is: a wrong answer may leave no other trace. */
+/** Reads all keys, so that a wrong write is detected even if its reply was right. */
 const READ_ALL: Command[] = ["string", "hash", "zset"].flatMap((key): Command[] => [
   ["GET", key],
   ["HGETALL", key],
   ["ZRANGE", key, 0, -1, "WITHSCORES"],
 ]);
 
-it("answers every sequence of commands as Redis does", { timeout: 120_000 }, async () => {
+it("replies to every sequence of commands as Redis does", { timeout: 120_000 }, async () => {
   const histories = fc.array(command, { minLength: 1, maxLength: 80, size: "max" });
   await fc.assert(
     fc.asyncProperty(histories, async (history) => {

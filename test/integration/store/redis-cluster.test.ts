@@ -162,7 +162,7 @@ describe("failover", () => {
   });
 });
 
-it("finds the cluster again when all its nodes were restarted and the one in its url stays away", {
+it("reconnects after all nodes were restarted, even if the node of its url stays down", {
   timeout: 90_000,
 }, async () => {
   const away = await cluster.primaryOf("{a}");
@@ -170,7 +170,7 @@ it("finds the cluster again when all its nodes were restarted and the one in its
   for (const tag of TAGS) await store.run("add", [`${tag}c`], []);
   await Promise.all(cluster.nodes.map((node) => node.kill()));
   await expect(store.run("add", ["{a}c"], [])).rejects.toMatchObject({ kind: "unavailable" });
-  // Until every connection has been given up, so that there is nothing left but what the store remembers.
+  // Closes every connection, so that the store has only the node addresses that it remembers.
   for (const tag of TAGS) await store.run("add", [`${tag}c`], []).catch(() => undefined);
   await Promise.all(cluster.nodes.filter((node) => node !== away).map((node) => node.restart()));
   for (const tag of TAGS) {
@@ -193,7 +193,7 @@ describe("slot migration", () => {
     const from = await cluster.primaryOf("{a}");
     const to = await otherPrimary(from);
     await cluster.migrateSlot("{a}", to, async () => {
-      // With one key here and one there Redis says TRYAGAIN to all; the others must not notice.
+      // While the keys of a call are on two nodes, Redis replies TRYAGAIN. Other calls must not be affected.
       await untilWell(bystander);
     });
     await untilWell(load);

@@ -89,7 +89,7 @@ describe("Redis is unreachable", () => {
     const kinds = first.map((one) => (one.status === "fulfilled" ? "ok" : one.reason.kind));
     expect(kinds).toEqual([...Array(50).fill("timeout"), ...Array(10).fill("overloaded")]);
     const load = startLoad(40, (id) => store.run("count", ["c", "ids"], [id]));
-    // By then the silent connection has been given up and a new one does not come about.
+    // By then the silent connection has been closed, and a new one cannot be established.
     await waitFor("refusals", () => (load.outcomes.get("unavailable") ?? 0) > 100);
     redis.resume();
     await untilWell(load, 500);
@@ -159,7 +159,7 @@ describe("replies get lost", () => {
     proxy.delayMs = 0;
     await load.stop();
     expectNothingStrange(load);
-    // Fewer at once than may be in flight: none of them has a reason to fail.
+    // Fewer concurrent calls than the limit of calls in flight: none of them may fail.
     const later = startLoad(10, (id) => store.run("count", ["c", "ids"], [`later-${id}`]));
     await untilWell(later);
     await later.stop();
@@ -172,7 +172,7 @@ describe("Redis cannot serve", () => {
     const redis = await start({ args: ["--appendonly", "no"] });
     await redis.command("EVAL", "for i = 1, 50000 do redis.call('SET', 'k' .. i, i) end", 0);
     await redis.command("SAVE");
-    // So many microseconds for each key: some seconds of LOADING.
+    // The delay is in microseconds per key and makes LOADING last some seconds.
     await redis.restart({
       args: ["--key-load-delay", "15", "--loading-process-events-interval-bytes", "1024"],
       waitUntilReady: false,
@@ -216,7 +216,7 @@ describe("Redis cannot serve", () => {
     await store.run("add", ["k"], []);
     const clients = String(await redis.command("CLIENT", "LIST"));
     await redis.command("REPLICAOF", "127.0.0.1", primary.port);
-    // "timeout" where the deadline ends while the connection is being made anew.
+    // The kind is "timeout" if the deadline passes while the store reconnects.
     await expect(store.run("add", ["k"], [])).rejects.toMatchObject({
       kind: expect.stringMatching(/^(unavailable|timeout)$/),
     });

@@ -1,18 +1,18 @@
-/** The embedded store runs scripts atomically at once, and is in nothing laxer than Redis. */
+/** The embedded store runs scripts synchronously and atomically, and is at least as strict as Redis. */
 import { describe, expect, it } from "vitest";
 import type { RedisValue, Script } from "../../../src/scripts/redis-api.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../src/store/errors.js";
 import { openStore } from "../../../src/store/open.js";
 
-/** Runs one script, whose replies need not have the right type. */
+/** Runs one script. Its reply can have any type. */
 function runOne(run: (...args: Parameters<Script>) => unknown, args: RedisValue[] = [], keys: string[] = ["k"]) {
   const store = createEmbeddedStore({ scripts: { it: { run: run as Script } } });
   return store.run("it" as never, keys, args);
 }
 
 describe("a script", () => {
-  it("gets its keys, and its arguments as text", async () => {
+  it("receives its keys, and its arguments as text", async () => {
     const reply = await runOne((_, keys, argv) => [...keys, ...argv], ["a", 1, 0.5, -0, 1e21], ["x", "y"]);
     expect(reply).toEqual(["x", "y", "a", "1", "0.5", "0", "1e+21"]);
   });
@@ -33,7 +33,7 @@ describe("a script", () => {
     expect(keys).toEqual(["k"]);
   });
 
-  it("keeps what it wrote before it failed, as in Redis", async () => {
+  it("keeps its writes when it fails midway, as in Redis", async () => {
     const scripts: Record<string, { run: Script }> = {
       half: {
         run: (redis) => {
@@ -48,7 +48,7 @@ describe("a script", () => {
     expect(await store.run("read" as never, [], [])).toEqual(["written"]);
   });
 
-  it("sees the clock it was given", async () => {
+  it("uses the injected clock", async () => {
     const scripts: Record<string, { run: Script }> = { time: { run: (redis) => redis.call("TIME") } };
     const store = createEmbeddedStore({ clock: () => 12_000_034, scripts });
     expect(await store.run("time" as never, [], [])).toEqual(["12", "34"]);
@@ -69,26 +69,26 @@ describe("a reply", () => {
     ["a table", [{ ok: "OK" }]],
     ["no list", 5],
     ["nothing", undefined],
-  ])("with %s is a defect", async (_, reply) => {
+  ])("with %s is an error of kind script", async (_, reply) => {
     const error = await runOne(() => reply).catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(StoreError);
     expect(error).toMatchObject({ kind: "script" });
   });
 
-  it("has no negative zero, as from Redis", async () => {
+  it("never contains negative zero, as in Redis", async () => {
     expect(Object.is((await runOne(() => [-0]))[0], 0)).toBe(true);
   });
 });
 
 describe("the store", () => {
-  it("says script for a name it does not know, also for what every object has", async () => {
+  it("rejects an unknown script name with kind script, including names of built-in properties", async () => {
     const store = createEmbeddedStore();
     for (const name of ["nope", "toString", "__proto__"]) {
       await expect(store.run(name as never, [], [])).rejects.toMatchObject({ kind: "script" });
     }
   });
 
-  it("takes nothing after close", async () => {
+  it("rejects calls after close", async () => {
     const store = openStore("embedded");
     expect(await store.inspect()).toMatchObject({ kind: "embedded", nodes: 1, connectedNodes: 1, warnings: [] });
     await store.close();

@@ -1,4 +1,4 @@
-/** The keyspace of the embedded store answers like Redis, forgets what has expired, and does not grow. */
+/** The keyspace of the embedded store replies like Redis, removes expired keys, and does not grow without bound. */
 import { describe, expect, it } from "vitest";
 import type { RedisApi } from "../../../src/scripts/redis-api.js";
 import { createKeyspace } from "../../../src/store/embedded/keyspace.js";
@@ -11,18 +11,18 @@ function atTime(start = START) {
   return { time, keyspace: createKeyspace(() => time.now) };
 }
 
-/** Calls what the types forbid. */
+/** Calls commands that the types do not allow. */
 function callAnything(api: RedisApi): (...args: unknown[]) => unknown {
   return api.call as unknown as (...args: unknown[]) => unknown;
 }
 
 describe("time and expiry", () => {
-  it("tells the time of the clock as two texts", () => {
+  it("returns the time as two texts: seconds and microseconds", () => {
     const { keyspace } = atTime();
     expect(keyspace.call("TIME")).toEqual(["1700000000", "123456"]);
   });
 
-  it("keeps a key through the millisecond in which it expires, and not longer", () => {
+  it("keeps a key through the millisecond in which it expires, but no longer", () => {
     const { time, keyspace } = atTime();
     keyspace.call("SET", "k", "v", "PX", 10);
     time.now = START + 10_000;
@@ -33,7 +33,7 @@ describe("time and expiry", () => {
     expect(keyspace.call("DEL", "k")).toBe(0);
   });
 
-  it("expires hashes and sorted sets as a whole and starts them anew", () => {
+  it("expires hashes and sorted sets as a whole; the next write creates a new one without expiry", () => {
     const { time, keyspace } = atTime();
     keyspace.call("HSET", "h", "a", 1);
     keyspace.call("ZADD", "z", 1, "a");
@@ -48,7 +48,7 @@ describe("time and expiry", () => {
     expect(keyspace.call("ZCARD", "z")).toBe(1);
   });
 
-  it("lets SET end an expiry and INCR keep it", () => {
+  it("removes the expiry with SET and keeps it with INCR", () => {
     const { time, keyspace } = atTime();
     keyspace.call("SET", "a", 1, "PX", 5);
     keyspace.call("SET", "b", 1, "PX", 5);
@@ -59,7 +59,7 @@ describe("time and expiry", () => {
     expect(keyspace.call("GET", "b")).toBe(false);
   });
 
-  it("stands still while a script runs", () => {
+  it("does not advance the time while a script runs", () => {
     const { time, keyspace } = atTime();
     keyspace.call("SET", "k", "v", "PX", 5);
     keyspace.atomically(() => {
@@ -78,7 +78,7 @@ describe("time and expiry", () => {
     expect(keyspace.call("GET", "k")).toBe("v");
   });
 
-  it("holds a bounded number of keys when each lives for a while and is never read again", () => {
+  it("holds a bounded number of keys even if expired keys are never read", () => {
     const { time, keyspace } = atTime();
     let most = 0;
     for (let i = 0; i < 20_000; i++) {
@@ -88,20 +88,20 @@ describe("time and expiry", () => {
       time.now += 1_000;
       most = Math.max(most, keyspace.size());
     }
-    // 5 new keys a millisecond that live for 100 make 500 that are alive.
+    // 5 new keys per millisecond with a time-to-live of 100 ms: 500 keys are alive.
     expect(most).toBeLessThan(1_500);
   });
 });
 
-describe("what Redis would refuse", () => {
-  it("refuses commands that scripts may not use", () => {
+describe("input that Redis rejects", () => {
+  it("rejects commands that scripts may not use", () => {
     const call = callAnything(atTime().keyspace);
     expect(() => call("KEYS", "*")).toThrow(/Unknown Redis command/);
     expect(() => call("get", "k")).toThrow(/Unknown Redis command/);
     expect(() => call("toString")).toThrow(/Unknown Redis command/);
   });
 
-  it("refuses arguments that are neither text nor number, and NaN", () => {
+  it("rejects NaN and arguments that are neither text nor number", () => {
     const call = callAnything(atTime().keyspace);
     for (const value of [undefined, null, true, {}, [], Number.NaN]) {
       expect(() => call("SET", "k", value)).toThrow(/must be strings or integers/);
@@ -109,7 +109,7 @@ describe("what Redis would refuse", () => {
     expect(call("EXISTS", "k")).toBe(0);
   });
 
-  it("refuses the wrong type without changing anything", () => {
+  it("rejects a command on a key of another type, and changes nothing", () => {
     const { keyspace } = atTime();
     keyspace.call("SET", "s", "text");
     expect(() => keyspace.call("HGETALL", "s")).toThrow(/^WRONGTYPE/);
@@ -128,14 +128,14 @@ describe("sorted sets", () => {
     expect(keyspace.call("ZRANGE", "z", 0, -1)).toEqual(["last in bytes \u{1f600}", ...byBytes]);
   });
 
-  it("compares texts like their bytes", () => {
+  it("compares texts by their bytes", () => {
     expect(compareBytes("a", "a")).toBe(0);
     expect(compareBytes("a", "ab")).toBeLessThan(0);
     expect(compareBytes("\u{10000}", "\uffff")).toBeGreaterThan(0);
     expect(compareBytes("\ud7ff", "\ue000")).toBeLessThan(0);
   });
 
-  it("keeps its order through any number of changes", () => {
+  it("keeps members in order through random changes", () => {
     const { keyspace } = atTime();
     const model = new Map<string, number>();
     let seed = 1;
@@ -146,7 +146,7 @@ describe("sorted sets", () => {
     for (let i = 0; i < 30_000; i++) {
       const member = `m${random(4_000)}`;
       const score = random(500);
-      // Grows for a third of the time, then shrinks, then both: pieces are split and joined.
+      // Grows in the first third, then shrinks, then does both, so that chunks are split and joined.
       if (random(10) < (i < 10_000 ? 9 : i < 20_000 ? 2 : 5)) {
         keyspace.call("ZADD", "z", score, member);
         model.set(member, score);
@@ -167,7 +167,7 @@ describe("sorted sets", () => {
     }
   });
 
-  it("serves a hundred thousand members in random order", () => {
+  it("supports a hundred thousand members added in random order", () => {
     const { keyspace } = atTime();
     const many = 100_000;
     for (let i = 0; i < many; i++) keyspace.call("ZADD", "z", (i * 7919) % many, `m${i}`);

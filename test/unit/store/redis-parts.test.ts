@@ -116,7 +116,7 @@ describe("a deadline", () => {
     await expect(held.race(never)).rejects.toMatchObject({ kind: "unavailable", cause, message: /ECONNREFUSED/ });
   });
 
-  it("wakes everything that waits; afterwards nothing waits", async () => {
+  it("wakes all waiting callers; later callers do not wait", async () => {
     const deadline = createDeadline(5, none);
     let stopped = 0;
     const stop = () => {

@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { openStore } from "../../../src/store/open.js";
 import { isRedisUrl, parseRedisUrl } from "../../../src/store/redis/redis-url.js";
 
-describe("good urls", () => {
+describe("valid urls", () => {
   const host = { host: "h", port: 6379 };
   it.each([
     ["redis://h", { kind: "redis", tls: false, hosts: [host], db: 0 }],
@@ -53,7 +53,7 @@ describe("good urls", () => {
   });
 });
 
-describe("bad urls", () => {
+describe("invalid urls", () => {
   it.each([
     ["", /the scheme must be one of redis:\/\/, rediss:\/\//],
     ["localhost:6379", /the scheme/],
