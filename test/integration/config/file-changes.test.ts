@@ -45,7 +45,7 @@ describe("a change of the file is applied", () => {
   it("when it is removed and created again", async () => {
     const node = await start();
     rmSync(node.file);
-    await waitFor("the complaint", () => node.live.lastError()?.includes("cannot be read"));
+    await waitFor("the error to be reported", () => node.live.lastError()?.includes("cannot be read"));
     expect(node.live.current().fail_open_tokens).toBe(5);
     node.write(text(6));
     await follows(node, 6);
@@ -95,16 +95,16 @@ describe("a change of the file is applied", () => {
   it("only if it is valid and different", async () => {
     const node = await start();
     node.write("fail_open_tokens: -1\n");
-    await waitFor("the complaint", () => node.live.lastError()?.includes("fail_open_tokens"));
+    await waitFor("the error to be reported", () => node.live.lastError()?.includes("fail_open_tokens"));
     expect(node.live.current().fail_open_tokens).toBe(5);
     node.write(`# as before\n${text(5)}`);
-    await waitFor("no complaint", () => node.live.lastError() === undefined);
+    await waitFor("the error to be cleared", () => node.live.lastError() === undefined);
     expect(node.changes).toEqual([]);
     node.write(text(6));
     await follows(node, 6);
   });
 
-  it("although other files in its directory change all the time", async () => {
+  it("even if other files in its directory change all the time", async () => {
     const node = await start();
     const noise = setInterval(() => writeFileSync(join(node.folder, "noise"), String(Math.random())), 5);
     try {
@@ -119,7 +119,7 @@ describe("a change of the file is applied", () => {
 describe("a watched file", () => {
   const never = 1_000_000_000;
 
-  /** Whether every change is noticed by what the system tells alone. */
+  /** Checks that file system events alone report every change, without polling. */
   async function isToldOf(change: (node: LiveNode, tokens: number) => void): Promise<void> {
     const node = await nodes.start({ yaml: text(5), store: createEmbeddedStore() });
     let changes = 0;

@@ -15,7 +15,7 @@ afterEach(async () => {
   await Promise.all(stores.splice(0).map((store) => store.close()));
 });
 
-/** Each with a connection of its own, as in a process of its own. */
+/** Each node has its own connection, as in a separate process. */
 function start(url: string, yaml = "fail_open_tokens: 5\n"): Promise<LiveNode> {
   const store = createRedisStore({ url, deadlineMs: 1_000 });
   stores.push(store);
@@ -104,7 +104,7 @@ describe("on Redis", () => {
     await redis.command("SET", configKey(CLUSTER), "garbage");
     await redis.command("PUBLISH", `ratelimit:config:update:${CLUSTER}`, "look");
     for (const { live } of two) {
-      await waitFor("the complaint", () => live.lastError()?.startsWith("store layer: cannot be read"));
+      await waitFor("the error to be reported", () => live.lastError()?.startsWith("store layer: cannot be read"));
       expect(live.current().fail_open_tokens).toBe(7);
     }
     await redis.command("DEL", configKey(CLUSTER));
@@ -137,7 +137,7 @@ describe("on Redis", () => {
     await expect(two[0].live.putLayer({ fail_open_tokens: 7 })).rejects.toMatchObject({ name: "StoreError" });
     expect(two[0].live.current().fail_open_tokens).toBe(6);
     await redis.restart();
-    // As it would be from a node that these two cannot hear.
+    // Written without a message, as by a node whose messages do not arrive.
     await redis.command("HSET", configKey(CLUSTER), "revision", 1, "config", '{"fail_open_tokens":7}');
     await allFollow(two, 7);
   });

@@ -9,7 +9,7 @@ import { type RedisServer, startRedis } from "../../support/redis-server.js";
 import { waitFor } from "../../support/wait-for.js";
 
 const AUTHORIZATION = { authorization: `Bearer ${PLANE_TOKEN}` };
-/** Only a hang lasts this long. */
+/** Reached only if something hangs. */
 const TEST_MS = 120_000;
 const SECRET = "ann@example.com {x}";
 
@@ -70,7 +70,7 @@ async function admitted(times: number, key: string, value: string): Promise<numb
   return (await Promise.all(calls)).filter(Boolean).length;
 }
 
-/** Calls both services until they have admitted `limit` calls in total. The end is an event, not a time. */
+/** Calls both services until they have admitted `limit` calls in total. */
 async function admitAll(limit: number, key: string, value: string): Promise<number> {
   let count = 0;
   return waitFor(

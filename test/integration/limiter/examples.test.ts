@@ -1,4 +1,4 @@
-/** The examples of the library run, limit and say so, on a real Express and a real Fastify. */
+/** The Express and Fastify examples of the library run and enforce their limits. */
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -50,7 +50,7 @@ describe.each(["express", "fastify"])("the example with %s", (name) => {
     expect(remarks).toContain("would-refuse; reason=quota_exhausted");
   });
 
-  it("refuses beyond it with 429, a retry time and a reason", async () => {
+  it("refuses requests beyond the limit with 429, a retry time and a reason", async () => {
     const refused = [];
     for (let i = 0; i < 6; i++) {
       const response = await fetch(url, { headers: { "X-Team": "tiny" } });

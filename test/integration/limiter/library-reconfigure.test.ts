@@ -1,4 +1,4 @@
-/** A limiter of the library gets other limits while it runs; limits that are none change nothing. */
+/** The limits of a running limiter can be changed; invalid limits change nothing. */
 import { afterEach, expect, it } from "vitest";
 import { createLimiter } from "../../../src/limiter/library.js";
 
@@ -28,7 +28,7 @@ it("invalid limits are rejected with their name, and the old ones stay", async (
   expect(await limiter.check("team", "GET", 0)).toMatchObject({ allowed: true, limit: 200 });
 });
 
-it("the limits of the cluster change with them, and stay if omitted", async () => {
+it("new limits of the cluster apply, and stay if omitted", async () => {
   const limiter = await start({ team: { guaranteed: 100, burst: 200 } });
   limiter.reconfigure({ apps: { team: { guaranteed: 100, burst: 200 } }, cluster: { capacity: 3 } });
   expect(await limiter.check("team", "PUT", 0)).toMatchObject({ code: "cost_exceeds_capacity" });

@@ -1,4 +1,4 @@
-/** The limiter on a real Redis that is killed, stopped, slowed, emptied or full: deadlines, policies, levels, books. */
+/** The limiter keeps its deadline and `on_store_failure` when Redis is killed, stopped, slow or out of memory. */
 
 import { afterEach, describe, expect, it } from "vitest";
 import { standardProfile } from "../../../src/core/cost.js";
@@ -38,7 +38,7 @@ async function start(policy: OnStoreFailure, through: "directly" | "through a pr
   const levels: number[] = [];
   const limiter = createLimiter({
     ...{ node: "n1", target: quota, apps: [app(policy)], timeoutMs: TIMEOUT_MS, failOpenTokens: 20 },
-    // Small leases, so that an outage is felt soon.
+    // Small leases, so that an outage takes effect soon.
     lease: { reserve: 20 },
     observer: { levelChanged: (level) => levels.push(level) },
   });
@@ -49,7 +49,7 @@ async function start(policy: OnStoreFailure, through: "directly" | "through a pr
   return { server, proxy, store, quota, limiter, levels };
 }
 
-/** Asks without pause until told to stop, and keeps what was decided. */
+/** Sends requests continuously until `stop` is called, and records the decisions. */
 function startAsking(limiter: Limiter) {
   const made: Decision[] = [];
   let slowestMs = 0;
@@ -112,17 +112,17 @@ describe.each(faults)("a Redis that is $name", ({ happen, pass }) => {
     await waitFor("level 0", () => limiter.stats().level === 0);
     await asking.stop();
     const spentBeforeTheEnd = asking.spent();
-    await waitFor("all to be reported", async () => (await quota.inspect(app("open"))).spent > 0);
+    await waitFor("the spend to be reported", async () => (await quota.inspect(app("open"))).spent > 0);
     await limiter.close();
     const books = await quota.inspect(app("open"));
-    // A Redis that forgot everything knows what was spent since; one that did not knows all of it.
+    // A Redis that lost its data has only the spend since then; otherwise it has all of it.
     expect(books.spent).toBeLessThanOrEqual(spentBeforeTheEnd);
     expect(books.granted - books.returned).toBe(books.spent);
     expect(limiter.balances()[0]?.balance).toBe(0);
   });
 });
 
-describe("a slow Redis", () => {
+describe("a Redis that is slow", () => {
   it.each([
     { delayMs: 50, level: 1 },
     { delayMs: 150, level: 2 },

@@ -1,4 +1,4 @@
-/** Coordinators with a store each, as in as many services, that hear of emergencies by message or not at all. */
+/** Starts coordinators as in separate services: each has its own store and learns of emergencies only by message. */
 
 import { type Coordinator, createCoordinator } from "../../../src/quota/coordinator.js";
 import { type EmergencyState, emergencyChannel } from "../../../src/quota/emergency-watch.js";
@@ -11,7 +11,7 @@ import { waitFor } from "../../support/wait-for.js";
 
 export const CLUSTER = "c1";
 const app = { id: "video", guaranteed: 100, burst: 200, priority: 1, borrow: false };
-/** They do not look by themselves in the time of a test. */
+/** Longer than any test: the coordinators do not poll the store. */
 const NEVER = 3_600_000;
 
 export interface Service {
@@ -39,21 +39,24 @@ export function startService(url: string, node: string, checkMs = NEVER): Servic
   };
 }
 
-/** How many listen at this server. */
+/** Number of subscribers of the emergency channel on this server. */
 export async function listenersAt(server: RedisServer): Promise<number> {
   const reply = (await server.command("PUBSUB", "NUMSUB", emergencyChannel(CLUSTER))) as [string, number];
   return Number(reply[1]);
 }
 
-/** Until all are connected to one of the servers. */
+/** Waits until `count` subscribers are connected, on any of the servers. */
 export async function untilListening(servers: RedisServer[], count: number): Promise<void> {
-  await waitFor(`${count} listeners`, async () => {
+  await waitFor(`${count} subscribers`, async () => {
     const counts = await Promise.all(servers.map(listenersAt));
     return counts.reduce((sum, one) => sum + one, 0) === count;
   });
 }
 
-/** Turns it on and off by one of them; all must hear of each, soon. Answers how long the slowest took. */
+/**
+ * Turns the emergency on and off at the first service and waits until all services received both messages.
+ * Returns the longest time until all had received a message, in milliseconds.
+ */
 export async function expectAllToHear(services: Service[], withinMs = 15_000): Promise<number> {
   let slowest = 0;
   for (const active of [true, false]) {
@@ -63,7 +66,7 @@ export async function expectAllToHear(services: Service[], withinMs = 15_000): P
     if (active) await first?.coordinator.emergencyOn(0, "test", "sre");
     else await first?.coordinator.emergencyOff("sre", "test");
     await waitFor(
-      `all to hear that it is ${active ? "on" : "off"}`,
+      `all services to learn that the emergency is ${active ? "on" : "off"}`,
       () => services.every(({ heard }) => heard.at(-1)?.active === active),
       { everyMs: 5, withinMs },
     );
@@ -73,8 +76,8 @@ export async function expectAllToHear(services: Service[], withinMs = 15_000): P
 }
 
 /**
- * As above, for services whose connections were cut: one that gives up a connection only now misses what is said until
- * it has the next, and nothing shows when the last has.
+ * Like `expectAllToHear`, but repeats it. After a fault, a service misses messages until it has reconnected, and the
+ * test cannot observe when the last service has.
  */
 export async function untilAllHear(services: Service[]): Promise<void> {
   const retrying = async () => {
@@ -86,5 +89,5 @@ export async function untilAllHear(services: Service[]): Promise<void> {
       throw error;
     }
   };
-  await waitFor("all to hear of an emergency", retrying, { withinMs: 30_000 });
+  await waitFor("all services to learn of an emergency", retrying, { withinMs: 30_000 });
 }

@@ -1,4 +1,4 @@
-/** An emergency reaches all services by message, also after Redis was restarted, hung, or failed over. */
+/** Emergency messages reach all services, also after Redis restarted, hung or failed over. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type RedisCluster, startRedisCluster } from "../../support/redis-cluster.js";
 import { type RedisServer, startRedis } from "../../support/redis-server.js";
@@ -20,20 +20,20 @@ function start(url: string, count: number): Service[] {
   return open;
 }
 
-describe("on Redis", () => {
+describe("emergency messages on Redis", () => {
   let redis: RedisServer;
   beforeAll(async () => {
     redis = await startRedis();
   });
   afterAll(() => redis?.stop());
 
-  it("two others hear of it in less than a second", async () => {
+  it("reach all services in less than a second", async () => {
     const services = start(redis.url, 3);
     await untilListening([redis], 3);
     expect(await expectAllToHear(services)).toBeLessThan(1000);
   });
 
-  it("they hear again after a restart", async () => {
+  it("reach all services again after a restart of Redis", async () => {
     const services = start(redis.url, 3);
     await untilListening([redis], 3);
     await redis.restart();
@@ -41,12 +41,12 @@ describe("on Redis", () => {
     await untilAllHear(services);
   });
 
-  it("they hear again after it hung for so long that their connections were given up", async () => {
+  it("reach all services again after Redis hung until they closed their connections", async () => {
     const services = start(redis.url, 3);
     await untilListening([redis], 3);
     const before = await connectionIds(redis);
     redis.pause();
-    // Each listener asks every second and waits a second for the answer. Nothing shows when it has given up.
+    // Each subscriber pings every second and waits one second for the reply. The test cannot observe when it gives up.
     await new Promise((resolve) => setTimeout(resolve, 2500));
     redis.resume();
     await untilListening([redis], 3);
@@ -54,14 +54,14 @@ describe("on Redis", () => {
     await untilAllHear(services);
   });
 
-  it("nobody listens any more once all are closed", async () => {
+  it("have no subscribers after all services are closed", async () => {
     const services = start(redis.url, 2);
     await untilListening([redis], 2);
     await Promise.all(services.splice(0).map((service) => service.close()));
     await untilListening([redis], 0);
   });
 
-  it("a service that started without Redis hears as soon as there is one", async () => {
+  it("reach a service that started without Redis once Redis is available", async () => {
     await redis.kill();
     const services = start(redis.url, 2);
     await expect(services[0]?.coordinator.emergencyOn(0, "test", "sre")).rejects.toMatchObject({ kind: "unavailable" });
@@ -76,14 +76,14 @@ async function connectionIds(redis: RedisServer): Promise<string[]> {
   return [...list.matchAll(/^id=(\d+)/gm)].map((match) => match[1] ?? "");
 }
 
-describe("on Redis Cluster", () => {
+describe("emergency messages on Redis Cluster", () => {
   let cluster: RedisCluster;
   beforeAll(async () => {
     cluster = await startRedisCluster();
   }, 60_000);
   afterAll(() => cluster?.stop());
 
-  /** Three at least, and as many as it takes until one of them listens at the primary of the quota's keys. */
+  /** Starts at least three services, and more until one of them subscribes at the primary of the key. */
   async function startAround(key: string): Promise<Service[]> {
     const primary = await cluster.primaryOf(key);
     start(cluster.url, 3);
@@ -96,12 +96,12 @@ describe("on Redis Cluster", () => {
     return open;
   }
 
-  it("others hear of it in less than a second, whichever node they listen at", async () => {
+  it("reach all services in less than a second, whichever node they subscribe at", async () => {
     const services = await startAround(`{${CLUSTER}}`);
     expect(await expectAllToHear(services)).toBeLessThan(1000);
   });
 
-  it("they hear again after the primary was killed and its replica took over", { timeout: 90_000 }, async () => {
+  it("reach all services again after the primary was killed and its replica took over", { timeout: 90_000 }, async () => {
     const services = await startAround(`{${CLUSTER}}`);
     const dead = await cluster.killPrimaryOf(`{${CLUSTER}}`);
     const living = cluster.nodes.filter((node) => node !== dead);
@@ -110,7 +110,7 @@ describe("on Redis Cluster", () => {
     await cluster.settled();
   });
 
-  it("they leave a primary that hangs but keeps its connections", { timeout: 90_000 }, async () => {
+  it("reach all services again when a primary hangs but keeps its connections", { timeout: 90_000 }, async () => {
     const services = await startAround(`{${CLUSTER}}`);
     const hanging = await cluster.hangPrimaryOf(`{${CLUSTER}}`);
     const living = cluster.nodes.filter((node) => node !== hanging);

@@ -1,4 +1,4 @@
-/** Messages when something is wrong: errors of the store's own kinds within the deadline, and Sentinel is followed. */
+/** Pub/sub under faults: errors have a store error kind and arrive within the deadline, and subscribers follow Sentinel. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { RedisStoreOptions } from "../../../src/store/redis/redis-store.js";
 import { loopMs } from "../../support/loop-time.js";
@@ -18,7 +18,7 @@ function openStore(options: RedisStoreOptions): TestStore {
 
 const ignore = () => {};
 
-describe("on Redis", () => {
+describe("messages on Redis", () => {
   let redis: RedisServer;
   beforeAll(async () => {
     redis = await startRedis();
@@ -27,7 +27,7 @@ describe("on Redis", () => {
 
   const listeners = async () => Number(((await redis.command("PUBSUB", "NUMSUB", "news")) as unknown[])[1]);
 
-  it("a stopped server gives timeouts or unavailable within the deadline, and nobody is left listening", async () => {
+  it("a stopped server gives timeout or unavailable within the deadline, and leaves no subscription", async () => {
     const store = openStore({ url: redis.url });
     await store.run("echo", [], ["hello"]);
     redis.pause();
@@ -40,7 +40,7 @@ describe("on Redis", () => {
     } finally {
       redis.resume();
     }
-    await waitFor("a good call", () => store.run("echo", [], ["hello"]));
+    await waitFor("a successful call", () => store.run("echo", [], ["hello"]));
     expect(await listeners()).toBe(0);
     const heard: string[] = [];
     await store.subscribe("news", (message) => heard.push(message));
@@ -48,7 +48,7 @@ describe("on Redis", () => {
     await waitFor("the message", () => heard.length === 1);
   });
 
-  it("a user without the right to a channel is denied at once, and those to another channel are kept", async () => {
+  it("a user without permission for a channel is denied at once and keeps its other subscriptions", async () => {
     await redis.command("ACL", "SETUSER", "narrow", "on", ">secret", "~*", "+@all", "resetchannels", "&news");
     const store = openStore({ url: `redis://narrow:secret@127.0.0.1:${redis.port}`, deadlineMs: 5000 });
     const heard: string[] = [];
@@ -57,7 +57,7 @@ describe("on Redis", () => {
     await expect(store.subscribe("other", ignore)).rejects.toMatchObject({ kind: "denied" });
     await expect(store.publish("other", "x")).rejects.toMatchObject({ kind: "denied" });
     expect(loopMs() - begun).toBeLessThan(2000);
-    await waitFor("the listener to be back", async () => (await listeners()) === 1);
+    await waitFor("the subscription to be restored", async () => (await listeners()) === 1);
     await store.publish("news", "still here");
     await waitFor("the message", () => heard.includes("still here"));
   });
@@ -68,7 +68,7 @@ describe("on Redis", () => {
     await expect(store.publish("news", "x")).rejects.toMatchObject({ kind: "denied" });
   });
 
-  it("a store that nobody listens on any more keeps no connection for it", async () => {
+  it("the connection for subscriptions is closed after the last unsubscribe", async () => {
     const store = openStore({ url: redis.url });
     const leave = await store.subscribe("news", ignore);
     expect(await listeners()).toBe(1);
@@ -79,7 +79,7 @@ describe("on Redis", () => {
     });
   });
 
-  it("closing ends a subscription that is still being made", async () => {
+  it("closing the store rejects a pending subscription", async () => {
     redis.pause();
     try {
       const store = openStore({ url: redis.url, deadlineMs: 5000 });
@@ -92,21 +92,21 @@ describe("on Redis", () => {
   });
 });
 
-describe("on Sentinel", () => {
+describe("messages on Sentinel", () => {
   let setup: SentinelSetup;
   beforeAll(async () => {
     setup = await startSentinel();
   }, 60_000);
   afterAll(() => setup?.stop());
 
-  it("listeners follow when the primary is killed", { timeout: 90_000 }, async () => {
+  it("subscribers follow to the new primary when the primary is killed", { timeout: 90_000 }, async () => {
     const [one, other] = [openStore({ url: setup.url }), openStore({ url: setup.url })];
     const heard: string[] = [];
     await one.subscribe("news", (message) => heard.push(message));
     await other.publish("news", "before");
     await waitFor("the first message", () => heard.includes("before"));
     await setup.killPrimary();
-    await waitFor("a message by way of the new primary", async () => {
+    await waitFor("a message through the new primary", async () => {
       await other.publish("news", "after");
       return heard.includes("after");
     });

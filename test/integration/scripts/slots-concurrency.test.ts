@@ -1,4 +1,4 @@
-/** Many clients at the same instant, on the store's own clock: a limit of two means two, every time. */
+/** Concurrent acquires never exceed the limit of a pod. The store uses its real clock. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createSlots } from "../../../src/slots/slots.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
@@ -15,7 +15,7 @@ interface Clients {
   stop(): Promise<void>;
 }
 
-/** Five clients with connections of their own; the embedded store has but one process to live in. */
+/** Five clients with their own connections. The embedded store is one object, which they share. */
 const backends: { name: string; start(): Promise<Clients> }[] = [
   {
     name: "embedded",
@@ -41,14 +41,14 @@ const backends: { name: string; start(): Promise<Clients> }[] = [
   })),
 ];
 
-describe.each(backends)("ten acquires at once on $name", ({ start }) => {
+describe.each(backends)("concurrent acquires on $name", ({ start }) => {
   let clients: Clients;
   beforeAll(async () => {
     clients = await start();
   }, 60_000);
   afterAll(() => clients?.stop());
 
-  it(`on a pod with room for two: exactly two, ${ROUNDS} times in a row`, async () => {
+  it(`ten on a pod with two slots: exactly two succeed, ${ROUNDS} times in a row`, async () => {
     const slots = clients.stores.map((store) => createSlots(store));
     for (let round = 0; round < ROUNDS; round++) {
       const pods = [`pod-${round}`];
@@ -62,7 +62,7 @@ describe.each(backends)("ten acquires at once on $name", ({ start }) => {
     }
   });
 
-  it("thirty clients on five pods with two slots each: exactly ten, two on each pod", async () => {
+  it("thirty on five pods with two slots each: exactly ten succeed, two on each pod", async () => {
     const slots = clients.stores.map((store) => createSlots(store));
     for (let round = 0; round < 20; round++) {
       const pods = Array.from({ length: 5 }, (_, i) => `fleet-${round}-${i}`);
@@ -75,7 +75,7 @@ describe.each(backends)("ten acquires at once on $name", ({ start }) => {
     }
   });
 
-  it("the same connection asking ten times at once holds one slot", async () => {
+  it("ten for the same connection take one slot", async () => {
     const [first] = clients.stores;
     const slots = createSlots(first!);
     const request = { proxy: "p1", connection: "eager", app: "chat", pods: ["lone-pod"] };

@@ -10,7 +10,7 @@ import { type RedisServer, startRedis } from "../../support/redis-server.js";
 import { createSpendingNode } from "../../support/spending-node.js";
 import { pause, waitFor } from "../../support/wait-for.js";
 
-/** Small enough that the nodes always ask for more than there is. */
+/** Small enough that the nodes always request more than is available. */
 const app = { id: "video", guaranteed: 500, burst: 300, priority: 1, borrow: false };
 const cluster = { id: "c1", capacity: 1_000_000, rate: 1_000_000, nodeTtlMs: 60_000 };
 const versions = [loadLibrary(), otherVersion()];
@@ -121,7 +121,7 @@ describe("two versions of the library", () => {
     await running.continue();
     const { outcomes } = await running.stop();
     expect(await loadedOn(await servers.primaryOf(key))).toEqual(names);
-    // Calls that were under way may fail while there is no primary.
+    // Calls may fail while there is no primary.
     expect(outcomes.filter((kind) => !["ok", "unavailable", "timeout"].includes(kind))).toEqual([]);
   }, 90_000);
 

@@ -18,7 +18,7 @@ afterEach(async () => {
   for (const end of endings.splice(0).reverse()) await end();
 });
 
-/** Three nodes, each with a store of its own, that go on until told to stop. */
+/** Three nodes, each with its own store, that spend tokens until `stop` is called. */
 function startNodes(url: string) {
   const stores: Store[] = [];
   let stopped = false;
@@ -38,15 +38,15 @@ function startNodes(url: string) {
     nodes,
     quota: createQuota(stores[0]!, policy),
     turns: () => nodes.map((node) => node.outcomes.get("ok") ?? 0),
-    /** Waits until every node has had so many more turns that went well. */
+    /** Waits until every node has completed `turns` more successful turns. */
     async goOn(turns: number): Promise<void> {
       const goals = this.turns().map((done) => done + turns);
-      await waitFor("all nodes to go on", () => this.turns().every((done, i) => done >= goals[i]!));
+      await waitFor("all nodes to continue", () => this.turns().every((done, i) => done >= goals[i]!));
     },
     async stop(): Promise<void> {
       stopped = true;
       await Promise.all(working);
-      // Whatever was under way when the store failed is repeated; then everyone reports once more.
+      // Each node repeats its unfinished call, then reports once more.
       for (const node of nodes) await waitFor("a last report", () => node.turn().then(() => true));
       for (const node of nodes) await node.turn();
     },
@@ -144,7 +144,7 @@ describe("scripts under load", () => {
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [ask]);
     await slots.acquire({ proxy: "p1", connection: "c1", app: "chat", pods: ["pod-1"] }, limits);
 
-    // Less than an empty server uses: from now on it is out of memory for certain.
+    // Less memory than an empty server uses, so that it is certainly out of memory.
     await server.command("CONFIG", "SET", "maxmemory", "100kb");
     const outOfMemory = { kind: "out_of_memory" };
     await expect(quota.grant({ node: "n1", epoch: 1, seq: 2 }, [ask])).rejects.toMatchObject(outOfMemory);

@@ -42,16 +42,16 @@ describe("with a password", () => {
   const at = (user: string, password: string) =>
     `redis://${user}:${encodeURIComponent(password)}@127.0.0.1:${redis.port}`;
 
-  it("connects with the right one", async () => {
+  it("connects with the right password", async () => {
     expect(await openStore({ url: at("", PASSWORD) }).run("add", ["k"], [])).toEqual([1]);
     expect(await openStore({ url: at("default", PASSWORD) }).run("add", ["k"], [])).toEqual([2]);
   });
 
   it.each([
-    ["a wrong one", () => at("", "wrong-secret")],
+    ["a wrong password", () => at("", "wrong-secret")],
     ["an unknown user", () => at("nobody", "wrong-secret")],
-    ["none", () => redis.url],
-  ])("is denied with %s, before the deadline, and the error does not contain it", async (_, url) => {
+    ["no password", () => redis.url],
+  ])("denies calls with %s before the deadline, and no error contains the password", async (_, url) => {
     const store = openStore({ url: url(), deadlineMs: 10_000 });
     const start = loopMs();
     const error = await failureOf(store.run("add", ["k"], []));
@@ -65,7 +65,7 @@ describe("with a password", () => {
     const store = openStore({ url: at("", "new-secret") });
     expect(await failureOf(store.run("add", ["k"], []))).toMatchObject({ kind: "denied" });
     await redis.command("CONFIG", "SET", "requirepass", "new-secret");
-    await waitFor("a good call", () => store.run("add", ["k"], []));
+    await waitFor("a successful call", () => store.run("add", ["k"], []));
     await redis.command("CONFIG", "SET", "requirepass", PASSWORD);
   });
 
@@ -94,7 +94,7 @@ describe("with a password", () => {
       expect(await failureOf(store.run("put", ["k3"], ["v"]))).toMatchObject(refusal);
       expect(await failureOf(store.inspect())).toMatchObject(refusal);
       await redis.command("ACL", "SETUSER", "bound", "+@all");
-      await waitFor("a good call", () => store.run("put", ["k3"], ["v"]));
+      await waitFor("a successful call", () => store.run("put", ["k3"], ["v"]));
     },
   );
 

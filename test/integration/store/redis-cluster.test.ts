@@ -37,7 +37,7 @@ function startCounting(store: TestStore, tag: string, workers = 5): Load {
 
 async function untilWell(load: Load, calls = 100): Promise<void> {
   load.streak = 0;
-  await waitFor(`${calls} good calls in a row`, () => load.streak >= calls, { withinMs: 30_000 });
+  await waitFor(`${calls} successful calls in a row`, () => load.streak >= calls, { withinMs: 30_000 });
 }
 
 function expectNothingStrange(load: Load): void {
@@ -109,7 +109,7 @@ describe("normal operation", () => {
     } finally {
       stopped.resume();
     }
-    await waitFor("a good call", () => store.run("add", ["{a}c"], []));
+    await waitFor("a successful call", () => store.run("add", ["{a}c"], []));
   });
 });
 
@@ -155,9 +155,9 @@ describe("failover", () => {
     const store = openStore({ url: `redis-cluster://127.0.0.1:${first.port}` });
     await store.run("add", ["{a}c"], []);
     await cluster.switchPrimaryOf("{a}");
-    await waitFor("a good call", () => store.run("add", ["{a}c"], []));
+    await waitFor("a successful call", () => store.run("add", ["{a}c"], []));
     await first.kill();
-    for (const tag of TAGS) await waitFor("a good call", () => store.run("add", [`${tag}c`], []));
+    for (const tag of TAGS) await waitFor("a successful call", () => store.run("add", [`${tag}c`], []));
     await first.restart();
   });
 });
@@ -170,11 +170,11 @@ it("reconnects after all nodes were restarted, even if the node of its url stays
   for (const tag of TAGS) await store.run("add", [`${tag}c`], []);
   await Promise.all(cluster.nodes.map((node) => node.kill()));
   await expect(store.run("add", ["{a}c"], [])).rejects.toMatchObject({ kind: "unavailable" });
-  // Closes every connection, so that the store has only the node addresses that it remembers.
+  // Failing calls make the store close every connection, so that only the remembered node addresses are left.
   for (const tag of TAGS) await store.run("add", [`${tag}c`], []).catch(() => undefined);
   await Promise.all(cluster.nodes.filter((node) => node !== away).map((node) => node.restart()));
   for (const tag of TAGS) {
-    await waitFor(`a good call for ${tag}`, () => store.run("add", [`${tag}c`], []), {
+    await waitFor(`a successful call for ${tag}`, () => store.run("add", [`${tag}c`], []), {
       withinMs: 60_000,
       everyMs: 100,
     });
@@ -235,7 +235,7 @@ describe("slot migration", () => {
       });
       expect(loopMs() - start).toBeLessThan(1_500);
     });
-    await waitFor("a good call", () => store.run("count", ["{a}c", "{a}ids"], ["2"]));
+    await waitFor("a successful call", () => store.run("count", ["{a}c", "{a}ids"], ["2"]));
     await cluster.migrateSlot("{a}", from);
   });
 });

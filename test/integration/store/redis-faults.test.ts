@@ -32,7 +32,7 @@ async function proxyTo(redis: RedisServer) {
 
 async function untilWell(load: Load, calls = 200): Promise<void> {
   load.streak = 0;
-  await waitFor(`${calls} good calls in a row`, () => load.streak >= calls);
+  await waitFor(`${calls} successful calls in a row`, () => load.streak >= calls);
 }
 
 function expectNothingStrange(load: Load): void {
@@ -104,7 +104,7 @@ describe("Redis is unreachable", () => {
     await store.run("add", ["k"], []);
     proxy.silenceAll();
     await expect(store.run("add", ["k"], [])).rejects.toMatchObject({ kind: "timeout" });
-    expect(await waitFor("a good call", () => store.run("add", ["k"], []))).toEqual([2]);
+    expect(await waitFor("a successful call", () => store.run("add", ["k"], []))).toEqual([2]);
   });
 });
 
@@ -221,7 +221,7 @@ describe("Redis cannot serve", () => {
       kind: expect.stringMatching(/^(unavailable|timeout)$/),
     });
     await redis.command("REPLICAOF", "NO", "ONE");
-    await waitFor("a good call", () => store.run("add", ["k"], []));
+    await waitFor("a successful call", () => store.run("add", ["k"], []));
     const after = String(await redis.command("CLIENT", "LIST"));
     expect(connectionId(after)).not.toBe(connectionId(clients));
   });

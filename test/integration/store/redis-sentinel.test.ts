@@ -21,7 +21,7 @@ async function expectToFollow(store: TestStore, change: () => Promise<void>): Pr
   const load = startLoad(10, (id) => store.run("count", ["c", "ids"], [id]));
   const untilWell = () => {
     load.streak = 0;
-    return waitFor("100 good calls in a row", () => load.streak >= 100, { withinMs: 30_000 });
+    return waitFor("100 successful calls in a row", () => load.streak >= 100, { withinMs: 30_000 });
   };
   await untilWell();
   await change();
