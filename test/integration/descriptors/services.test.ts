@@ -1,4 +1,4 @@
-/** Two services with descriptor limits on one Redis, called as Envoy calls them: shared limits, live reload, labels by rule. */
+/** Two services on one Redis, called as by Envoy, share descriptor limits, reload them and label them by rule. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, it } from "vitest";

@@ -101,7 +101,7 @@ describe("emergency messages on Redis Cluster", () => {
     expect(await expectAllToHear(services)).toBeLessThan(1000);
   });
 
-  it("reach all services again after the primary was killed and its replica took over", { timeout: 90_000 }, async () => {
+  it("reach all services again after a replica took over from a killed primary", { timeout: 90_000 }, async () => {
     const services = await startAround(`{${CLUSTER}}`);
     const dead = await cluster.killPrimaryOf(`{${CLUSTER}}`);
     const living = cluster.nodes.filter((node) => node !== dead);

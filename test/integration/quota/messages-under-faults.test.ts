@@ -1,4 +1,4 @@
-/** Pub/sub under faults: errors have a store error kind and arrive within the deadline, and subscribers follow Sentinel. */
+/** Pub/sub under faults: errors have a kind and arrive within the deadline, and subscribers follow Sentinel. */
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import type { RedisStoreOptions } from "../../../src/store/redis/redis-store.js";
 import { loopMs } from "../../support/loop-time.js";

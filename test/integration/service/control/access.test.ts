@@ -5,13 +5,13 @@ import type { Store } from "../../../../src/store/store.js";
 import { ADMIN_TOKEN, type ControlServer, PLANE_TOKEN, startControl } from "../../../support/control-server.js";
 import { createSimulatedClock } from "../../../support/simulated-clock.js";
 
-describe("who may call", () => {
+describe("access", () => {
   let store: Store;
   beforeEach(() => {
     store = createEmbeddedStore();
   });
 
-  it("nobody without a configured admin token; the reply names the option", async () => {
+  it("is denied to everyone without a configured admin token; the reply names the option", async () => {
     const control = await startControl(store, { config: { control: { admin_token: "" } } });
     for (const authorization of ["", "Bearer ", `Bearer ${ADMIN_TOKEN}`, `Bearer ${PLANE_TOKEN}`]) {
       const response = await control.admin("GET", "/status", undefined, { authorization });
@@ -25,14 +25,14 @@ describe("who may call", () => {
     await control.close();
   });
 
-  it("not with the token of the other role", async () => {
+  it("is denied with the token of the other role", async () => {
     const control = await startControl(store);
     const response = await control.post({ node: "p", epoch: 1, seq: 1 }, { authorization: `Bearer ${ADMIN_TOKEN}` });
     expect([response.status, ((await response.json()) as { reason: string }).reason]).toEqual([403, "wrong_role"]);
     await control.close();
   });
 
-  it("not from an address that is not listed, even with a token", async () => {
+  it("is denied to an address that is not listed, even with a token", async () => {
     const control = await startControl(store, { config: { control: { allow: ["10.0.0.0/8"] } } });
     for (const path of [
       "/admin/ratelimit/status",
@@ -51,7 +51,7 @@ describe("who may call", () => {
     await control.close();
   });
 
-  it("by the current configuration: a new token and list apply after a reload", async () => {
+  it("follows the current configuration: a new token and list apply after a reload", async () => {
     const control = await startControl(store);
     const other = "another-admin-token-9";
     const section = { plane_token: PLANE_TOKEN, allow: ["127.0.0.0/8"], hosts: ["gate.internal"] };
@@ -67,7 +67,7 @@ describe("who may call", () => {
     await control.close();
   });
 
-  it("a page of the same origin may", async () => {
+  it("is allowed to a page of the same origin", async () => {
     const control = await startControl(store);
     const headers = { origin: control.url, "sec-fetch-site": "same-origin" };
     expect((await control.admin("DELETE", "/degradation", undefined, headers)).status).toBe(200);
@@ -79,7 +79,7 @@ describe("guessing tokens", () => {
   const guess = (control: ControlServer, i: number, path = "/admin/ratelimit/status") =>
     control.call(path === "/v1/sync" ? "POST" : "GET", path, undefined, { authorization: `Bearer guess-number-${i}` });
 
-  it("locks the address after ten wrong tokens until the minute is over, even for the right one", async () => {
+  it("locks the address after ten wrong tokens until the minute is over, even for the right token", async () => {
     const clock = createSimulatedClock();
     const control = await startControl(createEmbeddedStore(), { clock });
     for (let i = 0; i < 10; i++) expect((await guess(control, i)).status).toBe(401);
@@ -88,7 +88,7 @@ describe("guessing tokens", () => {
     expect([locked.status, locked.headers.get("retry-after")]).toEqual([429, "15"]);
     expect(await locked.json()).toMatchObject({ error: "too_many_requests", reason: "failed_logins" });
     expect((await control.admin("GET", "/status")).status).toBe(429);
-    // Data planes at the same address have a token of their own, and health needs none.
+    // Data planes at the same address have their own token, and health needs no token.
     expect((await control.post({ node: "p", epoch: 1, seq: 1 })).status).toBe(200);
     expect((await control.call("GET", "/health/live")).status).toBe(200);
     await clock.advance(15_000);
@@ -106,7 +106,7 @@ describe("guessing tokens", () => {
     await control.close();
   });
 
-  it("does not flood the log", async () => {
+  it("is logged at a limited rate, with a count of the rest", async () => {
     const clock = createSimulatedClock();
     const control = await startControl(createEmbeddedStore(), { clock });
     for (let i = 0; i < 40; i++) await guess(control, i, "/v1/sync");

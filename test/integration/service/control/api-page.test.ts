@@ -23,7 +23,7 @@ it("lists every endpoint", () => {
   }
 });
 
-it("has commands that work", async () => {
+it("contains only curl commands that work", async () => {
   const control = await startControl(createEmbeddedStore(), {
     config: { apps: { "video-service": { guaranteed: 100 } } },
     reports: [nodeReport()],

@@ -13,7 +13,7 @@ beforeEach(async () => {
 });
 afterEach(() => control.close());
 
-/** fetch does not let a test choose the Host. */
+/** Uses `request`, because fetch does not allow setting the Host header. */
 function statusFor(host: string | undefined, path = "/health/live"): Promise<number> {
   return new Promise((resolve, reject) => {
     const headers = host === undefined ? {} : { host };
@@ -27,13 +27,13 @@ function statusFor(host: string | undefined, path = "/health/live"): Promise<num
   });
 }
 
-describe("the token", () => {
+describe("authentication of data planes", () => {
   it.each([
-    ["none", {}],
-    ["a wrong one", { authorization: "Bearer wrong-token-0123456789" }],
-    ["the beginning of the right one", { authorization: `Bearer ${PLANE_TOKEN.slice(0, -1)}` }],
-    ["an empty one", { authorization: "Bearer " }],
-    ["the right one in another scheme", { authorization: `Basic ${PLANE_TOKEN}` }],
+    ["a missing token", {}],
+    ["a wrong token", { authorization: "Bearer wrong-token-0123456789" }],
+    ["the beginning of the right token", { authorization: `Bearer ${PLANE_TOKEN.slice(0, -1)}` }],
+    ["an empty token", { authorization: "Bearer " }],
+    ["the right token in another scheme", { authorization: `Basic ${PLANE_TOKEN}` }],
   ])("%s gets 401", async (_what, headers) => {
     const response = await fetch(`${control.url}/v1/sync`, { method: "POST", headers, body: JSON.stringify(message) });
     expect(response.status).toBe(401);
@@ -43,7 +43,7 @@ describe("the token", () => {
     expect(text).not.toContain(PLANE_TOKEN);
   });
 
-  it("that is not configured disables the API of data planes, and the reply says so", async () => {
+  it("a token that is not configured disables their API, and the reply says so", async () => {
     const off = await startControl(createEmbeddedStore(), { config: { control: { plane_token: "" } } });
     for (const authorization of ["Bearer ", `Bearer ${PLANE_TOKEN}`, ""]) {
       const response = await off.post(message, { authorization });
@@ -54,7 +54,7 @@ describe("the token", () => {
   });
 });
 
-describe("the address", () => {
+describe("an address", () => {
   it("that is not allowed gets 403, except for health", async () => {
     const closed = await startControl(createEmbeddedStore(), {
       config: { control: { allow: ["10.0.0.0/8", "::1/128"] } },
@@ -67,7 +67,7 @@ describe("the address", () => {
   });
 });
 
-describe("the Host", () => {
+describe("the Host header", () => {
   it.each([
     ["127.0.0.1", 200],
     ["127.0.0.1:9145", 200],
@@ -114,7 +114,7 @@ describe("an invalid request", () => {
     expect((await fetch(`${control.url}/v1/sync`, init as RequestInit)).status).toBe(413);
   });
 
-  it("a client that disconnects within its body changes nothing", async () => {
+  it("changes nothing when the client disconnects within its body", async () => {
     const head = `POST /v1/sync HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${PLANE_TOKEN}\r\nContent-Length: 50\r\n\r\n{`;
     await new Promise<void>((resolve) => {
       const socket = connect(control.port, "127.0.0.1", () => socket.write(head, () => socket.destroy()));

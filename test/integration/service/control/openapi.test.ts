@@ -21,7 +21,7 @@ type Document = Json & { paths: Record<string, Record<string, Operation>> };
 const admin = "/admin/ratelimit";
 const sync = { node: "p", epoch: 1, seq: 1, apps: [{ app: "video", granted: 0, spent: 0, need: 1, want: 10 }] };
 
-/** Each endpoint at least once as it should be called, and some as they should not. */
+/** Calls each endpoint at least once correctly, and some incorrectly. */
 const made: [call: string, status: number, body?: unknown, headers?: Record<string, string>][] = [
   ["GET /health/live", 200],
   ["GET /health/ready", 200],
@@ -158,7 +158,7 @@ describe("the document", () => {
     expect(Object.keys(printed.paths).sort()).toEqual(Object.keys((served as Document).paths).sort());
   });
 
-  it("is checked by a validator that finds errors", () => {
+  it("is checked by a validator that detects wrong replies", () => {
     const schema = {
       ...{ type: "object", required: ["a"], additionalProperties: false },
       properties: { a: { type: "integer", minimum: 0 }, b: { anyOf: [{ type: "string" }, { type: "null" }] } },

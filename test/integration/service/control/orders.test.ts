@@ -40,7 +40,7 @@ describe.each(stores)("over the %s store", (_name, open) => {
     return answer;
   }
 
-  it("an emergency begins and ends, for the whole cluster", async () => {
+  it("an emergency starts and ends for the whole cluster", async () => {
     const order = { action: "activate", reason: "too\u0007 hot", operator: "alice", duration_seconds: 120.5 };
     const on = await ask("POST", "/emergency", order);
     expect(on).toMatchObject({
@@ -109,7 +109,7 @@ describe.each(stores)("over the %s store", (_name, open) => {
       ...{ status: "refused", code: "borrowing_disabled" },
       explanation: "video may not borrow: set apps.video.borrow to true.",
     });
-    // The refill pays back as well, meanwhile.
+    // The refill may already have repaid a part.
     const repaid = await ask("POST", "/repay", { app_id: "loans", amount: 500 });
     expect(repaid).toMatchObject({ status: "repaid", code: "ok", debt: 0 });
     expect(repaid.repaid).toBeLessThanOrEqual(12);
@@ -132,7 +132,7 @@ describe.each(stores)("over the %s store", (_name, open) => {
   it("the configuration is reloaded; an invalid one changes nothing and lists all problems", async () => {
     const first = control.live.version();
     await control.writeFile({ apps: { video: { guaranteed: 7, burst: 9 } } });
-    // With force it is applied again where a hint from the store has already made the service look at its file.
+    // `force` applies the file again even if a message from the store already made the service read it.
     const reloaded = await ask("POST", "/reload", { source: "file", force: true });
     expect(reloaded).toMatchObject({ status: "reloaded", restart_needed: [], config_version: control.live.version() });
     expect(reloaded.config_version).not.toBe(first);

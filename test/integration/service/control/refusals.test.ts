@@ -30,7 +30,7 @@ describe.each(stores)("admin requests over the %s store", (_name, open) => {
     await store.close();
   });
 
-  /** Whatever an order could have changed. */
+  /** All state that an admin request can change. */
   async function everything() {
     const video = control.live.current().apps.video!;
     const policy = { id: "video", guaranteed: video.guaranteed, burst: video.burst ?? 0, priority: 1, borrow: false };
@@ -45,7 +45,7 @@ describe.each(stores)("admin requests over the %s store", (_name, open) => {
     };
   }
 
-  /** fetch does not let a test choose the Host. */
+  /** Uses `request`, because fetch does not allow setting the Host header. */
   function send({ method = "POST", path = "/admin/ratelimit/emergency", body = order, headers = {} }: Sent) {
     return new Promise<{ status: number; text: string; headers: Record<string, unknown> }>((resolve, reject) => {
       const sent = request({ port: control.port, host: "127.0.0.1", method, path, headers, agent: false });
@@ -70,7 +70,7 @@ describe.each(stores)("admin requests over the %s store", (_name, open) => {
     ["the token of data planes", { headers: { ...json, authorization: `Bearer ${PLANE_TOKEN}` } }, 403, "wrong_role"],
     ["a foreign Host", { headers: { ...json, ...token, host: "evil.example" } }, 403, "unknown_host"],
     [
-      "a form of another site",
+      "a cross-site form",
       {
         headers: {
           ...token,
@@ -83,11 +83,11 @@ describe.each(stores)("admin requests over the %s store", (_name, open) => {
       403,
       "cross_site",
     ],
-    ["a script of another site", { headers: { ...json, ...token, origin: "https://evil.example" } }, 403, "cross_site"],
+    ["a cross-site script", { headers: { ...json, ...token, origin: "https://evil.example" } }, 403, "cross_site"],
     ["a page without an origin", { headers: { ...json, ...token, origin: "null" } }, 403, "cross_site"],
-    ["a sister site", { headers: { ...json, ...token, "sec-fetch-site": "same-site" } }, 403, "cross_site"],
+    ["a same-site request", { headers: { ...json, ...token, "sec-fetch-site": "same-site" } }, 403, "cross_site"],
     [
-      "a form, by a browser that says nothing of itself",
+      "a form without Origin and Sec-Fetch-Site headers",
       { headers: { ...token, "content-type": "application/x-www-form-urlencoded" }, body: "action=activate" },
       415,
       "content_type",
@@ -100,8 +100,8 @@ describe.each(stores)("admin requests over the %s store", (_name, open) => {
     ],
     ["a form in plain text", { headers: { ...token, "content-type": "text/plain" } }, 415, "content_type"],
     ["too large a body", { headers: { ...json, ...token }, body: `{"reason":"${"x".repeat(300_000)}"}` }, 413, "body"],
-    ["garbage", { headers: { ...json, ...token }, body: "{action" }, 400, "body must be JSON"],
-    ["bytes that are no text", { headers: { ...json, ...token }, body: "\u0000\u0001" }, 400, "body must be JSON"],
+    ["invalid JSON", { headers: { ...json, ...token }, body: "{action" }, 400, "body must be JSON"],
+    ["control characters", { headers: { ...json, ...token }, body: "\u0000\u0001" }, 400, "body must be JSON"],
     ["no body at all", { headers: { ...json, ...token }, body: "" }, 400, "action is missing"],
     ["a list", { headers: { ...json, ...token }, body: "[1]" }, 400, "body must be an object"],
     ["null", { headers: { ...json, ...token }, body: "null" }, 400, "body must be an object"],
@@ -112,13 +112,13 @@ describe.each(stores)("admin requests over the %s store", (_name, open) => {
       "durationSeconds is not a field; did you mean duration_seconds?",
     ],
     [
-      "the prototype",
+      "a field named __proto__",
       { headers: { ...json, ...token }, body: '{"action":"activate","__proto__":{"reason":"x"}}' },
       400,
       "body must not contain the name __proto__",
     ],
     [
-      "a million levels",
+      "a body with 50,000 levels of nesting",
       { headers: { ...json, ...token }, body: `{"action":${"[".repeat(50_000)}${"]".repeat(50_000)}}` },
       400,
       "body must be nested at most 64 levels deep",
@@ -142,7 +142,7 @@ describe.each(stores)("admin requests over the %s store", (_name, open) => {
       "duration_seconds must be at most 2592000",
     ],
     [
-      "a number beyond numbers",
+      "a number that overflows to infinity",
       { headers: { ...json, ...token }, body: '{"action":"activate","duration_seconds":1e999}' },
       400,
       "duration_seconds must be a number",
@@ -160,16 +160,16 @@ describe.each(stores)("admin requests over the %s store", (_name, open) => {
       "action must be activate or deactivate",
     ],
     [
-      "an operator without end",
+      "an operator name that is too long",
       { headers: { ...json, ...token, "x-operator": "o".repeat(129) } },
       400,
       "X-Operator must be 1 to 128 characters",
     ],
   ];
 
-  it.each(refused)("%s", async (_what, sent, status, reason) => {
+  it.each(refused)("%s is rejected and logged, and changes nothing", async (_what, sent, status, reason) => {
     const before = await everything();
-    // The order of the last case has no operator of its own.
+    // The header X-Operator is used only if the body names no operator.
     const body = sent.headers?.["x-operator"] === undefined ? {} : { body: '{"action":"activate"}' };
     const answer = await send({ ...sent, ...body });
     expect([answer.status, JSON.parse(answer.text).reason]).toEqual([status, reason]);
@@ -218,7 +218,7 @@ describe.each(stores)("admin requests over the %s store", (_name, open) => {
     ["PUT /config", { config: { control: { admin_token: "" } } }, "control"],
   ];
 
-  it.each(wrongOrders)("%s with %j names %s and changes nothing", async (call, body, field) => {
+  it.each(wrongOrders)("%s with %j is rejected with the field %s and changes nothing", async (call, body, field) => {
     const [method = "", path = ""] = call.split(" ");
     const before = await everything();
     const response = await control.admin(method, path, body);
@@ -231,7 +231,7 @@ describe.each(stores)("admin requests over the %s store", (_name, open) => {
     expect(after).toEqual(before);
   });
 
-  it("values of a rejected configuration are not logged: one may be a secret under a misspelt name", async () => {
+  it("values of a rejected configuration are not logged: a misspelt option may contain a secret", async () => {
     await control.admin("PUT", "/config", { config: { identity: { api_kyes: { video: ["a-very-secret-key-1"] } } } });
     await control.admin("PUT", "/config", { config: { identity: { api_keys: { video: ["a-very-secret-key-2"] } } } });
     expect(control.audited()).toMatchObject([{ outcome: "refused" }, { outcome: "done" }]);

@@ -1,4 +1,4 @@
-/** Metrics of a running service: sums over workers survive crashes, and can be disabled. */
+/** Metrics of a running service: sums over workers survive crashes, and metrics can be disabled. */
 import { request } from "undici";
 import { afterEach, describe, expect, it } from "vitest";
 import { createRedisStore } from "../../../../src/store/redis/redis-store.js";
@@ -36,7 +36,7 @@ ${yaml}
   return gateway;
 }
 
-/** Each over a connection of its own, so that all workers get some. */
+/** Sends each request over its own connection, so that all workers get some. */
 async function send({ url }: GatewayProcess, count: number): Promise<void> {
   for (let i = 0; i < count; i++) {
     const { statusCode, body } = await request(url, { headers: { "x-app-id": "ample" }, reset: true });
@@ -63,15 +63,15 @@ describe("the metrics of a service", () => {
         .filter(({ name }) => name === "ratelimit_degradation_level")
         .map(({ labels }) => labels.node_id)
         .sort();
-    // A worker that is too busy to answer a scrape is in the next one.
-    await waitFor("both workers to be heard", async () => {
+    // A worker that is too busy for one scrape is included in the next.
+    await waitFor("the metrics of both workers", async () => {
       const page = await scrape(gateway);
       expect(levels(page)).toEqual(["gw-1", "gw-2"]);
       return admitted(page) === 60;
     });
     const [victim] = workersOf(gateway.pid) as [number];
     process.kill(victim, "SIGKILL");
-    // While it is gone, and when another one has its name.
+    // Nothing is lost while the worker is down, nor when another worker has taken its name.
     await waitFor("the worker to be replaced", async () => {
       const page = await scrape(gateway);
       expect(admitted(page)).toBe(60);
@@ -79,22 +79,22 @@ describe("the metrics of a service", () => {
       return workers.length === 2 && !workers.includes(victim) && levels(page).length === 2;
     });
     await send(gateway, 40);
-    await waitFor("all to be counted", async () => {
+    await waitFor("all requests to be counted", async () => {
       const page = await scrape(gateway);
       expect(page.sum("ratelimit_check_latency_seconds_count", { app_id: "ample" })).toBe(100);
       return admitted(page) === 100;
     });
-    // The client may have its answer a moment before the exchange is settled. What the dead worker had not told is gone.
+    // A response may arrive before its exchange is settled. What the killed worker had not reported is lost.
     await waitFor("the last exchange to be settled", async () => {
       const settled = (await scrape(gateway)).sum("ratelimit_cost_deviation_ratio_count", { app_id: "ample" });
       return settled >= 99 && settled <= 100;
     });
   });
 
-  it("count each store call once, in whichever process", async () => {
+  it("count each store call once, whichever process made it", async () => {
     const gateway = await start("workers: 1");
     await send(gateway, 20);
-    // Scraped between two messages of the worker, so that none of them is under way.
+    // The numbers are equal in a scrape between two messages of the worker.
     await waitFor("calls and messages to be the same number", async () => {
       const page = await scrape(gateway);
       const calls = page.sum("ratelimit_redis_commands_total", { command: "grant" });

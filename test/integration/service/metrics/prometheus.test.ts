@@ -18,7 +18,7 @@ let prometheus: Prometheus;
 const sockets: SocketClient[] = [];
 /** Refused connections by reason. */
 const refusedSockets: Record<string, number> = {};
-/** How requests were answered: "app method status". */
+/** Number of responses by "app method status". */
 const answers: Record<string, number> = {};
 
 async function ask(app: string, method = "GET"): Promise<void> {
@@ -35,7 +35,7 @@ beforeAll(async () => {
   endings.push(() => backend.stop());
   const pod = await startSocketPod(() => {});
   endings.push(() => pod.stop());
-  // A burst, and then hardly anything for the time of the test; nothing more when the machine is too busy for the store.
+  // One burst and almost no refill during the test. `closed` admits nothing more when the store is too slow.
   const limits = "guaranteed: 0.001, burst: 40, on_store_failure: closed";
   const config = `
 unknown_apps: reject
@@ -48,7 +48,7 @@ log: { level: warn }
 `;
   gateway = await startGateway(`node_id: gw\nworkers: 2\nstore: ${redis.url}\n${config}`);
   endings.push(() => gateway.stop());
-  // It gets no requests: what it tells the service of itself is to be seen there.
+  // nginx gets no requests. The service must expose the metrics that nginx reports to it.
   const nginx = await startNginx(config, { services: [new URL(gateway.controlUrl).host], node: "edge" });
   endings.push(() => nginx.stop());
   for (let i = 0; i < 30; i++) await ask("video");
@@ -85,7 +85,7 @@ describe("Prometheus", () => {
       expect(Object.keys(own).sort()).toEqual([...labels].sort());
       expect(sample.value).not.toBeNaN();
     }
-    // What it calls unknown is what the page calls untyped.
+    // Prometheus reports the type untyped as unknown.
     expect((await prometheus.metadata(name))?.type).toBe(type === "untyped" ? "unknown" : type);
   });
 
@@ -110,7 +110,7 @@ describe("Prometheus", () => {
     for (const [reason, count] of Object.entries(refusedSockets)) {
       expect(await one(`websocket_refusals_total{reason="${reason}"}`)).toBe(count);
     }
-    // The workers are nodes of the cluster, and so is nginx.
+    // Two workers and nginx are the nodes of the cluster.
     expect((await prometheus.until("ratelimit_live_nodes", ([nodes]) => nodes?.value === 3)).length).toBe(1);
   });
 
@@ -132,7 +132,7 @@ describe("Prometheus", () => {
     expect(queries.length).toBeGreaterThan(5);
     for (const query of queries) {
       expect(await prometheus.query(query), query).toBeInstanceOf(Array);
-      // It would answer nothing, without an error, for a metric that does not exist.
+      // Prometheus returns an empty result for a metric that does not exist, so the names are checked, too.
       const names = query.match(/(ratelimit|websocket)_\w+/g) ?? [];
       for (const name of names) expect(Object.keys(metrics)).toContain(name.replace(/_bucket$/, ""));
     }
@@ -140,13 +140,13 @@ describe("Prometheus", () => {
 });
 
 describe("promtool", () => {
-  it("finds no problem on the page", async () => {
+  it("finds no problem in the metrics page", async () => {
     const { statusCode, headers, body } = await request(`${gateway.controlUrl}/metrics`);
     expect([statusCode, headers["content-type"]]).toEqual([200, "text/plain; version=0.0.4; charset=utf-8"]);
     expect(await checkPage(await body.text())).toEqual({ exitCode: 0, complaints: "" });
   });
 
-  it("would report one", async () => {
+  it("reports a problem in an invalid page", async () => {
     const { exitCode, complaints } = await checkPage("# TYPE bad_total gauge\nbad_total 1\n");
     expect(exitCode).not.toBe(0);
     expect(complaints).toMatch(/bad_total/);

@@ -18,7 +18,7 @@ afterEach(async () => {
 async function gateway(yaml: string): Promise<GatewayProcess> {
   const started = await startGateway(yaml);
   ends.push(() => started.stop());
-  // The first worker answers before the others are there.
+  // The first worker responds before the others have started.
   await waitFor("all workers", () => started.output().includes("gateway listens"));
   return started;
 }
@@ -35,7 +35,7 @@ const routesTo = (target: string) =>
 async function statuses(url: string, app: string, count: number): Promise<number[]> {
   const found: number[] = [];
   for (let i = 0; i < count; i++) {
-    // A connection of its own, so that every worker gets its turn.
+    // A new connection per request, so that every worker gets some.
     const response = await fetch(url, { headers: { "x-app-id": app, connection: "close" } });
     await response.arrayBuffer();
     found.push(response.status);
@@ -55,7 +55,7 @@ function refusesConnections(port: string): Promise<boolean> {
 
 const ok = (found: number[]) => found.filter((status) => status === 200).length;
 
-describe("without a file", () => {
+describe("tollgate serve without a file", () => {
   it("runs a demo with limits, and exits with code 0", async () => {
     const [port, controlPort] = [await freePort(), await freePort()];
     const args = ["serve", "--listen", `127.0.0.1:${port}`, "--control", `127.0.0.1:${controlPort}`, "--workers", "2"];
@@ -83,7 +83,7 @@ describe("without a file", () => {
 });
 
 describe("several workers on the embedded store", () => {
-  // Each request costs one, whatever its size: where sizes cost, the first of each worker is paid before its size is known.
+  // Each request costs one. With a cost by size, the first request of each worker would be charged by an estimate.
   const priced = "profile: { based_on: iops, bandwidth: 0 }";
   const limits = `apps: { default: { guaranteed: 0.001, burst: 50, ${priced} } }\nworkers: 3\n`;
 
@@ -103,13 +103,13 @@ describe("several workers on the embedded store", () => {
     const first = ok(await statuses(started.url, "any", 20));
     process.kill(before[0] ?? 0, "SIGKILL");
     await waitFor("a replacement", () => workersOf(started.pid).filter((pid) => !before.includes(pid)).length === 1);
-    await waitFor("its message", () => started.output().includes("worker crashed, restarting it"));
+    await waitFor("the log entry about the crash", () => started.output().includes("worker crashed, restarting it"));
     const after = ok(await statuses(started.url, "any", 150));
     expect(first + after).toBeLessThanOrEqual(50);
     expect(workersOf(started.pid)).toHaveLength(3);
   });
 
-  it("are killed under load, and every client gets a response or an error", async () => {
+  it("can be killed under load, and every client gets a response or an error", async () => {
     const plenty = "apps: { default: { guaranteed: 100000, burst: 100000 } }\nworkers: 3\n";
     const started = await gateway(`${plenty}${await backendYaml()}`);
     let stopped = false;
@@ -132,11 +132,11 @@ describe("several workers on the embedded store", () => {
       });
       const answered = outcomes.get("200 ok") ?? 0;
       process.kill(all[0] ?? 0, "SIGKILL");
-      await waitFor("others to answer", () => (outcomes.get("200 ok") ?? 0) > answered + 100);
+      await waitFor("responses of the other workers", () => (outcomes.get("200 ok") ?? 0) > answered + 100);
     }
     stopped = true;
     await Promise.all(clients);
-    // Cut connections are seen as such; a request that is given up after 20 s would be a TimeoutError.
+    // A cut connection is a TypeError. A request without a response within 20 s would be a TimeoutError.
     expect([...outcomes.keys()].filter((outcome) => !["200 ok", "TypeError"].includes(outcome))).toEqual([]);
   });
 });
@@ -161,7 +161,7 @@ describe("SIGTERM under load", () => {
         text: await response.text(),
       })),
     );
-    await waitFor("all to be at the backend", () => waiting.length === 10);
+    await waitFor("all requests to reach the backend", () => waiting.length === 10);
     started.kill("SIGTERM");
     await waitFor("it to stop listening", () => refusesConnections(new URL(started.url).port));
     for (const response of waiting.splice(0)) response.end("done");
@@ -172,7 +172,7 @@ describe("SIGTERM under load", () => {
     for (const key of ledgers) expect(await redis.command("HMGET", key, "held", "closed")).toEqual(["0", "1"]);
   });
 
-  it("exits within the grace period although a backend never responds", async () => {
+  it("exits within the grace period even if a backend never responds", async () => {
     const silent = createServer(() => {});
     await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
     ends.push(async () => {
@@ -190,7 +190,7 @@ describe("SIGTERM under load", () => {
     await stuck;
   });
 
-  /** The probe for readiness needs an answer, too. */
+  /** Starts the gateway and responds to its readiness probe in place of the blocked backend. */
   async function startGatewayBehind(yaml: string, port: number, waiting: ServerResponse[]): Promise<GatewayProcess> {
     const answering = setInterval(() => waiting.splice(0).forEach((response) => void response.end("probe")), 5);
     try {
@@ -201,7 +201,7 @@ describe("SIGTERM under load", () => {
   }
 });
 
-describe("it does not start", () => {
+describe("tollgate serve does not start", () => {
   const run = (...args: string[]) => {
     const { status, stderr } = spawnSync(process.execPath, ["--import", "tsx", cli, "serve", ...args], {
       encoding: "utf8",

@@ -28,13 +28,13 @@ async function logWith(text: string, store: string): Promise<string> {
   return service.output();
 }
 
-test("a Redis without the FUNCTION command", async () => {
+test("the log states the requirement for a Redis without the FUNCTION command", async () => {
   const redis = await startRedis({ args: ["--rename-command", "FUNCTION", ""] });
   endings.push(() => redis.stop());
   await logWith("does not support functions. Tollgate needs Redis 7.0 or later, or Valkey", redis.url);
 });
 
-test("a user without permission for functions", async () => {
+test("the log states the requirement for a user without permission for functions", async () => {
   const redis = await startRedis();
   endings.push(() => redis.stop());
   await redis.command("ACL", "SETUSER", "narrow", "on", ">narrow-secret", "~*", "&*", "+@all", "-function", "-fcall");
