@@ -122,7 +122,7 @@ function isAllowed(requests: readonly LimitRequest[], decisions: readonly (Decis
   return quotas === 0 || allowedQuotas > 0;
 }
 
-/** The first refusal by a limit. Only if there is none: that the store is unavailable. */
+/** The code of the first refusal by a limit; `store_unavailable` only if no limit refused. */
 function codeOf(allowed: boolean, statuses: readonly DescriptorStatus[]): string {
   if (allowed) return OK;
   const refusals = statuses.filter((status) => !status.allowed);

@@ -57,7 +57,7 @@ export function createEmergencyWatch(options: EmergencyWatchOptions) {
   let cancelSubscribe = () => {};
   subscribe();
 
-  /** Checks once more after a running check, which may have started before the change that the caller knows of. */
+  /** Checks again after a running check, because that may have started before the change that caused this call. */
   function check(): Promise<void> {
     if (closed) return Promise.resolve();
     if (running === undefined) return startCheck();

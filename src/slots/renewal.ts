@@ -119,7 +119,7 @@ export function createRenewal(options: RenewalOptions) {
     run();
   }
 
-  /** Makes the calls that are due. To be called after each event that the engine was told. */
+  /** Makes the calls that are due. Must be called after every event that is passed to the engine. */
   function run(): void {
     if (closed) return;
     for (let call = nextSlotCall(state); call !== undefined; call = nextSlotCall(state)) {

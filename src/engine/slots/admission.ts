@@ -59,7 +59,7 @@ export function admissionWaitMs<H>(keeper: KeeperState<H>, admission: SlotAdmiss
   return (heldBackUntil > now ? Math.min(heldBackUntil, admission.waitUntil) : admission.waitUntil) - now;
 }
 
-/** What a reply to an acquire means that was sent so long ago. */
+/** The meaning of a reply to an acquire that was sent `elapsedMs` ago. */
 export function meaningOf(outcome: string, code: string, elapsedMs: number, leaseMs: number): string {
   if (outcome === NOT_CONFIGURED) return DECIDED;
   if (outcome === BUSY) return WITHOUT_STORE;

@@ -58,12 +58,12 @@ export interface KeeperOptions<H> {
   /** Reclaim calls at a time. */
   maxReclaims: number;
   maxReleasesWaiting: number;
-  /** New connections wait for so long after the store lost its state. */
+  /** How long new connections wait after the store lost its state. */
   holdBackMs: number;
   events: SlotEvents<H>;
 }
 
-/** A recovery that is under way. */
+/** A running recovery. */
 export interface Recovery<H> {
   all: H[];
   /** Position in `all` of the next slot to renew. */
@@ -157,7 +157,7 @@ export function slotBeat<H extends HeldSlot<H>>(keeper: KeeperState<H>, now: num
       interval = (interval * options.batch) / keeper.due;
       keeper.due = options.batch;
     }
-    // Only a process that knows the incarnation is told when the store loses its slots.
+    // The store reports the loss of its slots only to a process that has an incarnation.
     const asksIncarnation = contact.incarnation === UNKNOWN_INCARNATION && !keeper.notConfigured;
     keeper.heartbeatDue = keeper.heartbeat || asksIncarnation;
   }
@@ -208,7 +208,7 @@ export function storeReplied<H>(keeper: KeeperState<H>, incarnation: string, now
   if (noteIncarnation(keeper.contact, incarnation, now)) keeper.options.events.stateLost();
 }
 
-/** The renewal that is due; undefined where none is, or too many calls are under way. */
+/** The renewal that is due; undefined if no renewal is due or too many are running. */
 export function nextRenewal<H extends HeldSlot<H>>(keeper: KeeperState<H>): SlotCall<H> | undefined {
   const { held, options } = keeper;
   if ((keeper.due === 0 || held.count === 0) && !keeper.heartbeatDue) return undefined;

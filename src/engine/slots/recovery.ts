@@ -18,7 +18,7 @@ import {
   storeReplied,
 } from "./keeper.js";
 
-/** The call to make now; undefined where there is none until the next beat or the next reply. */
+/** The call to make now; undefined if there is no call to make before the next beat or reply. */
 export function nextSlotCall<H extends HeldSlot<H>>(keeper: KeeperState<H>): SlotCall<H> | undefined {
   if (keeper.recovery === undefined && keeper.recoverNow) beginRecovery(keeper);
   const { recovery } = keeper;

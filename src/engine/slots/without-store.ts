@@ -8,8 +8,8 @@
 import { type PlacementLimits, rateWindowMs } from "./limits.js";
 
 /**
- * Counters of the connections that are held, shared by all who decide with them. Each step is atomic: of two that ask for
- * the last place at the same time, both may be refused, but never are both admitted.
+ * Counters of held connections, shared by all workers that decide with them. Each step is atomic: if two connections ask
+ * for the last place at the same time, both may be refused, but never are both admitted.
  */
 export interface SlotCounters {
   /** Adds to the number of connections on a pod, and returns the sum. */

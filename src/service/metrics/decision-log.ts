@@ -1,4 +1,4 @@
-/** Logs refused and slow decisions, at most so many per second and app; the rest are logged as a count. */
+/** Logs refused and slow decisions. Their rate per app is limited; the rest are logged as a count. */
 import type { Decision } from "../../limiter/decision.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
 import type { Log } from "../../shared/log.js";

@@ -96,7 +96,7 @@ export function createConnectionCounters(): ConnectionCounters {
   };
 }
 
-/** The connections of a process: its counters and who holds how many where. */
+/** The connections of a process: its counters, and the number of connections per pod and per holder. */
 export interface ConnectionMetrics {
   /** Configured pods, and removed ones that still have connections. */
   pods: PodGauge[];

@@ -29,7 +29,7 @@ export function isSyncing(now: number): boolean {
   return now < worker.syncingUntil && now + worker.settings.timeoutMs + SPARE_MS >= worker.syncingUntil;
 }
 
-/** Whether a report is due, whatever the request at hand needs. */
+/** Whether a report is due, independent of the current request. */
 export function isReportDue(now: number): boolean {
   const elapsed = now - worker.node.lastContact;
   if (now < worker.lookAt && elapsed >= 0) return false;

@@ -21,7 +21,7 @@ function onReleaseTimer(_premature: boolean): void {
   sendGuarded();
 }
 
-/** Sends all that wait, unless that is under way. Returns false if it failed. */
+/** Sends all waiting releases, unless they are already being sent. Returns false if that failed. */
 export function sendReleases(): boolean {
   return sockets.releasing || sendGuarded();
 }

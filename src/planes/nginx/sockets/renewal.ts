@@ -82,7 +82,7 @@ function onBeatTimer(_premature: boolean): void {
   slotKeeperBeat();
 }
 
-/** Makes the calls that are due one after the other; several reclaims at a time, in threads of their own. */
+/** Makes the calls that are due, one after the other. Several reclaims run at a time, each in its own thread. */
 function makeCalls(): void {
   const threads: unknown[] = [];
   let call = nextSlotCall(sockets.keeper);
