@@ -5,6 +5,7 @@ import { type CostProfile, costProfiles, UNKNOWN_LENGTH } from "../core/cost.js"
 import { DEFAULT_APP } from "../core/identity.js";
 import type { LeaseOptions } from "../core/lease.js";
 import type { AppLimits, OnStoreFailure } from "../core/limits.js";
+import { isIdentifier } from "../core/platform.js";
 import { createQuota, type Quota } from "../quota/quota.js";
 import { openStore } from "../store/open.js";
 import type { Store } from "../store/store.js";
@@ -52,6 +53,8 @@ const TICK_MS = 500;
 
 /** Throws for invalid limits; the error names the app and the field. */
 function limitsOf(id: string, limits: AppOptions): AppLimits {
+  // Ids become part of keys, headers and response bodies without escaping.
+  if (!isIdentifier(id)) throw new RangeError("apps: an id must be 1 to 128 of A–Z a–z 0–9 . _ : -");
   const { guaranteed, burst = guaranteed * 2, priority = 2, profile = "standard" } = limits;
   for (const [field, value] of Object.entries({ guaranteed, burst, priority })) {
     if (!(value >= 0 && value <= 1e9)) throw new RangeError(`apps.${id}.${field} must be a number from 0 to 1e9`);

@@ -25,6 +25,7 @@ it("a new burst applies to the next decision; a removed app is refused", async (
 it("invalid limits are rejected with their name, and the old ones stay", async () => {
   const limiter = await start({ team: { guaranteed: 100, burst: 200 } });
   expect(() => limiter.reconfigure({ apps: { team: { guaranteed: -1 } } })).toThrow("apps.team.guaranteed");
+  expect(() => limiter.reconfigure({ apps: { 'a"\r\n': { guaranteed: 1 } } })).toThrow("apps: an id must be");
   expect(await limiter.check("team", "GET", 0)).toMatchObject({ allowed: true, limit: 200 });
 });
 
