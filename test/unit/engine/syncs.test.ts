@@ -1,8 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { spentTokens } from "../../../src/core/lease.js";
 import { PENDING } from "../../../src/engine/account.js";
+import { newEpoch } from "../../../src/engine/epoch.js";
 import { leaveNode, refit, setEmergency } from "../../../src/engine/limits.js";
 import { isMessageDue, planMessage } from "../../../src/engine/plan.js";
+import { settleExchange } from "../../../src/engine/settle.js";
 import { createNodeDriver, limits } from "./node-driver.js";
 
 describe("a closed epoch", () => {
@@ -49,6 +51,25 @@ describe("a closed epoch", () => {
       expect(lease.granted).toBe(0);
       expect(sync.unanswered).toBe(false);
     }
+  });
+
+  it("drops refunds of the old epoch, which no grant of the new one covers", () => {
+    const driver = createNodeDriver([limits({ id: "app" })]);
+    driver.request("app");
+    driver.fill();
+    driver.advance(200);
+    driver.receive(driver.send(), () => undefined, { code: "epoch_closed" });
+    settleExchange(driver.account("app"), { method: "GET", cost: 5, code: "ok" }, 0, 0);
+    driver.request("app");
+    driver.request("app", 9 * 65_536);
+    const [sent] = driver.send();
+    expect(sent!.message).toMatchObject({ granted: 0, spent: 0, returned: 0 });
+    expect(driver.account("app").cell.get()).toBe(0);
+  });
+
+  it("gets a larger number also if the wall clock stepped back", () => {
+    const epoch = newEpoch(0, 2_000_000, 0.5);
+    expect(newEpoch(epoch, 1_000_000, 0)).toBe(epoch + 1);
   });
 
   it("charges in the new epoch what was spent after the last report", () => {
@@ -121,6 +142,24 @@ describe("a sync that fails", () => {
 });
 
 describe("a message", () => {
+  it("is repeated without new spending while its reply is missing", () => {
+    const driver = createNodeDriver([limits({ id: "app" })]);
+    driver.request("app");
+    driver.fill();
+    driver.request("app");
+    driver.advance(200);
+    expect(driver.send()).toHaveLength(1);
+    driver.fail();
+    expect(driver.send().map(({ message }) => message.spent)).toEqual([2]);
+  });
+
+  it("caches the refusal of a descriptor limit for a second at most", () => {
+    const driver = createNodeDriver([limits({ id: "app", fillSeconds: 3600 })]);
+    driver.request("app");
+    driver.receive(driver.send(), () => ({ code: "quota_exhausted", retryAfterMs: 60_000 }));
+    expect(driver.account("app").lease.refusedUntil).toBe(driver.now() + 1000);
+  });
+
   it("is sent as a sign of life every second", () => {
     const driver = createNodeDriver([limits({ id: "app" })]);
     expect(isMessageDue(driver.node, [], driver.now())).toBe(true);
