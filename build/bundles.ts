@@ -6,7 +6,7 @@ export function nginxBundle(): string {
   return jitBundle("tollgate for nginx", "src/planes/nginx/main.ts");
 }
 
-/** Defines the global functions that Envoy calls. The rendered settings precede it in the same file. */
+/** Defines the global functions that Envoy calls. The rendered options precede it in the same file. */
 export function envoyBundle(): string {
   return jitBundle("tollgate for Envoy", "src/planes/envoy/main.ts");
 }

@@ -7,27 +7,27 @@ import { prepareHeaders } from "./http/response.js";
 import { startSockets } from "./sockets/state.js";
 import { newEnvoyAccount, newEnvoyNode, worker } from "./state.js";
 
-export function begin(settings: EnvoyOptions): void {
+export function begin(options: EnvoyOptions): void {
   prepareClock();
   seedRandom();
   const now = nowMs();
-  worker.settings = settings;
+  worker.options = options;
   worker.apps = {};
   worker.accounts = [];
-  for (const limits of settings.apps) {
-    const account = newEnvoyAccount(limits, settings, now);
+  for (const limits of options.apps) {
+    const account = newEnvoyAccount(limits, options, now);
     worker.apps[limits.id] = account;
     worker.accounts.push(account);
   }
-  worker.name = `${settings.node === "" ? hostName() : settings.node}-${randomSuffix()}`;
-  worker.node = newEnvoyNode(settings, now);
+  worker.name = `${options.node === "" ? hostName() : options.node}-${randomSuffix()}`;
+  worker.node = newEnvoyNode(options, now);
   worker.syncing = 0;
   worker.syncingUntil = 0;
   worker.sinceContact = 0;
   worker.lookAt = 0;
   worker.configVersion = "-";
-  prepareHeaders(settings.headers);
-  startSockets(settings.socketRoutes, worker.name, settings.workers);
+  prepareHeaders(options.headers);
+  startSockets(options.socketRoutes, worker.name, options.workers);
   worker.begun = true;
 }
 

@@ -20,7 +20,7 @@ import { admitUpgrade, judgeUpgrade, upgradeAnswered } from "./sockets/admission
 import { type EnvoyAccount, worker } from "./state.js";
 
 /** Rendered before the script, in the same file. */
-declare const tollgateSettings: EnvoyOptions;
+declare const tollgateOptions: EnvoyOptions;
 /** Envoy calls the global functions of these names. */
 declare const _G: {
   envoy_on_request: (this: void, handle: Handle) => void;
@@ -45,9 +45,9 @@ _G.envoy_on_request = onRequest;
 _G.envoy_on_response = onResponse;
 
 function admit(handle: Handle): void {
-  if (!worker.begun) begin(tollgateSettings);
+  if (!worker.begun) begin(tollgateOptions);
   const headers = handle.headers();
-  const upgrade = worker.settings.sockets && headers.get("upgrade") !== undefined;
+  const upgrade = worker.options.sockets && headers.get("upgrade") !== undefined;
   if (upgrade) {
     const refusal = judgeUpgrade(handle);
     if (refusal !== undefined) {
@@ -99,7 +99,7 @@ function takeSlot(handle: Handle, exchange: Exchange, now: number): void {
 }
 
 function addressOf(handle: Handle, headers: Headers): string {
-  const { addressHeader } = worker.settings;
+  const { addressHeader } = worker.options;
   const written = addressHeader === "" ? undefined : headers.get(addressHeader);
   return written ?? handle.streamInfo().downstreamRemoteAddress();
 }
@@ -111,7 +111,7 @@ function appOf(handle: Handle, headers: Headers): EnvoyAccount | undefined {
   if (trusted) {
     // A shortcut for `identify`: a trusted sender names a configured app and a known user. The values of a repeated header
     // are joined by a comma, which is invalid in both.
-    const { appHeader, userHeader } = worker.settings.identity;
+    const { appHeader, userHeader } = worker.options.identity;
     const app = worker.apps[headers.get(appHeader) ?? ""];
     if (app !== undefined) {
       const user = headers.get(userHeader);
@@ -125,7 +125,7 @@ function appOf(handle: Handle, headers: Headers): EnvoyAccount | undefined {
 }
 
 function identifiedApp(handle: Handle, headers: Headers, trusted: boolean): EnvoyAccount | undefined {
-  const { code, app, user } = identify(readClaims(headers, trusted), worker.settings.identity.rules, isConfigured);
+  const { code, app, user } = identify(readClaims(headers, trusted), worker.options.identity.rules, isConfigured);
   if (code !== OK) {
     countNobody(code);
     refuseUnidentified(handle, code);

@@ -24,7 +24,7 @@ export function callService(handle: Handle, cluster: string, path: string, body:
 }
 
 function callInto(reply: ServiceReply, handle: Handle, cluster: string, path: string, body: string): void {
-  const { planeToken, timeoutMs } = worker.settings;
+  const { planeToken, timeoutMs } = worker.options;
   const [headers, answer] = handle.httpCall(
     cluster,
     {

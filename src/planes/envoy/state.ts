@@ -13,7 +13,7 @@ export interface EnvoyAccount extends Account {
 
 export interface Worker {
   begun: boolean;
-  settings: EnvoyOptions;
+  options: EnvoyOptions;
   /** The node's name. */
   name: string;
   apps: { [id: string]: EnvoyAccount | undefined };
@@ -43,9 +43,9 @@ export function allAccounts(this: void): readonly EnvoyAccount[] {
 /** The first lease of a worker is small: unused tokens cannot be returned before its next request. */
 const FIRST_TARGET = 20;
 
-export function newEnvoyAccount(limits: AppLimits, settings: EnvoyOptions, now: number): EnvoyAccount {
-  const account = newAccount(limits, settings.lease, now) as EnvoyAccount;
-  account.lease.target = Math.min(FIRST_TARGET, settings.lease.reserve);
+export function newEnvoyAccount(limits: AppLimits, options: EnvoyOptions, now: number): EnvoyAccount {
+  const account = newAccount(limits, options.lease, now) as EnvoyAccount;
+  account.lease.target = Math.min(FIRST_TARGET, options.lease.reserve);
   account.counts = newCounts();
   return account;
 }

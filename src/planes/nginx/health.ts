@@ -13,7 +13,7 @@ export function live(): void {
 /** Ready after the first reply of a service: before it, the node has no tokens. */
 export function ready(): void {
   readNode();
-  const { node, settings, name } = worker;
+  const { node, options, name } = worker;
   const { level } = node;
   const isReady = node.lastContact > 0;
   if (!isReady) ngx.status = 503;
@@ -25,7 +25,7 @@ export function ready(): void {
       name,
       level,
       node.emergency ? "true" : "false",
-      settings.configVersion,
+      options.configVersion,
       node.configVersion,
       isReady ? Math.max(nowMs() - node.lastContact, 0) : -1,
     ),
@@ -47,7 +47,7 @@ function healthOf(well: boolean): string {
 /** The state of each component; 503 before the first reply of a service. */
 export function deep(): void {
   readNode();
-  const { node, settings, name, dict } = worker;
+  const { node, options, name, dict } = worker;
   const { level } = node;
   const known = node.lastContact > 0;
   const silentMs = known ? Math.max(nowMs() - node.lastContact, 0) : -1;
@@ -55,7 +55,7 @@ export function deep(): void {
   const size = dict.capacity();
   const service = known ? healthOf(silentMs < LATE_MS && level === 0) : "unhealthy";
   const memory = healthOf(free >= size * SCARCE_MEMORY);
-  const config = healthOf(!known || node.configVersion === settings.configVersion);
+  const config = healthOf(!known || node.configVersion === options.configVersion);
   let status = service;
   if (status === HEALTHY && (memory === DEGRADED || config === DEGRADED)) status = DEGRADED;
   if (!known) ngx.status = 503;
@@ -63,7 +63,7 @@ export function deep(): void {
 "nginx":{"status":"healthy","version":"${luaString.format("%d", ngx.config.nginx_version)}","workers":${luaString.format("%d", ngx.worker.count())}},\
 "service":{"status":"${service}","last_contact_ms":${luaString.format("%d", silentMs)},"syncs":${luaString.format("%.0f", node.syncs)},"failed_syncs":${luaString.format("%.0f", node.failures)},"live_nodes":${luaString.format("%d", node.liveNodes)}},\
 "shared_memory":{"status":"${memory}","ratelimit":{"capacity_mb":${luaString.format("%.2f", size / MIB)},"free_mb":${luaString.format("%.2f", free / MIB)}}},\
-"config":{"status":"${config}","version":"${settings.configVersion}","service_version":"${node.configVersion}"}},\
+"config":{"status":"${config}","version":"${options.configVersion}","service_version":"${node.configVersion}"}},\
 "degradation_level":${luaString.format("%d", level)},"emergency_mode":${node.emergency ? "true" : "false"}}\n`;
   ngx.header["Content-Type"] = "application/json";
   ngx.print(body);

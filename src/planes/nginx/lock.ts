@@ -12,7 +12,7 @@ function owner(): string {
 }
 
 export function takeLock(): boolean {
-  const [taken] = worker.dict.safe_add(LOCK, owner(), worker.settings.timeoutMs / 1000 + SPARE_SECONDS);
+  const [taken] = worker.dict.safe_add(LOCK, owner(), worker.options.timeoutMs / 1000 + SPARE_SECONDS);
   return taken === true;
 }
 

@@ -37,15 +37,15 @@ const GENERATION = "generation";
 const LEFT = "left";
 
 /** In the master, at each start and reload. The contents of the dictionary survive a reload. */
-export function init(settings: NginxOptions): void {
+export function init(options: NginxOptions): void {
   const dict = ngx.shared.tollgate as SharedDict;
   ffi.cdef("int gethostname(char *name, size_t size); int getpid(void);");
   luaMath.randomseed(Math.floor(ngx.now() * 1000) + ffi.C.getpid());
   worker.dict = dict;
-  worker.settings = settings;
+  worker.options = options;
   worker.apps = {};
   worker.accounts = [];
-  worker.node = newNginxNode(settings);
+  worker.node = newNginxNode(options);
   worker.nodeText = "";
   worker.degradationText = "";
   worker.seen = -1;
@@ -54,10 +54,10 @@ export function init(settings: NginxOptions): void {
   worker.soon = false;
   worker.watchedAt = 0;
   worker.open = 0;
-  dict.safe_add(NAME, settings.node === "" ? ownName() : settings.node);
+  dict.safe_add(NAME, options.node === "" ? ownName() : options.node);
   worker.name = dict.get(NAME) as string;
   worker.byId = {};
-  for (const limits of settings.apps) worker.apps[limits.id] = addApp(limits);
+  for (const limits of options.apps) worker.apps[limits.id] = addApp(limits);
   addFormerApps();
   if (!readNode()) {
     worker.node.epoch = newEpoch(0, nowMs(), luaMath.random());
@@ -65,7 +65,7 @@ export function init(settings: NginxOptions): void {
   }
   worker.generation = dict.incr(GENERATION, 1, 0) as number;
   dict.safe_set(LEFT, 0);
-  prepareHeaders(settings.headers);
+  prepareHeaders(options.headers);
   initSockets();
 }
 
@@ -129,7 +129,7 @@ export function initWorker(): void {
     activate(worker.node, account);
   }
   worker.failuresSeen = worker.node.failures;
-  ngx.timer.every(worker.settings.lease.syncIntervalMs / 1000, onTick);
+  ngx.timer.every(worker.options.lease.syncIntervalMs / 1000, onTick);
   beginSockets();
 }
 
@@ -221,7 +221,7 @@ function usualApp(claims: IdentityClaims): NginxAccount | undefined {
 
 /** Undefined if the request was refused. */
 function identifiedApp(claims: IdentityClaims): NginxAccount | undefined {
-  const { code, app, user } = identify(claims, worker.settings.identity.rules, isConfigured);
+  const { code, app, user } = identify(claims, worker.options.identity.rules, isConfigured);
   if (code !== OK) {
     countNobody(code);
     refuseUnidentified(code);

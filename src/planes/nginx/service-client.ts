@@ -24,7 +24,7 @@ function noReply(problem: string): ServiceReply {
 
 /** Tries the services in turn, starting with the one that replied last, until one replies. */
 export function callService(path: string, body: string, deadlineMs: number): ServiceReply {
-  const { services } = worker.settings;
+  const { services } = worker.options;
   const { node } = worker;
   const until = nowMs() + deadlineMs;
   let reply = noReply("no service");
@@ -41,7 +41,7 @@ export function callService(path: string, body: string, deadlineMs: number): Ser
 }
 
 function callOne(service: number, path: string, body: string, deadlineMs: number): ServiceReply {
-  const { host, port } = worker.settings.services[service < worker.settings.services.length ? service : 0]!;
+  const { host, port } = worker.options.services[service < worker.options.services.length ? service : 0]!;
   const socket = ngx.socket.tcp();
   socket.settimeouts(deadlineMs, deadlineMs, deadlineMs);
   const [connected, problem] = socket.connect(host, port);
@@ -59,7 +59,7 @@ function exchange(socket: Socket, host: string, port: number, path: string, body
     path,
     host,
     port,
-    worker.settings.planeToken,
+    worker.options.planeToken,
     body.length,
   );
   const [sent, unsent] = socket.send(head + body);

@@ -38,7 +38,7 @@ export interface NginxNode extends NodeState<NginxAccount> {
 
 export interface Worker {
   dict: SharedDict;
-  settings: NginxOptions;
+  options: NginxOptions;
   /** The node's name. */
   name: string;
   /** Configured apps. */
@@ -73,8 +73,8 @@ export function allAccounts(this: void): readonly NginxAccount[] {
   return worker.accounts;
 }
 
-export function newNginxNode(settings: NginxOptions): NginxNode {
-  const { lease, timeoutMs, failOpenTokens } = settings;
+export function newNginxNode(options: NginxOptions): NginxNode {
+  const { lease, timeoutMs, failOpenTokens } = options;
   const node = newNode({ lease, timeoutMs, failOpenTokens, timers: true }, 0) as NginxNode;
   node.service = 0;
   node.configVersion = "-";
@@ -82,9 +82,9 @@ export function newNginxNode(settings: NginxOptions): NginxNode {
 }
 
 export function newNginxAccount(limits: AppLimits, now: number): NginxAccount {
-  const { dict, settings } = worker;
+  const { dict, options } = worker;
   const { id } = limits;
-  const account = newAccount(limits, settings.lease, now) as NginxAccount;
+  const account = newAccount(limits, options.lease, now) as NginxAccount;
   account.cell = sharedCell(dict, `c:${id}`);
   account.syncCell = pouringCell(account.cell);
   account.withoutStore = sharedSecondCounter(dict, id);

@@ -65,7 +65,7 @@ export function metrics(): void {
   counter(lines, "ratelimit_node_failed_syncs_total", "Sync messages without a reply.");
   sample(lines, "ratelimit_node_failed_syncs_total", nodeLabel, node.failures);
   gauge(lines, "ratelimit_config_info", "1 for the current version of the configuration.");
-  sample(lines, "ratelimit_config_info", `version="${worker.settings.configVersion}"`, 1);
+  sample(lines, "ratelimit_config_info", `version="${worker.options.configVersion}"`, 1);
   gauge(lines, "ratelimit_shared_memory_free_bytes", "Free pages of the shared dictionary.");
   sample(lines, "ratelimit_shared_memory_free_bytes", nodeLabel, worker.dict.free_space());
   socketLines(lines, name);

@@ -16,7 +16,7 @@ export function envoyScript(config: Config, { node, workers, bundle }: EnvoyRend
     settleByAccessLog: true,
   });
   return `-- Written by \`tollgate render envoy\`. Contains the token of the data planes.
-local tollgateSettings = ${luaTable(options as unknown as LuaData)}
+local tollgateOptions = ${luaTable(options as unknown as LuaData)}
 
 ${bundle}`;
 }

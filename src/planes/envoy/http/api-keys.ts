@@ -17,7 +17,7 @@ export function appOfKey(key: string): string {
     keysSeen.apps = {};
     keysSeen.count = 0;
   }
-  const app = worker.settings.identity.apiKeys[sha1Base64(key)] ?? "";
+  const app = worker.options.identity.apiKeys[sha1Base64(key)] ?? "";
   keysSeen.apps[key] = app;
   keysSeen.count = keysSeen.count + 1;
   return app;

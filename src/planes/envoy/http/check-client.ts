@@ -10,7 +10,7 @@ import { worker } from "../state.js";
 /** Undefined if no service replies. */
 export function askService(handle: Handle, app: string, cost: number): RemoteDecision | undefined {
   const started = nowMs();
-  const reply = callService(handle, worker.settings.clusters.envoy, "/v1/check", `${app} ${wholeText(cost)}\n`);
+  const reply = callService(handle, worker.options.clusters.envoy, "/v1/check", `${app} ${wholeText(cost)}\n`);
   const ended = nowMs();
   const words = reply.status === 200 ? splitText(splitText(reply.body, "\n")[0]!, " ") : [];
   if (words.length < 5) {

@@ -61,7 +61,7 @@ function miss(handle: Handle, exchange: Exchange, account: EnvoyAccount): void {
   // While the store is slow or unavailable requests do not wait, except one that finds out whether it has recovered.
   const mayWait = mayWaitForStore(node.level);
   if (maySync(now) && !(mayWait && isScarce(account, now))) {
-    const waiter = newWaiter(exchange, now + worker.settings.timeoutMs);
+    const waiter = newWaiter(exchange, now + worker.options.timeoutMs);
     const replied = sendSync(handle, account, waiter, now);
     if (exchange.code !== PENDING) return;
     if (replied && mayWait) decideByService(handle, exchange, account);

@@ -47,7 +47,7 @@ export function meterResponse(handle: Handle, exchange: Exchange): void {
 
 /** Envoy does not report an aborted body here: the service settles such exchanges from the access log. */
 function leaveToAccessLog(handle: Handle, exchange: Exchange): void {
-  if (exchange.marked || exchange.code !== OK || !worker.settings.settleByAccessLog) return;
+  if (exchange.marked || exchange.code !== OK || !worker.options.settleByAccessLog) return;
   exchange.marked = true;
   const metadata = handle.streamInfo().dynamicMetadata();
   metadata.set(NAMESPACE, "app", exchange.account.limits.id);

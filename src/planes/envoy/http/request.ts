@@ -17,7 +17,7 @@ const claims: IdentityClaims = {
 
 /** The result is reused for every request: use it before the request waits for anything. */
 export function readClaims(headers: Headers, hopTrusted: boolean): IdentityClaims {
-  const { appHeader, userHeader, apiKeyHeader } = worker.settings.identity;
+  const { appHeader, userHeader, apiKeyHeader } = worker.options.identity;
   claims.hopTrusted = hopTrusted;
   claims.appHeaderCount = headers.getNumValues(appHeader);
   claims.appHeader = headers.get(appHeader) ?? "";

@@ -26,7 +26,7 @@ export function maySync(now: number): boolean {
 
 /** Whether a message is in flight. A clock that was set back ends it, too. */
 export function isSyncing(now: number): boolean {
-  return now < worker.syncingUntil && now + worker.settings.timeoutMs + SPARE_MS >= worker.syncingUntil;
+  return now < worker.syncingUntil && now + worker.options.timeoutMs + SPARE_MS >= worker.syncingUntil;
 }
 
 /** Whether a report is due, independent of the current request. */
@@ -54,15 +54,15 @@ export function sendSync(handle: Handle, account: EnvoyAccount, waiter: Waiter |
 
 /** One message and its reply. False if none arrived, or another request has continued in the meantime. */
 function exchangeMessages(handle: Handle, started: number): boolean {
-  const { node, settings, name } = worker;
+  const { node, options, name } = worker;
   updateLevel(node, started);
   const planned = planMessage(node, started);
   startMessage(node, planned);
   const { seq, epoch } = node;
   worker.syncing = seq;
-  worker.syncingUntil = started + settings.timeoutMs + SPARE_MS;
+  worker.syncingUntil = started + options.timeoutMs + SPARE_MS;
   const head = { node: name, epoch, seq, leave: false, counters: countersText(started) };
-  const reply = callService(handle, settings.clusters.control, "/v1/sync", messageText(head, planned));
+  const reply = callService(handle, options.clusters.control, "/v1/sync", messageText(head, planned));
   if (worker.syncing !== seq || node.epoch !== epoch) return false;
   worker.syncingUntil = 0;
   const now = nowMs();
@@ -86,19 +86,19 @@ function apply(
   started: number,
   now: number,
 ): void {
-  const { node, settings } = worker;
+  const { node, options } = worker;
   const { emergency, epoch } = node;
   if (answer.configVersion !== worker.configVersion) {
     worker.configVersion = answer.configVersion;
-    if (answer.configVersion !== settings.configVersion) {
-      handle.logWarn(versionWarning("Envoy", settings.configVersion, answer.configVersion));
+    if (answer.configVersion !== options.configVersion) {
+      handle.logWarn(versionWarning("Envoy", options.configVersion, answer.configVersion));
     }
   }
   const nextEpoch = newEpoch(epoch, now, luaMath.random());
   applyReplies(node, { accounts: allAccounts, planned, answer, started, now, nextEpoch });
   serveReplies(node, planned);
   worker.sinceContact = 0;
-  worker.lookAt = now + settings.lease.syncIntervalMs * reportFactor(node.level);
+  worker.lookAt = now + options.lease.syncIntervalMs * reportFactor(node.level);
   if (node.emergency !== emergency) handle.logWarn(emergencyNotice(node.emergency));
   // The next request sends a message at once: to register the new epoch, or to return the tokens that were cut.
   if (node.epoch !== epoch || (node.emergency && !emergency)) {

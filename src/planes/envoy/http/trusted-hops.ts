@@ -19,7 +19,7 @@ export function isTrusted(address: string): boolean {
   }
   const words = addressWords(ipOf(address));
   let trusted = false;
-  for (const network of worker.settings.trustedHops) if (isWithin(words, network)) trusted = true;
+  for (const network of worker.options.trustedHops) if (isWithin(words, network)) trusted = true;
   hopsSeen.trust[address] = trusted;
   hopsSeen.count = hopsSeen.count + 1;
   return trusted;

@@ -105,7 +105,7 @@ function ask(handle: Handle, route: string, app: string, pods: string[]): SlotRe
   if (sentAt < contact.heldBackUntil) return undefined;
   const connection = wholeText(sockets.lastConnection);
   const message = { proxy, connection, app, route, pods, reclaim: false, incarnation: contact.incarnation };
-  const { control } = worker.settings.clusters;
+  const { control } = worker.options.clusters;
   const { status, body } = callService(handle, control, ACQUIRE_PATH, acquireText(message));
   // The service itself reports that the store is unavailable. Other failures are configuration errors or bugs.
   if (status !== 200 && status !== 503 && status !== 504) {

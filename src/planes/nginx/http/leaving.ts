@@ -19,7 +19,7 @@ const LOCK_PATIENCE_MS = 1000;
 const ATTEMPTS = 3;
 
 function waitForLock(): boolean {
-  const until = freshNowMs() + worker.settings.timeoutMs + LOCK_PATIENCE_MS;
+  const until = freshNowMs() + worker.options.timeoutMs + LOCK_PATIENCE_MS;
   while (worker.syncing || !takeLock()) {
     if (nowMs() >= until) return false;
     ngx.sleep(LOCK_POLL_SECONDS);
@@ -29,11 +29,11 @@ function waitForLock(): boolean {
 
 /** Counters are cumulative, so a message whose reply was lost may be sent again. */
 function send(planned: Planned[], leave: boolean, counters: string): boolean {
-  const { node, name, settings } = worker;
+  const { node, name, options } = worker;
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     node.seq = node.seq + 1;
     const head = { node: name, epoch: node.epoch, seq: node.seq, leave, counters };
-    if (callService("/v1/sync", messageText(head, planned), settings.timeoutMs).status === 200) return true;
+    if (callService("/v1/sync", messageText(head, planned), options.timeoutMs).status === 200) return true;
   }
   return false;
 }

@@ -33,7 +33,7 @@ export function check(exchange: Exchange, account: NginxAccount, method: string,
 
 /** Returns when the exchange is decided. */
 function waitForSync(exchange: Exchange, account: NginxAccount): void {
-  const waiter = newWaiter(exchange, nowMs() + worker.settings.timeoutMs) as NginxWaiter;
+  const waiter = newWaiter(exchange, nowMs() + worker.options.timeoutMs) as NginxWaiter;
   waiter.signal = semaphore.new(0);
   addWaiter(account, waiter);
   wake(account);

@@ -42,7 +42,7 @@ function countOf(value: HeaderValue): number {
 }
 
 export function readHead(): Head {
-  const { identity, headerCount } = worker.settings;
+  const { identity, headerCount } = worker.options;
   const { claims } = head;
   const [headers, problem] = ngx.req.get_headers(headerCount);
   // Not `headers[name]`, which looks a missing name up a second time.
@@ -67,5 +67,5 @@ function bodyLength(contentLength: HeaderValue, transferEncoding: HeaderValue): 
 }
 
 function appOfKey(key: string): string {
-  return worker.settings.identity.apiKeys[ngx.encode_base64(ngx.sha1_bin(key))] ?? "";
+  return worker.options.identity.apiKeys[ngx.encode_base64(ngx.sha1_bin(key))] ?? "";
 }

@@ -83,7 +83,7 @@ function isUrgent(): boolean {
 
 /** One message and its reply. False if nothing was due or no reply arrived. */
 function sendMessage(): boolean {
-  const { node, name, settings } = worker;
+  const { node, name, options } = worker;
   const now = freshNowMs();
   if (now < node.retryAt) return false;
   addUpCounts();
@@ -96,7 +96,7 @@ function sendMessage(): boolean {
   writeNode();
   const batch = batchText(now, false);
   const head = { node: name, epoch: node.epoch, seq: node.seq, leave: false, counters: nodeLine() + batch };
-  const reply = callService("/v1/sync", messageText(head, planned), settings.timeoutMs);
+  const reply = callService("/v1/sync", messageText(head, planned), options.timeoutMs);
   const ended = freshNowMs();
   // Paused for longer than the lock lasts: another worker has continued, and its next reply includes these grants.
   if (!holdsLock()) return false;
@@ -114,7 +114,7 @@ function apply(answer: SyncAnswer, planned: Planned[], started: number, now: num
   const { node } = worker;
   const { emergency, epoch } = node;
   node.configVersion = answer.configVersion;
-  if (node.configVersion !== worker.settings.configVersion) warnOfVersions();
+  if (node.configVersion !== worker.options.configVersion) warnOfVersions();
   const nextEpoch = newEpoch(epoch, now, luaMath.random());
   const changed = applyReplies(node, { accounts: allAccounts, planned, answer, started, now, nextEpoch });
   for (const account of changed) saveAccount(account);
@@ -129,11 +129,11 @@ const WARNED = "told";
 
 /** Once for each pair of versions, by the worker that notices it first. */
 function warnOfVersions(): void {
-  const { dict, settings, node } = worker;
-  const versions = `${settings.configVersion} ${node.configVersion}`;
+  const { dict, options, node } = worker;
+  const versions = `${options.configVersion} ${node.configVersion}`;
   if (dict.get(WARNED) === versions) return;
   dict.safe_set(WARNED, versions);
-  ngx.log(ngx.WARN, versionWarning("nginx", settings.configVersion, node.configVersion));
+  ngx.log(ngx.WARN, versionWarning("nginx", options.configVersion, node.configVersion));
 }
 
 function fail(reply: ServiceReply, started: number, now: number): void {

@@ -51,7 +51,7 @@ export function placeSocket(exchange: Exchange, route: NginxSocketRoute, protoco
   const slot = newSlot(exchange.account.limits.id, route.name);
   sockets.byExchange[exchange.id] = slot;
   const started = nowMs();
-  const admission = newSlotAdmission(slot.app, pods, started, worker.settings.timeoutMs);
+  const admission = newSlotAdmission(slot.app, pods, started, worker.options.timeoutMs);
   const reply = ask(slot, admission);
   let pod: string | undefined;
   let code = STORE_UNAVAILABLE;

@@ -45,7 +45,7 @@ const PODS = "pods";
 /** Once, in the master. Pods that are not configured any more stay on the list while they have connections. */
 export function listPods(): void {
   const byName: { [pod: string]: PodLimit | undefined } = {};
-  for (const { pods, upstream, maxPerPod } of worker.settings.connections.routes) {
+  for (const { pods, upstream, maxPerPod } of worker.options.connections.routes) {
     for (const pod of pods) addPod(byName, { pod, upstream, limit: maxPerPod });
   }
   const listed = sockets.dict.get(PODS);

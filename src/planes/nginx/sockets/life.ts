@@ -26,7 +26,7 @@ const LAST_BEATS = 3;
 
 /** Once, in the master. Does nothing if no route has connections. */
 export function initSockets(): void {
-  const { connections } = worker.settings;
+  const { connections } = worker.options;
   if (connections.routes.length === 0) return;
   for (const route of connections.routes) sockets.routes[route.name] = route;
   declareSockets();
@@ -37,12 +37,12 @@ export function initSockets(): void {
 
 /** In each worker. */
 export function beginSockets(): void {
-  if (worker.settings.connections.routes.length === 0) return;
+  if (worker.options.connections.routes.length === 0) return;
   sockets.proxy = newProxyId();
   sockets.keeper = newKeeperState(
     {
       proxy: sockets.proxy,
-      leaseMs: worker.settings.connections.leaseMs,
+      leaseMs: worker.options.connections.leaseMs,
       heartbeat: false,
       batch: RENEWALS_PER_CALL,
       fixedBeatMs: sockets.beatMs,
@@ -107,7 +107,7 @@ function closeWhenQuitting(): void {
   const quitting = worker.dict.get(QUITTING);
   if (quitting === undefined || quitting !== worker.dict.get(GENERATION)) return;
   if (sockets.quittingSince === 0) sockets.quittingSince = nowMs();
-  if (nowMs() - sockets.quittingSince < worker.settings.connections.shutdownMs) return;
+  if (nowMs() - sockets.quittingSince < worker.options.connections.shutdownMs) return;
   const clients: string[] = [];
   for (const { client } of allHeld(sockets.keeper.held)) clients.push(client);
   hangUp(clients);

@@ -39,7 +39,7 @@ function sendAll(): boolean {
   const { releases } = sockets.keeper;
   while (releases.waiting.length > 0) {
     const batch = nextReleases(releases);
-    const outcome = releaseSlots(batch.proxy, batch.slots, worker.settings.timeoutMs);
+    const outcome = releaseSlots(batch.proxy, batch.slots, worker.options.timeoutMs);
     // A service without connections has nothing to release.
     if (outcome !== ANSWERED && outcome !== NOT_CONFIGURED) {
       storeFailed(sockets.keeper, outcome);

@@ -114,7 +114,7 @@ function makeCallGuarded(call: SlotCall<NginxSlot>): void {
 
 function makeCall(call: SlotCall<NginxSlot>): void {
   const { keeper } = sockets;
-  const { timeoutMs } = worker.settings;
+  const { timeoutMs } = worker.options;
   if (call.kind === RENEW) {
     // A failed renewal must be repeated before the leases end.
     const reply = renewSlots(call.slots, Math.min(timeoutMs, renewalMs(keeper.leaseMs)));
@@ -139,7 +139,7 @@ export function forgetSlot(slot: NginxSlot): void {
 function closeSilent(): void {
   const silent: string[] = [];
   for (const slot of allHeld(sockets.keeper.held)) {
-    if (!slot.answered && slot.calledAt < nowMs() - worker.settings.connections.responseMs) {
+    if (!slot.answered && slot.calledAt < nowMs() - worker.options.connections.responseMs) {
       const route = sockets.routes[slot.route];
       if (route !== undefined) podFailed(route, slot.pod);
       slot.calledAt = nowMs();

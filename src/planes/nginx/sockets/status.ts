@@ -28,7 +28,7 @@ const RECLAIMED = "websocket_leases_reclaimed_total";
 
 /** Undefined if no route has connections. */
 export function heldConnections(): number | undefined {
-  return worker.settings.connections.routes.length === 0 ? undefined : heldCounts.addTotal(0);
+  return worker.options.connections.routes.length === 0 ? undefined : heldCounts.addTotal(0);
 }
 
 function numberOf(numbers: Numbers, name: string, place: number): number {
