@@ -6,14 +6,14 @@ import Fastify from "fastify";
 import { createProxyServer } from "http-proxy-3";
 import { standardProfile } from "../src/core/cost.js";
 import { ALL_HEADERS } from "../src/core/refusals.js";
-import { createLimiter, type Limiter } from "../src/limiter/limiter.js";
+import { createLimiter, type LimiterObserver } from "../src/limiter/limiter.js";
 import type { Admission } from "../src/planes/node/http/admission.js";
 import { createProxy } from "../src/planes/node/http/proxy.js";
 import { createRateLimitAdmission } from "../src/planes/node/http/rate-limit-admission.js";
 import { createQuota } from "../src/quota/quota.js";
 import { createDecisionLog } from "../src/service/metrics/decision-log.js";
-import { createDecisionObserver } from "../src/service/metrics/decision-observer.js";
 import { createNodeMetrics } from "../src/service/metrics/node-metrics.js";
+import { limiterObserver } from "../src/service/process/gateway.js";
 import { createLog } from "../src/service/process/log.js";
 import { createEmbeddedStore } from "../src/store/embedded/embedded-store.js";
 
@@ -37,16 +37,17 @@ function gateway(admission: Admission): void {
   listen(server);
 }
 
-function limiting(observe: (limiter: Limiter) => Limiter = (limiter) => limiter) {
+function limiting(observer?: LimiterObserver) {
   const quota = createQuota(createEmbeddedStore(), { id: "bench", capacity: PLENTY, rate: PLENTY, nodeTtlMs: 10_000 });
   const app = { id: "default", guaranteed: PLENTY, burst: PLENTY, priority: 1, borrow: false };
   const limiter = createLimiter({
     node: "bench",
     target: quota,
+    observer,
     apps: [{ ...app, profile: standardProfile, onStoreFailure: "open", dryRun: false }],
   });
   return createRateLimitAdmission({
-    limiter: observe(limiter),
+    limiter,
     appHeader: "X-App-Id",
     userHeader: "X-User-Id",
     apiKeyHeader: "X-API-Key",
@@ -61,9 +62,9 @@ function limiting(observe: (limiter: Limiter) => Limiter = (limiter) => limiter)
 /** The limiter as in the service, with metrics and logs. */
 function observed(enabled: boolean): Admission {
   const metrics = createNodeMetrics({ node: "bench", enabled, apps: ["default"], appLabels: 1_000 });
-  const decisions = createDecisionLog({ log: createLog({ level: "silent", node: "bench" }), perSecond: () => 5 });
-  const { observe } = createDecisionObserver({ metrics, log: decisions, slowMs: () => 100 });
-  return limiting(observe);
+  const silent = createLog({ level: "silent", node: "bench" });
+  const decisionLog = createDecisionLog({ log: silent, perSecond: () => 5, slowMs: () => 100 });
+  return limiting(limiterObserver(silent, metrics, decisionLog));
 }
 
 const open: Admission = {

@@ -6,8 +6,8 @@ import type { Admission, Arrival } from "../src/planes/node/http/admission.js";
 import { createRateLimitAdmission } from "../src/planes/node/http/rate-limit-admission.js";
 import { createQuota } from "../src/quota/quota.js";
 import { createDecisionLog } from "../src/service/metrics/decision-log.js";
-import { createDecisionObserver } from "../src/service/metrics/decision-observer.js";
 import { createNodeMetrics } from "../src/service/metrics/node-metrics.js";
+import { limiterObserver } from "../src/service/process/gateway.js";
 import { createLog } from "../src/service/process/log.js";
 import { createEmbeddedStore } from "../src/store/embedded/embedded-store.js";
 import { measure, type Side, startSide } from "./gateway.js";
@@ -37,19 +37,17 @@ function admitting(metrics?: boolean): Admitting {
     metrics === undefined
       ? undefined
       : createNodeMetrics({ node: "bench", enabled: metrics, apps: APPS, appLabels: 1_000 });
+  const silent = createLog({ level: "silent", node: "bench" });
+  const log = createDecisionLog({ log: silent, perSecond: () => 5, slowMs: () => 100 });
   const limiter = createLimiter({
     node: "bench",
     target: quota,
     lease: { reserve: 1_000_000 },
     apps: APPS.map((id) => ({ ...app, id, profile: standardProfile, onStoreFailure: "open" })),
-    ...(telemetry === undefined ? {} : { observer: telemetry.limiterObserver }),
+    observer: telemetry === undefined ? undefined : limiterObserver(silent, telemetry, log),
   });
-  const log = createDecisionLog({ log: createLog({ level: "silent", node: "bench" }), perSecond: () => 5 });
   const admission = createRateLimitAdmission({
-    limiter:
-      telemetry === undefined
-        ? limiter
-        : createDecisionObserver({ metrics: telemetry, log, slowMs: () => 100 }).observe(limiter),
+    limiter,
     appHeader: "X-App-Id",
     userHeader: "X-User-Id",
     apiKeyHeader: "X-API-Key",

@@ -10,6 +10,8 @@ export interface LimiterWaiter extends Waiter {
   /** The app in the request: which account pays for it may change while it waits. */
   requestedApp: string;
   contentLength: number;
+  /** When the request arrived. Its deadline depends on this, also if it is decided again. */
+  startedMs: number;
   /** The caller stated the cost; otherwise it is estimated again under new limits. */
   fixedCost: boolean;
   /** Called when the outcome is decided. */

@@ -34,8 +34,10 @@ export interface LimiterOptions extends LimiterSettings {
 }
 
 export interface LimiterObserver {
-  /** Also called for requests that a dry run admits. */
-  refused?(decision: Decision): void;
+  /** Called once per decision. `waited`: it was not immediate. */
+  decided?(decision: Decision, milliseconds: number, waited: boolean): void;
+  /** An admitted exchange has ended. */
+  settled?(decision: Decision): void;
   /** The actual cost differs from the estimate; `ratio` is the relative error. */
   deviated?(decision: Decision, actualCost: number, ratio: number): void;
   /** A sync has ended. */
@@ -80,6 +82,8 @@ export interface Limiter {
   check(app: string, method: string, contentLength: number): Decision | Promise<Decision>;
   /** Takes `cost` tokens of an app; 0 takes nothing and returns the current state. */
   take(app: string, cost: number): Decision | Promise<Decision>;
+  /** The decision about a request that is refused because of its identity. */
+  refuse(code: string, method: string): Decision;
   /** Returns tokens of `take`, at most as many as this node has spent. */
   giveBack(app: string, tokens: number): void;
   readonly limits: DescriptorLimits;

@@ -2,6 +2,7 @@
 import { OK, UNKNOWN_APP } from "../core/codes.js";
 import { deviation } from "../core/cost.js";
 import { defaultLeaseOptions, isRefused } from "../core/lease.js";
+import { unidentified } from "../core/refusals.js";
 import { newOutcome, type Outcome, remainingTokens } from "../engine/account.js";
 import {
   DECIDED_SYNC,
@@ -26,10 +27,10 @@ import { createSyncer } from "./syncer.js";
 export type * from "./limiter-contract.js";
 
 /** A request as far as it matters if it has to wait. */
-type WaitingRequest = Pick<LimiterWaiter, "requestedApp" | "contentLength" | "fixedCost"> & {
-  /** A request that has been waiting already keeps its deadline. */
-  deadline: number | undefined;
-};
+type WaitingRequest = Pick<LimiterWaiter, "requestedApp" | "contentLength" | "fixedCost"> & { startedMs: StartTime };
+
+/** Undefined: the decision is immediate, and nobody observes how long it takes. */
+type StartTime = number | undefined;
 
 function complete({ target, apps, unknownApps, lease, timeoutMs, failOpenTokens }: LimiterSettings) {
   const leaseOptions = { ...defaultLeaseOptions, ...lease };
@@ -59,9 +60,12 @@ export function createLimiter(options: LimiterOptions): Limiter {
   /** Reused by all decisions that do not wait. */
   const current = {} as Outcome;
 
-  function decisionOf({ account, method, cost, code, allowed, source, balance, retryAfterMs }: Outcome): Decision {
+  const startTime: () => StartTime = observer.decided === undefined ? () => undefined : clock.now;
+
+  function decisionOf(outcome: Outcome, startedMs: StartTime, waited = false): Decision {
+    const { account, method, cost, code, allowed, source, balance, retryAfterMs } = outcome;
     const { id, label = id, guaranteed, dryRun } = account.limits;
-    return counted({
+    const decision: Decision = {
       allowed,
       code,
       dryRun,
@@ -74,26 +78,33 @@ export function createLimiter(options: LimiterOptions): Limiter {
       rate: guaranteed,
       retryAfterMs,
       source,
-    });
+    };
+    return recorded(decision, startedMs, waited);
   }
 
-  function counted(decision: Decision): Decision {
+  /** Every decision is counted and observed here. */
+  function recorded(decision: Decision, startedMs: StartTime, waited: boolean): Decision {
     counts[decision.source]++;
     if (decision.code !== OK) {
       if (decision.allowed) counts.dryRunRefused++;
       else counts.refused++;
-      observer.refused?.(decision);
     }
+    observer.decided?.(decision, startedMs === undefined ? 0 : clock.now() - startedMs, waited);
     return decision;
   }
 
-  function check(id: string, method: string, contentLength: number, deadline?: number): Decision | Promise<Decision> {
+  function check(
+    id: string,
+    method: string,
+    contentLength: number,
+    startedMs = startTime(),
+  ): Decision | Promise<Decision> {
     const account = accounts.payer(id);
-    if (account === undefined) return unknownApp(method);
+    if (account === undefined) return refuse(UNKNOWN_APP, method, startedMs);
     const step = decide(node, current, account, method, contentLength);
-    if (step === MISSED) return miss(account, { requestedApp: id, contentLength, fixedCost: false, deadline });
+    if (step === MISSED) return miss(account, { requestedApp: id, contentLength, fixedCost: false, startedMs });
     if (step === DECIDED_SYNC) syncer.wake(account);
-    return decisionOf(current);
+    return decisionOf(current, startedMs);
   }
 
   /** As `check`, for a cost that the caller states. */
@@ -101,46 +112,45 @@ export function createLimiter(options: LimiterOptions): Limiter {
     account: LimiterAccount,
     requestedApp: string,
     cost: number,
-    deadline?: number,
+    startedMs = startTime(),
   ): Decision | Promise<Decision> {
     if (cost === 0) {
       decideLook(current, account, clock.now());
-      return decisionOf(current);
+      return decisionOf(current, startedMs);
     }
     const step = decideCost(node, current, account, cost);
-    if (step === MISSED) return miss(account, { requestedApp, contentLength: 0, fixedCost: true, deadline });
+    if (step === MISSED) return miss(account, { requestedApp, contentLength: 0, fixedCost: true, startedMs });
     if (step === DECIDED_SYNC) syncer.wake(account);
-    return decisionOf(current);
+    return decisionOf(current, startedMs);
   }
 
-  function takeFor(id: string, cost: number, deadline?: number): Decision | Promise<Decision> {
+  function takeFor(id: string, cost: number, startedMs?: number): Decision | Promise<Decision> {
     const account = accounts.payer(id);
-    return account === undefined ? unknownApp("") : take(account, id, cost, deadline);
+    return account === undefined ? refuse(UNKNOWN_APP, "", startedMs) : take(account, id, cost, startedMs);
   }
 
   function miss(account: LimiterAccount, request: WaitingRequest): Decision | Promise<Decision> {
     const now = clock.now();
     if (syncer.isClosed()) {
       if (!decideCached(current, "cached", now)) refuseWithoutStore(current);
-      return decisionOf(current);
+      return decisionOf(current, request.startedMs);
     }
     syncer.level();
     const step = decideMiss(node, current, now);
     if (step === WAIT) return wait(account, request, now);
     if (step === DECIDED_SYNC) syncer.wake(account);
-    return decisionOf(current);
+    return decisionOf(current, request.startedMs);
   }
 
   function wait(account: LimiterAccount, request: WaitingRequest, now: number): Promise<Decision> {
-    const { requestedApp, contentLength, fixedCost, deadline = Number.POSITIVE_INFINITY } = request;
+    const { startedMs = now } = request;
     const outcome = newOutcome(account, current.method, current.cost);
     return new Promise((resolve) => {
       const waiter: LimiterWaiter = {
-        ...newWaiter(outcome, Math.min(deadline, now + node.options.timeoutMs)),
-        requestedApp,
-        contentLength,
-        fixedCost,
-        wake: () => resolve(decisionOf(outcome)),
+        ...newWaiter(outcome, startedMs + node.options.timeoutMs),
+        ...request,
+        startedMs,
+        wake: () => resolve(decisionOf(outcome, startedMs, true)),
         resolve,
       };
       addWaiter(account, waiter);
@@ -149,21 +159,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
   }
 
   /** The decision does not name the app of the request, so that clients cannot create labels. */
-  function unknownApp(method: string): Decision {
-    return counted({
-      allowed: false,
-      code: UNKNOWN_APP,
-      dryRun: false,
-      app: "",
-      method,
-      cost: 0,
-      balance: 0,
-      remaining: 0,
-      limit: 0,
-      rate: 0,
-      retryAfterMs: 0,
-      source: "local",
-    });
+  function refuse(code: string, method: string, startedMs: StartTime): Decision {
+    return recorded({ ...unidentified(code), method, balance: 0, rate: 0, source: "local" }, startedMs, false);
   }
 
   function giveBack(account: LimiterAccount | undefined, tokens: number): void {
@@ -173,14 +170,15 @@ export function createLimiter(options: LimiterOptions): Limiter {
   }
 
   /** A waiter of an app that was removed is decided under the new limits. */
-  function decideAgain({ outcome, requestedApp, contentLength, fixedCost, deadline, resolve }: LimiterWaiter): void {
-    if (fixedCost) resolve(takeFor(requestedApp, outcome.cost, deadline));
-    else resolve(check(requestedApp, outcome.method, contentLength, deadline));
+  function decideAgain({ outcome, requestedApp, contentLength, fixedCost, startedMs, resolve }: LimiterWaiter): void {
+    if (fixedCost) resolve(takeFor(requestedApp, outcome.cost, startedMs));
+    else resolve(check(requestedApp, outcome.method, contentLength, startedMs));
   }
 
   return {
     check: (id, method, contentLength) => check(id, method, contentLength),
     take: (id, cost) => takeFor(id, cost),
+    refuse: (code, method) => refuse(code, method, undefined),
     giveBack: (id, tokens) => giveBack(accounts.payer(id), tokens),
 
     limits: {
@@ -202,6 +200,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     },
 
     settle(decision, requestBytes, responseBytes) {
+      observer.settled?.(decision);
       const account = decision.allowed ? accounts.owner(decision.app) : undefined;
       if (account === undefined) return;
       const difference = settleExchange(account, decision, requestBytes, responseBytes);

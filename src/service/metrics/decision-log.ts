@@ -1,12 +1,12 @@
 /** Logs refused and slow decisions. Their rate per app is limited; the rest are logged as a count. */
+import { OK } from "../../core/codes.js";
 import type { Decision } from "../../limiter/decision.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
 import type { Log } from "../../shared/log.js";
 
 export interface DecisionLog {
-  /** Includes requests that were admitted only on a dry run. */
-  refused(decision: Decision): void;
-  slow(decision: Decision, milliseconds: number): void;
+  /** Logs the decision if it is a refusal, also on a dry run, or if it waited for long. */
+  decided(decision: Decision, milliseconds: number, waited: boolean): void;
   /** Logs the pending counts and stops. */
   close(): void;
 }
@@ -15,6 +15,8 @@ export interface DecisionLogOptions {
   log: Log;
   /** Lines per second, app and kind. */
   perSecond(): number;
+  /** Decisions that waited for longer are logged. */
+  slowMs(): number;
   clock?: Clock;
 }
 
@@ -27,7 +29,7 @@ interface Sampling {
 const LONGEST_METHOD = 32;
 
 /** Decisions name configured apps only, so memory is bounded by the configuration. */
-export function createDecisionLog({ log, perSecond, clock = systemClock }: DecisionLogOptions): DecisionLog {
+export function createDecisionLog({ log, perSecond, slowMs, clock = systemClock }: DecisionLogOptions): DecisionLog {
   const samplings = new Map<string, Sampling>();
   let stopTimer = clock.after(1_000, sweep);
 
@@ -70,8 +72,11 @@ export function createDecisionLog({ log, perSecond, clock = systemClock }: Decis
   }
 
   return {
-    refused: (decision) => write("refused", decision, {}),
-    slow: (decision, milliseconds) => write("slow", decision, { ms: Math.round(milliseconds) }),
+    decided(decision, milliseconds, waited) {
+      // A decision that did not wait is slow only if the whole process was paused.
+      if (waited && milliseconds >= slowMs()) write("slow", decision, { ms: Math.round(milliseconds) });
+      if (decision.code !== OK) write("refused", decision, {});
+    },
     close() {
       stopTimer();
       for (const [name, sampling] of samplings) logSuppressed(name, sampling);

@@ -29,8 +29,7 @@ import type { SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
 import { createSlots } from "../../slots/slots.js";
 import { observeStore } from "../../store/observed-store.js";
 import type { Store } from "../../store/store.js";
-import { createDecisionLog } from "../metrics/decision-log.js";
-import { createDecisionObserver } from "../metrics/decision-observer.js";
+import { createDecisionLog, type DecisionLog } from "../metrics/decision-log.js";
 import { createNodeMetrics, type NodeMetrics } from "../metrics/node-metrics.js";
 import { type ConnectionMetrics, createConnectionCounters } from "../metrics/process-counters.js";
 import type { ReportRequest, Reports } from "../metrics/reports.js";
@@ -60,15 +59,17 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
   const metrics = createNodeMetrics({ node, ...metricsOptions(config) });
   const store = observeStore(plainStore, metrics.storeObserver);
   const quota = createQuota(store, clusterOptions(config));
+  const decisionLog = createDecisionLog({
+    log,
+    perSecond: () => config.log.refusals_per_second,
+    slowMs: () => config.log.slow_decision_ms,
+  });
   const limiter = createLimiter({
     node,
     ...limiterOptions(config),
     target: quota,
-    observer: limiterObserver(log, metrics),
+    observer: limiterObserver(log, metrics, decisionLog),
   });
-  const decisionLog = createDecisionLog({ log, perSecond: () => config.log.refusals_per_second });
-  const observer = createDecisionObserver({ metrics, log: decisionLog, slowMs: () => config.log.slow_decision_ms });
-  const observedLimiter = observer.observe(limiter);
   const connectionCounters = createConnectionCounters();
   const slotObserver = { ...slotLog(log), ...connectionCounters };
   const slots = createSlots(store);
@@ -80,9 +81,9 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
     observer: slotObserver,
   });
   const proxy = createProxy({ ...proxyOptions(config), ...deciders(), log });
-  const descriptors = createDescriptorLimiter({ limiter: observedLimiter, ...descriptorOptions(config) });
+  const descriptors = createDescriptorLimiter({ limiter, ...descriptorOptions(config) });
   const envoy = createEnvoyService(envoyServiceOptions(config), {
-    limiter: observedLimiter,
+    limiter,
     descriptors,
     slots,
     discoveredPods: (upstream) => directory.pods(upstream),
@@ -105,10 +106,9 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
       admission: createRateLimitAdmission({
         ...identity,
         headers: headerOptions(config),
-        limiter: observedLimiter,
+        limiter,
         isTrustedHop: createAddressMatcher(identity.trustedHops),
         isConfigured: (app) => configured.has(app),
-        refused: observer.refused,
       }),
       upgrades: keeper,
     };
@@ -176,8 +176,14 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
   };
 }
 
-function limiterObserver(log: Log, { limiterObserver: counted }: NodeMetrics): LimiterObserver {
+export function limiterObserver(log: Log, metrics: NodeMetrics, decisionLog: DecisionLog): LimiterObserver {
+  const { limiterObserver: counted } = metrics;
   return {
+    decided(decision, milliseconds, waited) {
+      metrics.decided(decision, milliseconds / 1000, waited);
+      decisionLog.decided(decision, milliseconds, waited);
+    },
+    settled: metrics.settled,
     deviated: counted.deviated,
     synced(outcome, milliseconds, apps, error) {
       counted.synced(outcome, milliseconds, apps, error);

@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { OK } from "../../../core/codes.js";
 import { type IdentityRules, identify } from "../../../core/identity.js";
-import { type HeaderOptions, unidentified } from "../../../core/refusals.js";
+import type { HeaderOptions } from "../../../core/refusals.js";
 import type { Decision } from "../../../limiter/decision.js";
 import type { Limiter } from "../../../limiter/limiter.js";
 import { decisionHeaders, refusalOf } from "../../../limiter/response.js";
@@ -13,7 +13,7 @@ interface RateLimitVerdict extends Verdict {
 }
 
 export interface RateLimitAdmissionOptions {
-  limiter: Pick<Limiter, "check" | "settle">;
+  limiter: Pick<Limiter, "check" | "refuse" | "settle">;
   /** Headers that name app and user; trusted hops only. */
   appHeader: string;
   userHeader: string;
@@ -24,8 +24,6 @@ export interface RateLimitAdmissionOptions {
   headers: HeaderOptions;
   isTrustedHop(address: string): boolean;
   isConfigured(app: string): boolean;
-  /** Called for requests that are refused because of their identity, before the limiter decides. */
-  refused?(decision: Decision): void;
 }
 
 const digest = (key: string) => createHash("sha256").update(key).digest("base64");
@@ -56,11 +54,7 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
       apiKeyApp: appByKey(arrival),
     };
     const identity = identify(claims, rules, isConfigured);
-    if (identity.code !== OK) {
-      const decision = unidentifiedDecision(identity.code, arrival.method);
-      options.refused?.(decision);
-      return verdictOf(decision);
-    }
+    if (identity.code !== OK) return verdictOf(limiter.refuse(identity.code, arrival.method));
     const made = limiter.check(identity.app, arrival.method, arrival.contentLength);
     return made instanceof Promise ? made.then(verdictOf) : verdictOf(made);
   }
@@ -77,8 +71,4 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
     settle: (verdict, requestBytes, responseBytes) =>
       limiter.settle((verdict as RateLimitVerdict).decision, requestBytes, responseBytes),
   };
-}
-
-function unidentifiedDecision(code: string, method: string): Decision {
-  return { ...unidentified(code), method, balance: 0, rate: 0, source: "local" };
 }

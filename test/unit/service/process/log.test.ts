@@ -46,8 +46,8 @@ describe("a line", () => {
 describe("a refusal", () => {
   it("is logged with app, reason, cost and source", () => {
     const { log, lines } = recorder();
-    const decisions = createDecisionLog({ log, perSecond: () => 5, clock: createSimulatedClock() });
-    decisions.refused(decision());
+    const decisions = createDecisionLog({ log, perSecond: () => 5, slowMs: () => 20, clock: createSimulatedClock() });
+    decisions.decided(decision(), 0, false);
     expect(lines()).toMatchObject([
       { msg: "refused", app: "video", reason: "quota_exhausted", cost: 5, source: "cached", retry_after_ms: 500 },
     ]);
@@ -56,9 +56,9 @@ describe("a refusal", () => {
   it("in a flood is counted by app and second", async () => {
     const { log, lines } = recorder();
     const clock = createSimulatedClock();
-    const decisions = createDecisionLog({ log, perSecond: () => 5, clock });
-    for (let i = 0; i < 1000; i++) decisions.refused(decision());
-    decisions.refused(decision({ app: "audio" }));
+    const decisions = createDecisionLog({ log, perSecond: () => 5, slowMs: () => 20, clock });
+    for (let i = 0; i < 1000; i++) decisions.decided(decision(), 0, false);
+    decisions.decided(decision({ app: "audio" }), 0, false);
     expect(lines().filter(({ app }) => app === "video")).toHaveLength(5);
     expect(lines().filter(({ app }) => app === "audio")).toHaveLength(1);
     await clock.advance(2_000);
@@ -66,15 +66,49 @@ describe("a refusal", () => {
     const before = lines().length;
     await clock.advance(5_000);
     expect(lines()).toHaveLength(before);
-    decisions.refused(decision());
+    decisions.decided(decision(), 0, false);
     expect(lines()).toHaveLength(before + 1);
   });
 
   it("that was suppressed is counted at the end", () => {
     const { log, lines } = recorder();
-    const decisions = createDecisionLog({ log, perSecond: () => 0, clock: createSimulatedClock() });
-    decisions.refused(decision());
+    const decisions = createDecisionLog({ log, perSecond: () => 0, slowMs: () => 20, clock: createSimulatedClock() });
+    decisions.decided(decision(), 0, false);
     decisions.close();
     expect(lines()).toMatchObject([{ app: "video", suppressed: 1 }]);
+  });
+
+  it("of a dry run is marked, and a decision that waited for long is logged, whatever it is", () => {
+    const { log, lines } = recorder();
+    const clock = createSimulatedClock();
+    const decisions = createDecisionLog({ log, perSecond: () => 5, slowMs: () => 20, clock });
+    const admitted = { allowed: true, code: "ok", source: "remote" } as const;
+    decisions.decided(decision(admitted), 50, false);
+    decisions.decided(decision({ allowed: true, dryRun: true }), 0, false);
+    decisions.decided(decision(admitted), 5, true);
+    decisions.decided(decision(admitted), 30, true);
+    decisions.decided(decision({ source: "remote" }), 30, true);
+    expect(lines().map(({ msg, source, dry_run }) => [msg, source, dry_run])).toEqual([
+      ["would be refused", "cached", true],
+      ["slow decision", "remote", undefined],
+      ["slow decision", "remote", undefined],
+      ["refused", "remote", undefined],
+    ]);
+  });
+
+  it("is logged more often as soon as the configuration allows it", () => {
+    const { log, lines } = recorder();
+    let most = 1;
+    const decisions = createDecisionLog({
+      log,
+      perSecond: () => most,
+      slowMs: () => 20,
+      clock: createSimulatedClock(),
+    });
+    for (let i = 0; i < 5; i++) decisions.decided(decision(), 0, false);
+    expect(lines()).toHaveLength(1);
+    most = 3;
+    for (let i = 0; i < 5; i++) decisions.decided(decision(), 0, false);
+    expect(lines()).toHaveLength(3);
   });
 });
