@@ -25,11 +25,16 @@ export interface LuaWorld {
   stop(): Promise<void>;
 }
 
+interface WorldOptions extends Pick<StartEnvoyOptions, "edit" | "workers"> {
+  path?: string;
+  nodeTtlMs?: number;
+}
+
 /** `apps` is the content of `apps: { … }`; `path` is the path of the only route. */
 export async function startLuaWorld(
   apps: string,
   yaml = "",
-  { path = "/", ...options }: Pick<StartEnvoyOptions, "edit" | "workers"> & { path?: string } = {},
+  { path = "/", nodeTtlMs = 10_000, ...options }: WorldOptions = {},
 ): Promise<LuaWorld> {
   const endings: (() => unknown)[] = [];
   const stop = async () => {
@@ -56,7 +61,7 @@ export async function startLuaWorld(
     const listen = `127.0.0.1:${await freePort()}`;
     const common = `
 store: ${redis.url}
-cluster: { id: lua, node_ttl_ms: 10000 }
+cluster: { id: lua, node_ttl_ms: ${nodeTtlMs}, reconcile_interval_ms: 1000 }
 log: { level: warn }
 apps: { ${apps} }
 upstreams: { backend: { targets: ["${backend.target}"] } }
@@ -68,15 +73,23 @@ ${yaml}`;
     endings.push(() => link.stop());
     const services = [`127.0.0.1:${link.port}`];
     const envoy = await startEnvoy(common, {
-      ...{ services, envoyServices: [listen], node: "envoy", workers: 1 },
+      services,
+      envoyServices: [listen],
+      node: "envoy",
+      workers: 1,
       ...options,
     });
     endings.push(() => envoy.stop());
     const store = createRedisStore(redis.url);
     endings.push(() => store.close());
-    const quota = createQuota(store, { id: "lua", capacity: 1_000_000, rate: 500_000, nodeTtlMs: 10_000 });
+    const quota = createQuota(store, { id: "lua", capacity: 1_000_000, rate: 500_000, nodeTtlMs });
     return {
-      ...{ envoy, service, link, quota, held, stop },
+      envoy,
+      service,
+      link,
+      quota,
+      held,
+      stop,
       spent: async (app) => Number(await redis.command("HGET", `ratelimit:{lua}:app:${app}`, "spent")),
       async calls() {
         const { body } = await request(`${envoy.adminUrl}/stats?filter=tollgate_(control|envoy).upstream_rq_total`);
