@@ -1,9 +1,9 @@
 /** `tollgate apps`: lists all apps with limits, balances and refusals. */
 import type { AppsReply } from "../service/operations/contract/contract.js";
 import { readChoice } from "./command.js";
-import { operatorCommand } from "./control/operator-command.js";
+import { answer, operatorCommand } from "./control/operator-command.js";
 import { ago, amount, counted, readWhole, whole } from "./numbers.js";
-import { type Line, type Span, type Style, tableLines, toned } from "./printing.js";
+import { tableLines, toned } from "./printing.js";
 import { type AppNumbers, fetchApps } from "./status/snapshot.js";
 
 /** Sort orders. Unknown values come last. */
@@ -36,13 +36,12 @@ Examples:
 export const command = operatorCommand({
   help,
   options: { sort: { type: "string", default: "requests" }, limit: { type: "string", default: "50" } },
-  async run({ client, values, style }) {
-    const sort = readChoice("--sort", String(values.sort), sortNames);
-    const limit = readWhole("--limit", String(values.limit), { least: 1, most: MAX_APPS });
+  async run({ client, values, columns }) {
+    const sort = readChoice("--sort", values.sort, sortNames);
+    const limit = readWhole("--limit", values.limit, { least: 1, most: MAX_APPS });
     const found = await fetchApps(client, MAX_APPS);
     const apps = sortedApps(found.apps, sort).slice(0, limit);
-    const reply: AppsReply = { ...found, apps };
-    return { reply, lines: () => appsLines(reply, style) };
+    return answer({ ...found, apps }, (reply) => appsLines(reply, columns));
   },
 });
 
@@ -50,38 +49,39 @@ export function sortedApps(apps: AppNumbers[], sort: Sort): AppNumbers[] {
   return [...apps].sort((one, other) => sorts[sort](one, other) || sorts.name(one, other));
 }
 
-export function appsLines({ apps, total, cluster, timestamp }: AppsReply, style: Style): Line[] {
-  const now = Date.parse(timestamp);
-  const columns = [
-    { title: "app" },
-    { title: "requests", right: true },
-    { title: "refused", right: true },
-    { title: "tokens", right: true, spare: 2 },
-    { title: "burst", right: true, spare: 3 },
-    { title: "rate/s", right: true, spare: 4 },
-    { title: "debt", right: true, spare: 5 },
-    { title: "prio", right: true, spare: 6 },
-    { title: "last refusal", spare: 1 },
-  ];
-  const rows = apps.map((app): Span[] => {
-    const { dry_run_rejected: passed, last_refusal: last } = app;
-    const refused = app.dry_run ? `(${whole(passed)})` : whole(app.rejected);
+export function appsLines({ apps, total, cluster, timestamp }: AppsReply, columns: number): string[] {
+  const titles = ["app", ">requests", ">refused", ">tokens", ">burst", ">rate/s", ">debt", ">prio", "last refusal"];
+  const spare = ["prio", "debt", "rate/s", "burst", "tokens", "last refusal"];
+  const rows = apps.map((app) => {
+    const { name, tokens, burst, debt, lastRefusal } = appCells(app, timestamp);
+    const refused = app.dry_run ? `(${whole(app.dry_run_rejected)})` : whole(app.rejected);
     return [
-      app.dry_run ? `${app.app_id} (dry run)` : app.app_id,
+      name,
       whole(app.requests),
       app.rejected > 0 ? toned("warning", refused) : refused,
-      known(app.l2_tokens),
-      whole(app.burst),
+      tokens,
+      burst,
       amount(app.guaranteed),
-      app.debt !== null && app.debt > 0 ? toned("warning", known(app.debt)) : known(app.debt),
+      debt,
       String(app.priority),
-      last === null ? "" : `${last.code}, ${ago(last.timestamp, now)}`,
+      lastRefusal,
     ];
   });
   const foot =
     `cluster: ${known(cluster.tokens)} of ${whole(cluster.capacity)} tokens, ${amount(cluster.rate)}/s; ` +
     `${apps.length < total ? `${whole(apps.length)} of ` : ""}${counted(total, "app")}`;
-  return [...tableLines(columns, rows, style), [toned("faint", foot)]];
+  return [...tableLines(titles, rows, columns, { spare }), toned("faint", foot)];
+}
+
+/** Cells that the tables of `tollgate apps` and `tollgate status` have in common. */
+export function appCells({ app_id, dry_run, l2_tokens, burst, debt, last_refusal: last }: AppNumbers, now: string) {
+  return {
+    name: dry_run ? `${app_id} (dry run)` : app_id,
+    tokens: known(l2_tokens),
+    burst: whole(burst),
+    debt: debt !== null && debt > 0 ? toned("warning", whole(debt)) : known(debt),
+    lastRefusal: last === null ? "" : `${last.code}, ${ago(last.timestamp, Date.parse(now))}`,
+  };
 }
 
 /** Null: the store is unavailable. */

@@ -2,10 +2,10 @@
 import type * as z from "zod";
 import type { BorrowReply } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
-import { expectApp, type OperatorCall, operatorCommand } from "./control/operator-command.js";
+import { answer, expectApp, type OperatorCall, operatorCommand } from "./control/operator-command.js";
 import { FINE, REFUSED } from "./exit-codes.js";
 import { counted, readWhole, whole } from "./numbers.js";
-import { type Line, type Style, toned, wrapped } from "./printing.js";
+import { toned, wrapped } from "./printing.js";
 
 const MAX_AMOUNT = 1_000_000_000;
 
@@ -22,24 +22,26 @@ Examples:
   words: ["APP", "AMOUNT"],
   async run(call) {
     const reply = await transferTokens(call, "/admin/ratelimit/borrow", contract.borrowReply);
-    const exitCode = reply.status === "refused" ? REFUSED : FINE;
-    return { reply, lines: () => borrowLines(reply, call.style), exitCode };
+    return answer(reply, (shown) => borrowLines(shown, call.columns), reply.status === "refused" ? REFUSED : FINE);
   },
 });
 
 /** Sends APP and AMOUNT; also for `tollgate repay`. */
-export async function transferTokens<T>(call: OperatorCall, path: string, reply: z.ZodType<T>): Promise<T> {
-  const { client, words, signature } = call;
+export async function transferTokens<T>(
+  { client, words, signature }: OperatorCall,
+  path: string,
+  reply: z.ZodType<T>,
+): Promise<T> {
   const app_id = expectApp(words[0]);
   const amount = readWhole("AMOUNT", words[1] ?? "", { least: 1, most: MAX_AMOUNT });
   return client.call({ method: "POST", path, body: { app_id, amount, ...signature }, reply });
 }
 
-export function borrowLines(reply: BorrowReply, style: Style): Line[] {
+export function borrowLines(reply: BorrowReply, columns: number): string[] {
   const { status, app_id, code, borrowed, debt, remaining, borrowable, explanation } = reply;
-  const head: Line[] =
+  const head =
     status === "borrowed"
-      ? [[toned("good", `${app_id} borrowed ${counted(borrowed, "token")}`)]]
-      : [[toned("bad", "refused"), `: ${code}`], ...wrapped(explanation, style, "  ")];
-  return [...head, [`  tokens ${whole(remaining)}, debt ${whole(debt)}, may borrow ${whole(borrowable)} more`]];
+      ? [toned("good", `${app_id} borrowed ${counted(borrowed, "token")}`)]
+      : [`${toned("bad", "refused")}: ${code}`, ...wrapped(explanation, columns, "  ")];
+  return [...head, `  tokens ${whole(remaining)}, debt ${whole(debt)}, may borrow ${whole(borrowable)} more`];
 }

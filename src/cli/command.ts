@@ -22,17 +22,17 @@ export interface Outcome {
 export class UsageError extends Error {}
 
 export type OptionSpecs = NonNullable<ParseArgsConfig["options"]>;
-type Parsed<T extends OptionSpecs> = ReturnType<
+export type OptionValues<T extends OptionSpecs> = ReturnType<
   typeof parseArgs<{ args: string[]; options: T; strict: true; allowPositionals: true }>
->;
+>["values"];
 
 /** Throws UsageError. `words` are the arguments that are not options. */
 export function readArguments<T extends OptionSpecs>(
   args: string[],
   options: T,
-): { values: Parsed<T>["values"]; words: string[] } {
+): { values: OptionValues<T>; words: string[] } {
   try {
-    const { values, positionals }: Parsed<T> = parseArgs({ args, options, strict: true, allowPositionals: true });
+    const { values, positionals } = parseArgs({ args, options, strict: true, allowPositionals: true });
     return { values, words: positionals };
   } catch (error) {
     throw new UsageError(error instanceof Error ? error.message : String(error));
@@ -40,7 +40,7 @@ export function readArguments<T extends OptionSpecs>(
 }
 
 /** For commands that take options only. */
-export function readOptions<T extends OptionSpecs>(args: string[], options: T): Parsed<T>["values"] {
+export function readOptions<T extends OptionSpecs>(args: string[], options: T): OptionValues<T> {
   const { values, words } = readArguments(args, options);
   expectWords(words, []);
   return values;
@@ -57,16 +57,4 @@ export function readChoice<T extends string>(option: string, text: string, choic
   const choice = choices.find((one) => one === text);
   if (choice !== undefined) return choice;
   throw new UsageError(`${option}: unknown value ${quoted(text)}; expected ${choices.join(", ")}`);
-}
-
-/** Aligns rows in columns: the first column to the left, the others to the right. */
-export function table(rows: string[][]): string {
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)));
-  const lines = rows.map((row) =>
-    row
-      .map((cell, column) => (column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0)))
-      .join("  ")
-      .trimEnd(),
-  );
-  return `${lines.join("\n")}\n`;
 }

@@ -1,9 +1,9 @@
 /** `tollgate connections`: lists open connections per backend pod with their limits. */
 import type { ConnectionsReply } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
-import { operatorCommand } from "./control/operator-command.js";
+import { answer, operatorCommand } from "./control/operator-command.js";
 import { counted, percentOf, whole } from "./numbers.js";
-import { type Line, type Span, type Style, tableLines, toned } from "./printing.js";
+import { tableLines, toned } from "./printing.js";
 
 const help = `Usage: tollgate connections
 
@@ -16,29 +16,20 @@ Examples:
 
 export const command = operatorCommand({
   help,
-  async run({ client, style }) {
-    const path = "/admin/ratelimit/connections";
-    const reply = await client.call({ method: "GET", path, reply: contract.connectionsReply });
-    return { reply, lines: () => connectionsLines(reply, style) };
+  async run({ client, columns }) {
+    const reply = await client.call({ path: "/admin/ratelimit/connections", reply: contract.connectionsReply });
+    return answer(reply, (shown) => connectionsLines(shown, columns));
   },
 });
 
-export function connectionsLines({ pods, total, rejected }: ConnectionsReply, style: Style): Line[] {
-  const foot: Line = [
-    toned("faint", `${counted(total, "connection")}, ${whole(rejected)} refused since the store was created`),
-  ];
-  if (pods.length === 0) return [["no route limits connections"], foot];
-  const rows = pods.map(({ upstream, pod, connections, limit }): Span[] => {
-    const count = whole(connections);
+export function connectionsLines({ pods, total, rejected }: ConnectionsReply, columns: number): string[] {
+  const foot = `${counted(total, "connection")}, ${whole(rejected)} refused since the store was created`;
+  const rows = pods.map(({ upstream, pod, connections, limit }) => {
     const isFull = limit > 0 && connections >= limit;
-    return [upstream, pod, isFull ? toned("warning", count) : count, whole(limit), percentOf(connections, limit)];
+    const open = isFull ? toned("warning", whole(connections)) : whole(connections);
+    return [upstream, pod, open, whole(limit), percentOf(connections, limit)];
   });
-  const columns = [
-    { title: "upstream", spare: 2 },
-    { title: "pod" },
-    { title: "open", right: true },
-    { title: "limit", right: true },
-    { title: "full", right: true, spare: 1 },
-  ];
-  return [...tableLines(columns, rows, style), foot];
+  const spare = ["upstream", "full"];
+  const table = tableLines(["upstream", "pod", ">open", ">limit", ">full"], rows, columns, { spare });
+  return [...(pods.length === 0 ? ["no route limits connections"] : table), toned("faint", foot)];
 }

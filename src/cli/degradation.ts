@@ -2,9 +2,9 @@
 import type { DegradationState } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
 import { UsageError } from "./command.js";
-import { actionCommand, operatorHeader, textOption } from "./control/operator-command.js";
-import { readDuration, readWhole, span } from "./numbers.js";
-import { type Line, type Span, type Style, tableLines, toned } from "./printing.js";
+import { actionCommand, answer } from "./control/operator-command.js";
+import { readDuration, readWhole, spanBetween } from "./numbers.js";
+import { tableLines, toned } from "./printing.js";
 
 const help = `Usage: tollgate degradation [get]
        tollgate degradation set LEVEL [--for TIME]
@@ -33,31 +33,33 @@ export const command = actionCommand(
     isOrder: true,
     actions: {
       get: {
-        async run({ client, style }) {
-          const reply = await client.call({ method: "GET", path, reply: contract.degradationState });
-          return { reply, lines: () => degradationLines(reply, style) };
+        async run({ client, columns }) {
+          const reply = await client.call({ path, reply: contract.degradationState });
+          return answer(reply, (state) => degradationLines(state, columns));
         },
       },
       set: {
         words: ["LEVEL"],
         options: ["for"],
         async run({ client, words, values, signature }) {
-          const level = readWhole("LEVEL", words[0] ?? "", { least: 0, most: 3 });
-          const time = textOption(values, "for") ?? "5m";
-          const duration_seconds = readDuration("--for", time, { leastMs: 1_000, mostMs: 86_400_000 }) / 1000;
+          const level = readWhole("LEVEL", words[0]!, { least: 0, most: 3 });
+          const time = { leastMs: 1_000, mostMs: 86_400_000 };
+          const duration_seconds = readDuration("--for", values.for ?? "5m", time) / 1000;
           const body = { level, duration_seconds, ...signature };
           const reply = await client.call({ method: "POST", path, body, reply: contract.degradationReply });
-          const { current_level, previous_level, expires_at } = reply;
-          const text = `level ${current_level} until ${expires_at}; previously ${previous_level}`;
-          return { reply, lines: () => [[text]] };
+          return answer(reply, ({ current_level, previous_level, expires_at }) => [
+            `level ${current_level} until ${expires_at}; previously ${previous_level}`,
+          ]);
         },
       },
       clear: {
-        async run({ client, signature, style }) {
-          if (signature.reason !== undefined) throw new UsageError("--reason cannot be used with clear");
-          const headers = operatorHeader(signature);
-          const reply = await client.call({ method: "DELETE", path, ...headers, reply: contract.degradationState });
-          return { reply, lines: () => degradationLines(reply, style) };
+        async run({ client, signature: { operator = "", reason }, columns }) {
+          if (reason !== undefined) throw new UsageError("--reason cannot be used with clear");
+          // A DELETE has no body, so the operator is a header.
+          const name = operator.replace(/[^ -~]/g, "?").trim();
+          const headers = name === "" ? {} : { "x-operator": name };
+          const reply = await client.call({ method: "DELETE", path, headers, reply: contract.degradationState });
+          return answer(reply, (state) => degradationLines(state, columns));
         },
       },
     },
@@ -65,19 +67,15 @@ export const command = actionCommand(
   "get",
 );
 
-export function degradationLines(reply: DegradationState, style: Style): Line[] {
-  const { level, pinned_level: pinned, pinned_until: until, operator, reason, workers } = reply;
-  const lines: Line[] = [[toned(level === 0 ? "good" : "warning", `level ${level}`)]];
-  if (pinned !== null) {
-    const left = until === null ? "" : ` for another ${span((Date.parse(until) - Date.parse(reply.timestamp)) / 1000)}`;
-    const by = operator === "" ? "" : ` by ${operator}`;
-    lines.push([`  pinned at ${pinned}${by}${left}${reason === "" ? "" : `: ${reason}`}`]);
-  } else {
-    lines.push(["  not pinned"]);
-  }
-  const rows = [
-    ...workers.map((worker): Span[] => [worker.node_id, String(worker.level)]),
-    ["data planes of this service", String(reply.service_level)],
+export function degradationLines(reply: DegradationState, columns: number): string[] {
+  const { level, pinned_level: pinned, pinned_until: until, operator, reason, workers, timestamp } = reply;
+  const left = until === null ? "" : ` for another ${spanBetween(timestamp, until)}`;
+  const by = operator === "" ? "" : ` by ${operator}`;
+  const rows = workers.map((worker) => [worker.node_id, String(worker.level)]);
+  rows.push(["data planes of this service", String(reply.service_level)]);
+  return [
+    toned(level === 0 ? "good" : "warning", `level ${level}`),
+    pinned === null ? "  not pinned" : `  pinned at ${pinned}${by}${left}${reason === "" ? "" : `: ${reason}`}`,
+    ...tableLines(["node", ">level"], rows, columns, { indent: "  " }),
   ];
-  return [...lines, ...tableLines([{ title: "node" }, { title: "level", right: true }], rows, style, "  ")];
 }

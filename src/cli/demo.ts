@@ -1,7 +1,8 @@
 /** `tollgate demo`: prints the cost of some requests in every profile. */
 import { costProfiles, price } from "../core/cost.js";
-import { type Command, readOptions, table } from "./command.js";
-import { jsonLine } from "./printing.js";
+import { type Command, readOptions } from "./command.js";
+import { whole } from "./numbers.js";
+import { columnsOf, jsonLine, printed, tableLines } from "./printing.js";
 
 const help = `Usage: tollgate demo [--json]
 
@@ -26,23 +27,20 @@ export const command: Command = {
   help,
   run(args) {
     const { json } = readOptions(args, { json: { type: "boolean", default: false } });
-    if (json) return jsonLine(priceList());
-    const rows = Object.entries(costProfiles).flatMap(([name, profile]) =>
-      methods.map((method) => [
-        `${name} ${method}`,
-        ...sizes.map(([, bytes]) => price(profile, method, bytes).toLocaleString("en-US")),
-      ]),
+    const prices = Object.entries(costProfiles).flatMap(([name, profile]) =>
+      methods.map((method) => ({
+        title: `${name} ${method}`,
+        costs: sizes.map(([, bytes]) => ({ profile: name, method, bytes, cost: price(profile, method, bytes) })),
+      })),
     );
-    const prices = table([["tokens for", ...sizes.map(([label]) => label)], ...rows]);
-    const greeting = "Welcome to tollgate: rate and connection limits shared by many proxies.";
-    return `${greeting}\n\n${prices}\nTo see how a price is computed: tollgate price --method PUT --bytes 1048576\n`;
+    if (json) return jsonLine(prices.flatMap(({ costs }) => costs));
+    const rows = prices.map(({ title, costs }) => [title, ...costs.map(({ cost }) => whole(cost))]);
+    return printed([
+      "Welcome to tollgate: rate and connection limits shared by many proxies.",
+      "",
+      ...tableLines(["tokens for", ...sizes.map(([label]) => `>${label}`)], rows, columnsOf()),
+      "",
+      "To see how a price is computed: tollgate price --method PUT --bytes 1048576",
+    ]);
   },
 };
-
-function priceList() {
-  return Object.entries(costProfiles).flatMap(([name, profile]) =>
-    methods.flatMap((method) =>
-      sizes.map(([, bytes]) => ({ profile: name, method, bytes, cost: price(profile, method, bytes) })),
-    ),
-  );
-}

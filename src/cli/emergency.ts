@@ -2,9 +2,9 @@
 import type { EmergencyReply, EmergencyStateReply } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
 import { UsageError } from "./command.js";
-import { actionCommand, type OperatorCall, textOption } from "./control/operator-command.js";
-import { readDuration, span } from "./numbers.js";
-import { type Line, type Style, toned, wrapped } from "./printing.js";
+import { actionCommand, answer, type OperatorCall } from "./control/operator-command.js";
+import { readDuration, spanBetween } from "./numbers.js";
+import { toned, wrapped } from "./printing.js";
 
 const MAX_MS = 30 * 86_400_000;
 
@@ -33,13 +33,13 @@ export const command = actionCommand(
     actions: {
       on: {
         options: ["for", "until-off"],
-        run: (call) => order(call, { action: "activate", duration_seconds: durationSeconds(call) }),
+        run: (call) => order(call, { action: "activate", duration_seconds: durationSeconds(call.values) }),
       },
       off: { run: (call) => order(call, { action: "deactivate" }) },
       status: {
-        async run({ client, style }) {
-          const reply = await client.call({ method: "GET", path, reply: contract.emergencyState });
-          return { reply, lines: () => emergencyLines(reply, style) };
+        async run({ client, columns }) {
+          const reply = await client.call({ path, reply: contract.emergencyState });
+          return answer(reply, (state) => emergencyLines(state, columns));
         },
       },
     },
@@ -47,33 +47,30 @@ export const command = actionCommand(
   "status",
 );
 
-async function order({ client, signature, style }: OperatorCall, action: object) {
+async function order({ client, signature, columns }: Omit<OperatorCall, "values">, action: object) {
   const body = { ...action, ...signature };
   const reply = await client.call({ method: "POST", path, body, reply: contract.emergencyReply });
-  return { reply, lines: () => emergencyLines(reply, style) };
+  return answer(reply, (state) => emergencyLines(state, columns));
 }
 
 /** 0: no end. */
-function durationSeconds({ values }: OperatorCall): number {
-  const time = textOption(values, "for");
-  const untilOff = values["until-off"] === true;
+function durationSeconds(values: { for?: string; "until-off": boolean }): number {
+  const { for: time, "until-off": untilOff } = values;
   if (time !== undefined && untilOff) throw new UsageError("--for and --until-off exclude each other");
   return untilOff ? 0 : readDuration("--for", time ?? "10m", { leastMs: 1_000, mostMs: MAX_MS }) / 1000;
 }
 
-export function emergencyLines(reply: EmergencyReply | EmergencyStateReply, style: Style): Line[] {
-  if (!reply.emergency_mode) return [[toned("good", "no emergency")]];
-  const { started_at: started, expires_at: expires, affected_apps: apps } = reply;
+export function emergencyLines(reply: EmergencyReply | EmergencyStateReply, columns: number): string[] {
+  if (!reply.emergency_mode) return [toned("good", "no emergency")];
+  const { started_at: started, expires_at: expires, affected_apps: apps, timestamp } = reply;
   const by = "source" in reply ? reply.source : reply.operator;
-  const left = expires === null ? 0 : Math.round((Date.parse(expires) - Date.parse(reply.timestamp)) / 1000);
-  const lines: Line[] = [
-    [toned("bad", "emergency"), by === "" ? "" : `, started ${by === "automatic" ? "automatically" : `by ${by}`}`],
-  ];
-  if (started !== null) lines.push([`  since  ${started}`]);
-  lines.push([expires === null ? "  until  turned off" : `  until  ${expires}, ${span(left)} left`]);
-  if ("reason" in reply && reply.reason !== "") lines.push([`  reason ${reply.reason}`]);
-  if (apps.length === 0) return [...lines, ["  no app is limited"]];
+  const starter = by === "" ? "" : `, started ${by === "automatic" ? "automatically" : `by ${by}`}`;
+  const lines = [`${toned("bad", "emergency")}${starter}`];
+  if (started !== null) lines.push(`  since  ${started}`);
+  lines.push(`  until  ${expires === null ? "turned off" : `${expires}, ${spanBetween(timestamp, expires)} left`}`);
+  if ("reason" in reply && reply.reason !== "") lines.push(`  reason ${reply.reason}`);
+  if (apps.length === 0) return [...lines, "  no app is limited"];
   const names = apps.slice(0, 20).join(", ");
   const more = apps.length > 20 ? ` and ${apps.length - 20} more` : "";
-  return [...lines, ...wrapped(`limits reduced for ${names}${more}`, style, "  ")];
+  return [...lines, ...wrapped(`limits reduced for ${names}${more}`, columns, "  ")];
 }

@@ -4,9 +4,10 @@ import { parse, stringify } from "yaml";
 import type { LayerReply } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
 import { UsageError } from "./command.js";
-import { actionCommand, type OperatorCall, textOption } from "./control/operator-command.js";
+import { type Answer, actionCommand, answer, type OperatorCall } from "./control/operator-command.js";
+import { FINE } from "./exit-codes.js";
 import { readWhole } from "./numbers.js";
-import { type Line, toned } from "./printing.js";
+import { escaped, toned } from "./printing.js";
 
 const help = `Usage: tollgate config get
        tollgate config put FILE [--revision N]
@@ -33,18 +34,19 @@ export const command = actionCommand({
   actions: {
     get: {
       async run({ client }) {
-        const reply = await client.call({ method: "GET", path, reply: contract.layerReply });
-        return { reply, lines: () => layerLines(reply) };
+        const reply = await client.call({ path, reply: contract.layerReply });
+        // Escapes lines, not values: a value may have several lines.
+        return { reply, lines: () => layerLines(reply), exitCode: FINE };
       },
     },
     put: {
       words: ["FILE"],
       options: ["revision"],
       run(call) {
-        const text = textOption(call.values, "revision");
+        const { revision: text } = call.values;
         const bounds = { least: 0, most: Number.MAX_SAFE_INTEGER };
-        const expected = text === undefined ? {} : { expected_revision: readWhole("--revision", text, bounds) };
-        return write(call, { config: readLayer(call.words[0] ?? ""), ...expected });
+        const expected_revision = text === undefined ? undefined : readWhole("--revision", text, bounds);
+        return write(call, { config: readLayer(call.words[0]!), expected_revision });
       },
     },
     // An empty layer instead of a DELETE, because the body carries operator and reason.
@@ -52,10 +54,14 @@ export const command = actionCommand({
   },
 });
 
-async function write({ client, signature }: OperatorCall, layer: object) {
+async function write({ client, signature }: Omit<OperatorCall, "values">, layer: object): Promise<Answer> {
   const body = { ...layer, ...signature };
   const reply = await client.call({ method: "PUT", path, body, reply: contract.layerReply });
-  return { reply, lines: () => writtenLines(reply) };
+  return answer(reply, ({ revision, config, config_version: version }) => {
+    const names = Object.keys(config);
+    const what = names.length === 0 ? "the layer is empty" : `the layer sets ${names.join(", ")}`;
+    return [`revision ${revision}: ${what}; configuration ${toned("strong", version)}`];
+  });
 }
 
 /** Only parses the file; the service validates it. */
@@ -73,20 +79,10 @@ export function readLayer(file: string): Record<string, unknown> {
 }
 
 /** YAML that `put` accepts; the rest is in comments. */
-export function layerLines({ revision, config, config_version: version }: LayerReply): Line[] {
-  const about: Line = [toned("faint", `# revision ${revision}, configuration ${version}`)];
-  if (Object.keys(config).length === 0) return [about, [toned("faint", "# the layer is empty")]];
+export function layerLines({ revision, config, config_version: version }: LayerReply): string[] {
+  const isEmpty = Object.keys(config).length === 0;
   return [
-    about,
-    ...stringify(config)
-      .trimEnd()
-      .split("\n")
-      .map((line): Line => [line]),
+    toned("faint", `# revision ${revision}, configuration ${escaped(version)}`),
+    ...(isEmpty ? [toned("faint", "# the layer is empty")] : stringify(config).trimEnd().split("\n").map(escaped)),
   ];
-}
-
-function writtenLines({ revision, config, config_version: version }: LayerReply): Line[] {
-  const names = Object.keys(config);
-  const what = names.length === 0 ? "the layer is empty" : `the layer sets ${names.join(", ")}`;
-  return [[`revision ${revision}: ${what}; configuration `, toned("strong", version)]];
 }

@@ -59,6 +59,11 @@ export function span(seconds: number): string {
   return second === "" || second.startsWith("0") ? first : `${first} ${second}`;
 }
 
+/** Between two ISO times. */
+export function spanBetween(from: string, to: string): string {
+  return span(Math.round((Date.parse(to) - Date.parse(from)) / 1000));
+}
+
 /** The age of an ISO time; may be slightly negative, because clocks differ. */
 export function ago(iso: string, nowMs: number): string {
   const seconds = (nowMs - Date.parse(iso)) / 1000;

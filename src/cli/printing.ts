@@ -1,31 +1,31 @@
-/** Terminal output: escaped text, colours, and tables that fit the width. */
+/** Terminal output: escaped text, colours, and tables that fit the width. A line is a string that may contain colours. */
+import { stripVTControlCharacters, styleText } from "node:util";
 
-export interface Style {
-  colour: boolean;
-  /** Width of the terminal; infinite if stdout is not a terminal. */
-  columns: number;
-}
-
-export type Tone = "strong" | "faint" | "good" | "warning" | "bad";
-export type Span = string | { tone: Tone; text: string };
-/** A line consists of spans, so that it can be measured and cut before colours are added. */
-export type Line = Span[];
-
-const sequences: Record<Tone, string> = { strong: "1", faint: "2", good: "32", warning: "33", bad: "31" };
+const formats = { strong: "bold", faint: "dim", good: "green", warning: "yellow", bad: "red" } as const;
+export type Tone = keyof typeof formats;
 /** Maximum width of running text. */
 const MAX_TEXT_WIDTH = 100;
 
-export function styleOf(
-  stdout: { isTTY?: boolean; columns?: number },
-  env: Record<string, string | undefined> = process.env,
-): Style {
-  if (stdout.isTTY !== true) return { colour: false, columns: Number.POSITIVE_INFINITY };
-  const plain = (env.NO_COLOR ?? "") !== "" || env.TERM === "dumb";
-  return { colour: !plain, columns: stdout.columns ?? 80 };
+/** Coloured text. `printed` removes the colours if stdout does not support them. */
+export function toned(tone: Tone, text: string): string {
+  return styleText(formats[tone], text, { validateStream: false });
 }
 
-export function toned(tone: Tone, text: string): Span {
-  return { tone, text };
+export interface Stdout {
+  isTTY?: boolean;
+  columns?: number;
+  hasColors?(): boolean;
+}
+
+/** Width of the terminal; infinite if stdout is not a terminal. */
+export function columnsOf({ isTTY, columns = 80 }: Stdout = process.stdout): number {
+  return isTTY === true ? columns : Number.POSITIVE_INFINITY;
+}
+
+/** The lines as text for stdout. `hasColors` respects NO_COLOR and TERM=dumb. */
+export function printed(lines: string[], stdout: Stdout = process.stdout): string {
+  const text = lines.map((line) => `${line}\n`).join("");
+  return stdout.isTTY === true && stdout.hasColors?.() === true ? text : stripVTControlCharacters(text);
 }
 
 /**
@@ -40,95 +40,77 @@ export function escaped(text: string): string {
   );
 }
 
+/** A copy of JSON data with all texts and names escaped. */
+export function escapedData<T>(data: T): T {
+  const copy = (value: unknown): unknown => {
+    if (typeof value === "string") return escaped(value);
+    if (typeof value !== "object" || value === null) return value;
+    if (Array.isArray(value)) return value.map(copy);
+    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [escaped(name), copy(inner)]));
+  };
+  return copy(data) as T;
+}
+
 /** One line of JSON. The escapes are valid JSON and do not change the value. */
 export function jsonLine(value: unknown): string {
   return `${escaped(JSON.stringify(value))}\n`;
 }
 
-export function textOf(span: Span): string {
-  return escaped(typeof span === "string" ? span : span.text);
-}
-
-export function lengthOf(line: Line): number {
-  return line.reduce((sum, span) => sum + [...textOf(span)].length, 0);
-}
-
-/** The lines as text for the terminal. */
-export function printed(lines: Line[], { colour }: Style): string {
-  return lines.map((line) => `${paint(line, colour)}\n`).join("");
+/** Without colours. */
+export function lengthOf(line: string): number {
+  return [...stripVTControlCharacters(line)].length;
 }
 
 /** Cuts a line to the width and marks the cut with an ellipsis. */
-export function cutToFit(line: Line, columns: number): Line {
+export function cutToFit(line: string, columns: number): string {
   if (lengthOf(line) <= columns) return line;
-  const cut: Line = [];
-  let left = Math.max(columns - 1, 0);
-  for (const span of line) {
-    const characters = [...textOf(span)].slice(0, left);
-    left -= characters.length;
-    const text = characters.join("");
-    if (text !== "") cut.push(typeof span === "string" ? text : { ...span, text });
-    if (left === 0) break;
-  }
-  return columns > 0 ? [...cut, "…"] : [];
-}
-
-export function paint(line: Line, colour: boolean): string {
-  const text = line
-    .map((span) =>
-      colour && typeof span !== "string" ? `\x1b[${sequences[span.tone]}m${textOf(span)}\x1b[0m` : textOf(span),
-    )
-    .join("");
-  return colour ? text : text.trimEnd();
+  let left = columns - 1;
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: colours are kept, so that they end
+  const cut = line.replace(/(\x1b\[[0-9]+m)|./gsu, (part, colour) => (colour !== undefined || left-- > 0 ? part : ""));
+  return columns > 0 ? `${cut}…` : "";
 }
 
 /** Wraps text between words. A word that is too long gets its own line. */
-export function wrapped(text: string, { columns }: Style, indent = ""): Line[] {
+export function wrapped(text: string, columns: number, indent = ""): string[] {
   const width = Math.max(Math.min(columns, MAX_TEXT_WIDTH) - indent.length, 20);
   const lines: string[] = [];
-  let current = "";
-  for (const word of escaped(text).split(" ")) {
-    const longer = current === "" ? word : `${current} ${word}`;
-    if (longer.length > width && current !== "") {
-      lines.push(current);
-      current = word;
-    } else {
-      current = longer;
-    }
+  for (const word of text.split(" ")) {
+    const longer = `${lines.at(-1)} ${word}`;
+    if (lines.length > 0 && longer.length <= width) lines[lines.length - 1] = longer;
+    else lines.push(word);
   }
-  if (current !== "") lines.push(current);
-  return lines.map((line) => [indent + line]);
+  return lines.map((line) => indent + line);
 }
 
-export interface Column {
-  title: string;
-  /** Align to the right. */
-  right?: boolean;
-  /** Columns with the highest value are dropped first if the terminal is too narrow. Others are never dropped. */
-  spare?: number;
+export interface TableOptions {
+  /** Titles of the columns to drop, in this order, while the terminal is too narrow. */
+  spare?: string[];
+  indent?: string;
 }
 
-/** A table with a heading. Drops spare columns until it fits. */
-export function tableLines(columns: Column[], rows: Span[][], { columns: width }: Style, indent = ""): Line[] {
-  const widths = columns.map(({ title }, at) =>
-    rows.reduce((widest, row) => Math.max(widest, lengthOf([row[at] ?? ""])), title.length),
+/** A table with a heading. Columns with > before their title are aligned to the right. */
+export function tableLines(
+  headings: string[],
+  rows: string[][],
+  columns: number,
+  { spare = [], indent = "" }: TableOptions = {},
+): string[] {
+  const titles = headings.map((heading) => heading.replace(/^>/, ""));
+  const widths = titles.map((title, at) =>
+    rows.reduce((widest, row) => Math.max(widest, lengthOf(row[at] ?? "")), title.length),
   );
-  const kept = columns.map((_, at) => at);
-  const total = () => kept.reduce((sum, at) => sum + (widths[at] ?? 0) + 2, indent.length - 2);
-  while (total() > width) {
-    const spare = kept.reduce((worst, at) => Math.max(worst, columns[at]?.spare ?? 0), 0);
-    if (spare === 0) break;
-    kept.splice(
-      kept.findIndex((at) => columns[at]?.spare === spare),
-      1,
-    );
+  let kept = titles.map((_, at) => at);
+  for (const title of spare) {
+    if (kept.reduce((sum, at) => sum + widths[at]! + 2, indent.length - 2) <= columns) break;
+    kept = kept.filter((at) => titles[at] !== title);
   }
-  const lineOf = (cells: Span[]): Line =>
-    kept.flatMap((at, place) => {
+  const lineOf = (cells: string[]) => {
+    const padded = kept.map((at) => {
       const cell = cells[at] ?? "";
-      const padding = " ".repeat(Math.max((widths[at] ?? 0) - lengthOf([cell]), 0));
-      const gap = place === 0 ? indent : "  ";
-      return columns[at]?.right === true ? [gap + padding, cell] : [gap, cell, padding];
+      const padding = " ".repeat(widths[at]! - lengthOf(cell));
+      return headings[at]!.startsWith(">") ? padding + cell : cell + padding;
     });
-  return [lineOf(columns.map(({ title }) => toned("faint", title))), ...rows.map(lineOf)];
+    return `${indent}${padded.join("  ")}`.trimEnd();
+  };
+  return [lineOf(titles.map((title) => toned("faint", title))), ...rows.map(lineOf)];
 }

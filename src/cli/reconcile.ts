@@ -1,9 +1,9 @@
 /** `tollgate reconcile`: recovers tokens of dead nodes and corrects drifted buckets. */
 import type { ReconcileReply } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
-import { expectApp, operatorCommand } from "./control/operator-command.js";
+import { answer, expectApp, operatorCommand } from "./control/operator-command.js";
 import { counted, percent, whole } from "./numbers.js";
-import { type Line, toned } from "./printing.js";
+import { toned } from "./printing.js";
 
 const help = `Usage: tollgate reconcile [APP] [--force]
 
@@ -23,29 +23,23 @@ export const command = operatorCommand({
   isOrder: true,
   words: ["[APP]"],
   async run({ client, words, values, signature }) {
-    const app = words[0] === undefined ? {} : { app_id: expectApp(words[0]) };
-    const body = { ...app, force: values.force === true, ...signature };
+    const app_id = words[0] === undefined ? undefined : expectApp(words[0]);
+    const body = { app_id, force: values.force, ...signature };
     const path = "/admin/ratelimit/reconcile";
-    const reply = await client.call({ method: "POST", path, body, reply: contract.reconcileReply });
-    return { reply, lines: () => reconcileLines(reply) };
+    return answer(await client.call({ method: "POST", path, body, reply: contract.reconcileReply }), reconcileLines);
   },
 });
 
-export function reconcileLines(reply: ReconcileReply): Line[] {
+export function reconcileLines(reply: ReconcileReply): string[] {
   const { app_id, apps, corrections_made: corrections, recovered_tokens: recovered, details } = reply;
+  const { l2_expected_tokens: expected, l2_actual_tokens: actual, correction } = details;
   const isAll = app_id === "*";
-  const lines: Line[] = [
-    [isAll ? `${counted(apps, "app")} reconciled` : `${app_id} reconciled`],
-    ["  corrections  ", corrections > 0 ? toned("warning", whole(corrections)) : "0"],
-    ["  recovered    ", `${counted(recovered, "token")} of dead nodes`],
-    ["  drift        ", `${percent(reply.drift_before)} before, ${percent(reply.drift_after)} after`],
+  const lines = [
+    `${isAll ? counted(apps, "app") : app_id} reconciled`,
+    `  corrections  ${corrections > 0 ? toned("warning", whole(corrections)) : "0"}`,
+    `  recovered    ${counted(recovered, "token")} of dead nodes`,
+    `  drift        ${percent(reply.drift_before)} before, ${percent(reply.drift_after)} after`,
   ];
-  if (!isAll) {
-    const { l2_expected_tokens: expected, l2_actual_tokens: actual, correction } = details;
-    lines.push([
-      "  bucket       ",
-      `expected ${whole(expected)}, had ${whole(actual)}, corrected by ${whole(correction)}`,
-    ]);
-  }
-  return lines;
+  const bucket = `expected ${whole(expected)}, had ${whole(actual)}, corrected by ${whole(correction)}`;
+  return isAll ? lines : [...lines, `  bucket       ${bucket}`];
 }

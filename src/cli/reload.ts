@@ -2,9 +2,9 @@
 import type { ReloadReply } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
 import { readChoice } from "./command.js";
-import { operatorCommand } from "./control/operator-command.js";
+import { answer, operatorCommand } from "./control/operator-command.js";
 import { counted } from "./numbers.js";
-import { type Line, type Style, toned, wrapped } from "./printing.js";
+import { toned, wrapped } from "./printing.js";
 
 const sources = ["all", "file", "store"] as const;
 
@@ -25,27 +25,18 @@ export const command = operatorCommand({
   help,
   options: { source: { type: "string", default: "all" }, force: { type: "boolean", default: false } },
   isOrder: true,
-  async run({ client, values, signature, style }) {
-    const source = readChoice("--source", String(values.source), sources);
-    const body = { source, force: values.force === true, ...signature };
+  async run({ client, values, signature, columns }) {
+    const body = { source: readChoice("--source", values.source, sources), force: values.force, ...signature };
     const path = "/admin/ratelimit/reload";
     const reply = await client.call({ method: "POST", path, body, reply: contract.reloadReply });
-    return { reply, lines: () => reloadLines(reply, style) };
+    return answer(reply, (shown) => reloadLines(shown, columns));
   },
 });
 
-export function reloadLines(reply: ReloadReply, style: Style): Line[] {
-  const { status, config_version: version, previous_version: previous, apps_affected: apps, restart_needed } = reply;
-  const lines: Line[] =
-    status === "unchanged"
-      ? [["unchanged: version ", toned("strong", version)]]
-      : [
-          [
-            "reloaded: version ",
-            toned("strong", version),
-            `, previously ${previous}; ${counted(apps, "app")} affected`,
-          ],
-        ];
-  if (restart_needed.length === 0) return lines;
-  return [...lines, ...wrapped(`needs a restart: ${restart_needed.join(", ")}`, style)];
+export function reloadLines(reply: ReloadReply, columns: number): string[] {
+  const { status, config_version, previous_version: previous, apps_affected: apps, restart_needed: restart } = reply;
+  const version = toned("strong", config_version);
+  const change = `reloaded: version ${version}, previously ${previous}; ${counted(apps, "app")} affected`;
+  const lines = [status === "unchanged" ? `unchanged: version ${version}` : change];
+  return restart.length === 0 ? lines : [...lines, ...wrapped(`needs a restart: ${restart.join(", ")}`, columns)];
 }

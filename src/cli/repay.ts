@@ -2,10 +2,10 @@
 import type { RepayReply } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
 import { transferTokens } from "./borrow.js";
-import { operatorCommand } from "./control/operator-command.js";
+import { answer, operatorCommand } from "./control/operator-command.js";
 import { FINE, REFUSED } from "./exit-codes.js";
 import { counted, whole } from "./numbers.js";
-import { type Line, toned } from "./printing.js";
+import { toned } from "./printing.js";
 
 export const command = operatorCommand({
   help: `Usage: tollgate repay APP AMOUNT
@@ -19,14 +19,14 @@ Examples:
   words: ["APP", "AMOUNT"],
   async run(call) {
     const reply = await transferTokens(call, "/admin/ratelimit/repay", contract.repayReply);
-    return { reply, lines: () => repayLines(reply), exitCode: reply.status === "refused" ? REFUSED : FINE };
+    return answer(reply, repayLines, reply.status === "refused" ? REFUSED : FINE);
   },
 });
 
-export function repayLines({ status, app_id, code, repaid, debt, remaining }: RepayReply): Line[] {
-  const head: Line =
-    status === "repaid"
-      ? [toned("good", `${app_id} repaid ${counted(repaid, "token")}`)]
-      : [toned("bad", "refused"), `: ${code}`];
-  return [head, [`  tokens ${whole(remaining)}, debt ${whole(debt)}`]];
+export function repayLines({ status, app_id, code, repaid, debt, remaining }: RepayReply): string[] {
+  const isRepaid = status === "repaid";
+  return [
+    isRepaid ? toned("good", `${app_id} repaid ${counted(repaid, "token")}`) : `${toned("bad", "refused")}: ${code}`,
+    `  tokens ${whole(remaining)}, debt ${whole(debt)}`,
+  ];
 }

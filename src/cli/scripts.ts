@@ -5,8 +5,9 @@ import { functionName, loadLibrary } from "../store/function-library.js";
 import { isRedisUrl } from "../store/redis/redis-url.js";
 import { listLibraries, removeOtherLibraries, type ServerLibraries } from "../store/redis/server-libraries.js";
 import { configOrThrow } from "./check-config.js";
-import { type Command, readOptions, table, UsageError } from "./command.js";
+import { type Command, readOptions, UsageError } from "./command.js";
 import { Failure, NOT_ALLOWED, REFUSED, UNREACHABLE } from "./exit-codes.js";
+import { columnsOf, printed, tableLines } from "./printing.js";
 
 const help = `Usage: tollgate scripts [--store URL | --config FILE] [--remove-old] [--json]
 
@@ -45,12 +46,14 @@ export const command: Command = {
     const servers = url === undefined ? undefined : await asked(listLibraries(url));
     const bytes = Buffer.byteLength(source);
     if (options.json) return `${JSON.stringify({ library: name, bytes, functions, servers, removed })}\n`;
-    return [
-      `library ${name}, ${bytes} bytes\n`,
-      table([["function", "flags"], ...functions.map((each) => [each.function, each.flags || "-"])]),
-      ...(removed ?? []).map(removedLine),
-      ...(servers ?? []).map((each) => serverLine(each, name)),
-    ].join("\n");
+    const rows = functions.map((each) => [each.function, each.flags || "-"]);
+    return printed([
+      `library ${name}, ${bytes} bytes`,
+      "",
+      ...tableLines(["function", ">flags"], rows, columnsOf()),
+      ...(removed ?? []).flatMap((each) => ["", removedLine(each)]),
+      ...(servers ?? []).flatMap((each) => ["", serverLine(each, name)]),
+    ]);
   },
 };
 
@@ -62,13 +65,13 @@ function storeUrl({ store, config }: { store?: string | undefined; config?: stri
 }
 
 function removedLine({ server, libraries }: ServerLibraries): string {
-  return `${server}: removed ${libraries.length === 0 ? "nothing" : libraries.join(", ")}\n`;
+  return `${server}: removed ${libraries.length === 0 ? "nothing" : libraries.join(", ")}`;
 }
 
 function serverLine({ server, libraries }: ServerLibraries, current: string): string {
   const own = libraries.includes(current) ? "loaded" : "not loaded";
   const others = libraries.filter((name) => name !== current);
-  return `${server}: ${own}${others.length === 0 ? "" : `; other versions: ${others.join(", ")}`}\n`;
+  return `${server}: ${own}${others.length === 0 ? "" : `; other versions: ${others.join(", ")}`}`;
 }
 
 async function asked<T>(reply: Promise<T>): Promise<T> {

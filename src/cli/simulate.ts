@@ -9,7 +9,7 @@ import { configOrThrow } from "./check-config.js";
 import { type Command, readArguments, readChoice, UsageError } from "./command.js";
 import { Failure, REFUSED } from "./exit-codes.js";
 import { readDuration, readWhole } from "./numbers.js";
-import { jsonLine, printed, styleOf } from "./printing.js";
+import { columnsOf, jsonLine, printed } from "./printing.js";
 import { readAppRule, readFields } from "./simulate/options.js";
 import { createProgress, type Progress } from "./simulate/progress.js";
 import { reportData, reportLines } from "./simulate/report.js";
@@ -89,9 +89,7 @@ export const command: Command = {
       onProgress: ({ lines }) => progress.lines(lines),
     }).finally(() => progress.end());
     const report = { replay: done, configs, nodes };
-    const text = values.json
-      ? jsonLine(reportData(report))
-      : printed(reportLines(report, styleOf(process.stdout)), styleOf(process.stdout));
+    const text = values.json ? jsonLine(reportData(report)) : printed(reportLines(report, columnsOf()));
     if (done.requests > 0 || done.badLines === 0) return text;
     return { text, exitCode: REFUSED, complaint: "no line of the log could be read; see --format and --field" };
   },

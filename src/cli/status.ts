@@ -1,13 +1,13 @@
 /** `tollgate status`: shows the state of a service; live with --watch. */
+import { setTimeout } from "node:timers/promises";
 import type { Command } from "./command.js";
 import type { ControlClient } from "./control/client.js";
 import { type Answer, operatorCommand } from "./control/operator-command.js";
 import { Failure, FINE, UNHEALTHY } from "./exit-codes.js";
 import { readDuration, readWhole } from "./numbers.js";
-import { escaped, jsonLine, type Line, type Style, toned } from "./printing.js";
+import { escaped, jsonLine, toned } from "./printing.js";
 import { statusLine, statusScreen } from "./status/screen.js";
 import { ratesOf, type Snapshot, takeSnapshot } from "./status/snapshot.js";
-import { processTerminal } from "./status/terminal.js";
 import { watch } from "./status/watch.js";
 
 const help = `Usage: tollgate status [--watch [SECONDS]] [--apps N]
@@ -30,32 +30,31 @@ const DEFAULT_WATCH = "2s";
 const inner = operatorCommand({
   help,
   options: { watch: { type: "string", short: "w" }, apps: { type: "string", default: "10" } },
-  async run({ client, values, style, json }) {
-    const mostApps = readWhole("--apps", String(values.apps), { least: 0, most: 10_000 });
-    if (values.watch === undefined) return once(client, style, mostApps);
-    const intervalMs = readInterval(String(values.watch));
+  async run({ client, values, columns, json }) {
+    const mostApps = readWhole("--apps", values.apps, { least: 0, most: 10_000 });
+    const intervalMs = values.watch === undefined ? 0 : readInterval(values.watch);
     const first = await takeSnapshot(client);
-    const terminal = json ? undefined : processTerminal();
-    if (terminal === undefined) await printLines(client, first, intervalMs, json);
-    else await watchScreen({ client, first, intervalMs, terminal, mostApps });
+    if (values.watch === undefined) return once(first, mostApps, columns);
+    const isTerminal = process.stdout.isTTY && process.env.TERM !== "dumb";
+    if (json || !isTerminal) await printLines({ client, first, intervalMs, json });
+    else await watchScreen({ client, first, intervalMs, mostApps });
     return "";
   },
 });
 
+const isWatch = (arg: string | undefined) => arg === "--watch" || arg === "-w";
+const isInterval = (arg: string | undefined) => /^[0-9]/.test(arg ?? "");
+
 /** node:util has no options with an optional value, so --watch gets its default here. */
 export const command: Command = {
   ...inner,
-  run(args: string[]) {
-    const given: string[] = [];
-    for (let at = 0; at < args.length; at++) {
-      const arg = args[at] ?? "";
-      const next = args[at + 1] ?? "";
-      if (arg !== "--watch" && arg !== "-w") given.push(arg);
-      else if (/^[0-9]/.test(next)) given.push(`--watch=${args[++at]}`);
-      else given.push(`--watch=${DEFAULT_WATCH}`);
-    }
-    return inner.run(given);
-  },
+  run: (args) =>
+    inner.run(
+      args.flatMap((arg, at) => {
+        if (isWatch(arg)) return `--watch=${isInterval(args[at + 1]) ? args[at + 1] : DEFAULT_WATCH}`;
+        return isWatch(args[at - 1]) && isInterval(arg) ? [] : arg;
+      }),
+    ),
 };
 
 function readInterval(text: string): number {
@@ -63,15 +62,13 @@ function readInterval(text: string): number {
   return readDuration("--watch", withUnit, { leastMs: 100, mostMs: 3_600_000 });
 }
 
-async function once(client: ControlClient, style: Style, mostApps: number): Promise<Answer> {
-  const snapshot = await takeSnapshot(client);
-  const { status } = snapshot;
-  const isNormal = status.status === "running" && status.mode === "normal";
+function once(snapshot: Snapshot, mostApps: number, columns: number): Answer {
+  const { status, mode } = snapshot.status;
+  const rates = ratesOf(undefined, snapshot);
   return {
-    reply: status,
-    lines: () =>
-      statusScreen({ snapshot, rates: ratesOf(undefined, snapshot), style, rows: Number.POSITIVE_INFINITY, mostApps }),
-    exitCode: isNormal ? FINE : UNHEALTHY,
+    reply: snapshot.status,
+    lines: () => statusScreen({ snapshot, rates, mostApps, columns, rows: Number.POSITIVE_INFINITY }),
+    exitCode: status === "running" && mode === "normal" ? FINE : UNHEALTHY,
   };
 }
 
@@ -79,17 +76,14 @@ interface Watched {
   client: ControlClient;
   first: Snapshot;
   intervalMs: number;
-  terminal: NonNullable<ReturnType<typeof processTerminal>>;
-  mostApps: number;
 }
 
 /** If the service is unavailable, for example restarting, keeps the last screen and shows the error. */
-async function watchScreen({ client, first, intervalMs, terminal, mostApps }: Watched): Promise<void> {
+function watchScreen({ client, first, intervalMs, mostApps }: Watched & { mostApps: number }): Promise<void> {
   let snapshot = first;
   let rates = ratesOf(undefined, first);
   let failure = "";
-  await watch({
-    terminal,
+  return watch({
     intervalMs,
     async update() {
       try {
@@ -99,44 +93,37 @@ async function watchScreen({ client, first, intervalMs, terminal, mostApps }: Wa
         failure = "";
       } catch (error) {
         if (!(error instanceof Failure)) throw error;
-        failure = error.message.split("\n")[0] ?? "";
+        failure = escaped(error.message.split("\n")[0]!);
       }
     },
     draw({ columns, rows }) {
-      const style = { ...terminal.style, columns };
-      const foot: Line = failure === "" ? footLine(snapshot, intervalMs) : [toned("bad", escaped(failure))];
-      const screen = statusScreen({ snapshot, rates, style, rows: rows - 2, mostApps });
-      return [...screen, [], foot].slice(-rows);
+      const time = snapshot.status.timestamp.slice(11, 19);
+      const foot = toned("faint", `${time} UTC, every ${intervalMs / 1000} s; q to quit`);
+      const screen = statusScreen({ snapshot, rates, mostApps, columns, rows: rows - 2 });
+      return [...screen, "", failure === "" ? foot : toned("bad", failure)].slice(-rows);
     },
   });
 }
 
-function footLine({ status }: Snapshot, intervalMs: number): Line {
-  return [toned("faint", `${status.timestamp.slice(11, 19)} UTC, every ${intervalMs / 1000} s; q to quit`)];
-}
-
 /** For logs and pipes: one line per snapshot, until stdout is closed. */
-async function printLines(client: ControlClient, first: Snapshot, intervalMs: number, json: boolean): Promise<void> {
-  let snapshot = first;
+async function printLines({ client, first, intervalMs, json }: Watched & { json: boolean }): Promise<void> {
+  let before: Snapshot | undefined;
+  let now: Snapshot | undefined = first;
   let isOver = false;
-  const end = () => {
+  process.stdout.once("error", () => {
     isOver = true;
-  };
-  process.stdout.once("error", end);
-  process.stdout.write(
-    json ? jsonLine(snapshot.status) : `${escaped(statusLine(snapshot, ratesOf(undefined, snapshot)))}\n`,
-  );
+  });
   while (!isOver) {
-    await new Promise((resolve) => setTimeout(resolve, intervalMs));
-    if (isOver) return;
-    try {
-      const next = await takeSnapshot(client);
-      process.stdout.write(json ? jsonLine(next.status) : `${escaped(statusLine(next, ratesOf(snapshot, next)))}\n`);
-      snapshot = next;
-    } catch (error) {
+    if (now !== undefined) {
+      process.stdout.write(json ? jsonLine(now.status) : `${statusLine(now, ratesOf(before, now))}\n`);
+      before = now;
+    }
+    await setTimeout(intervalMs);
+    now = await takeSnapshot(client).catch((error: unknown) => {
       // The service may be restarting.
       if (!(error instanceof Failure)) throw error;
       process.stderr.write(`tollgate: ${error.message}\n`);
-    }
+      return undefined;
+    });
   }
 }

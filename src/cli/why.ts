@@ -1,9 +1,9 @@
 /** `tollgate why`: explains why requests of an app are refused, with the balance of every layer and recent refusals. */
 import type { AppReply, Refusal } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
-import { expectApp, operatorCommand } from "./control/operator-command.js";
+import { answer, expectApp, operatorCommand } from "./control/operator-command.js";
 import { ago, amount, counted, percent, percentOf, perSecond, readWhole, span, whole } from "./numbers.js";
-import { type Line, type Span, type Style, tableLines, toned, wrapped } from "./printing.js";
+import { tableLines, toned, wrapped } from "./printing.js";
 
 const help = `Usage: tollgate why APP [--last N]
 
@@ -21,16 +21,16 @@ export const command = operatorCommand({
   help,
   options: { last: { type: "string", default: "5" } },
   words: ["APP"],
-  async run({ client, words, values, style }) {
+  async run({ client, words, values, columns }) {
     const app = expectApp(words[0]);
-    const last = readWhole("--last", String(values.last), { least: 0, most: 1_000 });
+    const last = readWhole("--last", values.last, { least: 0, most: 1_000 });
     const path = `/admin/ratelimit/apps/${encodeURIComponent(app)}`;
-    const reply = await client.call({ method: "GET", path, reply: contract.appReply });
-    return { reply, lines: () => whyLines(reply, { style, last }) };
+    const reply = await client.call({ path, reply: contract.appReply });
+    return answer(reply, (shown) => whyLines(shown, { columns, last }));
   },
 });
 
-export function whyLines(reply: AppReply, { style, last }: { style: Style; last: number }): Line[] {
+export function whyLines(reply: AppReply, { columns, last }: { columns: number; last: number }): string[] {
   const { app_id, config, why } = reply;
   const limits = [
     `${amount(config.guaranteed)} tokens/s, burst ${whole(config.burst)}, priority ${config.priority}`,
@@ -38,59 +38,41 @@ export function whyLines(reply: AppReply, { style, last }: { style: Style; last:
     `on store failure ${config.on_store_failure}`,
   ];
   return [
-    [toned("strong", app_id), config.dry_run ? toned("warning", "  dry run: nothing is refused") : ""],
-    ...wrapped(why, style, "  "),
-    [],
-    ...wrapped(limits.join(", "), style),
-    [],
-    ...layerLines(reply, style),
-    [],
+    toned("strong", app_id) + (config.dry_run ? toned("warning", "  dry run: nothing is refused") : ""),
+    ...wrapped(why, columns, "  "),
+    "",
+    ...wrapped(limits.join(", "), columns),
+    "",
+    ...layerLines(reply, columns),
+    "",
     ...requestLines(reply),
-    ...refusalLines(reply, style, last),
+    ...refusalLines(reply, columns, last),
   ];
 }
 
 const UNAVAILABLE = "the store is unavailable";
 
-function layerLines({ config, layers: { l1, l2, l3 } }: AppReply, style: Style): Line[] {
-  const row = (name: string, tokens: number | null, all: number, note: string): Span[] => {
+function layerLines({ config, layers: { l1, l2, l3 } }: AppReply, columns: number): string[] {
+  const row = (name: string, tokens: number | null, all: number, note: string) => {
     if (tokens === null) return [name, toned("bad", "?"), "", "", UNAVAILABLE];
     const isLow = tokens < all * 0.05;
     return [name, toned(isLow ? "warning" : "good", whole(tokens)), whole(all), percentOf(tokens, all), note];
   };
   const debt = l2 !== null && l2.debt > 0 ? `, debt ${whole(l2.debt)}` : "";
-  const held = l3.held === null ? "?" : whole(l3.held);
-  const columns = [
-    { title: "layer" },
-    { title: "tokens", right: true },
-    { title: "maximum", right: true },
-    { title: "full", right: true, spare: 1 },
-    { title: "", spare: 2 },
-  ];
+  const nodes = l3.leases.length === 0 ? "no node holds a lease" : `on ${counted(l3.leases.length, "node")}`;
   const rows = [
     row("L1 cluster", l1.tokens, l1.capacity, `refills ${amount(l1.rate)}/s, shared by all apps`),
     row("L2 app", l2?.tokens ?? null, config.burst, `refills ${amount(config.guaranteed)}/s${debt}`),
-    ["L3 leases", held, "", "", l3.held === null ? UNAVAILABLE : leasesText(l3.leases.length)],
+    ["L3 leases", l3.held === null ? "?" : whole(l3.held), "", "", l3.held === null ? UNAVAILABLE : nodes],
   ];
-  return [...tableLines(columns, rows, style), ...leaseLines(l3.leases, style)];
+  const titles = ["layer", ">tokens", ">maximum", ">full", ""];
+  return [...tableLines(titles, rows, columns, { spare: ["", "full"] }), ...leaseLines(l3.leases, columns)];
 }
 
-function leasesText(count: number): string {
-  return count === 0 ? "no node holds a lease" : `on ${counted(count, "node")}`;
-}
-
-function leaseLines(leases: AppReply["layers"]["l3"]["leases"], style: Style): Line[] {
+function leaseLines(leases: AppReply["layers"]["l3"]["leases"], columns: number): string[] {
   if (leases.length === 0) return [];
-  const columns = [
-    { title: "node" },
-    { title: "" },
-    { title: "held", right: true },
-    { title: "balance", right: true },
-    { title: "granted", right: true, spare: 1 },
-    { title: "spent", right: true, spare: 2 },
-    { title: "returned", right: true, spare: 3 },
-  ];
-  const rows = leases.map((lease): Span[] => [
+  const titles = ["node", "", ">held", ">balance", ">granted", ">spent", ">returned"];
+  const rows = leases.map((lease) => [
     lease.node_id,
     lease.alive ? "" : toned("warning", "dead"),
     whole(lease.held),
@@ -99,36 +81,36 @@ function leaseLines(leases: AppReply["layers"]["l3"]["leases"], style: Style): L
     whole(lease.spent),
     whole(lease.returned),
   ]);
-  return tableLines(columns, rows, style, "  ");
+  return tableLines(titles, rows, columns, { spare: ["returned", "spent", "granted"], indent: "  " });
 }
 
-function requestLines({ statistics }: AppReply): Line[] {
+function requestLines({ statistics }: AppReply): string[] {
   const { requests, rejected, dry_run_rejected: passed, l3_hit_ratio: hits, refusals } = statistics;
-  if (requests === 0) return [["this service has decided no requests of this app"]];
+  if (requests === 0) return ["this service has decided no requests of this app"];
   const parts = [
     `${counted(requests, "request")} in this service, ${whole(rejected)} refused (${percentOf(rejected, requests)})`,
+    ...(passed > 0 ? [`${whole(passed)} admitted by dry run`] : []),
+    `${percent(hits)} decided locally`,
   ];
-  if (passed > 0) parts.push(`${whole(passed)} admitted by dry run`);
-  parts.push(`${percent(hits)} decided locally`);
-  const reasons = Object.entries(refusals)
-    .sort(([, one], [, other]) => other - one)
-    .map(([code, count]): Line => [`  ${code}  `, toned("warning", whole(count))]);
-  return [[parts.join(", ")], ...reasons];
+  const reasons = Object.entries(refusals).sort(([, one], [, other]) => other - one);
+  return [parts.join(", "), ...reasons.map(([code, count]) => `  ${code}  ${toned("warning", whole(count))}`)];
 }
 
-function refusalLines({ last_refusals: refusals, timestamp }: AppReply, style: Style, last: number): Line[] {
+function refusalLines({ last_refusals: refusals, timestamp }: AppReply, columns: number, last: number): string[] {
   const shown = refusals.slice(0, last);
-  if (shown.length === 0) return last === 0 ? [] : [["no recent refusals"]];
-  const now = Date.parse(timestamp);
+  if (shown.length === 0) return last === 0 ? [] : ["no recent refusals"];
   const lines = shown.flatMap((each, at) => {
     // Consecutive refusals often have the same explanation.
     const isRepeated = each.explanation === shown[at - 1]?.explanation;
-    return [refusalLine(each, now), ...(isRepeated ? [] : wrapped(each.explanation, style, "    "))];
+    return [
+      refusalLine(each, Date.parse(timestamp)),
+      ...(isRepeated ? [] : wrapped(each.explanation, columns, "    ")),
+    ];
   });
-  return [[], [toned("faint", "last refusals")], ...lines];
+  return ["", toned("faint", "last refusals"), ...lines];
 }
 
-function refusalLine(refusal: Refusal, now: number): Line {
+function refusalLine(refusal: Refusal, now: number): string {
   const { code, layer, method, cost, balance, retry_after_ms: retry, source, dry_run, node_id } = refusal;
   const wait =
     retry < 1_000 ? `${whole(retry)} ms` : retry < 10_000 ? `${perSecond(retry / 1000)} s` : span(retry / 1000);
@@ -139,10 +121,6 @@ function refusalLine(refusal: Refusal, now: number): Line {
     source,
     node_id,
   ];
-  return [
-    `  ${ago(refusal.timestamp, now)}  `,
-    toned(dry_run ? "faint" : "warning", dry_run ? `${code} (admitted: dry run)` : code),
-    `  ${layer}  `,
-    toned("faint", facts.join(", ")),
-  ];
+  const reason = dry_run ? toned("faint", `${code} (admitted: dry run)`) : toned("warning", code);
+  return `  ${ago(refusal.timestamp, now)}  ${reason}  ${layer}  ${toned("faint", facts.join(", "))}`;
 }

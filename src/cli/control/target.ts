@@ -4,7 +4,8 @@ import { userInfo } from "node:os";
 import { loadConfig } from "../../config/load.js";
 import { describeProblem, quoted } from "../../config/problem.js";
 import { parseAddress } from "../../config/values.js";
-import { UsageError } from "../command.js";
+import type { Environment } from "../../config/variables.js";
+import { type OptionValues, UsageError } from "../command.js";
 import { readDuration } from "../numbers.js";
 import { escaped } from "../printing.js";
 
@@ -34,16 +35,7 @@ export const orderHelp = `  --operator NAME    your name for the audit log (defa
   --reason TEXT      the reason, for the audit log
 `;
 
-export type Environment = Record<string, string | undefined>;
-
-export interface TargetValues {
-  url?: string | undefined;
-  config?: string | undefined;
-  "token-file"?: string | undefined;
-  timeout?: string | undefined;
-  operator?: string | undefined;
-  reason?: string | undefined;
-}
+export type TargetValues = OptionValues<typeof targetOptions & typeof orderOptions>;
 
 export interface Target {
   /** Without a trailing slash. */
@@ -54,33 +46,30 @@ export interface Target {
 }
 
 /** Precedence: options, then the file given by --config, then the environment. */
-export function readTarget(values: TargetValues, env: Environment): Target {
+export function readTarget(values: Partial<TargetValues>, env: Environment): Target {
   const timeoutMs = readDuration("--timeout", values.timeout ?? "10s", { leastMs: 10, mostMs: 3_600_000 });
   const config = values.config === undefined ? undefined : controlOf(values.config, env);
-  const [name, url] =
-    values.url !== undefined
-      ? ["--url", values.url]
-      : config !== undefined
-        ? ["--config", config.url]
-        : ["TOLLGATE_URL", env.TOLLGATE_URL || DEFAULT_URL];
-  const token =
-    values["token-file"] !== undefined
-      ? tokenIn(values["token-file"])
-      : config?.token || checkedToken("TOLLGATE_ADMIN_TOKEN", env.TOLLGATE_ADMIN_TOKEN ?? "");
-  return { url: checkedUrl(name ?? "", url ?? ""), token, timeoutMs };
+  const file = values["token-file"];
+  return {
+    url:
+      (values.url === undefined ? config?.url : checkedUrl("--url", values.url)) ??
+      checkedUrl("TOLLGATE_URL", env.TOLLGATE_URL || DEFAULT_URL),
+    token:
+      (file === undefined ? config?.token : tokenIn(file)) ||
+      checkedToken("TOLLGATE_ADMIN_TOKEN", env.TOLLGATE_ADMIN_TOKEN ?? ""),
+    timeoutMs,
+  };
 }
 
 export interface Signature {
-  operator?: string;
-  reason?: string;
+  operator?: string | undefined;
+  reason?: string | undefined;
 }
 
-export function readSignature(values: Pick<TargetValues, "operator" | "reason">): Signature {
-  const operator = values.operator ?? userName();
-  const { reason } = values;
+export function readSignature({ operator = userName(), reason }: Signature): Signature {
   if (operator.length > 128) throw new UsageError("--operator: more than 128 characters");
   if (reason !== undefined && reason.length > 512) throw new UsageError("--reason: more than 512 characters");
-  return { ...(operator === "" ? {} : { operator }), ...(reason === undefined ? {} : { reason }) };
+  return { operator: operator || undefined, reason };
 }
 
 function userName(): string {
@@ -121,17 +110,19 @@ function controlOf(file: string, env: Environment): { url: string; token: string
   const { host, port } = parseAddress(listen) ?? { host: "", port: 0 };
   if (port === 0) throw new UsageError(`--config: control.listen ${listen} has no port; use --url`);
   const reachable = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
-  return { url: `http://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`, token };
+  return {
+    url: checkedUrl("--config", `http://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`),
+    token,
+  };
 }
 
 function tokenIn(file: string): string {
-  let text: string;
+  let token: string;
   try {
-    text = readFileSync(file, "utf8");
+    token = readFileSync(file, "utf8").trim();
   } catch (error) {
     throw new UsageError(`--token-file: ${error instanceof Error ? error.message : String(error)}`);
   }
-  const token = text.trim();
   if (token === "") throw new UsageError(`--token-file: ${file} is empty`);
   return checkedToken("--token-file", token);
 }

@@ -2,8 +2,8 @@
 import type { Replay } from "../../simulate/replay.js";
 import type { Worst } from "../../simulate/tally.js";
 import type { AppOutcome } from "../../simulate/world.js";
-import { percent, span, whole } from "../numbers.js";
-import { type Column, type Line, type Span, type Style, tableLines, toned, wrapped } from "../printing.js";
+import { counted, percent, span, whole } from "../numbers.js";
+import { escaped, tableLines, toned, wrapped } from "../printing.js";
 
 export interface Report {
   replay: Replay;
@@ -17,152 +17,124 @@ type Totals = Pick<AppOutcome, "requests" | "admitted" | "refused" | "dryRunRefu
 const BARS = "▁▂▃▄▅▆▇█";
 /** Requests without a valid app. */
 const NO_APP = "(no app)";
+const none: Totals = { requests: 0, admitted: 0, refused: 0, dryRunRefused: 0, tokens: 0 };
 
-export function reportLines(report: Report, style: Style): Line[] {
+export function reportLines(report: Report, columns: number): string[] {
   const { replay, configs } = report;
   const [first, second] = replay.outcomes;
-  const lines = [...headLines(report, style)];
+  const lines = headLines(report, columns);
   if (first === undefined) return lines;
-  if (second === undefined) {
-    lines.push([], ...outcomeLines(first.apps, style));
-    lines.push(...whenLines(first, undefined));
-    return lines;
-  }
-  lines.push([], ...comparisonLines(first.apps, second.apps, style));
-  for (const [i, outcome] of replay.outcomes.entries()) lines.push(...whenLines(outcome, configs[i]));
-  return lines;
+  if (second === undefined) return [...lines, "", ...outcomeLines(first.apps, columns), ...whenLines(first)];
+  const when = replay.outcomes.flatMap((outcome, i) => whenLines(outcome, configs[i]));
+  return [...lines, "", ...comparisonLines(first.apps, second.apps, columns), ...when];
 }
 
-function headLines({ replay, configs, nodes }: Report, style: Style): Line[] {
+function headLines({ replay, configs, nodes }: Report, columns: number): string[] {
   const { requests, firstMs = 0, lastMs = 0, badLines, lines, late, format, examples } = replay;
-  if (requests === 0) return [[lines === 0 ? "The log is empty." : `None of the ${whole(lines)} lines is a request.`]];
-  const proxies = nodes === 1 ? "1 node" : `${whole(nodes)} nodes`;
-  const head: Line[] = [
-    [toned("strong", `${whole(requests)} requests`), ` in ${span((lastMs - firstMs) / 1000)}, from `],
-    [`${proxies}, log format ${format}`],
+  if (requests === 0) return [lines === 0 ? "The log is empty." : `None of the ${whole(lines)} lines is a request.`];
+  const time = `${span((lastMs - firstMs) / 1000)}, from ${dateTime(firstMs)} to ${dateTime(lastMs)} UTC`;
+  const head = [
+    `${toned("strong", `${whole(requests)} requests`)} in ${time}`,
+    `${counted(nodes, "node")}, log format ${format}`,
   ];
-  head[0]!.push(`${dateTime(firstMs)} to ${dateTime(lastMs)} UTC`);
-  if (configs.length > 1) head.push([`A is ${configs[0]}, B is ${configs[1]}`]);
+  if (configs.length > 1) head.push(escaped(`A is ${configs[0]}, B is ${configs[1]}`));
   if (late > 0) {
     const text = `${whole(late)} lines were further out of order than --tolerance allows and count at a later time.`;
-    head.push(...wrapped(text, style));
+    head.push(...wrapped(text, columns));
   }
   if (badLines > 0) {
     const share = percent(badLines / Math.max(lines, 1));
-    head.push([toned("warning", `${whole(badLines)} lines could not be read`), ` (${share}). The first ones:`]);
-    for (const { line, reason, text } of examples) head.push([`  line ${line}: ${reason}: `, toned("faint", text)]);
+    head.push(`${toned("warning", `${whole(badLines)} lines could not be read`)} (${share}). The first ones:`);
+    head.push(
+      ...examples.map(({ line, reason, text }) => `  line ${line}: ${reason}: ${toned("faint", escaped(text))}`),
+    );
   }
   return head;
 }
 
-function totalsOf(apps: AppOutcome[]): Totals {
-  const sum = (pick: (app: AppOutcome) => number) => apps.reduce((total, app) => total + pick(app), 0);
-  return {
-    requests: sum((app) => app.requests),
-    admitted: sum((app) => app.admitted),
-    refused: sum((app) => app.refused),
-    dryRunRefused: sum((app) => app.dryRunRefused),
-    tokens: sum((app) => app.tokens),
-  };
-}
+const totalsOf = (apps: AppOutcome[]) =>
+  apps.reduce<Totals>(
+    (sum, app) => ({
+      requests: sum.requests + app.requests,
+      admitted: sum.admitted + app.admitted,
+      refused: sum.refused + app.refused,
+      dryRunRefused: sum.dryRunRefused + app.dryRunRefused,
+      tokens: sum.tokens + app.tokens,
+    }),
+    none,
+  );
 
 const nameOf = (app: string) => (app === "" ? NO_APP : app);
-const refusedCell = (refused: number): Span => (refused > 0 ? toned("bad", whole(refused)) : whole(refused));
+const refusedCell = ({ refused }: Totals) => (refused > 0 ? toned("bad", whole(refused)) : whole(refused));
+const shareCell = ({ refused, requests }: Totals) => percent(refused / Math.max(requests, 1));
 
-function outcomeLines(apps: AppOutcome[], style: Style): Line[] {
+function outcomeLines(apps: AppOutcome[], columns: number): string[] {
   const totals = totalsOf(apps);
-  const dry = totals.dryRunRefused > 0;
-  const columns: Column[] = [
-    { title: "app" },
-    { title: "requests", right: true },
-    { title: "admitted", right: true },
-    { title: "refused", right: true },
-    { title: "share", right: true },
-    ...(dry ? [{ title: "would refuse", right: true }] : []),
-    { title: "tokens", right: true, spare: 1 },
-    { title: "why", spare: 2 },
-  ];
-  const row = (name: Span, one: Totals, why: string): Span[] => [
+  const hasDryRun = totals.dryRunRefused > 0;
+  const dryRun = hasDryRun ? [">would refuse"] : [];
+  const titles = ["app", ">requests", ">admitted", ">refused", ">share", ...dryRun, ">tokens", "why"];
+  const row = (name: string, one: Totals, why: string) => [
     name,
     whole(one.requests),
     whole(one.admitted),
-    refusedCell(one.refused),
-    percent(one.refused / Math.max(one.requests, 1)),
-    ...(dry ? [whole(one.dryRunRefused)] : []),
+    refusedCell(one),
+    shareCell(one),
+    ...(hasDryRun ? [whole(one.dryRunRefused)] : []),
     whole(one.tokens),
     why,
   ];
-  return tableLines(
-    columns,
-    [...apps.map((one) => row(nameOf(one.app), one, reasons(one))), row(toned("strong", "total"), totals, "")],
-    style,
-  );
+  const rows = apps.map((one) => row(nameOf(one.app), one, reasons(one)));
+  return tableLines(titles, [...rows, row(toned("strong", "total"), totals, "")], columns, {
+    spare: ["why", "tokens"],
+  });
 }
 
 function reasons({ codes }: AppOutcome): string {
-  return [...codes]
-    .sort((a, b) => b[1] - a[1])
-    .map(([code, count]) => `${code} ${whole(count)}`)
-    .join(", ");
+  const sorted = [...codes].sort((a, b) => b[1] - a[1]);
+  return sorted.map(([code, count]) => `${code} ${whole(count)}`).join(", ");
 }
 
-function comparisonLines(before: AppOutcome[], after: AppOutcome[], style: Style): Line[] {
-  const columns: Column[] = [
-    { title: "app" },
-    { title: "requests", right: true },
-    { title: "A admitted", right: true, spare: 1 },
-    { title: "A refused", right: true },
-    { title: "share", right: true, spare: 2 },
-    { title: "B admitted", right: true, spare: 1 },
-    { title: "B refused", right: true },
-    { title: "share", right: true, spare: 2 },
-    { title: "change", right: true },
-  ];
-  const share = ({ refused, requests }: Totals) => percent(refused / Math.max(requests, 1));
-  const row = (name: Span, a: Totals, b: Totals): Span[] => [
+function comparisonLines(before: AppOutcome[], after: AppOutcome[], columns: number): string[] {
+  const run = (name: string) => [`>${name} admitted`, `>${name} refused`, ">share"];
+  const titles = ["app", ">requests", ...run("A"), ...run("B"), ">change"];
+  const cells = (one: Totals) => [whole(one.admitted), refusedCell(one), shareCell(one)];
+  const row = (name: string, a: Totals = none, b: Totals = none) => [
     name,
     whole(Math.max(a.requests, b.requests)),
-    whole(a.admitted),
-    refusedCell(a.refused),
-    share(a),
-    whole(b.admitted),
-    refusedCell(b.refused),
-    share(b),
+    ...cells(a),
+    ...cells(b),
     change(b.refused - a.refused),
   ];
-  const none: Totals = { requests: 0, admitted: 0, refused: 0, dryRunRefused: 0, tokens: 0 };
   const names = [...new Set([...before, ...after].map(({ app }) => app))].sort();
-  const rows = names.map((name) =>
-    row(nameOf(name), before.find(({ app }) => app === name) ?? none, after.find(({ app }) => app === name) ?? none),
-  );
-  return tableLines(columns, [...rows, row(toned("strong", "total"), totalsOf(before), totalsOf(after))], style);
+  const rows = names.map((name) => {
+    const named = (apps: AppOutcome[]) => apps.find(({ app }) => app === name);
+    return row(nameOf(name), named(before), named(after));
+  });
+  rows.push(row(toned("strong", "total"), totalsOf(before), totalsOf(after)));
+  return tableLines(titles, rows, columns, { spare: ["share", "A admitted", "B admitted"] });
 }
 
-function change(more: number): Span {
+function change(more: number): string {
   if (more === 0) return "0";
   return more > 0 ? toned("bad", `+${whole(more)}`) : toned("good", `-${whole(-more)}`);
 }
 
 /** For apps with refusals: a chart, the first and last refusal, and the worst second and minute. */
-function whenLines(outcome: Replay["outcomes"][number], config: string | undefined): Line[] {
-  const short = outcome.apps.filter(({ firstRefused }) => firstRefused !== undefined);
-  if (short.length === 0) return [[], [`${config === undefined ? "" : `${config}: `}No refusals.`]];
-  const { startMs, stepMs } = outcome.timeline;
-  const lines: Line[] = [
-    [],
-    [
-      toned("strong", config === undefined ? "When" : `When, with ${config}`),
-      toned("faint", `  each bar is ${span(stepMs / 1000)}; its height is the share of refused requests`),
-    ],
+function whenLines({ apps, timeline }: Replay["outcomes"][number], config?: string): string[] {
+  const short = apps.filter(({ firstRefused }) => firstRefused !== undefined);
+  const name = config === undefined ? "" : escaped(config);
+  if (short.length === 0) return ["", `${name === "" ? "" : `${name}: `}No refusals.`];
+  const legend = `each bar is ${span(timeline.stepMs / 1000)}; its height is the share of refused requests`;
+  const steps = Math.max(...apps.map((one) => one.series.requests.findLastIndex((count) => count > 0))) + 1;
+  return [
+    "",
+    `${toned("strong", name === "" ? "When" : `When, with ${name}`)}${toned("faint", `  ${legend}`)}`,
+    ...short.flatMap((one) => [
+      `${nameOf(one.app)}  ${toned("bad", bars(one, steps))}`,
+      `  first ${dateTime(one.firstRefused!)}, last ${dateTime(one.lastRefused!)}`,
+      `  worst second ${worst(one.worstSecond, 19)}; worst minute ${worst(one.worstMinute, 16)}`,
+    ]),
   ];
-  const steps = Math.max(...outcome.apps.map((one) => one.series.requests.findLastIndex((count) => count > 0))) + 1;
-  for (const one of short) {
-    lines.push([`${nameOf(one.app)}  `, toned("bad", bars(one, steps))]);
-    const { firstRefused = startMs, lastRefused = startMs } = one;
-    lines.push([`  first ${dateTime(firstRefused)}, last ${dateTime(lastRefused)}`]);
-    lines.push([`  worst second ${worst(one.worstSecond, 19)}; worst minute ${worst(one.worstMinute, 16)}`]);
-  }
-  return lines;
 }
 
 function bars({ series: { requests, refused } }: AppOutcome, steps: number): string {

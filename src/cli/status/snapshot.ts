@@ -18,7 +18,6 @@ const PAGE = 500;
 export async function fetchApps(client: ControlClient, most: number): Promise<AppsReply> {
   const fetchPage = (offset: number) =>
     client.call({
-      method: "GET",
       path: `/admin/ratelimit/apps?offset=${offset}&limit=${Math.min(PAGE, most - offset)}`,
       reply: contract.appsReply,
     });
@@ -33,15 +32,14 @@ export async function fetchApps(client: ControlClient, most: number): Promise<Ap
   return { ...page, apps: [...apps.values()] };
 }
 
-export async function fetchStatus(client: ControlClient): Promise<StatusReply> {
-  return client.call({ method: "GET", path: "/admin/ratelimit/status", reply: contract.statusReply });
-}
-
 /** Limits the cost of a live view of a large service. */
 const MAX_WATCHED = 2_000;
 
 export async function takeSnapshot(client: ControlClient): Promise<Snapshot> {
-  const [status, { apps, total }] = await Promise.all([fetchStatus(client), fetchApps(client, MAX_WATCHED)]);
+  const [status, { apps, total }] = await Promise.all([
+    client.call({ path: "/admin/ratelimit/status", reply: contract.statusReply }),
+    fetchApps(client, MAX_WATCHED),
+  ]);
   return { status, apps, appsTotal: total };
 }
 
@@ -54,7 +52,6 @@ export interface Rates {
   refused: number;
   dryRunRefused: number;
   syncs: number;
-  failedSyncs: number;
   /** Undefined if nothing was decided. */
   hitRatio: number | undefined;
   latencyMs: number | undefined;
@@ -84,7 +81,6 @@ export function ratesOf(before: Snapshot | undefined, now: Snapshot): Rates {
     refused: rate(after.rejected_requests, since?.rejected_requests),
     dryRunRefused: rate(after.dry_run_rejected, since?.dry_run_rejected),
     syncs: rate(after.syncs, since?.syncs),
-    failedSyncs: rate(after.failed_syncs, since?.failed_syncs),
     hitRatio: hitRatio === undefined ? undefined : Math.min(hitRatio, 1),
     latencyMs: mean((statistics) => statistics.avg_latency_ms),
     apps: new Map(

@@ -7,7 +7,7 @@ import { degradationLines } from "../../../src/cli/degradation.js";
 import { emergencyLines } from "../../../src/cli/emergency.js";
 import { deepLines, readyLines } from "../../../src/cli/health.js";
 import { layerLines } from "../../../src/cli/layer.js";
-import { cutToFit, type Line, lengthOf, printed } from "../../../src/cli/printing.js";
+import { cutToFit, lengthOf, printed } from "../../../src/cli/printing.js";
 import { reconcileLines } from "../../../src/cli/reconcile.js";
 import { reloadLines } from "../../../src/cli/reload.js";
 import { repayLines } from "../../../src/cli/repay.js";
@@ -17,8 +17,8 @@ import { whyLines } from "../../../src/cli/why.js";
 import * as contract from "../../../src/service/operations/contract/contract.js";
 import * as samples from "./sample-replies.js";
 
-const wide = { colour: false, columns: Number.POSITIVE_INFINITY };
-const text = (lines: Line[]) => printed(lines, wide);
+const wide = Number.POSITIVE_INFINITY;
+const text = (lines: string[]) => printed(lines, {});
 
 it("the samples conform to the API contract", () => {
   const { live, ready, notReady, deep, status, apps, app, connections, reloaded, layer } = samples;
@@ -51,7 +51,7 @@ describe("status", () => {
     return statusScreen({
       snapshot: now,
       rates: ratesOf(undefined, now),
-      style: { colour: false, columns },
+      columns,
       rows,
       mostApps,
     });
@@ -135,7 +135,7 @@ describe("status", () => {
 });
 
 describe("why", () => {
-  const shown = text(whyLines(samples.app, { style: wide, last: 5 }));
+  const shown = text(whyLines(samples.app, { columns: wide, last: 5 }));
 
   it("begins with the app and the explanation", () => {
     expect(shown.split("\n").slice(0, 3).join(" ").replace(/ +/g, " ")).toBe(`video-service ${samples.app.why}`);
@@ -160,7 +160,7 @@ describe("why", () => {
     );
     expect(shown).toContain(`    ${samples.refusal.explanation}\n`);
     expect(shown).toContain("do not retry");
-    expect(text(whyLines(samples.app, { style: wide, last: 1 }))).not.toContain("do not retry");
+    expect(text(whyLines(samples.app, { columns: wide, last: 1 }))).not.toContain("do not retry");
   });
 
   it("shows what a dry run admitted", () => {
@@ -170,7 +170,7 @@ describe("why", () => {
       statistics: { ...samples.app.statistics, rejected: 0, dry_run_rejected: 12 },
       last_refusals: [{ ...samples.refusal, dry_run: true }],
     };
-    const lines = text(whyLines(dry, { style: wide, last: 5 }));
+    const lines = text(whyLines(dry, { columns: wide, last: 5 }));
     expect(lines).toContain("dry run: nothing is refused");
     expect(lines).toContain("12 admitted by dry run");
     expect(lines).toContain("quota_exhausted (admitted: dry run)");
@@ -179,7 +179,7 @@ describe("why", () => {
   it("shows that the store is unavailable", () => {
     const { l1, l3 } = samples.app.layers;
     const layers = { l1: { ...l1, tokens: null }, l2: null, l3: { ...l3, held: null, leases: [] } };
-    const lines = text(whyLines({ ...samples.app, layers }, { style: wide, last: 5 }));
+    const lines = text(whyLines({ ...samples.app, layers }, { columns: wide, last: 5 }));
     expect(lines).toMatch(/^L1 cluster +\? +the store is unavailable$/m);
     expect(lines).toMatch(/^L2 app +\? +the store is unavailable$/m);
     expect(lines).toMatch(/^L3 leases +\? +the store is unavailable$/m);

@@ -28,7 +28,6 @@ describe("the rates between two snapshots", () => {
       allowed: 400,
       refused: 100,
       syncs: 10,
-      failedSyncs: 0,
     });
   });
 

@@ -1,42 +1,36 @@
 /** The live screen is drawn in place, fits the window, and restores the terminal at the end. */
+import { EventEmitter } from "node:events";
 import { stripVTControlCharacters } from "node:util";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { cutToFit, type Line, toned } from "../../../src/cli/printing.js";
-import { frame, type Terminal, watch } from "../../../src/cli/status/watch.js";
+import { toned } from "../../../src/cli/printing.js";
+import { frame, type WatchOptions, watch } from "../../../src/cli/status/watch.js";
 
-interface FakeTerminal extends Terminal {
-  written: string[];
-  size: { columns: number; rows: number };
-  press(key: string): void;
-  resize(columns: number, rows: number): void;
-  signal(): void;
-  /** Registered handlers. */
-  listening(): number;
-}
-
-function fakeTerminal(): FakeTerminal {
+function fakeTerminal() {
   const written: string[] = [];
-  const size = { columns: 40, rows: 10 };
-  const handlers = { key: new Set<(key: string) => void>(), resize: new Set<() => void>(), end: new Set<() => void>() };
-  const register = <T>(set: Set<T>, handler: T) => {
-    set.add(handler);
-    return () => set.delete(handler);
-  };
-  return {
-    ...{ written, size, style: { colour: false, columns: 40 } },
-    rows: () => size.rows,
-    columns: () => size.columns,
-    write: (text) => void written.push(text),
-    onKey: (handler) => register(handlers.key, handler),
-    onResize: (handler) => register(handlers.resize, handler),
-    onEnd: (handler) => register(handlers.end, handler),
-    press: (key) => [...handlers.key].forEach((handler) => void handler(key)),
-    signal: () => [...handlers.end].forEach((handler) => void handler()),
-    listening: () => handlers.key.size + handlers.resize.size + handlers.end.size,
-    resize(columns, rows) {
-      Object.assign(size, { columns, rows });
-      for (const handler of handlers.resize) handler();
+  const stdout = Object.assign(new EventEmitter(), {
+    ...{ columns: 40, rows: 10, isTTY: true },
+    write: (text: string) => written.push(text),
+  });
+  const stdin = Object.assign(new EventEmitter(), {
+    isTTY: true,
+    isRaw: false,
+    resume: () => stdin,
+    pause: () => stdin,
+    setRawMode(isRaw: boolean) {
+      stdin.isRaw = isRaw;
+      return stdin;
     },
+  });
+  return {
+    written,
+    streams: { stdin, stdout } as unknown as Required<Pick<WatchOptions, "stdin" | "stdout">>,
+    press: (key: string) => stdin.emit("data", Buffer.from(key)),
+    resize(columns: number, rows: number) {
+      Object.assign(stdout, { columns, rows });
+      stdout.emit("resize");
+    },
+    /** Keys and resizes have no effect any more, and the terminal is no longer raw. */
+    isReleased: () => stdin.listenerCount("data") + stdout.listenerCount("resize") === 0 && !stdin.isRaw,
   };
 }
 
@@ -44,20 +38,20 @@ const ESC = "\x1b[";
 
 describe("a frame", () => {
   it("overwrites the last one from the top and clears only what is left over", () => {
-    const drawn = frame([["one"], ["two"]], 10, 5, false);
+    const drawn = frame(["one", "two"], 10, 5);
     expect(drawn).toBe(`${ESC}?2026h${ESC}Hone${ESC}K\r\ntwo${ESC}K${ESC}J${ESC}?2026l`);
     expect(drawn).not.toContain(`${ESC}2J`);
   });
 
   it("has no more lines and columns than the window, so that nothing scrolls or wraps", () => {
-    const lines: Line[] = Array.from({ length: 9 }, (_, i) => [`line ${i} `, toned("bad", "x".repeat(50))]);
-    const shown = frame(lines, 12, 4, true).split("\r\n");
+    const lines = Array.from({ length: 9 }, (_, i) => `line ${i} ${toned("bad", "x".repeat(50))}`);
+    const shown = frame(lines, 12, 4).split("\r\n");
     expect(shown).toHaveLength(4);
     for (const line of shown) expect(stripVTControlCharacters(line).length).toBeLessThanOrEqual(12);
   });
 
   it("ends without a line break, which would scroll a full window", () => {
-    expect(frame([["x"]], 5, 1, false)).not.toContain("\n");
+    expect(frame(["x"], 5, 1)).not.toContain("\n");
   });
 });
 
@@ -70,10 +64,10 @@ describe("watching", () => {
     let drawn = 0;
     const looks = vi.fn(snapshot);
     const ended = watch({
-      terminal,
+      ...terminal.streams,
       intervalMs: 2_000,
       update: looks,
-      draw: ({ columns, rows }) => [cutToFit([`screen ${++drawn} of ${columns}×${rows}`], columns)],
+      draw: ({ columns, rows }) => [`screen ${++drawn} of ${columns}×${rows}`],
     });
     return { terminal, looks, ended };
   }
@@ -98,7 +92,7 @@ describe("watching", () => {
     terminal.press(key);
     await ended;
     expect(terminal.written.at(-1)).toBe(`${ESC}?25h${ESC}?1049l`);
-    expect(terminal.listening()).toBe(0);
+    expect(terminal.isReleased()).toBe(true);
     await vi.advanceTimersByTimeAsync(10_000);
     expect(looks).not.toHaveBeenCalled();
   });
@@ -106,7 +100,7 @@ describe("watching", () => {
   it("ends on a signal even during an update", async () => {
     const { terminal, ended } = begin(() => new Promise(() => {}));
     await vi.advanceTimersByTimeAsync(2_000);
-    terminal.signal();
+    process.emit("SIGHUP");
     await ended;
     expect(terminal.written.at(-1)).toBe(`${ESC}?25h${ESC}?1049l`);
   });
@@ -115,6 +109,7 @@ describe("watching", () => {
     const { terminal, looks, ended } = begin(() => new Promise((resolve) => setTimeout(resolve, 500)));
     terminal.press(" ");
     terminal.press(" ");
+    await vi.advanceTimersByTimeAsync(0);
     expect(looks).toHaveBeenCalledTimes(1);
     await vi.advanceTimersByTimeAsync(2_499);
     expect(looks).toHaveBeenCalledTimes(1);
