@@ -82,8 +82,8 @@ const NOT_READ = -1;
 export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
   const { initial, file, env, log, clock = systemClock, overrides = (config) => config } = options;
   const layers = createLayerStore(options.store, options.clusterId, options.node);
-  const handlers = new Set<{ handler: ChangeHandler }>();
-  const refusalHandlers = new Set<{ handler: () => void }>();
+  const handlers = new Set<ChangeHandler>();
+  const refusalHandlers = new Set<() => void>();
   /** Errors of rejected configurations, by source. */
   const errors: { file?: string; store?: string } = {};
   let current = initial;
@@ -157,7 +157,7 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
   const gatewayMissing = (wanted: Config) => initial.routes.length === 0 && wanted.routes.length > 0;
 
   function callHandlers(before: Config): void {
-    for (const { handler } of [...handlers]) {
+    for (const handler of [...handlers]) {
       try {
         handler(current, before);
       } catch (error) {
@@ -175,7 +175,7 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
       else if (byLayer.length > 0) errors.store = sentences(byLayer);
       if (source === "all" && byFile.length > 0) errors.file = sentences(byFile);
       log.error({ source, problems: result.problems.map(describeProblem) }, "invalid configuration: nothing changed");
-      for (const { handler } of [...refusalHandlers]) handler();
+      for (const handler of [...refusalHandlers]) handler();
       return result;
     }
     if (source !== "store") delete errors.file;
@@ -228,11 +228,7 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
   const leaveFile =
     file === undefined || options.watchFile === false
       ? undefined
-      : watchFile({
-          file,
-          clock,
-          changed: () => inBackground(() => reloadAndAnnounce({ source: "file", force: false })),
-        });
+      : watchFile(file, clock, () => inBackground(() => reloadAndAnnounce({ source: "file", force: false })));
   const leaveStore = watchLayer({
     layers,
     clock,
@@ -250,15 +246,13 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
     reload: (order) => inTurn(() => reloadAndAnnounce(order)),
 
     onChange(handler) {
-      const entry = { handler };
-      handlers.add(entry);
-      return () => void handlers.delete(entry);
+      handlers.add(handler);
+      return () => void handlers.delete(handler);
     },
 
     onRefused(handler) {
-      const entry = { handler };
-      refusalHandlers.add(entry);
-      return () => void refusalHandlers.delete(entry);
+      refusalHandlers.add(handler);
+      return () => void refusalHandlers.delete(handler);
     },
 
     async layer() {
