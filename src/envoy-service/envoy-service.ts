@@ -1,5 +1,5 @@
 /** The service for Envoys: one listener with the Rate Limit Service, the Access Log Service, health checks and HTTP routes. */
-import type { EnvoyServiceOptions } from "../config/options/envoy-service.js";
+import type { EnvoyServiceOptions } from "../config/options/service.js";
 import { DEFAULT_APP } from "../core/identity.js";
 import type { DescriptorLimiter } from "../descriptors/descriptor-limiter.js";
 import type { Limiter } from "../limiter/limiter.js";

@@ -2,7 +2,7 @@
 import { EventEmitter, once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { expect } from "vitest";
-import type { UpstreamOptions } from "../../src/config/options/proxy-options.js";
+import type { UpstreamOptions } from "../../src/config/options/proxy.js";
 import type { Admission, Arrival, Verdict } from "../../src/planes/node/http/admission.js";
 import { createProxy, type ReverseProxy } from "../../src/planes/node/http/proxy.js";
 import type { CreateProxyOptions, ProxyLog } from "../../src/planes/node/options.js";

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import type { Socket } from "node:net";
 import { expect } from "vitest";
 import { WebSocket } from "ws";
-import type { RouteConnections } from "../../src/config/options/proxy-options.js";
+import type { Route } from "../../src/config/options/proxy.js";
 import type { ConnectionAdmission, ConnectionRequest, ConnectionVerdict } from "../../src/slots/admission.js";
 import { bodyOf, type RawClient } from "./http-client.js";
 import { type RunningProxy, startProxy, type TestProxyOptions } from "./http-proxy.js";
@@ -72,7 +72,7 @@ export interface UpgradingProxy extends RunningProxy {
 }
 
 export interface UpgradingProxyOptions extends TestProxyOptions {
-  connections?: RouteConnections;
+  connections?: NonNullable<Route["connections"]>;
   place?: Place;
 }
 

@@ -9,6 +9,7 @@ import type { LimiterSettings } from "../../limiter/limiter-contract.js";
 import type { ClusterLimits } from "../../quota/cluster-limits.js";
 import type { CoordinatorSettings } from "../../quota/coordinator.js";
 import { type AppConfig, app as appSection, type Config } from "../schema.js";
+import { camelCase } from "./camel-case.js";
 
 /** How a gateway identifies the app of a request. */
 export interface IdentityOptions {
@@ -39,13 +40,8 @@ export function storeOptions({ lease, store_pool_size }: Config) {
 }
 
 export function leaseOptions({ lease }: Config): LeaseOptions {
-  return {
-    reserve: lease.reserve,
-    refillThreshold: lease.refill_threshold,
-    syncIntervalMs: lease.sync_interval_ms,
-    batchThreshold: lease.batch_threshold,
-    idleMs: lease.idle_ms,
-  };
+  const { timeoutMs, ...options } = camelCase(lease);
+  return options;
 }
 
 export function limiterOptions(config: Config): Omit<LimiterSettings, "target"> {

@@ -3,6 +3,7 @@ import type { IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
 import type { HeaderOptions } from "../../core/refusals.js";
+import type { PlacementLimits } from "../../engine/slots/limits.js";
 
 export interface PlaneOptions {
   /** Empty: host name and process. In Envoy the name that all workers share; each appends its own suffix. */
@@ -28,12 +29,7 @@ export interface PlaneOptions {
 }
 
 /** Limits of a route that accepts connections. */
-export interface SocketRouteLimits {
-  maxPerPod: number;
-  maxTotal: number;
-  maxPerApp: number;
-  ratePerSecond: number;
-  burst: number;
+export interface SocketRouteLimits extends PlacementLimits {
   onStoreFailure: string;
   /** Protocols to upgrade to, in lower case. */
   protocols: string[];
@@ -89,8 +85,8 @@ export interface EnvoySocketRoute extends SocketRouteLimits {
   pods: string[];
 }
 
+/** By host and path. */
 export interface EnvoySocketRoutes {
-  /** By host and path. */
   [name: string]: EnvoySocketRoute | undefined;
 }
 

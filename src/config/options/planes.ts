@@ -5,15 +5,7 @@ import { leaseOf } from "../../slots/limits.js";
 import type { Config } from "../schema.js";
 import { configVersion } from "../version.js";
 import { appLimits, headerOptions, identityOptions, leaseOptions } from "./limits.js";
-import type {
-  EnvoyOptions,
-  NginxOptions,
-  NginxSocketRoute,
-  PlaneOptions,
-  ServiceAddress,
-  SocketRouteLimits,
-  TrustedNetwork,
-} from "./plane-options.js";
+import type { EnvoyOptions, NginxOptions, PlaneOptions, SocketRouteLimits, TrustedNetwork } from "./plane-options.js";
 import { routeName, slotLimits, upstreamPods } from "./slots.js";
 
 function planeOptions(config: Config, node: string): PlaneOptions {
@@ -49,24 +41,17 @@ function socketRoutes(config: Config) {
     const { maxPerPod, maxTotal, maxPerApp, ratePerSecond, burst, onStoreFailure } = limits.get(routeName(route))!;
     const { passive } = config.upstreams[upstream]!;
     const own: SocketRouteLimits = {
-      maxPerPod,
-      maxTotal,
-      maxPerApp,
-      ratePerSecond,
-      burst,
-      onStoreFailure,
+      ...{ maxPerPod, maxTotal, maxPerApp, ratePerSecond, burst, onStoreFailure },
       protocols: connections.protocols.map((protocol) => protocol.toLowerCase()),
       downMs: passive.down_ms,
     };
     const pods = [...new Set(upstreamPods(config, upstream))];
-    return [{ name: routeName(route), upstream, connections, passive, limits: own, pods }];
+    return [{ name: routeName(route), upstream, tolerated: passive.failures, limits: own, pods }];
   });
 }
 
-export interface NginxPlaneFacts {
-  /** Empty: nginx names the node itself. */
-  node: string;
-  services: ServiceAddress[];
+/** What the rendered nginx configuration adds to the options. An empty node: nginx names the node itself. */
+export interface NginxPlaneFacts extends Pick<NginxOptions, "node" | "services"> {
   /** The nginx upstream block of the n-th pod of an upstream. */
   podUpstream(upstream: string, index: number): string;
 }
@@ -79,16 +64,11 @@ export function nginxOptions(config: Config, { node, services, podUpstream }: Ng
       leaseMs: leaseOf(slotLimits(config.routes)),
       responseMs: config.timeouts.response_ms,
       shutdownMs: config.timeouts.shutdown_ms,
-      routes: socketRoutes(config).map(
-        ({ name, upstream, passive, limits, pods }): NginxSocketRoute => ({
-          ...limits,
-          name,
-          upstream,
-          tolerated: passive.failures,
-          pods,
-          podUpstreams: Object.fromEntries(pods.map((pod, i) => [pod, podUpstream(upstream, i)])),
-        }),
-      ),
+      routes: socketRoutes(config).map(({ limits, name, upstream, tolerated, pods }) => ({
+        ...limits,
+        ...{ name, upstream, tolerated, pods },
+        podUpstreams: Object.fromEntries(pods.map((pod, i) => [pod, podUpstream(upstream, i)])),
+      })),
     },
   };
 }

@@ -1,64 +1,55 @@
 /** Maps routes, upstreams, limits and timeouts of the configuration to the options of the Node proxy. */
 import type { Config } from "../schema.js";
-import type { ProxyOptions, Route, UpstreamOptions } from "./proxy-options.js";
+import { type CamelCase, camelCase } from "./camel-case.js";
 import { routeName } from "./slots.js";
+
+/** Options that may change while the proxy runs. Their meaning and defaults are those of `sections/gateway.ts`. */
+export interface ProxyOptions {
+  routes: Route[];
+  upstreams: Record<string, UpstreamOptions>;
+  limits?: Partial<Limits>;
+  timeouts?: Partial<Timeouts>;
+  /** Networks (`10.0.0.0/8`) whose X-Forwarded-* and Forwarded headers are trusted. Default none. */
+  trustedHops?: readonly string[];
+}
+
+type RouteSection = Config["routes"][number];
+
+export interface Route extends Pick<RouteSection, "path" | "host" | "upstream"> {
+  /** The name under which slots are taken. Default: host and path. */
+  name?: string;
+  connections?: Partial<CamelCase<NonNullable<RouteSection["connections"]>>> | undefined;
+}
+
+type UpstreamSection = CamelCase<Config["upstreams"][string]>;
+
+/** Without `targets` they are set by `setTargets`; until then there are none. */
+export interface UpstreamOptions extends Partial<Pick<UpstreamSection, "targets" | "connections" | "passHost">> {
+  passive?: Partial<UpstreamSection["passive"]>;
+  active?: Partial<Omit<UpstreamSection["active"], "path">> & { path: string };
+}
+
+export type Limits = CamelCase<Config["limits"]>;
+export type Timeouts = Omit<CamelCase<Config["timeouts"]>, "shutdownMs">;
 
 export function proxyOptions({ routes, upstreams, limits, timeouts, identity }: Config): ProxyOptions {
   return {
-    routes: routes.map(proxyRoute),
+    routes: routes.map((route) => ({ ...camelCase(route), name: routeName(route) })),
     upstreams: Object.fromEntries(
       Object.entries(upstreams).map(([name, upstream]) => [name, upstreamOptions(upstream)]),
     ),
     trustedHops: identity.trusted_hops,
-    limits: { headerBytes: limits.header_bytes, headerCount: limits.header_count, bodyBytes: limits.body_bytes },
-    timeouts: {
-      connectMs: timeouts.connect_ms,
-      responseMs: timeouts.response_ms,
-      bodyIdleMs: timeouts.body_idle_ms,
-      headersMs: timeouts.headers_ms,
-      requestMs: timeouts.request_ms,
-      keepAliveMs: timeouts.keep_alive_ms,
-      lingerMs: timeouts.linger_ms,
-    },
+    limits: camelCase(limits),
+    timeouts: camelCase(timeouts),
   };
 }
 
-function proxyRoute(route: Config["routes"][number]): Route {
-  const { path, host, upstream, connections } = route;
+function upstreamOptions(section: Config["upstreams"][string]): UpstreamOptions {
+  const { targets, active, ...upstream } = camelCase(section);
+  const { path } = active;
   return {
-    path,
-    upstream,
-    name: routeName(route),
-    ...(host === undefined ? {} : { host }),
-    ...(connections === undefined
-      ? {}
-      : {
-          connections: {
-            protocols: [...connections.protocols],
-            idleMs: connections.idle_ms,
-            pingMs: connections.ping_ms,
-          },
-        }),
-  };
-}
-
-function upstreamOptions(upstream: Config["upstreams"][string]): UpstreamOptions {
-  const { targets, connections, pass_host, passive, active } = upstream;
-  return {
-    ...(targets.length === 0 ? {} : { targets: [...targets] }),
-    connections,
-    passHost: pass_host,
-    passive: { failures: passive.failures, downMs: passive.down_ms },
-    ...(active.path === undefined
-      ? {}
-      : {
-          active: {
-            path: active.path,
-            intervalMs: active.interval_ms,
-            timeoutMs: active.timeout_ms,
-            healthyAfter: active.healthy_after,
-            unhealthyAfter: active.unhealthy_after,
-          },
-        }),
+    ...upstream,
+    ...(targets.length === 0 ? {} : { targets }),
+    ...(path === undefined ? {} : { active: { ...active, path } }),
   };
 }

@@ -1,27 +1,20 @@
-/** Maps the configuration to the options of the service: access control and metrics. */
+/** Maps the configuration to the options of the service: access control, metrics, and its parts for Envoy. */
+import type { CostProfile } from "../../core/cost.js";
+import type { HeaderOptions } from "../../core/refusals.js";
+import type { DescriptorOptions } from "../../descriptors/descriptor-limiter.js";
+import { compileRules, type DescriptorRule, type LimitRule } from "../../descriptors/rules.js";
+import { leaseOf } from "../../slots/limits.js";
 import type { Config } from "../schema.js";
-import { descriptorLabels } from "./descriptors.js";
-import { appLimits } from "./limits.js";
+import type { DescriptorConfig } from "../sections/rate-limits.js";
+import { type CamelCase, camelCase } from "./camel-case.js";
+import { appLimits, headerOptions } from "./limits.js";
+import { routeName, slotLimits, upstreamPods } from "./slots.js";
 
 /** Who may call the control listener. */
-export interface AccessOptions {
-  /** Empty: the admin API is disabled. */
-  adminToken: string;
-  /** Empty: the API of data planes is disabled. */
-  planeToken: string;
-  /** Addresses and networks that may call. */
-  allow: readonly string[];
-  /** Accepted Host names besides localhost and plain addresses. */
-  hosts: readonly string[];
-}
+export type AccessOptions = Omit<CamelCase<Config["control"]>, "listen">;
 
 export function accessOptions({ control }: Config): AccessOptions {
-  return {
-    adminToken: control.admin_token,
-    planeToken: control.plane_token,
-    allow: control.allow,
-    hosts: control.hosts,
-  };
+  return camelCase(control);
 }
 
 export interface MetricsOptions {
@@ -34,10 +27,80 @@ export interface MetricsOptions {
 }
 
 export function metricsOptions(config: Config): MetricsOptions {
-  const { enabled, app_labels } = config.metrics;
+  const apps = [...appLimits(config).map(({ id }) => id), ...descriptorLabels(config)];
+  return { ...camelCase(config.metrics), apps };
+}
+
+export interface EnvoyServiceOptions {
+  access: Pick<AccessOptions, "planeToken" | "allow">;
+  /** Limit for a gRPC message or an HTTP body. */
+  maxMessageBytes: number;
+  /** Headers for the client in replies to rate limit requests; undefined: none, not even Retry-After. */
+  headers: HeaderOptions | undefined;
+  slotLeaseMs: number;
+  /** Deadline of each store call. */
+  timeoutMs: number;
+  /** Cost profile by app. */
+  profiles: ReadonlyMap<string, CostProfile>;
+  /** All pods that a connection of the route may be on. */
+  podsOf(route: string, discovered: (upstream: string) => string[] | undefined): string[];
+}
+
+export function envoyServiceOptions(config: Config): EnvoyServiceOptions {
+  const { envoy, lease, routes } = config;
+  const upstreams = new Map(routes.map((route) => [routeName(route), route.upstream]));
   return {
-    enabled,
-    apps: [...appLimits(config).map(({ id }) => id), ...descriptorLabels(config)],
-    appLabels: app_labels,
+    access: accessOptions(config),
+    maxMessageBytes: envoy.max_message_bytes,
+    headers: envoy.response_headers ? headerOptions(config) : undefined,
+    slotLeaseMs: leaseOf(slotLimits(routes)),
+    timeoutMs: lease.timeout_ms,
+    profiles: new Map(appLimits(config).map(({ id, profile }) => [id, profile])),
+    podsOf(route, discovered) {
+      const upstream = upstreams.get(route);
+      return upstream === undefined ? [] : upstreamPods(config, upstream, discovered);
+    },
+  };
+}
+
+export function descriptorOptions({ rate_limits, rate_limit_values }: Config): DescriptorOptions {
+  return {
+    domains: rate_limits.map(({ domain, descriptors }) => ({ domain, descriptors: descriptors.map(descriptorRule) })),
+    maxValues: rate_limit_values,
+  };
+}
+
+/** The names of descriptor limits in logs and metrics: at most one per rule. */
+export function descriptorLabels(config: Config): string[] {
+  const { domains } = descriptorOptions(config);
+  return [...new Set(compileRules(domains).rules.map(({ label }) => label))];
+}
+
+function descriptorRule(descriptor: DescriptorConfig): DescriptorRule {
+  const { key, value, share_threshold, descriptors = [] } = descriptor;
+  const limit = limitRule(descriptor);
+  return {
+    key,
+    shared: share_threshold,
+    ...(value === undefined ? {} : { value }),
+    ...(limit === undefined ? {} : { limit }),
+    descriptors: descriptors.map(descriptorRule),
+  };
+}
+
+function limitRule(descriptor: DescriptorConfig): LimitRule | undefined {
+  const { rate_limit, metadata } = descriptor;
+  if (rate_limit === undefined) return undefined;
+  return {
+    perUnit: rate_limit.requests_per_unit ?? 0,
+    unit: rate_limit.unit ?? "second",
+    unlimited: rate_limit.unlimited,
+    name: rate_limit.name ?? "",
+    replaces: rate_limit.replaces,
+    priority: descriptor.priority,
+    shadow: descriptor.shadow_mode,
+    quota: descriptor.quota_mode,
+    onStoreFailure: descriptor.on_store_failure,
+    ...(metadata === undefined ? {} : { metadata }),
   };
 }

@@ -4,6 +4,7 @@ import { leaseOf, type RouteLimits, withOneLease } from "../../slots/limits.js";
 import type { PodSource } from "../../slots/pods.js";
 import type { ConnectionOptions } from "../../slots/slot-keeper-options.js";
 import type { Config } from "../schema.js";
+import { camelCase } from "./camel-case.js";
 
 type Route = Config["routes"][number];
 type ConnectionsConfig = Pick<
@@ -46,15 +47,8 @@ export function slotLimits(
 }
 
 export function routeLimits(connections: ConnectionsConfig): RouteLimits {
-  return {
-    maxPerPod: connections.max_per_pod,
-    maxTotal: connections.max_total,
-    maxPerApp: connections.max_per_app,
-    ratePerSecond: connections.rate_per_second,
-    burst: connections.burst ?? Math.max(Math.ceil(connections.rate_per_second), 1),
-    leaseMs: connections.lease_s * 1000,
-    onStoreFailure: connections.on_store_failure,
-  };
+  const { leaseS, burst, ...limits } = camelCase(connections);
+  return { ...limits, burst: burst ?? Math.max(Math.ceil(limits.ratePerSecond), 1), leaseMs: leaseS * 1000 };
 }
 
 /** The pods of all routes that accept connections. A pod of several routes has the highest of their limits. */
@@ -83,8 +77,6 @@ export function upstreamPods(
 /** The upstreams whose targets come from DNS. */
 export function podSources({ upstreams }: Config): Record<string, PodSource> {
   return Object.fromEntries(
-    Object.entries(upstreams).flatMap(([name, { dns }]) =>
-      dns === undefined ? [] : [[name, { name: dns.name, port: dns.port, intervalMs: dns.interval_ms }]],
-    ),
+    Object.entries(upstreams).flatMap(([name, { dns }]) => (dns === undefined ? [] : [[name, camelCase(dns)]])),
   );
 }

@@ -1,5 +1,5 @@
 /** The options of the reverse proxy that do not come from the configuration, and defaults for those that do. */
-import type { Limits, ProxyOptions, Timeouts } from "../../config/options/proxy-options.js";
+import type { Limits, ProxyOptions, Timeouts } from "../../config/options/proxy.js";
 import type { ConnectionAdmission } from "../../slots/admission.js";
 import type { Admission } from "./http/admission.js";
 

@@ -1,6 +1,6 @@
 /** The proxy's options in force. Replaced as a whole on reload; running exchanges keep the options they started with. */
 import type { Pool } from "undici";
-import type { Limits, ProxyOptions, Route, Timeouts, UpstreamOptions } from "../../config/options/proxy-options.js";
+import type { Limits, ProxyOptions, Route, Timeouts, UpstreamOptions } from "../../config/options/proxy.js";
 import { type AddressMatcher, createAddressMatcher } from "../../shared/addresses.js";
 import type { ConnectionAdmission } from "../../slots/admission.js";
 import type { Admission } from "./http/admission.js";

@@ -1,9 +1,8 @@
 /** The primary's part of a service: coordinator, sync with data planes, operations, metrics and the control listener. */
 import type { Server } from "node:http";
 import type { LiveConfig } from "../../config/live/live.js";
-import { descriptorLabels } from "../../config/options/descriptors.js";
 import { appLimits, clusterOptions, coordinatorOptions } from "../../config/options/limits.js";
-import { accessOptions } from "../../config/options/service.js";
+import { accessOptions, descriptorLabels } from "../../config/options/service.js";
 import { podSources, podsOf, slotLimits } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { DEFAULT_APP } from "../../core/identity.js";

@@ -1,6 +1,4 @@
 /** One gateway process: a limiter with its own leases, the keeper of its slots, the proxy, and the listener for Envoy. */
-import { descriptorOptions } from "../../config/options/descriptors.js";
-import { envoyServiceOptions } from "../../config/options/envoy-service.js";
 import {
   appLimits,
   clusterOptions,
@@ -9,7 +7,7 @@ import {
   limiterOptions,
 } from "../../config/options/limits.js";
 import { proxyOptions } from "../../config/options/proxy.js";
-import { metricsOptions } from "../../config/options/service.js";
+import { descriptorOptions, envoyServiceOptions, metricsOptions } from "../../config/options/service.js";
 import { podSources, podsOf, slotOptions } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { configVersion } from "../../config/version.js";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runCommandLine } from "../../../src/cli/command-line.js";
 import { readConfig } from "../../../src/config/load.js";
-import { descriptorOptions } from "../../../src/config/options/descriptors.js";
+import { descriptorOptions } from "../../../src/config/options/service.js";
 import { compileRules } from "../../../src/descriptors/rules.js";
 import { entries } from "../descriptors/rule-examples.js";
 

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { Server as NetServer, type Socket } from "node:net";
 import { performance } from "node:perf_hooks";
 import type { Pool } from "undici";
-import type { ProxyOptions } from "../../../config/options/proxy-options.js";
+import type { ProxyOptions } from "../../../config/options/proxy.js";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
 import { printable } from "../../../shared/printable.js";
 import type { CreateProxyOptions, Deciders, Shared } from "../options.js";

@@ -1,6 +1,6 @@
 /** Validates the head of a request and extracts what routing, admission and forwarding need. */
 import type { IncomingMessage } from "node:http";
-import type { Limits } from "../../../config/options/proxy-options.js";
+import type { Limits } from "../../../config/options/proxy.js";
 import { UNKNOWN_LENGTH } from "../../../core/cost.js";
 import type { GatewayError } from "../../../core/refusals.js";
 import * as kind from "./header-kinds.js";

@@ -1,5 +1,5 @@
 /** Finds the route of a request: host first, then the longest prefix. An ambiguous path has no route. */
-import type { Route } from "../../../config/options/proxy-options.js";
+import type { Route } from "../../../config/options/proxy.js";
 
 export interface RouteTable<T> {
   /** `host` as in the Host header, `path` without the query. Undefined if there is no route or the path is ambiguous. */

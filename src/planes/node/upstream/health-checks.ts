@@ -1,6 +1,6 @@
 /** Active health checks: requests each target periodically on a separate connection. */
 import { Client } from "undici";
-import type { UpstreamOptions } from "../../../config/options/proxy-options.js";
+import type { UpstreamOptions } from "../../../config/options/proxy.js";
 import type { Target, Upstream } from "./upstream.js";
 
 type ActiveOptions = NonNullable<UpstreamOptions["active"]>;

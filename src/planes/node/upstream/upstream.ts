@@ -1,6 +1,6 @@
 /** An upstream: its targets, the choice of the next target, and passive health checks. */
 import { Pool } from "undici";
-import type { UpstreamOptions } from "../../../config/options/proxy-options.js";
+import type { UpstreamOptions } from "../../../config/options/proxy.js";
 import type { ProxyLog } from "../options.js";
 
 export interface Target {

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { Agent, type RequestListener } from "node:http";
 import type { Socket } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
-import type { ProxyOptions } from "../../../../src/config/options/proxy-options.js";
+import type { ProxyOptions } from "../../../../src/config/options/proxy.js";
 import { type Mirrored, mirror, startBackend, valuesIn } from "../../../support/http-backend.js";
 import { fetchReply, json, openRaw } from "../../../support/http-client.js";
 import { admitted, createCleanup, createTestAdmission, startProxy } from "../../../support/http-proxy.js";

@@ -1,7 +1,7 @@
 /** The choice of a target: healthy, fewest open exchanges, in turn; with a driven clock. */
 import type { Pool } from "undici";
 import { afterEach, describe, expect, it } from "vitest";
-import type { UpstreamOptions } from "../../../../src/config/options/proxy-options.js";
+import type { UpstreamOptions } from "../../../../src/config/options/proxy.js";
 import { createUpstream, targetNameOf, type Upstream } from "../../../../src/planes/node/upstream/upstream.js";
 
 let now = 0;
