@@ -1,116 +1,127 @@
 /** Counters per app: for the admin API per configured app, for metrics per label. */
+import { OK } from "../../core/codes.js";
 import type { Decision } from "../../limiter/decision.js";
-import { APP_WIDTH, appKey, type Counters, listOf, METHOD_WIDTH, methodKey } from "./counters.js";
-import { methodLabels, reasonIndex, reasons } from "./labels.js";
+import { metrics } from "./catalog.js";
+import { layerOf, methodLabels, NO_APP } from "./labels.js";
 import type { AppReport, RefusalReport } from "./reports.js";
+import { observe, type Series, type Values } from "./series.js";
 
 /** Number of refusals kept per app. */
 const KEPT_REFUSALS = 20;
 const LONGEST_METHOD = 32;
 
-/** The counters of one label, which several apps may share. */
-export interface LabelCounters {
-  readonly counters: Float64Array;
-  /** By method index; allocated on first use. */
-  readonly methods: (Float64Array | undefined)[];
-}
-
 export interface AppCounters {
-  readonly app: string;
   label: string;
   /** Undefined until first use, and while metrics are disabled. */
-  metrics: LabelCounters | undefined;
+  series: LabelSeries | undefined;
   allowed: number;
   refused: number;
   dryRunRefused: number;
   l3Hits: number;
-  /** By reason index, including dry runs. */
-  refusals: Float64Array | undefined;
-  /** A ring buffer whose entries are reused: a flood of refusals allocates nothing. */
+  /** By reason, including dry runs. */
+  refusals: Record<string, number>;
+  /** Newest last. */
   lastRefusals: RefusalReport[];
-  nextRefusal: number;
 }
 
-export function newAppCounters(app: string, label: string): AppCounters {
-  return {
-    app,
-    label,
-    metrics: undefined,
-    allowed: 0,
-    refused: 0,
-    dryRunRefused: 0,
-    l3Hits: 0,
-    refusals: undefined,
-    lastRefusals: [],
-    nextRefusal: 0,
-  };
-}
-
-export function newLabelCounters(): LabelCounters {
-  return {
-    counters: new Float64Array(APP_WIDTH),
-    methods: methodLabels.map((): Float64Array | undefined => undefined),
-  };
-}
-
-export function methodCounters({ methods }: LabelCounters, method: number): Float64Array {
-  let counters = methods[method];
-  if (counters === undefined) {
-    counters = new Float64Array(METHOD_WIDTH);
-    methods[method] = counters;
-  }
-  return counters;
-}
-
-export function exportLabel(label: string, { counters, methods }: LabelCounters, exported: Counters): void {
-  exported[appKey(label)] = listOf(counters);
-  methods.forEach((own, method) => {
-    if (own !== undefined) exported[methodKey(label, method)] = listOf(own);
-  });
+export function newAppCounters(label: string): AppCounters {
+  const counts = { allowed: 0, refused: 0, dryRunRefused: 0, l3Hits: 0 };
+  return { label, series: undefined, ...counts, refusals: {}, lastRefusals: [] };
 }
 
 /** @param at Unix time in milliseconds */
-export function recordRefusal(counters: AppCounters, decision: Decision, at: number, node: string): void {
-  counters.refusals ??= new Float64Array(reasons.length);
-  counters.refusals[reasonIndex(decision.code) ?? 0]!++;
+export function countRefusal(counters: AppCounters, decision: Decision, at: number, node: string): void {
   const { code, cost, balance, remaining, limit, retryAfterMs, source, dryRun } = decision;
+  if (decision.allowed) counters.dryRunRefused++;
+  else counters.refused++;
+  counters.refusals[code] = (counters.refusals[code] ?? 0) + 1;
   const method = decision.method.length > LONGEST_METHOD ? decision.method.slice(0, LONGEST_METHOD) : decision.method;
-  const kept = counters.lastRefusals[counters.nextRefusal];
-  if (kept === undefined) {
-    const refusal = { at, node, code, method, cost, balance, remaining, limit, retryAfterMs, source, dryRun };
-    counters.lastRefusals.push(refusal);
-  } else {
-    kept.at = at;
-    kept.code = code;
-    kept.method = method;
-    kept.cost = cost;
-    kept.balance = balance;
-    kept.remaining = remaining;
-    kept.limit = limit;
-    kept.retryAfterMs = retryAfterMs;
-    kept.source = source;
-    kept.dryRun = dryRun;
-  }
-  counters.nextRefusal = (counters.nextRefusal + 1) % KEPT_REFUSALS;
+  const refusal = { at, node, code, method, cost, balance, remaining, limit, retryAfterMs, source, dryRun };
+  if (counters.lastRefusals.push(refusal) > KEPT_REFUSALS) counters.lastRefusals.shift();
 }
 
-export function appReport(counters: AppCounters, node: string, balance: number): AppReport {
-  const { app, allowed, refused, dryRunRefused, l3Hits, lastRefusals, nextRefusal } = counters;
-  const refusals: Record<string, number> = {};
-  counters.refusals?.forEach((count, index) => {
-    if (count > 0) refusals[reasons[index]!] = count;
-  });
-  const oldestFirst = [...lastRefusals.slice(nextRefusal), ...lastRefusals.slice(0, nextRefusal)];
+export function appReport(app: string, counters: AppCounters, node: string, balance: number): AppReport {
+  const { allowed, refused, dryRunRefused, l3Hits, refusals, lastRefusals } = counters;
   return {
-    node,
-    app,
-    balance,
-    l3Hits,
-    refusals,
-    dryRunRefused,
-    refused,
+    ...{ node, app, balance, l3Hits, refused, dryRunRefused },
     requests: allowed + refused + dryRunRefused,
     allowed: allowed + dryRunRefused,
-    lastRefusals: oldestFirst.reverse().map((refusal) => ({ ...refusal })),
+    refusals: { ...refusals },
+    lastRefusals: lastRefusals.toReversed(),
+  };
+}
+
+/** The series of one label, which several apps may share. Looking them up for each decision would be too slow. */
+export interface LabelSeries {
+  /** A decision took `seconds`. `isHit`: it was made without a sync. */
+  decided(decision: Decision, seconds: number, isRemote: boolean, isHit: boolean): void;
+  /** An exchange has ended. Until `deviated` is called, its estimate counts as exact. */
+  settled(): void;
+  deviated(ratio: number): void;
+  hitRatio(): number;
+}
+
+export function createLabelSeries(all: Series, label: string): LabelSeries {
+  const checkBounds = metrics.ratelimit_check_latency_seconds.bounds;
+  const costBounds = metrics.ratelimit_request_cost.bounds;
+  const allowed = all.of("ratelimit_requests_allowed_total", label);
+  const rejected = all.of("ratelimit_requests_rejected_total", label);
+  // Requests without an app have no lease.
+  const hits = label === NO_APP ? [0] : all.of("ratelimit_l3_hits_total", label);
+  const misses = label === NO_APP ? [0] : all.of("ratelimit_l3_misses_total", label);
+  const methods = new Map<string, ReturnType<typeof createMethod>>();
+  const refusals = new Map<string, Values>();
+  let local: Values | undefined;
+  let remote: Values | undefined;
+  let deviation: Values | undefined;
+
+  function createMethod(method: string) {
+    const created = {
+      method,
+      allowed: all.of("ratelimit_requests_total", label, method, "allowed"),
+      rejected: all.of("ratelimit_requests_total", label, method, "rejected"),
+      cost: all.of("ratelimit_request_cost", label, method),
+    };
+    methods.set(method, created);
+    return created;
+  }
+
+  function methodOf(method: string) {
+    const known = methodLabels.includes(method) ? method : "OTHER";
+    return methods.get(known) ?? createMethod(known);
+  }
+
+  function refusalsOf(code: string): Values {
+    const created = all.of("ratelimit_refusals_total", label, layerOf(code), code);
+    refusals.set(code, created);
+    return created;
+  }
+
+  return {
+    decided({ code, allowed: isAllowed, method, cost }, seconds, isRemote, isHit) {
+      if (isRemote) remote ??= all.of("ratelimit_check_latency_seconds", label, "remote");
+      else local ??= all.of("ratelimit_check_latency_seconds", label, "local");
+      observe((isRemote ? remote : local)!, checkBounds, seconds);
+      (isHit ? hits : misses)[0]!++;
+      (isAllowed ? allowed : rejected)[0]!++;
+      const own = methods.get(method) ?? methodOf(method);
+      observe(own.cost, costBounds, cost);
+      if (code === OK) own.allowed[0]!++;
+      else if (isAllowed) all.add("ratelimit_requests_total", [label, own.method, "dry_run_rejected"]);
+      else {
+        own.rejected[0]!++;
+        (refusals.get(code) ?? refusalsOf(code))[0]!++;
+      }
+    },
+    settled() {
+      deviation ??= all.of("ratelimit_cost_deviation_ratio", label);
+      deviation[1]!++;
+    },
+    deviated(ratio) {
+      deviation ??= all.of("ratelimit_cost_deviation_ratio", label);
+      deviation[1]!--;
+      observe(deviation, metrics.ratelimit_cost_deviation_ratio.bounds, ratio);
+    },
+    hitRatio: () => hits[0]! / Math.max(hits[0]! + misses[0]!, 1),
   };
 }

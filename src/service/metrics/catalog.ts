@@ -1,28 +1,41 @@
-/** All metrics with type, labels and help text. A test compares them with `docs/METRICS.md`. */
-
-/** Untyped: a gauge whose name, fixed by an older contract, ends like that of a counter. */
-export type MetricType = "counter" | "gauge" | "histogram" | "untyped";
+/** All metrics with type, labels, help text and buckets. A test compares them with `docs/METRICS.md`. */
+import { COST_BOUNDS } from "../../core/cost.js";
 
 export interface MetricDefinition {
-  type: MetricType;
+  /** Untyped: a gauge whose name, fixed by an older contract, ends like that of a counter. */
+  type: "counter" | "gauge" | "histogram" | "untyped";
   labels: readonly string[];
   help: string;
+  /** Upper bounds of the buckets of a histogram. */
+  bounds: readonly number[];
 }
 
-const counter = (labels: readonly string[], help: string) => ({ type: "counter", labels, help }) as const;
-const gauge = (labels: readonly string[], help: string) => ({ type: "gauge", labels, help }) as const;
-const histogram = (labels: readonly string[], help: string) => ({ type: "histogram", labels, help }) as const;
+const metric = (type: MetricDefinition["type"]) => (labels: readonly string[], help: string) => ({
+  ...{ type, labels, help },
+  bounds: [],
+});
+const counter = metric("counter");
+const gauge = metric("gauge");
+const histogram = (labels: readonly string[], bounds: readonly number[], help: string) => ({
+  ...metric("histogram")(labels, help),
+  bounds,
+});
 
-export const metrics = {
+const checkBoundsSeconds = [0.000005, 0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1];
+/** For calls over a network. */
+const callBoundsSeconds = [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1];
+
+const definitions = {
   ratelimit_requests_total: counter(
     ["app_id", "method", "status"],
     "Requests by decision: allowed, rejected, or dry_run_rejected (admitted only because of a dry run).",
   ),
   ratelimit_requests_allowed_total: counter(["app_id"], "Admitted requests, including dry runs."),
   ratelimit_requests_rejected_total: counter(["app_id"], "Refused requests."),
-  ratelimit_request_cost: histogram(["app_id", "method"], "Estimated cost of requests in tokens."),
+  ratelimit_request_cost: histogram(["app_id", "method"], COST_BOUNDS, "Estimated cost of requests in tokens."),
   ratelimit_check_latency_seconds: histogram(
     ["app_id", "source"],
+    checkBoundsSeconds,
     "Duration of decisions: local if immediate, remote if it waited for the store.",
   ),
   ratelimit_refusals_total: counter(
@@ -31,6 +44,7 @@ export const metrics = {
   ),
   ratelimit_cost_deviation_ratio: histogram(
     ["app_id"],
+    [0, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10],
     "Deviation of the actual cost from the estimate, relative to the estimate.",
   ),
 
@@ -65,10 +79,14 @@ export const metrics = {
     ["command", "outcome"],
     "Store calls by command and outcome, for every kind of store.",
   ),
-  ratelimit_redis_latency_seconds: histogram(["command"], "Duration of store calls."),
+  ratelimit_redis_latency_seconds: histogram(["command"], callBoundsSeconds, "Duration of store calls."),
   ratelimit_store_errors_total: counter(["kind"], "Failed store calls."),
-  ratelimit_sync_apps: histogram([], "Apps per sync message of a node; 0 for a heartbeat."),
-  ratelimit_sync_latency_seconds: histogram(["outcome"], "Time from a sync message to its reply."),
+  ratelimit_sync_apps: histogram(
+    [],
+    [0, 1, 2, 5, 10, 25, 50, 100, 200, 400],
+    "Apps per sync message of a node; 0 for a heartbeat.",
+  ),
+  ratelimit_sync_latency_seconds: histogram(["outcome"], callBoundsSeconds, "Time from a sync message to its reply."),
 
   ratelimit_reconcile_corrections_total: counter([], "Buckets corrected by this service."),
   ratelimit_reconcile_rounds_total: counter([], "Reconciliation rounds over all apps by this service."),
@@ -88,11 +106,10 @@ export const metrics = {
   ),
   ratelimit_build_info: gauge(["version"], "1 for the running version of Tollgate."),
 
-  websocket_connections_active_total: {
-    type: "untyped",
-    labels: [],
-    help: "Open connections of this service and the data planes that report to it. A gauge, despite its name.",
-  },
+  websocket_connections_active_total: metric("untyped")(
+    [],
+    "Open connections of this service and the data planes that report to it. A gauge, despite its name.",
+  ),
   websocket_connections_rejected_total: counter([], "Connections refused by this service."),
   websocket_proxy_instance: gauge(
     ["proxy_id"],
@@ -101,12 +118,14 @@ export const metrics = {
   websocket_pod_connections: gauge(["upstream", "pod"], "Open connections of this service to a pod."),
   websocket_pod_limit: gauge(["upstream", "pod"], "Connection limit of a pod, for all services together."),
   websocket_refusals_total: counter(["reason"], "Refused connections by reason."),
-  websocket_acquire_seconds: histogram([], "Duration of slot acquisition."),
+  websocket_acquire_seconds: histogram([], callBoundsSeconds, "Duration of slot acquisition."),
   websocket_leases_lost_total: counter([], "Connections whose lease was lost before its renewal."),
   websocket_leases_reclaimed_total: counter(
     [],
     "Connections that got a lease again, or their first one after the store was unavailable.",
   ),
-} as const satisfies Record<string, MetricDefinition>;
+} satisfies Record<string, MetricDefinition>;
 
-export type MetricName = keyof typeof metrics;
+export type MetricName = keyof typeof definitions;
+
+export const metrics: Readonly<Record<MetricName, MetricDefinition>> = definitions;

@@ -6,26 +6,12 @@ export const OTHER_APPS = "other";
 /** Label of requests without an app: unknown, or not identified. */
 export const NO_APP = "none";
 
-export const methodLabels = ["GET", "HEAD", "OPTIONS", "DELETE", "POST", "PUT", "PATCH", "OTHER"] as const;
-
-const methodIndexes = new Map<string, number>(methodLabels.map((method, index) => [method, index]));
-
-/** The index of a method in `methodLabels`. */
-export function methodIndex(method: string): number {
-  return methodIndexes.get(method) ?? methodLabels.length - 1;
-}
+export const methodLabels = ["GET", "HEAD", "OPTIONS", "DELETE", "POST", "PUT", "PATCH", "OTHER"];
 
 /** Refusal codes of requests. Those of slots are in upper case. */
 export const reasons: readonly string[] = Object.values(codes).filter(
   (code) => code !== codes.OK && code === code.toLowerCase(),
 );
-
-const reasonIndexes = new Map(reasons.map((reason, index) => [reason, index]));
-
-/** The index of a code in `reasons`. */
-export function reasonIndex(code: string): number | undefined {
-  return reasonIndexes.get(code);
-}
 
 export type Layer = "L1" | "L2" | "L3" | "emergency" | "store" | "identity";
 

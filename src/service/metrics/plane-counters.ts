@@ -1,29 +1,16 @@
 /** Sums the counters that data planes send in sync messages. Each batch is counted once, and no sum decreases. */
-import {
-  APP_HITS,
-  APP_MISSES,
-  APP_REFUSALS,
-  APP_WIDTH,
-  addCounters,
-  appKey,
-  CONNECTIONS_KEY,
-  CONNECTIONS_LOST,
-  CONNECTIONS_RECLAIMED,
-  CONNECTIONS_REFUSED,
-  CONNECTIONS_WIDTH,
-  METHOD_WIDTH,
-  methodKey,
-} from "./counters.js";
-import { connectionReasons, methodLabels, NO_APP, reasonIndex } from "./labels.js";
+import type { MetricName } from "./catalog.js";
+import { layerOf, methodLabels, NO_APP, reasons } from "./labels.js";
 import { NO_APP_REPORT, type PlaneAppReport, type PlaneReport } from "./reports.js";
+import { createSeries, type Series } from "./series.js";
 
 export interface PlaneCounters {
   /** Called when the message is about to be answered. A node that gets no reply repeats its batch. */
   add(node: string, epoch: number, report: PlaneReport, labelOf: (app: string) => string | undefined): void;
-  /** Adds the sums to `totals`. Counters that are not wanted are dropped for good. */
-  addTo(totals: Map<string, number[]>, isWanted: (key: string) => boolean): void;
-  /** The gauges of nodes that reported recently. */
-  nodes(): { node: string; gauges: Readonly<Record<string, number>> }[];
+  /** Adds the sums to `page`. Counters of apps without one of these labels are dropped for good. */
+  addTo(page: Series, labels: ReadonlySet<string>): void;
+  /** Adds the gauges of nodes that reported recently, except those with one of these names. */
+  addGauges(page: Series, except: ReadonlySet<string>): void;
 }
 
 interface KnownNode {
@@ -44,7 +31,7 @@ const MOST_NODES = 1_000;
 export function createPlaneCounters(now: () => number): PlaneCounters {
   /** Ordered by the time of the last report. */
   const nodes = new Map<string, KnownNode>();
-  const sums = new Map<string, number[]>();
+  const sums = createSeries();
 
   function expire(): void {
     const before = now() - KEPT_MS;
@@ -64,52 +51,72 @@ export function createPlaneCounters(now: () => number): PlaneCounters {
   return {
     add(node, epoch, { batch, apps, node: gauges }, labelOf) {
       const isNew = batch > 0 && !isRepeated(node, epoch, batch);
-      if (isNew) for (const one of apps) addCounters(sums, countersOf(one, labelOf), () => true);
+      if (isNew) for (const one of apps) addApp(sums, one, labelOf);
       const known = nodes.get(node);
       nodes.delete(node);
       nodes.set(node, { epoch, batch: isNew ? batch : (known?.batch ?? 0), at: now(), gauges });
       expire();
     },
-    addTo(totals, isWanted) {
-      for (const key of sums.keys()) if (!isWanted(key)) sums.delete(key);
-      addCounters(totals, Object.fromEntries(sums), () => true);
+    addTo(page, labels) {
+      sums.retainApps(labels);
+      page.merge(sums.list());
     },
-    nodes() {
+    addGauges(page, except) {
       const since = now() - SHOWN_MS;
-      return [...nodes].filter(([, { at }]) => at >= since).map(([node, { gauges }]) => ({ node, gauges }));
+      for (const [node, { at, gauges }] of nodes) {
+        if (at < since || except.has(node)) continue;
+        for (const [name, value] of Object.entries(gauges)) {
+          const metric = gaugeNames.get(name);
+          if (metric !== undefined) page.add(metric, [node], value);
+        }
+      }
     },
   };
 }
 
-const refusedIndex = (reason: string) => CONNECTIONS_REFUSED + connectionReasons.indexOf(reason);
-/** Connection counters of a node. The service itself counts the refusals of acquire calls. */
-const connectionIndexes = new Map([
-  ["slots_lost", CONNECTIONS_LOST],
-  ["slots_reclaimed", CONNECTIONS_RECLAIMED],
-  ["slots_refused_store_unavailable", refusedIndex("store_unavailable")],
-  ["slots_refused_other", refusedIndex("other")],
+/** Gauges of data planes, by their name in the sync message. The label is the node. */
+const gaugeNames = new Map<string, MetricName>([
+  ["level", "ratelimit_degradation_level"],
+  ["emergency", "ratelimit_node_emergency"],
+  ["syncs", "ratelimit_node_syncs_total"],
+  ["failed_syncs", "ratelimit_node_failed_syncs_total"],
+  ["memory_free_bytes", "ratelimit_shared_memory_free_bytes"],
+  ["connections", "websocket_proxy_instance"],
+]);
+
+/** Connections refused by a node. The service itself counts the refusals of acquire calls. */
+const refusedConnections = new Map([
+  ["slots_refused_store_unavailable", "store_unavailable"],
+  ["slots_refused_other", "other"],
 ]);
 
 /** Unknown names are ignored: a newer data plane may count more. */
-function countersOf({ app, lists }: PlaneAppReport, labelOf: (app: string) => string | undefined) {
+function addApp(sums: Series, { app, lists }: PlaneAppReport, labelOf: (app: string) => string | undefined): void {
   const label = app === NO_APP_REPORT ? NO_APP : (labelOf(app) ?? NO_APP);
-  const own = new Array<number>(APP_WIDTH).fill(0);
-  const counters: Record<string, number[]> = { [appKey(label)]: own };
   for (const [name, values] of Object.entries(lists)) {
-    const method = methodLabels.indexOf(name as (typeof methodLabels)[number]);
-    const reason = reasonIndex(name);
-    const connection = connectionIndexes.get(name);
+    const [first = 0, second = 0, third = 0, ...cost] = values;
+    const refused = refusedConnections.get(name);
     if (name === "l3") {
-      own[APP_HITS] = values[0] ?? 0;
-      own[APP_MISSES] = values[1] ?? 0;
-    } else if (method >= 0) {
-      counters[methodKey(label, method)] = Array.from({ length: METHOD_WIDTH }, (_, i) => values[i] ?? 0);
-    } else if (reason !== undefined) {
-      own[APP_REFUSALS + reason] = values[0] ?? 0;
-    } else if (connection !== undefined) {
-      counters[CONNECTIONS_KEY] ??= new Array<number>(CONNECTIONS_WIDTH).fill(0);
-      counters[CONNECTIONS_KEY][connection] = values[0] ?? 0;
+      // Requests without an app have no lease.
+      if (label === NO_APP) continue;
+      sums.add("ratelimit_l3_hits_total", [label], first);
+      sums.add("ratelimit_l3_misses_total", [label], second);
+    } else if (methodLabels.includes(name)) {
+      sums.add("ratelimit_requests_total", [label, name, "allowed"], first);
+      sums.add("ratelimit_requests_total", [label, name, "rejected"], second);
+      if (third > 0) sums.add("ratelimit_requests_total", [label, name, "dry_run_rejected"], third);
+      sums.add("ratelimit_requests_allowed_total", [label], first + third);
+      sums.add("ratelimit_requests_rejected_total", [label], second);
+      sums.merge({ ratelimit_request_cost: [[[label, name], cost]] });
+    } else if (reasons.includes(name)) {
+      sums.add("ratelimit_refusals_total", [label, layerOf(name), name], first);
+    } else if (name === "slots_lost") {
+      sums.add("websocket_leases_lost_total", [], first);
+    } else if (name === "slots_reclaimed") {
+      sums.add("websocket_leases_reclaimed_total", [], first);
+    } else if (refused !== undefined) {
+      sums.add("websocket_refusals_total", [refused], first);
+      sums.add("websocket_connections_rejected_total", [], first);
     }
   }
-  return counters;
 }

@@ -1,113 +1,66 @@
-/** Counters of a process that do not belong to an app: store calls, syncs, connections and event loop delay. */
+/** Counts what a process does besides deciding about requests: store calls, syncs, connections. Measures its event loop delay. */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { LimiterObserver } from "../../limiter/limiter.js";
 import type { SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
+import type { StoreErrorKind } from "../../store/errors.js";
 import type { StoreObserver } from "../../store/observed-store.js";
-import {
-  CONNECTIONS_ACQUIRE,
-  CONNECTIONS_KEY,
-  CONNECTIONS_LOST,
-  CONNECTIONS_RECLAIMED,
-  CONNECTIONS_REFUSED,
-  CONNECTIONS_WIDTH,
-  type Counters,
-  callBoundsSeconds,
-  histogramWidth,
-  listOf,
-  observe,
-  STORE_LATENCY,
-  STORE_WIDTH,
-  SYNC_APPS,
-  SYNC_KEY,
-  SYNC_LATENCY,
-  SYNC_WIDTH,
-  storeKey,
-  storeOutcomes,
-  syncAppsBounds,
-  syncOutcomes,
-} from "./counters.js";
 import { connectionReasons } from "./labels.js";
-import type { PodGauge, ProxyGauge } from "./reports.js";
+import type { Series } from "./series.js";
 
-interface Exported {
-  exportTo(counters: Counters): void;
+const errorKinds: Record<StoreErrorKind, true> = {
+  ...{ timeout: true, unavailable: true, overloaded: true, out_of_memory: true },
+  ...{ denied: true, script: true, closed: true },
+};
+
+const withoutLabels = [
+  "ratelimit_sync_apps",
+  "websocket_acquire_seconds",
+  "websocket_connections_rejected_total",
+  "websocket_leases_lost_total",
+  "websocket_leases_reclaimed_total",
+] as const;
+
+export interface ProcessCounters {
+  readonly storeObserver: StoreObserver;
+  readonly slotObserver: Required<Pick<SlotKeeperObserver, "decided" | "lost" | "reclaimed">>;
+  /** For the syncs of a limiter, and for sync messages of data planes. */
+  readonly synced: NonNullable<LimiterObserver["synced"]>;
 }
 
-export function createStoreCounters(): StoreObserver & Exported {
-  const commands = new Map<string, Float64Array>();
+/** Errors, refusals and outcomes that did not occur yet are shown as 0. */
+export function createProcessCounters(series: Series): ProcessCounters {
+  for (const kind of Object.keys(errorKinds)) series.of("ratelimit_store_errors_total", kind);
+  for (const outcome of ["ok", "error", "timeout"]) series.of("ratelimit_sync_latency_seconds", outcome);
+  for (const reason of connectionReasons) series.of("websocket_refusals_total", reason);
+  for (const name of withoutLabels) series.of(name);
   return {
-    called(command, outcome, seconds) {
-      let counters = commands.get(command);
-      if (counters === undefined) {
-        counters = new Float64Array(STORE_WIDTH);
-        commands.set(command, counters);
-      }
-      counters[storeOutcomes.indexOf(outcome)]!++;
-      observe(counters, STORE_LATENCY, callBoundsSeconds, seconds);
+    storeObserver: {
+      called(command, outcome, seconds) {
+        series.add("ratelimit_redis_commands_total", [command, outcome]);
+        series.observe("ratelimit_redis_latency_seconds", [command], seconds);
+        if (outcome !== "ok") series.add("ratelimit_store_errors_total", [outcome]);
+      },
     },
-    exportTo(exported) {
-      for (const [command, counters] of commands) exported[storeKey(command)] = listOf(counters);
+    slotObserver: {
+      decided({ allowed, code, milliseconds }) {
+        series.observe("websocket_acquire_seconds", [], milliseconds / 1000);
+        if (allowed) return;
+        series.add("websocket_refusals_total", [connectionReasons.includes(code) ? code : "other"]);
+        series.add("websocket_connections_rejected_total", []);
+      },
+      lost: (leases) => series.add("websocket_leases_lost_total", [], leases),
+      reclaimed: () => series.add("websocket_leases_reclaimed_total", []),
     },
-  };
-}
-
-export interface SyncCounters extends Exported {
-  synced: NonNullable<LimiterObserver["synced"]>;
-}
-
-export function createSyncCounters(): SyncCounters {
-  const counters = new Float64Array(SYNC_WIDTH);
-  return {
     synced(outcome, milliseconds, apps) {
-      observe(counters, SYNC_APPS, syncAppsBounds, apps);
-      const at = SYNC_LATENCY + syncOutcomes.indexOf(outcome) * histogramWidth(callBoundsSeconds);
-      observe(counters, at, callBoundsSeconds, milliseconds / 1000);
-    },
-    exportTo(exported) {
-      exported[SYNC_KEY] = listOf(counters);
+      series.observe("ratelimit_sync_apps", [], apps);
+      series.observe("ratelimit_sync_latency_seconds", [outcome], milliseconds / 1000);
     },
   };
-}
-
-export interface ConnectionCounters extends Required<Pick<SlotKeeperObserver, "decided" | "lost" | "reclaimed">> {
-  exportTo(counters: Counters): void;
-}
-
-/** Counts the events of a slot keeper. */
-export function createConnectionCounters(): ConnectionCounters {
-  const counters = new Float64Array(CONNECTIONS_WIDTH);
-  const other = connectionReasons.length - 1;
-  return {
-    decided({ allowed, code, milliseconds }) {
-      observe(counters, CONNECTIONS_ACQUIRE, callBoundsSeconds, milliseconds / 1000);
-      if (allowed) return;
-      const index = connectionReasons.indexOf(code);
-      counters[CONNECTIONS_REFUSED + (index < 0 ? other : index)]!++;
-    },
-    lost(leases) {
-      counters[CONNECTIONS_LOST]! += leases;
-    },
-    reclaimed() {
-      counters[CONNECTIONS_RECLAIMED]!++;
-    },
-    exportTo(exported) {
-      exported[CONNECTIONS_KEY] = listOf(counters);
-    },
-  };
-}
-
-/** The connections of a process: its counters, and the number of connections per pod and per holder. */
-export interface ConnectionMetrics {
-  /** Configured pods, and removed ones that still have connections. */
-  pods: PodGauge[];
-  /** Holders of connections through this process. */
-  proxies: ProxyGauge[];
-  counters: ConnectionCounters;
 }
 
 export interface LoopLag {
-  /** Since the last call. */
-  take(): { meanSeconds: number; p99Seconds: number };
+  /** Adds the mean and the 99th percentile since the last call. */
+  addTo(gauges: Series, node: string): void;
   close(): void;
 }
 
@@ -120,10 +73,10 @@ export function watchLoopLag(): LoopLag {
   // Node reports the time between two samples; the sampling interval itself is no delay.
   const lag = (nanoseconds: number) => Math.max(nanoseconds / 1e9 - RESOLUTION_MS / 1000, 0) || 0;
   return {
-    take() {
-      const taken = { meanSeconds: lag(delays.mean), p99Seconds: lag(delays.percentile(99)) };
+    addTo(gauges, node) {
+      gauges.add("ratelimit_event_loop_lag_seconds", [node], lag(delays.mean));
+      gauges.add("ratelimit_event_loop_lag_p99_seconds", [node], lag(delays.percentile(99)));
       delays.reset();
-      return taken;
     },
     close: () => void delays.disable(),
   };

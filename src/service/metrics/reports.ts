@@ -1,19 +1,18 @@
 /** Messages with counters: from workers to the primary, and from data planes to the service. Plain data. */
-import type { DecisionSource } from "../../limiter/decision.js";
+import type { Decision, DecisionSource } from "../../limiter/decision.js";
+import type { LimiterStats } from "../../limiter/limiter.js";
+import type { SeriesList } from "./series.js";
 
 /** Upper bounds of the decision latency histogram, in seconds. */
 export const latencyBoundsSeconds = [
   0.000001, 0.000005, 0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 ];
 
-export interface NodeReport {
+export interface NodeReport extends Pick<LimiterStats, "level" | "emergency" | "liveNodes" | "syncs" | "failedSyncs"> {
   node: string;
   configVersion: string;
   /** Open client connections. */
   connections: number;
-  level: number;
-  emergency: boolean;
-  liveNodes: number;
   requests: number;
   allowed: number;
   refused: number;
@@ -21,8 +20,6 @@ export interface NodeReport {
   dryRunRefused: number;
   /** Decisions by source. */
   sources: Record<DecisionSource, number>;
-  syncs: number;
-  failedSyncs: number;
   /** Decisions per bucket of `latencyBoundsSeconds`, not cumulative; the last is for slower ones. */
   latencyCounts: number[];
   latencySumSeconds: number;
@@ -30,19 +27,21 @@ export interface NodeReport {
   heapLimitBytes: number;
 }
 
-export interface RefusalReport {
+type DecisionDetails =
+  | "code"
+  | "method"
+  | "cost"
+  | "balance"
+  | "remaining"
+  | "limit"
+  | "retryAfterMs"
+  | "source"
+  | "dryRun";
+
+export interface RefusalReport extends Pick<Decision, DecisionDetails> {
   /** Unix time in milliseconds. */
   at: number;
   node: string;
-  code: string;
-  method: string;
-  cost: number;
-  balance: number;
-  remaining: number;
-  limit: number;
-  retryAfterMs: number;
-  source: DecisionSource;
-  dryRun: boolean;
 }
 
 export interface AppReport {
@@ -67,33 +66,10 @@ export interface MetricsReport {
   life: string;
   /** Number of this report within the process. */
   seq: number;
-  /** Cumulative counters; `counters.ts` defines keys and layout. */
-  counters: Record<string, number[]>;
-  gauges: NodeGauges;
-}
-
-/** Current values, dropped when the worker is gone. */
-export interface NodeGauges {
-  level: number;
-  lagSeconds: number;
-  lagP99Seconds: number;
-  /** Tokens on leases, by app label. */
-  balances: [label: string, tokens: number][];
-  pods: PodGauge[];
-  proxies: ProxyGauge[];
-}
-
-export interface PodGauge {
-  upstream: string;
-  pod: string;
-  active: number;
-  /** For all proxies together. */
-  limit: number;
-}
-
-export interface ProxyGauge {
-  proxy: string;
-  active: number;
+  /** Counters and histograms. Cumulative. */
+  counters: SeriesList;
+  /** Current values, dropped when the worker is gone. */
+  gauges: SeriesList;
 }
 
 export type ReportRequest =

@@ -1,39 +1,35 @@
 /** Sums the counters of all workers. A sum never decreases: what a crashed worker last reported stays in it. */
-import { addCounters } from "./counters.js";
 import type { MetricsReport } from "./reports.js";
+import { createSeries, type Series } from "./series.js";
 
 export interface WorkerTotals {
   add(reports: readonly MetricsReport[]): void;
   /**
-   * Sums over all processes, past and present. A worker that does not reply counts with its last report. Counters that are
-   * not wanted are dropped for good.
+   * Adds the sums over all processes, past and present, to `page`. A worker that does not reply counts with its last
+   * report. Ended workers' counters of apps without one of these labels are dropped for good.
    */
-  totals(isWanted: (key: string) => boolean): Map<string, number[]>;
+  addTo(page: Series, labels: ReadonlySet<string>): void;
 }
 
 export function createWorkerTotals(): WorkerTotals {
   /** By node. */
   const newest = new Map<string, MetricsReport>();
-  let ended = new Map<string, number[]>();
+  const ended = createSeries();
 
   return {
     add(reports) {
       for (const report of reports) {
         const before = newest.get(report.node);
-        if (before?.life === report.life) {
-          // Two concurrent scrapes: the older report may arrive last.
-          if (before.seq < report.seq) newest.set(report.node, report);
-          continue;
-        }
-        if (before !== undefined) addCounters(ended, before.counters, () => true);
+        // Two concurrent scrapes: the older report may arrive last.
+        if (before?.life === report.life && before.seq >= report.seq) continue;
+        if (before !== undefined && before.life !== report.life) ended.merge(before.counters);
         newest.set(report.node, report);
       }
     },
-    totals(isWanted) {
-      ended = new Map([...ended].filter(([key]) => isWanted(key)));
-      const sum = new Map([...ended].map(([key, counters]) => [key, [...counters]]));
-      for (const { counters } of newest.values()) addCounters(sum, counters, isWanted);
-      return sum;
+    addTo(page, labels) {
+      ended.retainApps(labels);
+      page.merge(ended.list());
+      for (const { counters } of newest.values()) page.merge(counters);
     },
   };
 }

@@ -17,7 +17,6 @@ import { createControl } from "../control/control.js";
 import { serviceEndpoints } from "../control/endpoints.js";
 import { connectionEndpoints } from "../control/plane-api/connection-api.js";
 import { createSyncHandler } from "../control/plane-api/sync.js";
-import { createConnectionCounters } from "../metrics/process-counters.js";
 import { createServiceMetrics } from "../metrics/service-metrics.js";
 import type { Ask } from "../operations/context.js";
 import { createOperations } from "../operations/operations.js";
@@ -78,7 +77,6 @@ export function createControlPlane({ live, store, log, state, workers }: Control
     appLabels: () => live.current().metrics.app_labels,
   });
   live.onRefused(() => metrics.configReloaded("refused"));
-  const connectionCounters = createConnectionCounters();
   const timeoutMs = () => live.current().lease.timeout_ms;
   const sync = createSyncHandler({
     quota,
@@ -117,7 +115,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
         routes: () => slotLimits(live.current().routes),
         appOf,
         timeoutMs,
-        observer: connectionCounters,
+        observer: metrics.slotObserver,
       }),
     ],
     access: () => accessOptions(live.current()),
@@ -127,9 +125,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
 
   async function metricsPage() {
     if (!live.current().metrics.enabled) return undefined;
-    const reports = await workers.ask({ kind: "metrics" });
-    // Data planes report their open connections themselves; here only the acquire calls are counted.
-    const text = await metrics.text(reports, { pods: [], proxies: [], counters: connectionCounters });
+    const text = await metrics.text(await workers.ask({ kind: "metrics" }));
     return { text, contentType: metrics.contentType };
   }
 

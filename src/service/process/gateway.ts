@@ -28,8 +28,7 @@ import { createSlots } from "../../slots/slots.js";
 import { observeStore } from "../../store/observed-store.js";
 import type { Store } from "../../store/store.js";
 import { createDecisionLog, type DecisionLog } from "../metrics/decision-log.js";
-import { createNodeMetrics, type NodeMetrics } from "../metrics/node-metrics.js";
-import { type ConnectionMetrics, createConnectionCounters } from "../metrics/process-counters.js";
+import { type ConnectionGauges, createNodeMetrics, type NodeMetrics } from "../metrics/node-metrics.js";
 import type { ReportRequest, Reports } from "../metrics/reports.js";
 
 export interface Gateway {
@@ -68,8 +67,7 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
     target: quota,
     observer: limiterObserver(log, metrics, decisionLog),
   });
-  const connectionCounters = createConnectionCounters();
-  const slotObserver = { ...slotLog(log), ...connectionCounters };
+  const slotObserver = { ...slotLog(log), ...metrics.slotObserver };
   const slots = createSlots(store);
   const keeper = createSlotKeeper({
     ...slotOptions(config),
@@ -112,7 +110,7 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
     };
   }
 
-  function connectionMetrics(): ConnectionMetrics {
+  function connectionGauges(): ConnectionGauges {
     const configured = new Map(podsOf(config, directory.pods).map((pod) => [pod.pod, pod]));
     const { pods, active } = keeper.stats();
     const held = new Map(pods.map((one) => [one.pod, one]));
@@ -129,7 +127,6 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
         ...(configured.size === 0 ? [] : [{ proxy: node, active }]),
         ...[...envoys.nodes].map(([name, open]) => ({ proxy: name, active: open })),
       ],
-      counters: connectionCounters,
     };
   }
 
@@ -158,7 +155,7 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
         case "apps":
           return metrics.appReports(request.apps, limiter);
         case "metrics":
-          return metrics.metrics(limiter, connectionMetrics());
+          return metrics.metrics(limiter, connectionGauges());
       }
     },
     async stop(graceMs) {
@@ -175,16 +172,15 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
 }
 
 export function limiterObserver(log: Log, metrics: NodeMetrics, decisionLog: DecisionLog): LimiterObserver {
-  const { limiterObserver: counted } = metrics;
   return {
     decided(decision, milliseconds, waited) {
       metrics.decided(decision, milliseconds / 1000, waited);
       decisionLog.decided(decision, milliseconds, waited);
     },
     settled: metrics.settled,
-    deviated: counted.deviated,
+    deviated: metrics.deviated,
     synced(outcome, milliseconds, apps, error) {
-      counted.synced(outcome, milliseconds, apps, error);
+      metrics.synced(outcome, milliseconds, apps, error);
       if (outcome !== "ok") log.debug({ outcome, ms: Math.round(milliseconds), apps, err: error }, "sync failed");
     },
     levelChanged(level, before) {

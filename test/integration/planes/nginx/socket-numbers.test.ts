@@ -2,7 +2,6 @@
 import { request } from "undici";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { metrics } from "../../../../src/service/metrics/catalog.js";
-import { callBoundsSeconds } from "../../../../src/service/metrics/counters.js";
 import { connectionReasons } from "../../../../src/service/metrics/labels.js";
 import { type GatewayProcess, startGateway } from "../../../support/gateway-process.js";
 import { type ReadPage, readPage } from "../../../support/metrics-page.js";
@@ -102,7 +101,10 @@ it("the nginx page has each of the gateway's connection metrics, with the same t
   const labelsOf = (name: string, label: string) =>
     page.samples.filter((sample) => sample.name === name).map(({ labels }) => labels[label]);
   expect(labelsOf("websocket_refusals_total", "reason")).toEqual(connectionReasons);
-  expect(labelsOf("websocket_acquire_seconds_bucket", "le")).toEqual([...callBoundsSeconds.map(String), "+Inf"]);
+  expect(labelsOf("websocket_acquire_seconds_bucket", "le")).toEqual([
+    ...metrics.websocket_acquire_seconds.bounds.map(String),
+    "+Inf",
+  ]);
   expect(labelsOf("websocket_pod_connections", "upstream")).toEqual(["chat", "chat"]);
   expect(page.samples.filter(({ name, value }) => name.startsWith("websocket_connections") && value !== 0)).toEqual([]);
 }, 60_000);

@@ -3,15 +3,9 @@ import { readFileSync } from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
 import * as codes from "../../../../src/core/codes.js";
 import { metrics } from "../../../../src/service/metrics/catalog.js";
-import {
-  connectionReasons,
-  layerOf,
-  methodIndex,
-  methodLabels,
-  reasons,
-} from "../../../../src/service/metrics/labels.js";
+import { connectionReasons, layerOf, reasons } from "../../../../src/service/metrics/labels.js";
 import { createNodeMetrics } from "../../../../src/service/metrics/node-metrics.js";
-import { type ConnectionMetrics, createConnectionCounters } from "../../../../src/service/metrics/process-counters.js";
+import type { ProcessCounters } from "../../../../src/service/metrics/process-counters.js";
 import { readPage } from "../../../support/metrics-page.js";
 import { decision, quietLimiter, refusal, serviceMetrics } from "./metrics-parts.js";
 
@@ -20,31 +14,36 @@ afterEach(() => {
   for (const end of endings.splice(0)) end();
 });
 
-function gatewayConnections(pod = "10.0.0.1:80"): ConnectionMetrics {
-  const counters = createConnectionCounters();
-  const taken = { allowed: true, code: "SUCCESS", route: "0", app: "video", pod, withoutStore: false, milliseconds: 2 };
-  counters.decided(taken);
-  counters.decided({ ...taken, allowed: false, code: "LIMIT_EXCEEDED", pod: "", milliseconds: 1 });
-  counters.decided({ ...taken, allowed: false, code: "a new one", pod: "", milliseconds: 1 });
-  counters.lost(3);
-  counters.reclaimed(pod);
-  return {
-    pods: [{ upstream: "sockets", pod, active: 5, limit: 8 }],
-    proxies: [{ proxy: "gw-1", active: 5 }],
-    counters,
-  };
+function connect({ slotObserver }: ProcessCounters): void {
+  const taken = { allowed: true, code: "SUCCESS", route: "0", app: "video", pod: "10.0.0.1:80", withoutStore: false };
+  slotObserver.decided({ ...taken, milliseconds: 2 });
+  slotObserver.decided({ ...taken, allowed: false, code: "LIMIT_EXCEEDED", pod: "", milliseconds: 1 });
+  slotObserver.decided({ ...taken, allowed: false, code: "a new one", pod: "", milliseconds: 1 });
+  slotObserver.lost(3);
+  slotObserver.reclaimed("10.0.0.1:80");
+}
+
+const connections = (proxies: { proxy: string; active: number }[]) => ({
+  pods: [{ upstream: "sockets", pod: "10.0.0.1:80", active: 5, limit: 8 }],
+  proxies,
+});
+
+function startWorker(node: string, apps: string[] = []) {
+  const worker = createNodeMetrics({ node, enabled: true, apps, appLabels: 10 });
+  endings.push(worker.close);
+  return worker;
 }
 
 /** A service in which everything has happened at least once. */
 async function fullPage() {
-  const worker = createNodeMetrics({ node: "gw-1", enabled: true, apps: ["video"], appLabels: 10 });
+  const worker = startWorker("gw-1", ["video"]);
   worker.decided(decision(), 0.000_001);
   worker.decided(refusal(), 0.000_001);
   worker.decided(refusal({ app: "", code: "invalid_identity", source: "local" }), 0.000_001);
   worker.settled(decision());
-  worker.limiterObserver.deviated(decision(), 3, 0.5);
-  worker.limiterObserver.synced("ok", 3, 2);
-  worker.limiterObserver.synced("timeout", 1000, 1, new Error("late"));
+  worker.deviated(decision(), 3, 0.5);
+  worker.synced("ok", 3, 2);
+  worker.synced("timeout", 1000, 1, new Error("late"));
   worker.storeObserver.called("grant", "ok", 0.001);
   worker.storeObserver.called("grant", "timeout", 1);
   const balances = {
@@ -61,8 +60,9 @@ async function fullPage() {
   service.synced("ok", 4, 1);
   const told = { emergency: 0, syncs: 9, failed_syncs: 1, memory_free_bytes: 4096 };
   service.counted("nginx-1", 5, { node: told, batch: 0, apps: [] });
-  endings.push(worker.close, service.close);
-  const text = await service.text([worker.metrics(quietLimiter({ video: 40 }, 2), gatewayConnections())]);
+  endings.push(service.close);
+  const open = connections([{ proxy: "gw-1", active: 5 }]);
+  const text = await service.text([worker.metrics(quietLimiter({ video: 40 }, 2), open)]);
   return { service, text, page: readPage(text) };
 }
 
@@ -127,16 +127,16 @@ describe("the page of a service", () => {
     const service = serviceMetrics();
     endings.push(service.close);
     const workers = ["gw-1", "gw-2"].map((node) => {
-      const worker = createNodeMetrics({ node, enabled: true, apps: [], appLabels: 10 });
-      endings.push(worker.close);
-      const numbers = gatewayConnections();
-      return worker.metrics(quietLimiter(), { ...numbers, proxies: [{ proxy: node, active: 5 }] });
+      const worker = startWorker(node);
+      connect(worker);
+      return worker.metrics(quietLimiter(), connections([{ proxy: node, active: 5 }]));
     });
-    const api = { ...gatewayConnections("10.0.0.2:80"), proxies: [{ proxy: "envoy-7", active: 2 }] };
-    const page = readPage(await service.text(workers, api));
+    connect(service);
+    service.counted("nginx-7", 1, { node: { connections: 2 }, batch: 0, apps: [] });
+    const page = readPage(await service.text(workers));
     expect(page.value("websocket_connections_active_total")).toBe(12);
     expect(page.value("websocket_proxy_instance", { proxy_id: "gw-2" })).toBe(5);
-    expect(page.value("websocket_proxy_instance", { proxy_id: "envoy-7" })).toBe(2);
+    expect(page.value("websocket_proxy_instance", { proxy_id: "nginx-7" })).toBe(2);
     expect(page.value("websocket_pod_connections", { upstream: "sockets", pod: "10.0.0.1:80" })).toBe(10);
     expect(page.value("websocket_pod_limit", { upstream: "sockets", pod: "10.0.0.1:80" })).toBe(8);
     expect(page.value("websocket_connections_rejected_total")).toBe(6);
@@ -151,7 +151,7 @@ describe("the page of a service", () => {
     const service = serviceMetrics();
     endings.push(service.close);
     const proxies = Array.from({ length: 1500 }, (_, i) => ({ proxy: `envoy-${i}`, active: 1 }));
-    const page = readPage(await service.text([], { ...gatewayConnections(), proxies }));
+    const page = readPage(await service.text([startWorker("gw-1").metrics(quietLimiter(), connections(proxies))]));
     expect(page.samples.filter(({ name }) => name === "websocket_proxy_instance")).toHaveLength(1001);
     expect(page.value("websocket_proxy_instance", { proxy_id: "other" })).toBe(500);
     expect(page.value("websocket_connections_active_total")).toBe(1500);
@@ -172,9 +172,27 @@ describe("labels", () => {
     expect(connectionReasons).not.toContain("SUCCESS");
   });
 
-  it("have names for known methods, and one for all others", () => {
-    for (const method of methodLabels) expect(methodLabels[methodIndex(method)]).toBe(method);
-    for (const method of ["get", "PROPFIND", "", "GET "]) expect(methodLabels[methodIndex(method)]).toBe("OTHER");
+  it("have names for known methods, and one for all others", async () => {
+    const service = serviceMetrics();
+    endings.push(service.close);
+    const worker = startWorker("gw-1", ["video"]);
+    for (const method of ["GET", "PATCH", "get", "PROPFIND", "", "GET "]) {
+      worker.decided(decision({ method }), 0.000_001);
+      worker.decided(refusal({ method, allowed: true, dryRun: true }), 0.000_001);
+    }
+    const page = readPage(await service.text([worker.metrics(quietLimiter())]));
+    const counts = (status: string) =>
+      ["GET", "PATCH", "OTHER"].map((method) => page.value("ratelimit_requests_total", { method, status }));
+    expect([counts("allowed"), counts("dry_run_rejected")]).toEqual([
+      [1, 1, 4],
+      [1, 1, 4],
+    ]);
+  });
+
+  it("are escaped", async () => {
+    const service = serviceMetrics({ version: '1"2\\3\n4' });
+    endings.push(service.close);
+    expect(await service.text([])).toContain('ratelimit_build_info{version="1\\"2\\\\3\\n4"} 1\n');
   });
 });
 
