@@ -1,5 +1,17 @@
 /** Reads Envoy's access log messages: the metadata that the Lua script has set on each stream, and the bytes transferred. */
-import { FIXED64, LENGTH, Reader, tag, VARINT } from "../grpc/protobuf.js";
+import {
+  bool,
+  double,
+  list,
+  MessageType,
+  nested,
+  text,
+  uint32,
+  uint64,
+  unread,
+  wrapped,
+} from "../grpc/message-type.js";
+import type { Reader } from "../grpc/protobuf.js";
 
 /** Values of `AccessLogType`. */
 export const PERIODIC = 5;
@@ -39,140 +51,63 @@ export interface AccessLogMessage {
   entries: LogEntry[];
 }
 
+/** `Struct`: a map from names to values of different types. */
+const structMessage = new MessageType({
+  fields: list(
+    1,
+    new MessageType({
+      key: text(1),
+      value: nested(2, new MessageType({ number_value: double(2), string_value: text(3), bool_value: bool(4) })),
+    }),
+  ),
+});
+
+/** A map from namespaces to structs, of which only our own is read. */
+const metadataMessage = new MessageType({
+  filter_metadata: list(1, new MessageType({ key: text(1), value: unread(2) })),
+});
+
+const entryMessage = new MessageType({
+  common_properties: nested(1, new MessageType({ metadata: nested(17, metadataMessage), access_log_type: uint32(33) })),
+  request: nested(3, new MessageType({ request_body_bytes: uint64(12) })),
+  response: nested(4, new MessageType({ response_code: wrapped(1, uint64), response_body_bytes: uint64(3) })),
+});
+
+const streamMessage = new MessageType({
+  identifier: nested(1, new MessageType({ node: nested(1, new MessageType({ id: text(1) })) })),
+  http_logs: nested(2, new MessageType({ log_entry: list(1, entryMessage) })),
+});
+
 /** Reads a `StreamAccessLogsMessage`. */
 export function readAccessLogMessage(bytes: Uint8Array): AccessLogMessage {
-  const message: AccessLogMessage = { node: undefined, entries: [] };
-  readFields(new Reader(bytes), {
-    [tag(1, LENGTH)]: (identifier) => {
-      message.node = "";
-      readFields(identifier.message(), {
-        [tag(1, LENGTH)]: (node) =>
-          readFields(node.message(), {
-            [tag(1, LENGTH)]: (id) => {
-              message.node = id.text();
-            },
-          }),
-      });
-    },
-    [tag(2, LENGTH)]: (httpLogs) =>
-      readFields(httpLogs.message(), {
-        [tag(1, LENGTH)]: (logEntry) => {
-          const entry = readEntry(logEntry.message());
-          if (entry !== undefined) message.entries.push(entry);
-        },
-      }),
-  });
-  return message;
-}
-
-/** Calls the handler of each known field and skips the others. */
-function readFields(reader: Reader, handlers: Record<number, (reader: Reader) => void>): void {
-  while (reader.next()) {
-    const handle = handlers[reader.tag];
-    if (handle === undefined) reader.skip();
-    else handle(reader);
+  const { identifier, http_logs: logs } = streamMessage.decode(bytes);
+  const entries: LogEntry[] = [];
+  for (const { common_properties: common, request, response } of logs?.log_entry ?? []) {
+    const metadata = common?.metadata?.filter_metadata.findLast(({ key }) => key === NAMESPACE);
+    if (metadata === undefined) continue;
+    entries.push({
+      kind: common?.access_log_type ?? 0,
+      status: response?.response_code ?? 0,
+      requestBytes: request?.request_body_bytes ?? 0,
+      responseBytes: response?.response_body_bytes ?? 0,
+      marks: marksOf(metadata.value),
+    });
   }
+  return { node: identifier === undefined ? undefined : (identifier.node?.id ?? ""), entries };
 }
 
-function readEntry(reader: Reader): LogEntry | undefined {
-  const entry = { kind: 0, status: 0, requestBytes: 0, responseBytes: 0 };
-  let marks: Marks | undefined;
-  readFields(reader, {
-    [tag(1, LENGTH)]: (common) =>
-      readFields(common.message(), {
-        [tag(17, LENGTH)]: (metadata) => {
-          marks = readMetadata(metadata.message()) ?? marks;
-        },
-        [tag(33, VARINT)]: (kind) => {
-          entry.kind = kind.uint32();
-        },
-      }),
-    [tag(3, LENGTH)]: (request) =>
-      readFields(request.message(), {
-        [tag(12, VARINT)]: (bytes) => {
-          entry.requestBytes = bytes.uint();
-        },
-      }),
-    [tag(4, LENGTH)]: (response) =>
-      readFields(response.message(), {
-        [tag(1, LENGTH)]: (code) =>
-          readFields(code.message(), {
-            [tag(1, VARINT)]: (value) => {
-              entry.status = value.uint();
-            },
-          }),
-        [tag(3, VARINT)]: (bytes) => {
-          entry.responseBytes = bytes.uint();
-        },
-      }),
-  });
-  return marks === undefined ? undefined : { ...entry, marks };
-}
-
-/** `Metadata`: a map from namespaces to structs. */
-function readMetadata(reader: Reader): Marks | undefined {
-  let marks: Marks | undefined;
-  readFields(reader, {
-    [tag(1, LENGTH)]: (entry) => {
-      const { key, value } = readMapEntry(entry.message());
-      if (key === NAMESPACE) marks = readMarks(value);
-    },
-  });
-  return marks;
-}
-
-function readMapEntry(reader: Reader): { key: string; value: Reader | undefined } {
-  const entry: { key: string; value: Reader | undefined } = { key: "", value: undefined };
-  readFields(reader, {
-    [tag(1, LENGTH)]: (key) => {
-      entry.key = key.text();
-    },
-    [tag(2, LENGTH)]: (value) => {
-      entry.value = value.message();
-    },
-  });
-  return entry;
-}
-
-type TextMark = "connection" | "proxy" | "pod" | "route" | "app" | "method";
-const textMarks = new Set<string>(["connection", "proxy", "pod", "route", "app", "method"] satisfies TextMark[]);
-
-function isTextMark(name: string): name is TextMark {
-  return textMarks.has(name);
-}
-
-/** `Struct`: a map from names to values of different types. */
-function readMarks(struct: Reader | undefined): Marks {
-  const marks: Marks = {
-    connection: "",
-    proxy: "",
-    pod: "",
-    route: "",
-    app: "",
-    method: "",
-    paid: 0,
-    settle: false,
+function marksOf(struct: Reader | undefined): Marks {
+  const fields = struct === undefined ? [] : structMessage.read(struct).fields;
+  const values = new Map(fields.map(({ key, value }) => [key, value]));
+  const textOf = (name: string) => values.get(name)?.string_value ?? "";
+  return {
+    connection: textOf("connection"),
+    proxy: textOf("proxy"),
+    pod: textOf("pod"),
+    route: textOf("route"),
+    app: textOf("app"),
+    method: textOf("method"),
+    paid: values.get("paid")?.number_value ?? 0,
+    settle: values.get("settle")?.bool_value ?? false,
   };
-  if (struct === undefined) return marks;
-  readFields(struct, {
-    [tag(1, LENGTH)]: (entry) => {
-      const { key, value } = readMapEntry(entry.message());
-      if (value === undefined) return;
-      readFields(value, {
-        [tag(2, FIXED64)]: (number) => {
-          const paid = number.double();
-          if (key === "paid") marks.paid = paid;
-        },
-        [tag(3, LENGTH)]: (string) => {
-          const text = string.text();
-          if (isTextMark(key)) marks[key] = text;
-        },
-        [tag(4, VARINT)]: (bool) => {
-          const flag = bool.bool();
-          if (key === "settle") marks.settle = flag;
-        },
-      });
-    },
-  });
-  return marks;
 }

@@ -1,4 +1,4 @@
-/** Reads Protocol Buffers without a schema. Throws a ProtobufError for malformed input. */
+/** Reads Protocol Buffers. Throws a ProtobufError for malformed input. */
 
 export const VARINT = 0;
 export const FIXED64 = 1;
@@ -15,31 +15,23 @@ export class ProtobufError extends Error {}
 /** Nested groups in unknown fields must not exhaust the stack. */
 const MAX_DEPTH = 64;
 
-/**
- * Reads field by field: `while (reader.next()) switch (reader.tag) { case tag(1, LENGTH): reader.text() … default: reader.skip() }`.
- * Integers above 2^53 - 1 are read as 2^53 - 1, the largest exact one.
- */
+/** Reads field by field. Integers above 2^53 - 1 are read as 2^53 - 1, the largest exact one. */
 export class Reader {
   /** Tag of the current field. */
   tag = 0;
-  private at: number;
-  private readonly end: number;
 
   constructor(
     private readonly bytes: Uint8Array,
-    start = 0,
-    end = bytes.length,
-  ) {
-    this.at = start;
-    this.end = end;
-  }
+    private at = 0,
+    private readonly end = bytes.length,
+  ) {}
 
-  /** Moves to the next field; false at the end of the message. */
-  next(): boolean {
+  /** Moves to the next field; false at the end of the message. Within a group, `groupEnd` is the tag that ends it. */
+  next(groupEnd?: number): boolean {
     if (this.at >= this.end) return false;
     const read = this.uint();
     const wire = read & 7;
-    if (read > 0xffff_ffff || read < 8 || wire > FIXED32 || wire === GROUP_END) {
+    if (read > 0xffff_ffff || read < 8 || wire > FIXED32 || (wire === GROUP_END && read !== groupEnd)) {
       throw new ProtobufError("invalid tag");
     }
     this.tag = read;
@@ -48,13 +40,12 @@ export class Reader {
 
   /** uint64 */
   uint(): number {
-    const { bytes, end } = this;
-    let byte = this.at < end ? bytes[this.at++]! : truncated();
+    let byte = this.byte();
     if (byte < 0x80) return byte;
     let value = byte & 0x7f;
     let factor = 0x80;
     for (let count = 1; count < 10; count++) {
-      byte = this.at < end ? bytes[this.at++]! : truncated();
+      byte = this.byte();
       value += (byte & 0x7f) * factor;
       factor *= 0x80;
       if (byte < 0x80) return Math.min(value, Number.MAX_SAFE_INTEGER);
@@ -64,18 +55,13 @@ export class Reader {
 
   /** uint32, int32 and enums: the lower 32 bits. */
   uint32(): number {
-    const { bytes, end } = this;
     let value = 0;
     for (let count = 0; count < 10; count++) {
-      const byte = this.at < end ? bytes[this.at++]! : truncated();
+      const byte = this.byte();
       if (count < 5) value |= (byte & 0x7f) << (7 * count);
       if (byte < 0x80) return value >>> 0;
     }
     throw new ProtobufError("a number has more than ten bytes");
-  }
-
-  bool(): boolean {
-    return this.uint() !== 0;
   }
 
   double(): number {
@@ -106,41 +92,25 @@ export class Reader {
   }
 
   /** Skips the value of the current field. */
-  skip(): void {
-    this.skipValue(this.tag, 0);
+  skip(depth = 0): void {
+    const wire = this.tag & 7;
+    if (wire === VARINT) this.uint();
+    else if (wire === LENGTH) this.take(this.uint());
+    else if (wire === GROUP) this.skipGroup(tag(this.tag >>> 3, GROUP_END), depth + 1);
+    else this.take(wire === FIXED64 ? 8 : 4);
   }
 
-  private skipValue(tagged: number, depth: number): void {
-    switch (tagged & 7) {
-      case VARINT:
-        this.uint();
-        return;
-      case FIXED64:
-        this.take(8);
-        return;
-      case LENGTH:
-        this.take(this.uint());
-        return;
-      case FIXED32:
-        this.take(4);
-        return;
-      case GROUP:
-        this.skipGroup(tagged >>> 3, depth + 1);
-        return;
-      default:
-        throw new ProtobufError("invalid tag");
-    }
-  }
-
-  private skipGroup(field: number, depth: number): void {
+  private skipGroup(groupEnd: number, depth: number): void {
     if (depth > MAX_DEPTH) throw new ProtobufError(`more than ${MAX_DEPTH} nested groups`);
     for (;;) {
-      const read = this.uint();
-      if (read > 0xffff_ffff || read < 8) throw new ProtobufError("invalid tag");
-      if ((read & 7) !== GROUP_END) this.skipValue(read, depth);
-      else if (read >>> 3 === field) return;
-      else throw new ProtobufError("a group ends that was not started");
+      if (!this.next(groupEnd)) truncated();
+      if (this.tag === groupEnd) return;
+      this.skip(depth);
     }
+  }
+
+  private byte(): number {
+    return this.at < this.end ? this.bytes[this.at++]! : truncated();
   }
 
   private take(length: number): number {

@@ -1,7 +1,7 @@
-/** Reads and validates RateLimitRequest messages of Envoy's Rate Limit Service v3. */
-import type { Descriptor, Entry } from "../../descriptors/descriptor.js";
+/** Reads and validates RateLimitRequest messages of Envoy's Rate Limit Service v3, in both encodings. */
+import type { Descriptor } from "../../descriptors/descriptor.js";
 import type { Unit } from "../../descriptors/unit.js";
-import { LENGTH, Reader, tag, VARINT } from "../grpc/protobuf.js";
+import { bool, list, MessageType, nested, text, uint32, uint64, wrapped } from "../grpc/message-type.js";
 import { GrpcError, INVALID_ARGUMENT } from "../grpc/status.js";
 
 export interface RateLimitRequest {
@@ -17,102 +17,67 @@ export const unitNumbers = Object.fromEntries(
   unitNames.flatMap((unit, number) => (unit === undefined ? [] : [[unit, number]])),
 ) as Record<Unit, number>;
 
+const limitMessage = new MessageType({
+  requests_per_unit: uint32(1),
+  unit: {
+    ...uint32(2),
+    fromJson: (value) =>
+      typeof value === "number" ? value : unitNames.findIndex((unit) => unit?.toUpperCase() === value),
+  },
+  unit_multiplier: wrapped(3, uint32),
+});
+
+const descriptorMessage = new MessageType({
+  entries: list(1, new MessageType({ key: text(1), value: text(2) })),
+  limit: nested(2, limitMessage),
+  hits_addend: wrapped(3, uint64),
+  is_negative_hits: bool(4),
+});
+
+const requestMessage = new MessageType({
+  domain: text(1),
+  descriptors: list(2, descriptorMessage),
+  hits_addend: uint32(3),
+});
+
+type Fields<T> = T extends MessageType<infer F> ? F : never;
+
 /** Throws a ProtobufError if the bytes are malformed, a GrpcError if the request is invalid. */
 export function readRequest(message: Uint8Array): RateLimitRequest {
-  const reader = new Reader(message);
-  let domain = "";
-  let hits = 0;
-  const descriptors: Descriptor[] = [];
-  while (reader.next()) {
-    switch (reader.tag) {
-      case tag(1, LENGTH):
-        domain = reader.text();
-        break;
-      case tag(2, LENGTH):
-        descriptors.push(readDescriptor(reader.message()));
-        break;
-      case tag(3, VARINT):
-        hits = reader.uint32();
-        break;
-      default:
-        reader.skip();
-    }
-  }
-  return validated({ domain, descriptors, hits });
+  return requestOf(requestMessage.decode(message));
 }
 
-function readDescriptor(reader: Reader): Descriptor {
-  const entries: Entry[] = [];
+/** Throws a WrongField if the value does not encode a request, a GrpcError if the request is invalid. */
+export function readJsonRequest(value: unknown): RateLimitRequest {
+  return requestOf(requestMessage.fromJson(value));
+}
+
+function requestOf({ domain, descriptors, hits_addend: hits }: Fields<typeof requestMessage>): RateLimitRequest {
+  if (domain === "") throw invalid("domain", "must not be empty");
+  if (descriptors.length === 0) throw invalid("descriptors", "must not be empty");
+  return { domain, descriptors: descriptors.map(descriptorOf), hits: Math.max(hits, 1) };
+}
+
+function descriptorOf(fields: Fields<typeof descriptorMessage>): Descriptor {
+  const { entries, limit, hits_addend: hits, is_negative_hits: negative } = fields;
+  if (entries.length === 0) throw invalid("descriptors.entries", "must not be empty");
+  for (const { key } of entries) if (key === "") throw invalid("descriptors.entries.key", "must not be empty");
   const descriptor: Descriptor = { entries };
-  while (reader.next()) {
-    switch (reader.tag) {
-      case tag(1, LENGTH):
-        entries.push(readEntry(reader.message()));
-        break;
-      case tag(2, LENGTH):
-        descriptor.override = readOverride(reader.message());
-        break;
-      case tag(3, LENGTH):
-        descriptor.hits = readWrapped(reader.message());
-        break;
-      case tag(4, VARINT):
-        descriptor.negative = reader.bool();
-        break;
-      default:
-        reader.skip();
-    }
-  }
+  if (negative) descriptor.negative = true;
+  if (hits !== undefined) descriptor.hits = hits;
+  if (limit !== undefined) descriptor.override = overrideOf(limit);
   return descriptor;
 }
 
-function readEntry(reader: Reader): Entry {
-  const entry = { key: "", value: "" };
-  while (reader.next()) {
-    if (reader.tag === tag(1, LENGTH)) entry.key = reader.text();
-    else if (reader.tag === tag(2, LENGTH)) entry.value = reader.text();
-    else reader.skip();
-  }
-  return entry;
-}
-
-function readOverride(reader: Reader): NonNullable<Descriptor["override"]> {
-  let perUnit = 0;
-  let unit = 0;
-  let multiplier = 1;
-  while (reader.next()) {
-    if (reader.tag === tag(1, VARINT)) perUnit = reader.uint32();
-    else if (reader.tag === tag(2, VARINT)) unit = reader.uint32();
-    else if (reader.tag === tag(3, LENGTH)) multiplier = readWrapped(reader.message());
-    else reader.skip();
-  }
-  return overrideOf(perUnit, unitNames[unit], multiplier);
-}
-
-/** UInt64Value and UInt32Value. */
-function readWrapped(reader: Reader): number {
-  let value = 0;
-  while (reader.next()) {
-    if (reader.tag === tag(1, VARINT)) value = reader.uint();
-    else reader.skip();
-  }
-  return value;
-}
-
-export function overrideOf(perUnit: number, unit: Unit | undefined, multiplier: number) {
+function overrideOf({
+  requests_per_unit: perUnit,
+  unit: number,
+  unit_multiplier: multiplier = 1,
+}: Fields<typeof limitMessage>) {
+  const unit = unitNames[number];
   if (unit === undefined) throw invalid("limit.unit", "must be a unit of time");
   if (multiplier !== 1) throw invalid("limit.unit_multiplier", "must be 1: limits are stated per unit");
   return { perUnit, unit };
-}
-
-/** The rules of the protocol for all requests. */
-export function validated({ domain, descriptors, hits }: RateLimitRequest): RateLimitRequest {
-  if (domain === "") throw invalid("domain", "must not be empty");
-  if (descriptors.length === 0) throw invalid("descriptors", "must not be empty");
-  for (const { entries } of descriptors) {
-    if (entries.length === 0) throw invalid("descriptors.entries", "must not be empty");
-    for (const { key } of entries) if (key === "") throw invalid("descriptors.entries.key", "must not be empty");
-  }
-  return { domain, descriptors, hits: Math.max(hits, 1) };
 }
 
 function invalid(field: string, reason: string): GrpcError {

@@ -108,6 +108,15 @@ describe("the reader", () => {
     }
   });
 
+  it("a known field with another wire type is skipped", () => {
+    const good = new Writer().text(1, "tollgate").finish();
+    expect(() => readRequest(good)).toThrow("descriptors must not be empty");
+    expect(() => readRequest(bytes(tag(1, VARINT), 5))).toThrow("domain must not be empty");
+    expect(() => readRequest(Buffer.concat([good, bytes(tag(2, FIXED32), 1, 2, 3, 4)]))).toThrow(
+      "descriptors must not",
+    );
+  });
+
   it("any bytes are a request or rejected with a reason", () => {
     assert(
       property(uint8Array({ maxLength: 200 }), (message) => {
