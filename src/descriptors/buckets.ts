@@ -4,7 +4,7 @@ import type { AppLimits } from "../core/limits.js";
 import type { Limiter } from "../limiter/limiter.js";
 import type { Clock } from "../shared/clock.js";
 import { bucketName, hasSingleBucket, limitId, overflowName, overrideName } from "./bucket-name.js";
-import type { AppliedLimit, Entry } from "./descriptor.js";
+import type { Entry } from "./descriptor.js";
 import type { CountedLimit, Rule } from "./rules.js";
 import { SECONDS } from "./unit.js";
 
@@ -14,8 +14,6 @@ export interface Bucket {
   id: string;
   /** Replaced when the configuration changes. */
   limit: CountedLimit;
-  /** The limit as reported to callers. */
-  applied: AppliedLimit;
   account: ReturnType<Limits["enter"]>;
   /** The only bucket of its rule. These do not count towards the maximum number of values. */
   single: boolean;
@@ -59,7 +57,7 @@ export function createBuckets({ limits, clock, maxValues }: BucketsOptions) {
     if (!single && limits.count() - singleCount >= maxValues()) return undefined;
     const id = limitId(name);
     const account = limits.enter(appLimits(id, limit));
-    const bucket = { id, limit, applied: appliedLimit(limit), account, single, usedAt: now, retryAt: 0 };
+    const bucket = { id, limit, account, single, usedAt: now, retryAt: 0 };
     byName.set(name, bucket);
     if (single) singleCount++;
     return bucket;
@@ -68,8 +66,7 @@ export function createBuckets({ limits, clock, maxValues }: BucketsOptions) {
   function change(bucket: Bucket, limit: CountedLimit): void {
     const before = bucket.limit;
     bucket.limit = limit;
-    bucket.applied = appliedLimit(limit);
-    if (hasSameLimits(before, limit)) return;
+    if (counted.every((field) => before[field] === limit[field])) return;
     bucket.account = limits.enter(appLimits(bucket.id, limit));
     bucket.retryAt = 0;
   }
@@ -117,7 +114,8 @@ export function createBuckets({ limits, clock, maxValues }: BucketsOptions) {
   };
 }
 
-const appliedLimit = ({ name, perUnit, unit }: CountedLimit): AppliedLimit => ({ name, perUnit, unit });
+/** The fields that the account depends on. */
+const counted = ["label", "perUnit", "unit", "priority", "shadow", "onStoreFailure"] as const;
 
 function appLimits(id: string, limit: CountedLimit): AppLimits {
   const { perUnit, unit, priority, onStoreFailure, shadow, label } = limit;
@@ -134,15 +132,4 @@ function appLimits(id: string, limit: CountedLimit): AppLimits {
     dryRun: shadow,
     profile: standardProfile,
   };
-}
-
-function hasSameLimits(a: CountedLimit, b: CountedLimit): boolean {
-  return (
-    a.label === b.label &&
-    a.perUnit === b.perUnit &&
-    a.unit === b.unit &&
-    a.priority === b.priority &&
-    a.shadow === b.shadow &&
-    a.onStoreFailure === b.onStoreFailure
-  );
 }

@@ -3,7 +3,7 @@ import type { Limiter } from "../limiter/limiter.js";
 import { type Clock, systemClock } from "../shared/clock.js";
 import { createBuckets } from "./buckets.js";
 import type { Descriptor, DescriptorDecision } from "./descriptor.js";
-import { createLimitRequests } from "./limit-requests.js";
+import { findLimits } from "./limit-requests.js";
 import { compileRules, type DomainRules } from "./rules.js";
 import { createTokenTaker } from "./token-taker.js";
 
@@ -40,10 +40,9 @@ export function createDescriptorLimiter(options: DescriptorLimiterOptions): Desc
   let { maxValues } = options;
   let rules = compileRules(options.domains);
   const buckets = createBuckets({ limits: limiter.limits, clock, maxValues: () => maxValues });
-  const limitRequests = createLimitRequests(buckets);
-  const takeTokens = createTokenTaker({ limiter, clock });
+  const takeTokens = createTokenTaker(limiter, clock);
   return {
-    decide: (domain, descriptors, hits) => takeTokens(limitRequests(rules, domain, descriptors, hits)),
+    decide: (domain, descriptors, hits) => takeTokens(findLimits({ rules, buckets }, domain, descriptors, hits)),
     reconfigure(changed) {
       maxValues = changed.maxValues;
       rules = compileRules(changed.domains);

@@ -1,72 +1,53 @@
 /** Takes the tokens that a request needs: of all its limits, or of none. */
-import { INVALID_IDENTITY, OK, STORE_UNAVAILABLE } from "../core/codes.js";
+import { OK, STORE_UNAVAILABLE } from "../core/codes.js";
 import type { Decision } from "../limiter/decision.js";
 import type { Limiter } from "../limiter/limiter.js";
 import type { Clock } from "../shared/clock.js";
 import type { DescriptorDecision, DescriptorStatus } from "./descriptor.js";
-import type { AppRequest, BucketRequest, LimitRequest } from "./limit-requests.js";
+import { type Found, isRequest, type LimitRequest } from "./limit-requests.js";
 import { mergedMetadata } from "./metadata.js";
 
-export interface TokenTakerOptions {
-  limiter: Pick<Limiter, "take" | "giveBack" | "limits">;
-  clock: Clock;
-}
+/** Undefined where no tokens are taken. */
+type Decisions = readonly (Decision | undefined)[];
 
-const NO_LIMIT: DescriptorStatus = {
-  allowed: true,
-  code: OK,
-  unlimited: false,
-  remaining: 0,
-  resetMs: 0,
-  retryAfterMs: 0,
-  shadow: false,
-};
-const UNLIMITED: DescriptorStatus = { ...NO_LIMIT, unlimited: true };
-const INVALID_APP: DescriptorStatus = { ...NO_LIMIT, allowed: false, code: INVALID_IDENTITY };
-
-type Limited = BucketRequest | AppRequest;
-
-export function createTokenTaker({ limiter, clock }: TokenTakerOptions) {
+export function createTokenTaker(limiter: Pick<Limiter, "take" | "giveBack" | "limits">, clock: Clock) {
   const { limits } = limiter;
 
-  function take(request: Limited, hits: number): Decision | Promise<Decision> {
-    return request.kind === "app" ? limiter.take(request.app, hits) : limits.take(request.bucket.account, hits);
-  }
-
-  function giveBack(request: Limited, hits: number, app: string): void {
-    if (request.kind === "app") limiter.giveBack(app, hits);
-    else limits.giveBack(request.bucket.account, hits);
+  function giveBack({ bucket }: LimitRequest, hits: number, app: string): void {
+    if (bucket === undefined) limiter.giveBack(app, hits);
+    else limits.giveBack(bucket.account, hits);
   }
 
   /** Known without taking anything. The other limits of the request are then only read and do not wait for the store. */
-  function isSureToRefuse(request: LimitRequest): boolean {
-    if (request.kind === "invalid_app") return true;
-    if (request.kind !== "bucket" || request.negative || request.limit.shadow || request.limit.quota) return false;
-    return request.hits > 0 && limits.isRefused(request.bucket.account, request.hits);
+  function isSureToRefuse(found: Found): boolean {
+    if (!isRequest(found)) return !found.allowed;
+    const { bucket, negative, hits } = found;
+    if (bucket === undefined || negative || bucket.limit.shadow || bucket.limit.quota) return false;
+    return hits > 0 && limits.isRefused(bucket.account, hits);
   }
 
-  function decide(request: LimitRequest, onlyRead: boolean): Decision | Promise<Decision> | undefined {
-    if (request.kind === "none" || request.kind === "invalid_app") return undefined;
-    const { negative, hits } = request;
-    if (negative) giveBack(request, hits, request.kind === "app" ? request.app : "");
-    return take(request, negative || (onlyRead && !isSureToRefuse(request)) ? 0 : hits);
+  function decide(found: Found, onlyRead: boolean): Decision | Promise<Decision> | undefined {
+    if (!isRequest(found)) return undefined;
+    const { bucket, app, negative } = found;
+    if (negative) giveBack(found, found.hits, app);
+    const hits = negative || (onlyRead && !isSureToRefuse(found)) ? 0 : found.hits;
+    return bucket === undefined ? limiter.take(app, hits) : limits.take(bucket.account, hits);
   }
 
-  function result(requests: readonly LimitRequest[], decisions: readonly (Decision | undefined)[]): DescriptorDecision {
-    const allowed = isAllowed(requests, decisions);
-    const statuses = requests.map((request, i) => {
-      if (request.kind === "none") return request.unlimited ? UNLIMITED : NO_LIMIT;
-      if (request.kind === "invalid_app") return INVALID_APP;
+  function result(all: readonly Found[], decisions: Decisions): DescriptorDecision {
+    const allowed = isAllowed(all, decisions);
+    const statuses = all.map((found, i) => {
+      if (!isRequest(found)) return found;
       const decision = decisions[i]!;
-      const back = !allowed && decision.code === OK && !request.negative ? decision.cost : 0;
-      if (back > 0) giveBack(request, back, decision.app);
-      return statusOf(request, decision, back);
+      const back = !allowed && decision.code === OK && !found.negative ? decision.cost : 0;
+      if (back > 0) giveBack(found, back, decision.app);
+      return statusOf(found, decision, back);
     });
-    const metadata = allowed ? metadataOf(requests, statuses) : undefined;
+    const metadata = allowed ? metadataOf(all, statuses) : undefined;
     return { allowed, code: codeOf(allowed, statuses), statuses, ...(metadata === undefined ? {} : { metadata }) };
   }
 
-  function statusOf(request: Limited, decision: Decision, givenBack: number): DescriptorStatus {
+  function statusOf(request: LimitRequest, decision: Decision, givenBack: number): DescriptorStatus {
     const { code, rate, limit: burst } = decision;
     const remaining = Math.min(Math.floor(decision.remaining) + givenBack, burst);
     const allowed = decision.allowed || request.negative;
@@ -79,40 +60,38 @@ export function createTokenTaker({ limiter, clock }: TokenTakerOptions) {
       retryAfterMs: allowed ? 0 : retryAfterMs(request, decision),
       shadow: decision.dryRun,
     };
-    if (request.kind === "bucket") status.limit = request.bucket.applied;
+    if (request.bucket !== undefined) status.limit = request.bucket.limit;
     // Empty for an unknown app, which has no limit.
     else if (decision.app !== "") status.limit = { name: decision.app, perUnit: burst, unit: "second" };
     return status;
   }
 
   /** A cached refusal is valid for a short time only: its own time may be long before the tokens are there. */
-  function retryAfterMs(request: Limited, { source, retryAfterMs: own }: Decision): number {
-    if (request.kind === "app" || own === 0) return own;
-    const { bucket } = request;
+  function retryAfterMs({ bucket }: LimitRequest, { source, retryAfterMs: own }: Decision): number {
+    if (bucket === undefined || own === 0) return own;
     const now = clock.now();
     if (source === "remote") bucket.retryAt = now + own;
     return source === "cached" ? Math.max(own, Math.ceil(bucket.retryAt - now)) : own;
   }
 
-  return (requests: readonly LimitRequest[]): DescriptorDecision | Promise<DescriptorDecision> => {
-    const onlyRead = requests.length > 1 && requests.some(isSureToRefuse);
-    const decisions = requests.map((request) => decide(request, onlyRead));
+  return (all: readonly Found[]): DescriptorDecision | Promise<DescriptorDecision> => {
+    const onlyRead = all.length > 1 && all.some(isSureToRefuse);
+    const decisions = all.map((found) => decide(found, onlyRead));
     return decisions.some((decision) => decision instanceof Promise)
-      ? Promise.all(decisions).then((settled) => result(requests, settled))
-      : result(requests, decisions as (Decision | undefined)[]);
+      ? Promise.all(decisions).then((settled) => result(all, settled))
+      : result(all, decisions as Decisions);
   };
 }
 
 /** Every limit must allow the request, but of the limits in quota mode one is enough. */
-function isAllowed(requests: readonly LimitRequest[], decisions: readonly (Decision | undefined)[]): boolean {
+function isAllowed(all: readonly Found[], decisions: Decisions): boolean {
   let quotas = 0;
   let allowedQuotas = 0;
-  for (let i = 0; i < requests.length; i++) {
-    const request = requests[i]!;
-    if (request.kind === "invalid_app") return false;
-    if (request.kind === "none" || request.negative) continue;
-    const { allowed } = decisions[i]!;
-    if (request.kind === "bucket" && request.limit.quota) {
+  for (let i = 0; i < all.length; i++) {
+    const found = all[i]!;
+    if (isRequest(found) && found.negative) continue;
+    const { allowed } = isRequest(found) ? decisions[i]! : found;
+    if (isRequest(found) && found.bucket?.limit.quota === true) {
       quotas++;
       if (allowed) allowedQuotas++;
     } else if (!allowed) {
@@ -129,10 +108,8 @@ function codeOf(allowed: boolean, statuses: readonly DescriptorStatus[]): string
   return (refusals.find(({ code }) => code !== STORE_UNAVAILABLE) ?? refusals[0])?.code ?? OK;
 }
 
-function metadataOf(requests: readonly LimitRequest[], statuses: readonly DescriptorStatus[]) {
+function metadataOf(all: readonly Found[], statuses: readonly DescriptorStatus[]) {
   return mergedMetadata(
-    requests.map((request, i) =>
-      request.kind === "bucket" && statuses[i]!.allowed ? request.limit.metadata : undefined,
-    ),
+    all.map((found, i) => (isRequest(found) && statuses[i]!.allowed ? found.bucket?.limit.metadata : undefined)),
   );
 }

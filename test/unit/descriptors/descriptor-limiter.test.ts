@@ -29,7 +29,7 @@ describe("a limit", () => {
     expect(statuses).toMatchObject([
       { allowed: true, remaining: 4, resetMs: 720_000, retryAfterMs: 0, unlimited: false },
     ]);
-    expect(statuses[0]?.limit).toEqual({ name: "calls", perUnit: 5, unit: "hour" });
+    expect(statuses[0]?.limit).toMatchObject({ name: "calls", perUnit: 5, unit: "hour" });
   });
 
   it("of zero refuses everything without a store call", async () => {
