@@ -3,7 +3,7 @@ import { standardProfile } from "../src/core/cost.js";
 import { ALL_HEADERS } from "../src/core/refusals.js";
 import { createLimiter } from "../src/limiter/limiter.js";
 import type { Admission, Arrival } from "../src/planes/node/http/admission.js";
-import { createRateLimitAdmission } from "../src/planes/node/http/rate-limit-admission.js";
+import { createRateLimitAdmission } from "../src/planes/node/http/admission.js";
 import { createQuota } from "../src/quota/quota.js";
 import { createDecisionLog } from "../src/service/metrics/decision-log.js";
 import { createNodeMetrics } from "../src/service/metrics/node-metrics.js";

@@ -1,7 +1,7 @@
 /** tollgate as a library: `import { createLimiter } from "tollgate"`. */
 export type { CostProfile } from "./core/cost.js";
 export { UNKNOWN_LENGTH } from "./core/cost.js";
-export type { HeaderOptions } from "./core/refusals.js";
+export { decisionRefusal as refusalOf, type HeaderOptions } from "./core/refusals.js";
 export type { Decision, DecisionSource } from "./limiter/decision.js";
 export {
   type AppOptions as AppLimits,
@@ -11,8 +11,13 @@ export {
   type LibraryLimiter,
 } from "./limiter/library.js";
 export type { Limiter, LimiterObserver, LimiterStats } from "./limiter/limiter.js";
-export { limit, limitPlugin, type MiddlewareOptions } from "./limiter/middleware.js";
-export { rateLimitHeaders, refusalOf, retryAfterSeconds } from "./limiter/response.js";
+export {
+  limit,
+  limitPlugin,
+  type MiddlewareOptions,
+  rateLimitHeaders,
+  retryAfterSeconds,
+} from "./limiter/middleware.js";
 export { StoreError, type StoreErrorKind } from "./store/errors.js";
 export { openStore } from "./store/open.js";
 export type { Store } from "./store/store.js";

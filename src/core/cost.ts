@@ -83,6 +83,21 @@ export function newLearnedSizes(): LearnedSizes {
   return { requestBytes: -1, responseBytes: -1 };
 }
 
+export interface LearnedSizesByMethod {
+  [method: string]: LearnedSizes | undefined;
+}
+
+/** Sizes learned for a method. Unknown methods share one entry, so that clients cannot grow the table. */
+export function learnedSizes(byMethod: LearnedSizesByMethod, method: string): LearnedSizes {
+  const name = knownMethod(method);
+  let learned = byMethod[name];
+  if (learned === undefined) {
+    learned = newLearnedSizes();
+    byMethod[name] = learned;
+  }
+  return learned;
+}
+
 /** Weight of a new size: the average follows a change within about twenty requests. */
 const LEARNING_RATE = 0.1;
 

@@ -13,6 +13,32 @@ export interface Cell {
   get(): number;
 }
 
+/** The balance of a lease as requests use it. */
+export interface BalanceCell extends Cell {
+  /** Takes `cost` tokens and returns the balance, or returns MISS and takes nothing. */
+  take(cost: number): number;
+}
+
+/** A counter of one process or worker. */
+export function plainCell(): BalanceCell {
+  let value = 0;
+  return {
+    add(delta: number): number {
+      value = value + delta;
+      return value;
+    },
+    get(): number {
+      return value;
+    },
+    take(cost: number): number {
+      if (cost <= 0) return Math.max(value, 0);
+      if (value < cost) return MISS;
+      value = value - cost;
+      return value;
+    },
+  };
+}
+
 export interface LeaseOptions {
   /** Maximum tokens in a lease while spending is slow. */
   reserve: number;

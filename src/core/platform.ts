@@ -22,7 +22,8 @@ export function storedNumber(text: string | false, fallback: number): number {
 
 /** Formats a whole number up to 2^53 in decimal digits, without an exponent; −0 becomes "0". */
 export function wholeText(value: number): string {
-  return value.toFixed(0);
+  // The common case, several times faster.
+  return Number.isInteger(value) ? String(value) : value.toFixed(0);
 }
 
 /** True for 1 to 128 of A–Z a–z 0–9 . _ : - */

@@ -124,6 +124,21 @@ export function headerWriter<T>(options: HeaderOptions, add: AddHeader<T>): Head
   };
 }
 
+function setField(headers: Record<string, string>, name: string, value: string): void {
+  headers[name] = value;
+}
+
+/** Returns a function that makes the headers of a decision: names and values in the order in which they are sent. */
+export function decisionHeaders(options: HeaderOptions) {
+  const write = headerWriter(options, setField);
+  return (decision: ClientDecision & { rate: number }): Record<string, string> => {
+    const { app, limit, remaining, rate } = decision;
+    const headers: Record<string, string> = {};
+    write(headers, decision, limitTexts(app, limit, rate), resetSeconds(limit, remaining, rate));
+    return headers;
+  };
+}
+
 /** A structured field: the result if the limit were enforced, and the reason. */
 function dryRunText(code: string): string {
   return code === OK ? "pass" : `would-refuse; reason=${code}`;

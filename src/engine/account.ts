@@ -1,7 +1,15 @@
 /** The account of one app on one node: its limits, lease, sync state and waiting requests. */
 import { OK, QUOTA_EXHAUSTED } from "../core/codes.js";
-import { knownMethod, type LearnedSizes, newLearnedSizes } from "../core/cost.js";
-import { type Cell, type Lease, type LeaseMessage, type LeaseOptions, MISS, newLease } from "../core/lease.js";
+import type { LearnedSizesByMethod } from "../core/cost.js";
+import {
+  type BalanceCell,
+  type Cell,
+  type Lease,
+  type LeaseMessage,
+  type LeaseOptions,
+  newLease,
+  plainCell,
+} from "../core/lease.js";
 import type { AppLimits } from "../core/limits.js";
 
 /** Where a decision was made: from the lease, after a sync, from a cached refusal, or without the store. */
@@ -35,12 +43,6 @@ export interface Waiter {
   inMessage: boolean;
   /** Replies to such messages that granted too little for it. */
   shortReplies: number;
-}
-
-/** The balance of a lease as requests use it. */
-export interface BalanceCell extends Cell {
-  /** Takes `cost` tokens and returns the balance, or returns MISS and takes nothing. */
-  take(cost: number): number;
 }
 
 /** Counters that start at zero each second, for the tokens admitted without the store. */
@@ -84,7 +86,7 @@ export interface Account<W extends Waiter = Waiter> {
   leaving: boolean;
   /** The final report of a descriptor limit. It is repeated until a reply arrives; then the counters restart at zero. */
   finalReport: LeaseMessage | undefined;
-  learned: { [method: string]: LearnedSizes | undefined };
+  learned: LearnedSizesByMethod;
   withoutStore: SecondCounter;
 }
 
@@ -99,26 +101,6 @@ export function notScarceAt(now: number): number {
 export function isScarce(account: Account, now: number): boolean {
   const elapsed = now - account.sync.scarceAt;
   return elapsed >= 0 && elapsed < SCARCE_GAP_MS;
-}
-
-/** A counter of one process or worker. */
-export function plainCell(): BalanceCell {
-  let value = 0;
-  return {
-    add(delta: number): number {
-      value = value + delta;
-      return value;
-    },
-    get(): number {
-      return value;
-    },
-    take(cost: number): number {
-      if (cost <= 0) return Math.max(value, 0);
-      if (value < cost) return MISS;
-      value = value - cost;
-      return value;
-    },
-  };
 }
 
 function plainSecondCounter(): SecondCounter {
@@ -175,21 +157,4 @@ export function newOutcome(account: Account, method: string, cost: number): Outc
 export function firstTarget(limits: AppLimits, options: LeaseOptions): number {
   if (limits.fillSeconds === undefined) return options.reserve;
   return Math.min(options.reserve, Math.max(Math.ceil(limits.guaranteed), 1));
-}
-
-/** Sizes learned for a method. Unknown methods share one entry, so that clients cannot grow the table. */
-export function learnedSizes(account: Account, method: string): LearnedSizes {
-  const name = knownMethod(method);
-  let learned = account.learned[name];
-  if (learned === undefined) {
-    learned = newLearnedSizes();
-    account.learned[name] = learned;
-  }
-  return learned;
-}
-
-/** Tokens left for the app as far as this node knows, with `balance` tokens on the lease. */
-export function remainingTokens(account: Account, balance: number): number {
-  const { remaining, limit } = account.sync;
-  return Math.min(Math.max(balance, 0) + remaining, limit);
 }

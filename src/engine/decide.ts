@@ -1,9 +1,9 @@
 /** Decides about a request: from the lease, from a cached refusal, or without the store; otherwise it has to wait. */
 import { COST_EXCEEDS_CAPACITY, INVALID_ARGUMENT, OK, STORE_UNAVAILABLE } from "../core/codes.js";
-import { estimate, INVALID_COST } from "../core/cost.js";
+import { estimate, INVALID_COST, learnedSizes } from "../core/cost.js";
 import { mayWaitForStore, withoutStoreAllowance } from "../core/degradation.js";
 import { applyReply, isRefused, MISS, takeAllowance, takeUncovered } from "../core/lease.js";
-import { type Account, type DecisionSource, learnedSizes, type Outcome } from "./account.js";
+import type { Account, DecisionSource, Outcome } from "./account.js";
 import { activate, type NodeState } from "./node.js";
 
 /** The request is decided. */
@@ -43,7 +43,7 @@ export function decide(
   outcome.account = account;
   outcome.method = method;
   outcome.retryAfterMs = 0;
-  const cost = estimate(account.limits.profile, method, contentLength, learnedSizes(account, method));
+  const cost = estimate(account.limits.profile, method, contentLength, learnedSizes(account.learned, method));
   if (cost === INVALID_COST) {
     outcome.cost = 0;
     conclude(outcome, "local", INVALID_ARGUMENT, account.cell.get());
@@ -118,6 +118,12 @@ export function decideCached(outcome: Outcome, source: DecisionSource, now: numb
 /** Retry-After of a cached refusal. If the cost exceeds the capacity, waiting does not help. */
 export function cachedRetryMs({ lease }: Account, now: number): number {
   return lease.refusedCode === COST_EXCEEDS_CAPACITY ? 0 : Math.ceil(lease.refusedUntil - now);
+}
+
+/** Tokens left for the app as far as this node knows, with `balance` tokens on the lease. */
+export function remainingTokens(account: Account, balance: number): number {
+  const { remaining, limit } = account.sync;
+  return Math.min(Math.max(balance, 0) + remaining, limit);
 }
 
 /** What the service decided about a single request, from its own lease. */

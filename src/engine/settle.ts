@@ -1,8 +1,8 @@
 /** Corrects the estimated cost of a finished exchange, learns from its sizes, and takes back tokens that were not needed. */
 import { OK } from "../core/codes.js";
-import { INVALID_COST, learnSizes, price } from "../core/cost.js";
+import { INVALID_COST, learnedSizes, learnSizes, price } from "../core/cost.js";
 import { settleTokens, spentTokens } from "../core/lease.js";
-import { type Account, learnedSizes, type Outcome } from "./account.js";
+import type { Account, Outcome } from "./account.js";
 
 /**
  * An admitted exchange has ended. Returns the tokens charged (positive) or refunded (negative). In a dry run, nothing was
@@ -14,7 +14,7 @@ export function settleExchange(
   requestBytes: number,
   responseBytes: number,
 ): number {
-  learnSizes(learnedSizes(account, method), requestBytes, responseBytes);
+  learnSizes(learnedSizes(account.learned, method), requestBytes, responseBytes);
   if (code !== OK) return 0;
   const actual = price(account.limits.profile, method, requestBytes + responseBytes);
   if (actual === INVALID_COST) return 0;

@@ -1,32 +1,17 @@
 /** The accounts of a limiter. None is dropped before the store has the final report about it. */
-import { DEFAULT_APP } from "../core/identity.js";
 import type { LeaseOptions } from "../core/lease.js";
 import type { AppLimits } from "../core/limits.js";
 import { type Account, newAccount, type Waiter } from "../engine/account.js";
-import type { Decision } from "./decision.js";
 
 /** A request that waits for a sync, as a promise. */
 export interface LimiterWaiter extends Waiter {
-  /** The app in the request: which account pays for it may change while it waits. */
-  requestedApp: string;
-  contentLength: number;
-  /** When the request arrived. Its deadline depends on this, also if it is decided again. */
-  startedMs: number;
-  /** The caller stated the cost; otherwise it is estimated again under new limits. */
-  fixedCost: boolean;
   /** Called when the outcome is decided. */
   wake(): void;
-  /** Answers the request with a decision that was made elsewhere. */
-  resolve(decision: Decision | Promise<Decision>): void;
+  /** Called if the account is removed meanwhile: another one may pay, at another price. */
+  decideAgain(): void;
 }
 
 export type LimiterAccount = Account<LimiterWaiter>;
-
-export interface AccountsOptions {
-  apps: AppLimits[];
-  unknownApps: "default" | "reject";
-  lease: LeaseOptions;
-}
 
 /** An app that has left: its counters in the store, and the limits under which its last exchanges are settled. */
 interface DepartedApp {
@@ -37,16 +22,14 @@ interface DepartedApp {
 
 export type Accounts = ReturnType<typeof createAccounts>;
 
-export function createAccounts(options: AccountsOptions, now: () => number) {
-  let lease = options.lease;
+export function createAccounts(configured: AppLimits[], firstLease: LeaseOptions, now: () => number) {
+  let lease = firstLease;
   const apps = new Map<string, LimiterAccount>();
-  let fallback: LimiterAccount | undefined;
-  /** Descriptor limits. Requests cannot name them: `payer` does not look here. */
   const descriptorLimits = new Map<string, LimiterAccount>();
   const leaving = new Map<string, LimiterAccount>();
   /** Grows with used apps that an operator removes, not with requests. */
   const departed = new Map<string, DepartedApp>();
-  replace(options);
+  replace(configured, lease);
 
   function create(limits: AppLimits): LimiterAccount {
     return newAccount(limits, lease, now()) as LimiterAccount;
@@ -79,21 +62,20 @@ export function createAccounts(options: AccountsOptions, now: () => number) {
   }
 
   /** Applies new apps and limits. Returns the accounts that are no longer configured. */
-  function replace(next: AccountsOptions): LimiterAccount[] {
-    lease = next.lease;
-    const kept = new Set(next.apps.map(({ id }) => id));
+  function replace(next: AppLimits[], nextLease: LeaseOptions): LimiterAccount[] {
+    lease = nextLease;
+    const kept = new Set(next.map(({ id }) => id));
     const removed = [...apps.values()].filter(({ limits }) => !kept.has(limits.id));
     for (const account of removed) leave(apps, account);
-    for (const limits of next.apps) {
+    for (const limits of next) {
       enter(apps, apps.get(limits.id) ?? leaving.get(limits.id) ?? createApp(limits), limits);
     }
-    fallback = next.unknownApps === "reject" ? undefined : apps.get(DEFAULT_APP);
     return removed;
   }
 
   return {
-    /** The account that pays for requests of this app; undefined if they are refused. */
-    payer: (id: string): LimiterAccount | undefined => apps.get(id) ?? fallback,
+    /** The configured apps. Requests cannot name other accounts. */
+    apps: apps as ReadonlyMap<string, LimiterAccount>,
 
     /** The account of a finished exchange. An app that has left returns until the exchange is reported. */
     owner(id: string): LimiterAccount | undefined {
@@ -106,8 +88,6 @@ export function createAccounts(options: AccountsOptions, now: () => number) {
       leaving.set(id, back);
       return back;
     },
-
-    configured: () => apps.values(),
 
     inForce: (): LimiterAccount[] => [...apps.values(), ...descriptorLimits.values()],
 

@@ -90,7 +90,7 @@ export async function createLimiter(options: CreateLimiterOptions): Promise<Libr
   const limiter = createNodeLimiter({
     node: options.node ?? `${hostname()}:${process.pid}`,
     observer: options.observer,
-    ...settingsOf(limits, apps, quota),
+    ...optionsOf(limits, apps, quota),
   });
   const ticking = setInterval(() => {
     // The next tick makes up for a failed one; the limiter itself notices that the store is unavailable.
@@ -104,10 +104,10 @@ export async function createLimiter(options: CreateLimiterOptions): Promise<Libr
     ...limiter,
     reconfigure(changed) {
       const next = { ...limits, ...changed, cluster: { ...limits.cluster, ...changed.cluster } };
-      const settings = settingsOf(next, allLimits(next), quotaOf(store, next));
+      const changedOptions = optionsOf(next, allLimits(next), quotaOf(store, next));
       limits = next;
-      quota = settings.target;
-      limiter.reconfigure(settings);
+      quota = changedOptions.target;
+      limiter.reconfigure(changedOptions);
     },
     async close() {
       clearInterval(ticking);
@@ -124,7 +124,7 @@ function quotaOf(store: Store, { cluster = {} }: CreateLimiterOptions): Quota {
 
 const allLimits = ({ apps }: Limits) => Object.entries(apps).map(([id, limits]) => limitsOf(id, limits));
 
-function settingsOf({ apps: listed, lease, timeoutMs, failOpenTokens }: Limits, apps: AppLimits[], target: Quota) {
+function optionsOf({ apps: listed, lease, timeoutMs, failOpenTokens }: Limits, apps: AppLimits[], target: Quota) {
   const unknownApps = Object.hasOwn(listed, DEFAULT_APP) ? ("default" as const) : ("reject" as const);
   return { target, apps, unknownApps, lease, timeoutMs, failOpenTokens };
 }

@@ -11,7 +11,7 @@ import type { Decision } from "./decision.js";
 export type SyncTarget = Pick<Quota, "grant" | "report" | "heartbeat">;
 
 /** What may change while the limiter runs. */
-export interface LimiterSettings {
+export interface LimitOptions {
   /** Grants tokens: a quota on a store. A new target must use the same store and cluster. */
   target: SyncTarget;
   apps: AppLimits[];
@@ -24,7 +24,7 @@ export interface LimiterSettings {
   failOpenTokens?: number | undefined;
 }
 
-export interface LimiterOptions extends LimiterSettings {
+export interface LimiterOptions extends LimitOptions {
   /** The name of this node. Each start is a new epoch. */
   node: string;
   clock?: Clock;
@@ -93,11 +93,11 @@ export interface Limiter {
   setEmergency(active: boolean): void;
   pinLevel(level: number, durationMs: number): void;
   /**
-   * Applies new settings; omitted ones get their defaults. Remaining apps keep their tokens (up to the new burst), counters
-   * and learned sizes. Requests that wait for a removed app are decided under the new settings. Exchanges of removed apps
+   * Applies new options; omitted ones get their defaults. Remaining apps keep their tokens (up to the new burst), counters
+   * and learned sizes. Requests that wait for a removed app are decided under the new options. Exchanges of removed apps
    * are still settled, and their tokens are returned.
    */
-  reconfigure(settings: LimiterSettings): void;
+  reconfigure(options: LimitOptions): void;
   stats(): LimiterStats;
   /** The balance of each configured app, and its state in the last reply. */
   balances(): { app: string; balance: number; remaining: number; refusedCode: string }[];

@@ -1,9 +1,10 @@
 /** The Node host of the engine: decides about requests, with a promise for those that wait for a sync. */
 import { OK, UNKNOWN_APP } from "../core/codes.js";
 import { deviation } from "../core/cost.js";
+import { DEFAULT_APP } from "../core/identity.js";
 import { defaultLeaseOptions, isRefused } from "../core/lease.js";
 import { unidentified } from "../core/refusals.js";
-import { newOutcome, type Outcome, remainingTokens } from "../engine/account.js";
+import { newOutcome, type Outcome } from "../engine/account.js";
 import {
   DECIDED_SYNC,
   decide,
@@ -13,54 +14,50 @@ import {
   decideMiss,
   MISSED,
   refuseWithoutStore,
+  remainingTokens,
   WAIT,
 } from "../engine/decide.js";
 import { leaveNode, refit } from "../engine/limits.js";
+import type { NodeOptions } from "../engine/node.js";
 import { refund, settleExchange } from "../engine/settle.js";
 import { addWaiter, newWaiter, takeWaiters } from "../engine/waiters.js";
 import { systemClock } from "../shared/clock.js";
 import { createAccounts, type LimiterAccount, type LimiterWaiter } from "./accounts.js";
 import type { Decision } from "./decision.js";
-import type { Limiter, LimiterOptions, LimiterSettings } from "./limiter-contract.js";
+import type { Limiter, LimiterOptions, LimitOptions } from "./limiter-contract.js";
 import { createSyncer } from "./syncer.js";
 
 export type * from "./limiter-contract.js";
 
-/** A request as far as it matters if it has to wait. */
-type WaitingRequest = Pick<LimiterWaiter, "requestedApp" | "contentLength" | "fixedCost"> & { startedMs: StartTime };
+type Deciding = Decision | Promise<Decision>;
 
 /** Undefined: the decision is immediate, and nobody observes how long it takes. */
 type StartTime = number | undefined;
 
-function complete({ target, apps, unknownApps, lease, timeoutMs, failOpenTokens }: LimiterSettings) {
-  const leaseOptions = { ...defaultLeaseOptions, ...lease };
-  return {
-    target,
-    node: { lease: leaseOptions, timeoutMs: timeoutMs ?? 1000, failOpenTokens: failOpenTokens ?? 100, timers: true },
-    accounts: { apps, unknownApps: unknownApps ?? ("default" as const), lease: leaseOptions },
-  };
+/** Makes the decision about a waiting request again, because the account that should pay was removed. */
+type Again = (startedMs: number) => Deciding;
+
+function nodeOptions({ lease, timeoutMs = 1000, failOpenTokens = 100 }: LimitOptions): NodeOptions {
+  return { lease: { ...defaultLeaseOptions, ...lease }, timeoutMs, failOpenTokens, timers: true };
 }
 
 export function createLimiter(options: LimiterOptions): Limiter {
-  const clock = options.clock ?? systemClock;
-  const observer = options.observer ?? {};
-  const settings = complete(options);
-  const accounts = createAccounts(settings.accounts, clock.now);
+  const { clock = systemClock, observer = {}, defer = queueMicrotask } = options;
+  const firstOptions = nodeOptions(options);
+  const accounts = createAccounts(options.apps, firstOptions.lease, clock.now);
+  const { apps } = accounts;
   const counts = { local: 0, remote: 0, cached: 0, without_store: 0, refused: 0, dryRunRefused: 0 };
-  const syncer = createSyncer({
-    name: options.node,
-    target: settings.target,
-    node: settings.node,
-    clock,
-    observer,
-    accounts,
-    defer: options.defer ?? queueMicrotask,
-  });
+  const syncer = createSyncer({ ...options, clock, observer, defer, accounts, nodeOptions: firstOptions });
   const { node } = syncer;
+  let fallback = fallbackOf(options);
   /** Reused by all decisions that do not wait. */
   const current = {} as Outcome;
-
   const startTime: () => StartTime = observer.decided === undefined ? () => undefined : clock.now;
+
+  /** The account that pays for unknown apps. */
+  function fallbackOf({ unknownApps }: LimitOptions): LimiterAccount | undefined {
+    return unknownApps === "reject" ? undefined : apps.get(DEFAULT_APP);
+  }
 
   function decisionOf(outcome: Outcome, startedMs: StartTime, waited = false): Decision {
     const { account, method, cost, code, allowed, source, balance, retryAfterMs } = outcome;
@@ -93,65 +90,53 @@ export function createLimiter(options: LimiterOptions): Limiter {
     return decision;
   }
 
-  function check(
-    id: string,
-    method: string,
-    contentLength: number,
-    startedMs = startTime(),
-  ): Decision | Promise<Decision> {
-    const account = accounts.payer(id);
+  function check(id: string, method: string, contentLength: number, startedMs = startTime()): Deciding {
+    const account = apps.get(id) ?? fallback;
     if (account === undefined) return refuse(UNKNOWN_APP, method, startedMs);
     const step = decide(node, current, account, method, contentLength);
-    if (step === MISSED) return miss(account, { requestedApp: id, contentLength, fixedCost: false, startedMs });
+    if (step === MISSED) return miss(account, startedMs, (since) => check(id, method, contentLength, since));
     if (step === DECIDED_SYNC) syncer.wake(account);
     return decisionOf(current, startedMs);
   }
 
   /** As `check`, for a cost that the caller states. */
-  function take(
-    account: LimiterAccount,
-    requestedApp: string,
-    cost: number,
-    startedMs = startTime(),
-  ): Decision | Promise<Decision> {
+  function take(id: string, cost: number, startedMs = startTime()): Deciding {
+    const account = apps.get(id) ?? fallback;
+    if (account === undefined) return refuse(UNKNOWN_APP, "", startedMs);
+    return takeOf(account, id, cost, startedMs);
+  }
+
+  function takeOf(account: LimiterAccount, id: string, cost: number, startedMs: StartTime): Deciding {
     if (cost === 0) {
       decideLook(current, account, clock.now());
       return decisionOf(current, startedMs);
     }
     const step = decideCost(node, current, account, cost);
-    if (step === MISSED) return miss(account, { requestedApp, contentLength: 0, fixedCost: true, startedMs });
+    if (step === MISSED) return miss(account, startedMs, (since) => take(id, cost, since));
     if (step === DECIDED_SYNC) syncer.wake(account);
     return decisionOf(current, startedMs);
   }
 
-  function takeFor(id: string, cost: number, startedMs?: number): Decision | Promise<Decision> {
-    const account = accounts.payer(id);
-    return account === undefined ? refuse(UNKNOWN_APP, "", startedMs) : take(account, id, cost, startedMs);
-  }
-
-  function miss(account: LimiterAccount, request: WaitingRequest): Decision | Promise<Decision> {
+  function miss(account: LimiterAccount, startedMs: StartTime, again: Again): Deciding {
     const now = clock.now();
     if (syncer.isClosed()) {
       if (!decideCached(current, "cached", now)) refuseWithoutStore(current);
-      return decisionOf(current, request.startedMs);
+      return decisionOf(current, startedMs);
     }
     syncer.level();
     const step = decideMiss(node, current, now);
-    if (step === WAIT) return wait(account, request, now);
+    if (step === WAIT) return wait(account, startedMs ?? now, again);
     if (step === DECIDED_SYNC) syncer.wake(account);
-    return decisionOf(current, request.startedMs);
+    return decisionOf(current, startedMs);
   }
 
-  function wait(account: LimiterAccount, request: WaitingRequest, now: number): Promise<Decision> {
-    const { startedMs = now } = request;
+  function wait(account: LimiterAccount, startedMs: number, again: Again): Promise<Decision> {
     const outcome = newOutcome(account, current.method, current.cost);
     return new Promise((resolve) => {
       const waiter: LimiterWaiter = {
         ...newWaiter(outcome, startedMs + node.options.timeoutMs),
-        ...request,
-        startedMs,
         wake: () => resolve(decisionOf(outcome, startedMs, true)),
-        resolve,
+        decideAgain: () => resolve(again(startedMs)),
       };
       addWaiter(account, waiter);
       syncer.wake(account);
@@ -169,17 +154,11 @@ export function createLimiter(options: LimiterOptions): Limiter {
     syncer.spent(account);
   }
 
-  /** A waiter of an app that was removed is decided under the new limits. */
-  function decideAgain({ outcome, requestedApp, contentLength, fixedCost, startedMs, resolve }: LimiterWaiter): void {
-    if (fixedCost) resolve(takeFor(requestedApp, outcome.cost, startedMs));
-    else resolve(check(requestedApp, outcome.method, contentLength, startedMs));
-  }
-
   return {
     check: (id, method, contentLength) => check(id, method, contentLength),
-    take: (id, cost) => takeFor(id, cost),
+    take: (id, cost) => take(id, cost),
     refuse: (code, method) => refuse(code, method, undefined),
-    giveBack: (id, tokens) => giveBack(accounts.payer(id), tokens),
+    giveBack: (id, tokens) => giveBack(apps.get(id) ?? fallback, tokens),
 
     limits: {
       enter(limits) {
@@ -187,7 +166,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
         refit(node, account, clock.now());
         return account;
       },
-      take: (account, cost) => take(account, account.limits.id, cost),
+      take: (account, cost) => takeOf(account, account.limits.id, cost, startTime()),
       giveBack,
       isRefused: ({ lease, cell }, cost) => cell.get() < cost && isRefused(lease, cost, clock.now()),
       letGo(account) {
@@ -215,10 +194,11 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
     reconfigure(next) {
       if (syncer.isClosed()) return;
-      const changed = complete(next);
-      const removed = accounts.replace(changed.accounts);
-      syncer.reconfigure(changed, removed);
-      for (const account of removed) for (const waiter of takeWaiters(account)) decideAgain(waiter);
+      const changed = nodeOptions(next);
+      const removed = accounts.replace(next.apps, changed.lease);
+      fallback = fallbackOf(next);
+      syncer.reconfigure(next.target, changed, removed);
+      for (const account of removed) for (const waiter of takeWaiters(account)) waiter.decideAgain();
     },
 
     stats() {
@@ -229,7 +209,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
     },
 
     balances: () =>
-      Array.from(accounts.configured(), ({ limits, cell, sync, lease }) => ({
+      Array.from(apps.values(), ({ limits, cell, sync, lease }) => ({
         app: limits.id,
         balance: cell.get(),
         remaining: sync.remaining,

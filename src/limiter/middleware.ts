@@ -1,10 +1,16 @@
 /** The limiter as a middleware for Express-style servers and a plugin for Fastify: checks each request and settles it. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { ALL_HEADERS, type HeaderOptions } from "../core/refusals.js";
+import {
+  ALL_HEADERS,
+  decisionHeaders,
+  decisionRefusal,
+  type HeaderOptions,
+  type Refusal,
+  retryAfterSeconds as secondsOf,
+} from "../core/refusals.js";
 import type { Decision } from "./decision.js";
 import { declaredLength } from "./library.js";
 import type { Limiter } from "./limiter.js";
-import { decisionHeaders, refusalOf } from "./response.js";
 
 export interface MiddlewareOptions<Request> {
   limiter: Pick<Limiter, "check" | "settle">;
@@ -59,30 +65,48 @@ function lengthOf(request: IncomingMessage): number {
   return declaredLength(request.headers["content-length"], request.headers["transfer-encoding"]);
 }
 
-/** `app.use(limit({ limiter, app: (req) => req.user.team }))` */
-export function limit<Request extends IncomingMessage>({
-  limiter,
-  app,
-  headers = ALL_HEADERS,
-}: MiddlewareOptions<Request>) {
+/** How a framework continues after a check. */
+interface Exchange {
+  request: IncomingMessage;
+  response: ServerResponse;
+  setHeader(name: string, value: string): void;
+  refuse(refusal: Refusal): void;
+  next(error?: Error): void;
+}
+
+function checkWith<Request>({ limiter, app, headers = ALL_HEADERS }: MiddlewareOptions<Request>) {
   const headersOf = decisionHeaders(headers);
-  return (request: Request, response: ServerResponse, next: (error?: unknown) => void): void => {
+  return (from: Request, { request, response, setHeader, refuse, next }: Exchange): void => {
     const decided = (decision: Decision): void => {
-      for (const [name, value] of Object.entries(headersOf(decision))) response.setHeader(name, value);
-      if (decision.allowed) {
-        settleWhenDone(limiter, decision, request, response);
-        next();
+      for (const [name, value] of Object.entries(headersOf(decision))) setHeader(name, value);
+      if (!decision.allowed) {
+        refuse(decisionRefusal(decision));
         return;
       }
-      const { status, body } = refusalOf(decision);
-      response.statusCode = status;
-      response.setHeader("Content-Type", "application/json");
-      response.end(body);
+      settleWhenDone(limiter, decision, request, response);
+      next();
     };
-    const made = limiter.check(app(request), request.method ?? "GET", lengthOf(request));
+    const made = limiter.check(app(from), request.method ?? "GET", lengthOf(request));
     if (made instanceof Promise) made.then(decided, next);
     else decided(made);
   };
+}
+
+/** `app.use(limit({ limiter, app: (req) => req.user.team }))` */
+export function limit<Request extends IncomingMessage>(options: MiddlewareOptions<Request>) {
+  const check = checkWith(options);
+  return (request: Request, response: ServerResponse, next: (error?: unknown) => void): void =>
+    check(request, {
+      request,
+      response,
+      setHeader: (name, value) => response.setHeader(name, value),
+      refuse({ status, body }) {
+        response.statusCode = status;
+        response.setHeader("Content-Type", "application/json");
+        response.end(body);
+      },
+      next,
+    });
 }
 
 /** The part of Fastify that the plugin uses. */
@@ -101,27 +125,29 @@ interface FastifyReplyLike {
 /** `fastify.register(limitPlugin, { limiter, app: (request) => request.user.team })` */
 export function limitPlugin<Request extends { raw: IncomingMessage }>(
   fastify: FastifyLike<Request>,
-  { limiter, app, headers = ALL_HEADERS }: MiddlewareOptions<Request>,
+  options: MiddlewareOptions<Request>,
   registered: () => void,
 ): void {
-  const headersOf = decisionHeaders(headers);
-  fastify.addHook("onRequest", (request, reply, done) => {
-    const decided = (decision: Decision): void => {
-      for (const [name, value] of Object.entries(headersOf(decision))) reply.header(name, value);
-      if (decision.allowed) {
-        settleWhenDone(limiter, decision, request.raw, reply.raw);
-        done();
-        return;
-      }
-      const { status, body } = refusalOf(decision);
-      reply.code(status).type("application/json").send(body);
-    };
-    const made = limiter.check(app(request), request.raw.method ?? "GET", lengthOf(request.raw));
-    if (made instanceof Promise) made.then(decided, done);
-    else decided(made);
-  });
+  const check = checkWith(options);
+  fastify.addHook("onRequest", (request, reply, next) =>
+    check(request, {
+      request: request.raw,
+      response: reply.raw,
+      setHeader: (name, value) => reply.header(name, value),
+      refuse: ({ status, body }) => reply.code(status).type("application/json").send(body),
+      next,
+    }),
+  );
   registered();
 }
 
 // The hook applies to the whole server, not only to routes registered inside the plugin.
 Object.assign(limitPlugin, { [Symbol.for("skip-override")]: true });
+
+export function rateLimitHeaders(decision: Decision, options: HeaderOptions = ALL_HEADERS): Record<string, string> {
+  return decisionHeaders(options)(decision);
+}
+
+export function retryAfterSeconds(decision: Decision): number {
+  return secondsOf(decision.retryAfterMs);
+}

@@ -16,20 +16,14 @@ import {
 } from "../engine/plan.js";
 import { applyReplies, failSync, serveReplies } from "../engine/reply.js";
 import { giveUpAll, giveUpExpired } from "../engine/waiters.js";
-import type { Clock } from "../shared/clock.js";
 import { StoreError } from "../store/errors.js";
 import type { Accounts, LimiterAccount } from "./accounts.js";
-import type { LimiterObserver, SyncTarget } from "./limiter-contract.js";
+import type { LimiterObserver, LimiterOptions, SyncTarget } from "./limiter-contract.js";
 
-export interface SyncerOptions {
-  name: string;
-  target: SyncTarget;
-  node: NodeOptions;
-  clock: Clock;
+export interface SyncerOptions extends Required<Pick<LimiterOptions, "node" | "target" | "clock" | "defer">> {
   observer: LimiterObserver;
   accounts: Accounts;
-  /** Runs work at the end of this turn of the event loop. */
-  defer(work: () => void): void;
+  nodeOptions: NodeOptions;
 }
 
 type Planned = PlannedSync<LimiterAccount>;
@@ -37,9 +31,9 @@ type Planned = PlannedSync<LimiterAccount>;
 const nextEpoch = (before: number) => newEpoch(before, Date.now(), Math.random());
 
 export function createSyncer(options: SyncerOptions) {
-  const { name, clock, observer, accounts } = options;
+  const { node: name, clock, observer, accounts } = options;
   let { target } = options;
-  const node = newNode<LimiterAccount>(options.node, nextEpoch(0));
+  const node = newNode<LimiterAccount>(options.nodeOptions, nextEpoch(0));
   let lastLevel = 0;
   let inFlight: Promise<void> | undefined;
   let soon = false;
@@ -199,9 +193,9 @@ export function createSyncer(options: SyncerOptions) {
     },
 
     /** Applies new options. Excess tokens are returned at once; waiting requests are asked for again. */
-    reconfigure(next: { target: SyncTarget; node: NodeOptions }, removed: LimiterAccount[]): void {
-      target = next.target;
-      node.options = next.node;
+    reconfigure(nextTarget: SyncTarget, nodeOptions: NodeOptions, removed: LimiterAccount[]): void {
+      target = nextTarget;
+      node.options = nodeOptions;
       const now = clock.now();
       for (const account of accounts.inForce()) refit(node, account, now);
       for (const account of removed) leaveNode(node, account);

@@ -3,7 +3,7 @@
 import { standardProfile } from "../../src/core/cost.js";
 import type { AppLimits } from "../../src/core/limits.js";
 import type { Decision } from "../../src/limiter/decision.js";
-import { createLimiter, type Limiter, type LimiterOptions, type LimiterSettings } from "../../src/limiter/limiter.js";
+import { createLimiter, type Limiter, type LimiterOptions, type LimitOptions } from "../../src/limiter/limiter.js";
 import type { SyncTarget } from "../../src/limiter/limiter-contract.js";
 import type { ClusterLimits } from "../../src/quota/cluster-limits.js";
 import { createQuota, type Quota } from "../../src/quota/quota.js";
@@ -38,7 +38,7 @@ export interface SimulatedNode {
   reconfigure(changed: Changed): void;
 }
 
-export type Changed = Partial<Omit<LimiterSettings, "target">> & { cluster?: Partial<ClusterLimits> };
+export type Changed = Partial<Omit<LimitOptions, "target">> & { cluster?: Partial<ClusterLimits> };
 
 export interface Simulation {
   clock: SimulatedClock;
@@ -98,7 +98,7 @@ export function createSimulation(
     const target = overNetwork(() => alive, quota);
     const given: LimiterOptions = { node: name, target, apps, clock, ...options, ...own };
     const limiter = createLimiter(given);
-    let settings: LimiterSettings = given;
+    let settings: LimitOptions = given;
     const node: SimulatedNode = {
       name,
       limiter,

@@ -5,7 +5,7 @@ import { DEFAULT_APP, type IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
 import type { HeaderOptions } from "../../core/refusals.js";
-import type { LimiterSettings } from "../../limiter/limiter-contract.js";
+import type { LimitOptions } from "../../limiter/limiter-contract.js";
 import type { ClusterLimits } from "../../quota/cluster-limits.js";
 import type { CoordinatorSettings } from "../../quota/coordinator.js";
 import { type AppConfig, app as appSection, type Config } from "../schema.js";
@@ -44,7 +44,7 @@ export function leaseOptions({ lease }: Config): LeaseOptions {
   return options;
 }
 
-export function limiterOptions(config: Config): Omit<LimiterSettings, "target"> {
+export function limiterOptions(config: Config): Omit<LimitOptions, "target"> {
   return {
     apps: appLimits(config),
     unknownApps: config.unknown_apps,

@@ -1,13 +1,15 @@
-/** The options of the reverse proxy that do not come from the configuration, and defaults for those that do. */
-import type { Limits, ProxyOptions, Timeouts } from "../../config/options/proxy.js";
+/** The proxy's options in force. Replaced as a whole on reload; running exchanges keep the options they started with. */
+import type { Pool } from "undici";
+import type { Limits, ProxyOptions, Route, Timeouts, UpstreamOptions } from "../../config/options/proxy.js";
+import { type AddressMatcher, createAddressMatcher } from "../../shared/addresses.js";
+import type { Log } from "../../shared/log.js";
 import type { ConnectionAdmission } from "../../slots/admission.js";
 import type { Admission } from "./http/admission.js";
+import { createRouteTable, type RouteTable } from "./http/routes.js";
+import { createUpstream, type TargetName, targetNameOf, type Upstream } from "./upstream/upstream.js";
 
-/** A pino logger. Fields must not contain raw control characters. */
-export interface ProxyLog {
-  info(fields: Record<string, unknown>, message: string): void;
-  warn(fields: Record<string, unknown>, message: string): void;
-}
+/** Fields must not contain raw control characters. */
+export type ProxyLog = Pick<Log, "info" | "warn">;
 
 export interface Deciders {
   admission: Admission;
@@ -21,9 +23,9 @@ export interface CreateProxyOptions extends ProxyOptions, Deciders {
   via?: string;
 }
 
-export const defaultLimits: Limits = { headerBytes: 16_384, headerCount: 100, bodyBytes: Number.MAX_SAFE_INTEGER };
+const defaultLimits: Limits = { headerBytes: 16_384, headerCount: 100, bodyBytes: Number.MAX_SAFE_INTEGER };
 
-export const defaultTimeouts: Timeouts = {
+const defaultTimeouts: Timeouts = {
   connectMs: 5_000,
   responseMs: 60_000,
   bodyIdleMs: 30_000,
@@ -40,4 +42,101 @@ export interface Shared {
   /** Time for timeouts, advanced by the proxy's timer. It stands still while the process is paused, so nothing times out then. */
   clockMs: number;
   draining: boolean;
+}
+
+export interface Destination {
+  readonly upstream: Upstream;
+  readonly connections?: ConnectionRules;
+}
+
+export interface ConnectionRules {
+  /** The name under which slots are taken. */
+  readonly route: string;
+  /** In lower case. */
+  readonly protocols: ReadonlySet<string>;
+  readonly idleMs: number;
+  readonly pingMs: number;
+  /** Time for the second peer to close after the first. */
+  readonly lingerMs: number;
+  /** Close the connection if buffered bytes are not read for this long. */
+  readonly stalledMs: number;
+}
+
+export interface OptionsInForce extends Deciders {
+  readonly limits: Limits;
+  readonly timeouts: Timeouts;
+  readonly routes: RouteTable<Destination>;
+  readonly isTrusted: AddressMatcher;
+  readonly upstreams: ReadonlyMap<string, Upstream>;
+  /** As given, for the next reload. */
+  readonly given: ProxyOptions & Deciders;
+}
+
+export interface OptionsContext {
+  log: ProxyLog;
+  now(): number;
+  pools: Set<Pool>;
+  /** Targets of upstreams that are not listed in the configuration. */
+  discovered: ReadonlyMap<string, string[]>;
+}
+
+/** Throws for invalid options before anything is changed. Targets that stay are taken over from `before`. */
+export function putInForce(
+  given: ProxyOptions & Deciders,
+  { discovered, ...context }: OptionsContext,
+  before?: OptionsInForce,
+): OptionsInForce {
+  const limits = { ...defaultLimits, ...given.limits };
+  const timeouts = { ...defaultTimeouts, ...given.timeouts };
+  const isTrusted = createAddressMatcher(given.trustedHops ?? []);
+  const named = Object.entries(given.upstreams).map(([name, options]) => ({
+    name,
+    options,
+    targets: targetsOf(name, options, discovered),
+  }));
+  for (const { path, upstream } of given.routes) {
+    if (!Object.hasOwn(given.upstreams, upstream)) {
+      throw new Error(`route ${path}: unknown upstream "${upstream}"`);
+    }
+  }
+  const headerBytes = Math.max(limits.headerBytes, defaultLimits.headerBytes);
+  const poolOptions = { ...context, connectMs: timeouts.connectMs, headerBytes };
+  const upstreams = new Map(
+    named.map((one) => [one.name, createUpstream(one, poolOptions, before?.upstreams.get(one.name))]),
+  );
+  // The same object for all routes without connections to an upstream: the route table compares them.
+  const plain = new Map([...upstreams].map(([name, upstream]): [string, Destination] => [name, { upstream }]));
+  const routes = createRouteTable(given.routes, (route): Destination => {
+    const destination = plain.get(route.upstream)!;
+    return route.connections === undefined ? destination : { ...destination, connections: rulesOf(route, timeouts) };
+  });
+  const { admission, upgrades } = given;
+  return { admission, ...(upgrades && { upgrades }), limits, timeouts, routes, isTrusted, upstreams, given };
+}
+
+function targetsOf(
+  name: string,
+  { targets }: UpstreamOptions,
+  discovered: ReadonlyMap<string, string[]>,
+): TargetName[] {
+  if (targets?.length === 0) throw new Error(`upstream "${name}" has no targets`);
+  return (targets ?? discovered.get(name) ?? []).map(targetNameOf);
+}
+
+function rulesOf({ name, host = "", path, connections = {} }: Route, timeouts: Timeouts): ConnectionRules {
+  const { protocols = ["websocket"], idleMs = 0, pingMs = 30_000 } = connections;
+  return {
+    route: name ?? `${host}${path}`,
+    protocols: new Set(protocols.map((protocol) => protocol.toLowerCase())),
+    idleMs,
+    pingMs,
+    lingerMs: timeouts.lingerMs,
+    stalledMs: timeouts.bodyIdleMs,
+  };
+}
+
+/** Interval of the timer that checks timeouts: an eighth of the shortest. */
+export function tickFor({ timeouts, given }: OptionsInForce): number {
+  const idle = given.routes.map(({ connections }) => connections?.idleMs ?? 0).filter((ms) => ms > 0);
+  return Math.min(Math.max(Math.floor(Math.min(timeouts.responseMs, timeouts.bodyIdleMs, ...idle) / 8), 10), 1_000);
 }

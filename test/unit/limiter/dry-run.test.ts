@@ -3,9 +3,9 @@
 import { describe, expect, it } from "vitest";
 import { ALL_HEADERS } from "../../../src/core/refusals.js";
 import type { Decision } from "../../../src/limiter/decision.js";
-import { rateLimitHeaders } from "../../../src/limiter/response.js";
+import { rateLimitHeaders } from "../../../src/limiter/middleware.js";
 import type { Arrival } from "../../../src/planes/node/http/admission.js";
-import { createRateLimitAdmission } from "../../../src/planes/node/http/rate-limit-admission.js";
+import { createRateLimitAdmission } from "../../../src/planes/node/http/admission.js";
 import { createSimulation, limitedApp, type SimulatedNode } from "../../support/simulation.js";
 
 const tiny = { id: "app", guaranteed: 10, burst: 10 };

@@ -1,6 +1,6 @@
 /** The balance of a lease in shared memory: all workers take from it, each in one atomic step. */
-import { type Cell, takeTokens } from "../../../core/lease.js";
-import type { BalanceCell, SecondCounter } from "../../../engine/account.js";
+import { type BalanceCell, type Cell, takeTokens } from "../../../core/lease.js";
+import type { SecondCounter } from "../../../engine/account.js";
 import type { SharedDict } from "../ngx.js";
 
 export interface SharedCell extends BalanceCell {

@@ -1,4 +1,10 @@
-/** The interface between the proxy, which knows nothing about tokens, and the limiter, which knows nothing about sockets. */
+/** Admission of requests: identifies the app, checks its limits, and settles when the exchange has ended. */
+import { createHash } from "node:crypto";
+import { OK } from "../../../core/codes.js";
+import { type IdentityRules, identify } from "../../../core/identity.js";
+import { decisionHeaders, decisionRefusal, type HeaderOptions } from "../../../core/refusals.js";
+import type { Decision } from "../../../limiter/decision.js";
+import type { Limiter } from "../../../limiter/limiter.js";
 
 /** The part of a request that a decision needs. */
 export interface Arrival {
@@ -27,4 +33,69 @@ export interface Admission {
   admit(arrival: Arrival): Verdict | Promise<Verdict>;
   /** Called exactly once when an admitted exchange has ended, with the bytes of both bodies. */
   settle(verdict: Verdict, requestBytes: number, responseBytes: number): void;
+}
+
+interface RateLimitVerdict extends Verdict {
+  decision: Decision;
+}
+
+export interface RateLimitAdmissionOptions {
+  limiter: Pick<Limiter, "check" | "refuse" | "settle">;
+  /** Headers that name app and user; trusted hops only. */
+  appHeader: string;
+  userHeader: string;
+  apiKeyHeader: string;
+  /** Secret → app. Stored as digests, so that neither a memory dump nor the lookup time reveals a key. */
+  apiKeys: Record<string, string>;
+  rules: IdentityRules;
+  headers: HeaderOptions;
+  isTrustedHop(address: string): boolean;
+  isConfigured(app: string): boolean;
+}
+
+const digest = (key: string) => createHash("sha256").update(key).digest("base64");
+
+export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Admission {
+  const { limiter, rules, isTrustedHop, isConfigured } = options;
+  const [appHeader, userHeader, keyHeader] = [options.appHeader, options.userHeader, options.apiKeyHeader].map((name) =>
+    name.toLowerCase(),
+  ) as [string, string, string];
+  const headersOf = decisionHeaders(options.headers);
+  const appOfKey = new Map(Object.entries(options.apiKeys).map(([key, app]) => [digest(key), app]));
+
+  function appByKey(arrival: Arrival): string {
+    if (appOfKey.size === 0) return "";
+    const [key, ...more] = arrival.headerValues(keyHeader);
+    return key === undefined || more.length > 0 ? "" : (appOfKey.get(digest(key)) ?? "");
+  }
+
+  function admit(arrival: Arrival): RateLimitVerdict | Promise<RateLimitVerdict> {
+    const apps = arrival.headerValues(appHeader);
+    const users = arrival.headerValues(userHeader);
+    const claims = {
+      hopTrusted: isTrustedHop(arrival.remoteAddress),
+      appHeader: apps[0] ?? "",
+      appHeaderCount: apps.length,
+      userHeader: users[0] ?? "",
+      userHeaderCount: users.length,
+      apiKeyApp: appByKey(arrival),
+    };
+    const identity = identify(claims, rules, isConfigured);
+    if (identity.code !== OK) return verdictOf(limiter.refuse(identity.code, arrival.method));
+    const made = limiter.check(identity.app, arrival.method, arrival.contentLength);
+    return made instanceof Promise ? made.then(verdictOf) : verdictOf(made);
+  }
+
+  function verdictOf(decision: Decision): RateLimitVerdict {
+    const headers = headersOf(decision);
+    if (decision.allowed) return { allowed: true, headers, status: 200, body: "", app: decision.app, decision };
+    const { status, body } = decisionRefusal(decision);
+    return { allowed: false, headers, status, body, app: decision.app, decision };
+  }
+
+  return {
+    admit,
+    settle: (verdict, requestBytes, responseBytes) =>
+      limiter.settle((verdict as RateLimitVerdict).decision, requestBytes, responseBytes),
+  };
 }

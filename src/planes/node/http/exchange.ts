@@ -2,22 +2,30 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Dispatcher } from "undici";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
-import type { Shared } from "../options.js";
-import type { Settings } from "../settings.js";
-import { type Connection, endsNow, type Running } from "../upgrade/connections.js";
-import { type Failure, mayRepeat, reasonOf } from "../upstream/failures.js";
+import type { OptionsInForce, Shared } from "../options.js";
+import { type Connection, closeSlowly, endsNow, type Running } from "../upgrade/connections.js";
+import {
+  type Failure,
+  failureFields,
+  type LoggedRequest,
+  mayRepeat,
+  reasonOf,
+  requestFields,
+} from "../upstream/failures.js";
 import type { Target, Upstream } from "../upstream/upstream.js";
 import type { Arrival, Verdict } from "./admission.js";
-import { abort, closeSlowly, respondEarly } from "./early-responses.js";
-import { failureFields, type LoggedRequest, requestFields } from "./exchange-log.js";
 import { earlyHints, requestHeaders, responseHead, trailerPairs } from "./forwarded-heads.js";
 import { asReadable, type BodyWatcher, RequestBody } from "./request-body.js";
 import { type RequestHead, valuesOf } from "./request-head.js";
+import { send } from "./responses.js";
+
+/** Larger bodies of refused requests are not read: the connection is closed. */
+const MAX_DISCARDED = 65_536;
 
 /** A request whose head was read and whose route was found. */
 export interface RoutedRequest {
   shared: Shared;
-  settings: Settings;
+  options: OptionsInForce;
   connection: Connection;
   request: IncomingMessage;
   response: ServerResponse;
@@ -76,7 +84,7 @@ export class Exchange implements Arrival, Running, BodyWatcher, Dispatcher.Dispa
 
   /** Admits the request, without a promise if the decision is immediate. */
   start(): void {
-    const verdict = this.routed.settings.admission.admit(this);
+    const verdict = this.routed.options.admission.admit(this);
     if (!(verdict instanceof Promise)) {
       this.decided(verdict);
       return;
@@ -90,7 +98,7 @@ export class Exchange implements Arrival, Running, BodyWatcher, Dispatcher.Dispa
   private decided(verdict: Verdict): void {
     if (this.ended) {
       // The client disconnected during the decision.
-      if (verdict.allowed) this.routed.settings.admission.settle(verdict, 0, 0);
+      if (verdict.allowed) this.routed.options.admission.settle(verdict, 0, 0);
     } else if (verdict.allowed) {
       this.verdict = verdict;
       this.forward();
@@ -131,7 +139,7 @@ export class Exchange implements Arrival, Running, BodyWatcher, Dispatcher.Dispa
 
   bodyMoved(bytes: number): boolean {
     this.touchedMs = this.routed.shared.clockMs;
-    if (this.requestBytes + bytes > this.routed.settings.limits.bodyBytes) {
+    if (this.requestBytes + bytes > this.routed.options.limits.bodyBytes) {
       this.fail("body_too_large");
       return false;
     }
@@ -198,14 +206,14 @@ export class Exchange implements Arrival, Running, BodyWatcher, Dispatcher.Dispa
   }
 
   onComplete(trailers: (Buffer | string)[] | null): void {
-    const { response, connection, request, settings } = this.routed;
+    const { response, connection, request, options } = this.routed;
     if (trailers !== null && trailers.length > 0 && response.chunkedEncoding) {
       response.addTrailers(trailerPairs(trailers));
     }
     this.routed.upstream.succeeded(this.target!);
     // The backend responded before it received the whole request: discard the rest.
     const early = this.body !== undefined && !request.complete;
-    if (early) closeSlowly(connection, settings.timeouts.lingerMs);
+    if (early) closeSlowly(connection, options.timeouts.lingerMs);
     if (!response.destroyed) response.end();
     this.end();
     if (early) request.resume();
@@ -243,7 +251,7 @@ export class Exchange implements Arrival, Running, BodyWatcher, Dispatcher.Dispa
   /** Called by the proxy's timer. */
   checkTime(): void {
     if (this.verdict === undefined) return;
-    const { timeouts } = this.routed.settings;
+    const { timeouts } = this.routed.options;
     const idle = this.routed.shared.clockMs - this.touchedMs;
     const { body } = this;
     const sending = body?.started === true && !body.complete;
@@ -273,7 +281,10 @@ export class Exchange implements Arrival, Running, BodyWatcher, Dispatcher.Dispa
     this.report(reason, cause);
     this.stopAttempt();
     if (this.routed.response.headersSent) {
-      abort(this.routed.connection, this.routed.request);
+      const { socket } = this.routed.connection;
+      // In HTTP/1.0 the end of the connection would look like the end of the body, a reset does not.
+      if (this.routed.request.httpVersionMinor === 0) socket.resetAndDestroy();
+      else socket.destroy();
       this.end();
       return;
     }
@@ -281,13 +292,20 @@ export class Exchange implements Arrival, Running, BodyWatcher, Dispatcher.Dispa
     this.respond(status, body, this.verdict?.headers ?? {}, status >= 500);
   }
 
-  private respond(status: number, body: string, headers: Record<string, string>, keepReading: boolean): void {
-    const { shared, settings } = this.routed;
-    const { lingerMs } = settings.timeouts;
-    respondEarly(
-      { ...this.routed, contentLength: this.contentLength, lingerMs, end: () => this.end() },
-      { status, body, headers, keepReading, last: shared.draining },
-    );
+  /**
+   * Responds before the whole request was read, so that a client that is still sending receives the response.
+   * `valid`: a small body is read and discarded, so that the connection can be reused.
+   */
+  private respond(status: number, body: string, headers: Record<string, string>, valid: boolean): void {
+    const { connection, request, response, shared, options, expectsContinue } = this.routed;
+    const short = this.contentLength >= 0 && this.contentLength <= MAX_DISCARDED && !expectsContinue;
+    const unread = this.contentLength !== 0 && !request.complete;
+    if (unread && !(valid && short)) closeSlowly(connection, options.timeouts.lingerMs);
+    this.end();
+    const close = endsNow(connection) || shared.draining;
+    if (close) connection.lastAnswered = true;
+    send(response, { status, body, headers }, close);
+    if (unread) request.resume();
   }
 
   private stopAttempt(): void {
@@ -299,14 +317,14 @@ export class Exchange implements Arrival, Running, BodyWatcher, Dispatcher.Dispa
     if (this.ended) return;
     this.ended = true;
     this.stopped = true;
-    const { connection, upstream, settings } = this.routed;
+    const { connection, upstream, options } = this.routed;
     const { verdict } = this;
     connection.running.delete(this);
     connection.readBytes = connection.socket.bytesRead;
     if (this.target !== undefined) this.target.outstanding--;
     upstream.release();
     this.body?.destroy();
-    if (verdict !== undefined) settings.admission.settle(verdict, this.requestBytes, this.responseBytes);
+    if (verdict !== undefined) options.admission.settle(verdict, this.requestBytes, this.responseBytes);
   }
 
   private report(reason: GatewayError, cause?: unknown, retryOn?: Target): void {

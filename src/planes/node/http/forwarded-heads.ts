@@ -1,5 +1,5 @@
 /** Headers of the forwarded request and response: hop-by-hop headers are removed, this hop's are added. */
-import * as kind from "./header-kinds.js";
+import { kindOf, namedByConnection } from "./header-kinds.js";
 import type { RequestHead } from "./request-head.js";
 
 /** The client's connection. */
@@ -30,7 +30,7 @@ export function requestHeaders(head: RequestHead, hop: Hop, via: string, passHos
 /** `Forwarded` has the same content as X-Forwarded-* and is not passed on from an untrusted client either. */
 function withoutForwarded(headers: string[]): string[] {
   for (let at = 0; at < headers.length; at += 2) {
-    if (kind.kindOf(headers[at]!) === kind.FORWARDED) {
+    if (kindOf(headers[at]!) === "forwarded") {
       headers.splice(at, 2);
       at -= 2;
     }
@@ -70,21 +70,21 @@ export function responseHead(
   for (let at = 0; at < raw.length; at += 2) {
     const name = raw[at]!.toString("latin1");
     const value = raw[at + 1]!.toString("latin1");
-    switch (kind.kindOf(name)) {
-      case kind.CONTENT_LENGTH:
+    switch (kindOf(name)) {
+      case "content-length":
         contentLength = value;
         headers.push(name, value);
         break;
-      case kind.CONNECTION:
-        named = kind.namedByConnection(value, named);
+      case "connection":
+        named = namedByConnection(value, named);
         break;
-      case kind.TRAILER:
+      case "trailer":
         trailer = value;
         break;
-      case kind.HOP_BY_HOP:
-      case kind.TRANSFER_ENCODING:
-      case kind.UPGRADE:
-      case kind.TE:
+      case "hop-by-hop":
+      case "transfer-encoding":
+      case "upgrade":
+      case "te":
         break;
       default:
         if ((lengths & (1 << (name.length & 31))) === 0 || !isAmong(name, own)) headers.push(name, value);
@@ -128,7 +128,7 @@ export function trailerPairs(raw: (Buffer | string)[]): [string, string][] {
   const pairs: [string, string][] = [];
   for (let at = 0; at + 1 < raw.length; at += 2) {
     const name = latin1(raw[at]!);
-    if (kind.kindOf(name) === kind.END_TO_END) pairs.push([name, latin1(raw[at + 1]!)]);
+    if (kindOf(name) === "end-to-end") pairs.push([name, latin1(raw[at + 1]!)]);
   }
   return pairs;
 }

@@ -6,14 +6,12 @@ import type { Pool } from "undici";
 import type { ProxyOptions } from "../../../config/options/proxy.js";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
 import { printable } from "../../../shared/printable.js";
-import type { CreateProxyOptions, Deciders, Shared } from "../options.js";
-import { createSettings, retire, type Settings, tickFor } from "../settings.js";
-import { type Connection, createConnections, isIdle } from "../upgrade/connections.js";
-import { createTunnels } from "../upgrade/tunnels.js";
+import { type CreateProxyOptions, type Deciders, putInForce, type Shared, tickFor } from "../options.js";
+import { type Connection, closeSlowly, createConnections, isIdle } from "../upgrade/connections.js";
+import { Tunnels } from "../upgrade/tunnels.js";
 import { Upgrade, type WantedUpgrade } from "../upgrade/upgrade.js";
 import { judgeUpgrade, requestClass } from "../upgrade/upgrade-request.js";
 import { createHealthChecks } from "../upstream/health-checks.js";
-import { closeSlowly } from "./early-responses.js";
 import { Exchange } from "./exchange.js";
 import { readHead } from "./request-head.js";
 import { send } from "./responses.js";
@@ -25,7 +23,7 @@ export interface ReverseProxy {
    * Applies these options from the next request on; running exchanges keep theirs. Throws for invalid options and then
    * changes nothing.
    */
-  reconfigure(settings: ProxyOptions & Partial<Deciders>): void;
+  reconfigure(options: ProxyOptions & Partial<Deciders>): void;
   /** Sets the targets of an upstream that are not listed in the configuration. Without targets requests get 503. */
   setTargets(upstream: string, targets: string[]): void;
   /** Of clients, upgraded ones included. */
@@ -38,28 +36,27 @@ export interface ReverseProxy {
   close(): Promise<void>;
 }
 
-export function createProxy(options: CreateProxyOptions): ReverseProxy {
-  const { log } = options;
-  const shared: Shared = { log, via: `1.1 ${options.via ?? "tollgate"}`, clockMs: 0, draining: false };
+export function createProxy({ log, via = "tollgate", ...first }: CreateProxyOptions): ReverseProxy {
+  const shared: Shared = { log, via: `1.1 ${via}`, clockMs: 0, draining: false };
   const pools = new Set<Pool>();
   const discovered = new Map<string, string[]>();
   const context = { log, pools, discovered, now: () => performance.now() };
-  let settings: Settings = createSettings(options, context);
+  let options = putInForce(first, context);
   const checks = createHealthChecks();
-  const tunnels = createTunnels();
-  const connections = createConnections(() => settings);
+  const tunnels = new Tunnels();
+  const connections = createConnections(() => options);
   const wantedUpgrades = new WeakMap<IncomingMessage, WantedUpgrade>();
 
   function onRequest(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const connection = connections.of(request.socket);
     // Ignore requests after one that closes the connection.
     if (connection === undefined || connection.closing || !request.socket.writable) return;
-    const head = readHead(request, settings.limits);
+    const head = readHead(request, options.limits);
     if (typeof head === "string") {
       refuse(connection, request, response, head);
       return;
     }
-    const destination = settings.routes.find(head.host, head.path);
+    const destination = options.routes.find(head.host, head.path);
     if (destination === undefined) {
       refuse(connection, request, response, "no_route");
       return;
@@ -70,7 +67,7 @@ export function createProxy(options: CreateProxyOptions): ReverseProxy {
       return;
     }
     const { upstream } = destination;
-    new Exchange({ shared, settings, connection, request, response, head, upstream, expectsContinue }).start();
+    new Exchange({ shared, options, connection, request, response, head, upstream, expectsContinue }).start();
   }
 
   /** Whether `onUpgrade` handles the request; otherwise `onRequest` does. */
@@ -78,14 +75,14 @@ export function createProxy(options: CreateProxyOptions): ReverseProxy {
     const connection = connections.of(request.socket);
     // Responses to earlier requests are still to be sent.
     if (connection === undefined || connection.closing || connection.running.size > 0) return false;
-    if (settings.upgrades === undefined || request.headers.expect !== undefined) return false;
-    const head = readHead(request, settings.limits);
+    if (options.upgrades === undefined || request.headers.expect !== undefined) return false;
+    const head = readHead(request, options.limits);
     if (typeof head === "string" || !head.upgrade) return false;
-    const { upstream, connections: rules } = settings.routes.find(head.host, head.path) ?? {};
+    const { upstream, connections: rules } = options.routes.find(head.host, head.path) ?? {};
     if (upstream === undefined || rules === undefined) return false;
     const protocols = judgeUpgrade(request, head, rules);
     if (!Array.isArray(protocols)) return false;
-    wantedUpgrades.set(request, { settings, upstream, rules, head, protocols });
+    wantedUpgrades.set(request, { options, upstream, rules, head, protocols });
     return true;
   }
 
@@ -93,15 +90,10 @@ export function createProxy(options: CreateProxyOptions): ReverseProxy {
     const connection = connections.of(socket);
     const wanted = wantedUpgrades.get(request);
     if (connection === undefined || wanted === undefined || !socket.writable) socket.destroy();
-    else
-      void new Upgrade({
-        shared,
-        tunnels: tunnels.all,
-        connection,
-        request,
-        wanted,
-        release: connections.release,
-      }).start(head);
+    else {
+      const { release } = connections;
+      void new Upgrade({ shared, tunnels, connection, request, wanted, release }).start(head);
+    }
   }
 
   /** Rejects a request before admission, and closes the connection unless the request is valid. */
@@ -114,7 +106,7 @@ export function createProxy(options: CreateProxyOptions): ReverseProxy {
     const { status, body } = gatewayRefusal(reason);
     const valid = reason === "no_route" && request.complete;
     if (!valid) {
-      closeSlowly(connection, settings.timeouts.lingerMs);
+      closeSlowly(connection, options.timeouts.lingerMs);
       connection.lastAnswered = true;
     }
     log.info({ reason, client: connection.remoteAddress, path: printable(request.url ?? "") }, "request rejected");
@@ -127,7 +119,7 @@ export function createProxy(options: CreateProxyOptions): ReverseProxy {
     requireHostHeader: false,
     noDelay: true,
     keepAlive: true,
-    connectionsCheckingInterval: Math.min(Math.max(settings.timeouts.headersMs / 4, 10), 1_000),
+    connectionsCheckingInterval: Math.min(Math.max(options.timeouts.headersMs / 4, 10), 1_000),
   });
   // Node would drop further headers; `readHead` rejects the request instead.
   server.maxHeadersCount = 0;
@@ -149,8 +141,8 @@ export function createProxy(options: CreateProxyOptions): ReverseProxy {
   server.on("upgrade", (request, socket, head) => onUpgrade(request, socket as Socket, head));
 
   let sweep: NodeJS.Timeout | undefined;
-  function applySettings(): void {
-    const { limits, timeouts, upstreams, given } = settings;
+  function applyOptions(): void {
+    const { limits, timeouts, upstreams, given } = options;
     // Applies to new connections; timeouts apply at once.
     Object.assign(server, { maxHeaderSize: limits.headerBytes });
     server.keepAliveTimeout = timeouts.keepAliveMs;
@@ -158,29 +150,25 @@ export function createProxy(options: CreateProxyOptions): ReverseProxy {
     server.requestTimeout = timeouts.requestMs;
     checks.follow([...upstreams].map(([name, upstream]) => [upstream, given.upstreams[name]?.active]));
     clearInterval(sweep);
-    const tickMs = tickFor(settings);
+    const tickMs = tickFor(options);
     sweep = setInterval(() => {
       shared.clockMs += tickMs;
       for (const connection of connections.all) sweepConnection(connection);
-      for (const tunnel of tunnels.all) tunnel.checkTime();
+      for (const tunnel of tunnels) tunnel.checkTime();
     }, tickMs);
     sweep.unref();
   }
-  applySettings();
+  applyOptions();
 
   function reconfigure(given: ProxyOptions & Partial<Deciders>): void {
     if (closed !== undefined) return;
-    const { admission, upgrades } = settings;
-    const before = settings;
-    settings = createSettings(
-      { admission, ...(upgrades === undefined ? {} : { upgrades }), ...given },
-      context,
-      before,
-    );
-    retire(before);
-    applySettings();
+    const before = options;
+    const { admission, upgrades } = before;
+    options = putInForce({ admission, ...(upgrades && { upgrades }), ...given }, context, before);
+    for (const upstream of before.upstreams.values()) upstream.release();
+    applyOptions();
     connections.updateTrust();
-    tunnels.follow(settings.upstreams.values());
+    tunnels.follow(options.upstreams.values());
   }
 
   function sweepConnection(connection: Connection): void {
@@ -195,7 +183,7 @@ export function createProxy(options: CreateProxyOptions): ReverseProxy {
     const unsent = connection.socket.writableLength;
     if (unsent === 0 || unsent !== connection.unsentBytes) connection.unsentSinceMs = shared.clockMs;
     connection.unsentBytes = unsent;
-    if (shared.clockMs - connection.unsentSinceMs > settings.timeouts.bodyIdleMs) connection.socket.destroy();
+    if (shared.clockMs - connection.unsentSinceMs > options.timeouts.bodyIdleMs) connection.socket.destroy();
   }
 
   let closed: Promise<void> | undefined;
@@ -205,7 +193,7 @@ export function createProxy(options: CreateProxyOptions): ReverseProxy {
       checks.stop();
       const stopped = stopListening(server);
       for (const { socket } of connections.all) socket.destroy();
-      for (const tunnel of tunnels.all) tunnel.cut();
+      for (const tunnel of tunnels) tunnel.cut();
       await Promise.all([stopped, tunnels.empty()]);
       // Stops the timers of the HTTP server.
       server.close();
@@ -222,7 +210,7 @@ export function createProxy(options: CreateProxyOptions): ReverseProxy {
       const before = discovered.get(name);
       discovered.set(name, [...targets]);
       try {
-        reconfigure(settings.given);
+        reconfigure(options.given);
       } catch (error) {
         if (before === undefined) discovered.delete(name);
         else discovered.set(name, before);
@@ -230,11 +218,11 @@ export function createProxy(options: CreateProxyOptions): ReverseProxy {
       }
     },
     openConnections: () => connections.all.size + tunnels.open(),
-    upgradedConnections: () => tunnels.all.size,
+    upgradedConnections: () => tunnels.size,
     async drain(graceMs) {
       shared.draining = true;
       const stopped = stopListening(server);
-      for (const tunnel of tunnels.all) tunnel.goAway();
+      for (const tunnel of tunnels) tunnel.goAway();
       let timer: NodeJS.Timeout | undefined;
       const grace = new Promise<void>((resolve) => {
         timer = setTimeout(resolve, graceMs);

@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import type { Limits } from "../../../config/options/proxy.js";
 import { UNKNOWN_LENGTH } from "../../../core/cost.js";
 import type { GatewayError } from "../../../core/refusals.js";
-import * as kind from "./header-kinds.js";
+import { kindOf, namedByConnection } from "./header-kinds.js";
 
 export interface RequestHead {
   /** Path and query, as they go to the backend. */
@@ -39,40 +39,40 @@ export function readHead(request: IncomingMessage, limits: Limits): RequestHead 
   for (let at = 0; at < raw.length; at += 2) {
     const name = raw[at]!;
     const value = raw[at + 1]!;
-    switch (kind.kindOf(name)) {
-      case kind.END_TO_END:
-      case kind.FORWARDED:
+    switch (kindOf(name)) {
+      case "end-to-end":
+      case "forwarded":
         headers.push(name, value);
         break;
-      case kind.HOST:
+      case "host":
         if (host !== undefined) return "invalid_host";
         host = value;
         break;
-      case kind.CONTENT_LENGTH:
+      case "content-length":
         if (contentLength !== undefined) return "invalid_length";
         contentLength = value;
         break;
-      case kind.TRANSFER_ENCODING:
+      case "transfer-encoding":
         if (transferEncoding !== undefined) return "malformed_request";
         transferEncoding = value;
         break;
-      case kind.CONNECTION:
-        named = kind.namedByConnection(value, named);
+      case "connection":
+        named = namedByConnection(value, named);
         break;
-      case kind.UPGRADE:
+      case "upgrade":
         upgrade = true;
         break;
-      case kind.TE:
+      case "te":
         // The only value that also applies to the next hop.
         if (/(^|,)\s*trailers\s*(,|$)/i.test(value)) headers.push("te", "trailers");
         break;
-      case kind.FORWARDED_FOR:
+      case "x-forwarded-for":
         forwardedFor = forwardedFor === "" ? value : `${forwardedFor}, ${value}`;
         break;
-      case kind.FORWARDED_PROTO:
+      case "x-forwarded-proto":
         forwardedProto = value;
         break;
-      case kind.FORWARDED_HOST:
+      case "x-forwarded-host":
         forwardedHost = value;
         break;
     }

@@ -1,10 +1,11 @@
 /** The clients' connections: the exchanges on each, and protocol errors that belong to no request. */
 import type { Socket } from "node:net";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
-import { type AddressMatcher, plainAddress } from "../../../shared/addresses.js";
+import { plainAddress } from "../../../shared/addresses.js";
 import { lingerOnClose } from "../../../shared/linger.js";
 import type { Hop } from "../http/forwarded-heads.js";
 import { rawResponse } from "../http/responses.js";
+import type { OptionsInForce } from "../options.js";
 
 /** An exchange or an upgrade on a connection. */
 export interface Running {
@@ -33,31 +34,13 @@ export interface Connection extends Hop {
   unsentSinceMs: number;
 }
 
-export interface Connections {
-  readonly all: ReadonlySet<Connection>;
-  opened(socket: Socket, clockMs: number): void;
-  /** The socket belongs to a tunnel from now on. */
-  release(socket: Socket): void;
-  /** Called when the trusted networks have changed. */
-  updateTrust(): void;
-  of(socket: Socket): Connection | undefined;
-  /** Handles a parser error or a timeout. Returns the error that was sent to the client, if any. */
-  failed(socket: Socket, error: Error & { code?: string }): GatewayError | undefined;
-  /** Sends an error that belongs to no request, and closes the connection. */
-  refuse(socket: Socket, reason: GatewayError): void;
-}
-
-export interface ConnectionSettings {
-  isTrusted: AddressMatcher;
-  timeouts: { lingerMs: number };
-}
-
-export function createConnections(settings: () => ConnectionSettings): Connections {
+export function createConnections(options: () => Pick<OptionsInForce, "isTrusted" | "timeouts">) {
   const all = new Set<Connection>();
   const bySocket = new WeakMap<Socket, Connection>();
 
+  /** Sends an error that belongs to no request, and closes the connection. */
   function refuse(socket: Socket, reason: GatewayError): void {
-    lingerOnClose(socket, settings().timeouts.lingerMs);
+    lingerOnClose(socket, options().timeouts.lingerMs);
     socket.write(rawResponse({ ...gatewayRefusal(reason), headers: {} }));
     socket.destroySoon();
   }
@@ -69,14 +52,14 @@ export function createConnections(settings: () => ConnectionSettings): Connectio
   }
 
   return {
-    all,
+    all: all as ReadonlySet<Connection>,
     refuse,
-    opened(socket, clockMs) {
+    opened(socket: Socket, clockMs: number): void {
       const remoteAddress = plainAddress(socket.remoteAddress ?? "");
       const connection: Connection = {
         socket,
         remoteAddress,
-        trusted: settings().isTrusted(remoteAddress),
+        trusted: options().isTrusted(remoteAddress),
         protocol: "encrypted" in socket ? "https" : "http",
         running: new Set(),
         closing: false,
@@ -92,18 +75,21 @@ export function createConnections(settings: () => ConnectionSettings): Connectio
       socket.on("error", ignore);
       socket.once("close", closed);
     },
-    release(socket) {
+    /** The socket belongs to a tunnel from now on. */
+    release(socket: Socket): void {
       const connection = bySocket.get(socket);
       if (connection !== undefined) all.delete(connection);
       bySocket.delete(socket);
       socket.off("close", closed);
     },
-    updateTrust() {
-      const { isTrusted } = settings();
+    /** Called when the trusted networks have changed. */
+    updateTrust(): void {
+      const { isTrusted } = options();
       for (const connection of all) connection.trusted = isTrusted(connection.remoteAddress);
     },
-    of: (socket) => bySocket.get(socket),
-    failed(socket, error) {
+    of: (socket: Socket) => bySocket.get(socket),
+    /** Handles a parser error or a timeout. Returns the error that was sent to the client, if any. */
+    failed(socket: Socket, error: Error & { code?: string }): GatewayError | undefined {
       const connection = bySocket.get(socket);
       if (connection === undefined || !socket.writable || !isProtocolError(error)) {
         socket.destroy();
@@ -125,6 +111,12 @@ export function createConnections(settings: () => ConnectionSettings): Connectio
 }
 
 function ignore(): void {}
+
+/** Closes the connection after the next response, when the client had time to read it. */
+export function closeSlowly(connection: Connection, lingerMs: number): void {
+  connection.closing = true;
+  lingerOnClose(connection.socket, lingerMs);
+}
 
 /** Whether the connection is closed after the next response. */
 export function endsNow({ closing, lastAnswered }: Connection): boolean {

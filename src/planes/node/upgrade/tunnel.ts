@@ -1,8 +1,7 @@
 /** An upgraded connection: passes bytes in both directions, and releases its slot when the backend has closed it. */
 import type { Socket } from "node:net";
 import type { SlotHold } from "../../../slots/admission.js";
-import type { Shared } from "../options.js";
-import type { ConnectionRules } from "../settings.js";
+import type { ConnectionRules, Shared } from "../options.js";
 import type { Target } from "../upstream/upstream.js";
 import { closeFrame, GOING_AWAY, TRY_AGAIN_LATER } from "./close-frame.js";
 import type { Line } from "./dial.js";

@@ -2,7 +2,7 @@
 import { IncomingMessage } from "node:http";
 import type { GatewayError } from "../../../core/refusals.js";
 import type { RequestHead } from "../http/request-head.js";
-import type { ConnectionRules } from "../settings.js";
+import type { ConnectionRules } from "../options.js";
 
 /**
  * The protocols to offer to the backend, as the client wrote them; an error if the request cannot be served; undefined

@@ -5,14 +5,12 @@ import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
 import { lingerOnClose } from "../../../shared/linger.js";
 import { printable } from "../../../shared/printable.js";
 import type { ConnectionVerdict } from "../../../slots/admission.js";
-import type { Arrival, Verdict } from "../http/admission.js";
-import { failureFields, type LoggedRequest, requestFields } from "../http/exchange-log.js";
+import type { Admission, Arrival, Verdict } from "../http/admission.js";
 import { requestHeaders, responseHead } from "../http/forwarded-heads.js";
 import { type RequestHead, valuesOf } from "../http/request-head.js";
 import { rawHead, rawResponse } from "../http/responses.js";
-import type { Shared } from "../options.js";
-import type { ConnectionRules, Settings } from "../settings.js";
-import { type Failure, reasonOf } from "../upstream/failures.js";
+import type { ConnectionRules, OptionsInForce, Shared } from "../options.js";
+import { type Failure, failureFields, type LoggedRequest, reasonOf, requestFields } from "../upstream/failures.js";
 import type { Target, Upstream } from "../upstream/upstream.js";
 import type { Connection, Running } from "./connections.js";
 import { type CallHandler, dial } from "./dial.js";
@@ -20,7 +18,7 @@ import { Tunnel } from "./tunnel.js";
 
 /** An upgrade that its route accepts. */
 export interface WantedUpgrade {
-  settings: Settings;
+  options: OptionsInForce;
   upstream: Upstream;
   rules: ConnectionRules;
   head: RequestHead;
@@ -95,7 +93,7 @@ export class Upgrade implements Arrival, Running, CallHandler {
       this.fail("draining");
       return;
     }
-    const { admission } = this.wanted.settings;
+    const { admission } = this.wanted.options;
     try {
       const verdict = await admission.admit(this);
       if (this.stage === "over") {
@@ -124,7 +122,7 @@ export class Upgrade implements Arrival, Running, CallHandler {
 
   /** Takes a slot on a healthy pod. On a retry `failed` is skipped, and its error is sent if there is no other pod. */
   private async place(failed?: { target: Target; reason: GatewayError }): Promise<void> {
-    const { upstream, rules, settings } = this.wanted;
+    const { upstream, rules, options } = this.wanted;
     const targets = upstream.candidates(failed?.target);
     if (targets.length === 0) {
       this.fail(failed?.reason ?? "no_target");
@@ -132,7 +130,7 @@ export class Upgrade implements Arrival, Running, CallHandler {
     }
     const pods = [...new Set(targets.map(({ pod }) => pod))];
     const { app } = this.verdict!;
-    const placed = await settings.upgrades!.admit({ app, route: rules.route, pods });
+    const placed = await options.upgrades!.admit({ app, route: rules.route, pods });
     if (this.stage === "over" || this.socket.destroyed) {
       if (placed.allowed) placed.slot.release();
     } else if (placed.allowed) this.call(placed, targets);
@@ -142,7 +140,7 @@ export class Upgrade implements Arrival, Running, CallHandler {
 
   private call({ pod, slot, headers }: ConnectionVerdict & { allowed: true }, targets: Target[]): void {
     const { wanted, shared, connection, parts } = this;
-    const { upstream, rules, head, protocols, settings } = wanted;
+    const { upstream, rules, head, protocols, options } = wanted;
     const target = targets.find((candidate) => candidate.pod === pod);
     if (target === undefined) {
       slot.release();
@@ -158,7 +156,7 @@ export class Upgrade implements Arrival, Running, CallHandler {
     const method = parts.request.method ?? "GET";
     // Otherwise Node would send some methods with a chunked empty body.
     if (method !== "GET" && valuesOf(passed, "content-length").length === 0) passed.push("content-length", "0");
-    const { headerBytes } = settings.limits;
+    const { headerBytes } = options.limits;
     this.tunnel.calling(dial({ origin: target.origin, method, path: head.target, headers: passed, headerBytes }, this));
   }
 
@@ -189,7 +187,7 @@ export class Upgrade implements Arrival, Running, CallHandler {
     headers.push("Connection", "Upgrade", "Upgrade", response.headers.upgrade!);
     socket.write(rawHead(101, headers), "latin1");
     const { verdict, early } = this;
-    const { admission } = wanted.settings;
+    const { admission } = wanted.options;
     this.tunnel = undefined;
     this.verdict = undefined;
     this.end();
@@ -215,7 +213,7 @@ export class Upgrade implements Arrival, Running, CallHandler {
       trailers: false,
       close: true,
     });
-    lingerOnClose(socket, wanted.settings.timeouts.lingerMs);
+    lingerOnClose(socket, wanted.options.timeouts.lingerMs);
     socket.write(rawHead(response.statusCode!, headers), "latin1");
     const more = () => void response.resume();
     socket.on("drain", more);
@@ -259,7 +257,7 @@ export class Upgrade implements Arrival, Running, CallHandler {
 
   /** Called by the proxy's timer. */
   checkTime(): void {
-    const { connectMs, responseMs, bodyIdleMs } = this.wanted.settings.timeouts;
+    const { connectMs, responseMs, bodyIdleMs } = this.wanted.options.timeouts;
     const quietMs = this.shared.clockMs - this.touchedMs;
     if (this.stage === "connecting" && quietMs > connectMs) {
       this.attemptFailed(Object.assign(new Error("connect timeout"), { code: "UND_ERR_CONNECT_TIMEOUT" }));
@@ -292,7 +290,7 @@ export class Upgrade implements Arrival, Running, CallHandler {
   private respond(status: number, body: string, headers: Record<string, string>): void {
     const { socket, wanted } = this;
     this.end();
-    lingerOnClose(socket, wanted.settings.timeouts.lingerMs);
+    lingerOnClose(socket, wanted.options.timeouts.lingerMs);
     socket.write(rawResponse({ status, body, headers }));
     socket.destroySoon();
   }
@@ -307,7 +305,7 @@ export class Upgrade implements Arrival, Running, CallHandler {
     socket.resume();
     this.tunnel?.abandon();
     this.wanted.upstream.release();
-    if (verdict !== undefined) this.wanted.settings.admission.settle(verdict, 0, this.answerBytes);
+    if (verdict !== undefined) this.wanted.options.admission.settle(verdict, 0, this.answerBytes);
   }
 
   private report(reason: GatewayError, cause?: unknown): void {
@@ -322,7 +320,7 @@ export class Upgrade implements Arrival, Running, CallHandler {
 }
 
 /** Counted as request bytes, because response bytes would be learned as the expected size of responses. */
-function settleWith(admission: Settings["admission"], verdict: Verdict) {
+function settleWith(admission: Admission, verdict: Verdict) {
   return (requestBytes: number, responseBytes: number) => admission.settle(verdict, requestBytes + responseBytes, 0);
 }
 

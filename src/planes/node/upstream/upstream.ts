@@ -1,7 +1,7 @@
 /** An upstream: its targets, the choice of the next target, and passive health checks. */
 import { Pool } from "undici";
 import type { UpstreamOptions } from "../../../config/options/proxy.js";
-import type { ProxyLog } from "../options.js";
+import type { Log } from "../../../shared/log.js";
 
 export interface Target {
   readonly origin: string;
@@ -47,7 +47,7 @@ export interface Upstream {
 export interface UpstreamContext {
   connectMs: number;
   headerBytes: number;
-  log: ProxyLog;
+  log: Pick<Log, "info" | "warn">;
   /** Monotonic milliseconds. */
   now(): number;
   /** All open pools of the proxy. */
