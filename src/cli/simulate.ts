@@ -1,10 +1,7 @@
 /** `tollgate simulate`: replays an access log against a configuration. */
-import { appLimits, clusterOptions, leaseOptions } from "../config/options/limits.js";
-import type { Config } from "../config/schema.js";
 import { FORMATS } from "../simulate/log-format.js";
 import { linesOf, STDIN } from "../simulate/log-lines.js";
 import { replay } from "../simulate/replay.js";
-import type { WorldConfig } from "../simulate/world.js";
 import { configOrThrow } from "./check-config.js";
 import { type Command, readArguments, readChoice, UsageError } from "./command.js";
 import { Failure, REFUSED } from "./exit-codes.js";
@@ -71,7 +68,7 @@ export const command: Command = {
     if (files.length === 0) throw new UsageError("LOG is missing; - reads stdin");
     if (files.filter((file) => file === STDIN).length > 1) throw new UsageError("- can be given only once");
     if (values.config === undefined) throw new UsageError("--config is missing, for example --config gateway.yaml");
-    const configs = [values.config, ...(values.against === undefined ? [] : [values.against])];
+    const names = [values.config, ...(values.against === undefined ? [] : [values.against])];
     const rules = values["app-from"].map(readAppRule);
     const nodes = readWhole("--nodes", values.nodes, { least: 1, most: 1_000 });
     const options = {
@@ -80,34 +77,17 @@ export const command: Command = {
       toleranceMs: readDuration("--tolerance", values.tolerance, { leastMs: 0, mostMs: HOUR_MS }),
       rules: rules.length > 0 ? rules : undefined,
       nodes,
-      worlds: configs.map((file) => worldConfig(configOrThrow(file))),
+      configs: names.map(configOrThrow),
     };
-    const progress = createProgress({ files, stderr: process.stderr, wanted: values.progress });
-    const done = await replay({
-      ...options,
-      lines: allLines(files, progress),
-      onProgress: ({ lines }) => progress.lines(lines),
-    }).finally(() => progress.end());
-    const report = { replay: done, configs, nodes };
+    const progress = createProgress(files, values.progress);
+    const lines = allLines(files, progress);
+    const done = await replay({ ...options, lines, onProgress: progress.lines }).finally(progress.end);
+    const report = { replay: done, configs: names, nodes };
     const text = values.json ? jsonLine(reportData(report)) : printed(reportLines(report, columnsOf()));
     if (done.requests > 0 || done.badLines === 0) return text;
     return { text, exitCode: REFUSED, complaint: "no line of the log could be read; see --format and --field" };
   },
 };
-
-/** The parts of a configuration that affect decisions. Its store is not used. */
-export function worldConfig(config: Config): WorldConfig {
-  return {
-    apps: appLimits(config),
-    unknownApps: config.unknown_apps,
-    cluster: clusterOptions(config),
-    lease: leaseOptions(config),
-    timeoutMs: config.lease.timeout_ms,
-    failOpenTokens: config.fail_open_tokens,
-    automaticEmergency: config.cluster.automatic_emergency,
-    emergencyCooldownMs: config.cluster.emergency_cooldown_ms,
-  };
-}
 
 async function* allLines(files: string[], progress: Progress): AsyncGenerator<string[]> {
   for (const name of files) {

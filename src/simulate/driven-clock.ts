@@ -1,11 +1,9 @@
 /** A clock that the simulation moves: timers run at their due times, always in the same order. */
 import type { Clock } from "../shared/clock.js";
-import { createHeap } from "./heap.js";
 
 interface Timer {
   at: number;
-  /** Timers of the same time run in the order of their creation. */
-  order: number;
+  /** Undefined: cancelled. */
   work: (() => void) | undefined;
 }
 
@@ -22,24 +20,30 @@ export interface DrivenClock extends Clock {
 
 export function createDrivenClock(): DrivenClock {
   let now = 0;
-  let created = 0;
-  const timers = createHeap<Timer>((a, b) => a.at < b.at || (a.at === b.at && a.order < b.order));
+  /** In the order of their times. */
+  const timers: Timer[] = [];
 
-  /** The next timer that was not cancelled. */
-  function next(): Timer | undefined {
-    let first = timers.first();
-    while (first !== undefined && first.work === undefined) {
-      timers.takeFirst();
-      first = timers.first();
+  /** Behind timers of the same time, so that these run in the order of their creation. */
+  function placeFor(at: number): number {
+    let [low, high] = [0, timers.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (timers[middle]!.at <= at) low = middle + 1;
+      else high = middle;
     }
-    return first;
+    return low;
+  }
+
+  function next(): Timer | undefined {
+    while (timers.length > 0 && timers[0]!.work === undefined) timers.shift();
+    return timers[0];
   }
 
   return {
     now: () => now,
     after(ms, work) {
-      const timer: Timer = { at: now + Math.max(ms, 0), order: created++, work };
-      timers.add(timer);
+      const timer: Timer = { at: now + Math.max(ms, 0), work };
+      timers.splice(placeFor(timer.at), 0, timer);
       return () => {
         timer.work = undefined;
       };
@@ -48,7 +52,7 @@ export function createDrivenClock(): DrivenClock {
     runNext() {
       const timer = next();
       if (timer === undefined) return;
-      timers.takeFirst();
+      timers.shift();
       now = timer.at;
       timer.work?.();
     },
@@ -57,7 +61,7 @@ export function createDrivenClock(): DrivenClock {
     },
     sleep(ms) {
       now += ms;
-      for (const timer of timers.items()) timer.at += ms;
+      for (const timer of timers) timer.at += ms;
     },
   };
 }

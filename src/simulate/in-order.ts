@@ -2,7 +2,6 @@
  * Sorts requests by their arrival. Proxies write a line when a request ends, so lines are out of order. Requests with
  * times in whole seconds are spread evenly over their second.
  */
-import { createHeap } from "./heap.js";
 import type { LoggedRequest } from "./logged-request.js";
 
 export interface InOrderOptions {
@@ -12,61 +11,46 @@ export interface InOrderOptions {
   maxHeld: number;
 }
 
-export interface InOrder {
-  add(request: LoggedRequest): void;
-  /** The next request that no later line can precede; with `all`, the next one in any case. */
-  next(all: boolean): LoggedRequest | undefined;
-  /** Number of requests that came too late; they get the time of their predecessor. */
-  late(): number;
-}
-
 const SECOND_MS = 1000;
 
-export function createInOrder({ toleranceMs, maxHeld }: InOrderOptions): InOrder {
-  const held = createHeap<LoggedRequest>((a, b) => a.at < b.at || (a.at === b.at && a.order < b.order));
-  /** Requests of one second that are being returned, starting at index `at`. */
-  let sameSecond: LoggedRequest[] = [];
-  let at = 0;
+export function createInOrder({ toleranceMs, maxHeld }: InOrderOptions) {
+  const held: LoggedRequest[] = [];
   let newest = Number.NEGATIVE_INFINITY;
   let latestOut = Number.NEGATIVE_INFINITY;
   let late = 0;
 
-  /** Takes all requests of the second of `first` and spreads them over it. */
-  function spread(first: LoggedRequest): void {
-    sameSecond = [first];
-    at = 0;
-    for (let more = held.first(); more?.coarse && more.at === first.at; more = held.first()) {
-      sameSecond.push(held.takeFirst());
-    }
-    const gap = SECOND_MS / sameSecond.length;
-    for (let i = 1; i < sameSecond.length; i++) sameSecond[i]!.at += i * gap;
-  }
+  const isReady = ({ at, coarse }: LoggedRequest) =>
+    at + (coarse ? Math.max(toleranceMs, SECOND_MS) : toleranceMs) <= newest;
 
-  function out(request: LoggedRequest): LoggedRequest {
-    if (request.at < latestOut) {
-      late++;
-      request.at = latestOut;
-    }
-    latestOut = request.at;
-    return request;
+  /** Spreads the requests of one second and returns the place after them. */
+  function spread(from: number): number {
+    const { at, coarse } = held[from]!;
+    let end = from + 1;
+    while (coarse && held[end]?.coarse && held[end]?.at === at) end++;
+    for (let i = from + 1; i < end; i++) held[i]!.at += ((i - from) * SECOND_MS) / (end - from);
+    return end;
   }
 
   return {
-    add(request) {
+    add(request: LoggedRequest): void {
       newest = Math.max(newest, request.at);
-      held.add(request);
+      held.push(request);
     },
-    next(all) {
-      if (at < sameSecond.length) return out(sameSecond[at++]!);
-      const first = held.first();
-      if (first === undefined) return undefined;
-      const waitMs = first.coarse ? Math.max(toleranceMs, SECOND_MS) : toleranceMs;
-      if (!all && first.at + waitMs > newest && held.size() <= maxHeld) return undefined;
-      held.takeFirst();
-      if (!first.coarse) return out(first);
-      spread(first);
-      return out(sameSecond[at++]!);
+    /** The requests that no later line can precede; with `all`, all of them. */
+    take(all: boolean): LoggedRequest[] {
+      // Fast, because most of them are sorted already.
+      held.sort((a, b) => a.at - b.at || a.order - b.order);
+      let end = 0;
+      while (end < held.length && (all || isReady(held[end]!) || held.length - end > maxHeld)) end = spread(end);
+      const ready = held.splice(0, end);
+      for (const request of ready) {
+        if (request.at < latestOut) late++;
+        latestOut = Math.max(latestOut, request.at);
+        request.at = latestOut;
+      }
+      return ready;
     },
+    /** Number of requests that came too late; they get the time of their predecessor. */
     late: () => late,
   };
 }

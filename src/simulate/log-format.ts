@@ -1,6 +1,6 @@
-/** The log formats, their parsers, and detection of the format from the first lines. */
+/** The log formats, their readers, and detection of the format from the first lines. */
 import { createJsonParser } from "./json-log.js";
-import { type AppRule, emptyLine, type FieldNames, type LineParser } from "./logged-request.js";
+import { type AppRule, type FieldNames, type LineParser, type LoggedRequest, requestOf } from "./logged-request.js";
 import { createCombinedParser, parseEnvoyLine } from "./text-log.js";
 
 export const FORMATS = ["combined", "envoy", "json"] as const;
@@ -14,18 +14,25 @@ export function createParser(format: LogFormat, fields: FieldNames): LineParser 
   return format === "envoy" ? parseEnvoyLine : createCombinedParser(fields);
 }
 
-/** The rules to find the app if the operator gives none. */
-export function defaultRules(format: LogFormat, fields: FieldNames): AppRule[] {
-  if (format === "json") return [{ from: "field", name: "app" }];
-  return fields.app === undefined ? [] : [{ from: "field", name: fields.app.name }];
+/** Returns the request of a line, or why it cannot be read. */
+export type LineReader = (text: string, order: number) => LoggedRequest | string;
+
+/** `rules`: how to find the app. Undefined: the default of the format. */
+export function createReader(format: LogFormat, fields: FieldNames, rules?: AppRule[]): LineReader {
+  const parse = createParser(format, fields);
+  const appField = format === "json" ? "app" : fields.app?.name;
+  const byDefault: AppRule[] = appField === undefined ? [] : [{ from: "field", name: appField }];
+  return (text, order) => {
+    const line = parse(text);
+    return typeof line === "string" ? line : requestOf(line, rules ?? byDefault, order);
+  };
 }
 
 /** The format of most lines; undefined if no format can read any line. */
 export function detectFormat(lines: string[], fields: FieldNames): LogFormat | undefined {
   const counts = FORMATS.map((format) => {
-    const parse = createParser(format, fields);
-    const line = emptyLine();
-    return { format, readable: lines.filter((text) => parse(text, line) === "").length };
+    const read = createReader(format, fields);
+    return { format, readable: lines.filter((text) => typeof read(text, 0) !== "string").length };
   });
   const best = counts.reduce((a, b) => (b.readable > a.readable ? b : a));
   return best.readable > 0 ? best.format : undefined;

@@ -1,5 +1,6 @@
 /** A request as an access log describes it, and the rules that determine its app. */
 import { DEFAULT_APP } from "../core/identity.js";
+import { type LogTime, readMethod, readNumber } from "./log-values.js";
 
 export const LOG_FIELDS = [
   "time",
@@ -22,32 +23,32 @@ export interface FieldName {
 /** Names given by the operator. */
 export type FieldNames = Partial<Record<LogField, FieldName>>;
 
-/** The contents of a line. Parsers reuse one object for all lines. */
+/** The contents of a line, before its values are checked. */
 export interface LogLine {
-  /** Milliseconds since 1970: start of the request or, with `atEnd`, its end. */
-  timeMs: number;
-  /** The time has whole seconds only. */
-  coarse: boolean;
+  /** Start of the request or, with `atEnd`, its end. */
+  time: LogTime;
   atEnd: boolean;
   method: string;
   path: string;
   /** Empty if unknown. */
   user: string;
-  requestBytes: number;
-  responseBytes: number;
-  /** 0 if unknown. */
-  durationMs: number;
+  requestBytes: unknown;
+  responseBytes: unknown;
+  duration: unknown;
+  /** Unit of the duration. */
+  unitMs: number;
   /** Another field by its name or number; empty if there is none. */
   field(name: string): string;
 }
 
-/** Fills `line`; returns the problem, or an empty string. */
-export type LineParser = (text: string, line: LogLine) => string;
+/** Returns why the line cannot be read, if it cannot. */
+export type LineParser = (text: string) => LogLine | string;
 
 /** A request to replay. */
 export interface LoggedRequest {
   /** Milliseconds since 1970. */
   at: number;
+  /** The time has whole seconds only. */
   coarse: boolean;
   /** The line number, which orders requests of the same time. */
   order: number;
@@ -55,6 +56,7 @@ export interface LoggedRequest {
   method: string;
   requestBytes: number;
   responseBytes: number;
+  /** 0 if unknown. */
   durationMs: number;
 }
 
@@ -65,42 +67,27 @@ export type AppRule =
   | { from: "path"; prefix: string; app: string }
   | { from: "constant"; app: string };
 
-export function emptyLine(): LogLine {
+/** Returns why the line is invalid, if it is. */
+export function requestOf(line: LogLine, rules: readonly AppRule[], order: number): LoggedRequest | string {
+  const { time, atEnd } = line;
+  const method = readMethod(line.method);
+  const [requestBytes, responseBytes] = [readNumber(line.requestBytes), readNumber(line.responseBytes)];
+  const durationMs = readNumber(line.duration) * line.unitMs;
+  if (Number.isNaN(time.ms)) return "the time is invalid";
+  if (method === undefined) return "the method of the request is invalid";
+  if (!Number.isInteger(requestBytes) || !Number.isInteger(responseBytes)) return "a size is not an integer";
+  if (Number.isNaN(durationMs)) return "the duration is not a number";
   return {
-    timeMs: 0,
-    coarse: false,
-    atEnd: false,
-    method: "",
-    path: "",
-    user: "",
-    requestBytes: 0,
-    responseBytes: 0,
-    durationMs: 0,
-    field: () => "",
-  };
-}
-
-export function requestOf(line: LogLine, rules: readonly AppRule[], order: number): LoggedRequest {
-  const { timeMs, coarse, atEnd, durationMs, method, requestBytes, responseBytes } = line;
-  return {
-    at: atEnd ? timeMs - durationMs : timeMs,
+    at: atEnd ? time.ms - durationMs : time.ms,
     // A start computed from a coarse end is not a whole second, so it is not spread over that second.
-    coarse: coarse && (!atEnd || durationMs === 0),
+    coarse: time.coarse && (!atEnd || durationMs === 0),
     order,
-    app: appOf(line, rules),
+    app: rules.map((rule) => appByRule(line, rule)).find((app) => app !== "" && app !== "-") ?? DEFAULT_APP,
     method,
     requestBytes,
     responseBytes,
     durationMs,
   };
-}
-
-function appOf(line: LogLine, rules: readonly AppRule[]): string {
-  for (const rule of rules) {
-    const app = appByRule(line, rule);
-    if (app !== "" && app !== "-") return app;
-  }
-  return DEFAULT_APP;
 }
 
 function appByRule(line: LogLine, rule: AppRule): string {

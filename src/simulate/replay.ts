@@ -1,20 +1,14 @@
 /** Replays a log against one or more configurations in one pass, with bounded memory. */
+import type { Config } from "../config/schema.js";
 import { createInOrder } from "./in-order.js";
-import { createParser, DETECTION_LINES, defaultRules, detectFormat, type LogFormat } from "./log-format.js";
-import {
-  type AppRule,
-  emptyLine,
-  type FieldNames,
-  type LineParser,
-  type LoggedRequest,
-  requestOf,
-} from "./logged-request.js";
-import { type AppOutcome, createWorld, type World, type WorldConfig } from "./world.js";
+import { createReader, DETECTION_LINES, detectFormat, type LineReader, type LogFormat } from "./log-format.js";
+import type { AppRule, FieldNames, LoggedRequest } from "./logged-request.js";
+import { createWorld, type World } from "./world.js";
 
 export interface ReplayOptions {
   /** The lines of all logs, several at a time. */
   lines: AsyncIterable<string[]>;
-  worlds: WorldConfig[];
+  configs: Config[];
   nodes: number;
   /** Undefined: detect it from the first lines. */
   format?: LogFormat | undefined;
@@ -22,70 +16,39 @@ export interface ReplayOptions {
   /** How to find the app. Undefined: the default of the format. */
   rules?: AppRule[] | undefined;
   toleranceMs: number;
-  onProgress?: (soFar: { lines: number; requests: number }) => void;
+  /** Called with the number of lines read so far. */
+  onProgress?: (lines: number) => void;
 }
 
-export interface BadLine {
-  line: number;
-  reason: string;
-  text: string;
-}
-
-export interface Replay {
-  format: LogFormat | undefined;
-  lines: number;
-  requests: number;
-  badLines: number;
-  /** The first bad lines. */
-  examples: BadLine[];
-  late: number;
-  /** Milliseconds since 1970 of the first and last request; undefined if there is none. */
-  firstMs: number | undefined;
-  lastMs: number | undefined;
-  /** In the order of the worlds. */
-  outcomes: { apps: AppOutcome[]; timeline: { startMs: number; stepMs: number } }[];
-}
+export type Replay = Awaited<ReturnType<typeof replay>>;
 
 const EXAMPLES = 5;
 const EXAMPLE_LENGTH = 120;
 /** About 30 MB of requests. */
 const MAX_HELD = 200_000;
 
-export async function replay(options: ReplayOptions): Promise<Replay> {
-  const ordered = createInOrder({ toleranceMs: options.toleranceMs, maxHeld: MAX_HELD });
-  const line = emptyLine();
-  const result: Omit<Replay, "format" | "late" | "outcomes"> = {
+export async function replay({ configs, nodes, fields, rules, toleranceMs, onProgress, ...options }: ReplayOptions) {
+  const ordered = createInOrder({ toleranceMs, maxHeld: MAX_HELD });
+  const result = {
     lines: 0,
     requests: 0,
     badLines: 0,
-    examples: [],
-    firstMs: undefined,
-    lastMs: undefined,
+    /** The first bad lines. */
+    examples: [] as { line: number; reason: string; text: string }[],
+    /** Milliseconds since 1970 of the first and last request; undefined if there is none. */
+    firstMs: undefined as number | undefined,
+    lastMs: undefined as number | undefined,
   };
-  let format = options.format;
-  let parse: LineParser | undefined;
-  let rules: AppRule[] = options.rules ?? [];
+  let { format } = options;
+  let reader: LineReader | undefined;
   let worlds: World[] = [];
-  /** Lines read before the format is known. */
+  /** Lines that were not read yet; before the format is known, the first ones. */
   let waiting: string[] = [];
-
-  function begin(known: LogFormat): void {
-    format = known;
-    parse = createParser(known, options.fields);
-    rules = options.rules ?? defaultRules(known, options.fields);
-  }
-
-  function rejectLine(reason: string, text: string): void {
-    result.badLines++;
-    if (result.examples.length < EXAMPLES) {
-      result.examples.push({ line: result.lines, reason, text: text.slice(0, EXAMPLE_LENGTH) });
-    }
-  }
 
   function submit(request: LoggedRequest): Promise<unknown> | undefined {
     if (result.firstMs === undefined) {
       result.firstMs = request.at;
-      worlds = options.worlds.map((config) => createWorld({ ...config, nodes: options.nodes, startMs: request.at }));
+      worlds = configs.map((config) => createWorld({ config, nodes, startMs: request.at }));
     }
     result.lastMs = request.at;
     result.requests++;
@@ -94,46 +57,43 @@ export async function replay(options: ReplayOptions): Promise<Replay> {
     return pending.length > 0 ? Promise.all(pending) : undefined;
   }
 
-  async function submitReady(all: boolean): Promise<void> {
-    for (let request = ordered.next(all); request !== undefined; request = ordered.next(all)) {
+  function readLine(text: string, read: LineReader): void {
+    result.lines++;
+    if (text === "" || text === "\r") return;
+    const request = read(text.endsWith("\r") ? text.slice(0, -1) : text, result.lines);
+    if (typeof request !== "string") {
+      ordered.add(request);
+      return;
+    }
+    result.badLines++;
+    if (result.examples.length < EXAMPLES) {
+      result.examples.push({ line: result.lines, reason: request, text: text.slice(0, EXAMPLE_LENGTH) });
+    }
+  }
+
+  /** `all`: no more lines will come. */
+  async function readWaiting(all: boolean): Promise<void> {
+    if (reader === undefined) {
+      const some = waiting.filter((text) => text.trim() !== "");
+      if (format === undefined && !all && some.length < DETECTION_LINES) return;
+      format ??= detectFormat(some.slice(0, DETECTION_LINES), fields) ?? "combined";
+      reader = createReader(format, fields, rules);
+    }
+    for (const text of waiting) readLine(text, reader);
+    waiting = [];
+    for (const request of ordered.take(all)) {
       const pending = submit(request);
       if (pending !== undefined) await pending;
     }
+    onProgress?.(result.lines);
   }
 
-  async function readLines(texts: string[], known: LineParser): Promise<void> {
-    for (const text of texts) {
-      result.lines++;
-      if (text === "" || text === "\r") continue;
-      const reason = known(text.endsWith("\r") ? text.slice(0, -1) : text, line);
-      if (reason === "") ordered.add(requestOf(line, rules, result.lines));
-      else rejectLine(reason, text);
-    }
-    await submitReady(false);
-    options.onProgress?.({ lines: result.lines, requests: result.requests });
-  }
-
-  /** Detects the format once enough lines are there; `all`: no more will come. */
-  async function readFirst(all: boolean): Promise<void> {
-    const some = waiting.filter((text) => text.trim() !== "");
-    if (!all && some.length < DETECTION_LINES) return;
-    begin(detectFormat(some.slice(0, DETECTION_LINES), options.fields) ?? "combined");
-    const texts = waiting;
-    waiting = [];
-    await readLines(texts, parse!);
-  }
-
-  if (format !== undefined) begin(format);
   for await (const texts of options.lines) {
-    if (parse !== undefined) {
-      await readLines(texts, parse);
-    } else {
-      waiting.push(...texts);
-      await readFirst(false);
-    }
+    for (const text of texts) waiting.push(text);
+    await readWaiting(false);
   }
-  if (parse === undefined) await readFirst(true);
-  await submitReady(true);
+  await readWaiting(true);
+  /** In the order of the configurations. */
   const outcomes = [];
   for (const { finish, tally } of worlds) {
     const apps = await finish();

@@ -1,9 +1,9 @@
 /** Counts the decisions of each app by outcome, code and time. */
 import { OK } from "../core/codes.js";
 import type { Decision } from "../limiter/decision.js";
-import { createTimeline, type Series, type Timeline } from "./timeline.js";
+import { createTimeline, type Series } from "./timeline.js";
 
-/** The second or minute with most refusals. */
+/** The requests of a second or minute. */
 export interface Worst {
   /** Its start, in milliseconds since 1970. */
   at: number;
@@ -11,77 +11,63 @@ export interface Worst {
   refused: number;
 }
 
-export interface AppTally {
-  app: string;
-  requests: number;
-  admitted: number;
-  refused: number;
-  /** Admitted only because of dry run; included in `admitted`. */
-  dryRunRefused: number;
-  /** Refusals by code, including those of a dry run. */
-  codes: Map<string, number>;
-  /** Milliseconds since 1970; undefined if nothing was refused. */
-  firstRefused: number | undefined;
-  lastRefused: number | undefined;
-  worstSecond: Worst | undefined;
-  worstMinute: Worst | undefined;
-  series: Series;
-}
-
-export interface Tally {
-  count(at: number, decision: Pick<Decision, "allowed" | "code" | "app">): void;
-  /** Sorted by name. */
-  apps(): AppTally[];
-  timeline: Timeline;
-}
-
-interface Window {
-  lengthMs: number;
-  current: Worst;
-  worst: Worst | undefined;
-}
-
-interface Counting extends AppTally {
-  second: Window;
-  minute: Window;
-}
-
 const SECOND_MS = 1000;
 const MINUTE_MS = 60_000;
 
-export function createTally(startMs: number): Tally {
-  const timeline = createTimeline(startMs);
-  const apps = new Map<string, Counting>();
+function newTally(app: string, series: Series) {
+  return {
+    app,
+    requests: 0,
+    admitted: 0,
+    refused: 0,
+    /** Admitted only because of dry run; included in `admitted`. */
+    dryRunRefused: 0,
+    /** Refusals by code, including those of a dry run. */
+    codes: new Map<string, number>(),
+    /** Milliseconds since 1970; undefined if nothing was refused. */
+    firstRefused: undefined as number | undefined,
+    lastRefused: undefined as number | undefined,
+    second: newWindow(SECOND_MS),
+    minute: newWindow(MINUTE_MS),
+    series,
+  };
+}
 
-  function begin(app: string): Counting {
-    const window = (lengthMs: number): Window => ({
-      lengthMs,
-      current: { at: Number.NEGATIVE_INFINITY, requests: 0, refused: 0 },
-      worst: undefined,
-    });
-    const counting: Counting = {
-      app,
-      requests: 0,
-      admitted: 0,
-      refused: 0,
-      dryRunRefused: 0,
-      codes: new Map<string, number>(),
-      firstRefused: undefined,
-      lastRefused: undefined,
-      worstSecond: undefined,
-      worstMinute: undefined,
-      series: timeline.series(),
-      second: window(SECOND_MS),
-      minute: window(MINUTE_MS),
-    };
-    apps.set(app, counting);
-    return counting;
-  }
+export type AppTally = ReturnType<typeof newTally>;
+
+/** Finds the second or minute with most refusals. */
+export interface Window {
+  lengthMs: number;
+  current: Worst;
+  /** Undefined if nothing was refused. */
+  worst: Worst | undefined;
+}
+
+function newWindow(lengthMs: number): Window {
+  return { lengthMs, current: { at: Number.NEGATIVE_INFINITY, requests: 0, refused: 0 }, worst: undefined };
+}
+
+/** Requests arrive in order, so only one window is open at a time. */
+function countIn(window: Window, at: number, refused: number): void {
+  const begin = at - (at % window.lengthMs);
+  if (begin !== window.current.at) window.current = { at: begin, requests: 0, refused: 0 };
+  window.current.requests++;
+  window.current.refused += refused;
+  if (window.current.refused > (window.worst?.refused ?? 0)) window.worst = window.current;
+}
+
+export function createTally(startMs: number) {
+  const timeline = createTimeline(startMs);
+  const apps = new Map<string, AppTally>();
 
   return {
     timeline,
-    count(at, { allowed, code, app }) {
-      const one = apps.get(app) ?? begin(app);
+    count(at: number, { allowed, code, app }: Pick<Decision, "allowed" | "code" | "app">): void {
+      let one = apps.get(app);
+      if (one === undefined) {
+        one = newTally(app, timeline.series());
+        apps.set(app, one);
+      }
       const step = timeline.stepAt(at);
       const refused = code === OK ? 0 : 1;
       one.requests++;
@@ -97,28 +83,7 @@ export function createTally(startMs: number): Tally {
       one.firstRefused ??= at;
       one.lastRefused = at;
     },
-    apps: () =>
-      [...apps.values()]
-        .map(({ second, minute, ...tally }) => ({
-          ...tally,
-          worstSecond: worstOf(second),
-          worstMinute: worstOf(minute),
-        }))
-        .sort((a, b) => (a.app < b.app ? -1 : 1)),
+    /** Sorted by name. */
+    apps: () => [...apps.values()].sort((a, b) => (a.app < b.app ? -1 : 1)),
   };
-}
-
-/** Requests arrive in order, so only one window is open at a time. */
-function countIn(window: Window, at: number, refused: number): void {
-  const begin = at - (at % window.lengthMs);
-  if (begin !== window.current.at) {
-    window.worst = worstOf(window);
-    window.current = { at: begin, requests: 0, refused: 0 };
-  }
-  window.current.requests++;
-  window.current.refused += refused;
-}
-
-function worstOf({ current, worst }: Window): Worst | undefined {
-  return current.refused > (worst?.refused ?? 0) ? current : worst;
 }

@@ -8,15 +8,7 @@ export interface Series {
   refused: Uint32Array;
 }
 
-export interface Timeline {
-  series(): Series;
-  /** The step of a time. Times before the start belong to the first step. */
-  stepAt(ms: number): number;
-  startMs: number;
-  stepMs(): number;
-}
-
-export function createTimeline(startMs: number): Timeline {
+export function createTimeline(startMs: number) {
   const all: Series[] = [];
   let stepMs = FIRST_STEP_MS;
 
@@ -27,12 +19,13 @@ export function createTimeline(startMs: number): Timeline {
   return {
     startMs,
     stepMs: () => stepMs,
-    series() {
+    series(): Series {
       const series = { requests: new Uint32Array(STEPS), refused: new Uint32Array(STEPS) };
       all.push(series);
       return series;
     },
-    stepAt(ms) {
+    /** The step of a time. Times before the start belong to the first step. */
+    stepAt(ms: number): number {
       const passed = Math.max(ms - startMs, 0);
       while (passed >= stepMs * STEPS) {
         stepMs *= 2;

@@ -1,30 +1,20 @@
 /** One configuration on a simulated clock: the limiters of N nodes on the embedded store. */
+import { clusterOptions, coordinatorOptions, limiterOptions } from "../config/options/limits.js";
+import type { Config } from "../config/schema.js";
 import { INVALID_IDENTITY } from "../core/codes.js";
-import type { LeaseOptions } from "../core/lease.js";
-import type { AppLimits } from "../core/limits.js";
 import { isIdentifier } from "../core/platform.js";
 import type { Decision } from "../limiter/decision.js";
 import { createLimiter, type Limiter } from "../limiter/limiter.js";
 import type { SyncTarget } from "../limiter/limiter-contract.js";
-import type { ClusterLimits } from "../quota/cluster-limits.js";
 import { createQuota } from "../quota/quota.js";
 import { createEmbeddedStore } from "../store/embedded/embedded-store.js";
 import { createDrivenClock } from "./driven-clock.js";
 import type { LoggedRequest } from "./logged-request.js";
-import { type AppTally, createTally, type Tally } from "./tally.js";
+import { type AppTally, createTally } from "./tally.js";
 
-export interface WorldConfig {
-  apps: AppLimits[];
-  unknownApps: "default" | "reject";
-  cluster: ClusterLimits;
-  lease: LeaseOptions;
-  timeoutMs: number;
-  failOpenTokens: number;
-  automaticEmergency: boolean;
-  emergencyCooldownMs: number;
-}
-
-export interface WorldOptions extends WorldConfig {
+export interface WorldOptions {
+  /** Its store is not used. */
+  config: Config;
   /** Number of nodes, which get the requests in turn. */
   nodes: number;
   /** Time of the first request, in milliseconds since 1970. */
@@ -32,28 +22,21 @@ export interface WorldOptions extends WorldConfig {
 }
 
 /** `tokens`: the spend recorded in the store. */
-export interface AppOutcome extends AppTally {
-  tokens: number;
-}
+export type AppOutcome = AppTally & { tokens: number };
 
-export interface World {
-  /** Advances the clock to the request and decides. Returns a promise only if it has to wait. */
-  submit(request: LoggedRequest): Promise<void> | undefined;
-  /** Completes waiting and running requests and returns all tokens. */
-  finish(): Promise<AppOutcome[]>;
-  tally: Tally;
-}
+export type World = ReturnType<typeof createWorld>;
 
 /** The interval at which services check for an emergency. */
 const EMERGENCY_CHECK_MS = 250;
 /** In longer pauses, time is skipped once all nodes are idle. */
 const LONG_PAUSE_MS = 20_000;
 
-export function createWorld(options: WorldOptions): World {
-  const { startMs, cluster, apps } = options;
+export function createWorld({ config, nodes, startMs }: WorldOptions) {
+  const { cooldownMs, automaticEmergency } = coordinatorOptions(config);
+  const options = limiterOptions(config);
   const clock = createDrivenClock();
   const store = createEmbeddedStore({ clock: () => Math.floor((startMs + clock.now()) * 1000) });
-  const quota = createQuota(store, cluster);
+  const quota = createQuota(store, clusterOptions(config));
   const tally = createTally(startMs);
   /** Store calls without a reply, and work deferred to the end of the turn. */
   let calls = 0;
@@ -63,28 +46,15 @@ export function createWorld(options: WorldOptions): World {
   let seen = 0;
   let turn = 0;
   let emergency = false;
-  const limiters = Array.from({ length: options.nodes }, (_, i) => newNode(`node-${i + 1}`));
+  const target: SyncTarget = {
+    grant: (sender, requests) => tracked(quota.grant(sender, requests)),
+    report: (sender, requests, leave) => tracked(quota.report(sender, requests, leave)),
+    heartbeat: (sender) => tracked(quota.heartbeat(sender)),
+  };
+  const limiters = Array.from({ length: nodes }, (_, i) =>
+    createLimiter({ ...options, node: `node-${i + 1}`, target, clock, defer: (work) => deferred.push(work) }),
+  );
   clock.after(EMERGENCY_CHECK_MS, checkEmergency);
-
-  function newNode(node: string): Limiter {
-    const { unknownApps, lease, timeoutMs, failOpenTokens } = options;
-    const target: SyncTarget = {
-      grant: (sender, requests) => tracked(quota.grant(sender, requests)),
-      report: (sender, requests, leave) => tracked(quota.report(sender, requests, leave)),
-      heartbeat: (sender) => tracked(quota.heartbeat(sender)),
-    };
-    return createLimiter({
-      node,
-      target,
-      apps,
-      unknownApps,
-      lease,
-      timeoutMs,
-      failOpenTokens,
-      clock,
-      defer: (work) => deferred.push(work),
-    });
-  }
 
   function tracked<T>(call: Promise<T>): Promise<T> {
     calls++;
@@ -98,7 +68,7 @@ export function createWorld(options: WorldOptions): World {
     clock.after(EMERGENCY_CHECK_MS, checkEmergency);
     if (decided === seen && !emergency) return;
     seen = decided;
-    void tracked(quota.emergencyCheck(options.emergencyCooldownMs, options.automaticEmergency)).then(({ active }) => {
+    void tracked(quota.emergencyCheck(cooldownMs, automaticEmergency)).then(({ active }) => {
       emergency = active;
       for (const limiter of limiters) limiter.setEmergency(active);
     });
@@ -137,7 +107,7 @@ export function createWorld(options: WorldOptions): World {
   async function skip(until: number): Promise<void> {
     await advanceTo(clock.now() + LONG_PAUSE_MS / 2);
     if (!isIdle()) return;
-    const step = leastCommonMultiple(options.lease.syncIntervalMs, EMERGENCY_CHECK_MS);
+    const step = leastCommonMultiple(config.lease.sync_interval_ms, EMERGENCY_CHECK_MS);
     const skipped = Math.floor((until - clock.now()) / step) * step;
     if (skipped > 0) clock.sleep(skipped);
   }
@@ -185,22 +155,24 @@ export function createWorld(options: WorldOptions): World {
 
   return {
     tally,
-    submit(request) {
+    /** Advances the clock to the request and decides. Returns a promise only if it has to wait. */
+    submit(request: LoggedRequest): Promise<void> | undefined {
       const at = request.at - startMs;
       if (at - clock.now() <= LONG_PAUSE_MS && advance(at)) return decide(request);
       return submitLater(request, at);
     },
-    async finish() {
+    /** Completes waiting and running requests and returns all tokens. */
+    async finish(): Promise<AppOutcome[]> {
       await untilIdle();
       // Waiting requests end within the timeout; after that only admitted requests are running.
-      await advanceTo(clock.now() + options.timeoutMs);
+      await advanceTo(clock.now() + config.lease.timeout_ms);
       while (running > 0) await advanceTo(clock.nextAt());
       for (const limiter of limiters) {
         const closed = limiter.close();
         await untilIdle();
         await closed;
       }
-      const limits = new Map(apps.map((app) => [app.id, app]));
+      const limits = new Map(options.apps.map((app) => [app.id, app]));
       return Promise.all(
         tally.apps().map(async (one) => {
           const app = limits.get(one.app);

@@ -3,54 +3,42 @@ import { statSync } from "node:fs";
 import { STDIN } from "../../simulate/log-lines.js";
 import { percent, whole } from "../numbers.js";
 
-export interface Progress {
-  bytes(count: number): void;
-  lines(count: number): void;
-  /** Removes the line. */
-  end(): void;
+interface ProgressOutput {
+  isTTY?: boolean;
+  write(text: string): unknown;
 }
+
+export type Progress = ReturnType<typeof createProgress>;
 
 const TERMINAL_GAP_MS = 100;
 const PLAIN_GAP_MS = 1_000;
 
-export interface ProgressOptions {
-  files: string[];
-  stderr: { isTTY?: boolean; write(text: string): unknown };
-  /** Even if stderr is not a terminal. */
-  wanted: boolean;
-  now?: () => number;
-}
-
-export function createProgress({
-  files,
-  stderr,
-  wanted,
-  now = performance.now.bind(performance),
-}: ProgressOptions): Progress {
-  const terminal = stderr.isTTY === true;
-  if (!terminal && !wanted) return { bytes: () => undefined, lines: () => undefined, end: () => undefined };
+/** `wanted`: even if stderr is not a terminal. */
+export function createProgress(files: string[], wanted: boolean, stderr: ProgressOutput = process.stderr) {
+  const isTerminal = stderr.isTTY === true;
   const total = files.includes(STDIN) ? 0 : files.reduce((sum, file) => sum + sizeOf(file), 0);
-  const started = now();
+  const started = performance.now();
   let read = 0;
   let shownAt = started;
   let shown = false;
 
   return {
-    bytes(count) {
+    bytes(count: number): void {
       read += count;
     },
-    lines(count) {
-      const time = now();
-      if (time - shownAt < (terminal ? TERMINAL_GAP_MS : PLAIN_GAP_MS)) return;
+    lines(count: number): void {
+      const time = performance.now();
+      if ((!isTerminal && !wanted) || time - shownAt < (isTerminal ? TERMINAL_GAP_MS : PLAIN_GAP_MS)) return;
       shownAt = time;
       shown = true;
       const part = total > 0 ? `${percent(Math.min(read / total, 1))} · ` : "";
       const perSecond = (count * 1000) / Math.max(time - started, 1);
       const text = `${part}${whole(count)} lines · ${whole(perSecond)}/s`;
-      stderr.write(terminal ? `\r\x1b[K${text}` : `${text}\n`);
+      stderr.write(isTerminal ? `\r\x1b[K${text}` : `${text}\n`);
     },
-    end() {
-      if (shown && terminal) stderr.write("\r\x1b[K");
+    /** Removes the line. */
+    end(): void {
+      if (shown && isTerminal) stderr.write("\r\x1b[K");
     },
   };
 }

@@ -1,6 +1,5 @@
 /** The result of `tollgate simulate`, as text and as JSON. */
 import type { Replay } from "../../simulate/replay.js";
-import type { Worst } from "../../simulate/tally.js";
 import type { AppOutcome } from "../../simulate/world.js";
 import { counted, percent, span, whole } from "../numbers.js";
 import { escaped, tableLines, toned, wrapped } from "../printing.js";
@@ -132,7 +131,7 @@ function whenLines({ apps, timeline }: Replay["outcomes"][number], config?: stri
     ...short.flatMap((one) => [
       `${nameOf(one.app)}  ${toned("bad", bars(one, steps))}`,
       `  first ${dateTime(one.firstRefused!)}, last ${dateTime(one.lastRefused!)}`,
-      `  worst second ${worst(one.worstSecond, 19)}; worst minute ${worst(one.worstMinute, 16)}`,
+      `  worst second ${worst(one.second, 19)}; worst minute ${worst(one.minute, 16)}`,
     ]),
   ];
 }
@@ -146,9 +145,8 @@ function bars({ series: { requests, refused } }: AppOutcome, steps: number): str
     .join("");
 }
 
-function worst(one: Worst | undefined, length: number): string {
-  if (one === undefined) return "-";
-  return `${dateTime(one.at).slice(0, length)}: ${whole(one.refused)} of ${whole(one.requests)}`;
+function worst({ worst: one }: AppOutcome["second"], length: number): string {
+  return `${dateTime(one!.at).slice(0, length)}: ${whole(one!.refused)} of ${whole(one!.requests)}`;
 }
 
 function dateTime(ms: number): string {
@@ -158,8 +156,7 @@ function dateTime(ms: number): string {
 /** The result for --json. */
 export function reportData({ replay, configs, nodes }: Report) {
   const iso = (ms: number | undefined) => (ms === undefined ? null : new Date(ms).toISOString());
-  const worstData = (one: Worst | undefined) =>
-    one === undefined ? null : { at: iso(one.at), requests: one.requests, refused: one.refused };
+  const worstData = ({ worst: one }: AppOutcome["second"]) => (one === undefined ? null : { ...one, at: iso(one.at) });
   return {
     log: {
       format: replay.format ?? null,
@@ -188,8 +185,8 @@ export function reportData({ replay, configs, nodes }: Report) {
           codes: Object.fromEntries(one.codes),
           first_refused: iso(one.firstRefused),
           last_refused: iso(one.lastRefused),
-          worst_second: worstData(one.worstSecond),
-          worst_minute: worstData(one.worstMinute),
+          worst_second: worstData(one.second),
+          worst_minute: worstData(one.minute),
           timeline: { requests: [...one.series.requests], refused: [...one.series.refused] },
         })),
       };

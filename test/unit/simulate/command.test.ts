@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { runCommandLine } from "../../../src/cli/command-line.js";
 import { createProgress } from "../../../src/cli/simulate/progress.js";
 import { combinedLine, type GeneratedLog, generateRequests, jsonLine } from "../../support/generated-log.js";
@@ -135,15 +135,16 @@ describe("lines", () => {
 describe("progress", () => {
   const run = (isTTY: boolean, wanted: boolean) => {
     const written: string[] = [];
-    let time = 0;
+    vi.useFakeTimers({ toFake: ["performance"] });
     const stderr = { isTTY, write: (text: string) => written.push(text) };
-    const progress = createProgress({ files: [file("p.log", "x".repeat(1000))], stderr, wanted, now: () => time });
+    const progress = createProgress([file("p.log", "x".repeat(1000))], wanted, stderr);
     for (let i = 1; i <= 4; i++) {
-      time += 500;
+      vi.advanceTimersByTime(500);
       progress.bytes(250);
       progress.lines(i * 1000);
     }
     progress.end();
+    vi.useRealTimers();
     return written;
   };
 

@@ -43,9 +43,7 @@ describe("requests out of order", () => {
         const written = lines.map((one, order) => ({ ...one, order })).sort((a, b) => a.at + a.delay - b.at - b.delay);
         const ordered = createInOrder({ toleranceMs: 500, maxHeld: 1_000 });
         const out: LoggedRequest[] = [];
-        const take = (all: boolean) => {
-          for (let one = ordered.next(all); one !== undefined; one = ordered.next(all)) out.push(one);
-        };
+        const take = (all: boolean) => out.push(...ordered.take(all));
         for (const { at, order } of written) {
           ordered.add(request(at, order));
           take(false);
@@ -62,7 +60,7 @@ describe("requests out of order", () => {
     const out: number[] = [];
     for (let at = 1; at <= 10; at++) {
       ordered.add(request(at, at));
-      for (let one = ordered.next(false); one !== undefined; one = ordered.next(false)) out.push(one.at);
+      out.push(...ordered.take(false).map((one) => one.at));
     }
     expect(out).toEqual([1, 2, 3, 4, 5, 6, 7]);
   });
@@ -70,9 +68,7 @@ describe("requests out of order", () => {
   it("with whole seconds are spread over their second, in the order of the log; late ones get its end", () => {
     const ordered = createInOrder({ toleranceMs: 0, maxHeld: 100 });
     const out: number[] = [];
-    const take = (all: boolean) => {
-      for (let one = ordered.next(all); one !== undefined; one = ordered.next(all)) out.push(one.at);
-    };
+    const take = (all: boolean) => out.push(...ordered.take(all).map((one) => one.at));
     for (let i = 0; i < 4; i++) ordered.add(request(1_000, i, true));
     take(false);
     expect(out).toEqual([]);

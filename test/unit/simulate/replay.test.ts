@@ -1,6 +1,5 @@
 /** A replay decides like the live limiter, for every log format and for imperfect logs. */
 import { describe, expect, it } from "vitest";
-import { worldConfig } from "../../../src/cli/simulate.js";
 import { readConfig } from "../../../src/config/load.js";
 import { type Replay, type ReplayOptions, replay } from "../../../src/simulate/replay.js";
 import {
@@ -42,7 +41,7 @@ async function* inPieces(lines: string[]): AsyncGenerator<string[]> {
 
 function run(lines: string[], more: Partial<ReplayOptions> = {}): Promise<Replay> {
   return replay({
-    ...{ lines: inPieces(lines), worlds: [worldConfig(config())], nodes: 1, fields: {}, toleranceMs: 10_000 },
+    ...{ lines: inPieces(lines), configs: [config()], nodes: 1, fields: {}, toleranceMs: 10_000 },
     ...more,
   });
 }
@@ -106,7 +105,7 @@ describe("the totals", () => {
     const small = config("cluster: { capacity: 2000, rate: 400, emergency_cooldown_ms: 1000 }");
     const requests = some(8_000, 60);
     const live = await feedLiveLimiter(small, 2, requests);
-    const done = await run(requests.map(jsonLine), { worlds: [worldConfig(small)], nodes: 2 });
+    const done = await run(requests.map(jsonLine), { configs: [small], nodes: 2 });
     expect(countsOf(done)).toEqual(live);
     const codes = new Set(Object.values(live).flatMap((own) => Object.keys(own.codes)));
     expect(codes).toContain("emergency_blocked");
@@ -120,11 +119,11 @@ describe("the totals", () => {
   });
 
   it("of two configurations equal those of separate replays", async () => {
-    const other = worldConfig(config("fail_open_tokens: 5\nlease: { reserve: 20 }"));
+    const other = config("fail_open_tokens: 5\nlease: { reserve: 20 }");
     const lines = some(4_000, 15).map(jsonLine);
-    const both = await run(lines, { worlds: [worldConfig(config()), other] });
+    const both = await run(lines, { configs: [config(), other] });
     expect(countsOf(both, 0)).toEqual(countsOf(await run(lines)));
-    expect(countsOf(both, 1)).toEqual(countsOf(await run(lines, { worlds: [other] })));
+    expect(countsOf(both, 1)).toEqual(countsOf(await run(lines, { configs: [other] })));
   });
 });
 
@@ -176,8 +175,8 @@ describe("invalid lines", () => {
       "": { admitted: 0, refused: 2, codes: { invalid_identity: 2 } },
       default: { admitted: 1 },
     });
-    const strict = worldConfig(config("unknown_apps: reject"));
-    expect(countsOf(await run(lines, { worlds: [strict] }))).toMatchObject({
+    const strict = config("unknown_apps: reject");
+    expect(countsOf(await run(lines, { configs: [strict] }))).toMatchObject({
       "": { refused: 3, codes: { invalid_identity: 2, unknown_app: 1 } },
     });
   });
@@ -196,8 +195,8 @@ describe("the timeline of an app", () => {
     expect(tight).toMatchObject({
       ...{ app: "tight", requests: 520 },
       firstRefused: LOG_START_MS + 30_000,
-      worstSecond: { at: LOG_START_MS + 95_000, requests: 300, refused: 240 },
-      worstMinute: { at: LOG_START_MS + 60_000, requests: 300, refused: 240 },
+      second: { worst: { at: LOG_START_MS + 95_000, requests: 300, refused: 240 } },
+      minute: { worst: { at: LOG_START_MS + 60_000, requests: 300, refused: 240 } },
     });
     expect(tight.lastRefused).toBe(LOG_START_MS + 150_000);
     expect(done.outcomes[0]!.timeline).toEqual({ startMs: LOG_START_MS, stepMs: 4000 });
