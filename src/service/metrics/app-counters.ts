@@ -52,16 +52,9 @@ export function appReport(app: string, counters: AppCounters, node: string, bala
 }
 
 /** The series of one label, which several apps may share. Looking them up for each decision would be too slow. */
-export interface LabelSeries {
-  /** A decision took `seconds`. `isHit`: it was made without a sync. */
-  decided(decision: Decision, seconds: number, isRemote: boolean, isHit: boolean): void;
-  /** An exchange has ended. Until `deviated` is called, its estimate counts as exact. */
-  settled(): void;
-  deviated(ratio: number): void;
-  hitRatio(): number;
-}
+export type LabelSeries = ReturnType<typeof createLabelSeries>;
 
-export function createLabelSeries(all: Series, label: string): LabelSeries {
+export function createLabelSeries(all: Series, label: string) {
   const checkBounds = metrics.ratelimit_check_latency_seconds.bounds;
   const costBounds = metrics.ratelimit_request_cost.bounds;
   const allowed = all.of("ratelimit_requests_allowed_total", label);
@@ -98,7 +91,9 @@ export function createLabelSeries(all: Series, label: string): LabelSeries {
   }
 
   return {
-    decided({ code, allowed: isAllowed, method, cost }, seconds, isRemote, isHit) {
+    /** A decision took `seconds`. `isHit`: it was made without a sync. */
+    decided(decision: Decision, seconds: number, isRemote: boolean, isHit: boolean): void {
+      const { code, allowed: isAllowed, method, cost } = decision;
       if (isRemote) remote ??= all.of("ratelimit_check_latency_seconds", label, "remote");
       else local ??= all.of("ratelimit_check_latency_seconds", label, "local");
       observe((isRemote ? remote : local)!, checkBounds, seconds);
@@ -113,15 +108,16 @@ export function createLabelSeries(all: Series, label: string): LabelSeries {
         (refusals.get(code) ?? refusalsOf(code))[0]!++;
       }
     },
-    settled() {
+    /** An exchange has ended. Until `deviated` is called, its estimate counts as exact. */
+    settled(): void {
       deviation ??= all.of("ratelimit_cost_deviation_ratio", label);
       deviation[1]!++;
     },
-    deviated(ratio) {
+    deviated(ratio: number): void {
       deviation ??= all.of("ratelimit_cost_deviation_ratio", label);
       deviation[1]!--;
       observe(deviation, metrics.ratelimit_cost_deviation_ratio.bounds, ratio);
     },
-    hitRatio: () => hits[0]! / Math.max(hits[0]! + misses[0]!, 1),
+    hitRatio: (): number => hits[0]! / Math.max(hits[0]! + misses[0]!, 1),
   };
 }

@@ -3,8 +3,8 @@ import { randomUUID } from "node:crypto";
 import { getHeapStatistics } from "node:v8";
 import type { MetricsOptions } from "../../config/options/service.js";
 import { OK } from "../../core/codes.js";
-import type { Decision, DecisionSource } from "../../limiter/decision.js";
-import type { Limiter, LimiterObserver } from "../../limiter/limiter.js";
+import type { Decision } from "../../limiter/decision.js";
+import type { Limiter } from "../../limiter/limiter.js";
 import {
   type AppCounters,
   appReport,
@@ -14,7 +14,7 @@ import {
   newAppCounters,
 } from "./app-counters.js";
 import { appLabels, NO_APP, OTHER_APPS } from "./labels.js";
-import { createProcessCounters, type LoopLag, type ProcessCounters, watchLoopLag } from "./process-counters.js";
+import { createProcessCounters, type LoopLag, watchLoopLag } from "./process-counters.js";
 import { type AppReport, latencyBoundsSeconds, type MetricsReport, type NodeReport } from "./reports.js";
 import { createSeries, observe } from "./series.js";
 
@@ -34,31 +34,14 @@ export interface ConnectionGauges {
   proxies: { proxy: string; active: number }[];
 }
 
-export interface NodeMetrics extends ProcessCounters {
-  /** Called once per request. `waited`: the decision was not immediate. */
-  decided(decision: Decision, seconds: number, waited?: boolean): void;
-  /** Called once per admitted exchange when it ends. */
-  settled(decision: Decision): void;
-  /** Called after `settled` if the estimate was not exact. */
-  readonly deviated: NonNullable<LimiterObserver["deviated"]>;
-  /** @param facts the version of the configuration, and the number of open client connections */
-  report(limiter: LimiterState, facts: Pick<NodeReport, "configVersion" | "connections">): NodeReport;
-  /** Apps without requests are left out. */
-  appReports(apps: readonly string[], limiter: LimiterState): AppReport[];
-  metrics(limiter: LimiterState, connections?: ConnectionGauges): MetricsReport;
-  /** Keeps the counters of apps that remain and drops those of removed apps. */
-  reconfigure(options: MetricsOptions): void;
-  close(): void;
-}
+export type NodeMetrics = ReturnType<typeof createNodeMetrics>;
 
-export function createNodeMetrics(options: NodeMetricsOptions): NodeMetrics {
+export function createNodeMetrics(options: NodeMetricsOptions) {
   const { node, wallClock = Date.now } = options;
   const life = randomUUID();
   const series = createSeries();
-  const sources: Record<DecisionSource, number> = { local: 0, remote: 0, cached: 0, without_store: 0 };
   /** A histogram. */
   const latency = new Array<number>(latencyBoundsSeconds.length + 2).fill(0);
-  const totals = { requests: 0, refused: 0, dryRunRefused: 0 };
   /** Requests without an app, and of apps that are no longer configured. */
   const noApp = newAppCounters(NO_APP);
   const removedApps = newAppCounters(OTHER_APPS);
@@ -69,6 +52,7 @@ export function createNodeMetrics(options: NodeMetricsOptions): NodeMetrics {
   let seq = 0;
   reconfigure(options);
 
+  /** Keeps the counters of apps that remain and drops those of removed apps. */
   function reconfigure(changed: MetricsOptions): void {
     const labels = appLabels(changed.apps, changed.appLabels);
     const before = byApp;
@@ -127,41 +111,34 @@ export function createNodeMetrics(options: NodeMetricsOptions): NodeMetrics {
 
   return {
     ...createProcessCounters(series),
-    decided(decision, seconds, waited = false) {
-      const { source, allowed, code } = decision;
-      sources[source]++;
+    /** Called once per request. `waited`: the decision was not immediate. */
+    decided(decision: Decision, seconds: number, waited = false): void {
+      const { source } = decision;
       observe(latency, latencyBoundsSeconds, seconds);
-      totals.requests++;
       const app = countersOf(decision.app);
       const isHit = source === "local" || source === "cached";
       if (isHit) app.l3Hits++;
-      if (code === OK) app.allowed++;
-      else {
-        countRefusal(app, decision, wallClock(), node);
-        if (allowed) totals.dryRunRefused++;
-        else totals.refused++;
-      }
+      if (decision.code === OK) app.allowed++;
+      else countRefusal(app, decision, wallClock(), node);
       seriesOf(app)?.decided(decision, seconds, waited || source === "remote", isHit);
     },
-    settled: ({ app }) => seriesOf(countersOf(app))?.settled(),
-    deviated: ({ app }, _actualCost, ratio) => seriesOf(countersOf(app))?.deviated(ratio),
+    /** Called once per admitted exchange when it ends. */
+    settled: ({ app }: Decision): void => seriesOf(countersOf(app))?.settled(),
+    /** Called after `settled` if the estimate was not exact. */
+    deviated: ({ app }: Decision, _actualCost: number, ratio: number): void =>
+      seriesOf(countersOf(app))?.deviated(ratio),
     reconfigure,
 
-    report(limiter, facts) {
-      const { level, emergency, liveNodes, syncs, failedSyncs } = limiter.stats();
-      const [latencySumSeconds = 0, ...latencyCounts] = latency;
-      return {
-        ...{ node, ...facts, level, emergency, liveNodes, syncs, failedSyncs, ...totals },
-        allowed: totals.requests - totals.refused,
-        sources: { ...sources },
-        latencyCounts,
-        latencySumSeconds,
-        heapUsedBytes: process.memoryUsage().heapUsed,
-        heapLimitBytes: getHeapStatistics().heap_size_limit,
-      };
-    },
+    /** @param facts the version of the configuration, and the number of open client connections */
+    report: (limiter: LimiterState, facts: Pick<NodeReport, "configVersion" | "connections">): NodeReport => ({
+      ...{ node, ...facts, ...limiter.stats() },
+      latency: [...latency],
+      heapUsedBytes: process.memoryUsage().heapUsed,
+      heapLimitBytes: getHeapStatistics().heap_size_limit,
+    }),
 
-    appReports(apps, limiter) {
+    /** Apps without requests are left out. */
+    appReports(apps: readonly string[], limiter: LimiterState): AppReport[] {
       const balances = new Map(limiter.balances().map(({ app, balance }) => [app, balance]));
       return apps.flatMap((app) => {
         const counters = byApp.get(app);
@@ -170,13 +147,13 @@ export function createNodeMetrics(options: NodeMetricsOptions): NodeMetrics {
       });
     },
 
-    metrics: (limiter, connections = { pods: [], proxies: [] }) => ({
+    metrics: (limiter: LimiterState, connections: ConnectionGauges = { pods: [], proxies: [] }): MetricsReport => ({
       ...{ node, life, seq: ++seq },
       counters: enabled ? series.list() : {},
       gauges: enabled ? gauges(limiter, connections) : {},
     }),
 
-    close() {
+    close(): void {
       lag?.close();
       lag = undefined;
     },

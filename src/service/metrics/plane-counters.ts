@@ -4,14 +4,7 @@ import { layerOf, methodLabels, NO_APP, reasons } from "./labels.js";
 import { NO_APP_REPORT, type PlaneAppReport, type PlaneReport } from "./reports.js";
 import { createSeries, type Series } from "./series.js";
 
-export interface PlaneCounters {
-  /** Called when the message is about to be answered. A node that gets no reply repeats its batch. */
-  add(node: string, epoch: number, report: PlaneReport, labelOf: (app: string) => string | undefined): void;
-  /** Adds the sums to `page`. Counters of apps without one of these labels are dropped for good. */
-  addTo(page: Series, labels: ReadonlySet<string>): void;
-  /** Adds the gauges of nodes that reported recently, except those with one of these names. */
-  addGauges(page: Series, except: ReadonlySet<string>): void;
-}
+type LabelOf = (app: string) => string | undefined;
 
 interface KnownNode {
   epoch: number;
@@ -28,7 +21,7 @@ const KEPT_MS = 3_600_000;
 const MOST_NODES = 1_000;
 
 /** @param now milliseconds, monotonic */
-export function createPlaneCounters(now: () => number): PlaneCounters {
+export function createPlaneCounters(now: () => number) {
   /** Ordered by the time of the last report. */
   const nodes = new Map<string, KnownNode>();
   const sums = createSeries();
@@ -49,7 +42,8 @@ export function createPlaneCounters(now: () => number): PlaneCounters {
   }
 
   return {
-    add(node, epoch, { batch, apps, node: gauges }, labelOf) {
+    /** Called when the message is about to be answered. A node that gets no reply repeats its batch. */
+    add(node: string, epoch: number, { batch, apps, node: gauges }: PlaneReport, labelOf: LabelOf): void {
       const isNew = batch > 0 && !isRepeated(node, epoch, batch);
       if (isNew) for (const one of apps) addApp(sums, one, labelOf);
       const known = nodes.get(node);
@@ -57,11 +51,13 @@ export function createPlaneCounters(now: () => number): PlaneCounters {
       nodes.set(node, { epoch, batch: isNew ? batch : (known?.batch ?? 0), at: now(), gauges });
       expire();
     },
-    addTo(page, labels) {
+    /** Adds the sums to `page`. Counters of apps without one of these labels are dropped for good. */
+    addTo(page: Series, labels: ReadonlySet<string>): void {
       sums.retainApps(labels);
       page.merge(sums.list());
     },
-    addGauges(page, except) {
+    /** Adds the gauges of nodes that reported recently, except those with one of these names. */
+    addGauges(page: Series, except: ReadonlySet<string>): void {
       const since = now() - SHOWN_MS;
       for (const [node, { at, gauges }] of nodes) {
         if (at < since || except.has(node)) continue;
@@ -91,7 +87,7 @@ const refusedConnections = new Map([
 ]);
 
 /** Unknown names are ignored: a newer data plane may count more. */
-function addApp(sums: Series, { app, lists }: PlaneAppReport, labelOf: (app: string) => string | undefined): void {
+function addApp(sums: Series, { app, lists }: PlaneAppReport, labelOf: LabelOf): void {
   const label = app === NO_APP_REPORT ? NO_APP : (labelOf(app) ?? NO_APP);
   for (const [name, values] of Object.entries(lists)) {
     const [first = 0, second = 0, third = 0, ...cost] = values;

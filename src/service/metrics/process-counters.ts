@@ -1,9 +1,8 @@
 /** Counts what a process does besides deciding about requests: store calls, syncs, connections. Measures its event loop delay. */
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import type { LimiterObserver } from "../../limiter/limiter.js";
-import type { SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
+import type { SlotDecision } from "../../slots/slot-keeper-options.js";
 import type { StoreErrorKind } from "../../store/errors.js";
-import type { StoreObserver } from "../../store/observed-store.js";
+import type { StoreCommand, StoreOutcome } from "../../store/observed-store.js";
 import { connectionReasons } from "./labels.js";
 import type { Series } from "./series.js";
 
@@ -12,6 +11,7 @@ const errorKinds: Record<StoreErrorKind, true> = {
   ...{ denied: true, script: true, closed: true },
 };
 
+const syncOutcomes = ["ok", "error", "timeout"] as const;
 const withoutLabels = [
   "ratelimit_sync_apps",
   "websocket_acquire_seconds",
@@ -20,60 +20,53 @@ const withoutLabels = [
   "websocket_leases_reclaimed_total",
 ] as const;
 
-export interface ProcessCounters {
-  readonly storeObserver: StoreObserver;
-  readonly slotObserver: Required<Pick<SlotKeeperObserver, "decided" | "lost" | "reclaimed">>;
-  /** For the syncs of a limiter, and for sync messages of data planes. */
-  readonly synced: NonNullable<LimiterObserver["synced"]>;
-}
+export type ProcessCounters = ReturnType<typeof createProcessCounters>;
 
 /** Errors, refusals and outcomes that did not occur yet are shown as 0. */
-export function createProcessCounters(series: Series): ProcessCounters {
+export function createProcessCounters(series: Series) {
   for (const kind of Object.keys(errorKinds)) series.of("ratelimit_store_errors_total", kind);
-  for (const outcome of ["ok", "error", "timeout"]) series.of("ratelimit_sync_latency_seconds", outcome);
+  for (const outcome of syncOutcomes) series.of("ratelimit_sync_latency_seconds", outcome);
   for (const reason of connectionReasons) series.of("websocket_refusals_total", reason);
   for (const name of withoutLabels) series.of(name);
   return {
     storeObserver: {
-      called(command, outcome, seconds) {
+      called(command: StoreCommand, outcome: StoreOutcome, seconds: number): void {
         series.add("ratelimit_redis_commands_total", [command, outcome]);
         series.observe("ratelimit_redis_latency_seconds", [command], seconds);
         if (outcome !== "ok") series.add("ratelimit_store_errors_total", [outcome]);
       },
     },
     slotObserver: {
-      decided({ allowed, code, milliseconds }) {
+      decided({ allowed, code, milliseconds }: SlotDecision): void {
         series.observe("websocket_acquire_seconds", [], milliseconds / 1000);
         if (allowed) return;
         series.add("websocket_refusals_total", [connectionReasons.includes(code) ? code : "other"]);
         series.add("websocket_connections_rejected_total", []);
       },
-      lost: (leases) => series.add("websocket_leases_lost_total", [], leases),
+      lost: (leases: number) => series.add("websocket_leases_lost_total", [], leases),
       reclaimed: () => series.add("websocket_leases_reclaimed_total", []),
     },
-    synced(outcome, milliseconds, apps) {
+    /** For the syncs of a limiter, and for sync messages of data planes. */
+    synced(outcome: (typeof syncOutcomes)[number], milliseconds: number, apps: number): void {
       series.observe("ratelimit_sync_apps", [], apps);
       series.observe("ratelimit_sync_latency_seconds", [outcome], milliseconds / 1000);
     },
   };
 }
 
-export interface LoopLag {
-  /** Adds the mean and the 99th percentile since the last call. */
-  addTo(gauges: Series, node: string): void;
-  close(): void;
-}
+export type LoopLag = ReturnType<typeof watchLoopLag>;
 
 const RESOLUTION_MS = 20;
 
 /** Measures event loop delay in libuv, without timers of our own. */
-export function watchLoopLag(): LoopLag {
+export function watchLoopLag() {
   const delays = monitorEventLoopDelay({ resolution: RESOLUTION_MS });
   delays.enable();
   // Node reports the time between two samples; the sampling interval itself is no delay.
   const lag = (nanoseconds: number) => Math.max(nanoseconds / 1e9 - RESOLUTION_MS / 1000, 0) || 0;
   return {
-    addTo(gauges, node) {
+    /** Adds the mean and the 99th percentile since the last call. */
+    addTo(gauges: Series, node: string): void {
       gauges.add("ratelimit_event_loop_lag_seconds", [node], lag(delays.mean));
       gauges.add("ratelimit_event_loop_lag_p99_seconds", [node], lag(delays.percentile(99)));
       delays.reset();

@@ -1,28 +1,21 @@
 /** Messages with counters: from workers to the primary, and from data planes to the service. Plain data. */
-import type { Decision, DecisionSource } from "../../limiter/decision.js";
+import type { Decision } from "../../limiter/decision.js";
 import type { LimiterStats } from "../../limiter/limiter.js";
-import type { SeriesList } from "./series.js";
+import type { SeriesList, Values } from "./series.js";
 
 /** Upper bounds of the decision latency histogram, in seconds. */
 export const latencyBoundsSeconds = [
   0.000001, 0.000005, 0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 ];
 
-export interface NodeReport extends Pick<LimiterStats, "level" | "emergency" | "liveNodes" | "syncs" | "failedSyncs"> {
+/** The limiter's stats, and what else is shown of a worker. */
+export interface NodeReport extends LimiterStats {
   node: string;
   configVersion: string;
   /** Open client connections. */
   connections: number;
-  requests: number;
-  allowed: number;
-  refused: number;
-  /** Admitted only because the app is on a dry run. Included in `allowed`. */
-  dryRunRefused: number;
-  /** Decisions by source. */
-  sources: Record<DecisionSource, number>;
-  /** Decisions per bucket of `latencyBoundsSeconds`, not cumulative; the last is for slower ones. */
-  latencyCounts: number[];
-  latencySumSeconds: number;
+  /** A histogram of decision times with `latencyBoundsSeconds`. */
+  latency: Values;
   heapUsedBytes: number;
   heapLimitBytes: number;
 }

@@ -7,7 +7,7 @@ import type { Clock } from "../../shared/clock.js";
 import { metrics } from "./catalog.js";
 import { appLabels, NO_APP, OTHER_APPS } from "./labels.js";
 import { createPlaneCounters } from "./plane-counters.js";
-import { createProcessCounters, type ProcessCounters, watchLoopLag } from "./process-counters.js";
+import { createProcessCounters, watchLoopLag } from "./process-counters.js";
 import type { MetricsReport, PlaneReport } from "./reports.js";
 import { createSeries, type Series } from "./series.js";
 import { createStoreGauges } from "./store-gauges.js";
@@ -27,26 +27,15 @@ export interface ServiceMetricsOptions {
   config: { version(): string; loadedAtMs(): number };
   coordinator: Pick<Coordinator, "stats" | "emergency">;
   quota: Pick<Quota, "inspect" | "nodes">;
-  clock?: Clock;
+  clock?: Clock | undefined;
 }
 
-/** The observers are for the primary's own store calls, and for calls of data planes. */
-export interface ServiceMetrics extends ProcessCounters {
-  /** Media type of `text`. */
-  readonly contentType: string;
-  /** Adds the counters of a data plane when its message is answered. */
-  counted(node: string, epoch: number, report: PlaneReport): void;
-  configReloaded(result: "reloaded" | "refused"): void;
-  text(workers: readonly MetricsReport[]): Promise<string>;
-  /** Number of metrics. */
-  registrySize(): number;
-  close(): void;
-}
+export type ServiceMetrics = ReturnType<typeof createServiceMetrics>;
 
 /** Data planes choose their names, so the number of labels is bounded. */
 const MOST_PROXIES = 1_000;
 
-export function createServiceMetrics(options: ServiceMetricsOptions): ServiceMetrics {
+export function createServiceMetrics(options: ServiceMetricsOptions) {
   const { node, config, coordinator, clusterId } = options;
   const own = createSeries();
   const workerTotals = createWorkerTotals();
@@ -56,7 +45,7 @@ export function createServiceMetrics(options: ServiceMetricsOptions): ServiceMet
   const storeGauges = createStoreGauges({
     quota: options.quota,
     apps: () => options.apps().slice(0, options.appLabels()),
-    ...(options.clock === undefined ? {} : { clock: options.clock }),
+    clock: options.clock,
   });
   for (const result of ["reloaded", "refused"]) own.of("ratelimit_config_reloads_total", result);
 
@@ -107,14 +96,17 @@ export function createServiceMetrics(options: ServiceMetricsOptions): ServiceMet
   }
 
   return {
+    /** For the primary's own store calls, and for calls of data planes. */
     ...createProcessCounters(own),
+    /** Media type of `text`. */
     contentType: Registry.PROMETHEUS_CONTENT_TYPE,
-    counted(name, epoch, report) {
+    /** Adds the counters of a data plane when its message is answered. */
+    counted(name: string, epoch: number, report: PlaneReport): void {
       const known = report.apps.length === 0 ? undefined : labels();
       planes.add(name, epoch, report, (app) => known?.get(app));
     },
-    configReloaded: (result) => own.add("ratelimit_config_reloads_total", [result]),
-    async text(workers) {
+    configReloaded: (result: "reloaded" | "refused"): void => own.add("ratelimit_config_reloads_total", [result]),
+    async text(workers: readonly MetricsReport[]): Promise<string> {
       const page = createSeries();
       workerTotals.add(workers);
       await addStore(page);
@@ -123,6 +115,7 @@ export function createServiceMetrics(options: ServiceMetricsOptions): ServiceMet
       addService(page);
       return `${await page.text()}\n${await processRegistry.metrics()}`;
     },
+    /** Number of metrics. */
     registrySize: () => Object.keys(metrics).length + processRegistry.getMetricsAsArray().length,
     close: lag.close,
   };

@@ -3,6 +3,7 @@ import type { BucketLimits } from "../../core/limits.js";
 import type { Quota } from "../../quota/quota.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
 import { StoreError } from "../../store/errors.js";
+import { mapConcurrently } from "../operations/deadline.js";
 
 /** Values that could be read in time. */
 export interface StoreGauges {
@@ -16,54 +17,47 @@ export interface StoreGaugesOptions {
   quota: Pick<Quota, "inspect" | "nodes">;
   /** The apps to read. */
   apps(): readonly BucketLimits[];
-  clock?: Clock;
-  /** Values that take longer are left out. */
-  withinMs?: number;
+  clock?: Clock | undefined;
 }
 
 const FRESH_MS = 1_000;
+/** Values that take longer are left out. */
+const WITHIN_MS = 1_000;
 /** Concurrent calls: few compared with those that requests wait for. */
 const AT_A_TIME = 16;
-/** The embedded store replies synchronously; yield to the event loop after this many apps. */
-const APPS_PER_TURN = 64;
 
-export function createStoreGauges(options: StoreGaugesOptions): () => Promise<StoreGauges> {
-  const { quota, apps, clock = systemClock, withinMs = 1_000 } = options;
+export function createStoreGauges({
+  quota,
+  apps,
+  clock = systemClock,
+}: StoreGaugesOptions): () => Promise<StoreGauges> {
   let taken: Promise<StoreGauges> | undefined;
   let takenAt = 0;
 
   async function take(): Promise<StoreGauges> {
     const gauges: StoreGauges = { clusterTokens: undefined, liveNodes: undefined, tokens: new Map() };
-    const waiting = [...apps()];
     let over = false;
-    let asked = 0;
 
-    async function askForApps(): Promise<void> {
-      while (!over) {
-        const app = waiting.shift();
-        if (app === undefined) return;
-        if (++asked % APPS_PER_TURN === 0) await new Promise((resolve) => setImmediate(resolve));
-        try {
-          const { tokens, clusterTokens } = await quota.inspect(app);
-          // The reply is too late.
-          if (over) return;
-          gauges.tokens.set(app.id, tokens);
-          gauges.clusterTokens = clusterTokens;
-        } catch (error) {
-          // Stop if the store fails. Any other error concerns one app only.
-          if (error instanceof StoreError) over = true;
-        }
+    async function askForApp(app: BucketLimits): Promise<void> {
+      try {
+        const { tokens, clusterTokens } = await quota.inspect(app);
+        if (over) throw new StoreError("timeout", "the reply is too late");
+        gauges.tokens.set(app.id, tokens);
+        gauges.clusterTokens = clusterTokens;
+      } catch (error) {
+        // Stop if the store fails. Any other error concerns one app only.
+        if (error instanceof StoreError) throw error;
       }
     }
 
     async function askForNodes(): Promise<void> {
-      const nodes = await quota.nodes().catch(() => undefined);
-      if (!over && nodes !== undefined) gauges.liveNodes = nodes.filter(({ alive }) => alive).length;
+      const nodes = await quota.nodes();
+      if (!over) gauges.liveNodes = nodes.filter(({ alive }) => alive).length;
     }
 
-    const all = Promise.all([askForNodes(), ...Array.from({ length: AT_A_TIME }, askForApps)]);
+    const all = Promise.allSettled([askForNodes(), mapConcurrently(apps(), AT_A_TIME, askForApp)]);
     await new Promise<void>((resolve) => {
-      const stop = clock.after(withinMs, resolve);
+      const stop = clock.after(WITHIN_MS, resolve);
       void all.then(() => {
         stop();
         resolve();

@@ -2,22 +2,15 @@
 import type { MetricsReport } from "./reports.js";
 import { createSeries, type Series } from "./series.js";
 
-export interface WorkerTotals {
-  add(reports: readonly MetricsReport[]): void;
-  /**
-   * Adds the sums over all processes, past and present, to `page`. A worker that does not reply counts with its last
-   * report. Ended workers' counters of apps without one of these labels are dropped for good.
-   */
-  addTo(page: Series, labels: ReadonlySet<string>): void;
-}
+export type WorkerTotals = ReturnType<typeof createWorkerTotals>;
 
-export function createWorkerTotals(): WorkerTotals {
+export function createWorkerTotals() {
   /** By node. */
   const newest = new Map<string, MetricsReport>();
   const ended = createSeries();
 
   return {
-    add(reports) {
+    add(reports: readonly MetricsReport[]): void {
       for (const report of reports) {
         const before = newest.get(report.node);
         // Two concurrent scrapes: the older report may arrive last.
@@ -26,7 +19,11 @@ export function createWorkerTotals(): WorkerTotals {
         newest.set(report.node, report);
       }
     },
-    addTo(page, labels) {
+    /**
+     * Adds the sums over all processes, past and present, to `page`. A worker that does not reply counts with its last
+     * report. What ended workers counted for apps without one of these labels is dropped for good.
+     */
+    addTo(page: Series, labels: ReadonlySet<string>): void {
       ended.retainApps(labels);
       page.merge(ended.list());
       for (const { counters } of newest.values()) page.merge(counters);

@@ -1,23 +1,22 @@
 /** Combines the reports of all workers. */
 
-import { type AppReport, latencyBoundsSeconds, type NodeReport, type RefusalReport } from "../metrics/reports.js";
+import { type AppReport, latencyBoundsSeconds, type NodeReport } from "../metrics/reports.js";
 import type { StatusReply } from "./contract/contract.js";
 
 const MOST_REFUSALS = 20;
 
 export function statistics(reports: readonly NodeReport[]): StatusReply["statistics"] {
   const sum = (value: (report: NodeReport) => number) => reports.reduce((total, report) => total + value(report), 0);
-  const requests = sum(({ requests }) => requests);
-  const refused = sum(({ refused }) => refused);
-  const local = sum(({ sources }) => sources.local + sources.cached);
-  const counts = Array.from({ length: latencyBoundsSeconds.length + 1 }, (_, i) =>
-    sum(({ latencyCounts }) => latencyCounts[i] ?? 0),
+  const local = sum((report) => report.local + report.cached);
+  const requests = local + sum((report) => report.remote + report.withoutStore);
+  const refused = sum((report) => report.refused);
+  const [latencySeconds = 0, ...counts] = Array.from({ length: latencyBoundsSeconds.length + 2 }, (_, i) =>
+    sum(({ latency }) => latency[i] ?? 0),
   );
   const measured = counts.reduce((total, count) => total + count, 0);
-  const latencySeconds = sum(({ latencySumSeconds }) => latencySumSeconds);
   return {
     total_requests: requests,
-    allowed_requests: sum(({ allowed }) => allowed),
+    allowed_requests: requests - refused,
     rejected_requests: refused,
     rejection_rate: ratio(refused, requests),
     avg_latency_ms: measured === 0 ? 0 : rounded((latencySeconds / measured) * 1000),
@@ -29,7 +28,7 @@ export function statistics(reports: readonly NodeReport[]): StatusReply["statist
   };
 }
 
-/** Interpolates linearly within a bucket; values above all bounds count as the last bound. `counts` as in a NodeReport. */
+/** Interpolates linearly within a bucket; values above all bounds count as the last bound. `counts` is without the sum. */
 export function quantileSeconds(counts: readonly number[], quantile: number): number {
   const total = counts.reduce((sum, count) => sum + count, 0);
   let wanted = total * quantile;
@@ -46,16 +45,7 @@ export function quantileSeconds(counts: readonly number[], quantile: number): nu
   return latencyBoundsSeconds.at(-1) ?? 0;
 }
 
-export interface AppTotals {
-  requests: number;
-  allowed: number;
-  refused: number;
-  dryRunRefused: number;
-  l3Hits: number;
-  refusals: Record<string, number>;
-  /** Newest first. */
-  lastRefusals: RefusalReport[];
-}
+export type AppTotals = Omit<AppReport, "node" | "app" | "balance">;
 
 /** By app; apps without requests are missing. */
 export function appTotals(answers: readonly AppReport[][]): Map<string, AppTotals> {

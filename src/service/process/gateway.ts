@@ -180,7 +180,7 @@ export function limiterObserver(log: Log, metrics: NodeMetrics, decisionLog: Dec
     settled: metrics.settled,
     deviated: metrics.deviated,
     synced(outcome, milliseconds, apps, error) {
-      metrics.synced(outcome, milliseconds, apps, error);
+      metrics.synced(outcome, milliseconds, apps);
       if (outcome !== "ok") log.debug({ outcome, ms: Math.round(milliseconds), apps, err: error }, "sync failed");
     },
     levelChanged(level, before) {

@@ -20,7 +20,7 @@ function connect({ slotObserver }: ProcessCounters): void {
   slotObserver.decided({ ...taken, allowed: false, code: "LIMIT_EXCEEDED", pod: "", milliseconds: 1 });
   slotObserver.decided({ ...taken, allowed: false, code: "a new one", pod: "", milliseconds: 1 });
   slotObserver.lost(3);
-  slotObserver.reclaimed("10.0.0.1:80");
+  slotObserver.reclaimed();
 }
 
 const connections = (proxies: { proxy: string; active: number }[]) => ({
@@ -43,7 +43,7 @@ async function fullPage() {
   worker.settled(decision());
   worker.deviated(decision(), 3, 0.5);
   worker.synced("ok", 3, 2);
-  worker.synced("timeout", 1000, 1, new Error("late"));
+  worker.synced("timeout", 1000, 1);
   worker.storeObserver.called("grant", "ok", 0.001);
   worker.storeObserver.called("grant", "timeout", 1);
   const balances = {

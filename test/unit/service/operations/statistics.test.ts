@@ -29,8 +29,8 @@ describe("the 99th percentile", () => {
   });
 
   it("is computed over all workers, not from their percentiles", () => {
-    const fast = nodeReport({ latencyCounts: counts([0.000005, 9_900]), latencySumSeconds: 0.05 });
-    const slow = nodeReport({ latencyCounts: counts([0.05, 100]), latencySumSeconds: 4.95 });
+    const fast = nodeReport({ latency: [0.05, ...counts([0.000005, 9_900])] });
+    const slow = nodeReport({ latency: [4.95, ...counts([0.05, 100])] });
     const { p99_latency_ms, avg_latency_ms } = statistics([fast, slow]);
     expect(p99_latency_ms).toBeCloseTo(0.005, 6);
     expect(avg_latency_ms).toBeCloseTo(0.5, 6);
