@@ -9,7 +9,7 @@
 import { renewalMs } from "../../core/slot-lease.js";
 import { UNAVAILABLE } from "../../engine/slots/contact.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
-import { inParallel } from "../../slots/in-parallel.js";
+import { mapConcurrently } from "../../shared/concurrently.js";
 import { outcomeOf } from "../../slots/outcome.js";
 import { createReleases, type Releases } from "../../slots/releases.js";
 import type { SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
@@ -98,13 +98,13 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
 
   async function renewDue(): Promise<void> {
     const lost: Due[] = [];
-    await inParallel(takeBatches(), PARALLEL_CALLS, async (batch) => {
+    await mapConcurrently(takeBatches(), PARALLEL_CALLS, async (batch) => {
       lost.push(...(await renew(batch)));
       storeReplied();
     });
     if (lost.length === 0) return;
     observer.lost?.(lost.length);
-    await inParallel(lost, PARALLEL_RECLAIMS, reclaim);
+    await mapConcurrently(lost, PARALLEL_RECLAIMS, reclaim);
   }
 
   /** One proxy per batch, as the store needs it. Drops old entries: the next entry renews the connection, if it is open. */

@@ -2,8 +2,8 @@
 import type { BucketLimits } from "../../core/limits.js";
 import type { Quota } from "../../quota/quota.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
+import { mapConcurrently } from "../../shared/concurrently.js";
 import { StoreError } from "../../store/errors.js";
-import { mapConcurrently } from "../operations/deadline.js";
 
 /** Values that could be read in time. */
 export interface StoreGauges {

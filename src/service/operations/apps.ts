@@ -1,10 +1,11 @@
 /** Apps: balances of every layer, leases, request counters, and explanations of refusals. */
 import type { AppLimits } from "../../core/limits.js";
+import { mapConcurrently } from "../../shared/concurrently.js";
 import { layerOf } from "../metrics/labels.js";
 import type { AppReport, RefusalReport } from "../metrics/reports.js";
 import type { OperationsContext } from "./context.js";
 import type { AppReply, AppsQuery, AppsReply, Refusal } from "./contract/contract.js";
-import { ifAvailable, mapConcurrently } from "./deadline.js";
+import { ifAvailable } from "./deadline.js";
 import { type ClusterLimits, explainApp, explainRefusal } from "./explain.js";
 import { nodeName } from "./health.js";
 import { ok, type Reply } from "./reply.js";

@@ -25,31 +25,3 @@ export async function ifAvailable<T>(work: Promise<T>): Promise<T | undefined> {
     throw error;
   }
 }
-
-/** The embedded store replies synchronously; yield to the event loop after this many items. */
-const ITEMS_PER_TURN = 50;
-
-/** Like Promise.all over all items, with at most `most` calls at a time. The first error ends it. */
-export async function mapConcurrently<T, R>(
-  items: readonly T[],
-  most: number,
-  work: (item: T) => Promise<R>,
-): Promise<R[]> {
-  const results: R[] = [];
-  let next = 0;
-  let failed = false;
-  async function worker(): Promise<void> {
-    while (next < items.length && !failed) {
-      const at = next++;
-      try {
-        results[at] = await work(items[at] as T);
-      } catch (error) {
-        failed = true;
-        throw error;
-      }
-      if (at % ITEMS_PER_TURN === ITEMS_PER_TURN - 1) await new Promise((resolve) => setImmediate(resolve));
-    }
-  }
-  await Promise.all(Array.from({ length: Math.min(most, items.length) }, worker));
-  return results;
-}

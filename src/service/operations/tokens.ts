@@ -2,9 +2,10 @@
 import { OK } from "../../core/codes.js";
 import type { AppLimits } from "../../core/limits.js";
 import type { ReconcileResult } from "../../quota/quota.js";
+import { mapConcurrently } from "../../shared/concurrently.js";
 import type { OperationsContext } from "./context.js";
 import type { BorrowReply, BorrowRequest, ReconcileReply, ReconcileRequest, RepayReply } from "./contract/contract.js";
-import { CHANGE_ALL_MS, CHANGE_MS, ifAvailable, mapConcurrently, within } from "./deadline.js";
+import { CHANGE_ALL_MS, CHANGE_MS, ifAvailable, within } from "./deadline.js";
 import { explainBorrow } from "./explain.js";
 import { ok, problem, type Reply } from "./reply.js";
 

@@ -3,7 +3,7 @@ import * as z from "zod";
 import { INVALID_ARGUMENT, SLOT_SUCCESS, UNKNOWN_APP } from "../../../core/codes.js";
 import { connectionRetryAfter, reachedLimit } from "../../../core/refusals.js";
 import { MAX_BATCH } from "../../../scripts/common/slots.js";
-import { inParallel } from "../../../slots/in-parallel.js";
+import { mapConcurrently } from "../../../shared/concurrently.js";
 import type { RouteLimits } from "../../../slots/limits.js";
 import type { SlotKeeperObserver } from "../../../slots/slot-keeper-options.js";
 import type { SlotName, Slots } from "../../../slots/slots.js";
@@ -151,7 +151,7 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
     const batches: SlotName[][] = [];
     for (let i = 0; i < known.length; i += MAX_BATCH) batches.push(known.slice(i, i + MAX_BATCH));
     const sum = { done: 0, without: [] as string[] };
-    await inParallel(batches.length === 0 ? [[]] : batches, CALLS_AT_ONCE, async (batch) => {
+    await mapConcurrently(batches.length === 0 ? [[]] : batches, CALLS_AT_ONCE, async (batch) => {
       const { done, without } = await call(batch);
       sum.done += done;
       sum.without.push(...without);
