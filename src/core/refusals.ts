@@ -115,7 +115,8 @@ export function headerWriter<T>(options: HeaderOptions, add: AddHeader<T>): Head
     }
     if (ietf && decision.app !== "") {
       add(target, "RateLimit-Policy", texts.policy);
-      add(target, "RateLimit", `${texts.remainingPrefix + remaining};t=${wholeText(reset)}`);
+      // In this order Lua joins all parts in one step.
+      add(target, "RateLimit", texts.remainingPrefix + (remaining + (";t=" + wholeText(reset))));
     }
     if (decision.dryRun && decision.allowed) add(target, DRY_RUN_HEADER, dryRunText(decision.code));
     if (!decision.allowed && decision.retryAfterMs > 0) {

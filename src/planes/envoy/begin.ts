@@ -1,8 +1,9 @@
 /** Turns a worker into a node at its first request: Envoy also loads the script in threads that get no requests. */
 import type { EnvoyOptions } from "../../config/options/plane-options.js";
 import { luaMath, luaString } from "../lua/library.js";
+import { hostAndProcess, processId } from "../lua/node-name.js";
 import { nowMs, prepareClock } from "./clock.js";
-import { ffi, io } from "./envoy-api.js";
+import { io } from "./envoy-api.js";
 import { prepareHeaders } from "./http/response.js";
 import { startSockets } from "./sockets/state.js";
 import { newEnvoyAccount, newEnvoyNode, worker } from "./state.js";
@@ -19,7 +20,7 @@ export function begin(options: EnvoyOptions): void {
     worker.apps[limits.id] = account;
     worker.accounts.push(account);
   }
-  worker.name = `${options.node === "" ? hostName() : options.node}-${randomSuffix()}`;
+  worker.name = `${options.node === "" ? hostAndProcess("envoy") : options.node}-${randomSuffix()}`;
   worker.node = newEnvoyNode(options, now);
   worker.syncing = 0;
   worker.syncingUntil = 0;
@@ -34,21 +35,13 @@ export function begin(options: EnvoyOptions): void {
 /** Workers start at the same moment: the time alone would give all of them the same seed. */
 function seedRandom(): void {
   const source = io.open("/dev/urandom", "rb");
-  let seed = nowMs() + ffi.C.getpid();
+  let seed = nowMs() + processId();
   if (source !== undefined) {
     const bytes = source.read(4);
     source.close();
     for (let i = 1; i <= 4; i++) seed = seed * 256 + luaString.byte(bytes, i);
   }
   luaMath.randomseed(seed);
-}
-
-function hostName(): string {
-  const size = 256;
-  const name = ffi.new("char[?]", size);
-  ffi.C.gethostname(name, size - 1);
-  const host = luaString.gsub(luaString.sub(ffi.string(name), 1, 80), "[^A-Za-z0-9._-]", "-");
-  return (host === "" ? "envoy" : host) + luaString.format("-%d", ffi.C.getpid());
 }
 
 /** Distinguishes the workers of one Envoy, also after a restart. */

@@ -9,8 +9,6 @@ export function prepareClock(): void {
   ffi.cdef(`
     typedef struct { long seconds; long nanoseconds; } tollgate_time;
     int clock_gettime(int clock, tollgate_time *into);
-    int gethostname(char *name, size_t size);
-    int getpid(void);
   `);
   clock.time = ffi.new("tollgate_time");
 }

@@ -86,22 +86,13 @@ export interface Timespec {
   readonly nanoseconds: number;
 }
 
-export interface CharBuffer {
-  readonly __chars: never;
-}
-
 /** LuaJIT's interface to C. */
 interface Ffi {
   readonly C: {
     clock_gettime(this: void, clock: number, into: Timespec): number;
-    gethostname(this: void, into: CharBuffer, size: number): number;
-    getpid(this: void): number;
   };
   cdef(this: void, declarations: string): void;
-  "new"(this: void, type: "char[?]", count: number): CharBuffer;
   "new"(this: void, type: "tollgate_time"): Timespec;
-  /** Up to the first NUL. */
-  string(this: void, data: CharBuffer): string;
 }
 
 interface Bit {

@@ -10,7 +10,7 @@ import { UPGRADE } from "../lua/upgrade.js";
 import { begin } from "./begin.js";
 import { nowMs } from "./clock.js";
 import type { Handle, Headers } from "./envoy-api.js";
-import { type Exchange, newExchange, recall, remember, reuse } from "./http/exchanges.js";
+import { type Exchange, newExchange, recall, remember, requestIdOf, reuse } from "./http/exchanges.js";
 import { check, settle } from "./http/limiter.js";
 import { answered, meterRequest, meterResponse } from "./http/metering.js";
 import { expectedLength, lengthOf, readClaims } from "./http/request.js";
@@ -66,31 +66,32 @@ function admit(handle: Handle): void {
     return;
   }
   const exchange = newExchange();
-  const now = nowMs();
+  // Read now: if the request waits, header objects become invalid.
+  exchange.requestId = requestIdOf(headers);
+  exchange.arrivedAt = nowMs();
   exchange.requestBytes = contentLength;
   exchange.receiving = false;
   exchange.responseBytes = -1;
   exchange.marked = false;
-  check(handle, exchange, { account: app, method: upgrade ? UPGRADE : method, contentLength, now });
+  check(handle, exchange, app, upgrade ? UPGRADE : method);
   if (!exchange.allowed) {
     refuse(handle, exchange);
     return;
   }
   if (upgrade) {
-    takeSlot(handle, exchange, now);
+    takeSlot(handle, exchange);
     return;
   }
-  // If the request has waited, earlier header objects are invalid.
-  remember(handle, handle.headers(), exchange, now);
+  remember(handle, exchange);
   if (length === undefined && app.limits.profile.bandwidth !== 0) meterRequest(handle, exchange);
 }
 
 /** The bytes of a connection are settled from the access log when it has ended. */
-function takeSlot(handle: Handle, exchange: Exchange, now: number): void {
+function takeSlot(handle: Handle, exchange: Exchange): void {
   const { account, code, cost } = exchange;
   const refusal = admitUpgrade(handle, account.limits.id, code === OK ? cost : -1, worker.node.liveNodes);
   if (refusal === undefined) {
-    remember(handle, handle.headers(), exchange, now);
+    remember(handle, exchange);
     return;
   }
   exchange.responseBytes = 0;

@@ -1,19 +1,12 @@
-/** A cache of valid user names: a table lookup is cheaper than checking every character. */
+/** Valid user names. */
+import { type Cache, keep, newCache } from "./cache.js";
 
-const users: { known: { [name: string]: true | undefined }; count: number } = { known: {}, count: 0 };
-const MAX_USERS = 10000;
+const users: Cache<true> = newCache();
 
 export function isKnownUser(name: string): boolean {
-  return users.known[name] !== undefined;
+  return users.values[name] !== undefined;
 }
 
 export function rememberUser(name: string): void {
-  if (users.count >= MAX_USERS) {
-    users.known = {};
-    users.count = 0;
-  }
-  if (users.known[name] === undefined) {
-    users.known[name] = true;
-    users.count = users.count + 1;
-  }
+  if (!isKnownUser(name)) keep(users, name, true);
 }

@@ -9,7 +9,8 @@ import { newEpoch } from "../../engine/epoch.js";
 import { activate } from "../../engine/node.js";
 import { countNobody } from "../lua/counts.js";
 import { isKnownUser, rememberUser } from "../lua/known-users.js";
-import { luaMath, luaString, luaTable } from "../lua/library.js";
+import { luaMath, luaTable } from "../lua/library.js";
+import { hostAndProcess, processId } from "../lua/node-name.js";
 import { UPGRADE } from "../lua/upgrade.js";
 import { nowMs } from "./clock.js";
 import { catchUp } from "./http/changes.js";
@@ -21,7 +22,7 @@ import { readAccount, readNode, writeNode } from "./http/records.js";
 import { readHead } from "./http/request.js";
 import { prepareHeaders, refuse, refuseHead, refuseUnidentified, showDecision } from "./http/response.js";
 import { runSync } from "./http/syncer.js";
-import { ffi, ngx, type SharedDict } from "./ngx.js";
+import { ngx, type SharedDict } from "./ngx.js";
 import { placeSocket } from "./sockets/admission.js";
 import { endSocket, socketAnswered } from "./sockets/end.js";
 import { beginSockets, initSockets } from "./sockets/life.js";
@@ -39,8 +40,7 @@ const LEFT = "left";
 /** In the master, at each start and reload. The contents of the dictionary survive a reload. */
 export function init(options: NginxOptions): void {
   const dict = ngx.shared.tollgate as SharedDict;
-  ffi.cdef("int gethostname(char *name, size_t size); int getpid(void);");
-  luaMath.randomseed(Math.floor(ngx.now() * 1000) + ffi.C.getpid());
+  luaMath.randomseed(Math.floor(ngx.now() * 1000) + processId());
   worker.dict = dict;
   worker.options = options;
   worker.apps = {};
@@ -54,7 +54,7 @@ export function init(options: NginxOptions): void {
   worker.soon = false;
   worker.watchedAt = 0;
   worker.open = 0;
-  dict.safe_add(NAME, options.node === "" ? ownName() : options.node);
+  dict.safe_add(NAME, options.node === "" ? hostAndProcess("nginx") : options.node);
   worker.name = dict.get(NAME) as string;
   worker.byId = {};
   for (const limits of options.apps) worker.apps[limits.id] = addApp(limits);
@@ -109,15 +109,6 @@ function addFormerApps(): void {
   const ids: string[] = [];
   for (const { limits } of worker.accounts) ids.push(limits.id);
   dict.safe_set(APPS, luaTable.concat(ids, " "));
-}
-
-/** Host name and process id, so that two nginx on one machine are two nodes. */
-function ownName(): string {
-  const size = 256;
-  const name = ffi.new("char[?]", size);
-  ffi.C.gethostname(name, size - 1);
-  const host = luaString.gsub(luaString.sub(ffi.string(name), 1, 80), "[^A-Za-z0-9._-]", "-");
-  return (host === "" ? "nginx" : host) + luaString.format("-%d", ffi.C.getpid());
 }
 
 /** In each worker, also in one that replaces a dead one and has to report for it. */

@@ -115,14 +115,12 @@ export interface Bytes {
 /** LuaJIT's interface to C: only functions of the system's C library. */
 interface Ffi {
   readonly C: {
-    getpid(this: void): number;
     shutdown(this: void, descriptor: number, how: number): number;
     getpeername(this: void, descriptor: number, address: Bytes, length: Bytes): number;
     getsockname(this: void, descriptor: number, address: Bytes, length: Bytes): number;
     inet_pton(this: void, family: number, text: string, into: Bytes): number;
     /** Signal 0 only checks whether the process exists. */
     kill(this: void, pid: number, signal: number): number;
-    gethostname(this: void, into: Bytes, size: number): number;
   };
   cdef(this: void, declarations: string): void;
   "new"(this: void, type: string, count?: number): Bytes;

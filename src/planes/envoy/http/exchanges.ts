@@ -5,7 +5,10 @@ import type { EnvoyAccount } from "../state.js";
 
 export interface Exchange extends Outcome {
   account: EnvoyAccount;
-  /** Bytes of the request body, as declared or counted so far. */
+  /** `x-request-id`; may be the client's, so two requests may have the same. */
+  requestId: string;
+  arrivedAt: number;
+  /** Bytes of the request body, as declared or counted so far; before the decision as `estimate` expects it. */
   requestBytes: number;
   /** The request body is still being counted. */
   receiving: boolean;
@@ -49,11 +52,14 @@ export function reuse(exchange: Exchange): void {
   spare.push(exchange);
 }
 
-/** `x-request-id` may be the client's, so two requests may have the same. */
-export function remember(handle: Handle, headers: Headers, exchange: Exchange, now: number): void {
-  if (now >= open.turnAt) turn(now);
+export function requestIdOf(headers: Headers): string {
+  return headers.get(REQUEST_ID) ?? "";
+}
+
+export function remember(handle: Handle, exchange: Exchange): void {
+  const { requestId: id, arrivedAt } = exchange;
+  if (arrivedAt >= open.turnAt) turn(arrivedAt);
   exchange.shared = false;
-  const id = headers.get(REQUEST_ID) ?? "";
   const other = open.young[id] ?? open.old[id];
   if (other === undefined && id !== "") {
     open.young[id] = exchange;
@@ -67,7 +73,7 @@ export function remember(handle: Handle, headers: Headers, exchange: Exchange, n
 
 /** For a refused request, whose response must not be mistaken for that of another one with the same id. */
 export function rememberNone(handle: Handle): void {
-  const id = handle.headers().get(REQUEST_ID) ?? "";
+  const id = requestIdOf(handle.headers());
   const other = open.young[id] ?? open.old[id];
   if (other === undefined) return;
   other.shared = true;
@@ -83,7 +89,7 @@ function turn(now: number): void {
 /** Undefined if no decision was made about the request. */
 export function recall(handle: Handle): Exchange | undefined {
   const headers = handle.requestHeaders();
-  const id = headers === undefined ? "" : (headers.get(REQUEST_ID) ?? "");
+  const id = headers === undefined ? "" : requestIdOf(headers);
   const exchange = open.young[id] ?? open.old[id];
   if (exchange === undefined || exchange.shared) {
     const number = handle.streamInfo().dynamicMetadata().get(NAMESPACE)?.[NUMBER] as number | undefined;

@@ -23,21 +23,12 @@ import { askService } from "./check-client.js";
 import type { Exchange } from "./exchanges.js";
 import { isReportDue, isSyncing, maySync, sendSync } from "./syncer.js";
 
-/** A request that has to be decided. */
-export interface ArrivedRequest {
-  account: EnvoyAccount;
-  method: string;
-  /** As `estimate` takes it. */
-  contentLength: number;
-  now: number;
-}
-
 /** Decides about an exchange. May wait for the service. */
-export function check(handle: Handle, exchange: Exchange, request: ArrivedRequest): void {
-  const { account, method, contentLength, now } = request;
+export function check(handle: Handle, exchange: Exchange, account: EnvoyAccount, method: string): void {
+  const { arrivedAt, requestBytes } = exchange;
   // Before tokens are taken: an emergency may have started, or the epoch may have been closed.
-  if (isReportDue(now) && maySync(now)) sendSync(handle, account, undefined, now);
-  const step = decide(worker.node, exchange, account, method, contentLength);
+  if (isReportDue(arrivedAt) && maySync(arrivedAt)) sendSync(handle, account, undefined, arrivedAt);
+  const step = decide(worker.node, exchange, account, method, requestBytes);
   if (step === MISSED) miss(handle, exchange, account);
   count(exchange);
   if (step === MISSED || exchange.code !== OK) return;

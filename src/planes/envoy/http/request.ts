@@ -2,9 +2,10 @@
 import { UNKNOWN_LENGTH } from "../../../core/cost.js";
 import type { IdentityClaims } from "../../../core/identity.js";
 import { wholeNumber } from "../../../core/platform.js";
+import { type Cache, keep, newCache } from "../../lua/cache.js";
 import type { Headers } from "../envoy-api.js";
 import { worker } from "../state.js";
-import { appOfKey } from "./api-keys.js";
+import { sha1Base64 } from "./sha1.js";
 
 const claims: IdentityClaims = {
   hopTrusted: false,
@@ -30,21 +31,23 @@ export function readClaims(headers: Headers, hopTrusted: boolean): IdentityClaim
   return claims;
 }
 
-/** Known Content-Length values: a table lookup is faster than parsing. */
-const lengths: { known: { [text: string]: number | undefined }; count: number } = { known: {}, count: 0 };
-const MOST_LENGTHS = 10000;
+const apps: Cache<string> = newCache();
+/** Longer keys are not configured. */
+const MAX_KEY_LENGTH = 4096;
 
-export function lengthOf(text: string): number {
-  const known = lengths.known[text];
+/** The app of an API key, of which the options contain only the SHA-1; empty for an unknown key. */
+function appOfKey(key: string): string {
+  const known = apps.values[key];
   if (known !== undefined) return known;
-  if (lengths.count >= MOST_LENGTHS) {
-    lengths.known = {};
-    lengths.count = 0;
-  }
-  const length = wholeNumber(text);
-  lengths.known[text] = length;
-  lengths.count = lengths.count + 1;
-  return length;
+  if (key.length > MAX_KEY_LENGTH) return "";
+  return keep(apps, key, worker.options.identity.apiKeys[sha1Base64(key)] ?? "");
+}
+
+const lengths: Cache<number> = newCache();
+
+/** The value of a Content-Length. */
+export function lengthOf(text: string): number {
+  return lengths.values[text] ?? keep(lengths, text, wholeNumber(text));
 }
 
 /**

@@ -2,27 +2,21 @@
 
 import type { TrustedNetwork } from "../../../config/options/plane-options.js";
 import { splitText, wholeNumber } from "../../../core/platform.js";
+import { type Cache, keep, newCache } from "../../lua/cache.js";
 import { luaString } from "../../lua/library.js";
 import { hexNumber, luaBit } from "../envoy-api.js";
 import { worker } from "../state.js";
 
-/** Results by address and port, which stay the same for a connection. */
-const hopsSeen: { trust: { [address: string]: boolean | undefined }; count: number } = { trust: {}, count: 0 };
-const MOST_SEEN = 10000;
+/** By address and port, which stay the same for a connection. */
+const trust: Cache<boolean> = newCache();
 
 export function isTrusted(address: string): boolean {
-  const known = hopsSeen.trust[address];
+  const known = trust.values[address];
   if (known !== undefined) return known;
-  if (hopsSeen.count >= MOST_SEEN) {
-    hopsSeen.trust = {};
-    hopsSeen.count = 0;
-  }
   const words = addressWords(ipOf(address));
   let trusted = false;
   for (const network of worker.options.trustedHops) if (isWithin(words, network)) trusted = true;
-  hopsSeen.trust[address] = trusted;
-  hopsSeen.count = hopsSeen.count + 1;
-  return trusted;
+  return keep(trust, address, trusted);
 }
 
 /** Removes the port: `1.2.3.4:80` or `[::1]:80`. */
