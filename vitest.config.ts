@@ -25,7 +25,7 @@ export default defineConfig({
     reporters: ["default", ["json", { outputFile: "test-results.json" }]],
     coverage: {
       provider: "v8",
-      include: ["src/core/**/*.ts", "src/scripts/**/*.ts"],
+      include: ["src/core/**/*.ts", "src/engine/**/*.ts", "src/scripts/**/*.ts"],
       // The Lua side of the platform never runs in Node; the other two contain only types or re-exports.
       exclude: ["src/core/platform-lua.ts", "src/core/portable.ts", "src/scripts/redis-api.ts"],
       reporter: ["text", "json-summary"],

@@ -8,15 +8,11 @@ export const OPEN = "open";
 export const LOCAL = "local";
 export const CLOSED = "closed";
 
-export interface DegradationOptions {
-  /** Calls are counted in a sliding window of this many slots. */
-  slotMs: number;
-  slots: number;
-  /** The level falls one step after the window has been better for this long. */
-  holdMs: number;
-}
-
-export const defaultDegradationOptions: DegradationOptions = { slotMs: 200, slots: 10, holdMs: 1000 };
+/** Calls are counted in a sliding window of this many slots. */
+const SLOTS = 10;
+const SLOT_MS = 200;
+/** The level falls one step after the window has been better for this long. */
+const HOLD_MS = 1000;
 
 interface Slot {
   /** Number of the slot since 1970; distinguishes old slots from the current one. */
@@ -37,22 +33,16 @@ export interface Degradation {
   pinnedUntil: number;
 }
 
-export function newDegradation(options: DegradationOptions): Degradation {
+export function newDegradation(): Degradation {
   const slots: Slot[] = [];
-  for (let i = 0; i < options.slots; i++) slots.push({ index: -1, calls: 0, errors: 0, timeouts: 0, latencyMs: 0 });
+  for (let i = 0; i < SLOTS; i++) slots.push({ index: -1, calls: 0, errors: 0, timeouts: 0, latencyMs: 0 });
   return { level: 0, slots, calmSince: -1, pinnedLevel: 0, pinnedUntil: 0 };
 }
 
 /** Records the result and duration of one call. */
-export function observeCall(
-  state: Degradation,
-  options: DegradationOptions,
-  now: number,
-  outcome: number,
-  latencyMs: number,
-): void {
-  const index = Math.floor(now / options.slotMs);
-  const slot = state.slots[index - Math.floor(index / options.slots) * options.slots]!;
+export function observeCall(state: Degradation, now: number, outcome: number, latencyMs: number): void {
+  const index = Math.floor(now / SLOT_MS);
+  const slot = state.slots[index - Math.floor(index / SLOTS) * SLOTS]!;
   if (slot.index !== index) {
     slot.index = index;
     slot.calls = 0;
@@ -67,14 +57,14 @@ export function observeCall(
 }
 
 /** The level of the window: by timeouts and errors first, then by the mean latency of successful calls. */
-function windowLevel(state: Degradation, options: DegradationOptions, now: number): number {
-  const newest = Math.floor(now / options.slotMs);
+function windowLevel(state: Degradation, now: number): number {
+  const newest = Math.floor(now / SLOT_MS);
   let calls = 0;
   let errors = 0;
   let timeouts = 0;
   let latencyMs = 0;
   for (const slot of state.slots) {
-    if (slot.index > newest - options.slots && slot.index <= newest) {
+    if (slot.index > newest - SLOTS && slot.index <= newest) {
       calls = calls + slot.calls;
       errors = errors + slot.errors;
       timeouts = timeouts + slot.timeouts;
@@ -89,14 +79,14 @@ function windowLevel(state: Degradation, options: DegradationOptions, now: numbe
 }
 
 /** The current level. It rises at once and falls one step at a time. A pinned level replaces it until the pin expires. */
-export function degradationLevel(state: Degradation, options: DegradationOptions, now: number): number {
-  const asked = windowLevel(state, options, now);
+export function degradationLevel(state: Degradation, now: number): number {
+  const asked = windowLevel(state, now);
   if (asked >= state.level) {
     state.level = asked;
     state.calmSince = -1;
   } else if (state.calmSince < 0 || state.calmSince > now) {
     state.calmSince = now;
-  } else if (now - state.calmSince >= options.holdMs) {
+  } else if (now - state.calmSince >= HOLD_MS) {
     state.level = state.level - 1;
     state.calmSince = now;
   }

@@ -148,7 +148,15 @@ export function needsRefill(lease: Lease, cell: Cell, options: LeaseOptions): bo
   return cell.get() < lease.target * options.refillThreshold;
 }
 
-export function isReportDue(lease: Lease, cell: Cell, options: LeaseOptions, level: number, now: number): boolean {
+/** When something is decided about a lease, and by what. */
+export interface LeaseSituation {
+  options: LeaseOptions;
+  /** The degradation level of the store. */
+  level: number;
+  now: number;
+}
+
+export function isReportDue(lease: Lease, cell: Cell, { options, level, now }: LeaseSituation): boolean {
   const unreported = spentTokens(lease, cell) - lease.spentAtReport;
   if (unreported >= options.batchThreshold) return true;
   const elapsed = now - lease.reportedAt;
@@ -191,19 +199,18 @@ function drain(cell: Cell, keep: number): number {
   return extra - overdrawn;
 }
 
-/**
- * The message to send now. `nextCost` is what the message insists on, `waitingCost` the cost of all waiting requests; both
- * are 0 if none waits. An idle lease returns its tokens.
- */
-export function planSync(
-  lease: Lease,
-  cell: Cell,
-  options: LeaseOptions,
-  level: number,
-  nextCost: number,
-  waitingCost: number,
-  now: number,
-): LeaseMessage {
+/** The cost of waiting requests; both are 0 if none waits. */
+export interface Demand {
+  /** What the message insists on. */
+  nextCost: number;
+  /** Of all waiting requests. */
+  waitingCost: number;
+}
+
+/** The message to send now. An idle lease returns its tokens. */
+export function planSync(lease: Lease, cell: Cell, demand: Demand, situation: LeaseSituation): LeaseMessage {
+  const { nextCost, waitingCost } = demand;
+  const { options, level, now } = situation;
   const spent = spentTokens(lease, cell);
   const elapsed = now - lease.reportedAt;
   const steppedBack = elapsed < 0;
@@ -233,19 +240,18 @@ export function planSync(
   };
 }
 
-/**
- * Applies a reply. `granted` is cumulative, so that a repeated reply adds nothing and an outdated one is ignored. A refusal
- * is cached for requests that cost at least `refusedCost`.
- */
-export function applyReply(
-  lease: Lease,
-  cell: Cell,
-  granted: number,
-  code: string,
-  retryAfterMs: number,
-  refusedCost: number,
-  now: number,
-): void {
+export interface LeaseReply {
+  /** Cumulative in the epoch. */
+  granted: number;
+  code: string;
+  retryAfterMs: number;
+  /** A refusal is cached for requests that cost at least this much. */
+  refusedCost: number;
+}
+
+/** Applies a reply. A repeated reply adds nothing and an outdated one is ignored, because `granted` is cumulative. */
+export function applyReply(lease: Lease, cell: Cell, reply: LeaseReply, now: number): void {
+  const { granted, code } = reply;
   const added = granted - lease.granted;
   if (added < 0) return;
   if (added > 0) {
@@ -257,8 +263,8 @@ export function applyReply(
   } else {
     // Waiting does not help if the cost exceeds the capacity; it is asked again only because limits may change.
     lease.refusedAt = now;
-    lease.refusedUntil = now + (code === COST_EXCEEDS_CAPACITY ? 1000 : Math.max(retryAfterMs, 1));
-    lease.refusedCost = refusedCost;
+    lease.refusedUntil = now + (code === COST_EXCEEDS_CAPACITY ? 1000 : Math.max(reply.retryAfterMs, 1));
+    lease.refusedCost = reply.refusedCost;
   }
   lease.refusedCode = code;
 }

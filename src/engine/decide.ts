@@ -32,17 +32,16 @@ export function conclude(outcome: Outcome, source: DecisionSource, code: string,
   outcome.allowed = isAllowed(code, outcome.account.limits.dryRun);
 }
 
-/** Estimates the cost of a request and takes it from the lease. DECIDED, DECIDED_SYNC or MISSED. */
-export function decide(
-  node: NodeState,
-  outcome: Outcome,
-  account: Account,
-  method: string,
-  contentLength: number,
-): number {
+/** Prepares a record for one of the decisions below; a host may reuse the record. */
+export function startDecision(outcome: Outcome, account: Account, method: string): void {
   outcome.account = account;
   outcome.method = method;
   outcome.retryAfterMs = 0;
+}
+
+/** Estimates the cost of a request and takes it from the lease. DECIDED, DECIDED_SYNC or MISSED. */
+export function decide(node: NodeState, outcome: Outcome, contentLength: number): number {
+  const { account, method } = outcome;
   const cost = estimate(account.limits.profile, method, contentLength, learnedSizes(account.learned, method));
   if (cost === INVALID_COST) {
     outcome.cost = 0;
@@ -54,10 +53,8 @@ export function decide(
 }
 
 /** As `decide`, for a cost that the caller states. */
-export function decideCost(node: NodeState, outcome: Outcome, account: Account, cost: number): number {
-  outcome.account = account;
-  outcome.method = "";
-  outcome.retryAfterMs = 0;
+export function decideCost(node: NodeState, outcome: Outcome, cost: number): number {
+  const account = outcome.account;
   // Negated, because a cost that is not a number compares with nothing.
   const invalid = !(cost >= 0);
   if (invalid || cost > account.limits.burst) {
@@ -71,12 +68,9 @@ export function decideCost(node: NodeState, outcome: Outcome, account: Account, 
 }
 
 /** Takes nothing; decides as for a request of one token, as far as this node knows. */
-export function decideLook(outcome: Outcome, account: Account, now: number): void {
-  outcome.account = account;
-  outcome.method = "";
-  outcome.retryAfterMs = 0;
+export function decideLook(outcome: Outcome, now: number): void {
   outcome.cost = 1;
-  const balance = account.cell.get();
+  const balance = outcome.account.cell.get();
   if (balance > 0 || !decideCached(outcome, "cached", now)) conclude(outcome, "local", OK, balance);
   outcome.cost = 0;
 }
@@ -141,7 +135,7 @@ export function decideRemotely(outcome: Outcome, decision: RemoteDecision, now: 
   sync.remaining = Math.max(remaining - Math.max(balance, 0), 0);
   sync.limit = limit;
   if (code !== OK && code !== STORE_UNAVAILABLE) {
-    applyReply(lease, syncCell, lease.granted, code, retryAfterMs, outcome.cost, now);
+    applyReply(lease, syncCell, { granted: lease.granted, code, retryAfterMs, refusedCost: outcome.cost }, now);
   }
   outcome.retryAfterMs = code === OK ? 0 : retryAfterMs;
   conclude(outcome, "remote", code, balance);

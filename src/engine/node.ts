@@ -1,7 +1,6 @@
 /** The state of a node: its epoch, what it knows about the store, and the accounts that have something to report. */
 import {
   type Degradation,
-  defaultDegradationOptions,
   degradationLevel,
   newDegradation,
   observeCall,
@@ -62,7 +61,7 @@ export function newNode<A extends Account>(options: NodeOptions, epoch: number):
     lastContact: 0,
     liveNodes: 1,
     emergency: false,
-    degradation: newDegradation(defaultDegradationOptions),
+    degradation: newDegradation(),
     level: 0,
     active: [],
     departed: [],
@@ -84,7 +83,7 @@ export function takeDecided<W extends Waiter>(node: { decided: W[] }): W[] {
 }
 
 export function updateLevel(node: NodeState, now: number): number {
-  node.level = degradationLevel(node.degradation, defaultDegradationOptions, now);
+  node.level = degradationLevel(node.degradation, now);
   return node.level;
 }
 
@@ -93,12 +92,12 @@ const LONGEST_RETRY_MS = 1000;
 
 /** The store replied to a call that started at `started`. */
 export function callSucceeded(node: NodeState, started: number, now: number): void {
-  observeCall(node.degradation, defaultDegradationOptions, now, STORE_OK, now - started);
+  observeCall(node.degradation, now, STORE_OK, now - started);
   updateLevel(node, now);
 }
 
 export function callFailed(node: NodeState, timedOut: boolean, started: number, now: number): void {
-  observeCall(node.degradation, defaultDegradationOptions, now, timedOut ? STORE_TIMEOUT : STORE_ERROR, now - started);
+  observeCall(node.degradation, now, timedOut ? STORE_TIMEOUT : STORE_ERROR, now - started);
   updateLevel(node, now);
 }
 

@@ -5,6 +5,7 @@ import {
   isRefused,
   isReportDue,
   type LeaseMessage,
+  type LeaseSituation,
   needsRefill,
   planSync,
   returnAll,
@@ -58,15 +59,15 @@ function needsFinalReport({ limits, lease }: Account): boolean {
   return limits.fillSeconds !== undefined && lease.granted > 0;
 }
 
-function isDue(node: NodeState, account: Account, now: number): boolean {
+function isDue(node: NodeState, account: Account, situation: LeaseSituation): boolean {
   const { sync, lease, cell } = account;
-  const options = node.options.lease;
+  const { options, now } = situation;
   if (node.epochClosed) return sync.unanswered;
   const unreported = cell.get() !== 0 || !isReported(account);
   if (account.leaving) return unreported || needsFinalReport(account);
   // Returned tokens and lost messages do not wait for the next report: other nodes may need the tokens.
   if (sync.unanswered || lease.returned !== sync.reportedReturned) return true;
-  if (isReportDue(lease, cell, options, node.level, now)) return true;
+  if (isReportDue(lease, cell, situation)) return true;
   const scarce = isScarce(account, now);
   if (account.waitingCost > 0) return !scarce;
   if (now - lease.activeAt >= options.idleMs) return unreported;
@@ -81,13 +82,14 @@ function isAtRest(node: NodeState, account: Account, now: number): boolean {
 
 /** The accounts of the next message. Accounts at rest leave the list of active ones. */
 export function planMessage<A extends Account>(node: NodeState<A>, now: number): PlannedSync<A>[] {
+  const situation: LeaseSituation = { options: node.options.lease, level: node.level, now };
   const planned: PlannedSync<A>[] = [];
   const active: A[] = [];
   const departed: A[] = [];
   for (const account of node.active) {
     if (!node.options.timers && !node.epochClosed) returnUnused(node, account, now);
-    const due = isDue(node, account, now);
-    if (due && planned.length < MAX_APPS_PER_MESSAGE) planned.push(planAccount(node, account, now));
+    const due = isDue(node, account, situation);
+    if (due && planned.length < MAX_APPS_PER_MESSAGE) planned.push(planAccount(node, account, situation));
     if (due || !isAtRest(node, account, now)) {
       active.push(account);
     } else {
@@ -113,7 +115,7 @@ export function startMessage(node: NodeState, planned: PlannedSync[]): void {
   for (const one of planned) one.account.sync.unanswered = true;
 }
 
-function planAccount<A extends Account>(node: NodeState<A>, account: A, now: number): PlannedSync<A> {
+function planAccount<A extends Account>(node: NodeState<A>, account: A, situation: LeaseSituation): PlannedSync<A> {
   if (account.finalReport !== undefined) return plannedReport(node, account, account.finalReport);
   if (account.leaving) {
     const planned = planReturn(node, account);
@@ -127,14 +129,14 @@ function planAccount<A extends Account>(node: NodeState<A>, account: A, now: num
   const firstCost = first === undefined ? 0 : first.outcome.cost;
   // Ask for all waiters at once, as far as the store is likely to have the tokens; after a refusal for the first only.
   const borrowed = limits.borrow ? BORROW_RATIO : 0;
-  const likely = sync.remaining + ((now - sync.repliedAt) / 1000 + borrowed) * limits.guaranteed;
+  const likely = sync.remaining + ((situation.now - sync.repliedAt) / 1000 + borrowed) * limits.guaranteed;
   const expected = Math.floor(Math.min(waitingCost, likely + Math.max(syncCell.get(), 0)));
-  const needed = sync.firstOnly ? firstCost : Math.max(firstCost, expected);
-  const message = planSync(lease, syncCell, node.options.lease, node.level, needed, waitingCost, now);
+  const nextCost = sync.firstOnly ? firstCost : Math.max(firstCost, expected);
+  const message = planSync(lease, syncCell, { nextCost, waitingCost }, situation);
   const planned = plannedReport(node, account, message);
   planned.firstCost = firstCost;
-  planned.greedy = needed > firstCost;
-  planned.partial = needed < waitingCost;
+  planned.greedy = nextCost > firstCost;
+  planned.partial = nextCost < waitingCost;
   return planned;
 }
 

@@ -1,6 +1,6 @@
 /** Applies a sync reply or a failed sync: grants, refusals, closed epochs, and the waiters that they decide. */
 import { COST_EXCEEDS_CAPACITY, EPOCH_CLOSED, OK } from "../core/codes.js";
-import { applyReply, type LeaseMessage } from "../core/lease.js";
+import { applyReply, type LeaseMessage, type LeaseReply } from "../core/lease.js";
 import { type Account, notScarceAt, SCARCE_GAP_MS } from "./account.js";
 import { closeEpoch, markReported } from "./epoch.js";
 import { cutTo, setEmergency } from "./limits.js";
@@ -95,7 +95,8 @@ function applyCurrentReply(planned: PlannedSync, reply: SyncReply, now: number):
   sync.firstOnly = reply.code !== OK && greedy;
   if (sync.firstOnly) sync.scarceAt = notScarceAt(now);
   const code = greedy || message.need === 0 ? OK : reply.code;
-  applyReply(lease, syncCell, reply.granted, code, Math.max(reply.retryAfterMs, SCARCE_GAP_MS), firstCost, now);
+  const retryAfterMs = Math.max(reply.retryAfterMs, SCARCE_GAP_MS);
+  applyReply(lease, syncCell, { granted: reply.granted, code, retryAfterMs, refusedCost: firstCost }, now);
   if (limits.fillSeconds !== undefined) lease.refusedUntil = Math.min(lease.refusedUntil, now + DESCRIPTOR_REFUSAL_MS);
   if (sync.firstOnly) return;
   // If the store granted all that was asked, an unpaid waiter says nothing about the limit: others took the tokens.
@@ -106,11 +107,15 @@ function applyCurrentReply(planned: PlannedSync, reply: SyncReply, now: number):
 /** The refusal of a descriptor limit is cached this long at most: another node may return tokens before its retry time. */
 const DESCRIPTOR_REFUSAL_MS = 1000;
 
+function grantOnly(granted: number): LeaseReply {
+  return { granted, code: OK, retryAfterMs: 0, refusedCost: 0 };
+}
+
 /** A reply to a message under other options: tokens count as far as they fit, refusals do not. */
 function applyOldReply(planned: PlannedSync, reply: SyncReply, now: number): void {
   const { account } = planned;
   const { sync, lease, syncCell } = account;
-  applyReply(lease, syncCell, reply.granted, OK, 0, 0, now);
+  applyReply(lease, syncCell, grantOnly(reply.granted), now);
   if (account.leaving) return;
   cutTo(account, sync.limit);
   sync.remaining = Math.min(reply.remaining, sync.limit);
@@ -123,7 +128,7 @@ function applyFinalReply(account: Account, report: LeaseMessage, granted: number
   const { lease, sync, syncCell } = account;
   account.finalReport = undefined;
   if (granted !== report.granted) {
-    applyReply(lease, syncCell, granted, OK, 0, 0, now);
+    applyReply(lease, syncCell, grantOnly(granted), now);
     return;
   }
   lease.granted = lease.granted - report.granted;

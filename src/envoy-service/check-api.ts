@@ -3,7 +3,7 @@
  * the reply a line `allowed code remaining limit retry_after_ms` per request, in the same order. If a line is invalid, the
  * body is rejected and nothing is taken.
  */
-import { isIdentifier } from "../core/portable.js";
+import { isIdentifier } from "../core/platform.js";
 import type { Decision } from "../limiter/decision.js";
 import { type HttpReply, type HttpRoute, problem } from "./http-routes.js";
 

@@ -15,6 +15,7 @@ import {
   MISSED,
   refuseWithoutStore,
   remainingTokens,
+  startDecision,
   WAIT,
 } from "../engine/decide.js";
 import { leaveNode, refit } from "../engine/limits.js";
@@ -93,7 +94,8 @@ export function createLimiter(options: LimiterOptions): Limiter {
   function check(id: string, method: string, contentLength: number, startedMs = startTime()): Deciding {
     const account = apps.get(id) ?? fallback;
     if (account === undefined) return refuse(UNKNOWN_APP, method, startedMs);
-    const step = decide(node, current, account, method, contentLength);
+    startDecision(current, account, method);
+    const step = decide(node, current, contentLength);
     if (step === MISSED) return miss(account, startedMs, (since) => check(id, method, contentLength, since));
     if (step === DECIDED_SYNC) syncer.wake(account);
     return decisionOf(current, startedMs);
@@ -107,11 +109,12 @@ export function createLimiter(options: LimiterOptions): Limiter {
   }
 
   function takeOf(account: LimiterAccount, id: string, cost: number, startedMs: StartTime): Deciding {
+    startDecision(current, account, "");
     if (cost === 0) {
-      decideLook(current, account, clock.now());
+      decideLook(current, clock.now());
       return decisionOf(current, startedMs);
     }
-    const step = decideCost(node, current, account, cost);
+    const step = decideCost(node, current, cost);
     if (step === MISSED) return miss(account, startedMs, (since) => take(id, cost, since));
     if (step === DECIDED_SYNC) syncer.wake(account);
     return decisionOf(current, startedMs);

@@ -55,7 +55,7 @@ export function borrow(redis: RedisApi, keys: string[], argv: string[]): ScriptR
   const app = readApp(redis, keys[1]!, request, cluster);
   const code = borrowCode(app, cluster, request);
   if (code === OK) lend(app, request[AMOUNT]!);
-  writeApp(redis, keys[1]!, app, cluster.now, request);
+  writeApp(redis, keys[1]!, app, request);
   writeCluster(redis, keys[0]!, cluster);
   return saveReply(redis, keys[2]!, [
     code,

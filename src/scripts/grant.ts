@@ -104,7 +104,7 @@ export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
   if (isOld(ledger, seq)) return replyToOld(redis, keys, message, state);
 
   const code = markSeen(redis, keys[1]!, node, state);
-  const live = liveNodes(redis, keys[1]!, cluster, head);
+  const live = liveNodes(redis, keys[1]!, cluster);
   const reply = replyHead(code, live, cluster);
   let largest = MAX_DURATION_MS;
   let finalReports = 0;
@@ -142,7 +142,7 @@ export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
       reply[place + 3] = wholeTokens(app.capacity);
       reply[place + 4] = verdict > 0 ? 0 : retryAfterMs(verdict, app, cluster, need);
     }
-    writeApp(redis, appKey, app, cluster.now, request);
+    writeApp(redis, appKey, app, request);
   }
   writeCluster(redis, keys[0]!, cluster);
   ledger.seq = seq;

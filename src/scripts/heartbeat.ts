@@ -23,5 +23,5 @@ export function heartbeat(redis: RedisApi, keys: string[], argv: string[]): Scri
   const closed = redis.call("HGET", keys[2]!, "closed") === "1";
   if (!closed) redis.call("ZADD", keys[1]!, cluster.clock, node);
   writeCluster(redis, keys[0]!, cluster);
-  return replyHead(closed ? EPOCH_CLOSED : OK, liveNodes(redis, keys[1]!, cluster, limits), cluster);
+  return replyHead(closed ? EPOCH_CLOSED : OK, liveNodes(redis, keys[1]!, cluster), cluster);
 }

@@ -24,7 +24,7 @@ export function nodes(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
     const silent = cluster.clock - storedNumber(members[i + 1]!, 0);
     reply.push(members[i]!);
     reply.push(Math.max(Math.floor(silent / 1000), 0));
-    reply.push(isAlive(silent, limits) ? 1 : 0);
+    reply.push(isAlive(silent, cluster) ? 1 : 0);
   }
   return reply;
 }

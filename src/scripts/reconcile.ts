@@ -30,6 +30,11 @@ const FIRST_LEDGER = 4;
 const TOLERANCE = LIMIT_NUMBERS;
 const FORCE = LIMIT_NUMBERS + 1;
 
+interface Buckets {
+  app: App;
+  cluster: Cluster;
+}
+
 interface Census {
   /** Tokens that live nodes hold. */
   held: number;
@@ -50,7 +55,7 @@ function coversAllNodes(redis: RedisApi, keys: string[], argv: string[]): boolea
 }
 
 /** Counts what live nodes hold, returns the tokens of dead nodes and closes their epochs. */
-function census(redis: RedisApi, keys: string[], argv: string[], app: App, cluster: Cluster, limits: number[]): Census {
+function census(redis: RedisApi, keys: string[], argv: string[], { app, cluster }: Buckets): Census {
   const id = argv[CLUSTER_ARGUMENTS]!;
   const result: Census = { held: 0, recovered: 0, recoveredFrom: 0, dead: 0 };
   for (let i = 0; i < keys.length - FIRST_LEDGER; i++) {
@@ -59,7 +64,7 @@ function census(redis: RedisApi, keys: string[], argv: string[], app: App, clust
     const ledger = readLedger(redis, key, [id]);
     const held = heldTokens(ledger.entries[0]!);
     const silent = cluster.clock - storedNumber(redis.call("ZSCORE", keys[2]!, node), 0);
-    if (isAlive(silent, limits)) {
+    if (isAlive(silent, cluster)) {
       result.held = result.held + held;
     } else if (ledger.known) {
       result.dead = result.dead + 1;
@@ -104,7 +109,7 @@ export function reconcile(redis: RedisApi, keys: string[], argv: string[]): Scri
 
   const cluster = readCluster(redis, keys[0]!, limits);
   const app = readApp(redis, keys[1]!, request, cluster);
-  const found = census(redis, keys, argv, app, cluster, limits);
+  const found = census(redis, keys, argv, { app, cluster });
   const leaked = app.granted - app.spent - app.returned - found.held;
   const actual = Math.floor(app.tokens / MICRO);
   const expected = Math.min(actual + leaked, Math.floor(app.capacity / MICRO));
@@ -113,7 +118,7 @@ export function reconcile(redis: RedisApi, keys: string[], argv: string[]): Scri
   if (corrects && leaked > 0) returnToBoth(app, cluster, leaked);
   if (corrects && leaked < 0) chargeBoth(app, cluster, 0 - leaked, configuredCapacity(request));
   // An app without a key is full: there is nothing to write, and an expired limit stays expired.
-  if (corrects || redis.call("EXISTS", keys[1]!) === 1) writeApp(redis, keys[1]!, app, cluster.now, request);
+  if (corrects || redis.call("EXISTS", keys[1]!) === 1) writeApp(redis, keys[1]!, app, request);
   writeCluster(redis, keys[0]!, cluster);
   return saveReply(redis, keys[3]!, [
     OK,

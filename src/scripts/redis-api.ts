@@ -10,8 +10,7 @@ export interface RedisApi {
 export interface RedisCall {
   (this: void, command: "TIME"): [seconds: string, microseconds: string];
   (this: void, command: "GET", key: string): string | false;
-  (this: void, command: "SET", key: string, value: RedisValue): unknown;
-  (this: void, command: "SET", key: string, value: RedisValue, unit: "PX", milliseconds: number): unknown;
+  (this: void, command: "SET", key: string, value: RedisValue, ...expiry: [] | ["PX", milliseconds: number]): unknown;
   (this: void, command: "DEL" | "EXISTS" | "INCR", key: string): number;
   (this: void, command: "INCRBY", key: string, by: number): number;
   (this: void, command: "PEXPIRE", key: string, milliseconds: number): number;
@@ -20,16 +19,16 @@ export interface RedisCall {
   (this: void, command: "HGETALL", key: string): string[];
   (this: void, command: "HSET", key: string, ...fieldsAndValues: RedisValue[]): number;
   (this: void, command: "HDEL", key: string, ...fields: string[]): number;
-  (this: void, command: "ZADD", key: string, score: number, member: string): number;
-  (this: void, command: "ZADD", key: string, condition: "XX" | "NX", score: number, member: string): number;
+  (this: void, command: "ZADD", key: string, ...entry: ScoredMember | ["XX" | "NX", ...ScoredMember]): number;
   (this: void, command: "ZREM", key: string, member: string): number;
   (this: void, command: "ZCARD", key: string): number;
   (this: void, command: "ZSCORE", key: string, member: string): string | false;
   (this: void, command: "ZCOUNT", key: string, from: RedisValue, to: RedisValue): number;
   (this: void, command: "ZREMRANGEBYSCORE", key: string, from: RedisValue, to: RedisValue): number;
-  (this: void, command: "ZRANGE", key: string, first: number, last: number): string[];
-  (this: void, command: "ZRANGE", key: string, first: number, last: number, withScores: "WITHSCORES"): string[];
+  (this: void, command: "ZRANGE", key: string, ...range: [number, number] | [number, number, "WITHSCORES"]): string[];
 }
+
+type ScoredMember = [score: number, member: string];
 
 /** A flat list of whole numbers and texts, the same from Redis and from the embedded store. */
 export type ScriptReply = RedisValue[];

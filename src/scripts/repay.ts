@@ -35,7 +35,7 @@ export function repay(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
   const cluster = readCluster(redis, keys[0]!, limits);
   const app = readApp(redis, keys[1]!, request, cluster);
   const repaid = repayFrom(app, request[AMOUNT]!);
-  writeApp(redis, keys[1]!, app, cluster.now, request);
+  writeApp(redis, keys[1]!, app, request);
   writeCluster(redis, keys[0]!, cluster);
   return saveReply(redis, keys[2]!, [OK, repaid, Math.ceil(app.debt / MICRO), wholeTokens(app.tokens)]);
 }

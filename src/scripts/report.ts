@@ -46,7 +46,7 @@ export function report(redis: RedisApi, keys: string[], argv: string[]): ScriptR
 
   const code = markSeen(redis, keys[1]!, node, state);
   if (leave === 1) redis.call("ZREM", keys[1]!, node);
-  const reply = replyHead(code, liveNodes(redis, keys[1]!, cluster, head), cluster);
+  const reply = replyHead(code, liveNodes(redis, keys[1]!, cluster), cluster);
   for (let i = 0; i < apps.length; i++) {
     const appKey = keys[NODE_KEYS + i]!;
     const entry = ledger.entries[i]!;
@@ -58,7 +58,7 @@ export function report(redis: RedisApi, keys: string[], argv: string[]): ScriptR
       entry.returned = entry.returned + held;
       ledger.held = ledger.held - held;
     }
-    writeApp(redis, appKey, app, cluster.now, requests[i]!);
+    writeApp(redis, appKey, app, requests[i]!);
     reply.push(entry.granted);
     reply.push(wholeTokens(app.tokens));
   }

@@ -65,12 +65,19 @@ export function leaseCommand(world: LeaseWorld, words: string[]): string {
   }
   if (command === "lease-look") {
     const refused = yesNo(isRefused(lease, first, second));
-    const due = yesNo(isReportDue(lease, cell, defaultLeaseOptions, numberAt(words, 3), second));
+    const due = yesNo(
+      isReportDue(lease, cell, { options: defaultLeaseOptions, level: numberAt(words, 3), now: second }),
+    );
     return `${refused} ${due} ${yesNo(needsRefill(lease, cell, defaultLeaseOptions))}`;
   }
   if (command === "lease-plan") {
     const waiting = numberAt(words, 4);
-    const message = planSync(lease, cell, defaultLeaseOptions, second, numberAt(words, 3), waiting, first);
+    const message = planSync(
+      lease,
+      cell,
+      { nextCost: numberAt(words, 3), waitingCost: waiting },
+      { options: defaultLeaseOptions, level: second, now: first },
+    );
     const counters = `${exact(message.granted)} ${exact(message.spent)} ${exact(message.returned)}`;
     return `${counters} ${exact(message.need)} ${exact(message.want)} ${leaseText(world)}`;
   }
@@ -81,7 +88,12 @@ export function leaseCommand(world: LeaseWorld, words: string[]): string {
   else if (command === "lease-reply") {
     // The argument is relative to the tokens granted so far. It is negative for a reply that arrives late.
     const granted = lease.granted + second;
-    applyReply(lease, cell, granted, textAt(words, 3), numberAt(words, 4), numberAt(words, 5), first);
+    applyReply(
+      lease,
+      cell,
+      { granted, code: textAt(words, 3), retryAfterMs: numberAt(words, 4), refusedCost: numberAt(words, 5) },
+      first,
+    );
   } else return "";
   return leaseText(world);
 }

@@ -19,7 +19,6 @@ import {
 } from "../../src/core/cost.js";
 import {
   type Degradation,
-  defaultDegradationOptions,
   degradationLevel,
   leaseFactor,
   mayWaitForStore,
@@ -71,7 +70,7 @@ function newWorld(): World {
     bucket: { tokens: 0, debt: 0, capacity: 0, rate: 0, reserve: 0 },
     refilledAt: 0,
     emergency: { active: false, source: BY_NOBODY, since: 0, until: 0, calmSince: 0 },
-    degradation: newDegradation(defaultDegradationOptions),
+    degradation: newDegradation(),
     leases: newLeaseWorld(),
   };
 }
@@ -162,7 +161,7 @@ function degradationCommand(world: World, words: string[]): string {
   const state = world.degradation;
   const first = numberAt(words, 1);
   if (command === "observe") {
-    observeCall(state, defaultDegradationOptions, first, numberAt(words, 2), numberAt(words, 3));
+    observeCall(state, first, numberAt(words, 2), numberAt(words, 3));
   } else if (command === "pin") {
     pinLevel(state, numberAt(words, 2), numberAt(words, 3));
   } else if (command === "dark") {
@@ -170,7 +169,7 @@ function degradationCommand(world: World, words: string[]): string {
   } else if (command !== "health") {
     return "";
   }
-  const level = degradationLevel(state, defaultDegradationOptions, first);
+  const level = degradationLevel(state, first);
   const factors = `${exact(leaseFactor(level))} ${exact(reportFactor(level))} ${yesNo(mayWaitForStore(level))}`;
   return `${exact(level)} ${exact(state.calmSince)} ${factors}`;
 }

@@ -18,12 +18,17 @@ const GATEWAY_TIMEOUT = 504;
 
 export function callService(handle: Handle, cluster: string, path: string, body: string): ServiceReply {
   const reply: ServiceReply = { status: 0, body: "", timedOut: false, overloaded: false };
-  const [fine, problem] = pcall(callInto, reply, handle, cluster, path, body);
+  const [fine, problem] = pcall(callInto, reply, handle, cluster, { path, body });
   if (!fine) reply.body = problem;
   return reply;
 }
 
-function callInto(reply: ServiceReply, handle: Handle, cluster: string, path: string, body: string): void {
+interface ServiceRequest {
+  path: string;
+  body: string;
+}
+
+function callInto(reply: ServiceReply, handle: Handle, cluster: string, { path, body }: ServiceRequest): void {
   const { planeToken, timeoutMs } = worker.options;
   const [headers, answer] = handle.httpCall(
     cluster,

@@ -66,30 +66,33 @@ export function count(outcome: Outcome & { account: { counts: AppCounts } }): vo
   const { counts } = account;
   const place = source === "local" || source === "cached" ? 0 : 1;
   counts.l3[place] = counts.l3[place]! + 1;
-  countRequest(counts, methodName(method), cost, code, allowed);
+  let status = ALLOWED;
+  if (code !== OK) status = allowed ? DRY_RUN : REJECTED;
+  countRequest(counts, methodName(method), cost, status);
+  if (status === REJECTED) countRefusal(counts, code);
   if (!counts.changed) markChanged(account.limits.id, counts);
 }
 
-function countRequest(counts: AppCounts, name: string, cost: number, code: string, allowed: boolean): void {
+function countRequest(counts: AppCounts, name: string, cost: number, status: number): void {
   const list = counts.lists[name] ?? addList(counts, name, METHOD_WIDTH);
-  let status = ALLOWED;
-  if (code !== OK) status = allowed ? DRY_RUN : REJECTED;
   list[status] = list[status]! + 1;
   list[COST_SUM] = list[COST_SUM]! + cost;
   let bucket = 0;
   while (bucket < COST_BOUNDS.length && cost > COST_BOUNDS[bucket]!) bucket++;
   list[COST_COUNTS + bucket] = list[COST_COUNTS + bucket]! + 1;
-  if (status === REJECTED) {
-    const refused = counts.lists[code] ?? addList(counts, code, 1);
-    refused[0] = refused[0]! + 1;
-  }
+}
+
+function countRefusal(counts: AppCounts, code: string): void {
+  const refused = counts.lists[code] ?? addList(counts, code, 1);
+  refused[0] = refused[0]! + 1;
 }
 
 /** Counts a request that was refused before its app was known. */
 export function countNobody(code: string): void {
   const counts = nobodysCounts();
   counts.l3[0] = counts.l3[0]! + 1;
-  countRequest(counts, OTHER, 0, code, false);
+  countRequest(counts, OTHER, 0, REJECTED);
+  countRefusal(counts, code);
 }
 
 /** Counters of no app, to be added to. */

@@ -47,18 +47,17 @@ function callOne(service: number, path: string, body: string, deadlineMs: number
   const [connected, problem] = socket.connect(host, port);
   if (connected === undefined) return noReply(problem ?? "not connected");
   const reused = socket.getreusedtimes() > 0;
-  const reply = exchange(socket, host, port, path, body);
+  const reply = exchange(socket, `${host}:${port}`, path, body);
   // A kept connection may have been closed meanwhile. Messages can be repeated, so a new one is tried.
   if (reply.status === 0 && reused && !reply.timedOut) return callOne(service, path, body, deadlineMs);
   return reply;
 }
 
-function exchange(socket: Socket, host: string, port: number, path: string, body: string): ServiceReply {
+function exchange(socket: Socket, authority: string, path: string, body: string): ServiceReply {
   const head = luaString.format(
-    "POST %s HTTP/1.1\r\nHost: %s:%d\r\nAuthorization: Bearer %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n",
+    "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n",
     path,
-    host,
-    port,
+    authority,
     worker.options.planeToken,
     body.length,
   );

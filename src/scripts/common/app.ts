@@ -14,6 +14,8 @@ const KEPT_FULL_MS = 1000;
 
 /** A bucket with the effective limits (reduced in an emergency) and the totals since it was created. */
 export interface App extends Bucket {
+  /** When it was read, in microseconds on the store's clock. */
+  at: number;
   /** Tokens that left the bucket … */
   granted: number;
   /** … that were spent, refunds deducted … */
@@ -62,6 +64,7 @@ export function readApp(redis: RedisApi, key: string, numbers: number[], cluster
     capacity,
     rate,
     reserve: rate,
+    at: cluster.now,
     granted: storedNumber(fields[3]!, 0),
     spent: storedNumber(fields[4]!, 0),
     returned: storedNumber(fields[5]!, 0),
@@ -74,8 +77,8 @@ export function readApp(redis: RedisApi, key: string, numbers: number[], cluster
  * A descriptor limit expires when it is full again at the configured rate: recreating it then gives the same state, even
  * when nodes still hold tokens of it.
  */
-export function writeApp(redis: RedisApi, key: string, app: App, now: number, numbers: number[]): void {
-  const { tokens, debt, granted, spent, returned } = app;
+export function writeApp(redis: RedisApi, key: string, app: App, numbers: number[]): void {
+  const { tokens, debt, at, granted, spent, returned } = app;
   redis.call(
     "HSET",
     key,
@@ -84,7 +87,7 @@ export function writeApp(redis: RedisApi, key: string, app: App, now: number, nu
     "debt",
     debt,
     "at",
-    now,
+    at,
     "granted",
     granted,
     "spent",

@@ -30,6 +30,8 @@ export interface Cluster extends Bucket {
    * could report, makes all nodes look dead at once.
    */
   clock: number;
+  /** A node that was silent for longer, in microseconds, is dead. */
+  nodeTtl: number;
   /** Remaining milliseconds of the emergency; 0 when it has no end, NO_EMERGENCY when there is none. */
   emergencyMs: number;
 }
@@ -56,6 +58,7 @@ export function clusterFault(numbers: number[]): string {
 /** Reads the cluster and refills it up to now. */
 export function readCluster(redis: RedisApi, key: string, numbers: number[]): Cluster {
   const capacity = numbers[CAPACITY]! * MICRO;
+  const nodeTtl = numbers[TTL_MS]! * 1000;
   const now = storeTime(redis);
   const fields = redis.call("HMGET", key, "tokens", "at", "clock", "em_source", "em_until");
   const elapsed = now - storedNumber(fields[1]!, now);
@@ -72,7 +75,8 @@ export function readCluster(redis: RedisApi, key: string, numbers: number[]): Cl
     rate: numbers[RATE]!,
     reserve: 0,
     now,
-    clock: storedNumber(fields[2]!, now) + Math.min(Math.max(elapsed, 0), Math.floor((numbers[TTL_MS]! * 1000) / 3)),
+    clock: storedNumber(fields[2]!, now) + Math.min(Math.max(elapsed, 0), Math.floor(nodeTtl / 3)),
+    nodeTtl,
     emergencyMs,
   };
   refill(cluster, elapsed);
@@ -103,11 +107,11 @@ export function writeEmergency(redis: RedisApi, key: string, emergency: Emergenc
 }
 
 /** The number of nodes that reported within their time-to-live. */
-export function liveNodes(redis: RedisApi, nodesKey: string, cluster: Cluster, numbers: number[]): number {
-  return redis.call("ZCOUNT", nodesKey, cluster.clock - numbers[TTL_MS]! * 1000, "+inf");
+export function liveNodes(redis: RedisApi, nodesKey: string, cluster: Cluster): number {
+  return redis.call("ZCOUNT", nodesKey, cluster.clock - cluster.nodeTtl, "+inf");
 }
 
 /** Whether a node that last reported `silent` microseconds ago is alive. */
-export function isAlive(silent: number, numbers: number[]): boolean {
-  return silent <= numbers[TTL_MS]! * 1000;
+export function isAlive(silent: number, cluster: Cluster): boolean {
+  return silent <= cluster.nodeTtl;
 }

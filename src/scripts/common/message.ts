@@ -112,7 +112,7 @@ export function replyToOld(
     const answer = redis.call("HGET", keys[2]!, "answer");
     if (answer !== false) return unpackReply(answer);
   }
-  return replyHead(STALE_MESSAGE, liveNodes(redis, keys[1]!, cluster, message.head), cluster);
+  return replyHead(STALE_MESSAGE, liveNodes(redis, keys[1]!, cluster), cluster);
 }
 
 /** Marks the node as alive, unless its epoch is closed. Returns the code for the head. */

@@ -19,10 +19,10 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map([
     return [String(Math.floor(now / 1_000_000)), String(now % 1_000_000)];
   }),
   command("GET", 1, 1, (keys, key) => valueAt(keys, key, "string")?.text ?? false),
-  command("SET", 2, MANY, (keys, key, text, option, milliseconds, ...more) => {
+  command("SET", 2, MANY, (keys, key, text, ...[option, milliseconds, ...more]) => {
     const isPlain = option === undefined;
     if (!isPlain && (option !== "PX" || milliseconds === undefined || more.length > 0)) throw syntaxError();
-    const expiresAt = isPlain ? undefined : expiryAfter(keys, "set", milliseconds);
+    const expiresAt = isPlain ? undefined : expiryAfter(keys, "set", milliseconds!);
     // Unlike PEXPIRE, SET rejects a time in the past.
     if (expiresAt !== undefined && expiresAt <= nowMs(keys)) throw invalidExpiry("set");
     keys.put(key, { type: "string", text });
@@ -99,9 +99,9 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map([
     if (set.scores.size === 0) keys.delete(key);
     return removed;
   }),
-  command("ZRANGE", 3, 4, (keys, key, start, stop, option) => {
+  command("ZRANGE", 3, 4, (keys, key, start, ...[stop, option]) => {
     if (option !== undefined && option !== "WITHSCORES") throw syntaxError();
-    const [first, last] = [parseWhole(start), parseWhole(stop)];
+    const [first, last] = [parseWhole(start), parseWhole(stop!)];
     const set = setOf(keys, key);
     if (set === undefined) return [];
     // -1 is the last member, -2 the one before it.

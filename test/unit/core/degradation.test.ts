@@ -4,7 +4,6 @@ import { describe, expect, it, test } from "vitest";
 import {
   CLOSED,
   type Degradation,
-  defaultDegradationOptions,
   degradationLevel,
   LOCAL,
   leaseFactor,
@@ -20,9 +19,8 @@ import {
   withoutStoreAllowance,
 } from "../../../src/core/degradation.js";
 
-const policy = defaultDegradationOptions;
 const NOW = 1750000000000;
-const WINDOW_MS = policy.slotMs * policy.slots;
+const WINDOW_MS = 2000;
 
 interface Calls {
   ok?: number;
@@ -32,15 +30,15 @@ interface Calls {
 }
 
 function observe(state: Degradation, now: number, { ok = 0, latencyMs = 1, errors = 0, timeouts = 0 }: Calls): void {
-  for (let i = 0; i < ok; i++) observeCall(state, policy, now, STORE_OK, latencyMs);
-  for (let i = 0; i < errors; i++) observeCall(state, policy, now, STORE_ERROR, 0);
-  for (let i = 0; i < timeouts; i++) observeCall(state, policy, now, STORE_TIMEOUT, 1000);
+  for (let i = 0; i < ok; i++) observeCall(state, now, STORE_OK, latencyMs);
+  for (let i = 0; i < errors; i++) observeCall(state, now, STORE_ERROR, 0);
+  for (let i = 0; i < timeouts; i++) observeCall(state, now, STORE_TIMEOUT, 1000);
 }
 
 function levelAfter(calls: Calls): number {
-  const state = newDegradation(policy);
+  const state = newDegradation();
   observe(state, NOW, calls);
-  return degradationLevel(state, policy, NOW);
+  return degradationLevel(state, NOW);
 }
 
 describe("the level", () => {
@@ -62,30 +60,30 @@ describe("the level", () => {
   });
 
   it("goes by the mean latency of the calls that succeeded", () => {
-    const state = newDegradation(policy);
+    const state = newDegradation();
     observe(state, NOW, { ok: 9, latencyMs: 1 });
     observe(state, NOW + 300, { ok: 1, latencyMs: 91 });
-    expect(degradationLevel(state, policy, NOW + 300)).toBe(1);
+    expect(degradationLevel(state, NOW + 300)).toBe(1);
   });
 
   it("forgets what is older than the window", () => {
-    const state = newDegradation(policy);
+    const state = newDegradation();
     observe(state, NOW, { ok: 19, errors: 1 });
-    expect(degradationLevel(newCopy(state), policy, NOW + WINDOW_MS - policy.slotMs)).toBe(2);
-    expect(degradationLevel(newCopy(state), policy, NOW + WINDOW_MS)).toBe(0);
+    expect(degradationLevel(newCopy(state), NOW + WINDOW_MS - 200)).toBe(2);
+    expect(degradationLevel(newCopy(state), NOW + WINDOW_MS)).toBe(0);
   });
 
   it("counts a slot of the window anew when its turn comes again", () => {
-    const state = newDegradation(policy);
+    const state = newDegradation();
     observe(state, NOW, { errors: 50 });
     observe(state, NOW + WINDOW_MS, { ok: 1 });
-    expect(degradationLevel(state, policy, NOW + WINDOW_MS)).toBe(0);
+    expect(degradationLevel(state, NOW + WINDOW_MS)).toBe(0);
   });
 
   it("ignores calls with a later time after the clock was set back", () => {
-    const state = newDegradation(policy);
+    const state = newDegradation();
     observe(state, NOW, { timeouts: 3 });
-    expect(degradationLevel(state, policy, NOW - 3600000)).toBe(0);
+    expect(degradationLevel(state, NOW - 3600000)).toBe(0);
   });
 });
 
@@ -95,44 +93,44 @@ function newCopy(state: Degradation): Degradation {
 
 describe("a level", () => {
   it("rises at once, over several steps if it must", () => {
-    const state = newDegradation(policy);
+    const state = newDegradation();
     observe(state, NOW, { ok: 100 });
-    expect(degradationLevel(state, policy, NOW)).toBe(0);
+    expect(degradationLevel(state, NOW)).toBe(0);
     observe(state, NOW + 1, { timeouts: 1 });
-    expect(degradationLevel(state, policy, NOW + 1)).toBe(3);
+    expect(degradationLevel(state, NOW + 1)).toBe(3);
   });
 
   it("falls one step at a time, each after it has been calm for the hold time", () => {
-    const state = newDegradation(policy);
+    const state = newDegradation();
     observe(state, NOW, { timeouts: 1 });
-    expect(degradationLevel(state, policy, NOW)).toBe(3);
+    expect(degradationLevel(state, NOW)).toBe(3);
     const calm = NOW + WINDOW_MS;
     const seen: number[] = [];
-    for (let ms = 0; ms <= 4000; ms += 500) seen.push(degradationLevel(state, policy, calm + ms));
+    for (let ms = 0; ms <= 4000; ms += 500) seen.push(degradationLevel(state, calm + ms));
     expect(seen).toEqual([3, 3, 2, 2, 1, 1, 0, 0, 0]);
   });
 
   it("begins to count the calm anew when trouble comes back", () => {
-    const state = newDegradation(policy);
+    const state = newDegradation();
     observe(state, NOW, { timeouts: 1 });
-    degradationLevel(state, policy, NOW);
+    degradationLevel(state, NOW);
     const calm = NOW + WINDOW_MS;
-    degradationLevel(state, policy, calm);
+    degradationLevel(state, calm);
     observe(state, calm + 900, { timeouts: 1 });
-    expect(degradationLevel(state, policy, calm + 900)).toBe(3);
-    expect(degradationLevel(state, policy, calm + 900 + WINDOW_MS)).toBe(3);
-    expect(degradationLevel(state, policy, calm + 900 + WINDOW_MS + 999)).toBe(3);
-    expect(degradationLevel(state, policy, calm + 900 + WINDOW_MS + 1000)).toBe(2);
+    expect(degradationLevel(state, calm + 900)).toBe(3);
+    expect(degradationLevel(state, calm + 900 + WINDOW_MS)).toBe(3);
+    expect(degradationLevel(state, calm + 900 + WINDOW_MS + 999)).toBe(3);
+    expect(degradationLevel(state, calm + 900 + WINDOW_MS + 1000)).toBe(2);
   });
 
   it("is not left sooner because the clock stepped back", () => {
-    const state = newDegradation(policy);
+    const state = newDegradation();
     observe(state, NOW, { timeouts: 1 });
-    degradationLevel(state, policy, NOW);
-    degradationLevel(state, policy, NOW + WINDOW_MS);
-    expect(degradationLevel(state, policy, NOW - 3600000)).toBe(3);
-    expect(degradationLevel(state, policy, NOW - 3600000 + 999)).toBe(3);
-    expect(degradationLevel(state, policy, NOW - 3600000 + 1000)).toBe(2);
+    degradationLevel(state, NOW);
+    degradationLevel(state, NOW + WINDOW_MS);
+    expect(degradationLevel(state, NOW - 3600000)).toBe(3);
+    expect(degradationLevel(state, NOW - 3600000 + 999)).toBe(3);
+    expect(degradationLevel(state, NOW - 3600000 + 1000)).toBe(2);
   });
 
   it("is always from 0 to 3 and never falls by more than one, whatever happens", () => {
@@ -143,13 +141,13 @@ describe("a level", () => {
     });
     fc.assert(
       fc.property(fc.array(event, { maxLength: 60 }), (events) => {
-        const state = newDegradation(policy);
+        const state = newDegradation();
         let now = NOW;
         let before = 0;
         for (const { pauseMs, outcome, latencyMs } of events) {
           now += pauseMs;
-          observeCall(state, policy, now, outcome, latencyMs);
-          const level = degradationLevel(state, policy, now);
+          observeCall(state, now, outcome, latencyMs);
+          const level = degradationLevel(state, now);
           expect([0, 1, 2, 3]).toContain(level);
           expect(before - level).toBeLessThanOrEqual(1);
           before = level;
@@ -161,28 +159,28 @@ describe("a level", () => {
 
 describe("a pinned level", () => {
   it("applies until it expires, whatever is measured", () => {
-    const state = newDegradation(policy);
+    const state = newDegradation();
     pinLevel(state, 1, NOW + 5000);
     observe(state, NOW, { timeouts: 1 });
-    expect(degradationLevel(state, policy, NOW)).toBe(1);
-    expect(degradationLevel(state, policy, NOW + 4999)).toBe(1);
+    expect(degradationLevel(state, NOW)).toBe(1);
+    expect(degradationLevel(state, NOW + 4999)).toBe(1);
   });
 
   it("is followed by the level that was measured meanwhile", () => {
-    const state = newDegradation(policy);
+    const state = newDegradation();
     pinLevel(state, 0, NOW + 500);
     observe(state, NOW, { timeouts: 1 });
-    expect(degradationLevel(state, policy, NOW + 499)).toBe(0);
-    expect(degradationLevel(state, policy, NOW + 500)).toBe(3);
+    expect(degradationLevel(state, NOW + 499)).toBe(0);
+    expect(degradationLevel(state, NOW + 500)).toBe(3);
   });
 
   it("can be pinned again or released", () => {
-    const state = newDegradation(policy);
+    const state = newDegradation();
     pinLevel(state, 3, NOW + 5000);
     pinLevel(state, 2, NOW + 5000);
-    expect(degradationLevel(state, policy, NOW)).toBe(2);
+    expect(degradationLevel(state, NOW)).toBe(2);
     pinLevel(state, 0, 0);
-    expect(degradationLevel(state, policy, NOW)).toBe(0);
+    expect(degradationLevel(state, NOW)).toBe(0);
   });
 });
 

@@ -25,7 +25,7 @@ export function plainCell(balance: number): Cell {
 export function leased(now: number, granted: number): { lease: Lease; cell: Cell } {
   const lease = newLease(defaultLeaseOptions, now);
   const cell = plainCell(0);
-  applyReply(lease, cell, granted, OK, 0, 0, now);
+  applyReply(lease, cell, { granted, code: OK, retryAfterMs: 0, refusedCost: 0 }, now);
   return { lease, cell };
 }
 

@@ -68,20 +68,35 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     ([added, code]): Step =>
       (run) => {
         run.model.granted += added;
-        applyReply(run.lease, run.cell, run.model.granted, code, 100, 1, run.now);
+        applyReply(
+          run.lease,
+          run.cell,
+          { granted: run.model.granted, code, retryAfterMs: 100, refusedCost: 1 },
+          run.now,
+        );
       },
   ),
   amount.map(
     (late): Step =>
       ({ lease, cell, model, now }) => {
-        applyReply(lease, cell, model.granted - late, QUOTA_EXHAUSTED, 100, 1, now);
+        applyReply(
+          lease,
+          cell,
+          { granted: model.granted - late, code: QUOTA_EXHAUSTED, retryAfterMs: 100, refusedCost: 1 },
+          now,
+        );
       },
   ),
   fc.tuple(fc.integer({ min: -500, max: 2000 }), amount, fc.nat(3)).map(
     ([pauseMs, waiting, level]): Step =>
       (run) => {
         run.now += pauseMs;
-        const message = planSync(run.lease, run.cell, policy, level, waiting, waiting, run.now);
+        const message = planSync(
+          run.lease,
+          run.cell,
+          { nextCost: waiting, waitingCost: waiting },
+          { options: policy, level, now: run.now },
+        );
         run.model.returned = message.returned;
         run.lastReported = message.spent;
         expect(message.granted).toBe(run.model.granted);
@@ -144,7 +159,8 @@ describe("replies of the store", () => {
         const [inOrder, inDisorder] = [cumulative, shuffled].map((replies) => {
           const lease = newLease(policy, 0);
           const cell = plainCell(0);
-          for (const granted of replies) applyReply(lease, cell, granted, OK, 0, 0, 0);
+          for (const granted of replies)
+            applyReply(lease, cell, { granted, code: OK, retryAfterMs: 0, refusedCost: 0 }, 0);
           return [lease, cell.get()];
         });
         expect(inDisorder).toEqual(inOrder);
@@ -202,7 +218,12 @@ describe("while other workers take tokens concurrently", () => {
       fc.property(scene, ({ balance, takes }) => {
         const { lease } = leased(0, balance);
         const cell = sharedCell(balance, takes);
-        const message = planSync(lease, cell, policy, 0, 0, 0, 5000);
+        const message = planSync(
+          lease,
+          cell,
+          { nextCost: 0, waitingCost: 0 },
+          { options: policy, level: 0, now: 5000 },
+        );
         expect(message.spent).toBe(cell.takenByOthers());
         const left = plainLook(cell);
         expect(message.returned + cell.takenByOthers() + left).toBe(balance);

@@ -19,7 +19,8 @@ import { leased } from "./lease-cells.js";
 
 const policy = defaultLeaseOptions;
 const NOW = 1750000000000;
-const planAt = (lease: Lease, cell: Cell, now: number) => planSync(lease, cell, policy, 0, 0, 0, now);
+const planAt = (lease: Lease, cell: Cell, now: number) =>
+  planSync(lease, cell, { nextCost: 0, waitingCost: 0 }, { options: policy, level: 0, now });
 
 describe("an idle lease", () => {
   it("returns its tokens after a second, and asks for none", () => {
@@ -34,7 +35,9 @@ describe("an idle lease", () => {
 
   it("is not idle while requests wait", () => {
     const { lease, cell } = leased(NOW, 10);
-    expect(planSync(lease, cell, policy, 0, 50, 50, NOW + 5000)).toMatchObject({ returned: 0, need: 40 });
+    expect(
+      planSync(lease, cell, { nextCost: 50, waitingCost: 50 }, { options: policy, level: 0, now: NOW + 5000 }),
+    ).toMatchObject({ returned: 0, need: 40 });
     expect(planAt(lease, cell, NOW + 5999)).toMatchObject({ returned: 0 });
   });
 
@@ -76,7 +79,7 @@ describe("a new epoch", () => {
   it("drops the tokens of the old one and starts counting at zero", () => {
     const { lease, cell } = leased(NOW, 100);
     takeTokens(cell, 30);
-    applyReply(lease, cell, 100, QUOTA_EXHAUSTED, 500, 1, NOW);
+    applyReply(lease, cell, { granted: 100, code: QUOTA_EXHAUSTED, retryAfterMs: 500, refusedCost: 1 }, NOW);
     const { spent } = planAt(lease, cell, NOW + 100);
     beginEpoch(lease, cell, spent, NOW + 110);
     expect(cell.get()).toBe(0);

@@ -23,7 +23,8 @@ import { leased, plainCell } from "./lease-cells.js";
 const policy = defaultLeaseOptions;
 const NOW = 1750000000000;
 
-const planAt = (lease: Lease, cell: Cell, now: number, level = 0) => planSync(lease, cell, policy, level, 0, 0, now);
+const planAt = (lease: Lease, cell: Cell, now: number, level = 0) =>
+  planSync(lease, cell, { nextCost: 0, waitingCost: 0 }, { options: policy, level, now });
 
 describe("taking tokens", () => {
   it("takes up to the last token and returns what is left", () => {
@@ -69,7 +70,7 @@ describe("settling", () => {
 
   it("a refund ends a cached refusal; nothing else does", () => {
     const { lease, cell } = leased(NOW, 100);
-    applyReply(lease, cell, 100, QUOTA_EXHAUSTED, 500, 20, NOW);
+    applyReply(lease, cell, { granted: 100, code: QUOTA_EXHAUSTED, retryAfterMs: 500, refusedCost: 20 }, NOW);
     settleTokens(lease, cell, 5);
     settleTokens(lease, cell, 0);
     expect(isRefused(lease, 20, NOW)).toBe(true);
@@ -81,7 +82,7 @@ describe("settling", () => {
 describe("a cached refusal", () => {
   it("is cached until it expires, for requests that cost as much or more", () => {
     const { lease, cell } = leased(NOW, 0);
-    applyReply(lease, cell, 0, QUOTA_EXHAUSTED, 500, 20, NOW);
+    applyReply(lease, cell, { granted: 0, code: QUOTA_EXHAUSTED, retryAfterMs: 500, refusedCost: 20 }, NOW);
     expect(lease.refusedCode).toBe(QUOTA_EXHAUSTED);
     expect([20, 21, 1000].map((cost) => isRefused(lease, cost, NOW + 499))).toEqual([true, true, true]);
     expect([1, 19].map((cost) => isRefused(lease, cost, NOW))).toEqual([false, false]);
@@ -90,28 +91,28 @@ describe("a cached refusal", () => {
 
   it("is dropped when the clock is set back, so that it cannot last too long", () => {
     const { lease, cell } = leased(NOW, 0);
-    applyReply(lease, cell, 0, QUOTA_EXHAUSTED, 500, 20, NOW);
+    applyReply(lease, cell, { granted: 0, code: QUOTA_EXHAUSTED, retryAfterMs: 500, refusedCost: 20 }, NOW);
     expect(isRefused(lease, 20, NOW - 3600000)).toBe(false);
   });
 
   it("lasts at least a moment, and one second if waiting does not help", () => {
     const { lease, cell } = leased(NOW, 0);
-    applyReply(lease, cell, 0, QUOTA_EXHAUSTED, 0, 1, NOW);
+    applyReply(lease, cell, { granted: 0, code: QUOTA_EXHAUSTED, retryAfterMs: 0, refusedCost: 1 }, NOW);
     expect([isRefused(lease, 1, NOW), isRefused(lease, 1, NOW + 1)]).toEqual([true, false]);
-    applyReply(lease, cell, 0, COST_EXCEEDS_CAPACITY, 0, 1, NOW);
+    applyReply(lease, cell, { granted: 0, code: COST_EXCEEDS_CAPACITY, retryAfterMs: 0, refusedCost: 1 }, NOW);
     expect([isRefused(lease, 1, NOW + 999), isRefused(lease, 1, NOW + 1000)]).toEqual([true, false]);
   });
 
   it("ends with the next reply that grants", () => {
     const { lease, cell } = leased(NOW, 0);
-    applyReply(lease, cell, 0, QUOTA_EXHAUSTED, 500, 20, NOW);
-    applyReply(lease, cell, 5, OK, 0, 20, NOW + 1);
+    applyReply(lease, cell, { granted: 0, code: QUOTA_EXHAUSTED, retryAfterMs: 500, refusedCost: 20 }, NOW);
+    applyReply(lease, cell, { granted: 5, code: OK, retryAfterMs: 0, refusedCost: 20 }, NOW + 1);
     expect(isRefused(lease, 20, NOW + 1)).toBe(false);
   });
 
   it("is ignored if a later grant has arrived", () => {
     const { lease, cell } = leased(NOW, 50);
-    applyReply(lease, cell, 40, QUOTA_EXHAUSTED, 500, 1, NOW);
+    applyReply(lease, cell, { granted: 40, code: QUOTA_EXHAUSTED, retryAfterMs: 500, refusedCost: 1 }, NOW);
     expect(isRefused(lease, 1, NOW)).toBe(false);
     expect([lease.granted, cell.get(), lease.refusedCode]).toEqual([50, 50, OK]);
   });
@@ -120,39 +121,39 @@ describe("a cached refusal", () => {
 describe("a report", () => {
   it("is due after the interval if anything was spent, or returned by refund", () => {
     const { lease, cell } = leased(NOW, 100);
-    expect(isReportDue(lease, cell, policy, 0, NOW + 1e6)).toBe(false);
+    expect(isReportDue(lease, cell, { options: policy, level: 0, now: NOW + 1e6 })).toBe(false);
     takeTokens(cell, 1);
-    expect(isReportDue(lease, cell, policy, 0, NOW + 99)).toBe(false);
-    expect(isReportDue(lease, cell, policy, 0, NOW + 100)).toBe(true);
+    expect(isReportDue(lease, cell, { options: policy, level: 0, now: NOW + 99 })).toBe(false);
+    expect(isReportDue(lease, cell, { options: policy, level: 0, now: NOW + 100 })).toBe(true);
     planAt(lease, cell, NOW + 100);
     settleTokens(lease, cell, -1);
-    expect(isReportDue(lease, cell, policy, 0, NOW + 200)).toBe(true);
+    expect(isReportDue(lease, cell, { options: policy, level: 0, now: NOW + 200 })).toBe(true);
   });
 
   it("is sent half as often while the store is slow", () => {
     const { lease, cell } = leased(NOW, 100);
     takeTokens(cell, 1);
-    expect(isReportDue(lease, cell, policy, 1, NOW + 199)).toBe(false);
-    expect(isReportDue(lease, cell, policy, 1, NOW + 200)).toBe(true);
+    expect(isReportDue(lease, cell, { options: policy, level: 1, now: NOW + 199 })).toBe(false);
+    expect(isReportDue(lease, cell, { options: policy, level: 1, now: NOW + 200 })).toBe(true);
   });
 
   it("is due at once after a batch of tokens", () => {
     const { lease, cell } = leased(NOW, 5000);
     takeTokens(cell, 999);
-    expect(isReportDue(lease, cell, policy, 0, NOW)).toBe(false);
+    expect(isReportDue(lease, cell, { options: policy, level: 0, now: NOW })).toBe(false);
     takeTokens(cell, 1);
-    expect(isReportDue(lease, cell, policy, 0, NOW)).toBe(true);
+    expect(isReportDue(lease, cell, { options: policy, level: 0, now: NOW })).toBe(true);
   });
 
   it("is due when the clock stepped back, and the next one is an interval later", () => {
     const { lease, cell } = leased(NOW, 100);
     takeTokens(cell, 1);
     const back = NOW - 3600000;
-    expect(isReportDue(lease, cell, policy, 0, back)).toBe(true);
+    expect(isReportDue(lease, cell, { options: policy, level: 0, now: back })).toBe(true);
     planAt(lease, cell, back);
     takeTokens(cell, 1);
-    expect(isReportDue(lease, cell, policy, 0, back + 99)).toBe(false);
-    expect(isReportDue(lease, cell, policy, 0, back + 100)).toBe(true);
+    expect(isReportDue(lease, cell, { options: policy, level: 0, now: back + 99 })).toBe(false);
+    expect(isReportDue(lease, cell, { options: policy, level: 0, now: back + 100 })).toBe(true);
     expect(lease.spendRate).toBe(-1);
   });
 });
@@ -175,20 +176,26 @@ describe("a message", () => {
 
   it("needs what the next request lacks, and wants enough for all that wait and the target", () => {
     const { lease, cell } = leased(NOW, 30);
-    const message = planSync(lease, cell, policy, 0, 50, 120, NOW);
+    const message = planSync(lease, cell, { nextCost: 50, waitingCost: 120 }, { options: policy, level: 0, now: NOW });
     expect(message).toEqual({ granted: 30, spent: 0, returned: 0, need: 20, want: 120 + 1000 - 30 });
   });
 
   it("needs nothing for a request that the balance can pay, and never wants less than it needs", () => {
     const { lease, cell } = leased(NOW, 5000);
-    expect(planSync(lease, cell, policy, 0, 50, 50, NOW)).toMatchObject({ need: 0, want: 0 });
-    expect(planSync(lease, cell, policy, 0, 9000, 50, NOW)).toMatchObject({ need: 4000, want: 4000 });
+    expect(
+      planSync(lease, cell, { nextCost: 50, waitingCost: 50 }, { options: policy, level: 0, now: NOW }),
+    ).toMatchObject({ need: 0, want: 0 });
+    expect(
+      planSync(lease, cell, { nextCost: 9000, waitingCost: 50 }, { options: policy, level: 0, now: NOW }),
+    ).toMatchObject({ need: 4000, want: 4000 });
   });
 
   it("reports what was spent beyond the grants and does not ask for it again", () => {
     const { lease, cell } = leased(NOW, 10);
     takeUncovered(cell, 25);
-    expect(planSync(lease, cell, policy, 0, 5, 5, NOW)).toMatchObject({ granted: 10, spent: 25, need: 5, want: 1005 });
+    expect(
+      planSync(lease, cell, { nextCost: 5, waitingCost: 5 }, { options: policy, level: 0, now: NOW }),
+    ).toMatchObject({ granted: 10, spent: 25, need: 5, want: 1005 });
   });
 
   it("never reports negative spending", () => {

@@ -20,9 +20,9 @@ describe("a request", () => {
     driver.request("app");
     driver.fill();
     const account = driver.account("app");
-    const outcome = newOutcome(account, "", 0);
+    const outcome = newOutcome(account, "GET", 0);
     const steps: number[] = [];
-    for (let i = 0; i < 20; i++) steps.push(decide(driver.node, outcome, account, "GET", 0));
+    for (let i = 0; i < 20; i++) steps.push(decide(driver.node, outcome, 0));
     // The mark is at 20 % of the target of 20 tokens.
     expect(steps.indexOf(DECIDED_SYNC)).toBe(16);
   });
@@ -39,8 +39,8 @@ describe("a request", () => {
       settleExchange(account, { method, cost: 1, code: "ok" }, 0, 65_536);
     }
     expect(Object.keys(account.learned)).toEqual(["other"]);
-    const outcome = newOutcome(account, "", 0);
-    decide(driver.node, outcome, account, "__proto__", 0);
+    const outcome = newOutcome(account, "__proto__", 0);
+    decide(driver.node, outcome, 0);
     expect(outcome.cost).toBe(2);
   });
 
@@ -64,15 +64,15 @@ describe("a request", () => {
     const driver = createNodeDriver([limits({ id: "app", burst: 50 })]);
     const account = driver.account("app");
     const outcome = newOutcome(account, "", 0);
-    decideCost(driver.node, outcome, account, Number.NaN);
+    decideCost(driver.node, outcome, Number.NaN);
     expect(outcome).toMatchObject({ code: "invalid_argument", cost: 0 });
-    decideCost(driver.node, outcome, account, 51);
+    decideCost(driver.node, outcome, 51);
     expect(outcome).toMatchObject({ code: "cost_exceeds_capacity", cost: 50 });
-    decideLook(outcome, account, driver.now());
+    decideLook(outcome, driver.now());
     expect(outcome).toMatchObject({ code: "ok", cost: 0 });
     driver.request("app");
     driver.receive(driver.send(), () => ({ code: "quota_exhausted", retryAfterMs: 300 }));
-    decideLook(outcome, account, driver.now());
+    decideLook(outcome, driver.now());
     expect(outcome).toMatchObject({ code: "quota_exhausted", cost: 0, source: "cached", retryAfterMs: 300 });
   });
 

@@ -64,8 +64,8 @@ export function createNodeDriver(apps: AppLimits[], options: Partial<NodeOptions
     },
     /** A GET without a body; it costs one token. With `bytes`, one more per started 64 KiB. */
     request(id: string, bytes = 0): Outcome {
-      const outcome = newOutcome(account(id), "", 0);
-      let step = decide(node, outcome, account(id), "GET", bytes);
+      const outcome = newOutcome(account(id), "GET", 0);
+      let step = decide(node, outcome, bytes);
       if (step === MISSED) step = decideMiss(node, outcome, now);
       if (step === WAIT) addWaiter(account(id), newWaiter(outcome, now + node.options.timeoutMs));
       else if (step !== DECIDED) updateLevel(node, now);

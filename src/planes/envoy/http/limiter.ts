@@ -11,6 +11,7 @@ import {
   decideRemotely,
   decideWithoutStore,
   MISSED,
+  startDecision,
 } from "../../../engine/decide.js";
 import { activate } from "../../../engine/node.js";
 import { settleExchange } from "../../../engine/settle.js";
@@ -28,7 +29,8 @@ export function check(handle: Handle, exchange: Exchange, account: EnvoyAccount,
   const { arrivedAt, requestBytes } = exchange;
   // Before tokens are taken: an emergency may have started, or the epoch may have been closed.
   if (isReportDue(arrivedAt) && maySync(arrivedAt)) sendSync(handle, account, undefined, arrivedAt);
-  const step = decide(worker.node, exchange, account, method, requestBytes);
+  startDecision(exchange, account, method);
+  const step = decide(worker.node, exchange, requestBytes);
   if (step === MISSED) miss(handle, exchange, account);
   count(exchange);
   if (step === MISSED || exchange.code !== OK) return;

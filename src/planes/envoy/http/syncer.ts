@@ -72,20 +72,20 @@ function exchangeMessages(handle: Handle, started: number): boolean {
     if (node.failuresInARow === 1) handle.logWarn(`tollgate: no reply from the service: ${reply.body}`);
   } else {
     batchReceived();
-    apply(handle, answer, planned, started, now);
+    apply(handle, answer, { planned, started, now });
   }
   takeDecided(node);
   if (worker.waiting !== undefined && !node.epochClosed) takeWaiters(worker.waiting);
   return answer !== undefined;
 }
 
-function apply(
-  handle: Handle,
-  answer: SyncAnswer,
-  planned: PlannedSync<EnvoyAccount>[],
-  started: number,
-  now: number,
-): void {
+interface SentMessage {
+  planned: PlannedSync<EnvoyAccount>[];
+  started: number;
+  now: number;
+}
+
+function apply(handle: Handle, answer: SyncAnswer, { planned, started, now }: SentMessage): void {
   const { node, options } = worker;
   const { emergency, epoch } = node;
   if (answer.configVersion !== worker.configVersion) {

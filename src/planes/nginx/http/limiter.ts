@@ -1,6 +1,6 @@
 /** Decides about requests on the lease that all workers share, and settles exchanges. */
 import { PENDING } from "../../../engine/account.js";
-import { DECIDED_SYNC, decide, decideMiss, isLow, MISSED, WAIT } from "../../../engine/decide.js";
+import { DECIDED_SYNC, decide, decideMiss, isLow, MISSED, startDecision, WAIT } from "../../../engine/decide.js";
 import { activate } from "../../../engine/node.js";
 import { settleExchange } from "../../../engine/settle.js";
 import { addWaiter, giveUpExpired, newWaiter, serveFromLease } from "../../../engine/waiters.js";
@@ -20,7 +20,8 @@ const WATCHER_TIMEOUT_MS = 100;
 
 /** Decides about an exchange. May wait for the service. */
 export function check(exchange: Exchange, account: NginxAccount, method: string, contentLength: number): void {
-  let step = decide(worker.node, exchange, account, method, contentLength);
+  startDecision(exchange, account, method);
+  let step = decide(worker.node, exchange, contentLength);
   if (step === MISSED) {
     catchUp();
     readRefusedUntil(account);

@@ -203,8 +203,8 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
   const successLine = (...values: (string | number)[]) =>
     [1, values[0] ?? 0, SLOT_SUCCESS, ...values.slice(1)].join(" ");
   return [
-    bind(calls.acquire, ({ mediaType, text }) =>
-      answerIn(acquireKind, mediaType, text, acquire, (made) => [
+    bind(calls.acquire, (call) =>
+      answerIn(acquireKind, call, acquire, (made) => [
         [
           made.allowed ? 1 : 0,
           made.count,
@@ -216,24 +216,22 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
         ].join(" "),
       ]),
     ),
-    bind(calls.renew, ({ mediaType, text }) =>
-      answerIn(heldKind, mediaType, text, renew, ({ renewed, lost, lease_ms, memory }) => [
+    bind(calls.renew, (call) =>
+      answerIn(heldKind, call, renew, ({ renewed, lost, lease_ms, memory }) => [
         successLine(renewed, lease_ms, memory),
         ...lost,
       ]),
     ),
-    bind(calls.release, ({ mediaType, text }) =>
-      answerIn(heldKind, mediaType, text, release, ({ released, unknown }) => [successLine(released), ...unknown]),
+    bind(calls.release, (call) =>
+      answerIn(heldKind, call, release, ({ released, unknown }) => [successLine(released), ...unknown]),
     ),
-    bind(calls.counts, ({ mediaType, text }) =>
-      answerIn(countsKind, mediaType, text, counts, ({ total, rejected, pods }) => [
+    bind(calls.counts, (call) =>
+      answerIn(countsKind, call, counts, ({ total, rejected, pods }) => [
         successLine(total, rejected),
         ...Object.entries(pods).map(([pod, count]) => `${pod} ${count}`),
       ]),
     ),
-    bind(calls.atomic, ({ mediaType, text }) =>
-      answerIn(atomicKind, mediaType, text, atomic, (list) => [list.join(" ")]),
-    ),
+    bind(calls.atomic, (call) => answerIn(atomicKind, call, atomic, (list) => [list.join(" ")])),
   ];
 }
 
@@ -249,8 +247,7 @@ const atomicKind: MessageKind<z.output<typeof atomicRequest>> = {
 /** Parses the message, calls `act`, and replies in the format of the message. */
 async function answerIn<T, A>(
   kind: MessageKind<T>,
-  mediaType: string,
-  text: string,
+  { mediaType, text }: { mediaType: string; text: string },
   act: (message: T) => Promise<{ json: A } | { refusal: Reply }>,
   lines: (answered: A) => string[],
 ): Promise<Reply> {

@@ -2,7 +2,6 @@
 import { MAX_TOKENS } from "../../../core/bucket.js";
 import { OK, UNKNOWN_APP } from "../../../core/codes.js";
 import {
-  defaultDegradationOptions,
   degradationLevel,
   newDegradation,
   observeCall,
@@ -45,7 +44,7 @@ const UNKNOWN_APP_RETRY_MS = 1000;
 
 export function createSyncHandler(options: SyncHandlerOptions): SyncHandler {
   const { quota, now = () => performance.now(), pinnedLevel = () => undefined } = options;
-  const degradation = newDegradation(defaultDegradationOptions);
+  const degradation = newDegradation();
   let listed: readonly BucketLimits[] | undefined;
   let configured = new Map<string, BucketLimits>();
   /** Removed apps: nodes may still hold their tokens. Grows only with the apps that operators remove. */
@@ -61,14 +60,14 @@ export function createSyncHandler(options: SyncHandlerOptions): SyncHandler {
     return configured;
   }
 
-  const level = () => pinnedLevel() ?? degradationLevel(degradation, defaultDegradationOptions, now());
+  const level = () => pinnedLevel() ?? degradationLevel(degradation, now());
 
   /** Measures the store: data planes do not see it themselves. */
   async function measured<T>(apps: number, call: () => Promise<T>): Promise<T> {
     const started = now();
     function record(outcome: number, name: "ok" | "error" | "timeout"): void {
       const ended = now();
-      observeCall(degradation, defaultDegradationOptions, ended, outcome, ended - started);
+      observeCall(degradation, ended, outcome, ended - started);
       options.synced?.(name, ended - started, apps);
     }
     try {
