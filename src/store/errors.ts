@@ -19,6 +19,11 @@ export class StoreError extends Error {
   }
 }
 
+/** For calls to a store that its owner has closed. */
+export function closedError(cause?: StoreError): StoreError {
+  return new StoreError("closed", "the store was closed", { cause });
+}
+
 /** A script rejected an argument before it changed anything. */
 export class InvalidArgument extends Error {
   readonly field: string;

@@ -1,5 +1,5 @@
 /** A real Redis Cluster of three primaries with one replica each, with failover and slot migration. */
-import { hashSlot } from "../../src/store/redis/hash-slot.js";
+import { hashSlot } from "../../src/store/redis/client.js";
 import { type RedisServer, startRedis } from "./redis-server.js";
 import { waitFor } from "./wait-for.js";
 

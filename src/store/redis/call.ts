@@ -1,80 +1,62 @@
 /** One call to Redis, a function or a message: sent, retried unchanged where that can help, and ended by its deadline. */
+import { setTimeout as pause } from "node:timers/promises";
 import type { RedisValue } from "../../scripts/redis-api.js";
-import { StoreError } from "../errors.js";
-import { type Client, connectionTo } from "./client.js";
+import { closedError, StoreError } from "../errors.js";
+import { type Client, connectionTo, serverOf } from "./client.js";
 import { createDeadline, type Deadline } from "./deadline.js";
 import type { Gate } from "./gate.js";
-import type { InFlight } from "./in-flight.js";
 import type { LibraryLoader } from "./library.js";
 import { classify, isFunctionMissing } from "./redis-errors.js";
 
 export interface CallerOptions {
   client: Client;
   gate: Gate;
-  inFlight: InFlight;
   library: LibraryLoader;
-  /** The primary that probably serves the key: calls in flight are limited per server. */
-  serverOf(key: string | undefined): string;
-  /** While closing, calls that were accepted before are finished. */
-  phase(): "open" | "closing" | "closed";
-}
-
-export interface Caller {
-  fcall(name: string, keys: string[], args: RedisValue[], deadlineMs: number): Promise<unknown>;
-  publish(channel: string, message: string, deadlineMs: number): Promise<void>;
-  /** Resolves when a call could be sent; rejects with the reason when none can be sent in time. */
-  ready(withinMs: number): Promise<void>;
+  /** Per server, so that one stopped node of a cluster does not block calls to the others. */
+  maxInFlight: number;
 }
 
 const MAX_ATTEMPTS = 10;
 const MAX_BACK_OFF_MS = 200;
 
-export function createCaller({ client, gate, inFlight, library, serverOf, phase }: CallerOptions): Caller {
+export function createCaller({ client, gate, library, maxInFlight }: CallerOptions) {
+  /**
+   * By server. A call is in flight until Redis has replied or the connection is lost, even after its deadline: otherwise
+   * calls to a stopped Redis would accumulate without limit.
+   */
+  const inFlight = new Map<string, Set<Promise<unknown>>>();
+
+  const callsInFlight = () => [...inFlight.values()].flatMap((calls) => [...calls]);
+
   async function within(server: string, deadlineMs: number, attempt: () => Promise<unknown>): Promise<unknown> {
-    if (phase() !== "open") throw closedError();
-    if (!inFlight.enter(server)) throw new StoreError("overloaded", `too many calls in flight to Redis ${server}`);
+    const calls = inFlight.get(server) ?? new Set();
+    if (calls.size >= maxInFlight) throw new StoreError("overloaded", `too many calls in flight to Redis ${server}`);
     const deadline = createDeadline(deadlineMs, gate.failure);
-    // The call counts as in flight until Redis has replied or the connection is lost, even after its deadline:
-    // otherwise calls to a stopped Redis would accumulate without limit.
-    const attempts = retry(attempt, deadline).finally(() => inFlight.leave(server));
-    try {
-      return await deadline.race(attempts);
-    } finally {
-      deadline.end();
-    }
+    const attempts: Promise<unknown> = retry(attempt, deadline).finally(() => calls.delete(attempts));
+    inFlight.set(server, calls.add(attempts));
+    return deadline.race(attempts).finally(deadline.end);
   }
 
   async function retry(attempt: () => Promise<unknown>, deadline: Deadline): Promise<unknown> {
     for (let count = 1; ; count++) {
-      await untilOpen(deadline);
+      await gate.untilOpen(deadline);
       try {
         deadline.awaitingReply = true;
         return await attempt();
       } catch (thrown) {
         deadline.awaitingReply = false;
         const { error, retry } = classify(thrown);
-        if (phase() === "closed") throw closedError(error);
+        if (gate.isClosed()) throw closedError(error);
         if (deadline.over || !retry || count === MAX_ATTEMPTS) throw error;
         deadline.reason = error;
-        await deadline.pause(backOff(count));
+        await deadline.until(pause(backOff(count)));
       }
     }
   }
 
-  async function untilOpen(deadline: Deadline): Promise<void> {
-    for (;;) {
-      if (deadline.over) throw deadline.error();
-      if (phase() === "closed") throw closedError();
-      const obstacle = gate.obstacle();
-      if (obstacle === undefined) return;
-      if (obstacle !== "wait") throw obstacle;
-      await deadline.until((wake) => gate.wait(wake));
-    }
-  }
-
   return {
-    fcall(name, keys, args, deadlineMs) {
-      const server = serverOf(keys[0]);
+    fcall(name: string, keys: string[], args: RedisValue[], deadlineMs: number): Promise<unknown> {
+      const server = serverOf(client, keys[0]);
       const send = () => client.fcall(name, keys.length, ...keys, ...args);
       return within(server, deadlineMs, async () => {
         try {
@@ -86,9 +68,9 @@ export function createCaller({ client, gate, inFlight, library, serverOf, phase 
         }
       });
     },
-    async publish(channel, message, deadlineMs) {
+    async publish(channel: string, message: string, deadlineMs: number): Promise<void> {
       // The first attempt always uses the same server, so that messages stay in order.
-      const server = serverOf(channel);
+      const server = serverOf(client, channel);
       let sender: Client = connectionTo(client, server) ?? client;
       await within(server, deadlineMs, () => {
         const own = sender;
@@ -96,21 +78,15 @@ export function createCaller({ client, gate, inFlight, library, serverOf, phase 
         return own.publish(channel, message);
       });
     },
-    async ready(withinMs) {
+    inFlight: () => callsInFlight().length,
+    /** Resolves when no calls are in flight, at the latest after `withinMs`. */
+    async idle(withinMs: number): Promise<void> {
       const deadline = createDeadline(withinMs, gate.failure);
-      try {
-        await untilOpen(deadline);
-      } finally {
-        deadline.end();
-      }
+      await deadline.until(Promise.allSettled(callsInFlight())).finally(deadline.end);
     },
   };
 }
 
 function backOff(count: number): number {
   return Math.min(MAX_BACK_OFF_MS, 10 * 2 ** count) * (0.5 + Math.random() / 2);
-}
-
-function closedError(cause?: StoreError): StoreError {
-  return new StoreError("closed", "the store was closed", { cause });
 }

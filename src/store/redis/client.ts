@@ -1,6 +1,6 @@
 /** Creates the ioredis client for an address. Its own resending and queueing is off: the store retries calls itself. */
 import type { ConnectionOptions } from "node:tls";
-import { Cluster, type ClusterNode, Redis, type RedisOptions } from "ioredis";
+import { Cluster, type ClusterNode, Command, Redis, type RedisOptions } from "ioredis";
 import type { HostAndPort, RedisAddress } from "./redis-url.js";
 
 export interface ClientOptions {
@@ -59,6 +59,16 @@ export function isMember(listener: Redis, client: Client): boolean {
 
 export function primaries(client: Client): Redis[] {
   return client instanceof Cluster ? client.nodes("master") : [client];
+}
+
+/** The primary that probably serves the key; empty outside a cluster. */
+export function serverOf(client: Client, key: string | undefined): string {
+  if (!(client instanceof Cluster) || key === undefined) return "";
+  return client.slots[hashSlot(key)]?.[0] ?? "";
+}
+
+export function hashSlot(key: string): number {
+  return new Command("GET", [key]).getSlot() ?? 0;
 }
 
 /** The connection to a primary of a cluster by its `host:port`; undefined when the cluster has no such primary. */

@@ -1,34 +1,28 @@
-/** The deadline of one call: wakes everything that waits and builds the error for the caller. */
+/** The deadline of one call, and the error for the caller when it is reached. */
+import type { EventEmitter } from "node:events";
 import { StoreError } from "../errors.js";
 import { reasonOf } from "./redis-errors.js";
 
-export interface Deadline {
-  over: boolean;
-  /** True while a reply is due. */
-  awaitingReply: boolean;
-  /** Why the last attempt failed. */
-  reason: StoreError | undefined;
-  error(): StoreError;
-  race<T>(work: Promise<T>): Promise<T>;
-  pause(ms: number): Promise<void>;
-  /** Resolves when `wake` is called, at the latest at the deadline. `start` returns a function that stops waiting. */
-  until(start: (wake: () => void) => () => void): Promise<void>;
-  end(): void;
-}
+export type Deadline = ReturnType<typeof createDeadline>;
 
 /** @param obstacle the current problem, used when no attempt has failed yet */
-export function createDeadline(ms: number, obstacle: () => StoreError | undefined): Deadline {
-  const wakeUps = new Set<() => void>();
+export function createDeadline(ms: number, obstacle: () => StoreError | undefined) {
+  let expire: () => void;
+  const expired = new Promise<void>((resolve) => {
+    expire = resolve;
+  });
   const timer = setTimeout(() => {
     deadline.over = true;
-    for (const wake of [...wakeUps]) wake();
+    expire();
   }, ms);
 
-  const deadline: Deadline = {
+  const deadline = {
     over: false,
+    /** True while a reply is due. */
     awaitingReply: false,
-    reason: undefined,
-    error() {
+    /** Why the last attempt failed. */
+    reason: undefined as StoreError | undefined,
+    error(): StoreError {
       const reason = deadline.reason ?? obstacle();
       const why = reason === undefined ? "" : ` (${reasonOf(reason)})`;
       const cause = reason?.cause;
@@ -36,28 +30,26 @@ export function createDeadline(ms: number, obstacle: () => StoreError | undefine
         ? new StoreError("timeout", `no reply within ${ms} ms${why}`, { cause })
         : new StoreError("unavailable", `Redis could not be used within ${ms} ms${why}`, { cause });
     },
-    race(work) {
-      return new Promise((resolve, reject) => {
-        wakeUps.add(() => reject(deadline.error()));
-        work.then(resolve, reject);
+    /** The result of `work`; rejects at the deadline. */
+    race<T>(work: Promise<T>): Promise<T> {
+      const tooLate = expired.then(() => {
+        throw deadline.error();
       });
+      return Promise.race([work, tooLate]);
     },
-    pause: (pauseMs) =>
-      deadline.until((wake) => {
-        const pauseTimer = setTimeout(wake, pauseMs);
-        return () => clearTimeout(pauseTimer);
-      }),
-    until(start) {
-      return new Promise((resolve) => {
-        if (deadline.over) return resolve();
-        const wake = () => {
-          wakeUps.delete(wake);
-          stop();
-          resolve();
-        };
-        const stop = start(wake);
-        wakeUps.add(wake);
+    /** Resolves with the event, at the latest at the deadline. */
+    async until(event: Promise<unknown>): Promise<void> {
+      await Promise.race([event, expired]);
+    },
+    /** Resolves with the next "change", at the latest at the deadline. */
+    async nextChange(changes: EventEmitter): Promise<void> {
+      let listener = () => {};
+      const changed = new Promise<void>((resolve) => {
+        listener = resolve;
       });
+      changes.once("change", listener);
+      await deadline.until(changed);
+      changes.off("change", listener);
     },
     end: () => clearTimeout(timer),
   };

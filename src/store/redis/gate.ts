@@ -1,17 +1,11 @@
 /** Lets calls pass while the client is connected to a usable server; otherwise makes them wait or gives the reason. */
-import { StoreError } from "../errors.js";
+import { EventEmitter } from "node:events";
+import { closedError, StoreError } from "../errors.js";
 import type { Client } from "./client.js";
+import { createDeadline, type Deadline } from "./deadline.js";
 import { classify, reasonOf } from "./redis-errors.js";
 
-export interface Gate {
-  /** Undefined when calls can be sent now. */
-  obstacle(): "wait" | StoreError | undefined;
-  /** The last connection error while there is no connection. */
-  failure(): StoreError | undefined;
-  /** Calls `wake` once, when the gate opens or waiting is pointless. Returns a function that stops waiting. */
-  wait(wake: () => void): () => void;
-  close(): void;
-}
+export type Gate = ReturnType<typeof createGate>;
 
 export interface GateOptions {
   /** After this time without a connection, calls fail at once instead of waiting. */
@@ -23,21 +17,17 @@ export interface GateOptions {
 /** How soon a server that could not be used is examined again: permissions may have been granted. */
 const EXAMINE_AGAIN_MS = 1_000;
 
-export function createGate(client: Client, { maxWaitMs, examine }: GateOptions): Gate {
-  const waiting = new Set<() => void>();
+export function createGate(client: Client, { maxWaitMs, examine }: GateOptions) {
+  /** Emits "change" when the gate opens or waiting is pointless. */
+  const changes = new EventEmitter().setMaxListeners(0);
   let open = false;
   let closed = false;
   let downSince = Date.now();
-  let failure: StoreError | undefined;
+  let lastFailure: StoreError | undefined;
   /** True when waiting does not help: wrong password, missing permission, a server without functions. */
   let refused = false;
   let connection = 0;
   let timer: NodeJS.Timeout | undefined;
-
-  function wakeAll(): void {
-    for (const wake of [...waiting]) wake();
-    waiting.clear();
-  }
 
   function onLost(): void {
     connection++;
@@ -51,17 +41,17 @@ export function createGate(client: Client, { maxWaitMs, examine }: GateOptions):
     if (examined !== connection || closed) return;
     open = refusal === undefined;
     refused = refusal !== undefined;
-    failure = refusal;
-    wakeAll();
+    lastFailure = refusal;
+    changes.emit("change");
     if (refused) timer = setTimeout(check, EXAMINE_AGAIN_MS).unref();
   }
 
   client.on("ready", check);
   client.on("error", (error: unknown) => {
     if (open) return;
-    failure = classify(error).error;
-    refused = failure.kind === "denied";
-    if (refused) wakeAll();
+    lastFailure = classify(error).error;
+    refused = lastFailure.kind === "denied";
+    if (refused) changes.emit("change");
   });
   client.on("close", () => {
     clearTimeout(timer);
@@ -74,25 +64,36 @@ export function createGate(client: Client, { maxWaitMs, examine }: GateOptions):
     timer = setTimeout(() => client.connect().catch(() => undefined), 100);
   });
 
-  return {
-    obstacle() {
-      if (open && client.status === "ready") return undefined;
-      if (failure === undefined || open) return "wait";
-      if (refused) return failure;
-      if (Date.now() - downSince > maxWaitMs) {
-        return new StoreError("unavailable", `no connection to Redis: ${reasonOf(failure)}`, { cause: failure.cause });
+  /** The last connection error while there is no connection. */
+  const failure = () => (open ? undefined : lastFailure);
+
+  /** Resolves when a call can be sent now. Rejects at the deadline, and at once when waiting is pointless. */
+  async function untilOpen(deadline: Deadline): Promise<void> {
+    for (;;) {
+      if (deadline.over) throw deadline.error();
+      if (closed) throw closedError();
+      if (open && client.status === "ready") return;
+      const problem = failure();
+      if (problem !== undefined && refused) throw problem;
+      if (problem !== undefined && Date.now() - downSince > maxWaitMs) {
+        throw new StoreError("unavailable", `no connection to Redis: ${reasonOf(problem)}`, { cause: problem.cause });
       }
-      return "wait";
-    },
-    failure: () => (open ? undefined : failure),
-    wait(wake) {
-      waiting.add(wake);
-      return () => waiting.delete(wake);
+      await deadline.nextChange(changes);
+    }
+  }
+
+  return {
+    failure,
+    untilOpen,
+    isClosed: () => closed,
+    async ready(withinMs: number): Promise<void> {
+      const deadline = createDeadline(withinMs, failure);
+      await untilOpen(deadline).finally(deadline.end);
     },
     close() {
       closed = true;
       clearTimeout(timer);
-      wakeAll();
+      changes.emit("change");
     },
   };
 }

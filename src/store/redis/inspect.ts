@@ -4,6 +4,7 @@ import { Cluster, type Redis } from "ioredis";
 import { StoreError } from "../errors.js";
 import type { StoreFacts, StoreKind } from "../store.js";
 import { addressOf, type Client } from "./client.js";
+import { createDeadline } from "./deadline.js";
 import { classify } from "./redis-errors.js";
 
 interface ServerFacts {
@@ -19,7 +20,10 @@ export type ServersFacts = Omit<StoreFacts, "callsInFlight" | "mostCallsInFlight
 
 export async function inspectServers(kind: StoreKind, client: Client, withinMs: number): Promise<ServersFacts> {
   const servers = client instanceof Cluster ? client.nodes("all") : [client];
-  const replies = await Promise.allSettled(servers.map((server) => within(withinMs, inspectServer(server))));
+  const deadline = createDeadline(withinMs, () => undefined);
+  deadline.awaitingReply = true;
+  const replies = await Promise.allSettled(servers.map((server) => deadline.race(inspectServer(server))));
+  deadline.end();
   const facts = replies.flatMap((reply) => (reply.status === "fulfilled" ? [reply.value] : []));
   if (facts.length === 0) {
     const failed = replies.find((reply) => reply.status === "rejected");
@@ -78,11 +82,4 @@ export function nameOf(server: Redis): string {
 
 function compareVersions(a: string, b: string): number {
   return a.localeCompare(b, "en", { numeric: true });
-}
-
-function within<T>(ms: number, work: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new StoreError("timeout", `no reply within ${ms} ms`)), ms);
-    work.then(resolve, reject).finally(() => clearTimeout(timer));
-  });
 }

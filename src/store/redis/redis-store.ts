@@ -1,16 +1,12 @@
 /** The store on Redis, Redis Cluster or Sentinel. Every call ends within its deadline, whatever Redis does. */
 import type { ConnectionOptions } from "node:tls";
-import { Cluster } from "ioredis";
-import { createChannels } from "../channels.js";
-import { StoreError } from "../errors.js";
+import { closedError } from "../errors.js";
 import { type FunctionLibrary, functionName, loadLibrary } from "../function-library.js";
 import { checkReply } from "../reply.js";
 import type { Store } from "../store.js";
 import { createCaller } from "./call.js";
 import { type ClientOptions, createClient, createListener, disconnect, isMember, primaries } from "./client.js";
 import { createGate } from "./gate.js";
-import { hashSlot } from "./hash-slot.js";
-import { createInFlight } from "./in-flight.js";
 import { inspectServers } from "./inspect.js";
 import { createLibraryLoader } from "./library.js";
 import { parseRedisUrl } from "./redis-url.js";
@@ -43,30 +39,21 @@ export function createRedisStore(urlOrOptions: string | RedisStoreOptions): Stor
   const client = createClient(clientOptions);
   const loader = createLibraryLoader(client, library);
   const gate = createGate(client, { maxWaitMs: deadlineMs, examine: loader.examine });
-  const inFlight = createInFlight(maxInFlight);
-  const caller = createCaller({ client, gate, inFlight, library: loader, serverOf, phase: () => phase });
+  const caller = createCaller({ client, gate, library: loader, maxInFlight });
   const subscriber = createSubscriber({
-    channels: createChannels(),
     connect: (lost) => createListener(clientOptions, client, lost),
     isGood: (connection) => isMember(connection, client),
     checkMs: deadlineMs,
   });
-  let phase: "open" | "closing" | "closed" = "open";
   let closing: Promise<void> | undefined;
 
-  function serverOf(key: string | undefined): string {
-    if (!(client instanceof Cluster) || key === undefined) return "";
-    return client.slots[hashSlot(key)]?.[0] ?? "";
-  }
-
   function expectOpen(): void {
-    if (phase !== "open") throw new StoreError("closed", "the store was closed");
+    if (closing !== undefined) throw closedError();
   }
 
+  /** Calls that were accepted before are finished. */
   async function close(): Promise<void> {
-    phase = "closing";
-    await inFlight.idle(deadlineMs);
-    phase = "closed";
+    await caller.idle(deadlineMs);
     gate.close();
     await Promise.all([subscriber.close(), disconnect(client)]);
   }
@@ -75,9 +62,13 @@ export function createRedisStore(urlOrOptions: string | RedisStoreOptions): Stor
     kind,
     hashTags: kind === "redis-cluster",
     async run(script, keys, args, { deadlineMs: ownMs = deadlineMs } = {}) {
+      expectOpen();
       return checkReply(script, await caller.fcall(functionName(library.name, script), keys, args, ownMs));
     },
-    publish: (channel, message, { deadlineMs: ownMs = deadlineMs } = {}) => caller.publish(channel, message, ownMs),
+    async publish(channel, message, { deadlineMs: ownMs = deadlineMs } = {}) {
+      expectOpen();
+      await caller.publish(channel, message, ownMs);
+    },
     async subscribe(channel, handler, { deadlineMs: ownMs = deadlineMs } = {}) {
       expectOpen();
       return subscriber.subscribe(channel, handler, ownMs);
@@ -85,8 +76,8 @@ export function createRedisStore(urlOrOptions: string | RedisStoreOptions): Stor
     async inspect() {
       expectOpen();
       // Counted first: the servers reply to these calls before they reply to the inspection.
-      const callsInFlight = inFlight.total();
-      await caller.ready(deadlineMs);
+      const callsInFlight = caller.inFlight();
+      await gate.ready(deadlineMs);
       const facts = await inspectServers(kind, client, deadlineMs);
       return { ...facts, callsInFlight, mostCallsInFlight: maxInFlight * primaries(client).length };
     },

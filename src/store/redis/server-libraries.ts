@@ -1,9 +1,9 @@
 /** Lists and removes the versions of the function library on the primaries of a Redis, for operators. */
 import type { Redis } from "ioredis";
-import { StoreError } from "../errors.js";
-import { type Client, createClient, disconnect, primaries } from "./client.js";
+import { createClient, disconnect, primaries } from "./client.js";
+import { createGate } from "./gate.js";
 import { nameOf } from "./inspect.js";
-import { classify, reasonOf } from "./redis-errors.js";
+import { classify } from "./redis-errors.js";
 import { clientOptionsOf } from "./redis-store.js";
 
 export interface ServerLibraries {
@@ -35,8 +35,9 @@ async function loadedOn(server: Redis): Promise<string[]> {
 
 async function onEachPrimary(url: string, work: (server: Redis) => Promise<string[]>): Promise<ServerLibraries[]> {
   const client = createClient(clientOptionsOf({ url, deadlineMs: TIMEOUT_MS }));
+  const gate = createGate(client, { maxWaitMs: TIMEOUT_MS, examine: async () => undefined });
   try {
-    await untilReady(client);
+    await gate.ready(TIMEOUT_MS);
     return await Promise.all(
       primaries(client).map(async (server) => {
         const libraries = await work(server);
@@ -46,25 +47,7 @@ async function onEachPrimary(url: string, work: (server: Redis) => Promise<strin
   } catch (error) {
     throw classify(error).error;
   } finally {
+    gate.close();
     await disconnect(client);
   }
-}
-
-function untilReady(client: Client): Promise<void> {
-  return new Promise((resolve, reject) => {
-    let reason = "no reply";
-    const timer = setTimeout(
-      () => reject(new StoreError("unavailable", `no connection to Redis: ${reason}`)),
-      TIMEOUT_MS,
-    );
-    client.on("error", (thrown: unknown) => {
-      const { error } = classify(thrown);
-      reason = reasonOf(error);
-      if (error.kind === "denied") reject(error);
-    });
-    client.once("ready", () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
 }

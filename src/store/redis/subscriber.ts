@@ -1,14 +1,14 @@
 /** Pub/sub on its own connection: opened by the first subscription, reopened when lost, on another server if necessary. */
+import { EventEmitter } from "node:events";
 import type { Redis } from "ioredis";
-import type { Channels } from "../channels.js";
-import { StoreError } from "../errors.js";
+import { createChannels } from "../channels.js";
+import { closedError, type StoreError } from "../errors.js";
 import type { MessageHandler, Unsubscribe } from "../store.js";
 import { disconnect, reconnectDelay } from "./client.js";
 import { createDeadline } from "./deadline.js";
 import { classify } from "./redis-errors.js";
 
 export interface SubscriberOptions {
-  channels: Channels;
   /** A new connection that does not reconnect; `lost` is the previous one. */
   connect(lost: Redis | undefined): Redis;
   /** False when the server has left the cluster and no longer receives all messages. */
@@ -17,26 +17,18 @@ export interface SubscriberOptions {
   checkMs: number;
 }
 
-export interface Subscriber {
-  subscribe(channel: string, handler: MessageHandler, deadlineMs: number): Promise<Unsubscribe>;
-  close(): Promise<void>;
-}
-
-export function createSubscriber({ channels, connect, isGood, checkMs }: SubscriberOptions): Subscriber {
+export function createSubscriber({ connect, isGood, checkMs }: SubscriberOptions) {
+  const channels = createChannels();
   /** Channels whose subscription the current connection has confirmed. */
   const confirmed = new Set<string>();
-  const waiting = new Set<() => void>();
+  /** Emits "change" when channels are confirmed or waiting is pointless. */
+  const changes = new EventEmitter().setMaxListeners(0);
   let connection: Redis | undefined;
   let failure: StoreError | undefined;
   let attempts = 0;
   let closed = false;
   let restart: NodeJS.Timeout | undefined;
   let check: NodeJS.Timeout | undefined;
-
-  function wakeAll(): void {
-    for (const wake of [...waiting]) wake();
-    waiting.clear();
-  }
 
   function open(lost?: Redis): void {
     clearTimeout(restart);
@@ -76,7 +68,7 @@ export function createSubscriber({ channels, connect, isGood, checkMs }: Subscri
       () => {
         if (own !== connection) return;
         for (const name of names) if (channels.has(name)) confirmed.add(name);
-        wakeAll();
+        changes.emit("change");
       },
       (error: unknown) => {
         fail(error);
@@ -87,7 +79,7 @@ export function createSubscriber({ channels, connect, isGood, checkMs }: Subscri
 
   function fail(error: unknown): void {
     failure = classify(error).error;
-    if (failure.kind === "denied") wakeAll();
+    if (failure.kind === "denied") changes.emit("change");
   }
 
   /** If the reply does not arrive, the socket timeout ends the connection. */
@@ -113,12 +105,9 @@ export function createSubscriber({ channels, connect, isGood, checkMs }: Subscri
     const deadline = createDeadline(deadlineMs, () => failure);
     try {
       while (!confirmed.has(channel)) {
-        if (closed) throw new StoreError("closed", "the store was closed");
+        if (closed) throw closedError();
         if (deadline.over) throw deadline.error();
-        await deadline.until((wake) => {
-          waiting.add(wake);
-          return () => waiting.delete(wake);
-        });
+        await deadline.nextChange(changes);
         if (failure?.kind === "denied" && !confirmed.has(channel)) throw failure;
       }
     } finally {
@@ -127,8 +116,8 @@ export function createSubscriber({ channels, connect, isGood, checkMs }: Subscri
   }
 
   return {
-    async subscribe(channel, handler, deadlineMs) {
-      if (closed) throw new StoreError("closed", "the store was closed");
+    async subscribe(channel: string, handler: MessageHandler, deadlineMs: number): Promise<Unsubscribe> {
+      if (closed) throw closedError();
       const isNew = !channels.has(channel);
       const remove = channels.add(channel, handler);
       const leave = () => {
@@ -145,12 +134,12 @@ export function createSubscriber({ channels, connect, isGood, checkMs }: Subscri
       }
       return leave;
     },
-    async close() {
+    async close(): Promise<void> {
       closed = true;
       channels.clear();
       clearTimeout(restart);
       clearInterval(check);
-      wakeAll();
+      changes.emit("change");
       if (connection !== undefined) await disconnect(connection);
     },
   };

@@ -1,7 +1,7 @@
 /** A store on Redis Cluster under load through failovers and slot migrations. */
 import fc from "fast-check";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { hashSlot } from "../../../src/store/redis/hash-slot.js";
+import { hashSlot } from "../../../src/store/redis/client.js";
 import type { RedisStoreOptions } from "../../../src/store/redis/redis-store.js";
 import { type Load, startLoad } from "../../support/load.js";
 import { loopMs } from "../../support/loop-time.js";

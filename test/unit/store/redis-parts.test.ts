@@ -1,10 +1,10 @@
-/** Parts of the Redis store that need no Redis: hash slots, error kinds, calls in flight, deadline. */
+/** Parts of the Redis store that need no Redis: hash slots, error kinds, deadline. */
+import { EventEmitter } from "node:events";
 import { inspect } from "node:util";
 import { describe, expect, it } from "vitest";
 import { StoreError } from "../../../src/store/errors.js";
+import { hashSlot } from "../../../src/store/redis/client.js";
 import { createDeadline } from "../../../src/store/redis/deadline.js";
-import { hashSlot } from "../../../src/store/redis/hash-slot.js";
-import { createInFlight } from "../../../src/store/redis/in-flight.js";
 import { classify } from "../../../src/store/redis/redis-errors.js";
 
 describe("hash slots", () => {
@@ -82,27 +82,6 @@ describe("errors", () => {
   });
 });
 
-describe("calls in flight", () => {
-  it("are limited per server", () => {
-    const inFlight = createInFlight(2);
-    expect([inFlight.enter("a"), inFlight.enter("a"), inFlight.enter("a")]).toEqual([true, true, false]);
-    expect(inFlight.enter("b")).toBe(true);
-    inFlight.leave("a");
-    expect(inFlight.enter("a")).toBe(true);
-    expect(inFlight.total()).toBe(3);
-  });
-
-  it("can be awaited, with a time limit", async () => {
-    const inFlight = createInFlight(2);
-    await inFlight.idle(60_000);
-    inFlight.enter("a");
-    await inFlight.idle(5);
-    const idle = inFlight.idle(60_000);
-    inFlight.leave("a");
-    await idle;
-  });
-});
-
 describe("a deadline", () => {
   const none = () => undefined;
 
@@ -116,15 +95,11 @@ describe("a deadline", () => {
     await expect(held.race(never)).rejects.toMatchObject({ kind: "unavailable", cause, message: /ECONNREFUSED/ });
   });
 
-  it("wakes all waiting callers; later callers do not wait", async () => {
+  it("wakes all waiting callers, which then listen no longer; later callers do not wait", async () => {
     const deadline = createDeadline(5, none);
-    let stopped = 0;
-    const stop = () => {
-      stopped++;
-    };
-    await deadline.until(() => stop);
-    await deadline.until(() => stop);
-    await deadline.pause(60_000);
-    expect(stopped).toBe(1);
+    const changes = new EventEmitter();
+    await Promise.all([deadline.nextChange(changes), deadline.nextChange(changes)]);
+    await deadline.until(new Promise(() => undefined));
+    expect(changes.listenerCount("change")).toBe(0);
   });
 });
