@@ -1,40 +1,28 @@
 /** Channel subscriptions of this process. A handler that throws does not affect the others or the store. */
+import { EventEmitter } from "node:events";
 import type { MessageHandler, Unsubscribe } from "./store.js";
 
-export interface Channels {
-  add(channel: string, handler: MessageHandler): Unsubscribe;
-  has(channel: string): boolean;
-  /** Channels with at least one handler. */
-  names(): string[];
-  deliver(channel: string, message: string): void;
-  clear(): void;
-}
+export type Channels = ReturnType<typeof createChannels>;
 
-export function createChannels(): Channels {
-  // One entry per subscription, so that the same function can subscribe twice and unsubscribe once.
-  const listeners = new Map<string, Set<{ handler: MessageHandler }>>();
+export function createChannels() {
+  const events = new EventEmitter().setMaxListeners(0);
 
   return {
-    add(channel, handler) {
-      const entry = { handler };
-      const own = listeners.get(channel) ?? new Set();
-      listeners.set(channel, own.add(entry));
+    /** The same function can subscribe twice and unsubscribe once. Unsubscribing also holds for a message underway. */
+    add(channel: string, handler: MessageHandler): Unsubscribe {
+      let active = true;
+      const listener = (message: string) => active && call(handler, message);
+      events.on(channel, listener);
       return () => {
-        own.delete(entry);
-        if (own.size === 0 && listeners.get(channel) === own) listeners.delete(channel);
+        active = false;
+        events.off(channel, listener);
       };
     },
-    has: (channel) => listeners.has(channel),
-    names: () => [...listeners.keys()],
-    deliver(channel, message) {
-      const own = listeners.get(channel);
-      // A copy: handlers added now get the next message. Handlers removed meanwhile get nothing.
-      for (const entry of [...(own ?? [])]) if (own?.has(entry)) call(entry.handler, message);
-    },
-    clear() {
-      for (const own of listeners.values()) own.clear();
-      listeners.clear();
-    },
+    has: (channel: string) => events.listenerCount(channel) > 0,
+    /** Channels with at least one handler. */
+    names: () => events.eventNames() as string[],
+    deliver: (channel: string, message: string) => void events.emit(channel, message),
+    clear: () => void events.removeAllListeners(),
   };
 }
 

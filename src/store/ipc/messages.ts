@@ -1,22 +1,21 @@
 /** Messages between a worker and the primary process about the store, and the channel that carries them. */
-import type { ScriptName } from "../../scripts/catalog.js";
 import type { StoreErrorKind } from "../errors.js";
 
-export type StoreCall =
-  | { store: "run"; id: number; script: ScriptName; keys: string[]; args: string[]; deadlineMs: number }
-  | { store: "publish"; id: number; channel: string; message: string; deadlineMs: number }
-  | { store: "subscribe"; id: number; channel: string; deadlineMs: number }
-  | { store: "inspect"; id: number }
-  | { store: "unsubscribe"; channel: string };
+/** `args` are those of the store's method. `subscribe` has no handler: messages are sent to the worker. */
+export interface StoreCall {
+  store: "call";
+  id: number;
+  method: "run" | "publish" | "subscribe" | "unsubscribe" | "inspect";
+  args: unknown[];
+}
 
 export type StoreAnswer =
   | { store: "answer"; id: number; value: unknown }
   | { store: "failure"; id: number; kind: StoreErrorKind; message: string }
   | { store: "message"; channel: string; message: string };
 
-/** One end of the IPC channel: `process` in a worker, `worker.process` in the primary. */
+/** One end of the IPC channel: `process` in a worker, `worker.process` in the primary. It also carries other messages. */
 export interface IpcEnd {
-  readonly connected: boolean;
   send?(message: object, done: (error: Error | null) => void): boolean;
   on(event: "message", handler: (message: unknown) => void): unknown;
   on(event: "disconnect", handler: () => void): unknown;
@@ -24,22 +23,8 @@ export interface IpcEnd {
   off(event: "disconnect", handler: () => void): unknown;
 }
 
-/** The channel also carries other messages. */
-export function isStoreMessage(message: unknown): message is { store: string } {
-  return typeof message === "object" && message !== null && typeof (message as { store?: unknown }).store === "string";
-}
-
-/** Never throws; calls `failed` if the other end cannot be reached. */
-export function sendOn(end: IpcEnd, message: StoreCall | StoreAnswer, failed: (error: Error) => void): void {
-  if (!end.connected || end.send === undefined) {
-    failed(new Error("the IPC channel is closed"));
-    return;
-  }
-  try {
-    end.send(message, (error) => {
-      if (error !== null) failed(error);
-    });
-  } catch (error) {
-    failed(error instanceof Error ? error : new Error(String(error)));
-  }
+/** Calls `failed` if the other end cannot be reached. */
+export function sendOn(end: IpcEnd, message: StoreCall | StoreAnswer, failed = (_error: Error) => {}): void {
+  if (end.send === undefined) failed(new Error("there is no IPC channel"));
+  else end.send(message, (error) => error !== null && failed(error));
 }
