@@ -1,6 +1,7 @@
 /** The Redis commands that scripts may use, with the replies that Redis gives to a script. */
-import { type Command, CommandError, type Keys, valueAt } from "./command.js";
-import { addWhole, INT64_MAX, numberText, parseBound, parseScore, parseWhole } from "./numbers.js";
+import type { RedisApi, RedisCall } from "../../scripts/redis-api.js";
+import type { Keyspace, Value } from "./keyspace.js";
+import { addWhole, CommandError, INT64_MAX, numberText, parseBound, parseScore, parseWhole } from "./numbers.js";
 import {
   countBetween,
   createSortedSet,
@@ -11,9 +12,16 @@ import {
   type SortedSet,
 } from "./sorted-set.js";
 
+interface Command {
+  minArguments: number;
+  maxArguments: number;
+  /** Replies as a script in Redis sees it. */
+  run(keys: Keyspace, ...args: string[]): unknown;
+}
+
 const MANY = Number.POSITIVE_INFINITY;
 
-export const COMMANDS: ReadonlyMap<string, Command> = new Map([
+const COMMANDS: ReadonlyMap<string, Command> = new Map([
   command("TIME", 0, 0, (keys) => {
     const now = Math.floor(keys.now());
     return [String(Math.floor(now / 1_000_000)), String(now % 1_000_000)];
@@ -112,32 +120,59 @@ export const COMMANDS: ReadonlyMap<string, Command> = new Map([
   }),
 ]);
 
+/** Redis as a script sees it. */
+export function redisApi(keys: Keyspace): RedisApi {
+  function call(name: string, ...args: unknown[]): unknown {
+    const command = COMMANDS.get(name);
+    if (command === undefined) throw new CommandError(`ERR Unknown Redis command called from script: ${name}`);
+    if (args.length < command.minArguments || args.length > command.maxArguments) {
+      throw new CommandError("ERR Wrong number of args calling Redis command from script");
+    }
+    return command.run(keys, ...args.map(argumentText));
+  }
+  return { call: call as RedisCall };
+}
+
+function argumentText(value: unknown): string {
+  if (typeof value === "string") return value;
+  // Redis would accept NaN and store "nan"; here it is an error, to find such defects early.
+  if (typeof value === "number" && !Number.isNaN(value)) return numberText(value);
+  throw new CommandError("ERR Lua redis lib command arguments must be strings or integers");
+}
+
 /** `run` may declare the first `min` arguments as given. */
 function command(name: string, min: number, max: number, run: Command["run"]): [string, Command] {
   return [name, { minArguments: min, maxArguments: max, run }];
 }
 
-function fieldsOf(keys: Keys, key: string): Map<string, string> | undefined {
+/** The value of `key`, which must have this type if it exists. */
+function valueAt<T extends Value["type"]>(keys: Keyspace, key: string, type: T) {
+  const value = keys.get(key);
+  if (value === undefined || value.type === type) return value as Extract<Value, { type: T }> | undefined;
+  throw new CommandError("WRONGTYPE Operation against a key holding the wrong kind of value");
+}
+
+function fieldsOf(keys: Keyspace, key: string): Map<string, string> | undefined {
   return valueAt(keys, key, "hash")?.fields;
 }
 
-function setOf(keys: Keys, key: string): SortedSet | undefined {
+function setOf(keys: Keyspace, key: string): SortedSet | undefined {
   return valueAt(keys, key, "zset")?.set;
 }
 
-function increase(keys: Keys, key: string, by: bigint): number {
+function increase(keys: Keyspace, key: string, by: bigint): number {
   const sum = addWhole(parseWhole(valueAt(keys, key, "string")?.text ?? "0"), by);
   keys.put(key, { type: "string", text: String(sum) });
   return Number(sum);
 }
 
-function expiryAfter(keys: Keys, name: string, milliseconds: string): number {
+function expiryAfter(keys: Keyspace, name: string, milliseconds: string): number {
   const after = parseWhole(milliseconds);
   if (after > INT64_MAX - BigInt(nowMs(keys))) throw invalidExpiry(name);
   return nowMs(keys) + Number(after);
 }
 
-function nowMs(keys: Keys): number {
+function nowMs(keys: Keyspace): number {
   return Math.floor(keys.now() / 1000);
 }
 

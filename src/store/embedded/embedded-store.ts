@@ -6,6 +6,7 @@ import { createChannels } from "../channels.js";
 import { StoreError } from "../errors.js";
 import { checkReply } from "../reply.js";
 import type { Store } from "../store.js";
+import { redisApi } from "./commands.js";
 import { createKeyspace } from "./keyspace.js";
 
 export interface EmbeddedStoreOptions {
@@ -17,6 +18,7 @@ export interface EmbeddedStoreOptions {
 
 export function createEmbeddedStore(options: EmbeddedStoreOptions = {}): Store {
   const keyspace = createKeyspace(options.clock ?? processClock);
+  const redis = redisApi(keyspace);
   const scripts = new Map<string, { run: Script }>(Object.entries(options.scripts ?? catalog));
   const channels = createChannels();
   let closed = false;
@@ -31,7 +33,7 @@ export function createEmbeddedStore(options: EmbeddedStoreOptions = {}): Store {
     if (script === undefined) throw new StoreError("script", `unknown script ${name}`);
     let reply: unknown;
     try {
-      reply = keyspace.atomically(() => script.run(keyspace, [...keys], args.map(String)));
+      reply = keyspace.atomically(() => script.run(redis, [...keys], args.map(String)));
     } catch (error) {
       throw new StoreError("script", `${name} failed: ${error instanceof Error ? error.message : "unknown"}`, {
         cause: error,

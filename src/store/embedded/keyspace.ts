@@ -1,59 +1,67 @@
-/** An in-memory keyspace with expiry, and the Redis commands that scripts may use. */
-import type { RedisApi, RedisCall } from "../../scripts/redis-api.js";
-import { CommandError, type Keys, type Value } from "./command.js";
-import { COMMANDS } from "./commands.js";
-import { numberText } from "./numbers.js";
+/** An in-memory keyspace with expiry. */
+import type { SortedSet } from "./sorted-set.js";
 
-export interface Keyspace extends RedisApi {
-  /** Runs `work` with a frozen clock, as Redis runs a script. */
-  atomically<T>(work: () => T): T;
-  /** Number of keys in memory, including expired ones. */
-  size(): number;
-}
+export type Value =
+  | { type: "string"; text: string }
+  | { type: "hash"; fields: Map<string, string> }
+  | { type: "zset"; set: SortedSet };
+
+export type Keyspace = ReturnType<typeof createKeyspace>;
 
 /** Keys with an expiry that are examined after each script, in addition to two per new one. */
 const PURGE_STEPS = 16;
 
 /** @param clock microseconds since 1970 */
-export function createKeyspace(clock: () => number): Keyspace {
+export function createKeyspace(clock: () => number) {
   const values = new Map<string, Value>();
   const expiries = new Map<string, number>();
   let frozenAt: number | undefined;
   let sweep = expiries.entries();
   let newExpiries = 0;
 
-  const keys: Keys = {
+  const keyspace = {
     now: () => frozenAt ?? clock(),
-    get(key) {
+    get(key: string): Value | undefined {
       const value = values.get(key);
       if (value === undefined || !isExpired(key)) return value;
-      keys.delete(key);
+      keyspace.delete(key);
       return undefined;
     },
-    put(key, value) {
-      keys.get(key);
+    /** Sets a value and keeps its expiry. */
+    put(key: string, value: Value): void {
+      keyspace.get(key);
       values.set(key, value);
     },
-    delete(key) {
+    delete(key: string): boolean {
       const alive = values.has(key) && !isExpired(key);
       values.delete(key);
       expiries.delete(key);
       return alive;
     },
-    expireAt(key, atMs) {
-      if (atMs === undefined) {
-        expiries.delete(key);
-        return;
+    /** In milliseconds since 1970; undefined: never. */
+    expireAt(key: string, atMs: number | undefined): void {
+      if (atMs !== undefined && !expiries.has(key)) newExpiries++;
+      if (atMs === undefined) expiries.delete(key);
+      else expiries.set(key, atMs);
+    },
+    /** Number of keys in memory, including expired ones. */
+    size: () => values.size,
+    /** Runs `work` with a frozen clock, as Redis runs a script. */
+    atomically<T>(work: () => T): T {
+      frozenAt = clock();
+      try {
+        return work();
+      } finally {
+        purge();
+        frozenAt = undefined;
       }
-      if (!expiries.has(key)) newExpiries++;
-      expiries.set(key, atMs);
     },
   };
 
   /** Redis keeps a key through the millisecond in which it expires. */
   function isExpired(key: string): boolean {
     const atMs = expiries.get(key);
-    return atMs !== undefined && Math.floor(keys.now() / 1000) > atMs;
+    return atMs !== undefined && Math.floor(keyspace.now() / 1000) > atMs;
   }
 
   /** Examines some more of the keys with an expiry: more than were added, so that memory is bounded. */
@@ -66,37 +74,9 @@ export function createKeyspace(clock: () => number): Keyspace {
         sweep = expiries.entries();
         return;
       }
-      if (isExpired(next.value[0])) keys.delete(next.value[0]);
+      if (isExpired(next.value[0])) keyspace.delete(next.value[0]);
     }
   }
 
-  function call(name: string, ...args: unknown[]): unknown {
-    const command = COMMANDS.get(name);
-    if (command === undefined) throw new CommandError(`ERR Unknown Redis command called from script: ${name}`);
-    if (args.length < command.minArguments || args.length > command.maxArguments) {
-      throw new CommandError("ERR Wrong number of args calling Redis command from script");
-    }
-    return command.run(keys, ...args.map(argumentText));
-  }
-
-  return {
-    call: call as RedisCall,
-    size: () => values.size,
-    atomically(work) {
-      frozenAt = clock();
-      try {
-        return work();
-      } finally {
-        purge();
-        frozenAt = undefined;
-      }
-    },
-  };
-}
-
-function argumentText(value: unknown): string {
-  if (typeof value === "string") return value;
-  // Redis would accept NaN and store "nan"; here it is an error, to find such defects early.
-  if (typeof value === "number" && !Number.isNaN(value)) return numberText(value);
-  throw new CommandError("ERR Lua redis lib command arguments must be strings or integers");
+  return keyspace;
 }

@@ -1,6 +1,10 @@
 /** Parses and formats numbers as Redis commands do: integers strictly, scores as decimal text. */
-import { CommandError } from "./command.js";
 import type { ScoreBound } from "./sorted-set.js";
+
+/** An error reply; the message is that of Redis. */
+export class CommandError extends Error {
+  override readonly name = "CommandError";
+}
 
 const WHOLE = /^(?:0|-?[1-9][0-9]{0,18})$/;
 export const INT64_MAX = 2n ** 63n - 1n;

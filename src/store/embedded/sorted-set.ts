@@ -143,14 +143,10 @@ function lowest(length: number, holds: (index: number) => boolean): number {
   return low;
 }
 
-/** Removes an empty piece and joins small ones, to limit the number of pieces. */
+/** Joins small pieces, to limit their number; also removes an empty one. */
 function tidy(set: SortedSet, at: number): void {
   const piece = set.pieces[at];
-  if (piece === undefined) return;
   const next = set.pieces[at + 1];
-  if (piece.length === 0) set.pieces.splice(at, 1);
-  else if (next !== undefined && piece.length + next.length <= MAX_PIECE / 2) {
-    piece.push(...next);
-    set.pieces.splice(at + 1, 1);
-  }
+  if (piece?.length === 0) set.pieces.splice(at, 1);
+  else if (piece && next && piece.length + next.length <= MAX_PIECE / 2) set.pieces.splice(at, 2, [...piece, ...next]);
 }

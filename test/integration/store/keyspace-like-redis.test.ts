@@ -1,6 +1,7 @@
 /** The embedded keyspace replies to any sequence of commands like a real Redis, as seen from Lua. */
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { redisApi } from "../../../src/store/embedded/commands.js";
 import { createKeyspace } from "../../../src/store/embedded/keyspace.js";
 import { type RedisServer, startRedis } from "../../support/redis-server.js";
 
@@ -131,8 +132,8 @@ it("replies to every sequence of commands as Redis does", { timeout: 120_000 }, 
   await fc.assert(
     fc.asyncProperty(histories, async (history) => {
       const commands = [...history, ...READ_ALL];
-      const keyspace = createKeyspace(() => Date.now() * 1000);
-      const call = keyspace.call as unknown as (...args: Argument[]) => unknown;
+      const { call: typed } = redisApi(createKeyspace(() => Date.now() * 1000));
+      const call = typed as unknown as (...args: Argument[]) => unknown;
       const embedded = commands.map((one) => throughKeyspace(call, one));
       await redis.command("FLUSHALL");
       const real = (await Promise.all(commands.map(throughRedis))) as string[][];

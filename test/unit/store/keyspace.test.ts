@@ -1,6 +1,7 @@
 /** The keyspace of the embedded store replies like Redis, removes expired keys, and does not grow without bound. */
 import { describe, expect, it } from "vitest";
 import type { RedisApi } from "../../../src/scripts/redis-api.js";
+import { redisApi } from "../../../src/store/embedded/commands.js";
 import { createKeyspace } from "../../../src/store/embedded/keyspace.js";
 import { compareBytes } from "../../../src/store/embedded/sorted-set.js";
 
@@ -8,7 +9,8 @@ const START = 1_700_000_000_123_456;
 
 function atTime(start = START) {
   const time = { now: start };
-  return { time, keyspace: createKeyspace(() => time.now) };
+  const keyspace = createKeyspace(() => time.now);
+  return { time, keyspace: { ...keyspace, ...redisApi(keyspace) } };
 }
 
 /** Calls commands that the types do not allow. */
