@@ -5,30 +5,14 @@ import { BY_NOBODY, BY_OPERATOR } from "../core/emergency.js";
 import type { BucketLimits } from "../core/limits.js";
 import { type Clock, systemClock } from "../shared/clock.js";
 import { StoreError } from "../store/errors.js";
-import type { Store, Unsubscribe } from "../store/store.js";
+import type { Store } from "../store/store.js";
 import { createEmergencyWatch, type EmergencyState } from "./emergency-watch.js";
-import { createLock } from "./lock.js";
 import type { Quota, ReconcileResult } from "./quota.js";
-import { createReconcileRounds, type Round } from "./reconcile-rounds.js";
+import { createLock, createReconcileRounds, type Round } from "./reconcile-rounds.js";
 import { withRetries } from "./retry.js";
 
+/** What may change while the coordinator runs. */
 export interface CoordinatorOptions {
-  quota: Quota;
-  store: Store;
-  clusterId: string;
-  node: string;
-  /** The currently configured apps. */
-  apps(): BucketLimits[];
-  clock?: Clock;
-  settings?: Partial<CoordinatorSettings>;
-  observer?: CoordinatorObserver;
-  /** From 0 to 1, for jitter. */
-  random?: () => number;
-}
-
-export interface CoordinatorSettings {
-  /** Interval of the emergency check. Default 250; cannot be reconfigured. */
-  checkMs: number;
   /** How long usage must stay low before an automatic emergency ends. Default 30,000. */
   cooldownMs: number;
   /** Interval of reconciliation. Default 60,000. */
@@ -39,24 +23,32 @@ export interface CoordinatorSettings {
   driftTolerance: number;
 }
 
+export interface CreateCoordinatorOptions extends Partial<CoordinatorOptions> {
+  quota: Quota;
+  store: Store;
+  clusterId: string;
+  node: string;
+  /** The currently configured apps. */
+  apps(): BucketLimits[];
+  clock?: Clock;
+  /** Interval of the emergency check. Default 250. */
+  checkMs?: number;
+  observer?: CoordinatorObserver;
+  /** From 0 to 1, for jitter. */
+  random?: () => number;
+}
+
 /** Events for metrics and logs. Must not throw. */
 export interface CoordinatorObserver {
+  /** A change of activity, source or end. */
   emergencyChanged?(state: EmergencyState): void;
-  emergencyOrdered?(order: EmergencyOrder): void;
   /** Undefined: the set of nodes changed too often; the next round tries again. */
   reconciled?(app: string, result: ReconcileResult | undefined): void;
   roundEnded?(round: Round): void;
   failed?(doing: CoordinatorDuty, error: unknown): void;
 }
 
-export interface EmergencyOrder {
-  active: boolean;
-  operator: string;
-  reason: string;
-  durationMs: number;
-}
-
-export type CoordinatorDuty = "check" | "publish" | "subscribe" | "lock" | "reconcile" | "handler";
+export type CoordinatorDuty = "check" | "publish" | "subscribe" | "lock" | "reconcile";
 
 export class UnknownApp extends Error {
   readonly app: string;
@@ -68,60 +60,40 @@ export class UnknownApp extends Error {
   }
 }
 
-const DEFAULTS: CoordinatorSettings = {
-  checkMs: 250,
+const DEFAULTS: CoordinatorOptions = {
   cooldownMs: 30_000,
   reconcileMs: 60_000,
   automaticEmergency: true,
   driftTolerance: 0.1,
 };
-const RECONCILE_LOCK = "reconcile";
 
 export type Coordinator = ReturnType<typeof createCoordinator>;
 
-export function createCoordinator(options: CoordinatorOptions) {
-  const { quota, store, clusterId, apps, clock = systemClock, random = Math.random, observer = {} } = options;
-  let settings: CoordinatorSettings = { ...DEFAULTS, ...options.settings };
-  const handlers = new Set<{ handler: (state: EmergencyState) => void }>();
+export function createCoordinator({
+  quota,
+  store,
+  clusterId,
+  node,
+  apps,
+  clock = systemClock,
+  checkMs = 250,
+  observer = {},
+  random = Math.random,
+  ...given
+}: CreateCoordinatorOptions) {
+  const options: CoordinatorOptions = { ...DEFAULTS, ...given };
   const counts = { rounds: 0, reconciledApps: 0, corrections: 0, recoveredTokens: 0 };
   let closing: Promise<void> | undefined;
 
   const failed = (doing: CoordinatorDuty, error: unknown) => observer.failed?.(doing, error);
-  const watch = createEmergencyWatch({
-    quota,
-    store,
-    clusterId,
-    clock,
-    random,
-    failed,
-    changed,
-    checkMs: settings.checkMs,
-    settings: () => ({ cooldownMs: settings.cooldownMs, automatic: settings.automaticEmergency }),
-  });
-  const rounds = createReconcileRounds({
-    quota,
-    apps,
-    clock,
-    random,
-    failed,
-    reconciled,
-    lock: createLock(store, clusterId, RECONCILE_LOCK, lockOwner(options.node)),
-    settings: () => ({ intervalMs: settings.reconcileMs, tolerance: settings.driftTolerance }),
-    ended(round) {
-      counts.rounds++;
-      observer.roundEnded?.(round);
-    },
-  });
+  const changed = (state: EmergencyState) => observer.emergencyChanged?.(state);
+  const watch = createEmergencyWatch({ quota, store, clusterId, clock, random, failed, changed, checkMs, options });
+  const lock = createLock(store, clusterId, node);
+  const rounds = createReconcileRounds({ quota, lock, apps, clock, random, failed, reconciled, options, ended });
 
-  function changed(state: EmergencyState): void {
-    observer.emergencyChanged?.(state);
-    for (const { handler } of [...handlers]) {
-      try {
-        handler(state);
-      } catch (error) {
-        failed("handler", error);
-      }
-    }
+  function ended(round: Round): void {
+    counts.rounds++;
+    observer.roundEnded?.(round);
   }
 
   function reconciled(app: string, result: ReconcileResult | undefined): void {
@@ -149,8 +121,7 @@ export function createCoordinator(options: CoordinatorOptions) {
   }
 
   /** Nodes that miss the message learn the new state from the store. */
-  async function announce(state: EmergencyState, own: Omit<EmergencyOrder, "active">): Promise<void> {
-    observer.emergencyOrdered?.({ active: state.active, ...own });
+  async function announce(state: EmergencyState): Promise<void> {
     await watch.publish(state);
     await watch.check();
   }
@@ -159,25 +130,17 @@ export function createCoordinator(options: CoordinatorOptions) {
     /** The known state, at most one check old. */
     emergency: watch.current,
 
-    /** Calls the handler for every change of activity, source or end. */
-    onEmergency(handler: (state: EmergencyState) => void): Unsubscribe {
-      const entry = { handler };
-      handlers.add(entry);
-      return () => void handlers.delete(entry);
-    },
-
     /** `durationMs` 0: no end. */
     async emergencyOn(durationMs: number, reason: string, operator: string) {
       const reply = await execute((operation) => quota.emergencyOn(durationMs, reason, operator, operation));
-      const state = { active: true, source: BY_OPERATOR, sinceMs: reply.sinceMs, leftMs: durationMs };
-      await announce(state, { operator, reason, durationMs });
+      await announce({ active: true, source: BY_OPERATOR, sinceMs: reply.sinceMs, leftMs: durationMs });
       return reply;
     },
 
     /** Usage that is still high starts it again, unless the automatic emergency is disabled. */
-    async emergencyOff(operator: string, reason: string) {
+    async emergencyOff() {
       const reply = await execute((operation) => quota.emergencyOff(operation));
-      await announce({ active: false, source: BY_NOBODY, sinceMs: 0, leftMs: 0 }, { operator, reason, durationMs: 0 });
+      await announce({ active: false, source: BY_NOBODY, sinceMs: 0, leftMs: 0 });
       return reply;
     },
 
@@ -185,7 +148,7 @@ export function createCoordinator(options: CoordinatorOptions) {
     async reconcileNow(app: string, force: boolean): Promise<ReconcileResult | undefined> {
       const limits = limitsOf(app);
       const result = await execute((operation) =>
-        quota.reconcile(limits, { tolerance: settings.driftTolerance, force, operation }),
+        quota.reconcile(limits, { tolerance: options.driftTolerance, force, operation }),
       );
       reconciled(app, result);
       return result;
@@ -202,8 +165,8 @@ export function createCoordinator(options: CoordinatorOptions) {
     },
 
     /** Applies from the next check and the next round on. */
-    reconfigure(changed: Partial<Omit<CoordinatorSettings, "checkMs">>): void {
-      settings = { ...settings, ...changed };
+    reconfigure(changed: Partial<CoordinatorOptions>): void {
+      Object.assign(options, changed);
     },
 
     /** Totals since the start of this service. */
@@ -215,9 +178,4 @@ export function createCoordinator(options: CoordinatorOptions) {
       return closing;
     },
   };
-}
-
-/** Unique per process: a restarted service is another owner. */
-function lockOwner(node: string): string {
-  return `${node.replace(/[^A-Za-z0-9._:-]/g, "_").slice(0, 80)}:${randomUUID()}`;
 }

@@ -22,7 +22,7 @@ export interface EmergencyWatchOptions {
   random(): number;
   checkMs: number;
   /** Current values: how long usage must be low, and whether usage starts and ends the emergency. */
-  settings(): { cooldownMs: number; automatic: boolean };
+  options: { cooldownMs: number; automaticEmergency: boolean };
   /** Called for every change, whatever its origin. */
   changed(state: EmergencyState): void;
   failed(doing: "check" | "publish" | "subscribe", error: unknown): void;
@@ -39,9 +39,9 @@ export function emergencyChannel(clusterId: string): string {
   return `ratelimit:emergency:${clusterId}`;
 }
 
-export function createEmergencyWatch(options: EmergencyWatchOptions) {
-  const { quota, store, clock, checkMs, failed } = options;
-  const channel = emergencyChannel(options.clusterId);
+export function createEmergencyWatch(parts: EmergencyWatchOptions) {
+  const { quota, store, clock, checkMs, options, changed, failed } = parts;
+  const channel = emergencyChannel(parts.clusterId);
   let known = OFF;
   let knownAt = clock.now();
   let running: Promise<void> | undefined;
@@ -80,12 +80,10 @@ export function createEmergencyWatch(options: EmergencyWatchOptions) {
 
   async function checkOnce(): Promise<void> {
     try {
-      const { cooldownMs, automatic } = options.settings();
-      const reply = await quota.emergencyCheck(cooldownMs, automatic);
+      const { cooldownMs, automaticEmergency } = options;
+      const { changed: isNew, usage: _, ...state } = await quota.emergencyCheck(cooldownMs, automaticEmergency);
       failures = 0;
-      const { active, source, sinceMs, leftMs } = reply;
-      const state = { active, source, sinceMs, leftMs };
-      if (reply.changed || (unpublished !== undefined && publishing === undefined)) void publish(state);
+      if (isNew || (unpublished !== undefined && publishing === undefined)) void publish(state);
       update(state);
     } catch (error) {
       failures++;
@@ -101,7 +99,7 @@ export function createEmergencyWatch(options: EmergencyWatchOptions) {
     const same = state.active === before.active && state.source === before.source && state.sinceMs === before.sinceMs;
     const sameEnd =
       (state.leftMs === 0) === (before.leftMs === 0) && Math.abs(state.leftMs - before.leftMs) < SAME_END_MS;
-    if (!same || !sameEnd) options.changed(state);
+    if (!same || !sameEnd) changed(state);
   }
 
   /** The known state with its remaining time as of now. */
@@ -150,7 +148,7 @@ export function createEmergencyWatch(options: EmergencyWatchOptions) {
   }
 
   function retryMs(failed: number): number {
-    return Math.min(FIRST_RETRY_MS * 2 ** (failed - 1), MAX_RETRY_MS) * (0.5 + options.random() / 2);
+    return Math.min(FIRST_RETRY_MS * 2 ** (failed - 1), MAX_RETRY_MS) * (0.5 + parts.random() / 2);
   }
 
   return {

@@ -4,6 +4,8 @@ import { INVALID_ARGUMENT } from "../core/codes.js";
 import { appKey, clusterKey, ledgerKey, nodeInEpoch, nodesKey, operationKey } from "../core/keys.js";
 import type { LeaseMessage } from "../core/lease.js";
 import type { BucketLimits } from "../core/limits.js";
+import type { SyncReply } from "../engine/plan.js";
+import type { NodeReply as EngineReply } from "../engine/reply.js";
 import type { ScriptName } from "../scripts/catalog.js";
 import type { RedisValue, ScriptReply } from "../scripts/redis-api.js";
 import { InvalidArgument } from "../store/errors.js";
@@ -28,21 +30,12 @@ export type ReportRequest = Omit<GrantRequest, "need" | "want" | "finalReport">;
 const FINAL_REPORT = 2;
 
 /** Part of every reply to a node. */
-export interface NodeReply {
-  code: string;
-  liveNodes: number;
-  emergency: boolean;
+export interface NodeReply extends EngineReply {
   emergencyLeftMs: number;
 }
 
-export interface AppGrant {
+export interface AppGrant extends SyncReply {
   app: string;
-  code: string;
-  /** Cumulative in the epoch of the node. */
-  granted: number;
-  remaining: number;
-  limit: number;
-  retryAfterMs: number;
 }
 
 export interface ReconcileResult {

@@ -1,9 +1,12 @@
 /** Reconciles all apps once per interval. The service that holds the lock does it, the others wait for its expiry. */
 import { randomUUID } from "node:crypto";
 import { MAX_TOKENS } from "../core/bucket.js";
+import { INVALID_ARGUMENT, OK } from "../core/codes.js";
+import { lockKey } from "../core/keys.js";
 import type { BucketLimits } from "../core/limits.js";
 import type { Clock } from "../shared/clock.js";
-import type { Lock } from "./lock.js";
+import { InvalidArgument } from "../store/errors.js";
+import type { Store } from "../store/store.js";
 import type { Quota, ReconcileResult } from "./quota.js";
 import { isTransient, pause, withRetries } from "./retry.js";
 
@@ -11,21 +14,18 @@ export interface Round {
   /** Apps processed, including failed ones. */
   apps: number;
   failedApps: number;
-  corrections: number;
-  recoveredTokens: number;
   /** "lost": another service acquired the lock. "failed": the store was unavailable for too long. */
   end: "complete" | "lost" | "failed" | "closed";
-  ms: number;
 }
 
 export interface ReconcileRoundsOptions {
   quota: Pick<Quota, "nodes" | "ledger" | "reconcile">;
-  lock: Lock;
+  lock: ReturnType<typeof createLock>;
   apps(): BucketLimits[];
   clock: Clock;
   random(): number;
-  /** Current values. Drift above `tolerance`, a fraction of the expected tokens, is corrected. */
-  settings(): { intervalMs: number; tolerance: number };
+  /** Current values. Drift above the tolerance, a fraction of the expected tokens, is corrected. */
+  options: { reconcileMs: number; driftTolerance: number };
   reconciled(app: string, result: ReconcileResult | undefined): void;
   ended(round: Round): void;
   failed(doing: "lock" | "reconcile", error: unknown): void;
@@ -47,9 +47,26 @@ const APPS_PER_TURN = 20;
 const FORGOTTEN = { guaranteed: 0, burst: MAX_TOKENS, priority: 0, borrow: false };
 const ANY_DRIFT = 1;
 
-export function createReconcileRounds(options: ReconcileRoundsOptions) {
-  const { quota, lock, clock } = options;
-  const intervalMs = () => options.settings().intervalMs;
+/** The lock for one round per interval. Its owner is unique per process: a restarted service is another owner. */
+export function createLock(store: Store, clusterId: string, node: string) {
+  const key = lockKey(clusterId, "reconcile");
+  const owner = `${node.replace(/[^A-Za-z0-9._:-]/g, "_").slice(0, 80)}:${randomUUID()}`;
+  async function run(ttlMs: number, what: number) {
+    const [code, left] = await store.run("lock", [key], [owner, ttlMs, what]);
+    if (code === INVALID_ARGUMENT) throw new InvalidArgument("lock", String(left));
+    return { ours: code === OK, leftMs: Number(left) };
+  }
+  return {
+    /** Acquires or renews it. `leftMs`: remaining time of the current holder, this owner or another. */
+    take: (ttlMs: number) => run(ttlMs, 0),
+    /** Has no effect if another owner holds it. */
+    release: () => run(1, 1),
+  };
+}
+
+export function createReconcileRounds(parts: ReconcileRoundsOptions) {
+  const { quota, lock, clock, options, failed } = parts;
+  const intervalMs = () => options.reconcileMs;
   const ttlMs = () => Math.min(ROUND_TTL_MS, intervalMs());
   let running: Promise<void> | undefined;
   let closed = false;
@@ -61,7 +78,7 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
   const retried = <T>(call: () => Promise<T>) => withRetries(clock, () => closed, call);
 
   function wait(ms: number): () => void {
-    return clock.after(ms + options.random() * JITTER * intervalMs(), () => {
+    return clock.after(ms + parts.random() * JITTER * intervalMs(), () => {
       running = attempt().then((pauseMs) => {
         running = undefined;
         if (!closed) cancelWait = wait(pauseMs);
@@ -78,12 +95,12 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
       if (!ours) return leftMs;
       if (closed) return 0;
       const round = await runRound();
-      options.ended(round);
+      parts.ended(round);
       if (round.end === "failed") return backOff();
       // The lock now marks this interval as done, even if its owner dies.
       if (round.end === "complete") await lock.take(intervalMs());
     } catch (error) {
-      options.failed("lock", error);
+      failed("lock", error);
       return backOff();
     }
     failures = 0;
@@ -95,15 +112,13 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
   }
 
   async function runRound(): Promise<Round> {
-    const begun = clock.now();
-    const round: Round = { apps: 0, failedApps: 0, corrections: 0, recoveredTokens: 0, end: "complete", ms: 0 };
+    const round: Round = { apps: 0, failedApps: 0, end: "complete" };
     try {
       round.end = await reconcileAll(round);
     } catch (error) {
       round.end = closed ? "closed" : "failed";
-      options.failed("reconcile", error);
+      failed("reconcile", error);
     }
-    round.ms = clock.now() - begun;
     return round;
   }
 
@@ -127,21 +142,19 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
     round.apps++;
     try {
       const result = await retried(() => quota.reconcile(app, how));
-      round.corrections += result?.correctionsMade ?? 0;
-      round.recoveredTokens += result?.recoveredTokens ?? 0;
-      options.reconciled(app.id, result);
+      parts.reconciled(app.id, result);
     } catch (error) {
       round.failedApps++;
       // An unavailable store ends the round; an error of one app does not.
       if (isTransient(error)) throw error;
-      options.failed("reconcile", error);
+      failed("reconcile", error);
     }
   }
 
   /** The configured apps, and other apps of which dead nodes hold tokens. */
   async function jobs(): Promise<Job[]> {
-    const configured = options.apps();
-    const { tolerance } = options.settings();
+    const configured = parts.apps();
+    const tolerance = options.driftTolerance;
     const ids = new Set(configured.map((app) => app.id));
     const forgotten = new Set<string>();
     for (const { node, alive } of await retried(() => quota.nodes())) {
@@ -164,7 +177,7 @@ export function createReconcileRounds(options: ReconcileRoundsOptions) {
       cancelWait();
       await running;
       if (!mayHold) return;
-      await lock.release().catch((error: unknown) => options.failed("lock", error));
+      await lock.release().catch((error: unknown) => failed("lock", error));
     },
   };
 }

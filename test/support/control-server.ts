@@ -97,7 +97,8 @@ export async function startControl(store: Store, options: ControlServerOptions =
     node: "gw",
     apps: () => [...apps()],
     // The tests start reconciliation.
-    settings: { automaticEmergency: false, reconcileMs: 3_600_000 },
+    automaticEmergency: false,
+    reconcileMs: 3_600_000,
   });
   const pinned: ControlServer["pinned"] = [];
   const pin = createPin({ send: (level, durationMs) => pinned.push({ level, durationMs }), clock });

@@ -7,7 +7,7 @@ import type { AppLimits } from "../../core/limits.js";
 import type { HeaderOptions } from "../../core/refusals.js";
 import type { LimitOptions } from "../../limiter/limiter-contract.js";
 import type { ClusterLimits } from "../../quota/cluster-limits.js";
-import type { CoordinatorSettings } from "../../quota/coordinator.js";
+import type { CoordinatorOptions } from "../../quota/coordinator.js";
 import { type AppConfig, app as appSection, type Config } from "../schema.js";
 import { camelCase } from "./camel-case.js";
 
@@ -26,7 +26,7 @@ export function clusterOptions({ cluster }: Config): ClusterLimits {
   return { id: cluster.id, capacity: cluster.capacity, rate: cluster.rate, nodeTtlMs: cluster.node_ttl_ms };
 }
 
-export function coordinatorOptions({ cluster }: Config): Omit<CoordinatorSettings, "checkMs"> {
+export function coordinatorOptions({ cluster }: Config): CoordinatorOptions {
   return {
     reconcileMs: cluster.reconcile_interval_ms,
     cooldownMs: cluster.emergency_cooldown_ms,

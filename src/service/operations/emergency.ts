@@ -57,7 +57,7 @@ export function emergencyOperations(context: OperationsContext) {
   }
 
   async function deactivate(reason: string, operator: string): Promise<EmergencyReply> {
-    await within(CHANGE_MS, context.coordinator.emergencyOff(operator, reason));
+    await within(CHANGE_MS, context.coordinator.emergencyOff());
     // If usage is still high, another emergency may already have begun.
     const { source: _, ...after } = state();
     return { status: "emergency_deactivated", reason, operator, ...after };

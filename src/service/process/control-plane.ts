@@ -57,13 +57,15 @@ export function createControlPlane({ live, store, log, state, workers }: Control
     clusterId,
     node,
     apps: () => apps,
-    settings: coordinatorOptions(config),
+    ...coordinatorOptions(config),
     observer: {
-      emergencyChanged: ({ active, source }) => log.warn({ active, source }, "emergency changed"),
+      emergencyChanged({ active, source }) {
+        log.warn({ active, source }, "emergency changed");
+        workers.send({ worker: "emergency", active });
+      },
       failed: (task, error) => log.debug({ task, err: error }, "coordinator task failed"),
     },
   });
-  coordinator.onEmergency(({ active }) => workers.send({ worker: "emergency", active }));
   const pin = createPin({ send: (level, durationMs) => workers.send({ worker: "pin", level, durationMs }) });
   const metrics = createServiceMetrics({
     node,

@@ -24,12 +24,13 @@ export interface Service {
 export function startService(url: string, node: string, checkMs = NEVER): Service {
   const store = createRedisStore({ url, deadlineMs: 1000 });
   const quota = createQuota(store, { id: CLUSTER, capacity: 1000, rate: 1000, nodeTtlMs: 3000 });
+  const heard: EmergencyState[] = [];
   const coordinator = createCoordinator({
     ...{ quota, store, clusterId: CLUSTER, node, apps: () => [app] },
-    settings: { checkMs, reconcileMs: NEVER },
+    checkMs,
+    reconcileMs: NEVER,
+    observer: { emergencyChanged: (state) => heard.push(state) },
   });
-  const heard: EmergencyState[] = [];
-  coordinator.onEmergency((state) => heard.push(state));
   return {
     ...{ store, coordinator, heard },
     async close() {
@@ -64,7 +65,7 @@ export async function expectAllToHear(services: Service[], withinMs = 15_000): P
     const begun = loopMs();
     const [first] = services;
     if (active) await first?.coordinator.emergencyOn(0, "test", "sre");
-    else await first?.coordinator.emergencyOff("sre", "test");
+    else await first?.coordinator.emergencyOff();
     await waitFor(
       `all services to learn that the emergency is ${active ? "on" : "off"}`,
       () => services.every(({ heard }) => heard.at(-1)?.active === active),
@@ -85,7 +86,7 @@ export async function untilAllHear(services: Service[]): Promise<void> {
       await expectAllToHear(services, 3_000);
       return true;
     } catch (error) {
-      await services[0]?.coordinator.emergencyOff("sre", "test");
+      await services[0]?.coordinator.emergencyOff();
       throw error;
     }
   };

@@ -1,7 +1,7 @@
 /** Coordinators on one embedded store with a simulated clock and injectable faults. */
 import type { BucketLimits } from "../../../src/core/limits.js";
 import type { ClusterLimits } from "../../../src/quota/cluster-limits.js";
-import { type CoordinatorOptions, createCoordinator } from "../../../src/quota/coordinator.js";
+import { type CreateCoordinatorOptions, createCoordinator } from "../../../src/quota/coordinator.js";
 import { type EmergencyState, emergencyChannel } from "../../../src/quota/emergency-watch.js";
 import { createQuota } from "../../../src/quota/quota.js";
 import type { Round } from "../../../src/quota/reconcile-rounds.js";
@@ -55,7 +55,7 @@ export function createBench(cluster: Partial<ClusterLimits> = {}) {
   function addCoordinator(
     node: string,
     apps: BucketLimits[] = [],
-    options: Partial<CoordinatorOptions> = {},
+    options: Partial<CreateCoordinatorOptions> = {},
     fault: Partial<Way> = {},
   ) {
     const way: Way = { fault: "none", calls: [], ...fault };
@@ -68,13 +68,13 @@ export function createBench(cluster: Partial<ClusterLimits> = {}) {
       ...{ quota: createQuota(own, policy), store: own, clusterId: CLUSTER, node, apps: () => apps, clock },
       random: randomNumbers(node),
       observer: {
+        emergencyChanged: (state) => heard.push(state),
         roundEnded: (round) => rounds.push(round),
         reconciled: (app) => reconciled.push(app),
         failed: (doing) => failures.push(doing),
       },
       ...options,
     });
-    coordinator.onEmergency((state) => heard.push(state));
     return { coordinator, way, heard, rounds, reconciled, failures };
   }
 

@@ -8,7 +8,7 @@ const MINUTE = 60_000;
 const app = { id: "video", guaranteed: 0, burst: 200, priority: 1, borrow: true };
 const other = { ...app, id: "audio" };
 const idle = { granted: 0, spent: 0, returned: 0, want: 0 };
-const manual = { settings: { automaticEmergency: false } };
+const manual = { automaticEmergency: false };
 
 describe("rounds", () => {
   it("are run by exactly one of three coordinators, about once per interval", async () => {
@@ -134,7 +134,7 @@ describe("tokens of dead nodes", () => {
     while (way.calls.filter((call) => call === "reconcile").length < 3) await bench.pass(25);
     way.fault = "none";
     await bench.pass(10_000);
-    expect(rounds.at(-1)).toMatchObject({ end: "complete", corrections: 1, recoveredTokens: 100 });
+    expect(rounds.at(-1)).toMatchObject({ end: "complete" });
     expect(coordinator.stats()).toMatchObject({ corrections: 1, recoveredTokens: 100 });
     expect(await bench.quota.inspect(app)).toMatchObject({ tokens: 200, returned: 100 });
   });
