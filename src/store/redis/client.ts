@@ -1,16 +1,20 @@
 /** Creates the ioredis client for an address. Its own resending and queueing is off: the store retries calls itself. */
 import type { ConnectionOptions } from "node:tls";
 import { Cluster, type ClusterNode, Command, Redis, type RedisOptions } from "ioredis";
-import type { HostAndPort, RedisAddress } from "./redis-url.js";
+import { type HostAndPort, parseRedisUrl, type RedisAddress } from "./redis-url.js";
 
 export interface ClientOptions {
-  address: RedisAddress;
-  /** A connection on which a reply is due and nothing arrives for this long is considered dead. */
-  silenceMs: number;
-  connectTimeoutMs: number;
-  tls?: ConnectionOptions | undefined;
-  sentinelUsername?: string | undefined;
-  sentinelPassword?: string | undefined;
+  url: string;
+  /**
+   * For one call, including connecting, redirections and retries. A connection on which a reply is due and nothing
+   * arrives for this long is considered dead.
+   */
+  deadlineMs?: number;
+  connectTimeoutMs?: number;
+  /** Certificates and other TLS options; also enables TLS. */
+  tls?: ConnectionOptions;
+  sentinelUsername?: string;
+  sentinelPassword?: string;
 }
 
 export type Client = Redis | Cluster;
@@ -18,16 +22,18 @@ export type Client = Redis | Cluster;
 /** Without the option that changes the types of replies. */
 type PlainOptions = Omit<RedisOptions, "replyMapping">;
 
+export const DEFAULT_DEADLINE_MS = 1_000;
+const DEFAULT_CONNECT_TIMEOUT_MS = 2_000;
 /** How long a closing connection may wait for the other side. */
 const DISCONNECT_TIMEOUT_MS = 200;
 const MAX_RECONNECT_DELAY_MS = 500;
 
 export function createClient(options: ClientOptions): Client {
-  const { address } = options;
-  if (address.kind === "redis-cluster") return createClusterClient(options);
+  const address = parseRedisUrl(options.url);
+  if (address.kind === "redis-cluster") return createClusterClient(address, options);
   return new Redis({
-    ...connectionOptions(options),
-    ...serverOptions(options, reconnectDelay),
+    ...connectionOptions(address, options),
+    ...serverOptions(address, options, reconnectDelay),
     db: address.db,
     enableOfflineQueue: false,
     // With 0, calls on a lost connection fail at once; without it ioredis would drop them silently.
@@ -41,9 +47,10 @@ export function createClient(options: ClientOptions): Client {
  * receives all messages, so it uses any node, preferably not `avoid`.
  */
 export function createListener(options: ClientOptions, client: Client, avoid?: Redis): Redis {
+  const address = parseRedisUrl(options.url);
   return new Redis({
-    ...connectionOptions(options),
-    ...(client instanceof Cluster ? anyNode(options, client, avoid) : serverOptions(options, () => null)),
+    ...connectionOptions(address, options),
+    ...(client instanceof Cluster ? anyNode(address, client, avoid) : serverOptions(address, options, () => null)),
     connectionName: "tollgate-listener",
     autoResubscribe: false,
     maxRetriesPerRequest: 0,
@@ -100,38 +107,42 @@ export function addressOf({ options: { host = "", port = 0 } }: Redis): string {
   return `${host}:${port}`;
 }
 
-function anyNode({ address }: ClientOptions, client: Cluster, avoid: Redis | undefined): HostAndPort {
+function anyNode({ hosts }: RedisAddress, client: Cluster, avoid: Redis | undefined): HostAndPort {
   const known = client.nodes("all").map(({ options: { host = "", port = 0 } }) => ({ host, port }));
-  const all = known.length > 0 ? known : address.hosts;
+  const all = known.length > 0 ? known : hosts;
   const others = all.filter(({ host, port }) => avoid === undefined || `${host}:${port}` !== addressOf(avoid));
   const choice = others.length > 0 ? others : all;
   return choice[Math.floor(Math.random() * choice.length)] as HostAndPort;
 }
 
-function serverOptions(options: ClientOptions, retryStrategy: (attempt: number) => number | null): PlainOptions {
-  const { address, sentinelUsername, sentinelPassword } = options;
+function serverOptions(
+  address: RedisAddress,
+  options: ClientOptions,
+  retryStrategy: (attempt: number) => number | null,
+): PlainOptions {
   if (address.kind === "redis") return { ...address.hosts[0] };
-  const { tls } = connectionOptions(options);
+  const { tls, socketTimeout = 0 } = connectionOptions(address, options);
+  const { sentinelUsername, sentinelPassword } = options;
   return {
     sentinels: address.hosts,
     ...(address.sentinelName === undefined ? {} : { name: address.sentinelName }),
     ...(sentinelUsername === undefined ? {} : { sentinelUsername }),
     ...(sentinelPassword === undefined ? {} : { sentinelPassword }),
     // A sentinel that hangs must leave time to ask the next one.
-    sentinelCommandTimeout: Math.max(100, options.silenceMs / 4),
+    sentinelCommandTimeout: Math.max(100, socketTimeout / 4),
     sentinelRetryStrategy: retryStrategy,
     ...(tls ? { enableTLSForSentinelMode: true, sentinelTLS: tls } : {}),
   };
 }
 
-function createClusterClient(options: ClientOptions): Cluster {
+function createClusterClient(address: RedisAddress, options: ClientOptions): Cluster {
   // ioredis keeps this array and reads it at each reconnect. The nodes it discovers are added, so that the cluster is
   // found again even when all configured nodes are gone.
-  const startupNodes: ClusterNode[] = [...options.address.hosts];
+  const startupNodes: ClusterNode[] = [...address.hosts];
   const cluster = new Cluster(startupNodes, {
-    redisOptions: connectionOptions(options),
+    redisOptions: connectionOptions(address, options),
     clusterRetryStrategy: reconnectDelay,
-    slotsRefreshTimeout: options.silenceMs,
+    slotsRefreshTimeout: options.deadlineMs ?? DEFAULT_DEADLINE_MS,
     slotsRefreshInterval: 5_000,
     // The store retries lost connections and a cluster that is down, within the deadline of the call. A node that is
     // gone leaves the pool; another node then names the new primary of its slots (MOVED).
@@ -139,16 +150,17 @@ function createClusterClient(options: ClientOptions): Cluster {
     retryDelayOnClusterDown: 0,
     retryDelayOnTryAgain: 50,
     // Certificates contain host names, so names must not be resolved first.
-    ...(options.address.tls ? { dnsLookup: (name, done) => done(null, name) } : {}),
+    ...(address.tls ? { dnsLookup: (name, done) => done(null, name) } : {}),
   });
   cluster.on("refresh", () => {
     const discovered = cluster.nodes("all").map(({ options: { host, port } }) => ({ host, port }));
-    startupNodes.splice(0, startupNodes.length, ...options.address.hosts, ...discovered);
+    startupNodes.splice(0, startupNodes.length, ...address.hosts, ...discovered);
   });
   return cluster;
 }
 
-function connectionOptions({ address, silenceMs, connectTimeoutMs, tls }: ClientOptions): PlainOptions {
+function connectionOptions(address: RedisAddress, options: ClientOptions): PlainOptions {
+  const { deadlineMs = DEFAULT_DEADLINE_MS, connectTimeoutMs = DEFAULT_CONNECT_TIMEOUT_MS, tls } = options;
   return {
     username: address.username,
     password: address.password,
@@ -159,7 +171,7 @@ function connectionOptions({ address, silenceMs, connectTimeoutMs, tls }: Client
     protocol: 2,
     connectTimeout: connectTimeoutMs,
     disconnectTimeout: DISCONNECT_TIMEOUT_MS,
-    socketTimeout: silenceMs,
+    socketTimeout: deadlineMs,
     maxLoadingRetryTime: 100,
     autoResendUnfulfilledCommands: false,
     // The primary became a replica: reconnect, so that Sentinel or DNS can name the new primary.

@@ -1,47 +1,43 @@
 /** The store on Redis, Redis Cluster or Sentinel. Every call ends within its deadline, whatever Redis does. */
-import type { ConnectionOptions } from "node:tls";
 import { closedError } from "../errors.js";
 import { type FunctionLibrary, functionName, loadLibrary } from "../function-library.js";
 import { checkReply } from "../reply.js";
 import type { Store } from "../store.js";
 import { createCaller } from "./call.js";
-import { type ClientOptions, createClient, createListener, disconnect, isMember, primaries } from "./client.js";
+import {
+  type ClientOptions,
+  createClient,
+  createListener,
+  DEFAULT_DEADLINE_MS,
+  disconnect,
+  isMember,
+  primaries,
+} from "./client.js";
 import { createGate } from "./gate.js";
 import { inspectServers } from "./inspect.js";
 import { createLibraryLoader } from "./library.js";
 import { parseRedisUrl } from "./redis-url.js";
 import { createSubscriber } from "./subscriber.js";
 
-export interface RedisStoreOptions {
-  url: string;
-  /** For one call, including connecting, redirections and retries. */
-  deadlineMs?: number;
+export interface RedisStoreOptions extends ClientOptions {
   /** Calls per server without a reply, including calls past their deadline. */
   maxInFlight?: number;
-  connectTimeoutMs?: number;
-  /** Certificates and other TLS options; also enables TLS. */
-  tls?: ConnectionOptions;
-  sentinelUsername?: string;
-  sentinelPassword?: string;
   /** Default: the library that the build wrote. */
   library?: FunctionLibrary;
 }
 
-const DEFAULT_DEADLINE_MS = 1_000;
 const DEFAULT_MAX_IN_FLIGHT = 512;
-const DEFAULT_CONNECT_TIMEOUT_MS = 2_000;
 
 export function createRedisStore(urlOrOptions: string | RedisStoreOptions): Store {
   const options = typeof urlOrOptions === "string" ? { url: urlOrOptions } : urlOrOptions;
   const { deadlineMs = DEFAULT_DEADLINE_MS, maxInFlight = DEFAULT_MAX_IN_FLIGHT, library = loadLibrary() } = options;
-  const clientOptions = clientOptionsOf(options);
-  const { kind } = clientOptions.address;
-  const client = createClient(clientOptions);
+  const { kind } = parseRedisUrl(options.url);
+  const client = createClient(options);
   const loader = createLibraryLoader(client, library);
   const gate = createGate(client, { maxWaitMs: deadlineMs, examine: loader.examine });
   const caller = createCaller({ client, gate, library: loader, maxInFlight });
   const subscriber = createSubscriber({
-    connect: (lost) => createListener(clientOptions, client, lost),
+    connect: (lost) => createListener(options, client, lost),
     isGood: (connection) => isMember(connection, client),
     checkMs: deadlineMs,
   });
@@ -85,16 +81,5 @@ export function createRedisStore(urlOrOptions: string | RedisStoreOptions): Stor
       closing ??= close();
       return closing;
     },
-  };
-}
-
-export function clientOptionsOf(options: RedisStoreOptions): ClientOptions {
-  return {
-    address: parseRedisUrl(options.url),
-    silenceMs: options.deadlineMs ?? DEFAULT_DEADLINE_MS,
-    connectTimeoutMs: options.connectTimeoutMs ?? DEFAULT_CONNECT_TIMEOUT_MS,
-    tls: options.tls,
-    sentinelUsername: options.sentinelUsername,
-    sentinelPassword: options.sentinelPassword,
   };
 }

@@ -4,7 +4,6 @@ import { createClient, disconnect, primaries } from "./client.js";
 import { createGate } from "./gate.js";
 import { nameOf } from "./inspect.js";
 import { classify } from "./redis-errors.js";
-import { clientOptionsOf } from "./redis-store.js";
 
 export interface ServerLibraries {
   server: string;
@@ -34,7 +33,7 @@ async function loadedOn(server: Redis): Promise<string[]> {
 }
 
 async function onEachPrimary(url: string, work: (server: Redis) => Promise<string[]>): Promise<ServerLibraries[]> {
-  const client = createClient(clientOptionsOf({ url, deadlineMs: TIMEOUT_MS }));
+  const client = createClient({ url, deadlineMs: TIMEOUT_MS });
   const gate = createGate(client, { maxWaitMs: TIMEOUT_MS, examine: async () => undefined });
   try {
     await gate.ready(TIMEOUT_MS);
