@@ -49,21 +49,13 @@ export function isSize(bytes: number): boolean {
 }
 
 /** The method, or "other" if it has no base cost. Compared and not looked up, because clients choose methods. */
-export function knownMethod(method: string): string {
+export function knownMethod(method: string): keyof CostProfile["base"] {
   if (method === "GET" || method === "POST" || method === "PUT" || method === "HEAD") return method;
   return method === "DELETE" || method === "PATCH" || method === "OPTIONS" ? method : "other";
 }
 
 export function baseCost(profile: CostProfile, method: string): number {
-  const base = profile.base;
-  if (method === "GET") return base.GET;
-  if (method === "POST") return base.POST;
-  if (method === "PUT") return base.PUT;
-  if (method === "HEAD") return base.HEAD;
-  if (method === "DELETE") return base.DELETE;
-  if (method === "PATCH") return base.PATCH;
-  if (method === "OPTIONS") return base.OPTIONS;
-  return base.other;
+  return profile.base[knownMethod(method)];
 }
 
 /** The cost of a request that moved `bytes` (request body plus response body), or INVALID_COST. */

@@ -4,10 +4,6 @@ export const STORE_OK = 0;
 export const STORE_ERROR = 1;
 export const STORE_TIMEOUT = 2;
 
-export const OPEN = "open";
-export const LOCAL = "local";
-export const CLOSED = "closed";
-
 /** Calls are counted in a sliding window of this many slots. */
 const SLOTS = 10;
 const SLOT_MS = 200;
@@ -124,7 +120,7 @@ export function withoutStoreAllowance(
   guaranteed: number,
   liveNodes: number,
 ): number {
-  if (onStoreFailure === OPEN) return failOpenTokens;
-  if (onStoreFailure === LOCAL) return Math.floor(guaranteed / Math.max(liveNodes, 1));
+  if (onStoreFailure === "open") return failOpenTokens;
+  if (onStoreFailure === "local") return Math.floor(guaranteed / Math.max(liveNodes, 1));
   return 0;
 }

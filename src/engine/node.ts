@@ -1,13 +1,5 @@
 /** The state of a node: its epoch, what it knows about the store, and the accounts that have something to report. */
-import {
-  type Degradation,
-  degradationLevel,
-  newDegradation,
-  observeCall,
-  STORE_ERROR,
-  STORE_OK,
-  STORE_TIMEOUT,
-} from "../core/degradation.js";
+import { type Degradation, degradationLevel, newDegradation, observeCall } from "../core/degradation.js";
 import type { LeaseOptions } from "../core/lease.js";
 import type { Account, Waiter } from "./account.js";
 
@@ -90,14 +82,9 @@ export function updateLevel(node: NodeState, now: number): number {
 const FIRST_RETRY_MS = 50;
 const LONGEST_RETRY_MS = 1000;
 
-/** The store replied to a call that started at `started`. */
-export function callSucceeded(node: NodeState, started: number, now: number): void {
-  observeCall(node.degradation, now, STORE_OK, now - started);
-  updateLevel(node, now);
-}
-
-export function callFailed(node: NodeState, timedOut: boolean, started: number, now: number): void {
-  observeCall(node.degradation, now, timedOut ? STORE_TIMEOUT : STORE_ERROR, now - started);
+/** A call to the store that started at `started` has ended: STORE_OK, STORE_ERROR or STORE_TIMEOUT. */
+export function callEnded(node: NodeState, outcome: number, started: number, now: number): void {
+  observeCall(node.degradation, now, outcome, now - started);
   updateLevel(node, now);
 }
 

@@ -1,10 +1,11 @@
 /** Applies a sync reply or a failed sync: grants, refusals, closed epochs, and the waiters that they decide. */
 import { COST_EXCEEDS_CAPACITY, EPOCH_CLOSED, OK } from "../core/codes.js";
+import { STORE_ERROR, STORE_OK, STORE_TIMEOUT } from "../core/degradation.js";
 import { applyReply, type LeaseMessage, type LeaseReply } from "../core/lease.js";
 import { type Account, notScarceAt, SCARCE_GAP_MS } from "./account.js";
 import { closeEpoch, markReported } from "./epoch.js";
 import { cutTo, setEmergency } from "./limits.js";
-import { backOff, callFailed, callSucceeded, type NodeState } from "./node.js";
+import { backOff, callEnded, type NodeState } from "./node.js";
 import type { PlannedSync, SyncReply } from "./plan.js";
 import { giveUpAll, serveWaiters } from "./waiters.js";
 
@@ -34,7 +35,7 @@ export interface ReceivedReply<A extends Account> {
  */
 export function applyReplies<A extends Account>(node: NodeState<A>, received: ReceivedReply<A>): readonly A[] {
   const { planned, answer, started, now, nextEpoch } = received;
-  callSucceeded(node, started, now);
+  callEnded(node, STORE_OK, started, now);
   node.failuresInARow = 0;
   node.lastContact = now;
   node.liveNodes = Math.max(answer.liveNodes, 1);
@@ -68,7 +69,7 @@ export interface FailedSync {
 
 /** No reply arrived: backs off, and decides all waiters without the store. */
 export function failSync(node: NodeState, { timedOut, started, now, random }: FailedSync): void {
-  callFailed(node, timedOut, started, now);
+  callEnded(node, timedOut ? STORE_TIMEOUT : STORE_ERROR, started, now);
   backOff(node, random, now);
   for (const account of node.active) giveUpAll(node, account, now);
 }

@@ -47,8 +47,8 @@ export function createEmergencyWatch(parts: EmergencyWatchOptions) {
   let running: Promise<void> | undefined;
   let next: Promise<void> | undefined;
   let publishing: Promise<void> | undefined;
-  /** A change that has not been published yet. */
-  let unpublished: EmergencyState | undefined;
+  /** The last change could not be published. */
+  let unpublished = false;
   let failures = 0;
   let failedSubscriptions = 0;
   let closed = false;
@@ -83,7 +83,7 @@ export function createEmergencyWatch(parts: EmergencyWatchOptions) {
       const { cooldownMs, automaticEmergency } = options;
       const { changed: isNew, usage: _, ...state } = await quota.emergencyCheck(cooldownMs, automaticEmergency);
       failures = 0;
-      if (isNew || (unpublished !== undefined && publishing === undefined)) void publish(state);
+      if (isNew || unpublished) void publish(state);
       update(state);
     } catch (error) {
       failures++;
@@ -110,24 +110,16 @@ export function createEmergencyWatch(parts: EmergencyWatchOptions) {
 
   /** Resolves after the attempt; a failed one is repeated after the next check. */
   function publish(state: EmergencyState): Promise<void> {
-    unpublished = state;
-    publishing ??= publishAll().finally(() => {
-      publishing = undefined;
-    });
-    return publishing;
-  }
-
-  async function publishAll(): Promise<void> {
-    while (unpublished !== undefined) {
-      const state = unpublished;
-      try {
-        await store.publish(channel, JSON.stringify(state));
-      } catch (error) {
+    publishing = store.publish(channel, JSON.stringify(state)).then(
+      () => {
+        unpublished = false;
+      },
+      (error: unknown) => {
+        unpublished = true;
         failed("publish", error);
-        return;
-      }
-      if (unpublished === state) unpublished = undefined;
-    }
+      },
+    );
+    return publishing;
   }
 
   function subscribe(): void {

@@ -1,23 +1,6 @@
 /** Limits token guessing: after several wrong tokens, an address is locked for a while. */
 import { isIPv6 } from "node:net";
 
-export interface FailedLogins {
-  /** How long the address is still locked; 0: not locked. */
-  waitMs(address: string): number;
-  failed(address: string): void;
-  /** The address sent a valid token. */
-  succeeded(address: string): void;
-}
-
-export interface FailedLoginsOptions {
-  /** Monotonic milliseconds. */
-  now(): number;
-  /** Allowed wrong tokens per minute and address. */
-  perMinute?: number;
-  /** Maximum number of tracked addresses; the least recently used one is dropped. */
-  maxAddresses?: number;
-}
-
 interface Visitor {
   since: number;
   failures: number;
@@ -25,17 +8,25 @@ interface Visitor {
   trustedUntil: number;
 }
 
+/** Allowed wrong tokens per minute and address. */
+const PER_MINUTE = 10;
 const MINUTE_MS = 60_000;
 /** How long an address with a valid token cannot be locked. */
 const TRUSTED_MS = 60 * MINUTE_MS;
+
+export interface FailedLoginsOptions {
+  /** Monotonic milliseconds. */
+  now(): number;
+  /** Maximum number of tracked addresses; the least recently used one is dropped. */
+  maxAddresses?: number;
+}
 
 /**
  * A locked address is rejected even with a valid token, because otherwise guessing could continue. An address that sent a
  * valid token within the last hour is never locked, so that data planes and operators can share it with a script that has
  * an old token. Guessing from such an address is therefore not limited.
  */
-export function createFailedLogins(options: FailedLoginsOptions): FailedLogins {
-  const { now, perMinute = 10, maxAddresses = 1_000 } = options;
+export function createFailedLogins({ now, maxAddresses = 1_000 }: FailedLoginsOptions) {
   const visitors = new Map<string, Visitor>();
 
   function visitor(address: string): Visitor {
@@ -53,15 +44,17 @@ export function createFailedLogins(options: FailedLoginsOptions): FailedLogins {
   }
 
   return {
-    waitMs(address) {
+    /** How long the address is still locked; 0: not locked. */
+    waitMs(address: string): number {
       const found = visitors.get(networkOf(address));
-      if (found === undefined || found.failures < perMinute || now() < found.trustedUntil) return 0;
+      if (found === undefined || found.failures < PER_MINUTE || now() < found.trustedUntil) return 0;
       return Math.max(found.since + MINUTE_MS - now(), 0);
     },
-    failed(address) {
+    failed(address: string): void {
       visitor(address).failures++;
     },
-    succeeded(address) {
+    /** The address sent a valid token. */
+    succeeded(address: string): void {
       visitor(address).trustedUntil = now() + TRUSTED_MS;
     },
   };

@@ -18,13 +18,9 @@ export function loadLibrary(): FunctionLibrary {
   } catch (cause) {
     throw new Error("dist/lua/redis/tollgate.lua is missing: run `make build`.", { cause });
   }
-  return { name: libraryName(source), source };
-}
-
-export function libraryName(source: string): string {
   const name = /^#!lua name=(\w+)$/m.exec(source)?.[1];
   if (name === undefined) throw new Error("the function library has no name");
-  return name;
+  return { name, source };
 }
 
 /** Function names are global in Redis, so they contain the name of the library. */

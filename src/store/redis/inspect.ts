@@ -2,23 +2,14 @@
 import { performance } from "node:perf_hooks";
 import { Cluster, type Redis } from "ioredis";
 import { StoreError } from "../errors.js";
-import type { StoreFacts, StoreKind } from "../store.js";
 import { addressOf, type Client } from "./client.js";
 import { createDeadline } from "./deadline.js";
 import { classify } from "./redis-errors.js";
 
-interface ServerFacts {
-  name: string;
-  version: string;
-  evictionPolicy: string;
-  maxMemory: number;
-  latencyMs: number;
-}
+type ServerFacts = Awaited<ReturnType<typeof inspectServer>>;
 
-/** Everything but the calls in flight, which only this process knows. */
-export type ServersFacts = Omit<StoreFacts, "callsInFlight" | "mostCallsInFlight">;
-
-export async function inspectServers(kind: StoreKind, client: Client, withinMs: number): Promise<ServersFacts> {
+/** Everything but the kind and the calls in flight, which the store knows. */
+export async function inspectServers(client: Client, withinMs: number) {
   const servers = client instanceof Cluster ? client.nodes("all") : [client];
   const deadline = createDeadline(withinMs, () => undefined);
   deadline.awaitingReply = true;
@@ -31,7 +22,6 @@ export async function inspectServers(kind: StoreKind, client: Client, withinMs: 
   }
   const silent = servers.filter((_, index) => replies[index]?.status === "rejected").map(nameOf);
   return {
-    kind,
     version: facts.map(({ version }) => version).sort(compareVersions)[0] as string,
     nodes: servers.length,
     connectedNodes: facts.length,
@@ -41,7 +31,7 @@ export async function inspectServers(kind: StoreKind, client: Client, withinMs: 
   };
 }
 
-async function inspectServer(server: Redis): Promise<ServerFacts> {
+async function inspectServer(server: Redis) {
   const before = performance.now();
   await server.ping();
   const latencyMs = performance.now() - before;

@@ -6,14 +6,9 @@ import { type Client, primaries } from "./client.js";
 import { nameOf } from "./inspect.js";
 import { classify, isFunctionMissing } from "./redis-errors.js";
 
-export interface LibraryLoader {
-  /** Loads the library on all primaries. Resolves with an error that a retry cannot fix, or undefined. */
-  examine(): Promise<StoreError | undefined>;
-  /** Loads the library on all primaries and resolves when `server` has it. */
-  reload(server: Redis | undefined): Promise<void>;
-}
+export type LibraryLoader = ReturnType<typeof createLibraryLoader>;
 
-export function createLibraryLoader(client: Client, library: FunctionLibrary): LibraryLoader {
+export function createLibraryLoader(client: Client, library: FunctionLibrary) {
   const loading = new Map<Redis, Promise<void>>();
 
   /** Calls that find the library missing at the same time share one load. */
@@ -26,8 +21,11 @@ export function createLibraryLoader(client: Client, library: FunctionLibrary): L
   }
 
   return {
-    // The first primary that answers decides: one that does not respond must not delay calls to the others.
-    examine() {
+    /**
+     * Loads the library on all primaries. Resolves with an error that a retry cannot fix, or undefined. The first primary
+     * that answers decides: one that does not respond must not delay calls to the others.
+     */
+    examine(): Promise<StoreError | undefined> {
       const verdicts = primaries(client).map((server) =>
         load(server).catch((error: unknown) => {
           const refusal = refusalOf(error, nameOf(server));
@@ -40,7 +38,8 @@ export function createLibraryLoader(client: Client, library: FunctionLibrary): L
         () => undefined,
       );
     },
-    async reload(server) {
+    /** Loads the library on all primaries and resolves when `server` has it. */
+    async reload(server: Redis | undefined): Promise<void> {
       const all = Promise.allSettled(primaries(client).map(load));
       if (server === undefined) await all;
       else await load(server);

@@ -4,15 +4,7 @@ import { type FunctionLibrary, functionName, loadLibrary } from "../function-lib
 import { checkReply } from "../reply.js";
 import type { Store } from "../store.js";
 import { createCaller } from "./call.js";
-import {
-  type ClientOptions,
-  createClient,
-  createListener,
-  DEFAULT_DEADLINE_MS,
-  disconnect,
-  isMember,
-  primaries,
-} from "./client.js";
+import { type ClientOptions, createClient, DEFAULT_DEADLINE_MS, disconnect, primaries } from "./client.js";
 import { createGate } from "./gate.js";
 import { inspectServers } from "./inspect.js";
 import { createLibraryLoader } from "./library.js";
@@ -36,11 +28,7 @@ export function createRedisStore(urlOrOptions: string | RedisStoreOptions): Stor
   const loader = createLibraryLoader(client, library);
   const gate = createGate(client, { maxWaitMs: deadlineMs, examine: loader.examine });
   const caller = createCaller({ client, gate, library: loader, maxInFlight });
-  const subscriber = createSubscriber({
-    connect: (lost) => createListener(options, client, lost),
-    isGood: (connection) => isMember(connection, client),
-    checkMs: deadlineMs,
-  });
+  const subscriber = createSubscriber(options, client, deadlineMs);
   let closing: Promise<void> | undefined;
 
   function expectOpen(): void {
@@ -74,8 +62,8 @@ export function createRedisStore(urlOrOptions: string | RedisStoreOptions): Stor
       // Counted first: the servers reply to these calls before they reply to the inspection.
       const callsInFlight = caller.inFlight();
       await gate.ready(deadlineMs);
-      const facts = await inspectServers(kind, client, deadlineMs);
-      return { ...facts, callsInFlight, mostCallsInFlight: maxInFlight * primaries(client).length };
+      const facts = await inspectServers(client, deadlineMs);
+      return { kind, ...facts, callsInFlight, mostCallsInFlight: maxInFlight * primaries(client).length };
     },
     close() {
       closing ??= close();

@@ -4,20 +4,12 @@ import type { Redis } from "ioredis";
 import { createChannels } from "../channels.js";
 import { closedError, type StoreError } from "../errors.js";
 import type { MessageHandler, Unsubscribe } from "../store.js";
-import { disconnect, reconnectDelay } from "./client.js";
+import { type Client, type ClientOptions, createListener, disconnect, isMember, reconnectDelay } from "./client.js";
 import { createDeadline } from "./deadline.js";
 import { classify } from "./redis-errors.js";
 
-export interface SubscriberOptions {
-  /** A new connection that does not reconnect; `lost` is the previous one. */
-  connect(lost: Redis | undefined): Redis;
-  /** False when the server has left the cluster and no longer receives all messages. */
-  isGood(connection: Redis): boolean;
-  /** Interval of PINGs: a dead connection is not noticed otherwise. */
-  checkMs: number;
-}
-
-export function createSubscriber({ connect, isGood, checkMs }: SubscriberOptions) {
+/** @param checkMs interval of PINGs: a dead connection is not noticed otherwise */
+export function createSubscriber(options: ClientOptions, client: Client, checkMs: number) {
   const channels = createChannels();
   /** Channels whose subscription the current connection has confirmed. */
   const confirmed = new Set<string>();
@@ -33,7 +25,7 @@ export function createSubscriber({ connect, isGood, checkMs }: SubscriberOptions
   function open(lost?: Redis): void {
     clearTimeout(restart);
     restart = undefined;
-    const own = connect(lost);
+    const own = createListener(options, client, lost);
     connection = own;
     own.on("message", (channel, message) => channels.deliver(channel, message));
     own.on("error", (error) => fail(error));
@@ -85,7 +77,7 @@ export function createSubscriber({ connect, isGood, checkMs }: SubscriberOptions
   /** If the reply does not arrive, the socket timeout ends the connection. */
   function examine(own: Redis): void {
     if (own !== connection) return;
-    if (isGood(own)) own.ping().catch(fail);
+    if (isMember(own, client)) own.ping().catch(fail);
     else own.disconnect();
   }
 

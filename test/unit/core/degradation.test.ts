@@ -2,14 +2,11 @@
 import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
 import {
-  CLOSED,
   type Degradation,
   degradationLevel,
-  LOCAL,
   leaseFactor,
   mayWaitForStore,
   newDegradation,
-  OPEN,
   observeCall,
   pinLevel,
   reportFactor,
@@ -192,11 +189,11 @@ describe("a data plane", () => {
   });
 
   it("admits without the store what on_store_failure allows", () => {
-    expect(withoutStoreAllowance(OPEN, 100, 10000, 4)).toBe(100);
-    expect(withoutStoreAllowance(LOCAL, 100, 10000, 4)).toBe(2500);
-    expect(withoutStoreAllowance(LOCAL, 100, 10000, 3)).toBe(3333);
-    expect(withoutStoreAllowance(LOCAL, 100, 10000, 0)).toBe(10000);
-    expect(withoutStoreAllowance(CLOSED, 100, 10000, 4)).toBe(0);
+    expect(withoutStoreAllowance("open", 100, 10000, 4)).toBe(100);
+    expect(withoutStoreAllowance("local", 100, 10000, 4)).toBe(2500);
+    expect(withoutStoreAllowance("local", 100, 10000, 3)).toBe(3333);
+    expect(withoutStoreAllowance("local", 100, 10000, 0)).toBe(10000);
+    expect(withoutStoreAllowance("closed", 100, 10000, 4)).toBe(0);
     expect(withoutStoreAllowance("no such policy", 100, 10000, 4)).toBe(0);
   });
 });

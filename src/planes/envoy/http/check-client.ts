@@ -1,7 +1,9 @@
 /** Asks the service to decide about one request: `app cost` → `allowed code remaining limit retry_after_ms`. */
+
+import { STORE_ERROR, STORE_OK, STORE_TIMEOUT } from "../../../core/degradation.js";
 import { splitText, wholeNumber, wholeText } from "../../../core/platform.js";
 import type { RemoteDecision } from "../../../engine/decide.js";
-import { callFailed, callSucceeded } from "../../../engine/node.js";
+import { callEnded } from "../../../engine/node.js";
 import { nowMs } from "../clock.js";
 import type { Handle } from "../envoy-api.js";
 import { callService } from "../service-calls.js";
@@ -15,10 +17,10 @@ export function askService(handle: Handle, app: string, cost: number): RemoteDec
   const words = reply.status === 200 ? splitText(splitText(reply.body, "\n")[0]!, " ") : [];
   if (words.length < 5) {
     // Too many calls of this Envoy at once say nothing about the service.
-    if (!reply.overloaded) callFailed(worker.node, reply.timedOut, started, ended);
+    if (!reply.overloaded) callEnded(worker.node, reply.timedOut ? STORE_TIMEOUT : STORE_ERROR, started, ended);
     return undefined;
   }
-  callSucceeded(worker.node, started, ended);
+  callEnded(worker.node, STORE_OK, started, ended);
   return {
     code: words[1]!,
     remaining: Math.max(wholeNumber(words[2]!), 0),
