@@ -74,6 +74,7 @@ export function serverOf(client: Client, key: string | undefined): string {
   return client.slots[hashSlot(key)]?.[0] ?? "";
 }
 
+/** As ioredis computes it, which is wrong for some keys with an empty hash tag `{}`: then the call is redirected. */
 export function hashSlot(key: string): number {
   return new Command("GET", [key]).getSlot() ?? 0;
 }
