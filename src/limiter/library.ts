@@ -6,7 +6,7 @@ import { DEFAULT_APP } from "../core/identity.js";
 import type { LeaseOptions } from "../core/lease.js";
 import type { AppLimits, OnStoreFailure } from "../core/limits.js";
 import { isIdentifier } from "../core/platform.js";
-import { createQuota, type Quota } from "../quota/quota.js";
+import { createQuota } from "../quota/quota.js";
 import { openStore } from "../store/open.js";
 import type { Store } from "../store/store.js";
 import { createLimiter as createNodeLimiter, type Limiter, type LimiterObserver } from "./limiter.js";
@@ -83,18 +83,14 @@ export interface LibraryLimiter extends Omit<Limiter, "reconfigure"> {
 export async function createLimiter(options: CreateLimiterOptions): Promise<LibraryLimiter> {
   let limits = options;
   // Checked before the store is opened.
-  const apps = allLimits(limits);
-  const { store: place = "embedded" } = options;
+  allLimits(limits);
+  const { store: place = "embedded", node = `${hostname()}:${process.pid}`, observer } = options;
   const store = typeof place === "string" ? openStore(place) : place;
-  let quota = quotaOf(store, limits);
-  const limiter = createNodeLimiter({
-    node: options.node ?? `${hostname()}:${process.pid}`,
-    observer: options.observer,
-    ...optionsOf(limits, apps, quota),
-  });
+  let current = optionsOf(limits, store);
+  const limiter = createNodeLimiter({ node, observer, ...current });
   const ticking = setInterval(() => {
     // The next tick makes up for a failed one; the limiter itself notices that the store is unavailable.
-    quota.emergencyCheck(10_000, true).then(
+    current.target.emergencyCheck(10_000, true).then(
       ({ active }) => limiter.setEmergency(active),
       () => undefined,
     );
@@ -104,10 +100,9 @@ export async function createLimiter(options: CreateLimiterOptions): Promise<Libr
     ...limiter,
     reconfigure(changed) {
       const next = { ...limits, ...changed, cluster: { ...limits.cluster, ...changed.cluster } };
-      const changedOptions = optionsOf(next, allLimits(next), quotaOf(store, next));
+      current = optionsOf(next, store);
       limits = next;
-      quota = changedOptions.target;
-      limiter.reconfigure(changedOptions);
+      limiter.reconfigure(current);
     },
     async close() {
       clearInterval(ticking);
@@ -117,16 +112,14 @@ export async function createLimiter(options: CreateLimiterOptions): Promise<Libr
   };
 }
 
-function quotaOf(store: Store, { cluster = {} }: CreateLimiterOptions): Quota {
-  const { id = "cluster-01", capacity = 1_000_000, rate = 500_000 } = cluster;
-  return createQuota(store, { id, capacity, rate, nodeTtlMs: NODE_TTL_MS });
-}
-
 const allLimits = ({ apps }: Limits) => Object.entries(apps).map(([id, limits]) => limitsOf(id, limits));
 
-function optionsOf({ apps: listed, lease, timeoutMs, failOpenTokens }: Limits, apps: AppLimits[], target: Quota) {
-  const unknownApps = Object.hasOwn(listed, DEFAULT_APP) ? ("default" as const) : ("reject" as const);
-  return { target, apps, unknownApps, lease, timeoutMs, failOpenTokens };
+function optionsOf(limits: CreateLimiterOptions, store: Store) {
+  const { cluster = {}, lease, timeoutMs, failOpenTokens } = limits;
+  const { id = "cluster-01", capacity = 1_000_000, rate = 500_000 } = cluster;
+  const target = createQuota(store, { id, capacity, rate, nodeTtlMs: NODE_TTL_MS });
+  const unknownApps = Object.hasOwn(limits.apps, DEFAULT_APP) ? ("default" as const) : ("reject" as const);
+  return { target, apps: allLimits(limits), unknownApps, lease, timeoutMs, failOpenTokens };
 }
 
 /** The declared length of a body, as `check` takes it. */

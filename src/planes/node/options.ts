@@ -6,7 +6,7 @@ import type { Log } from "../../shared/log.js";
 import type { ConnectionAdmission } from "../../slots/admission.js";
 import type { Admission } from "./http/admission.js";
 import { createRouteTable, type RouteTable } from "./http/routes.js";
-import { createUpstream, type TargetName, targetNameOf, type Upstream } from "./upstream/upstream.js";
+import { type TargetName, targetNameOf, Upstream } from "./upstream/upstream.js";
 
 /** Fields must not contain raw control characters. */
 export type ProxyLog = Pick<Log, "info" | "warn">;
@@ -102,7 +102,7 @@ export function putInForce(
   const headerBytes = Math.max(limits.headerBytes, defaultLimits.headerBytes);
   const poolOptions = { ...context, connectMs: timeouts.connectMs, headerBytes };
   const upstreams = new Map(
-    named.map((one) => [one.name, createUpstream(one, poolOptions, before?.upstreams.get(one.name))]),
+    named.map((one) => [one.name, new Upstream(one, poolOptions, before?.upstreams.get(one.name))]),
   );
   // The same object for all routes without connections to an upstream: the route table compares them.
   const plain = new Map([...upstreams].map(([name, upstream]): [string, Destination] => [name, { upstream }]));

@@ -22,9 +22,7 @@ export function createRouteTable<T>(routes: Route[], leadsTo: (route: Route) => 
       continue;
     }
     const host = route.host.toLowerCase();
-    const entries = byHost.get(host) ?? [];
-    entries.push(entry);
-    byHost.set(host, entries);
+    byHost.set(host, [...(byHost.get(host) ?? []), entry]);
   }
   for (const entries of [anyHost, ...byHost.values()]) entries.sort((a, b) => b.path.length - a.path.length);
 
@@ -48,9 +46,7 @@ export function createRouteTable<T>(routes: Route[], leadsTo: (route: Route) => 
 }
 
 function longest<T>(entries: Entry<T>[], path: string): T | undefined {
-  for (const entry of entries) {
-    if (covers(entry.path, path)) return entry.value;
-  }
+  for (const entry of entries) if (covers(entry.path, path)) return entry.value;
   return undefined;
 }
 

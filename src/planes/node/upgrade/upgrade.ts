@@ -61,15 +61,12 @@ export class Upgrade implements Arrival, Running, CallHandler {
   private answerBytes = 0;
   private readonly early: Buffer[] = [];
   private earlyBytes = 0;
-
   private readonly shared: Shared;
-  private readonly connection: Connection;
   private readonly wanted: WantedUpgrade;
 
   constructor(private readonly parts: UpgradeParts) {
     const { shared, connection, wanted } = parts;
     this.shared = shared;
-    this.connection = connection;
     this.wanted = wanted;
     this.remoteAddress = connection.remoteAddress;
     this.socket = connection.socket;
@@ -139,7 +136,7 @@ export class Upgrade implements Arrival, Running, CallHandler {
   }
 
   private call({ pod, slot, headers }: ConnectionVerdict & { allowed: true }, targets: Target[]): void {
-    const { wanted, shared, connection, parts } = this;
+    const { shared, connection, request, tunnels, wanted } = this.parts;
     const { upstream, rules, head, protocols, options } = wanted;
     const target = targets.find((candidate) => candidate.pod === pod);
     if (target === undefined) {
@@ -147,13 +144,13 @@ export class Upgrade implements Arrival, Running, CallHandler {
       throw new Error(`the slot is on ${printable(pod)}, which is not a candidate`);
     }
     this.headers = { ...this.verdict!.headers, ...headers };
-    this.tunnel = new Tunnel({ shared, all: parts.tunnels, rules, target, slot });
+    this.tunnel = new Tunnel({ shared, all: tunnels, rules, target, slot });
     this.stage = "connecting";
     this.touchedMs = shared.clockMs;
     const passed = requestHeaders({ ...head, headers: [...head.headers] }, connection, shared.via, upstream.passHost);
     if (!upstream.passHost || head.host === "") passed.push("host", new URL(target.origin).host);
     passed.push("connection", "Upgrade", "upgrade", protocols.join(", "));
-    const method = parts.request.method ?? "GET";
+    const method = request.method ?? "GET";
     // Otherwise Node would send some methods with a chunked empty body.
     if (method !== "GET" && valuesOf(passed, "content-length").length === 0) passed.push("content-length", "0");
     const { headerBytes } = options.limits;
@@ -170,7 +167,7 @@ export class Upgrade implements Arrival, Running, CallHandler {
     const protocol = response.headers.upgrade?.toLowerCase() ?? "";
     if (!wanted.protocols.some((offered) => offered.toLowerCase() === protocol)) {
       backend.on("error", ignore).destroy();
-      this.attemptFailed(new Error(`switched to ${printable(protocol)}, which was not offered`));
+      this.failed(new Error(`switched to ${printable(protocol)}, which was not offered`));
       return;
     }
     wanted.upstream.succeeded(tunnel!.target);
@@ -179,11 +176,7 @@ export class Upgrade implements Arrival, Running, CallHandler {
       this.fail("slot_lost");
       return;
     }
-    const { headers } = responseHead(rawList(response), this.headers, {
-      via: shared.via,
-      trailers: false,
-      close: false,
-    });
+    const headers = this.headOf(response, false);
     headers.push("Connection", "Upgrade", "Upgrade", response.headers.upgrade!);
     socket.write(rawHead(101, headers), "latin1");
     const { verdict, early } = this;
@@ -208,13 +201,8 @@ export class Upgrade implements Arrival, Running, CallHandler {
     wanted.upstream.succeeded(tunnel!.target);
     this.stage = "answering";
     this.touchedMs = shared.clockMs;
-    const { headers } = responseHead(rawList(response), this.headers, {
-      via: shared.via,
-      trailers: false,
-      close: true,
-    });
     lingerOnClose(socket, wanted.options.timeouts.lingerMs);
-    socket.write(rawHead(response.statusCode!, headers), "latin1");
+    socket.write(rawHead(response.statusCode!, this.headOf(response, true)), "latin1");
     const more = () => void response.resume();
     socket.on("drain", more);
     response.on("data", (chunk: Buffer) => {
@@ -233,12 +221,13 @@ export class Upgrade implements Arrival, Running, CallHandler {
     });
   }
 
-  failed(error: Failure): void {
-    this.attemptFailed(error);
+  private headOf({ rawHeaders }: IncomingMessage, close: boolean): string[] {
+    const raw = rawHeaders.map((text) => Buffer.from(text, "latin1"));
+    return responseHead(raw, this.headers, { via: this.shared.via, trailers: false, close }).headers;
   }
 
   /** Releases the slot. One retry is made on another pod, with its own slot. */
-  private attemptFailed(error: Failure): void {
+  failed(error: Failure): void {
     if (this.stage === "over") return;
     const { target } = this.tunnel!;
     const reason = reasonOf(error, this.stage !== "connecting");
@@ -260,7 +249,7 @@ export class Upgrade implements Arrival, Running, CallHandler {
     const { connectMs, responseMs, bodyIdleMs } = this.wanted.options.timeouts;
     const quietMs = this.shared.clockMs - this.touchedMs;
     if (this.stage === "connecting" && quietMs > connectMs) {
-      this.attemptFailed(Object.assign(new Error("connect timeout"), { code: "UND_ERR_CONNECT_TIMEOUT" }));
+      this.failed(Object.assign(new Error("connect timeout"), { code: "UND_ERR_CONNECT_TIMEOUT" }));
     } else if (this.stage === "asking" && quietMs > responseMs) {
       this.wanted.upstream.failed(this.tunnel!.target);
       this.fail("upstream_timeout");
@@ -298,7 +287,8 @@ export class Upgrade implements Arrival, Running, CallHandler {
   private end(): void {
     if (this.stage === "over") return;
     this.stage = "over";
-    const { connection, socket, verdict } = this;
+    const { socket, verdict } = this;
+    const { connection } = this.parts;
     connection.running.delete(this);
     connection.readBytes = socket.bytesRead;
     socket.off("data", this.keep).off("end", this.leave);
@@ -313,19 +303,14 @@ export class Upgrade implements Arrival, Running, CallHandler {
   }
 
   private logged(): LoggedRequest {
-    const { wanted, tunnel, method, remoteAddress } = this;
-    const { head, upstream } = wanted;
-    return { method, path: head.path, upstream, target: tunnel?.target, client: remoteAddress };
+    const { head, upstream } = this.wanted;
+    return { method: this.method, path: head.path, upstream, target: this.tunnel?.target, client: this.remoteAddress };
   }
 }
 
 /** Counted as request bytes, because response bytes would be learned as the expected size of responses. */
 function settleWith(admission: Admission, verdict: Verdict) {
   return (requestBytes: number, responseBytes: number) => admission.settle(verdict, requestBytes + responseBytes, 0);
-}
-
-function rawList({ rawHeaders }: IncomingMessage): Buffer[] {
-  return rawHeaders.map((text) => Buffer.from(text, "latin1"));
 }
 
 function ignore(): void {}

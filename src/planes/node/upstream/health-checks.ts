@@ -5,20 +5,10 @@ import type { Target, Upstream } from "./upstream.js";
 
 type ActiveOptions = NonNullable<UpstreamOptions["active"]>;
 
-export interface HealthChecks {
+export function createHealthChecks() {
+  let checks = new Map<Target, { key: string; stop(): void }>();
+
   /** Checks the targets of these upstreams only. Unchanged checks continue. */
-  follow(upstreams: Iterable<[Upstream, ActiveOptions | undefined]>): void;
-  stop(): void;
-}
-
-interface Check {
-  key: string;
-  stop(): void;
-}
-
-export function createHealthChecks(): HealthChecks {
-  let checks = new Map<Target, Check>();
-
   function follow(upstreams: Iterable<[Upstream, ActiveOptions | undefined]>): void {
     const before = checks;
     checks = new Map();

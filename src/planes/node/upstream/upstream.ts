@@ -18,30 +18,8 @@ export interface Target {
   failing: boolean;
   /** Upstreams that use it. When the last releases it, its pool is closed. */
   holders: number;
-}
-
-/**
- * Replaced as a whole when the configuration changes. Targets that stay are passed on to the successor with their pool
- * and health; the others are closed after the last exchange of this upstream.
- */
-export interface Upstream {
-  readonly name: string;
-  readonly targets: readonly Target[];
-  readonly passHost: boolean;
-  /**
-   * The healthy target with the fewest open exchanges, in turn if several are equal; of all targets if none is healthy.
-   * Never `not`; undefined if there is no other.
-   */
-  pick(not?: Target): Target | undefined;
-  /** The healthy targets, or all if none is healthy; without `not`. */
-  candidates(not?: Target): Target[];
-  succeeded(target: Target): void;
-  failed(target: Target): void;
-  /** Result of the active checks. */
-  setFailing(target: Target, failing: boolean): void;
-  /** Reference counting, by the options in force and by each exchange. */
-  hold(): void;
-  release(): void;
+  /** What the pool was created with, to tell whether it can be reused. */
+  poolOptions: string;
 }
 
 export interface UpstreamContext {
@@ -59,123 +37,147 @@ export interface TargetName {
   pod: string;
 }
 
-/** The options that a pool was created with, to tell whether it can be reused. */
-const poolOptions = new WeakMap<Pool, string>();
-
 export interface NamedUpstream {
   name: string;
   options: UpstreamOptions;
   targets: TargetName[];
 }
 
-export function createUpstream(
-  { name, options, targets: targetNames }: NamedUpstream,
-  { connectMs, headerBytes, log, now, pools }: UpstreamContext,
-  before?: Upstream,
-): Upstream {
-  const { connections = 512, passHost = true, passive = {} } = options;
-  const ownPoolOptions = `${connections} ${headerBytes} ${connectMs}`;
-  const { failures: tolerated = 3, downMs = 10_000 } = passive;
-  const known = [...(before?.targets ?? [])];
-  const targets = targetNames.map((target) => adopt(target) ?? create(target));
-  for (const target of targets) target.holders++;
-  let turn = 0;
-  let holds = 1;
+/**
+ * Replaced as a whole when the configuration changes. Targets that stay are passed on to the successor with their pool
+ * and health; the others are closed after the last exchange of this upstream.
+ */
+export class Upstream {
+  readonly name: string;
+  readonly targets: readonly Target[];
+  readonly passHost: boolean;
+  private readonly tolerated: number;
+  private readonly downMs: number;
+  private turn = 0;
+  private holds = 1;
 
-  /** The same target of the predecessor; each once only, since a target can be listed twice. */
-  function adopt({ origin, pod }: TargetName): Target | undefined {
-    const at = known.findIndex((target) => target.origin === origin && target.pod === pod);
-    if (at < 0) return undefined;
-    const [same] = known.splice(at, 1);
-    if (poolOptions.get(same!.pool) === ownPoolOptions) return same;
-    // A new pool, but the health of the target is known.
-    const { failures, downUntilMs, failing } = same!;
-    return { ...create({ origin, pod }), failures, downUntilMs, failing };
-  }
-
-  function create({ origin, pod }: TargetName): Target {
-    const pool = new Pool(origin, {
-      connections,
-      pipelining: 1,
-      // The proxy checks these timeouts itself: it knows whether the client or the backend is slow.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      maxHeaderSize: headerBytes,
-      connect: { timeout: connectMs },
+  constructor(
+    { name, options, targets }: NamedUpstream,
+    private readonly context: UpstreamContext,
+    before?: Upstream,
+  ) {
+    const { connections = 512, passHost = true, passive = {} } = options;
+    this.name = name;
+    this.passHost = passHost;
+    this.tolerated = passive.failures ?? 3;
+    this.downMs = passive.downMs ?? 10_000;
+    const known = [...(before?.targets ?? [])];
+    this.targets = targets.map((target) => {
+      // Each target of the predecessor once only, since a target can be listed twice.
+      const at = known.findIndex(({ origin, pod }) => origin === target.origin && pod === target.pod);
+      const same = at < 0 ? undefined : known.splice(at, 1)[0];
+      return targetOf(target, connections, context, same);
     });
-    pools.add(pool);
-    poolOptions.set(pool, ownPoolOptions);
-    return { origin, pod, pool, outstanding: 0, failures: 0, downUntilMs: 0, failing: false, holders: 0 };
+    for (const target of this.targets) target.holders++;
   }
 
-  function isHealthy(target: Target): boolean {
-    return !target.failing && (target.downUntilMs === 0 || target.downUntilMs <= now());
+  private isHealthy(target: Target): boolean {
+    return !target.failing && (target.downUntilMs === 0 || target.downUntilMs <= this.context.now());
   }
 
-  function least(not: Target | undefined, healthyOnly: boolean): Target | undefined {
+  /**
+   * The healthy target with the fewest open exchanges, in turn if several are equal; of all targets if none is healthy.
+   * Never `not`; undefined if there is no other.
+   */
+  pick(not?: Target): Target | undefined {
+    const { targets } = this;
+    if (targets.length === 1) return targets[0] === not ? undefined : targets[0];
+    return this.least(not, true) ?? this.least(not, false);
+  }
+
+  private least(not: Target | undefined, healthyOnly: boolean): Target | undefined {
+    const { targets, turn } = this;
     let best: Target | undefined;
-    let bestAt = 0;
     for (let step = 0; step < targets.length; step++) {
       const at = (turn + step) % targets.length;
       const target = targets[at]!;
-      if (target === not || (healthyOnly && !isHealthy(target))) continue;
+      if (target === not || (healthyOnly && !this.isHealthy(target))) continue;
       if (best === undefined || target.outstanding < best.outstanding) {
         best = target;
-        bestAt = at;
+        this.turn = (at + 1) % targets.length;
       }
     }
-    if (best !== undefined) turn = (bestAt + 1) % targets.length;
     return best;
   }
 
-  return {
-    name,
-    targets,
-    passHost,
-    pick(not) {
-      if (targets.length === 1) return targets[0] === not ? undefined : targets[0];
-      return least(not, true) ?? least(not, false);
-    },
-    candidates(not) {
-      const all = targets.filter((target) => target !== not);
-      const healthy = all.filter(isHealthy);
-      return healthy.length > 0 ? healthy : all;
-    },
-    succeeded(target) {
-      if (target.failures === 0) return;
-      target.failures = 0;
-      if (target.downUntilMs === 0) return;
-      target.downUntilMs = 0;
-      log.info({ upstream: name, target: target.origin }, "target is healthy again");
-    },
-    failed(target) {
-      target.failures++;
-      if (target.failures < tolerated) return;
-      if (target.downUntilMs === 0) {
-        log.warn({ upstream: name, target: target.origin, failures: target.failures }, "target is skipped");
-      }
-      target.downUntilMs = now() + downMs;
-    },
-    setFailing(target, failing) {
-      if (target.failing === failing) return;
-      target.failing = failing;
-      if (failing) log.warn({ upstream: name, target: target.origin }, "target failed its health checks");
-      else log.info({ upstream: name, target: target.origin }, "target passed its health checks");
-      if (!failing) {
-        target.failures = 0;
-        target.downUntilMs = 0;
-      }
-    },
-    hold() {
-      holds++;
-    },
-    release() {
-      if (--holds > 0) return;
-      for (const target of targets) {
-        if (--target.holders === 0) closePool(target.pool, pools);
-      }
-    },
-  };
+  /** The healthy targets, or all if none is healthy; without `not`. */
+  candidates(not?: Target): Target[] {
+    const all = this.targets.filter((target) => target !== not);
+    const healthy = all.filter((target) => this.isHealthy(target));
+    return healthy.length > 0 ? healthy : all;
+  }
+
+  succeeded(target: Target): void {
+    if (target.failures === 0) return;
+    target.failures = 0;
+    if (target.downUntilMs === 0) return;
+    target.downUntilMs = 0;
+    this.context.log.info({ upstream: this.name, target: target.origin }, "target is healthy again");
+  }
+
+  failed(target: Target): void {
+    target.failures++;
+    if (target.failures < this.tolerated) return;
+    const { log, now } = this.context;
+    if (target.downUntilMs === 0) {
+      log.warn({ upstream: this.name, target: target.origin, failures: target.failures }, "target is skipped");
+    }
+    target.downUntilMs = now() + this.downMs;
+  }
+
+  /** Result of the active checks. */
+  setFailing(target: Target, failing: boolean): void {
+    if (target.failing === failing) return;
+    target.failing = failing;
+    const fields = { upstream: this.name, target: target.origin };
+    if (failing) {
+      this.context.log.warn(fields, "target failed its health checks");
+      return;
+    }
+    this.context.log.info(fields, "target passed its health checks");
+    target.failures = 0;
+    target.downUntilMs = 0;
+  }
+
+  /** Reference counting, by the options in force and by each exchange. */
+  hold(): void {
+    this.holds++;
+  }
+
+  release(): void {
+    if (--this.holds > 0) return;
+    for (const target of this.targets) {
+      if (--target.holders === 0) closePool(target.pool, this.context.pools);
+    }
+  }
+}
+
+/** The same target of the predecessor, or a new one, which keeps the known health. */
+function targetOf(
+  { origin, pod }: TargetName,
+  connections: number,
+  { connectMs, headerBytes, pools }: UpstreamContext,
+  same: Target | undefined,
+): Target {
+  const poolOptions = `${connections} ${headerBytes} ${connectMs}`;
+  if (same?.poolOptions === poolOptions) return same;
+  const pool = new Pool(origin, {
+    connections,
+    pipelining: 1,
+    // The proxy checks these timeouts itself: it knows whether the client or the backend is slow.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    maxHeaderSize: headerBytes,
+    connect: { timeout: connectMs },
+  });
+  pools.add(pool);
+  const { failures = 0, downUntilMs = 0, failing = false } = same ?? {};
+  return { origin, pod, pool, poolOptions, outstanding: 0, failures, downUntilMs, failing, holders: 0 };
 }
 
 /** Called when all its connections are idle. */

@@ -2,7 +2,7 @@
 import type { Pool } from "undici";
 import { afterEach, describe, expect, it } from "vitest";
 import type { UpstreamOptions } from "../../../../src/config/options/proxy.js";
-import { createUpstream, targetNameOf, type Upstream } from "../../../../src/planes/node/upstream/upstream.js";
+import { targetNameOf, Upstream } from "../../../../src/planes/node/upstream/upstream.js";
 
 let now = 0;
 const pools = new Set<Pool>();
@@ -14,7 +14,7 @@ afterEach(async () => {
 function upstreamOf(targets: string[], options: Partial<UpstreamOptions> = {}, lines: string[] = []): Upstream {
   const note = (_: object, message: string) => void lines.push(message);
   const settings = { connectMs: 1_000, headerBytes: 16_384, log: { info: note, warn: note }, now: () => now, pools };
-  return createUpstream({ name: "test", options, targets: targets.map(targetNameOf) }, settings);
+  return new Upstream({ name: "test", options, targets: targets.map(targetNameOf) }, settings);
 }
 
 const picks = (upstream: Upstream, times: number) =>
