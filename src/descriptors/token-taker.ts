@@ -5,7 +5,6 @@ import type { Limiter } from "../limiter/limiter.js";
 import type { Clock } from "../shared/clock.js";
 import type { DescriptorDecision, DescriptorStatus } from "./descriptor.js";
 import { type Found, isRequest, type LimitRequest } from "./limit-requests.js";
-import { mergedMetadata } from "./metadata.js";
 
 /** Undefined where no tokens are taken. */
 type Decisions = readonly (Decision | undefined)[];
@@ -108,8 +107,28 @@ function codeOf(allowed: boolean, statuses: readonly DescriptorStatus[]): string
   return (refusals.find(({ code }) => code !== STORE_UNAVAILABLE) ?? refusals[0])?.code ?? OK;
 }
 
-function metadataOf(all: readonly Found[], statuses: readonly DescriptorStatus[]) {
-  return mergedMetadata(
-    all.map((found, i) => (isRequest(found) && statuses[i]!.allowed ? found.bucket?.limit.metadata : undefined)),
-  );
+/** Metadata of the rules that allow the request. The first value of a name is kept; objects are merged recursively. */
+function metadataOf(all: readonly Found[], statuses: readonly DescriptorStatus[]): Record<string, unknown> | undefined {
+  let merged: Record<string, unknown> | undefined;
+  all.forEach((found, i) => {
+    const metadata = isRequest(found) && statuses[i]!.allowed ? found.bucket?.limit.metadata : undefined;
+    if (metadata !== undefined) merged = merge(merged ?? {}, metadata);
+  });
+  return merged;
+}
+
+type Metadata = Readonly<Record<string, unknown>>;
+
+function merge(first: Metadata, second: Metadata): Record<string, unknown> {
+  const merged: Record<string, unknown> = { ...first };
+  for (const [name, value] of Object.entries(second)) {
+    const before = Object.hasOwn(merged, name) ? merged[name] : undefined;
+    if (before === undefined) merged[name] = value;
+    else if (isObject(before) && isObject(value)) merged[name] = merge(before, value);
+  }
+  return merged;
+}
+
+function isObject(value: unknown): value is Metadata {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
