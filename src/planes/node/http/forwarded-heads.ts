@@ -1,5 +1,5 @@
 /** Headers of the forwarded request and response: hop-by-hop headers are removed, this hop's are added. */
-import { kindOf, namedByConnection } from "./header-kinds.js";
+import { kindOf, namedByConnection, withoutNamed } from "./header-kinds.js";
 import type { RequestHead } from "./request-head.js";
 
 /** The client's connection. */
@@ -12,29 +12,17 @@ export interface Hop {
 
 /** The headers for the backend. Without Host if undici is to send the target's name. */
 export function requestHeaders(head: RequestHead, hop: Hop, via: string, passHost: boolean): string[] {
-  const headers = hop.trusted ? head.headers : withoutForwarded(head.headers);
-  if (passHost && head.host !== "") headers.push("host", head.host);
-  const believed = hop.trusted;
+  const { headers, host, forwardedFor, forwardedProto, forwardedHost } = head;
+  if (passHost && host !== "") headers.push("host", host);
   headers.push(
     "x-forwarded-for",
-    believed && head.forwardedFor !== "" ? `${head.forwardedFor}, ${hop.remoteAddress}` : hop.remoteAddress,
+    forwardedFor === "" ? hop.remoteAddress : `${forwardedFor}, ${hop.remoteAddress}`,
     "x-forwarded-proto",
-    believed && head.forwardedProto !== "" ? head.forwardedProto : hop.protocol,
+    forwardedProto === "" ? hop.protocol : forwardedProto,
   );
-  const host = believed && head.forwardedHost !== "" ? head.forwardedHost : head.host;
-  if (host !== "") headers.push("x-forwarded-host", host);
+  const shownHost = forwardedHost === "" ? host : forwardedHost;
+  if (shownHost !== "") headers.push("x-forwarded-host", shownHost);
   headers.push("via", via);
-  return headers;
-}
-
-/** `Forwarded` has the same content as X-Forwarded-* and is not passed on from an untrusted client either. */
-function withoutForwarded(headers: string[]): string[] {
-  for (let at = 0; at < headers.length; at += 2) {
-    if (kindOf(headers[at]!) === "forwarded") {
-      headers.splice(at, 2);
-      at -= 2;
-    }
-  }
   return headers;
 }
 
@@ -103,15 +91,6 @@ function isAmong(name: string, own: Record<string, string>): boolean {
     if (ownName.length === name.length && ownName.toLowerCase() === lower) return true;
   }
   return false;
-}
-
-function withoutNamed(headers: string[], named: string[], own: Record<string, string>): string[] {
-  const kept: string[] = [];
-  for (let at = 0; at < headers.length; at += 2) {
-    const name = headers[at]!;
-    if (Object.hasOwn(own, name) || !named.includes(name.toLowerCase())) kept.push(name, headers[at + 1]!);
-  }
-  return kept;
 }
 
 /** The Link headers of a 103 response. */

@@ -37,6 +37,16 @@ export function kindOf(name: string): HeaderKind {
   return (lengths.has(name.length) ? kinds.get(name.toLowerCase()) : undefined) ?? "end-to-end";
 }
 
+/** Removes the headers named by Connection from a flat list, except those of this hop. */
+export function withoutNamed(headers: string[], named: string[], own: Record<string, string>): string[] {
+  const kept: string[] = [];
+  for (let at = 0; at < headers.length; at += 2) {
+    const name = headers[at]!;
+    if (Object.hasOwn(own, name) || !named.includes(name.toLowerCase())) kept.push(name, headers[at + 1]!);
+  }
+  return kept;
+}
+
 /** Header names in Connection, in lower case, without keep-alive and close; undefined if there are none. */
 export function namedByConnection(value: string, before: string[] | undefined): string[] | undefined {
   if (value === "keep-alive" || value === "close") return before;

@@ -44,6 +44,7 @@ export function createProxy({ log, via = "tollgate", ...first }: CreateProxyOpti
   let options = putInForce(first, context);
   const checks = createHealthChecks();
   const tunnels = new Tunnels();
+  const proxy = { shared, tunnels };
   const connections = createConnections(() => options);
   const wantedUpgrades = new WeakMap<IncomingMessage, WantedUpgrade>();
 
@@ -51,7 +52,7 @@ export function createProxy({ log, via = "tollgate", ...first }: CreateProxyOpti
     const connection = connections.of(request.socket);
     // Ignore requests after one that closes the connection.
     if (connection === undefined || connection.closing || !request.socket.writable) return;
-    const head = readHead(request, options.limits);
+    const head = readHead(request, options.limits, connection.trusted);
     if (typeof head === "string") {
       refuse(connection, request, response, head);
       return;
@@ -76,7 +77,7 @@ export function createProxy({ log, via = "tollgate", ...first }: CreateProxyOpti
     // Responses to earlier requests are still to be sent.
     if (connection === undefined || connection.closing || connection.running.size > 0) return false;
     if (options.upgrades === undefined || request.headers.expect !== undefined) return false;
-    const head = readHead(request, options.limits);
+    const head = readHead(request, options.limits, connection.trusted);
     if (typeof head === "string" || !head.upgrade) return false;
     const { upstream, connections: rules } = options.routes.find(head.host, head.path) ?? {};
     if (upstream === undefined || rules === undefined) return false;
@@ -92,7 +93,7 @@ export function createProxy({ log, via = "tollgate", ...first }: CreateProxyOpti
     if (connection === undefined || wanted === undefined || !socket.writable) socket.destroy();
     else {
       const { release } = connections;
-      void new Upgrade({ shared, tunnels, connection, request, wanted, release }).start(head);
+      void new Upgrade({ proxy, connection, request, wanted, release }).start(head);
     }
   }
 

@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import type { Limits } from "../../../config/options/proxy.js";
 import { UNKNOWN_LENGTH } from "../../../core/cost.js";
 import type { GatewayError } from "../../../core/refusals.js";
-import { kindOf, namedByConnection } from "./header-kinds.js";
+import { kindOf, namedByConnection, withoutNamed } from "./header-kinds.js";
 
 export interface RequestHead {
   /** Path and query, as they go to the backend. */
@@ -16,6 +16,7 @@ export interface RequestHead {
   contentLength: number;
   /** Headers for the backend as a flat list, without those that this hop adds. */
   headers: string[];
+  /** X-Forwarded-* of a trusted client; otherwise empty. */
   forwardedFor: string;
   forwardedProto: string;
   forwardedHost: string;
@@ -23,8 +24,8 @@ export interface RequestHead {
   upgrade: boolean;
 }
 
-/** Returns an error if the request is invalid. */
-export function readHead(request: IncomingMessage, limits: Limits): RequestHead | GatewayError {
+/** Returns an error if the request is invalid. `trusted`: the client's X-Forwarded-* and Forwarded headers are used. */
+export function readHead(request: IncomingMessage, limits: Limits, trusted: boolean): RequestHead | GatewayError {
   const raw = request.rawHeaders;
   if (raw.length > limits.headerCount * 2) return "headers_too_large";
   const headers: string[] = [];
@@ -41,8 +42,10 @@ export function readHead(request: IncomingMessage, limits: Limits): RequestHead 
     const value = raw[at + 1]!;
     switch (kindOf(name)) {
       case "end-to-end":
-      case "forwarded":
         headers.push(name, value);
+        break;
+      case "forwarded":
+        if (trusted) headers.push(name, value);
         break;
       case "host":
         if (host !== undefined) return "invalid_host";
@@ -67,13 +70,13 @@ export function readHead(request: IncomingMessage, limits: Limits): RequestHead 
         if (/(^|,)\s*trailers\s*(,|$)/i.test(value)) headers.push("te", "trailers");
         break;
       case "x-forwarded-for":
-        forwardedFor = forwardedFor === "" ? value : `${forwardedFor}, ${value}`;
+        if (trusted) forwardedFor = forwardedFor === "" ? value : `${forwardedFor}, ${value}`;
         break;
       case "x-forwarded-proto":
-        forwardedProto = value;
+        if (trusted) forwardedProto = value;
         break;
       case "x-forwarded-host":
-        forwardedHost = value;
+        if (trusted) forwardedHost = value;
         break;
     }
   }
@@ -116,7 +119,7 @@ export function readHead(request: IncomingMessage, limits: Limits): RequestHead 
     path: query < 0 ? target : target.slice(0, query),
     host,
     contentLength: length,
-    headers: named === undefined ? headers : without(headers, named),
+    headers: named === undefined ? headers : withoutNamed(headers, named, setByThisHop),
     forwardedFor,
     forwardedProto,
     forwardedHost,
@@ -129,16 +132,7 @@ function isHost(host: string): boolean {
   return /^[A-Za-z0-9._~%:[\]-]{1,255}$/.test(host);
 }
 
-/** Removes headers named by Connection. `te` was set by this hop. */
-function without(headers: string[], named: string[]): string[] {
-  const kept: string[] = [];
-  for (let at = 0; at < headers.length; at += 2) {
-    const name = headers[at]!;
-    if (name === "te" || name === "content-length" || !named.includes(name.toLowerCase()))
-      kept.push(name, headers[at + 1]!);
-  }
-  return kept;
-}
+const setByThisHop = { te: "", "content-length": "" };
 
 /** All values of a header of the raw list, in order. `name` in lower case. */
 export function valuesOf(raw: string[], name: string): string[] {

@@ -28,13 +28,10 @@ class Way {
   ) {}
 }
 
-export interface TunnelParts {
-  shared: Shared;
-  /** All tunnels of the proxy. */
-  all: Set<Tunnel>;
-  rules: ConnectionRules;
-  target: Target;
-  slot: SlotHold;
+/** What all tunnels of a proxy share. */
+export interface TunnelProxy {
+  readonly shared: Shared;
+  readonly tunnels: Set<Tunnel>;
 }
 
 /** Called with the bytes from the client and from the backend. */
@@ -60,18 +57,14 @@ export class Tunnel {
   /** The slot was lost. */
   lost = false;
 
-  readonly target: Target;
-  private readonly shared: Shared;
-  private readonly all: Set<Tunnel>;
-  private readonly rules: ConnectionRules;
-
-  constructor({ shared, all, rules, target, slot }: TunnelParts) {
-    this.shared = shared;
-    this.all = all;
-    this.rules = rules;
-    this.target = target;
+  constructor(
+    readonly target: Target,
+    slot: SlotHold,
+    private readonly rules: ConnectionRules,
+    private readonly proxy: TunnelProxy,
+  ) {
     this.held = slot;
-    all.add(this);
+    proxy.tunnels.add(this);
     slot.onLost(() => this.loseSlot());
   }
 
@@ -102,7 +95,7 @@ export class Tunnel {
     this.up = new Way(client, backend, isWebSocket ? new FrameTracker() : undefined);
     this.down = new Way(backend, client, isWebSocket ? new FrameTracker() : undefined);
     this.whenOver = whenOver;
-    this.touchedMs = this.shared.clockMs;
+    this.touchedMs = this.proxy.shared.clockMs;
     this.openSockets = 2;
     this.attach(client);
     this.attach(backend);
@@ -120,7 +113,7 @@ export class Tunnel {
 
   passOn(from: Socket, chunk: Buffer): void {
     const way = (from === this.up!.from ? this.up : this.down)!;
-    this.touchedMs = this.shared.clockMs;
+    this.touchedMs = this.proxy.shared.clockMs;
     way.bytes += chunk.length;
     if (way.closed || !way.to.writable) return;
     const whole = way.frames === undefined ? -1 : way.frames.pass(chunk);
@@ -135,7 +128,7 @@ export class Tunnel {
   }
 
   drained(socket: Socket): void {
-    this.touchedMs = this.shared.clockMs;
+    this.touchedMs = this.proxy.shared.clockMs;
     this.otherThan(socket).resume();
   }
 
@@ -171,14 +164,14 @@ export class Tunnel {
   private over(): void {
     this.release();
     this.whenOver = undefined;
-    this.all.delete(this);
+    this.proxy.tunnels.delete(this);
   }
 
   private loseSlot(): void {
     if (this.lost) return;
     this.lost = true;
     if (this.openSockets === 0) return;
-    this.shared.log.warn({ target: this.target.origin }, "connection closed: it lost its slot");
+    this.proxy.shared.log.warn({ target: this.target.origin }, "connection closed: it lost its slot");
     this.close(TRY_AGAIN_LATER, false);
   }
 
@@ -226,7 +219,8 @@ export class Tunnel {
 
   /** Called by the proxy's timer. */
   checkTime(): void {
-    const { up, down, shared, rules } = this;
+    const { up, down, rules } = this;
+    const { shared } = this.proxy;
     if (up === undefined || down === undefined) return;
     // Sent bytes count as activity.
     const upIsUnsent = this.checkUnsent(up);
@@ -245,13 +239,13 @@ export class Tunnel {
 
   private checkUnsent(way: Way): boolean {
     const unsent = way.to.writableLength;
-    if (unsent < way.unsent) this.touchedMs = this.shared.clockMs;
+    if (unsent < way.unsent) this.touchedMs = this.proxy.shared.clockMs;
     way.unsent = unsent;
     return unsent > 0;
   }
 
   private beginEnding(): void {
-    if (this.endingSinceMs < 0) this.endingSinceMs = this.shared.clockMs;
+    if (this.endingSinceMs < 0) this.endingSinceMs = this.proxy.shared.clockMs;
   }
 
   private otherThan(socket: Socket): Socket {

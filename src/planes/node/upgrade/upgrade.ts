@@ -14,7 +14,7 @@ import { type Failure, failureFields, type LoggedRequest, reasonOf, requestField
 import type { Target, Upstream } from "../upstream/upstream.js";
 import type { Connection, Running } from "./connections.js";
 import { type CallHandler, dial } from "./dial.js";
-import { Tunnel } from "./tunnel.js";
+import { Tunnel, type TunnelProxy } from "./tunnel.js";
 
 /** An upgrade that its route accepts. */
 export interface WantedUpgrade {
@@ -27,8 +27,7 @@ export interface WantedUpgrade {
 }
 
 export interface UpgradeParts {
-  shared: Shared;
-  tunnels: Set<Tunnel>;
+  proxy: TunnelProxy;
   connection: Connection;
   request: IncomingMessage;
   wanted: WantedUpgrade;
@@ -65,12 +64,12 @@ export class Upgrade implements Arrival, Running, CallHandler {
   private readonly wanted: WantedUpgrade;
 
   constructor(private readonly parts: UpgradeParts) {
-    const { shared, connection, wanted } = parts;
-    this.shared = shared;
+    const { proxy, connection, wanted } = parts;
+    this.shared = proxy.shared;
     this.wanted = wanted;
     this.remoteAddress = connection.remoteAddress;
     this.socket = connection.socket;
-    this.touchedMs = shared.clockMs;
+    this.touchedMs = this.shared.clockMs;
     connection.running.add(this);
     // No further request may follow on this connection.
     connection.closing = true;
@@ -136,7 +135,8 @@ export class Upgrade implements Arrival, Running, CallHandler {
   }
 
   private call({ pod, slot, headers }: ConnectionVerdict & { allowed: true }, targets: Target[]): void {
-    const { shared, connection, request, tunnels, wanted } = this.parts;
+    const { shared } = this;
+    const { connection, request, wanted } = this.parts;
     const { upstream, rules, head, protocols, options } = wanted;
     const target = targets.find((candidate) => candidate.pod === pod);
     if (target === undefined) {
@@ -144,7 +144,7 @@ export class Upgrade implements Arrival, Running, CallHandler {
       throw new Error(`the slot is on ${printable(pod)}, which is not a candidate`);
     }
     this.headers = { ...this.verdict!.headers, ...headers };
-    this.tunnel = new Tunnel({ shared, all: tunnels, rules, target, slot });
+    this.tunnel = new Tunnel(target, slot, rules, this.parts.proxy);
     this.stage = "connecting";
     this.touchedMs = shared.clockMs;
     const passed = requestHeaders({ ...head, headers: [...head.headers] }, connection, shared.via, upstream.passHost);
