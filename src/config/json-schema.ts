@@ -1,7 +1,7 @@
 /** The schema as JSON Schema (draft 2020-12) for editors. It accepts every valid file; the loader is stricter. */
 import * as z from "zod";
 import { schema } from "./schema.js";
-import { type KindNote, kindNotes } from "./values.js";
+import type { KindNote } from "./values.js";
 
 /** A JSON Schema with the notes of `values.ts`. */
 export interface OptionSchema extends KindNote {
@@ -26,8 +26,6 @@ export function optionSchema(): OptionSchema {
     io: "input",
     target: "draft-2020-12",
     override({ zodSchema, jsonSchema }) {
-      const note = kindNotes.get(zodSchema as z.core.$ZodType) ?? {};
-      Object.assign(jsonSchema, note);
       // zod omits the default of preprocessed values.
       const { def } = zodSchema._zod;
       if (def.type === "default") jsonSchema.default = (def as z.core.$ZodDefaultDef).defaultValue;

@@ -1,5 +1,5 @@
 /** The store layer of the configuration: options for all nodes of a cluster, merged over their files. */
-import { namedAt, type Path, type Problem } from "./problem.js";
+import { escaped, namedAt, type Path, type Problem, valueAt } from "./problem.js";
 import { notInStore, optionAt } from "./reach.js";
 import { isSection, type Section } from "./variables.js";
 
@@ -56,20 +56,13 @@ function sectionFor(value: unknown, path: Path): Section {
 
 /** Whether the value at a path comes from the layer: the value itself, or a surrounding section that the file does not have. */
 export function isFromStoreLayer(path: Path, file: unknown, layer: unknown): boolean {
-  let [below, above]: unknown[] = [file, layer];
-  for (const part of path) {
-    below = inner(below, part);
-    above = inner(above, part);
+  for (let length = 1; length <= path.length; length++) {
+    const [below, above] = [file, layer].map((root) => valueAt(root, path.slice(0, length)));
     if (above === undefined) return false;
     if (!isSection(below)) return true;
     if (!isSection(above)) return above !== null;
   }
   return false;
-}
-
-function inner(value: unknown, part: PropertyKey): unknown {
-  if (typeof value !== "object" || value === null || !Object.hasOwn(value, part)) return undefined;
-  return (value as Record<PropertyKey, unknown>)[part];
 }
 
 function isDeeper(value: unknown, levels: number): boolean {
@@ -88,10 +81,7 @@ function* protoPaths(value: unknown, path: Path): Generator<Path> {
 
 /** JSON in ASCII, so that its length in characters is its length in bytes. */
 export function layerText(layer: Section): string {
-  return JSON.stringify(layer).replace(
-    /[\u007f-\uffff]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
+  return escaped(JSON.stringify(layer), /[\u007f-\uffff]/g);
 }
 
 /** Parses a stored layer. An empty string is an empty layer. */

@@ -2,10 +2,10 @@
 import { readFileSync, statSync } from "node:fs";
 import { type Document, isScalar, LineCounter, parseDocument, visit } from "yaml";
 import { inLayer, isFromStoreLayer, layerProblems, merge } from "./layer.js";
+import { unknownName } from "./nearest.js";
 import { namedAt, type PlacedProblem, type Problem, problemAt, problemsOf, quoted } from "./problem.js";
 import { relationProblems } from "./relations.js";
 import { type Config, sections } from "./schema.js";
-import { unknownName } from "./values.js";
 import { type Environment, expand, isSection, override, type Section } from "./variables.js";
 
 export type Loaded = { config: Config; problems: [] } | { config: undefined; problems: Problem[] };

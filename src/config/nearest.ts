@@ -15,6 +15,16 @@ export function nearest(name: string, known: readonly string[]): string | undefi
   return best;
 }
 
+/** "; did you mean …?" for an error message; empty if no name is close. */
+export function didYouMean(name: string, known: readonly string[]): string {
+  const likely = nearest(name, known);
+  return likely === undefined ? "" : `; did you mean ${likely}?`;
+}
+
+export function unknownName(name: string, known: readonly string[]): string {
+  return `unknown option${didYouMean(name, known) || `; known options: ${known.join(", ")}`}`;
+}
+
 /** Damerau-Levenshtein distance. */
 function distance(a: string, b: string): number {
   let beforeLast: number[] = [];

@@ -26,22 +26,15 @@ export function describeProblem({ path, value, reason }: Problem): string {
 
 /** The schema issues of section `name`. `raw`: the file before variables are replaced. */
 export function problemsOf(issues: readonly z.core.$ZodIssue[], name: string, raw: unknown): PlacedProblem[] {
-  const problems: PlacedProblem[] = [];
-  for (const issue of issues) {
+  return issues.flatMap((issue) => {
     const path = [name, ...issue.path];
+    // One line per key. The value of an unknown name may be a secret under a misspelt name.
     if (issue.code === "unrecognized_keys") {
       const reasons = issue.message.split("\n");
-      // The value of an unknown name may be a secret under a misspelt name.
-      issue.keys.forEach((key, i) => {
-        problems.push(namedAt([...path, key], raw, reasons[i] ?? issue.message));
-      });
-    } else if (issue.code === "invalid_key") {
-      problems.push(namedAt(path, raw, issue.message));
-    } else {
-      problems.push(problemAt(path, raw, issue.message));
+      return issue.keys.map((key, i) => namedAt([...path, key], raw, reasons[i] ?? issue.message));
     }
-  }
-  return problems;
+    return [(issue.code === "invalid_key" ? namedAt : problemAt)(path, raw, issue.message)];
+  });
 }
 
 /** A problem of a name; the value is not shown. */
@@ -77,7 +70,8 @@ function withoutKeys(path: Path, raw: unknown): Path {
   return [...path.slice(0, at), names.indexOf(String(path[at])), ...path.slice(at + 1)];
 }
 
-function valueAt(raw: unknown, path: Path): unknown {
+/** Undefined if there is none. Inherited properties do not count. */
+export function valueAt(raw: unknown, path: Path): unknown {
   let value = raw;
   for (const part of path) {
     if (typeof value !== "object" || value === null || !Object.hasOwn(value, part)) return undefined;
@@ -97,10 +91,12 @@ function shownValue(value: unknown): string {
 export function quoted(text: string): string {
   const cut = text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
   // JSON does not escape control characters beyond ASCII.
-  return JSON.stringify(cut).replace(
-    /[\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
+  return escaped(JSON.stringify(cut), /[\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g);
+}
+
+/** JSON in which the given characters are escaped. */
+export function escaped(json: string, characters: RegExp): string {
+  return json.replace(characters, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }
 
 export function shownPath(path: Path): string {

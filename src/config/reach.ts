@@ -1,48 +1,21 @@
 /** Which options need a restart, cannot be set in the store, or may differ between nodes. */
+import { valueAt } from "./problem.js";
 import type { Config } from "./schema.js";
 
+const ofNode = ["node_id", "listen", "workers", "store", "store_pool_size"];
+
 /** Options that are used only when the process starts. */
-export const needRestart: readonly string[] = [
-  "node_id",
-  "listen",
-  "workers",
-  "store",
-  "store_pool_size",
-  "cluster.id",
-  "control.listen",
-  "envoy.listen",
-];
+export const needRestart: readonly string[] = [...ofNode, "cluster.id", "control.listen", "envoy.listen"];
 
 /** Options that each node needs to find the store, and for access control. */
-export const notInStore: readonly string[] = [
-  "node_id",
-  "listen",
-  "workers",
-  "store",
-  "store_pool_size",
-  "cluster.id",
-  "control",
-  "envoy.listen",
-];
+export const notInStore: readonly string[] = [...ofNode, "cluster.id", "control", "envoy.listen"];
 
 /** May differ between nodes that enforce the same limits. */
-export const ownToNode: readonly string[] = [
-  "node_id",
-  "listen",
-  "workers",
-  "store",
-  "store_pool_size",
-  "control.listen",
-  "envoy.listen",
-];
+export const ownToNode: readonly string[] = [...ofNode, "control.listen", "envoy.listen"];
 
 /** @param option a path of one or two names, such as `cluster.id` */
 export function optionAt(config: Record<string, unknown>, option: string): unknown {
-  const [name = "", inner] = option.split(".");
-  const value = Object.hasOwn(config, name) ? config[name] : undefined;
-  if (inner === undefined) return value;
-  if (typeof value !== "object" || value === null || !Object.hasOwn(value, inner)) return undefined;
-  return (value as Record<string, unknown>)[inner];
+  return valueAt(config, option.split("."));
 }
 
 export function withOption(config: Config, option: string, value: unknown): Config {

@@ -2,7 +2,7 @@
 import { DEFAULT_APP } from "../core/identity.js";
 import { APPS_DOMAIN } from "../descriptors/limit-requests.js";
 import { LIMIT_PREFIX } from "../descriptors/rules.js";
-import { nearest } from "./nearest.js";
+import { didYouMean } from "./nearest.js";
 import { type Path, type PlacedProblem, problemAt } from "./problem.js";
 import type { Config } from "./schema.js";
 import type { DescriptorConfig } from "./sections/rate-limits.js";
@@ -34,11 +34,7 @@ function checkRoutes(routes: Config["routes"], upstreams: Config["upstreams"] | 
     if (before !== undefined) complain(["routes", i, "path"], `routes[${before}] has the same host and path`);
     seen.set(name, i);
     if (upstreams === undefined || Object.hasOwn(upstreams, upstream)) return;
-    const likely = nearest(upstream, Object.keys(upstreams));
-    complain(
-      ["routes", i, "upstream"],
-      `is not one of upstreams${likely === undefined ? "" : `; did you mean ${likely}?`}`,
-    );
+    complain(["routes", i, "upstream"], `is not one of upstreams${didYouMean(upstream, Object.keys(upstreams))}`);
   });
 }
 
@@ -47,8 +43,7 @@ function checkApiKeys(apiKeys: Config["identity"]["api_keys"], apps: Config["app
   for (const [app, keys] of Object.entries(apiKeys)) {
     const path = ["identity", "api_keys", app];
     if (app !== DEFAULT_APP && !Object.hasOwn(apps, app)) {
-      const likely = nearest(app, Object.keys(apps));
-      complain(path, `is not one of apps${likely === undefined ? "" : `; did you mean ${likely}?`}`);
+      complain(path, `is not one of apps${didYouMean(app, Object.keys(apps))}`);
     }
     keys.forEach((key, i) => {
       const owner = owners.get(key);

@@ -21,7 +21,7 @@ import {
   network,
   nodeName,
   oneOf,
-  otherwise,
+  optional,
   secret,
   section,
   sectionOrName,
@@ -100,7 +100,7 @@ const identity = section({
 const profileNames = Object.keys(costProfiles) as [keyof typeof costProfiles];
 const ofProfile = "from `based_on`";
 const base = (methods: string) =>
-  otherwise(ofProfile, whole(0, MAX_COST).optional().describe(`Tokens for ${methods}, regardless of its size.`));
+  optional(whole(0, MAX_COST), ofProfile).describe(`Tokens for ${methods}, regardless of its size.`);
 
 /** The name of a profile, or a profile based on a named one. */
 const profile = sectionOrName("based_on", profileNames, {
@@ -119,19 +119,14 @@ const profile = sectionOrName("based_on", profileNames, {
   })
     .prefault({})
     .describe("Tokens per request, by method."),
-  quantum: otherwise(
-    ofProfile,
-    whole(1, MAX_BYTES - 1)
-      .optional()
-      .describe("Bytes per unit of bandwidth."),
-  ),
-  bandwidth: otherwise(ofProfile, whole(0, MAX_COST).optional().describe("Tokens per started unit.")),
-  max_cost: otherwise(ofProfile, whole(1, MAX_COST).optional().describe("Maximum cost of a request.")),
+  quantum: optional(whole(1, MAX_BYTES - 1), ofProfile).describe("Bytes per unit of bandwidth."),
+  bandwidth: optional(whole(0, MAX_COST), ofProfile).describe("Tokens per started unit."),
+  max_cost: optional(whole(1, MAX_COST), ofProfile).describe("Maximum cost of a request."),
 });
 
 export const app = section({
   guaranteed: rate().default(1_000).describe("L2: tokens per second."),
-  burst: otherwise("twice `guaranteed`", tokens().optional().describe("L2: maximum tokens.")),
+  burst: optional(tokens(), "twice `guaranteed`").describe("L2: maximum tokens."),
   priority: whole(0, 1_000)
     .default(2)
     .describe("In an emergency, priority 0 keeps 100 % of its quota, 1 keeps 50 %, 2 keeps 10 %, others are blocked."),
@@ -171,17 +166,15 @@ const log = section({
 
 /** By section: each is validated on its own, so that an error in one does not hide errors in others. */
 export const sections = {
-  node_id: otherwise(
-    "host name and process id",
-    nodeName().default(defaultNode).describe("The name of this service within the cluster."),
-  ),
+  node_id: nodeName()
+    .default(defaultNode)
+    .meta({ otherwise: "host name and process id" })
+    .describe("The name of this service within the cluster."),
   listen: address().default("0.0.0.0:8080").describe("Address of the gateway."),
-  workers: otherwise(
-    "one per core",
-    whole(1, 256)
-      .default(() => Math.min(availableParallelism(), 256))
-      .describe("Number of gateway processes."),
-  ),
+  workers: whole(1, 256)
+    .default(() => Math.min(availableParallelism(), 256))
+    .meta({ otherwise: "one per core" })
+    .describe("Number of gateway processes."),
   store: storeUrl()
     .default("embedded")
     .describe("URL of the store. `embedded`: in this process, for a single service."),

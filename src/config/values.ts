@@ -2,11 +2,11 @@
 import { isIP } from "node:net";
 import * as z from "zod";
 import { isRedisUrl, parseRedisUrl } from "../store/redis/redis-url.js";
-import { nearest } from "./nearest.js";
+import { didYouMean, unknownName } from "./nearest.js";
 
 type Shape = Record<string, z.ZodType>;
 
-/** Notes for the reference page and editors that the schema does not contain. */
+/** Metadata of types (`meta`) for the reference page and editors. zod copies it into the JSON Schema. */
 export interface KindNote {
   /** The type in words, for the reference page. */
   kind?: string;
@@ -20,12 +20,9 @@ export interface KindNote {
   otherwise?: string;
 }
 
-export const kindNotes = z.registry<KindNote>();
-
-/** Sets the default in words. */
-export function otherwise<T extends z.ZodType>(words: string, option: T): T {
-  kindNotes.add(option, { otherwise: words });
-  return option;
+/** @param otherwise what applies without the option */
+export function optional<T extends z.ZodType>(kind: T, otherwise: string) {
+  return kind.optional().meta({ otherwise });
 }
 
 /** For several unknown keys zod has one message; ours has one line per key. */
@@ -41,13 +38,6 @@ export function section<S extends Shape>(shape: S) {
   return z.preprocess((value) => (value === null ? {} : value), object);
 }
 
-export function unknownName(name: string, known: string[]): string {
-  const likely = nearest(name, known);
-  return likely === undefined
-    ? `unknown option; known options: ${known.join(", ")}`
-    : `unknown option; did you mean ${likely}?`;
-}
-
 /** Numbers may be strings: from the environment or a ${VARIABLE}. */
 function numeric(value: unknown): unknown {
   return typeof value === "string" && /^-?[0-9]+(\.[0-9]+)?$/.test(value) ? Number(value) : value;
@@ -58,14 +48,14 @@ const shown = (value: number) => (Number.isInteger(value) ? value.toFixed(0) : S
 export function whole(least: number, most: number) {
   const wanted = `must be a whole number from ${shown(least)} to ${shown(most)}`;
   const number = z.int(wanted).min(least, wanted).max(most, wanted);
-  return noted(z.preprocess(numeric, number), wanted);
+  return described(z.preprocess(numeric, number), wanted);
 }
 
 /** A number that may have a fraction. */
 export function amount(least: number, most: number) {
   const wanted = `must be a number from ${shown(least)} to ${shown(most)}`;
   const number = z.number(wanted).min(least, wanted).max(most, wanted);
-  return noted(z.preprocess(numeric, number), wanted);
+  return described(z.preprocess(numeric, number), wanted);
 }
 
 /** 0 means no limit. */
@@ -73,7 +63,7 @@ export function zeroOr(least: number, most: number) {
   const wanted = `must be 0 or a number from ${shown(least)} to ${shown(most)}`;
   const isGood = (value: number) => value === 0 || value >= least;
   const number = z.number(wanted).min(0, wanted).max(most, wanted).refine(isGood, wanted);
-  return noted(z.preprocess(numeric, number), wanted);
+  return described(z.preprocess(numeric, number), wanted);
 }
 
 export const HOUR_MS = 3_600_000;
@@ -84,38 +74,29 @@ export const milliseconds = (least: number, most: number) => whole(least, most);
 export function flag() {
   const wanted = "must be true or false";
   const read = (value: unknown) => (value === "true" ? true : value === "false" ? false : value);
-  return noted(z.preprocess(read, z.boolean(wanted)), wanted);
+  return described(z.preprocess(read, z.boolean(wanted)), wanted);
 }
 
 export function oneOf<T extends string>(...names: [T, ...T[]]) {
   const wanted = `must be ${names.join(" or ")}`;
-  const kind = z.enum(names, {
-    error: ({ input }) => {
-      const likely = typeof input === "string" ? nearest(input, names) : undefined;
-      return `${wanted}${likely === undefined ? "" : `; did you mean ${likely}?`}`;
-    },
-  });
-  return noted(kind, wanted);
+  const error = ({ input }: { input?: unknown }) =>
+    wanted + (typeof input === "string" ? didYouMean(input, names) : "");
+  return described(z.enum(names, { error }), wanted);
 }
 
 /** A section that may be written as a name: `profile: iops` is `profile: { based_on: iops }`. */
 export function sectionOrName<S extends Shape>(option: string, names: readonly string[], shape: S) {
   const read = (value: unknown) => (typeof value === "string" ? { [option]: value } : value);
-  const kind = z.preprocess(read, section(shape));
-  kindNotes.add(kind, { names });
-  return kind;
+  return z.preprocess(read, section(shape)).meta({ names });
 }
 
-function text(wanted: string, isGood: RegExp | ((value: string) => boolean)) {
-  const isRight = isGood instanceof RegExp ? (value: string) => isGood.test(value) : isGood;
-  const kind = noted(z.string(wanted).refine(isRight, wanted), wanted);
-  if (isGood instanceof RegExp) kindNotes.add(kind, { ...kindNotes.get(kind), pattern: isGood.source });
-  return kind;
+function text(wanted: string, isGood: RegExp | ((value: string) => boolean)): z.ZodString {
+  if (isGood instanceof RegExp) return text(wanted, (value) => isGood.test(value)).meta({ pattern: isGood.source });
+  return described(z.string(wanted).refine(isGood, wanted), wanted);
 }
 
-function noted<T extends z.ZodType>(kind: T, wanted: string): T {
-  kindNotes.add(kind, { kind: wanted.replace(/^must be /, "") });
-  return kind;
+function described<T extends z.ZodType>(kind: T, wanted: string): T {
+  return kind.meta({ kind: wanted.replace(/^must be /, "") });
 }
 
 const IDENTIFIER = "must be 1 to 128 of A–Z a–z 0–9 . _ : -";
@@ -178,19 +159,16 @@ export const secret = () =>
 /** The URL parser provides the message; it does not quote the URL. */
 export function storeUrl() {
   const wanted = "must be embedded, redis://…, rediss://…, redis-cluster://… or redis-sentinel://…/name";
-  const kind = z.string("must be embedded or a Redis URL").superRefine((value, context) => {
+  const kind = z.string("must be embedded or a Redis URL").superRefine((value, { addIssue }) => {
     if (value === "embedded") return;
-    if (!isRedisUrl(value)) {
-      context.addIssue({ code: "custom", message: wanted });
-      return;
-    }
     try {
+      if (!isRedisUrl(value)) throw new Error(wanted);
       parseRedisUrl(value);
     } catch (error) {
-      context.addIssue({ code: "custom", message: error instanceof Error ? error.message : wanted });
+      addIssue({ code: "custom", message: error instanceof Error ? error.message : wanted });
     }
   });
-  return noted(kind, wanted);
+  return described(kind, wanted);
 }
 
 /** Free text; numbers and booleans are accepted as text. */
@@ -198,18 +176,18 @@ export function words(most: number) {
   const wanted = `must be 1 to ${most} characters, without control characters`;
   const read = (value: unknown) => (typeof value === "number" || typeof value === "boolean" ? String(value) : value);
   const isGood = (value: string) => value.length > 0 && value.length <= most && !/\p{Cc}/u.test(value);
-  return noted(z.preprocess(read, z.string(wanted).refine(isGood, wanted)), wanted);
+  return described(z.preprocess(read, z.string(wanted).refine(isGood, wanted)), wanted);
 }
 
 /** A map that is passed on without validation. */
 export function anything() {
   const wanted = "must be a map with any names and values";
-  return noted(z.record(z.string(), z.unknown(), wanted), wanted);
+  return described(z.record(z.string(), z.unknown(), wanted), wanted);
 }
 
 export function list<T extends z.ZodType>(item: T, least: number, most: number) {
   const wanted = `must be a list of ${least === 0 ? "at most" : `${least} to`} ${most}`;
-  return noted(z.array(item, wanted).min(least, wanted).max(most, wanted), wanted);
+  return described(z.array(item, wanted).min(least, wanted).max(most, wanted), wanted);
 }
 
 /** A map with free names. load.ts limits the number of names. */

@@ -1,14 +1,9 @@
 /** Options of the listener for Envoy: rate limit service, access log service and check API. */
-import { address, flag, otherwise, section, whole } from "../values.js";
+import { address, flag, optional, section, whole } from "../values.js";
 
 export const envoy = section({
-  listen: otherwise(
-    "no listener",
-    address()
-      .optional()
-      .describe(
-        "Address for Envoy: gRPC over plaintext HTTP/2, and HTTP. Callers must be listed in `control.allow` and send `control.plane_token` if it is set.",
-      ),
+  listen: optional(address(), "no listener").describe(
+    "Address for Envoy: gRPC over plaintext HTTP/2, and HTTP. Callers must be listed in `control.allow` and send `control.plane_token` if it is set.",
   ),
   max_message_bytes: whole(1_024, 64 * 1_024 * 1_024)
     .default(4 * 1_024 * 1_024)

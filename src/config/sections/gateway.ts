@@ -8,7 +8,7 @@ import {
   list,
   milliseconds,
   oneOf,
-  otherwise,
+  optional,
   protocol,
   routePath,
   section,
@@ -31,7 +31,7 @@ const passive = section({
 });
 
 const active = section({
-  path: otherwise("no health checks", routePath().optional().describe("Path of health checks.")),
+  path: optional(routePath(), "no health checks").describe("Path of health checks."),
   interval_ms: milliseconds(100, HOUR_MS).default(2_000).describe("Interval of health checks."),
   timeout_ms: milliseconds(10, 60_000).default(1_000).describe("Timeout of a health check."),
   healthy_after: whole(1, 100).default(2).describe("Consecutive successes after which a target is healthy."),
@@ -39,10 +39,10 @@ const active = section({
 });
 
 export const upstream = section({
-  targets: otherwise(
-    "from `dns`",
-    list(target(), 1, 1_000).default([]).describe("Targets of the upstream. Either this or `dns` is required."),
-  ),
+  targets: list(target(), 1, 1_000)
+    .default([])
+    .meta({ otherwise: "from `dns`" })
+    .describe("Targets of the upstream. Either this or `dns` is required."),
   dns: dns.optional().describe("Targets from DNS, instead of `targets`."),
   connections: whole(1, 100_000)
     .default(512)
@@ -63,10 +63,7 @@ const connections = section({
   rate_per_second: zeroOr(0.001, 1_000_000)
     .default(100)
     .describe("New connections per second for all proxies together; 0: no limit."),
-  burst: otherwise(
-    "`rate_per_second`, at least 1",
-    whole(1, 1_000_000).optional().describe("Maximum burst of new connections."),
-  ),
+  burst: optional(whole(1, 1_000_000), "`rate_per_second`, at least 1").describe("Maximum burst of new connections."),
   lease_s: whole(1, 3_600)
     .default(30)
     .describe("Lease of a slot: the slots of a crashed proxy are free after this time."),
@@ -82,11 +79,10 @@ export const route = section({
   path: routePath().describe(
     "Path prefix. With a trailing slash it matches everything that begins with it, otherwise whole segments. The longest match wins.",
   ),
-  host: otherwise("any", hostName().optional().describe("Match only requests for this host.")),
+  host: optional(hostName(), "any").describe("Match only requests for this host."),
   upstream: identifier().describe("One of `upstreams`."),
-  connections: otherwise(
-    "upgrades are refused",
-    connections.optional().describe("Allow upgrades to WebSocket; each connection takes a slot on a target."),
+  connections: optional(connections, "upgrades are refused").describe(
+    "Allow upgrades to WebSocket; each connection takes a slot on a target.",
   ),
 });
 
@@ -114,10 +110,8 @@ export const limits = section({
     .default(16_384)
     .describe("Maximum size of a request header in bytes; otherwise 431."),
   header_count: whole(1, 2_000).default(100).describe("Maximum number of request headers; otherwise 431."),
-  body_bytes: otherwise(
-    "no limit",
-    whole(0, Number.MAX_SAFE_INTEGER)
-      .default(Number.MAX_SAFE_INTEGER)
-      .describe("Maximum size of a request body in bytes; otherwise 413."),
-  ),
+  body_bytes: whole(0, Number.MAX_SAFE_INTEGER)
+    .default(Number.MAX_SAFE_INTEGER)
+    .meta({ otherwise: "no limit" })
+    .describe("Maximum size of a request body in bytes; otherwise 413."),
 });

@@ -2,7 +2,7 @@
 import type * as z from "zod";
 import { MAX_TOKENS } from "../../core/bucket.js";
 import { units } from "../../descriptors/unit.js";
-import { anything, flag, kindNotes, list, oneOf, otherwise, section, whole, words } from "../values.js";
+import { anything, flag, list, oneOf, optional, section, whole, words } from "../values.js";
 
 /** Maximum nesting of descriptors. */
 export const DEEPEST_DESCRIPTOR = 8;
@@ -11,35 +11,21 @@ export const LONGEST_VALUE = 1_024;
 const MOST_DESCRIPTORS = 10_000;
 
 const rateLimit = section({
-  unit: otherwise(
-    "required unless `unlimited`",
-    oneOf(...units)
-      .optional()
-      .describe("Unit of time of `requests_per_unit`."),
-  ),
-  requests_per_unit: otherwise(
-    "required unless `unlimited`",
-    whole(0, MAX_TOKENS)
-      .optional()
-      .describe("Requests (hits) per unit. This many may arrive at once; tokens refill evenly. 0: refuse all."),
+  unit: optional(oneOf(...units), "required unless `unlimited`").describe("Unit of time of `requests_per_unit`."),
+  requests_per_unit: optional(whole(0, MAX_TOKENS), "required unless `unlimited`").describe(
+    "Requests (hits) per unit. This many may arrive at once; tokens refill evenly. 0: refuse all.",
   ),
   unlimited: flag().default(false).describe("Never limit these requests."),
-  name: otherwise(
-    "none",
-    words(LONGEST_KEY).optional().describe("Name for `replaces` of other limits and for clients."),
-  ),
+  name: optional(words(LONGEST_KEY), "none").describe("Name for `replaces` of other limits and for clients."),
   replaces: list(words(LONGEST_KEY), 0, 100)
     .default([])
     .describe("Names of limits that are not applied to requests to which this limit applies."),
 }).superRefine(({ unit, requests_per_unit, unlimited, name, replaces }, { addIssue }) => {
   const complain = (path: (string | number)[], message: string) => addIssue({ code: "custom", path, message });
-  if (unlimited && unit !== undefined) complain(["unit"], "must not be set if unlimited is true");
-  if (unlimited && requests_per_unit !== undefined) {
-    complain(["requests_per_unit"], "must not be set if unlimited is true");
+  for (const [option, value] of Object.entries({ unit, requests_per_unit })) {
+    if (unlimited && value !== undefined) complain([option], "must not be set if unlimited is true");
+    if (!unlimited && value === undefined) complain([option], "is required unless unlimited is true");
   }
-  if (!unlimited && unit === undefined) complain(["unit"], "is required unless unlimited is true");
-  if (!unlimited && requests_per_unit === undefined)
-    complain(["requests_per_unit"], "is required unless unlimited is true");
   replaces.forEach((other, i) => {
     if (other === name) complain(["replaces", i], "must name another limit");
   });
@@ -47,17 +33,11 @@ const rateLimit = section({
 
 const own = {
   key: words(LONGEST_KEY).describe("Key of the descriptor entry at this level."),
-  value: otherwise(
-    "any value, each with its own bucket",
-    words(LONGEST_VALUE)
-      .optional()
-      .describe(
-        "Value of the entry; `*` matches any characters. Exact values take precedence, then patterns in their order, then rules without a value.",
-      ),
+  value: optional(words(LONGEST_VALUE), "any value, each with its own bucket").describe(
+    "Value of the entry; `*` matches any characters. Exact values take precedence, then patterns in their order, then rules without a value.",
   ),
-  rate_limit: otherwise(
-    "no limit at this level",
-    rateLimit.optional().describe("Limit of descriptors that end here; longer ones continue in `descriptors`."),
+  rate_limit: optional(rateLimit, "no limit at this level").describe(
+    "Limit of descriptors that end here; longer ones continue in `descriptors`.",
   ),
   share_threshold: flag()
     .default(false)
@@ -74,10 +54,7 @@ const own = {
     .describe(
       "Without the store: admit up to `fail_open_tokens` per second, the node's share of the limit, or nothing.",
     ),
-  metadata: otherwise(
-    "none",
-    anything().optional().describe("Added to Envoy's dynamic metadata for requests within the limit."),
-  ),
+  metadata: optional(anything(), "none").describe("Added to Envoy's dynamic metadata for requests within the limit."),
 };
 
 /** A descriptor with its nested descriptors. */
@@ -85,26 +62,14 @@ export interface DescriptorConfig extends z.output<z.ZodObject<typeof own>> {
   descriptors: DescriptorConfig[];
 }
 
-const within = "Rules for the next entry of the descriptor.";
-
 function descriptorsTo(depth: number): z.ZodType<DescriptorConfig[]> {
-  const descriptors =
-    depth === 1
-      ? list(section(own), 0, MOST_DESCRIPTORS)
-      : list(
-          section({
-            ...own,
-            descriptors: descriptorsTo(depth - 1)
-              .default([])
-              .describe(within),
-          }),
-          0,
-          MOST_DESCRIPTORS,
-        );
-  if (depth < DEEPEST_DESCRIPTOR) {
-    kindNotes.add(descriptors, { ...kindNotes.get(descriptors), likeSection: "rate_limits[].descriptors[]" });
-  }
-  return descriptors as unknown as z.ZodType<DescriptorConfig[]>;
+  const nested = () =>
+    descriptorsTo(depth - 1)
+      .default([])
+      .describe("Rules for the next entry of the descriptor.");
+  const descriptors = list(section(depth === 1 ? own : { ...own, descriptors: nested() }), 0, MOST_DESCRIPTORS);
+  const note = depth < DEEPEST_DESCRIPTOR ? { likeSection: "rate_limits[].descriptors[]" } : {};
+  return descriptors.meta(note) as unknown as z.ZodType<DescriptorConfig[]>;
 }
 
 export const rateLimitDomain = section({
