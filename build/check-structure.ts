@@ -87,30 +87,21 @@ function cycles(imports: Import[]): string[][] {
   const targets = new Map<string, string[]>();
   for (const { from, to } of imports) targets.set(from, [...(targets.get(from) ?? []), to]);
   const found: string[][] = [];
-  const reported = new Set<string>();
   for (const file of [...targets.keys()].sort()) {
-    if (reported.has(file)) continue;
-    const cycle = shortestWayBack(file, targets);
-    if (cycle === undefined) continue;
-    for (const member of cycle) reported.add(member);
-    found.push(cycle);
+    const cycle = found.flat().includes(file) ? undefined : shortestWayBack(file, targets);
+    if (cycle !== undefined) found.push(cycle);
   }
   return found;
 }
 
 function shortestWayBack(start: string, targets: Map<string, string[]>): string[] | undefined {
-  const reachedFrom = new Map<string, string>();
-  const queue = [start];
-  for (const file of queue) {
-    for (const next of targets.get(file) ?? []) {
-      if (next === start) {
-        const way = [start];
-        for (let at = file; at !== start; at = reachedFrom.get(at)!) way.unshift(at);
-        return [start, ...way];
-      }
-      if (reachedFrom.has(next)) continue;
-      reachedFrom.set(next, file);
-      queue.push(next);
+  const seen = new Set<string>();
+  const ways = [[start]];
+  for (const way of ways) {
+    for (const to of targets.get(way.at(-1)!) ?? []) {
+      if (to === start) return [...way, start];
+      if (!seen.has(to)) ways.push([...way, to]);
+      seen.add(to);
     }
   }
   return undefined;
@@ -118,7 +109,7 @@ function shortestWayBack(start: string, targets: Map<string, string[]>): string[
 
 function sourcesInTree(): Sources {
   const paths = readdirSync(fromRoot("src"), { recursive: true, encoding: "utf8" }).filter((path) =>
-    /\.ts$/.test(path),
+    path.endsWith(".ts"),
   );
   return new Map(paths.sort().map((path) => [path, readFileSync(fromRoot(`src/${path}`), "utf8")]));
 }

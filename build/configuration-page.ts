@@ -1,51 +1,15 @@
-/** Generates docs/CONFIGURATION.md from the schema: `npx tsx build/configuration-page.ts`. A test fails when they differ. */
-import { writeFileSync } from "node:fs";
+/** Generates the tables of docs/CONFIGURATION.md from the schema: `npx tsx build/configuration-page.ts`. A test fails when they differ. */
+import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { type OptionSchema, optionSchema } from "../src/config/json-schema.js";
-import { needRestart, notInStore } from "../src/config/reach.js";
+import { needRestart } from "../src/config/reach.js";
 import { overrides, storeVariables } from "../src/config/variables.js";
 import { fromRoot, shown } from "./paths.js";
 
 const PAGE = "docs/CONFIGURATION.md";
 
-const introduction = `# Configuration
-
-Generated from \`src/config/schema.ts\` by \`build/configuration-page.ts\`; a test compares the two. \`tollgate check-config FILE\`
-reports all problems of a file at once. \`tollgate schema\` prints the options as JSON Schema for editors.
-
-## Sources
-
-Each source overrides the ones before it:
-
-1. the defaults below; no file is required;
-2. the file (\`tollgate serve --config FILE\`), in YAML;
-3. the store layer: options that \`PUT /admin/ratelimit/config\` wrote, for all nodes of a cluster;
-4. the environment variables listed below, then the command-line options.
-
-Sections are merged option by option, and so are the entries of \`apps\`, \`upstreams\` and \`identity.api_keys\`. Lists and
-single values replace the previous value. The store layer cannot set
-${inProse(notInStore)},
-because every node needs its own value. Anyone who can read the store can read this layer, including API keys.
-
-In strings of the file, \`\${NAME}\` is replaced by the environment variable, \`\${NAME:-default}\` has a default, and \`$\${\` is a
-literal \`\${\`. A replaced value cannot add options. Values in the store are not replaced.
-
-A problem is reported with its path, the expected value and the actual value. The path is the option, followed by
-\`(store layer)\` for a value from the store, or the name of the environment variable. Secrets are never shown.
-
-## Changes
-
-A running service reloads the configuration when the file changes, on SIGHUP, on \`POST /admin/ratelimit/reload\`, and when
-another node writes the store layer. The new configuration is validated as a whole and then applied immediately; buckets
-keep their tokens, up to the new capacity. An invalid configuration changes nothing: the last valid one stays active, and
-the log, the reply and \`/health/deep\` contain the reason. While the store is unavailable, its last known layer applies.
-
-Options marked *restart* are read when the service starts. A reload that changes one of them is rejected and names it; with
-\`force: true\` all other changes are applied, and the marked ones take effect at the next start.
-
-Every configuration has a version. It is the same on all nodes that enforce the same limits, regardless of their names and
-listen addresses. It is part of the status, the metrics and each sync reply.
-`;
+/** The text before this heading is written by hand. */
+const FIRST_HEADING = "## The options";
 
 interface Table {
   path: string;
@@ -55,7 +19,8 @@ interface Table {
 
 export function configurationPage(): string {
   const tables = [...tablesOf("", optionSchema())];
-  return `${introduction}\n${tables.map(section).join("\n")}`;
+  const [introduction] = readFileSync(fromRoot(PAGE), "utf8").split(FIRST_HEADING);
+  return `${introduction}${tables.map(section).join("\n")}`;
 }
 
 /** The options of a section, then those of its nested sections. */
@@ -87,7 +52,7 @@ function section({ path, description, options }: Table): string {
   );
   const head = ["option", "kind", "default", ...(withVariables ? ["variable"] : []), "change", "meaning"];
   const within = path.replace(/\.<name>|\[\]/g, "");
-  const title = path === "" ? "## The options" : `${within.includes(".") ? "###" : "##"} \`${path}\``;
+  const title = path === "" ? FIRST_HEADING : `${within.includes(".") ? "###" : "##"} \`${path}\``;
   const lines = [head.join(" | "), head.map(() => "---").join(" | "), ...cells].map((line) => `| ${line} |`);
   return `${title}\n\n${description === "" ? "" : `${description}\n\n`}${lines.join("\n")}\n`;
 }
@@ -145,11 +110,6 @@ const withCommas = (text: string) =>
 const cell = (text: string) => text.replaceAll("|", "\\|");
 /** As GitHub makes them: letters, digits, hyphens and underscores stay. */
 const anchor = (title: string) => title.toLowerCase().replace(/[^a-z0-9_-]/g, "");
-
-function inProse(options: readonly string[]): string {
-  const names = options.map((option) => `\`${option}\``);
-  return `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
-}
 
 if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
   writeFileSync(fromRoot(PAGE), configurationPage());

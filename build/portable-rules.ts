@@ -27,36 +27,17 @@ const rejectedSyntax = new Map<ts.SyntaxKind, string>([
 ]);
 
 const bitwise = "no bitwise operators: Lua 5.1 has none";
-const looseEquality = "compare with === and !==";
-const rejectedOperators = new Map<ts.SyntaxKind, string>([
-  [ts.SyntaxKind.EqualsEqualsToken, looseEquality],
-  [ts.SyntaxKind.ExclamationEqualsToken, looseEquality],
-  [ts.SyntaxKind.PercentToken, "no `%`: the sign of its result differs in Lua; use Math.floor"],
-  [ts.SyntaxKind.PercentEqualsToken, "no `%`: the sign of its result differs in Lua; use Math.floor"],
-  [ts.SyntaxKind.AsteriskAsteriskEqualsToken, "no `**=`: the last digit differs between platforms; multiply"],
-  [ts.SyntaxKind.CommaToken, "no comma operator"],
-  ...[
-    ts.SyntaxKind.AmpersandToken,
-    ts.SyntaxKind.BarToken,
-    ts.SyntaxKind.CaretToken,
-    ts.SyntaxKind.LessThanLessThanToken,
-    ts.SyntaxKind.GreaterThanGreaterThanToken,
-    ts.SyntaxKind.GreaterThanGreaterThanGreaterThanToken,
-    ts.SyntaxKind.AmpersandEqualsToken,
-    ts.SyntaxKind.BarEqualsToken,
-    ts.SyntaxKind.CaretEqualsToken,
-    ts.SyntaxKind.LessThanLessThanEqualsToken,
-    ts.SyntaxKind.GreaterThanGreaterThanEqualsToken,
-    ts.SyntaxKind.GreaterThanGreaterThanGreaterThanEqualsToken,
-  ].map((operator): [ts.SyntaxKind, string] => [operator, bitwise]),
+const rejectedOperators = new Map([
+  ...reasonFor("== !=", "compare with === and !=="),
+  ...reasonFor("% %=", "no `%`: the sign of its result differs in Lua; use Math.floor"),
+  ...reasonFor("**=", "no `**=`: the last digit differs between platforms; multiply"),
+  ...reasonFor(",", "no comma operator"),
+  ...reasonFor("& | ^ << >> >>> &= |= ^= <<= >>= >>>=", bitwise),
 ]);
 
-const comparisons = new Set([
-  ts.SyntaxKind.LessThanToken,
-  ts.SyntaxKind.LessThanEqualsToken,
-  ts.SyntaxKind.GreaterThanToken,
-  ts.SyntaxKind.GreaterThanEqualsToken,
-]);
+function reasonFor(operators: string, reason: string): [operator: string, reason: string][] {
+  return operators.split(" ").map((operator) => [operator, reason]);
+}
 
 /** Everything in `file` that breaks a rule, as "file:line: rule and reason". */
 export function brokenRules(file: ts.SourceFile, checker: ts.TypeChecker): string[] {
@@ -95,28 +76,20 @@ export function brokenRules(file: ts.SourceFile, checker: ts.TypeChecker): strin
   }
 
   function checkBinary(node: ts.BinaryExpression): void {
-    const operator = node.operatorToken.kind;
+    const operator = node.operatorToken.getText(file);
     const rejected = rejectedOperators.get(operator);
     if (rejected !== undefined) report(node, rejected);
-    if (operator === ts.SyntaxKind.AmpersandAmpersandToken || operator === ts.SyntaxKind.BarBarToken) {
-      demandBoolean(node.left);
-    }
-    if (operator === ts.SyntaxKind.AsteriskAsteriskToken && !(isNumber(node.left) && isNumber(node.right))) {
+    if (operator === "&&" || operator === "||") demandBoolean(node.left);
+    if (operator === "**" && !(ts.isNumericLiteral(node.left) && ts.isNumericLiteral(node.right))) {
       report(node, "`**` between literals only: elsewhere the last digit differs between platforms; multiply");
     }
-    const left = checker.getTypeAtLocation(node.left);
-    const right = checker.getTypeAtLocation(node.right);
-    if (operator === ts.SyntaxKind.PlusToken || operator === ts.SyntaxKind.PlusEqualsToken) {
-      const numbers = isOf(left, ts.TypeFlags.NumberLike) && isOf(right, ts.TypeFlags.NumberLike);
-      const texts = isOf(left, ts.TypeFlags.StringLike) && isOf(right, ts.TypeFlags.StringLike);
-      if (!numbers && !texts) {
-        report(node, "`+` takes two numbers or two texts: Lua formats numbers with 14 digits; use wholeText");
-      }
+    const both = (flags: ts.TypeFlags) =>
+      [node.left, node.right].every((side) => isOf(checker.getTypeAtLocation(side), flags));
+    if (["+", "+="].includes(operator) && !both(ts.TypeFlags.NumberLike) && !both(ts.TypeFlags.StringLike)) {
+      report(node, "`+` takes two numbers or two texts: Lua formats numbers with 14 digits; use wholeText");
     }
-    if (comparisons.has(operator)) {
-      if (!isOf(left, ts.TypeFlags.NumberLike) || !isOf(right, ts.TypeFlags.NumberLike)) {
-        report(node, "only numbers can be compared: in Lua the order of texts depends on the locale");
-      }
+    if (["<", "<=", ">", ">="].includes(operator) && !both(ts.TypeFlags.NumberLike)) {
+      report(node, "only numbers can be compared: in Lua the order of texts depends on the locale");
     }
   }
 
@@ -168,10 +141,6 @@ function isOf(type: ts.Type, flags: ts.TypeFlags): boolean {
 function mayBeUndefined(type: ts.Type): boolean {
   if (type.isUnion()) return type.types.some(mayBeUndefined);
   return (type.flags & (ts.TypeFlags.Undefined | ts.TypeFlags.Void)) !== 0;
-}
-
-function isNumber(node: ts.Expression): boolean {
-  return ts.isNumericLiteral(node);
 }
 
 /** `this: void` declares a function without self. */

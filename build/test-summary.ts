@@ -1,8 +1,10 @@
 /** Summarises a test run: how many tests passed, and which parts of the suite did not run. */
 import { existsSync, readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
-import { NEEDS_ENVOY } from "./needs-envoy.js";
 import { shown } from "./paths.js";
+
+/** Marks the name of a test that was skipped because Envoy is not available; see test/support/envoy-binary.ts. */
+export const NEEDS_ENVOY = "(needs Envoy)";
 
 /** The fields used of vitest's JSON report. */
 export interface TestReport {
@@ -22,18 +24,14 @@ export interface TestSummary {
   leftOut: number;
 }
 
-export interface SummaryOptions {
-  /** Tests of Envoy may be skipped. */
-  withoutEnvoy?: boolean;
-}
-
 const parts = ["unit", "contract", "integration", "e2e"];
 /** The contract suite must have run on each of these. */
 const runtimes = ["embedded", "redis", "redis-cluster", "luajit"];
 /** The end-to-end suite must have run with each of these proxies. */
 const proxies = ["nginx", "envoy"];
 
-export function summarize(report: TestReport, { withoutEnvoy = false }: SummaryOptions = {}): TestSummary {
+/** @param withoutEnvoy tests of Envoy may be skipped */
+export function summarize(report: TestReport, withoutEnvoy = false): TestSummary {
   const problems: string[] = [];
   const passedNames = new Map<string, string[]>(parts.map((part) => [part, []]));
   let passed = 0;
@@ -77,7 +75,7 @@ function main(path: string): number {
   }
   const report = JSON.parse(readFileSync(path, "utf8")) as TestReport;
   const withoutEnvoy = process.env.TOLLGATE_WITHOUT_ENVOY === "1";
-  const { passed, failed, problems, leftOut } = summarize(report, { withoutEnvoy });
+  const { passed, failed, problems, leftOut } = summarize(report, withoutEnvoy);
   for (const problem of problems) console.error(problem);
   if (withoutEnvoy) console.error(`*** TOLLGATE_WITHOUT_ENVOY=1: ${leftOut} tests that need Envoy were skipped`);
   console.log(`${passed} passed, ${failed} failed`);

@@ -1,6 +1,6 @@
 /** Marks tests that need Envoy. Without it they are skipped with a message, and .ci/run fails. */
 import { describe } from "vitest";
-import { NEEDS_ENVOY } from "../../build/needs-envoy.js";
+import { NEEDS_ENVOY } from "../../build/test-summary.js";
 import { findEnvoy } from "./find-envoy.js";
 
 export { envoyBinary, findEnvoy } from "./find-envoy.js";

@@ -1,8 +1,7 @@
 /** A test run counts only if every part of it ran. */
 import { expect, test } from "vitest";
-import { NEEDS_ENVOY } from "../../../build/needs-envoy.js";
 import { fromRoot } from "../../../build/paths.js";
-import { summarize, type TestReport } from "../../../build/test-summary.js";
+import { NEEDS_ENVOY, summarize, type TestReport } from "../../../build/test-summary.js";
 
 function report(...tests: [path: string, fullName: string, status?: string][]): TestReport {
   return {
@@ -54,8 +53,8 @@ test("without Envoy the run is not whole", () => {
 
 test("told that there is no Envoy, its tests alone may be left out, and are counted", () => {
   const other: Parameters<typeof report>[number] = ["test/unit/a.test.ts", "subtracts", "skipped"];
-  expect(summarize(report(...withoutEnvoy), { withoutEnvoy: true })).toMatchObject({ problems: [], leftOut: 1 });
-  expect(summarize(report(...withoutEnvoy, other), { withoutEnvoy: true }).problems).toEqual([
+  expect(summarize(report(...withoutEnvoy), true)).toMatchObject({ problems: [], leftOut: 1 });
+  expect(summarize(report(...withoutEnvoy, other), true).problems).toEqual([
     'test/unit/a.test.ts: "subtracts" did not run (skipped)',
   ]);
 });

@@ -33,6 +33,11 @@ describe("docs/CONFIGURATION.md", () => {
     expect(read("docs/CONFIGURATION.md")).toBe(configurationPage());
   });
 
+  it("names the options that the store layer cannot set", () => {
+    const sentence = /The store layer cannot set\n(.*?),\nbecause/s.exec(read("docs/CONFIGURATION.md"))?.[1] ?? "";
+    expect([...sentence.matchAll(/`(.*?)`/g)].map(([, option]) => option)).toEqual(notInStore);
+  });
+
   it("has only links to existing headings", () => {
     const page = configurationPage();
     const headings = [...page.matchAll(/^#+ (.*)$/gm)].map(([, title]) =>
