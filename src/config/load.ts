@@ -54,32 +54,18 @@ export interface ParsedYaml {
 export function checkConfig({ raw: file, problems }: ParsedYaml, env: Environment, layer: Section): Loaded {
   if (problems.length > 0) return refusal(problems);
   if (!isSection(file)) {
-    return refusal([
-      { path: "the file", value: "", reason: "must be a map of options, for example listen: 0.0.0.0:8080" },
-    ]);
+    const reason = "must be a map of options, for example listen: 0.0.0.0:8080";
+    return refusal([{ path: "the file", value: "", reason }]);
   }
   const wrongLayer = layerProblems(layer);
   if (wrongLayer.length > 0) return refusal(wrongLayer);
+  /** Before variables are replaced, for messages. */
   const raw = merge(file, layer) as Section;
   const crowded = Object.entries(mostNames).filter(([name, most]) => countNames(raw[name]) > most);
   if (crowded.length > 0) {
-    return refusal(
-      crowded.map(([name, most]) =>
-        problemAt([name], raw, `must have at most ${most} names, not ${countNames(raw[name])}`),
-      ),
-    );
+    const reason = (name: string, most: number) => `must have at most ${most} names, not ${countNames(raw[name])}`;
+    return refusal(crowded.map(([name, most]) => problemAt([name], raw, reason(name, most))));
   }
-  return check({ file, layer, raw }, env);
-}
-
-interface Written {
-  file: Section;
-  layer: Section;
-  /** File and layer merged, before variables are replaced; for messages. */
-  raw: Section;
-}
-
-function check({ file, layer, raw }: Written, env: Environment): Loaded {
   const expanded = expand(file, env);
   const values = merge(expanded.value, layer) as Section;
   const { origin, problems: wrongVariables } = override(values, env);
@@ -98,27 +84,19 @@ function check({ file, layer, raw }: Written, env: Environment): Loaded {
   if (found.length === 0) return { config: deepFreeze(config as Config), problems: [] };
   return refusal(
     found.map(({ path, value, reason, place = [] }) => {
-      const problem = { path, value, reason };
       const variable = origin.get(path);
-      if (variable !== undefined) return fromVariable(problem, variable, env);
+      if (variable !== undefined) return { path: variable, value: quoted(env[variable] ?? ""), reason };
+      const problem = { path, value, reason };
       return isFromStoreLayer(place, file, layer) ? inLayer(problem) : problem;
     }),
   );
 }
 
-/** Names the environment variable that set an invalid value. */
-function fromVariable({ reason }: Problem, variable: string, env: Environment): Problem {
-  return { path: variable, value: quoted(env[variable] ?? ""), reason };
-}
-
 /** One problem per path: the first. */
 function refusal(problems: Problem[]): Loaded & { config: undefined } {
-  const seen = new Set<string>();
-  const once = problems.filter(({ path }) => {
-    const isNew = !seen.has(path);
-    seen.add(path);
-    return isNew;
-  });
+  const byPath = new Map<string, Problem>();
+  for (const problem of problems) if (!byPath.has(problem.path)) byPath.set(problem.path, problem);
+  const once = [...byPath.values()];
   const shown = once.slice(0, MOST_PROBLEMS);
   if (once.length > shown.length) {
     shown.push({ path: "…", value: "", reason: `and ${once.length - shown.length} more` });

@@ -1,6 +1,8 @@
-/** Reads and writes the configuration layer in the store, and notifies other nodes. */
+/** Reads, writes and watches the configuration layer in the store, and notifies other nodes. */
 import { INVALID_ARGUMENT } from "../../core/codes.js";
 import { configKey, operationKey } from "../../core/keys.js";
+import type { Clock } from "../../shared/clock.js";
+import type { Log } from "../../shared/log.js";
 import { InvalidArgument, StoreError } from "../../store/errors.js";
 import type { Store, Unsubscribe } from "../../store/store.js";
 import { layerProblem, layerProblems, layerText, parseLayer } from "../layer.js";
@@ -15,21 +17,28 @@ export interface StoredLayer {
 /** The stored layer, or why it is invalid. */
 export type ReadLayer = { layer: StoredLayer; revision: number } | { problems: Problem[]; revision: number };
 
-export type LayerStore = ReturnType<typeof createLayerStore>;
+export interface LayerWatchOptions {
+  clock: Clock;
+  log: Log;
+  /** The last revision that was read. */
+  seenRevision(): number;
+  /** The revision in the store has changed. */
+  changed(): void;
+  /** Another node has a new configuration, from any source. */
+  notified(): void;
+}
 
+const POLL_MS = 5_000;
+const RESUBSCRIBE_MS = 1_000;
 const ANY = -1;
 /** Maximum of the store script. */
 const MAX_BYTES = 1_048_576;
 /** Revision of a layer that cannot be read. Never written. */
 const UNREADABLE = -2;
 
-export function configChannel(clusterId: string): string {
-  return `ratelimit:config:update:${clusterId}`;
-}
-
 export function createLayerStore(store: Pick<Store, "run" | "publish" | "subscribe">, clusterId: string, node: string) {
   const key = configKey(clusterId);
-  const channel = configChannel(clusterId);
+  const channel = `ratelimit:config:update:${clusterId}`;
 
   async function ask(known: number): Promise<{ revision: number; text: string; fault?: string }> {
     try {
@@ -51,11 +60,6 @@ export function createLayerStore(store: Pick<Store, "run" | "publish" | "subscri
       if (fault !== undefined) return { revision, problems: [layerProblem(fault)] };
       const { layer, problems } = parseLayer(text);
       return layer === undefined ? { revision, problems } : { revision, layer: { revision, config: layer } };
-    },
-
-    /** Whether the stored revision differs from `known`. */
-    async hasChanged(known: number): Promise<boolean> {
-      return (await ask(Math.max(known, ANY))).revision !== known;
     },
 
     /** Problems of the layer itself, before it is written; undefined if there are none. */
@@ -80,12 +84,52 @@ export function createLayerStore(store: Pick<Store, "run" | "publish" | "subscri
       return store.publish(channel, JSON.stringify(message));
     },
 
-    /** Calls the handler when another node has a new configuration. The content of the message is not used. */
-    subscribe(handler: () => void): Promise<Unsubscribe> {
+    /** Detects changes by pub/sub messages, and by polling because messages can get lost. */
+    watch({ clock, log, seenRevision, changed, notified }: LayerWatchOptions): Unsubscribe {
       const own = `"node":${JSON.stringify(node)}}`;
-      return store.subscribe(channel, (message) => {
-        if (!message.endsWith(own)) handler();
-      });
+      let closed = false;
+      let leave: Unsubscribe = () => {};
+      let stopPolling = clock.after(0, () => void poll());
+      let stopWaiting = () => {};
+      listen();
+
+      async function poll(): Promise<void> {
+        try {
+          const known = seenRevision();
+          const { revision } = await ask(Math.max(known, ANY));
+          if (revision !== known && !closed) changed();
+        } catch (error) {
+          log.debug({ err: error }, "cannot poll the configuration layer");
+        }
+        if (!closed) stopPolling = clock.after(POLL_MS, () => void poll());
+      }
+
+      /** The content of a message is not used. */
+      function received(message = ""): void {
+        if (!closed && !message.endsWith(own)) notified();
+      }
+
+      function listen(): void {
+        store.subscribe(channel, received).then(
+          (unsubscribe) => {
+            leave = unsubscribe;
+            if (closed) leave();
+            // Messages before the subscription were missed.
+            else received();
+          },
+          (error: unknown) => {
+            log.debug({ err: error }, "cannot subscribe to configuration changes");
+            if (!closed) stopWaiting = clock.after(RESUBSCRIBE_MS, listen);
+          },
+        );
+      }
+
+      return () => {
+        closed = true;
+        stopPolling();
+        stopWaiting();
+        leave();
+      };
     },
   };
 }

@@ -15,7 +15,6 @@ import { configVersion } from "../version.js";
 import { applicable, changedApps, restartsNeeded } from "./change.js";
 import { watchFile } from "./file-watch.js";
 import { createLayerStore, type StoredLayer } from "./layer-store.js";
-import { watchLayer } from "./layer-watch.js";
 
 export type Source = "all" | "file" | "store";
 
@@ -229,8 +228,7 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
     file === undefined || options.watchFile === false
       ? undefined
       : watchFile(file, clock, () => inBackground(() => reloadAndAnnounce({ source: "file", force: false })));
-  const leaveStore = watchLayer({
-    layers,
+  const leaveStore = layers.watch({
     clock,
     log,
     seenRevision: () => seenRevision,
