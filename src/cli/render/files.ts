@@ -1,7 +1,7 @@
 /** Options that `tollgate render` has for nginx and Envoy, and writing of the rendered files. */
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import type { Rendered } from "../../render/files.js";
+import type { Rendered } from "../../render/common.js";
 import { type readOptions, UsageError } from "../command.js";
 import { readWhole } from "../numbers.js";
 

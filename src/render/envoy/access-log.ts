@@ -2,6 +2,7 @@
 import type { Config } from "../../config/schema.js";
 import { renewalMs } from "../../core/slot-lease.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
+import { upgradingRoutes } from "../common.js";
 import { extension, grpcService, seconds } from "./common.js";
 import type { EnvoyRenderOptions } from "./options.js";
 
@@ -33,8 +34,8 @@ export function accessLog(config: Config, { mode }: EnvoyRenderOptions): YamlSec
 }
 
 /** At the renewal interval of the shortest lease, so that an entry may be lost. */
-function renewals({ routes }: Config): YamlSection {
-  const leases = routes.flatMap(({ connections }) => (connections === undefined ? [] : [connections.lease_s]));
+function renewals(config: Config): YamlSection {
+  const leases = upgradingRoutes(config).map(({ connections }) => connections.lease_s);
   if (leases.length === 0) return {};
   return {
     "# Also reports open streams, which renews the leases of their slots.": NOTE,

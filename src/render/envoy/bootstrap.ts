@@ -1,8 +1,7 @@
 /** Renders a complete Envoy bootstrap: listener, routes, clusters, timeouts and limits. */
 import type { Config } from "../../config/schema.js";
 import { commentedYaml, NOTE, type YamlData } from "../commented-yaml.js";
-import { RenderError } from "../files.js";
-import { addressOf } from "../services.js";
+import { addressOf, RenderError } from "../common.js";
 import { clusters } from "./clusters.js";
 import { extension, socketAddress } from "./common.js";
 import { dynamicResources } from "./dynamic.js";

@@ -4,9 +4,7 @@ import type { ServiceAddress } from "../../config/options/plane-options.js";
 import type { Config } from "../../config/schema.js";
 import { parseAddress } from "../../config/values.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
-import { RenderError } from "../files.js";
-import { serviceAddresses } from "../services.js";
-import { schemeOf, type Upstream, upstreamName, usedUpstreams } from "../upstreams.js";
+import { RenderError, schemeOf, serviceAddresses, type Upstream, upstreamName, usedUpstreams } from "../common.js";
 import {
   discovery,
   ejectUnreachable,

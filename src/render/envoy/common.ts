@@ -3,7 +3,7 @@ import { isIP } from "node:net";
 import type { ServiceAddress } from "../../config/options/plane-options.js";
 import type { Config } from "../../config/schema.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
-import { requirePlaneToken } from "../services.js";
+import { hostAndPort, requirePlaneToken } from "../common.js";
 import { SERVICE_CLUSTER } from "./options.js";
 
 const TYPES = "type.googleapis.com/envoy";
@@ -23,11 +23,8 @@ export function extension(name: string, type: string, config: YamlSection = {}):
 
 /** With a `defaultPort`, requests carry the address of the endpoint as Host instead of the client's. */
 export function endpoints(cluster: string, addresses: readonly ServiceAddress[], defaultPort?: number): YamlData {
-  const named = ({ host, port }: ServiceAddress) => {
-    if (defaultPort === undefined) return undefined;
-    const written = host.includes(":") ? `[${host}]` : host;
-    return port === defaultPort ? written : `${written}:${port}`;
-  };
+  const named = (address: ServiceAddress) =>
+    defaultPort === undefined ? undefined : hostAndPort(address).replace(new RegExp(`:${defaultPort}$`), "");
   return {
     cluster_name: cluster,
     endpoints: [
@@ -66,7 +63,7 @@ export function upstreamProtocol(version: HttpVersion, common: YamlSection): Yam
   };
 }
 
-/** Settings for gRPC calls to the service, with the token of the data planes. */
+/** Options of gRPC calls to the service, with the token of the data planes. */
 export function grpcService(config: Config): YamlData {
   requirePlaneToken(config, "Envoy");
   return {

@@ -1,14 +1,22 @@
-/** Renders a configuration for Envoy: a bootstrap, the Lua script with its settings, and optionally dynamic files. */
+/** Renders a configuration for Envoy: a bootstrap, the Lua script with its options, and optionally dynamic files. */
 import { createHash } from "node:crypto";
+import { envoyOptions } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
-import type { Rendered, RenderedFile } from "../files.js";
+import { type Rendered, type RenderedFile, requirePlaneToken } from "../common.js";
+import { type LuaData, luaTable } from "../lua-table.js";
 import { bootstrap } from "./bootstrap.js";
 import { clusters } from "./clusters.js";
 import { CLUSTERS, dynamicFile, LISTENERS, ROUTES } from "./dynamic.js";
 import { listener } from "./listener.js";
-import { BOOTSTRAP, type EnvoyRenderOptions, SCRIPT } from "./options.js";
+import {
+  BOOTSTRAP,
+  CONTROL_CLUSTER,
+  DEFAULT_NODE,
+  type EnvoyRenderOptions,
+  SCRIPT,
+  SERVICE_CLUSTER,
+} from "./options.js";
 import { routeConfig } from "./routes.js";
-import { envoyScript } from "./script.js";
 
 /** Throws RenderError. */
 export function renderEnvoy(config: Config, options: EnvoyRenderOptions): Rendered {
@@ -31,4 +39,21 @@ function dynamicFiles(config: Config, options: EnvoyRenderOptions, script: strin
     [LISTENERS]: dynamicFile(LISTENERS, `The listener. ${drained}`, [listener(config, options, warnings)]),
   };
   return Object.entries(texts).map(([name, text]) => ({ name, text, secret: name === LISTENERS }));
+}
+
+/** The script that Envoy runs: its options as a Lua table, followed by the bundle. */
+function envoyScript(config: Config, { node, workers, bundle }: EnvoyRenderOptions): string {
+  requirePlaneToken(config, "Envoy");
+  const options = envoyOptions(config, {
+    node: node ?? DEFAULT_NODE,
+    workers,
+    clusters: { control: CONTROL_CLUSTER, envoy: SERVICE_CLUSTER },
+    // Envoy writes it for every request: the listener has `use_remote_address` and no internal addresses.
+    addressHeader: "x-envoy-external-address",
+    settleByAccessLog: true,
+  });
+  return `-- Written by \`tollgate render envoy\`. Contains the token of the data planes.
+local tollgateOptions = ${luaTable(options as unknown as LuaData)}
+
+${bundle}`;
 }

@@ -1,7 +1,7 @@
 /** Renders the listener for clients and its HTTP connection manager. */
 import type { Config } from "../../config/schema.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
-import { addressOf } from "../services.js";
+import { addressOf, keepAliveSeconds } from "../common.js";
 import { accessLog } from "./access-log.js";
 import { extension, seconds, socketAddress } from "./common.js";
 import { fromFile, ROUTES } from "./dynamic.js";
@@ -39,11 +39,9 @@ export function listener(config: Config, options: EnvoyRenderOptions, warnings: 
 }
 
 /** TCP keep-alive with the shortest ping_ms of all routes detects vanished clients within twice that time. */
-function keepAlive({ routes }: Config): YamlSection {
-  const probes = routes.flatMap(({ connections }) => (connections === undefined ? [] : [connections.ping_ms]));
-  const wanted = probes.filter((ms) => ms > 0);
-  if (wanted.length === 0) return {};
-  const idle = Math.max(Math.ceil(Math.min(...wanted) / 1000), 1);
+function keepAlive(config: Config): YamlSection {
+  const idle = keepAliveSeconds(config);
+  if (idle === undefined) return {};
   const option = (description: string, level: number, name: number, value: number): YamlData => {
     return { description, level, name, int_value: value, state: "STATE_LISTENING" };
   };

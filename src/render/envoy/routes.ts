@@ -5,21 +5,18 @@ import { routeName } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { DRY_RUN_HEADER, type Refusal, reservedHeaders } from "../../core/refusals.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
-import { upstreamName } from "../upstreams.js";
-import { seconds } from "./common.js";
+import { type Route, routesByHost, upstreamName } from "../common.js";
+import { extension, seconds } from "./common.js";
 import { LUA, scriptFile } from "./filters.js";
 import { BODY_TOO_LARGE, NO_ROUTE, NO_ROUTE_NAME, TWO_HOSTS } from "./local-replies.js";
 import type { EnvoyRenderOptions } from "./options.js";
-
-type Route = Config["routes"][number];
 
 export const ROUTE_CONFIG = "tollgate";
 const LUA_PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.LuaPerRoute";
 
 /** With the `version` of a script, the routes load that script. */
 export function routeConfig(config: Config, options: EnvoyRenderOptions, version?: string): YamlSection {
-  const anyHost = byLength(config.routes.filter(({ host }) => host === undefined));
-  const hosts = [...new Set(config.routes.flatMap(({ host }) => (host === undefined ? [] : [host.toLowerCase()])))];
+  const { anyHost, hosts } = routesByHost(config);
   const virtualHost = (name: string, domain: string, routes: Route[]): YamlData => ({
     name,
     domains: [domain],
@@ -31,11 +28,7 @@ export function routeConfig(config: Config, options: EnvoyRenderOptions, version
     ],
     ...(options.mode === "rls" ? { rate_limits: descriptors(config) } : {}),
   });
-  const named = hosts.map((host) => {
-    const own = byLength(config.routes.filter((route) => route.host?.toLowerCase() === host));
-    // A route with a host takes precedence over a longer one without.
-    return virtualHost(host, host, [...own, ...anyHost]);
-  });
+  const named = [...hosts].map(([host, own]) => virtualHost(host, host, [...byLength(own), ...byLength(anyHost)]));
   return {
     name: ROUTE_CONFIG,
     ...(version === undefined || options.mode === "rls" ? {} : ownScript(options, version)),
@@ -46,7 +39,7 @@ export function routeConfig(config: Config, options: EnvoyRenderOptions, version
     ],
     "# Only the gateway sets these headers: remove them from backend responses.": NOTE,
     response_headers_to_remove: options.mode === "lua" ? [DRY_RUN_HEADER] : reservedHeaders(headerOptions(config)),
-    virtual_hosts: [...named, virtualHost("any", "*", anyHost)],
+    virtual_hosts: [...named, virtualHost("any", "*", byLength(anyHost))],
   };
 }
 
@@ -101,12 +94,10 @@ function retries(config: Config, { upstream, connections }: Route): YamlSection 
       retry_on: "connect-failure,refused-stream,reset-before-request",
       num_retries: 1,
       retry_host_predicate: [
-        {
-          name: "envoy.retry_host_predicates.previous_hosts",
-          typed_config: {
-            "@type": "type.googleapis.com/envoy.extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",
-          },
-        },
+        extension(
+          "envoy.retry_host_predicates.previous_hosts",
+          "extensions.retry.host.previous_hosts.v3.PreviousHostsPredicate",
+        ),
       ],
       host_selection_retry_max_attempts: 5,
     },

@@ -1,17 +1,12 @@
 /** nginx directives that several of the rendered files share. */
 import { isIP } from "node:net";
 import { type HeaderOptions, reservedHeaders } from "../../core/refusals.js";
-import { RenderError } from "../files.js";
+import { RenderError } from "../common.js";
 
 /** Quotes a value from the configuration. nginx expands `$` even inside quotes, so it is rejected. */
 export function quoted(text: string, option: string): string {
   if (/[$"\\\p{Cc}]/u.test(text)) throw new RenderError(`${option}: nginx cannot represent ${JSON.stringify(text)}`);
   return `"${text}"`;
-}
-
-/** `host:port` with brackets around an IPv6 address. */
-export function listenAddress({ host, port }: { host: string; port: number }): string {
-  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
 export function resolverAddress(resolver: string): string {

@@ -3,25 +3,24 @@ import { isIP } from "node:net";
 import { headerOptions } from "../../config/options/limits.js";
 import type { NginxOptions } from "../../config/options/plane-options.js";
 import type { Config } from "../../config/schema.js";
-import { parseAddress } from "../../config/values.js";
-import { RenderError } from "../files.js";
-import { dictMegabytes, hiddenHeaders, listenAddress, quoted, resolverAddress } from "./directives.js";
-import { BUNDLE, type RenderOptions, SETTINGS } from "./options.js";
+import { addressOf, hostAndPort, RenderError } from "../common.js";
+import { dictMegabytes, hiddenHeaders, quoted, resolverAddress } from "./directives.js";
+import { BUNDLE, OPTIONS, type RenderOptions } from "./options.js";
 import { socketHttp } from "./sockets.js";
 
 /** Shared memory per app: balance, record, refusal and counters, with reserve. */
 const BYTES_PER_APP = 4_096;
 const MIN_BYTES = 1_048_576;
 
-export function httpInclude(config: Config, settings: NginxOptions, options: RenderOptions): string {
+export function httpInclude(config: Config, plane: NginxOptions, options: RenderOptions): string {
   const file = (name: string) => quoted(`${options.path}/${name}`, "--path");
   const trusted = config.identity.trusted_hops.map((network) => `    ${network} 1;\n`).join("");
-  const apps = settings.apps.length;
+  const apps = plane.apps.length;
   return `# Tollgate: include this once in the http section.
 
 # Shared by all workers: balances, counters and the latest sync reply. Sized for ${apps} apps.
 lua_shared_dict tollgate ${dictMegabytes(2, MIN_BYTES + apps * BYTES_PER_APP)}m;
-${resolverLine(settings, options)}
+${resolverLine(plane, options)}
 # Clients whose identity headers are trusted (identity.trusted_hops). With the realip module this matches the client
 # address that it determined; to match the direct peer instead, use: geo $realip_remote_addr $tollgate_trusted {
 geo $tollgate_trusted {
@@ -39,13 +38,13 @@ map $tollgate_exchange $tollgate_admitted {
 
 init_by_lua_block {
     tollgate = dofile(${file(BUNDLE)})
-    tollgate.init(dofile(${file(SETTINGS)}))
+    tollgate.init(dofile(${file(OPTIONS)}))
 }
 init_worker_by_lua_block { tollgate.initWorker() }
 
 # Settles every admitted request when it ends.
 log_by_lua_block { tollgate.log() }
-${socketHttp(config, settings.connections, options)}`;
+${socketHttp(config, plane.connections, options)}`;
 }
 
 function resolverLine({ services }: NginxOptions, { resolver }: RenderOptions): string {
@@ -67,11 +66,9 @@ ${hiddenHeaders(headerOptions(config))}`;
 
 /** A separate server, unreachable through the listener and the routes of clients. */
 export function statusInclude({ status }: RenderOptions): string {
-  const { host, port } = parseAddress(status) ?? { host: "", port: 0 };
-  if (port === 0) throw new RenderError(`--status ${status}: must be host:port`);
   return `# Tollgate: include this in the http section. Metrics and health of this nginx; restrict access to it.
 server {
-    listen ${listenAddress({ host, port })};
+    listen ${hostAndPort(addressOf(status, "--status"))};
     server_name _;
     access_log off;
 

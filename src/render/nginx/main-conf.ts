@@ -2,8 +2,8 @@
 import type { NginxSocketOptions } from "../../config/options/plane-options.js";
 import type { Config } from "../../config/schema.js";
 import { parseAddress } from "../../config/values.js";
-import { RenderError } from "../files.js";
-import { forwardedHeaders, forwardedMaps, listenAddress, quoted } from "./directives.js";
+import { hostAndPort, RenderError } from "../common.js";
+import { forwardedHeaders, forwardedMaps, quoted } from "./directives.js";
 import { HTTP_INCLUDE, type RenderOptions, STATUS_INCLUDE } from "./options.js";
 import { serverBlocks } from "./servers.js";
 import { maxSockets } from "./sockets.js";
@@ -102,5 +102,5 @@ function temporary({ flavour, runDir }: RenderOptions): string {
 }
 
 function listen(config: Config, { tls }: RenderOptions): string {
-  return `${listenAddress(parseAddress(config.listen)!)}${tls === undefined ? "" : " ssl"}`;
+  return `${hostAndPort(parseAddress(config.listen)!)}${tls === undefined ? "" : " ssl"}`;
 }

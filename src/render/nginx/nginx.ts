@@ -1,27 +1,26 @@
-/** Renders a configuration for nginx: the Lua bundle, its settings, the includes and optionally a complete nginx.conf. */
+/** Renders a configuration for nginx: the Lua bundle, its options, the includes and optionally a complete nginx.conf. */
 import { nginxOptions } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
-import type { Rendered, RenderedFile } from "../files.js";
+import { type Rendered, type RenderedFile, requirePlaneToken, serviceAddresses, upgradingRoutes } from "../common.js";
 import { type LuaData, luaTable } from "../lua-table.js";
-import { requirePlaneToken, serviceAddresses } from "../services.js";
 import { httpInclude, locationInclude, statusInclude } from "./includes.js";
 import { mainConf } from "./main-conf.js";
-import { BUNDLE, HTTP_INCLUDE, LOCATION_INCLUDE, type RenderOptions, SETTINGS, STATUS_INCLUDE } from "./options.js";
-import { podUpstream, socketInclude, socketLocation, upgradingRoutes } from "./sockets.js";
+import { BUNDLE, HTTP_INCLUDE, LOCATION_INCLUDE, OPTIONS, type RenderOptions, STATUS_INCLUDE } from "./options.js";
+import { podUpstream, socketInclude, socketLocation } from "./sockets.js";
 
 /** Throws RenderError. */
 export function renderNginx(config: Config, options: RenderOptions): Rendered {
   const warnings: string[] = [];
   requirePlaneToken(config, "nginx");
-  const settings = nginxOptions(config, {
+  const plane = nginxOptions(config, {
     node: options.node ?? "",
     services: serviceAddresses(options.services, "--service", config.control.listen),
     podUpstream,
   });
   const files: RenderedFile[] = [
     { name: BUNDLE, text: options.bundle, secret: false },
-    { name: SETTINGS, text: settingsLua(settings as unknown as LuaData), secret: true },
-    { name: HTTP_INCLUDE, text: httpInclude(config, settings, options), secret: false },
+    { name: OPTIONS, text: optionsLua(plane as unknown as LuaData), secret: true },
+    { name: HTTP_INCLUDE, text: httpInclude(config, plane, options), secret: false },
     { name: LOCATION_INCLUDE, text: locationInclude(config), secret: false },
     { name: STATUS_INCLUDE, text: statusInclude(options), secret: false },
   ];
@@ -29,12 +28,12 @@ export function renderNginx(config: Config, options: RenderOptions): Rendered {
     files.push({ name: socketInclude(route), text: socketLocation(config, route), secret: false });
   }
   if (!options.includeOnly)
-    files.push({ name: "nginx.conf", text: mainConf(config, settings.connections, options, warnings), secret: false });
+    files.push({ name: "nginx.conf", text: mainConf(config, plane.connections, options, warnings), secret: false });
   return { files, warnings };
 }
 
-function settingsLua(settings: LuaData): string {
+function optionsLua(plane: LuaData): string {
   return `-- Written by \`tollgate render nginx\`. Contains the token of the data planes.
-return ${luaTable(settings)}
+return ${luaTable(plane)}
 `;
 }

@@ -24,7 +24,7 @@ export interface RenderOptions {
 }
 
 export const BUNDLE = "tollgate.lua";
-export const SETTINGS = "tollgate-settings.lua";
+export const OPTIONS = "tollgate-settings.lua";
 export const HTTP_INCLUDE = "tollgate-http.conf";
 export const LOCATION_INCLUDE = "tollgate-location.conf";
 export const STATUS_INCLUDE = "tollgate-status.conf";

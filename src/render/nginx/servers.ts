@@ -1,17 +1,14 @@
 /** Renders routes as servers and locations: host first, then the longest prefix. */
 import type { Config } from "../../config/schema.js";
 import { gatewayRefusal } from "../../core/refusals.js";
-import { schemeOf } from "../upstreams.js";
+import { keepAliveSeconds, type Route, routesByHost, schemeOf } from "../common.js";
 import { forwardedHeaders, quoted } from "./directives.js";
 import { LOCATION_INCLUDE, type RenderOptions } from "./options.js";
-import { socketInclude, upgradingRoutes } from "./sockets.js";
+import { socketInclude } from "./sockets.js";
 import { proxyTarget } from "./upstreams.js";
 
-type Route = Config["routes"][number];
-
 export function serverBlocks(config: Config, listen: string, options: RenderOptions, warnings: string[]): string {
-  const anyHost = config.routes.filter(({ host }) => host === undefined);
-  const hosts = [...new Set(config.routes.flatMap(({ host }) => (host === undefined ? [] : [host.toLowerCase()])))];
+  const { anyHost, hosts } = routesByHost(config);
   const locationsOf = (route: Route, routes: Route[]) => {
     const others = routes.filter((other) => other !== route);
     return locations(route.path, locationBody(config, route, options, warnings), others);
@@ -22,9 +19,7 @@ export function serverBlocks(config: Config, listen: string, options: RenderOpti
         server_name ${name};
 ${tls(options)}${routes.map((route) => locationsOf(route, routes)).join("")}${rest(routes)}    }
 `;
-  const named = hosts.map((host) => {
-    const own = config.routes.filter((route) => route.host?.toLowerCase() === host);
-    // A route with a host takes precedence over a longer one without.
+  const named = [...hosts].map(([host, own]) => {
     const others = anyHost.filter(({ path }) => !own.some((route) => covers(route.path, path)));
     return server(host, false, [...own, ...others]);
   });
@@ -77,13 +72,9 @@ function locationBody(config: Config, route: Route, options: RenderOptions, warn
 ${headers}`;
 }
 
-/** Nginx sets TCP keep-alive per listener, so the shortest `ping_ms` of all routes applies. */
 function keepAlive(config: Config): string {
-  const pings = upgradingRoutes(config).map(({ connections }) => connections.ping_ms);
-  const shortest = Math.min(...pings.filter((ping) => ping > 0));
-  if (shortest === Number.POSITIVE_INFINITY) return "";
-  const seconds = Math.max(Math.ceil(shortest / 1000), 1);
-  return ` so_keepalive=${seconds}s:${Math.max(Math.ceil(seconds / 3), 1)}s:3`;
+  const seconds = keepAliveSeconds(config);
+  return seconds === undefined ? "" : ` so_keepalive=${seconds}s:${Math.ceil(seconds / 3)}s:3`;
 }
 
 const { status, body } = gatewayRefusal("no_route");

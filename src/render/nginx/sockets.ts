@@ -4,17 +4,10 @@ import { headerOptions } from "../../config/options/limits.js";
 import type { NginxSocketOptions } from "../../config/options/plane-options.js";
 import { routeName } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
-import { schemeOf, upstreamName } from "../upstreams.js";
+import { type Route, schemeOf, type UpgradingRoute, upgradingRoutes, upstreamName } from "../common.js";
 import { dictMegabytes, forwardedHeaders, forwardedMaps, hiddenHeaders, quoted } from "./directives.js";
 import type { RenderOptions } from "./options.js";
 import { proxyTarget, upstreamBlocks } from "./upstreams.js";
-
-type Route = Config["routes"][number];
-type UpgradingRoute = Route & { connections: NonNullable<Route["connections"]> };
-
-export function upgradingRoutes(config: Config): UpgradingRoute[] {
-  return config.routes.filter((route): route is UpgradingRoute => route.connections !== undefined);
-}
 
 /** The nginx upstream block of one pod. */
 export const podUpstream = (id: string, index: number) => `${upstreamName(id)}_pod_${index}`;
@@ -32,10 +25,10 @@ export function maxSockets({ routes }: NginxSocketOptions): number {
 }
 
 /** Directives for the http section; empty if no route has connections. */
-export function socketHttp(config: Config, settings: NginxSocketOptions, options: RenderOptions): string {
-  if (settings.routes.length === 0) return "";
-  const most = maxSockets(settings);
-  const pods = new Map(settings.routes.flatMap((route) => route.pods.map((pod) => [route.podUpstreams[pod], pod])));
+export function socketHttp(config: Config, sockets: NginxSocketOptions, options: RenderOptions): string {
+  if (sockets.routes.length === 0) return "";
+  const most = maxSockets(sockets);
+  const pods = new Map(sockets.routes.flatMap((route) => route.pods.map((pod) => [route.podUpstreams[pod], pod])));
   const blocks = [...pods].map(([upstream, pod]) => `upstream ${upstream} { server ${pod}; }\n`).join("");
   // A complete nginx.conf has these itself.
   const plain = options.includeOnly

@@ -1,7 +1,6 @@
 /** Renders the upstreams of a configuration as nginx upstream blocks. */
 import type { Config } from "../../config/schema.js";
-import { RenderError } from "../files.js";
-import { type Upstream, upstreamName, usedUpstreams } from "../upstreams.js";
+import { RenderError, type Upstream, upstreamName, usedUpstreams } from "../common.js";
 import { resolverAddress } from "./directives.js";
 import type { RenderOptions } from "./options.js";
 

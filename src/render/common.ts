@@ -1,0 +1,91 @@
+/** What the renderers for nginx and Envoy share: their result, and how they read services, upstreams and routes. */
+import type { ServiceAddress } from "../config/options/plane-options.js";
+import type { Config } from "../config/schema.js";
+import { parseAddress } from "../config/values.js";
+
+export interface RenderedFile {
+  name: string;
+  text: string;
+  /** Contains a secret: readable by the owner only. */
+  secret: boolean;
+}
+
+export interface Rendered {
+  files: RenderedFile[];
+  /** Differences from the behaviour of the Node gateway, one sentence each. */
+  warnings: string[];
+}
+
+/** The configuration is valid but cannot be rendered for this plane. The message names the option and the reason. */
+export class RenderError extends Error {}
+
+export type Upstream = Config["upstreams"][string];
+export type Route = Config["routes"][number];
+export type UpgradingRoute = Route & { connections: NonNullable<Route["connections"]> };
+
+/** @param plane the name of the plane in the error message */
+export function requirePlaneToken(config: Config, plane: string): void {
+  if (config.control.plane_token === "") {
+    throw new RenderError(`control.plane_token is empty: the service would reject ${plane}`);
+  }
+}
+
+/** The addresses given by a command-line option (host:port each), or else the configured listener `own`. */
+export function serviceAddresses(given: readonly string[], option: string, own: string): ServiceAddress[] {
+  if (given.length > 0) return given.map((text) => addressOf(text, option));
+  const { host, port } = parseAddress(own)!;
+  const isWildcard = host === "0.0.0.0" || host === "::";
+  return [{ host: isWildcard ? "127.0.0.1" : host, port }];
+}
+
+export function addressOf(text: string, option: string): ServiceAddress {
+  const at = parseAddress(text);
+  if (at === undefined || at.port === 0) throw new RenderError(`${option} ${text}: must be host:port`);
+  return at;
+}
+
+/** `host:port` with brackets around an IPv6 address. */
+export function hostAndPort({ host, port }: ServiceAddress): string {
+  return `${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
+
+/** Ids may contain a colon, which proxies would read as a port. The mapping is injective. */
+export function upstreamName(id: string): string {
+  return `tollgate_${id.replace(/[^A-Za-z0-9-]/g, (odd) => `_${odd.charCodeAt(0)}_`)}`;
+}
+
+/** Throws RenderError if the targets of an upstream differ in their scheme. */
+export function schemeOf(id: string, { targets }: Upstream, proxy: string): "http" | "https" {
+  const secure = targets.filter((target) => target.startsWith("https://")).length;
+  if (secure > 0 && secure < targets.length) {
+    throw new RenderError(
+      `upstreams.${id}.targets: ${proxy} needs the same scheme, http:// or https://, for all of them`,
+    );
+  }
+  return secure > 0 ? "https" : "http";
+}
+
+export function usedUpstreams(config: Config): [string, Upstream][] {
+  const used = new Set(config.routes.map(({ upstream }) => upstream));
+  return Object.entries(config.upstreams).filter(([id]) => used.has(id));
+}
+
+/** Routes for any host, and those of each host. A route with a host takes precedence over a longer one without. */
+export function routesByHost({ routes }: Config): { anyHost: Route[]; hosts: Map<string, Route[]> } {
+  const hosts = new Map<string, Route[]>();
+  for (const route of routes) {
+    const host = route.host?.toLowerCase();
+    if (host !== undefined) hosts.set(host, [...(hosts.get(host) ?? []), route]);
+  }
+  return { anyHost: routes.filter(({ host }) => host === undefined), hosts };
+}
+
+export function upgradingRoutes({ routes }: Config): UpgradingRoute[] {
+  return routes.filter((route): route is UpgradingRoute => route.connections !== undefined);
+}
+
+/** Proxies set TCP keep-alive per listener, so the shortest `ping_ms` of all routes applies. Undefined: none. */
+export function keepAliveSeconds(config: Config): number | undefined {
+  const pings = upgradingRoutes(config).flatMap(({ connections: { ping_ms } }) => (ping_ms > 0 ? [ping_ms] : []));
+  return pings.length === 0 ? undefined : Math.ceil(Math.min(...pings) / 1000);
+}
