@@ -32,8 +32,8 @@ const locked: AccessDenial = {
 };
 
 /** Returns a function that makes the check of one connection. `access` returns another object when it changes. */
-export function createAccessChecks(access: () => EnvoyAccess, now: () => number) {
-  const failures = createFailedLogins({ now });
+export function createAccessChecks(access: () => EnvoyAccess) {
+  const failures = createFailedLogins({ now: () => performance.now() });
   let current: EnvoyAccess | undefined;
   let isAllowed = (_address: string) => false;
   let isToken = (_token: string) => false;

@@ -22,8 +22,6 @@ export interface EnvoyListenerOptions {
   /** Limit for a gRPC message or an HTTP body. Read on every request. */
   maxMessageBytes(): number;
   log: Log;
-  /** Monotonic milliseconds. */
-  now?: () => number;
   /** Idle HTTP/2 connections without an authorized request are closed, so that strangers cannot collect them. */
   unauthorizedIdleMs?: number;
 }
@@ -71,9 +69,9 @@ const http2Options: ServerOptions = {
 };
 
 export function createEnvoyListener(options: EnvoyListenerOptions): EnvoyListener {
-  const { methods, routes, access, maxMessageBytes, log, now = () => performance.now() } = options;
+  const { methods, routes, access, maxMessageBytes, log } = options;
   const { unauthorizedIdleMs = UNAUTHORIZED_IDLE_MS } = options;
-  const checkFor = createAccessChecks(access, now);
+  const checkFor = createAccessChecks(access);
   const grpc = createGrpcServer({ methods, maxMessageBytes, log });
   const http = createHttpRoutes({ routes, maxBodyBytes: maxMessageBytes, log });
   const connections = new Map<Socket, Connection>();

@@ -19,7 +19,7 @@ export interface PlaneOptions {
     userHeader: string;
     apiKeyHeader: string;
     rules: IdentityRules;
-    /** SHA-1 of an API key, in base64 → app. The keys themselves are not rendered. */
+    /** SHA-1 of an API key → app. The keys themselves are not rendered. */
     apiKeys: { [digest: string]: string };
   };
   /** Requests with more headers get 431. */

@@ -8,7 +8,9 @@ import { appLimits, headerOptions, identityOptions, leaseOptions } from "./limit
 import type { EnvoyOptions, NginxOptions, PlaneOptions, SocketRouteLimits, TrustedNetwork } from "./plane-options.js";
 import { routeName, slotLimits, upstreamPods } from "./slots.js";
 
-function planeOptions(config: Config, node: string): PlaneOptions {
+/** The planes use the encoding of digests that is simplest in their Lua. */
+function planeOptions(config: Config, node: string, encoding: "base64" | "hex"): PlaneOptions {
+  const digest = (key: string) => createHash("sha1").update(key).digest(encoding);
   const identity = identityOptions(config);
   return {
     node,
@@ -29,8 +31,6 @@ function planeOptions(config: Config, node: string): PlaneOptions {
     apps: appLimits(config),
   };
 }
-
-const digest = (key: string) => createHash("sha1").update(key).digest("base64");
 
 /** Every route that accepts connections, with its limits and distinct pods. */
 function socketRoutes(config: Config) {
@@ -58,7 +58,7 @@ export interface NginxPlaneFacts extends Pick<NginxOptions, "node" | "services">
 
 export function nginxOptions(config: Config, { node, services, podUpstream }: NginxPlaneFacts): NginxOptions {
   return {
-    ...planeOptions(config, node),
+    ...planeOptions(config, node, "base64"),
     services,
     connections: {
       leaseMs: leaseOf(slotLimits(config.routes)),
@@ -83,7 +83,7 @@ export function envoyOptions(config: Config, { node, workers, ...facts }: EnvoyP
   const leaseMs = leaseOf(slotLimits(config.routes));
   const routes = socketRoutes(config).map(({ name, limits, pods }) => [name, { ...limits, leaseMs, pods }] as const);
   return {
-    ...planeOptions(config, node),
+    ...planeOptions(config, node, "hex"),
     ...facts,
     trustedHops: config.identity.trusted_hops.map(trustedNetwork),
     sockets: routes.length > 0,

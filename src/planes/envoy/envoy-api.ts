@@ -6,12 +6,8 @@ export interface Headers {
   /** The values of a repeated header are joined with commas. */
   get(name: string): string | undefined;
   getNumValues(name: string): number;
-  /** The index starts at 0; no value for an empty header. */
-  getAtIndex(name: string, index: number): string | undefined;
-  add(name: string, value: string): void;
   /** Replaces all headers of this name. */
   replace(name: string, value: string): void;
-  remove(name: string): void;
 }
 
 export type MetadataValue = string | number | boolean | { [key: string]: MetadataValue };
@@ -40,10 +36,6 @@ export interface Gauge {
   value(): number;
 }
 
-export interface Counter {
-  inc(by?: number): void;
-}
-
 /** Header names and values, including `:status`, `:method`, `:path` and `:authority`. */
 export interface HeaderTable {
   [name: string]: string;
@@ -61,7 +53,7 @@ export interface Handle {
   requestHeaders(): Headers | undefined;
   streamInfo(): StreamInfo;
   metadata(): RouteMetadata;
-  stats(): { counter(name: string): Counter; gauge(name: string): Gauge };
+  stats(): { gauge(name: string): Gauge };
   /** Waits without blocking the worker. 503 without a host, 504 after the timeout, an error for an unknown cluster. */
   httpCall(
     cluster: string,
@@ -77,7 +69,6 @@ export interface Handle {
   setUpstreamOverrideHost(host: string, strict: boolean): void;
   logErr(text: string): void;
   logWarn(text: string): void;
-  logInfo(text: string): void;
 }
 
 /** A C struct. */
@@ -99,11 +90,12 @@ interface Bit {
   band(this: void, a: number, b: number): number;
   bor(this: void, a: number, b: number): number;
   bxor(this: void, a: number, b: number): number;
-  bnot(this: void, a: number): number;
   lshift(this: void, a: number, by: number): number;
   rshift(this: void, a: number, by: number): number;
   rol(this: void, a: number, by: number): number;
   tobit(this: void, a: number): number;
+  /** Eight lower case digits. */
+  tohex(this: void, a: number): string;
 }
 
 interface Io {

@@ -21,14 +21,12 @@ interface LuaMath {
 
 interface LuaTable {
   concat(this: void, items: (string | number)[], separator?: string): string;
-  remove(this: void, items: unknown[], at?: number): void;
 }
 
 interface Lua {
   readonly string: LuaString;
   readonly math: LuaMath;
   readonly table: LuaTable;
-  tostring(this: void, value: number): string;
   /** The field of a table, without its metatable. */
   rawget<T>(this: void, table: { readonly [name: string]: T }, name: string): T | undefined;
   /** Returns the result of `work`, or the error. */
@@ -44,6 +42,5 @@ declare const _G: Lua;
 export const luaString = _G.string;
 export const luaMath = _G.math;
 export const luaTable = _G.table;
-export const toText = _G.tostring;
 export const rawGet = _G.rawget;
 export const pcall = _G.pcall;

@@ -8,7 +8,6 @@ export interface SharedDict {
   incr(key: string, by: number): number | undefined;
   /** Creates the number if necessary. Removes older entries when memory is full. */
   incr(key: string, by: number, initial: number, secondsToLive?: number): number | undefined;
-  set(key: string, value: number | string | boolean, secondsToLive?: number): Several<[boolean, string | undefined]>;
   /** Never removes another entry; fails when memory is full. */
   safe_set(
     key: string,
@@ -79,12 +78,11 @@ export interface Ngx {
     ): Several<[boolean | undefined, string | undefined]>;
   };
   readonly worker: {
-    id(this: void): number | undefined;
     pid(this: void): number;
     count(this: void): number;
     exiting(this: void): boolean;
   };
-  readonly config: { nginx_version: number; ngx_lua_version: number };
+  readonly config: { nginx_version: number };
   /** Light threads: each runs until it waits. */
   readonly thread: {
     spawn<T>(this: void, work: (this: void, given: T) => void, given: T): unknown;
@@ -100,11 +98,8 @@ export interface Ngx {
   exit(this: void, status: number): void;
   sha1_bin(this: void, text: string): string;
   encode_base64(this: void, text: string): string;
-  get_phase(this: void): string;
   readonly ERR: number;
   readonly WARN: number;
-  readonly NOTICE: number;
-  readonly INFO: number;
 }
 
 /** A C array that Lua allocated. */

@@ -5,7 +5,7 @@ import { wholeNumber } from "../../../core/platform.js";
 import { type Cache, keep, newCache } from "../../lua/cache.js";
 import type { Headers } from "../envoy-api.js";
 import { worker } from "../state.js";
-import { sha1Base64 } from "./sha1.js";
+import { sha1Hex } from "./sha1.js";
 
 const claims: IdentityClaims = {
   hopTrusted: false,
@@ -40,7 +40,7 @@ function appOfKey(key: string): string {
   const known = apps.values[key];
   if (known !== undefined) return known;
   if (key.length > MAX_KEY_LENGTH) return "";
-  return keep(apps, key, worker.options.identity.apiKeys[sha1Base64(key)] ?? "");
+  return keep(apps, key, worker.options.identity.apiKeys[sha1Hex(key)] ?? "");
 }
 
 const lengths: Cache<number> = newCache();

@@ -1,8 +1,7 @@
-/** SHA-1 (FIPS 180-4) in base64, for a Lua that has no library for it. */
+/** SHA-1 (FIPS 180-4) in hexadecimal, for a Lua that has no library for it. */
 import { luaString } from "../../lua/library.js";
 import { luaBit } from "../envoy-api.js";
 
-const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const BLOCK_BYTES = 64;
 
 /** The text as words of 32 bits, with the padding that the standard wants. */
@@ -64,29 +63,11 @@ function addBlock(hash: number[], words: number[], from: number): void {
   hash[4] = luaBit.tobit(hash[4]! + e);
 }
 
-export function sha1Base64(text: string): string {
+export function sha1Hex(text: string): string {
   const words = paddedWords(text);
   const hash = [0x67452301, luaBit.tobit(0xefcdab89), luaBit.tobit(0x98badcfe), 0x10325476, luaBit.tobit(0xc3d2e1f0)];
   for (let from = 0; from < words.length; from += 16) addBlock(hash, words, from);
-  return base64(hash);
-}
-
-/** Of five words: 20 bytes, the last two of which fill three letters. */
-function base64(words: number[]): string {
-  let text = "";
-  let held = 0;
-  let bits = 0;
-  for (const word of words) {
-    for (let shift = 24; shift >= 0; shift -= 8) {
-      held = luaBit.bor(luaBit.lshift(held, 8), luaBit.band(luaBit.rshift(word, shift), 255));
-      bits = bits + 8;
-      while (bits >= 6) {
-        bits = bits - 6;
-        const letter = luaBit.band(luaBit.rshift(held, bits), 63) + 1;
-        text = text + luaString.sub(LETTERS, letter, letter);
-      }
-    }
-  }
-  const last = luaBit.band(luaBit.lshift(held, 6 - bits), 63) + 1;
-  return `${text}${luaString.sub(LETTERS, last, last)}=`;
+  let digest = "";
+  for (const word of hash) digest = digest + luaBit.tohex(word);
+  return digest;
 }
