@@ -1,28 +1,23 @@
 /** The lines of a message that report counters, in batches that are repeated until a service has replied. */
-import { type Counted, clearCounts, numbersText, tally } from "../lua/counts.js";
+import {
+  BATCH_PAUSE_MS,
+  type Counted,
+  clearCounts,
+  MAX_IN_BATCH,
+  nodeText,
+  numbersText,
+  tally,
+} from "../lua/counts.js";
 import { luaString } from "../lua/library.js";
 import { worker } from "./state.js";
-
-/** Maximum apps in one batch. */
-const MAX_IN_BATCH = 64;
-/** Minimum time between batches, unless the last one was full. */
-const BATCH_PAUSE_MS = 1000;
 
 /** `text` is the batch without a reply yet; empty if there is none. */
 const batch = { text: "", number: 0, madeAt: 0 };
 
 export function countersText(now: number): string {
-  const { level, emergency, syncs, failures } = worker.node;
-  const node = luaString.format(
-    "#node level=%d emergency=%d syncs=%.0f failed_syncs=%.0f\n",
-    level,
-    emergency ? 1 : 0,
-    syncs,
-    failures,
-  );
   const elapsed = now - batch.madeAt;
   if (batch.text === "" && (elapsed < 0 || elapsed >= BATCH_PAUSE_MS)) makeBatch(now);
-  return node + batch.text;
+  return `${nodeText(worker.node)}\n${batch.text}`;
 }
 
 function makeBatch(now: number): void {

@@ -3,6 +3,8 @@ import { OK } from "../../core/codes.js";
 import { COST_BOUNDS, knownMethod } from "../../core/cost.js";
 import { splitText, storedNumber, wholeText } from "../../core/platform.js";
 import type { Outcome } from "../../engine/account.js";
+import type { NodeState } from "../../engine/node.js";
+import { luaString } from "./library.js";
 
 /** Numbers that only grow. There are few names: `l3`, methods, and codes of refusals. */
 export interface Numbers {
@@ -16,6 +18,11 @@ export interface AppCounts extends Numbers {
   /** Contains something that is not reported. */
   changed: boolean;
 }
+
+/** Maximum apps in one batch. */
+export const MAX_IN_BATCH = 64;
+/** Minimum time between batches, unless the last one was full. */
+export const BATCH_PAUSE_MS = 1000;
 
 /** In place of an app id: requests that belong to no app. */
 export const NOBODY = "*";
@@ -58,6 +65,12 @@ export function addList(numbers: Numbers, name: string, width: number): number[]
 function methodName(method: string): string {
   const name = knownMethod(method);
   return name === "other" ? OTHER : name;
+}
+
+/** One number of a list, or 0. */
+export function numberOf(numbers: Numbers, name: string, place: number): number {
+  const list = numbers.lists[name];
+  return list === undefined ? 0 : (list[place] ?? 0);
 }
 
 /** Counts a decision for its account. */
@@ -128,6 +141,12 @@ export function numbersText(numbers: Numbers): string {
     }
   }
   return text;
+}
+
+/** The state of a node, for the services, without the end of the line: see docs/API.md. */
+export function nodeText({ level, emergency, syncs, failures }: NodeState): string {
+  const text = "#node level=%d emergency=%d syncs=%.0f failed_syncs=%.0f";
+  return luaString.format(text, level, emergency ? 1 : 0, syncs, failures);
 }
 
 /** Adds the numbers of such a text. */

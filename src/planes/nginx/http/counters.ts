@@ -2,8 +2,10 @@
 import {
   addList,
   addNumbersText,
+  BATCH_PAUSE_MS,
   type Counted,
   clearCounts,
+  MAX_IN_BATCH,
   NOBODY,
   type Numbers,
   newNumbers,
@@ -44,14 +46,20 @@ function unreportedKey(id: string): string {
   return `x:${id}`;
 }
 
-function addTo(key: string, text: string): boolean {
-  const { dict } = worker;
-  const before = dict.get(key);
+function readNumbers(key: string): Numbers {
   const sum = newNumbers();
-  if (before !== undefined) addNumbersText(sum, before as string);
+  const text = worker.dict.get(key);
+  if (text !== undefined) addNumbersText(sum, text as string);
+  return sum;
+}
+
+/** Returns whether the key is new. */
+function addTo(key: string, text: string): boolean {
+  const sum = readNumbers(key);
+  const isNew = sum.names.length === 0;
   addNumbersText(sum, text);
-  dict.safe_set(key, numbersText(sum));
-  return before === undefined;
+  worker.dict.safe_set(key, numbersText(sum));
+  return isNew;
 }
 
 /** Adds up what the workers passed on. Called with the lock; if the worker dies meanwhile, the counts are lost. */
@@ -80,19 +88,12 @@ export function addUpCounts(): void {
 
 /** The counters of an app as of the last sync. */
 export function totalCounts(id: string): Numbers {
-  const sum = newNumbers();
-  const text = worker.dict.get(totalKey(id));
-  if (text !== undefined) addNumbersText(sum, text as string);
-  return sum;
+  return readNumbers(totalKey(id));
 }
 
 const BATCH = "batch";
 const BATCH_NUMBER = "batch number";
 const BATCH_AT = "batch at";
-/** Maximum apps in one batch. */
-const MAX_IN_BATCH = 64;
-/** Minimum time between batches, unless the last one was full. */
-const BATCH_PAUSE_MS = 1000;
 
 /**
  * The lines of a message that report counters; empty if there are none. They keep their number until a service has
