@@ -3,20 +3,20 @@ import type { AppLimits } from "../../core/limits.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
 import { layerOf } from "../metrics/labels.js";
 import type { AppReport, RefusalReport } from "../metrics/reports.js";
-import type { OperationsContext } from "./context.js";
-import type { AppReply, AppsQuery, AppsReply, Refusal } from "./contract/contract.js";
+import { type OperationsContext, unknownApp } from "./context.js";
+import * as contract from "./contract/contract.js";
 import { ifAvailable } from "./deadline.js";
+import { admin, type Endpoint, ok } from "./endpoint.js";
 import { type ClusterLimits, explainApp, explainRefusal } from "./explain.js";
 import { nodeName } from "./health.js";
-import { ok, type Reply } from "./reply.js";
 import { appTotals, noTotals, ratio } from "./statistics.js";
 
 /** Concurrent store calls. */
 const CONCURRENT = 32;
 
-type Lease = AppReply["layers"]["l3"]["leases"][number];
+type Lease = contract.AppReply["layers"]["l3"]["leases"][number];
 
-export function appOperations(context: OperationsContext) {
+export function appEndpoints(context: OperationsContext): Endpoint[] {
   const { quota } = context;
 
   function clusterLimits(): ClusterLimits {
@@ -28,7 +28,7 @@ export function appOperations(context: OperationsContext) {
     return (await ifAvailable(context.ask({ kind: "apps", apps }))) ?? [];
   }
 
-  function refusalOf(report: RefusalReport, app: AppLimits, cluster: ClusterLimits): Refusal {
+  function refusalOf(report: RefusalReport, app: AppLimits, cluster: ClusterLimits): contract.Refusal {
     const { at, node, retryAfterMs, dryRun, ...same } = report;
     return {
       timestamp: new Date(at).toISOString(),
@@ -60,99 +60,99 @@ export function appOperations(context: OperationsContext) {
     return leases?.flat();
   }
 
-  return {
-    async apps({ offset, limit }: AppsQuery): Promise<Reply<AppsReply>> {
-      const all = context.apps();
-      const page = all.slice(offset, offset + limit);
-      const cluster = clusterLimits();
-      const [reports, balances] = await Promise.all([
-        reportsOf(page.map(({ id }) => id)),
-        ifAvailable(mapConcurrently(page, CONCURRENT, (app) => quota.inspect(app))),
-      ]);
-      const totals = appTotals(reports);
-      return ok({
-        apps: page.map((app, i) => {
-          const { requests, allowed, refused, dryRunRefused, lastRefusals } = totals.get(app.id) ?? noTotals();
-          const [last] = lastRefusals;
-          return {
-            app_id: app.id,
-            guaranteed: app.guaranteed,
-            burst: app.burst,
-            priority: app.priority,
-            dry_run: app.dryRun,
-            l2_tokens: balances?.[i]?.tokens ?? null,
-            debt: balances?.[i]?.debt ?? null,
-            requests,
-            allowed,
-            rejected: refused,
-            dry_run_rejected: dryRunRefused,
-            last_refusal: last === undefined ? null : refusalOf(last, app, cluster),
-          };
-        }),
-        total: all.length,
-        cluster: {
-          tokens: balances?.[0]?.clusterTokens ?? null,
-          capacity: cluster.capacity,
-          rate: cluster.rate,
-        },
-        timestamp: context.timestamp(),
-      });
-    },
+  return [
+    admin("GET", "apps", {
+      summary: "The configured apps, with their balances and request counters of this service.",
+      query: contract.appsQuery,
+      reply: contract.appsReply,
+      async handle({ query: { offset, limit } }) {
+        const all = context.apps();
+        const page = all.slice(offset, offset + limit);
+        const cluster = clusterLimits();
+        const [reports, balances] = await Promise.all([
+          reportsOf(page.map(({ id }) => id)),
+          ifAvailable(mapConcurrently(page, CONCURRENT, (app) => quota.inspect(app))),
+        ]);
+        const totals = appTotals(reports);
+        return ok({
+          apps: page.map((app, i) => {
+            const total = totals.get(app.id) ?? noTotals();
+            const [last] = total.lastRefusals;
+            return {
+              app_id: app.id,
+              ...limitsOf(app),
+              l2_tokens: balances?.[i]?.tokens ?? null,
+              debt: balances?.[i]?.debt ?? null,
+              ...countsOf(total),
+              last_refusal: last === undefined ? null : refusalOf(last, app, cluster),
+            };
+          }),
+          total: all.length,
+          cluster: {
+            tokens: balances?.[0]?.clusterTokens ?? null,
+            capacity: cluster.capacity,
+            rate: cluster.rate,
+          },
+          timestamp: context.timestamp(),
+        });
+      },
+    }),
 
-    async app(id: string): Promise<Reply<AppReply>> {
-      const app = context.findApp(id);
-      if (app === undefined) return context.noSuchApp(id);
-      const cluster = clusterLimits();
-      const [reports, balances, workers] = await Promise.all([
-        reportsOf([id]),
-        ifAvailable(quota.inspect(app)),
-        context.reports(),
-      ]);
-      const leases = balances === undefined ? undefined : await leasesOf(id, reports.flat());
-      const total = appTotals(reports).get(id) ?? noTotals();
-      const [last] = total.lastRefusals;
-      const why = explainApp(
-        app,
-        {
-          balances,
-          emergency: context.coordinator.emergency(),
-          level: context.level(workers),
-          last: last === undefined ? undefined : { refusal: last, agoMs: Math.max(context.now() - last.at, 0) },
-        },
-        cluster,
-      );
-      const { requests, allowed, refused, dryRunRefused, l3Hits, refusals } = total;
-      return ok({
-        app_id: id,
-        config: {
-          guaranteed: app.guaranteed,
-          burst: app.burst,
-          priority: app.priority,
-          borrow: app.borrow,
-          on_store_failure: app.onStoreFailure,
-          dry_run: app.dryRun,
-        },
-        layers: {
-          l1: { tokens: balances?.clusterTokens ?? null, capacity: cluster.capacity, rate: cluster.rate },
-          l2: balances === undefined ? null : bucketOf(balances),
-          l3: { held: leases?.reduce((sum, { held }) => sum + held, 0) ?? null, leases: leases ?? [] },
-        },
-        statistics: {
-          requests,
-          allowed,
-          rejected: refused,
-          dry_run_rejected: dryRunRefused,
-          l3_hit_ratio: ratio(l3Hits, requests),
-          refusals,
-        },
-        why,
-        last_refusals: total.lastRefusals.map((report) => refusalOf(report, app, cluster)),
-        timestamp: context.timestamp(),
-      });
-    },
-  };
+    admin("GET", "apps/{id}", {
+      summary: "One app in detail: every layer, every lease, and why requests were refused.",
+      reply: contract.appReply,
+      others: unknownApp,
+      async handle({ params: { id = "" } }) {
+        const app = context.findApp(id);
+        const cluster = clusterLimits();
+        const [reports, balances, workers] = await Promise.all([
+          reportsOf([id]),
+          ifAvailable(quota.inspect(app)),
+          context.reports(),
+        ]);
+        const leases = balances === undefined ? undefined : await leasesOf(id, reports.flat());
+        const total = appTotals(reports).get(id) ?? noTotals();
+        const [last] = total.lastRefusals;
+        const why = explainApp(
+          app,
+          {
+            balances,
+            emergency: context.coordinator.emergency(),
+            level: context.level(workers),
+            last: last === undefined ? undefined : { refusal: last, agoMs: Math.max(Date.now() - last.at, 0) },
+          },
+          cluster,
+        );
+        return ok({
+          app_id: id,
+          config: { ...limitsOf(app), borrow: app.borrow, on_store_failure: app.onStoreFailure },
+          layers: {
+            l1: { tokens: balances?.clusterTokens ?? null, capacity: cluster.capacity, rate: cluster.rate },
+            l2: balances === undefined ? null : bucketOf(balances),
+            l3: { held: leases?.reduce((sum, { held }) => sum + held, 0) ?? null, leases: leases ?? [] },
+          },
+          statistics: {
+            ...countsOf(total),
+            l3_hit_ratio: ratio(total.l3Hits, total.requests),
+            refusals: total.refusals,
+          },
+          why,
+          last_refusals: total.lastRefusals.map((report) => refusalOf(report, app, cluster)),
+          timestamp: context.timestamp(),
+        });
+      },
+    }),
+  ];
 }
 
-function bucketOf({ tokens, debt, granted, spent, returned }: NonNullable<AppReply["layers"]["l2"]>) {
+function bucketOf({ tokens, debt, granted, spent, returned }: NonNullable<contract.AppReply["layers"]["l2"]>) {
   return { tokens, debt, granted, spent, returned };
+}
+
+function limitsOf({ guaranteed, burst, priority, dryRun }: AppLimits) {
+  return { guaranteed, burst, priority, dry_run: dryRun };
+}
+
+function countsOf({ requests, allowed, refused, dryRunRefused }: ReturnType<typeof noTotals>) {
+  return { requests, allowed, rejected: refused, dry_run_rejected: dryRunRefused };
 }

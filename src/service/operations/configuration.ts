@@ -2,14 +2,22 @@
 import type { ReloadResult } from "../../config/live/live.js";
 import { StoreError } from "../../store/errors.js";
 import type { OperationsContext } from "./context.js";
-import type { LayerReply, LayerRequest, ReloadReply, ReloadRequest } from "./contract/contract.js";
+import * as contract from "./contract/contract.js";
 import { CHANGE_MS, READ_MS, within } from "./deadline.js";
+import { admin, type Endpoint, ok, problem, type Reply } from "./endpoint.js";
 import { redacted, withoutSecrets } from "./redact.js";
-import { ok, problem, type Reply } from "./reply.js";
 
 type Rejected = Extract<ReloadResult, { status: "refused" }>;
 
-export function configOperations(context: OperationsContext) {
+const invalidConfig = { 422: { summary: "The configuration is invalid; the reply lists all problems." } };
+const layerChange = {
+  409: { summary: "Another revision was written meanwhile, or an option needs a restart." },
+  ...invalidConfig,
+};
+/** A layer may contain many apps. */
+const MOST_LAYER_BYTES = 1024 * 1024;
+
+export function configEndpoints(context: OperationsContext): Endpoint[] {
   const { live } = context;
 
   function rejection({ problems, restartNeeded }: Rejected): Reply<never> {
@@ -22,7 +30,7 @@ export function configOperations(context: OperationsContext) {
     return problem(409, "conflict", "restart_needed", { detail, problems });
   }
 
-  async function layer(): Promise<LayerReply> {
+  async function layer(): Promise<contract.LayerReply> {
     const { revision, config } = await within(READ_MS, live.layer());
     return {
       revision,
@@ -42,53 +50,86 @@ export function configOperations(context: OperationsContext) {
     }
   }
 
-  return {
-    async reload({ source, force }: ReloadRequest): Promise<Reply<ReloadReply>> {
-      const before = { config_version: live.version() };
-      const fromStore = source === "redis" || source === "store";
-      // An unavailable store is not an error of the configuration.
-      if (fromStore && (await context.storeFacts()) === undefined) {
-        throw new StoreError("unavailable", "the store does not answer");
-      }
-      const result = await within(CHANGE_MS, live.reload({ source: source === "redis" ? "store" : source, force }));
-      if (result.status === "refused") return { ...rejection(result), before, after: before };
-      return ok(
-        {
-          status: result.status,
-          timestamp: context.timestamp(),
-          apps_affected: result.appsAffected,
-          config_version: result.version,
-          previous_version: result.previousVersion,
-          restart_needed: result.restartNeeded,
-        },
-        { before, after: { config_version: result.version } },
-      );
-    },
+  async function putLayer(config: Record<string, unknown>, expected?: number): Promise<Reply<contract.LayerReply>> {
+    const before = { revision: await currentRevision(), config_version: live.version() };
+    const result = await within(CHANGE_MS, live.putLayer(config, expected));
+    // Rejected values are not logged: one may be a secret under a misspelt name.
+    const parameters = { options: Object.keys(config) };
+    if (result.status === "conflict") {
+      const detail = `the revision is ${result.revision} now; read the layer again before writing`;
+      const conflict = problem(409, "conflict", "revision_changed", { field: "expected_revision", detail });
+      return { ...conflict, before, after: before, parameters };
+    }
+    if (result.status === "refused") return { ...rejection(result), before, after: before, parameters };
+    const body = await layer();
+    const after = { revision: body.revision, config_version: body.config_version };
+    return ok(body, { before, after, parameters: { config: redacted(config) } });
+  }
 
-    async layer(): Promise<Reply<LayerReply>> {
-      try {
-        return ok(await layer());
-      } catch (error) {
-        if (error instanceof StoreError || !(error instanceof Error)) throw error;
-        const detail = "the stored layer is invalid; write another one to replace it";
-        return problem(422, "invalid_config", error.message, { detail });
-      }
-    },
+  return [
+    admin("POST", "reload", {
+      summary: "Reads the configuration again; an invalid one changes nothing.",
+      action: "reload",
+      request: contract.reloadRequest,
+      reply: contract.reloadReply,
+      others: {
+        ...invalidConfig,
+        409: { summary: "Changed options need a restart; force applies the other changes." },
+      },
+      async handle({ body: { source, force } }) {
+        const before = { config_version: live.version() };
+        const fromStore = source === "redis" || source === "store";
+        // An unavailable store is not an error of the configuration.
+        if (fromStore && (await context.storeFacts()) === undefined) {
+          throw new StoreError("unavailable", "the store does not answer");
+        }
+        const result = await within(CHANGE_MS, live.reload({ source: source === "redis" ? "store" : source, force }));
+        if (result.status === "refused") return { ...rejection(result), before, after: before };
+        return ok(
+          {
+            status: result.status,
+            timestamp: context.timestamp(),
+            apps_affected: result.appsAffected,
+            config_version: result.version,
+            previous_version: result.previousVersion,
+            restart_needed: result.restartNeeded,
+          },
+          { before, after: { config_version: result.version } },
+        );
+      },
+    }),
 
-    async putLayer(request: Pick<LayerRequest, "config" | "expected_revision">): Promise<Reply<LayerReply>> {
-      const before = { revision: await currentRevision(), config_version: live.version() };
-      const result = await within(CHANGE_MS, live.putLayer(request.config, request.expected_revision));
-      // Rejected values are not logged: one may be a secret under a misspelt name.
-      const parameters = { options: Object.keys(request.config) };
-      if (result.status === "conflict") {
-        const detail = `the revision is ${result.revision} now; read the layer again before writing`;
-        const conflict = problem(409, "conflict", "revision_changed", { field: "expected_revision", detail });
-        return { ...conflict, before, after: before, parameters };
-      }
-      if (result.status === "refused") return { ...rejection(result), before, after: before, parameters };
-      const body = await layer();
-      const after = { revision: body.revision, config_version: body.config_version };
-      return ok(body, { before, after, parameters: { config: redacted(request.config) } });
-    },
-  };
+    admin("GET", "config", {
+      summary: "The configuration layer in the store. Secrets are hidden.",
+      reply: contract.layerReply,
+      others: { 422: { summary: "The stored layer is invalid." } },
+      async handle() {
+        try {
+          return ok(await layer());
+        } catch (error) {
+          if (error instanceof StoreError || !(error instanceof Error)) throw error;
+          const detail = "the stored layer is invalid; write another one to replace it";
+          return problem(422, "invalid_config", error.message, { detail });
+        }
+      },
+    }),
+
+    admin("PUT", "config", {
+      summary: "Replaces the layer for all nodes, after the resulting configuration was validated.",
+      action: "config.put",
+      request: contract.layerRequest,
+      mostBodyBytes: MOST_LAYER_BYTES,
+      reply: contract.layerReply,
+      others: layerChange,
+      handle: ({ body }) => putLayer(body.config, body.expected_revision),
+    }),
+
+    admin("DELETE", "config", {
+      summary: "Removes the layer; defaults, file and environment remain.",
+      action: "config.delete",
+      reply: contract.layerReply,
+      others: layerChange,
+      handle: () => putLayer({}),
+    }),
+  ];
 }

@@ -12,8 +12,8 @@ import type { Slots } from "../../slots/slots.js";
 import type { Store, StoreFacts } from "../../store/store.js";
 import type { NodeReport, ReportRequest, Reports } from "../metrics/reports.js";
 import { ifAvailable, READ_MS, within } from "./deadline.js";
+import { problem, Rejected } from "./endpoint.js";
 import type { Pin } from "./pin.js";
-import { problem, type Reply } from "./reply.js";
 
 /** One report of each worker that replies in time. */
 export type Ask = <R extends ReportRequest>(request: R) => Promise<Reports[R["kind"]][]>;
@@ -37,44 +37,32 @@ export interface OperationsOptions {
   /** The degradation level that is sent to data planes. */
   serviceLevel(): number;
   state(): "starting" | "running" | "stopping";
+  /** Undefined if metrics are disabled. */
+  metricsPage(): Promise<{ text: string; contentType: string } | undefined>;
   /** Number of metrics; 0 if they are disabled. */
   metricsSize(): number;
-  /** Unix time in milliseconds. */
-  wallClock?: () => number;
 }
 
-export interface OperationsContext extends OperationsOptions {
-  /** Facts about the store, read at most once per second. Undefined if the store does not answer. */
-  storeFacts(): Promise<StoreFacts | undefined>;
-  /** The reports of all workers that reply in time. */
-  reports(): Promise<NodeReport[]>;
-  /** The pinned level, or the highest level of all workers. */
-  level(reports: readonly NodeReport[]): number;
-  /** Size of the current configuration as JSON. */
-  configBytes(): number;
-  findApp(id: string): AppLimits | undefined;
-  /** The reply for an app that is not configured, with the name that was probably meant. */
-  noSuchApp(id: string): Reply<never>;
-  now(): number;
-  timestamp(): string;
-  uptimeSeconds(): number;
-}
+export type OperationsContext = ReturnType<typeof createContext>;
+
+/** The reply of `findApp`, for the OpenAPI document. */
+export const unknownApp = { 404: { summary: "The app is not configured." } };
 
 const FRESH_MS = 1_000;
 /** Comparing more names would take too long. */
 const MOST_COMPARED = 10_000;
 
-export function createContext(options: OperationsOptions): OperationsContext {
-  const now = options.wallClock ?? Date.now;
+export function createContext(options: OperationsOptions) {
   const started = performance.now();
   let measured: { config: Config; bytes: number } | undefined;
   let facts: Promise<StoreFacts | undefined> | undefined;
   let factsAt = 0;
   return {
     ...options,
-    now,
-    timestamp: () => new Date(now()).toISOString(),
+    timestamp: () => new Date().toISOString(),
     uptimeSeconds: () => Math.round((performance.now() - started) / 100) / 10,
+
+    /** Facts about the store, read at most once per second. Undefined if the store does not answer. */
     storeFacts() {
       if (facts === undefined || performance.now() - factsAt > FRESH_MS) {
         factsAt = performance.now();
@@ -85,28 +73,33 @@ export function createContext(options: OperationsOptions): OperationsContext {
       }
       return facts;
     },
+
+    /** The reports of all workers that reply in time. */
     reports: async () => (await ifAvailable(options.ask({ kind: "report" }))) ?? [],
-    level(reports) {
+
+    /** The pinned level, or the highest level of all workers. */
+    level(reports: readonly NodeReport[]): number {
       const pinned = options.pin.current();
       if (pinned !== undefined) return pinned.level;
       return reports.length === 0 ? options.serviceLevel() : Math.max(...reports.map(({ level }) => level));
     },
+
+    /** Size of the current configuration as JSON. */
     configBytes() {
       const config = options.live.current();
       if (measured?.config !== config) measured = { config, bytes: Buffer.byteLength(JSON.stringify(config)) };
       return measured.bytes;
     },
-    findApp: (id) => options.apps().find((app) => app.id === id),
-    noSuchApp(id) {
-      const known = options.apps().slice(0, MOST_COMPARED);
-      const likely = nearest(
-        id,
-        known.map((app) => app.id),
-      );
-      return problem(404, UNKNOWN_APP, `there is no app ${quoted(id)} in the configuration`, {
-        field: "app_id",
-        ...(likely === undefined ? {} : { detail: `did you mean ${likely}?` }),
-      });
+
+    /** Throws a Rejected if the app is not configured, with the name that was probably meant. */
+    findApp(id: string): AppLimits {
+      const apps = options.apps();
+      const app = apps.find((one) => one.id === id);
+      if (app !== undefined) return app;
+      const names = apps.slice(0, MOST_COMPARED).map((one) => one.id);
+      const likely = nearest(id, names);
+      const more = { field: "app_id", ...(likely === undefined ? {} : { detail: `did you mean ${likely}?` }) };
+      throw new Rejected(problem(404, UNKNOWN_APP, `there is no app ${quoted(id)} in the configuration`, more));
     },
   };
 }

@@ -1,10 +1,10 @@
 /** The degradation level: reads it, pins and unpins it. */
 import type { OperationsContext } from "./context.js";
-import type { DegradationReply, DegradationRequest, DegradationState } from "./contract/contract.js";
-import { ok, type Reply } from "./reply.js";
+import * as contract from "./contract/contract.js";
+import { admin, type Endpoint, ok } from "./endpoint.js";
 
-export function degradationOperations(context: OperationsContext) {
-  async function state(): Promise<DegradationState> {
+export function degradationEndpoints(context: OperationsContext): Endpoint[] {
+  async function state(): Promise<contract.DegradationState> {
     const reports = await context.reports();
     const pinned = context.pin.current();
     return {
@@ -19,34 +19,52 @@ export function degradationOperations(context: OperationsContext) {
     };
   }
 
-  const audited = ({ level, pinned_level, pinned_until }: DegradationState) => ({ level, pinned_level, pinned_until });
+  const audited = ({ level, pinned_level, pinned_until }: contract.DegradationState) => ({
+    level,
+    pinned_level,
+    pinned_until,
+  });
 
-  return {
-    degradation: async (): Promise<Reply<DegradationState>> => ok(await state()),
+  return [
+    admin("GET", "degradation", {
+      summary: "The degradation level from 0 to 3, and whether an operator pinned it.",
+      reply: contract.degradationState,
+      handle: async () => ok(await state()),
+    }),
 
-    async setDegradation(request: DegradationRequest, operator: string): Promise<Reply<DegradationReply>> {
-      const before = await state();
-      const { level, reason = "", duration_seconds } = request;
-      const pinned = context.pin.set(level, Math.ceil(duration_seconds * 1000), reason, operator);
-      const expires_at = new Date(pinned.untilMs).toISOString();
-      return ok(
-        {
-          status: "degradation_level_set",
-          previous_level: before.level,
-          current_level: level,
-          reason,
-          expires_at,
-          timestamp: context.timestamp(),
-        },
-        { before: audited(before), after: { level, pinned_level: level, pinned_until: expires_at } },
-      );
-    },
+    admin("POST", "degradation", {
+      summary: "Pins the level of this service and its workers for a time.",
+      action: "degradation.pin",
+      request: contract.degradationRequest,
+      reply: contract.degradationReply,
+      async handle({ body: { level, reason = "", duration_seconds }, operator }) {
+        const before = await state();
+        const pinned = context.pin.set(level, Math.ceil(duration_seconds * 1000), reason, operator);
+        const expires_at = new Date(pinned.untilMs).toISOString();
+        return ok(
+          {
+            status: "degradation_level_set",
+            previous_level: before.level,
+            current_level: level,
+            reason,
+            expires_at,
+            timestamp: context.timestamp(),
+          },
+          { before: audited(before), after: { level, pinned_level: level, pinned_until: expires_at } },
+        );
+      },
+    }),
 
-    async unpinDegradation(): Promise<Reply<DegradationState>> {
-      const before = await state();
-      context.pin.clear();
-      const after = await state();
-      return ok(after, { before: audited(before), after: audited(after) });
-    },
-  };
+    admin("DELETE", "degradation", {
+      summary: "Unpins the level, so that it follows the health of the store.",
+      action: "degradation.unpin",
+      reply: contract.degradationState,
+      async handle() {
+        const before = await state();
+        context.pin.clear();
+        const after = await state();
+        return ok(after, { before: audited(before), after: audited(after) });
+      },
+    }),
+  ];
 }

@@ -1,9 +1,9 @@
 /** The cluster's emergency: reads it, and turns it on and off. */
 import { BY_NOBODY, BY_USAGE, emergencyRatio } from "../../core/emergency.js";
 import type { OperationsContext } from "./context.js";
-import type { EmergencyReply, EmergencyRequest, EmergencyStateReply } from "./contract/contract.js";
+import * as contract from "./contract/contract.js";
 import { CHANGE_MS, within } from "./deadline.js";
-import { ok, type Reply } from "./reply.js";
+import { admin, type Endpoint, ok } from "./endpoint.js";
 
 const MOST_NAMED = 1_000;
 
@@ -13,7 +13,7 @@ export function emergencySource(source: string): string {
   return source === BY_USAGE ? "automatic" : source;
 }
 
-export function emergencyOperations(context: OperationsContext) {
+export function emergencyEndpoints(context: OperationsContext): Endpoint[] {
   /** Apps with a reduced quota during an emergency. */
   function affected(): string[] {
     const names: string[] = [];
@@ -24,13 +24,13 @@ export function emergencyOperations(context: OperationsContext) {
     return names;
   }
 
-  function state(): EmergencyStateReply {
+  function state(): contract.EmergencyStateReply {
     const { active, source, sinceMs, leftMs } = context.coordinator.emergency();
     return {
       emergency_mode: active,
       source: emergencySource(source),
       started_at: active ? new Date(sinceMs).toISOString() : null,
-      expires_at: active && leftMs > 0 ? new Date(context.now() + leftMs).toISOString() : null,
+      expires_at: active && leftMs > 0 ? new Date(Date.now() + leftMs).toISOString() : null,
       affected_apps: active ? affected() : [],
       timestamp: context.timestamp(),
     };
@@ -41,7 +41,7 @@ export function emergencyOperations(context: OperationsContext) {
     return { emergency_mode, source, expires_at };
   }
 
-  async function activate(durationSeconds: number, reason: string, operator: string): Promise<EmergencyReply> {
+  async function activate(durationSeconds: number, reason: string, operator: string): Promise<contract.EmergencyReply> {
     const durationMs = Math.ceil(durationSeconds * 1000);
     const { sinceMs, untilMs } = await within(CHANGE_MS, context.coordinator.emergencyOn(durationMs, reason, operator));
     return {
@@ -56,22 +56,32 @@ export function emergencyOperations(context: OperationsContext) {
     };
   }
 
-  async function deactivate(reason: string, operator: string): Promise<EmergencyReply> {
+  async function deactivate(reason: string, operator: string): Promise<contract.EmergencyReply> {
     await within(CHANGE_MS, context.coordinator.emergencyOff());
     // If usage is still high, another emergency may already have begun.
     const { source: _, ...after } = state();
     return { status: "emergency_deactivated", reason, operator, ...after };
   }
 
-  return {
-    emergency: async (): Promise<Reply<EmergencyStateReply>> => ok(state()),
+  return [
+    admin("GET", "emergency", {
+      summary: "Whether the cluster is in an emergency, since when and until when.",
+      reply: contract.emergencyState,
+      handle: () => ok(state()),
+    }),
 
-    async setEmergency(request: EmergencyRequest, operator: string): Promise<Reply<EmergencyReply>> {
-      const before = audited();
-      const { action, reason = "", duration_seconds } = request;
-      const reply =
-        action === "activate" ? await activate(duration_seconds, reason, operator) : await deactivate(reason, operator);
-      return ok(reply, { before, after: audited() });
-    },
-  };
+    admin("POST", "emergency", {
+      summary: "Turns the emergency of the whole cluster on or off.",
+      action: "emergency",
+      request: contract.emergencyRequest,
+      reply: contract.emergencyReply,
+      async handle({ body: { action, reason = "", duration_seconds }, operator }) {
+        const before = audited();
+        const reply = await (action === "activate"
+          ? activate(duration_seconds, reason, operator)
+          : deactivate(reason, operator));
+        return ok(reply, { before, after: audited() });
+      },
+    }),
+  ];
 }

@@ -2,6 +2,7 @@
 import * as codes from "../../core/codes.js";
 import { emergencyRatio } from "../../core/emergency.js";
 import type { AppLimits, OnStoreFailure } from "../../core/limits.js";
+import type { Quota } from "../../quota/quota.js";
 import type { RefusalReport } from "../metrics/reports.js";
 
 /** Limits beyond those of the app. */
@@ -48,7 +49,7 @@ function refusalSentence(refusal: RefusalReport, app: ExplainedApp, cluster: Clu
     case codes.INVALID_IDENTITY:
       return "The request has no valid identity: the app or user header is malformed or was sent twice.";
     default:
-      return `The request of ${id} was refused: ${meaning(code)}`;
+      return `The request of ${id} was refused: its code is ${code}.`;
   }
 }
 
@@ -78,39 +79,11 @@ function withoutStore({ id, onStoreFailure, guaranteed }: ExplainedApp, { failOp
   return sentences[onStoreFailure];
 }
 
-/** Codes that are not sent to clients of the limiter. */
-const meanings: Record<string, string> = {
-  [codes.OK]: "it was not refused.",
-  [codes.BORROW_LIMIT_EXCEEDED]: "the app has already borrowed the maximum.",
-  [codes.BORROWING_DISABLED]: "the app may not borrow.",
-  [codes.BUCKET_FULL]: "the app's bucket has no room for borrowed tokens.",
-  [codes.STALE_MESSAGE]: "a later message of the node was processed before.",
-  [codes.EPOCH_CLOSED]: "the node did not report for too long, and its tokens were returned; it starts a new epoch.",
-  [codes.HELD]: "another node holds the lock.",
-  [codes.SLOT_SUCCESS]: "it was not refused.",
-  [codes.SLOT_ALREADY_HELD]: "the connection already has a slot.",
-  [codes.SLOT_LIMIT_EXCEEDED]: "every eligible pod has reached its connection limit.",
-  [codes.SLOT_TOTAL_LIMIT_EXCEEDED]: "the total connection limit is reached.",
-  [codes.SLOT_APP_LIMIT_EXCEEDED]: "the app has reached its connection limit.",
-  [codes.SLOT_RATE_LIMITED]: "the rate limit for new connections is exceeded.",
-  [codes.SLOT_RELEASED]: "the connection ended before its slot was acquired.",
-  [codes.SLOT_FORGOTTEN]: "the store lost its slots, and existing connections are counted first.",
-  [codes.SLOT_INVALID_ARGUMENT]: "an argument is missing, not a number, negative or too large.",
-};
-
-function meaning(code: string): string {
-  return meanings[code] ?? `its code is ${code}.`;
-}
-
-export interface Loan {
-  code: string;
-  borrowed: number;
-  debt: number;
-  remaining: number;
-  borrowable: number;
-}
-
-export function explainBorrow(loan: Loan, requested: number, { id, burst }: ExplainedApp): string {
+export function explainBorrow(
+  loan: Awaited<ReturnType<Quota["borrow"]>>,
+  requested: number,
+  { id, burst }: ExplainedApp,
+): string {
   const { code, borrowed, debt, remaining, borrowable } = loan;
   switch (code) {
     case codes.OK:
@@ -126,7 +99,7 @@ export function explainBorrow(loan: Loan, requested: number, { id, burst }: Expl
     case codes.EMERGENCY_BLOCKED:
       return "The cluster does not lend tokens during an emergency.";
     default:
-      return `${id} could not borrow: ${meaning(code)}`;
+      return `${id} could not borrow: its code is ${code}.`;
   }
 }
 

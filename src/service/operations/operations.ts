@@ -1,24 +1,23 @@
-/** All operations behind the admin and health endpoints. Each replies within seconds or fails with a StoreError. */
-import { appOperations } from "./apps.js";
-import { configOperations } from "./configuration.js";
+/** All admin and health endpoints. Each replies within seconds or fails with a StoreError. */
+import { appEndpoints } from "./apps.js";
+import { configEndpoints } from "./configuration.js";
 import { createContext, type OperationsOptions } from "./context.js";
-import { degradationOperations } from "./degradation.js";
-import { emergencyOperations } from "./emergency.js";
-import { healthOperations } from "./health.js";
-import { statusOperations } from "./status.js";
-import { tokenOperations } from "./tokens.js";
+import { degradationEndpoints } from "./degradation.js";
+import { emergencyEndpoints } from "./emergency.js";
+import type { Endpoint } from "./endpoint.js";
+import { healthEndpoints } from "./health.js";
+import { statusEndpoints } from "./status.js";
+import { tokenEndpoints } from "./tokens.js";
 
-export type Operations = ReturnType<typeof createOperations>;
-
-export function createOperations(options: OperationsOptions) {
+export function operationEndpoints(options: OperationsOptions): Endpoint[] {
   const context = createContext(options);
-  return {
-    ...healthOperations(context),
-    ...statusOperations(context),
-    ...degradationOperations(context),
-    ...emergencyOperations(context),
-    ...tokenOperations(context),
-    ...configOperations(context),
-    ...appOperations(context),
-  };
+  return [
+    healthEndpoints,
+    statusEndpoints,
+    degradationEndpoints,
+    emergencyEndpoints,
+    tokenEndpoints,
+    configEndpoints,
+    appEndpoints,
+  ].flatMap((endpoints) => endpoints(context));
 }

@@ -10,12 +10,7 @@ export interface PinnedLevel {
   operator: string;
 }
 
-export interface Pin {
-  /** Undefined if no level is pinned. Workers that start later get it, too. */
-  current(): PinnedLevel | undefined;
-  set(level: number, durationMs: number, reason: string, operator: string): PinnedLevel;
-  clear(): void;
-}
+export type Pin = ReturnType<typeof createPin>;
 
 export interface PinOptions {
   /** Sends the level to all workers; a duration of 0 unpins it. */
@@ -24,11 +19,12 @@ export interface PinOptions {
   wallClock?: () => number;
 }
 
-export function createPin({ send, clock = systemClock, wallClock = Date.now }: PinOptions): Pin {
+export function createPin({ send, clock = systemClock, wallClock = Date.now }: PinOptions) {
   let pinned: (Omit<PinnedLevel, "leftMs"> & { until: number }) | undefined;
 
   return {
-    current() {
+    /** Undefined if no level is pinned. Workers that start later get it, too. */
+    current(): PinnedLevel | undefined {
       if (pinned === undefined) return undefined;
       const { until, ...rest } = pinned;
       const leftMs = Math.ceil(until - clock.now());
@@ -36,13 +32,13 @@ export function createPin({ send, clock = systemClock, wallClock = Date.now }: P
       pinned = undefined;
       return undefined;
     },
-    set(level, durationMs, reason, operator) {
+    set(level: number, durationMs: number, reason: string, operator: string): PinnedLevel {
       const rest = { level, untilMs: wallClock() + durationMs, reason, operator };
       pinned = { ...rest, until: clock.now() + durationMs };
       send(level, durationMs);
       return { ...rest, leftMs: durationMs };
     },
-    clear() {
+    clear(): void {
       pinned = undefined;
       send(0, 0);
     },

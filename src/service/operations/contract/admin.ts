@@ -1,15 +1,14 @@
 /** Schemas of the operations that change something. */
 import * as z from "zod";
-import { appId, count, operator, reason, timestamp } from "./fields.js";
+import { count, identifier, order, reply } from "./fields.js";
 
 export const degradationRequest = z.strictObject({
   level: z.int().min(0).max(3),
-  reason: reason(),
-  operator: operator(),
+  ...order,
   duration_seconds: z.number().positive().max(86_400).default(300),
 });
 
-export const degradationState = z.strictObject({
+export const degradationState = reply({
   level: count().describe("The highest level of the service and its workers."),
   pinned_level: count().nullable().describe("Null: the level follows the health of the store."),
   pinned_until: z.iso.datetime().nullable(),
@@ -17,22 +16,19 @@ export const degradationState = z.strictObject({
   operator: z.string(),
   service_level: count().describe("The level that this service sends to data planes."),
   workers: z.array(z.strictObject({ node_id: z.string(), level: count() })),
-  timestamp: timestamp(),
 });
 
-export const degradationReply = z.strictObject({
+export const degradationReply = reply({
   status: z.literal("degradation_level_set"),
   previous_level: count(),
   current_level: count(),
   reason: z.string(),
   expires_at: z.iso.datetime(),
-  timestamp: timestamp(),
 });
 
 export const emergencyRequest = z.strictObject({
   action: z.enum(["activate", "deactivate"]),
-  reason: reason(),
-  operator: operator(),
+  ...order,
   duration_seconds: z
     .number()
     .min(0)
@@ -41,13 +37,12 @@ export const emergencyRequest = z.strictObject({
     .describe("0: until it is turned off."),
 });
 
-export const emergencyState = z.strictObject({
+export const emergencyState = reply({
   emergency_mode: z.boolean(),
   source: z.string().describe("Who started it: operator, automatic, or empty."),
   started_at: z.iso.datetime().nullable(),
   expires_at: z.iso.datetime().nullable().describe("Null: until it is turned off, or no emergency."),
   affected_apps: z.array(z.string()).describe("Apps with a reduced quota, at most 1,000."),
-  timestamp: timestamp(),
 });
 
 export const emergencyReply = emergencyState.omit({ source: true }).extend({
@@ -57,13 +52,12 @@ export const emergencyReply = emergencyState.omit({ source: true }).extend({
 });
 
 export const reconcileRequest = z.strictObject({
-  app_id: appId().optional().describe("Default: all apps."),
+  app_id: identifier().optional().describe("Default: all apps."),
   force: z.boolean().default(false).describe("Correct any drift."),
-  operator: operator(),
-  reason: reason(),
+  ...order,
 });
 
-export const reconcileReply = z.strictObject({
+export const reconcileReply = reply({
   status: z.literal("reconciled"),
   app_id: z.string().describe("* for all apps."),
   apps: count(),
@@ -72,7 +66,6 @@ export const reconcileReply = z.strictObject({
   drift_after: z.number(),
   recovered_tokens: z.number().describe("Tokens that dead nodes held."),
   details: z.strictObject({ l2_expected_tokens: z.number(), l2_actual_tokens: z.number(), correction: z.number() }),
-  timestamp: timestamp(),
 });
 
 export const reloadRequest = z.strictObject({
@@ -84,24 +77,21 @@ export const reloadRequest = z.strictObject({
     .boolean()
     .default(false)
     .describe("Apply all changes that need no restart, and apply an unchanged configuration again."),
-  operator: operator(),
-  reason: reason(),
+  ...order,
 });
 
-export const reloadReply = z.strictObject({
+export const reloadReply = reply({
   status: z.enum(["reloaded", "unchanged"]),
-  timestamp: timestamp(),
   apps_affected: count(),
   config_version: z.string(),
   previous_version: z.string(),
   restart_needed: z.array(z.string()).describe("Changed options that take effect after a restart."),
 });
 
-export const layerReply = z.strictObject({
+export const layerReply = reply({
   revision: count().describe("0: there is no layer."),
   config: z.record(z.string(), z.unknown()).describe("The options that the layer sets."),
   config_version: z.string().describe("Version of the active configuration."),
-  timestamp: timestamp(),
 });
 
 export const layerRequest = z.strictObject({
@@ -109,18 +99,16 @@ export const layerRequest = z.strictObject({
     .record(z.string(), z.unknown())
     .describe("Options that override the file on all nodes. An empty object removes the layer."),
   expected_revision: count().optional().describe("The write fails with 409 if the revision is another one."),
-  operator: operator(),
-  reason: reason(),
+  ...order,
 });
 
 export const borrowRequest = z.strictObject({
-  app_id: appId(),
+  app_id: identifier(),
   amount: z.int().min(1).max(1_000_000_000),
-  operator: operator(),
-  reason: reason(),
+  ...order,
 });
 
-export const borrowReply = z.strictObject({
+export const borrowReply = reply({
   status: z.enum(["borrowed", "refused"]),
   app_id: z.string(),
   code: z.string(),
@@ -129,31 +117,23 @@ export const borrowReply = z.strictObject({
   remaining: z.number(),
   borrowable: z.number(),
   explanation: z.string().describe("The result in one sentence."),
-  timestamp: timestamp(),
 });
 
-export const repayReply = z.strictObject({
+export const repayReply = reply({
   status: z.enum(["repaid", "refused"]),
   app_id: z.string(),
   code: z.string(),
   repaid: z.number(),
   debt: z.number(),
   remaining: z.number(),
-  timestamp: timestamp(),
 });
 
-export type DegradationRequest = z.output<typeof degradationRequest>;
 export type DegradationState = z.output<typeof degradationState>;
 export type DegradationReply = z.output<typeof degradationReply>;
-export type EmergencyRequest = z.output<typeof emergencyRequest>;
 export type EmergencyStateReply = z.output<typeof emergencyState>;
 export type EmergencyReply = z.output<typeof emergencyReply>;
-export type ReconcileRequest = z.output<typeof reconcileRequest>;
 export type ReconcileReply = z.output<typeof reconcileReply>;
-export type ReloadRequest = z.output<typeof reloadRequest>;
 export type ReloadReply = z.output<typeof reloadReply>;
 export type LayerReply = z.output<typeof layerReply>;
-export type LayerRequest = z.output<typeof layerRequest>;
-export type BorrowRequest = z.output<typeof borrowRequest>;
 export type BorrowReply = z.output<typeof borrowReply>;
 export type RepayReply = z.output<typeof repayReply>;

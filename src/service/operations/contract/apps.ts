@@ -1,6 +1,6 @@
 /** Schemas of apps, refusals and connections. */
 import * as z from "zod";
-import { count, known, timestamp } from "./fields.js";
+import { count, known, reply } from "./fields.js";
 
 export const refusal = z.strictObject({
   timestamp: z.iso.datetime(),
@@ -48,14 +48,13 @@ export const appsQuery = z.strictObject({
   limit: wholeText(1, 500).default(100),
 });
 
-export const appsReply = z.strictObject({
+export const appsReply = reply({
   apps: z.array(z.strictObject(appSummary)),
   total: count().describe("Number of all apps; offset and limit (at most 500) in the query select a page."),
   cluster: z.strictObject({ tokens: known(), capacity: z.number(), rate: z.number() }),
-  timestamp: timestamp(),
 });
 
-export const appReply = z.strictObject({
+export const appReply = reply({
   app_id: z.string(),
   config: z.strictObject({
     guaranteed: z.number(),
@@ -107,18 +106,15 @@ export const appReply = z.strictObject({
     .describe("Of this service's gateways since they started."),
   why: z.string().describe("What currently limits the app, in plain sentences."),
   last_refusals: z.array(refusal).describe("Newest first."),
-  timestamp: timestamp(),
 });
 
-export const connectionsReply = z.strictObject({
+export const connectionsReply = reply({
   total: count(),
   rejected: count().describe("Since the store was created."),
   pods: z.array(z.strictObject({ upstream: z.string(), pod: z.string(), connections: count(), limit: count() })),
-  timestamp: timestamp(),
 });
 
 export type Refusal = z.output<typeof refusal>;
-export type AppsQuery = z.output<typeof appsQuery>;
 export type AppsReply = z.output<typeof appsReply>;
 export type AppReply = z.output<typeof appReply>;
 export type ConnectionsReply = z.output<typeof connectionsReply>;

@@ -2,20 +2,21 @@
 import * as z from "zod";
 
 export const count = () => z.int().min(0);
-export const timestamp = () => z.iso.datetime().describe("Time of the reply.");
-export const appId = () =>
-  z
-    .string()
-    .min(1)
-    .max(128)
-    .regex(/^[A-Za-z0-9._:-]+$/, "must be 1 to 128 of A–Z a–z 0–9 . _ : -");
+
+export function reply<T extends z.ZodRawShape>(fields: T) {
+  return z.strictObject({ ...fields, timestamp: z.iso.datetime().describe("Time of the reply.") });
+}
+
+export const identifier = () => z.string().regex(/^[A-Za-z0-9._:-]{1,128}$/, "must be 1 to 128 of A–Z a–z 0–9 . _ : -");
 /** A value from the store. */
 export const known = () => z.number().nullable().describe("Null: the store does not answer.");
-export const operator = () =>
-  z
+/** Fields of all requests that change something. */
+export const order = {
+  operator: z
     .string()
     .max(128)
     .optional()
-    .describe("Who makes the change, for the audit log. Alternatively the header X-Operator.");
-export const reason = () => z.string().max(200).optional().describe("Why, for the audit log.");
+    .describe("Who makes the change, for the audit log. Alternatively the header X-Operator."),
+  reason: z.string().max(200).optional().describe("Why, for the audit log."),
+};
 export const megabytes = () => z.strictObject({ used_mb: z.number(), free_mb: z.number() });

@@ -1,10 +1,10 @@
 /** Schemas of health and status. */
 import * as z from "zod";
-import { count, megabytes, timestamp } from "./fields.js";
+import { count, megabytes, reply } from "./fields.js";
 
-export const liveReply = z.strictObject({ status: z.literal("healthy"), timestamp: timestamp() });
+export const liveReply = reply({ status: z.literal("healthy") });
 
-export const readyReply = z.strictObject({
+export const readyReply = reply({
   ready: z.boolean(),
   checks: z.strictObject({
     redis: z.enum(["ok", "error"]).describe("Whether the store answers, for every kind of store."),
@@ -12,12 +12,11 @@ export const readyReply = z.strictObject({
     config_loaded: z.boolean(),
   }),
   state: z.enum(["starting", "running", "stopping"]),
-  timestamp: timestamp(),
 });
 
 const health = () => z.enum(["healthy", "degraded", "unhealthy"]);
 
-export const deepReply = z.strictObject({
+export const deepReply = reply({
   status: health(),
   components: z.strictObject({
     nginx: z
@@ -50,10 +49,9 @@ export const deepReply = z.strictObject({
     .describe("The data planes and workers of the cluster according to the store."),
   degradation_level: count(),
   emergency_mode: z.boolean(),
-  timestamp: timestamp(),
 });
 
-export const statusReply = z.strictObject({
+export const statusReply = reply({
   node_id: z.string(),
   version: z.string(),
   status: z.enum(["running", "starting", "stopping"]),
@@ -94,7 +92,6 @@ export const statusReply = z.strictObject({
     syncs: count(),
     failed_syncs: count(),
   }),
-  timestamp: timestamp(),
 });
 
 export type LiveReply = z.output<typeof liveReply>;
