@@ -11,12 +11,11 @@ import type { Config } from "../../src/config/schema.js";
 import { type Coordinator, createCoordinator } from "../../src/quota/coordinator.js";
 import { createQuota, type Quota } from "../../src/quota/quota.js";
 import { createControl } from "../../src/service/control/control.js";
-import type { Endpoint } from "../../src/service/control/endpoint.js";
-import { serviceEndpoints } from "../../src/service/control/endpoints.js";
-import { createSyncHandler } from "../../src/service/control/plane-api/sync.js";
+import { createSyncHandler, syncEndpoint } from "../../src/service/control/plane-api/sync.js";
 import type { AppReport, NodeReport, ReportRequest } from "../../src/service/metrics/reports.js";
 import type { OperationsOptions } from "../../src/service/operations/context.js";
-import { createOperations } from "../../src/service/operations/operations.js";
+import type { Endpoint } from "../../src/service/operations/endpoint.js";
+import { operationEndpoints } from "../../src/service/operations/operations.js";
 import { createPin, type Pin } from "../../src/service/operations/pin.js";
 import { type Clock, systemClock } from "../../src/shared/clock.js";
 import { createSlots } from "../../src/slots/slots.js";
@@ -112,7 +111,7 @@ export async function startControl(store: Store, options: ControlServerOptions =
     now: () => 0,
   });
   const answers = { report: options.reports ?? [], apps: options.appReports ?? [], metrics: [] };
-  const operations = createOperations({
+  const operations = operationEndpoints({
     node: "gw",
     version: "1.2.3",
     live,
@@ -127,12 +126,12 @@ export async function startControl(store: Store, options: ControlServerOptions =
     workers: () => ({ expected: answers.report.length, listening: answers.report.length }),
     serviceLevel: sync.level,
     state: () => "running",
+    metricsPage: options.metrics ?? (async () => ({ text: "up 1\n", contentType: "text/plain; version=0.0.4" })),
     metricsSize: () => 42,
     ...options.deps,
   });
-  const metrics = options.metrics ?? (async () => ({ text: "up 1\n", contentType: "text/plain; version=0.0.4" }));
   const control = createControl({
-    endpoints: [...serviceEndpoints({ operations, sync, metrics }), ...(options.endpoints ?? [])],
+    endpoints: [...operations, syncEndpoint(sync), ...(options.endpoints ?? [])],
     access() {
       const { admin_token, plane_token, allow, hosts } = live.current().control;
       return { adminToken: admin_token, planeToken: plane_token, allow, hosts };

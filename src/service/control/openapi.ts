@@ -1,7 +1,7 @@
 /** The OpenAPI document of the control listener, generated from the schemas that validate requests. */
 import * as z from "zod";
 import { problemReply } from "../operations/contract/contract.js";
-import type { Description, Role } from "./endpoint.js";
+import type { Endpoint, Role } from "../operations/endpoint.js";
 
 type Json = Record<string, unknown>;
 
@@ -23,7 +23,7 @@ const roles: Record<Role, string> = {
   admin: "Requires an allowed address and the admin token.",
 };
 
-export function openApiDocument(endpoints: readonly Description[], version: string): Json {
+export function openApiDocument(endpoints: readonly Endpoint[], version: string): Json {
   const paths: Record<string, Json> = {};
   for (const endpoint of endpoints) {
     paths[endpoint.path] = { ...paths[endpoint.path], [endpoint.method.toLowerCase()]: operation(endpoint) };
@@ -42,94 +42,76 @@ export function openApiDocument(endpoints: readonly Description[], version: stri
   };
 }
 
-function operation(endpoint: Description): Json {
-  const { method, path, role, summary, query, request, raw, action } = endpoint;
-  const bodies = raw ?? (request === undefined ? undefined : { "application/json": request });
+function operation(endpoint: Endpoint): Json {
+  const { method, path, role, summary, query, request, text, action } = endpoint;
+  const inPath = [...path.matchAll(/\{([^}]+)\}/g)].map(([, name]) => ({ name, in: "path", required: true }));
+  const inQuery = Object.entries(query === undefined ? {} : Object(schemaOf(query, "output").properties));
   const parameters = [
-    ...[...path.matchAll(/\{([^}]+)\}/g)].map(([, name]) => ({
-      name,
-      in: "path",
-      required: true,
-      schema: { type: "string" },
-    })),
-    ...queryParameters(query),
-    ...(action === undefined
-      ? []
-      : [
-          {
-            name: "X-Operator",
-            in: "header",
-            schema: { type: "string", maxLength: 128 },
-            description: "Who makes the change.",
-          },
-        ]),
+    ...inPath.map((parameter) => ({ ...parameter, schema: { type: "string" } })),
+    ...inQuery.map(([name, schema]) => ({ name, in: "query", schema })),
+    ...(action === undefined ? [] : [operatorHeader]),
   ];
   return {
     operationId: operationId(method, path),
     summary,
     description: roles[role],
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(bodies === undefined ? {} : { requestBody: { required: isRequired(endpoint), content: contents(bodies) } }),
+    ...(request === undefined
+      ? {}
+      : { requestBody: { required: isRequired(request, text), content: content(schemaOf(request, "input"), text) } }),
     responses: responses(endpoint),
     ...(role === "admin" || role === "plane" ? { security: [{ [role]: [] }] } : {}),
   };
 }
+
+const operatorHeader = {
+  name: "X-Operator",
+  in: "header",
+  schema: { type: "string", maxLength: 128 },
+  description: "Who makes the change.",
+};
 
 function operationId(method: string, path: string): string {
   const words = path.replace(/^\/admin\/ratelimit/, "").match(/[A-Za-z0-9]+/g) ?? [];
   return [method.toLowerCase(), ...words.map((word) => word[0]!.toUpperCase() + word.slice(1))].join("");
 }
 
-/** A request whose fields all have defaults needs no body. */
-function isRequired({ request, raw }: Description): boolean {
-  return raw !== undefined || request?.safeParse({}).success === false;
+/** A JSON request whose fields all have defaults needs no body. */
+function isRequired(request: z.ZodType, text: Endpoint["text"]): boolean {
+  return text !== undefined || !request.safeParse({}).success;
 }
 
-function queryParameters(query: z.ZodType | undefined): Json[] {
-  if (query === undefined) return [];
-  const { properties = {} } = schemaOf(query, "output") as { properties?: Record<string, Json> };
-  return Object.entries(properties).map(([name, schema]) => ({ name, in: "query", schema }));
-}
-
-function contents(bodies: Record<string, z.ZodType>): Json {
-  return Object.fromEntries(
-    Object.entries(bodies).map(([mediaType, schema]) => [mediaType, { schema: schemaOf(schema, "input") }]),
-  );
-}
-
-function responses({ reply, others = {}, role, method, request, raw, query }: Description): Json {
-  const body = request !== undefined || raw !== undefined;
+function responses({ reply, others = {}, role, method, request, text, query }: Endpoint): Json {
+  const hasBody = request !== undefined;
+  const hasToken = role === "plane" || role === "admin";
   const problems = [
-    ...(body || query !== undefined || method !== "GET" ? [400] : []),
-    ...(role === "plane" || role === "admin" ? [401, 429] : []),
-    403,
-    ...(body ? [413, 415] : []),
-    500,
-    ...(role === "plane" || role === "admin" ? [503] : []),
+    ...(hasBody || query !== undefined || method !== "GET" ? [400] : []),
+    ...(hasToken ? [401, 429, 503] : []),
+    ...(hasBody ? [413, 415] : []),
+    ...[403, 500],
   ];
-  const listed = new Map<number, Json>();
-  listed.set(200, { description: "Success.", content: replyContent(reply, raw) });
-  for (const status of problems) listed.set(status, problemResponse(summaries[status] ?? ""));
-  for (const [status, other] of Object.entries(others)) {
-    listed.set(
-      Number(status),
-      other.reply === undefined
-        ? problemResponse(other.summary)
-        : { description: other.summary, content: replyContent(other.reply) },
-    );
-  }
-  return Object.fromEntries([...listed].sort(([a], [b]) => a - b).map(([status, value]) => [String(status), value]));
+  const schema = (of: z.ZodType) => content(schemaOf(of, "output"), text);
+  const problem = content({ $ref: "#/components/schemas/Problem" });
+  // An object lists its integer keys in ascending order.
+  return {
+    ...Object.fromEntries(problems.map((status) => [status, { description: summaries[status], content: problem }])),
+    ...Object.fromEntries(
+      Object.entries(others).map(([status, other]) => [
+        status,
+        { description: other.summary, content: other.reply === undefined ? problem : schema(other.reply) },
+      ]),
+    ),
+    200: {
+      description: "Success.",
+      content: reply instanceof z.ZodType ? schema(reply) : { [reply.text]: { schema: { type: "string" } } },
+    },
+  };
 }
 
 /** Requests in plain text get replies in plain text. */
-function replyContent(reply: Description["reply"], raw: Description["raw"] = {}): Json {
-  if (!(reply instanceof z.ZodType)) return { [reply.text]: { schema: { type: "string" } } };
-  const text = "text/plain" in raw ? { "text/plain": { schema: { type: "string" } } } : {};
-  return { "application/json": { schema: schemaOf(reply, "output") }, ...text };
-}
-
-function problemResponse(description: string): Json {
-  return { description, content: { "application/json": { schema: { $ref: "#/components/schemas/Problem" } } } };
+function content(schema: Json, text?: Endpoint["text"]): Json {
+  const plain = text === undefined ? {} : { "text/plain": { schema: { type: "string" } } };
+  return { "application/json": { schema }, ...plain };
 }
 
 function schemaOf(schema: z.ZodType, io: "input" | "output"): Json {

@@ -1,70 +1,42 @@
 /** Finds the endpoint for a method and a path. */
-import type { Endpoint, Method } from "./endpoint.js";
+import type { Endpoint } from "../operations/endpoint.js";
 
-export type Found =
-  | { endpoint: Endpoint; params: Record<string, string> }
-  /** The path is known, the method is not: the allowed methods. */
-  | { allow: string[] }
-  | undefined;
-
-interface Route {
-  parts: string[];
-  methods: Map<Method, Endpoint>;
-}
-
-export interface Router {
-  find(method: string, path: string): Found;
+interface Found {
+  /** Undefined if the path is known, but not with this method. */
+  endpoint?: Endpoint | undefined;
+  params: Record<string, string>;
+  /** The allowed methods. */
+  allow: string[];
 }
 
 /** Throws if two endpoints have the same method and path. */
-export function createRouter(endpoints: readonly Endpoint[]): Router {
-  const routes = new Map<string, Route>();
+export function createRouter(endpoints: readonly Endpoint[]): (method: string, path: string) => Found | undefined {
+  const routes = new Map<string, { pattern: RegExp; methods: Map<string, Endpoint> }>();
   for (const endpoint of endpoints) {
     const shape = endpoint.path.replace(/\{[^}]*\}/g, "{}");
-    const route = routes.get(shape) ?? { parts: endpoint.path.split("/"), methods: new Map() };
-    if (route.methods.has(endpoint.method)) throw new Error(`${endpoint.method} ${endpoint.path} is defined twice`);
-    routes.set(shape, { ...route, methods: route.methods.set(endpoint.method, endpoint) });
+    const pattern = new RegExp(`^${endpoint.path.replace(/[.]/g, "\\.").replace(/\{(\w+)\}/g, "(?<$1>[^/]+)")}$`);
+    const { methods } = routes.get(shape) ?? routes.set(shape, { pattern, methods: new Map() }).get(shape)!;
+    if (methods.has(endpoint.method)) throw new Error(`${endpoint.method} ${endpoint.path} is defined twice`);
+    methods.set(endpoint.method, endpoint);
+    if (endpoint.method === "GET") methods.set("HEAD", endpoint);
   }
   // Literal paths take precedence over named segments.
-  const ordered = [...routes.values()].sort((a, b) => namedParts(a) - namedParts(b));
+  const named = (shape: string) => shape.split("{").length;
+  const ordered = [...routes].sort(([a], [b]) => named(a) - named(b)).map(([, route]) => route);
 
-  return {
-    find(method, path) {
-      const given = path.split("/");
-      for (const { parts, methods } of ordered) {
-        const params = match(parts, given);
-        if (params === undefined) continue;
-        const endpoint = methods.get((method === "HEAD" ? "GET" : method) as Method);
-        if (endpoint !== undefined) return { endpoint, params };
-        return { allow: [...methods.keys()].flatMap((name) => (name === "GET" ? ["GET", "HEAD"] : [name])) };
-      }
-      return undefined;
-    },
+  return (method, path) => {
+    for (const { pattern, methods } of ordered) {
+      const match = pattern.exec(path);
+      const params = match === null ? undefined : decoded(match.groups ?? {});
+      if (params !== undefined) return { endpoint: methods.get(method), params, allow: [...methods.keys()] };
+    }
+    return undefined;
   };
 }
 
-const isNamed = (part: string) => part.startsWith("{");
-const namedParts = ({ parts }: Route) => parts.filter(isNamed).length;
-
-function match(parts: string[], given: string[]): Record<string, string> | undefined {
-  if (parts.length !== given.length) return undefined;
-  const params: Record<string, string> = {};
-  for (const [i, part] of parts.entries()) {
-    const text = given[i] ?? "";
-    if (!isNamed(part)) {
-      if (part !== text) return undefined;
-      continue;
-    }
-    const value = decoded(text);
-    if (value === undefined || value === "") return undefined;
-    params[part.slice(1, -1)] = value;
-  }
-  return params;
-}
-
-function decoded(text: string): string | undefined {
+function decoded(params: Record<string, string>): Record<string, string> | undefined {
   try {
-    return decodeURIComponent(text);
+    return Object.fromEntries(Object.entries(params).map(([name, text]) => [name, decodeURIComponent(text)]));
   } catch {
     return undefined;
   }

@@ -2,25 +2,24 @@
 import type * as z from "zod";
 import { nearest } from "../../config/nearest.js";
 import { shownPath } from "../../config/problem.js";
-
-export interface WrongField {
-  field: string;
-  reason: string;
-}
+import { badField, type Rejected } from "../operations/endpoint.js";
 
 type Issue = z.core.$ZodIssue;
 
 /** The most useful issue: a misspelt name comes first, because the correct name is then missing as well. */
-export function wrongField(error: z.ZodError, input: unknown, schema: z.ZodType): WrongField {
+export function wrongField(error: z.ZodError, input: unknown, schema: z.ZodType): Rejected {
   const misspelt = error.issues.find((issue) => issue.code === "unrecognized_keys");
   if (misspelt !== undefined) {
     const name = misspelt.keys[0] ?? "";
-    const field = shownPath([...misspelt.path, name]);
-    return { field, reason: `${field} is not a field; ${hint(name, namesOf(schema))}` };
+    return badField(shownPath([...misspelt.path, name]), `is not a field; ${hint(name, namesOf(schema))}`);
   }
   const issue = error.issues[0]!;
-  const field = issue.path.length === 0 ? "body" : shownPath(issue.path);
-  return { field, reason: `${field} ${isMissing(issue, input) ? "is missing" : complaint(issue)}` };
+  // An invalid name in a record is a fault of the record.
+  const path = issue.code === "invalid_key" ? issue.path.slice(0, -1) : issue.path;
+  return badField(
+    path.length === 0 ? "body" : shownPath(path),
+    isMissing(issue, input) ? "is missing" : complaint(issue),
+  );
 }
 
 function namesOf(schema: z.ZodType): string[] {
@@ -40,6 +39,7 @@ function isMissing({ path }: Issue, input: unknown): boolean {
 
 function complaint(issue: Issue): string {
   if (issue.code === "invalid_value") return `must be ${issue.values.map(String).join(" or ")}`;
+  if (issue.code === "invalid_key") return issue.issues[0]?.message ?? issue.message;
   if (issue.code === "invalid_type") return `must be ${kinds[issue.expected] ?? issue.expected}`;
   if (issue.code === "too_small" && isPlain(issue.message)) {
     return size(issue.origin, issue.inclusive === false ? "more than" : "at least", issue.minimum);

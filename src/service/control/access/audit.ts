@@ -21,16 +21,9 @@ export interface AuditEntry {
   after?: unknown;
 }
 
-export interface Audit {
-  /** Always logged. */
-  changed(entry: AuditEntry): void;
-  /** A call without valid credentials: some are logged per second, the rest as a count. */
-  rejected(entry: AuditEntry): void;
-}
-
 const REJECTED_PER_SECOND = 10;
 
-export function createAudit(log: Log, clock: Clock): Audit {
+export function createAudit(log: Log, clock: Clock) {
   let written = 0;
   let suppressed = 0;
   let isCounting = false;
@@ -51,8 +44,10 @@ export function createAudit(log: Log, clock: Clock): Audit {
   }
 
   return {
+    /** Always logged. */
     changed: write,
-    rejected(entry) {
+    /** A call without valid credentials: some are logged per second, the rest as a count. */
+    rejected(entry: AuditEntry): void {
       if (!isCounting) clock.after(1_000, secondEnded);
       isCounting = true;
       if (written >= REJECTED_PER_SECOND) suppressed++;

@@ -5,37 +5,30 @@ import type { AccessOptions } from "../../../config/options/service.js";
 import { createAddressMatcher, plainAddress } from "../../../shared/addresses.js";
 import { bearerToken, tokenCheck } from "../../../shared/bearer-token.js";
 import { createFailedLogins } from "../../../shared/failed-logins.js";
-import { problem, type Reply } from "../../operations/reply.js";
-import type { Role } from "../endpoint.js";
+import { problem, type Reply, type Role } from "../../operations/endpoint.js";
 
-export interface Guard {
-  /** The error reply if the call is not allowed. `changes`: the call is not read-only. */
-  refusal(request: IncomingMessage, role: Role, changes: boolean): Reply | undefined;
-}
-
-interface Checks {
-  isAllowed(address: string): boolean;
-  isKnownHost(host: string): boolean;
-  isAdmin(token: string): boolean;
-  isPlane(token: string): boolean;
-}
+/** The error reply if the call is not allowed. `changes`: the call is not read-only. */
+export type Guard = (request: IncomingMessage, role: Role, changes: boolean) => Reply | undefined;
 
 export function addressOf({ socket }: IncomingMessage): string {
   return plainAddress(socket.remoteAddress ?? "");
 }
 
 export function createGuard(access: () => AccessOptions, now: () => number): Guard {
-  let made: { access: AccessOptions; checks: Checks } | undefined;
+  let made: { access: AccessOptions; checks: ReturnType<typeof checks> } | undefined;
   const failures = { admin: createFailedLogins({ now }), plane: createFailedLogins({ now }) };
 
-  function checksFor(current: AccessOptions): Checks {
-    if (made === undefined || !isSame(made.access, current)) made = { access: { ...current }, checks: checks(current) };
+  function checksFor(current: AccessOptions) {
+    if (made?.access !== current) made = { access: current, checks: checks(current) };
     return made.checks;
   }
 
   function tokenRefusal(request: IncomingMessage, role: "plane" | "admin", current: AccessOptions): Reply | undefined {
     const own = checksFor(current);
-    if ((role === "admin" ? current.adminToken : current.planeToken) === "") return disabled(role);
+    if ((role === "admin" ? current.adminToken : current.planeToken) === "") {
+      const detail = `${apis[role]} is disabled: set control.${role}_token in the configuration`;
+      return forbidden(`${role}_disabled`, detail);
+    }
     const address = addressOf(request);
     const token = bearerToken(request.headers.authorization);
     if (token === "") return unauthorized("no_token", `the bearer token of ${holders[role]} is required`);
@@ -58,31 +51,24 @@ export function createGuard(access: () => AccessOptions, now: () => number): Gua
     return unauthorized("wrong_token", `this is not the bearer token of ${holders[role]}`);
   }
 
-  return {
-    refusal(request, role, changes) {
-      const current = access();
-      const own = checksFor(current);
-      if (role !== "public" && !own.isAllowed(addressOf(request))) {
-        return forbidden("address_not_allowed", "control.allow does not list this address");
-      }
-      if (!own.isKnownHost(request.headers.host ?? "")) {
-        return forbidden("unknown_host", "control.hosts does not list this Host");
-      }
-      if (changes && isCrossSite(request.headers)) {
-        return forbidden("cross_site", "pages of other sites may not call this endpoint");
-      }
-      return role === "plane" || role === "admin" ? tokenRefusal(request, role, current) : undefined;
-    },
+  return (request, role, changes) => {
+    const current = access();
+    const own = checksFor(current);
+    if (role !== "public" && !own.isAllowed(addressOf(request))) {
+      return forbidden("address_not_allowed", "control.allow does not list this address");
+    }
+    if (!own.isKnownHost(request.headers.host ?? "")) {
+      return forbidden("unknown_host", "control.hosts does not list this Host");
+    }
+    if (changes && isCrossSite(request.headers)) {
+      return forbidden("cross_site", "pages of other sites may not call this endpoint");
+    }
+    return role === "plane" || role === "admin" ? tokenRefusal(request, role, current) : undefined;
   };
 }
 
 const holders = { admin: "operators (control.admin_token)", plane: "data planes (control.plane_token)" };
-
-function disabled(role: "plane" | "admin"): Reply {
-  return role === "admin"
-    ? forbidden("admin_disabled", "the admin API is disabled: set control.admin_token in the configuration")
-    : forbidden("plane_disabled", "the API of data planes is disabled: set control.plane_token in the configuration");
-}
+const apis = { admin: "the admin API", plane: "the API of data planes" };
 
 function forbidden(reason: string, detail: string): Reply {
   return problem(403, "forbidden", reason, { detail });
@@ -92,11 +78,7 @@ function unauthorized(reason: string, detail: string): Reply {
   return { ...problem(401, "unauthorized", reason, { detail }), headers: { "WWW-Authenticate": "Bearer" } };
 }
 
-function isSame(a: AccessOptions, b: AccessOptions): boolean {
-  return a.adminToken === b.adminToken && a.planeToken === b.planeToken && a.allow === b.allow && a.hosts === b.hosts;
-}
-
-function checks({ adminToken, planeToken, allow, hosts }: AccessOptions): Checks {
+function checks({ adminToken, planeToken, allow, hosts }: AccessOptions) {
   return {
     isAllowed: createAddressMatcher(allow),
     isKnownHost: hostCheck(hosts),
