@@ -1,5 +1,4 @@
 /** The primary's part of a service: coordinator, sync with data planes, operations, metrics and the control listener. */
-import type { Server } from "node:http";
 import type { LiveConfig } from "../../config/live/live.js";
 import { appLimits, clusterOptions, coordinatorOptions } from "../../config/options/limits.js";
 import { accessOptions, descriptorLabels } from "../../config/options/service.js";
@@ -11,42 +10,30 @@ import { createQuota } from "../../quota/quota.js";
 import type { Log } from "../../shared/log.js";
 import { createPodDirectory } from "../../slots/pods.js";
 import { createSlots } from "../../slots/slots.js";
-import type { StoreObserver } from "../../store/observed-store.js";
 import type { Store } from "../../store/store.js";
 import { createControl } from "../control/control.js";
-import { serviceEndpoints } from "../control/endpoints.js";
 import { connectionEndpoints } from "../control/plane-api/connection-api.js";
-import { createSyncHandler } from "../control/plane-api/sync.js";
+import { createSyncHandler, syncEndpoint } from "../control/plane-api/sync.js";
 import { createServiceMetrics } from "../metrics/service-metrics.js";
-import type { Ask } from "../operations/context.js";
-import { createOperations } from "../operations/operations.js";
-import { createPin, type PinnedLevel } from "../operations/pin.js";
+import { operationEndpoints } from "../operations/operations.js";
+import { createPin } from "../operations/pin.js";
 import { programVersion } from "./version.js";
-import type { ToWorker } from "./worker-messages.js";
+import type { Workers } from "./workers.js";
 
 export interface ControlPlaneOptions {
   live: LiveConfig;
   store: Store;
   log: Log;
   state(): "starting" | "running" | "stopping";
-  workers: { expected(): number; listening(): number; send(message: ToWorker): void; ask: Ask };
+  workers: Pick<Workers, "send" | "ask" | "counts">;
 }
 
-export interface ControlPlane {
-  /** Not listening yet. */
-  readonly server: Server;
-  readonly storeObserver: StoreObserver;
-  pinned(): PinnedLevel | undefined;
-  /** Applies the current configuration of `live`. */
-  reconfigure(config: Config): void;
-  close(): Promise<void>;
-}
-
-export function createControlPlane({ live, store, log, state, workers }: ControlPlaneOptions): ControlPlane {
+export function createControlPlane({ live, store, log, state, workers }: ControlPlaneOptions) {
   const config = live.current();
   const node = config.node_id;
   const clusterId = config.cluster.id;
   const version = programVersion();
+  let access = accessOptions(config);
   let apps = appLimits(config);
   let descriptorNames = descriptorLabels(config);
   let configured = new Set(apps.map(({ id }) => id));
@@ -92,7 +79,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
   const slots = createSlots(store);
   // Only for the admin API; gateways have their own directory.
   const directory = createPodDirectory({ sources: podSources(config) });
-  const operations = createOperations({
+  const operations = operationEndpoints({
     node,
     version,
     live,
@@ -105,13 +92,15 @@ export function createControlPlane({ live, store, log, state, workers }: Control
     ask: workers.ask,
     apps: () => apps,
     pods: () => podsOf(live.current(), directory.pods),
-    workers: () => ({ expected: workers.expected(), listening: workers.listening() }),
+    workers: workers.counts,
     serviceLevel: () => sync.level(),
+    metricsPage,
     metricsSize: () => (live.current().metrics.enabled ? metrics.registrySize() : 0),
   });
   const control = createControl({
     endpoints: [
-      ...serviceEndpoints({ operations, sync, metrics: metricsPage }),
+      ...operations,
+      syncEndpoint(sync),
       ...connectionEndpoints({
         slots,
         routes: () => slotLimits(live.current().routes),
@@ -120,7 +109,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
         observer: metrics.slotObserver,
       }),
     ],
-    access: () => accessOptions(live.current()),
+    access: () => access,
     log,
     version,
   });
@@ -138,10 +127,13 @@ export function createControlPlane({ live, store, log, state, workers }: Control
   }
 
   return {
+    /** Not listening yet. */
     server: control.server,
     storeObserver: metrics.storeObserver,
     pinned: pin.current,
-    reconfigure(changed) {
+    /** Applies the current configuration of `live`. */
+    reconfigure(changed: Config): void {
+      access = accessOptions(changed);
       apps = appLimits(changed);
       descriptorNames = descriptorLabels(changed);
       configured = new Set(apps.map(({ id }) => id));
@@ -150,7 +142,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
       directory.reconfigure(podSources(changed));
       metrics.configReloaded("reloaded");
     },
-    async close() {
+    async close(): Promise<void> {
       directory.close();
       await Promise.all([control.close(), coordinator.close()]);
       metrics.close();

@@ -1,17 +1,13 @@
 /** The backend of `tollgate serve --demo`: three endpoints on a free loopback port. */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
-
-export interface DemoBackend {
-  /** host:port */
-  target: string;
-  close(): Promise<void>;
-}
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { Readable } from "node:stream";
+import { listen } from "./listen.js";
 
 const MOST_BYTES = 1024 ** 3;
 const CHUNK = Buffer.alloc(64 * 1024, "tollgate ");
 
-export async function startDemoBackend(): Promise<DemoBackend> {
+/** Returns its address, as host:port. */
+export async function startDemoBackend() {
   const server = createServer((request, response) => {
     const url = new URL(request.url ?? "/", "http://demo");
     if (url.pathname === "/api/hello") sendJson(response, 200, { hello: "from behind the tollgate" });
@@ -19,12 +15,13 @@ export async function startDemoBackend(): Promise<DemoBackend> {
     else if (url.pathname === "/api/echo") echo(request, response);
     else sendJson(response, 404, { error: "not_found", try: ["/api/hello", "/api/big?bytes=1048576", "/api/echo"] });
   });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", resolve);
-  });
-  const { port } = server.address() as AddressInfo;
-  return { target: `127.0.0.1:${port}`, close: () => closeServer(server) };
+  const { host, port } = await listen(server, "demo backend", "127.0.0.1:0");
+  const close = () =>
+    new Promise<void>((resolve) => {
+      server.close(() => resolve());
+      server.closeAllConnections();
+    });
+  return { target: `${host}:${port}`, close };
 }
 
 function sendJson(response: ServerResponse, status: number, body: unknown): void {
@@ -41,30 +38,15 @@ function sendBytes(response: ServerResponse, wanted: string): void {
     return;
   }
   response.writeHead(200, { "Content-Type": "application/octet-stream", "Content-Length": bytes });
-  let left = bytes;
-  const write = () => {
-    while (left > 0) {
-      const size = Math.min(left, CHUNK.length);
-      left -= size;
-      if (!response.write(size === CHUNK.length ? CHUNK : CHUNK.subarray(0, size))) {
-        response.once("drain", write);
-        return;
-      }
-    }
-    response.end();
-  };
-  write();
+  Readable.from(chunks(bytes)).pipe(response);
+}
+
+function* chunks(bytes: number): Generator<Buffer> {
+  for (let left = bytes; left > 0; left -= CHUNK.length) yield CHUNK.subarray(0, left);
 }
 
 function echo(request: IncomingMessage, response: ServerResponse): void {
   const type = request.headers["content-type"] ?? "application/octet-stream";
   response.writeHead(200, { "Content-Type": type, "X-Echo-Method": request.method ?? "" });
   request.pipe(response);
-}
-
-function closeServer(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    server.close(() => resolve());
-    server.closeAllConnections();
-  });
 }

@@ -12,10 +12,10 @@ import { podSources, podsOf, slotOptions } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { configVersion } from "../../config/version.js";
 import { createDescriptorLimiter } from "../../descriptors/descriptor-limiter.js";
-import { createEnvoyService, type EnvoyService } from "../../envoy-service/envoy-service.js";
-import { createLimiter, type Limiter, type LimiterObserver } from "../../limiter/limiter.js";
+import { createEnvoyService } from "../../envoy-service/envoy-service.js";
+import { createLimiter, type LimiterObserver } from "../../limiter/limiter.js";
 import { createRateLimitAdmission } from "../../planes/node/http/admission.js";
-import { createProxy, type ReverseProxy } from "../../planes/node/http/proxy.js";
+import { createProxy } from "../../planes/node/http/proxy.js";
 import type { Deciders } from "../../planes/node/options.js";
 import { createQuota } from "../../quota/quota.js";
 import { createAddressMatcher } from "../../shared/addresses.js";
@@ -31,17 +31,7 @@ import { createDecisionLog, type DecisionLog } from "../metrics/decision-log.js"
 import { type ConnectionGauges, createNodeMetrics, type NodeMetrics } from "../metrics/node-metrics.js";
 import type { ReportRequest, Reports } from "../metrics/reports.js";
 
-export interface Gateway {
-  readonly proxy: ReverseProxy;
-  readonly limiter: Limiter;
-  /** Not listening yet; never listens if the configuration has no `envoy.listen`. */
-  readonly envoy: EnvoyService;
-  /** Applies a configuration between two requests. Running requests continue. */
-  reconfigure(config: Config): void;
-  report(request: ReportRequest): Reports[ReportRequest["kind"]];
-  /** Finishes running requests within the grace period, then returns all tokens and slots. The store stays open. */
-  stop(graceMs: number): Promise<void>;
-}
+export type Gateway = ReturnType<typeof createGateway>;
 
 export interface GatewayOptions {
   config: Config;
@@ -51,7 +41,7 @@ export interface GatewayOptions {
   log: Log;
 }
 
-export function createGateway({ config: initial, node, store: plainStore, log }: GatewayOptions): Gateway {
+export function createGateway({ config: initial, node, store: plainStore, log }: GatewayOptions) {
   let config = initial;
   const metrics = createNodeMetrics({ node, ...metricsOptions(config) });
   const store = observeStore(plainStore, metrics.storeObserver);
@@ -133,8 +123,10 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
   return {
     proxy,
     limiter,
+    /** Not listening yet; never listens if the configuration has no `envoy.listen`. */
     envoy,
-    reconfigure(changed) {
+    /** Applies a configuration between two requests. Running requests continue. */
+    reconfigure(changed: Config): void {
       config = changed;
       metrics.reconfigure(metricsOptions(config));
       quota.reconfigure(clusterOptions(config));
@@ -145,7 +137,7 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
       proxy.reconfigure({ ...proxyOptions(config), ...deciders() });
       directory.reconfigure(podSources(config));
     },
-    report(request) {
+    report(request: ReportRequest): Reports[ReportRequest["kind"]] {
       switch (request.kind) {
         case "report":
           return metrics.report(limiter, {
@@ -158,7 +150,8 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
           return metrics.metrics(limiter, connectionGauges());
       }
     },
-    async stop(graceMs) {
+    /** Finishes running requests within the grace period, then returns all tokens and slots. The store stays open. */
+    async stop(graceMs: number): Promise<void> {
       directory.close();
       keeper.drain();
       await Promise.all([proxy.drain(graceMs), envoy.close(graceMs)]);

@@ -12,7 +12,7 @@ import type { Store } from "../../store/store.js";
 import { createControlPlane } from "./control-plane.js";
 import { listen } from "./listen.js";
 import { createLog } from "./log.js";
-import { startWorkers, type Workers } from "./workers.js";
+import { createWorkers } from "./workers.js";
 
 export interface ServeOptions {
   /** From the file, the environment and the command line. */
@@ -34,20 +34,9 @@ export interface Listening {
   control: Address;
 }
 
-export interface Service {
-  /** Resolves when everything listens. If it rejects, everything has been stopped. */
-  readonly ready: Promise<Listening>;
-  readonly log: Log;
-  /** Reads the configuration again. Errors are logged and change nothing. */
-  reload(): Promise<void>;
-  /** Stops accepting, finishes running requests and returns all tokens, within `timeouts.shutdown_ms`. */
-  stop(): Promise<void>;
-}
+export type Service = ReturnType<typeof serve>;
 
-/** Workers that take longer for a report are left out. */
-const REPORT_TIMEOUT_MS = 2_000;
-
-export function serve({ config: initial, file, yaml, env, overrides }: ServeOptions): Service {
+export function serve({ config: initial, file, yaml, env, overrides }: ServeOptions) {
   const log = createLog({ level: initial.log.level, node: initial.node_id });
   let observer: StoreObserver | undefined;
   const plainStore = openStore(initial.store, storeOptions(initial));
@@ -65,35 +54,38 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
     ...(yaml === undefined ? {} : { yaml }),
     ...(overrides === undefined ? {} : { overrides }),
   });
-  let workers: Workers | undefined;
-  let expected = workersFor(initial);
   let state: "starting" | "running" | "stopping" = "starting";
-  const plane = createControlPlane({
-    live,
-    store,
-    log,
-    state: () => state,
-    workers: {
-      expected: () => expected,
-      listening: () => workers?.listening() ?? 0,
-      send: (message) => workers?.send(message),
-      ask: (request) => workers?.ask(request, REPORT_TIMEOUT_MS) ?? Promise.resolve([]),
+  const workers = createWorkers({
+    expected: workersFor(initial),
+    start: (number) => ({ worker: "start", config: live.current(), node: `${initial.node_id}-${number}` }),
+    forked: (worker) => {
+      // Workers count their own calls, so they get the store without the observer.
+      if (initial.store === "embedded") serveStore(plainStore, worker.process);
     },
+    listens: (send) => {
+      const pinned = plane.pinned();
+      if (pinned !== undefined) send({ worker: "pin", level: pinned.level, durationMs: pinned.leftMs });
+      // The configuration may have changed while this worker started.
+      send({ worker: "config", config: live.current() });
+    },
+    log,
   });
+  const plane = createControlPlane({ live, store, log, state: () => state, workers });
   observer = plane.storeObserver;
   live.onChange((config) => {
     log.setLevel(config.log.level);
     plane.reconfigure(config);
-    workers?.send({ worker: "config", config });
+    workers.send({ worker: "config", config });
   });
 
+  /** Stops accepting, finishes running requests and returns all tokens, within `timeouts.shutdown_ms`. */
   async function stop(): Promise<void> {
     state = "stopping";
     const { lease, timeouts } = live.current();
     const { shutdown_ms } = timeouts;
     // After the last exchange, returning the tokens takes one more store call.
     const graceMs = Math.max(shutdown_ms - lease.timeout_ms, shutdown_ms / 2);
-    await workers?.stop(graceMs, shutdown_ms);
+    await workers.stop(graceMs, shutdown_ms);
     await closeRest();
   }
 
@@ -107,44 +99,27 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
     void logStoreWarnings(store, log);
     // Apply the store layer before the first request. If the store is unavailable it is applied later.
     await live.reload({ source: "store", force: false }).catch(() => undefined);
-    expected = workersFor(live.current());
-    if (state === "stopping" || expected === 0) {
-      if (state !== "stopping") log.warn({}, "no routes configured: only the control listener runs");
-      if (state === "starting") state = "running";
-      return { gateway: undefined, envoy: undefined, control };
-    }
-    workers = startWorkers({
-      count: initial.workers,
-      start: (number) => ({ worker: "start", config: live.current(), node: `${initial.node_id}-${number}` }),
-      forked: (worker) => {
-        // Workers count their own calls, so they get the store without the observer.
-        if (initial.store === "embedded") serveStore(plainStore, worker.process);
-      },
-      listens: (send) => {
-        const pinned = plane.pinned();
-        if (pinned !== undefined) send({ worker: "pin", level: pinned.level, durationMs: pinned.leftMs });
-        // The configuration may have changed while this worker started.
-        send({ worker: "config", config: live.current() });
-      },
-      log,
-    });
-    const { gateway, envoy } = await workers.ready;
+    const count = state === "stopping" ? 0 : workersFor(live.current());
+    const { gateway, envoy } = await workers.start(count);
     if (state === "starting") state = "running";
-    const fields = { workers: initial.workers, kind: store.kind, config: live.version() };
+    if (state === "running" && count === 0) log.warn({}, "no routes configured: only the control listener runs");
+    const fields = { workers: count, kind: store.kind, config: live.version() };
     if (gateway !== undefined) log.info({ listen: text(gateway), ...fields }, "gateway listens");
     if (envoy !== undefined) log.info({ listen: text(envoy), ...fields }, "Envoy listener listens");
     return { gateway, envoy, control };
   }
 
+  /** Resolves when everything listens. If it rejects, everything has been stopped. */
   const ready = start().catch(async (error: unknown) => {
-    await workers?.kill();
+    await workers.kill();
     await closeRest();
     throw error;
   });
   return {
     ready,
     log,
-    async reload() {
+    /** Reads the configuration again. Errors are logged and change nothing. */
+    async reload(): Promise<void> {
       await live.reload({ source: "all", force: false });
     },
     stop,

@@ -7,7 +7,8 @@ import type { ReportRequest, Reports } from "../metrics/reports.js";
 import { type FromWorker, isWorkerMessage, type ToWorker, type WorkerListens } from "./worker-messages.js";
 
 export interface WorkersOptions {
-  count: number;
+  /** How many will probably be started. Until then the service is not ready. */
+  expected: number;
   /** The first message to a worker. Workers are numbered from 1; a replacement keeps the number. */
   start(number: number): ToWorker;
   /** Called for every new worker process. */
@@ -18,27 +19,10 @@ export interface WorkersOptions {
   clock?: Clock;
 }
 
-export interface Workers {
-  /** Resolves when every worker listens; rejects if one cannot start. */
-  readonly ready: Promise<WorkerListens>;
-  send(message: ToWorker): void;
-  /** Number of workers that listen. */
-  listening(): number;
-  /** The reports of all workers that reply in time. */
-  ask<R extends ReportRequest>(request: R, timeoutMs: number): Promise<Reports[R["kind"]][]>;
-  /** Workers that still run after `killMs` are killed. */
-  stop(graceMs: number, killMs: number): Promise<void>;
-  /** Kills all workers. */
-  kill(): Promise<void>;
-}
+export type Workers = ReturnType<typeof createWorkers>;
 
-/** A request that not all workers have replied to. */
-interface PendingRequest {
-  reported(worker: Worker, report: Reports[ReportRequest["kind"]]): void;
-  /** No reply will come from this worker. */
-  exited(worker: Worker): void;
-}
-
+/** Workers that take longer for a report are left out. */
+const REPORT_TIMEOUT_MS = 2_000;
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 10_000;
 /** A worker that ran for this long has started successfully: its next crash is the first again. */
@@ -51,11 +35,13 @@ const entry = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "worker-main.ts" : "worker-main.js", import.meta.url),
 );
 
-export function startWorkers({ count, start, forked, listens, log, clock = systemClock }: WorkersOptions): Workers {
+export function createWorkers({ start, forked, listens, log, clock = systemClock, ...options }: WorkersOptions) {
+  let { expected } = options;
   const running = new Map<number, Worker>();
   const listening = new Set<number>();
   const crashes = new Map<number, number>();
-  const pending = new Map<number, PendingRequest>();
+  /** By request: called with each report, and without one if the worker exits. */
+  const pending = new Map<number, (worker: Worker, report?: Reports[ReportRequest["kind"]]) => void>();
   let lastRequest = 0;
   let isReady = false;
   let stopping = false;
@@ -78,7 +64,7 @@ export function startWorkers({ count, start, forked, listens, log, clock = syste
     // A worker that is about to exit cannot be sent to; its exit event follows.
     worker.on("error", (error) => log.debug({ worker: number, err: error }, "cannot send to worker"));
     worker.on("exit", (code, signal) => {
-      for (const { exited } of pending.values()) exited(worker);
+      for (const reported of pending.values()) reported(worker);
       ended(number, code, signal, clock.now() - started);
     });
   }
@@ -95,12 +81,12 @@ export function startWorkers({ count, start, forked, listens, log, clock = syste
         worker.process.kill("SIGKILL");
         return;
       case "report":
-        pending.get(message.id)?.reported(worker, message.report);
+        pending.get(message.id)?.(worker, message.report);
         return;
       case "listening":
         listening.add(number);
         listens?.((missed) => worker.send(missed));
-        if (isReady || listening.size < count) return;
+        if (isReady || listening.size < expected) return;
         isReady = true;
         resolveReady({ gateway: message.gateway, envoy: message.envoy });
     }
@@ -128,39 +114,26 @@ export function startWorkers({ count, start, forked, listens, log, clock = syste
     for (const worker of running.values()) if (worker.isConnected()) worker.send(message);
   }
 
-  function ask<R extends ReportRequest>(request: R, timeoutMs: number): Promise<Reports[R["kind"]][]> {
+  /** The reports of all workers that reply in time. */
+  function ask<R extends ReportRequest>(request: R): Promise<Reports[R["kind"]][]> {
     const waiting = new Set([...listening].flatMap((number) => running.get(number) ?? []));
     const reports: Reports[R["kind"]][] = [];
     if (waiting.size === 0) return Promise.resolve(reports);
     const id = ++lastRequest;
     return new Promise((resolve) => {
-      function exited(worker: Worker): void {
-        waiting.delete(worker);
-        if (waiting.size === 0) end();
-      }
+      const timer = setTimeout(end, REPORT_TIMEOUT_MS);
       function end(): void {
         clearTimeout(timer);
         pending.delete(id);
         resolve(reports);
       }
-      const timer = setTimeout(end, timeoutMs);
-      pending.set(id, {
-        exited,
-        reported(worker, report) {
-          if (!waiting.has(worker)) return;
-          reports.push(report as Reports[R["kind"]]);
-          exited(worker);
-        },
+      pending.set(id, (worker, report) => {
+        if (waiting.delete(worker) && report !== undefined) reports.push(report as Reports[R["kind"]]);
+        if (waiting.size === 0) end();
       });
       for (const worker of waiting) if (worker.isConnected()) worker.send({ worker: "ask", id, request });
     });
   }
-
-  // Workers accept connections themselves. With round-robin a connection on its way to a killed worker would never be
-  // answered, and every new one would pass through two processes.
-  cluster.schedulingPolicy = cluster.SCHED_NONE;
-  cluster.setupPrimary({ exec: entry, args: [] });
-  for (let number = 1; number <= count; number++) fork(number);
 
   function untilExited(): Promise<void> {
     stopping = true;
@@ -175,11 +148,22 @@ export function startWorkers({ count, start, forked, listens, log, clock = syste
   }
 
   return {
-    ready,
+    /** Resolves when every worker listens; rejects if one cannot start. */
+    start(count: number): Promise<WorkerListens> {
+      expected = count;
+      // Workers accept connections themselves. With round-robin a connection on its way to a killed worker would never be
+      // answered, and every new one would pass through two processes.
+      cluster.schedulingPolicy = cluster.SCHED_NONE;
+      cluster.setupPrimary({ exec: entry, args: [] });
+      for (let number = 1; number <= count; number++) fork(number);
+      return count === 0 ? Promise.resolve({}) : ready;
+    },
     send,
     ask,
-    listening: () => listening.size,
-    async stop(graceMs, killMs) {
+    /** How many should listen, and how many do. */
+    counts: () => ({ expected, listening: listening.size }),
+    /** Workers that still run after `killMs` are killed. */
+    async stop(graceMs: number, killMs: number): Promise<void> {
       const exited = untilExited();
       send({ worker: "stop", graceMs });
       const timer = setTimeout(() => {
@@ -189,7 +173,7 @@ export function startWorkers({ count, start, forked, listens, log, clock = syste
       await exited;
       clearTimeout(timer);
     },
-    kill() {
+    kill(): Promise<void> {
       const exited = untilExited();
       killAll();
       return exited;
