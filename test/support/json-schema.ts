@@ -44,6 +44,9 @@ export function schemaFaults(value: unknown, schema: Json, document: Json, place
       case "maxLength":
         if (typeof value === "string" && value.length > Number(rule)) complain("must not be that long");
         break;
+      case "maxItems":
+        if (Array.isArray(value) && value.length > Number(rule)) complain("must not have that many items");
+        break;
       case "pattern":
         if (typeof value === "string" && !new RegExp(String(rule)).test(value)) complain(`must match ${String(rule)}`);
         break;

@@ -87,9 +87,9 @@ const refusedConnections = new Map([
 ]);
 
 /** Unknown names are ignored: a newer data plane may count more. */
-function addApp(sums: Series, { app, lists }: PlaneAppReport, labelOf: LabelOf): void {
+function addApp(sums: Series, { app, numbers }: PlaneAppReport, labelOf: LabelOf): void {
   const label = app === NO_APP_REPORT ? NO_APP : (labelOf(app) ?? NO_APP);
-  for (const [name, values] of Object.entries(lists)) {
+  for (const [name, values] of Object.entries(numbers)) {
     const [first = 0, second = 0, third = 0, ...cost] = values;
     const refused = refusedConnections.get(name);
     if (name === "l3") {

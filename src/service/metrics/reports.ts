@@ -87,11 +87,11 @@ export interface PlaneReport {
   apps: PlaneAppReport[];
 }
 
-/** Counters of one app since the last batch. `docs/API.md` documents the lists. */
+/** Counters of one app since the last batch. `docs/API.md` documents the numbers. */
 export interface PlaneAppReport {
   /** `*` for requests without an app. */
   app: string;
-  lists: Record<string, number[]>;
+  numbers: Record<string, number[]>;
 }
 
 /** The app of `PlaneAppReport` for requests without an app. */

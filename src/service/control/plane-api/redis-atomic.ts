@@ -16,7 +16,8 @@ import { MAX_BATCH } from "../../../scripts/common/slots.js";
 import type { RouteLimits } from "../../../slots/limits.js";
 import type { Slots } from "../../../slots/slots.js";
 import type { RunOptions } from "../../../store/store.js";
-import { BadField } from "./fields.js";
+import { badField } from "../../operations/endpoint.js";
+import { words } from "./text.js";
 
 /** Includes the aliases of the documentation. */
 const operations = ["acquire", "check_and_increment", "release", "decrement", "renew", "heartbeat", "count"] as const;
@@ -34,6 +35,15 @@ export const atomicReply = z
   .array(z.union([z.string(), z.number()]))
   .describe('1 or 0, a count, and a code: [1, 67, "SUCCESS"].');
 
+export const atomicText = {
+  /** `operation key arg …` on one line. */
+  parse([line]: string[]): unknown {
+    const [operation, key, ...args] = words(line);
+    return { operation, key, args };
+  },
+  format: (reply: AtomicReply) => [reply.join(" ")],
+};
+
 export type AtomicRequest = z.output<typeof atomicRequest>;
 export type AtomicReply = (string | number)[];
 
@@ -47,7 +57,7 @@ const MOST_CONNECTIONS = 1_000_000_000;
 const POD_KEY = /^ws:pod_conn:([A-Za-z0-9._:[\]-]{1,256})$/;
 const HEARTBEAT_KEY = /^ws:proxy:([A-Za-z0-9._:-]{1,128}):heartbeat$/;
 
-/** Throws BadField before it changes anything. */
+/** Throws a Rejected before it changes anything. */
 export async function runAtomic({ operation, key, args }: AtomicRequest, options: AtomicOptions): Promise<AtomicReply> {
   const { slots, limits, deadline } = options;
   const { leaseMs } = limits;
@@ -79,7 +89,7 @@ export async function runAtomic({ operation, key, args }: AtomicRequest, options
     }
     case "heartbeat": {
       const proxy = HEARTBEAT_KEY.exec(key)?.[1];
-      if (proxy === undefined) throw new BadField("key", "must be ws:proxy:<proxy>:heartbeat");
+      if (proxy === undefined) throw badField("key", "must be ws:proxy:<proxy>:heartbeat");
       exactly(args, []);
       await slots.renew(proxy, leaseMs, [], deadline);
       return [1, 0, SLOT_SUCCESS];
@@ -90,7 +100,7 @@ export async function runAtomic({ operation, key, args }: AtomicRequest, options
       if (key === "ws:rejected") return [1, (await slots.counts([], leaseMs)).rejected, SLOT_SUCCESS];
       const pod = POD_KEY.exec(key)?.[1];
       if (pod !== undefined) return [1, await countOn(slots, pod, leaseMs), SLOT_SUCCESS];
-      throw new BadField("key", "must be ws:pod_conn:<pod>, ws:global_conn or ws:rejected");
+      throw badField("key", "must be ws:pod_conn:<pod>, ws:global_conn or ws:rejected");
     }
   }
 }
@@ -101,23 +111,23 @@ async function countOn(slots: Slots, pod: string, leaseMs: number): Promise<numb
 
 function podOf(key: string): string {
   const pod = POD_KEY.exec(key)?.[1];
-  if (pod === undefined) throw new BadField("key", "must be ws:pod_conn:<pod>");
+  if (pod === undefined) throw badField("key", "must be ws:pod_conn:<pod>");
   return pod;
 }
 
 function exactly(args: AtomicReply, names: string[]): AtomicReply {
   if (args.length === names.length) return args;
-  throw new BadField("args", names.length === 0 ? "must be empty" : `must be ${names.join(", ")}`);
+  throw badField("args", names.length === 0 ? "must be empty" : `must be ${names.join(", ")}`);
 }
 
 function idOf(value: string | number | undefined, at: number): string {
   const text = String(value ?? "");
   if (isIdentifier(text)) return text;
-  throw new BadField(`args[${at}]`, "must be 1 to 128 of A–Z a–z 0–9 . _ : -");
+  throw badField(`args[${at}]`, "must be 1 to 128 of A–Z a–z 0–9 . _ : -");
 }
 
 function wholeOf(value: string | number | undefined, at: number): number {
   const number = /^[0-9]{1,10}$/.test(String(value)) ? Number(value) : Number.NaN;
   if (number <= MOST_CONNECTIONS) return number;
-  throw new BadField(`args[${at}]`, `must be a whole number from 0 to ${MOST_CONNECTIONS}`);
+  throw badField(`args[${at}]`, `must be a whole number from 0 to ${MOST_CONNECTIONS}`);
 }

@@ -14,7 +14,8 @@ import type { BucketLimits } from "../../../core/limits.js";
 import type { GrantRequest, Quota } from "../../../quota/quota.js";
 import { StoreError } from "../../../store/errors.js";
 import type { PlaneReport } from "../../metrics/reports.js";
-import type { SyncMessage, SyncReply } from "./sync-message.js";
+import { type Endpoint, endpoint, ok } from "../../operations/endpoint.js";
+import { type SyncMessage, type SyncReply, syncReply, syncRequest, syncText } from "./sync-message.js";
 
 export interface SyncHandlerOptions {
   quota: Pick<Quota, "grant" | "report" | "ledger">;
@@ -32,17 +33,12 @@ export interface SyncHandlerOptions {
   now?: () => number;
 }
 
-export interface SyncHandler {
-  /** Rejects with a StoreError if the store fails, and with an InvalidArgument if it rejects a number. */
-  (message: SyncMessage): Promise<SyncReply>;
-  /** The degradation level that is sent to data planes. */
-  level(): number;
-}
+export type SyncHandler = ReturnType<typeof createSyncHandler>;
 
 /** Data planes ask again after this time whether an unknown app is configured. */
 const UNKNOWN_APP_RETRY_MS = 1000;
 
-export function createSyncHandler(options: SyncHandlerOptions): SyncHandler {
+export function createSyncHandler(options: SyncHandlerOptions) {
   const { quota, now = () => performance.now(), pinnedLevel = () => undefined } = options;
   const degradation = newDegradation();
   let listed: readonly BucketLimits[] | undefined;
@@ -60,6 +56,7 @@ export function createSyncHandler(options: SyncHandlerOptions): SyncHandler {
     return configured;
   }
 
+  /** The degradation level that is sent to data planes. */
   const level = () => pinnedLevel() ?? degradationLevel(degradation, now());
 
   /** Measures the store: data planes do not see it themselves. */
@@ -89,9 +86,9 @@ export function createSyncHandler(options: SyncHandlerOptions): SyncHandler {
     const hasUnknown = apps.some(({ app, granted, spent }) => !known.has(app) && granted + spent > 0);
     const ledger = hasUnknown ? await quota.ledger(nodeInEpoch(node, String(epoch))) : undefined;
     const inLedger = new Set(ledger?.apps.map(({ app }) => app));
-    return apps.flatMap(({ app: id, ...message }): GrantRequest[] => {
+    return apps.flatMap(({ app: id, need = 0, want = 0, ...message }): GrantRequest[] => {
       const app = known.get(id);
-      if (app !== undefined) return [{ ...message, app }];
+      if (app !== undefined) return [{ ...message, app, need, want }];
       return inLedger.has(id) ? [{ ...message, app: removed.get(id) ?? anyLimits(id), need: 0, want: 0 }] : [];
     });
   }
@@ -103,19 +100,17 @@ export function createSyncHandler(options: SyncHandlerOptions): SyncHandler {
     const deadline = { deadlineMs: options.timeoutMs() };
     if (!leave) return quota.grant(sender, requests, deadline);
     const reply = await quota.report(sender, requests, true, deadline);
-    const limit = (app: string) => known.get(app)?.burst ?? 0;
-    return {
-      ...reply,
-      apps: reply.apps.map((one) => ({ ...one, code: OK, limit: limit(one.app), retryAfterMs: 0 })),
-    };
+    const left = { code: OK, retryAfterMs: 0 };
+    return { ...reply, apps: reply.apps.map((one) => ({ ...one, ...left, limit: known.get(one.app)?.burst ?? 0 })) };
   }
 
+  /** Rejects with a StoreError if the store fails, and with an InvalidArgument if it rejects a number. */
   async function handle(message: SyncMessage): Promise<SyncReply> {
     // One list for the whole message: the configuration may change during the store call.
     const known = currentApps();
     const reply = await measured(message.apps.length, () => callQuota(message, known));
-    const { node, epoch, counters } = message;
-    if (counters !== undefined) options.counted?.(node, epoch, counters);
+    const { node, epoch, numbers } = message;
+    if (numbers !== undefined) options.counted?.(node, epoch, numbers);
     const byApp = new Map(reply.apps.map((one) => [one.app, one]));
     return {
       code: reply.code,
@@ -142,6 +137,16 @@ export function createSyncHandler(options: SyncHandlerOptions): SyncHandler {
   }
 
   return Object.assign(handle, { level });
+}
+
+export function syncEndpoint(sync: SyncHandler): Endpoint {
+  return endpoint("POST", "/v1/sync", "plane", {
+    summary: "A data plane reports spent tokens and is granted new ones; as JSON or as plain text.",
+    request: syncRequest,
+    reply: syncReply,
+    text: syncText,
+    handle: async ({ body }) => ok(await sync(body)),
+  });
 }
 
 /** Limits for an app whose limits are not known any more: its bucket is not cut. */

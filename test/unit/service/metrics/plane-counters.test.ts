@@ -6,10 +6,10 @@ import type { PlaneReport } from "../../../../src/service/metrics/reports.js";
 import { readPage } from "../../../support/metrics-page.js";
 import { decision, quietLimiter, serviceMetrics } from "./metrics-parts.js";
 
-const lists = { l3: [7, 2], GET: [6, 2, 1, 19, 5, 0, 4], quota_exhausted: [2] };
+const numbers = { l3: [7, 2], GET: [6, 2, 1, 19, 5, 0, 4], quota_exhausted: [2] };
 
 const batch = (number: number, more: Partial<PlaneReport> = {}): PlaneReport => ({
-  ...{ node: { level: 2 }, batch: number, apps: [{ app: "video", lists }] },
+  ...{ node: { level: 2 }, batch: number, apps: [{ app: "video", numbers }] },
   ...more,
 });
 
@@ -86,8 +86,11 @@ it("a node that stopped reporting is no longer shown, but its counters stay", as
 
 it("no labels are created for unknown apps and names, and the number of nodes is bounded", async () => {
   const { counted, page, close } = service();
-  const made = Array.from({ length: 50 }, (_, i) => ({ app: `made-${i}`, lists: { ...lists, [`what_${i}`]: [1] } }));
-  counted("nginx-0", 1, batch(1, { apps: [...made, { app: "*", lists: { OTHER: [0, 3], invalid_identity: [3] } }] }));
+  const made = Array.from({ length: 50 }, (_, i) => ({
+    app: `made-${i}`,
+    numbers: { ...numbers, [`what_${i}`]: [1] },
+  }));
+  counted("nginx-0", 1, batch(1, { apps: [...made, { app: "*", numbers: { OTHER: [0, 3], invalid_identity: [3] } }] }));
   for (let i = 0; i < 3_000; i++) counted(`nginx-${i}`, 1, batch(2));
   const { samples } = await page();
   const apps = new Set(samples.flatMap(({ labels }) => labels.app_id ?? []));
