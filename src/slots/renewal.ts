@@ -1,23 +1,21 @@
 /** Runs the slot engine on Node: its beats, its calls of the store, and waiting for the end of a recovery. */
 import { renewalMs } from "../core/slot-lease.js";
-import { ALL_RECOVERED_MS } from "../engine/slots/contact.js";
+import { ANSWERED } from "../engine/slots/contact.js";
 import type { HeldSlot } from "../engine/slots/held.js";
 import {
   newKeeperState,
-  RECLAIM,
+  nextRelease,
+  RELEASE,
   RENEW,
   retryMs,
   type SlotCall,
   slotBeat,
-  storeFailed,
 } from "../engine/slots/keeper.js";
-import { nextSlotCall, slotCallFailed, slotReclaimed, slotsReleased, slotsRenewed } from "../engine/slots/recovery.js";
+import { nextSlotCall, type SlotCallReply, slotCallDone } from "../engine/slots/recovery.js";
 import type { Clock } from "../shared/clock.js";
 import { type RouteLimits, roomier } from "./limits.js";
-import { outcomeOf } from "./outcome.js";
-import { createReleases, MAX_RELEASES_WAITING } from "./releases.js";
 import type { SlotKeeperObserver } from "./slot-keeper-options.js";
-import type { Slots } from "./slots.js";
+import { outcomeOf, type Slots } from "./slots.js";
 
 /** A connection of this process. */
 export interface Held extends HeldSlot<Held> {
@@ -25,14 +23,14 @@ export interface Held extends HeldSlot<Held> {
   readonly limits: RouteLimits;
   /** Must be closed, because it has no slot any more. */
   lost: boolean;
-  lostHandler: (() => void) | undefined;
+  lostHandler?: () => void;
 }
 
 export interface RenewalOptions {
   slots: Pick<Slots, "acquire" | "renew" | "release">;
   proxy: string;
   clock: Clock;
-  leaseMs(): number;
+  leaseMs: number;
   timeoutMs(): number;
   /** The current limits of a route; undefined when it was removed. */
   limitsOf(route: string): RouteLimits | undefined;
@@ -46,26 +44,24 @@ export interface RenewalOptions {
 const RENEWALS_PER_CALL = 250;
 const MAX_RENEWAL_CALLS = 8;
 const MAX_RECLAIM_CALLS = 64;
+/** Connections that end within this time share a call. */
+const GATHER_MS = 2;
 
 export function createRenewal(options: RenewalOptions) {
   const { slots, proxy, clock, observer } = options;
-  const stats = { calls: 0, lost: 0, reclaimed: 0, closed: 0 };
   const underWay = new Set<Promise<void>>();
   let closed = false;
   let lastError: unknown;
   let waiters: (() => void)[] = [];
+  let stopGathering: (() => void) | undefined;
 
   const state = newKeeperState<Held>(
     {
       proxy,
-      leaseMs: options.leaseMs(),
-      heartbeat: true,
       batch: RENEWALS_PER_CALL,
       fixedBeatMs: 0,
       maxRenewals: MAX_RENEWAL_CALLS,
       maxReclaims: MAX_RECLAIM_CALLS,
-      maxReleasesWaiting: MAX_RELEASES_WAITING,
-      holdBackMs: ALL_RECOVERED_MS,
       events: {
         storeLost() {
           observer.contactChanged?.(true, lastError);
@@ -74,16 +70,9 @@ export function createRenewal(options: RenewalOptions) {
         },
         storeFound: () => observer.contactChanged?.(false),
         stateLost: () => observer.stateLost?.(),
-        leasesLost(count) {
-          stats.lost += count;
-          observer.lost?.(count);
-        },
-        reclaimed({ pod }) {
-          stats.reclaimed++;
-          observer.reclaimed?.(pod);
-        },
+        leasesLost: (count) => observer.lost?.(count),
+        reclaimed: ({ pod }) => observer.reclaimed?.(pod),
         closed(slot, code) {
-          stats.closed++;
           slot.lost = true;
           options.removed(slot);
           observer.closed?.(slot.pod, code);
@@ -95,18 +84,9 @@ export function createRenewal(options: RenewalOptions) {
         },
       },
     },
+    options.leaseMs,
     clock.now(),
   );
-  const releases = createReleases({
-    slots,
-    proxy,
-    clock,
-    leaseMs: options.leaseMs,
-    timeoutMs: options.timeoutMs,
-    isAway: () => state.contact.away,
-    failed: (error) => storeFailed(state, failed("release", error)),
-    queue: state.releases,
-  });
   let stopTimer = clock.after(0, beat);
 
   function schedule(ms: number): void {
@@ -132,44 +112,30 @@ export function createRenewal(options: RenewalOptions) {
   }
 
   async function perform(call: SlotCall<Held>): Promise<void> {
+    let reply: SlotCallReply;
     try {
-      if (call.kind === RENEW) await renew(call);
-      else if (call.kind === RECLAIM) await reclaim(call);
-      else {
-        await releases.flush();
-        slotsReleased(state, call);
-      }
+      reply = { ...(await send(call)), outcome: ANSWERED };
     } catch (error) {
-      observer.failed?.("renew", error);
-      lastError = error;
-      slotCallFailed(state, call, outcomeOf(error));
+      reply = { outcome: failed(call.kind === RELEASE ? "release" : "renew", error) };
     }
+    slotCallDone(state, call, reply, clock.now());
   }
 
-  async function renew(call: SlotCall<Held>): Promise<void> {
-    stats.calls++;
+  function send({ kind, slots: held, ended }: SlotCall<Held>) {
+    const { leaseMs } = state;
+    const timeoutMs = options.timeoutMs();
+    if (kind === RELEASE) return slots.release(proxy, leaseMs, ended, { deadlineMs: timeoutMs });
     // A failed renewal must be repeated before the leases end.
-    const deadlineMs = Math.min(options.timeoutMs(), renewalMs(options.leaseMs()));
-    const reply = await slots.renew(proxy, options.leaseMs(), call.slots, { deadlineMs });
-    slotsRenewed(state, call, reply, clock.now());
+    const renewalTimeoutMs = Math.min(timeoutMs, renewalMs(leaseMs));
+    if (kind === RENEW) return slots.renew(proxy, leaseMs, held, { deadlineMs: renewalTimeoutMs });
+    const { connection, app, pod, route, limits: before } = held[0]!;
+    const limits = roomier(before, options.limitsOf(route) ?? before);
+    const request = { proxy, connection, app, pods: [pod], reclaim: true };
+    return slots.acquire(request, { ...limits, leaseMs }, { deadlineMs: timeoutMs });
   }
 
-  async function reclaim(call: SlotCall<Held>): Promise<void> {
-    const slot = call.slots[0]!;
-    const { connection, app, pod } = slot;
-    const current = options.limitsOf(slot.route);
-    const limits = current === undefined ? slot.limits : roomier(slot.limits, current);
-    stats.calls++;
-    const reply = await slots.acquire(
-      { proxy, connection, app, pods: [pod], reclaim: true },
-      { ...limits, leaseMs: options.leaseMs() },
-      { deadlineMs: options.timeoutMs() },
-    );
-    slotReclaimed(state, call, reply, clock.now());
-  }
-
-  /** A call failed that the engine did not ask for. Returns its outcome. */
-  function failed(operation: "release" | "acquire", error: unknown): string {
+  /** A call failed. Returns its outcome. */
+  function failed(operation: "renew" | "release" | "acquire", error: unknown): string {
     observer.failed?.(operation, error);
     lastError = error;
     return outcomeOf(error);
@@ -183,10 +149,15 @@ export function createRenewal(options: RenewalOptions) {
 
   return {
     state,
-    releases,
     run,
     failed,
-    stats,
+    /** Makes the calls that are due within a moment: connections may have ended. */
+    runSoon(): void {
+      stopGathering ??= clock.after(GATHER_MS, () => {
+        stopGathering = undefined;
+        run();
+      });
+    },
     /** Resolves when a recovery ends or the store is lost, and after `ms`. */
     nextChange(ms: number): Promise<void> {
       return new Promise((resolve) => {
@@ -197,11 +168,17 @@ export function createRenewal(options: RenewalOptions) {
         });
       });
     },
+    /** Makes no further calls, and waits for those under way. */
     async close(): Promise<void> {
       closed = true;
       stopTimer();
+      stopGathering?.();
       wake();
       await Promise.allSettled(underWay);
+    },
+    /** Sends all releases; stops when the store fails. */
+    async flushReleases(): Promise<void> {
+      for (let call = nextRelease(state); call !== undefined; call = nextRelease(state)) await perform(call);
     },
   };
 }

@@ -54,24 +54,14 @@ export interface SlotDecision {
 }
 
 export interface ConnectionStats {
-  proxy: string;
   /** Connections held by this process, with and without a lease. */
   active: number;
   /** Of these, without a lease: admitted without the store. */
   withoutLease: number;
   /** Per pod: connections held by this process, and the limit for all processes together. */
   pods: { pod: string; active: number; limit: number }[];
-  admitted: number;
-  /** Refusals by code. */
-  refused: Record<string, number>;
-  leasesLost: number;
-  leasesReclaimed: number;
-  /** Connections closed because there was no slot for them after their lease was lost. */
-  leasesClosed: number;
   /** Releases that the store has not acknowledged. */
   releasesWaiting: number;
-  /** Calls of the store, without releases. */
-  storeCalls: number;
   storeAway: boolean;
   /** All connections have their leases, as far as is known. */
   recovered: boolean;

@@ -20,11 +20,11 @@ import { candidatePods } from "../engine/slots/candidates.js";
 import { ANSWERED, UNKNOWN_INCARNATION } from "../engine/slots/contact.js";
 import { allHeld } from "../engine/slots/held.js";
 import { endSlot, holdSlot, requestRecovery } from "../engine/slots/keeper.js";
-import { placeWithoutStore } from "../engine/slots/without-store.js";
+import { releasesLeft } from "../engine/slots/releases.js";
+import { countSlot, newSlotCounters, placeWithoutStore } from "../engine/slots/without-store.js";
 import { systemClock } from "../shared/clock.js";
 import { StoreError } from "../store/errors.js";
 import type { ConnectionRequest, ConnectionVerdict, SlotHold } from "./admission.js";
-import { createProcessCounters } from "./counters.js";
 import { leaseOf, type RouteLimits, withOneLease } from "./limits.js";
 import { createRenewal, type Held } from "./renewal.js";
 import type { ConnectionOptions, ConnectionStats, SlotKeeper, SlotKeeperOptions } from "./slot-keeper-options.js";
@@ -54,33 +54,25 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
   let draining = false;
   let lastConnection = 0;
   let turn = 0;
-  let admitted = 0;
-  const refused = new Map<string, number>();
-  const counters = createProcessCounters();
+  const counters = newSlotCounters({});
   const renewal = createRenewal({
     slots,
     proxy,
     clock,
     observer,
     random,
-    leaseMs: () => leaseOf(current.routes),
+    leaseMs: leaseOf(current.routes),
     timeoutMs: () => current.timeoutMs,
     limitsOf: (route) => current.routes.get(route),
-    removed: (slot) => count(slot, -1),
+    removed: (slot) => countSlot(counters, slot, -1),
   });
-  const { state, releases } = renewal;
+  const { state } = renewal;
   applyOptions();
 
   function applyOptions(): void {
     state.leaseMs = leaseOf(current.routes);
     state.heartbeat = current.routes.size > 0;
     state.notConfigured = !state.heartbeat;
-  }
-
-  function count({ pod, app }: { pod: string; app: string }, by: number): void {
-    counters.addPod(pod, by);
-    counters.addApp(app, by);
-    counters.addTotal(by);
   }
 
   async function admit(request: ConnectionRequest): Promise<ConnectionVerdict> {
@@ -90,7 +82,6 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
     const observe = (decision: { allowed: boolean; code: string; pod: string; withoutStore: boolean }) =>
       observer.decided?.({ ...decision, route, app, milliseconds: clock.now() - started });
     const refuse = (code: string, retryAfterMs = 0) => {
-      refused.set(code, (refused.get(code) ?? 0) + 1);
       observe({ allowed: false, code, pod: "", withoutStore: code === STORE_UNAVAILABLE });
       const retryAfter = connectionRetryAfter(code, retryAfterMs, random());
       const { status, body } = connectionRefusal({ code, app, limits, retryAfter });
@@ -112,7 +103,7 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
     const { answer, connection } = answered;
     if (!answer.allowed) return refuse(answer.code, answer.retryAfterMs);
     observe({ allowed: true, code: answer.code, pod: answer.pod, withoutStore: false });
-    count({ pod: answer.pod, app }, 1);
+    countSlot(counters, { pod: answer.pod, app }, 1);
     return hold(request, limits, { connection, pod: answer.pod, leased: true });
   }
 
@@ -127,7 +118,6 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
         const answer = await acquire(admission, connection, limits);
         const meaning = slotAcquired(state, { admission, connection, sentAt }, answer, clock.now());
         renewal.run();
-        releases.sendSoon();
         if (meaning === DECIDED) return { answer, connection };
         if (meaning !== STATE_LOST) return undefined;
       } else if (step === WAIT && !draining) await renewal.nextChange(admissionWaitMs(state, admission, clock.now()));
@@ -140,7 +130,6 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
     connection: string,
     limits: RouteLimits,
   ): Promise<SlotAnswer & { outcome: string }> {
-    renewal.stats.calls++;
     try {
       const request = { proxy, connection, app, pods, incarnation: state.contact.incarnation };
       const deadlineMs = Math.max(until - clock.now(), 1);
@@ -173,12 +162,8 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
       inStore: leased,
       ended: false,
       lost: false,
-      lostHandler: undefined,
-      previous: undefined,
-      next: undefined,
     };
     holdSlot(state, slot);
-    admitted++;
     return { allowed: true, headers: {}, pod, slot: holdOf(slot) };
   }
 
@@ -195,28 +180,24 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
 
   function release(slot: Held): void {
     if (!endSlot(state, slot)) return;
-    count(slot, -1);
-    releases.sendSoon();
+    countSlot(counters, slot, -1);
+    renewal.runSoon();
   }
 
   const newConnection = () => (++lastConnection).toString(36);
 
-  function connectionStats(): ConnectionStats {
-    const { lost, reclaimed, closed } = renewal.stats;
+  function stats(): ConnectionStats {
     const all = allHeld(state.held);
-    const limits = new Map(all.map((slot) => [slot.pod, (current.routes.get(slot.route) ?? slot.limits).maxPerPod]));
+    const pods = new Map<string, { pod: string; active: number; limit: number }>();
+    for (const { pod, route, limits } of all) {
+      const active = (pods.get(pod)?.active ?? 0) + 1;
+      pods.set(pod, { pod, active, limit: (current.routes.get(route) ?? limits).maxPerPod });
+    }
     return {
-      proxy,
       active: all.length,
       withoutLease: all.filter((slot) => !slot.leased).length,
-      pods: [...counters.pods()].map(([pod, active]) => ({ pod, active, limit: limits.get(pod) ?? 0 })),
-      admitted,
-      refused: Object.fromEntries(refused),
-      leasesLost: lost,
-      leasesReclaimed: reclaimed,
-      leasesClosed: closed,
-      releasesWaiting: state.releases.waiting.length,
-      storeCalls: renewal.stats.calls,
+      pods: [...pods.values()],
+      releasesWaiting: releasesLeft(state.releases),
       storeAway: state.contact.away,
       recovered: isRecovered(state, clock.now()),
     };
@@ -226,11 +207,8 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
     draining = true;
     await renewal.close();
     for (const slot of allHeld(state.held)) release(slot);
-    releases.close();
-    if (state.contact.away) return;
     // If the store fails, the leases expire.
-    await releases.flush().catch((error: unknown) => observer.failed?.("release", error));
-    releases.close();
+    await renewal.flushReleases();
   }
 
   return {
@@ -247,7 +225,7 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
       draining = true;
     },
     close,
-    stats: connectionStats,
+    stats,
   };
 }
 

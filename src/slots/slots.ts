@@ -11,11 +11,11 @@ import {
   rejectedKey,
   releasedKey,
 } from "../core/keys.js";
-import { UNKNOWN_INCARNATION } from "../engine/slots/contact.js";
-import { type PlacementLimits, rateWindowMs } from "../engine/slots/limits.js";
+import { BUSY, FAILED, UNAVAILABLE, UNKNOWN_INCARNATION } from "../engine/slots/contact.js";
+import { type PlacementLimits, rateWindowMs } from "../engine/slots/without-store.js";
 import type { ScriptName } from "../scripts/catalog.js";
 import type { RedisValue, ScriptReply } from "../scripts/redis-api.js";
-import { InvalidArgument } from "../store/errors.js";
+import { InvalidArgument, StoreError } from "../store/errors.js";
 import type { RunOptions, Store } from "../store/store.js";
 
 export interface SlotLimits extends PlacementLimits {
@@ -143,4 +143,13 @@ export function createSlots(store: Store, prefix: string = connectionPrefix(stor
 /** The connections for which the script replied 0. */
 function without(reply: ScriptReply, slots: SlotName[], first: number): string[] {
   return slots.filter((_, i) => reply[first + i] !== 1).map((slot) => slot.connection);
+}
+
+const unavailable = new Set<string>(["timeout", "unavailable", "denied", "closed"]);
+
+/** Outcome of a failed store call, as the slot engine distinguishes them. */
+export function outcomeOf(error: unknown): string {
+  if (!(error instanceof StoreError)) return FAILED;
+  if (error.kind === "overloaded") return BUSY;
+  return unavailable.has(error.kind) ? UNAVAILABLE : FAILED;
 }

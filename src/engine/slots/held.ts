@@ -12,8 +12,8 @@ export interface HeldSlot<H> {
   inStore: boolean;
   /** The connection has ended, or must be closed because its slot is lost. */
   ended: boolean;
-  previous: H | undefined;
-  next: H | undefined;
+  previous?: H | undefined;
+  next?: H | undefined;
 }
 
 export interface HeldList<H> {

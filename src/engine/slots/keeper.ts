@@ -7,24 +7,39 @@
  * see recovery.ts. No new connection is admitted until then.
  */
 import { renewalMs } from "../../core/slot-lease.js";
-import { newStoreContact, noteIncarnation, type StoreContact, UNAVAILABLE, UNKNOWN_INCARNATION } from "./contact.js";
+import {
+  ALL_RECOVERED_MS,
+  newStoreContact,
+  noteIncarnation,
+  type StoreContact,
+  UNAVAILABLE,
+  UNKNOWN_INCARNATION,
+} from "./contact.js";
 import { appendHeld, type HeldList, type HeldSlot, newHeldList, removeHeld, rotateHeld } from "./held.js";
-import { newReleaseQueue, queueRelease, type ReleaseQueue } from "./releases.js";
+import {
+  type EndedSlot,
+  MAX_RELEASES_WAITING,
+  newReleaseQueue,
+  queueRelease,
+  type ReleaseQueue,
+  takeReleases,
+} from "./releases.js";
 
 /** Renew the slots of the call. Without any, the call shows that the process lives and reports the incarnation. */
 export const RENEW = "renew";
-/** Send everything in the release queue. */
+/** Release the ended connections of the call, all of one proxy. */
 export const RELEASE = "release";
 /** Take a slot again for a connection that lost its lease, on the same pod. */
 export const RECLAIM = "reclaim";
 
 export interface SlotCall<H> {
   kind: string;
+  /** Of RENEW and RECLAIM. */
   slots: H[];
+  /** Of RELEASE. */
+  ended: EndedSlot[];
   /** Part of a recovery. */
   recovers: boolean;
-  /** Neither answered nor failed. */
-  open: boolean;
 }
 
 /** Reported to the host, which must not call the keeper from these methods. */
@@ -46,9 +61,6 @@ export interface SlotEvents<H> {
 export interface KeeperOptions<H> {
   /** This process since its last start. */
   proxy: string;
-  leaseMs: number;
-  /** Calls without slots are made, too. */
-  heartbeat: boolean;
   /** Slots in one renewal call. */
   batch: number;
   /** The host beats at this interval. 0: it beats when `slotBeat` says, which splits large beats into shorter ones. */
@@ -57,9 +69,6 @@ export interface KeeperOptions<H> {
   maxRenewals: number;
   /** Reclaim calls at a time. */
   maxReclaims: number;
-  maxReleasesWaiting: number;
-  /** How long new connections wait after the store lost its state. */
-  holdBackMs: number;
   events: SlotEvents<H>;
 }
 
@@ -86,10 +95,13 @@ export interface Recovery<H> {
 export interface KeeperState<H> {
   options: KeeperOptions<H>;
   leaseMs: number;
+  /** Calls without slots are made, too. */
   heartbeat: boolean;
   contact: StoreContact;
   held: HeldList<H>;
   releases: ReleaseQueue;
+  /** A release failed: it is repeated after the next beat. */
+  releasesFailed: boolean;
   /** When the next beat is due. If it is much later, the process was paused. */
   beatAt: number;
   /** Slots to be renewed in this beat. */
@@ -112,14 +124,19 @@ const SHORTEST_BEAT_MS = 20;
 const BEATS_PER_LEASE = 12;
 const FIRST_RETRY_MS = 50;
 
-export function newKeeperState<H extends HeldSlot<H>>(options: KeeperOptions<H>, now: number): KeeperState<H> {
+export function newKeeperState<H extends HeldSlot<H>>(
+  options: KeeperOptions<H>,
+  leaseMs: number,
+  now: number,
+): KeeperState<H> {
   return {
     options,
-    leaseMs: options.leaseMs,
-    heartbeat: options.heartbeat,
-    contact: newStoreContact(options.holdBackMs),
+    leaseMs,
+    heartbeat: false,
+    contact: newStoreContact(ALL_RECOVERED_MS),
     held: newHeldList(),
-    releases: newReleaseQueue(options.maxReleasesWaiting),
+    releases: newReleaseQueue(MAX_RELEASES_WAITING),
+    releasesFailed: false,
     beatAt: now,
     due: 0,
     heartbeatDue: false,
@@ -161,6 +178,7 @@ export function slotBeat<H extends HeldSlot<H>>(keeper: KeeperState<H>, now: num
     const asksIncarnation = contact.incarnation === UNKNOWN_INCARNATION && !keeper.notConfigured;
     keeper.heartbeatDue = keeper.heartbeat || asksIncarnation;
   }
+  keeper.releasesFailed = false;
   keeper.beatAt = now + interval;
   return interval;
 }
@@ -200,6 +218,7 @@ export function storeFailed<H>(keeper: KeeperState<H>, outcome: string): void {
   if (outcome !== UNAVAILABLE || contact.away) return;
   contact.away = true;
   contact.recoveryNeeded = true;
+  if (keeper.recovery !== undefined) keeper.recovery.failed = true;
   keeper.options.events.storeLost();
 }
 
@@ -217,5 +236,12 @@ export function nextRenewal<H extends HeldSlot<H>>(keeper: KeeperState<H>): Slot
   keeper.due = keeper.due - slots.length;
   keeper.heartbeatDue = false;
   keeper.renewing = keeper.renewing + 1;
-  return { kind: RENEW, slots, recovers: false, open: true };
+  return { kind: RENEW, slots, ended: [], recovers: false };
+}
+
+/** The release that is due. One call at a time: connections that end meanwhile share the next. */
+export function nextRelease<H>(keeper: KeeperState<H>): SlotCall<H> | undefined {
+  if (keeper.contact.away || keeper.releasesFailed) return undefined;
+  const ended = takeReleases(keeper.releases);
+  return ended === undefined ? undefined : { kind: RELEASE, slots: [], ended, recovers: false };
 }

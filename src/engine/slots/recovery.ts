@@ -3,10 +3,11 @@
  * room; then take slots again for connections that lost theirs, on the pods they are connected to. A connection for which
  * there is no slot any more is closed.
  */
-import { NOT_CONFIGURED } from "./contact.js";
+import { ANSWERED, NOT_CONFIGURED, UNKNOWN_INCARNATION } from "./contact.js";
 import { allHeld, type HeldSlot, removeHeld } from "./held.js";
 import {
   type KeeperState,
+  nextRelease,
   nextRenewal,
   RECLAIM,
   RELEASE,
@@ -17,14 +18,21 @@ import {
   storeFailed,
   storeReplied,
 } from "./keeper.js";
+import { releasesAnswered, releasesLeft } from "./releases.js";
 
-/** The call to make now; undefined if there is no call to make before the next beat or reply. */
+/**
+ * The call to make now; undefined if there is none before the next event. To be asked after every event: a recovery begins
+ * and ends here.
+ */
 export function nextSlotCall<H extends HeldSlot<H>>(keeper: KeeperState<H>): SlotCall<H> | undefined {
   if (keeper.recovery === undefined && keeper.recoverNow) beginRecovery(keeper);
+  const release = nextRelease(keeper);
+  if (release !== undefined) return release;
   const { recovery } = keeper;
   if (recovery === undefined) return nextRenewal(keeper);
-  const call = nextRecoveryCall(keeper, recovery);
+  const call = recovery.failed ? undefined : nextRecoveryCall(keeper, recovery);
   if (call !== undefined) recovery.calls = recovery.calls + 1;
+  else if (recovery.calls === 0 && (recovery.failed || recovery.released)) endRecovery(keeper, recovery);
   return call;
 }
 
@@ -47,20 +55,27 @@ function beginRecovery<H extends HeldSlot<H>>(keeper: KeeperState<H>): void {
   };
 }
 
+function endRecovery<H>(keeper: KeeperState<H>, recovery: Recovery<H>): void {
+  if (!recovery.failed) keeper.failures = 0;
+  keeper.recovery = undefined;
+  keeper.options.events.recoveryEnded();
+}
+
 function nextRecoveryCall<H extends HeldSlot<H>>(
   keeper: KeeperState<H>,
   recovery: Recovery<H>,
 ): SlotCall<H> | undefined {
-  if (recovery.failed) return undefined;
+  const { maxRenewals, maxReclaims } = keeper.options;
   // One call, even an empty one, shows whether the store answers. The others follow when it does.
   if (!recovery.found) return recovery.calls > 0 ? undefined : recoveryCall(RENEW, renewalBatch(keeper, recovery));
   if (recovery.nextRenewal < recovery.all.length) {
-    return recovery.calls < keeper.options.maxRenewals
-      ? recoveryCall(RENEW, renewalBatch(keeper, recovery))
-      : undefined;
+    return recovery.calls < maxRenewals ? recoveryCall(RENEW, renewalBatch(keeper, recovery)) : undefined;
   }
-  if (!recovery.released) return recovery.calls > 0 ? undefined : recoveryCall(RELEASE, []);
-  while (recovery.nextReclaim < recovery.lost.length && recovery.calls < keeper.options.maxReclaims) {
+  if (!recovery.released) {
+    if (recovery.calls > 0 || releasesLeft(keeper.releases) > 0) return undefined;
+    allReleased(keeper, recovery);
+  }
+  while (recovery.nextReclaim < recovery.lost.length && recovery.calls < maxReclaims) {
     const slot = recovery.lost[recovery.nextReclaim]!;
     recovery.nextReclaim = recovery.nextReclaim + 1;
     if (!slot.ended) {
@@ -72,7 +87,7 @@ function nextRecoveryCall<H extends HeldSlot<H>>(
 }
 
 function recoveryCall<H>(kind: string, slots: H[]): SlotCall<H> {
-  return { kind, slots, recovers: true, open: true };
+  return { kind, slots, ended: [], recovers: true };
 }
 
 function renewalBatch<H extends HeldSlot<H>>(keeper: KeeperState<H>, recovery: Recovery<H>): H[] {
@@ -85,56 +100,9 @@ function renewalBatch<H extends HeldSlot<H>>(keeper: KeeperState<H>, recovery: R
   return batch;
 }
 
-/** Returns false where the call is closed already. */
-function closeCall<H>(keeper: KeeperState<H>, call: SlotCall<H>): boolean {
-  if (!call.open) return false;
-  call.open = false;
-  if (!call.recovers) keeper.renewing = keeper.renewing - 1;
-  else if (keeper.recovery !== undefined) keeper.recovery.calls = keeper.recovery.calls - 1;
-  return true;
-}
-
-/** The reply to a renewal, with the connections that have no lease any more. */
-export function slotsRenewed<H extends HeldSlot<H>>(
-  keeper: KeeperState<H>,
-  call: SlotCall<H>,
-  reply: { incarnation: string; lost: string[] },
-  now: number,
-): void {
-  if (!closeCall(keeper, call)) return;
-  storeReplied(keeper, reply.incarnation, now);
-  const lost = lostOf(call.slots, reply.lost);
-  const { recovery } = keeper;
-  if (!call.recovers || recovery === undefined) {
-    // In normal operation no lease is lost. Where one is, others may be as well.
-    if (lost.length > 0 || keeper.contact.recoveryNeeded) requestRecovery(keeper);
-    return;
-  }
-  for (const slot of lost) recovery.lost.push(slot);
-  if (!recovery.found) {
-    recovery.found = true;
-    recovery.incarnation = keeper.contact.incarnation;
-    if (keeper.contact.away) {
-      keeper.contact.away = false;
-      keeper.options.events.storeFound();
-    }
-  }
-  endRecoveryIfDone(keeper, recovery);
-}
-
-function lostOf<H extends HeldSlot<H>>(slots: H[], lost: string[]): H[] {
-  const found: H[] = [];
-  if (lost.length === 0) return found;
-  const isLost: { [connection: string]: boolean | undefined } = {};
-  for (const connection of lost) isLost[connection] = true;
-  for (const slot of slots) if (isLost[slot.connection] === true && !slot.ended) found.push(slot);
-  return found;
-}
-
-/** The release queue was sent, as a recovery asked for it. */
-export function slotsReleased<H extends HeldSlot<H>>(keeper: KeeperState<H>, call: SlotCall<H>): void {
-  const { recovery, contact } = keeper;
-  if (!closeCall(keeper, call) || recovery === undefined) return;
+/** All connections are renewed, and those that have ended are released. */
+function allReleased<H extends HeldSlot<H>>(keeper: KeeperState<H>, recovery: Recovery<H>): void {
+  const { contact } = keeper;
   recovery.released = true;
   let leased = 0;
   for (const slot of recovery.lost) {
@@ -144,59 +112,89 @@ export function slotsReleased<H extends HeldSlot<H>>(keeper: KeeperState<H>, cal
   if (leased > 0) keeper.options.events.leasesLost(leased);
   // If the state was lost during the recovery, the store may not know the connections that were renewed first.
   contact.recoveryNeeded = recovery.interrupted || contact.incarnation !== recovery.incarnation;
-  endRecoveryIfDone(keeper, recovery);
 }
 
-export function slotReclaimed<H extends HeldSlot<H>>(
+/** What a call returned. Only the first field is set if it failed. */
+export interface SlotCallReply {
+  outcome: string;
+  incarnation?: string;
+  /** Of RENEW: connections that have no lease any more. */
+  lost?: string[];
+  /** Of RECLAIM. */
+  allowed?: boolean;
+  code?: string;
+}
+
+/** The result of a call, to be reported exactly once. A failed call is repeated. */
+export function slotCallDone<H extends HeldSlot<H>>(
   keeper: KeeperState<H>,
   call: SlotCall<H>,
-  reply: { allowed: boolean; code: string; incarnation: string },
+  reply: SlotCallReply,
   now: number,
 ): void {
+  const { outcome } = reply;
   const { recovery } = keeper;
-  if (!closeCall(keeper, call) || recovery === undefined) return;
-  storeReplied(keeper, reply.incarnation, now);
-  const slot = call.slots[0]!;
-  if (!slot.ended) {
-    if (reply.allowed) {
-      slot.leased = true;
-      keeper.options.events.reclaimed(slot);
-    } else {
-      slot.ended = true;
-      removeHeld(keeper.held, slot);
-      keeper.options.events.closed(slot, reply.code);
-    }
-  }
-  endRecoveryIfDone(keeper, recovery);
-}
-
-/** A call of the keeper failed with this outcome. It is repeated by the next recovery. */
-export function slotCallFailed<H extends HeldSlot<H>>(
-  keeper: KeeperState<H>,
-  call: SlotCall<H>,
-  outcome: string,
-): void {
-  if (!closeCall(keeper, call)) return;
-  const { recovery } = keeper;
-  if (!call.recovers && call.slots.length === 0 && outcome === NOT_CONFIGURED) {
-    keeper.notConfigured = true;
+  if (call.kind === RELEASE) {
+    // A service without connections has nothing to release.
+    const acknowledged = outcome === ANSWERED || outcome === NOT_CONFIGURED;
+    releasesAnswered(keeper.releases, acknowledged);
+    if (acknowledged) return;
+    keeper.releasesFailed = true;
+    callFailed(keeper, call, outcome);
     return;
   }
-  keeper.failures = keeper.failures + 1;
-  keeper.contact.recoveryNeeded = true;
-  storeFailed(keeper, outcome);
-  if (!call.recovers || recovery === undefined) return;
-  recovery.failed = true;
-  endRecoveryIfDone(keeper, recovery);
+  if (!call.recovers) keeper.renewing = keeper.renewing - 1;
+  else if (recovery !== undefined) recovery.calls = recovery.calls - 1;
+  if (outcome === ANSWERED) {
+    storeReplied(keeper, reply.incarnation ?? UNKNOWN_INCARNATION, now);
+    if (call.kind === RENEW) slotsRenewed(keeper, call, lostOf(call.slots, reply.lost ?? []));
+    else if (!call.slots[0]!.ended) slotReclaimed(keeper, call.slots[0]!, reply);
+  } else if (!call.recovers && call.slots.length === 0 && outcome === NOT_CONFIGURED) keeper.notConfigured = true;
+  else {
+    keeper.contact.recoveryNeeded = true;
+    callFailed(keeper, call, outcome);
+  }
 }
 
-function endRecoveryIfDone<H extends HeldSlot<H>>(keeper: KeeperState<H>, recovery: Recovery<H>): void {
-  if (recovery.calls > 0) return;
-  if (!recovery.failed) {
-    if (!recovery.released) return;
-    for (let i = recovery.nextReclaim; i < recovery.lost.length; i++) if (!recovery.lost[i]!.ended) return;
-    keeper.failures = 0;
+function callFailed<H>(keeper: KeeperState<H>, call: SlotCall<H>, outcome: string): void {
+  const { recovery } = keeper;
+  keeper.failures = keeper.failures + 1;
+  storeFailed(keeper, outcome);
+  // A recovery waits for its own calls and for all releases.
+  if (recovery !== undefined && (call.recovers || call.kind === RELEASE)) recovery.failed = true;
+}
+
+function slotsRenewed<H>(keeper: KeeperState<H>, call: SlotCall<H>, lost: H[]): void {
+  const { recovery } = keeper;
+  if (!call.recovers || recovery === undefined) {
+    // In normal operation no lease is lost. Where one is, others may be as well.
+    if (lost.length > 0 || keeper.contact.recoveryNeeded) requestRecovery(keeper);
+    return;
   }
-  keeper.recovery = undefined;
-  keeper.options.events.recoveryEnded();
+  for (const slot of lost) recovery.lost.push(slot);
+  if (recovery.found) return;
+  recovery.found = true;
+  recovery.incarnation = keeper.contact.incarnation;
+  if (!keeper.contact.away) return;
+  keeper.contact.away = false;
+  keeper.options.events.storeFound();
+}
+
+function lostOf<H extends HeldSlot<H>>(slots: H[], lost: string[]): H[] {
+  const found: H[] = [];
+  const isLost: { [connection: string]: boolean | undefined } = {};
+  for (const connection of lost) isLost[connection] = true;
+  if (lost.length > 0) for (const slot of slots) if (isLost[slot.connection] === true && !slot.ended) found.push(slot);
+  return found;
+}
+
+function slotReclaimed<H extends HeldSlot<H>>(keeper: KeeperState<H>, slot: H, reply: SlotCallReply): void {
+  if (reply.allowed === true) {
+    slot.leased = true;
+    keeper.options.events.reclaimed(slot);
+    return;
+  }
+  slot.ended = true;
+  removeHeld(keeper.held, slot);
+  keeper.options.events.closed(slot, reply.code ?? "");
 }

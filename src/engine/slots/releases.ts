@@ -1,6 +1,6 @@
 /** Connections that have ended, until the store has acknowledged their release. */
 
-/** Names its proxy, because a process also releases the slots of workers that died, each under that worker's name. */
+/** Names its proxy, because a process also releases slots of others: of workers that died, or of Envoys. */
 export interface EndedSlot {
   proxy: string;
   connection: string;
@@ -10,55 +10,53 @@ export interface EndedSlot {
 
 export interface ReleaseQueue {
   waiting: EndedSlot[];
+  /** In the call that is not answered. */
+  sending: EndedSlot[];
   /** The longest that the queue may become. */
   most: number;
-  /** Entries that have left the queue so far. */
-  removed: number;
-  /** Of these, dropped because the queue was full: their leases expire. */
-  forgotten: number;
 }
 
-export interface ReleaseBatch {
-  proxy: string;
-  slots: EndedSlot[];
-  /** `ReleaseQueue.removed` when the batch was made. */
-  removedBefore: number;
-}
-
+export const MAX_RELEASES_WAITING = 100000;
 /** One call keeps Redis busy for about a millisecond. */
 const RELEASES_PER_CALL = 250;
 
 export function newReleaseQueue(most: number): ReleaseQueue {
-  return { waiting: [], most, removed: 0, forgotten: 0 };
+  return { waiting: [], sending: [], most };
 }
 
 /** When the queue is full, the oldest tenth is dropped: these leases expire first. */
 export function queueRelease(queue: ReleaseQueue, ended: EndedSlot): void {
   queue.waiting.push(ended);
   if (queue.waiting.length <= queue.most) return;
-  const count = Math.ceil(queue.most / 10);
-  removeFirst(queue, count);
-  queue.forgotten = queue.forgotten + count;
-}
-
-function removeFirst(queue: ReleaseQueue, count: number): void {
   const rest: EndedSlot[] = [];
-  for (let i = count; i < queue.waiting.length; i++) rest.push(queue.waiting[i]!);
-  queue.removed = queue.removed + queue.waiting.length - rest.length;
+  for (let i = Math.ceil(queue.most / 10); i < queue.waiting.length; i++) rest.push(queue.waiting[i]!);
   queue.waiting = rest;
 }
 
-/** The oldest entries of one proxy. They stay in the queue until `releasesAcknowledged`. The queue must not be empty. */
-export function nextReleases(queue: ReleaseQueue): ReleaseBatch {
-  const { waiting } = queue;
-  const slots: EndedSlot[] = [];
-  const { proxy } = waiting[0]!;
-  for (let i = 0; i < waiting.length && slots.length < RELEASES_PER_CALL && waiting[i]!.proxy === proxy; i++) {
-    slots.push(waiting[i]!);
-  }
-  return { proxy, slots, removedBefore: queue.removed };
+/** Releases that are not acknowledged. */
+export function releasesLeft(queue: ReleaseQueue): number {
+  return queue.waiting.length + queue.sending.length;
 }
 
-export function releasesAcknowledged(queue: ReleaseQueue, batch: ReleaseBatch): void {
-  removeFirst(queue, Math.max(batch.removedBefore + batch.slots.length - queue.removed, 0));
+/** The oldest entries of one proxy, for one call; undefined if there are none or a call is not answered. */
+export function takeReleases(queue: ReleaseQueue): EndedSlot[] | undefined {
+  const first = queue.waiting[0];
+  if (first === undefined || queue.sending.length > 0) return undefined;
+  const rest: EndedSlot[] = [];
+  for (const ended of queue.waiting) {
+    if (ended.proxy === first.proxy && queue.sending.length < RELEASES_PER_CALL) queue.sending.push(ended);
+    else rest.push(ended);
+  }
+  queue.waiting = rest;
+  return queue.sending;
+}
+
+/** The call of `takeReleases` was answered. Entries that were not acknowledged are sent again first. */
+export function releasesAnswered(queue: ReleaseQueue, acknowledged: boolean): void {
+  const { sending, waiting } = queue;
+  queue.sending = [];
+  if (acknowledged) return;
+  queue.waiting = [];
+  for (const ended of sending) queueRelease(queue, ended);
+  for (const ended of waiting) queueRelease(queue, ended);
 }

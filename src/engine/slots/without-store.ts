@@ -5,17 +5,32 @@
  * of one process decide separately (Envoy), each gets an equal part, rounded up. `local` applies this process's share of
  * the limits, rounded down: all processes together stay within the limit, not counting connections from before.
  */
-import { type PlacementLimits, rateWindowMs } from "./limits.js";
+
+/** Limits of a route's connections, as the store applies them and as a process applies them without the store. */
+export interface PlacementLimits {
+  maxPerPod: number;
+  /** 0: no limit. */
+  maxTotal: number;
+  /** 0: no limit. */
+  maxPerApp: number;
+  /** New connections per second over all proxies; 0: no limit. */
+  ratePerSecond: number;
+  /** At most this many new connections in any window of burst ÷ rate seconds. */
+  burst: number;
+}
+
+/** The window in which at most `burst` connections are admitted. Its length is part of a Redis key. */
+export function rateWindowMs(limits: PlacementLimits): number {
+  return limits.ratePerSecond > 0 ? Math.ceil((limits.burst * 1000) / limits.ratePerSecond) : 1000;
+}
 
 /**
  * Counters of held connections, shared by all workers that decide with them. Each step is atomic: if two connections ask
  * for the last place at the same time, both may be refused, but never are both admitted.
  */
 export interface SlotCounters {
-  /** Adds to the number of connections on a pod, and returns the sum. */
-  addPod(pod: string, by: number): number;
-  addApp(app: string, by: number): number;
-  addTotal(by: number): number;
+  /** Adds to the number of connections under a key: of a pod, of an app, or of all. Returns the sum. */
+  add(key: string, by: number): number;
   /** Counts one admission on a route, unless `burst` others were counted within the window. */
   takeRate(rate: AdmissionRate, now: number): boolean;
 }
@@ -24,6 +39,22 @@ export interface AdmissionRate {
   route: string;
   burst: number;
   windowMs: number;
+}
+
+export const ALL_CONNECTIONS = "total";
+
+export function podCountKey(pod: string): string {
+  return `pod:${pod}`;
+}
+
+function appCountKey(app: string): string {
+  return `app:${app}`;
+}
+
+export function countSlot(counters: SlotCounters, slot: { pod: string; app: string }, by: number): void {
+  counters.add(podCountKey(slot.pod), by);
+  counters.add(appCountKey(slot.app), by);
+  counters.add(ALL_CONNECTIONS, by);
 }
 
 export interface PlacementWithoutStore {
@@ -48,19 +79,19 @@ export function placeWithoutStore(asked: PlacementWithoutStore, now: number): st
   const local = onStoreFailure === "local";
   const sharers = Math.max(local ? asked.liveNodes : asked.workers, 1);
   const pod = leastLoadedPod(counters, pods);
-  if (counters.addPod(pod, 1) <= shareOf(limits.maxPerPod, sharers, local)) {
+  if (counters.add(podCountKey(pod), 1) <= shareOf(limits.maxPerPod, sharers, local)) {
     const appShare = limits.maxPerApp === 0 ? NO_LIMIT : shareOf(limits.maxPerApp, sharers, local);
-    if (counters.addApp(app, 1) <= appShare) {
+    if (counters.add(appCountKey(app), 1) <= appShare) {
       const totalShare = limits.maxTotal === 0 ? NO_LIMIT : shareOf(limits.maxTotal, sharers, local);
-      if (counters.addTotal(1) <= totalShare) {
+      if (counters.add(ALL_CONNECTIONS, 1) <= totalShare) {
         const rate = { route: asked.route, burst: limits.burst, windowMs: rateWindowMs(limits) * sharers };
         if (limits.ratePerSecond === 0 || counters.takeRate(rate, now)) return pod;
       }
-      counters.addTotal(-1);
+      counters.add(ALL_CONNECTIONS, -1);
     }
-    counters.addApp(app, -1);
+    counters.add(appCountKey(app), -1);
   }
-  counters.addPod(pod, -1);
+  counters.add(podCountKey(pod), -1);
   return undefined;
 }
 
@@ -70,9 +101,9 @@ function shareOf(limit: number, sharers: number, roundDown: boolean): number {
 
 function leastLoadedPod(counters: SlotCounters, pods: string[]): string {
   let best = pods[0]!;
-  let least = counters.addPod(best, 0);
+  let least = counters.add(podCountKey(best), 0);
   for (const pod of pods) {
-    const load = counters.addPod(pod, 0);
+    const load = counters.add(podCountKey(pod), 0);
     if (load < least) {
       best = pod;
       least = load;
@@ -81,17 +112,28 @@ function leastLoadedPod(counters: SlotCounters, pods: string[]): string {
   return best;
 }
 
-/** Times of admissions by route: `takeRate` for a host whose decisions share no memory with another process. */
+/** Times of admissions without the store, by route. */
 export interface AdmissionTimes {
   [route: string]: number[] | undefined;
 }
 
-/** The window slides, as it does in the store. */
-export function takeRateFrom(times: AdmissionTimes, rate: AdmissionRate, now: number): boolean {
-  const recent: number[] = [];
-  for (const at of times[rate.route] ?? []) if (at > now - rate.windowMs) recent.push(at);
-  times[rate.route] = recent;
-  if (recent.length >= rate.burst) return false;
-  recent.push(now);
-  return true;
+/** Counters of a host whose decisions share no memory with another process. */
+export function newSlotCounters(times: AdmissionTimes): SlotCounters {
+  const counts: { [key: string]: number | undefined } = {};
+  return {
+    add(key, by) {
+      const sum = (counts[key] ?? 0) + by;
+      counts[key] = sum === 0 ? undefined : sum;
+      return sum;
+    },
+    /** The window slides, as it does in the store. */
+    takeRate(rate, now) {
+      const recent: number[] = [];
+      for (const at of times[rate.route] ?? []) if (at > now - rate.windowMs) recent.push(at);
+      times[rate.route] = recent;
+      if (recent.length >= rate.burst) return false;
+      recent.push(now);
+      return true;
+    },
+  };
 }

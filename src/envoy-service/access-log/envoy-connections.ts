@@ -8,12 +8,18 @@
 
 import { renewalMs } from "../../core/slot-lease.js";
 import { UNAVAILABLE } from "../../engine/slots/contact.js";
+import {
+  MAX_RELEASES_WAITING,
+  newReleaseQueue,
+  queueRelease,
+  releasesAnswered,
+  releasesLeft,
+  takeReleases,
+} from "../../engine/slots/releases.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
-import { outcomeOf } from "../../slots/outcome.js";
-import { createReleases, type Releases } from "../../slots/releases.js";
 import type { SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
-import type { SlotLimits, Slots } from "../../slots/slots.js";
+import { outcomeOf, type Slots } from "../../slots/slots.js";
 import { createConnectionStats, type EnvoyConnectionStats } from "./connection-stats.js";
 
 export interface EnvoySocket {
@@ -59,10 +65,8 @@ const PARALLEL_RECLAIMS = 64;
 /** Entries that arrive within this time share a call. */
 const GATHER_MS = 5;
 const RETRY_MS = 200;
-/** Maximum number of Envoy workers with waiting releases, while the store is unavailable. The slots of others expire. */
-const MAX_PROXIES = 10_000;
-/** Reclaimed connections are counted regardless of the limit. */
-const NO_LIMIT = 1_000_000_000;
+/** Reclaimed connections are counted regardless of the limits. */
+const NO_LIMITS = { maxPerPod: 1_000_000_000, maxTotal: 0, maxPerApp: 0, ratePerSecond: 0, burst: 0 };
 
 const keyOf = ({ proxy, connection }: EnvoySocket) => `${proxy}/${connection}`;
 
@@ -70,30 +74,52 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
   const { slots, leaseMs, timeoutMs, podsOf, appOf, observer = {}, clock = systemClock } = options;
   /** Reported, and not renewed yet. */
   const due = new Map<string, Due>();
-  const releases = new Map<string, Releases>();
+  const releases = newReleaseQueue(MAX_RELEASES_WAITING);
   const counted = createConnectionStats(clock, leaseMs);
+  const renewals = createSender("renew", renewDue, () => due.size > 0);
+  const endings = createSender("release", releaseEnded, () => releasesLeft(releases) > 0);
   let away = false;
   let closed = false;
-  let renewing: Promise<void> | undefined;
-  let stopTimer: (() => void) | undefined;
 
-  function schedule(ms: number): void {
-    if (closed) return;
-    stopTimer ??= clock.after(ms, () => {
-      stopTimer = undefined;
-      if (away) void probe();
-      else void renewAll();
-    });
+  /** Calls `work` one at a time, soon after `start`, until nothing is left. What the store does not answer is sent again. */
+  function createSender(operation: "renew" | "release", work: () => Promise<void>, isLeft: () => boolean) {
+    let stopTimer: (() => void) | undefined;
+    let sending: Promise<void> | undefined;
+    function start(ms = GATHER_MS): void {
+      if (closed) return;
+      stopTimer ??= clock.after(ms, () => {
+        stopTimer = undefined;
+        sending ??= send().finally(() => {
+          sending = undefined;
+        });
+      });
+    }
+    async function send(): Promise<void> {
+      try {
+        await work();
+        if (isLeft()) start();
+      } catch (error) {
+        failed(operation, error);
+        start(RETRY_MS);
+      }
+    }
+    async function stop(): Promise<void> {
+      stopTimer?.();
+      await sending;
+    }
+    return { start, send, stop };
   }
 
-  function renewAll(): Promise<void> {
-    renewing ??= renewDue()
-      .catch((error: unknown) => failed("renew", error))
-      .finally(() => {
-        renewing = undefined;
-        if (due.size > 0) schedule(away ? RETRY_MS : GATHER_MS);
-      });
-    return renewing;
+  function failed(operation: "renew" | "release", error: unknown): void {
+    observer.failed?.(operation, error);
+    if (away || outcomeOf(error) !== UNAVAILABLE) return;
+    away = true;
+    observer.contactChanged?.(true, error);
+  }
+
+  function storeReplied(): void {
+    if (away) observer.contactChanged?.(false);
+    away = false;
   }
 
   async function renewDue(): Promise<void> {
@@ -105,6 +131,19 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
     if (lost.length === 0) return;
     observer.lost?.(lost.length);
     await mapConcurrently(lost, PARALLEL_RECLAIMS, reclaim);
+  }
+
+  async function releaseEnded(): Promise<void> {
+    for (let ended = takeReleases(releases); ended !== undefined; ended = takeReleases(releases)) {
+      try {
+        await slots.release(ended[0]!.proxy, leaseMs(), ended, { deadlineMs: timeoutMs() });
+      } catch (error) {
+        releasesAnswered(releases, false);
+        throw error;
+      }
+      releasesAnswered(releases, true);
+      storeReplied();
+    }
   }
 
   /** One proxy per batch, as the store needs it. Drops old entries: the next entry renews the connection, if it is open. */
@@ -146,68 +185,11 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
     const key = keyOf(socket);
     if (due.get(key) !== socket) return;
     const { proxy, connection, app, pod } = socket;
-    const limits: SlotLimits = {
-      maxPerPod: NO_LIMIT,
-      maxTotal: 0,
-      maxPerApp: 0,
-      ratePerSecond: 0,
-      burst: 0,
-      leaseMs: leaseMs(),
-    };
+    const limits = { ...NO_LIMITS, leaseMs: leaseMs() };
     const deadline = { deadlineMs: timeoutMs() };
     const answer = await slots.acquire({ proxy, connection, app, pods: [pod], reclaim: true }, limits, deadline);
     if (due.get(key) === socket) due.delete(key);
     if (answer.allowed) observer.reclaimed?.(pod);
-  }
-
-  function failed(operation: "renew" | "release", error: unknown): void {
-    observer.failed?.(operation, error);
-    if (away || outcomeOf(error) !== UNAVAILABLE) return;
-    away = true;
-    observer.contactChanged?.(true, error);
-    schedule(RETRY_MS);
-  }
-
-  function storeReplied(): void {
-    if (!away) return;
-    away = false;
-    observer.contactChanged?.(false);
-    for (const ended of releases.values()) flush(ended);
-  }
-
-  function flush(ended: Releases): void {
-    if (ended.waiting() > 0) ended.flush().catch((error: unknown) => failed("release", error));
-  }
-
-  /** Checks with a single call whether the store is available again. */
-  async function probe(): Promise<void> {
-    const waiting = [...releases.values()].find((ended) => ended.waiting() > 0);
-    if (due.size > 0) await renewAll();
-    else if (waiting !== undefined) await waiting.flush().then(storeReplied, () => undefined);
-    else away = false;
-    if (away) schedule(RETRY_MS);
-  }
-
-  function releasesOf(proxy: string): Releases | undefined {
-    let ended = releases.get(proxy);
-    if (ended !== undefined) return ended;
-    for (const [name, idle] of releases) {
-      if (idle.waiting() > 0) continue;
-      idle.close();
-      releases.delete(name);
-    }
-    if (releases.size >= MAX_PROXIES) return undefined;
-    ended = createReleases({
-      slots,
-      proxy,
-      clock,
-      leaseMs,
-      timeoutMs,
-      isAway: () => away,
-      failed: (error) => failed("release", error),
-    });
-    releases.set(proxy, ended);
-    return ended;
   }
 
   return {
@@ -217,7 +199,7 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
       const key = keyOf(socket);
       due.set(key, { ...socket, app: appOf(socket.app), seenAt: clock.now() });
       counted.seen(key, socket.pod, node);
-      schedule(GATHER_MS);
+      renewals.start();
     },
 
     ended(socket) {
@@ -227,19 +209,17 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
       const app = appOf(socket.app);
       // The service may have assigned a pod, or may still do so, after the client disconnected.
       const pods = pod === "" ? podsOf(route) : [pod];
-      releasesOf(proxy)?.add(...pods.map((one) => ({ connection, pod: one, app })));
+      for (const one of pods) queueRelease(releases, { proxy, connection, pod: one, app });
+      endings.start();
     },
 
     stats: counted.stats,
-    releasesWaiting: () => [...releases.values()].reduce((sum, ended) => sum + ended.waiting(), 0),
+    releasesWaiting: () => releasesLeft(releases),
 
     async close() {
       closed = true;
-      stopTimer?.();
-      await renewing;
-      const all = [...releases.values()];
-      if (!away) await Promise.allSettled(all.map((ended) => ended.flush()));
-      for (const ended of all) ended.close();
+      await Promise.all([renewals.stop(), endings.stop()]);
+      if (!away) await endings.send();
     },
   };
 }

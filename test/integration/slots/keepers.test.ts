@@ -111,7 +111,8 @@ describe("a Redis that fails", () => {
     const both = [start(route, quick), start(route, quick)];
     await both[0]!.connect(["pod-1"]);
     await both[0]!.connect(["pod-1"]);
-    await waitFor("store calls of both gateways", () => both.every(({ keeper }) => keeper.stats().storeCalls > 1));
+    const heartbeats = both.map(({ name }) => `ws:proxy:${name}:heartbeat`);
+    await waitFor("heartbeats of both gateways", async () => (await redis.command("EXISTS", ...heartbeats)) === 2);
     await redis.restart();
     let refused = "";
     await waitFor("the open connections to be reclaimed", async () => {

@@ -41,6 +41,8 @@ export interface Process {
   open: Map<string, { pod: string; slot: SlotHold }>;
   /** Connections that were closed because they lost their slots. */
   closed: string[];
+  /** Leases lost and reclaimed, and refusals by reason. */
+  seen: { lost: number; reclaimed: number; refused: Record<string, number> };
   /** Asks for a connection. Resolves as simulated time passes. */
   connect(pods?: string[], app?: string): Promise<ConnectionVerdict>;
   /** The same, and advances the time. */
@@ -84,6 +86,7 @@ export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
   function start(name: string, own: Partial<SlotKeeperOptions> = {}): Process {
     const standing = createStandingClock(clock);
     const way: Way = { mode: "up", latencyMs: 1, calls: { acquire: 0, renew: 0, release: 0, counts: 0 } };
+    const seen: Process["seen"] = { lost: 0, reclaimed: 0, refused: {} };
     const keeper = createSlotKeeper({
       slots: overNetwork(() => slots, way, standing),
       proxy: name,
@@ -92,11 +95,22 @@ export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
       liveProxies: () => processes.length,
       clock: standing,
       random: () => 0.5,
+      observer: {
+        lost(count) {
+          seen.lost += count;
+        },
+        reclaimed() {
+          seen.reclaimed++;
+        },
+        decided({ allowed, code }) {
+          if (!allowed) seen.refused[code] = (seen.refused[code] ?? 0) + 1;
+        },
+      },
       ...own,
     });
     const open: Process["open"] = new Map();
     const started: Process = {
-      ...{ name, keeper, way, open, closed: [] },
+      ...{ name, keeper, way, open, closed: [], seen },
       async connect(pods = ["pod-1"], app = "chat") {
         const verdict = await keeper.admit({ app, route: ROUTE, pods });
         if (verdict.allowed) {

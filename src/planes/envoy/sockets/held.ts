@@ -3,7 +3,7 @@
  * to a script, but it drops the stream's handle: in a table with weak keys the entry vanishes with the next garbage
  * collection.
  */
-import { type SlotCounters, takeRateFrom } from "../../../engine/slots/without-store.js";
+import { countSlot, newSlotCounters, type SlotCounters } from "../../../engine/slots/without-store.js";
 import type { Several } from "../../lua/library.js";
 import type { Handle } from "../envoy-api.js";
 import { sockets } from "./state.js";
@@ -35,33 +35,11 @@ export function heldCounters(): SlotCounters {
   // Objects with a finalizer, as handles are, leave the table in the collection after the one that found them.
   collectgarbage("collect");
   collectgarbage("collect");
-  const perPod: { [pod: string]: number | undefined } = {};
-  const perApp: { [app: string]: number | undefined } = {};
-  let total = 0;
+  const counters = newSlotCounters(sockets.admittedAt);
   let [handle, socket] = next(held);
   while (handle !== undefined && socket !== undefined) {
-    total = total + 1;
-    perPod[socket.pod] = (perPod[socket.pod] ?? 0) + 1;
-    perApp[socket.app] = (perApp[socket.app] ?? 0) + 1;
+    countSlot(counters, socket, 1);
     [handle, socket] = next(held, handle);
   }
-  return {
-    addPod(pod, by) {
-      const sum = (perPod[pod] ?? 0) + by;
-      perPod[pod] = sum;
-      return sum;
-    },
-    addApp(app, by) {
-      const sum = (perApp[app] ?? 0) + by;
-      perApp[app] = sum;
-      return sum;
-    },
-    addTotal(by) {
-      total = total + by;
-      return total;
-    },
-    takeRate(rate, now) {
-      return takeRateFrom(sockets.admittedAt, rate, now);
-    },
-  };
+  return counters;
 }

@@ -30,8 +30,7 @@ import { endConnection } from "./end.js";
 import { heldCounts } from "./held-counts.js";
 import { ofLastPod, podFailed, podHealth } from "./pods.js";
 import { register } from "./registry.js";
-import { sendReleasesSoon } from "./releases.js";
-import { beatSoon } from "./renewal.js";
+import { callSoon } from "./renewal.js";
 import { acquireSlot, shareIncarnation } from "./slot-calls.js";
 import { type NginxSlot, sockets } from "./state.js";
 
@@ -97,8 +96,6 @@ function newSlot(app: string, route: string): NginxSlot {
     client: "",
     calledAt: 0,
     answered: false,
-    previous: undefined,
-    next: undefined,
   };
 }
 
@@ -125,7 +122,7 @@ function ask(slot: NginxSlot, admission: SlotAdmission): SlotReply | undefined {
   const { keeper } = sockets;
   for (;;) {
     const step = nextAdmissionStep(keeper, admission, nowMs());
-    if (keeper.recoverNow) beatSoon();
+    callSoon();
     if (step === WAIT) ngx.sleep(LOOK_SECONDS);
     else if (step === ACQUIRE) {
       const sentAt = nowMs();
@@ -136,7 +133,7 @@ function ask(slot: NginxSlot, admission: SlotAdmission): SlotReply | undefined {
       slot.pending = undefined;
       const meaning = slotAcquired(keeper, { admission, connection, sentAt }, reply, nowMs());
       shareIncarnation();
-      sendReleasesSoon();
+      callSoon();
       if (meaning === DECIDED) return reply;
       if (meaning !== STATE_LOST) return undefined;
     } else return undefined;

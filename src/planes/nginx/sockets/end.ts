@@ -6,8 +6,7 @@ import type { Exchange } from "../http/exchanges.js";
 import { settle } from "../http/limiter.js";
 import { ngx } from "../ngx.js";
 import { ofLastPod, podFailed, podSucceeded } from "./pods.js";
-import { sendReleasesSoon } from "./releases.js";
-import { forgetSlot } from "./renewal.js";
+import { callSoon, forgetSlot } from "./renewal.js";
 import { type NginxSlot, sockets } from "./state.js";
 
 /** Repeated calls do nothing. */
@@ -16,7 +15,7 @@ export function endConnection(slot: NginxSlot): void {
   if (slot.pending !== undefined) releaseOnAll(sockets.keeper, slot.pending, slot.connection);
   slot.pending = undefined;
   if (endSlot(sockets.keeper, slot)) forgetSlot(slot);
-  sendReleasesSoon();
+  callSoon();
 }
 
 /** In the header filter: notes whether the pod answered, with any status. */

@@ -1,44 +1,28 @@
 /** Number of connections that all workers of this nginx hold, in shared memory: for metrics and for limits without the store. */
 
 import { splitText, storedNumber } from "../../../core/platform.js";
-import type { SlotCounters } from "../../../engine/slots/without-store.js";
+import { podCountKey, type SlotCounters } from "../../../engine/slots/without-store.js";
 import { luaString, luaTable } from "../../lua/library.js";
 import { worker } from "../state.js";
 import { type PodLimit, sockets } from "./state.js";
 
-function add(key: string, by: number): number {
-  const { dict } = sockets;
-  dict.safe_add(key, 0);
-  return dict.incr(key, by) ?? 0;
-}
-
 export const heldCounts: SlotCounters = {
-  addPod(pod, by) {
-    return add(`pod:${pod}`, by);
-  },
-  addApp(app, by) {
-    return add(`app:${app}`, by);
-  },
-  addTotal(by) {
-    return add("total", by);
+  add(key, by) {
+    const { dict } = sockets;
+    dict.safe_add(key, 0);
+    return dict.incr(key, by) ?? 0;
   },
   /** `burst` marks are used in turn, and each exists for the length of the window: the oldest must have expired. */
   takeRate({ route, burst, windowMs }) {
     const counter = `turn:${route}`;
-    const turn = add(counter, 1);
+    const turn = heldCounts.add(counter, 1);
     const mark = luaString.format("turn:%s %d", route, turn - Math.floor(turn / burst) * burst);
     const [taken] = sockets.dict.safe_add(mark, true, windowMs / 1000);
     if (taken === true) return true;
-    add(counter, -1);
+    heldCounts.add(counter, -1);
     return false;
   },
 };
-
-export function countHeld(pod: string, app: string, by: number): void {
-  heldCounts.addPod(pod, by);
-  heldCounts.addApp(app, by);
-  heldCounts.addTotal(by);
-}
 
 const PODS = "pods";
 
@@ -52,7 +36,7 @@ export function listPods(): void {
   if (listed !== undefined) {
     for (const line of splitText(listed as string, "\n")) {
       const [pod, upstream, limit] = splitText(line, " ");
-      if (byName[pod!] === undefined && heldCounts.addPod(pod!, 0) > 0) {
+      if (byName[pod!] === undefined && heldCounts.add(podCountKey(pod!), 0) > 0) {
         addPod(byName, { pod: pod!, upstream: upstream!, limit: storedNumber(limit!, 0) });
       }
     }

@@ -1,8 +1,8 @@
 /** Starts the slot keeper of a worker, and keeps it running after a reload until the last connection has ended. */
 
-import { ALL_RECOVERED_MS } from "../../../engine/slots/contact.js";
 import { allHeld } from "../../../engine/slots/held.js";
 import { beatMs, newKeeperState } from "../../../engine/slots/keeper.js";
+import { releasesLeft } from "../../../engine/slots/releases.js";
 import { luaMath, luaString } from "../../lua/library.js";
 import { nowMs } from "../clock.js";
 import { flushCounts } from "../http/counters.js";
@@ -11,13 +11,12 @@ import { worker } from "../state.js";
 import { declareSockets, hangUp } from "./client-socket.js";
 import { listPods } from "./held-counts.js";
 import { registerWorker, unregisterWorker } from "./registry.js";
-import { beatSoon, MAX_RECLAIM_CALLS, slotEvents, slotKeeperBeat } from "./renewal.js";
+import { beat, MAX_RECLAIM_CALLS, slotEvents } from "./renewal.js";
 import { inheritIncarnation } from "./slot-calls.js";
 import { sockets } from "./state.js";
 
 /** One message. */
 const RENEWALS_PER_CALL = 1000;
-const MAX_RELEASES_WAITING = 20000;
 const GENERATION = "generation";
 /** The last generation of workers, when nginx quits. */
 const QUITTING = "quitting";
@@ -42,22 +41,19 @@ export function beginSockets(): void {
   sockets.keeper = newKeeperState(
     {
       proxy: sockets.proxy,
-      leaseMs: worker.options.connections.leaseMs,
-      heartbeat: false,
       batch: RENEWALS_PER_CALL,
       fixedBeatMs: sockets.beatMs,
       maxRenewals: 1,
       maxReclaims: MAX_RECLAIM_CALLS,
-      maxReleasesWaiting: MAX_RELEASES_WAITING,
-      holdBackMs: ALL_RECOVERED_MS,
       events: slotEvents,
     },
+    worker.options.connections.leaseMs,
     nowMs(),
   );
   registerWorker();
   inheritIncarnation();
   // At once: this worker may replace one that died.
-  beatSoon();
+  ngx.timer.at(0, beat);
   ngx.timer.every(sockets.beatMs / 1000, onBeat);
 }
 
@@ -75,7 +71,7 @@ function newProxyId(): string {
 
 function onBeat(premature: boolean): void {
   if (!premature) {
-    slotKeeperBeat();
+    beat(false);
     return;
   }
   // If no newer generation of workers exists, this is not a reload: nginx quits.
@@ -90,13 +86,13 @@ function keepOn(_premature: boolean): void {
   while (
     worker.open > 0 ||
     sockets.keeper.held.count > 0 ||
-    (sockets.keeper.releases.waiting.length > 0 && lastBeats > 0)
+    (releasesLeft(sockets.keeper.releases) > 0 && lastBeats > 0)
   ) {
     if (worker.open === 0 && sockets.keeper.held.count === 0) lastBeats = lastBeats - 1;
     ngx.sleep(sockets.beatMs / 1000);
     flushCounts();
     // In a timer of its own, whose memory is freed after each beat.
-    beatSoon();
+    ngx.timer.at(0, beat);
     closeWhenQuitting();
   }
   unregisterWorker();

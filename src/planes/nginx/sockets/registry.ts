@@ -4,11 +4,12 @@
  */
 import { splitText, storedNumber } from "../../../core/platform.js";
 import { queueRelease } from "../../../engine/slots/releases.js";
+import { countSlot } from "../../../engine/slots/without-store.js";
 import { luaString } from "../../lua/library.js";
 import { nowMs } from "../clock.js";
 import { ngx } from "../ngx.js";
 import { isAlive } from "./client-socket.js";
-import { countHeld } from "./held-counts.js";
+import { heldCounts } from "./held-counts.js";
 import { type NginxSlot, sockets } from "./state.js";
 
 /** Workers, including those from before a reload. */
@@ -56,7 +57,7 @@ function deleteWorker(worker: number): void {
 /** `counted`: it is included in the shared counts already. */
 export function register(slot: NginxSlot, counted: boolean): void {
   const { dict, freePlaces, worker } = sockets;
-  if (!counted) countHeld(slot.pod, slot.app, 1);
+  if (!counted) countSlot(heldCounts, slot, 1);
   slot.place = 0;
   if (worker < 0) return;
   let place = freePlaces[freePlaces.length - 1];
@@ -73,7 +74,7 @@ export function register(slot: NginxSlot, counted: boolean): void {
 }
 
 export function unregister(slot: NginxSlot): void {
-  countHeld(slot.pod, slot.app, -1);
+  countSlot(heldCounts, slot, -1);
   if (slot.place === 0) return;
   sockets.dict.delete(placeKey(sockets.worker, slot.place));
   sockets.freePlaces.push(slot.place);
@@ -107,9 +108,10 @@ function releaseFor(worker: number, proxy: string): void {
     const entry = dict.get(placeKey(worker, place));
     if (entry !== undefined) {
       const [connection, pod, app] = splitText(entry as string, " ");
-      countHeld(pod!, app!, -1);
+      const ended = { proxy, connection: connection!, pod: pod!, app: app! };
+      countSlot(heldCounts, ended, -1);
       dict.delete(placeKey(worker, place));
-      queueRelease(sockets.keeper.releases, { proxy, connection: connection!, pod: pod!, app: app! });
+      queueRelease(sockets.keeper.releases, ended);
       count = count + 1;
     }
   }

@@ -1,22 +1,17 @@
 /** Runs the slot engine in a worker: its beats, its calls of the service, and closing connections that lost their slots. */
 import { renewalMs } from "../../../core/slot-lease.js";
-import { ANSWERED, FAILED } from "../../../engine/slots/contact.js";
+import { FAILED } from "../../../engine/slots/contact.js";
 import { allHeld } from "../../../engine/slots/held.js";
 import {
   type KeeperState,
   RECLAIM,
+  RELEASE,
   RENEW,
   type SlotCall,
   type SlotEvents,
   slotBeat,
 } from "../../../engine/slots/keeper.js";
-import {
-  nextSlotCall,
-  slotCallFailed,
-  slotReclaimed,
-  slotsReleased,
-  slotsRenewed,
-} from "../../../engine/slots/recovery.js";
+import { nextSlotCall, type SlotCallReply, slotCallDone } from "../../../engine/slots/recovery.js";
 import { pcall } from "../../lua/library.js";
 import { freshNowMs, nowMs } from "../clock.js";
 import { ngx } from "../ngx.js";
@@ -25,8 +20,7 @@ import { hangUp } from "./client-socket.js";
 import { countLost, countReclaimed } from "./counters.js";
 import { podFailed } from "./pods.js";
 import { recordBeat, releaseForDeadWorkers, unregister } from "./registry.js";
-import { sendReleases } from "./releases.js";
-import { acquireSlot, renewSlots, shareIncarnation } from "./slot-calls.js";
+import { acquireSlot, releaseSlots, renewSlots, shareIncarnation } from "./slot-calls.js";
 import { type NginxSlot, sockets } from "./state.js";
 
 export const MAX_RECLAIM_CALLS = 4;
@@ -55,31 +49,27 @@ export const slotEvents: SlotEvents<NginxSlot> = {
   recoveryEnded() {},
 };
 
-export function slotKeeperBeat(): void {
-  sockets.beatSoon = false;
+/** In a timer. */
+export function beat(_premature: boolean): void {
   slotBeat(sockets.keeper, freshNowMs());
   recordBeat();
   releaseForDeadWorkers();
   if (sockets.calling > 0) closeSilent();
-  if (sockets.busy) return;
-  sockets.busy = true;
-  const [fine, problem] = pcall(makeCalls);
-  sockets.busy = false;
-  if (!fine) ngx.log(ngx.ERR, "tollgate: slots were not renewed: ", problem);
-  hangUp(sockets.closing);
-  sockets.closing = [];
-  if (!sockets.keeper.contact.away) sendReleases();
+  makeCalls();
 }
 
-/** After this turn of the event loop. */
-export function beatSoon(): void {
-  if (sockets.beatSoon) return;
-  const [set] = ngx.timer.at(0, onBeatTimer);
-  sockets.beatSoon = set === true;
+/** Makes the calls that are due after this turn of the event loop. Connections that end in it share a call. */
+export function callSoon(): void {
+  const { contact, recoverNow, releases } = sockets.keeper;
+  if (sockets.callsSoon || (!recoverNow && (contact.away || releases.waiting.length === 0))) return;
+  // If no timer is available, the next beat makes them.
+  const [set] = ngx.timer.at(0, onCallTimer);
+  sockets.callsSoon = set === true;
 }
 
-function onBeatTimer(_premature: boolean): void {
-  slotKeeperBeat();
+function onCallTimer(_premature: boolean): void {
+  sockets.callsSoon = false;
+  makeCalls();
 }
 
 /** Makes the calls that are due, one after the other. Several reclaims run at a time, each in its own thread. */
@@ -90,43 +80,31 @@ function makeCalls(): void {
     if (call.kind === RECLAIM && threads.length === 0) {
       for (let i = 1; i < MAX_RECLAIM_CALLS; i++) threads.push(ngx.thread.spawn(makeFurtherCalls, sockets.keeper));
     }
-    makeCallGuarded(call);
+    makeCall(call);
     call = nextSlotCall(sockets.keeper);
   }
   for (const thread of threads) ngx.thread.wait(thread);
+  hangUp(sockets.closing);
+  sockets.closing = [];
 }
 
 function makeFurtherCalls(keeper: KeeperState<NginxSlot>): void {
-  let call = nextSlotCall(keeper);
-  while (call !== undefined) {
-    makeCallGuarded(call);
-    call = nextSlotCall(keeper);
-  }
-}
-
-function makeCallGuarded(call: SlotCall<NginxSlot>): void {
-  const [fine, problem] = pcall(makeCall, call);
-  shareIncarnation();
-  if (fine) return;
-  ngx.log(ngx.ERR, "tollgate: slots were not renewed: ", problem);
-  slotCallFailed(sockets.keeper, call, FAILED);
+  for (let call = nextSlotCall(keeper); call !== undefined; call = nextSlotCall(keeper)) makeCall(call);
 }
 
 function makeCall(call: SlotCall<NginxSlot>): void {
-  const { keeper } = sockets;
+  const [fine, reply] = pcall(send, call);
+  if (!fine) ngx.log(ngx.ERR, "tollgate: a slot call failed: ", reply as unknown as string);
+  slotCallDone(sockets.keeper, call, fine ? reply : { outcome: FAILED }, nowMs());
+  shareIncarnation();
+}
+
+function send({ kind, slots, ended }: SlotCall<NginxSlot>): SlotCallReply {
   const { timeoutMs } = worker.options;
-  if (call.kind === RENEW) {
-    // A failed renewal must be repeated before the leases end.
-    const reply = renewSlots(call.slots, Math.min(timeoutMs, renewalMs(keeper.leaseMs)));
-    if (reply.outcome === ANSWERED) slotsRenewed(keeper, call, reply, nowMs());
-    else slotCallFailed(keeper, call, reply.outcome);
-  } else if (call.kind === RECLAIM) {
-    const slot = call.slots[0]!;
-    const reply = acquireSlot(slot, [slot.pod], true, timeoutMs);
-    if (reply.outcome === ANSWERED) slotReclaimed(keeper, call, reply, nowMs());
-    else slotCallFailed(keeper, call, reply.outcome);
-  } else if (sendReleases()) slotsReleased(keeper, call);
-  else slotCallFailed(keeper, call, FAILED);
+  if (kind === RELEASE) return releaseSlots(ended, timeoutMs);
+  // A failed renewal must be repeated before the leases end.
+  if (kind === RENEW) return renewSlots(slots, Math.min(timeoutMs, renewalMs(sockets.keeper.leaseMs)));
+  return acquireSlot(slots[0]!, [slots[0]!.pod], true, timeoutMs);
 }
 
 /** A connection that the keeper does not hold any more. */

@@ -48,10 +48,10 @@ export function renewSlots(slots: NginxSlot[], deadlineMs: number): RenewReply {
   return reply;
 }
 
-/** Returns the outcome. */
-export function releaseSlots(proxy: string, slots: EndedSlot[], deadlineMs: number): string {
-  const { status, body } = call(RELEASE_PATH, slotListText(proxy, slots), deadlineMs);
-  return outcomeOf(status, body);
+/** All of one proxy. */
+export function releaseSlots(slots: EndedSlot[], deadlineMs: number): { outcome: string } {
+  const { status, body } = call(RELEASE_PATH, slotListText(slots[0]!.proxy, slots), deadlineMs);
+  return { outcome: outcomeOf(status, body) };
 }
 
 /** A new worker starts with the incarnation that the others knew. So it notices if the store has lost its slots since. */

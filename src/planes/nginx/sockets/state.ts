@@ -41,12 +41,8 @@ export interface SocketState {
   turn: number;
   /** The incarnation in shared memory, as far as this worker knows. */
   sharedIncarnation: string;
-  /** A beat will run after this turn of the event loop. */
-  beatSoon: boolean;
-  /** Calls of the keeper are under way. */
-  busy: boolean;
-  /** Releases are being sent, or a timer that sends them is set. */
-  releasing: boolean;
+  /** The calls that are due will be made after this turn of the event loop. */
+  callsSoon: boolean;
   /** Connections whose pod has not answered. */
   calling: number;
   byExchange: { [id: string]: NginxSlot | undefined };
@@ -66,9 +62,7 @@ export const sockets = {
   routes: {},
   lastConnection: 0,
   turn: 0,
-  beatSoon: false,
-  busy: false,
-  releasing: false,
+  callsSoon: false,
   calling: 0,
   byExchange: {},
   freePlaces: [],

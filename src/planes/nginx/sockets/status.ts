@@ -1,4 +1,5 @@
 /** Connection metrics of this nginx, summed over its workers, under the names of the service's metrics. */
+import { ALL_CONNECTIONS, podCountKey } from "../../../engine/slots/without-store.js";
 import { NOBODY, type Numbers, numberOf } from "../../lua/counts.js";
 import { luaString } from "../../lua/library.js";
 import { totalCounts } from "../http/counters.js";
@@ -17,7 +18,7 @@ import { type PodLimit, sockets } from "./state.js";
 
 /** Undefined if no route has connections. */
 export function heldConnections(): number | undefined {
-  return worker.options.connections.routes.length === 0 ? undefined : heldCounts.addTotal(0);
+  return worker.options.connections.routes.length === 0 ? undefined : heldCounts.add(ALL_CONNECTIONS, 0);
 }
 
 /** Adds nothing if no route has connections. */
@@ -30,7 +31,7 @@ export function socketLines(lines: string[], node: string): void {
   const proxy = "Open connections of this nginx.";
   metric(lines, "gauge", "websocket_proxy_instance", proxy)(`proxy_id="${node}"`, held);
   const addHeld = metric(lines, "gauge", "websocket_pod_connections", "Connections of this nginx to a pod.");
-  for (const one of pods) addHeld(podLabels(one), heldCounts.addPod(one.pod, 0));
+  for (const one of pods) addHeld(podLabels(one), heldCounts.add(podCountKey(one.pod), 0));
   const limit = "Connection limit of a pod, for all services together.";
   const addLimit = metric(lines, "gauge", "websocket_pod_limit", limit);
   for (const one of pods) addLimit(podLabels(one), one.limit);

@@ -18,12 +18,12 @@ import { ANSWERED, BUSY, FAILED, NOT_CONFIGURED, UNAVAILABLE } from "../../../..
 import { newKeeperState, requestRecovery } from "../../../../src/engine/slots/keeper.js";
 import {
   newReleaseQueue,
-  nextReleases,
   queueRelease,
-  releasesAcknowledged,
+  releasesAnswered,
+  releasesLeft,
+  takeReleases,
 } from "../../../../src/engine/slots/releases.js";
-import { placeWithoutStore } from "../../../../src/engine/slots/without-store.js";
-import { createProcessCounters } from "../../../../src/slots/counters.js";
+import { newSlotCounters, placeWithoutStore, podCountKey } from "../../../../src/engine/slots/without-store.js";
 
 const LEASE_MS = 30_000;
 const nothing = () => undefined;
@@ -32,14 +32,10 @@ function start() {
   const keeper = newKeeperState<never>(
     {
       proxy: "p1",
-      leaseMs: LEASE_MS,
-      heartbeat: false,
       batch: 10,
       fixedBeatMs: 0,
       maxRenewals: 1,
       maxReclaims: 1,
-      maxReleasesWaiting: 100,
-      holdBackMs: 3_000,
       events: {
         storeLost: nothing,
         storeFound: nothing,
@@ -50,6 +46,7 @@ function start() {
         recoveryEnded: nothing,
       },
     },
+    LEASE_MS,
     0,
   );
   keeper.contact.incarnation = "1";
@@ -115,7 +112,7 @@ describe("a reply to an acquire", () => {
 describe("without the store", () => {
   const limits = { maxPerPod: 7, maxTotal: 0, maxPerApp: 0, ratePerSecond: 0, burst: 1 };
   function admitted(onStoreFailure: string, own = {}, shared = { liveNodes: 3, workers: 1 }): number {
-    const counters = createProcessCounters();
+    const counters = newSlotCounters({});
     const asked = {
       counters,
       limits: { ...limits, ...own },
@@ -126,7 +123,7 @@ describe("without the store", () => {
     };
     let count = 0;
     for (let i = 0; i < 50; i++) if (placeWithoutStore({ ...asked, ...shared }, i) !== undefined) count++;
-    expect([...counters.pods().values()].reduce((sum, held) => sum + held, 0)).toBe(count);
+    expect(counters.add(podCountKey("a"), 0) + counters.add(podCountKey("b"), 0)).toBe(count);
     return count;
   }
 
@@ -164,30 +161,36 @@ describe("candidates", () => {
 
 describe("releases", () => {
   const ended = (connection: string, proxy = "p1") => ({ proxy, connection, pod: "a", app: "chat" });
-  it("stay in the queue until acknowledged, and go out in batches of one proxy", () => {
+  it("stay in the queue until acknowledged, and go out in batches of one proxy, one at a time", () => {
     const queue = newReleaseQueue(1_000);
-    for (let i = 0; i < 300; i++) queueRelease(queue, ended(`c${i}`, i < 260 ? "p1" : "p2"));
+    for (let i = 0; i < 300; i++) queueRelease(queue, ended(`c${i}`, i % 15 < 13 ? "p1" : "p2"));
     const sizes: [string, number][] = [];
-    while (queue.waiting.length > 0) {
-      const batch = nextReleases(queue);
-      expect(nextReleases(queue).slots).toEqual(batch.slots);
-      sizes.push([batch.proxy, batch.slots.length]);
-      releasesAcknowledged(queue, batch);
+    while (releasesLeft(queue) > 0) {
+      const left = releasesLeft(queue);
+      const batch = takeReleases(queue)!;
+      expect([takeReleases(queue), releasesLeft(queue)]).toEqual([undefined, left]);
+      releasesAnswered(queue, false);
+      expect(takeReleases(queue)).toEqual(batch);
+      sizes.push([batch[0]!.proxy, batch.length]);
+      releasesAnswered(queue, true);
     }
     expect(sizes).toEqual([
       ["p1", 250],
-      ["p1", 10],
       ["p2", 40],
+      ["p1", 10],
     ]);
   });
 
-  it("the oldest are dropped when the queue is full, also while a batch is under way", () => {
+  it("the oldest are dropped when the queue is full, also when a batch failed meanwhile", () => {
     const queue = newReleaseQueue(10);
     for (let i = 0; i < 10; i++) queueRelease(queue, ended(`c${i}`));
-    const batch = nextReleases(queue);
+    takeReleases(queue);
     queueRelease(queue, ended("c10"));
-    expect([queue.waiting.length, queue.forgotten]).toEqual([10, 1]);
-    releasesAcknowledged(queue, batch);
-    expect(queue.waiting.map(({ connection }) => connection)).toEqual(["c10"]);
+    releasesAnswered(queue, false);
+    expect([queue.waiting.length, queue.waiting[0]?.connection]).toEqual([10, "c1"]);
+    takeReleases(queue);
+    queueRelease(queue, ended("c11"));
+    releasesAnswered(queue, true);
+    expect(queue.waiting.map(({ connection }) => connection)).toEqual(["c11"]);
   });
 });

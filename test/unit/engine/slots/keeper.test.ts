@@ -1,7 +1,7 @@
 /** The slot engine alone: events in, calls out. No host, no timers, no store. */
 import { describe, expect, it } from "vitest";
 import { renewalMs } from "../../../../src/core/slot-lease.js";
-import { BUSY, UNAVAILABLE } from "../../../../src/engine/slots/contact.js";
+import { ANSWERED, BUSY, UNAVAILABLE } from "../../../../src/engine/slots/contact.js";
 import type { HeldSlot } from "../../../../src/engine/slots/held.js";
 import {
   endSlot,
@@ -17,18 +17,12 @@ import {
   slotBeat,
   storeFailed,
 } from "../../../../src/engine/slots/keeper.js";
-import {
-  nextSlotCall,
-  slotCallFailed,
-  slotReclaimed,
-  slotsReleased,
-  slotsRenewed,
-} from "../../../../src/engine/slots/recovery.js";
+import { nextSlotCall, slotCallDone } from "../../../../src/engine/slots/recovery.js";
 
 interface Slot extends HeldSlot<Slot> {}
 
 const LEASE_MS = 30_000;
-const fine = { incarnation: "1", lost: [] };
+const fine = { outcome: ANSWERED, incarnation: "1", lost: [] as string[] };
 
 function slot(connection: string): Slot {
   return {
@@ -39,8 +33,6 @@ function slot(connection: string): Slot {
     leased: true,
     inStore: true,
     ended: false,
-    previous: undefined,
-    next: undefined,
   };
 }
 
@@ -49,14 +41,10 @@ function start(count = 0, options: Partial<KeeperOptions<Slot>> = {}) {
   const keeper = newKeeperState<Slot>(
     {
       proxy: "p1",
-      leaseMs: LEASE_MS,
-      heartbeat: false,
       batch: 10,
       fixedBeatMs: 0,
       maxRenewals: 2,
       maxReclaims: 2,
-      maxReleasesWaiting: 100,
-      holdBackMs: 3_000,
       events: {
         storeLost: () => void events.push("store lost"),
         storeFound: () => void events.push("store found"),
@@ -68,6 +56,7 @@ function start(count = 0, options: Partial<KeeperOptions<Slot>> = {}) {
       },
       ...options,
     },
+    LEASE_MS,
     0,
   );
   keeper.contact.incarnation = "1";
@@ -101,7 +90,7 @@ describe("renewal", () => {
             longestMs = Math.max(longestMs, now - (renewedAt.get(connection) ?? 0));
             renewedAt.set(connection, now);
           }
-          slotsRenewed(keeper, call, fine, now);
+          slotCallDone(keeper, call, fine, now);
         }
         now += ms;
       }
@@ -116,7 +105,7 @@ describe("renewal", () => {
     expect(slotBeat(keeper, 0)).toBe(1_000);
     const calls = callsOf(keeper);
     expect(calls.map(({ slots }) => slots.length)).toEqual([10, 10]);
-    slotsRenewed(keeper, calls[0]!, fine, 1);
+    slotCallDone(keeper, calls[0]!, fine, 1);
     expect(callsOf(keeper).length).toBe(1);
   });
 
@@ -131,7 +120,7 @@ describe("renewal", () => {
     unknown.contact.incarnation = "0";
     slotBeat(unknown, 0);
     const [call] = callsOf(unknown);
-    slotCallFailed(unknown, call!, "not_configured");
+    slotCallDone(unknown, call!, { outcome: "not_configured" }, 1);
     slotBeat(unknown, 1_000);
     expect(callsOf(unknown)).toEqual([]);
   });
@@ -143,22 +132,22 @@ describe("recovery", () => {
     slotBeat(keeper, 0);
     const [renewal] = callsOf(keeper);
     endSlot(keeper, slots[2]!);
-    slotsRenewed(keeper, renewal!, { incarnation: "1", lost: ["c0"] }, 1);
+    slotCallDone(keeper, renewal!, { ...fine, lost: ["c0"] }, 1);
     const first = callsOf(keeper);
-    expect(shown(first)).toEqual([[RENEW, "c1", "c0"]]);
-    slotsRenewed(keeper, first[0]!, { incarnation: "1", lost: ["c0", "c1"] }, 2);
-    const second = callsOf(keeper);
-    expect(shown(second)).toEqual([[RELEASE]]);
-    expect(keeper.releases.waiting.map(({ connection }) => connection)).toEqual(["c2"]);
-    slotsReleased(keeper, second[0]!);
+    expect(shown(first)).toEqual([[RELEASE], [RENEW, "c1", "c0"]]);
+    expect(first[0]!.ended.map(({ connection }) => connection)).toEqual(["c2"]);
+    slotCallDone(keeper, first[1]!, { ...fine, lost: ["c0", "c1"] }, 2);
+    expect(callsOf(keeper)).toEqual([]);
+    slotCallDone(keeper, first[0]!, { outcome: ANSWERED }, 2);
     const reclaims = callsOf(keeper);
     expect(shown(reclaims)).toEqual([
       [RECLAIM, "c1"],
       [RECLAIM, "c0"],
     ]);
-    slotReclaimed(keeper, reclaims[0]!, { allowed: true, code: "SUCCESS", incarnation: "1" }, 3);
-    expect(keeper.recovery).toBeDefined();
-    slotReclaimed(keeper, reclaims[1]!, { allowed: false, code: "LIMIT_EXCEEDED", incarnation: "1" }, 3);
+    slotCallDone(keeper, reclaims[0]!, { ...fine, allowed: true, code: "SUCCESS" }, 3);
+    expect([callsOf(keeper).length, keeper.recovery === undefined]).toEqual([0, false]);
+    slotCallDone(keeper, reclaims[1]!, { ...fine, allowed: false, code: "LIMIT_EXCEEDED" }, 3);
+    expect(callsOf(keeper)).toEqual([]);
     expect(events).toEqual(["2 leases lost", "reclaimed c1", "closed c0 LIMIT_EXCEEDED", "recovery ended"]);
     expect([keeper.held.count, slots[0]!.ended, slots[1]!.leased]).toEqual([1, true, true]);
     expect(keeper.contact.recoveryNeeded).toBe(false);
@@ -170,7 +159,7 @@ describe("recovery", () => {
     slotBeat(keeper, 1_000);
     const probe = callsOf(keeper);
     expect(probe.length).toBe(1);
-    slotCallFailed(keeper, probe[0]!, UNAVAILABLE);
+    slotCallDone(keeper, probe[0]!, { outcome: UNAVAILABLE }, 1_001);
     expect(callsOf(keeper)).toEqual([]);
     const pauses = Array.from({ length: 8 }, (_, i) => {
       keeper.failures = i + 1;
@@ -179,7 +168,7 @@ describe("recovery", () => {
     expect(pauses).toEqual([50, 100, 200, 400, 800, 1_000, 1_000, 1_000]);
     slotBeat(keeper, 2_000);
     const [again] = callsOf(keeper);
-    slotsRenewed(keeper, again!, fine, 2_001);
+    slotCallDone(keeper, again!, fine, 2_001);
     expect(callsOf(keeper).length).toBe(2);
     expect(events).toEqual(["store lost", "recovery ended", "store found"]);
   });
@@ -187,7 +176,7 @@ describe("recovery", () => {
   it("follows a pause of the process that may have outlived leases, and no shorter one", () => {
     const { keeper } = start(1);
     const beat = slotBeat(keeper, 0);
-    slotsRenewed(keeper, callsOf(keeper)[0]!, fine, 0);
+    slotCallDone(keeper, callsOf(keeper)[0]!, fine, 0);
     slotBeat(keeper, beat + renewalMs(LEASE_MS));
     expect(keeper.contact.recoveryNeeded).toBe(false);
     slotBeat(keeper, keeper.beatAt + renewalMs(LEASE_MS) + 1);
@@ -198,28 +187,60 @@ describe("recovery", () => {
     for (const interrupt of ["state", "pause"]) {
       const { keeper } = start(20);
       slotBeat(keeper, 0);
-      for (const call of callsOf(keeper)) slotsRenewed(keeper, call, fine, 0);
+      for (const call of callsOf(keeper)) slotCallDone(keeper, call, fine, 0);
       requestRecovery(keeper);
-      slotsRenewed(keeper, callsOf(keeper)[0]!, fine, 1);
+      slotCallDone(keeper, callsOf(keeper)[0]!, fine, 1);
       if (interrupt === "pause") slotBeat(keeper, keeper.beatAt + LEASE_MS);
       const incarnation = interrupt === "state" ? "2" : "1";
-      slotsRenewed(keeper, callsOf(keeper)[0]!, { incarnation, lost: [] }, 2);
-      slotsReleased(keeper, callsOf(keeper)[0]!);
+      slotCallDone(keeper, callsOf(keeper)[0]!, { ...fine, incarnation }, 2);
+      expect(callsOf(keeper)).toEqual([]);
       expect([keeper.recovery, keeper.contact.recoveryNeeded]).toEqual([undefined, true]);
     }
   });
 
-  it("a failed call ends it when the other calls are answered; a late reply to it changes nothing", () => {
+  it("a failed call ends it when the other calls are answered", () => {
     const { keeper, events } = start(40);
     requestRecovery(keeper);
-    slotsRenewed(keeper, callsOf(keeper)[0]!, fine, 1);
+    slotCallDone(keeper, callsOf(keeper)[0]!, fine, 1);
     const [failing, other] = callsOf(keeper);
-    slotCallFailed(keeper, failing!, BUSY);
+    slotCallDone(keeper, failing!, { outcome: BUSY }, 2);
     expect([callsOf(keeper), events]).toEqual([[], []]);
-    slotsRenewed(keeper, other!, { incarnation: "1", lost: ["c0"] }, 2);
-    expect([keeper.recovery, keeper.contact.recoveryNeeded]).toEqual([undefined, true]);
-    slotsRenewed(keeper, failing!, fine, 3);
-    expect(events).toEqual(["recovery ended"]);
-    expect(keeper.contact.away).toBe(false);
+    slotCallDone(keeper, other!, { ...fine, lost: ["c0"] }, 2);
+    expect([callsOf(keeper), keeper.recovery, keeper.contact.recoveryNeeded]).toEqual([[], undefined, true]);
+    expect([events, keeper.contact.away]).toEqual([["recovery ended"], false]);
+  });
+
+  it("a store that is lost meanwhile ends it, even if it waits for a release only", () => {
+    const { keeper, slots, events } = start(2);
+    requestRecovery(keeper);
+    const [renewal] = callsOf(keeper);
+    endSlot(keeper, slots[0]!);
+    const [release] = callsOf(keeper);
+    slotCallDone(keeper, renewal!, fine, 1);
+    slotCallDone(keeper, release!, { outcome: UNAVAILABLE }, 2);
+    expect([callsOf(keeper), events]).toEqual([[], ["store lost", "recovery ended"]]);
+    slotBeat(keeper, 1_000);
+    const [probe] = callsOf(keeper);
+    slotCallDone(keeper, probe!, fine, 1_001);
+    const again = callsOf(keeper);
+    expect([shown(again), again[0]!.ended.length]).toEqual([[[RELEASE]], 1]);
+    slotCallDone(keeper, again[0]!, { outcome: ANSWERED }, 1_002);
+    expect([callsOf(keeper), keeper.recovery, keeper.contact.recoveryNeeded]).toEqual([[], undefined, false]);
+  });
+});
+
+describe("releases", () => {
+  it("that fail are repeated after the next beat, and the service's missing configuration ends them", () => {
+    const { keeper, slots } = start(2);
+    for (const one of slots) endSlot(keeper, one);
+    const [first] = callsOf(keeper);
+    slotCallDone(keeper, first!, { outcome: BUSY }, 1);
+    expect(callsOf(keeper)).toEqual([]);
+    slotBeat(keeper, 1_000);
+    const [second] = callsOf(keeper);
+    expect([second!.ended, keeper.contact.recoveryNeeded]).toEqual([first!.ended, false]);
+    slotCallDone(keeper, second!, { outcome: "not_configured" }, 1_001);
+    slotBeat(keeper, 2_000);
+    expect(callsOf(keeper)).toEqual([]);
   });
 });
