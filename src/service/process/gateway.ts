@@ -78,11 +78,11 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
   });
   const directory = createPodDirectory({
     sources: podSources(config),
+    changed({ upstream, pods, came, left }) {
+      log.info({ upstream, pods: pods.length, came: came.length, left: left.length }, "pods changed");
+      proxy.setTargets(upstream, pods);
+    },
     failed: (upstream, error) => log.warn({ upstream, err: error }, "DNS lookup failed: keeping the last known pods"),
-  });
-  directory.onChange(({ upstream, pods, came, left }) => {
-    log.info({ upstream, pods: pods.length, came: came.length, left: left.length }, "pods changed");
-    proxy.setTargets(upstream, pods);
   });
 
   function deciders(): Deciders {

@@ -1,7 +1,12 @@
 /** Pods found by DNS: they follow the lookup results, and stay if a lookup fails. */
-import { describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { createPodDirectory, type PodChange, type PodSource } from "../../../src/slots/pods.js";
 import { createSimulatedClock } from "../../support/simulated-clock.js";
+import { waitFor } from "../../support/wait-for.js";
+
+beforeEach(() => {
+  vi.spyOn(Math, "random").mockReturnValue(0.5);
+});
 
 const sockets: PodSource = { name: "sockets.default.svc", port: 9101, intervalMs: 5_000 };
 
@@ -12,25 +17,25 @@ function directory(sources: Record<string, PodSource> = { sockets }) {
   const failures: unknown[] = [];
   const changes: PodChange[] = [];
   const pods = createPodDirectory({
-    ...{ sources, clock, random: () => 0.5 },
+    ...{ sources, clock },
     async resolve(name) {
       asked.push(name);
       const answer = answers.get(name) ?? new Error("ENOTFOUND");
       if (answer instanceof Error) throw answer;
       return answer;
     },
+    changed: (change) => changes.push(change),
     failed: (_, error) => failures.push(error),
   });
-  pods.onChange((change) => changes.push(change));
   return { clock, answers, asked, failures, changes, pods };
 }
 
 describe("pods found by DNS", () => {
   it("are known after the first lookup, sorted and distinct; IPv6 in brackets", async () => {
-    const { answers, pods, changes } = directory();
+    const { clock, answers, pods, changes } = directory();
     answers.set("sockets.default.svc", ["10.0.0.2", "fd00::1", "10.0.0.1", "10.0.0.2"]);
     expect(pods.pods("sockets")).toBeUndefined();
-    await pods.look();
+    await clock.advance(1);
     expect(pods.pods("sockets")).toEqual(["10.0.0.1:9101", "10.0.0.2:9101", "[fd00::1]:9101"]);
     expect(changes.map(({ came, left }) => [came.length, left])).toEqual([[3, []]]);
   });
@@ -55,7 +60,7 @@ describe("pods found by DNS", () => {
 
   it("stay if the lookup fails or returns nothing, and are looked up again", async () => {
     const { clock, answers, changes, failures, pods } = directory();
-    await pods.look();
+    await clock.advance(1);
     answers.set("sockets.default.svc", new Error("SERVFAIL"));
     await clock.advance(11_000);
     expect(failures.length).toBe(2);
@@ -110,7 +115,7 @@ describe("pods found by DNS", () => {
 
   it("are looked up with the system resolver by default", async () => {
     const pods = createPodDirectory({ sources: { local: { name: "localhost", port: 80, intervalMs: 60_000 } } });
-    await pods.look();
+    await waitFor("the first lookup", () => pods.pods("local") !== undefined);
     expect(pods.pods("local")?.some((pod) => pod === "127.0.0.1:80" || pod === "[::1]:80")).toBe(true);
     pods.close();
   });
