@@ -30,7 +30,7 @@ import {
 import { connectionMember } from "../core/keys.js";
 import { isIdentifier, storedNumber, wholeNumbers } from "../core/platform.js";
 import { isWithin, MAX_COUNTER, MAX_DURATION_MS } from "./common/cluster.js";
-import { MAX_BATCH, readSlotClock, type SlotClock, slotInvalid, writeSlotClock } from "./common/slots.js";
+import { advanceSlotClock, MAX_BATCH, type SlotClock, slotInvalid } from "./common/slots.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 const FIRST_POD = 6;
@@ -86,8 +86,7 @@ export function slotAcquire(redis: RedisApi, keys: string[], argv: string[]): Sc
   const member = connectionMember(argv[0]!, argv[1]!);
   const leaseMs = numbers[LEASE_MS]!;
   const isRated = numbers[RECLAIM] === 0 && numbers[RATE]! > 0;
-  const clock = readSlotClock(redis, keys[0]!, leaseMs);
-  writeSlotClock(redis, keys[0]!, clock);
+  const clock = advanceSlotClock(redis, keys[0]!, leaseMs);
 
   const known = numbers[INCARNATION]!;
   if (known > 0 && known !== clock.incarnation && numbers[RECLAIM] === 0) {

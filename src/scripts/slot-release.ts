@@ -10,28 +10,19 @@
  */
 import { SLOT_SUCCESS } from "../core/codes.js";
 import { connectionMember } from "../core/keys.js";
-import { isIdentifier, storedNumber, wholeNumber } from "../core/platform.js";
-import { isWithin, MAX_DURATION_MS } from "./common/cluster.js";
-import { batchFault, readSlotClock, slotInvalid, writeSlotClock } from "./common/slots.js";
+import { storedNumber, wholeNumber } from "../core/platform.js";
+import { advanceSlotClock, batchFault, FIRST_SLOT, FIXED_KEYS, slotInvalid } from "./common/slots.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
-const FIXED_KEYS = 3;
-const FIRST = 2;
-
 export function slotRelease(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
-  if (argv.length < FIRST) return slotInvalid("arguments");
-  if (!isIdentifier(argv[0]!)) return slotInvalid("proxy");
-  const leaseMs = wholeNumber(argv[1]!);
-  if (!isWithin(leaseMs, 1, MAX_DURATION_MS)) return slotInvalid("lease_ms");
-  const fault = batchFault(keys, argv, FIRST, FIXED_KEYS);
+  const fault = batchFault(keys, argv);
   if (fault !== "") return slotInvalid(fault);
-
-  const clock = readSlotClock(redis, keys[0]!, leaseMs);
-  writeSlotClock(redis, keys[0]!, clock);
+  const leaseMs = wholeNumber(argv[1]!);
+  const clock = advanceSlotClock(redis, keys[0]!, leaseMs);
   redis.call("ZREMRANGEBYSCORE", keys[2]!, "-inf", clock.lease);
   const reply: ScriptReply = [1, 0, SLOT_SUCCESS];
   let freed = 0;
-  for (let i = FIRST; i < argv.length; i = i + 3) {
+  for (let i = FIRST_SLOT; i < argv.length; i = i + 3) {
     const member = connectionMember(argv[0]!, argv[i]!);
     const podKey = keys[FIXED_KEYS + wholeNumber(argv[i + 1]!) - 1]!;
     const held = storedNumber(redis.call("ZSCORE", podKey, member), 0) > clock.lease ? 1 : 0;

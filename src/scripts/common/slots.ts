@@ -3,7 +3,7 @@ import { SLOT_INVALID_ARGUMENT } from "../../core/codes.js";
 import { isIdentifier, storedNumber, wholeNumber } from "../../core/platform.js";
 import { renewalMs } from "../../core/slot-lease.js";
 import type { RedisApi, ScriptReply } from "../redis-api.js";
-import { isWithin, storeTime } from "./cluster.js";
+import { isWithin, MAX_DURATION_MS, storeTime } from "./cluster.js";
 
 /** Maximum number of connections per call. */
 export const MAX_BATCH = 500;
@@ -42,35 +42,36 @@ export function readSlotClock(redis: RedisApi, key: string, leaseMs: number): Sl
   };
 }
 
-export function writeSlotClock(redis: RedisApi, key: string, clock: SlotClock): void {
-  redis.call(
-    "HSET",
-    key,
-    "told",
-    clock.told,
-    "steady",
-    clock.steady,
-    "lease",
-    clock.lease,
-    "memory",
-    clock.incarnation,
-  );
+/** Reads the clock, and stores that it was read. */
+export function advanceSlotClock(redis: RedisApi, key: string, leaseMs: number): SlotClock {
+  const clock = readSlotClock(redis, key, leaseMs);
+  const { told, steady, lease, incarnation } = clock;
+  redis.call("HSET", key, "told", told, "steady", steady, "lease", lease, "memory", incarnation);
+  return clock;
 }
 
+/** Keys of a batch before those of its pods and apps. */
+export const FIXED_KEYS = 3;
+/** Arguments of a batch before its connections: proxy and lease. */
+export const FIRST_SLOT = 2;
+
 /**
- * The invalid argument of a batch, or an empty text. From `from` on, each connection has its id, the index of its pod's
- * key and that of its app's key (0 for none), counted from 1 among the keys after `fixedKeys`.
+ * The invalid argument of a batch, or an empty text. Each connection has its id, the index of its pod's key and that of its
+ * app's key (0 for none), counted from 1 among the keys after the fixed ones.
  */
-export function batchFault(keys: string[], argv: string[], from: number, fixedKeys: number): string {
-  if (keys.length < fixedKeys) return "keys";
-  const count = (argv.length - from) / 3;
-  if (count < 0 || Math.floor(count) !== count) return "arguments";
+export function batchFault(keys: string[], argv: string[]): string {
+  if (argv.length < FIRST_SLOT) return "arguments";
+  if (!isIdentifier(argv[0]!)) return "proxy";
+  if (!isWithin(wholeNumber(argv[1]!), 1, MAX_DURATION_MS)) return "lease_ms";
+  if (keys.length < FIXED_KEYS) return "keys";
+  const count = (argv.length - FIRST_SLOT) / 3;
+  if (Math.floor(count) !== count) return "arguments";
   if (count > MAX_BATCH) return "connections";
-  const named = keys.length - fixedKeys;
-  for (let i = 0; i < count; i++) {
-    if (!isIdentifier(argv[from + i * 3]!)) return "connection";
-    if (!isWithin(wholeNumber(argv[from + i * 3 + 1]!), 1, named)) return "pod";
-    if (!isWithin(wholeNumber(argv[from + i * 3 + 2]!), 0, named)) return "app";
+  const named = keys.length - FIXED_KEYS;
+  for (let i = FIRST_SLOT; i < argv.length; i = i + 3) {
+    if (!isIdentifier(argv[i]!)) return "connection";
+    if (!isWithin(wholeNumber(argv[i + 1]!), 1, named)) return "pod";
+    if (!isWithin(wholeNumber(argv[i + 2]!), 0, named)) return "app";
   }
   return "";
 }
