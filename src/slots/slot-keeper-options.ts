@@ -6,7 +6,7 @@ import type { Slots } from "./slots.js";
 
 /** The options that may change at run time. */
 export interface ConnectionOptions {
-  /** By the name of the route. Other routes take no connections. */
+  /** By the name of the route, all with one lease: see `withOneLease`. Other routes take no connections. */
   routes: ReadonlyMap<string, RouteLimits>;
   /** Deadline of an admission, and of each call of the store. */
   timeoutMs: number;

@@ -17,40 +17,25 @@ import {
   WAIT,
 } from "../engine/slots/admission.js";
 import { candidatePods } from "../engine/slots/candidates.js";
-import { ANSWERED, UNKNOWN_INCARNATION } from "../engine/slots/contact.js";
-import { allHeld } from "../engine/slots/held.js";
-import { endSlot, holdSlot, requestRecovery } from "../engine/slots/keeper.js";
+import { ANSWERED } from "../engine/slots/contact.js";
+import { allHeld, appendHeld } from "../engine/slots/held.js";
+import { endSlot, requestRecovery } from "../engine/slots/keeper.js";
 import { releasesLeft } from "../engine/slots/releases.js";
 import { countSlot, newSlotCounters, placeWithoutStore } from "../engine/slots/without-store.js";
 import { systemClock } from "../shared/clock.js";
 import { StoreError } from "../store/errors.js";
 import type { ConnectionRequest, ConnectionVerdict, SlotHold } from "./admission.js";
-import { leaseOf, type RouteLimits, withOneLease } from "./limits.js";
+import { leaseOf, type RouteLimits } from "./limits.js";
 import { createRenewal, type Held } from "./renewal.js";
 import type { ConnectionOptions, ConnectionStats, SlotKeeper, SlotKeeperOptions } from "./slot-keeper-options.js";
 import type { SlotAnswer } from "./slots.js";
 
-const NO_ANSWER: SlotAnswer = {
-  allowed: false,
-  count: 0,
-  code: "",
-  pod: "",
-  retryAfterMs: 0,
-  reclaimed: 0,
-  incarnation: UNKNOWN_INCARNATION,
-};
 /** The plane offers only pods that are up. */
 const allUp = { isDown: () => false };
 
-interface Placed {
-  connection: string;
-  pod: string;
-  leased: boolean;
-}
-
 export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
   const { slots, proxy, clock = systemClock, observer = {}, random = Math.random } = options;
-  let current = withSharedLease(options);
+  let current: ConnectionOptions = options;
   let draining = false;
   let lastConnection = 0;
   let turn = 0;
@@ -98,13 +83,13 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
       const pod = draining ? undefined : placeAlone(admission, route, limits);
       if (pod === undefined) return refuse(STORE_UNAVAILABLE);
       observe({ allowed: true, code: SLOT_SUCCESS, pod, withoutStore: true });
-      return hold(request, limits, { connection: newConnection(), pod, leased: false });
+      return hold({ ...request, limits, connection: newConnection(), pod, leased: false });
     }
-    const { answer, connection } = answered;
-    if (!answer.allowed) return refuse(answer.code, answer.retryAfterMs);
-    observe({ allowed: true, code: answer.code, pod: answer.pod, withoutStore: false });
-    countSlot(counters, { pod: answer.pod, app }, 1);
-    return hold(request, limits, { connection, pod: answer.pod, leased: true });
+    const { connection, allowed, code = "", pod = "", retryAfterMs } = answered;
+    if (allowed !== true) return refuse(code, retryAfterMs);
+    observe({ allowed, code, pod, withoutStore: false });
+    countSlot(counters, { pod, app }, 1);
+    return hold({ ...request, limits, connection, pod, leased: true });
   }
 
   /** Undefined when the decision must be made without the store. */
@@ -118,7 +103,7 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
         const answer = await acquire(admission, connection, limits);
         const meaning = slotAcquired(state, { admission, connection, sentAt }, answer, clock.now());
         renewal.run();
-        if (meaning === DECIDED) return { answer, connection };
+        if (meaning === DECIDED) return { ...answer, connection };
         if (meaning !== STATE_LOST) return undefined;
       } else if (step === WAIT && !draining) await renewal.nextChange(admissionWaitMs(state, admission, clock.now()));
       else return undefined;
@@ -129,7 +114,7 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
     { app, pods, until }: SlotAdmission,
     connection: string,
     limits: RouteLimits,
-  ): Promise<SlotAnswer & { outcome: string }> {
+  ): Promise<Partial<SlotAnswer> & { outcome: string }> {
     try {
       const request = { proxy, connection, app, pods, incarnation: state.contact.incarnation };
       const deadlineMs = Math.max(until - clock.now(), 1);
@@ -137,7 +122,7 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
     } catch (error) {
       const outcome = renewal.failed("acquire", error);
       if (!(error instanceof StoreError)) throw error;
-      return { ...NO_ANSWER, outcome };
+      return { outcome };
     }
   }
 
@@ -150,20 +135,10 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
     );
   }
 
-  function hold({ app, route }: ConnectionRequest, limits: RouteLimits, placed: Placed): ConnectionVerdict {
-    const { connection, pod, leased } = placed;
-    const slot: Held = {
-      connection,
-      pod,
-      app,
-      route,
-      limits,
-      leased,
-      inStore: leased,
-      ended: false,
-      lost: false,
-    };
-    holdSlot(state, slot);
+  function hold(admitted: Pick<Held, "connection" | "pod" | "app" | "route" | "limits" | "leased">): ConnectionVerdict {
+    const { connection, pod, app, route, limits, leased } = admitted;
+    const slot: Held = { connection, pod, app, route, limits, leased, inStore: leased, ended: false, lost: false };
+    appendHeld(state.held, slot);
     return { allowed: true, headers: {}, pod, slot: holdOf(slot) };
   }
 
@@ -215,7 +190,7 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
     admit,
     reconfigure(next) {
       const before = state.leaseMs;
-      current = withSharedLease(next);
+      current = next;
       applyOptions();
       // Leases of a shorter time would expire before their next renewal.
       if (state.leaseMs !== before) requestRecovery(state);
@@ -227,8 +202,4 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
     close,
     stats,
   };
-}
-
-function withSharedLease({ routes, timeoutMs }: ConnectionOptions): ConnectionOptions {
-  return { routes: withOneLease(routes), timeoutMs };
 }

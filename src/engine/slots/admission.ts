@@ -1,7 +1,7 @@
 /** How a new connection gets a slot: when the store may be asked, what its reply means, and when to decide without it. */
 import { SLOT_FORGOTTEN } from "../../core/codes.js";
 import { renewalMs } from "../../core/slot-lease.js";
-import { ANSWERED, BUSY, NOT_CONFIGURED } from "./contact.js";
+import { ANSWERED, BUSY, NOT_CONFIGURED, UNKNOWN_INCARNATION } from "./contact.js";
 import { type KeeperState, requestRecovery, storeFailed, storeReplied, wasPaused } from "./keeper.js";
 import { queueRelease } from "./releases.js";
 
@@ -68,10 +68,11 @@ export function meaningOf(outcome: string, code: string, elapsedMs: number, leas
   return code === SLOT_FORGOTTEN ? STATE_LOST : DECIDED;
 }
 
+/** Only the first field is set if the call failed. */
 export interface AcquireReply {
   outcome: string;
-  code: string;
-  incarnation: string;
+  code?: string;
+  incarnation?: string;
 }
 
 /** Takes the reply to the acquire of this connection. Returns its meaning; after STATE_LOST the next step is due. */
@@ -81,9 +82,10 @@ export function slotAcquired<H>(
   reply: AcquireReply,
   now: number,
 ): string {
-  const meaning = meaningOf(reply.outcome, reply.code, now - asked.sentAt, keeper.leaseMs);
+  const meaning = meaningOf(reply.outcome, reply.code ?? "", now - asked.sentAt, keeper.leaseMs);
   storeFailed(keeper, reply.outcome);
-  if (meaning === DECIDED || meaning === STATE_LOST) storeReplied(keeper, reply.incarnation, now);
+  if (meaning === DECIDED || meaning === STATE_LOST)
+    storeReplied(keeper, reply.incarnation ?? UNKNOWN_INCARNATION, now);
   if (meaning === STATE_LOST) requestRecovery(keeper);
   if (meaning === UNCERTAIN) releaseOnAll(keeper, asked.admission, asked.connection);
   return meaning;

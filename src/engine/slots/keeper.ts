@@ -15,7 +15,7 @@ import {
   UNAVAILABLE,
   UNKNOWN_INCARNATION,
 } from "./contact.js";
-import { appendHeld, type HeldList, type HeldSlot, newHeldList, removeHeld, rotateHeld } from "./held.js";
+import { type HeldList, type HeldSlot, newHeldList, removeHeld, rotateHeld } from "./held.js";
 import {
   type EndedSlot,
   MAX_RELEASES_WAITING,
@@ -188,11 +188,6 @@ export function retryMs<H>(keeper: KeeperState<H>, chance: number): number {
   let pause = FIRST_RETRY_MS;
   for (let i = 1; i < keeper.failures && pause < LONGEST_BEAT_MS; i++) pause = pause * 2;
   return Math.min(pause, beatMs(keeper.leaseMs)) * (0.5 + chance / 2);
-}
-
-/** A connection that was admitted. */
-export function holdSlot<H extends HeldSlot<H>>(keeper: KeeperState<H>, slot: H): void {
-  appendHeld(keeper.held, slot);
 }
 
 /** A connection has ended. Returns false for a repeated call. */

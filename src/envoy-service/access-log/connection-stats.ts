@@ -1,11 +1,6 @@
 /** Counts the connections that Envoys hold, per pod and per Envoy, from their log entries: for metrics only. */
 import type { Clock } from "../../shared/clock.js";
 
-export interface EnvoyConnectionStats {
-  pods: Map<string, number>;
-  nodes: Map<string, number>;
-}
-
 /** Bounds the memory. The store counts all connections. */
 const MAX_CONNECTIONS = 200_000;
 
@@ -31,7 +26,7 @@ export function createConnectionStats(clock: Clock, leaseMs: () => number) {
     ended(key: string): void {
       connections.delete(key);
     },
-    stats(): EnvoyConnectionStats {
+    stats() {
       removeExpired();
       const pods = new Map<string, number>();
       const nodes = new Map<string, number>();

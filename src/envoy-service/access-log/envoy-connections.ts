@@ -20,7 +20,7 @@ import { type Clock, systemClock } from "../../shared/clock.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
 import type { SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
 import { outcomeOf, type Slots } from "../../slots/slots.js";
-import { createConnectionStats, type EnvoyConnectionStats } from "./connection-stats.js";
+import { createConnectionStats } from "./connection-stats.js";
 
 export interface EnvoySocket {
   /** A worker of an Envoy since its last start. */
@@ -44,16 +44,7 @@ export interface EnvoyConnectionsOptions {
   clock?: Clock;
 }
 
-export interface EnvoyConnections {
-  /** `node` is the name of the Envoy that reports it. */
-  alive(socket: EnvoySocket, node: string): void;
-  ended(socket: EnvoySocket): void;
-  stats(): EnvoyConnectionStats;
-  /** Releases that the store has not acknowledged. */
-  releasesWaiting(): number;
-  /** Sends the releases that wait. Open connections are renewed by the service that gets their next entries. */
-  close(): Promise<void>;
-}
+export type EnvoyConnections = ReturnType<typeof createEnvoyConnections>;
 
 interface Due extends EnvoySocket {
   seenAt: number;
@@ -70,7 +61,7 @@ const NO_LIMITS = { maxPerPod: 1_000_000_000, maxTotal: 0, maxPerApp: 0, ratePer
 
 const keyOf = ({ proxy, connection }: EnvoySocket) => `${proxy}/${connection}`;
 
-export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyConnections {
+export function createEnvoyConnections(options: EnvoyConnectionsOptions) {
   const { slots, leaseMs, timeoutMs, podsOf, appOf, observer = {}, clock = systemClock } = options;
   /** Reported, and not renewed yet. */
   const due = new Map<string, Due>();
@@ -193,7 +184,8 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
   }
 
   return {
-    alive(socket, node) {
+    /** `node` is the name of the Envoy that reports it. */
+    alive(socket: EnvoySocket, node: string): void {
       // The script is still waiting for the decision about its slot.
       if (closed || socket.pod === "") return;
       const key = keyOf(socket);
@@ -202,7 +194,7 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
       renewals.start();
     },
 
-    ended(socket) {
+    ended(socket: EnvoySocket): void {
       const { proxy, connection, pod, route } = socket;
       due.delete(keyOf(socket));
       counted.ended(keyOf(socket));
@@ -214,9 +206,11 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions): EnvoyC
     },
 
     stats: counted.stats,
+    /** Releases that the store has not acknowledged. */
     releasesWaiting: () => releasesLeft(releases),
 
-    async close() {
+    /** Sends the releases that wait. Open connections are renewed by the service that gets their next entries. */
+    async close(): Promise<void> {
       closed = true;
       await Promise.all([renewals.stop(), endings.stop()]);
       if (!away) await endings.send();

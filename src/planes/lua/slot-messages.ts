@@ -36,13 +36,6 @@ export interface SlotReply {
   incarnation: string;
 }
 
-export interface RenewReply {
-  outcome: string;
-  lost: string[];
-  leaseMs: number;
-  incarnation: string;
-}
-
 export function acquireText(message: AcquireMessage): string {
   const { proxy, connection, app, route, reclaim, incarnation, pods } = message;
   const head = [proxy, connection, app, route, reclaim ? "1" : "0", reclaim ? UNKNOWN_INCARNATION : incarnation];
@@ -67,13 +60,10 @@ function hasReason(body: string, reason: string): boolean {
   return luaString.find(body, `"reason":"${reason}"`, 1, true) !== undefined;
 }
 
-function firstLine(body: string): string[] {
-  return splitText(luaString.match(body, "^[^\n]*") ?? "", " ");
-}
-
 export function readAcquired(status: number, body: string): SlotReply {
   const outcome = outcomeOf(status, body);
-  const [allowed, , code, pod, retryAfter, leaseMs, incarnation] = outcome === ANSWERED ? firstLine(body) : [];
+  const line = outcome === ANSWERED ? (luaString.match(body, "^[^\n]*") ?? "") : "";
+  const [allowed, , code, pod, retryAfter, leaseMs, incarnation] = splitText(line, " ");
   return {
     outcome,
     allowed: allowed === "1",
@@ -85,13 +75,12 @@ export function readAcquired(status: number, body: string): SlotReply {
   };
 }
 
-export function readRenewed(status: number, body: string): RenewReply {
+export function readRenewed(status: number, body: string) {
   const outcome = outcomeOf(status, body);
   const lost: string[] = [];
-  if (outcome !== ANSWERED) return { outcome, lost, leaseMs: 0, incarnation: UNKNOWN_INCARNATION };
-  const lines = splitText(body, "\n");
+  const lines = outcome === ANSWERED ? splitText(body, "\n") : [];
   for (let i = 1; i < lines.length; i++) if (lines[i] !== "") lost.push(lines[i]!);
-  const [, , , leaseMs, incarnation] = firstLine(body);
+  const [, , , leaseMs, incarnation] = splitText(lines[0] ?? "", " ");
   return {
     outcome,
     lost,

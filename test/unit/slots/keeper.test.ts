@@ -1,6 +1,7 @@
 /** A slot keeper in normal operation: slots are taken, renewed and released with few calls. */
 import { describe, expect, it } from "vitest";
 import type { ConnectionVerdict } from "../../../src/slots/admission.js";
+import { withOneLease } from "../../../src/slots/limits.js";
 import { createKeeperBench, LEASE_MS, limits, ROUTE } from "./keeper-bench.js";
 
 const bodyOf = (verdict: ConnectionVerdict) => JSON.parse(verdict.allowed ? "{}" : verdict.body);
@@ -190,7 +191,7 @@ describe("a slot keeper", () => {
 
   it("all routes share the shortest of their leases", async () => {
     const bench = createKeeperBench();
-    const routes = new Map([
+    const routes = withOneLease([
       [ROUTE, limits({ leaseMs: 600_000 })],
       ["/other/", limits({ leaseMs: 6_000 })],
     ]);

@@ -15,7 +15,7 @@ import {
 } from "../../../engine/slots/admission.js";
 import { candidatePods } from "../../../engine/slots/candidates.js";
 import { NOT_CONFIGURED } from "../../../engine/slots/contact.js";
-import { holdSlot } from "../../../engine/slots/keeper.js";
+import { appendHeld } from "../../../engine/slots/held.js";
 import { placeWithoutStore } from "../../../engine/slots/without-store.js";
 import { luaMath, luaString } from "../../lua/library.js";
 import type { SlotReply } from "../../lua/slot-messages.js";
@@ -154,7 +154,7 @@ function hold(slot: NginxSlot): void {
   slot.ended = false;
   slot.client = currentClient();
   slot.calledAt = nowMs();
-  holdSlot(sockets.keeper, slot);
+  appendHeld(sockets.keeper.held, slot);
   sockets.calling = sockets.calling + 1;
   // Admission without the store has counted it.
   register(slot, !slot.leased);

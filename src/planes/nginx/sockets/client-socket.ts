@@ -2,7 +2,7 @@
  * Closes the connection of a client from outside of its request, for which nginx has no API: the socket is found by the
  * addresses that nginx reports for the request and the system reports for each socket of this process.
  */
-import { wholeNumber, wholeText } from "../../../core/platform.js";
+import { wholeText } from "../../../core/platform.js";
 import { luaString } from "../../lua/library.js";
 import { ffi, ngx } from "../ngx.js";
 
@@ -16,13 +16,6 @@ int kill(int pid, int signal);
 
 export function declareSockets(): void {
   ffi.cdef(DECLARATIONS);
-}
-
-/** In a request: its client's address and port, and the port of nginx. Behind the realip module, those of the connection. */
-export function currentClient(): string {
-  const address = ngx.var.realip_remote_addr ?? ngx.var.remote_addr ?? "";
-  const port = ngx.var.realip_remote_port ?? ngx.var.remote_port ?? "";
-  return `${address} ${port} ${ngx.var.server_port ?? ""}`;
 }
 
 /** As on Linux. */
@@ -40,7 +33,7 @@ const BOTH_WAYS = 2;
 export function hangUp(clients: string[]): void {
   if (clients.length === 0 || ffi.os !== "Linux") return;
   const wanted: { [key: string]: boolean | undefined } = {};
-  for (const client of clients) wanted[keyOf(client)] = true;
+  for (const client of clients) wanted[client] = true;
   const address = ffi.new("uint8_t[?]", ADDRESS_BYTES);
   const length = ffi.new("unsigned int[1]");
   let gap = 0;
@@ -58,17 +51,17 @@ export function hangUp(clients: string[]): void {
   }
 }
 
-/** `address port port` in the form of `addressKey`. */
-function keyOf(client: string): string {
-  const [ip, port, own] = [
-    luaString.match(client, "^%S+") ?? "",
-    luaString.match(client, " (%d+) ") ?? "",
-    luaString.match(client, "%d+$") ?? "",
-  ];
+/**
+ * In a request: its client's address and port, and the port of nginx, in the form of `addressKey`. Behind the realip module,
+ * those of the connection. Empty for a Unix domain socket.
+ */
+export function currentClient(): string {
+  const ip = ngx.var.realip_remote_addr ?? ngx.var.remote_addr ?? "";
+  const port = ngx.var.realip_remote_port ?? ngx.var.remote_port ?? "";
   const isV6 = luaString.find(ip, ":", 1, true) !== undefined;
   const bytes = ffi.new("uint8_t[?]", ADDRESS_BYTES);
-  if (ffi.C.inet_pton(isV6 ? AF_INET6 : AF_INET, ip, bytes) !== 1) return client;
-  return `${bytesText(bytes, 0, isV6 ? 16 : 4)}${wholeText(wholeNumber(port))} ${own}`;
+  if (ffi.C.inet_pton(isV6 ? AF_INET6 : AF_INET, ip, bytes) !== 1) return "";
+  return `${bytesText(bytes, 0, isV6 ? 16 : 4)}${port} ${ngx.var.server_port ?? ""}`;
 }
 
 /** A `sockaddr_in` or `sockaddr_in6` as text. */

@@ -94,7 +94,7 @@ function makeFurtherCalls(keeper: KeeperState<NginxSlot>): void {
 
 function makeCall(call: SlotCall<NginxSlot>): void {
   const [fine, reply] = pcall(send, call);
-  if (!fine) ngx.log(ngx.ERR, "tollgate: a slot call failed: ", reply as unknown as string);
+  if (!fine) ngx.log(ngx.ERR, "tollgate: a slot call failed: ", reply);
   slotCallDone(sockets.keeper, call, fine ? reply : { outcome: FAILED }, nowMs());
   shareIncarnation();
 }

@@ -2,10 +2,9 @@
 import { describe, expect, it } from "vitest";
 import { renewalMs } from "../../../../src/core/slot-lease.js";
 import { ANSWERED, BUSY, UNAVAILABLE } from "../../../../src/engine/slots/contact.js";
-import type { HeldSlot } from "../../../../src/engine/slots/held.js";
+import { appendHeld, type HeldSlot } from "../../../../src/engine/slots/held.js";
 import {
   endSlot,
-  holdSlot,
   type KeeperOptions,
   newKeeperState,
   RECLAIM,
@@ -61,7 +60,7 @@ function start(count = 0, options: Partial<KeeperOptions<Slot>> = {}) {
   );
   keeper.contact.incarnation = "1";
   const slots = Array.from({ length: count }, (_, i) => slot(`c${i}`));
-  for (const one of slots) holdSlot(keeper, one);
+  for (const one of slots) appendHeld(keeper.held, one);
   return { keeper, slots, events };
 }
 
