@@ -3,7 +3,7 @@ import type { IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
 import type { HeaderOptions } from "../../core/refusals.js";
-import type { PlacementLimits } from "../../engine/slots/limits.js";
+import type { PlacementLimits } from "../../engine/slots/without-store.js";
 
 export interface PlaneOptions {
   /** Empty: host name and process. In Envoy the name that all workers share; each appends its own suffix. */
