@@ -1,5 +1,6 @@
 /** The app and cluster buckets (L2, L1): one typed call per script. Calls with the same ids can be repeated safely. */
 
+import { MICRO } from "../core/bucket.js";
 import { INVALID_ARGUMENT } from "../core/codes.js";
 import { appKey, clusterKey, ledgerKey, nodeInEpoch, nodesKey, operationKey } from "../core/keys.js";
 import type { LeaseMessage } from "../core/lease.js";
@@ -10,7 +11,17 @@ import type { ScriptName } from "../scripts/catalog.js";
 import type { RedisValue, ScriptReply } from "../scripts/redis-api.js";
 import { InvalidArgument } from "../store/errors.js";
 import type { RunOptions, Store } from "../store/store.js";
-import { appArguments, type ClusterLimits, clusterArguments } from "./cluster-limits.js";
+
+/** The limits of the cluster bucket (L1). */
+export interface ClusterLimits {
+  id: string;
+  /** Maximum number of tokens. */
+  capacity: number;
+  /** Tokens per second. */
+  rate: number;
+  /** A node that sends no message for this long counts as dead. */
+  nodeTtlMs: number;
+}
 
 /** A node and its epoch. `seq` numbers its messages from 1; a repeated message keeps its number. */
 export interface Sender {
@@ -54,7 +65,6 @@ export type Quota = ReturnType<typeof createQuota>;
 
 /** Attempts of a reconcile, which fails if the set of nodes changes meanwhile. */
 const RECONCILE_ATTEMPTS = 5;
-const MILLION = 1_000_000;
 
 export function createQuota(store: Store, cluster: ClusterLimits) {
   let clusterArgs = clusterArguments(cluster);
@@ -161,9 +171,9 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
     async inspect(app: BucketLimits) {
       const reply = await run("inspect", [keys.cluster, keys.app(app.id)], appArguments(app));
       return {
-        tokens: number(reply, 1) / MILLION,
-        debt: number(reply, 2) / MILLION,
-        clusterTokens: number(reply, 3) / MILLION,
+        tokens: number(reply, 1) / MICRO,
+        debt: number(reply, 2) / MICRO,
+        clusterTokens: number(reply, 3) / MICRO,
         granted: number(reply, 4),
         spent: number(reply, 5),
         returned: number(reply, 6),
@@ -207,7 +217,7 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
         source: text(reply, 3),
         sinceMs: number(reply, 4),
         leftMs: number(reply, 5),
-        usage: number(reply, 6) / MILLION,
+        usage: number(reply, 6) / MICRO,
       };
     },
 
@@ -219,7 +229,7 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
       for (let attempt = 0; attempt < RECONCILE_ATTEMPTS; attempt++) {
         const names = (await nodes()).map((entry) => entry.node);
         const scriptKeys = [keys.cluster, keys.app(app.id), keys.nodes, keys.operation(how.operation)];
-        const args = [...appArguments(app), Math.round(how.tolerance * MILLION), how.force ? 1 : 0, ...names];
+        const args = [...appArguments(app), Math.round(how.tolerance * MICRO), how.force ? 1 : 0, ...names];
         const reply = await run("reconcile", [...scriptKeys, ...names.map(keys.ledger)], args);
         if (reply.length > 1) return reconcileResult(reply);
       }
@@ -248,7 +258,7 @@ function reconcileResult(reply: ScriptReply): ReconcileResult {
     "recoveredTokens",
     "deadNodes",
   ]);
-  return { ...result, driftBefore: result.driftBefore / MILLION, driftAfter: result.driftAfter / MILLION };
+  return { ...result, driftBefore: result.driftBefore / MICRO, driftAfter: result.driftAfter / MICRO };
 }
 
 /** Names the numbers of a reply, starting after its code. */
@@ -269,4 +279,17 @@ function chunks(reply: ScriptReply, from: number, width: number): ScriptReply[] 
   const pieces: ScriptReply[] = [];
   for (let i = from; i + width <= reply.length; i += width) pieces.push(reply.slice(i, i + width));
   return pieces;
+}
+
+/** Scripts take rates in whole micro-tokens per second, rounded down so that no limit is exceeded. */
+function microRate(tokensPerSecond: number): number {
+  return Math.floor(tokensPerSecond * MICRO);
+}
+
+function clusterArguments({ capacity, rate, nodeTtlMs }: ClusterLimits): number[] {
+  return [capacity, microRate(rate), nodeTtlMs];
+}
+
+function appArguments({ id, burst, guaranteed, priority, fillSeconds = 0 }: BucketLimits): (string | number)[] {
+  return [id, burst, fillSeconds === 0 ? microRate(guaranteed) : 0, priority, fillSeconds];
 }

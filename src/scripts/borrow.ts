@@ -18,11 +18,10 @@ import {
   EMERGENCY_BLOCKED,
   OK,
 } from "../core/codes.js";
-import { type App, configuredCapacity, configuredRate, readApp, writeApp } from "./common/app.js";
-import { afterAppCall, appCallFault, appNumbers, clusterNumbers } from "./common/app-call.js";
+import { type App, configuredCapacity, configuredRate, LIMIT_NUMBERS, readApp, writeApp } from "./common/app.js";
+import { readAppCall } from "./common/app-call.js";
 import { type Cluster, isWithin, NO_EMERGENCY, readCluster, writeCluster } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
-import { LIMIT_NUMBERS } from "./common/request.js";
 import { savedReply, saveReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
@@ -41,10 +40,7 @@ function borrowCode(app: App, cluster: Cluster, request: number[]): string {
 
 export function borrow(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
   if (keys.length !== 3) return invalid("keys");
-  if (argv.length !== afterAppCall(2)) return invalid("arguments");
-  const limits = clusterNumbers(argv, 2);
-  const request = appNumbers(argv, 2);
-  const fault = appCallFault(argv, limits, request);
+  const { fault, limits, request } = readAppCall(argv, 2, 0);
   if (fault !== "") return invalid(fault);
   if (!isWithin(request[ALLOWED]!, 0, 1)) return invalid("borrow");
   if (!isWithin(request[AMOUNT]!, 1, MAX_TOKENS)) return invalid("amount");

@@ -13,14 +13,13 @@
 import { MICRO } from "../core/bucket.js";
 import { OK } from "../core/codes.js";
 import { BY_NOBODY, type Emergency, nextEmergency, usage } from "../core/emergency.js";
-import { wholeNumbers } from "../core/platform.js";
 import {
   CLUSTER_ARGUMENTS,
-  clusterFault,
   isWithin,
   MAX_DURATION_MS,
   NO_EMERGENCY,
   readCluster,
+  readClusterCall,
   readEmergency,
   writeCluster,
   writeEmergency,
@@ -33,9 +32,7 @@ const AUTOMATIC = CLUSTER_ARGUMENTS + 1;
 
 export function emergencyCheck(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
   if (keys.length !== 1) return invalid("keys");
-  if (argv.length !== AUTOMATIC + 1) return invalid("arguments");
-  const numbers = wholeNumbers(argv, 0, AUTOMATIC + 1);
-  const fault = clusterFault(numbers);
+  const { fault, numbers } = readClusterCall(argv, AUTOMATIC + 1, 0);
   if (fault !== "") return invalid(fault);
   if (!isWithin(numbers[COOLDOWN_MS]!, 0, MAX_DURATION_MS)) return invalid("cooldown_ms");
   if (!isWithin(numbers[AUTOMATIC]!, 0, 1)) return invalid("automatic");

@@ -9,12 +9,11 @@
  */
 import { OK } from "../core/codes.js";
 import { BY_NOBODY } from "../core/emergency.js";
-import { wholeNumbers } from "../core/platform.js";
 import {
   CLUSTER_ARGUMENTS,
-  clusterFault,
   NO_EMERGENCY,
   readCluster,
+  readClusterCall,
   writeCluster,
   writeEmergency,
 } from "./common/cluster.js";
@@ -24,14 +23,12 @@ import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 export function emergencyOff(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
   if (keys.length !== 2) return invalid("keys");
-  if (argv.length !== CLUSTER_ARGUMENTS) return invalid("arguments");
-  const limits = wholeNumbers(argv, 0, CLUSTER_ARGUMENTS);
-  const fault = clusterFault(limits);
+  const { fault, numbers } = readClusterCall(argv, CLUSTER_ARGUMENTS, 0);
   if (fault !== "") return invalid(fault);
   const before = savedReply(redis, keys[1]!);
   if (before.length > 0) return before;
 
-  const cluster = readCluster(redis, keys[0]!, limits);
+  const cluster = readCluster(redis, keys[0]!, numbers);
   writeCluster(redis, keys[0]!, cluster);
   writeEmergency(redis, keys[0]!, { active: false, source: BY_NOBODY, since: 0, until: 0, calmSince: 0 });
   redis.call("HDEL", keys[0]!, "em_reason", "em_operator");

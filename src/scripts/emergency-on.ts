@@ -10,14 +10,13 @@
  */
 import { OK } from "../core/codes.js";
 import { BY_OPERATOR } from "../core/emergency.js";
-import { wholeNumbers } from "../core/platform.js";
 import {
   CLUSTER_ARGUMENTS,
-  clusterFault,
   isWithin,
   MAX_DURATION_MS,
   NO_EMERGENCY,
   readCluster,
+  readClusterCall,
   readEmergency,
   writeCluster,
   writeEmergency,
@@ -32,9 +31,7 @@ const OPERATOR = CLUSTER_ARGUMENTS + 2;
 
 export function emergencyOn(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
   if (keys.length !== 2) return invalid("keys");
-  if (argv.length !== OPERATOR + 1) return invalid("arguments");
-  const numbers = wholeNumbers(argv, 0, REASON);
-  const fault = clusterFault(numbers);
+  const { fault, numbers } = readClusterCall(argv, REASON, 2);
   if (fault !== "") return invalid(fault);
   const duration = numbers[DURATION_MS]!;
   if (!isWithin(duration, 0, MAX_DURATION_MS)) return invalid("duration_ms");

@@ -18,11 +18,20 @@
 import { borrowable, lend, lendable } from "../core/borrow.js";
 import { MICRO, waitMs, wholeTokens } from "../core/bucket.js";
 import { CLUSTER_EXHAUSTED, COST_EXCEEDS_CAPACITY, EMERGENCY_BLOCKED, OK, QUOTA_EXHAUSTED } from "../core/codes.js";
-import { type App, configuredCapacity, configuredRate, readApp, writeApp } from "./common/app.js";
+import {
+  type App,
+  configuredCapacity,
+  configuredRate,
+  GRANTED,
+  MESSAGE_NUMBERS,
+  RETURNED,
+  readApp,
+  SPENT,
+  writeApp,
+} from "./common/app.js";
 import { type Cluster, liveNodes, MAX_DURATION_MS, NO_EMERGENCY, readCluster, writeCluster } from "./common/cluster.js";
 import { applyReport, forgetEntry, heldTokens, type NodeState, readLedger, writeLedger } from "./common/ledger.js";
 import { invalid, isOld, markSeen, NODE_KEYS, readMessage, replyHead, replyToOld } from "./common/message.js";
-import { GRANTED, MESSAGE_NUMBERS, RETURNED, SPENT } from "./common/request.js";
 import { packReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 

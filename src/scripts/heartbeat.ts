@@ -6,20 +6,17 @@
  * Reply code (ok or epoch_closed) · live nodes · emergency (0 or 1) · emergency left (ms)
  */
 import { EPOCH_CLOSED, OK } from "../core/codes.js";
-import { wholeNumbers } from "../core/platform.js";
-import { CLUSTER_ARGUMENTS, clusterFault, liveNodes, readCluster, writeCluster } from "./common/cluster.js";
+import { CLUSTER_ARGUMENTS, liveNodes, readCluster, readClusterCall, writeCluster } from "./common/cluster.js";
 import { invalid, replyHead } from "./common/message.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 export function heartbeat(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
   if (keys.length !== 3) return invalid("keys");
-  if (argv.length !== CLUSTER_ARGUMENTS + 1) return invalid("arguments");
-  const limits = wholeNumbers(argv, 0, CLUSTER_ARGUMENTS);
-  const fault = clusterFault(limits);
+  const { fault, numbers } = readClusterCall(argv, CLUSTER_ARGUMENTS, 1);
   if (fault !== "") return invalid(fault);
   const node = argv[CLUSTER_ARGUMENTS]!;
   if (node === "") return invalid("node");
-  const cluster = readCluster(redis, keys[0]!, limits);
+  const cluster = readCluster(redis, keys[0]!, numbers);
   const closed = redis.call("HGET", keys[2]!, "closed") === "1";
   if (!closed) redis.call("ZADD", keys[1]!, cluster.clock, node);
   writeCluster(redis, keys[0]!, cluster);

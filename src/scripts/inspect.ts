@@ -9,16 +9,14 @@
  */
 import { OK } from "../core/codes.js";
 import { readApp } from "./common/app.js";
-import { appCallFault, appNumbers, clusterNumbers } from "./common/app-call.js";
+import { readAppCall } from "./common/app-call.js";
 import { NO_EMERGENCY, readCluster } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 export function inspect(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
   if (keys.length !== 2) return invalid("keys");
-  const limits = clusterNumbers(argv, 0);
-  const request = appNumbers(argv, 0);
-  const fault = appCallFault(argv, limits, request);
+  const { fault, limits, request } = readAppCall(argv, 0, 0);
   if (fault !== "") return invalid(fault);
   const cluster = readCluster(redis, keys[0]!, limits);
   const app = readApp(redis, keys[1]!, request, cluster);

@@ -6,18 +6,16 @@
  * Reply code, then per node: node@epoch · silent for (ms) · alive (0 or 1)
  */
 import { OK } from "../core/codes.js";
-import { storedNumber, wholeNumbers } from "../core/platform.js";
-import { CLUSTER_ARGUMENTS, clusterFault, isAlive, readCluster } from "./common/cluster.js";
+import { storedNumber } from "../core/platform.js";
+import { CLUSTER_ARGUMENTS, isAlive, readCluster, readClusterCall } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 export function nodes(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
   if (keys.length !== 2) return invalid("keys");
-  if (argv.length !== CLUSTER_ARGUMENTS) return invalid("arguments");
-  const limits = wholeNumbers(argv, 0, CLUSTER_ARGUMENTS);
-  const fault = clusterFault(limits);
+  const { fault, numbers } = readClusterCall(argv, CLUSTER_ARGUMENTS, 0);
   if (fault !== "") return invalid(fault);
-  const cluster = readCluster(redis, keys[0]!, limits);
+  const cluster = readCluster(redis, keys[0]!, numbers);
   const reply: ScriptReply = [OK];
   const members = redis.call("ZRANGE", keys[1]!, 0, -1, "WITHSCORES");
   for (let i = 0; i < members.length; i = i + 2) {

@@ -17,12 +17,19 @@
 import { MICRO } from "../core/bucket.js";
 import { OK, STALE_MESSAGE } from "../core/codes.js";
 import { storedNumber } from "../core/platform.js";
-import { type App, chargeBoth, configuredCapacity, readApp, returnToBoth, writeApp } from "./common/app.js";
-import { afterAppCall, appCallFault, appNumbers, clusterNumbers } from "./common/app-call.js";
+import {
+  type App,
+  chargeBoth,
+  configuredCapacity,
+  LIMIT_NUMBERS,
+  readApp,
+  returnToBoth,
+  writeApp,
+} from "./common/app.js";
+import { afterAppCall, readAppCall } from "./common/app-call.js";
 import { CLUSTER_ARGUMENTS, type Cluster, isAlive, isWithin, readCluster, writeCluster } from "./common/cluster.js";
 import { heldTokens, LEDGER_RETENTION_MS, readLedger, returnedField } from "./common/ledger.js";
 import { invalid } from "./common/message.js";
-import { LIMIT_NUMBERS } from "./common/request.js";
 import { savedReply, saveReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
@@ -96,10 +103,7 @@ function driftOf(leaked: number, expected: number, capacity: number): number {
 
 export function reconcile(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
   if (keys.length < FIRST_LEDGER) return invalid("keys");
-  if (argv.length !== afterAppCall(2) + keys.length - FIRST_LEDGER) return invalid("arguments");
-  const limits = clusterNumbers(argv, 2);
-  const request = appNumbers(argv, 2);
-  const fault = appCallFault(argv, limits, request);
+  const { fault, limits, request } = readAppCall(argv, 2, keys.length - FIRST_LEDGER);
   if (fault !== "") return invalid(fault);
   if (!isWithin(request[TOLERANCE]!, 0, MICRO)) return invalid("tolerance");
   if (!isWithin(request[FORCE]!, 0, 1)) return invalid("force");

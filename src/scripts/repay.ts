@@ -11,11 +11,10 @@
 import { repayFrom } from "../core/borrow.js";
 import { MAX_TOKENS, MICRO, wholeTokens } from "../core/bucket.js";
 import { OK } from "../core/codes.js";
-import { readApp, writeApp } from "./common/app.js";
-import { afterAppCall, appCallFault, appNumbers, clusterNumbers } from "./common/app-call.js";
+import { LIMIT_NUMBERS, readApp, writeApp } from "./common/app.js";
+import { readAppCall } from "./common/app-call.js";
 import { isWithin, readCluster, writeCluster } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
-import { LIMIT_NUMBERS } from "./common/request.js";
 import { savedReply, saveReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
@@ -23,10 +22,7 @@ const AMOUNT = LIMIT_NUMBERS;
 
 export function repay(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
   if (keys.length !== 3) return invalid("keys");
-  if (argv.length !== afterAppCall(1)) return invalid("arguments");
-  const limits = clusterNumbers(argv, 1);
-  const request = appNumbers(argv, 1);
-  const fault = appCallFault(argv, limits, request);
+  const { fault, limits, request } = readAppCall(argv, 1, 0);
   if (fault !== "") return invalid(fault);
   if (!isWithin(request[AMOUNT]!, 1, MAX_TOKENS)) return invalid("amount");
   const before = savedReply(redis, keys[2]!);

@@ -13,7 +13,7 @@
  */
 import { wholeTokens } from "../core/bucket.js";
 import { wholeNumber } from "../core/platform.js";
-import { readApp, returnToBoth, writeApp } from "./common/app.js";
+import { MESSAGE_NUMBERS, readApp, returnToBoth, writeApp } from "./common/app.js";
 import { isWithin, liveNodes, MAX_COUNTER, readCluster, writeCluster } from "./common/cluster.js";
 import {
   applyReport,
@@ -24,7 +24,6 @@ import {
   writeLedger,
 } from "./common/ledger.js";
 import { invalid, isOld, markSeen, NODE_KEYS, readMessage, replyHead, replyToOld } from "./common/message.js";
-import { MESSAGE_NUMBERS } from "./common/request.js";
 import { packReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 

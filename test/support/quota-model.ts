@@ -3,7 +3,7 @@
  * Independent of the scripts. Every reply of a store must be consistent with it.
  */
 import type { BucketLimits } from "../../src/core/limits.js";
-import type { ClusterLimits } from "../../src/quota/cluster-limits.js";
+import type { ClusterLimits } from "../../src/quota/quota.js";
 
 interface Level {
   tokens: number;

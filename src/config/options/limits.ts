@@ -6,8 +6,8 @@ import type { LeaseOptions } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
 import type { HeaderOptions } from "../../core/refusals.js";
 import type { LimitOptions } from "../../limiter/limiter-contract.js";
-import type { ClusterLimits } from "../../quota/cluster-limits.js";
 import type { CoordinatorOptions } from "../../quota/coordinator.js";
+import type { ClusterLimits } from "../../quota/quota.js";
 import { type AppConfig, app as appSection, type Config } from "../schema.js";
 import { camelCase } from "./camel-case.js";
 

@@ -1,7 +1,7 @@
 /** L1 in the store: the cluster's bucket and the clock of its nodes, read and written as one hash. */
 import { type Bucket, MAX_TOKENS, MICRO, refill } from "../../core/bucket.js";
 import { BY_NOBODY, type Emergency } from "../../core/emergency.js";
-import { storedNumber } from "../../core/platform.js";
+import { storedNumber, wholeNumbers } from "../../core/platform.js";
 import type { RedisApi } from "../redis-api.js";
 
 /** The first numbers of every quota script: the cluster's capacity, its rate, and the time-to-live of a node. */
@@ -53,6 +53,13 @@ export function clusterFault(numbers: number[]): string {
   if (!isWithin(numbers[RATE]!, 0, MAX_RATE)) return "cluster_rate";
   if (!isWithin(numbers[TTL_MS]!, 1, MAX_DURATION_MS)) return "node_ttl_ms";
   return "";
+}
+
+/** Reads a call of `count` numbers, those of the cluster first, and `texts` texts. */
+export function readClusterCall(argv: string[], count: number, texts: number): { fault: string; numbers: number[] } {
+  if (argv.length !== count + texts) return { fault: "arguments", numbers: [] };
+  const numbers = wholeNumbers(argv, 0, count);
+  return { fault: clusterFault(numbers), numbers };
 }
 
 /** Reads the cluster and refills it up to now. */

@@ -1,9 +1,8 @@
 /** The ledger of a node: the counters it has reported, and how a report changes the buckets. */
 import { storedNumber } from "../../core/platform.js";
 import type { RedisApi } from "../redis-api.js";
-import { type App, chargeBoth, configuredCapacity, returnToBoth } from "./app.js";
+import { type App, chargeBoth, configuredCapacity, GRANTED, RETURNED, returnToBoth, SPENT } from "./app.js";
 import type { Cluster } from "./cluster.js";
-import { GRANTED, RETURNED, SPENT } from "./request.js";
 
 /** A closed ledger is kept this long, so that spend reported late by its node is still charged. */
 export const LEDGER_RETENTION_MS = 3600000;

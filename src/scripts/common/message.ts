@@ -2,7 +2,7 @@
 import { EPOCH_CLOSED, INVALID_ARGUMENT, OK, STALE_MESSAGE } from "../../core/codes.js";
 import { wholeNumbers } from "../../core/platform.js";
 import type { RedisApi, ScriptReply } from "../redis-api.js";
-import { appFault } from "./app.js";
+import { appFault, GRANTED, MESSAGE_NUMBERS, RETURNED, SPENT } from "./app.js";
 import {
   CLUSTER_ARGUMENTS,
   type Cluster,
@@ -13,7 +13,6 @@ import {
   NO_EMERGENCY,
 } from "./cluster.js";
 import { grantedField, type Ledger, MAX_APPS, type NodeState } from "./ledger.js";
-import { GRANTED, MESSAGE_NUMBERS, RETURNED, SPENT } from "./request.js";
 import { unpackReply } from "./saved-reply.js";
 
 /** Positions after the cluster's numbers. */

@@ -1,9 +1,8 @@
 /** Coordinators on one embedded store with a simulated clock and injectable faults. */
 import type { BucketLimits } from "../../../src/core/limits.js";
-import type { ClusterLimits } from "../../../src/quota/cluster-limits.js";
 import { type CreateCoordinatorOptions, createCoordinator } from "../../../src/quota/coordinator.js";
 import { type EmergencyState, emergencyChannel } from "../../../src/quota/emergency-watch.js";
-import { createQuota } from "../../../src/quota/quota.js";
+import { type ClusterLimits, createQuota } from "../../../src/quota/quota.js";
 import type { Round } from "../../../src/quota/reconcile-rounds.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../src/store/errors.js";
