@@ -1,9 +1,10 @@
 /** `tollgate apps`: lists all apps with limits, balances and refusals. */
 import type { AppsReply } from "../service/operations/contract/contract.js";
 import { readChoice } from "./command.js";
-import { answer, operatorCommand } from "./control/operator-command.js";
+import { operatorCommand } from "./control/operator-command.js";
+import { FINE } from "./exit-codes.js";
 import { ago, amount, counted, readWhole, whole } from "./numbers.js";
-import { tableLines, toned } from "./printing.js";
+import { escapedData, tableLines, toned } from "./printing.js";
 import { type AppNumbers, fetchApps } from "./status/snapshot.js";
 
 /** Sort orders. Unknown values come last. */
@@ -41,7 +42,8 @@ export const command = operatorCommand({
     const limit = readWhole("--limit", values.limit, { least: 1, most: MAX_APPS });
     const found = await fetchApps(client, MAX_APPS);
     const apps = sortedApps(found.apps, sort).slice(0, limit);
-    return answer({ ...found, apps }, (reply) => appsLines(reply, columns));
+    const reply = { ...found, apps };
+    return { reply, lines: () => appsLines(escapedData(reply), columns), exitCode: FINE };
   },
 });
 

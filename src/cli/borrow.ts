@@ -1,15 +1,21 @@
-/** `tollgate borrow`: lends tokens of the cluster to an app. */
-import type * as z from "zod";
-import type { BorrowReply } from "../service/operations/contract/contract.js";
+/** `tollgate borrow` and `tollgate repay`: tokens that the cluster lends to an app. */
 import * as contract from "../service/operations/contract/contract.js";
-import { answer, expectApp, type OperatorCall, operatorCommand } from "./control/operator-command.js";
+import { expectApp, type OperatorCall, operatorCommand, show } from "./control/operator-command.js";
 import { FINE, REFUSED } from "./exit-codes.js";
 import { counted, readWhole, whole } from "./numbers.js";
 import { toned, wrapped } from "./printing.js";
 
 const MAX_AMOUNT = 1_000_000_000;
 
-export const command = operatorCommand({
+/** The body for APP and AMOUNT. */
+function transfer({ words, signature }: OperatorCall<Record<never, never>>) {
+  const app_id = expectApp(words[0]);
+  return { app_id, amount: readWhole("AMOUNT", words[1]!, { least: 1, most: MAX_AMOUNT }), ...signature };
+}
+
+const exitCode = ({ status }: { status: string }) => (status === "refused" ? REFUSED : FINE);
+
+export const borrow = operatorCommand({
   help: `Usage: tollgate borrow APP AMOUNT
 
 Adds idle tokens of the cluster to the bucket of the app. Its debt grows by 120 % of them and is repaid from its refill.
@@ -20,28 +26,41 @@ Examples:
 `,
   isOrder: true,
   words: ["APP", "AMOUNT"],
-  async run(call) {
-    const reply = await transferTokens(call, "/admin/ratelimit/borrow", contract.borrowReply);
-    return answer(reply, (shown) => borrowLines(shown, call.columns), reply.status === "refused" ? REFUSED : FINE);
+  run(call) {
+    const request = { path: "/admin/ratelimit/borrow", body: transfer(call), reply: contract.borrowReply };
+    return show(call, { method: "POST", ...request }, borrowLines, exitCode);
   },
 });
 
-/** Sends APP and AMOUNT; also for `tollgate repay`. */
-export async function transferTokens<T>(
-  { client, words, signature }: OperatorCall,
-  path: string,
-  reply: z.ZodType<T>,
-): Promise<T> {
-  const app_id = expectApp(words[0]);
-  const amount = readWhole("AMOUNT", words[1] ?? "", { least: 1, most: MAX_AMOUNT });
-  return client.call({ method: "POST", path, body: { app_id, amount, ...signature }, reply });
-}
+export const repay = operatorCommand({
+  help: `Usage: tollgate repay APP AMOUNT
 
-export function borrowLines(reply: BorrowReply, columns: number): string[] {
+Takes tokens from the bucket of the app and reduces its debt by the same amount. Exit code 1 if this is refused.
+
+Examples:
+  tollgate repay video-service 200
+`,
+  isOrder: true,
+  words: ["APP", "AMOUNT"],
+  run(call) {
+    const request = { path: "/admin/ratelimit/repay", body: transfer(call), reply: contract.repayReply };
+    return show(call, { method: "POST", ...request }, repayLines, exitCode);
+  },
+});
+
+export function borrowLines(reply: contract.BorrowReply, columns: number): string[] {
   const { status, app_id, code, borrowed, debt, remaining, borrowable, explanation } = reply;
   const head =
     status === "borrowed"
       ? [toned("good", `${app_id} borrowed ${counted(borrowed, "token")}`)]
       : [`${toned("bad", "refused")}: ${code}`, ...wrapped(explanation, columns, "  ")];
   return [...head, `  tokens ${whole(remaining)}, debt ${whole(debt)}, may borrow ${whole(borrowable)} more`];
+}
+
+export function repayLines({ status, app_id, code, repaid, debt, remaining }: contract.RepayReply): string[] {
+  const isRepaid = status === "repaid";
+  return [
+    isRepaid ? toned("good", `${app_id} repaid ${counted(repaid, "token")}`) : `${toned("bad", "refused")}: ${code}`,
+    `  tokens ${whole(remaining)}, debt ${whole(debt)}`,
+  ];
 }

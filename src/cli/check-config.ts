@@ -48,9 +48,8 @@ function counts(config: Config) {
 }
 
 /** Throws an error that lists all problems. */
-export function configOrThrow(file: string | undefined): Config {
-  const { config, problems } = loadConfig({ file, env: process.env });
-  if (config !== undefined) return config;
-  const lines = problems.map((problem) => `  ${describeProblem(problem)}`);
+export function configOrThrow(file: string | undefined, loaded = loadConfig({ file, env: process.env })): Config {
+  if (loaded.config !== undefined) return loaded.config;
+  const lines = loaded.problems.map((problem) => `  ${describeProblem(problem)}`);
   throw new Error(`the configuration ${file === undefined ? "" : `${file} `}is invalid\n${lines.join("\n")}`);
 }

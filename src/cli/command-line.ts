@@ -3,16 +3,17 @@ import { readFileSync } from "node:fs";
 import { nearest } from "../config/nearest.js";
 import { quoted } from "../config/problem.js";
 import { type Outcome, UsageError } from "./command.js";
-import { commandGroups, type ListedCommand } from "./command-list.js";
+import { commandGroups } from "./command-list.js";
 import { exitCodes, Failure, FINE, REFUSED, WRONG_CALL } from "./exit-codes.js";
 
-const commands = commandGroups.flatMap(([, members]) => members);
+const commands = commandGroups.flatMap((group) => group.commands);
 const commandNamed = (name: string | undefined) => commands.find((command) => command.name === name);
-const listed = ({ name, summary }: ListedCommand) => `  ${name.padEnd(13)} ${summary}`;
+const listed = ({ title, commands: members }: (typeof commandGroups)[number]) =>
+  `${title}:\n${members.map(({ name, summary }) => `  ${name.padEnd(13)} ${summary}\n`).join("")}`;
 
 const help = `Usage: tollgate <command> [options]
 
-${commandGroups.map(([title, members]) => `${title}:\n${members.map(listed).join("\n")}\n`).join("\n")}
+${commandGroups.map(listed).join("\n")}
   --help        Show this text; after a command, the help of that command
   --version     Show the version
 

@@ -1,7 +1,6 @@
 /** `tollgate connections`: lists open connections per backend pod with their limits. */
-import type { ConnectionsReply } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
-import { answer, operatorCommand } from "./control/operator-command.js";
+import { operatorCommand, show } from "./control/operator-command.js";
 import { counted, percentOf, whole } from "./numbers.js";
 import { tableLines, toned } from "./printing.js";
 
@@ -16,13 +15,11 @@ Examples:
 
 export const command = operatorCommand({
   help,
-  async run({ client, columns }) {
-    const reply = await client.call({ path: "/admin/ratelimit/connections", reply: contract.connectionsReply });
-    return answer(reply, (shown) => connectionsLines(shown, columns));
-  },
+  run: (call) =>
+    show(call, { path: "/admin/ratelimit/connections", reply: contract.connectionsReply }, connectionsLines),
 });
 
-export function connectionsLines({ pods, total, rejected }: ConnectionsReply, columns: number): string[] {
+export function connectionsLines({ pods, total, rejected }: contract.ConnectionsReply, columns: number): string[] {
   const foot = `${counted(total, "connection")}, ${whole(rejected)} refused since the store was created`;
   const rows = pods.map(({ upstream, pod, connections, limit }) => {
     const isFull = limit > 0 && connections >= limit;

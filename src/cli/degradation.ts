@@ -1,8 +1,7 @@
 /** `tollgate degradation`: shows, pins or unpins the degradation level. */
-import type { DegradationState } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
 import { UsageError } from "./command.js";
-import { actionCommand, answer } from "./control/operator-command.js";
+import { actionCommand, show } from "./control/operator-command.js";
 import { readDuration, readWhole, spanBetween } from "./numbers.js";
 import { tableLines, toned } from "./printing.js";
 
@@ -26,48 +25,40 @@ Examples:
 
 const path = "/admin/ratelimit/degradation";
 
-export const command = actionCommand(
-  {
-    help,
-    options: { for: { type: "string" } },
-    isOrder: true,
-    actions: {
-      get: {
-        async run({ client, columns }) {
-          const reply = await client.call({ path, reply: contract.degradationState });
-          return answer(reply, (state) => degradationLines(state, columns));
-        },
+export const command = actionCommand({
+  help,
+  options: { for: { type: "string" } },
+  isOrder: true,
+  defaultAction: "get",
+  actions: {
+    get: { run: (call) => show(call, { path, reply: contract.degradationState }, degradationLines) },
+    set: {
+      words: ["LEVEL"],
+      options: ["for"],
+      run(call) {
+        const level = readWhole("LEVEL", call.words[0]!, { least: 0, most: 3 });
+        const bounds = { leastMs: 1_000, mostMs: 86_400_000 };
+        const duration_seconds = readDuration("--for", call.values.for ?? "5m", bounds) / 1000;
+        const body = { level, duration_seconds, ...call.signature };
+        return show(call, { method: "POST", path, body, reply: contract.degradationReply }, (reply) => [
+          `level ${reply.current_level} until ${reply.expires_at}; previously ${reply.previous_level}`,
+        ]);
       },
-      set: {
-        words: ["LEVEL"],
-        options: ["for"],
-        async run({ client, words, values, signature }) {
-          const level = readWhole("LEVEL", words[0]!, { least: 0, most: 3 });
-          const time = { leastMs: 1_000, mostMs: 86_400_000 };
-          const duration_seconds = readDuration("--for", values.for ?? "5m", time) / 1000;
-          const body = { level, duration_seconds, ...signature };
-          const reply = await client.call({ method: "POST", path, body, reply: contract.degradationReply });
-          return answer(reply, ({ current_level, previous_level, expires_at }) => [
-            `level ${current_level} until ${expires_at}; previously ${previous_level}`,
-          ]);
-        },
-      },
-      clear: {
-        async run({ client, signature: { operator = "", reason }, columns }) {
-          if (reason !== undefined) throw new UsageError("--reason cannot be used with clear");
-          // A DELETE has no body, so the operator is a header.
-          const name = operator.replace(/[^ -~]/g, "?").trim();
-          const headers = name === "" ? {} : { "x-operator": name };
-          const reply = await client.call({ method: "DELETE", path, headers, reply: contract.degradationState });
-          return answer(reply, (state) => degradationLines(state, columns));
-        },
+    },
+    clear: {
+      run(call) {
+        const { operator = "", reason } = call.signature;
+        if (reason !== undefined) throw new UsageError("--reason cannot be used with clear");
+        // A DELETE has no body, so the operator is a header.
+        const name = operator.replace(/[^ -~]/g, "?").trim();
+        const headers = name === "" ? {} : { "x-operator": name };
+        return show(call, { method: "DELETE", path, headers, reply: contract.degradationState }, degradationLines);
       },
     },
   },
-  "get",
-);
+});
 
-export function degradationLines(reply: DegradationState, columns: number): string[] {
+export function degradationLines(reply: contract.DegradationState, columns: number): string[] {
   const { level, pinned_level: pinned, pinned_until: until, operator, reason, workers, timestamp } = reply;
   const left = until === null ? "" : ` for another ${spanBetween(timestamp, until)}`;
   const by = operator === "" ? "" : ` by ${operator}`;

@@ -1,8 +1,7 @@
 /** `tollgate emergency`: starts, stops or shows the emergency of the cluster. */
-import type { EmergencyReply, EmergencyStateReply } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
 import { UsageError } from "./command.js";
-import { actionCommand, answer, type OperatorCall } from "./control/operator-command.js";
+import { actionCommand, type OperatorCall, show } from "./control/operator-command.js";
 import { readDuration, spanBetween } from "./numbers.js";
 import { toned, wrapped } from "./printing.js";
 
@@ -25,32 +24,24 @@ Examples:
 
 const path = "/admin/ratelimit/emergency";
 
-export const command = actionCommand(
-  {
-    help,
-    options: { for: { type: "string" }, "until-off": { type: "boolean", default: false } },
-    isOrder: true,
-    actions: {
-      on: {
-        options: ["for", "until-off"],
-        run: (call) => order(call, { action: "activate", duration_seconds: durationSeconds(call.values) }),
-      },
-      off: { run: (call) => order(call, { action: "deactivate" }) },
-      status: {
-        async run({ client, columns }) {
-          const reply = await client.call({ path, reply: contract.emergencyState });
-          return answer(reply, (state) => emergencyLines(state, columns));
-        },
-      },
+export const command = actionCommand({
+  help,
+  options: { for: { type: "string" }, "until-off": { type: "boolean", default: false } },
+  isOrder: true,
+  defaultAction: "status",
+  actions: {
+    on: {
+      options: ["for", "until-off"],
+      run: (call) => order(call, { action: "activate", duration_seconds: durationSeconds(call.values) }),
     },
+    off: { run: (call) => order(call, { action: "deactivate" }) },
+    status: { run: (call) => show(call, { path, reply: contract.emergencyState }, emergencyLines) },
   },
-  "status",
-);
+});
 
-async function order({ client, signature, columns }: Omit<OperatorCall, "values">, action: object) {
-  const body = { ...action, ...signature };
-  const reply = await client.call({ method: "POST", path, body, reply: contract.emergencyReply });
-  return answer(reply, (state) => emergencyLines(state, columns));
+function order(call: Omit<OperatorCall, "values">, action: object) {
+  const body = { ...action, ...call.signature };
+  return show(call, { method: "POST", path, body, reply: contract.emergencyReply }, emergencyLines);
 }
 
 /** 0: no end. */
@@ -60,7 +51,10 @@ function durationSeconds(values: { for?: string; "until-off": boolean }): number
   return untilOff ? 0 : readDuration("--for", time ?? "10m", { leastMs: 1_000, mostMs: MAX_MS }) / 1000;
 }
 
-export function emergencyLines(reply: EmergencyReply | EmergencyStateReply, columns: number): string[] {
+export function emergencyLines(
+  reply: contract.EmergencyReply | contract.EmergencyStateReply,
+  columns: number,
+): string[] {
   if (!reply.emergency_mode) return [toned("good", "no emergency")];
   const { started_at: started, expires_at: expires, affected_apps: apps, timestamp } = reply;
   const by = "source" in reply ? reply.source : reply.operator;

@@ -1,7 +1,6 @@
 /** `tollgate health`: checks whether a service is live, ready and healthy. */
-import type { DeepReply } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
-import { actionCommand, answer } from "./control/operator-command.js";
+import { actionCommand, show } from "./control/operator-command.js";
 import { FINE, UNHEALTHY } from "./exit-codes.js";
 import { counted, latency, span, whole } from "./numbers.js";
 import { type Tone, tableLines, toned } from "./printing.js";
@@ -21,34 +20,29 @@ Examples:
   tollgate health ready --timeout 2s     in a container health check
 `;
 
-export const command = actionCommand(
-  {
-    help,
-    options: { strict: { type: "boolean", default: false } },
-    actions: {
-      live: {
-        async run({ client }) {
-          const reply = await client.call({ path: "/health/live", reply: contract.liveReply });
-          return answer(reply, ({ status }) => [toned("good", status)]);
-        },
-      },
-      ready: {
-        async run({ client }) {
-          const reply = await client.call({ path: "/health/ready", reply: contract.readyReply });
-          return answer(reply, readyLines, reply.ready ? FINE : UNHEALTHY);
-        },
-      },
-      deep: {
-        async run({ client, columns, values: { strict } }) {
-          const reply = await client.call({ path: "/health/deep", reply: contract.deepReply });
-          const isFine = reply.status === "healthy" || (reply.status === "degraded" && !strict);
-          return answer(reply, (shown) => deepLines(shown, columns), isFine ? FINE : UNHEALTHY);
-        },
-      },
+export const command = actionCommand({
+  help,
+  options: { strict: { type: "boolean", default: false } },
+  defaultAction: "deep",
+  actions: {
+    live: {
+      run: (call) =>
+        show(call, { path: "/health/live", reply: contract.liveReply }, ({ status }) => [toned("good", status)]),
+    },
+    ready: {
+      run: (call) =>
+        show(call, { path: "/health/ready", reply: contract.readyReply }, readyLines, ({ ready }) =>
+          ready ? FINE : UNHEALTHY,
+        ),
+    },
+    deep: {
+      run: (call) =>
+        show(call, { path: "/health/deep", reply: contract.deepReply }, deepLines, ({ status }) =>
+          status === "healthy" || (status === "degraded" && !call.values.strict) ? FINE : UNHEALTHY,
+        ),
     },
   },
-  "deep",
-);
+});
 
 export function readyLines({ ready: isReady, checks }: contract.ReadyReply): string[] {
   const mark = (isFine: boolean) => (isFine ? toned("good", "ok") : toned("bad", "error"));
@@ -60,12 +54,12 @@ export function readyLines({ ready: isReady, checks }: contract.ReadyReply): str
   ];
 }
 
-const tones: Record<DeepReply["status"], Tone> = { healthy: "good", degraded: "warning", unhealthy: "bad" };
+const tones: Record<contract.DeepReply["status"], Tone> = { healthy: "good", degraded: "warning", unhealthy: "bad" };
 
-export function deepLines(reply: DeepReply, columns: number): string[] {
+export function deepLines(reply: contract.DeepReply, columns: number): string[] {
   const { nginx: gateway, redis: store, shared_memory: memory, metrics, config } = reply.components;
   const { used_mb: used, capacity_mb: capacity } = memory.ratelimit;
-  const shown = (status: DeepReply["status"]) => toned(tones[status], status);
+  const shown = (status: contract.DeepReply["status"]) => toned(tones[status], status);
   const gatewayText = `${gateway.version}, up ${span(gateway.uptime)}, ${counted(gateway.workers, "worker")}`;
   const metricsText = metrics.registry_size === 0 ? "off" : counted(metrics.registry_size, "metric");
   const rows = [
@@ -86,12 +80,18 @@ export function deepLines(reply: DeepReply, columns: number): string[] {
   ];
 }
 
-function storeText({ kind, version, connected_nodes, cluster_nodes, latency_ms }: DeepReply["components"]["redis"]) {
+function storeText({
+  kind,
+  version,
+  connected_nodes,
+  cluster_nodes,
+  latency_ms,
+}: contract.DeepReply["components"]["redis"]) {
   if (latency_ms === null || connected_nodes === 0) return `${kind}, no reply`;
   return `${kind} ${version}, ${connected_nodes} of ${counted(cluster_nodes, "server")}, ${latency(latency_ms)}`;
 }
 
-function nodeLines({ nodes }: DeepReply, columns: number): string[] {
+function nodeLines({ nodes }: contract.DeepReply, columns: number): string[] {
   if (nodes.length === 0) return [toned("faint", "no known nodes")];
   const rows = nodes.map(({ node_id, alive, silent_ms }) => [
     node_id,

@@ -1,5 +1,4 @@
 /** `tollgate import`: converts rules of envoyproxy/ratelimit to our configuration. */
-import { renameSync, writeFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { parseYaml, readConfig, readText } from "../config/load.js";
 import { describeProblem } from "../config/problem.js";
@@ -7,6 +6,7 @@ import { type Command, readArguments, readChoice, UsageError } from "./command.j
 import { FINE } from "./exit-codes.js";
 import { placeIn, readRatelimitFile, repeatedDescriptors } from "./import/ratelimit-file.js";
 import { type SourcedDomain, writtenRules } from "./import/written-rules.js";
+import { replaceFile } from "./render/files.js";
 
 const help = `Usage: tollgate import ratelimit FILE… [--out FILE] [--merge-domains]
 
@@ -37,7 +37,9 @@ export const command: Command = {
     const text = writtenRules(domains, notes);
     checkResult(text);
     const complaint = notes.length === 0 ? undefined : `differences:\n${notes.map((note) => `  ${note}`).join("\n")}`;
-    return { text: values.out === undefined ? text : write(values.out, text), exitCode: FINE, complaint };
+    if (values.out === undefined) return { text, exitCode: FINE, complaint };
+    replaceFile(resolve(values.out), text);
+    return { text: `${values.out}\n`, exitCode: FINE, complaint };
   },
 };
 
@@ -58,14 +60,13 @@ function readFiles(files: string[], mayMerge: boolean) {
       problems.push(`${file}: domain: ${before.files[0]} has the same domain; use --merge-domains to merge them`);
       continue;
     }
-    const descriptors = [...(before?.descriptors ?? []), ...read.descriptors];
-    const known = new Set(repeatedDescriptors(before?.descriptors ?? [], []).map(({ path }) => path.join()));
-    const offset = before?.descriptors.length ?? 0;
+    const earlier = before?.descriptors ?? [];
+    const descriptors = [...earlier, ...read.descriptors];
     for (const { path, name } of repeatedDescriptors(descriptors, [])) {
-      if (known.has(path.join())) continue;
-      const [first, ...rest] = path;
-      const place = placeIn(file, ["descriptors", Number(first) - offset, ...rest]);
-      problems.push(`${place}: duplicate descriptor ${JSON.stringify(name)}`);
+      const index = Number(path[0]) - earlier.length;
+      const place = placeIn(file, ["descriptors", index, ...path.slice(1)]);
+      // Those of earlier files are reported already.
+      if (index >= 0) problems.push(`${place}: duplicate descriptor ${JSON.stringify(name)}`);
     }
     domains.set(read.domain, { domain: read.domain, descriptors, files: [...(before?.files ?? []), file] });
   }
@@ -86,17 +87,7 @@ function readOne(file: string, problems: string[]): unknown {
 
 /** Our limits on length and number may be stricter. */
 function checkResult(text: string): void {
-  const { problems } = readConfig(text, {});
-  if (problems.length === 0) return;
-  throw new Error(
-    `nothing was imported: the resulting configuration is invalid\n${problems.map((problem) => `  ${describeProblem(problem)}`).join("\n")}`,
-  );
-}
-
-function write(out: string, text: string): string {
-  const path = resolve(out);
-  const next = `${path}.${process.pid}`;
-  writeFileSync(next, text);
-  renameSync(next, path);
-  return `${out}\n`;
+  const lines = readConfig(text, {}).problems.map((problem) => `\n  ${describeProblem(problem)}`);
+  if (lines.length === 0) return;
+  throw new Error(`nothing was imported: the resulting configuration is invalid${lines.join("")}`);
 }

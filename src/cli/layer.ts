@@ -1,10 +1,9 @@
 /** `tollgate config`: reads and writes the configuration layer in the store, which overrides the files of all services. */
 import { readFileSync } from "node:fs";
 import { parse, stringify } from "yaml";
-import type { LayerReply } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
 import { UsageError } from "./command.js";
-import { type Answer, actionCommand, answer, type OperatorCall } from "./control/operator-command.js";
+import { type Answer, actionCommand, type OperatorCall, show } from "./control/operator-command.js";
 import { FINE } from "./exit-codes.js";
 import { readWhole } from "./numbers.js";
 import { escaped, toned } from "./printing.js";
@@ -54,13 +53,12 @@ export const command = actionCommand({
   },
 });
 
-async function write({ client, signature }: Omit<OperatorCall, "values">, layer: object): Promise<Answer> {
-  const body = { ...layer, ...signature };
-  const reply = await client.call({ method: "PUT", path, body, reply: contract.layerReply });
-  return answer(reply, ({ revision, config, config_version: version }) => {
-    const names = Object.keys(config);
+function write(call: Omit<OperatorCall, "values">, layer: object): Promise<Answer> {
+  const body = { ...layer, ...call.signature };
+  return show(call, { method: "PUT", path, body, reply: contract.layerReply }, (reply) => {
+    const names = Object.keys(reply.config);
     const what = names.length === 0 ? "the layer is empty" : `the layer sets ${names.join(", ")}`;
-    return [`revision ${revision}: ${what}; configuration ${toned("strong", version)}`];
+    return [`revision ${reply.revision}: ${what}; configuration ${toned("strong", reply.config_version)}`];
   });
 }
 
@@ -79,7 +77,7 @@ export function readLayer(file: string): Record<string, unknown> {
 }
 
 /** YAML that `put` accepts; the rest is in comments. */
-export function layerLines({ revision, config, config_version: version }: LayerReply): string[] {
+export function layerLines({ revision, config, config_version: version }: contract.LayerReply): string[] {
   const isEmpty = Object.keys(config).length === 0;
   return [
     toned("faint", `# revision ${revision}, configuration ${escaped(version)}`),

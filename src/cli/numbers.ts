@@ -39,24 +39,19 @@ export function latency(ms: number): string {
   return ms < 1000 ? `${grouped(ms, ms < 100 ? 1 : 0)} ms` : `${grouped(ms / 1000, 1)} s`;
 }
 
-const units: [name: string, seconds: number][] = [
-  ["d", 86_400],
-  ["h", 3_600],
-  ["m", 60],
-  ["s", 1],
-];
+const UNITS_MS: Record<string, number> = { d: 86_400_000, h: 3_600_000, m: 60_000, s: 1_000, ms: 1 };
 
 /** The two largest units, such as 2h 3m. */
 export function span(seconds: number): string {
-  let left = Math.max(Math.floor(seconds), 0);
+  let leftMs = Math.max(Math.floor(seconds), 0) * 1000;
   const parts: string[] = [];
-  for (const [name, size] of units) {
-    const count = Math.floor(left / size);
-    left -= count * size;
+  for (const [name, size] of Object.entries(UNITS_MS).slice(0, -1)) {
+    const count = Math.floor(leftMs / size);
+    leftMs -= count * size;
     if (count > 0 || parts.length > 0) parts.push(`${count}${name}`);
   }
-  const [first = "0s", second = ""] = parts;
-  return second === "" || second.startsWith("0") ? first : `${first} ${second}`;
+  const [first = "0s", second = "0"] = parts;
+  return second.startsWith("0") ? first : `${first} ${second}`;
 }
 
 /** Between two ISO times. */
@@ -70,8 +65,6 @@ export function ago(iso: string, nowMs: number): string {
   return seconds < 1 ? "now" : `${span(seconds)} ago`;
 }
 
-const SIZES_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-
 /** Parses `30s`, `5m`, `1h30m` to milliseconds. A unit is required. */
 export function readDuration(option: string, text: string, { leastMs, mostMs }: { leastMs: number; mostMs: number }) {
   const wrong = (reason: string) => new UsageError(`${option}: ${quoted(text)} ${reason}`);
@@ -79,10 +72,8 @@ export function readDuration(option: string, text: string, { leastMs, mostMs }: 
   if (!/^(?:[0-9]+(?:\.[0-9]+)?(?:ms|s|m|h|d))+$/.test(text)) {
     throw wrong("is not a duration; examples: 500ms, 30s, 5m, 2h, 1d, 1h30m");
   }
-  let total = 0;
-  for (const [, amount, unit] of text.matchAll(/([0-9.]+)(ms|s|m|h|d)/g)) {
-    total += Number(amount) * (SIZES_MS[unit ?? ""] ?? 0);
-  }
+  const parts = [...text.matchAll(/([0-9.]+)(ms|s|m|h|d)/g)];
+  const total = parts.reduce((sum, [, amount, unit]) => sum + Number(amount) * UNITS_MS[unit!]!, 0);
   if (!(total >= leastMs && total <= mostMs)) {
     throw wrong(`is not between ${shortest(leastMs)} and ${shortest(mostMs)}`);
   }

@@ -1,5 +1,5 @@
 /** `tollgate price`: computes the cost of a request. */
-import { baseCost, type CostProfile, costProfiles, INVALID_COST, price } from "../core/cost.js";
+import { baseCost, costProfiles, INVALID_COST, price } from "../core/cost.js";
 import { wholeNumber } from "../core/platform.js";
 import { type Command, readChoice, readOptions, UsageError } from "./command.js";
 
@@ -18,19 +18,6 @@ Example:
   tollgate price --method PUT --bytes 1048576
 `;
 
-interface Explanation {
-  profile: string;
-  method: string;
-  bytes: number;
-  cost: number;
-  base: number;
-  quantum: number;
-  quanta: number;
-  bandwidth: number;
-  max_cost: number;
-  clamped: boolean;
-}
-
 export const command: Command = {
   help,
   run(args) {
@@ -41,7 +28,7 @@ export const command: Command = {
       json: { type: "boolean", default: false },
     });
     const profile = readChoice("--profile", options.profile, profileNames);
-    const explanation = explain(profile, costProfiles[profile], readMethod(options.method), options.bytes);
+    const explanation = explain(profile, readMethod(options.method), options.bytes);
     return options.json ? `${JSON.stringify(explanation)}\n` : asText(explanation);
   },
 };
@@ -58,7 +45,8 @@ function readMethod(method: string | undefined): string {
   return method;
 }
 
-function explain(name: string, profile: CostProfile, method: string, text: string | undefined): Explanation {
+function explain(name: keyof typeof costProfiles, method: string, text: string | undefined) {
+  const profile = costProfiles[name];
   if (text === undefined) throw new UsageError("--bytes is missing, for example --bytes 1048576");
   const bytes = wholeNumber(text);
   const cost = price(profile, method, bytes);
@@ -73,7 +61,7 @@ function explain(name: string, profile: CostProfile, method: string, text: strin
   return { profile: name, method, bytes, cost, base, quantum, quanta, bandwidth, max_cost: maxCost, clamped };
 }
 
-function asText(it: Explanation): string {
+function asText(it: ReturnType<typeof explain>): string {
   const sum = it.base + it.quanta * it.bandwidth;
   const lines = [
     `${it.cost} tokens for ${it.method} with ${it.bytes} bytes (profile ${it.profile})`,

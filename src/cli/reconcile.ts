@@ -1,7 +1,6 @@
 /** `tollgate reconcile`: recovers tokens of dead nodes and corrects drifted buckets. */
-import type { ReconcileReply } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
-import { answer, expectApp, operatorCommand } from "./control/operator-command.js";
+import { expectApp, operatorCommand, show } from "./control/operator-command.js";
 import { counted, percent, whole } from "./numbers.js";
 import { toned } from "./printing.js";
 
@@ -22,15 +21,16 @@ export const command = operatorCommand({
   options: { force: { type: "boolean", default: false } },
   isOrder: true,
   words: ["[APP]"],
-  async run({ client, words, values, signature }) {
-    const app_id = words[0] === undefined ? undefined : expectApp(words[0]);
-    const body = { app_id, force: values.force, ...signature };
+  run(call) {
+    const [app] = call.words;
+    const app_id = app === undefined ? undefined : expectApp(app);
+    const body = { app_id, force: call.values.force, ...call.signature };
     const path = "/admin/ratelimit/reconcile";
-    return answer(await client.call({ method: "POST", path, body, reply: contract.reconcileReply }), reconcileLines);
+    return show(call, { method: "POST", path, body, reply: contract.reconcileReply }, reconcileLines);
   },
 });
 
-export function reconcileLines(reply: ReconcileReply): string[] {
+export function reconcileLines(reply: contract.ReconcileReply): string[] {
   const { app_id, apps, corrections_made: corrections, recovered_tokens: recovered, details } = reply;
   const { l2_expected_tokens: expected, l2_actual_tokens: actual, correction } = details;
   const isAll = app_id === "*";

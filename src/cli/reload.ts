@@ -1,8 +1,7 @@
 /** `tollgate reload`: reloads the configuration. */
-import type { ReloadReply } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
 import { readChoice } from "./command.js";
-import { answer, operatorCommand } from "./control/operator-command.js";
+import { operatorCommand, show } from "./control/operator-command.js";
 import { counted } from "./numbers.js";
 import { toned, wrapped } from "./printing.js";
 
@@ -25,15 +24,15 @@ export const command = operatorCommand({
   help,
   options: { source: { type: "string", default: "all" }, force: { type: "boolean", default: false } },
   isOrder: true,
-  async run({ client, values, signature, columns }) {
-    const body = { source: readChoice("--source", values.source, sources), force: values.force, ...signature };
+  run(call) {
+    const source = readChoice("--source", call.values.source, sources);
+    const body = { source, force: call.values.force, ...call.signature };
     const path = "/admin/ratelimit/reload";
-    const reply = await client.call({ method: "POST", path, body, reply: contract.reloadReply });
-    return answer(reply, (shown) => reloadLines(shown, columns));
+    return show(call, { method: "POST", path, body, reply: contract.reloadReply }, reloadLines);
   },
 });
 
-export function reloadLines(reply: ReloadReply, columns: number): string[] {
+export function reloadLines(reply: contract.ReloadReply, columns: number): string[] {
   const { status, config_version, previous_version: previous, apps_affected: apps, restart_needed: restart } = reply;
   const version = toned("strong", config_version);
   const change = `reloaded: version ${version}, previously ${previous}; ${counted(apps, "app")} affected`;

@@ -5,7 +5,8 @@ import { parseAddress } from "../config/values.js";
 import { startDemoBackend } from "../service/process/demo-backend.js";
 import { type Listening, type Service, serve } from "../service/process/serve.js";
 import { configOrThrow } from "./check-config.js";
-import { type Command, readOptions, UsageError } from "./command.js";
+import { type Command, type OptionValues, readOptions, UsageError } from "./command.js";
+import { readWhole } from "./numbers.js";
 
 const help = `Usage: tollgate serve [--config FILE] [--listen HOST:PORT] [--control HOST:PORT] [--workers N]
 
@@ -22,21 +23,23 @@ Example:
   tollgate serve --config examples/gateway.yaml
 `;
 
+const optionSpecs = {
+  config: { type: "string" },
+  listen: { type: "string" },
+  control: { type: "string" },
+  workers: { type: "string" },
+} as const;
+
 export const command: Command = {
   help,
   async run(args) {
-    const options = readOptions(args, {
-      config: { type: "string" },
-      listen: { type: "string" },
-      control: { type: "string" },
-      workers: { type: "string" },
-    });
+    const options = readOptions(args, optionSpecs);
     checkOptions(options);
     const demo = options.config === undefined ? await startDemoBackend() : undefined;
     try {
       const overrides = (config: Config) => withOptions(config, options);
       const yaml = demo === undefined ? undefined : demoYaml(demo.target);
-      const config = yaml === undefined ? configOrThrow(options.config) : demoConfig(yaml);
+      const config = configOrThrow(options.config, yaml === undefined ? undefined : readConfig(yaml, process.env));
       const service = serve({
         config: overrides(config),
         file: options.config,
@@ -55,11 +58,7 @@ export const command: Command = {
   },
 };
 
-interface Overrides {
-  listen?: string | undefined;
-  control?: string | undefined;
-  workers?: string | undefined;
-}
+type Overrides = OptionValues<Omit<typeof optionSpecs, "config">>;
 
 function checkOptions({ listen, control, workers }: Overrides): void {
   for (const [name, address] of Object.entries({ listen, control })) {
@@ -67,9 +66,7 @@ function checkOptions({ listen, control, workers }: Overrides): void {
       throw new UsageError(`--${name}: ${JSON.stringify(address)} is not host:port`);
     }
   }
-  if (workers !== undefined && !/^([1-9]|[1-9][0-9]|1[0-9]{2}|2[0-4][0-9]|25[0-6])$/.test(workers)) {
-    throw new UsageError(`--workers: ${JSON.stringify(workers)} is not an integer from 1 to 256`);
-  }
+  if (workers !== undefined) readWhole("--workers", workers, { least: 1, most: 256 });
 }
 
 function withOptions(config: Config, { listen, control, workers }: Overrides): Config {
@@ -91,12 +88,6 @@ apps:
 upstreams: { demo: { targets: ["${target}"] } }
 routes: [{ path: /, upstream: demo }]
 `;
-}
-
-function demoConfig(yaml: string): Config {
-  const { config, problems } = readConfig(yaml, process.env);
-  if (config !== undefined) return config;
-  throw new Error(problems.map(({ path, reason }) => `${path}: ${reason}`).join("\n"));
 }
 
 function greeting({ gateway, control }: Listening): string {

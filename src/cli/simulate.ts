@@ -77,7 +77,7 @@ export const command: Command = {
       toleranceMs: readDuration("--tolerance", values.tolerance, { leastMs: 0, mostMs: HOUR_MS }),
       rules: rules.length > 0 ? rules : undefined,
       nodes,
-      configs: names.map(configOrThrow),
+      configs: names.map((name) => configOrThrow(name)),
     };
     const progress = createProgress(files, values.progress);
     const lines = allLines(files, progress);

@@ -1,7 +1,6 @@
 /** `tollgate why`: explains why requests of an app are refused, with the balance of every layer and recent refusals. */
-import type { AppReply, Refusal } from "../service/operations/contract/contract.js";
 import * as contract from "../service/operations/contract/contract.js";
-import { answer, expectApp, operatorCommand } from "./control/operator-command.js";
+import { expectApp, operatorCommand, show } from "./control/operator-command.js";
 import { ago, amount, counted, percent, percentOf, perSecond, readWhole, span, whole } from "./numbers.js";
 import { tableLines, toned, wrapped } from "./printing.js";
 
@@ -21,16 +20,14 @@ export const command = operatorCommand({
   help,
   options: { last: { type: "string", default: "5" } },
   words: ["APP"],
-  async run({ client, words, values, columns }) {
-    const app = expectApp(words[0]);
-    const last = readWhole("--last", values.last, { least: 0, most: 1_000 });
-    const path = `/admin/ratelimit/apps/${encodeURIComponent(app)}`;
-    const reply = await client.call({ path, reply: contract.appReply });
-    return answer(reply, (shown) => whyLines(shown, { columns, last }));
+  run(call) {
+    const last = readWhole("--last", call.values.last, { least: 0, most: 1_000 });
+    const path = `/admin/ratelimit/apps/${encodeURIComponent(expectApp(call.words[0]))}`;
+    return show(call, { path, reply: contract.appReply }, (reply, columns) => whyLines(reply, { columns, last }));
   },
 });
 
-export function whyLines(reply: AppReply, { columns, last }: { columns: number; last: number }): string[] {
+export function whyLines(reply: contract.AppReply, { columns, last }: { columns: number; last: number }): string[] {
   const { app_id, config, why } = reply;
   const limits = [
     `${amount(config.guaranteed)} tokens/s, burst ${whole(config.burst)}, priority ${config.priority}`,
@@ -52,7 +49,7 @@ export function whyLines(reply: AppReply, { columns, last }: { columns: number; 
 
 const UNAVAILABLE = "the store is unavailable";
 
-function layerLines({ config, layers: { l1, l2, l3 } }: AppReply, columns: number): string[] {
+function layerLines({ config, layers: { l1, l2, l3 } }: contract.AppReply, columns: number): string[] {
   const row = (name: string, tokens: number | null, all: number, note: string) => {
     if (tokens === null) return [name, toned("bad", "?"), "", "", UNAVAILABLE];
     const isLow = tokens < all * 0.05;
@@ -69,7 +66,7 @@ function layerLines({ config, layers: { l1, l2, l3 } }: AppReply, columns: numbe
   return [...tableLines(titles, rows, columns, { spare: ["", "full"] }), ...leaseLines(l3.leases, columns)];
 }
 
-function leaseLines(leases: AppReply["layers"]["l3"]["leases"], columns: number): string[] {
+function leaseLines(leases: contract.AppReply["layers"]["l3"]["leases"], columns: number): string[] {
   if (leases.length === 0) return [];
   const titles = ["node", "", ">held", ">balance", ">granted", ">spent", ">returned"];
   const rows = leases.map((lease) => [
@@ -84,7 +81,7 @@ function leaseLines(leases: AppReply["layers"]["l3"]["leases"], columns: number)
   return tableLines(titles, rows, columns, { spare: ["returned", "spent", "granted"], indent: "  " });
 }
 
-function requestLines({ statistics }: AppReply): string[] {
+function requestLines({ statistics }: contract.AppReply): string[] {
   const { requests, rejected, dry_run_rejected: passed, l3_hit_ratio: hits, refusals } = statistics;
   if (requests === 0) return ["this service has decided no requests of this app"];
   const parts = [
@@ -96,7 +93,11 @@ function requestLines({ statistics }: AppReply): string[] {
   return [parts.join(", "), ...reasons.map(([code, count]) => `  ${code}  ${toned("warning", whole(count))}`)];
 }
 
-function refusalLines({ last_refusals: refusals, timestamp }: AppReply, columns: number, last: number): string[] {
+function refusalLines(
+  { last_refusals: refusals, timestamp }: contract.AppReply,
+  columns: number,
+  last: number,
+): string[] {
   const shown = refusals.slice(0, last);
   if (shown.length === 0) return last === 0 ? [] : ["no recent refusals"];
   const lines = shown.flatMap((each, at) => {
@@ -110,7 +111,7 @@ function refusalLines({ last_refusals: refusals, timestamp }: AppReply, columns:
   return ["", toned("faint", "last refusals"), ...lines];
 }
 
-function refusalLine(refusal: Refusal, now: number): string {
+function refusalLine(refusal: contract.Refusal, now: number): string {
   const { code, layer, method, cost, balance, retry_after_ms: retry, source, dry_run, node_id } = refusal;
   const wait =
     retry < 1_000 ? `${whole(retry)} ms` : retry < 10_000 ? `${perSecond(retry / 1000)} s` : span(retry / 1000);

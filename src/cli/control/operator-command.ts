@@ -11,7 +11,7 @@ import {
 } from "../command.js";
 import { Failure, FINE } from "../exit-codes.js";
 import { columnsOf, escapedData, jsonLine, printed } from "../printing.js";
-import { type ControlClient, createControlClient } from "./client.js";
+import { type Call, type ControlClient, createControlClient } from "./client.js";
 import {
   orderHelp,
   orderOptions,
@@ -44,9 +44,15 @@ export interface Answer {
   exitCode: number;
 }
 
-/** `lines` gets a copy of the reply with escaped text. */
-export function answer<T>(reply: T, lines: (reply: T) => string[], exitCode = FINE): Answer {
-  return { reply, lines: () => lines(escapedData(reply)), exitCode };
+/** Makes one call and shows its reply. `lines` gets a copy of it with escaped text. */
+export async function show<T>(
+  { client, columns }: Pick<OperatorCall, "client" | "columns">,
+  call: Call<T>,
+  lines: (reply: T, columns: number) => string[],
+  exitCode: (reply: T) => number = () => FINE,
+): Promise<Answer> {
+  const reply = await client.call(call);
+  return { reply, lines: () => lines(escapedData(reply), columns), exitCode: exitCode(reply) };
 }
 
 interface Action<T extends OptionSpecs> {
@@ -76,10 +82,11 @@ export function operatorCommand<T extends OptionSpecs = Record<never, never>>(
 }
 
 /** A command whose first word selects an action. */
-export function actionCommand<T extends OptionSpecs>(
-  { actions, ...parts }: CommonParts<T> & { actions: Record<string, Action<T>> },
-  defaultAction?: string,
-): Command {
+export function actionCommand<T extends OptionSpecs>({
+  actions,
+  defaultAction,
+  ...parts
+}: CommonParts<T> & { actions: Record<string, Action<T>>; defaultAction?: string }): Command {
   const names = Object.keys(actions).join(", ");
   return commandWith(parts, ([name = defaultAction, ...words], values) => {
     if (name === undefined) throw new UsageError(`an action is missing; expected ${names}`);

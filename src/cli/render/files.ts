@@ -59,15 +59,15 @@ export function readBundle(proxy: "nginx" | "envoy"): string {
 /** Returns the list of written files and warnings. */
 export function writeFiles(out: string, { files, warnings }: Rendered): string {
   mkdirSync(out, { recursive: true });
-  for (const { name, text, secret } of files) replace(join(out, name), text, secret);
+  for (const { name, text, secret } of files) replaceFile(join(out, name), text, secret ? 0o600 : 0o644);
   const lines = [...files.map(({ name }) => join(out, name)), ...warnings.map((each) => `note: ${each}`)];
   return `${lines.join("\n")}\n`;
 }
 
-/** Replaces the file atomically, because a proxy may reload meanwhile. */
-function replace(path: string, text: string, secret: boolean): void {
+/** Replaces the file atomically, because a proxy may reload meanwhile. `mode` overrides the umask. */
+export function replaceFile(path: string, text: string, mode?: number): void {
   const next = `${path}.${process.pid}`;
-  writeFileSync(next, text, { mode: secret ? 0o600 : 0o644 });
-  chmodSync(next, secret ? 0o600 : 0o644);
+  writeFileSync(next, text, { mode });
+  if (mode !== undefined) chmodSync(next, mode);
   renameSync(next, path);
 }

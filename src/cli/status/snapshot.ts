@@ -1,12 +1,11 @@
 /** The state of a service at one time, and the rates between two snapshots. */
-import type { AppsReply, StatusReply } from "../../service/operations/contract/contract.js";
 import * as contract from "../../service/operations/contract/contract.js";
 import type { ControlClient } from "../control/client.js";
 
-export type AppNumbers = AppsReply["apps"][number];
+export type AppNumbers = contract.AppsReply["apps"][number];
 
 export interface Snapshot {
-  status: StatusReply;
+  status: contract.StatusReply;
   apps: AppNumbers[];
   /** May exceed the number of fetched apps. */
   appsTotal: number;
@@ -15,7 +14,7 @@ export interface Snapshot {
 const PAGE = 500;
 
 /** Fetches up to `most` apps, page by page. */
-export async function fetchApps(client: ControlClient, most: number): Promise<AppsReply> {
+export async function fetchApps(client: ControlClient, most: number): Promise<contract.AppsReply> {
   const fetchPage = (offset: number) =>
     client.call({
       path: `/admin/ratelimit/apps?offset=${offset}&limit=${Math.min(PAGE, most - offset)}`,
@@ -67,7 +66,7 @@ export function ratesOf(before: Snapshot | undefined, now: Snapshot): Rates {
   // A sum can decrease when a worker is replaced.
   const rate = (to: number, from = 0) => Math.max(to - from, 0) / Math.max(seconds, 0.001);
   const decided = after.total_requests - (since?.total_requests ?? 0);
-  const mean = (of: (statistics: StatusReply["statistics"]) => number) => {
+  const mean = (of: (statistics: contract.StatusReply["statistics"]) => number) => {
     if (decided <= 0) return undefined;
     const total = of(after) * after.total_requests - (since === undefined ? 0 : of(since) * since.total_requests);
     return Math.max(total / decided, 0);
@@ -92,9 +91,9 @@ export function ratesOf(before: Snapshot | undefined, now: Snapshot): Rates {
   };
 }
 
-const timeOf = ({ timestamp }: StatusReply) => Date.parse(timestamp);
+const timeOf = ({ timestamp }: contract.StatusReply) => Date.parse(timestamp);
 
-function isContinued(before: StatusReply, now: StatusReply): boolean {
+function isContinued(before: contract.StatusReply, now: contract.StatusReply): boolean {
   const isSame = before.node_id === now.node_id && now.uptime_seconds >= before.uptime_seconds;
   return isSame && timeOf(now) > timeOf(before);
 }

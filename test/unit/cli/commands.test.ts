@@ -256,7 +256,7 @@ describe("exit codes", () => {
 
 describe("help", () => {
   it("of every command has its usage and an example", async () => {
-    for (const { name } of commandGroups.flatMap(([, commands]) => commands)) {
+    for (const { name } of commandGroups.flatMap(({ commands }) => commands)) {
       const { text: help, exitCode } = await runCommandLine([name, "--help"]);
       expect(exitCode).toBe(0);
       expect(help).toMatch(new RegExp(`^Usage: tollgate ${name}`));

@@ -1,7 +1,7 @@
 /** The text output of every operator command for sample replies, in terminals of several sizes. */
 import { describe, expect, it } from "vitest";
 import { appsLines, sortedApps } from "../../../src/cli/apps.js";
-import { borrowLines } from "../../../src/cli/borrow.js";
+import { borrowLines, repayLines } from "../../../src/cli/borrow.js";
 import { connectionsLines } from "../../../src/cli/connections.js";
 import { degradationLines } from "../../../src/cli/degradation.js";
 import { emergencyLines } from "../../../src/cli/emergency.js";
@@ -10,7 +10,6 @@ import { layerLines } from "../../../src/cli/layer.js";
 import { cutToFit, lengthOf, printed } from "../../../src/cli/printing.js";
 import { reconcileLines } from "../../../src/cli/reconcile.js";
 import { reloadLines } from "../../../src/cli/reload.js";
-import { repayLines } from "../../../src/cli/repay.js";
 import { statusLine, statusScreen } from "../../../src/cli/status/screen.js";
 import { ratesOf, type Snapshot } from "../../../src/cli/status/snapshot.js";
 import { whyLines } from "../../../src/cli/why.js";
