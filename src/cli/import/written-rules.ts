@@ -1,6 +1,6 @@
 /** Writes imported rules as a part of our configuration file, with comments. */
-import { Document, isNode, YAMLMap } from "yaml";
-import type { ImportedDescriptor, ImportedDomain } from "./ratelimit-file.js";
+import { Document, isNode, isScalar, visit, YAMLMap } from "yaml";
+import type { ImportedDomain } from "./ratelimit-file.js";
 
 export interface SourcedDomain extends ImportedDomain {
   /** The files it was read from. */
@@ -22,21 +22,14 @@ export function writtenRules(domains: readonly SourcedDomain[], notes: readonly 
   domains.forEach((domain, i) => {
     const node = document.getIn(["rate_limits", i], true);
     if (isNode(node)) node.commentBefore = ` ${domain.files.join(", ")}`;
-    limitsOnOneLine(document, domain.descriptors, ["rate_limits", i, "descriptors"]);
+  });
+  visit(document, {
+    Pair(_, { key, value }) {
+      const isLimit = isScalar(key) && key.value === "rate_limit";
+      if (isLimit && value instanceof YAMLMap) value.flow = true;
+    },
   });
   return document.toString({ lineWidth: 120 });
-}
-
-function limitsOnOneLine(
-  document: Document,
-  descriptors: readonly ImportedDescriptor[],
-  path: (string | number)[],
-): void {
-  descriptors.forEach((descriptor, i) => {
-    const limit = document.getIn([...path, i, "rate_limit"], true);
-    if (limit instanceof YAMLMap) limit.flow = true;
-    limitsOnOneLine(document, descriptor.descriptors ?? [], [...path, i, "descriptors"]);
-  });
 }
 
 /** Escapes ${, which begins a variable in our files but not in theirs. */

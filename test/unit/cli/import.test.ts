@@ -124,26 +124,36 @@ describe("an invalid file", () => {
       "{domain: d, descriptors: [{key: a, rate_limits: {}}]}",
       "descriptors[0].rate_limits: unknown name; did you mean rate_limit?",
     ],
+    [
+      "no unit",
+      "{domain: d, descriptors: [{key: a, rate_limit: {requests_per_unit: 1}}]}",
+      "descriptors[0].rate_limit.unit: is missing",
+    ],
+    ["one of our names", "{domain: d, descriptors: [{key: a, priority: 1}]}", "descriptors[0].priority: unknown name"],
     ["no domain", "{descriptors: [{key: a}]}", "domain: is missing"],
     ["an empty domain", '{domain: "", descriptors: []}', "domain: is missing"],
     ["the domain of the apps", "{domain: tollgate}", "domain: tollgate is reserved for apps; use another name"],
     ["no key", "{domain: d, descriptors: [{value: a}]}", "descriptors[0].key: is missing"],
-    ["a list of texts", "{domain: d, descriptors: [a]}", "descriptors[0]: must be a section with a key"],
+    [
+      "a list of texts",
+      "{domain: d, descriptors: [a]}",
+      "descriptors[0]: must be a section with key, value, rate_limit",
+    ],
     ["a section for a list", "{domain: d, descriptors: {key: a}}", "descriptors: must be a list"],
     [
       "an unknown unit",
       "{domain: d, descriptors: [{key: a, rate_limit: {unit: foo, requests_per_unit: 1}}]}",
-      'descriptors[0].rate_limit.unit: must be one of second, minute, hour, day, week, month, year, not "foo"',
+      'descriptors[0].rate_limit.unit: must be second or minute or hour or day or week or month or year (is "foo")',
     ],
     [
       "unlimited with a unit",
       "{domain: d, descriptors: [{key: a, rate_limit: {unlimited: true, unit: day}}]}",
-      "descriptors[0].rate_limit.unit: must not be given for an unlimited limit",
+      'descriptors[0].rate_limit.unit: must not be set if unlimited is true (is "day")',
     ],
     [
       "a negative limit",
       "{domain: d, descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: -1}}]}",
-      "descriptors[0].rate_limit.requests_per_unit: must be an integer from 0 to 4294967295",
+      "descriptors[0].rate_limit.requests_per_unit: must be a whole number from 0 to 1000000000 (is -1)",
     ],
     [
       "the same twice",
@@ -158,12 +168,12 @@ describe("an invalid file", () => {
     [
       "replacing itself",
       "{domain: d, descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1, name: n, replaces: [{name: n}]}}]}",
-      "descriptors[0].rate_limit.replaces[0]: must not name this limit",
+      "descriptors[0].rate_limit.replaces[0]: must name another limit",
     ],
     [
       "replacing nothing",
       "{domain: d, descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1, replaces: [{}]}}]}",
-      "descriptors[0].rate_limit.replaces[0]: must have a name, such as - name: other",
+      "descriptors[0].rate_limit.replaces[0]: is missing",
     ],
     [
       "sharing what is no pattern",
@@ -189,7 +199,7 @@ describe("an invalid file", () => {
     );
     expect(complaint?.split("\n")).toHaveLength(4);
     expect(complaint).toContain(`${missing}: cannot be read`);
-    expect(complaint).toContain("descriptors[1].value: must be a string");
+    expect(complaint).toContain("descriptors[1].value: must be 1 to 1024 characters");
   });
 
   it("is also one whose values exceed our limits", async () => {
@@ -198,7 +208,7 @@ describe("an invalid file", () => {
     );
     expect([exitCode, complaint]).toEqual([
       1,
-      expect.stringContaining("rate_limits[0].descriptors[0].key: must be 1 to 256"),
+      expect.stringContaining("long.yaml: descriptors[0].key: must be 1 to 256"),
     ]);
   });
 });
