@@ -4,7 +4,7 @@ import { appLimits } from "../config/options/limits.js";
 import { describeProblem } from "../config/problem.js";
 import type { Config } from "../config/schema.js";
 import { configVersion } from "../config/version.js";
-import { type Command, expectWords, type Outcome, readArguments } from "./command.js";
+import { type Command, expectWords, flagOption, type Outcome, readArguments } from "./command.js";
 import { FINE, REFUSED } from "./exit-codes.js";
 
 const help = `Usage: tollgate check-config FILE [--json]
@@ -23,7 +23,7 @@ Example:
 export const command: Command = {
   help,
   run(args) {
-    const { values, words } = readArguments(args, { json: { type: "boolean", default: false } });
+    const { values, words } = readArguments(args, { json: flagOption });
     expectWords(words, ["FILE"]);
     const file = words[0]!;
     return values.json ? asJson(file) : asText(file);

@@ -21,6 +21,9 @@ export interface Outcome {
 /** An invalid argument. The message names the option and the reason. Exit code 2. */
 export class UsageError extends Error {}
 
+export const textOption = { type: "string" } as const;
+export const flagOption = { type: "boolean", default: false } as const;
+
 export type OptionSpecs = NonNullable<ParseArgsConfig["options"]>;
 export type OptionValues<T extends OptionSpecs> = ReturnType<
   typeof parseArgs<{ args: string[]; options: T; strict: true; allowPositionals: true }>

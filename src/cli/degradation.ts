@@ -1,6 +1,6 @@
 /** `tollgate degradation`: shows, pins or unpins the degradation level. */
 import * as contract from "../service/operations/contract/contract.js";
-import { UsageError } from "./command.js";
+import { textOption, UsageError } from "./command.js";
 import { actionCommand, show } from "./control/operator-command.js";
 import { readDuration, readWhole, spanBetween } from "./numbers.js";
 import { tableLines, toned } from "./printing.js";
@@ -27,7 +27,7 @@ const path = "/admin/ratelimit/degradation";
 
 export const command = actionCommand({
   help,
-  options: { for: { type: "string" } },
+  options: { for: textOption },
   isOrder: true,
   defaultAction: "get",
   actions: {

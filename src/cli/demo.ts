@@ -1,6 +1,6 @@
 /** `tollgate demo`: prints the cost of some requests in every profile. */
 import { costProfiles, price } from "../core/cost.js";
-import { type Command, readOptions } from "./command.js";
+import { type Command, flagOption, readOptions } from "./command.js";
 import { whole } from "./numbers.js";
 import { columnsOf, jsonLine, printed, tableLines } from "./printing.js";
 
@@ -26,7 +26,7 @@ const sizes: [label: string, bytes: number][] = [
 export const command: Command = {
   help,
   run(args) {
-    const { json } = readOptions(args, { json: { type: "boolean", default: false } });
+    const { json } = readOptions(args, { json: flagOption });
     const prices = Object.entries(costProfiles).flatMap(([name, profile]) =>
       methods.map((method) => ({
         title: `${name} ${method}`,

@@ -1,6 +1,6 @@
 /** `tollgate emergency`: starts, stops or shows the emergency of the cluster. */
 import * as contract from "../service/operations/contract/contract.js";
-import { UsageError } from "./command.js";
+import { flagOption, textOption, UsageError } from "./command.js";
 import { actionCommand, type OperatorCall, show } from "./control/operator-command.js";
 import { readDuration, spanBetween } from "./numbers.js";
 import { toned, wrapped } from "./printing.js";
@@ -26,7 +26,7 @@ const path = "/admin/ratelimit/emergency";
 
 export const command = actionCommand({
   help,
-  options: { for: { type: "string" }, "until-off": { type: "boolean", default: false } },
+  options: { for: textOption, "until-off": flagOption },
   isOrder: true,
   defaultAction: "status",
   actions: {

@@ -1,5 +1,7 @@
 /** `tollgate health`: checks whether a service is live, ready and healthy. */
+
 import * as contract from "../service/operations/contract/contract.js";
+import { flagOption } from "./command.js";
 import { actionCommand, show } from "./control/operator-command.js";
 import { FINE, UNHEALTHY } from "./exit-codes.js";
 import { counted, latency, span, whole } from "./numbers.js";
@@ -22,7 +24,7 @@ Examples:
 
 export const command = actionCommand({
   help,
-  options: { strict: { type: "boolean", default: false } },
+  options: { strict: flagOption },
   defaultAction: "deep",
   actions: {
     live: {
@@ -30,19 +32,19 @@ export const command = actionCommand({
         show(call, { path: "/health/live", reply: contract.liveReply }, ({ status }) => [toned("good", status)]),
     },
     ready: {
-      run: (call) =>
-        show(call, { path: "/health/ready", reply: contract.readyReply }, readyLines, ({ ready }) =>
-          ready ? FINE : UNHEALTHY,
-        ),
+      run: (call) => show(call, { path: "/health/ready", reply: contract.readyReply }, readyLines, readyCode),
     },
     deep: {
-      run: (call) =>
-        show(call, { path: "/health/deep", reply: contract.deepReply }, deepLines, ({ status }) =>
-          status === "healthy" || (status === "degraded" && !call.values.strict) ? FINE : UNHEALTHY,
-        ),
+      run(call) {
+        const fine = call.values.strict ? ["healthy"] : ["healthy", "degraded"];
+        const exitCode = ({ status }: contract.DeepReply) => (fine.includes(status) ? FINE : UNHEALTHY);
+        return show(call, { path: "/health/deep", reply: contract.deepReply }, deepLines, exitCode);
+      },
     },
   },
 });
+
+const readyCode = ({ ready: isReady }: contract.ReadyReply) => (isReady ? FINE : UNHEALTHY);
 
 export function readyLines({ ready: isReady, checks }: contract.ReadyReply): string[] {
   const mark = (isFine: boolean) => (isFine ? toned("good", "ok") : toned("bad", "error"));

@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { parseYaml, readConfig, readText } from "../config/load.js";
 import { describeProblem } from "../config/problem.js";
-import { type Command, readArguments, readChoice, UsageError } from "./command.js";
+import { type Command, flagOption, readArguments, readChoice, textOption, UsageError } from "./command.js";
 import { FINE } from "./exit-codes.js";
 import { placeIn, readRatelimitFile, repeatedDescriptors } from "./import/ratelimit-file.js";
 import { type SourcedDomain, writtenRules } from "./import/written-rules.js";
@@ -26,10 +26,7 @@ Example:
 export const command: Command = {
   help,
   run(args) {
-    const { values, words } = readArguments(args, {
-      out: { type: "string" },
-      "merge-domains": { type: "boolean", default: false },
-    });
+    const { values, words } = readArguments(args, { out: textOption, "merge-domains": flagOption });
     const [from, ...files] = words;
     readChoice("import", from ?? "", ["ratelimit"]);
     if (files.length === 0) throw new UsageError("FILE is missing");

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { parse, stringify } from "yaml";
 import * as contract from "../service/operations/contract/contract.js";
-import { UsageError } from "./command.js";
+import { textOption, UsageError } from "./command.js";
 import { type Answer, actionCommand, type OperatorCall, show } from "./control/operator-command.js";
 import { FINE } from "./exit-codes.js";
 import { readWhole } from "./numbers.js";
@@ -28,7 +28,7 @@ const path = "/admin/ratelimit/config";
 
 export const command = actionCommand({
   help,
-  options: { revision: { type: "string" } },
+  options: { revision: textOption },
   isOrder: true,
   actions: {
     get: {

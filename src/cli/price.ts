@@ -1,7 +1,7 @@
 /** `tollgate price`: computes the cost of a request. */
 import { baseCost, costProfiles, INVALID_COST, price } from "../core/cost.js";
 import { wholeNumber } from "../core/platform.js";
-import { type Command, readChoice, readOptions, UsageError } from "./command.js";
+import { type Command, flagOption, readChoice, readOptions, textOption, UsageError } from "./command.js";
 
 const profileNames = Object.keys(costProfiles) as (keyof typeof costProfiles)[];
 
@@ -22,10 +22,10 @@ export const command: Command = {
   help,
   run(args) {
     const options = readOptions(args, {
-      method: { type: "string" },
-      bytes: { type: "string" },
+      method: textOption,
+      bytes: textOption,
       profile: { type: "string", default: "standard" },
-      json: { type: "boolean", default: false },
+      json: flagOption,
     });
     const profile = readChoice("--profile", options.profile, profileNames);
     const explanation = explain(profile, readMethod(options.method), options.bytes);

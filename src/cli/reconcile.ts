@@ -1,5 +1,7 @@
 /** `tollgate reconcile`: recovers tokens of dead nodes and corrects drifted buckets. */
+
 import * as contract from "../service/operations/contract/contract.js";
+import { flagOption } from "./command.js";
 import { expectApp, operatorCommand, show } from "./control/operator-command.js";
 import { counted, percent, whole } from "./numbers.js";
 import { toned } from "./printing.js";
@@ -18,7 +20,7 @@ Examples:
 
 export const command = operatorCommand({
   help,
-  options: { force: { type: "boolean", default: false } },
+  options: { force: flagOption },
   isOrder: true,
   words: ["[APP]"],
   run(call) {

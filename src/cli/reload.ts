@@ -1,6 +1,6 @@
 /** `tollgate reload`: reloads the configuration. */
 import * as contract from "../service/operations/contract/contract.js";
-import { readChoice } from "./command.js";
+import { flagOption, readChoice } from "./command.js";
 import { operatorCommand, show } from "./control/operator-command.js";
 import { counted } from "./numbers.js";
 import { toned, wrapped } from "./printing.js";
@@ -22,7 +22,7 @@ Examples:
 
 export const command = operatorCommand({
   help,
-  options: { source: { type: "string", default: "all" }, force: { type: "boolean", default: false } },
+  options: { source: { type: "string", default: "all" }, force: flagOption },
   isOrder: true,
   run(call) {
     const source = readChoice("--source", call.values.source, sources);

@@ -1,6 +1,6 @@
 /** `tollgate schema`: prints the JSON Schema of the configuration file. */
 import { jsonSchema } from "../config/json-schema.js";
-import { type Command, readOptions } from "./command.js";
+import { type Command, flagOption, readOptions } from "./command.js";
 
 const help = `Usage: tollgate schema
 
@@ -16,7 +16,7 @@ Example:
 export const command: Command = {
   help,
   run(args) {
-    readOptions(args, { json: { type: "boolean", default: false } });
+    readOptions(args, { json: flagOption });
     return `${JSON.stringify(jsonSchema(), undefined, 2)}\n`;
   },
 };

@@ -5,7 +5,7 @@ import { functionName, loadLibrary } from "../store/function-library.js";
 import { isRedisUrl } from "../store/redis/redis-url.js";
 import { listLibraries, removeOtherLibraries, type ServerLibraries } from "../store/redis/server-libraries.js";
 import { configOrThrow } from "./check-config.js";
-import { type Command, readOptions, UsageError } from "./command.js";
+import { type Command, flagOption, readOptions, textOption, UsageError } from "./command.js";
 import { Failure, NOT_ALLOWED, REFUSED, UNREACHABLE } from "./exit-codes.js";
 import { columnsOf, printed, tableLines } from "./printing.js";
 
@@ -29,10 +29,10 @@ export const command: Command = {
   help,
   async run(args) {
     const options = readOptions(args, {
-      store: { type: "string" },
-      config: { type: "string" },
-      "remove-old": { type: "boolean", default: false },
-      json: { type: "boolean", default: false },
+      store: textOption,
+      config: textOption,
+      "remove-old": flagOption,
+      json: flagOption,
     });
     const url = storeUrl(options);
     const { name, source } = loadLibrary();

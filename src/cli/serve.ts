@@ -5,7 +5,7 @@ import { parseAddress } from "../config/values.js";
 import { startDemoBackend } from "../service/process/demo-backend.js";
 import { type Listening, type Service, serve } from "../service/process/serve.js";
 import { configOrThrow } from "./check-config.js";
-import { type Command, type OptionValues, readOptions, UsageError } from "./command.js";
+import { type Command, type OptionValues, readOptions, textOption, UsageError } from "./command.js";
 import { readWhole } from "./numbers.js";
 
 const help = `Usage: tollgate serve [--config FILE] [--listen HOST:PORT] [--control HOST:PORT] [--workers N]
@@ -23,12 +23,7 @@ Example:
   tollgate serve --config examples/gateway.yaml
 `;
 
-const optionSpecs = {
-  config: { type: "string" },
-  listen: { type: "string" },
-  control: { type: "string" },
-  workers: { type: "string" },
-} as const;
+const optionSpecs = { config: textOption, listen: textOption, control: textOption, workers: textOption } as const;
 
 export const command: Command = {
   help,

@@ -3,7 +3,7 @@ import { FORMATS } from "../simulate/log-format.js";
 import { linesOf, STDIN } from "../simulate/log-lines.js";
 import { replay } from "../simulate/replay.js";
 import { configOrThrow } from "./check-config.js";
-import { type Command, readArguments, readChoice, UsageError } from "./command.js";
+import { type Command, flagOption, readArguments, readChoice, textOption, UsageError } from "./command.js";
 import { Failure, REFUSED } from "./exit-codes.js";
 import { readDuration, readWhole } from "./numbers.js";
 import { columnsOf, jsonLine, printed } from "./printing.js";
@@ -55,15 +55,15 @@ export const command: Command = {
   help,
   async run(args) {
     const { values, words: files } = readArguments(args, {
-      config: { type: "string" },
-      against: { type: "string" },
+      config: textOption,
+      against: textOption,
       nodes: { type: "string", default: "1" },
       format: { type: "string", default: "auto" },
       "app-from": { type: "string", multiple: true, default: [] },
       field: { type: "string", multiple: true, default: [] },
       tolerance: { type: "string", default: "10s" },
-      progress: { type: "boolean", default: false },
-      json: { type: "boolean", default: false },
+      progress: flagOption,
+      json: flagOption,
     });
     if (files.length === 0) throw new UsageError("LOG is missing; - reads stdin");
     if (files.filter((file) => file === STDIN).length > 1) throw new UsageError("- can be given only once");

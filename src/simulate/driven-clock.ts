@@ -1,5 +1,4 @@
 /** A clock that the simulation moves: timers run at their due times, always in the same order. */
-import type { Clock } from "../shared/clock.js";
 
 interface Timer {
   at: number;
@@ -7,18 +6,7 @@ interface Timer {
   work: (() => void) | undefined;
 }
 
-export interface DrivenClock extends Clock {
-  /** The time of the next timer; infinity if there is none. */
-  nextAt(): number;
-  /** Advances to the next timer and runs it. */
-  runNext(): void;
-  /** Advances to a time before the next timer. Never goes back. */
-  moveTo(at: number): void;
-  /** Advances the time and delays all timers by the same amount. */
-  sleep(ms: number): void;
-}
-
-export function createDrivenClock(): DrivenClock {
+export function createDrivenClock() {
   let now = 0;
   /** In the order of their times. */
   const timers: Timer[] = [];
@@ -41,25 +29,29 @@ export function createDrivenClock(): DrivenClock {
 
   return {
     now: () => now,
-    after(ms, work) {
+    after(ms: number, work: () => void): () => void {
       const timer: Timer = { at: now + Math.max(ms, 0), work };
       timers.splice(placeFor(timer.at), 0, timer);
       return () => {
         timer.work = undefined;
       };
     },
+    /** The time of the next timer; infinity if there is none. */
     nextAt: () => next()?.at ?? Number.POSITIVE_INFINITY,
-    runNext() {
+    /** Advances to the next timer and runs it. */
+    runNext(): void {
       const timer = next();
       if (timer === undefined) return;
       timers.shift();
       now = timer.at;
       timer.work?.();
     },
-    moveTo(at) {
+    /** Advances to a time before the next timer. Never goes back. */
+    moveTo(at: number): void {
       now = Math.max(now, at);
     },
-    sleep(ms) {
+    /** Advances the time and delays all timers by the same amount. */
+    sleep(ms: number): void {
       now += ms;
       for (const timer of timers) timer.at += ms;
     },

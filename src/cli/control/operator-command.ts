@@ -12,16 +12,7 @@ import {
 import { Failure, FINE } from "../exit-codes.js";
 import { columnsOf, escapedData, jsonLine, printed } from "../printing.js";
 import { type Call, type ControlClient, createControlClient } from "./client.js";
-import {
-  orderHelp,
-  orderOptions,
-  readSignature,
-  readTarget,
-  type Signature,
-  type TargetValues,
-  targetHelp,
-  targetOptions,
-} from "./target.js";
+import { commonHelp, commonOptions, readSignature, readTarget, type Signature, type TargetValues } from "./target.js";
 
 export interface OperatorCall<T extends OptionSpecs = OptionSpecs> {
   client: ControlClient;
@@ -106,11 +97,10 @@ function commandWith<T extends OptionSpecs>(
   { help, options, isOrder = false }: CommonParts<T>,
   choose: (words: string[], values: OptionValues<T>) => Pick<OperatorCall, "words"> & Pick<Action<T>, "run">,
 ): Command {
-  const common = isOrder ? targetHelp + orderHelp : targetHelp;
   return {
-    help: help.replace(/^Examples?:/m, (examples) => `${common}\n${examples}`),
+    help: help.replace(/^Examples?:/m, (examples) => `${commonHelp(isOrder)}\n${examples}`),
     async run(args) {
-      const specs: OptionSpecs = { ...targetOptions, ...(isOrder ? orderOptions : {}), ...options };
+      const specs: OptionSpecs = { ...commonOptions(isOrder), ...options };
       const given = readArguments(args, specs);
       const values = given.values as OptionValues<T>;
       const { words, run } = choose(given.words, values);

@@ -5,24 +5,24 @@ import { loadConfig } from "../../config/load.js";
 import { describeProblem, quoted } from "../../config/problem.js";
 import { parseAddress } from "../../config/values.js";
 import type { Environment } from "../../config/variables.js";
-import { type OptionValues, UsageError } from "../command.js";
+import { flagOption, type OptionValues, textOption, UsageError } from "../command.js";
 import { readDuration } from "../numbers.js";
 import { escaped } from "../printing.js";
 
 export const DEFAULT_URL = "http://127.0.0.1:9145";
 
-export const targetOptions = {
-  url: { type: "string" },
-  config: { type: "string" },
-  "token-file": { type: "string" },
-  timeout: { type: "string" },
-  json: { type: "boolean", default: false },
+const targetOptions = {
+  url: textOption,
+  config: textOption,
+  "token-file": textOption,
+  timeout: textOption,
+  json: flagOption,
 } as const;
 
 /** For commands that change something; both are written to the audit log. */
-export const orderOptions = { operator: { type: "string" }, reason: { type: "string" } } as const;
+const orderOptions = { operator: textOption, reason: textOption } as const;
 
-export const targetHelp = `Common options:
+const targetHelp = `Common options:
   --url URL          the control listener; or TOLLGATE_URL (default: ${DEFAULT_URL})
   --config FILE      take address and admin token from this configuration file
   --token-file FILE  a file with the admin token; or TOLLGATE_ADMIN_TOKEN. There is no option for the token itself, because
@@ -31,9 +31,13 @@ export const targetHelp = `Common options:
   --json             machine-readable
 `;
 
-export const orderHelp = `  --operator NAME    your name for the audit log (default: your user name)
+const orderHelp = `  --operator NAME    your name for the audit log (default: your user name)
   --reason TEXT      the reason, for the audit log
 `;
+
+/** `isOrder`: for a command that changes something. */
+export const commonOptions = (isOrder: boolean) => (isOrder ? { ...targetOptions, ...orderOptions } : targetOptions);
+export const commonHelp = (isOrder: boolean) => (isOrder ? targetHelp + orderHelp : targetHelp);
 
 export type TargetValues = OptionValues<typeof targetOptions & typeof orderOptions>;
 

@@ -2,7 +2,7 @@
 import { renderEnvoy } from "../../render/envoy/envoy.js";
 import { type Balancer, DEFAULT_ADMIN, DEFAULT_BALANCER, DEFAULT_CONNECTIONS } from "../../render/envoy/options.js";
 import { configOrThrow } from "../check-config.js";
-import { readChoice, readOptions, UsageError } from "../command.js";
+import { flagOption, readChoice, readOptions, textOption, UsageError } from "../command.js";
 import { commonOptions, readBundle, readCommon, readOptional } from "./files.js";
 
 export const envoyHelp = `Usage: tollgate render envoy --config FILE --out DIR [options]
@@ -37,14 +37,14 @@ const optionSpecs = {
   ...commonOptions,
   "envoy-service": { type: "string", multiple: true },
   mode: { type: "string", default: "lua" },
-  dynamic: { type: "boolean", default: false },
-  listen: { type: "string" },
+  dynamic: flagOption,
+  listen: textOption,
   admin: { type: "string", default: DEFAULT_ADMIN },
-  "max-connections": { type: "string" },
-  "behind-alb": { type: "boolean", default: false },
-  hops: { type: "string" },
-  "alb-idle": { type: "string" },
-  health: { type: "string" },
+  "max-connections": textOption,
+  "behind-alb": flagOption,
+  hops: textOption,
+  "alb-idle": textOption,
+  health: textOption,
 } as const;
 
 type Values = ReturnType<typeof readOptions<typeof optionSpecs>>;

@@ -2,18 +2,18 @@
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Rendered } from "../../render/common.js";
-import { type readOptions, UsageError } from "../command.js";
+import { type readOptions, textOption, UsageError } from "../command.js";
 import { readWhole } from "../numbers.js";
 
 export const commonOptions = {
-  config: { type: "string" },
-  out: { type: "string" },
+  config: textOption,
+  out: textOption,
   service: { type: "string", multiple: true },
-  path: { type: "string" },
-  node: { type: "string" },
-  workers: { type: "string" },
-  "tls-certificate": { type: "string" },
-  "tls-key": { type: "string" },
+  path: textOption,
+  node: textOption,
+  workers: textOption,
+  "tls-certificate": textOption,
+  "tls-key": textOption,
 } as const;
 
 type CommonValues = ReturnType<typeof readOptions<typeof commonOptions>>;

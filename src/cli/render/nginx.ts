@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { renderNginx } from "../../render/nginx/nginx.js";
 import { DEFAULT_STATUS } from "../../render/nginx/options.js";
 import { configOrThrow } from "../check-config.js";
-import { readOptions } from "../command.js";
+import { flagOption, readOptions, textOption } from "../command.js";
 import { commonOptions, readBundle, readCommon } from "./files.js";
 
 export const nginxHelp = `Usage: tollgate render nginx --config FILE --out DIR [options]
@@ -31,11 +31,11 @@ Example:
 
 const optionSpecs = {
   ...commonOptions,
-  include: { type: "boolean", default: false },
-  openresty: { type: "boolean", default: false },
-  run: { type: "string" },
+  include: flagOption,
+  openresty: flagOption,
+  run: textOption,
   status: { type: "string", default: DEFAULT_STATUS },
-  resolver: { type: "string" },
+  resolver: textOption,
 } as const;
 
 export function renderForNginx(args: string[]) {

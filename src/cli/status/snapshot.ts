@@ -42,23 +42,8 @@ export async function takeSnapshot(client: ControlClient): Promise<Snapshot> {
   return { status, apps, appsTotal: total };
 }
 
-/** Values per second. */
-export interface Rates {
-  /** False: means since the start of the service, because there is only one snapshot. */
-  isRecent: boolean;
-  requests: number;
-  allowed: number;
-  refused: number;
-  dryRunRefused: number;
-  syncs: number;
-  /** Undefined if nothing was decided. */
-  hitRatio: number | undefined;
-  latencyMs: number | undefined;
-  apps: Map<string, { requests: number; refused: number }>;
-}
-
-/** Rates since the last snapshot, or since the start of the service if there is none or the service restarted. */
-export function ratesOf(before: Snapshot | undefined, now: Snapshot): Rates {
+/** Values per second since the last snapshot, or since the start of the service if there is none or the service restarted. */
+export function ratesOf(before: Snapshot | undefined, now: Snapshot) {
   const earlier = before !== undefined && isContinued(before.status, now.status) ? before : undefined;
   const [after, until] = [now.status.statistics, now.status];
   const since = earlier?.status.statistics;
@@ -74,12 +59,14 @@ export function ratesOf(before: Snapshot | undefined, now: Snapshot): Rates {
   const hitRatio = mean((statistics) => statistics.l3_hit_ratio);
   const known = new Map(earlier?.apps.map((app) => [app.app_id, app]));
   return {
+    /** False: means since the start of the service. */
     isRecent: earlier !== undefined,
     requests: rate(after.total_requests, since?.total_requests),
     allowed: rate(after.allowed_requests, since?.allowed_requests),
     refused: rate(after.rejected_requests, since?.rejected_requests),
     dryRunRefused: rate(after.dry_run_rejected, since?.dry_run_rejected),
     syncs: rate(after.syncs, since?.syncs),
+    /** Undefined if nothing was decided, like the latency. */
     hitRatio: hitRatio === undefined ? undefined : Math.min(hitRatio, 1),
     latencyMs: mean((statistics) => statistics.avg_latency_ms),
     apps: new Map(
@@ -90,6 +77,8 @@ export function ratesOf(before: Snapshot | undefined, now: Snapshot): Rates {
     ),
   };
 }
+
+export type Rates = ReturnType<typeof ratesOf>;
 
 const timeOf = ({ timestamp }: contract.StatusReply) => Date.parse(timestamp);
 
