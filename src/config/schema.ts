@@ -3,7 +3,6 @@ import { availableParallelism, hostname } from "node:os";
 import * as z from "zod";
 import { MAX_TOKENS } from "../core/bucket.js";
 import { costProfiles, MAX_BYTES, MAX_COST } from "../core/cost.js";
-import { envoy } from "./sections/envoy.js";
 import { limits, route, timeouts, upstream } from "./sections/gateway.js";
 import { rateLimitDomain } from "./sections/rate-limits.js";
 import {
@@ -67,6 +66,19 @@ const control = section({
   plane_token: secret()
     .default("")
     .describe("Bearer token of data planes; it gives no admin access. Empty: their API is disabled."),
+});
+
+/** The listener for Envoy: rate limit service, access log service and check API. */
+const envoy = section({
+  listen: optional(address(), "no listener").describe(
+    "Address for Envoy: gRPC over plaintext HTTP/2, and HTTP. Callers must be listed in `control.allow` and send `control.plane_token` if it is set.",
+  ),
+  max_message_bytes: whole(1_024, 64 * 1_024 * 1_024)
+    .default(4 * 1_024 * 1_024)
+    .describe("Maximum size of a message or body in bytes."),
+  response_headers: flag()
+    .default(true)
+    .describe("Whether the rate limit service adds rate limit headers to responses."),
 });
 
 const lease = section({

@@ -3,6 +3,20 @@ import type { ServiceAddress } from "../config/options/plane-options.js";
 import type { Config } from "../config/schema.js";
 import { parseAddress } from "../config/values.js";
 
+/** Options that the renderers have in common. */
+export interface CommonRenderOptions {
+  /** Absolute path of the folder from which the proxy will read the files. */
+  path: string;
+  /** `host:port` of the services' control listeners. */
+  services: string[];
+  /** The name of the node. */
+  node?: string | undefined;
+  workers?: number | undefined;
+  tls?: { certificate: string; key: string } | undefined;
+  /** The text of the proxy's bundle in dist/lua; unused if the proxy runs no script. */
+  bundle: string;
+}
+
 export interface RenderedFile {
   name: string;
   text: string;

@@ -104,14 +104,11 @@ function ipv4Word(address: string): number {
 }
 
 function ipv6Words(address: string): number[] {
-  // The last 32 bits may be written as an IPv4 address.
-  const plain = address.replace(/(\d+\.\d+\.\d+\.\d+)$/, (tail) => {
-    const word = ipv4Word(tail);
-    return `${Math.floor(word / 65_536).toString(16)}:${(word % 65_536).toString(16)}`;
-  });
-  const [head = "", tail] = plain.split("::");
-  const left = head === "" ? [] : head.split(":");
-  const right = tail === undefined || tail === "" ? [] : tail.split(":");
+  // A URL has it in canonical form: the last 32 bits are not written as an IPv4 address.
+  const [left = [], right = []] = new URL(`http://[${address}]`).hostname
+    .slice(1, -1)
+    .split("::")
+    .map((groups) => groups.split(":").filter(Boolean));
   const groups = [...left, ...Array.from({ length: 8 - left.length - right.length }, () => "0"), ...right];
   const word = (at: number) => Number.parseInt(groups[at]!, 16) * 65_536 + Number.parseInt(groups[at + 1]!, 16);
   return [word(0), word(2), word(4), word(6)];

@@ -1,31 +1,25 @@
 /** Options of `renderEnvoy`, their defaults, and the names that the rendered files share. */
+import type { CommonRenderOptions } from "../common.js";
 
-export interface EnvoyRenderOptions {
-  /** Absolute path of the folder from which Envoy will read the files. */
-  path: string;
+/**
+ * Every worker appends a random suffix to `node` (default "envoy"), so several Envoys may share it. `workers` is the
+ * number of threads (`--concurrency`; default: `workers` of the configuration).
+ */
+export interface EnvoyRenderOptions extends CommonRenderOptions {
   /** `lua`: Envoy decides from leases. `rls`: Envoy's own filter calls the service for each request. */
   mode: "lua" | "rls";
-  /** `host:port` of the services' control listeners. */
-  services: string[];
   /** `host:port` of the services' listeners for Envoy (`envoy.listen`). */
   envoyServices: string[];
-  /** Default: "envoy". Every worker appends a random suffix, so several Envoys may share it. */
-  node?: string | undefined;
   /** Address for clients. Default: `listen` of the configuration. */
   listen?: string | undefined;
-  /** Number of worker threads (`--concurrency`). Default: `workers` of the configuration. */
-  workers?: number | undefined;
   /** `host:port` of Envoy's admin interface. */
   admin: string;
   /** Maximum number of client connections. */
   maxConnections: number;
   /** A load balancer in front, such as an AWS ALB. */
   balancer?: Balancer | undefined;
-  tls?: { certificate: string; key: string } | undefined;
   /** Put listeners, clusters and routes into separate files, which a running Envoy reloads. */
   dynamic?: boolean | undefined;
-  /** The text of dist/lua/envoy/tollgate.lua; unused with `rls`. */
-  bundle: string;
 }
 
 export interface Balancer {

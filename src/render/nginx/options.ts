@@ -1,12 +1,8 @@
 /** Options of `renderNginx` and the names of the files that it writes. */
+import type { CommonRenderOptions } from "../common.js";
 
-export interface RenderOptions {
-  /** Absolute path of the folder from which nginx will read the files. */
-  path: string;
-  /** `host:port` of the services' control listeners. */
-  services: string[];
-  /** Default: host name and process id of the nginx. */
-  node?: string | undefined;
+/** Without `node`, nginx uses its host name and process id; the default of `workers` is `auto`. */
+export interface RenderOptions extends CommonRenderOptions {
   flavour: "debian" | "openresty";
   /** Write only the includes, for an nginx that already has a configuration. */
   includeOnly: boolean;
@@ -14,13 +10,8 @@ export interface RenderOptions {
   runDir?: string | undefined;
   /** Name server for service names and for upstreams with `dns`. */
   resolver?: string | undefined;
-  tls?: { certificate: string; key: string } | undefined;
   /** `host:port` of the listener for metrics and health. */
   status: string;
-  /** Default: `auto`. */
-  workers?: number | undefined;
-  /** The text of dist/lua/nginx/tollgate.lua. */
-  bundle: string;
 }
 
 export const BUNDLE = "tollgate.lua";
