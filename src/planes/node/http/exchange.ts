@@ -2,16 +2,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Dispatcher } from "undici";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
+import { printable } from "../../../shared/printable.js";
 import type { OptionsInForce, Shared } from "../options.js";
 import { type Connection, closeSlowly, endsNow, type Running } from "../upgrade/connections.js";
-import {
-  type Failure,
-  failureFields,
-  type LoggedRequest,
-  mayRepeat,
-  reasonOf,
-  requestFields,
-} from "../upstream/failures.js";
+import { causeOf, type Failure, mayRepeat, reasonOf } from "../upstream/failures.js";
 import type { Target, Upstream } from "../upstream/upstream.js";
 import type { Arrival, Verdict } from "./admission.js";
 import { earlyHints, requestHeaders, responseHead, trailerPairs } from "./forwarded-heads.js";
@@ -234,7 +228,7 @@ export class Exchange implements Arrival, Running, BodyWatcher, Dispatcher.Dispa
       this.fail(reason, error);
       return;
     }
-    this.report(reason, error, other);
+    this.report(reason, error, { retry_on: other.origin });
     this.retried = true;
     failed.outstanding--;
     this.attempt(other);
@@ -270,7 +264,7 @@ export class Exchange implements Arrival, Running, BodyWatcher, Dispatcher.Dispa
 
   clientGone(): void {
     if (this.ended) return;
-    this.routed.shared.log.info({ ...requestFields(this.logged()), bytes: this.responseBytes }, "client disconnected");
+    this.routed.shared.log.info({ ...this.logFields(), bytes: this.responseBytes }, "client disconnected");
     this.stopAttempt();
     this.end();
   }
@@ -327,13 +321,15 @@ export class Exchange implements Arrival, Running, BodyWatcher, Dispatcher.Dispa
     if (verdict !== undefined) options.admission.settle(verdict, this.requestBytes, this.responseBytes);
   }
 
-  private report(reason: GatewayError, cause?: unknown, retryOn?: Target): void {
-    this.routed.shared.log.warn(failureFields(this.logged(), { reason, cause, retryOn }), "exchange failed");
+  private report(reason: GatewayError, cause?: unknown, more?: { retry_on: string }): void {
+    const fields = { reason, ...this.logFields(), ...(cause !== undefined && { cause: causeOf(cause) }), ...more };
+    this.routed.shared.log.warn(fields, "exchange failed");
   }
 
-  private logged(): LoggedRequest {
+  private logFields() {
+    const { method, target, remoteAddress: client } = this;
     const { head, upstream } = this.routed;
-    return { method: this.method, path: head.path, upstream, target: this.target, client: this.remoteAddress };
+    return { method, path: printable(head.path), upstream: upstream.name, target: target?.origin, client };
   }
 }
 

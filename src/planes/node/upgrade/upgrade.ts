@@ -10,7 +10,7 @@ import { requestHeaders, responseHead } from "../http/forwarded-heads.js";
 import { type RequestHead, valuesOf } from "../http/request-head.js";
 import { rawHead, rawResponse } from "../http/responses.js";
 import type { ConnectionRules, OptionsInForce, Shared } from "../options.js";
-import { type Failure, failureFields, type LoggedRequest, reasonOf, requestFields } from "../upstream/failures.js";
+import { causeOf, type Failure, reasonOf } from "../upstream/failures.js";
 import type { Target, Upstream } from "../upstream/upstream.js";
 import type { Connection, Running } from "./connections.js";
 import { type CallHandler, dial } from "./dial.js";
@@ -261,7 +261,7 @@ export class Upgrade implements Arrival, Running, CallHandler {
 
   clientGone(): void {
     if (this.stage === "over") return;
-    this.shared.log.info(requestFields(this.logged()), "client disconnected");
+    this.shared.log.info(this.logFields(), "client disconnected");
     this.end();
   }
 
@@ -299,12 +299,14 @@ export class Upgrade implements Arrival, Running, CallHandler {
   }
 
   private report(reason: GatewayError, cause?: unknown): void {
-    this.shared.log.warn(failureFields(this.logged(), { reason, cause }), "upgrade failed");
+    const fields = { reason, ...this.logFields(), ...(cause !== undefined && { cause: causeOf(cause) }) };
+    this.shared.log.warn(fields, "upgrade failed");
   }
 
-  private logged(): LoggedRequest {
+  private logFields() {
+    const { method, tunnel, remoteAddress: client } = this;
     const { head, upstream } = this.wanted;
-    return { method: this.method, path: head.path, upstream, target: this.tunnel?.target, client: this.remoteAddress };
+    return { method, path: printable(head.path), upstream: upstream.name, target: tunnel?.target.origin, client };
   }
 }
 

@@ -1,7 +1,6 @@
-/** Failed attempts: what they mean for the client, whether they may be retried on another target, and how they are logged. */
+/** What a failed attempt means for the client, and whether the request may be retried on another target. */
 import type { GatewayError } from "../../../core/refusals.js";
 import { printable } from "../../../shared/printable.js";
-import type { Target, Upstream } from "./upstream.js";
 
 export type Failure = Error & { code?: string };
 
@@ -31,34 +30,7 @@ export function reasonOf({ code }: Failure, connected: boolean): GatewayError {
   return connected ? "upstream_broken" : "upstream_unreachable";
 }
 
-export interface LoggedRequest {
-  method: string;
-  path: string;
-  upstream: Upstream;
-  target: Target | undefined;
-  client: string;
-}
-
-/** Log fields without raw control characters. */
-export function requestFields({ method, path, upstream, target, client }: LoggedRequest): Record<string, unknown> {
-  return { method, path: printable(path), upstream: upstream.name, target: target?.origin, client };
-}
-
-export interface LoggedFailure {
-  reason: GatewayError;
-  cause?: unknown;
-  retryOn?: Target | undefined;
-}
-
-export function failureFields(request: LoggedRequest, { reason, cause, retryOn }: LoggedFailure) {
-  return {
-    reason,
-    ...requestFields(request),
-    ...(cause !== undefined && { cause: causeOf(cause) }),
-    ...(retryOn !== undefined && { retry_on: retryOn.origin }),
-  };
-}
-
-function causeOf(error: unknown): string {
+/** Without raw control characters, for logs. */
+export function causeOf(error: unknown): string {
   return printable(error instanceof Error ? ((error as Failure).code ?? error.message) : String(error));
 }
