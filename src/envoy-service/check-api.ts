@@ -5,44 +5,36 @@
  */
 import { isIdentifier } from "../core/platform.js";
 import type { Decision } from "../limiter/decision.js";
+import type { Limiter } from "../limiter/limiter.js";
 import { type HttpReply, type HttpRoute, problem } from "./http-routes.js";
-
-export interface CheckApiOptions {
-  take(app: string, cost: number): Decision | Promise<Decision>;
-}
-
-interface CheckRequest {
-  app: string;
-  cost: number;
-}
 
 const MAX_REQUESTS = 1_000;
 const LINE = /^([^ ]+) ([0-9]{1,10})$/;
 const TEXT_TYPE = { "content-type": "text/plain" };
 
-export function createCheckApi({ take }: CheckApiOptions): HttpRoute {
+export function createCheckApi({ take }: Pick<Limiter, "take">): HttpRoute {
   return {
     method: "POST",
     path: "/v1/check",
     async handle(body) {
       const requests = requestsOf(body.toString("latin1"));
       if (typeof requests === "string") return problem(400, "bad_request", "invalid_argument", requests);
-      return replyOf(await Promise.all(requests.map(({ app, cost }) => take(app, cost))));
+      return replyOf(await Promise.all(requests.map(([app, cost]) => take(app, cost))));
     },
   };
 }
 
 /** Returns a text if the body is invalid. */
-function requestsOf(text: string): CheckRequest[] | string {
+function requestsOf(text: string): [app: string, cost: number][] | string {
   const lines = (text.endsWith("\n") ? text.slice(0, -1) : text).split("\n");
   if (lines.length > MAX_REQUESTS) return `must have at most ${MAX_REQUESTS} lines`;
-  const requests: CheckRequest[] = [];
+  const requests: [app: string, cost: number][] = [];
   for (const [i, line] of lines.entries()) {
     const match = LINE.exec(line);
     if (match === null) return `line ${i + 1} must be an app and a cost`;
     const [, app = "", cost = ""] = match;
     if (!isIdentifier(app)) return `line ${i + 1}: app must be 1 to 128 of A-Z a-z 0-9 . _ : -`;
-    requests.push({ app, cost: Number(cost) });
+    requests.push([app, Number(cost)]);
   }
   return requests;
 }

@@ -3,19 +3,12 @@ import { GrpcError, INTERNAL, RESOURCE_EXHAUSTED, UNIMPLEMENTED } from "./status
 
 const PREFIX_BYTES = 5;
 
-export interface MessageReader {
-  /** Passes each message that is complete to `received`. Throws a GrpcError if the input is invalid. */
-  push(chunk: Buffer): void;
-  /** No part of a message is buffered. */
-  isComplete(): boolean;
-}
-
 /** `encoding` is the grpc-encoding header. Compressed messages are rejected. */
 export function createMessageReader(
   maxBytes: number,
   encoding: string | string[] | undefined,
   received: (message: Buffer) => void,
-): MessageReader {
+) {
   /** The start of an incomplete message. Joined once: joining on every chunk would be quadratic. */
   let chunks: Buffer[] = [];
   let bufferedBytes = 0;
@@ -35,7 +28,8 @@ export function createMessageReader(
   }
 
   return {
-    push(chunk) {
+    /** Passes each message that is complete to `received`. Throws a GrpcError if the input is invalid. */
+    push(chunk: Buffer): void {
       let bytes = chunk;
       if (bufferedBytes > 0) {
         chunks.push(chunk);
@@ -60,6 +54,7 @@ export function createMessageReader(
       chunks.push(bytes.subarray(at));
       bufferedBytes = bytes.length - at;
     },
+    /** No part of a message is buffered. */
     isComplete: () => bufferedBytes === 0,
   };
 }

@@ -49,17 +49,10 @@ export interface GrpcServerOptions {
   log: Log;
 }
 
-export interface GrpcServer {
-  isPublic(path: string): boolean;
-  serve(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void;
-  /** Replies to the client streams that are open: their clients would not end them. */
-  drain(): void;
-}
-
 /** A caller without a token can make the server buffer at most this much per call. */
 const MAX_PUBLIC_MESSAGE_BYTES = 1_024;
 
-export function createGrpcServer({ methods, maxMessageBytes, log }: GrpcServerOptions): GrpcServer {
+export function createGrpcServer({ methods, maxMessageBytes, log }: GrpcServerOptions) {
   const byPath = new Map(methods.map((method) => [method.path, method]));
   /** One function per open client stream that replies to it. */
   const streaming = new Set<() => void>();
@@ -69,6 +62,7 @@ export function createGrpcServer({ methods, maxMessageBytes, log }: GrpcServerOp
     const call = method.kind === "unary" ? unaryCall(method) : method.open();
     const maxBytes = method.isPublic === true ? MAX_PUBLIC_MESSAGE_BYTES : maxMessageBytes();
     const reader = createMessageReader(maxBytes, headers["grpc-encoding"], (message) => call.message(message));
+    const expire = () => fail(new GrpcError(DEADLINE_EXCEEDED, "the deadline of the call has passed"));
     const timer = withinMs === undefined ? undefined : setTimeout(expire, withinMs);
     let isOver = false;
     if (method.kind === "client-stream") streaming.add(finish);
@@ -79,10 +73,6 @@ export function createGrpcServer({ methods, maxMessageBytes, log }: GrpcServerOp
       clearTimeout(timer);
       streaming.delete(finish);
       return true;
-    }
-
-    function expire(): void {
-      fail(new GrpcError(DEADLINE_EXCEEDED, "the deadline of the call has passed"));
     }
 
     function fail(error: unknown): void {
@@ -133,8 +123,8 @@ export function createGrpcServer({ methods, maxMessageBytes, log }: GrpcServerOp
   }
 
   return {
-    isPublic: (path) => byPath.get(path)?.isPublic === true,
-    serve(stream, headers) {
+    isPublic: (path: string) => byPath.get(path)?.isPublic === true,
+    serve(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
       const method = byPath.get(headers[":path"] ?? "");
       try {
         if (method === undefined) throw new GrpcError(UNIMPLEMENTED, "unknown method");
@@ -143,7 +133,8 @@ export function createGrpcServer({ methods, maxMessageBytes, log }: GrpcServerOp
         endWithStatus(stream, statusOf(error, headers[":path"] ?? "", log));
       }
     },
-    drain() {
+    /** Replies to the client streams that are open: their clients would not end them. */
+    drain(): void {
       for (const finish of streaming) finish();
     },
   };
