@@ -78,7 +78,7 @@ const health = fc.oneof(
       (now) =>
         `pin ${now} ${pinned} ${now + lasts}`,
   ),
-  line("dark", fc.constantFrom("open", "local", "closed"), tokens, tokens, fc.nat(9)),
+  line("without-store", fc.constantFrom("open", "local", "closed"), tokens, tokens, fc.nat(9)),
 );
 
 const leases = fc.oneof(

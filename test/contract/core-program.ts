@@ -164,7 +164,7 @@ function degradationCommand(world: World, words: string[]): string {
     observeCall(state, first, numberAt(words, 2), numberAt(words, 3));
   } else if (command === "pin") {
     pinLevel(state, numberAt(words, 2), numberAt(words, 3));
-  } else if (command === "dark") {
+  } else if (command === "without-store") {
     return exact(withoutStoreAllowance(textAt(words, 1), numberAt(words, 2), numberAt(words, 3), numberAt(words, 4)));
   } else if (command !== "health") {
     return "";

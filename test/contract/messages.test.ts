@@ -12,25 +12,28 @@ const channelOf = async (bench: Bench, name = "news") => {
 forEachBackend("messages", (it) => {
   it("reach every subscriber of their channel, in order, and no other", async (bench) => {
     const [channel, other] = [await channelOf(bench), await channelOf(bench, "other")];
-    const heard: string[][] = [[], [], []];
-    await bench.store.subscribe(channel, (message) => heard[0]?.push(message));
-    await bench.store.subscribe(channel, (message) => heard[1]?.push(message));
-    await bench.store.subscribe(other, (message) => heard[2]?.push(message));
+    const received: string[][] = [[], [], []];
+    await bench.store.subscribe(channel, (message) => received[0]?.push(message));
+    await bench.store.subscribe(channel, (message) => received[1]?.push(message));
+    await bench.store.subscribe(other, (message) => received[2]?.push(message));
     for (let i = 0; i < 20; i++) await bench.store.publish(channel, `m${i}`);
     await bench.store.publish(other, "end");
-    await waitFor("all messages", () => heard[0]?.length === 20 && heard[1]?.length === 20 && heard[2]?.length === 1);
+    await waitFor(
+      "all messages",
+      () => received[0]?.length === 20 && received[1]?.length === 20 && received[2]?.length === 1,
+    );
     const all = Array.from({ length: 20 }, (_, i) => `m${i}`);
-    expect(heard).toEqual([all, all, ["end"]]);
+    expect(received).toEqual([all, all, ["end"]]);
   });
 
   it("carry any text", async (bench) => {
     const channel = await channelOf(bench);
     const texts = ["", "{}", "äöü – 你好 🙂", "two\r\nlines\0", "x".repeat(100_000)];
-    const heard: string[] = [];
-    await bench.store.subscribe(channel, (message) => heard.push(message));
+    const received: string[] = [];
+    await bench.store.subscribe(channel, (message) => received.push(message));
     for (const text of texts) await bench.store.publish(channel, text);
-    await waitFor("all messages", () => heard.length === texts.length);
-    expect(heard).toEqual(texts);
+    await waitFor("all messages", () => received.length === texts.length);
+    expect(received).toEqual(texts);
   });
 
   it("are not delivered from within publish, nor after unsubscribing", async (bench) => {
@@ -51,18 +54,18 @@ forEachBackend("messages", (it) => {
 
   it("are received again after unsubscribing and subscribing", async (bench) => {
     const channel = await channelOf(bench);
-    const heard: string[] = [];
-    const leave = await bench.store.subscribe(channel, (message) => heard.push(`old ${message}`));
+    const received: string[] = [];
+    const leave = await bench.store.subscribe(channel, (message) => received.push(`old ${message}`));
     leave();
-    await bench.store.subscribe(channel, (message) => heard.push(message));
+    await bench.store.subscribe(channel, (message) => received.push(message));
     await bench.store.publish(channel, "news");
-    await waitFor("the message", () => heard.length > 0);
-    expect(heard).toEqual(["news"]);
+    await waitFor("the message", () => received.length > 0);
+    expect(received).toEqual(["news"]);
   });
 
   it("reach all other handlers when one handler throws and another rejects", async (bench) => {
     const channel = await channelOf(bench);
-    const heard: string[] = [];
+    const received: string[] = [];
     const warnings: string[] = [];
     const note = (warning: Error) => warnings.push(warning.message);
     process.on("warning", note);
@@ -73,10 +76,10 @@ forEachBackend("messages", (it) => {
       await bench.store.subscribe(channel, async () => {
         throw new Error("rejected by a handler");
       });
-      await bench.store.subscribe(channel, (message) => heard.push(message));
+      await bench.store.subscribe(channel, (message) => received.push(message));
       await bench.store.publish(channel, "one");
       await bench.store.publish(channel, "two");
-      await waitFor("both messages", () => heard.length === 2);
+      await waitFor("both messages", () => received.length === 2);
       await waitFor("all warnings", () => warnings.length === 4);
     } finally {
       process.off("warning", note);
@@ -90,11 +93,11 @@ forEachBackend("messages", (it) => {
 forEachBackend("a closed store", (it) => {
   it("rejects publish and subscribe", async (bench) => {
     const channel = await channelOf(bench);
-    const heard: string[] = [];
-    await bench.store.subscribe(channel, (message) => heard.push(message));
+    const received: string[] = [];
+    await bench.store.subscribe(channel, (message) => received.push(message));
     await bench.store.close();
     await expect(bench.store.publish(channel, "late")).rejects.toMatchObject({ kind: "closed" });
     await expect(bench.store.subscribe(channel, () => {})).rejects.toMatchObject({ kind: "closed" });
-    expect(heard).toEqual([]);
+    expect(received).toEqual([]);
   });
 });

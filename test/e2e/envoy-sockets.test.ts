@@ -153,19 +153,19 @@ describeEnvoy("WebSockets through two Envoys", () => {
     const closed = await fleet.connect("/two/", 4);
     expect(closed.refused.map(({ status }) => status)).toEqual([503, 503, 503, 503]);
     // With on_store_failure open, each of the four workers admits its part of the limit.
-    const inTheDark = await fleet.connect("/open/", 30);
-    expect(inTheDark.open.length).toBeLessThanOrEqual(8);
+    const withoutStore = await fleet.connect("/open/", 30);
+    expect(withoutStore.open.length).toBeLessThanOrEqual(8);
     await fleet.startService();
-    await fleet.untilCounted("/open/", inTheDark.open.length, WITHIN_A_LEASE_MS);
+    await fleet.untilCounted("/open/", withoutStore.open.length, WITHIN_A_LEASE_MS);
     await fleet.untilCounted("/two/", 2, WITHIN_A_LEASE_MS);
     await pause(LEASE_MS);
-    expect([await fleet.counted("/two/"), await fleet.counted("/open/")]).toEqual([2, inTheDark.open.length]);
+    expect([await fleet.counted("/two/"), await fleet.counted("/open/")]).toEqual([2, withoutStore.open.length]);
     // Above the limit, because Envoy cannot close connections; but no new ones are admitted.
-    expect(inTheDark.open.length).toBeGreaterThan(4);
+    expect(withoutStore.open.length).toBeGreaterThan(4);
     const { open, refused } = await fleet.connect("/open/", 2);
     expect([open.length, refused.map(({ status }) => status)]).toEqual([0, [429, 429]]);
-    expect([...held.open, ...inTheDark.open].every(isOpen)).toBe(true);
-    await endAll([...held.open, ...inTheDark.open]);
+    expect([...held.open, ...withoutStore.open].every(isOpen)).toBe(true);
+    await endAll([...held.open, ...withoutStore.open]);
     await fleet.untilCounted("/two/", 0, WITHIN_A_LEASE_MS);
     await fleet.untilCounted("/open/", 0, WITHIN_A_LEASE_MS);
   });

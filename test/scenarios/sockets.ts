@@ -197,9 +197,9 @@ async function storeKilled(world: SocketWorld): Promise<SocketVerdict> {
   let dropped = 0;
   for (const { ended } of before) void ended.then(() => dropped++);
   await world.redis.kill();
-  const dark = await route.connect(4);
-  expect(dark.open).toEqual([]);
-  expectTimes(dark.refused);
+  const withoutStore = await route.connect(4);
+  expect(withoutStore.open).toEqual([]);
+  expectTimes(withoutStore.refused);
   await pause(1.2 * world.leaseMs);
   // It restarts empty: the gateways restore the slots.
   await world.redis.restart();
@@ -211,7 +211,7 @@ async function storeKilled(world: SocketWorld): Promise<SocketVerdict> {
   });
   expect(route.live()).toBe(10);
   expect(dropped).toBe(0);
-  return { open: before.length, refusals: [...kinds(dark.refused), ...kinds(late)] };
+  return { open: before.length, refusals: [...kinds(withoutStore.refused), ...kinds(late)] };
 }
 
 /** After a kill: other connections stay, the slots of the killed ones are free within a lease, and exactly that many can connect. */

@@ -59,13 +59,13 @@ export async function playSlots(store: DrivenStore, prefix: string, steps: SlotS
   const seated = new Map<string, Slot>();
   const barred = new Map<string, number>();
   let admitted: number[] = [];
-  let told = START;
+  let reportedAt = START;
   let steady = START;
   let lease = START;
 
   function tick(): void {
-    const gone = Math.max(store.clock.now - told, 0);
-    told = store.clock.now;
+    const gone = Math.max(store.clock.now - reportedAt, 0);
+    reportedAt = store.clock.now;
     steady += gone;
     lease += Math.min(gone, STEP);
     for (const [id, slot] of seated) if (slot.ends <= lease) seated.delete(id);

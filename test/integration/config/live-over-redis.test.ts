@@ -48,7 +48,7 @@ describe("on Redis", () => {
     expect(await three[1].live.layer()).toEqual({ revision: 2, config: { fail_open_tokens: 8 } });
   });
 
-  it("all nodes read their files when one of them is told to reload", async () => {
+  it("all nodes read their files when one of them reloads", async () => {
     const three = await startThree(redis.url);
     for (const { write } of three) write("fail_open_tokens: 9\n");
     await three[1].live.reload({ source: "all", force: false });
@@ -57,11 +57,11 @@ describe("on Redis", () => {
 
   it("a message has the documented fields and no part of the configuration", async () => {
     const [one] = await startThree(redis.url);
-    const heard: string[] = [];
-    await stores[1]!.subscribe(`ratelimit:config:update:${CLUSTER}`, (message) => void heard.push(message));
+    const received: string[] = [];
+    await stores[1]!.subscribe(`ratelimit:config:update:${CLUSTER}`, (message) => void received.push(message));
     await one.live.putLayer({ fail_open_tokens: 7 });
-    await waitFor("the message", () => heard.length > 0);
-    expect(JSON.parse(heard[0] ?? "")).toEqual({
+    await waitFor("the message", () => received.length > 0);
+    expect(JSON.parse(received[0] ?? "")).toEqual({
       ...{
         type: "config_reload",
         version: one.live.version(),

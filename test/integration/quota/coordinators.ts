@@ -17,22 +17,22 @@ const NEVER = 3_600_000;
 export interface Service {
   store: Store;
   coordinator: Coordinator;
-  heard: EmergencyState[];
+  received: EmergencyState[];
   close(): Promise<void>;
 }
 
 export function startService(url: string, node: string, checkMs = NEVER): Service {
   const store = createRedisStore({ url, deadlineMs: 1000 });
   const quota = createQuota(store, { id: CLUSTER, capacity: 1000, rate: 1000, nodeTtlMs: 3000 });
-  const heard: EmergencyState[] = [];
+  const received: EmergencyState[] = [];
   const coordinator = createCoordinator({
     ...{ quota, store, clusterId: CLUSTER, node, apps: () => [app] },
     checkMs,
     reconcileMs: NEVER,
-    observer: { emergencyChanged: (state) => heard.push(state) },
+    observer: { emergencyChanged: (state) => received.push(state) },
   });
   return {
-    ...{ store, coordinator, heard },
+    ...{ store, coordinator, received },
     async close() {
       await coordinator.close();
       await store.close();
@@ -61,14 +61,14 @@ export async function untilListening(servers: RedisServer[], count: number): Pro
 export async function expectAllToHear(services: Service[], withinMs = 15_000): Promise<number> {
   let slowest = 0;
   for (const active of [true, false]) {
-    for (const { heard } of services) heard.length = 0;
+    for (const { received } of services) received.length = 0;
     const begun = loopMs();
     const [first] = services;
     if (active) await first?.coordinator.emergencyOn(0, "test", "sre");
     else await first?.coordinator.emergencyOff();
     await waitFor(
       `all services to learn that the emergency is ${active ? "on" : "off"}`,
-      () => services.every(({ heard }) => heard.at(-1)?.active === active),
+      () => services.every(({ received }) => received.at(-1)?.active === active),
       { everyMs: 5, withinMs },
     );
     slowest = Math.max(slowest, loopMs() - begun);

@@ -42,24 +42,24 @@ describe("messages on Redis", () => {
     }
     await waitFor("a successful call", () => store.run("echo", [], ["hello"]));
     expect(await listeners()).toBe(0);
-    const heard: string[] = [];
-    await store.subscribe("news", (message) => heard.push(message));
+    const received: string[] = [];
+    await store.subscribe("news", (message) => received.push(message));
     await store.publish("news", "back");
-    await waitFor("the message", () => heard.length === 1);
+    await waitFor("the message", () => received.length === 1);
   });
 
   it("a user without permission for a channel is denied at once and keeps its other subscriptions", async () => {
     await redis.command("ACL", "SETUSER", "narrow", "on", ">secret", "~*", "+@all", "resetchannels", "&news");
     const store = openStore({ url: `redis://narrow:secret@127.0.0.1:${redis.port}`, deadlineMs: 5000 });
-    const heard: string[] = [];
-    await store.subscribe("news", (message) => heard.push(message));
+    const received: string[] = [];
+    await store.subscribe("news", (message) => received.push(message));
     const begun = loopMs();
     await expect(store.subscribe("other", ignore)).rejects.toMatchObject({ kind: "denied" });
     await expect(store.publish("other", "x")).rejects.toMatchObject({ kind: "denied" });
     expect(loopMs() - begun).toBeLessThan(2000);
     await waitFor("the subscription to be restored", async () => (await listeners()) === 1);
     await store.publish("news", "still here");
-    await waitFor("the message", () => heard.includes("still here"));
+    await waitFor("the message", () => received.includes("still here"));
   });
 
   it("a wrong password is denied", async () => {
@@ -101,14 +101,14 @@ describe("messages on Sentinel", () => {
 
   it("subscribers follow to the new primary when the primary is killed", { timeout: 90_000 }, async () => {
     const [one, other] = [openStore({ url: setup.url }), openStore({ url: setup.url })];
-    const heard: string[] = [];
-    await one.subscribe("news", (message) => heard.push(message));
+    const received: string[] = [];
+    await one.subscribe("news", (message) => received.push(message));
     await other.publish("news", "before");
-    await waitFor("the first message", () => heard.includes("before"));
+    await waitFor("the first message", () => received.includes("before"));
     await setup.killPrimary();
     await waitFor("a message through the new primary", async () => {
       await other.publish("news", "after");
-      return heard.includes("after");
+      return received.includes("after");
     });
   });
 });

@@ -112,27 +112,30 @@ describe("a call", () => {
 describe("a message", () => {
   it("reaches every subscriber of its channel in every worker, in order", async () => {
     const other = createIpcStore(primary);
-    const heard: string[][] = [[], [], []];
-    await store.subscribe("news", (message) => heard[0]?.push(message));
-    await store.subscribe("news", (message) => heard[1]?.push(message));
-    await other.subscribe("weather", (message) => heard[2]?.push(message));
+    const received: string[][] = [[], [], []];
+    await store.subscribe("news", (message) => received[0]?.push(message));
+    await store.subscribe("news", (message) => received[1]?.push(message));
+    await other.subscribe("weather", (message) => received[2]?.push(message));
     for (let i = 0; i < 5; i++) await other.publish("news", `m${i}`);
     await store.publish("weather", "rain\0\n");
-    await waitFor("all messages", () => heard[0]?.length === 5 && heard[1]?.length === 5 && heard[2]?.length === 1);
-    expect(heard).toEqual([["m0", "m1", "m2", "m3", "m4"], ["m0", "m1", "m2", "m3", "m4"], ["rain\0\n"]]);
+    await waitFor(
+      "all messages",
+      () => received[0]?.length === 5 && received[1]?.length === 5 && received[2]?.length === 1,
+    );
+    expect(received).toEqual([["m0", "m1", "m2", "m3", "m4"], ["m0", "m1", "m2", "m3", "m4"], ["rain\0\n"]]);
     await other.close();
   });
 
   it("is not delivered after unsubscribing", async () => {
-    const heard: string[] = [];
-    const leave = await store.subscribe("news", (message) => heard.push(message));
+    const received: string[] = [];
+    const leave = await store.subscribe("news", (message) => received.push(message));
     await store.publish("news", "one");
-    await waitFor("the first", () => heard.length === 1);
+    await waitFor("the first", () => received.length === 1);
     leave();
     await store.publish("news", "two");
-    await store.subscribe("news", (message) => heard.push(`again ${message}`));
+    await store.subscribe("news", (message) => received.push(`again ${message}`));
     await store.publish("news", "three");
-    await waitFor("the third", () => heard.length === 2);
-    expect(heard).toEqual(["one", "again three"]);
+    await waitFor("the third", () => received.length === 2);
+    expect(received).toEqual(["one", "again three"]);
   });
 });

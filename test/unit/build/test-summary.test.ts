@@ -51,7 +51,7 @@ test("without Envoy the run is not whole", () => {
   ]);
 });
 
-test("told that there is no Envoy, its tests alone may be left out, and are counted", () => {
+test("without Envoy only its tests may be skipped, and they are counted", () => {
   const other: Parameters<typeof report>[number] = ["test/unit/a.test.ts", "subtracts", "skipped"];
   expect(summarize(report(...withoutEnvoy), true)).toMatchObject({ problems: [], leftOut: 1 });
   expect(summarize(report(...withoutEnvoy, other), true).problems).toEqual([

@@ -18,7 +18,7 @@ export interface LiveNode {
   write(yaml: string): void;
   /** Level and message of all that was logged, and the fields as JSON. */
   logged: string[];
-  /** What handlers were told, newest last. */
+  /** Calls of the handlers, newest last. */
   changes: { config: Config; before: Config }[];
 }
 

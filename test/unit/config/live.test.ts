@@ -19,7 +19,7 @@ const all = { source: "all", force: false } as const;
 const forced = { source: "all", force: true } as const;
 const limits = (burst: number) => `apps: { a: { guaranteed: 10, burst: ${burst} } }\n`;
 
-/** Time stands still: what is not asked for, or told by a message, does not happen. */
+/** Time stands still: only calls and messages change anything. */
 function start(yaml: string, options: Partial<StartOptions> = {}): Promise<LiveNode> {
   return nodes.start({ yaml, store: createEmbeddedStore(), clock: createSimulatedClock(), ...options });
 }

@@ -71,7 +71,7 @@ describe("a reply that was lost before the store closed the epoch", () => {
     const node = simulation.addNode("n1");
     for (const { id } of apps) void node.limiter.check(id, "GET", 0);
     await simulation.clock.advance(500);
-    // Its report is heard, and the answer lost.
+    // Its report arrives, and the reply is lost.
     simulation.store.mode = "mute";
     for (let i = 0; i < 5; i++) node.limiter.check(last.id, "GET", 0);
     await simulation.clock.advance(300);

@@ -59,7 +59,7 @@ export function createBench(cluster: Partial<ClusterLimits> = {}) {
   ) {
     const way: Way = { fault: "none", calls: [], ...fault };
     const own = over(way);
-    const heard: EmergencyState[] = [];
+    const received: EmergencyState[] = [];
     const rounds: Round[] = [];
     const reconciled: string[] = [];
     const failures: string[] = [];
@@ -67,14 +67,14 @@ export function createBench(cluster: Partial<ClusterLimits> = {}) {
       ...{ quota: createQuota(own, policy), store: own, clusterId: CLUSTER, node, apps: () => apps, clock },
       random: randomNumbers(node),
       observer: {
-        emergencyChanged: (state) => heard.push(state),
+        emergencyChanged: (state) => received.push(state),
         roundEnded: (round) => rounds.push(round),
         reconciled: (app) => reconciled.push(app),
         failed: (doing) => failures.push(doing),
       },
       ...options,
     });
-    return { coordinator, way, heard, rounds, reconciled, failures };
+    return { coordinator, way, received, rounds, reconciled, failures };
   }
 
   /** Advances the time in small steps. */

@@ -22,8 +22,8 @@ describe("an emergency by usage", () => {
     await bench.quota.grant(node(1), [{ app, ...idle, need: 960 }]);
     await bench.pass(1000);
     expect(bench.published).toEqual([on("usage")]);
-    for (const { heard, coordinator } of all) {
-      expect(heard).toEqual([on("usage")]);
+    for (const { received, coordinator } of all) {
+      expect(received).toEqual([on("usage")]);
       expect(coordinator.emergency()).toEqual(on("usage"));
     }
     await bench.quota.report(node(2), [{ app, granted: 960, spent: 0, returned: 960 }], false);
@@ -31,15 +31,15 @@ describe("an emergency by usage", () => {
     expect(bench.published).toHaveLength(1);
     await bench.pass(1000);
     expect(bench.published).toEqual([on("usage"), off]);
-    for (const { heard } of all) expect(heard).toEqual([on("usage"), off]);
+    for (const { received } of all) expect(received).toEqual([on("usage"), off]);
   });
 
   it("does not start if it is disabled", async () => {
     const bench = createBench();
-    const { heard } = bench.addCoordinator("a", [app], { automaticEmergency: false });
+    const { received } = bench.addCoordinator("a", [app], { automaticEmergency: false });
     await bench.quota.grant(node(1), [{ app, ...idle, need: 1000 }]);
     await bench.pass(1000);
-    expect([heard, bench.published]).toEqual([[], []]);
+    expect([received, bench.published]).toEqual([[], []]);
   });
 });
 
@@ -51,7 +51,7 @@ describe("a command of an operator", () => {
     const order = all[0]?.coordinator.emergencyOn(5000, "too hot", "sre");
     // No timer runs here: the others learn it from the message, not from a check.
     await new Promise(setImmediate);
-    for (const { heard } of all) expect(heard).toEqual([expect.objectContaining({ active: true, leftMs: 5000 })]);
+    for (const { received } of all) expect(received).toEqual([expect.objectContaining({ active: true, leftMs: 5000 })]);
     expect(await order).toMatchObject({ changed: true });
     expect(bench.published).toEqual([{ active: true, source: "operator", sinceMs: 1_800_000_001_000, leftMs: 5000 }]);
     await bench.pass(4900);
@@ -59,29 +59,29 @@ describe("a command of an operator", () => {
     await bench.pass(1000);
     expect(bench.published).toHaveLength(2);
     expect(bench.published[1]).toEqual(off);
-    for (const { heard } of all) expect(heard).toEqual([on("operator"), off]);
+    for (const { received } of all) expect(received).toEqual([on("operator"), off]);
   });
 
   it("ends it at once", async () => {
     const bench = createBench();
-    const { coordinator, heard } = bench.addCoordinator("a", [app]);
+    const { coordinator, received } = bench.addCoordinator("a", [app]);
     await coordinator.emergencyOn(0, "too hot", "sre");
     expect(await coordinator.emergencyOff()).toEqual({ changed: true });
-    expect(heard).toEqual([on("operator"), off]);
+    expect(received).toEqual([on("operator"), off]);
     expect(bench.published).toEqual([on("operator"), off]);
   });
 
   it("that changes the end is a change, passing time is not", async () => {
     const bench = createBench();
-    const { coordinator, heard } = bench.addCoordinator("a", [app]);
+    const { coordinator, received } = bench.addCoordinator("a", [app]);
     await coordinator.emergencyOn(60_000, "too hot", "sre");
     await bench.pass(5000);
-    expect(heard).toHaveLength(1);
+    expect(received).toHaveLength(1);
     expect(coordinator.emergency().leftMs).toBeGreaterThan(54_000);
     expect(coordinator.emergency().leftMs).toBeLessThanOrEqual(55_000);
     await coordinator.emergencyOn(90_000, "still hot", "sre");
     await coordinator.emergencyOn(0, "hot for good", "sre");
-    expect(heard.map((state) => state.leftMs)).toEqual([60_000, 90_000, 0]);
+    expect(received.map((state) => state.leftMs)).toEqual([60_000, 90_000, 0]);
   });
 
   it("whose reply was lost is executed once", async () => {
@@ -126,7 +126,7 @@ describe("a command of an operator", () => {
 describe("a store that fails for a while", () => {
   it("is checked with increasing delays, one call at a time, and changes are learned within a second", async () => {
     const bench = createBench();
-    const { way, heard, failures } = bench.addCoordinator("a", [app]);
+    const { way, received, failures } = bench.addCoordinator("a", [app]);
     await bench.pass(1000);
     way.fault = "refused";
     way.calls.length = 0;
@@ -138,13 +138,16 @@ describe("a store that fails for a while", () => {
     await bench.quota.emergencyOn(0, "by another", "sre", "op-1");
     way.fault = "none";
     await bench.pass(1000);
-    expect(heard).toEqual([on("operator")]);
+    expect(received).toEqual([on("operator")]);
   });
 
   it("is subscribed to as soon as possible", async () => {
     const bench = createBench();
     const seldom = { checkMs: 3_600_000 };
-    const { way, heard, failures } = bench.addCoordinator("a", [app], seldom, { fault: "refused", only: "subscribe" });
+    const { way, received, failures } = bench.addCoordinator("a", [app], seldom, {
+      fault: "refused",
+      only: "subscribe",
+    });
     await bench.pass(5000);
     expect(failures.filter((doing) => doing === "subscribe").length).toBeGreaterThan(3);
     way.fault = "none";
@@ -152,7 +155,7 @@ describe("a store that fails for a while", () => {
     const other = bench.addCoordinator("b", [app]);
     await other.coordinator.emergencyOn(0, "too hot", "sre");
     await new Promise(setImmediate);
-    expect(heard).toEqual([on("operator")]);
+    expect(received).toEqual([on("operator")]);
   });
 
   it("that hangs gets no further check before its reply", async () => {
@@ -169,7 +172,7 @@ describe("a store that fails for a while", () => {
 describe("a closed coordinator", () => {
   it("sends no calls, receives no messages and rejects commands", async () => {
     const bench = createBench();
-    const { coordinator, way, heard } = bench.addCoordinator("a", [app]);
+    const { coordinator, way, received } = bench.addCoordinator("a", [app]);
     await bench.pass(1000);
     await passUntil(bench, coordinator.close());
     await coordinator.close();
@@ -177,7 +180,7 @@ describe("a closed coordinator", () => {
     await bench.quota.emergencyOn(0, "by another", "sre", "op-1");
     await bench.store.publish("ratelimit:emergency:test", "{}");
     await bench.pass(120_000);
-    expect([way.calls, heard]).toEqual([[], []]);
+    expect([way.calls, received]).toEqual([[], []]);
     await expect(coordinator.emergencyOff()).rejects.toMatchObject({ kind: "closed" });
   });
 });

@@ -51,7 +51,7 @@ describe("an address", () => {
   });
 });
 
-it("remembers a bounded number of addresses, and forgets who was heard of longest ago", () => {
+it("remembers a bounded number of addresses, and drops the one whose last failure is oldest", () => {
   const { waitMs, fail } = logins({ maxAddresses: 3 });
   for (const address of ["10.0.0.1", "10.0.0.2", "10.0.0.3"]) fail(address, 10);
   fail("10.0.0.1", 1);

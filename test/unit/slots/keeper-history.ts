@@ -140,9 +140,9 @@ export async function playHistory(seed: number, length: number): Promise<History
   }
 
   /**
-   * Who runs, reaches the store and has taken stock knows what it may serve. But who was away when the store forgot, or only
-   * just back, may tell it of connections whose slots others took meanwhile, or be told that it is too late. Nobody can know:
-   * until it has had the time for that, both are served.
+   * A process that runs, reaches the store and has finished its recovery knows which connections it may serve. One that could
+   * not reach the store when it lost its state may still report connections whose slots others have taken, or learn that it is
+   * too late. Until it has had the time for that, both connections may be served.
    */
   function isSure(one: Actor): boolean {
     if (!isHere(one)) return false;

@@ -79,22 +79,22 @@ it("the services count each request to nginx once, even if replies are lost and 
     return counted.every((one) => one > 0) && sum(await services(), "ratelimit_refusals_total", none) === all && all;
   });
   const rounds = [await load(0.5)];
-  const told = (pages: ReadPage[]) => sum(pages, "ratelimit_requests_total", { app_id: "ample" });
+  const reported = (pages: ReadPage[]) => sum(pages, "ratelimit_requests_total", { app_id: "ample" });
   const first = await waitFor("the first batches", async () => {
     const pages = await services();
-    return told(pages) > 0 && pages;
+    return reported(pages) > 0 && pages;
   });
   // The service receives the messages, but its replies are lost. nginx repeats the messages to the same service, because no other is reachable.
   links[1]!.refuse = true;
   links[1]!.resetAll();
   links[0]!.delayMs = 60_000;
   rounds.push(await load(0.5));
-  await waitFor("a batch without a reply", async () => told(await services()) > told(first));
+  await waitFor("a batch without a reply", async () => reported(await services()) > reported(first));
   links[0]!.delayMs = 0;
   links[0]!.resetAll();
   const soFar = rounds.flat().filter(({ app }) => app === "ample");
   const sent = soFar.reduce((all, { answers }) => all + answers.length, 0);
-  await waitFor("all requests so far to be reported", async () => told(await services()) >= sent);
+  await waitFor("all requests so far to be reported", async () => reported(await services()) >= sent);
   // A batch is counted twice if its reply is lost and it is repeated to another service, as documented. Here all replies arrive before the switch.
   const synced = async () => (await own()).map((page) => page.sum("ratelimit_node_syncs_total", {}));
   const until = (await synced()).map((count) => count + 3);
@@ -129,8 +129,8 @@ it("the services count each request to nginx once, even if replies are lost and 
   });
   const after = await services();
   // The second service took over; the first keeps what was reported to it.
-  expect(told([after[1]!])).toBeGreaterThan(0);
-  expect(told([after[0]!])).toBe(told([before[0]!]));
+  expect(reported([after[1]!])).toBeGreaterThan(0);
+  expect(reported([after[0]!])).toBe(reported([before[0]!]));
   const scarce = { app_id: "scarce" };
   expect(sum(after, "ratelimit_refusals_total", scarce)).toBe(wanted.scarce.rejected);
   expect(sum(after, "ratelimit_request_cost_count", { app_id: "ample" })).toBe(of("ample").length);

@@ -62,7 +62,7 @@ async function nodeOf(quota: Quota): Promise<string | undefined> {
 const passedOf = (answers: { status: number }[]) => answers.filter(({ status }) => status === 200).length;
 
 /** Waits until the ledger has this value. Fails with the value that was recorded instead. */
-async function told(quota: Quota, node: string, id: string, spent: number): Promise<void> {
+async function waitForReport(quota: Quota, node: string, id: string, spent: number): Promise<void> {
   await waitFor("all spending to be reported", async () => {
     expect((await spentOf(quota, node, id)).spent).toBe(spent);
     return true;
@@ -93,7 +93,7 @@ it("the tokens of an app that a reload removes are returned, and its counters co
   await waitFor("the old workers to exit", () => !nginx.workers().some((pid) => old.includes(pid)));
   const second = passedOf(await sendLoad(nginx.url, "other", 100, 1));
   expect(second).toBeGreaterThan(0);
-  await told(quota, node, "other", first + second);
+  await waitForReport(quota, node, "other", first + second);
 }, 60_000);
 
 it("nginx switches to the next service when one dies: no request is refused, and all spending is reported", async () => {
@@ -104,7 +104,7 @@ it("nginx switches to the next service when one dies: no request is refused, and
   const answers = await loading;
   expect(passedOf(answers)).toBe(answers.length);
   const node = (await nodeOf(quota))!;
-  await told(quota, node, "metered", answers.length);
+  await waitForReport(quota, node, "metered", answers.length);
 }, 60_000);
 
 it("an nginx that was declared dead starts a new epoch, and is charged for what it spent", async () => {
@@ -112,7 +112,7 @@ it("an nginx that was declared dead starts a new epoch, and is charged for what 
   const first = passedOf(await sendLoad(nginx.url, "metered", 100, 1));
   const before = (await nodeOf(quota))!;
   // Spending that is not reported yet would be charged in the new epoch.
-  await told(quota, before, "metered", first);
+  await waitForReport(quota, before, "metered", first);
   const all = nginx.workers();
   for (const pid of all) process.kill(pid, "SIGSTOP");
   await waitFor("the node to be declared dead", async () => (await nodeOf(quota)) === undefined, { withinMs: 40_000 });
@@ -121,7 +121,7 @@ it("an nginx that was declared dead starts a new epoch, and is charged for what 
   expect(passed).toBeGreaterThan(0);
   const after = await waitFor("the node to be registered again", () => nodeOf(quota));
   expect(after).not.toBe(before);
-  await told(quota, after, "metered", passed);
+  await waitForReport(quota, after, "metered", passed);
 }, 90_000);
 
 it("nginx logs once that the service has another configuration", async () => {

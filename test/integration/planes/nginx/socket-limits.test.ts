@@ -116,7 +116,7 @@ describe("without the store", () => {
   };
 
   /** Redis is stopped and restarted: all admitted connections get slots, and none is dropped. */
-  async function inTheDark(act: () => Promise<void>): Promise<void> {
+  async function withoutStore(act: () => Promise<void>): Promise<void> {
     // After a restart with an empty Redis, all nodes must have reported first.
     await waitFor("each nginx to see three nodes", async () =>
       (await Promise.all(planes.map(knownNodes))).every((nodes) => nodes === 3),
@@ -136,7 +136,7 @@ describe("without the store", () => {
   const on = (path: keyof typeof routes) => planes.map(({ url }) => `${url}/${path}/`);
 
   it("local: with three nodes a third of the limit per pod, rounded down, for both workers together", async () => {
-    await inTheDark(async () => {
+    await withoutStore(async () => {
       for (const url of on("local")) {
         const outcomes = await connect([url], 12);
         // 7 on each of two pods: 2 are this nginx's share of each.
@@ -148,7 +148,7 @@ describe("without the store", () => {
   }, 60_000);
 
   it("local: a third of max_total and of max_per_app", async () => {
-    await inTheDark(async () => {
+    await withoutStore(async () => {
       for (const url of on("local-app")) {
         const [one, other] = [await connect([url], 6, "default"), await connect([url], 6, "other")];
         expect([opened(one), opened(other)]).toEqual([1, 1]);
@@ -159,7 +159,7 @@ describe("without the store", () => {
   }, 60_000);
 
   it("open: the rate applies to this nginx alone", async () => {
-    await inTheDark(async () => {
+    await withoutStore(async () => {
       for (const url of on("open-rate")) {
         const outcomes = await connect([url], 10);
         expect(opened(outcomes)).toBe(3);

@@ -129,7 +129,7 @@ it("nginx counts open connections by pod and refusals by reason; the services co
   expect(page.value("websocket_acquire_seconds_count")).toBe(LIMIT + 2);
   expect(page.value("websocket_acquire_seconds_bucket", { le: "+Inf" })).toBe(LIMIT + 2);
   expect(page.sum("websocket_refusals_total")).toBe(2);
-  const told = await until(
+  const reported = await until(
     "a service to receive the counts",
     ofService,
     (seen) =>
@@ -138,7 +138,7 @@ it("nginx counts open connections by pod and refusals by reason; the services co
       // Sent in the same batches.
       asked(seen) - asked(before) === LIMIT + 2,
   );
-  expect(told.sum("websocket_refusals_total") - before.sum("websocket_refusals_total")).toBe(2);
+  expect(reported.sum("websocket_refusals_total") - before.sum("websocket_refusals_total")).toBe(2);
 }, 60_000);
 
 it("connections of a killed worker are not counted; those of old workers after a reload are, also on removed pods", async () => {
@@ -175,9 +175,10 @@ it("leases lost by the store are reclaimed, and new connections are refused mean
   expect(await refusal()).toBe("503 store_unavailable");
   const holds = (page: ReadPage, from?: ReadPage) => {
     const since = (name: string) => (page.value(name) ?? 0) - (from?.value(name) ?? 0);
-    const dark = refused(page, "store_unavailable") - (from === undefined ? 0 : refused(from, "store_unavailable"));
+    const withoutStore =
+      refused(page, "store_unavailable") - (from === undefined ? 0 : refused(from, "store_unavailable"));
     const leases = [since("websocket_leases_lost_total"), since("websocket_leases_reclaimed_total")];
-    return leases.join() === "2,2" && dark === 1;
+    return leases.join() === "2,2" && withoutStore === 1;
   };
   await until("nginx to tell of it", own, (page) => holds(page));
   await until("a service to tell of it", ofService, (page) => holds(page, before));

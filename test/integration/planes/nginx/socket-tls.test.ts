@@ -83,9 +83,9 @@ async function connect(count: number) {
 }
 
 async function echoed({ socket }: SocketClient, message: Buffer): Promise<Buffer> {
-  const heard = new Promise<Buffer>((resolve) => socket.once("message", (data: Buffer) => resolve(data)));
+  const received = new Promise<Buffer>((resolve) => socket.once("message", (data: Buffer) => resolve(data)));
   socket.send(message);
-  return heard;
+  return received;
 }
 
 it("10 at once: as many as there are slots are admitted; the others are refused like at the gateway, and bytes pass unchanged", async () => {

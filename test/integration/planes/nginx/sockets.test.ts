@@ -143,9 +143,9 @@ it("an upgrade is charged at once, and its bytes when it has ended", async () =>
   const nginx = await start();
   const [client] = await open(nginx, 1, { "x-app-id": "metered" });
   const bytes = 1_048_576;
-  const heard = new Promise((resolve) => client!.socket.once("message", resolve));
+  const received = new Promise((resolve) => client!.socket.once("message", resolve));
   client!.socket.send(Buffer.alloc(bytes));
-  await heard;
+  await received;
   client!.socket.close();
   // In both directions: 64 KiB cost a token.
   const spent = await waitFor("the bytes to be charged", async () => {

@@ -35,10 +35,10 @@ describe("an upgraded connection ends", () => {
     const running = await start();
     const { backend, port, slots } = running;
     const socket = await openSocket(port);
-    const heard = closeOf(serverSide(backend));
+    const closed = closeOf(serverSide(backend));
     expect(running.proxy.openConnections()).toBe(1);
     tcpOf(socket).resetAndDestroy();
-    expect((await heard).code).toBe(1006);
+    expect((await closed).code).toBe(1006);
     await slots.allFree();
     await nothingLeft(running);
   });
@@ -48,9 +48,9 @@ describe("an upgraded connection ends", () => {
     const { backend, port, slots } = running;
     for (const end of [() => tcpOf(serverSide(backend)).resetAndDestroy(), () => void backend.stop()]) {
       const socket = await openSocket(port);
-      const heard = closeOf(socket);
+      const closed = closeOf(socket);
       end();
-      expect((await heard).code).toBe(1006);
+      expect((await closed).code).toBe(1006);
       await slots.allFree();
     }
     await nothingLeft(running);
@@ -88,9 +88,9 @@ describe("an upgraded connection ends", () => {
   it("when it reaches the idle timeout: both ends get 1001", async () => {
     const running = await start({ connections: { idleMs: 100 } });
     const socket = await openSocket(running.port);
-    const heard = closeOf(serverSide(running.backend));
+    const closed = closeOf(serverSide(running.backend));
     expect(await closeOf(socket)).toEqual({ code: 1001, reason: "going away" });
-    expect((await heard).code).toBe(1001);
+    expect((await closed).code).toBe(1001);
     await running.slots.allFree();
     await nothingLeft(running);
   });
@@ -99,9 +99,9 @@ describe("an upgraded connection ends", () => {
     const running = await start({ connections: { idleMs: 200 } });
     const between = await cleanup.add(startTcpProxy(running.port));
     const socket = await openSocket(between.port);
-    const heard = closeOf(serverSide(running.backend));
+    const closed = closeOf(serverSide(running.backend));
     between.silenceAll();
-    expect((await heard).code).toBe(1001);
+    expect((await closed).code).toBe(1001);
     await running.slots.allFree();
     await nothingLeft(running);
     socket.terminate();
@@ -122,10 +122,10 @@ describe("an upgraded connection ends", () => {
     const socket = await openSocket(running.port);
     tcpOf(socket).pause();
     const server = serverSide(running.backend);
-    const heard = closeOf(server);
+    const closed = closeOf(server);
     const flood = Buffer.alloc(1_000_000);
     for (let n = 0; n < 40; n++) server.send(flood);
-    expect((await heard).code).toBe(1006);
+    expect((await closed).code).toBe(1006);
     await running.slots.allFree();
     socket.terminate();
     await nothingLeft(running);
@@ -134,10 +134,10 @@ describe("an upgraded connection ends", () => {
   it("immediately when the proxy is closed", async () => {
     const running = await start();
     const sockets = await Promise.all([openSocket(running.port), openSocket(running.port)]);
-    const heard = sockets.map(closeOf);
+    const closed = sockets.map(closeOf);
     await running.proxy.close();
     expect(running.slots.held()).toBe(0);
-    expect((await Promise.all(heard)).map(({ code }) => code)).toEqual([1006, 1006]);
+    expect((await Promise.all(closed)).map(({ code }) => code)).toEqual([1006, 1006]);
     await waitFor("the backend to see it", () => running.backend.open() === 0);
   });
 });
@@ -147,9 +147,9 @@ describe("a lost slot", () => {
     const running = await start();
     const [first, second] = [await openSocket(running.port), await openSocket(running.port)];
     const [onBackend] = [...running.backend.server.clients];
-    const heard = [closeOf(first), closeOf(onBackend!)];
+    const closed = [closeOf(first), closeOf(onBackend!)];
     running.slots.given[0]!.lose();
-    for (const end of heard) expect(await end).toEqual({ code: 1013, reason: "try again later" });
+    for (const end of closed) expect(await end).toEqual({ code: 1013, reason: "try again later" });
     await waitFor("the slot to be released", () => running.slots.given[0]!.releases === 1);
     second.send("still there?");
     expect(String((await once(second, "message"))[0])).toBe("still there?");
@@ -162,11 +162,11 @@ describe("a lost slot", () => {
     const client = await openRaw(running.port);
     client.write(upgradeHead());
     await client.until((text) => text.includes("\r\n\r\n"));
-    const heard = closeOf(serverSide(running.backend));
+    const closed = closeOf(serverSide(running.backend));
     // The beginning of a masked frame of 100 bytes.
     await sendPart(client, serverSide(running.backend), "\x82\xe4abcdefgh");
     running.slots.given[0]!.lose();
-    expect((await heard).code).toBe(1006);
+    expect((await closed).code).toBe(1006);
     expect(bodyOf(await client.closed()), "no incomplete frame").toBe("\x88\x11\x03\xf5try again later");
     await running.slots.allFree();
   });

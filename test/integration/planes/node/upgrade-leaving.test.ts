@@ -31,9 +31,9 @@ describe("a drain", () => {
   it("sends 1001 to both ends of every WebSocket, and completes when all are closed", async () => {
     const running = await start();
     const sockets = await Promise.all(Array.from({ length: 5 }, () => openSocket(running.port)));
-    const heard = [...sockets, ...running.backend.server.clients].map(closeOf);
+    const closed = [...sockets, ...running.backend.server.clients].map(closeOf);
     await running.proxy.drain(60_000);
-    for (const end of heard) expect(await end).toEqual({ code: 1001, reason: "going away" });
+    for (const end of closed) expect(await end).toEqual({ code: 1001, reason: "going away" });
     expect(running.slots.held()).toBe(0);
     expect(running.lines.filter(({ level }) => level === "warn")).toEqual([]);
   });
@@ -45,13 +45,13 @@ describe("a drain", () => {
     await client.until((text) => text.includes("\r\n\r\n"));
     const server = serverSide(running.backend);
     const message = once(server, "message");
-    const heard = closeOf(server);
+    const closed = closeOf(server);
     await sendPart(client, server, "\x82\x84\0\0\0\0wh");
     const drained = running.proxy.drain(60_000);
     // The rest of the message, and half of another.
     client.write("at\x82\x84\0\0\0\0no");
     expect(String((await message)[0])).toBe("what");
-    expect((await heard).code).toBe(1001);
+    expect((await closed).code).toBe(1001);
     await client.closed();
     await drained;
     expect(running.slots.held()).toBe(0);
@@ -142,9 +142,9 @@ describe("a client that disconnects during its upgrade", () => {
     const client = await openRaw(running.port);
     client.write(upgradeHead());
     const onBackend = await asked.promise;
-    const heard = once(onBackend.resume(), "end");
+    const closed = once(onBackend.resume(), "end");
     leave(client.socket);
-    await heard;
+    await closed;
     await running.slots.allFree();
     await nothingLeft(running);
   });

@@ -155,9 +155,9 @@ describe("a WebSocket", () => {
       byBackend.send("of you");
       expect(await closeOf(byBackend)).toEqual({ code, reason: "because of you" });
       const byClient = await openSocket(port);
-      const heard = closeOf([...backend.server.clients].at(-1)!);
+      const closed = closeOf([...backend.server.clients].at(-1)!);
       byClient.close(code, "ü".repeat(61));
-      expect(await heard).toEqual({ code, reason: "ü".repeat(61) });
+      expect(await closed).toEqual({ code, reason: "ü".repeat(61) });
       await slots.allFree();
       expect(backend.open()).toBe(0);
     },

@@ -37,7 +37,7 @@ describe.each(stores)("admin requests over the %s store", (_name, open) => {
     return {
       emergency: control.coordinator.emergency(),
       pinned: control.pin.current(),
-      told: [...control.pinned],
+      pinnedNodes: [...control.pinned],
       config: control.live.current(),
       layer: await control.live.layer(),
       balances: await control.quota.inspect(policy),

@@ -42,7 +42,7 @@ export function quietLimiter(balances: Record<string, number> = {}, level = 0) {
 
 export const policy = (id: string): BucketLimits => ({ id, guaranteed: 10, burst: 100, priority: 1, borrow: false });
 
-/** A service whose store says nothing unless told otherwise. */
+/** A service with an empty store, unless the options say otherwise. */
 export function serviceMetrics(options: Partial<ServiceMetricsOptions> & { ids?: string[] } = {}): ServiceMetrics {
   const { ids = ["video"], ...more } = options;
   const stats = { rounds: 4, reconciledApps: 9, corrections: 2, recoveredTokens: 30 };

@@ -5,9 +5,9 @@ import { createSimulatedClock } from "../../../support/simulated-clock.js";
 
 it("applies until it expires", async () => {
   const clock = createSimulatedClock();
-  const told: [number, number][] = [];
+  const sent: [number, number][] = [];
   const pin = createPin({
-    send: (level, ms) => told.push([level, ms]),
+    send: (level, ms) => sent.push([level, ms]),
     clock,
     wallClock: () => 1_000_000 + clock.now(),
   });
@@ -18,19 +18,19 @@ it("applies until it expires", async () => {
   expect(pin.current()).toMatchObject({ level: 2, leftMs: 1, untilMs: 1_005_000 });
   await clock.advance(1);
   expect(pin.current()).toBeUndefined();
-  expect(told).toEqual([[2, 5_000]]);
+  expect(sent).toEqual([[2, 5_000]]);
 });
 
 it("is replaced by the next one, and can be unpinned", async () => {
   const clock = createSimulatedClock();
-  const told: [number, number][] = [];
-  const pin = createPin({ send: (level, ms) => told.push([level, ms]), clock });
+  const sent: [number, number][] = [];
+  const pin = createPin({ send: (level, ms) => sent.push([level, ms]), clock });
   pin.set(2, 5_000, "", "");
   pin.set(0, 10, "", "");
   expect(pin.current()).toMatchObject({ level: 0, leftMs: 10 });
   pin.clear();
   expect(pin.current()).toBeUndefined();
-  expect(told).toEqual([
+  expect(sent).toEqual([
     [2, 5_000],
     [0, 10],
     [0, 0],
