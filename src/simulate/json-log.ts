@@ -1,24 +1,10 @@
 /** Parser for logs with one JSON object per line. Knows the names of nginx, Envoy, pino and the Elastic Common Schema. */
 import { readAnyTime } from "./log-values.js";
-import type { FieldName, FieldNames, LineParser, LogField } from "./logged-request.js";
+import { type FieldName, type FieldNames, type LineParser, LOG_FIELDS, type LogField } from "./logged-request.js";
 
 const SECOND_MS = 1000;
 const NANOSECOND_MS = 1e-6;
 
-/** The names to try, in this order, unless the operator gives one. */
-const KNOWN: Record<LogField, string> = {
-  time: "start_time event.start time timestamp @timestamp ts time_iso8601 time_local msec",
-  method: "method request_method req.method http.request.method verb",
-  path: "path uri request_uri req.url url.path url.original url",
-  app: "app_id app x_app_id req.headers.x-app-id labels.app_id",
-  user: "user remote_user user.name user_id",
-  request_bytes:
-    "request_bytes bytes_received http.request.body.bytes http.request.bytes req.headers.content-length request_length",
-  response_bytes:
-    "response_bytes bytes_sent body_bytes_sent http.response.body.bytes http.response.bytes " +
-    "res.headers.content-length bytes",
-  duration: "duration_ms duration responseTime latency_ms elapsed_ms request_time event.duration",
-};
 /** Units of known durations that are not in milliseconds. */
 const UNITS_MS: Record<string, number> = { request_time: SECOND_MS, "event.duration": NANOSECOND_MS };
 
@@ -27,9 +13,9 @@ type Values = Record<string, unknown>;
 export function createJsonParser(given: FieldNames): LineParser {
   const namesOf = (field: LogField): FieldName[] =>
     given[field] === undefined
-      ? KNOWN[field].split(" ").map((name) => ({ name, unitMs: UNITS_MS[name] }))
+      ? LOG_FIELDS[field].split(" ").map((name) => ({ name, unitMs: UNITS_MS[name] }))
       : [given[field]];
-  const names = new Map(Object.keys(KNOWN).map((field) => [field, namesOf(field as LogField)]));
+  const names = new Map(Object.keys(LOG_FIELDS).map((field) => [field, namesOf(field as LogField)]));
 
   return (json) => {
     const values = parse(json);

@@ -1,6 +1,6 @@
 /** Reads the lines of a log from a file or stdin, plain or gzipped, with bounded memory. */
 import { createReadStream } from "node:fs";
-import { Readable } from "node:stream";
+import { pipeline } from "node:stream";
 import { createGunzip } from "node:zlib";
 
 export const STDIN = "-";
@@ -18,24 +18,21 @@ export interface LogSource {
 }
 
 /** Yields several lines at a time. */
-export async function* linesOf(source: LogSource): AsyncGenerator<string[]> {
-  const bytes = source.name === STDIN ? source.stdin : createReadStream(source.name, { highWaterMark: CHUNK_BYTES });
+export async function* linesOf({ name, stdin, onBytes }: LogSource): AsyncGenerator<string[]> {
+  const bytes = name === STDIN ? stdin : createReadStream(name, { highWaterMark: CHUNK_BYTES });
+  // Removes a byte order mark.
+  const utf8 = new TextDecoder();
   let carry: Buffer = Buffer.alloc(0);
-  let first = true;
-  for await (const chunk of unzipped(counted(bytes, source.onBytes))) {
+  for await (const chunk of unzipped(counted(bytes, onBytes))) {
     const last = chunk.lastIndexOf(NEWLINE);
     if (last < 0) {
       carry = Buffer.concat([carry, chunk]).subarray(0, MAX_LINE);
       continue;
     }
-    const text = Buffer.concat([carry, chunk.subarray(0, last)]).toString("utf8");
+    yield utf8.decode(Buffer.concat([carry, chunk.subarray(0, last)])).split("\n");
     carry = Buffer.from(chunk.subarray(last + 1)).subarray(0, MAX_LINE);
-    const lines = text.split("\n");
-    if (first) lines[0] = lines[0]!.replace(/^\ufeff/, "");
-    first = false;
-    yield lines;
   }
-  if (carry.length > 0) yield [carry.toString("utf8").replace(first ? /^\ufeff/ : /^$/, "")];
+  if (carry.length > 0) yield [utf8.decode(carry)];
 }
 
 async function* counted(bytes: AsyncIterable<Buffer>, onBytes: LogSource["onBytes"]): AsyncGenerator<Buffer> {
@@ -47,24 +44,17 @@ async function* counted(bytes: AsyncIterable<Buffer>, onBytes: LogSource["onByte
 
 /** Detects gzip by its first two bytes, because stdin has no name. */
 async function* unzipped(bytes: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
-  const { value, done } = await bytes.next();
-  if (done) return;
-  let first = value;
-  while (first.length < 2) {
-    const more = await bytes.next();
-    if (more.done) break;
-    first = Buffer.concat([first, more.value]);
+  let head: Buffer = Buffer.alloc(0);
+  while (head.length < 2) {
+    const { value, done } = await bytes.next();
+    if (done) break;
+    head = Buffer.concat([head, value]);
   }
   async function* all(): AsyncGenerator<Buffer> {
-    yield first;
+    yield head;
     yield* bytes;
   }
-  if (first[0] !== 0x1f || first[1] !== 0x8b) {
-    yield* all();
-    return;
-  }
-  const gunzip = createGunzip({ chunkSize: CHUNK_BYTES });
-  const zipped = Readable.from(all());
-  zipped.on("error", (error) => gunzip.destroy(error));
-  yield* zipped.pipe(gunzip) as AsyncIterable<Buffer>;
+  const isGzip = head[0] === 0x1f && head[1] === 0x8b;
+  // An error of reading destroys the decompressor, so the loop over its output ends with it.
+  yield* isGzip ? pipeline(all, createGunzip({ chunkSize: CHUNK_BYTES }), () => undefined) : all();
 }

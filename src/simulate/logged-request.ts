@@ -2,17 +2,21 @@
 import { DEFAULT_APP } from "../core/identity.js";
 import { type LogTime, readMethod, readNumber } from "./log-values.js";
 
-export const LOG_FIELDS = [
-  "time",
-  "method",
-  "path",
-  "app",
-  "user",
-  "request_bytes",
-  "response_bytes",
-  "duration",
-] as const;
-export type LogField = (typeof LOG_FIELDS)[number];
+/** The fields of a request, with their names in JSON logs, in the order to try. */
+export const LOG_FIELDS = {
+  time: "start_time event.start time timestamp @timestamp ts time_iso8601 time_local msec",
+  method: "method request_method req.method http.request.method verb",
+  path: "path uri request_uri req.url url.path url.original url",
+  app: "app_id app x_app_id req.headers.x-app-id labels.app_id",
+  user: "user remote_user user.name user_id",
+  request_bytes:
+    "request_bytes bytes_received http.request.body.bytes http.request.bytes req.headers.content-length request_length",
+  response_bytes:
+    "response_bytes bytes_sent body_bytes_sent http.response.body.bytes http.response.bytes " +
+    "res.headers.content-length bytes",
+  duration: "duration_ms duration responseTime latency_ms elapsed_ms request_time event.duration",
+};
+export type LogField = keyof typeof LOG_FIELDS;
 
 /** The name of a field in the log, and for a duration its unit. */
 export interface FieldName {

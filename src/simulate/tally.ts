@@ -1,7 +1,48 @@
 /** Counts the decisions of each app by outcome, code and time. */
 import { OK } from "../core/codes.js";
 import type { Decision } from "../limiter/decision.js";
-import { createTimeline, type Series } from "./timeline.js";
+
+const SECOND_MS = 1000;
+const MINUTE_MS = 60_000;
+/** Of a timeline. */
+export const STEPS = 60;
+
+export interface Series {
+  requests: Uint32Array;
+  refused: Uint32Array;
+}
+
+/** Counts over time in a fixed number of steps. A step is one second at first and doubles when the steps run out. */
+export function createTimeline(startMs: number) {
+  const all: Series[] = [];
+  let stepMs = SECOND_MS;
+
+  function halve(counts: Uint32Array): void {
+    for (let i = 0; i < STEPS; i++) counts[i] = i < STEPS / 2 ? counts[2 * i]! + counts[2 * i + 1]! : 0;
+  }
+
+  return {
+    startMs,
+    stepMs: () => stepMs,
+    series(): Series {
+      const series = { requests: new Uint32Array(STEPS), refused: new Uint32Array(STEPS) };
+      all.push(series);
+      return series;
+    },
+    /** The step of a time. Times before the start belong to the first step. */
+    stepAt(ms: number): number {
+      const passed = Math.max(ms - startMs, 0);
+      while (passed >= stepMs * STEPS) {
+        stepMs *= 2;
+        for (const { requests, refused } of all) {
+          halve(requests);
+          halve(refused);
+        }
+      }
+      return Math.floor(passed / stepMs);
+    },
+  };
+}
 
 /** The requests of a second or minute. */
 export interface Worst {
@@ -10,9 +51,6 @@ export interface Worst {
   requests: number;
   refused: number;
 }
-
-const SECOND_MS = 1000;
-const MINUTE_MS = 60_000;
 
 function newTally(app: string, series: Series) {
   return {

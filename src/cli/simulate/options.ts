@@ -33,13 +33,12 @@ export function readFields(texts: string[]): FieldNames {
   for (const text of texts) {
     const wrong = (reason: string) => new UsageError(`--field: ${quoted(text)} ${reason}`);
     const [what, where] = cut(text, "=");
-    const field = LOG_FIELDS.find((name) => name === what);
-    if (field === undefined || where === "") {
-      throw wrong(`is not W=NAME with W one of ${LOG_FIELDS.join(", ")}`);
+    if (!Object.hasOwn(LOG_FIELDS, what) || where === "") {
+      throw wrong(`is not W=NAME with W one of ${Object.keys(LOG_FIELDS).join(", ")}`);
     }
-    fields[field] = field === "duration" ? durationField(where, wrong) : { name: where };
+    fields[what as LogField] = what === "duration" ? durationField(where, wrong) : { name: where };
   }
-  return fields satisfies Partial<Record<LogField, unknown>>;
+  return fields;
 }
 
 function durationField(where: string, wrong: (reason: string) => UsageError) {

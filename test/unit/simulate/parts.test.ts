@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { createDrivenClock } from "../../../src/simulate/driven-clock.js";
 import { createInOrder } from "../../../src/simulate/in-order.js";
 import type { LoggedRequest } from "../../../src/simulate/logged-request.js";
-import { createTimeline, STEPS } from "../../../src/simulate/timeline.js";
+import { createTimeline, STEPS } from "../../../src/simulate/tally.js";
 
 describe("the driven clock", () => {
   it("runs timers in the order of time, then of creation, except cancelled ones", () => {
