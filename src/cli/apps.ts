@@ -1,8 +1,7 @@
 /** `tollgate apps`: lists all apps with limits, balances and refusals. */
 import type { AppsReply } from "../service/operations/contract/contract.js";
-import { readChoice } from "./command.js";
+import { FINE, readChoice } from "./command.js";
 import { operatorCommand } from "./control/operator-command.js";
-import { FINE } from "./exit-codes.js";
 import { ago, amount, counted, readWhole, whole } from "./numbers.js";
 import { escapedData, tableLines, toned } from "./printing.js";
 import { type AppNumbers, fetchApps } from "./status/snapshot.js";

@@ -1,7 +1,7 @@
 /** `tollgate borrow` and `tollgate repay`: tokens that the cluster lends to an app. */
 import * as contract from "../service/operations/contract/contract.js";
+import { FINE, REFUSED } from "./command.js";
 import { expectApp, type OperatorCall, operatorCommand, show } from "./control/operator-command.js";
-import { FINE, REFUSED } from "./exit-codes.js";
 import { counted, readWhole, whole } from "./numbers.js";
 import { toned, wrapped } from "./printing.js";
 

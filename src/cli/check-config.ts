@@ -4,8 +4,7 @@ import { appLimits } from "../config/options/limits.js";
 import { describeProblem } from "../config/problem.js";
 import type { Config } from "../config/schema.js";
 import { configVersion } from "../config/version.js";
-import { type Command, expectWords, flagOption, type Outcome, readArguments } from "./command.js";
-import { FINE, REFUSED } from "./exit-codes.js";
+import { type Command, expectWords, FINE, flagOption, type Outcome, REFUSED, readArguments } from "./command.js";
 
 const help = `Usage: tollgate check-config FILE [--json]
 

@@ -2,9 +2,8 @@
 import { readFileSync } from "node:fs";
 import { nearest } from "../config/nearest.js";
 import { quoted } from "../config/problem.js";
-import { type Outcome, UsageError } from "./command.js";
+import { exitCodes, Failure, FINE, type Outcome, REFUSED, UsageError, WRONG_CALL } from "./command.js";
 import { commandGroups } from "./command-list.js";
-import { exitCodes, Failure, FINE, REFUSED, WRONG_CALL } from "./exit-codes.js";
 
 const commands = commandGroups.flatMap((group) => group.commands);
 const commandNamed = (name: string | undefined) => commands.find((command) => command.name === name);

@@ -1,9 +1,8 @@
 /** `tollgate health`: checks whether a service is live, ready and healthy. */
 
 import * as contract from "../service/operations/contract/contract.js";
-import { flagOption } from "./command.js";
+import { FINE, flagOption, UNHEALTHY } from "./command.js";
 import { actionCommand, show } from "./control/operator-command.js";
-import { FINE, UNHEALTHY } from "./exit-codes.js";
 import { counted, latency, span, whole } from "./numbers.js";
 import { type Tone, tableLines, toned } from "./printing.js";
 

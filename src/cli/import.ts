@@ -2,8 +2,7 @@
 import { resolve } from "node:path";
 import { parseYaml, readConfig, readText } from "../config/load.js";
 import { describeProblem } from "../config/problem.js";
-import { type Command, flagOption, readArguments, readChoice, textOption, UsageError } from "./command.js";
-import { FINE } from "./exit-codes.js";
+import { type Command, FINE, flagOption, readArguments, readChoice, textOption, UsageError } from "./command.js";
 import { placeIn, readRatelimitFile, repeatedDescriptors } from "./import/ratelimit-file.js";
 import { type SourcedDomain, writtenRules } from "./import/written-rules.js";
 import { replaceFile } from "./render/files.js";

@@ -2,9 +2,8 @@
 import { readFileSync } from "node:fs";
 import { parse, stringify } from "yaml";
 import * as contract from "../service/operations/contract/contract.js";
-import { textOption, UsageError } from "./command.js";
+import { FINE, textOption, UsageError } from "./command.js";
 import { type Answer, actionCommand, type OperatorCall, show } from "./control/operator-command.js";
-import { FINE } from "./exit-codes.js";
 import { readWhole } from "./numbers.js";
 import { escaped, toned } from "./printing.js";
 

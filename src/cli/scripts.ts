@@ -5,8 +5,17 @@ import { functionName, loadLibrary } from "../store/function-library.js";
 import { isRedisUrl } from "../store/redis/redis-url.js";
 import { listLibraries, removeOtherLibraries, type ServerLibraries } from "../store/redis/server-libraries.js";
 import { configOrThrow } from "./check-config.js";
-import { type Command, flagOption, readOptions, textOption, UsageError } from "./command.js";
-import { Failure, NOT_ALLOWED, REFUSED, UNREACHABLE } from "./exit-codes.js";
+import {
+  type Command,
+  Failure,
+  flagOption,
+  NOT_ALLOWED,
+  REFUSED,
+  readOptions,
+  textOption,
+  UNREACHABLE,
+  UsageError,
+} from "./command.js";
 import { columnsOf, printed, tableLines } from "./printing.js";
 
 const help = `Usage: tollgate scripts [--store URL | --config FILE] [--remove-old] [--json]

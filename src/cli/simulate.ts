@@ -3,8 +3,16 @@ import { FORMATS } from "../simulate/log-format.js";
 import { linesOf, STDIN } from "../simulate/log-lines.js";
 import { replay } from "../simulate/replay.js";
 import { configOrThrow } from "./check-config.js";
-import { type Command, flagOption, readArguments, readChoice, textOption, UsageError } from "./command.js";
-import { Failure, REFUSED } from "./exit-codes.js";
+import {
+  type Command,
+  Failure,
+  flagOption,
+  REFUSED,
+  readArguments,
+  readChoice,
+  textOption,
+  UsageError,
+} from "./command.js";
 import { readDuration, readWhole } from "./numbers.js";
 import { columnsOf, jsonLine, printed } from "./printing.js";
 import { readAppRule, readFields } from "./simulate/options.js";

@@ -1,9 +1,8 @@
 /** `tollgate status`: shows the state of a service; live with --watch. */
 import { setTimeout } from "node:timers/promises";
-import type { Command } from "./command.js";
+import { type Command, Failure, FINE, UNHEALTHY } from "./command.js";
 import type { ControlClient } from "./control/client.js";
 import { type Answer, operatorCommand } from "./control/operator-command.js";
-import { Failure, FINE, UNHEALTHY } from "./exit-codes.js";
 import { readDuration, readWhole } from "./numbers.js";
 import { escaped, jsonLine, toned } from "./printing.js";
 import { statusLine, statusScreen } from "./status/screen.js";

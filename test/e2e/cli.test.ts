@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { fromRoot } from "../../build/paths.js";
-import { exitCodes } from "../../src/cli/exit-codes.js";
+import { exitCodes } from "../../src/cli/command.js";
 import { catalog, type ScriptName } from "../../src/scripts/catalog.js";
 import { functionName, loadLibrary } from "../../src/store/function-library.js";
 import { freePort } from "../support/ports.js";

@@ -2,7 +2,7 @@
 import { describeProblem } from "../../config/problem.js";
 import { UNKNOWN_APP } from "../../core/codes.js";
 import { problemReply } from "../../service/operations/contract/contract.js";
-import { Failure, NOT_ALLOWED, REFUSED, UNREACHABLE } from "../exit-codes.js";
+import { Failure, NOT_ALLOWED, REFUSED, UNREACHABLE } from "../command.js";
 import { span } from "../numbers.js";
 import { escaped, escapedData } from "../printing.js";
 

@@ -4,12 +4,13 @@ import { isIdentifier } from "../../core/platform.js";
 import {
   type Command,
   expectWords,
+  Failure,
+  FINE,
   type OptionSpecs,
   type OptionValues,
   readArguments,
   UsageError,
 } from "../command.js";
-import { Failure, FINE } from "../exit-codes.js";
 import { columnsOf, escapedData, jsonLine, printed } from "../printing.js";
 import { type Call, type ControlClient, createControlClient } from "./client.js";
 import { commonHelp, commonOptions, readSignature, readTarget, type Signature, type TargetValues } from "./target.js";

@@ -89,12 +89,8 @@ function userName(): string {
 
 function checkedUrl(name: string, text: string): string {
   const wrong = (reason: string) => new UsageError(`${name}: ${reason}; for example ${DEFAULT_URL}`);
-  let url: URL;
-  try {
-    url = new URL(text);
-  } catch {
-    throw wrong(`${quoted(text)} is not a URL`);
-  }
+  if (!URL.canParse(text)) throw wrong(`${quoted(text)} is not a URL`);
+  const url = new URL(text);
   if (url.protocol !== "http:" && url.protocol !== "https:") throw wrong(`${quoted(text)} is not an HTTP URL`);
   if (url.username !== "" || url.password !== "") throw wrong("a URL with a user or password is not allowed");
   if (url.search !== "" || url.hash !== "") throw wrong("only scheme, host, port and path are allowed");

@@ -1,8 +1,8 @@
 /** Calls to a control listener that goes wrong in every way: one sentence each, with what, where and what to do. */
 import { createServer, type Server, type Socket } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Failure, NOT_ALLOWED, REFUSED, UNREACHABLE } from "../../../src/cli/command.js";
 import { createControlClient } from "../../../src/cli/control/client.js";
-import { Failure, NOT_ALLOWED, REFUSED, UNREACHABLE } from "../../../src/cli/exit-codes.js";
 import * as contract from "../../../src/service/operations/contract/contract.js";
 import { freePort } from "../../support/ports.js";
 import { ok, type StandIn, startStandIn } from "./control-stand-in.js";

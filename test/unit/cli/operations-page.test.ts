@@ -1,9 +1,9 @@
 /** docs/OPERATIONS.md matches the program: exit codes, commands and options. */
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
+import { exitCodes } from "../../../src/cli/command.js";
 import { runCommandLine } from "../../../src/cli/command-line.js";
 import { commandGroups } from "../../../src/cli/command-list.js";
-import { exitCodes } from "../../../src/cli/exit-codes.js";
 
 const page = readFileSync(new URL("../../../docs/OPERATIONS.md", import.meta.url), "utf8");
 
