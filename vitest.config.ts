@@ -20,8 +20,8 @@ export default defineConfig({
     maxWorkers: 2,
     sequence: { sequencer: LongestFirst },
     // Long enough for a busy machine: only a test that hangs should reach them.
-    testTimeout: 120_000,
-    hookTimeout: 120_000,
+    testTimeout: 180_000,
+    hookTimeout: 180_000,
     reporters: ["default", ["json", { outputFile: "test-results.json" }]],
     coverage: {
       provider: "v8",

@@ -54,7 +54,7 @@ export function forEachBackend(subject: string, tests: (promise: Declare) => voi
     beforeAll(async () => {
       running = await backend.start();
       store = running.open();
-    }, 60_000);
+    });
     afterAll(async () => {
       await store?.close();
       await running?.stop();

@@ -23,12 +23,10 @@ describeEnvoy("another configuration of two Envoys with open WebSockets", () => 
         { path: "/second/", pods: 1, connections },
       ],
     });
-  }, 120_000);
+  });
   afterAll(() => fleet?.stop());
 
-  test("new limit, pod and route: open connections stay and are counted, new ones follow the configuration", {
-    timeout: 90_000,
-  }, async () => {
+  test("new limit, pod and route: open connections stay and are counted, new ones follow the configuration", async () => {
     const pids = fleet.envoys.map((envoy) => envoy.pid());
     const { open } = await fleet.connect("/first/", 10);
     expect(open).toHaveLength(2);

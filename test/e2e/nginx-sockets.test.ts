@@ -7,8 +7,8 @@ describe.each(socketActs)("Node gateway and nginx, $name", ({ world: options, sc
   let worlds: SocketWorld[] = [];
   beforeAll(async () => {
     worlds = [await startSocketWorld("nginx", options), await startSocketWorld("node", options)];
-  }, 120_000);
-  afterAll(() => Promise.all(worlds.map((world) => world.stop())), 120_000);
+  });
+  afterAll(() => Promise.all(worlds.map((world) => world.stop())));
 
   it.each(scenarios)(
     "admit WebSockets alike: %s",

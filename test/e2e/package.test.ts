@@ -23,7 +23,7 @@ beforeAll(() => {
   const manifest = JSON.parse(readFileSync(installed("tollgate/package.json"), "utf8"));
   dependencies = Object.keys(manifest.dependencies);
   link("ioredis");
-}, 120_000);
+});
 afterAll(() => rmSync(project, { recursive: true, force: true }));
 
 function link(name: string): void {

@@ -12,7 +12,7 @@ import { waitFor } from "../support/wait-for.js";
 const endings: (() => unknown)[] = [];
 afterEach(async () => {
   for (const end of endings.splice(0).reverse()) await end();
-}, 60_000);
+});
 
 function edit({ file }: GatewayProcess, change: (yaml: string) => string): void {
   writeFileSync(`${file}.new`, change(readFileSync(file, "utf8")));
@@ -57,7 +57,7 @@ describe("a pod that leaves the configuration", () => {
       await client.outcome;
       return leaving.live.size === 2;
     });
-  }, 60_000);
+  });
 });
 
 describe("pods behind a DNS name", () => {
@@ -85,5 +85,5 @@ log: { level: warn }
     const third = await connectSocket(`${gateway.url}/ws/`).outcome;
     expect(third.open).toBe(false);
     expect(pod.live.size).toBe(2);
-  }, 60_000);
+  });
 });

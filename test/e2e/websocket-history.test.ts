@@ -11,7 +11,7 @@ import { pause, waitFor } from "../support/wait-for.js";
 const endings: (() => unknown)[] = [];
 afterEach(async () => {
   for (const end of endings.splice(0).reverse()) await end();
-}, 120_000);
+});
 
 const LIMIT = 4;
 const LEASE_MS = 2_000;

@@ -7,7 +7,7 @@ import { pause, waitFor } from "../support/wait-for.js";
 const endings: (() => unknown)[] = [];
 afterEach(async () => {
   for (const end of endings.splice(0).reverse()) await end();
-}, 120_000);
+});
 
 async function outcomes(clients: SocketClient[]) {
   const all = await Promise.all(clients.map(({ outcome }) => outcome));
@@ -45,7 +45,7 @@ describe("simultaneous connections to two gateways", () => {
     }
     expect(most).toBeLessThanOrEqual(2);
     expect(pod.accepted()).toBe(200);
-  }, 120_000);
+  });
 
   it("to 5 pods with 10 slots: of 30 exactly 10 open, 2 on each pod", async () => {
     const fleet = await startSocketFleet({
@@ -60,7 +60,7 @@ describe("simultaneous connections to two gateways", () => {
       await endAll(clients);
       await waitFor("all slots to be free", async () => (await slotsTaken(fleet)) === 0);
     }
-  }, 120_000);
+  });
 
   async function slotsTaken(fleet: Awaited<ReturnType<typeof startSocketFleet>>): Promise<number> {
     return Number(await fleet.redis.command("ZCARD", "ws:global_conn"));
@@ -94,7 +94,7 @@ describe("new connections at one per second over all gateways", () => {
     expect(arrivals.length).toBeGreaterThanOrEqual(15);
     expect(arrivals.length).toBeLessThanOrEqual(1 + (performance.now() - start) / 1000);
     for (const { socket } of clients) socket.terminate();
-  }, 120_000);
+  });
 });
 
 describe("while Redis is away for a minute", () => {
@@ -118,16 +118,12 @@ describe("while Redis is away for a minute", () => {
     expect(dropped).toBe(0);
     // It restarts empty: the gateways restore the slots.
     await fleet.redis.restart();
-    await waitFor(
-      "every connection to be counted again",
-      async () => {
-        const counts = await Promise.all(
-          fleet.pods.map(({ address }) => fleet.redis.command("ZCARD", `ws:pod_conn:${address}`)),
-        );
-        return counts.every((count) => count === 500);
-      },
-      { withinMs: 30_000 },
-    );
+    await waitFor("every connection to be counted again", async () => {
+      const counts = await Promise.all(
+        fleet.pods.map(({ address }) => fleet.redis.command("ZCARD", `ws:pod_conn:${address}`)),
+      );
+      return counts.every((count) => count === 500);
+    });
     expect(dropped).toBe(0);
     // A recovering gateway admits nothing; after the recovery the limit refuses.
     await waitFor("new connections to be refused by the limit", async () => {

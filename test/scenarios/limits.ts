@@ -62,7 +62,7 @@ async function send(url: string, app: string): Promise<{ status: number; reason:
 
 /** On a busy machine the store can seem slow at first. */
 async function untilPasses(url: string, app: string): Promise<void> {
-  await waitFor(`${app} to pass`, async () => (await send(url, app)).status === 200, { withinMs: 30_000 });
+  await waitFor(`${app} to pass`, async () => (await send(url, app)).status === 200);
 }
 
 /** Sends many requests at a time until one is refused with this status, and returns the reason. */
@@ -100,15 +100,13 @@ async function disturbUnderLoad(
   try {
     for (let i = 0; i <= 4; i++) {
       const before = loads.map(passed);
-      await waitFor(
-        `50 requests to pass on every instance after ${i} disturbances`,
-        () => loads.every((load, k) => passed(load) >= before[k]! + 50),
-        { withinMs: 30_000 },
+      await waitFor(`50 requests to pass on every instance after ${i} disturbances`, () =>
+        loads.every((load, k) => passed(load) >= before[k]! + 50),
       );
       if (i < 4) await disturb(i % instances.length);
     }
     const refused = () => loads.some(({ answers }) => answers.some(({ status }) => status === 429));
-    await waitFor("the limit to be reached", refused, { withinMs: 30_000 });
+    await waitFor("the limit to be reached", refused);
   } finally {
     await Promise.all(loads.map((load) => load.stop()));
   }
@@ -164,7 +162,7 @@ export function storeGone(kind: PlaneKind, how: "killed" | "stopped"): Promise<V
     if (how === "killed") await fixture.redis.kill();
     else fixture.redis.pause();
     const noticed = async () => (await send(url, "closed")).status === 503;
-    await waitFor("the failure to be noticed", noticed, { withinMs: 20_000 });
+    await waitFor("the failure to be noticed", noticed);
     const reasons: string[] = [];
     const statuses = new Set<number>();
     for (const app of ["open", "closed"]) {

@@ -114,7 +114,7 @@ export async function startSocketWorld(kind: PlaneKind, options: SocketWorldOpti
                 refused: outcomes.flatMap((outcome) => (outcome.open ? [] : [outcome])),
               };
             },
-            async untilCounted(count, withinMs = 15_000) {
+            async untilCounted(count, withinMs = 60_000) {
               const look = async () => {
                 const seen = await counted(route.pods);
                 if (seen === count) return true;

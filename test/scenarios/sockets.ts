@@ -52,14 +52,10 @@ const soundOnes = (refused: Connected["refused"]) => refused.filter(({ status })
 /** Opens this many connections. They are retried while the store is slow or recovering. */
 async function opened(route: SocketRoute, count: number, instance?: number): Promise<SocketClient[]> {
   const open: SocketClient[] = [];
-  await waitFor(
-    `${count} to be open`,
-    async () => {
-      open.push(...(await route.connect(count - open.length, instance)).open);
-      return open.length === count;
-    },
-    { withinMs: 30_000 },
-  );
+  await waitFor(`${count} to be open`, async () => {
+    open.push(...(await route.connect(count - open.length, instance)).open);
+    return open.length === count;
+  });
   return open;
 }
 
@@ -260,7 +256,7 @@ async function tooManyInTheDark(world: SocketWorld): Promise<SocketVerdict> {
   const { open, refused } = await route.connect(10);
   expect(before.length + open.length).toBe(6);
   await world.redis.restart();
-  await waitFor("connections above the limit to be closed", () => route.live() === 3, { withinMs: 20_000 });
+  await waitFor("connections above the limit to be closed", () => route.live() === 3);
   await route.untilCounted(3);
   await waitFor("their clients to see it", () => [...before, ...open].filter(isOpen).length === 3);
   return { open: open.length, refusals: kinds(refused) };

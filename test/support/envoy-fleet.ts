@@ -108,7 +108,7 @@ export async function startEnvoyFleet(options: FleetOptions): Promise<EnvoyFleet
           refused: outcomes.flatMap((outcome) => (outcome.open ? [] : [outcome])),
         };
       },
-      async untilCounted(path, wanted, withinMs = 15_000) {
+      async untilCounted(path, wanted, withinMs = 60_000) {
         const look = async () => {
           const seen = await counted(path);
           if (seen === wanted) return true;

@@ -118,16 +118,12 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
   /** Waits until the newest process reports that it serves. The port may still belong to an older one. */
   async function serving(child: ServerProcess): Promise<void> {
     try {
-      await waitFor(
-        "Envoy to serve",
-        async () => {
-          if (child.hasEnded()) return "ended";
-          const { statusCode, body } = await request(`${adminUrl}/server_info`, { headersTimeout: 2_000, reset: true });
-          const info = (await body.json()) as { state: string; command_line_options: { restart_epoch: number } };
-          return statusCode === 200 && info.state === "LIVE" && info.command_line_options.restart_epoch === epoch;
-        },
-        { withinMs: 30_000 },
-      );
+      await waitFor("Envoy to serve", async () => {
+        if (child.hasEnded()) return "ended";
+        const { statusCode, body } = await request(`${adminUrl}/server_info`, { headersTimeout: 2_000, reset: true });
+        const info = (await body.json()) as { state: string; command_line_options: { restart_epoch: number } };
+        return statusCode === 200 && info.state === "LIVE" && info.command_line_options.restart_epoch === epoch;
+      });
       if (child.hasEnded()) throw new Error("Envoy ended");
     } catch (error) {
       await child.end("SIGKILL");

@@ -93,16 +93,12 @@ export async function startNginx(yaml: string, options: StartNginxOptions = {}):
     for (const pid of all) kill(pid);
   }
   try {
-    await waitFor(
-      "nginx to listen",
-      async () => {
-        if (child.hasEnded()) throw new Error(child.output());
-        const { body } = await request(`http://127.0.0.1:${port}/`, { headersTimeout: 2_000 });
-        await body.dump();
-        return true;
-      },
-      { withinMs: 30_000 },
-    );
+    await waitFor("nginx to listen", async () => {
+      if (child.hasEnded()) throw new Error(child.output());
+      const { body } = await request(`http://127.0.0.1:${port}/`, { headersTimeout: 2_000 });
+      await body.dump();
+      return true;
+    });
   } catch (error) {
     await end();
     throw new Error(`${String(error)}\n${child.output()}\n${log()}`);
@@ -125,7 +121,7 @@ export async function startNginx(yaml: string, options: StartNginxOptions = {}):
     killAll: end,
     async quit() {
       child.signal("SIGQUIT");
-      await waitFor("nginx to end", () => child.hasEnded(), { withinMs: 30_000 });
+      await waitFor("nginx to end", () => child.hasEnded());
     },
     async stop() {
       await end();

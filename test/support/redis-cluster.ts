@@ -111,7 +111,7 @@ function describeCluster(nodes: ClusterNode[], start: () => Promise<ClusterNode>
     return byId(id) as ClusterNode;
   }
 
-  async function untilPrimaryChanges(key: string, from: ClusterNode, withinMs = 30_000): Promise<void> {
+  async function untilPrimaryChanges(key: string, from: ClusterNode, withinMs = 60_000): Promise<void> {
     await waitFor("the replica to take over", async () => (await primaryOf(key)) !== from, { withinMs });
   }
 

@@ -54,7 +54,7 @@ export async function startSentinel({ password, sentinelPassword }: StartSentine
     await waitFor(
       "the sentinels to see each other, the primary and its replica",
       async () => (await Promise.all(sentinels.map(isWatched))).every(Boolean),
-      { withinMs: 40_000, everyMs: 100 },
+      { everyMs: 100 },
     );
     return describeSetup([primary, replica], sentinels);
   } catch (error) {
@@ -89,7 +89,7 @@ function describeSetup(servers: RedisServer[], sentinels: RedisServer[]): Sentin
   }
 
   async function untilPrimaryIsNot(before: RedisServer): Promise<void> {
-    await waitFor("another primary", async () => (await primary()) !== before, { withinMs: 30_000, everyMs: 100 });
+    await waitFor("another primary", async () => (await primary()) !== before, { everyMs: 100 });
   }
 
   return {

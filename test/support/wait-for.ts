@@ -9,7 +9,7 @@ export interface WaitOptions {
 export async function waitFor<T>(
   what: string,
   look: () => Promise<T | undefined | false> | T | undefined | false,
-  { withinMs = 15_000, everyMs = 20 }: WaitOptions = {},
+  { withinMs = 60_000, everyMs = 20 }: WaitOptions = {},
 ): Promise<T> {
   const end = Date.now() + withinMs;
   let last: unknown;

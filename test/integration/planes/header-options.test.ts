@@ -44,11 +44,11 @@ routes: [{ path: /, upstream: backend }]
   const envoy = await startEnvoy(yaml, { services, envoyServices: [listen], node: "envoy", workers: 1 });
   endings.push(() => envoy.stop());
   Object.assign(urls, { node: service.url, nginx: nginx.url, envoy: envoy.url });
-}, 120_000);
+});
 
 afterAll(async () => {
   for (const end of endings.splice(0).reverse()) await end();
-}, 60_000);
+});
 
 async function headersOf(plane: string, app: string): Promise<{ status: number; headers: Record<string, unknown> }> {
   const { statusCode, headers, body } = await request(urls[plane]!, { headers: { "x-app-id": app } });

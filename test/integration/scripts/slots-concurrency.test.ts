@@ -45,7 +45,7 @@ describe.each(backends)("concurrent acquires on $name", ({ start }) => {
   let clients: Clients;
   beforeAll(async () => {
     clients = await start();
-  }, 60_000);
+  });
   afterAll(() => clients?.stop());
 
   it(`ten on a pod with two slots: exactly two succeed, ${ROUNDS} times in a row`, async () => {

@@ -40,9 +40,7 @@ function startNodes(url: string) {
     async continue(): Promise<void> {
       const turns = () => nodes.map((node) => node.outcomes.get("ok") ?? 0);
       const before = turns();
-      await waitFor("all nodes to continue", () => turns().every((count, i) => count >= before[i]! + 20), {
-        withinMs: 30_000,
-      });
+      await waitFor("all nodes to continue", () => turns().every((count, i) => count >= before[i]! + 20));
     },
     async stop() {
       stopped = true;
@@ -90,7 +88,7 @@ describe("two versions of the library", () => {
     expect(new Set(outcomes)).toEqual(new Set(["ok"]));
     expect(granted).toBeGreaterThan(app.burst);
     expect(granted).toBeLessThanOrEqual(limit);
-  }, 60_000);
+  });
 
   it("survive a failover, and the limit holds", async () => {
     const servers = await startRedisCluster();
@@ -109,7 +107,7 @@ describe("two versions of the library", () => {
     expect(await loadedOn(promoted)).toEqual(names);
     expect(new Set(outcomes)).toEqual(new Set(["ok"]));
     expect(granted).toBeLessThanOrEqual(limit);
-  }, 90_000);
+  });
 
   it("survive the death of a primary", async () => {
     const servers = await startRedisCluster();
@@ -123,7 +121,7 @@ describe("two versions of the library", () => {
     expect(await loadedOn(await servers.primaryOf(key))).toEqual(names);
     // Calls may fail while there is no primary.
     expect(outcomes.filter((kind) => !["ok", "unavailable", "timeout"].includes(kind))).toEqual([]);
-  }, 90_000);
+  });
 
   it("are loaded on a new cluster primary when it gets the slot, and the limit holds", async () => {
     const servers = await startRedisCluster();
@@ -138,5 +136,5 @@ describe("two versions of the library", () => {
     expect(await loadedOn(added)).toEqual(names);
     expect(new Set(outcomes)).toEqual(new Set(["ok"]));
     expect(granted).toBeLessThanOrEqual(limit);
-  }, 90_000);
+  });
 });

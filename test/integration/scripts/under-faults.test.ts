@@ -112,7 +112,7 @@ describe("scripts under load", () => {
     await running.goOn(50);
     await running.stop();
     await expectMatchingLedgers(running);
-  }, 60_000);
+  });
 
   it("survive the migration of their slot without an error", async () => {
     const cluster = await startRedisCluster();
@@ -129,7 +129,7 @@ describe("scripts under load", () => {
     await running.stop();
     for (const node of running.nodes) expect([...node.outcomes.keys()]).toEqual(["ok"]);
     await expectMatchingLedgers(running);
-  }, 60_000);
+  });
 
   it("out of memory: nothing is granted, but scripts that free something still run", async () => {
     const server = await startRedis({ args: ["--maxmemory-policy", "noeviction"] });

@@ -127,7 +127,7 @@ const READ_ALL: Command[] = ["string", "hash", "zset"].flatMap((key): Command[] 
   ["ZRANGE", key, 0, -1, "WITHSCORES"],
 ]);
 
-it("replies to every sequence of commands as Redis does", { timeout: 120_000 }, async () => {
+it("replies to every sequence of commands as Redis does", async () => {
   const histories = fc.array(command, { minLength: 1, maxLength: 80, size: "max" });
   await fc.assert(
     fc.asyncProperty(histories, async (history) => {

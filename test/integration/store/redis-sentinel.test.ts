@@ -21,7 +21,7 @@ async function expectToFollow(store: TestStore, change: () => Promise<void>): Pr
   const load = startLoad(10, (id) => store.run("count", ["c", "ids"], [id]));
   const untilWell = () => {
     load.streak = 0;
-    return waitFor("100 successful calls in a row", () => load.streak >= 100, { withinMs: 30_000 });
+    return waitFor("100 successful calls in a row", () => load.streak >= 100);
   };
   await untilWell();
   await change();
@@ -36,7 +36,7 @@ describe("without passwords", () => {
   let setup: SentinelSetup;
   beforeAll(async () => {
     setup = await startSentinel();
-  }, 60_000);
+  });
   afterAll(() => setup?.stop());
 
   it("finds the primary past a sentinel that hangs", async () => {
@@ -51,7 +51,7 @@ describe("without passwords", () => {
     }
   });
 
-  it("continues with the replica when the primary is killed under load", { timeout: 90_000 }, async () => {
+  it("continues with the replica when the primary is killed under load", async () => {
     await expectToFollow(openStore({ url: setup.url }), setup.killPrimary);
   });
 });
@@ -60,7 +60,7 @@ describe("with passwords", () => {
   let setup: SentinelSetup;
   beforeAll(async () => {
     setup = await startSentinel({ password: "red/is", sentinelPassword: "senti-nel" });
-  }, 60_000);
+  });
   afterAll(() => setup?.stop());
 
   const urlWith = (password: string) => setup.url.replace("://", `://:${encodeURIComponent(password)}@`);
@@ -72,7 +72,7 @@ describe("with passwords", () => {
     await expect(wrongSentinel.run("add", ["k"], [])).rejects.toMatchObject({ kind: "denied" });
   });
 
-  it("follows the primary when it is switched under load", { timeout: 90_000 }, async () => {
+  it("follows the primary when it is switched under load", async () => {
     const store = openStore({ url: urlWith("red/is"), sentinelPassword: "senti-nel" });
     await expectToFollow(store, setup.switchPrimary);
   });

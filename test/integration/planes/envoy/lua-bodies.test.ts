@@ -23,7 +23,7 @@ describeEnvoy("Envoy's generated filter, like the Node gateway,", () => {
       `limits: { body_bytes: ${MOST} }`,
       { edit: closeSoon, path: "/known/" },
     );
-  }, 60_000);
+  });
   afterAll(() => world?.stop());
 
   /** The parts of the only response that matter to a client. */

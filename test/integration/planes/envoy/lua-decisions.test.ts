@@ -21,7 +21,7 @@ describeEnvoy("Envoy's generated filter", () => {
     );
     // The first request makes the filter sync for the first time.
     await waitFor("the first sync of the filter", async () => (await ask("default")).status === 200);
-  }, 60_000);
+  });
   afterAll(() => world?.stop());
 
   it("replaces rate limit headers of the backend by those of the decision", async () => {

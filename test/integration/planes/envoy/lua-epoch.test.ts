@@ -19,7 +19,7 @@ describeEnvoy("an Envoy worker whose epoch is closed", () => {
     const metered = "{ guaranteed: 10000, burst: 10000, profile: { based_on: iops, bandwidth: 0 } }";
     world = await startLuaWorld(`metered: ${metered}`, "", { nodeTtlMs: 3_000 });
     await waitFor("the first sync of the filter", async () => (await ask()) === 200 && registered());
-  }, 60_000);
+  });
   afterAll(() => world?.stop());
 
   it("charges all spending exactly once, including the report whose reply was lost", async () => {
@@ -28,9 +28,7 @@ describeEnvoy("an Envoy worker whose epoch is closed", () => {
     await waitFor("a report without a reply", async () => (await ask()) === 200 && isLost);
     const reported = await world.spent("metered");
     expect(reported).toBeGreaterThan(0);
-    await waitFor("the worker to be declared dead", async () => (await registered()) === undefined, {
-      withinMs: 40_000,
-    });
+    await waitFor("the worker to be declared dead", async () => (await registered()) === undefined);
 
     expect(await ask()).toBe(200);
     await waitFor("the worker to be registered again", async () => (await ask()) === 200 && registered());
@@ -40,5 +38,5 @@ describeEnvoy("an Envoy worker whose epoch is closed", () => {
       return (await world.spent("metered")) > passed - 2;
     });
     expect(await world.spent("metered")).toBeLessThanOrEqual(passed);
-  }, 90_000);
+  });
 });

@@ -34,7 +34,7 @@ describeEnvoy("Envoy's generated filter", () => {
       { edit: breakable },
     );
     await waitFor("the first sync of the filter", async () => (await ask("metered")).status === 200);
-  }, 60_000);
+  });
   afterAll(() => world?.stop());
 
   it("returns the unused tokens of a past burst with the next requests", async () => {
@@ -82,7 +82,7 @@ describeEnvoy("Envoy's generated filter", () => {
     expect(reply.status).toBe(503);
     expect(json(reply)).toEqual({ error: "service_unavailable", reason: "plane_error" });
     expect(reply.headers["x-seen"]).toBeUndefined();
-    await waitFor("the log line", () => world.envoy.log().includes("broken"), { withinMs: 15_000 });
+    await waitFor("the log line", () => world.envoy.log().includes("broken"));
     expect((await ask("metered")).status).toBe(200);
   });
 
@@ -99,6 +99,6 @@ describeEnvoy("Envoy's generated filter", () => {
     } finally {
       world.service.signalAll("SIGCONT");
     }
-    await waitFor("the app to be admitted", async () => (await ask("closed")).status === 200, { withinMs: 20_000 });
+    await waitFor("the app to be admitted", async () => (await ask("closed")).status === 200);
   });
 });

@@ -36,7 +36,7 @@ routes: [{ path: /, upstream: backend }]
     service = await startGateway(yaml);
     const services = [service.controlUrl.replace("http://", "")];
     envoy = await startEnvoy(yaml, { services, envoyServices: [listen], workers: 1, edit: closeSoon });
-  }, 60_000);
+  });
 
   afterAll(async () => {
     await envoy?.stop();

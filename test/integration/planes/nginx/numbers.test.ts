@@ -13,7 +13,7 @@ import { waitFor } from "../../../support/wait-for.js";
 const endings: (() => unknown)[] = [];
 afterEach(async () => {
   for (const end of endings.splice(0).reverse()) await end();
-}, 60_000);
+});
 
 const numbered = (count: number) => Array.from({ length: count }, (_, i) => i);
 const BY_REQUEST = "profile: { based_on: iops, bandwidth: 0 }";
@@ -147,11 +147,11 @@ it("the services count each request to nginx once, even if replies are lost and 
   for (const { types } of nginx) {
     for (const [name, type] of types) expect(metrics[name as keyof typeof metrics]?.type, name).toBe(type);
   }
-}, 90_000);
+});
 
 it("nginx reports all remaining counts to the service when it quits", async () => {
   const { planes, services } = await start(1);
   const answers = await sendLoad(planes[0]!.url, "ample", 300, 0.4);
   await planes[0]!.quit();
   expect(sum(await services(), "ratelimit_requests_allowed_total", { app_id: "ample" })).toBe(answers.length);
-}, 60_000);
+});

@@ -26,7 +26,7 @@ routes: [{ path: /, upstream: backend }]
 `;
   gateway = await startGateway(yaml);
   nginx = await startNginx(yaml, { services: [gateway.controlUrl.replace("http://", "")] });
-}, 60_000);
+});
 
 afterAll(async () => {
   await nginx?.stop();

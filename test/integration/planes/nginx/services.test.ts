@@ -12,7 +12,7 @@ import { waitFor } from "../../../support/wait-for.js";
 const endings: (() => unknown)[] = [];
 afterEach(async () => {
   for (const end of endings.splice(0).reverse()) await end();
-}, 60_000);
+});
 
 const TTL_MS = 3_000;
 const metered = "{ guaranteed: 100000, burst: 100000, profile: { based_on: iops, bandwidth: 0 } }";
@@ -94,7 +94,7 @@ it("the tokens of an app that a reload removes are returned, and its counters co
   const second = passedOf(await sendLoad(nginx.url, "other", 100, 1));
   expect(second).toBeGreaterThan(0);
   await waitForReport(quota, node, "other", first + second);
-}, 60_000);
+});
 
 it("nginx switches to the next service when one dies: no request is refused, and all spending is reported", async () => {
   const { nginx, quota, services } = await start({ services: 2 });
@@ -105,7 +105,7 @@ it("nginx switches to the next service when one dies: no request is refused, and
   expect(passedOf(answers)).toBe(answers.length);
   const node = (await nodeOf(quota))!;
   await waitForReport(quota, node, "metered", answers.length);
-}, 60_000);
+});
 
 it("an nginx that was declared dead starts a new epoch, and is charged for what it spent", async () => {
   const { nginx, quota } = await start();
@@ -115,14 +115,14 @@ it("an nginx that was declared dead starts a new epoch, and is charged for what 
   await waitForReport(quota, before, "metered", first);
   const all = nginx.workers();
   for (const pid of all) process.kill(pid, "SIGSTOP");
-  await waitFor("the node to be declared dead", async () => (await nodeOf(quota)) === undefined, { withinMs: 40_000 });
+  await waitFor("the node to be declared dead", async () => (await nodeOf(quota)) === undefined);
   for (const pid of all) process.kill(pid, "SIGCONT");
   const passed = passedOf(await sendLoad(nginx.url, "metered", 100, 1));
   expect(passed).toBeGreaterThan(0);
   const after = await waitFor("the node to be registered again", () => nodeOf(quota));
   expect(after).not.toBe(before);
   await waitForReport(quota, after, "metered", passed);
-}, 90_000);
+});
 
 it("nginx logs once that the service has another configuration", async () => {
   const { nginx, yaml } = await start();
@@ -133,7 +133,7 @@ it("nginx logs once that the service has another configuration", async () => {
   await waitFor("the log line", () => said() > 0);
   await sendLoad(nginx.url, "metered", 100, 1);
   expect(said()).toBe(1);
-}, 60_000);
+});
 
 interface Ready {
   ready: boolean;
@@ -162,4 +162,4 @@ it("nginx serves its metrics and its health on the status listener", async () =>
       config: { service_version: expect.any(String) },
     },
   });
-}, 60_000);
+});

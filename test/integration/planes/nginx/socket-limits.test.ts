@@ -51,10 +51,10 @@ ${Object.entries(routes)
   const services = [service.controlUrl.replace("http://", "")];
   planes = await Promise.all(["nginx-a", "nginx-b"].map((node) => startNginx(yaml, { services, workers: 2, node })));
   for (const nginx of planes) endings.push(() => nginx.stop());
-}, 60_000);
+});
 afterAll(async () => {
   for (const end of endings.splice(0).reverse()) await end();
-}, 60_000);
+});
 
 const clients: SocketClient[] = [];
 const onPods = () => pods.reduce((sum, { live }) => sum + live.size, 0);
@@ -62,7 +62,7 @@ const slotsTaken = async () => Number(await redis.command("ZCARD", "ws:global_co
 afterEach(async () => {
   for (const { socket } of clients.splice(0)) socket.terminate();
   await waitFor("all slots to be free", async () => onPods() === 0 && (await slotsTaken()) === 0);
-}, 60_000);
+});
 
 /** This many connections at once, distributed over the instances. */
 async function connect(urls: string[], count: number, app = "default"): Promise<Outcome[]> {
@@ -88,7 +88,7 @@ describe("with the store", () => {
     await waitFor("its slot to be free", async () => (await slotsTaken()) === 4);
     expect(opened(await connect(everywhere("total"), 6))).toBe(1);
     expect(onPods()).toBe(5);
-  }, 60_000);
+  });
 
   it("max_per_app: applies to each app separately", async () => {
     const [one, other] = await Promise.all([
@@ -97,7 +97,7 @@ describe("with the store", () => {
     ]);
     expect([opened(one), opened(other), onPods()]).toEqual([3, 3, 6]);
     expect(refusals([...one, ...other])).toEqual(["429 APP_LIMIT_EXCEEDED"]);
-  }, 60_000);
+  });
 
   it("burst: this many at once, further ones get Retry-After", async () => {
     const outcomes = await connect(everywhere("rate"), 12);
@@ -105,7 +105,7 @@ describe("with the store", () => {
     expect(refusals(outcomes)).toEqual(["429 RATE_LIMITED"]);
     // At 0.01 per second the next one may come after 100 s.
     for (const outcome of outcomes) if (!outcome.open) expect(outcome.retryAfter).toBeGreaterThan(300);
-  }, 60_000);
+  });
 });
 
 describe("without the store", () => {
@@ -145,7 +145,7 @@ describe("without the store", () => {
       }
       expect(pods.map(({ live }) => live.size)).toEqual([4, 4]);
     });
-  }, 60_000);
+  });
 
   it("local: a third of max_total and of max_per_app", async () => {
     await withoutStore(async () => {
@@ -156,7 +156,7 @@ describe("without the store", () => {
       // 10 in all: 3 are its share, and two are there.
       for (const url of on("local-total")) expect(opened(await connect([url], 6))).toBe(1);
     });
-  }, 60_000);
+  });
 
   it("open: the rate applies to this nginx alone", async () => {
     await withoutStore(async () => {
@@ -166,5 +166,5 @@ describe("without the store", () => {
         expect(refusals(outcomes)).toEqual(["503 store_unavailable"]);
       }
     });
-  }, 60_000);
+  });
 });

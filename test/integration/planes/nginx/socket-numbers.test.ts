@@ -37,10 +37,10 @@ routes: [{ path: /ws/, upstream: chat, connections: ${connections} }]
 `;
   service = await startGateway(yaml(pods));
   endings.push(() => service.stop());
-}, 60_000);
+});
 afterAll(async () => {
   for (const end of endings.splice(0).reverse()) await end();
-}, 60_000);
+});
 
 const clients: SocketClient[] = [];
 async function start(workers = 2): Promise<void> {
@@ -54,7 +54,7 @@ afterEach(async () => {
   } finally {
     await nginx.stop();
   }
-}, 60_000);
+});
 
 const pageOf = async (url: string) => readPage(await (await request(`${url}/metrics`)).body.text());
 const own = () => pageOf(nginx.statusUrl);
@@ -107,7 +107,7 @@ it("the nginx page has each of the gateway's connection metrics, with the same t
   ]);
   expect(labelsOf("websocket_pod_connections", "upstream")).toEqual(["chat", "chat"]);
   expect(page.samples.filter(({ name, value }) => name.startsWith("websocket_connections") && value !== 0)).toEqual([]);
-}, 60_000);
+});
 
 it("nginx counts open connections by pod and refusals by reason; the services count each once", async () => {
   await start();
@@ -139,7 +139,7 @@ it("nginx counts open connections by pod and refusals by reason; the services co
       asked(seen) - asked(before) === LIMIT + 2,
   );
   expect(reported.sum("websocket_refusals_total") - before.sum("websocket_refusals_total")).toBe(2);
-}, 60_000);
+});
 
 it("connections of a killed worker are not counted; those of old workers after a reload are, also on removed pods", async () => {
   await start();
@@ -162,7 +162,7 @@ it("connections of a killed worker are not counted; those of old workers after a
   for (const { socket } of clients.splice(0)) socket.terminate();
   const empty = await until("no connections to be counted", own, (seen) => active(seen) === 0);
   expect(empty.value("websocket_pod_connections", { pod: pods[1]!.address }) ?? 0).toBe(0);
-}, 60_000);
+});
 
 it("leases lost by the store are reclaimed, and new connections are refused meanwhile: on both pages", async () => {
   await start(1);
@@ -182,4 +182,4 @@ it("leases lost by the store are reclaimed, and new connections are refused mean
   };
   await until("nginx to tell of it", own, (page) => holds(page));
   await until("a service to tell of it", ofService, (page) => holds(page, before));
-}, 60_000);
+});

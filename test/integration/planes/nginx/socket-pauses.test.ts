@@ -38,16 +38,16 @@ routes:
   const start = (node: string) => startNginx(yaml, { services, workers: 1, node });
   [paused, other] = await Promise.all([start("paused"), start("other")]);
   endings.push(() => Promise.all([paused.stop(), other.stop()]));
-}, 60_000);
+});
 afterAll(async () => {
   for (const end of endings.splice(0).reverse()) await end();
-}, 60_000);
+});
 
 const clients: SocketClient[] = [];
 afterEach(async () => {
   for (const { socket } of clients.splice(0)) socket.terminate();
   await waitFor("the pod to have no connections", () => pod.live.size === 0);
-}, 60_000);
+});
 
 /** Opens this many connections, with retries. */
 async function open(nginx: NginxProcess, count: number): Promise<SocketClient[]> {
@@ -91,4 +91,4 @@ it("after a pause, nginx closes connections whose slots others have taken, and r
   const refused = connectSocket(`${other.url}/ws/`);
   expect(await refused.outcome).toMatchObject({ open: false, status: 429, reason: "LIMIT_EXCEEDED" });
   expect(await numbersOf(other)).toMatchObject({ active: 1, lost: 0, reclaimed: 0 });
-}, 60_000);
+});

@@ -54,13 +54,13 @@ routes:
   endings.push(() => service.stop());
   const services = [service.controlUrl.replace("http://", "")];
   start = () => startNginx(yaml, { services, workers: 2, tls });
-}, 60_000);
+});
 beforeEach(async () => {
   nginx = await start();
-}, 60_000);
+});
 afterAll(async () => {
   for (const end of endings.splice(0).reverse()) await end();
-}, 60_000);
+});
 
 const clients: SocketClient[] = [];
 const slotsTaken = async () => Number(await redis.command("ZCARD", "ws:global_conn"));
@@ -72,7 +72,7 @@ afterEach(async () => {
   } finally {
     await nginx.stop();
   }
-}, 60_000);
+});
 
 async function connect(count: number) {
   const url = nginx.url.replace("http:", "https:");
@@ -99,7 +99,7 @@ it("10 at once: as many as there are slots are admitted; the others are refused 
   open[0]!.socket.close();
   await waitFor("one slot to be free", async () => (await slotsTaken()) === MOST - 1);
   expect((await connect(3)).open.length).toBe(1);
-}, 60_000);
+});
 
 it("a client that rejects the certificate, or does not use TLS, takes no slot", async () => {
   const before = pod.accepted();
@@ -107,7 +107,7 @@ it("a client that rejects the certificate, or does not use TLS, takes no slot", 
   expect(await connectSocket(`${url}/ws/`).outcome).toMatchObject({ open: false, status: 0 });
   expect(await connectSocket(`${nginx.url}/ws/`).outcome).toMatchObject({ open: false, status: 400 });
   expect([pod.accepted() - before, await slotsTaken()]).toEqual([0, 0]);
-}, 60_000);
+});
 
 it("a reload closes no connection; slots of killed workers are released at once", async () => {
   const { open } = await connect(MOST - 1);
@@ -118,11 +118,11 @@ it("a reload closes no connection; slots of killed workers are released at once"
   for (const pid of nginx.workers()) process.kill(pid, "SIGKILL");
   for (const { ended } of open) await ended;
   await untilFree();
-}, 60_000);
+});
 
 it("an nginx that quits closes connections after its shutdown timeout, without a close frame, and releases their slots", async () => {
   const { open } = await connect(MOST);
   await nginx.quit();
   for (const { ended } of open) expect((await ended).code).toBe(1006);
   expect(await slotsTaken()).toBe(0);
-}, 60_000);
+});

@@ -70,10 +70,10 @@ routes:
   const store = createRedisStore(redis.url);
   endings.push(() => store.close());
   quota = createQuota(store, { id: "sockets", capacity: 1_000_000, rate: 500_000, nodeTtlMs: 30_000 });
-}, 60_000);
+});
 afterAll(async () => {
   for (const end of endings.splice(0).reverse()) await end();
-}, 60_000);
+});
 
 let nodes = 0;
 const started: NginxProcess[] = [];
@@ -83,7 +83,7 @@ afterEach(async () => {
   } finally {
     await Promise.all(started.splice(0).map((nginx) => nginx.stop()));
   }
-}, 60_000);
+});
 
 async function start(workers = 1): Promise<NginxProcess> {
   const services = [service.controlUrl.replace("http://", "")];
@@ -109,7 +109,7 @@ it("slots of a killed worker are released by another at once, long before their 
   for (const { ended } of clients) await ended;
   await waitFor("the log line", () => nginx.log().includes("a worker died"));
   for (const { socket } of await open(nginx, 5)) socket.terminate();
-}, 60_000);
+});
 
 it("after the store lost its state no worker exceeds the limit, not even one without connections", async () => {
   const nginx = await start();
@@ -127,7 +127,7 @@ it("after the store lost its state no worker exceeds the limit, not even one wit
   expect(late).toMatchObject({ status: 429, reason: "LIMIT_EXCEEDED" });
   expect(pod.live.size).toBe(5);
   for (const { socket } of pod.live) socket.terminate();
-}, 60_000);
+});
 
 it("an nginx that quits closes its connections after its shutdown timeout, and releases their slots", async () => {
   const nginx = await start(2);
@@ -137,7 +137,7 @@ it("an nginx that quits closes its connections after its shutdown timeout, and r
   await nginx.quit();
   expect([(await client!.ended).code, (await second!.ended).code]).toEqual([1006, 1006]);
   expect(await slotsTaken()).toBe(0);
-}, 60_000);
+});
 
 it("an upgrade is charged at once, and its bytes when it has ended", async () => {
   const nginx = await start();
@@ -156,7 +156,7 @@ it("an upgrade is charged at once, and its bytes when it has ended", async () =>
   });
   expect(spent).toBeGreaterThanOrEqual((2 * bytes) / 65_536);
   expect(spent).toBeLessThanOrEqual((2 * bytes) / 65_536 + 4);
-}, 60_000);
+});
 
 it("a client over its rate limit gets no slot", async () => {
   const nginx = await start();
@@ -171,7 +171,7 @@ it("a client over its rate limit gets no slot", async () => {
   });
   expect(refusal).toMatchObject({ status: 429 });
   expect(opened).toBeLessThanOrEqual(3);
-}, 60_000);
+});
 
 describe("failing pods", () => {
   it("a pod that does not answer: the client is disconnected after response_ms, and the slot is released", async () => {
@@ -181,14 +181,14 @@ describe("failing pods", () => {
     expect(await slotsTaken()).toBe(1);
     expect(await client.outcome).toMatchObject({ open: false });
     await waitFor("the pod to be disconnected", () => silent.callers.size === 0);
-  }, 60_000);
+  });
 
   it("an unreachable pod: 502 like the gateway, no slot is held, and requests are sent once", async () => {
     const nginx = await start();
     const outcome = await connectSocket(`${nginx.url}/nobody/`).outcome;
     expect(outcome).toMatchObject({ open: false, status: 502, reason: "upstream_unreachable" });
     expect((await request(`${nginx.url}/nobody/`, { method: "POST", body: "x" })).statusCode).toBe(502);
-  }, 60_000);
+  });
 });
 
 it("nginx accepts and refuses the same upgrades as the gateway", async () => {
@@ -217,4 +217,4 @@ it("nginx accepts and refuses the same upgrades as the gateway", async () => {
     plain: "200",
   });
   expect(await slotsTaken()).toBe(0);
-}, 60_000);
+});

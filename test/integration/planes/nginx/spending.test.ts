@@ -11,7 +11,7 @@ import { pause, waitFor } from "../../../support/wait-for.js";
 const endings: (() => unknown)[] = [];
 afterEach(async () => {
   for (const end of endings.splice(0).reverse()) await end();
-}, 60_000);
+});
 
 async function start(): Promise<{ nginx: NginxProcess; quota: Quota }> {
   const redis = await startRedis();
@@ -65,7 +65,7 @@ it("nginx spends one token per request through reloads", async () => {
   expect(app.spent).toBeGreaterThanOrEqual(passed);
   expect(app.spent).toBeLessThanOrEqual(passed + unanswered);
   expect(app.granted).toBe(app.spent + app.returned);
-}, 60_000);
+});
 
 it("when nginx workers are killed with SIGKILL, every answered request is reported, and none twice", async () => {
   const { nginx, quota } = await start();
@@ -82,7 +82,7 @@ it("when nginx workers are killed with SIGKILL, every answered request is report
   expect(app.spent).toBeGreaterThanOrEqual(passed);
   expect(app.spent).toBeLessThanOrEqual(passed + unanswered);
   expect(app.granted).toBe(app.spent + app.returned);
-}, 60_000);
+});
 
 it("an nginx that quits returns all tokens at once and is removed from the nodes", async () => {
   const { nginx, quota } = await start();
@@ -94,4 +94,4 @@ it("an nginx that quits returns all tokens at once and is removed from the nodes
   expect(ledger.held).toBe(0);
   const app = ledger.apps.find(({ app }) => app === "metered")!;
   expect(app.spent).toBe(answers.filter(({ status }) => status === 200).length);
-}, 60_000);
+});

@@ -184,7 +184,7 @@ describe("a WebSocket", () => {
           expected += size;
           await new Promise((done) => socket.send(data, done));
         }
-        await waitFor("the last byte", () => bytes === expected, { withinMs: 50_000 });
+        await waitFor("the last byte", () => bytes === expected);
         expect(received.digest("hex")).toBe(sent.digest("hex"));
         socket.close();
       }),

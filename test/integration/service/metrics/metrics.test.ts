@@ -16,7 +16,7 @@ import { waitFor } from "../../../support/wait-for.js";
 const endings: (() => unknown)[] = [];
 afterEach(async () => {
   for (const end of endings.splice(0).reverse()) await end();
-}, 60_000);
+});
 
 async function start(yaml: string, env: Record<string, string> = {}): Promise<GatewayProcess> {
   const backend = await startSmallBackend();

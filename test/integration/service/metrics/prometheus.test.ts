@@ -67,10 +67,10 @@ log: { level: warn }
   });
   prometheus = await startPrometheus(new URL(gateway.controlUrl).host);
   endings.push(() => prometheus.stop());
-}, 120_000);
+});
 afterAll(async () => {
   for (const end of endings.splice(0).reverse()) await end();
-}, 60_000);
+});
 
 const catalog: [MetricName, MetricDefinition][] = Object.entries(metrics) as [MetricName, MetricDefinition][];
 const one = async (expression: string) => (await prometheus.until(expression))[0]?.value;

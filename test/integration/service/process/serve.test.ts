@@ -65,7 +65,7 @@ describe("tollgate serve without a file", () => {
     child.stdout.on("data", (data) => {
       printed += data;
     });
-    await waitFor("the greeting", () => printed.includes("Press Ctrl-C to stop."), { withinMs: 25_000 });
+    await waitFor("the greeting", () => printed.includes("Press Ctrl-C to stop."));
     const url = `http://127.0.0.1:${port}`;
     const hello = await fetch(`${url}/api/hello`);
     expect([hello.status, hello.headers.get("x-ratelimit-cost")]).toEqual([200, "1"]);

@@ -2,13 +2,11 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, expect, test, vi } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import { freePort } from "../../../support/ports.js";
 import { startProcess } from "../../../support/processes.js";
 import { startRedis } from "../../../support/redis-server.js";
 import { waitFor } from "../../../support/wait-for.js";
-
-vi.setConfig({ testTimeout: 60_000 });
 
 const cli = new URL("../../../../src/cli/main.ts", import.meta.url).pathname;
 const endings: (() => unknown)[] = [];
@@ -24,7 +22,7 @@ async function logWith(text: string, store: string): Promise<string> {
   writeFileSync(file, `store: ${store}\ncontrol: { listen: "127.0.0.1:${await freePort()}" }\n`);
   const service = startProcess(process.execPath, ["--import", "tsx", cli, "serve", "--config", file], process.cwd());
   endings.push(() => service.end("SIGKILL"));
-  await waitFor(`"${text}" in the log`, () => service.output().includes(text), { withinMs: 45_000 });
+  await waitFor(`"${text}" in the log`, () => service.output().includes(text));
   return service.output();
 }
 
