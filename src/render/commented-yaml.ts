@@ -58,8 +58,5 @@ function isSmall(map: YAMLMap): boolean {
 }
 
 function commentLines(text: string): string {
-  return text
-    .split("\n")
-    .map((line) => (line === "" ? "" : ` ${line}`))
-    .join("\n");
+  return text.replaceAll(/^(?=.)/gm, " ");
 }

@@ -11,19 +11,16 @@ export type LuaData = string | number | boolean | readonly LuaData[] | { readonl
 
 export function luaTable(data: LuaData, indent = ""): string {
   if (typeof data === "string") return luaText(data);
-  if (typeof data === "number") return luaNumber(data);
-  if (typeof data === "boolean") return String(data);
+  if (typeof data === "boolean" || Number.isFinite(data)) return String(data);
+  if (typeof data === "number") throw new Error(`${data} is not a valid number in a configuration`);
+  const nameOf = (key: string) => (IDENTIFIER.test(key) && !RESERVED.has(key) ? key : `[${luaText(key)}]`);
   const deeper = `${indent}    `;
   const lines = Array.isArray(data)
     ? data.map((item: LuaData) => `${deeper}${luaTable(item, deeper)},\n`)
     : Object.entries(data as Record<string, LuaData>).map(
-        ([key, value]) => `${deeper}${luaKey(key)} = ${luaTable(value, deeper)},\n`,
+        ([key, value]) => `${deeper}${nameOf(key)} = ${luaTable(value, deeper)},\n`,
       );
   return lines.length === 0 ? "{}" : `{\n${lines.join("")}${indent}}`;
-}
-
-function luaKey(key: string): string {
-  return IDENTIFIER.test(key) && !RESERVED.has(key) ? key : `[${luaText(key)}]`;
 }
 
 /** Escapes every byte that is not printable ASCII, so that no text can end the literal. */
@@ -33,9 +30,4 @@ function luaText(text: string): string {
     return plain ? String.fromCharCode(byte) : `\\${String(byte).padStart(3, "0")}`;
   });
   return `"${escaped.join("")}"`;
-}
-
-function luaNumber(value: number): string {
-  if (!Number.isFinite(value)) throw new Error(`${value} is not a valid number in a configuration`);
-  return String(value);
 }

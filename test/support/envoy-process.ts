@@ -81,6 +81,7 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
       envoyServices: [],
       mode: "lua",
       maxConnections: DEFAULT_CONNECTIONS,
+      dynamic: false,
       ...rendering,
       workers,
       path: dir,

@@ -1,6 +1,6 @@
 /** `tollgate render envoy`: its options. */
 import { renderEnvoy } from "../../render/envoy/envoy.js";
-import { type Balancer, DEFAULT_ADMIN, DEFAULT_BALANCER, DEFAULT_CONNECTIONS } from "../../render/envoy/options.js";
+import { type Balancer, DEFAULT_ADMIN, DEFAULT_CONNECTIONS } from "../../render/envoy/options.js";
 import { configOrThrow } from "../check-config.js";
 import { flagOption, readChoice, readOptions, textOption, UsageError } from "../command.js";
 import { commonOptions, readBundle, readCommon, readOptional } from "./files.js";
@@ -75,10 +75,9 @@ function readBalancer(values: Values): Balancer | undefined {
     return undefined;
   }
   if (health !== undefined && !/^\/[!-~]*$/.test(health)) throw new UsageError("--health must begin with a slash");
-  const idleSeconds = readOptional("--alb-idle", idle, 4_000);
   return {
-    hops: readOptional("--hops", hops, 16) ?? DEFAULT_BALANCER.hops,
-    idleMs: idleSeconds === undefined ? DEFAULT_BALANCER.idleMs : idleSeconds * 1000,
-    healthPath: health ?? DEFAULT_BALANCER.healthPath,
+    hops: readOptional("--hops", hops, 16) ?? 1,
+    idleMs: (readOptional("--alb-idle", idle, 4_000) ?? 60) * 1000,
+    healthPath: health ?? "/healthz",
   };
 }

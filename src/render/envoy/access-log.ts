@@ -12,12 +12,16 @@ const LOG_NAME = "tollgate";
 
 export function accessLog(config: Config, { mode }: EnvoyRenderOptions): YamlSection {
   if (mode === "rls") return {};
+  // Streams that hold a slot or may hold one. The script clears the mark when it knows that there is none.
+  const sockets = marked("connection", { string_match: { safe_regex: { regex: ".+" } } });
+  // Streams that the service must settle, once, when they end.
+  const settled = [marked("settle", { bool_match: true }), { log_type_filter: { types: ["DownstreamEnd"] } }];
   return {
     "# Reports ended streams to the service: their sizes, if these were not known before, and released slots.": NOTE,
     access_log: [
       {
         name: "envoy.access_loggers.http_grpc",
-        filter: { or_filter: { filters: [sockets(), settled()] } },
+        filter: { or_filter: { filters: [sockets, { and_filter: { filters: settled } }] } },
         ...extension("envoy.access_loggers.http_grpc", "extensions.access_loggers.grpc.v3.HttpGrpcAccessLogConfig", {
           common_config: {
             log_name: LOG_NAME,
@@ -40,20 +44,6 @@ function renewals(config: Config): YamlSection {
   return {
     "# Also reports open streams, which renews the leases of their slots.": NOTE,
     access_log_options: { access_log_flush_interval: seconds(Math.floor(renewalMs(Math.min(...leases) * 1000))) },
-  };
-}
-
-/** Streams that hold a slot or may hold one. The script clears the mark when it knows that there is none. */
-function sockets(): YamlData {
-  return marked("connection", { string_match: { safe_regex: { regex: ".+" } } });
-}
-
-/** Streams that the service must settle, once, when they end. */
-function settled(): YamlData {
-  return {
-    and_filter: {
-      filters: [marked("settle", { bool_match: true }), { log_type_filter: { types: ["DownstreamEnd"] } }],
-    },
   };
 }
 

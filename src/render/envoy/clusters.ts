@@ -4,16 +4,16 @@ import type { ServiceAddress } from "../../config/options/plane-options.js";
 import type { Config } from "../../config/schema.js";
 import { parseAddress } from "../../config/values.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
-import { RenderError, schemeOf, serviceAddresses, type Upstream, upstreamName, usedUpstreams } from "../common.js";
 import {
-  discovery,
-  ejectUnreachable,
-  endpoints,
-  extension,
-  type HttpVersion,
-  seconds,
-  upstreamProtocol,
-} from "./common.js";
+  hostAndPort,
+  RenderError,
+  schemeOf,
+  serviceAddresses,
+  type Upstream,
+  upstreamName,
+  usedUpstreams,
+} from "../common.js";
+import { extension, seconds, socketAddress, TYPES } from "./common.js";
 import { CONTROL_CLUSTER, type EnvoyRenderOptions, SERVICE_CLUSTER } from "./options.js";
 
 /** Replaces Envoy's default of 1,024, which 1,024 WebSockets would exhaust. */
@@ -47,12 +47,7 @@ function upstreamCluster(config: Config, id: string, upstream: Upstream): YamlSe
     "# By default Envoy allows 1,024 of each per cluster and answers 503 beyond. Here requests are queued.": NOTE,
     circuit_breakers: {
       thresholds: [
-        {
-          max_connections: NO_LIMIT,
-          max_pending_requests: NO_LIMIT,
-          max_requests: NO_LIMIT,
-          max_retries: 64,
-        },
+        { max_connections: NO_LIMIT, max_pending_requests: NO_LIMIT, max_requests: NO_LIMIT, max_retries: 64 },
       ],
       per_host_thresholds: [{ max_connections: connections + sockets }],
     },
@@ -60,7 +55,7 @@ function upstreamCluster(config: Config, id: string, upstream: Upstream): YamlSe
     common_lb_config: { healthy_panic_threshold: { value: 1 } },
     ...passiveChecks(passive, sockets > 0),
     health_checks: active.path === undefined ? undefined : [healthCheck(active, active.path)],
-    typed_extension_protocol_options: upstreamProtocol("http1", { idle_timeout: "60s" }),
+    typed_extension_protocol_options: upstreamProtocol("http1", "60s"),
     transport_socket: secure ? upstreamTls(id, addresses) : undefined,
   };
 }
@@ -168,6 +163,65 @@ function serviceCluster(config: Config, name: string, addresses: ServiceAddress[
     },
     common_lb_config: { healthy_panic_threshold: { value: 1 } },
     outlier_detection: ejectUnreachable({ failures: 2, baseMs: 1_000, maxMs: 5_000, intervalMs: 500 }),
-    typed_extension_protocol_options: upstreamProtocol(version, { idle_timeout: "30s" }),
+    typed_extension_protocol_options: upstreamProtocol(version, "30s"),
+  };
+}
+
+/** With a `defaultPort`, requests carry the address of the endpoint as Host instead of the client's. */
+function endpoints(cluster: string, addresses: readonly ServiceAddress[], defaultPort?: number): YamlData {
+  const named = (address: ServiceAddress) =>
+    defaultPort === undefined ? undefined : hostAndPort(address).replace(new RegExp(`:${defaultPort}$`), "");
+  return {
+    cluster_name: cluster,
+    endpoints: [
+      {
+        lb_endpoints: addresses.map((address) => ({
+          endpoint: { hostname: named(address), address: socketAddress(address) },
+        })),
+      },
+    ],
+  };
+}
+
+/** Host names are resolved repeatedly, addresses never. */
+function discovery(addresses: readonly ServiceAddress[]): "STATIC" | "STRICT_DNS" {
+  return addresses.every(({ host }) => isIP(host) !== 0) ? "STATIC" : "STRICT_DNS";
+}
+
+type HttpVersion = "http1" | "http2";
+
+function upstreamProtocol(version: HttpVersion, idle: string): YamlData {
+  const explicit: YamlData =
+    version === "http1"
+      ? { http_protocol_options: {} }
+      : {
+          http2_protocol_options: {
+            "# Detects within seconds a service that disappeared without closing the connection.": NOTE,
+            connection_keepalive: { interval: "10s", timeout: "3s" },
+          },
+        };
+  return {
+    "envoy.extensions.upstreams.http.v3.HttpProtocolOptions": {
+      "@type": `${TYPES}.extensions.upstreams.http.v3.HttpProtocolOptions`,
+      common_http_protocol_options: { idle_timeout: idle },
+      explicit_http_config: explicit,
+    },
+  };
+}
+
+/** Ejects endpoints that cannot be reached. Their responses are not judged. */
+function ejectUnreachable(times: { failures: number; baseMs: number; maxMs: number; intervalMs: number }) {
+  return {
+    split_external_local_origin_errors: true,
+    consecutive_local_origin_failure: times.failures,
+    base_ejection_time: seconds(times.baseMs),
+    max_ejection_time: seconds(times.maxMs),
+    interval: seconds(times.intervalMs),
+    max_ejection_percent: 100,
+    enforcing_consecutive_local_origin_failure: 100,
+    enforcing_consecutive_5xx: 0,
+    enforcing_consecutive_gateway_failure: 0,
+    enforcing_success_rate: 0,
+    enforcing_local_origin_success_rate: 0,
   };
 }

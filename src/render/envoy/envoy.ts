@@ -2,17 +2,20 @@
 import { createHash } from "node:crypto";
 import { envoyOptions } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
-import { type Rendered, type RenderedFile, requirePlaneToken } from "../common.js";
+import { commentedYaml, NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
+import { addressOf, RenderError, type Rendered, type RenderedFile, requirePlaneToken } from "../common.js";
 import { type LuaData, luaTable } from "../lua-table.js";
-import { bootstrap } from "./bootstrap.js";
 import { clusters } from "./clusters.js";
-import { CLUSTERS, dynamicFile, LISTENERS, ROUTES } from "./dynamic.js";
+import { extension, fromFile, socketAddress, TYPES } from "./common.js";
 import { listener } from "./listener.js";
 import {
   BOOTSTRAP,
+  CLUSTERS,
   CONTROL_CLUSTER,
   DEFAULT_NODE,
   type EnvoyRenderOptions,
+  LISTENERS,
+  ROUTES,
   SCRIPT,
   SERVICE_CLUSTER,
 } from "./options.js";
@@ -24,7 +27,7 @@ export function renderEnvoy(config: Config, options: EnvoyRenderOptions): Render
   const script = options.mode === "lua" ? envoyScript(config, options) : "";
   const files: RenderedFile[] = script === "" ? [] : [{ name: SCRIPT, text: script, secret: true }];
   // A file comes before those that refer to it, because a running Envoy may read each as soon as it is written.
-  if (options.dynamic === true) files.push(...dynamicFiles(config, options, script, warnings));
+  if (options.dynamic) files.push(...dynamicFiles(config, options, script, warnings));
   files.push({ name: BOOTSTRAP, text: bootstrap(config, options, warnings), secret: true });
   return { files, warnings };
 }
@@ -34,11 +37,61 @@ function dynamicFiles(config: Config, options: EnvoyRenderOptions, script: strin
   const kept = "A change keeps open WebSockets.";
   const drained = "A change closes open connections after --drain-time-s, including WebSockets.";
   const texts = {
-    [CLUSTERS]: dynamicFile(CLUSTERS, `Clusters. ${kept}`, clusters(config, options)),
-    [ROUTES]: dynamicFile(ROUTES, `Routes and the script. ${kept}`, [routeConfig(config, options, version)]),
-    [LISTENERS]: dynamicFile(LISTENERS, `The listener. ${drained}`, [listener(config, options, warnings)]),
+    [CLUSTERS]: dynamicFile("cluster.v3.Cluster", `Clusters. ${kept}`, clusters(config, options)),
+    [ROUTES]: dynamicFile("route.v3.RouteConfiguration", `Routes and the script. ${kept}`, [
+      routeConfig(config, options, version),
+    ]),
+    [LISTENERS]: dynamicFile("listener.v3.Listener", `The listener. ${drained}`, [listener(config, options, warnings)]),
   };
   return Object.entries(texts).map(([name, text]) => ({ name, text, secret: name === LISTENERS }));
+}
+
+/** A file that Envoy reloads. `type` omits the prefix of configurations. */
+function dynamicFile(type: string, note: string, resources: readonly YamlSection[]): string {
+  const head = `Written by \`tollgate render envoy --dynamic\`. Do not edit: change the configuration and render it again.\n${note}`;
+  const typed = resources.map((resource) => ({ "@type": `${TYPES}.config.${type}`, ...resource }));
+  return commentedYaml(head, { resources: typed });
+}
+
+/** The complete configuration: listener, routes, clusters, timeouts and limits. */
+function bootstrap(config: Config, options: EnvoyRenderOptions, warnings: string[]): string {
+  if (config.routes.length === 0) throw new RenderError("routes is empty: there is nothing to render for Envoy");
+  const { path, dynamic } = options;
+  const drain = Math.max(Math.ceil(config.timeouts.shutdown_ms / 1000), 1);
+  const workers = options.workers ?? config.workers;
+  const others = dynamic ? "Envoy reloads the other files as soon as they are replaced. " : "";
+  const head = `Written by \`tollgate render envoy\`. Do not edit: change the configuration and render it again.
+Contains the token of the data planes: only the user that runs Envoy may read it. For Envoy 1.38 or later. Check and start it with
+
+  envoy --mode validate -c ${BOOTSTRAP}
+  envoy -c ${BOOTSTRAP} --concurrency ${workers} --drain-time-s ${drain} --parent-shutdown-time-s ${drain + 5}
+
+Use this --concurrency: while the store is unavailable, each worker thread admits 1/${workers} of the limits.
+${others}A change of this file needs a hot restart: start the same command with --restart-epoch 1 (then 2, …) while the old process runs.`;
+  const data: YamlData = {
+    node: { id: options.node ?? DEFAULT_NODE, cluster: "tollgate" },
+    "# Envoy's admin interface. It can stop Envoy: keep it on the loopback address.": NOTE,
+    admin: { address: socketAddress(addressOf(options.admin, "--admin")) },
+    "# Maximum number of client connections; further ones are closed at once. Envoy has no limit by default.": NOTE,
+    overload_manager: {
+      resource_monitors: [
+        extension(
+          "envoy.resource_monitors.global_downstream_max_connections",
+          "extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
+          { max_active_downstream_connections: options.maxConnections },
+        ),
+      ],
+    },
+    ...(dynamic
+      ? {
+          "# Envoy reloads these files when they are replaced, and ignores an invalid file.": NOTE,
+          dynamic_resources: { lds_config: fromFile(path, LISTENERS), cds_config: fromFile(path, CLUSTERS) },
+        }
+      : {
+          static_resources: { listeners: [listener(config, options, warnings)], clusters: clusters(config, options) },
+        }),
+  };
+  return commentedYaml(head, data);
 }
 
 /** The script that Envoy runs: its options as a Lua table, followed by the bundle. */

@@ -22,7 +22,7 @@ export function scriptFile({ path }: EnvoyRenderOptions): YamlData {
 }
 
 function script(options: EnvoyRenderOptions): YamlData {
-  const dynamic = options.dynamic === true;
+  const { dynamic } = options;
   return {
     "# Decides from a lease of tokens; calls the service about once per thousand requests.": NOTE,
     ...(dynamic ? { "# The routes load the script, so that a new script does not close connections.": NOTE } : {}),
@@ -84,9 +84,7 @@ function untrusted({ identity }: Config): YamlData[] {
 }
 
 function trusted(networks: readonly string[]): YamlData {
-  const skip = {
-    action: extension("skip", "extensions.filters.common.matcher.action.v3.SkipFilter"),
-  };
+  const skip = { action: extension("skip", "extensions.filters.common.matcher.action.v3.SkipFilter") };
   const ranges = networks.map((network) => {
     const [address = "", bits = ""] = network.split("/");
     return { address_prefix: address, prefix_len: Number(bits) };

@@ -1,14 +1,13 @@
 /** Renders the listener for clients and its HTTP connection manager. */
 import type { Config } from "../../config/schema.js";
+import { gatewayRefusal, type Refusal } from "../../core/refusals.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
 import { addressOf, keepAliveSeconds } from "../common.js";
 import { accessLog } from "./access-log.js";
-import { extension, seconds, socketAddress } from "./common.js";
-import { fromFile, ROUTES } from "./dynamic.js";
+import { extension, fromFile, seconds, socketAddress } from "./common.js";
 import { httpFilters } from "./filters.js";
-import { localReplies } from "./local-replies.js";
-import type { EnvoyRenderOptions } from "./options.js";
-import { ROUTE_CONFIG, routeConfig } from "./routes.js";
+import { type EnvoyRenderOptions, ROUTES } from "./options.js";
+import { NO_ROUTE, ROUTE_CONFIG, routeConfig } from "./routes.js";
 
 /** Idle connections live longer here than in the balancer, so that the balancer always closes them first. */
 const KEEP_LONGER_MS = 15_000;
@@ -69,7 +68,10 @@ function connectionManager(config: Config, options: EnvoyRenderOptions, warnings
     generate_request_id: true,
     "# Keep the Server header of the backend.": NOTE,
     server_header_transformation: "PASS_THROUGH",
-    ...paths(config),
+    "# Paths are normalised before a route is selected. With several routes, %2F would make the choice ambiguous.":
+      NOTE,
+    normalize_path: true,
+    path_with_escaped_slashes_action: config.routes.length > 1 ? "REJECT_REQUEST" : "KEEP_UNCHANGED",
     "# Limits on the time and size of client requests.": NOTE,
     request_headers_timeout: seconds(timeouts.headers_ms),
     request_timeout: seconds(timeouts.request_ms),
@@ -91,7 +93,7 @@ function connectionManager(config: Config, options: EnvoyRenderOptions, warnings
     ...upgrades(config, options, warnings),
     ...localReplies(),
     ...accessLog(config, options),
-    ...(options.dynamic === true
+    ...(options.dynamic
       ? { rds: { route_config_name: ROUTE_CONFIG, config_source: fromFile(options.path, ROUTES) } }
       : { route_config: routeConfig(config, options) }),
     http_filters: httpFilters(config, options),
@@ -99,28 +101,12 @@ function connectionManager(config: Config, options: EnvoyRenderOptions, warnings
 }
 
 function clientAddress({ balancer }: EnvoyRenderOptions): YamlSection {
-  if (balancer === undefined) {
-    return {
-      "# The client address is that of the connection. X-Forwarded-For is passed on but not trusted.": NOTE,
-      use_remote_address: true,
-    };
-  }
-  const { hops } = balancer;
-  return {
-    [`# Proxies in front that append to X-Forwarded-For: ${hops}. The client is address ${hops} from the end.`]: NOTE,
-    use_remote_address: true,
-    xff_num_trusted_hops: hops,
-  };
-}
-
-/** Rejects ambiguous paths, which Envoy and the backend could interpret differently. */
-function paths({ routes }: Config): YamlSection {
-  return {
-    "# Paths are normalised before a route is selected. With several routes, %2F would make the choice ambiguous.":
-      NOTE,
-    normalize_path: true,
-    path_with_escaped_slashes_action: routes.length > 1 ? "REJECT_REQUEST" : "KEEP_UNCHANGED",
-  };
+  const hops = balancer?.hops;
+  const note =
+    hops === undefined
+      ? "# The client address is that of the connection. X-Forwarded-For is passed on but not trusted."
+      : `# Proxies in front that append to X-Forwarded-For: ${hops}. The client is address ${hops} from the end.`;
+  return { [note]: NOTE, use_remote_address: true, xff_num_trusted_hops: hops };
 }
 
 function keepAliveMs({ timeouts }: Config, { balancer }: EnvoyRenderOptions, warnings: string[]): number {
@@ -143,6 +129,41 @@ function upgrades({ routes }: Config, { mode }: EnvoyRenderOptions, warnings: st
   return {
     "# On routes without connections the script answers 501.": NOTE,
     upgrade_configs: [...protocols].map((protocol) => ({ upgrade_type: protocol })),
+  };
+}
+
+/** Excludes other 403 responses, such as the script's for an unknown app. */
+const REJECTED = 'response.code_details == "upgrade_failed"';
+
+/** Replaces responses that Envoy generates itself by those of the gateway. */
+function localReplies(): YamlSection {
+  return {
+    "# Replaces Envoy's 403 for upgrades that no route offers.": NOTE,
+    local_reply_config: {
+      mappers: [
+        mapper(`${REJECTED} && xds.route_name == "${NO_ROUTE}"`, gatewayRefusal(NO_ROUTE)),
+        mapper(REJECTED, gatewayRefusal("unsupported_upgrade")),
+      ],
+    },
+  };
+}
+
+function mapper(expression: string, { status, body }: Refusal): YamlData {
+  const wasForbidden = { comparison: { op: "EQ", value: { default_value: 403, runtime_key: "tollgate.none" } } };
+  const cel = extension(
+    "envoy.access_loggers.extension_filters.cel",
+    "extensions.access_loggers.filters.cel.v3.ExpressionFilter",
+    { expression },
+  );
+  return {
+    filter: { and_filter: { filters: [{ status_code_filter: wasForbidden }, { extension_filter: cel }] } },
+    status_code: status,
+    body: { inline_string: body },
+    body_format_override: {
+      text_format_source: { inline_string: "%LOCAL_REPLY_BODY%" },
+      content_type: "application/json",
+    },
+    headers_to_add: [{ header: { key: "connection", value: "close" }, append_action: "OVERWRITE_IF_EXISTS_OR_ADD" }],
   };
 }
 

@@ -19,7 +19,7 @@ export interface EnvoyRenderOptions extends CommonRenderOptions {
   /** A load balancer in front, such as an AWS ALB. */
   balancer?: Balancer | undefined;
   /** Put listeners, clusters and routes into separate files, which a running Envoy reloads. */
-  dynamic?: boolean | undefined;
+  dynamic: boolean;
 }
 
 export interface Balancer {
@@ -33,10 +33,14 @@ export interface Balancer {
 
 export const BOOTSTRAP = "envoy.yaml";
 export const SCRIPT = "tollgate.lua";
+/** With `dynamic`. */
+export const LISTENERS = "listeners.yaml";
+export const CLUSTERS = "clusters.yaml";
+export const ROUTES = "routes.yaml";
+
 export const DEFAULT_NODE = "envoy";
 export const DEFAULT_ADMIN = "127.0.0.1:9901";
 export const DEFAULT_CONNECTIONS = 100_000;
-export const DEFAULT_BALANCER: Balancer = { hops: 1, idleMs: 60_000, healthPath: "/healthz" };
 
 /** The services' control listeners: `POST /v1/sync`, `/v1/connections/…`. */
 export const CONTROL_CLUSTER = "tollgate_control";

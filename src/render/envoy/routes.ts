@@ -3,15 +3,16 @@
 import { headerOptions } from "../../config/options/limits.js";
 import { routeName } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
-import { DRY_RUN_HEADER, type Refusal, reservedHeaders } from "../../core/refusals.js";
+import { DRY_RUN_HEADER, gatewayRefusal, type Refusal, reservedHeaders } from "../../core/refusals.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
 import { type Route, routesByHost, upstreamName } from "../common.js";
 import { extension, seconds } from "./common.js";
 import { LUA, scriptFile } from "./filters.js";
-import { BODY_TOO_LARGE, NO_ROUTE, NO_ROUTE_NAME, TWO_HOSTS } from "./local-replies.js";
 import type { EnvoyRenderOptions } from "./options.js";
 
 export const ROUTE_CONFIG = "tollgate";
+/** The name of the route that matches if no other does, and its response. */
+export const NO_ROUTE = "no_route";
 const LUA_PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.LuaPerRoute";
 
 /** With the `version` of a script, the routes load that script. */
@@ -127,7 +128,7 @@ function descriptors({ identity }: Config): YamlData[] {
 /** Envoy joins two Host headers to `a,b`; such a request is ambiguous. */
 function twoHosts(options: EnvoyRenderOptions): YamlData {
   const match = { prefix: "/", headers: [{ name: ":authority", string_match: { contains: "," } }] };
-  return directResponse(match, TWO_HOSTS, options);
+  return directResponse(match, gatewayRefusal("malformed_request"), options);
 }
 
 /** By Content-Length. Matches "not within" instead of "above", because Envoy's ranges cannot express the latter. */
@@ -139,13 +140,13 @@ function tooLarge({ limits }: Config, options: EnvoyRenderOptions): YamlData[] {
     { name, present_match: true },
     { name, range_match: { start: 0, end: most + 1 }, invert_match: true },
   ];
-  const response = directResponse({ prefix: "/", headers }, BODY_TOO_LARGE, options);
+  const response = directResponse({ prefix: "/", headers }, gatewayRefusal("body_too_large"), options);
   return [{ "# limits.body_bytes, for bodies with a Content-Length.": NOTE, ...response }];
 }
 
 function rest(routes: Route[], options: EnvoyRenderOptions): YamlData[] {
   if (routes.some(({ path }) => path === "/")) return [];
-  return [{ name: NO_ROUTE_NAME, ...directResponse({ prefix: "/" }, NO_ROUTE, options) }];
+  return [{ name: NO_ROUTE, ...directResponse({ prefix: "/" }, gatewayRefusal(NO_ROUTE), options) }];
 }
 
 /** A response of Envoy itself; no app is charged for it. */
