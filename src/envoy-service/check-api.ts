@@ -6,11 +6,10 @@
 import { isIdentifier } from "../core/platform.js";
 import type { Decision } from "../limiter/decision.js";
 import type { Limiter } from "../limiter/limiter.js";
-import { type HttpReply, type HttpRoute, problem } from "./http-routes.js";
+import { type HttpRoute, problem } from "./http-routes.js";
 
 const MAX_REQUESTS = 1_000;
 const LINE = /^([^ ]+) ([0-9]{1,10})$/;
-const TEXT_TYPE = { "content-type": "text/plain" };
 
 export function createCheckApi({ take }: Pick<Limiter, "take">): HttpRoute {
   return {
@@ -19,7 +18,8 @@ export function createCheckApi({ take }: Pick<Limiter, "take">): HttpRoute {
     async handle(body) {
       const requests = requestsOf(body.toString("latin1"));
       if (typeof requests === "string") return problem(400, "bad_request", "invalid_argument", requests);
-      return replyOf(await Promise.all(requests.map(([app, cost]) => take(app, cost))));
+      const decisions = await Promise.all(requests.map(([app, cost]) => take(app, cost)));
+      return { status: 200, headers: { "content-type": "text/plain" }, body: decisions.map(lineOf).join("") };
     },
   };
 }
@@ -39,10 +39,6 @@ function requestsOf(text: string): [app: string, cost: number][] | string {
   return requests;
 }
 
-function replyOf(decisions: readonly Decision[]): HttpReply {
-  let body = "";
-  for (const { allowed, code, remaining, limit, retryAfterMs } of decisions) {
-    body += `${allowed ? 1 : 0} ${code} ${Math.floor(remaining)} ${limit} ${Math.ceil(retryAfterMs)}\n`;
-  }
-  return { status: 200, headers: TEXT_TYPE, body };
+function lineOf({ allowed, code, remaining, limit, retryAfterMs }: Decision): string {
+  return `${allowed ? 1 : 0} ${code} ${Math.floor(remaining)} ${limit} ${Math.ceil(retryAfterMs)}\n`;
 }

@@ -6,13 +6,13 @@ import type { Limiter } from "../limiter/limiter.js";
 import type { Log } from "../shared/log.js";
 import type { SlotKeeperObserver } from "../slots/slot-keeper-options.js";
 import type { Slots } from "../slots/slots.js";
-import { createEnvoyConnections, type EnvoyConnections } from "./access-log/envoy-connections.js";
+import { createEnvoyConnections } from "./access-log/envoy-connections.js";
 import { createAccessLogService } from "./access-log/service.js";
 import { createSettlement } from "./access-log/settlement.js";
 import { createCheckApi } from "./check-api.js";
 import { createHealthService } from "./grpc/health-service.js";
 import type { HttpRoute } from "./http-routes.js";
-import { createEnvoyListener, type EnvoyListener } from "./listener.js";
+import { createEnvoyListener } from "./listener.js";
 import { createJsonApi } from "./rate-limit/json-api.js";
 import { createRateLimitService } from "./rate-limit/service.js";
 
@@ -26,13 +26,7 @@ export interface EnvoyServiceDependencies {
   log: Log;
 }
 
-export interface EnvoyService extends EnvoyListener {
-  /** The WebSocket connections that Envoys hold. */
-  readonly connections: EnvoyConnections;
-  reconfigure(options: EnvoyServiceOptions): void;
-}
-
-export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: EnvoyServiceDependencies): EnvoyService {
+export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: EnvoyServiceDependencies) {
   const { limiter, descriptors, slots, discoveredPods, observer, log } = dependencies;
   let options = initial;
   let serving = true;
@@ -67,11 +61,12 @@ export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: E
   });
   return {
     ...listener,
+    /** The WebSocket connections that Envoys hold. */
     connections,
-    reconfigure(changed) {
+    reconfigure(changed: EnvoyServiceOptions): void {
       options = changed;
     },
-    close(graceMs) {
+    close(graceMs: number): Promise<void> {
       serving = false;
       return listener.close(graceMs);
     },

@@ -19,12 +19,6 @@ export interface HttpRoute {
   handle(body: Buffer): HttpReply | Promise<HttpReply>;
 }
 
-export interface HttpRoutesOptions {
-  routes: readonly HttpRoute[];
-  maxBodyBytes(): number;
-  log: Log;
-}
-
 /** A request of either protocol version. */
 interface HttpRequest {
   method: string | undefined;
@@ -35,7 +29,7 @@ interface HttpRequest {
   send(reply: HttpReply): void;
 }
 
-export function createHttpRoutes({ routes, maxBodyBytes, log }: HttpRoutesOptions) {
+export function createHttpRoutes(routes: readonly HttpRoute[], maxBodyBytes: () => number, log: Log) {
   /** Returns the route to call, or the reply if it must not be called. */
   function routeOf({ method, url = "", headers, check }: HttpRequest): HttpRoute | HttpReply {
     const path = url.split("?", 1)[0];

@@ -26,14 +26,6 @@ export interface EnvoyListenerOptions {
   unauthorizedIdleMs?: number;
 }
 
-export interface EnvoyListener {
-  /** Not listening yet. */
-  readonly server: Server;
-  openConnections(): number;
-  /** Accepts no more connections, ends client streams, and waits for running calls. Disconnects the rest after `graceMs`. */
-  close(graceMs: number): Promise<void>;
-}
-
 interface Connection {
   check: AccessCheck;
   /** Unset for HTTP/1.1, and until the first bytes have arrived. */
@@ -68,12 +60,11 @@ const http2Options: ServerOptions = {
   },
 };
 
-export function createEnvoyListener(options: EnvoyListenerOptions): EnvoyListener {
-  const { methods, routes, access, maxMessageBytes, log } = options;
-  const { unauthorizedIdleMs = UNAUTHORIZED_IDLE_MS } = options;
+export function createEnvoyListener(options: EnvoyListenerOptions) {
+  const { methods, routes, access, maxMessageBytes, log, unauthorizedIdleMs = UNAUTHORIZED_IDLE_MS } = options;
   const checkFor = createAccessChecks(access);
-  const grpc = createGrpcServer({ methods, maxMessageBytes, log });
-  const http = createHttpRoutes({ routes, maxBodyBytes: maxMessageBytes, log });
+  const grpc = createGrpcServer(methods, maxMessageBytes, log);
+  const http = createHttpRoutes(routes, maxMessageBytes, log);
   const connections = new Map<Socket, Connection>();
   let closing = false;
 
@@ -168,9 +159,11 @@ export function createEnvoyListener(options: EnvoyListenerOptions): EnvoyListene
 
   let closed: Promise<void> | undefined;
   return {
+    /** Not listening yet. */
     server,
     openConnections: () => connections.size,
-    close(graceMs) {
+    /** Accepts no more connections, ends client streams, and waits for running calls. Disconnects the rest after `graceMs`. */
+    close(graceMs: number): Promise<void> {
       closed ??= close(graceMs);
       return closed;
     },

@@ -20,36 +20,8 @@ export const END = 6;
 /** Namespace of the script's metadata. */
 const NAMESPACE = "tollgate";
 
-/** Metadata that the script has set on a stream. Empty, 0 or false if not set. */
-export interface Marks {
-  /** Id of a WebSocket connection that has or requests a slot. Set to empty when it is refused. */
-  connection: string;
-  proxy: string;
-  /** Unknown until the service has replied to the request for a slot. */
-  pod: string;
-  route: string;
-  app: string;
-  method: string;
-  /** Tokens taken for the exchange. */
-  paid: number;
-  /** The service has to settle the exchange. */
-  settle: boolean;
-}
-
-export interface LogEntry {
-  kind: number;
-  status: number;
-  requestBytes: number;
-  responseBytes: number;
-  marks: Marks;
-}
-
-export interface AccessLogMessage {
-  /** Only in the first message of a stream. */
-  node: string | undefined;
-  /** HTTP entries that have marks. */
-  entries: LogEntry[];
-}
+export type Marks = ReturnType<typeof marksOf>;
+export type LogEntry = ReturnType<typeof readAccessLogMessage>["entries"][number];
 
 /** `Struct`: a map from names to values of different types. */
 const structMessage = new MessageType({
@@ -78,36 +50,40 @@ const streamMessage = new MessageType({
   http_logs: nested(2, new MessageType({ log_entry: list(1, entryMessage) })),
 });
 
-/** Reads a `StreamAccessLogsMessage`. */
-export function readAccessLogMessage(bytes: Uint8Array): AccessLogMessage {
+/** Reads a `StreamAccessLogsMessage`: its HTTP entries that have marks, and the node, which only the first message names. */
+export function readAccessLogMessage(bytes: Uint8Array) {
   const { identifier, http_logs: logs } = streamMessage.decode(bytes);
-  const entries: LogEntry[] = [];
-  for (const { common_properties: common, request, response } of logs?.log_entry ?? []) {
+  const entries = (logs?.log_entry ?? []).flatMap(({ common_properties: common, request, response }) => {
     const metadata = common?.metadata?.filter_metadata.findLast(({ key }) => key === NAMESPACE);
-    if (metadata === undefined) continue;
-    entries.push({
+    if (metadata === undefined) return [];
+    return {
       kind: common?.access_log_type ?? 0,
       status: response?.response_code ?? 0,
       requestBytes: request?.request_body_bytes ?? 0,
       responseBytes: response?.response_body_bytes ?? 0,
       marks: marksOf(metadata.value),
-    });
-  }
-  return { node: identifier === undefined ? undefined : (identifier.node?.id ?? ""), entries };
+    };
+  });
+  return { node: identifier && (identifier.node?.id ?? ""), entries };
 }
 
-function marksOf(struct: Reader | undefined): Marks {
+/** Metadata that the script has set on a stream. Empty, 0 or false if not set. */
+function marksOf(struct: Reader | undefined) {
   const fields = struct === undefined ? [] : structMessage.read(struct).fields;
   const values = new Map(fields.map(({ key, value }) => [key, value]));
   const textOf = (name: string) => values.get(name)?.string_value ?? "";
   return {
+    /** Id of a WebSocket connection that has or requests a slot. Set to empty when it is refused. */
     connection: textOf("connection"),
     proxy: textOf("proxy"),
+    /** Unknown until the service has replied to the request for a slot. */
     pod: textOf("pod"),
     route: textOf("route"),
     app: textOf("app"),
     method: textOf("method"),
+    /** Tokens taken for the exchange. */
     paid: values.get("paid")?.number_value ?? 0,
+    /** The service has to settle the exchange. */
     settle: values.get("settle")?.bool_value ?? false,
   };
 }

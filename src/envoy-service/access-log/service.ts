@@ -6,8 +6,6 @@ import type { EnvoyConnections } from "./envoy-connections.js";
 import { END, type LogEntry, type Marks, PERIODIC, readAccessLogMessage } from "./messages.js";
 import type { FinishedExchange } from "./settlement.js";
 
-export const STREAM_ACCESS_LOGS = "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs";
-
 export interface AccessLogOptions {
   connections: Pick<EnvoyConnections, "alive" | "ended">;
   settle(exchange: FinishedExchange): void;
@@ -15,7 +13,6 @@ export interface AccessLogOptions {
 }
 
 const SWITCHING_PROTOCOLS = 101;
-const EMPTY = new Uint8Array(0);
 /** Name of an Envoy whose node id is missing or invalid. */
 const UNNAMED = "envoy";
 const POD = /^[A-Za-z0-9._:[\]-]{0,256}$/;
@@ -41,7 +38,7 @@ export function createAccessLogService({ connections, settle, log }: AccessLogOp
 
   return {
     kind: "client-stream",
-    path: STREAM_ACCESS_LOGS,
+    path: "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs",
     open() {
       let node = UNNAMED;
       return {
@@ -50,7 +47,7 @@ export function createAccessLogService({ connections, settle, log }: AccessLogOp
           if (message.node !== undefined) node = isIdentifier(message.node) ? message.node : UNNAMED;
           for (const entry of message.entries) handle(node, entry);
         },
-        ended: () => EMPTY,
+        ended: () => new Uint8Array(0),
       };
     },
   };

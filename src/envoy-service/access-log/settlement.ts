@@ -2,16 +2,10 @@
 import { OK } from "../../core/codes.js";
 import { type CostProfile, INVALID_COST, price } from "../../core/cost.js";
 import type { Limiter } from "../../limiter/limiter.js";
+import type { LogEntry, Marks } from "./messages.js";
 
-/** An exchange that has ended. */
-export interface FinishedExchange {
-  app: string;
-  method: string;
-  /** Tokens taken when it was admitted. */
-  paid: number;
-  requestBytes: number;
-  responseBytes: number;
-}
+export type FinishedExchange = Pick<Marks, "app" | "method" | "paid"> &
+  Pick<LogEntry, "requestBytes" | "responseBytes">;
 
 /** The tokens were taken from a lease of an Envoy worker, and are corrected on one of this process: the store adds both. */
 export function createSettlement(

@@ -37,22 +37,14 @@ export interface ClientStream {
   message(bytes: Uint8Array): void;
   /** The client has sent its last message. Returns the reply. */
   ended(): Promise<Uint8Array> | Uint8Array;
-  /** The stream ended without a reply: disconnected, cancelled, late, or failed by an error that `message` threw. */
-  lost?(): void;
 }
 
 export type GrpcMethod = UnaryMethod | ClientStreamMethod;
 
-export interface GrpcServerOptions {
-  methods: readonly GrpcMethod[];
-  maxMessageBytes(): number;
-  log: Log;
-}
-
 /** A caller without a token can make the server buffer at most this much per call. */
 const MAX_PUBLIC_MESSAGE_BYTES = 1_024;
 
-export function createGrpcServer({ methods, maxMessageBytes, log }: GrpcServerOptions) {
+export function createGrpcServer(methods: readonly GrpcMethod[], maxMessageBytes: () => number, log: Log) {
   const byPath = new Map(methods.map((method) => [method.path, method]));
   /** One function per open client stream that replies to it. */
   const streaming = new Set<() => void>();
@@ -76,9 +68,7 @@ export function createGrpcServer({ methods, maxMessageBytes, log }: GrpcServerOp
     }
 
     function fail(error: unknown): void {
-      if (!end()) return;
-      endWithStatus(stream, statusOf(error, method.path, log));
-      lost();
+      if (end()) endWithStatus(stream, statusOf(error, method.path, log));
     }
 
     function finish(): void {
@@ -96,14 +86,6 @@ export function createGrpcServer({ methods, maxMessageBytes, log }: GrpcServerOp
       if (end()) reply(stream, message);
     }
 
-    function lost(): void {
-      try {
-        call.lost?.();
-      } catch (error) {
-        log.error({ err: error, method: method.path }, "the end of a gRPC stream could not be handled");
-      }
-    }
-
     stream.on("data", (chunk: Buffer) => {
       if (isOver) return;
       try {
@@ -117,9 +99,7 @@ export function createGrpcServer({ methods, maxMessageBytes, log }: GrpcServerOp
       if (reader.isComplete()) finish();
       else fail(new GrpcError(INTERNAL, "the stream ended within a message"));
     });
-    stream.on("close", () => {
-      if (end()) lost();
-    });
+    stream.on("close", end);
   }
 
   return {

@@ -22,12 +22,9 @@ export class GrpcError extends Error {
 
 /** Encodes a grpc-message: UTF-8 with percent escapes for all but printable ASCII. */
 export function percentEncoded(text: string): string {
-  let encoded = "";
-  for (const byte of Buffer.from(text, "utf8")) {
-    const plain = byte >= 0x20 && byte <= 0x7e && byte !== 0x25;
-    encoded += plain ? String.fromCharCode(byte) : `%${byte.toString(16).toUpperCase().padStart(2, "0")}`;
-  }
-  return encoded;
+  return Buffer.from(text)
+    .toString()
+    .replace(/[^ -$&-~]/gu, encodeURIComponent);
 }
 
 const UNIT_MS: Record<string, number> = { H: 3_600_000, M: 60_000, S: 1_000, m: 1, u: 1e-3, n: 1e-6 };

@@ -25,14 +25,16 @@ export const world = {
   session: undefined as unknown as ClientHttp2Session,
   access: everyone as EnvoyAccess,
   /** Client streams that were opened, in order. */
-  streams: [] as { received: string[]; ended: boolean; lost: boolean }[],
+  streams: [] as { received: string[]; ended: boolean }[],
+  /** Client streams of a connection that was lost. */
+  disconnected: [] as { ended: boolean }[],
 };
 
 export const collecting: ClientStreamMethod = {
   kind: "client-stream",
   path: "/test.Log/Stream",
   open() {
-    const stream = { received: [] as string[], ended: false, lost: false };
+    const stream = { received: [] as string[], ended: false };
     world.streams.push(stream);
     return {
       message(bytes) {
@@ -42,9 +44,6 @@ export const collecting: ClientStreamMethod = {
       ended() {
         stream.ended = true;
         return Buffer.from("bye");
-      },
-      lost() {
-        stream.lost = true;
       },
     };
   },
@@ -83,7 +82,11 @@ export function useListener(): void {
     world.streams = [];
     expect(world.listener.errors).toEqual([]);
   });
-  afterAll(() => world.listener.close(0));
+  afterAll(async () => {
+    await world.listener.close(0);
+    // The drain ends the streams that are still known.
+    expect(world.disconnected.filter(({ ended }) => ended)).toEqual([]);
+  });
 }
 
 /** Replaces the session of the test. */
