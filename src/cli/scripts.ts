@@ -2,8 +2,8 @@
 import { catalog, type ScriptName } from "../scripts/catalog.js";
 import { StoreError } from "../store/errors.js";
 import { functionName, loadLibrary } from "../store/function-library.js";
+import { listLibraries, removeOtherLibraries, type ServerLibraries } from "../store/redis/library.js";
 import { isRedisUrl } from "../store/redis/redis-url.js";
-import { listLibraries, removeOtherLibraries, type ServerLibraries } from "../store/redis/server-libraries.js";
 import { configOrThrow } from "./check-config.js";
 import {
   type Command,

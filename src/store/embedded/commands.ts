@@ -2,15 +2,7 @@
 import type { RedisApi, RedisCall } from "../../scripts/redis-api.js";
 import type { Keyspace, Value } from "./keyspace.js";
 import { addWhole, CommandError, INT64_MAX, numberText, parseBound, parseScore, parseWhole } from "./numbers.js";
-import {
-  countBetween,
-  createSortedSet,
-  membersBetween,
-  putMember,
-  removeBetween,
-  removeMember,
-  type SortedSet,
-} from "./sorted-set.js";
+import { countBetween, createSortedSet, membersBetween, putMember, removeBetween, removeMember } from "./sorted-set.js";
 
 interface Command {
   minArguments: number;
@@ -152,13 +144,8 @@ function valueAt<T extends Value["type"]>(keys: Keyspace, key: string, type: T) 
   throw new CommandError("WRONGTYPE Operation against a key holding the wrong kind of value");
 }
 
-function fieldsOf(keys: Keyspace, key: string): Map<string, string> | undefined {
-  return valueAt(keys, key, "hash")?.fields;
-}
-
-function setOf(keys: Keyspace, key: string): SortedSet | undefined {
-  return valueAt(keys, key, "zset")?.set;
-}
+const fieldsOf = (keys: Keyspace, key: string) => valueAt(keys, key, "hash")?.fields;
+const setOf = (keys: Keyspace, key: string) => valueAt(keys, key, "zset")?.set;
 
 function increase(keys: Keyspace, key: string, by: bigint): number {
   const sum = addWhole(parseWhole(valueAt(keys, key, "string")?.text ?? "0"), by);
@@ -172,14 +159,6 @@ function expiryAfter(keys: Keyspace, name: string, milliseconds: string): number
   return nowMs(keys) + Number(after);
 }
 
-function nowMs(keys: Keyspace): number {
-  return Math.floor(keys.now() / 1000);
-}
-
-function syntaxError(): CommandError {
-  return new CommandError("ERR syntax error");
-}
-
-function invalidExpiry(name: string): CommandError {
-  return new CommandError(`ERR invalid expire time in '${name}' command`);
-}
+const nowMs = (keys: Keyspace) => Math.floor(keys.now() / 1000);
+const syntaxError = () => new CommandError("ERR syntax error");
+const invalidExpiry = (name: string) => new CommandError(`ERR invalid expire time in '${name}' command`);

@@ -1,28 +1,20 @@
 /** The store of a worker process: its calls run on the store of the primary process. */
 import { createChannels } from "../channels.js";
 import { closedError, StoreError } from "../errors.js";
+import type { RedisStoreOptions } from "../redis/redis-store.js";
 import { checkReply } from "../reply.js";
 import type { Store, StoreFacts } from "../store.js";
 import { type IpcEnd, type StoreAnswer, type StoreCall, sendOn } from "./messages.js";
 
-export interface IpcStoreOptions {
-  /** Default deadline of a call. */
-  deadlineMs?: number;
-  /** Maximum number of calls without a reply. */
-  maxInFlight?: number;
-}
-
-interface Pending {
-  resolve(value: unknown): void;
-  reject(error: StoreError): void;
-}
+/** The default deadline of a call, and the maximum number of calls without a reply. */
+type IpcStoreOptions = Pick<RedisStoreOptions, "deadlineMs" | "maxInFlight">;
 
 /** Ids are unique in the process, so that other users of the channel cannot confuse replies. */
 let lastId = 0;
 
 export function createIpcStore(primary: IpcEnd, options: IpcStoreOptions = {}): Store {
   const { deadlineMs = 1_000, maxInFlight = 10_000 } = options;
-  const pending = new Map<number, Pending>();
+  const pending = new Map<number, { resolve(value: unknown): void; reject(error: StoreError): void }>();
   const channels = createChannels();
   let closed = false;
 

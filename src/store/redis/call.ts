@@ -8,18 +8,11 @@ import type { Gate } from "./gate.js";
 import type { LibraryLoader } from "./library.js";
 import { classify, isFunctionMissing } from "./redis-errors.js";
 
-export interface CallerOptions {
-  client: Client;
-  gate: Gate;
-  library: LibraryLoader;
-  /** Per server, so that one stopped node of a cluster does not block calls to the others. */
-  maxInFlight: number;
-}
-
 const MAX_ATTEMPTS = 10;
 const MAX_BACK_OFF_MS = 200;
 
-export function createCaller({ client, gate, library, maxInFlight }: CallerOptions) {
+/** @param maxInFlight per server, so that one stopped node of a cluster does not block calls to the others */
+export function createCaller(client: Client, gate: Gate, library: LibraryLoader, maxInFlight: number) {
   /**
    * By server. A call is in flight until Redis has replied or the connection is lost, even after its deadline: otherwise
    * calls to a stopped Redis would accumulate without limit.

@@ -126,9 +126,9 @@ function serverOptions(
   const { sentinelUsername, sentinelPassword } = options;
   return {
     sentinels: address.hosts,
-    ...(address.sentinelName === undefined ? {} : { name: address.sentinelName }),
-    ...(sentinelUsername === undefined ? {} : { sentinelUsername }),
-    ...(sentinelPassword === undefined ? {} : { sentinelPassword }),
+    name: address.sentinelName,
+    sentinelUsername,
+    sentinelPassword,
     // A sentinel that hangs must leave time to ask the next one.
     sentinelCommandTimeout: Math.max(100, socketTimeout / 4),
     sentinelRetryStrategy: retryStrategy,

@@ -7,14 +7,13 @@ export type Deadline = ReturnType<typeof createDeadline>;
 
 /** @param obstacle the current problem, used when no attempt has failed yet */
 export function createDeadline(ms: number, obstacle: () => StoreError | undefined) {
-  let expire: () => void;
+  let timer: NodeJS.Timeout | undefined;
   const expired = new Promise<void>((resolve) => {
-    expire = resolve;
+    timer = setTimeout(() => {
+      deadline.over = true;
+      resolve();
+    }, ms);
   });
-  const timer = setTimeout(() => {
-    deadline.over = true;
-    expire();
-  }, ms);
 
   const deadline = {
     over: false,

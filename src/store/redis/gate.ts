@@ -7,17 +7,14 @@ import { classify, reasonOf } from "./redis-errors.js";
 
 export type Gate = ReturnType<typeof createGate>;
 
-export interface GateOptions {
-  /** After this time without a connection, calls fail at once instead of waiting. */
-  maxWaitMs: number;
-  /** Checks a new connection; the error it resolves with keeps the gate closed. */
-  examine: () => Promise<StoreError | undefined>;
-}
-
 /** How soon a server that could not be used is examined again: permissions may have been granted. */
 const EXAMINE_AGAIN_MS = 1_000;
 
-export function createGate(client: Client, { maxWaitMs, examine }: GateOptions) {
+/**
+ * @param maxWaitMs after this time without a connection, calls fail at once instead of waiting
+ * @param examine checks a new connection; the error it resolves with keeps the gate closed
+ */
+export function createGate(client: Client, maxWaitMs: number, examine?: () => Promise<StoreError | undefined>) {
   /** Emits "change" when the gate opens or waiting is pointless. */
   const changes = new EventEmitter().setMaxListeners(0);
   let open = false;
@@ -37,7 +34,7 @@ export function createGate(client: Client, { maxWaitMs, examine }: GateOptions) 
 
   async function check(): Promise<void> {
     const examined = ++connection;
-    const refusal = await examine();
+    const refusal = await examine?.();
     if (examined !== connection || closed) return;
     open = refusal === undefined;
     refused = refusal !== undefined;

@@ -1,8 +1,9 @@
-/** Loads the function library on the servers that do not have it, and explains why a server cannot run it. */
+/** Loads the function library on servers, explains why one cannot run it, and lists and removes versions for operators. */
 import type { Redis } from "ioredis";
 import { StoreError } from "../errors.js";
 import { type FunctionLibrary, functionName } from "../function-library.js";
-import { type Client, primaries } from "./client.js";
+import { type Client, createClient, disconnect, primaries } from "./client.js";
+import { createGate } from "./gate.js";
 import { nameOf } from "./inspect.js";
 import { classify, isFunctionMissing } from "./redis-errors.js";
 
@@ -79,4 +80,49 @@ function refusalOf(thrown: unknown, server: string): StoreError | undefined {
 
 function isReply(error: unknown, pattern: RegExp): boolean {
   return error instanceof Error && pattern.test(error.message);
+}
+
+export interface ServerLibraries {
+  server: string;
+  /** Names of the loaded versions, sorted. */
+  libraries: string[];
+}
+
+const TIMEOUT_MS = 5_000;
+
+/** The loaded versions of each primary. Rejects with a StoreError. */
+export function listLibraries(url: string): Promise<ServerLibraries[]> {
+  return onEachPrimary(url, loadedOn);
+}
+
+/** Removes all versions but `current` from each primary and returns the removed ones. Rejects with a StoreError. */
+export function removeOtherLibraries(url: string, current: string): Promise<ServerLibraries[]> {
+  return onEachPrimary(url, async (server) => {
+    const others = (await loadedOn(server)).filter((name) => name !== current);
+    for (const name of others) await server.call("FUNCTION", "DELETE", name);
+    return others;
+  });
+}
+
+async function loadedOn(server: Redis): Promise<string[]> {
+  const reply = (await server.call("FUNCTION", "LIST", "LIBRARYNAME", "tollgate_*")) as unknown[][];
+  return reply.map((fields) => String(fields[fields.indexOf("library_name") + 1])).sort();
+}
+
+async function onEachPrimary(url: string, work: (server: Redis) => Promise<string[]>): Promise<ServerLibraries[]> {
+  const client = createClient({ url, deadlineMs: TIMEOUT_MS });
+  const gate = createGate(client, TIMEOUT_MS);
+  try {
+    await gate.ready(TIMEOUT_MS);
+    const asked = primaries(client).map(async (server) => {
+      const libraries = await work(server);
+      return { server: nameOf(server), libraries };
+    });
+    return await Promise.all(asked);
+  } catch (error) {
+    throw classify(error).error;
+  } finally {
+    gate.close();
+    await disconnect(client);
+  }
 }

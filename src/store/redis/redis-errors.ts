@@ -1,36 +1,31 @@
 /** Converts errors of Redis and ioredis to StoreErrors and decides which calls may be retried. */
 import { StoreError, type StoreErrorKind } from "../errors.js";
 
-export interface Failure {
-  error: StoreError;
-  /** True when the identical call may be sent again. */
-  retry: boolean;
-}
+/** The reply of Redis and Valkey when the library is not loaded. */
+const FUNCTION_MISSING = /Function not found/i;
 
-/** By the error code, the first part of the reply. Any other error reply is a defect of the script. */
-const REPLIES: Record<string, { kind: StoreErrorKind; retry: boolean }> = {
-  LOADING: { kind: "unavailable", retry: true },
-  READONLY: { kind: "unavailable", retry: true },
-  TRYAGAIN: { kind: "unavailable", retry: true },
-  CLUSTERDOWN: { kind: "unavailable", retry: true },
-  MASTERDOWN: { kind: "unavailable", retry: true },
-  MOVED: { kind: "unavailable", retry: true },
-  ASK: { kind: "unavailable", retry: true },
-  BUSY: { kind: "unavailable", retry: true },
-  NOREPLICAS: { kind: "unavailable", retry: false },
-  MISCONF: { kind: "unavailable", retry: false },
-  OOM: { kind: "out_of_memory", retry: false },
-  NOAUTH: { kind: "denied", retry: false },
-  WRONGPASS: { kind: "denied", retry: false },
-  NOPERM: { kind: "denied", retry: false },
-};
+/** By the error code, which starts the reply, or by a text. Any other error reply is a defect of the script. */
+const REPLIES: [reply: RegExp, kind: StoreErrorKind, retry: boolean][] = [
+  [/^(LOADING|READONLY|TRYAGAIN|CLUSTERDOWN|MASTERDOWN|MOVED|ASK|BUSY)( |$)/, "unavailable", true],
+  [/^(NOREPLICAS|MISCONF)( |$)/, "unavailable", false],
+  [/^OOM( |$)/, "out_of_memory", false],
+  [/^(NOAUTH|WRONGPASS|NOPERM)( |$)/, "denied", false],
+  // It was loaded just now: a FUNCTION FLUSH, a failover or a redirection to another server came in between.
+  [FUNCTION_MISSING, "unavailable", true],
+  // How Redis 7.0 reports a missing permission inside a script.
+  [/The user executing the script/, "denied", false],
+  [/max number of clients reached/, "unavailable", true],
+];
 
-export function classify(thrown: unknown): Failure {
+/** `retry` is true when the identical call may be sent again. */
+export function classify(thrown: unknown): { error: StoreError; retry: boolean } {
   if (thrown instanceof StoreError) return { error: thrown, retry: false };
   const cause = withoutArguments(thrown);
-  const message = cause.message;
-  const { kind, retry } = judge(cause, rootMessage(cause));
-  return { error: new StoreError(kind, message, { cause }), retry };
+  const message = rootMessage(cause);
+  const isDefect = cause.name === "ReplyError";
+  const [, kind = isDefect ? "script" : "unavailable", retry = !isDefect] =
+    REPLIES.find(([reply]) => reply.test(message)) ?? [];
+  return { error: new StoreError(kind, cause.message, { cause }), retry };
 }
 
 /** The message without its kind, for use in another message. */
@@ -38,21 +33,8 @@ export function reasonOf(error: StoreError): string {
   return error.message.replace(/^store [a-z_]+: /, "");
 }
 
-/** Redis and Valkey reply "ERR Function not found" when the library is not loaded. */
 export function isFunctionMissing(error: unknown): boolean {
-  return error instanceof Error && /Function not found/i.test(error.message);
-}
-
-function judge(error: Error, message: string): { kind: StoreErrorKind; retry: boolean } {
-  const reply = REPLIES[message.split(" ", 1)[0] as string];
-  if (reply !== undefined) return reply;
-  // It was loaded just now: a FUNCTION FLUSH, a failover or a redirection to another server came in between.
-  if (isFunctionMissing(error)) return { kind: "unavailable", retry: true };
-  // How Redis 7.0 reports a missing permission inside a script.
-  if (message.includes("The user executing the script")) return { kind: "denied", retry: false };
-  if (message.includes("max number of clients reached")) return { kind: "unavailable", retry: true };
-  if (error.name === "ReplyError") return { kind: "script", retry: false };
-  return { kind: "unavailable", retry: true };
+  return error instanceof Error && FUNCTION_MISSING.test(error.message);
 }
 
 /** ioredis wraps errors: "Too many Cluster redirections. Last error: ReplyError: TRYAGAIN …", and `lastNodeError`. */

@@ -26,8 +26,8 @@ export function createRedisStore(urlOrOptions: string | RedisStoreOptions): Stor
   const { kind } = parseRedisUrl(options.url);
   const client = createClient(options);
   const loader = createLibraryLoader(client, library);
-  const gate = createGate(client, { maxWaitMs: deadlineMs, examine: loader.examine });
-  const caller = createCaller({ client, gate, library: loader, maxInFlight });
+  const gate = createGate(client, deadlineMs, loader.examine);
+  const caller = createCaller(client, gate, loader, maxInFlight);
   const subscriber = createSubscriber(options, client, deadlineMs);
   let closing: Promise<void> | undefined;
 
