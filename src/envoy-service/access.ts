@@ -1,13 +1,11 @@
 /** Decides who may call the Envoy listener: addresses listed in control.allow, with control.plane_token if that is set. */
+import type { EnvoyServiceOptions } from "../config/options/service.js";
 import { createAddressMatcher, plainAddress } from "../shared/addresses.js";
 import { bearerToken, tokenCheck } from "../shared/bearer-token.js";
 import { createFailedLogins } from "../shared/failed-logins.js";
 
-export interface EnvoyAccess {
-  /** Empty: no token is needed. */
-  planeToken: string;
-  allow: readonly string[];
-}
+/** An empty `planeToken`: no token is needed. */
+export type EnvoyAccess = EnvoyServiceOptions["access"];
 
 export interface AccessDenial {
   kind: "forbidden" | "unauthenticated" | "locked";
@@ -18,18 +16,10 @@ export interface AccessDenial {
 export type AccessCheck = (authorization: string | undefined) => AccessDenial | undefined;
 
 const forbidden: AccessDenial = { kind: "forbidden", detail: "control.allow does not list this address" };
-const missing: AccessDenial = {
-  kind: "unauthenticated",
-  detail: "the bearer token of data planes (control.plane_token) is needed",
-};
-const wrong: AccessDenial = {
-  kind: "unauthenticated",
-  detail: "this is not the bearer token of data planes (control.plane_token)",
-};
-const locked: AccessDenial = {
-  kind: "locked",
-  detail: "too many wrong tokens from this address; try again later",
-};
+const unauthenticated = (detail: string): AccessDenial => ({ kind: "unauthenticated", detail });
+const missing = unauthenticated("the bearer token of data planes (control.plane_token) is needed");
+const wrong = unauthenticated("this is not the bearer token of data planes (control.plane_token)");
+const locked: AccessDenial = { kind: "locked", detail: "too many wrong tokens from this address; try again later" };
 
 /** Returns a function that makes the check of one connection. `access` returns another object when it changes. */
 export function createAccessChecks(access: () => EnvoyAccess) {

@@ -13,8 +13,7 @@ import { createCheckApi } from "./check-api.js";
 import { createHealthService } from "./grpc/health-service.js";
 import type { HttpRoute } from "./http-routes.js";
 import { createEnvoyListener } from "./listener.js";
-import { createJsonApi } from "./rate-limit/json-api.js";
-import { createRateLimitService } from "./rate-limit/service.js";
+import { createJsonApi, createRateLimitService } from "./rate-limit/service.js";
 
 export interface EnvoyServiceDependencies {
   limiter: Pick<Limiter, "take" | "settle" | "giveBack">;

@@ -6,8 +6,7 @@ import type { EnvoyAccess } from "../../src/envoy-service/access.js";
 import { createHealthService } from "../../src/envoy-service/grpc/health-service.js";
 import type { GrpcMethod } from "../../src/envoy-service/grpc/server.js";
 import { createEnvoyListener } from "../../src/envoy-service/listener.js";
-import { createJsonApi } from "../../src/envoy-service/rate-limit/json-api.js";
-import { createRateLimitService } from "../../src/envoy-service/rate-limit/service.js";
+import { createJsonApi, createRateLimitService } from "../../src/envoy-service/rate-limit/service.js";
 
 export interface ListenerUnderTest {
   readonly port: number;

@@ -70,18 +70,8 @@ const camelCase = (name: string) => name.replace(/_([a-z])/g, (_all, letter: str
 export const text = scalar(LENGTH, "", (reader) => reader.text(), ofType<string>("string", "a text"));
 export const bool = scalar(VARINT, false, (reader) => reader.uint() !== 0, ofType<boolean>("boolean", "true or false"));
 export const double = scalar(FIXED64, 0, (reader) => reader.double(), ofType<number>("number", "a number"));
-export const uint32 = scalar(
-  VARINT,
-  0,
-  (reader) => reader.uint32(),
-  (value, at) => wholeNumber(value, at, 32),
-);
-export const uint64 = scalar(
-  VARINT,
-  0,
-  (reader) => reader.uint(),
-  (value, at) => wholeNumber(value, at, 64),
-);
+export const uint32 = scalar(VARINT, 0, (reader) => reader.uint32(), wholeNumber(32));
+export const uint64 = scalar(VARINT, 0, (reader) => reader.uint(), wholeNumber(64));
 
 function scalar<T>(wire: number, initial: T, read: (reader: Reader) => T, fromJson: Field<T>["fromJson"]) {
   return (number: number): Field<T> => ({ tag: tag(number, wire), initial: () => initial, read, fromJson });
@@ -135,11 +125,13 @@ export function wrapped(number: number, kind: (number: number) => Field<number>)
 }
 
 /** A number, or a string of digits. Values above 2^53 - 1 are read as 2^53 - 1, as in the binary encoding. */
-function wholeNumber(value: unknown, at: string, bits: 32 | 64): number {
-  const number = typeof value === "string" && /^[0-9]{1,20}$/.test(value) ? Number(value) : value;
+function wholeNumber(bits: 32 | 64) {
   const most = bits === 32 ? 2 ** 32 - 1 : 2 ** 64;
-  if (typeof number !== "number" || !Number.isInteger(number) || number < 0 || number > most) {
-    throw new WrongField(at, `a whole number from 0 to 2^${bits} - 1`);
-  }
-  return Math.min(number, Number.MAX_SAFE_INTEGER);
+  return (value: unknown, at: string): number => {
+    const number = typeof value === "string" && /^[0-9]{1,20}$/.test(value) ? Number(value) : value;
+    if (typeof number !== "number" || !Number.isInteger(number) || number < 0 || number > most) {
+      throw new WrongField(at, `a whole number from 0 to 2^${bits} - 1`);
+    }
+    return Math.min(number, Number.MAX_SAFE_INTEGER);
+  };
 }

@@ -13,9 +13,6 @@ export interface RateLimitRequest {
 
 /** Index: the number of the unit in the protocol. */
 export const unitNames: (Unit | undefined)[] = [undefined, "second", "minute", "hour", "day", "month", "year", "week"];
-export const unitNumbers = Object.fromEntries(
-  unitNames.flatMap((unit, number) => (unit === undefined ? [] : [[unit, number]])),
-) as Record<Unit, number>;
 
 const limitMessage = new MessageType({
   requests_per_unit: uint32(1),
@@ -69,14 +66,10 @@ function descriptorOf(fields: Fields<typeof descriptorMessage>): Descriptor {
   return descriptor;
 }
 
-function overrideOf({
-  requests_per_unit: perUnit,
-  unit: number,
-  unit_multiplier: multiplier = 1,
-}: Fields<typeof limitMessage>) {
+function overrideOf({ requests_per_unit: perUnit, unit_multiplier, unit: number }: Fields<typeof limitMessage>) {
   const unit = unitNames[number];
   if (unit === undefined) throw invalid("limit.unit", "must be a unit of time");
-  if (multiplier !== 1) throw invalid("limit.unit_multiplier", "must be 1: limits are stated per unit");
+  if ((unit_multiplier ?? 1) !== 1) throw invalid("limit.unit_multiplier", "must be 1: limits are stated per unit");
   return { perUnit, unit };
 }
 

@@ -1,12 +1,12 @@
-/** Writes RateLimitResponse messages. */
+/** Writes RateLimitResponse messages, in both encodings. */
 import type { DescriptorStatus } from "../../descriptors/descriptor.js";
 import { Writer } from "../grpc/protobuf-writer.js";
 import type { RateLimitOutcome } from "./outcome.js";
-import { unitNumbers } from "./request.js";
+import { unitNames } from "./request.js";
 
 const OK = 1;
 const OVER_LIMIT = 2;
-export const MAX_UINT32 = 0xffff_ffff;
+const MAX_UINT32 = 0xffff_ffff;
 
 /** Shared: writing a response is synchronous. */
 const writer = new Writer();
@@ -30,7 +30,7 @@ function writeStatus({ allowed, limit, unlimited, remaining, resetMs }: Descript
     const mark = writer.open(2);
     writer
       .uint(1, Math.min(limit.perUnit, MAX_UINT32))
-      .uint(2, unitNumbers[limit.unit])
+      .uint(2, unitNames.indexOf(limit.unit))
       .text(3, limit.name)
       .close(mark);
   }
@@ -47,7 +47,7 @@ function writeStatus({ allowed, limit, unlimited, remaining, resetMs }: Descript
 }
 
 /** An unlimited descriptor reports the largest number. */
-export function remainingOf(unlimited: boolean, remaining: number): number {
+function remainingOf(unlimited: boolean, remaining: number): number {
   return unlimited ? MAX_UINT32 : Math.min(Math.max(Math.floor(remaining), 0), MAX_UINT32);
 }
 
@@ -77,4 +77,28 @@ function writeValue(field: number, value: unknown): void {
   } else if (typeof value === "object" && value !== null) writeStruct(5, value as Record<string, unknown>);
   else writer.explicitUint(1, 0);
   writer.close(mark);
+}
+
+/** Fields with default values are left out. */
+export function jsonOf({ isOver, statuses, headers, body, metadata }: RateLimitOutcome): Record<string, unknown> {
+  return {
+    overallCode: isOver ? "OVER_LIMIT" : "OK",
+    statuses: statuses.map(jsonStatusOf),
+    ...(headers.length === 0 ? {} : { responseHeadersToAdd: headers.map(([key, value]) => ({ key, value })) }),
+    ...(body === "" ? {} : { rawBody: Buffer.from(body).toString("base64") }),
+    ...(metadata === undefined ? {} : { dynamicMetadata: metadata }),
+  };
+}
+
+function jsonStatusOf({ allowed, limit, unlimited, remaining, resetMs }: DescriptorStatus): Record<string, unknown> {
+  const left = remainingOf(unlimited, remaining);
+  const status: Record<string, unknown> = { code: allowed ? "OK" : "OVER_LIMIT" };
+  if (limit !== undefined) {
+    const { name, perUnit, unit } = limit;
+    const current = { requestsPerUnit: Math.min(perUnit, MAX_UINT32), unit: unit.toUpperCase() };
+    status.currentLimit = name === "" ? current : { name, ...current };
+  }
+  if (left !== 0) status.limitRemaining = left;
+  if (limit !== undefined) status.durationUntilReset = `${(Math.round(resetMs) / 1000).toString()}s`;
+  return status;
 }
