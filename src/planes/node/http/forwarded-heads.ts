@@ -26,12 +26,6 @@ export function requestHeaders(head: RequestHead, hop: Hop, via: string, passHos
   return headers;
 }
 
-export interface ResponseHead {
-  headers: string[];
-  /** Undefined if the length of the body is not declared. */
-  contentLength: string | undefined;
-}
-
 export interface ResponseHeadOptions {
   via: string;
   /** The client accepts trailers: their announcement is passed on. */
@@ -40,12 +34,12 @@ export interface ResponseHeadOptions {
   close: boolean;
 }
 
-/** The head for the client. `own` headers replace the backend's of the same name. */
+/** The head for the client; `contentLength` is undefined if it is not declared. `own` headers replace the backend's of the same name. */
 export function responseHead(
-  raw: Buffer[],
+  raw: (Buffer | string)[],
   own: Record<string, string>,
   { via, trailers, close }: ResponseHeadOptions,
-): ResponseHead {
+) {
   const headers: string[] = [];
   let lengths = 0;
   for (const name in own) {
@@ -56,8 +50,8 @@ export function responseHead(
   let trailer: string | undefined;
   let named: string[] | undefined;
   for (let at = 0; at < raw.length; at += 2) {
-    const name = raw[at]!.toString("latin1");
-    const value = raw[at + 1]!.toString("latin1");
+    const name = latin1(raw[at]!);
+    const value = latin1(raw[at + 1]!);
     switch (kindOf(name)) {
       case "content-length":
         contentLength = value;
@@ -93,15 +87,6 @@ function isAmong(name: string, own: Record<string, string>): boolean {
   return false;
 }
 
-/** The Link headers of a 103 response. */
-export function earlyHints(raw: Buffer[]): string[] {
-  const links: string[] = [];
-  for (let at = 0; at < raw.length; at += 2) {
-    if (raw[at]!.toString("latin1").toLowerCase() === "link") links.push(raw[at + 1]!.toString("latin1"));
-  }
-  return links;
-}
-
 /** Raw trailers as pairs, without names that affect framing or routing. */
 export function trailerPairs(raw: (Buffer | string)[]): [string, string][] {
   const pairs: [string, string][] = [];
@@ -112,6 +97,6 @@ export function trailerPairs(raw: (Buffer | string)[]): [string, string][] {
   return pairs;
 }
 
-function latin1(text: Buffer | string): string {
+export function latin1(text: Buffer | string): string {
   return typeof text === "string" ? text : text.toString("latin1");
 }

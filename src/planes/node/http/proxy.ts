@@ -9,12 +9,13 @@ import { printable } from "../../../shared/printable.js";
 import { type CreateProxyOptions, type Deciders, putInForce, type Shared, tickFor } from "../options.js";
 import { type Connection, closeSlowly, createConnections, isIdle } from "../upgrade/connections.js";
 import { Tunnels } from "../upgrade/tunnels.js";
-import { Upgrade, type WantedUpgrade } from "../upgrade/upgrade.js";
+import { Upgrade } from "../upgrade/upgrade.js";
 import { judgeUpgrade, requestClass } from "../upgrade/upgrade-request.js";
 import { createHealthChecks } from "../upstream/health-checks.js";
 import { Exchange } from "./exchange.js";
 import { readHead } from "./request-head.js";
 import { send } from "./responses.js";
+import type { RoutedRequest } from "./running-request.js";
 
 export interface ReverseProxy {
   /** Not listening yet. */
@@ -44,31 +45,29 @@ export function createProxy({ log, via = "tollgate", ...first }: CreateProxyOpti
   let options = putInForce(first, context);
   const checks = createHealthChecks();
   const tunnels = new Tunnels();
-  const proxy = { shared, tunnels };
+  const tunnelProxy = { shared, tunnels };
   const connections = createConnections(() => options);
-  const wantedUpgrades = new WeakMap<IncomingMessage, WantedUpgrade>();
+  const takenUpgrades = new WeakMap<IncomingMessage, RoutedRequest>();
 
   function onRequest(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const connection = connections.of(request.socket);
     // Ignore requests after one that closes the connection.
     if (connection === undefined || connection.closing || !request.socket.writable) return;
+    const routed = route(connection, request);
+    if (typeof routed === "string") refuse(connection, request, response, routed);
+    // It was not taken as an upgrade.
+    else if (routed.upgrade !== undefined) refuse(connection, request, response, "unsupported_upgrade");
+    else new Exchange(routed, response, expectsContinue).start();
+  }
+
+  function route(connection: Connection, request: IncomingMessage): RoutedRequest | GatewayError {
     const head = readHead(request, options.limits, connection.trusted);
-    if (typeof head === "string") {
-      refuse(connection, request, response, head);
-      return;
-    }
+    if (typeof head === "string") return head;
     const destination = options.routes.find(head.host, head.path);
-    if (destination === undefined) {
-      refuse(connection, request, response, "no_route");
-      return;
-    }
+    if (destination === undefined) return "no_route";
     const upgrade = head.upgrade ? judgeUpgrade(request, head, destination.connections) : undefined;
-    if (upgrade !== undefined) {
-      refuse(connection, request, response, typeof upgrade === "string" ? upgrade : "unsupported_upgrade");
-      return;
-    }
-    const { upstream } = destination;
-    new Exchange({ shared, options, connection, request, response, head, upstream, expectsContinue }).start();
+    if (typeof upgrade === "string") return upgrade;
+    return { shared, options, connection, request, head, upstream: destination.upstream, upgrade };
   }
 
   /** Whether `onUpgrade` handles the request; otherwise `onRequest` does. */
@@ -77,24 +76,16 @@ export function createProxy({ log, via = "tollgate", ...first }: CreateProxyOpti
     // Responses to earlier requests are still to be sent.
     if (connection === undefined || connection.closing || connection.running.size > 0) return false;
     if (options.upgrades === undefined || request.headers.expect !== undefined) return false;
-    const head = readHead(request, options.limits, connection.trusted);
-    if (typeof head === "string" || !head.upgrade) return false;
-    const { upstream, connections: rules } = options.routes.find(head.host, head.path) ?? {};
-    if (upstream === undefined || rules === undefined) return false;
-    const protocols = judgeUpgrade(request, head, rules);
-    if (!Array.isArray(protocols)) return false;
-    wantedUpgrades.set(request, { options, upstream, rules, head, protocols });
+    const routed = route(connection, request);
+    if (typeof routed === "string" || routed.upgrade === undefined) return false;
+    takenUpgrades.set(request, routed);
     return true;
   }
 
   function onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
-    const connection = connections.of(socket);
-    const wanted = wantedUpgrades.get(request);
-    if (connection === undefined || wanted === undefined || !socket.writable) socket.destroy();
-    else {
-      const { release } = connections;
-      void new Upgrade({ proxy, connection, request, wanted, release }).start(head);
-    }
+    const routed = takenUpgrades.get(request);
+    if (connections.of(socket) === undefined || routed === undefined || !socket.writable) socket.destroy();
+    else new Upgrade(routed, tunnelProxy, connections.release).begin(head);
   }
 
   /** Rejects a request before admission, and closes the connection unless the request is valid. */
@@ -104,14 +95,13 @@ export function createProxy({ log, via = "tollgate", ...first }: CreateProxyOpti
     response: ServerResponse,
     reason: GatewayError,
   ): void {
-    const { status, body } = gatewayRefusal(reason);
     const valid = reason === "no_route" && request.complete;
     if (!valid) {
       closeSlowly(connection, options.timeouts.lingerMs);
       connection.lastAnswered = true;
     }
     log.info({ reason, client: connection.remoteAddress, path: printable(request.url ?? "") }, "request rejected");
-    send(response, { status, body, headers: {} }, !valid || shared.draining);
+    send(response, { ...gatewayRefusal(reason), headers: {} }, !valid || shared.draining);
   }
 
   const server = createServer({

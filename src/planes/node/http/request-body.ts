@@ -1,7 +1,6 @@
 /** A request body on its way to the backend: counted, limited, and paused while the backend is slow. */
 import { EventEmitter } from "node:events";
 import type { IncomingMessage } from "node:http";
-import type { Readable } from "node:stream";
 
 export interface BodyWatcher {
   /** The backend is connected and the body is read for the first time. */
@@ -70,9 +69,4 @@ export class RequestBody extends EventEmitter {
     this.complete = true;
     this.emit("end");
   };
-}
-
-/** undici's types require a whole stream. */
-export function asReadable(body: RequestBody): Readable {
-  return body as unknown as Readable;
 }

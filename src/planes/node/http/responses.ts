@@ -1,5 +1,7 @@
 /** Responses of the proxy itself: refusals and errors as JSON. */
 import { type ServerResponse, STATUS_CODES } from "node:http";
+import type { Socket } from "node:net";
+import { lingerOnClose } from "../../../shared/linger.js";
 
 export interface JsonResponse {
   status: number;
@@ -15,7 +17,13 @@ export function send(response: ServerResponse, { status, body, headers }: JsonRe
   response.end(body);
 }
 
-/** The same as text, for a connection without a ServerResponse. The caller closes the connection. */
+/** The same on a connection without a ServerResponse, which is closed when the client had time to read the response. */
+export function sendAndClose(socket: Socket, response: JsonResponse, lingerMs: number): void {
+  lingerOnClose(socket, lingerMs);
+  socket.write(rawResponse(response));
+  socket.destroySoon();
+}
+
 export function rawResponse({ status, body, headers }: JsonResponse): string {
   const head = headFields(body, headers);
   head.push("Date", new Date().toUTCString(), "Connection", "close");

@@ -4,7 +4,7 @@ import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
 import { plainAddress } from "../../../shared/addresses.js";
 import { lingerOnClose } from "../../../shared/linger.js";
 import type { Hop } from "../http/forwarded-heads.js";
-import { rawResponse } from "../http/responses.js";
+import { sendAndClose } from "../http/responses.js";
 import type { OptionsInForce } from "../options.js";
 
 /** An exchange or an upgrade on a connection. */
@@ -40,9 +40,7 @@ export function createConnections(options: () => Pick<OptionsInForce, "isTrusted
 
   /** Sends an error that belongs to no request, and closes the connection. */
   function refuse(socket: Socket, reason: GatewayError): void {
-    lingerOnClose(socket, options().timeouts.lingerMs);
-    socket.write(rawResponse({ ...gatewayRefusal(reason), headers: {} }));
-    socket.destroySoon();
+    sendAndClose(socket, { ...gatewayRefusal(reason), headers: {} }, options().timeouts.lingerMs);
   }
 
   function closed(this: Socket): void {
@@ -110,7 +108,8 @@ export function createConnections(options: () => Pick<OptionsInForce, "isTrusted
   };
 }
 
-function ignore(): void {}
+/** A listener for errors of sockets: they are closed after it. */
+export function ignore(): void {}
 
 /** Closes the connection after the next response, when the client had time to read it. */
 export function closeSlowly(connection: Connection, lingerMs: number): void {

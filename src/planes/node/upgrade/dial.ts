@@ -3,6 +3,7 @@ import { request as httpRequest, type IncomingMessage } from "node:http";
 import { isIP, connect as netConnect, type Socket } from "node:net";
 import { connect as tlsConnect } from "node:tls";
 import type { Failure } from "../upstream/failures.js";
+import { ignore } from "./connections.js";
 
 export interface UpgradeCall {
   origin: string;
@@ -86,8 +87,6 @@ export function dial({ origin, method, path, headers, headerBytes }: UpgradeCall
     },
   };
 }
-
-function ignore(): void {}
 
 function connectTo(origin: string): Socket {
   const url = new URL(origin);

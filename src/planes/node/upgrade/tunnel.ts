@@ -4,6 +4,7 @@ import type { SlotHold } from "../../../slots/admission.js";
 import type { ConnectionRules, Shared } from "../options.js";
 import type { Target } from "../upstream/upstream.js";
 import { closeFrame, GOING_AWAY, TRY_AGAIN_LATER } from "./close-frame.js";
+import { ignore } from "./connections.js";
 import type { Line } from "./dial.js";
 import { FrameTracker } from "./frame-tracker.js";
 
@@ -279,5 +280,3 @@ function onClose(this: Side, broken: boolean): void {
 function endOnce(socket: Socket): void {
   if (!socket.writableEnded) socket.end();
 }
-
-function ignore(): void {}

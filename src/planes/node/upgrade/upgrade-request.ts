@@ -4,21 +4,25 @@ import type { GatewayError } from "../../../core/refusals.js";
 import type { RequestHead } from "../http/request-head.js";
 import type { ConnectionRules } from "../options.js";
 
-/**
- * The protocols to offer to the backend, as the client wrote them; an error if the request cannot be served; undefined
- * if the Upgrade header can be ignored.
- */
+/** An upgrade that its route accepts. */
+export interface WantedUpgrade {
+  rules: ConnectionRules;
+  /** Protocols to offer to the backend, as the client wrote them. */
+  protocols: string[];
+}
+
+/** An error if the request cannot be served; undefined if the Upgrade header can be ignored. */
 export function judgeUpgrade(
   request: IncomingMessage,
   head: RequestHead,
   rules: ConnectionRules | undefined,
-): string[] | GatewayError | undefined {
+): WantedUpgrade | GatewayError | undefined {
   const wanted = (request.headers.upgrade ?? "").split(",").map((token) => token.trim());
-  const offered = wanted.filter((token) => !isHttp2(token) && isAllowed(token, rules));
+  const protocols = wanted.filter((token) => !isHttp2(token) && isAllowed(token, rules));
   // A server may ignore an upgrade to HTTP/2.
-  if (offered.length === 0) return wanted.every(isHttp2) ? undefined : "unsupported_upgrade";
+  if (rules === undefined || protocols.length === 0) return wanted.every(isHttp2) ? undefined : "unsupported_upgrade";
   if (head.contentLength !== 0) return "malformed_request";
-  return request.method === "HEAD" ? "unsupported_upgrade" : offered;
+  return request.method === "HEAD" ? "unsupported_upgrade" : { rules, protocols };
 }
 
 function isHttp2(token: string): boolean {

@@ -1,108 +1,73 @@
 /** One upgrade: admitted, given a slot, and sent to the pod of the slot. It becomes a tunnel or ends with a response. */
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
+import type { GatewayError } from "../../../core/refusals.js";
 import { lingerOnClose } from "../../../shared/linger.js";
 import { printable } from "../../../shared/printable.js";
 import type { ConnectionVerdict } from "../../../slots/admission.js";
-import type { Admission, Arrival, Verdict } from "../http/admission.js";
+import type { Admission, Verdict } from "../http/admission.js";
 import { requestHeaders, responseHead } from "../http/forwarded-heads.js";
-import { type RequestHead, valuesOf } from "../http/request-head.js";
-import { rawHead, rawResponse } from "../http/responses.js";
-import type { ConnectionRules, OptionsInForce, Shared } from "../options.js";
-import { causeOf, type Failure, reasonOf } from "../upstream/failures.js";
-import type { Target, Upstream } from "../upstream/upstream.js";
-import type { Connection, Running } from "./connections.js";
+import { valuesOf } from "../http/request-head.js";
+import { type JsonResponse, rawHead, sendAndClose } from "../http/responses.js";
+import { type RoutedRequest, RunningRequest } from "../http/running-request.js";
+import { type Failure, reasonOf } from "../upstream/failures.js";
+import type { Target } from "../upstream/upstream.js";
+import { ignore } from "./connections.js";
 import { type CallHandler, dial } from "./dial.js";
 import { Tunnel, type TunnelProxy } from "./tunnel.js";
 
-/** An upgrade that its route accepts. */
-export interface WantedUpgrade {
-  options: OptionsInForce;
-  upstream: Upstream;
-  rules: ConnectionRules;
-  head: RequestHead;
-  /** Protocols to offer to the backend. */
-  protocols: string[];
-}
-
-export interface UpgradeParts {
-  proxy: TunnelProxy;
-  connection: Connection;
-  request: IncomingMessage;
-  wanted: WantedUpgrade;
-  /** Detaches the socket from HTTP. */
-  release(socket: Socket): void;
-}
-
+const FAILED = "upgrade failed";
 /** Bytes that are buffered for the backend if the client sends before it has a response; then its socket is paused. */
 const EARLY_BYTES = 65_536;
 
-type Stage = "deciding" | "connecting" | "asking" | "answering" | "over";
+type Stage = "deciding" | "connecting" | "asking" | "answering";
 
-export class Upgrade implements Arrival, Running, CallHandler {
+export class Upgrade extends RunningRequest implements CallHandler {
   /**
    * A method of its own, because sizes learned from connections, which may transfer gigabytes, must not be expected of
    * requests.
    */
   readonly method = "UPGRADE";
-  readonly remoteAddress: string;
-  readonly contentLength = 0;
   readonly requestComplete = true;
 
   private readonly socket: Socket;
   private stage: Stage = "deciding";
-  private touchedMs: number;
-  private verdict: Verdict | undefined;
-  private headers: Record<string, string> = {};
   private tunnel: Tunnel | undefined;
   private retried = false;
-  private answerBytes = 0;
   private readonly early: Buffer[] = [];
   private earlyBytes = 0;
-  private readonly shared: Shared;
-  private readonly wanted: WantedUpgrade;
 
-  constructor(private readonly parts: UpgradeParts) {
-    const { proxy, connection, wanted } = parts;
-    this.shared = proxy.shared;
-    this.wanted = wanted;
-    this.remoteAddress = connection.remoteAddress;
-    this.socket = connection.socket;
-    this.touchedMs = this.shared.clockMs;
-    connection.running.add(this);
+  /** `detach` separates the socket from HTTP. */
+  constructor(
+    routed: RoutedRequest,
+    private readonly proxy: TunnelProxy,
+    private readonly detach: (socket: Socket) => void,
+  ) {
+    super(routed);
+    this.socket = routed.connection.socket;
     // No further request may follow on this connection.
-    connection.closing = true;
-    wanted.upstream.hold();
+    routed.connection.closing = true;
   }
 
-  headerValues(name: string): string[] {
-    return valuesOf(this.parts.request.rawHeaders, name);
+  protected get target(): Target | undefined {
+    return this.tunnel?.target;
   }
 
   /** `head` was received with the request. */
-  async start(head: Buffer): Promise<void> {
+  begin(head: Buffer): void {
     if (head.length > 0) this.keep(head);
     // The socket must be read to notice that the client disconnects.
     this.socket.on("data", this.keep).on("end", this.leave);
-    if (this.shared.draining) {
-      this.fail("draining");
-      return;
-    }
-    const { admission } = this.wanted.options;
     try {
-      const verdict = await admission.admit(this);
-      if (this.stage === "over") {
-        if (verdict.allowed) admission.settle(verdict, 0, 0);
-      } else if (!verdict.allowed) this.respond(verdict.status, verdict.body, verdict.headers);
-      else {
-        this.verdict = verdict;
-        this.headers = verdict.headers;
-        await this.place();
-      }
+      if (this.proxy.shared.draining) this.fail("draining");
+      else this.start();
     } catch (error) {
       this.fail("internal_error", error);
     }
+  }
+
+  protected forward(failed?: { target: Target; reason: GatewayError }): void {
+    this.place(failed).catch((error) => this.fail("internal_error", error));
   }
 
   private readonly keep = (chunk: Buffer): void => {
@@ -118,7 +83,7 @@ export class Upgrade implements Arrival, Running, CallHandler {
 
   /** Takes a slot on a healthy pod. On a retry `failed` is skipped, and its error is sent if there is no other pod. */
   private async place(failed?: { target: Target; reason: GatewayError }): Promise<void> {
-    const { upstream, rules, options } = this.wanted;
+    const { upstream, upgrade, options } = this.routed;
     const targets = upstream.candidates(failed?.target);
     if (targets.length === 0) {
       this.fail(failed?.reason ?? "no_target");
@@ -126,25 +91,24 @@ export class Upgrade implements Arrival, Running, CallHandler {
     }
     const pods = [...new Set(targets.map(({ pod }) => pod))];
     const { app } = this.verdict!;
-    const placed = await options.upgrades!.admit({ app, route: rules.route, pods });
-    if (this.stage === "over" || this.socket.destroyed) {
+    const placed = await options.upgrades!.admit({ app, route: upgrade!.rules.route, pods });
+    if (this.ended || this.socket.destroyed) {
       if (placed.allowed) placed.slot.release();
     } else if (placed.allowed) this.call(placed, targets);
     else if (failed !== undefined) this.fail(failed.reason);
-    else this.respond(placed.status, placed.body, { ...this.headers, ...placed.headers });
+    else this.respond({ ...placed, headers: { ...this.headers, ...placed.headers } });
   }
 
   private call({ pod, slot, headers }: ConnectionVerdict & { allowed: true }, targets: Target[]): void {
-    const { shared } = this;
-    const { connection, request, wanted } = this.parts;
-    const { upstream, rules, head, protocols, options } = wanted;
+    const { shared, connection, request, upstream, head, options } = this.routed;
+    const { rules, protocols } = this.routed.upgrade!;
     const target = targets.find((candidate) => candidate.pod === pod);
     if (target === undefined) {
       slot.release();
       throw new Error(`the slot is on ${printable(pod)}, which is not a candidate`);
     }
     this.headers = { ...this.verdict!.headers, ...headers };
-    this.tunnel = new Tunnel(target, slot, rules, this.parts.proxy);
+    this.tunnel = new Tunnel(target, slot, rules, this.proxy);
     this.stage = "connecting";
     this.touchedMs = shared.clockMs;
     const passed = requestHeaders({ ...head, headers: [...head.headers] }, connection, shared.via, upstream.passHost);
@@ -159,18 +123,18 @@ export class Upgrade implements Arrival, Running, CallHandler {
 
   connected(): void {
     this.stage = "asking";
-    this.touchedMs = this.shared.clockMs;
+    this.touchedMs = this.proxy.shared.clockMs;
   }
 
   switched(response: IncomingMessage, backend: Socket, head: Buffer): void {
-    const { tunnel, socket, shared, wanted } = this;
+    const { tunnel, socket, routed, verdict, early } = this;
     const protocol = response.headers.upgrade?.toLowerCase() ?? "";
-    if (!wanted.protocols.some((offered) => offered.toLowerCase() === protocol)) {
+    if (!routed.upgrade!.protocols.some((offered) => offered.toLowerCase() === protocol)) {
       backend.on("error", ignore).destroy();
       this.failed(new Error(`switched to ${printable(protocol)}, which was not offered`));
       return;
     }
-    wanted.upstream.succeeded(tunnel!.target);
+    routed.upstream.succeeded(tunnel!.target);
     if (tunnel!.lost) {
       backend.on("error", ignore).destroy();
       this.fail("slot_lost");
@@ -179,41 +143,40 @@ export class Upgrade implements Arrival, Running, CallHandler {
     const headers = this.headOf(response, false);
     headers.push("Connection", "Upgrade", "Upgrade", response.headers.upgrade!);
     socket.write(rawHead(101, headers), "latin1");
-    const { verdict, early } = this;
-    const { admission } = wanted.options;
     this.tunnel = undefined;
     this.verdict = undefined;
     this.end();
-    this.parts.release(socket);
+    this.detach(socket);
     // The tunnel keeps the verdict and nothing else of this request.
-    tunnel!.open(socket, backend, protocol === "websocket", settleWith(admission, verdict!));
+    tunnel!.open(socket, backend, protocol === "websocket", settleWith(routed.options.admission, verdict!));
     if (head.length > 0) tunnel!.passOn(backend, head);
     for (const chunk of early) tunnel!.passOn(socket, chunk);
     socket.resume();
     backend.resume();
-    if (shared.draining) tunnel!.goAway();
+    if (routed.shared.draining) tunnel!.goAway();
   }
 
   refused(response: IncomingMessage): void {
-    const { socket, shared, wanted, tunnel } = this;
+    const { socket, tunnel } = this;
+    const { shared, upstream, options } = this.routed;
     // The connection was not upgraded.
     tunnel!.release();
-    wanted.upstream.succeeded(tunnel!.target);
+    upstream.succeeded(tunnel!.target);
     this.stage = "answering";
     this.touchedMs = shared.clockMs;
-    lingerOnClose(socket, wanted.options.timeouts.lingerMs);
+    lingerOnClose(socket, options.timeouts.lingerMs);
     socket.write(rawHead(response.statusCode!, this.headOf(response, true)), "latin1");
     const more = () => void response.resume();
     socket.on("drain", more);
     response.on("data", (chunk: Buffer) => {
       this.touchedMs = shared.clockMs;
-      this.answerBytes += chunk.length;
+      this.responseBytes += chunk.length;
       if (!socket.write(chunk)) response.pause();
     });
     response.on("error", ignore);
     response.once("close", () => {
       socket.off("drain", more);
-      if (this.stage === "over") return;
+      if (this.ended) return;
       this.end();
       // Without a length the response would look complete.
       if (response.complete) socket.destroySoon();
@@ -222,17 +185,16 @@ export class Upgrade implements Arrival, Running, CallHandler {
   }
 
   private headOf({ rawHeaders }: IncomingMessage, close: boolean): string[] {
-    const raw = rawHeaders.map((text) => Buffer.from(text, "latin1"));
-    return responseHead(raw, this.headers, { via: this.shared.via, trailers: false, close }).headers;
+    return responseHead(rawHeaders, this.headers, { via: this.proxy.shared.via, trailers: false, close }).headers;
   }
 
   /** Releases the slot. One retry is made on another pod, with its own slot. */
   failed(error: Failure): void {
-    if (this.stage === "over") return;
+    if (this.ended) return;
     const { target } = this.tunnel!;
     const reason = reasonOf(error, this.stage !== "connecting");
-    this.wanted.upstream.failed(target);
-    this.report(reason, error);
+    this.routed.upstream.failed(target);
+    this.report(FAILED, reason, error);
     this.tunnel!.abandon();
     this.tunnel = undefined;
     if (this.retried || this.stage !== "connecting") {
@@ -241,17 +203,17 @@ export class Upgrade implements Arrival, Running, CallHandler {
     }
     this.retried = true;
     this.stage = "deciding";
-    this.place({ target, reason }).catch((cause) => this.fail("internal_error", cause));
+    this.forward({ target, reason });
   }
 
   /** Called by the proxy's timer. */
   checkTime(): void {
-    const { connectMs, responseMs, bodyIdleMs } = this.wanted.options.timeouts;
-    const quietMs = this.shared.clockMs - this.touchedMs;
+    const { connectMs, responseMs, bodyIdleMs } = this.routed.options.timeouts;
+    const quietMs = this.proxy.shared.clockMs - this.touchedMs;
     if (this.stage === "connecting" && quietMs > connectMs) {
       this.failed(Object.assign(new Error("connect timeout"), { code: "UND_ERR_CONNECT_TIMEOUT" }));
     } else if (this.stage === "asking" && quietMs > responseMs) {
-      this.wanted.upstream.failed(this.tunnel!.target);
+      this.routed.upstream.failed(this.tunnel!.target);
       this.fail("upstream_timeout");
     } else if (this.stage === "answering" && quietMs > bodyIdleMs) {
       this.end();
@@ -260,53 +222,25 @@ export class Upgrade implements Arrival, Running, CallHandler {
   }
 
   clientGone(): void {
-    if (this.stage === "over") return;
-    this.shared.log.info(this.logFields(), "client disconnected");
+    if (this.ended) return;
+    this.proxy.shared.log.info(this.logFields(), "client disconnected");
     this.end();
   }
 
   fail(reason: GatewayError, cause?: unknown): void {
-    if (this.stage === "over") return;
-    this.report(reason, cause);
+    if (this.ended) return;
+    this.report(FAILED, reason, cause);
     this.respondWith(reason);
   }
 
-  private respondWith(reason: GatewayError): void {
-    const { status, body } = gatewayRefusal(reason);
-    this.respond(status, body, this.headers);
-  }
-
-  private respond(status: number, body: string, headers: Record<string, string>): void {
-    const { socket, wanted } = this;
+  protected respond(response: JsonResponse): void {
     this.end();
-    lingerOnClose(socket, wanted.options.timeouts.lingerMs);
-    socket.write(rawResponse({ status, body, headers }));
-    socket.destroySoon();
+    sendAndClose(this.socket, response, this.routed.options.timeouts.lingerMs);
   }
 
-  private end(): void {
-    if (this.stage === "over") return;
-    this.stage = "over";
-    const { socket, verdict } = this;
-    const { connection } = this.parts;
-    connection.running.delete(this);
-    connection.readBytes = socket.bytesRead;
-    socket.off("data", this.keep).off("end", this.leave);
-    socket.resume();
+  protected stop(): void {
+    this.socket.off("data", this.keep).off("end", this.leave).resume();
     this.tunnel?.abandon();
-    this.wanted.upstream.release();
-    if (verdict !== undefined) this.wanted.options.admission.settle(verdict, 0, this.answerBytes);
-  }
-
-  private report(reason: GatewayError, cause?: unknown): void {
-    const fields = { reason, ...this.logFields(), ...(cause !== undefined && { cause: causeOf(cause) }) };
-    this.shared.log.warn(fields, "upgrade failed");
-  }
-
-  private logFields() {
-    const { method, tunnel, remoteAddress: client } = this;
-    const { head, upstream } = this.wanted;
-    return { method, path: printable(head.path), upstream: upstream.name, target: tunnel?.target.origin, client };
   }
 }
 
@@ -314,5 +248,3 @@ export class Upgrade implements Arrival, Running, CallHandler {
 function settleWith(admission: Admission, verdict: Verdict) {
   return (requestBytes: number, responseBytes: number) => admission.settle(verdict, requestBytes + responseBytes, 0);
 }
-
-function ignore(): void {}

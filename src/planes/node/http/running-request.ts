@@ -1,0 +1,115 @@
+/** What an exchange and an upgrade have in common: admission, log lines, and the end, which settles exactly once. */
+import type { IncomingMessage } from "node:http";
+import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
+import { printable } from "../../../shared/printable.js";
+import type { OptionsInForce, Shared } from "../options.js";
+import type { Connection, Running } from "../upgrade/connections.js";
+import type { WantedUpgrade } from "../upgrade/upgrade-request.js";
+import { causeOf } from "../upstream/failures.js";
+import type { Target, Upstream } from "../upstream/upstream.js";
+import type { Arrival, Verdict } from "./admission.js";
+import { type RequestHead, valuesOf } from "./request-head.js";
+import type { JsonResponse } from "./responses.js";
+
+/** A request whose head was read and whose route was found. */
+export interface RoutedRequest {
+  shared: Shared;
+  options: OptionsInForce;
+  connection: Connection;
+  request: IncomingMessage;
+  head: RequestHead;
+  upstream: Upstream;
+  upgrade: WantedUpgrade | undefined;
+}
+
+export abstract class RunningRequest implements Arrival, Running {
+  abstract readonly method: string;
+  abstract readonly requestComplete: boolean;
+  abstract checkTime(): void;
+  abstract clientGone(): void;
+  abstract fail(reason: GatewayError, cause?: unknown): void;
+
+  readonly remoteAddress: string;
+  readonly contentLength: number;
+  protected verdict: Verdict | undefined;
+  /** Added to the response. */
+  protected headers: Record<string, string> = {};
+  protected requestBytes = 0;
+  protected responseBytes = 0;
+  protected ended = false;
+  protected touchedMs: number;
+
+  constructor(protected readonly routed: RoutedRequest) {
+    const { shared, connection, head, upstream } = routed;
+    this.remoteAddress = connection.remoteAddress;
+    this.contentLength = head.contentLength;
+    this.touchedMs = shared.clockMs;
+    connection.running.add(this);
+    upstream.hold();
+  }
+
+  headerValues(name: string): string[] {
+    return valuesOf(this.routed.request.rawHeaders, name);
+  }
+
+  /** Admits the request, without a promise if the decision is immediate. */
+  start(): void {
+    const verdict = this.routed.options.admission.admit(this);
+    if (!(verdict instanceof Promise)) {
+      this.decided(verdict);
+      return;
+    }
+    verdict.then(
+      (later) => this.decided(later),
+      (error) => this.fail("internal_error", error),
+    );
+  }
+
+  private decided(verdict: Verdict): void {
+    if (this.ended) {
+      // The client disconnected during the decision.
+      if (verdict.allowed) this.routed.options.admission.settle(verdict, 0, 0);
+    } else if (verdict.allowed) {
+      this.verdict = verdict;
+      this.headers = verdict.headers;
+      this.forward();
+    } else this.respond(verdict, true);
+  }
+
+  protected abstract forward(): void;
+
+  /** Ends the request with a response of the proxy. `valid`: the connection may be reused. */
+  protected abstract respond(response: JsonResponse, valid: boolean): void;
+
+  protected respondWith(reason: GatewayError): void {
+    const { status, body } = gatewayRefusal(reason);
+    this.respond({ status, body, headers: this.headers }, status >= 500);
+  }
+
+  protected end(): void {
+    if (this.ended) return;
+    this.ended = true;
+    const { connection, upstream, options } = this.routed;
+    connection.running.delete(this);
+    connection.readBytes = connection.socket.bytesRead;
+    this.stop();
+    upstream.release();
+    if (this.verdict !== undefined) options.admission.settle(this.verdict, this.requestBytes, this.responseBytes);
+  }
+
+  /** Called once, at the end: leaves the backend and the client's input. */
+  protected abstract stop(): void;
+
+  protected abstract readonly target: Target | undefined;
+
+  protected report(message: string, reason: GatewayError, cause?: unknown, more?: { retry_on: string }): void {
+    const fields = { reason, ...this.logFields(), ...(cause !== undefined && { cause: causeOf(cause) }), ...more };
+    this.routed.shared.log.warn(fields, message);
+  }
+
+  protected logFields() {
+    const { method, target, remoteAddress: client } = this;
+    const { head, upstream } = this.routed;
+    return { method, path: printable(head.path), upstream: upstream.name, target: target?.origin, client };
+  }
+}
