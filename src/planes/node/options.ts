@@ -1,12 +1,11 @@
 /** The proxy's options in force. Replaced as a whole on reload; running exchanges keep the options they started with. */
-import type { Pool } from "undici";
-import type { Limits, ProxyOptions, Route, Timeouts, UpstreamOptions } from "../../config/options/proxy.js";
-import { type AddressMatcher, createAddressMatcher } from "../../shared/addresses.js";
+import type { Limits, ProxyOptions, Route, Timeouts } from "../../config/options/proxy.js";
+import { createAddressMatcher } from "../../shared/addresses.js";
 import type { Log } from "../../shared/log.js";
 import type { ConnectionAdmission } from "../../slots/admission.js";
 import type { Admission } from "./http/admission.js";
-import { createRouteTable, type RouteTable } from "./http/routes.js";
-import { type TargetName, targetNameOf, Upstream } from "./upstream/upstream.js";
+import { createRouteTable } from "./http/routes.js";
+import { targetNameOf, Upstream, type UpstreamContext } from "./upstream/upstream.js";
 
 /** Fields must not contain raw control characters. */
 export type ProxyLog = Pick<Log, "info" | "warn">;
@@ -44,38 +43,16 @@ export interface Shared {
   draining: boolean;
 }
 
-export interface Destination {
-  readonly upstream: Upstream;
-  readonly connections?: ConnectionRules;
+export type ConnectionRules = ReturnType<typeof rulesOf>;
+
+interface Destination {
+  upstream: Upstream;
+  connections?: ConnectionRules;
 }
 
-export interface ConnectionRules {
-  /** The name under which slots are taken. */
-  readonly route: string;
-  /** In lower case. */
-  readonly protocols: ReadonlySet<string>;
-  readonly idleMs: number;
-  readonly pingMs: number;
-  /** Time for the second peer to close after the first. */
-  readonly lingerMs: number;
-  /** Close the connection if buffered bytes are not read for this long. */
-  readonly stalledMs: number;
-}
+export type OptionsInForce = ReturnType<typeof putInForce>;
 
-export interface OptionsInForce extends Deciders {
-  readonly limits: Limits;
-  readonly timeouts: Timeouts;
-  readonly routes: RouteTable<Destination>;
-  readonly isTrusted: AddressMatcher;
-  readonly upstreams: ReadonlyMap<string, Upstream>;
-  /** As given, for the next reload. */
-  readonly given: ProxyOptions & Deciders;
-}
-
-export interface OptionsContext {
-  log: ProxyLog;
-  now(): number;
-  pools: Set<Pool>;
+interface OptionsContext extends Pick<UpstreamContext, "log" | "now" | "pools"> {
   /** Targets of upstreams that are not listed in the configuration. */
   discovered: ReadonlyMap<string, string[]>;
 }
@@ -84,16 +61,15 @@ export interface OptionsContext {
 export function putInForce(
   given: ProxyOptions & Deciders,
   { discovered, ...context }: OptionsContext,
-  before?: OptionsInForce,
-): OptionsInForce {
+  before?: { upstreams: ReadonlyMap<string, Upstream> },
+) {
   const limits = { ...defaultLimits, ...given.limits };
   const timeouts = { ...defaultTimeouts, ...given.timeouts };
   const isTrusted = createAddressMatcher(given.trustedHops ?? []);
-  const named = Object.entries(given.upstreams).map(([name, options]) => ({
-    name,
-    options,
-    targets: targetsOf(name, options, discovered),
-  }));
+  const named = Object.entries(given.upstreams).map(([name, options]) => {
+    if (options.targets?.length === 0) throw new Error(`upstream "${name}" has no targets`);
+    return { name, options, targets: (options.targets ?? discovered.get(name) ?? []).map(targetNameOf) };
+  });
   for (const { path, upstream } of given.routes) {
     if (!Object.hasOwn(given.upstreams, upstream)) {
       throw new Error(`route ${path}: unknown upstream "${upstream}"`);
@@ -111,26 +87,22 @@ export function putInForce(
     return route.connections === undefined ? destination : { ...destination, connections: rulesOf(route, timeouts) };
   });
   const { admission, upgrades } = given;
-  return { admission, ...(upgrades && { upgrades }), limits, timeouts, routes, isTrusted, upstreams, given };
+  // `given` is for the next reload.
+  return { admission, upgrades, limits, timeouts, routes, isTrusted, upstreams, given };
 }
 
-function targetsOf(
-  name: string,
-  { targets }: UpstreamOptions,
-  discovered: ReadonlyMap<string, string[]>,
-): TargetName[] {
-  if (targets?.length === 0) throw new Error(`upstream "${name}" has no targets`);
-  return (targets ?? discovered.get(name) ?? []).map(targetNameOf);
-}
-
-function rulesOf({ name, host = "", path, connections = {} }: Route, timeouts: Timeouts): ConnectionRules {
+function rulesOf({ name, host = "", path, connections = {} }: Route, timeouts: Timeouts) {
   const { protocols = ["websocket"], idleMs = 0, pingMs = 30_000 } = connections;
   return {
+    /** The name under which slots are taken. */
     route: name ?? `${host}${path}`,
+    /** In lower case. */
     protocols: new Set(protocols.map((protocol) => protocol.toLowerCase())),
     idleMs,
     pingMs,
+    /** Time for the second peer to close after the first. */
     lingerMs: timeouts.lingerMs,
+    /** Close the connection if buffered bytes are not read for this long. */
     stalledMs: timeouts.bodyIdleMs,
   };
 }

@@ -87,10 +87,9 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
   }
 
   function verdictOf(decision: Decision): RateLimitVerdict {
-    const headers = headersOf(decision);
-    if (decision.allowed) return { allowed: true, headers, status: 200, body: "", app: decision.app, decision };
-    const { status, body } = decisionRefusal(decision);
-    return { allowed: false, headers, status, body, app: decision.app, decision };
+    const { allowed, app } = decision;
+    const { status, body } = allowed ? { status: 200, body: "" } : decisionRefusal(decision);
+    return { allowed, headers: headersOf(decision), status, body, app, decision };
   }
 
   return {

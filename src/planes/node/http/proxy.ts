@@ -40,9 +40,9 @@ export interface ReverseProxy {
 export function createProxy({ log, via = "tollgate", ...first }: CreateProxyOptions): ReverseProxy {
   const shared: Shared = { log, via: `1.1 ${via}`, clockMs: 0, draining: false };
   const pools = new Set<Pool>();
-  const discovered = new Map<string, string[]>();
-  const context = { log, pools, discovered, now: () => performance.now() };
-  let options = putInForce(first, context);
+  const context = { log, pools, now: () => performance.now() };
+  let discovered: ReadonlyMap<string, string[]> = new Map();
+  let options = putInForce(first, { ...context, discovered });
   const checks = createHealthChecks();
   const tunnels = new Tunnels();
   const tunnelProxy = { shared, tunnels };
@@ -151,11 +151,16 @@ export function createProxy({ log, via = "tollgate", ...first }: CreateProxyOpti
   }
   applyOptions();
 
-  function reconfigure(given: ProxyOptions & Partial<Deciders>): void {
+  function reconfigure(given: ProxyOptions & Partial<Deciders>, targets = discovered): void {
     if (closed !== undefined) return;
     const before = options;
     const { admission, upgrades } = before;
-    options = putInForce({ admission, ...(upgrades && { upgrades }), ...given }, context, before);
+    options = putInForce(
+      { admission, ...(upgrades && { upgrades }), ...given },
+      { ...context, discovered: targets },
+      before,
+    );
+    discovered = targets;
     for (const upstream of before.upstreams.values()) upstream.release();
     applyOptions();
     connections.updateTrust();
@@ -197,17 +202,7 @@ export function createProxy({ log, via = "tollgate", ...first }: CreateProxyOpti
   return {
     server,
     reconfigure,
-    setTargets(name, targets) {
-      const before = discovered.get(name);
-      discovered.set(name, [...targets]);
-      try {
-        reconfigure(options.given);
-      } catch (error) {
-        if (before === undefined) discovered.delete(name);
-        else discovered.set(name, before);
-        throw error;
-      }
-    },
+    setTargets: (name, targets) => reconfigure(options.given, new Map([...discovered, [name, [...targets]]])),
     openConnections: () => connections.all.size + tunnels.open(),
     upgradedConnections: () => tunnels.size,
     async drain(graceMs) {

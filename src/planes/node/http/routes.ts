@@ -1,42 +1,29 @@
 /** Finds the route of a request: host first, then the longest prefix. An ambiguous path has no route. */
 import type { Route } from "../../../config/options/proxy.js";
 
-export interface RouteTable<T> {
-  /** `host` as in the Host header, `path` without the query. Undefined if there is no route or the path is ambiguous. */
-  find(host: string, path: string): T | undefined;
-}
-
 interface Entry<T> {
   path: string;
   value: T;
 }
 
-export function createRouteTable<T>(routes: Route[], leadsTo: (route: Route) => T): RouteTable<T> {
-  const anyHost: Entry<T>[] = [];
-  const byHost = new Map<string, Entry<T>[]>();
+export function createRouteTable<T>(routes: Route[], leadsTo: (route: Route) => T) {
+  /** Undefined: any host. */
+  const byHost = new Map<string | undefined, Entry<T>[]>([[undefined, []]]);
   for (const route of routes) {
     if (!route.path.startsWith("/")) throw new Error(`the path of a route must begin with a slash: "${route.path}"`);
-    const entry = { path: route.path, value: leadsTo(route) };
-    if (route.host === undefined) {
-      anyHost.push(entry);
-      continue;
-    }
-    const host = route.host.toLowerCase();
-    byHost.set(host, [...(byHost.get(host) ?? []), entry]);
+    const host = route.host?.toLowerCase();
+    byHost.set(host, [...(byHost.get(host) ?? []), { path: route.path, value: leadsTo(route) }]);
   }
-  for (const entries of [anyHost, ...byHost.values()]) entries.sort((a, b) => b.path.length - a.path.length);
+  for (const entries of byHost.values()) entries.sort((a, b) => b.path.length - a.path.length);
 
   function match(host: string, path: string): T | undefined {
-    if (byHost.size > 0) {
-      const entries = byHost.get(hostName(host));
-      const found = entries === undefined ? undefined : longest(entries, path);
-      if (found !== undefined) return found;
-    }
-    return longest(anyHost, path);
+    const found = byHost.size > 1 ? longest(byHost.get(hostName(host)), path) : undefined;
+    return found ?? longest(byHost.get(undefined), path);
   }
 
   return {
-    find(host, path) {
+    /** `host` as in the Host header, `path` without the query. Undefined if there is no route or the path is ambiguous. */
+    find(host: string, path: string): T | undefined {
       const found = match(host, path);
       // Backends may or may not resolve dot segments, so both paths must have the same route.
       if (found === undefined || !hasDots(path)) return found;
@@ -45,8 +32,8 @@ export function createRouteTable<T>(routes: Route[], leadsTo: (route: Route) => 
   };
 }
 
-function longest<T>(entries: Entry<T>[], path: string): T | undefined {
-  for (const entry of entries) if (covers(entry.path, path)) return entry.value;
+function longest<T>(entries: Entry<T>[] | undefined, path: string): T | undefined {
+  for (const entry of entries ?? []) if (covers(entry.path, path)) return entry.value;
   return undefined;
 }
 
@@ -68,16 +55,10 @@ function hasDots(path: string): boolean {
 function withoutDots(path: string): string {
   const kept: string[] = [];
   const segments = path.replace(/%2e/gi, ".").replace(/%2f/gi, "/").split("/");
-  segments.forEach((segment, at) => {
-    const last = at === segments.length - 1;
-    if (segment === "..") {
-      if (kept.length > 1) kept.pop();
-      if (last) kept.push("");
-    } else if (segment !== ".") {
-      kept.push(segment);
-    } else if (last) {
-      kept.push("");
-    }
-  });
+  for (const segment of segments) {
+    if (segment !== ".." && segment !== ".") kept.push(segment);
+    else if (segment === ".." && kept.length > 1) kept.pop();
+  }
+  if (/^\.\.?$/.test(segments.at(-1)!)) kept.push("");
   return kept.join("/");
 }

@@ -14,7 +14,7 @@ export interface UpgradeCall {
   headerBytes: number;
 }
 
-/** Exactly one of the last three is called; none after `hangUp`. */
+/** Exactly one of the last three is called; none after hanging up. */
 export interface CallHandler {
   connected(): void;
   /** The backend switched the protocol; `head` contains its first bytes. */
@@ -24,15 +24,13 @@ export interface CallHandler {
   failed(error: Failure): void;
 }
 
-export interface Line {
-  /**
-   * Closes the connection. `gone` is called when the backend has closed it too, and does not count it any more, or after
-   * `lingerMs`.
-   */
-  hangUp(lingerMs: number, gone: () => void): void;
-}
+/**
+ * Closes the connection. `gone` is called when the backend has closed it too, and does not count it any more, or after
+ * `lingerMs`.
+ */
+export type HangUp = (lingerMs: number, gone: () => void) => void;
 
-export function dial({ origin, method, path, headers, headerBytes }: UpgradeCall, handler: CallHandler): Line {
+export function dial({ origin, method, path, headers, headerBytes }: UpgradeCall, handler: CallHandler): HangUp {
   let socket!: Socket;
   let over = false;
   const finish = (): boolean => {
@@ -70,21 +68,19 @@ export function dial({ origin, method, path, headers, headerBytes }: UpgradeCall
   });
   request.end();
 
-  return {
-    hangUp(lingerMs, gone) {
-      finish();
-      if (socket.closed) {
-        gone();
-        return;
-      }
-      const timer = setTimeout(() => socket.destroy(), lingerMs);
-      socket.once("close", () => {
-        clearTimeout(timer);
-        gone();
-      });
-      if (socket.connecting) socket.destroy();
-      else socket.end();
-    },
+  return (lingerMs, gone) => {
+    finish();
+    if (socket.closed) {
+      gone();
+      return;
+    }
+    const timer = setTimeout(() => socket.destroy(), lingerMs);
+    socket.once("close", () => {
+      clearTimeout(timer);
+      gone();
+    });
+    if (socket.connecting) socket.destroy();
+    else socket.end();
   };
 }
 

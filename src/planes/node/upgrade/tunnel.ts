@@ -3,10 +3,9 @@ import type { Socket } from "node:net";
 import type { SlotHold } from "../../../slots/admission.js";
 import type { ConnectionRules, Shared } from "../options.js";
 import type { Target } from "../upstream/upstream.js";
-import { closeFrame, GOING_AWAY, TRY_AGAIN_LATER } from "./close-frame.js";
 import { ignore } from "./connections.js";
-import type { Line } from "./dial.js";
-import { FrameTracker } from "./frame-tracker.js";
+import type { HangUp } from "./dial.js";
+import { closeFrame, FrameTracker, GOING_AWAY, TRY_AGAIN_LATER } from "./frames.js";
 
 /** Unsent bytes above which the sender is paused. */
 const ENOUGH_UNSENT = 65_536;
@@ -45,7 +44,7 @@ export type TunnelEnd = (requestBytes: number, responseBytes: number) => void;
 export class Tunnel {
   private held: SlotHold | undefined;
   /** Set until the backend has responded. */
-  private line: Line | undefined;
+  private hangUp: HangUp | undefined;
   private up: Way | undefined;
   private down: Way | undefined;
   private whenOver: TunnelEnd | undefined;
@@ -73,8 +72,8 @@ export class Tunnel {
     return this.openSockets > 0;
   }
 
-  calling(line: Line): void {
-    this.line = line;
+  calling(hangUp: HangUp): void {
+    this.hangUp = hangUp;
   }
 
   /** Repeated calls do nothing. */
@@ -86,13 +85,13 @@ export class Tunnel {
 
   /** The upgrade failed. The slot is released when the backend, if it was called, has closed the connection. */
   abandon(): void {
-    if (this.line === undefined) this.over();
-    else this.line.hangUp(this.rules.lingerMs, () => this.over());
+    if (this.hangUp === undefined) this.over();
+    else this.hangUp(this.rules.lingerMs, () => this.over());
   }
 
   /** Takes over both sockets. Bytes received before are passed to `passOn` afterwards. */
   open(client: Socket, backend: Socket, isWebSocket: boolean, whenOver: TunnelEnd): void {
-    this.line = undefined;
+    this.hangUp = undefined;
     this.up = new Way(client, backend, isWebSocket ? new FrameTracker() : undefined);
     this.down = new Way(backend, client, isWebSocket ? new FrameTracker() : undefined);
     this.whenOver = whenOver;
@@ -211,7 +210,7 @@ export class Tunnel {
   /** Closes both sockets immediately. */
   cut(): void {
     if (this.up === undefined) {
-      this.line?.hangUp(0, () => this.over());
+      this.hangUp?.(0, () => this.over());
       return;
     }
     this.up.from.destroy();

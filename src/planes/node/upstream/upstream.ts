@@ -32,12 +32,9 @@ export interface UpstreamContext {
   pools: Set<Pool>;
 }
 
-export interface TargetName {
-  origin: string;
-  pod: string;
-}
+type TargetName = Pick<Target, "origin" | "pod">;
 
-export interface NamedUpstream {
+interface NamedUpstream {
   name: string;
   options: UpstreamOptions;
   targets: TargetName[];
@@ -152,7 +149,10 @@ export class Upstream {
   release(): void {
     if (--this.holds > 0) return;
     for (const target of this.targets) {
-      if (--target.holders === 0) closePool(target.pool, this.context.pools);
+      const { pool } = target;
+      if (--target.holders > 0 || pool.closed || pool.destroyed) continue;
+      // All its connections are idle.
+      void pool.close().finally(() => this.context.pools.delete(pool));
     }
   }
 }
@@ -178,12 +178,6 @@ function targetOf(
   pools.add(pool);
   const { failures = 0, downUntilMs = 0, failing = false } = same ?? {};
   return { origin, pod, pool, poolOptions, outstanding: 0, failures, downUntilMs, failing, holders: 0 };
-}
-
-/** Called when all its connections are idle. */
-function closePool(pool: Pool, pools: Set<Pool>): void {
-  if (pool.closed || pool.destroyed) return;
-  void pool.close().finally(() => pools.delete(pool));
 }
 
 /** Parses a target of the configuration; throws if it is invalid. */

@@ -1,8 +1,7 @@
 /** Where frames end is known however the bytes are cut; and the close frames that the proxy says can be read. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { closeFrame, GOING_AWAY, TRY_AGAIN_LATER } from "../../../../src/planes/node/upgrade/close-frame.js";
-import { FrameTracker } from "../../../../src/planes/node/upgrade/frame-tracker.js";
+import { closeFrame, FrameTracker, GOING_AWAY, TRY_AGAIN_LATER } from "../../../../src/planes/node/upgrade/frames.js";
 
 interface Frame {
   opcode: number;
