@@ -1,10 +1,10 @@
 /** `tollgate import`: converts rules of envoyproxy/ratelimit to our configuration. */
 import { resolve } from "node:path";
+import { Document, isNode, isScalar, visit, YAMLMap } from "yaml";
 import { parseYaml, readConfig, readText } from "../config/load.js";
 import { describeProblem } from "../config/problem.js";
 import { type Command, FINE, flagOption, readArguments, readChoice, textOption, UsageError } from "./command.js";
-import { placeIn, readRatelimitFile, repeatedDescriptors } from "./import/ratelimit-file.js";
-import { type SourcedDomain, writtenRules } from "./import/written-rules.js";
+import { type ImportedDomain, placeIn, readRatelimitFile, repeatedDescriptors } from "./import/ratelimit-file.js";
 import { replaceFile } from "./render/files.js";
 
 const help = `Usage: tollgate import ratelimit FILE… [--out FILE] [--merge-domains]
@@ -39,6 +39,11 @@ export const command: Command = {
   },
 };
 
+interface SourcedDomain extends ImportedDomain {
+  /** The files it was read from. */
+  files: string[];
+}
+
 function readFiles(files: string[], mayMerge: boolean) {
   const problems: string[] = [];
   const notes: string[] = [];
@@ -71,14 +76,39 @@ function readFiles(files: string[], mayMerge: boolean) {
 }
 
 function readOne(file: string, problems: string[]): unknown {
-  const { text, problems: unreadable } = readText(file);
-  if (text === undefined) {
-    problems.push(...unreadable.map(describeProblem));
-    return undefined;
-  }
+  const { text = "", problems: unreadable } = readText(file);
   const parsed = parseYaml(text);
-  problems.push(...parsed.problems.map((problem) => `${file}: ${describeProblem(problem)}`));
-  return parsed.problems.length > 0 ? undefined : parsed.raw;
+  const found = parsed.problems.map((problem) => `${file}: ${describeProblem(problem)}`);
+  problems.push(...unreadable.map(describeProblem), ...found);
+  return unreadable.length + found.length > 0 ? undefined : parsed.raw;
+}
+
+const introduction = (files: string) => ` Descriptor rules, written by \`tollgate import ratelimit\` from ${files}.
+ A limit is a token bucket: it admits a burst of this size and refills evenly over the unit, while
+ envoyproxy/ratelimit restarts its count with every second, minute or hour. See docs/RATE_LIMITS.md.`;
+
+/** A part of our configuration file, with comments. */
+function writtenRules(domains: readonly SourcedDomain[], notes: readonly string[]): string {
+  const files = new Set(domains.flatMap((domain) => domain.files));
+  const rate_limits = domains.map(({ domain, descriptors }) => ({ domain, descriptors }));
+  const document = new Document({ rate_limits }, { aliasDuplicateObjects: false });
+  const remarks = notes.length === 0 ? "" : `\n\n Differences:\n${notes.map((note) => `  - ${note}`).join("\n")}`;
+  document.commentBefore = `${introduction([...files].join(", "))}${remarks}`;
+  domains.forEach((domain, i) => {
+    const node = document.getIn(["rate_limits", i], true);
+    if (isNode(node)) node.commentBefore = ` ${domain.files.join(", ")}`;
+  });
+  visit(document, {
+    Pair(_, { key, value }) {
+      const isLimit = isScalar(key) && key.value === "rate_limit";
+      if (isLimit && value instanceof YAMLMap) value.flow = true;
+    },
+    // Escapes ${, which begins a variable in our files but not in theirs.
+    Scalar(role, scalar) {
+      if (role !== "key" && typeof scalar.value === "string") scalar.value = scalar.value.replaceAll("${", () => "$${");
+    },
+  });
+  return document.toString({ lineWidth: 120 });
 }
 
 /** Our limits on length and number may be stricter. */

@@ -2,7 +2,7 @@
  * Converts a configuration file of envoyproxy/ratelimit. Rejects what envoyproxy/ratelimit rejects; values are validated by
  * the schema of our configuration.
  */
-import { nearest } from "../../config/nearest.js";
+import { didYouMean } from "../../config/nearest.js";
 import { type Path, problemsOf, shownPath } from "../../config/problem.js";
 import { DEEPEST_DESCRIPTOR, rateLimitDomain } from "../../config/sections/rate-limits.js";
 import { isSection, type Section } from "../../config/variables.js";
@@ -52,12 +52,8 @@ export function readRatelimitFile(raw: unknown, { invalid, differs }: Listener):
   function knownOf(section: Section, known: string[], path: Path): Section {
     for (const name of Object.keys(section)) {
       if (known.includes(name)) continue;
-      if (allNames.includes(name)) {
-        differs([...path, name], "has no effect here: omitted");
-        continue;
-      }
-      const likely = nearest(name, known);
-      invalid([...path, name], `unknown name${likely === undefined ? "" : `; did you mean ${likely}?`}`);
+      if (allNames.includes(name)) differs([...path, name], "has no effect here: omitted");
+      else invalid([...path, name], `unknown name${didYouMean(name, known)}`);
     }
     const isSet = ([name, value]: [string, unknown]) => known.includes(name) && value !== null && value !== "";
     return Object.fromEntries(Object.entries(section).filter(isSet));
@@ -73,40 +69,52 @@ export function readRatelimitFile(raw: unknown, { invalid, differs }: Listener):
 
   function descriptorOf(value: unknown, path: Path): unknown {
     if (!isSection(value)) return value;
-    const { detailed_metric, value_to_metric, ...own } = knownOf(value, descriptorNames, path);
+    const own = knownOf(value, descriptorNames, path);
+    keepTrue(own, flagNames, path);
     if (hasPattern(own.key)) differs([...path, "key"], "a * in a key has no special meaning");
-    for (const [name, flag] of Object.entries({ detailed_metric, value_to_metric })) {
-      if (flag === true) differs([...path, name], "metrics are counted by rule, not by value: omitted");
-      else if (flag !== undefined && flag !== false) invalid([...path, name], "must be true or false");
+    for (const name of ["detailed_metric", "value_to_metric"]) {
+      if (own[name]) differs([...path, name], "metrics are counted by rule, not by value: omitted");
+      delete own[name];
     }
-    if (own.share_threshold === true && !hasPattern(own.value)) {
+    if (own.share_threshold && !hasPattern(own.value)) {
       if (hasPattern(own.key)) differs([...path, "share_threshold"], "requires a * in the value: omitted");
       else invalid([...path, "share_threshold"], "requires a value with a *");
       delete own.share_threshold;
     }
-    for (const name of flagNames) if (own[name] === false) delete own[name];
     if (own.rate_limit !== undefined) own.rate_limit = limitOf(own.rate_limit, [...path, "rate_limit"]);
     if (own.descriptors !== undefined) own.descriptors = descriptorsOf(own.descriptors, [...path, "descriptors"]);
     return own;
   }
 
+  /** Removes the flags that are not true. Unlike our schema, envoyproxy/ratelimit rejects quoted ones. */
+  function keepTrue(section: Section, names: string[], path: Path): void {
+    for (const name of names) {
+      const flag = section[name];
+      if (flag !== undefined && typeof flag !== "boolean") invalid([...path, name], "must be true or false");
+      if (flag !== true) delete section[name];
+    }
+  }
+
   function limitOf(value: unknown, path: Path): unknown {
     if (!isSection(value)) return value;
-    const { unit, requests_per_unit, unlimited, replaces, ...own } = knownOf(value, limitNames, path);
+    const given = knownOf(value, limitNames, path);
+    keepTrue(given, ["unlimited"], path);
+    const { unit, requests_per_unit, unlimited, replaces, ...own } = given;
     if (Array.isArray(replaces)) own.replaces = replaces.map((one) => (isSection(one) ? one.name : undefined));
     else if (replaces !== undefined) own.replaces = replaces;
     const known = units.find((name) => name === String(unit).toLowerCase());
-    if (unlimited !== undefined && unlimited !== false) return { unit: known, unlimited, ...own };
-    return {
-      unit: known ?? unit,
-      requests_per_unit: amountOf(requests_per_unit, [...path, "requests_per_unit"]),
-      ...own,
-    };
+    if (unlimited) return { unit: known, unlimited, ...own };
+    const amount = amountOf(requests_per_unit, [...path, "requests_per_unit"]);
+    return { unit: known ?? unit, requests_per_unit: amount, ...own };
   }
 
   function amountOf(value: unknown, path: Path): unknown {
     if (value === undefined) {
       differs(path, "is missing, which admits nothing: written as 0");
+      return 0;
+    }
+    if (typeof value === "string") {
+      invalid(path, `must be an integer from 0 to ${MAX_UINT32}`);
       return 0;
     }
     if (typeof value !== "number" || value <= MAX_TOKENS || value > MAX_UINT32) return value;

@@ -156,6 +156,16 @@ describe("an invalid file", () => {
       "descriptors[0].rate_limit.requests_per_unit: must be a whole number from 0 to 1000000000 (is -1)",
     ],
     [
+      "a quoted limit",
+      '{domain: d, descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: "5"}}]}',
+      "descriptors[0].rate_limit.requests_per_unit: must be an integer from 0 to 4294967295",
+    ],
+    [
+      "a quoted flag",
+      '{domain: d, descriptors: [{key: a, shadow_mode: "true"}]}',
+      "descriptors[0].shadow_mode: must be true or false",
+    ],
+    [
       "the same twice",
       "{domain: d, descriptors: [{key: a, value: b}, {key: a, value: b}]}",
       'descriptors[1]: duplicate descriptor "a_b"',
