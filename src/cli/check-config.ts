@@ -4,7 +4,7 @@ import { appLimits } from "../config/options/limits.js";
 import { describeProblem } from "../config/problem.js";
 import type { Config } from "../config/schema.js";
 import { configVersion } from "../config/version.js";
-import { type Command, expectWords, FINE, flagOption, type Outcome, REFUSED, readArguments } from "./command.js";
+import { type Command, expectWords, FINE, flagOption, REFUSED, readArguments } from "./command.js";
 
 const help = `Usage: tollgate check-config FILE [--json]
 
@@ -25,21 +25,17 @@ export const command: Command = {
     const { values, words } = readArguments(args, { json: flagOption });
     expectWords(words, ["FILE"]);
     const file = words[0]!;
-    return values.json ? asJson(file) : asText(file);
+    const loaded = loadConfig({ file, env: process.env });
+    if (!values.json) {
+      const { apps, routes, upstreams } = counts(configOrThrow(file, loaded));
+      return `${file} is valid: ${apps} apps, ${routes} routes, ${upstreams} upstreams\n`;
+    }
+    const { config, problems } = loaded;
+    const found = config === undefined ? {} : { version: configVersion(config), ...counts(config) };
+    const answer = { file, valid: config !== undefined, problems, ...found };
+    return { text: `${JSON.stringify(answer)}\n`, exitCode: config === undefined ? REFUSED : FINE };
   },
 };
-
-function asText(file: string): string {
-  const { apps, routes, upstreams } = counts(configOrThrow(file));
-  return `${file} is valid: ${apps} apps, ${routes} routes, ${upstreams} upstreams\n`;
-}
-
-function asJson(file: string): Outcome {
-  const { config, problems } = loadConfig({ file, env: process.env });
-  const found = config === undefined ? {} : { version: configVersion(config), ...counts(config) };
-  const answer = { file, valid: config !== undefined, problems, ...found };
-  return { text: `${JSON.stringify(answer)}\n`, exitCode: config === undefined ? REFUSED : FINE };
-}
 
 function counts(config: Config) {
   const { routes, upstreams } = config;

@@ -1,6 +1,6 @@
 /** Runs a command line: text for stdout, a message for stderr, an exit code. Never throws. */
 import { readFileSync } from "node:fs";
-import { nearest } from "../config/nearest.js";
+import { didYouMean } from "../config/nearest.js";
 import { quoted } from "../config/problem.js";
 import { exitCodes, Failure, FINE, type Outcome, REFUSED, UsageError, WRONG_CALL } from "./command.js";
 import { commandGroups } from "./command-list.js";
@@ -32,9 +32,8 @@ async function run([name, ...rest]: string[]): Promise<string | Outcome> {
   const listedCommand = commandNamed(name);
   if (listedCommand === undefined) {
     const names = commands.map((each) => each.name);
-    const likely = nearest(name, names);
-    const hint = likely === undefined ? `expected ${names.join(", ")}` : `did you mean ${likely}?`;
-    throw new UsageError(`unknown command ${quoted(name)}; ${hint}`);
+    const hint = didYouMean(name, names) || `; expected ${names.join(", ")}`;
+    throw new UsageError(`unknown command ${quoted(name)}${hint}`);
   }
   const { command } = await listedCommand.load();
   return rest.includes("--help") || rest.includes("-h") ? command.help : command.run(rest);

@@ -39,10 +39,8 @@ function readMethod(method: string | undefined): string {
     throw new UsageError(`--method: ${JSON.stringify(method)} is not an HTTP method`);
   }
   const capitals = method.toUpperCase();
-  if (method !== capitals) {
-    throw new UsageError(`--method: "${method}" must be in upper case: ${capitals}`);
-  }
-  return method;
+  if (method === capitals) return method;
+  throw new UsageError(`--method: "${method}" must be in upper case: ${capitals}`);
 }
 
 function explain(name: keyof typeof costProfiles, method: string, text: string | undefined) {

@@ -82,18 +82,15 @@ export function wrapped(text: string, columns: number, indent = ""): string[] {
   return lines.map((line) => indent + line);
 }
 
-export interface TableOptions {
-  /** Titles of the columns to drop, in this order, while the terminal is too narrow. */
-  spare?: string[];
-  indent?: string;
-}
-
-/** A table with a heading. Columns with > before their title are aligned to the right. */
+/**
+ * A table with a heading. Columns with > before their title are aligned to the right. While the terminal is too narrow,
+ * columns whose titles are in `spare` are dropped, in this order.
+ */
 export function tableLines(
   headings: string[],
   rows: string[][],
   columns: number,
-  { spare = [], indent = "" }: TableOptions = {},
+  { spare = [], indent = "" }: { spare?: string[]; indent?: string } = {},
 ): string[] {
   const titles = headings.map((heading) => heading.replace(/^>/, ""));
   const widths = titles.map((title, at) =>

@@ -103,10 +103,8 @@ function refusalLines(
   const lines = shown.flatMap((each, at) => {
     // Consecutive refusals often have the same explanation.
     const isRepeated = each.explanation === shown[at - 1]?.explanation;
-    return [
-      refusalLine(each, Date.parse(timestamp)),
-      ...(isRepeated ? [] : wrapped(each.explanation, columns, "    ")),
-    ];
+    const explanation = isRepeated ? [] : wrapped(each.explanation, columns, "    ");
+    return [refusalLine(each, Date.parse(timestamp)), ...explanation];
   });
   return ["", toned("faint", "last refusals"), ...lines];
 }

@@ -31,17 +31,15 @@ function nodeOf(data: YamlData): Node {
     return scalar;
   }
   const map = new YAMLMap();
-  let comment: string | undefined;
+  let comments: string[] = [];
   for (const [name, value] of Object.entries(data)) {
-    if (name.startsWith("#")) {
-      comment = comment === undefined ? name : `${comment}\n${name}`;
-      continue;
+    if (name.startsWith("#")) comments.push(name.replaceAll(/^# ?/gm, ""));
+    else if (value !== undefined) {
+      const key = new Scalar(name);
+      if (comments.length > 0) key.commentBefore = commentLines(comments.join("\n"));
+      comments = [];
+      map.items.push(new Pair(key, nodeOf(value)));
     }
-    if (value === undefined) continue;
-    const key = new Scalar(name);
-    if (comment !== undefined) key.commentBefore = commentLines(comment.replaceAll(/^# ?/gm, ""));
-    comment = undefined;
-    map.items.push(new Pair(key, nodeOf(value)));
   }
   map.flow = isSmall(map);
   return map;

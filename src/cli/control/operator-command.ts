@@ -125,6 +125,6 @@ function commandWith<T extends OptionSpecs>(
 }
 
 export function expectApp(name = ""): string {
-  if (isIdentifier(name) && name.length <= 128) return name;
+  if (isIdentifier(name)) return name;
   throw new UsageError(`${quoted(name)} is not an app name: 1 to 128 of A–Z a–z 0–9 . _ : -`);
 }

@@ -5,6 +5,7 @@ import { loadConfig } from "../../config/load.js";
 import { describeProblem, quoted } from "../../config/problem.js";
 import { parseAddress } from "../../config/values.js";
 import type { Environment } from "../../config/variables.js";
+import { hostAndPort } from "../../render/common.js";
 import { flagOption, type OptionValues, textOption, UsageError } from "../command.js";
 import { readDuration } from "../numbers.js";
 import { escaped } from "../printing.js";
@@ -41,23 +42,19 @@ export const commonHelp = (isOrder: boolean) => (isOrder ? targetHelp + orderHel
 
 export type TargetValues = OptionValues<typeof targetOptions & typeof orderOptions>;
 
-export interface Target {
-  /** Without a trailing slash. */
-  url: string;
-  /** Empty if unknown. */
-  token: string;
-  timeoutMs: number;
-}
+export type Target = ReturnType<typeof readTarget>;
 
 /** Precedence: options, then the file given by --config, then the environment. */
-export function readTarget(values: Partial<TargetValues>, env: Environment): Target {
+export function readTarget(values: Partial<TargetValues>, env: Environment) {
   const timeoutMs = readDuration("--timeout", values.timeout ?? "10s", { leastMs: 10, mostMs: 3_600_000 });
   const config = values.config === undefined ? undefined : controlOf(values.config, env);
   const file = values["token-file"];
   return {
+    /** Without a trailing slash. */
     url:
       (values.url === undefined ? config?.url : checkedUrl("--url", values.url)) ??
       checkedUrl("TOLLGATE_URL", env.TOLLGATE_URL || DEFAULT_URL),
+    /** Empty if unknown. */
     token:
       (file === undefined ? config?.token : tokenIn(file)) ||
       checkedToken("TOLLGATE_ADMIN_TOKEN", env.TOLLGATE_ADMIN_TOKEN ?? ""),
@@ -101,19 +98,15 @@ function checkedUrl(name: string, text: string): string {
 function controlOf(file: string, env: Environment): { url: string; token: string } {
   const { config, problems } = loadConfig({ file, env });
   if (config === undefined) {
-    const first = problems[0];
     const more = problems.length > 1 ? `, and ${problems.length - 1} more` : "";
-    const what = first === undefined ? "is invalid" : describeProblem(first);
+    const what = describeProblem(problems[0]!);
     throw new UsageError(`--config: ${escaped(what)}${more}; see tollgate check-config, or use --url`);
   }
   const { listen, admin_token: token } = config.control;
   const { host, port } = parseAddress(listen) ?? { host: "", port: 0 };
   if (port === 0) throw new UsageError(`--config: control.listen ${listen} has no port; use --url`);
   const reachable = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host;
-  return {
-    url: checkedUrl("--config", `http://${reachable.includes(":") ? `[${reachable}]` : reachable}:${port}`),
-    token,
-  };
+  return { url: checkedUrl("--config", `http://${hostAndPort({ host: reachable, port })}`), token };
 }
 
 function tokenIn(file: string): string {

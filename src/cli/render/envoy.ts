@@ -3,7 +3,7 @@ import { renderEnvoy } from "../../render/envoy/envoy.js";
 import { type Balancer, DEFAULT_ADMIN, DEFAULT_CONNECTIONS } from "../../render/envoy/options.js";
 import { configOrThrow } from "../check-config.js";
 import { flagOption, readChoice, readOptions, textOption, UsageError } from "../command.js";
-import { commonOptions, readBundle, readCommon, readOptional } from "./files.js";
+import { commonOptions, readBundle, readCommon, readOptional, writeFiles } from "./files.js";
 
 export const envoyHelp = `Usage: tollgate render envoy --config FILE --out DIR [options]
 
@@ -49,7 +49,8 @@ const optionSpecs = {
 
 type Values = ReturnType<typeof readOptions<typeof optionSpecs>>;
 
-export function renderForEnvoy(args: string[]) {
+/** Writes the files and returns their names. */
+export function renderForEnvoy(args: string[]): string {
   const values = readOptions(args, optionSpecs);
   const { out, options } = readCommon(values);
   const mode = readChoice("--mode", values.mode, ["lua", "rls"]);
@@ -64,7 +65,7 @@ export function renderForEnvoy(args: string[]) {
     balancer: readBalancer(values),
     bundle: mode === "lua" ? readBundle("envoy") : "",
   });
-  return { out, rendered };
+  return writeFiles(out, rendered);
 }
 
 function readBalancer(values: Values): Balancer | undefined {

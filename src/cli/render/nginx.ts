@@ -4,7 +4,7 @@ import { renderNginx } from "../../render/nginx/nginx.js";
 import { DEFAULT_STATUS } from "../../render/nginx/options.js";
 import { configOrThrow } from "../check-config.js";
 import { flagOption, readOptions, textOption } from "../command.js";
-import { commonOptions, readBundle, readCommon } from "./files.js";
+import { commonOptions, readBundle, readCommon, writeFiles } from "./files.js";
 
 export const nginxHelp = `Usage: tollgate render nginx --config FILE --out DIR [options]
 
@@ -38,7 +38,8 @@ const optionSpecs = {
   resolver: textOption,
 } as const;
 
-export function renderForNginx(args: string[]) {
+/** Writes the files and returns their names. */
+export function renderForNginx(args: string[]): string {
   const values = readOptions(args, optionSpecs);
   const { out, options } = readCommon(values);
   const rendered = renderNginx(configOrThrow(values.config), {
@@ -50,5 +51,5 @@ export function renderForNginx(args: string[]) {
     resolver: values.resolver,
     bundle: readBundle("nginx"),
   });
-  return { out, rendered };
+  return writeFiles(out, rendered);
 }

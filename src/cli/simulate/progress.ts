@@ -15,6 +15,7 @@ const PLAIN_GAP_MS = 1_000;
 
 /** `wanted`: even if stderr is not a terminal. */
 export function createProgress(files: string[], wanted: boolean, stderr: ProgressOutput = process.stderr) {
+  const sizeOf = (file: string) => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
   const isTerminal = stderr.isTTY === true;
   const total = files.includes(STDIN) ? 0 : files.reduce((sum, file) => sum + sizeOf(file), 0);
   const started = performance.now();
@@ -41,8 +42,4 @@ export function createProgress(files: string[], wanted: boolean, stderr: Progres
       if (shown && isTerminal) stderr.write("\r\x1b[K");
     },
   };
-}
-
-function sizeOf(file: string): number {
-  return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }

@@ -11,12 +11,11 @@ export interface Report {
   nodes: number;
 }
 
-type Totals = Pick<AppOutcome, "requests" | "admitted" | "refused" | "dryRunRefused" | "tokens">;
-
 const BARS = "▁▂▃▄▅▆▇█";
 /** Requests without a valid app. */
 const NO_APP = "(no app)";
-const none: Totals = { requests: 0, admitted: 0, refused: 0, dryRunRefused: 0, tokens: 0 };
+const none = { requests: 0, admitted: 0, refused: 0, dryRunRefused: 0, tokens: 0 };
+type Totals = typeof none;
 
 export function reportLines(report: Report, columns: number): string[] {
   const { replay, configs } = report;
@@ -51,17 +50,11 @@ function headLines({ replay, configs, nodes }: Report, columns: number): string[
   return head;
 }
 
-const totalsOf = (apps: AppOutcome[]) =>
-  apps.reduce<Totals>(
-    (sum, app) => ({
-      requests: sum.requests + app.requests,
-      admitted: sum.admitted + app.admitted,
-      refused: sum.refused + app.refused,
-      dryRunRefused: sum.dryRunRefused + app.dryRunRefused,
-      tokens: sum.tokens + app.tokens,
-    }),
-    none,
-  );
+function totalsOf(apps: AppOutcome[]): Totals {
+  const totals = { ...none };
+  for (const name of Object.keys(none) as (keyof Totals)[]) for (const app of apps) totals[name] += app[name];
+  return totals;
+}
 
 const nameOf = (app: string) => (app === "" ? NO_APP : app);
 const refusedCell = ({ refused }: Totals) => (refused > 0 ? toned("bad", whole(refused)) : whole(refused));
@@ -137,12 +130,11 @@ function whenLines({ apps, timeline }: Replay["outcomes"][number], config?: stri
 }
 
 function bars({ series: { requests, refused } }: AppOutcome, steps: number): string {
-  return [...requests.subarray(0, steps)]
-    .map((count, i) => {
-      const part = count === 0 ? 0 : refused[i]! / count;
-      return part === 0 ? (count === 0 ? " " : "·") : BARS[Math.min(Math.floor(part * BARS.length), BARS.length - 1)];
-    })
-    .join("");
+  const shown = Array.from(requests.subarray(0, steps), (count, i) => {
+    if (refused[i] === 0) return count === 0 ? " " : "·";
+    return BARS[Math.min(Math.floor((refused[i]! / count) * BARS.length), BARS.length - 1)];
+  });
+  return shown.join("");
 }
 
 function worst({ worst: one }: AppOutcome["second"], length: number): string {

@@ -12,7 +12,7 @@ const DOMAIN = "tollgate";
 export function httpFilters(config: Config, options: EnvoyRenderOptions): YamlData[] {
   return [
     ...health(options),
-    ...(options.mode === "lua" ? [script(options)] : [...untrusted(config), rateLimit(config)]),
+    ...(options.mode === "lua" ? [script(options)] : [untrusted(config), rateLimit(config)]),
     extension("envoy.filters.http.router", `${FILTERS}.router.v3.Router`, { suppress_envoy_headers: true }),
   ];
 }
@@ -65,22 +65,20 @@ function rateLimit(config: Config): YamlData {
 }
 
 /** Removes identity headers of untrusted clients. */
-function untrusted({ identity }: Config): YamlData[] {
+function untrusted({ identity }: Config): YamlData {
   const removed = [identity.app_header, identity.user_header, "X-Forwarded-Host"];
   const note = "# Identity headers count only from identity.trusted_hops; those of other clients are removed.";
   const removal = extension("envoy.filters.http.header_mutation", `${FILTERS}.header_mutation.v3.HeaderMutation`, {
     mutations: { request_mutations: removed.map((name) => ({ remove: name })) },
   });
-  if (identity.trusted_hops.length === 0) return [{ [note]: NOTE, ...removal }];
-  return [
-    {
-      [note]: NOTE,
-      ...extension("tollgate.untrusted", "extensions.common.matching.v3.ExtensionWithMatcher", {
-        extension_config: removal,
-        xds_matcher: trusted(identity.trusted_hops),
-      }),
-    },
-  ];
+  if (identity.trusted_hops.length === 0) return { [note]: NOTE, ...removal };
+  return {
+    [note]: NOTE,
+    ...extension("tollgate.untrusted", "extensions.common.matching.v3.ExtensionWithMatcher", {
+      extension_config: removal,
+      xds_matcher: trusted(identity.trusted_hops),
+    }),
+  };
 }
 
 function trusted(networks: readonly string[]): YamlData {

@@ -18,6 +18,7 @@ export function mainConf(
   if (config.routes.length === 0) throw new RenderError("routes is empty: use --include to render only the includes");
   const { limits, timeouts } = config;
   const bodyLimit = limits.body_bytes === Number.MAX_SAFE_INTEGER ? "0" : String(limits.body_bytes);
+  const listen = `${hostAndPort(parseAddress(config.listen)!)}${options.tls === undefined ? "" : " ssl"}`;
   return `# Written by \`tollgate render nginx\`. Do not edit: change the configuration and render it again.
 ${modules(options)}
 worker_processes ${options.workers ?? "auto"};
@@ -49,7 +50,7 @@ ${temporary(options)}
     proxy_send_timeout ${timeouts.body_idle_ms}ms;
     proxy_read_timeout ${timeouts.response_ms}ms;
 
-${forwardedMaps("    ")}${forwardedHeaders("$tollgate_host", "    ")}${upstreamBlocks(config, options, warnings)}${serverBlocks(config, listen(config, options), options, warnings)}
+${forwardedMaps("    ")}${forwardedHeaders("$tollgate_host", "    ")}${upstreamBlocks(config, options, warnings)}${serverBlocks(config, listen, options, warnings)}
     # Metrics and health of this nginx.
     include ${quoted(`${options.path}/${STATUS_INCLUDE}`, "--path")};
 }
@@ -99,8 +100,4 @@ function temporary({ flavour, runDir }: RenderOptions): string {
   if (runDir === undefined) return access;
   const paths = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
   return access + paths.map((name) => `    ${name}_temp_path ${quoted(`${runDir}/${name}`, "--run")};\n`).join("");
-}
-
-function listen(config: Config, { tls }: RenderOptions): string {
-  return `${hostAndPort(parseAddress(config.listen)!)}${tls === undefined ? "" : " ssl"}`;
 }

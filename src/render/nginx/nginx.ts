@@ -17,9 +17,12 @@ export function renderNginx(config: Config, options: RenderOptions): Rendered {
     services: serviceAddresses(options.services, "--service", config.control.listen),
     podUpstream,
   });
+  const optionsLua = `-- Written by \`tollgate render nginx\`. Contains the token of the data planes.
+return ${luaTable(plane as unknown as LuaData)}
+`;
   const files: RenderedFile[] = [
     { name: BUNDLE, text: options.bundle, secret: false },
-    { name: OPTIONS, text: optionsLua(plane as unknown as LuaData), secret: true },
+    { name: OPTIONS, text: optionsLua, secret: true },
     { name: HTTP_INCLUDE, text: httpInclude(config, plane, options), secret: false },
     { name: LOCATION_INCLUDE, text: locationInclude(config), secret: false },
     { name: STATUS_INCLUDE, text: statusInclude(options), secret: false },
@@ -30,10 +33,4 @@ export function renderNginx(config: Config, options: RenderOptions): Rendered {
   if (!options.includeOnly)
     files.push({ name: "nginx.conf", text: mainConf(config, plane.connections, options, warnings), secret: false });
   return { files, warnings };
-}
-
-function optionsLua(plane: LuaData): string {
-  return `-- Written by \`tollgate render nginx\`. Contains the token of the data planes.
-return ${luaTable(plane)}
-`;
 }

@@ -52,9 +52,7 @@ function locations(path: string, body: string, others: Route[]): string {
   return `\n        location ${location(path)} {\n${body}        }\n${noRedirect}`;
 }
 
-function location(path: string): string {
-  return quoted(path, "routes[].path");
-}
+const location = (path: string) => quoted(path, "routes[].path");
 
 function locationBody(config: Config, route: Route, options: RenderOptions, warnings: string[]): string {
   const { upstream: id, connections } = route;
