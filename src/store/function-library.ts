@@ -2,16 +2,13 @@
 import { readFileSync } from "node:fs";
 import type { ScriptName } from "../scripts/catalog.js";
 
-export interface FunctionLibrary {
-  /** `tollgate_` and a hash of the content. */
-  name: string;
-  source: string;
-}
+export type FunctionLibrary = ReturnType<typeof loadLibrary>;
 
 /** The same file relative to `src/store` and to `dist/store`. */
 const file = new URL("../../dist/lua/redis/tollgate.lua", import.meta.url);
 
-export function loadLibrary(): FunctionLibrary {
+/** Its name is `tollgate_` and a hash of the content. */
+export function loadLibrary() {
   let source: string;
   try {
     source = readFileSync(file, "utf8");

@@ -27,17 +27,11 @@ export function addWhole(a: bigint, b: bigint): bigint {
   return sum;
 }
 
-export function parseScore(text: string): number {
-  const score = parseDecimal(text);
-  if (score === undefined) throw new CommandError("ERR value is not a valid float");
-  return score;
-}
+export const parseScore = (text: string) => parseDecimal(text, "ERR value is not a valid float");
 
 export function parseBound(text: string): ScoreBound {
   const exclusive = text.startsWith("(");
-  const score = parseDecimal(exclusive ? text.slice(1) : text);
-  if (score === undefined) throw new CommandError("ERR min or max is not a float");
-  return { score, exclusive };
+  return { score: parseDecimal(exclusive ? text.slice(1) : text, "ERR min or max is not a float"), exclusive };
 }
 
 /**
@@ -50,9 +44,9 @@ export function numberText(value: number): string {
   return Object.is(value, -0) ? "-0" : String(value);
 }
 
-function parseDecimal(text: string): number | undefined {
+function parseDecimal(text: string, message: string): number {
   if (DECIMAL.test(text)) return Number(text);
   const infinite = INFINITE.exec(text);
-  if (infinite === null) return undefined;
+  if (infinite === null) throw new CommandError(message);
   return infinite[1] === "-" ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
 }

@@ -1,4 +1,5 @@
 /** Messages between a worker and the primary process about the store, and the channel that carries them. */
+import type { EventEmitter } from "node:events";
 import type { StoreErrorKind } from "../errors.js";
 
 /** `args` are those of the store's method. `subscribe` has no handler: messages are sent to the worker. */
@@ -15,12 +16,8 @@ export type StoreAnswer =
   | { store: "message"; channel: string; message: string };
 
 /** One end of the IPC channel: `process` in a worker, `worker.process` in the primary. It also carries other messages. */
-export interface IpcEnd {
+export interface IpcEnd extends Pick<EventEmitter, "on" | "off"> {
   send?(message: object, done: (error: Error | null) => void): boolean;
-  on(event: "message", handler: (message: unknown) => void): unknown;
-  on(event: "disconnect", handler: () => void): unknown;
-  off(event: "message", handler: (message: unknown) => void): unknown;
-  off(event: "disconnect", handler: () => void): unknown;
 }
 
 /** Calls `failed` if the other end cannot be reached. */

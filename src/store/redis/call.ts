@@ -74,7 +74,7 @@ export function createCaller(client: Client, gate: Gate, library: LibraryLoader,
     inFlight: () => callsInFlight().length,
     /** Resolves when no calls are in flight, at the latest after `withinMs`. */
     async idle(withinMs: number): Promise<void> {
-      const deadline = createDeadline(withinMs, gate.failure);
+      const deadline = createDeadline(withinMs);
       await deadline.until(Promise.allSettled(callsInFlight())).finally(deadline.end);
     },
   };

@@ -1,6 +1,7 @@
 /** Creates the ioredis client for an address. Its own resending and queueing is off: the store retries calls itself. */
 import type { ConnectionOptions } from "node:tls";
 import { Cluster, type ClusterNode, Command, Redis, type RedisOptions } from "ioredis";
+import { createDeadline } from "./deadline.js";
 import { type HostAndPort, parseRedisUrl, type RedisAddress } from "./redis-url.js";
 
 export interface ClientOptions {
@@ -87,15 +88,10 @@ export function connectionTo(client: Client, server: string): Redis | undefined 
 /** Resolves when the connection has ended, or should have. */
 export async function disconnect(client: Client): Promise<void> {
   if (client.status === "end") return;
-  const ended = new Promise<void>((resolve) => {
-    const timer = setTimeout(resolve, DISCONNECT_TIMEOUT_MS + 100);
-    client.once("end", () => {
-      clearTimeout(timer);
-      resolve();
-    });
-  });
+  const deadline = createDeadline(DISCONNECT_TIMEOUT_MS + 100);
+  const ended = new Promise<void>((resolve) => client.once("end", resolve));
   client.disconnect();
-  await ended;
+  await deadline.until(ended).finally(deadline.end);
 }
 
 export function reconnectDelay(attempt: number): number {

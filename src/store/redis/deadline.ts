@@ -6,7 +6,7 @@ import { reasonOf } from "./redis-errors.js";
 export type Deadline = ReturnType<typeof createDeadline>;
 
 /** @param obstacle the current problem, used when no attempt has failed yet */
-export function createDeadline(ms: number, obstacle: () => StoreError | undefined) {
+export function createDeadline(ms: number, obstacle?: () => StoreError | undefined) {
   let timer: NodeJS.Timeout | undefined;
   const expired = new Promise<void>((resolve) => {
     timer = setTimeout(() => {
@@ -22,7 +22,7 @@ export function createDeadline(ms: number, obstacle: () => StoreError | undefine
     /** Why the last attempt failed. */
     reason: undefined as StoreError | undefined,
     error(): StoreError {
-      const reason = deadline.reason ?? obstacle();
+      const reason = deadline.reason ?? obstacle?.();
       const why = reason === undefined ? "" : ` (${reasonOf(reason)})`;
       const cause = reason?.cause;
       return deadline.awaitingReply

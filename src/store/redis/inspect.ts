@@ -11,7 +11,7 @@ type ServerFacts = Awaited<ReturnType<typeof inspectServer>>;
 /** Everything but the kind and the calls in flight, which the store knows. */
 export async function inspectServers(client: Client, withinMs: number) {
   const servers = client instanceof Cluster ? client.nodes("all") : [client];
-  const deadline = createDeadline(withinMs, () => undefined);
+  const deadline = createDeadline(withinMs);
   deadline.awaitingReply = true;
   const replies = await Promise.allSettled(servers.map((server) => deadline.race(inspectServer(server))));
   deadline.end();
