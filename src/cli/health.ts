@@ -81,13 +81,8 @@ export function deepLines(reply: contract.DeepReply, columns: number): string[] 
   ];
 }
 
-function storeText({
-  kind,
-  version,
-  connected_nodes,
-  cluster_nodes,
-  latency_ms,
-}: contract.DeepReply["components"]["redis"]) {
+function storeText(store: contract.DeepReply["components"]["redis"]): string {
+  const { kind, version, connected_nodes, cluster_nodes, latency_ms } = store;
   if (latency_ms === null || connected_nodes === 0) return `${kind}, no reply`;
   return `${kind} ${version}, ${connected_nodes} of ${counted(cluster_nodes, "server")}, ${latency(latency_ms)}`;
 }

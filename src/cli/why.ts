@@ -93,12 +93,8 @@ function requestLines({ statistics }: contract.AppReply): string[] {
   return [parts.join(", "), ...reasons.map(([code, count]) => `  ${code}  ${toned("warning", whole(count))}`)];
 }
 
-function refusalLines(
-  { last_refusals: refusals, timestamp }: contract.AppReply,
-  columns: number,
-  last: number,
-): string[] {
-  const shown = refusals.slice(0, last);
+function refusalLines({ last_refusals, timestamp }: contract.AppReply, columns: number, last: number): string[] {
+  const shown = last_refusals.slice(0, last);
   if (shown.length === 0) return last === 0 ? [] : ["no recent refusals"];
   const lines = shown.flatMap((each, at) => {
     // Consecutive refusals often have the same explanation.

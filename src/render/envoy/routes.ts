@@ -60,7 +60,8 @@ function routeTo(config: Config, route: Route, { mode }: EnvoyRenderOptions): Ya
   const { upstream, connections, path } = route;
   const passHost = config.upstreams[upstream]!.pass_host;
   return {
-    match: matchOf(path),
+    // A path without a trailing slash matches itself and everything below it, but no longer segment.
+    match: path.endsWith("/") ? { prefix: path } : { path_separated_prefix: path },
     metadata: mode === "lua" ? { filter_metadata: { [LUA]: { route: routeName(route) } } } : undefined,
     route: {
       cluster: upstreamName(upstream),
@@ -69,11 +70,6 @@ function routeTo(config: Config, route: Route, { mode }: EnvoyRenderOptions): Ya
       ...retries(config, route),
     },
   };
-}
-
-/** A path without a trailing slash matches itself and everything below it, but no longer segment. */
-function matchOf(path: string): YamlData {
-  return path.endsWith("/") ? { prefix: path } : { path_separated_prefix: path };
 }
 
 /** Limits the time without traffic; Envoy's `timeout` would limit the whole response. */
