@@ -2,9 +2,7 @@
 import type { EnvoyOptions } from "../../config/options/plane-options.js";
 import { OK } from "../../core/codes.js";
 import { MAX_BYTES } from "../../core/cost.js";
-import { identify } from "../../core/identity.js";
-import { countNobody } from "../lua/counts.js";
-import { isKnownUser, rememberUser } from "../lua/known-users.js";
+import { identifiedApp, isKnownUser } from "../lua/identity.js";
 import { pcall } from "../lua/library.js";
 import { UPGRADE } from "../lua/upgrade.js";
 import { begin } from "./begin.js";
@@ -122,22 +120,10 @@ function appOf(handle: Handle, headers: Headers): EnvoyAccount | undefined {
     // The sender is not trusted, so its forwarding header is not either.
     headers.replace("x-forwarded-for", ipOf(address));
   }
-  return identifiedApp(handle, headers, trusted);
-}
-
-function identifiedApp(handle: Handle, headers: Headers, trusted: boolean): EnvoyAccount | undefined {
-  const { code, app, user } = identify(readClaims(headers, trusted), worker.options.identity.rules, isConfigured);
-  if (code !== OK) {
-    countNobody(code);
-    refuseUnidentified(handle, code);
-    return undefined;
-  }
-  rememberUser(user);
-  return worker.apps[app];
-}
-
-function isConfigured(this: void, id: string): boolean {
-  return worker.apps[id] !== undefined;
+  const found = identifiedApp(worker, readClaims(headers, trusted));
+  if (typeof found !== "string") return found;
+  refuseUnidentified(handle, found);
+  return undefined;
 }
 
 function answer(handle: Handle): void {

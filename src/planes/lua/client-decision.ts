@@ -24,16 +24,7 @@ interface DecidedExchange {
 }
 
 /** Reused for every request: use it before the request waits for anything. */
-const shown: ClientDecision = {
-  allowed: false,
-  code: "",
-  dryRun: false,
-  app: "",
-  cost: 0,
-  remaining: 0,
-  limit: 0,
-  retryAfterMs: 0,
-};
+const shown = {} as ClientDecision;
 
 function clientDecision(exchange: DecidedExchange): ClientDecision {
   const { limits, sync } = exchange.account;

@@ -5,33 +5,20 @@ import type { PlannedSync, SyncReply } from "../../engine/plan.js";
 import type { NodeReply } from "../../engine/reply.js";
 import { luaTable } from "./library.js";
 
-/** `node epoch seq [leave]`, and the lines with counters that end the message. */
-export interface MessageHead {
-  node: string;
-  epoch: number;
-  seq: number;
-  leave: boolean;
-  counters: string;
+interface Sender {
+  name: string;
+  node: { epoch: number; seq: number };
 }
 
-/** The head, `app granted spent returned need want` for each account, and the counters. */
-export function messageText({ node, epoch, seq, leave, counters }: MessageHead, planned: PlannedSync[]): string {
-  const lines = [`${node} ${wholeText(epoch)} ${wholeText(seq)}${leave ? " leave" : ""}`];
+/** `node epoch seq [leave]`, `app granted spent returned need want` for each account, and lines with counters. */
+export function messageText({ name, node }: Sender, planned: PlannedSync[], counters: string, leave = false): string {
+  const lines = [`${name} ${wholeText(node.epoch)} ${wholeText(node.seq)}${leave ? " leave" : ""}`];
   for (const { account, message } of planned) {
     const { granted, spent, returned, need, want } = message;
-    lines.push(
-      luaTable.concat(
-        [
-          account.limits.id,
-          wholeText(granted),
-          wholeText(spent),
-          wholeText(returned),
-          wholeText(Math.ceil(need)),
-          wholeText(Math.ceil(want)),
-        ],
-        " ",
-      ),
-    );
+    let line = account.limits.id;
+    for (const tokens of [granted, spent, returned, Math.ceil(need), Math.ceil(want)])
+      line = `${line} ${wholeText(tokens)}`;
+    lines.push(line);
   }
   return `${luaTable.concat(lines, "\n")}\n${counters}`;
 }

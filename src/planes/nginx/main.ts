@@ -1,14 +1,12 @@
 /** The phases of nginx: start, access, log and exit. */
 import type { NginxOptions } from "../../config/options/plane-options.js";
-import { OK } from "../../core/codes.js";
 import { standardProfile } from "../../core/cost.js";
-import { type IdentityClaims, identify } from "../../core/identity.js";
+import type { IdentityClaims } from "../../core/identity.js";
 import type { AppLimits } from "../../core/limits.js";
 import { splitText, storedNumber } from "../../core/platform.js";
 import { newEpoch } from "../../engine/epoch.js";
 import { activate } from "../../engine/node.js";
-import { countNobody } from "../lua/counts.js";
-import { isKnownUser, rememberUser } from "../lua/known-users.js";
+import { identifiedApp, isKnownUser } from "../lua/identity.js";
 import { luaMath, luaTable } from "../lua/library.js";
 import { hostAndProcess, processId } from "../lua/node-name.js";
 import { UPGRADE } from "../lua/upgrade.js";
@@ -189,8 +187,11 @@ function admit(method: string): void {
     refuseHead("invalid_length");
     return;
   }
-  const app = usualApp(claims) ?? identifiedApp(claims);
-  if (app === undefined) return;
+  const app = usualApp(claims) ?? identifiedApp(worker, claims);
+  if (typeof app === "string") {
+    refuseUnidentified(app);
+    return;
+  }
   const exchange = newExchange();
   exchange.headBytes = contentLength === 0 ? -1 : variableNumber("request_length");
   check(exchange, app, method, contentLength);
@@ -208,22 +209,6 @@ function usualApp(claims: IdentityClaims): NginxAccount | undefined {
   if (!claims.hopTrusted || claims.appHeaderCount !== 1 || claims.userHeaderCount > 1) return undefined;
   if (claims.userHeaderCount === 1 && !isKnownUser(claims.userHeader)) return undefined;
   return worker.apps[claims.appHeader];
-}
-
-/** Undefined if the request was refused. */
-function identifiedApp(claims: IdentityClaims): NginxAccount | undefined {
-  const { code, app, user } = identify(claims, worker.options.identity.rules, isConfigured);
-  if (code !== OK) {
-    countNobody(code);
-    refuseUnidentified(code);
-    return undefined;
-  }
-  rememberUser(user);
-  return worker.apps[app];
-}
-
-function isConfigured(this: void, id: string): boolean {
-  return worker.apps[id] !== undefined;
 }
 
 /** In the log phase: settles the actual cost of the exchange. */

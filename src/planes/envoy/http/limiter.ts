@@ -1,8 +1,9 @@
 /** Decides about requests on the worker's own leases, and settles exchanges. */
 
 import { OK } from "../../../core/codes.js";
-import { mayWaitForStore } from "../../../core/degradation.js";
+import { mayWaitForStore, STORE_ERROR, STORE_OK, STORE_TIMEOUT } from "../../../core/degradation.js";
 import { isRefused } from "../../../core/lease.js";
+import { splitText, wholeNumber, wholeText } from "../../../core/platform.js";
 import { isScarce, PENDING } from "../../../engine/account.js";
 import {
   DECIDED_SYNC,
@@ -13,14 +14,14 @@ import {
   MISSED,
   startDecision,
 } from "../../../engine/decide.js";
-import { activate } from "../../../engine/node.js";
+import { activate, callEnded } from "../../../engine/node.js";
 import { settleExchange } from "../../../engine/settle.js";
 import { newWaiter } from "../../../engine/waiters.js";
 import { count } from "../../lua/counts.js";
 import { nowMs } from "../clock.js";
 import type { Handle } from "../envoy-api.js";
+import { callService } from "../service-calls.js";
 import { type EnvoyAccount, worker } from "../state.js";
-import { askService } from "./check-client.js";
 import type { Exchange } from "./exchanges.js";
 import { isReportDue, isSyncing, maySync, sendSync } from "./syncer.js";
 
@@ -66,12 +67,27 @@ function miss(handle: Handle, exchange: Exchange, account: EnvoyAccount): void {
   }
 }
 
-/** The service decides about this request alone, from its own lease. */
+/**
+ * The service decides about this request alone, from its own lease: `app cost` → `allowed code remaining limit
+ * retry_after_ms`.
+ */
 function decideByService(handle: Handle, exchange: Exchange, account: EnvoyAccount): void {
-  const answer = askService(handle, account.limits.id, exchange.cost);
+  const { node, options } = worker;
+  const started = nowMs();
+  const message = `${account.limits.id} ${wholeText(exchange.cost)}\n`;
+  const reply = callService(handle, options.clusters.envoy, "/v1/check", message);
   const now = nowMs();
-  if (answer === undefined) decideWithoutStore(worker.node, exchange, now);
-  else decideRemotely(exchange, answer, now);
+  const words = reply.status === 200 ? splitText(splitText(reply.body, "\n")[0]!, " ") : [];
+  if (words.length < 5) {
+    // Too many calls of this Envoy at once say nothing about the service.
+    if (!reply.overloaded) callEnded(node, reply.timedOut ? STORE_TIMEOUT : STORE_ERROR, started, now);
+    decideWithoutStore(node, exchange, now);
+    return;
+  }
+  callEnded(node, STORE_OK, started, now);
+  const numberAt = (place: number) => Math.max(wholeNumber(words[place]!), 0);
+  const answer = { code: words[1]!, remaining: numberAt(2), limit: numberAt(3), retryAfterMs: numberAt(4) };
+  decideRemotely(exchange, answer, now);
 }
 
 /** Charges or refunds the difference to the estimate. */

@@ -7,14 +7,7 @@ import type { Headers } from "../envoy-api.js";
 import { worker } from "../state.js";
 import { sha1Hex } from "./sha1.js";
 
-const claims: IdentityClaims = {
-  hopTrusted: false,
-  appHeader: "",
-  appHeaderCount: 0,
-  userHeader: "",
-  userHeaderCount: 0,
-  apiKeyApp: "",
-};
+const claims = {} as IdentityClaims;
 
 /** The result is reused for every request: use it before the request waits for anything. */
 export function readClaims(headers: Headers, hopTrusted: boolean): IdentityClaims {

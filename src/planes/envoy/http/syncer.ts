@@ -54,15 +54,15 @@ export function sendSync(handle: Handle, account: EnvoyAccount, waiter: Waiter |
 
 /** One message and its reply. False if none arrived, or another request has continued in the meantime. */
 function exchangeMessages(handle: Handle, started: number): boolean {
-  const { node, options, name } = worker;
+  const { node, options } = worker;
   updateLevel(node, started);
   const planned = planMessage(node, started);
   startMessage(node, planned);
   const { seq, epoch } = node;
   worker.syncing = seq;
   worker.syncingUntil = started + options.timeoutMs + SPARE_MS;
-  const head = { node: name, epoch, seq, leave: false, counters: countersText(started) };
-  const reply = callService(handle, options.clusters.control, "/v1/sync", messageText(head, planned));
+  const message = messageText(worker, planned, countersText(started));
+  const reply = callService(handle, options.clusters.control, "/v1/sync", message);
   if (worker.syncing !== seq || node.epoch !== epoch) return false;
   worker.syncingUntil = 0;
   const now = nowMs();

@@ -29,11 +29,11 @@ function waitForLock(): boolean {
 
 /** Counters are cumulative, so a message whose reply was lost may be sent again. */
 function send(planned: Planned[], leave: boolean, counters: string): boolean {
-  const { node, name, options } = worker;
+  const { node, options } = worker;
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     node.seq = node.seq + 1;
-    const head = { node: name, epoch: node.epoch, seq: node.seq, leave, counters };
-    if (callService("/v1/sync", messageText(head, planned), options.timeoutMs).status === 200) return true;
+    const message = messageText(worker, planned, counters, leave);
+    if (callService("/v1/sync", message, options.timeoutMs).status === 200) return true;
   }
   return false;
 }

@@ -6,25 +6,12 @@ import { rawGet } from "../../lua/library.js";
 import { ngx } from "../ngx.js";
 import { worker } from "../state.js";
 
-export interface Head {
-  claims: IdentityClaims;
-  /** As `estimate` expects it. */
-  contentLength: number;
-  /** The request has more headers than the configuration allows. */
-  tooManyHeaders: boolean;
-}
-
 /** Reused for every request: valid until the request waits for anything. */
-const head: Head = {
-  claims: {
-    hopTrusted: false,
-    appHeader: "",
-    appHeaderCount: 0,
-    userHeader: "",
-    userHeaderCount: 0,
-    apiKeyApp: "",
-  },
+const head = {
+  claims: {} as IdentityClaims,
+  /** As `estimate` expects it. */
   contentLength: 0,
+  /** The request has more headers than the configuration allows. */
   tooManyHeaders: false,
 };
 
@@ -41,7 +28,7 @@ function countOf(value: HeaderValue): number {
   return typeof value === "string" ? 1 : 2;
 }
 
-export function readHead(): Head {
+export function readHead() {
   const { identity, headerCount } = worker.options;
   const { claims } = head;
   const [headers, problem] = ngx.req.get_headers(headerCount);

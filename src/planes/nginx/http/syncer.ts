@@ -83,7 +83,7 @@ function isUrgent(): boolean {
 
 /** One message and its reply. False if nothing was due or no reply arrived. */
 function sendMessage(): boolean {
-  const { node, name, options } = worker;
+  const { node, options } = worker;
   const now = freshNowMs();
   if (now < node.retryAt) return false;
   addUpCounts();
@@ -95,8 +95,7 @@ function sendMessage(): boolean {
   for (const { account } of planned) saveAccount(account);
   writeNode();
   const batch = batchText(now, false);
-  const head = { node: name, epoch: node.epoch, seq: node.seq, leave: false, counters: nodeLine() + batch };
-  const reply = callService("/v1/sync", messageText(head, planned), options.timeoutMs);
+  const reply = callService("/v1/sync", messageText(worker, planned, nodeLine() + batch), options.timeoutMs);
   const ended = freshNowMs();
   // Paused for longer than the lock lasts: another worker has continued, and its next reply includes these grants.
   if (!holdsLock()) return false;
