@@ -4,6 +4,7 @@ import { connectionRefusal, connectionRetryAfter } from "../core/refusals.js";
 import {
   ACQUIRE,
   admissionWaitMs,
+  candidatePods,
   DECIDED,
   DRAINING,
   isRecovered,
@@ -16,7 +17,6 @@ import {
   slotAcquired,
   WAIT,
 } from "../engine/slots/admission.js";
-import { candidatePods } from "../engine/slots/candidates.js";
 import { ANSWERED } from "../engine/slots/contact.js";
 import { allHeld, appendHeld } from "../engine/slots/held.js";
 import { endSlot, requestRecovery } from "../engine/slots/keeper.js";
@@ -31,7 +31,7 @@ import type { ConnectionOptions, ConnectionStats, SlotKeeper, SlotKeeperOptions 
 import type { SlotAnswer } from "./slots.js";
 
 /** The plane offers only pods that are up. */
-const allUp = { isDown: () => false };
+const isDown = () => false;
 
 export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
   const { slots, proxy, clock = systemClock, observer = {}, random = Math.random } = options;
@@ -76,11 +76,12 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
     if (draining) return refuse(DRAINING);
     if (limits === undefined) return refuse(NO_CONNECTIONS);
     if (request.pods.length === 0) return refuse(NO_POD);
-    const pods = candidatePods(request.pods, turn++, "", allUp);
+    const pods = candidatePods(request.pods, turn++, "", isDown);
     const admission = newSlotAdmission(app, pods, started, current.timeoutMs);
     const answered = await ask(admission, limits);
     if (answered === undefined) {
-      const pod = draining ? undefined : placeAlone(admission, route, limits);
+      const asked = { counters, limits, route, app, pods, liveNodes: options.liveProxies(), workers: 1 };
+      const pod = draining ? undefined : placeWithoutStore(asked, clock.now());
       if (pod === undefined) return refuse(STORE_UNAVAILABLE);
       observe({ allowed: true, code: SLOT_SUCCESS, pod, withoutStore: true });
       return hold({ ...request, limits, connection: newConnection(), pod, leased: false });
@@ -124,15 +125,6 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
       if (!(error instanceof StoreError)) throw error;
       return { outcome };
     }
-  }
-
-  function placeAlone({ app, pods }: SlotAdmission, route: string, limits: RouteLimits): string | undefined {
-    const { onStoreFailure } = limits;
-    const liveNodes = options.liveProxies();
-    return placeWithoutStore(
-      { counters, limits, onStoreFailure, route, app, pods, liveNodes, workers: 1 },
-      clock.now(),
-    );
   }
 
   function hold(admitted: Pick<Held, "connection" | "pod" | "app" | "route" | "limits" | "leased">): ConnectionVerdict {

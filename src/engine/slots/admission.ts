@@ -1,4 +1,4 @@
-/** How a new connection gets a slot: when the store may be asked, what its reply means, and when to decide without it. */
+/** How a new connection gets a slot: which pods are offered, when the store may be asked, what its reply means, and when to decide without it. */
 import { SLOT_FORGOTTEN } from "../../core/codes.js";
 import { renewalMs } from "../../core/slot-lease.js";
 import { ANSWERED, BUSY, NOT_CONFIGURED, UNKNOWN_INCARNATION } from "./contact.js";
@@ -24,6 +24,32 @@ export const DECIDED = "decided";
 export const UNCERTAIN = "uncertain";
 /** Meaning of a reply: the store lost its slots, and takes new connections only after those that live are renewed. */
 export const STATE_LOST = "state_lost";
+
+/** The most pods that one call takes. */
+const MAX_CANDIDATES = 500;
+
+/**
+ * The pods that are up, or all pods where none is, without `excluded`. Each `turn` begins with another pod, because of
+ * equally loaded pods the store takes the first. `isDown` tells which pods failed lately.
+ */
+export function candidatePods(
+  pods: string[],
+  turn: number,
+  excluded: string,
+  isDown: (pod: string) => boolean,
+): string[] {
+  const up: string[] = [];
+  const all: string[] = [];
+  for (let i = 0; i < pods.length && all.length < MAX_CANDIDATES; i++) {
+    const at = turn + i;
+    const pod = pods[at - Math.floor(at / pods.length) * pods.length]!;
+    if (pod !== excluded) {
+      all.push(pod);
+      if (!isDown(pod)) up.push(pod);
+    }
+  }
+  return up.length > 0 ? up : all;
+}
 
 export interface SlotAdmission {
   app: string;

@@ -59,8 +59,7 @@ export function countSlot(counters: SlotCounters, slot: { pod: string; app: stri
 
 export interface PlacementWithoutStore {
   counters: SlotCounters;
-  limits: PlacementLimits;
-  onStoreFailure: string;
+  limits: PlacementLimits & { onStoreFailure: string };
   route: string;
   app: string;
   pods: string[];
@@ -74,9 +73,9 @@ const NO_LIMIT = 9007199254740991;
 
 /** Returns the pod, which is counted then; undefined for a refusal. Of equally loaded pods it takes the first. */
 export function placeWithoutStore(asked: PlacementWithoutStore, now: number): string | undefined {
-  const { counters, limits, onStoreFailure, app, pods } = asked;
-  if (onStoreFailure === "closed" || pods.length === 0) return undefined;
-  const local = onStoreFailure === "local";
+  const { counters, limits, app, pods } = asked;
+  if (limits.onStoreFailure === "closed" || pods.length === 0) return undefined;
+  const local = limits.onStoreFailure === "local";
   const sharers = Math.max(local ? asked.liveNodes : asked.workers, 1);
   const pod = leastLoadedPod(counters, pods);
   if (counters.add(podCountKey(pod), 1) <= shareOf(limits.maxPerPod, sharers, local)) {

@@ -1,34 +1,45 @@
 /** Turns a worker into a node at its first request: Envoy also loads the script in threads that get no requests. */
 import type { EnvoyOptions } from "../../config/options/plane-options.js";
+import { newAccount } from "../../engine/account.js";
+import { newEpoch } from "../../engine/epoch.js";
+import { newNode } from "../../engine/node.js";
+import { newCounts } from "../lua/counts.js";
 import { luaMath, luaString } from "../lua/library.js";
 import { hostAndProcess, processId } from "../lua/node-name.js";
 import { nowMs, prepareClock } from "./clock.js";
 import { io } from "./envoy-api.js";
 import { prepareHeaders } from "./http/response.js";
-import { startSockets } from "./sockets/state.js";
-import { newEnvoyAccount, newEnvoyNode, worker } from "./state.js";
+import { type EnvoyAccount, worker } from "./state.js";
+
+/** The first lease of a worker is small: unused tokens cannot be returned before its next request. */
+const FIRST_TARGET = 20;
 
 export function begin(options: EnvoyOptions): void {
   prepareClock();
   seedRandom();
   const now = nowMs();
+  const { lease, timeoutMs, failOpenTokens, workers } = options;
   worker.options = options;
   worker.apps = {};
   worker.accounts = [];
   for (const limits of options.apps) {
-    const account = newEnvoyAccount(limits, options, now);
+    const account = newAccount(limits, lease, now) as EnvoyAccount;
+    account.lease.target = Math.min(FIRST_TARGET, lease.reserve);
+    account.counts = newCounts();
     worker.apps[limits.id] = account;
     worker.accounts.push(account);
   }
   worker.name = `${options.node === "" ? hostAndProcess("envoy") : options.node}-${randomSuffix()}`;
-  worker.node = newEnvoyNode(options, now);
+  // Every worker is a node: what all of them may admit without the store is divided among them.
+  const ownTokens = Math.floor(failOpenTokens / Math.max(workers, 1));
+  const nodeOptions = { lease, timeoutMs, failOpenTokens: ownTokens, timers: false };
+  worker.node = newNode(nodeOptions, newEpoch(0, now, luaMath.random()));
   worker.syncing = 0;
   worker.syncingUntil = 0;
   worker.sinceContact = 0;
   worker.lookAt = 0;
   worker.configVersion = "-";
   prepareHeaders(options.headers);
-  startSockets(options.socketRoutes, worker.name, options.workers);
   worker.begun = true;
 }
 

@@ -1,11 +1,8 @@
 /** The state of one Envoy worker. Each worker has its own Lua state and is a node with its own leases. */
 import type { EnvoyOptions } from "../../config/options/plane-options.js";
-import type { AppLimits } from "../../core/limits.js";
-import { type Account, newAccount } from "../../engine/account.js";
-import { newEpoch } from "../../engine/epoch.js";
-import { type NodeState, newNode } from "../../engine/node.js";
-import { type AppCounts, newCounts } from "../lua/counts.js";
-import { luaMath } from "../lua/library.js";
+import type { Account } from "../../engine/account.js";
+import type { NodeState } from "../../engine/node.js";
+import type { AppCounts } from "../lua/counts.js";
 
 export interface EnvoyAccount extends Account {
   counts: AppCounts;
@@ -38,21 +35,4 @@ export const worker = { begun: false } as Worker;
 /** All accounts, for the engine. */
 export function allAccounts(this: void): readonly EnvoyAccount[] {
   return worker.accounts;
-}
-
-/** The first lease of a worker is small: unused tokens cannot be returned before its next request. */
-const FIRST_TARGET = 20;
-
-export function newEnvoyAccount(limits: AppLimits, options: EnvoyOptions, now: number): EnvoyAccount {
-  const account = newAccount(limits, options.lease, now) as EnvoyAccount;
-  account.lease.target = Math.min(FIRST_TARGET, options.lease.reserve);
-  account.counts = newCounts();
-  return account;
-}
-
-/** Every worker is a node: what all of them may admit without the store is divided among them. */
-export function newEnvoyNode({ lease, timeoutMs, failOpenTokens, workers }: EnvoyOptions, now: number) {
-  const ownTokens = Math.floor(failOpenTokens / Math.max(workers, 1));
-  const options = { lease, timeoutMs, failOpenTokens: ownTokens, timers: false };
-  return newNode<EnvoyAccount>(options, newEpoch(0, now, luaMath.random()));
 }

@@ -5,25 +5,27 @@ import { readNode } from "./http/records.js";
 import { ngx } from "./ngx.js";
 import { worker } from "./state.js";
 
-export function live(): void {
+function send(body: string): void {
   ngx.header["Content-Type"] = "application/json";
-  ngx.print('{"status":"healthy"}\n');
+  ngx.print(body);
+}
+
+export function live(): void {
+  send('{"status":"healthy"}\n');
 }
 
 /** Ready after the first reply of a service: before it, the node has no tokens. */
 export function ready(): void {
   readNode();
   const { node, options, name } = worker;
-  const { level } = node;
   const isReady = node.lastContact > 0;
   if (!isReady) ngx.status = 503;
-  ngx.header["Content-Type"] = "application/json";
-  ngx.print(
+  send(
     luaString.format(
       '{"ready":%s,"node":"%s","degradation":%d,"emergency":%s,"config_version":"%s","service_config_version":"%s","last_contact_ms":%d}\n',
       isReady ? "true" : "false",
       name,
-      level,
+      node.level,
       node.emergency ? "true" : "false",
       options.configVersion,
       node.configVersion,
@@ -59,12 +61,10 @@ export function deep(): void {
   let status = service;
   if (status === HEALTHY && (memory === DEGRADED || config === DEGRADED)) status = DEGRADED;
   if (!known) ngx.status = 503;
-  const body = `{"status":"${status}","node_id":"${name}","components":{\
+  send(`{"status":"${status}","node_id":"${name}","components":{\
 "nginx":{"status":"healthy","version":"${luaString.format("%d", ngx.config.nginx_version)}","workers":${luaString.format("%d", ngx.worker.count())}},\
 "service":{"status":"${service}","last_contact_ms":${luaString.format("%d", silentMs)},"syncs":${luaString.format("%.0f", node.syncs)},"failed_syncs":${luaString.format("%.0f", node.failures)},"live_nodes":${luaString.format("%d", node.liveNodes)}},\
 "shared_memory":{"status":"${memory}","ratelimit":{"capacity_mb":${luaString.format("%.2f", size / MIB)},"free_mb":${luaString.format("%.2f", free / MIB)}}},\
 "config":{"status":"${config}","version":"${options.configVersion}","service_version":"${node.configVersion}"}},\
-"degradation_level":${luaString.format("%d", level)},"emergency_mode":${node.emergency ? "true" : "false"}}\n`;
-  ngx.header["Content-Type"] = "application/json";
-  ngx.print(body);
+"degradation_level":${luaString.format("%d", level)},"emergency_mode":${node.emergency ? "true" : "false"}}\n`);
 }

@@ -1,12 +1,26 @@
-/** The metrics page of this nginx, and the line about the node in sync messages. */
+/** The metrics page of this nginx in the Prometheus text format, and the line about the node in sync messages. */
+import { ALL_CONNECTIONS, podCountKey } from "../../engine/slots/without-store.js";
 import { NOBODY, type Numbers, nodeText, numberOf, sumOf } from "../lua/counts.js";
 import { luaString, luaTable } from "../lua/library.js";
 import { countedIds, flushCounts, totalCounts } from "./http/counters.js";
 import { readNode } from "./http/records.js";
 import { ngx } from "./ngx.js";
-import { metric } from "./page-lines.js";
-import { heldConnections, socketLines } from "./sockets/status.js";
+import * as slots from "./sockets/counters.js";
+import { heldCounts } from "./sockets/held-counts.js";
+import { type PodLimit, sockets } from "./sockets/state.js";
 import { worker } from "./state.js";
+
+type MetricType = "counter" | "gauge" | "histogram" | "untyped";
+
+/** Describes a metric. The result adds its samples; the suffix is for the parts of a histogram. */
+function metric(lines: string[], type: MetricType, name: string, help: string) {
+  lines.push(`# HELP ${name} ${help}`);
+  lines.push(`# TYPE ${name} ${type}`);
+  return (labels: string, value: number, suffix = ""): void => {
+    const series = labels === "" ? name + suffix : `${name}${suffix}{${labels}}`;
+    lines.push(luaString.format("%s %.17g", series, value));
+  };
+}
 
 function appLabel(id: string): string {
   return `app_id="${id === NOBODY ? "none" : id}"`;
@@ -64,4 +78,56 @@ export function metrics(): void {
   socketLines(lines, name);
   ngx.header["Content-Type"] = "text/plain; version=0.0.4";
   ngx.print(`${luaTable.concat(lines, "\n")}\n`);
+}
+
+/** Undefined if no route has connections. */
+function heldConnections(): number | undefined {
+  return worker.options.connections.routes.length === 0 ? undefined : heldCounts.add(ALL_CONNECTIONS, 0);
+}
+
+/** Connection metrics, summed over the workers, under the names of the service's metrics. Nothing without such routes. */
+function socketLines(lines: string[], node: string): void {
+  const held = heldConnections();
+  if (held === undefined) return;
+  const { pods } = sockets;
+  const active = "Open connections of this nginx. A gauge despite its name.";
+  metric(lines, "untyped", "websocket_connections_active_total", active)("", held);
+  const proxy = "Open connections of this nginx.";
+  metric(lines, "gauge", "websocket_proxy_instance", proxy)(`proxy_id="${node}"`, held);
+  const addHeld = metric(lines, "gauge", "websocket_pod_connections", "Connections of this nginx to a pod.");
+  for (const one of pods) addHeld(podLabels(one), heldCounts.add(podCountKey(one.pod), 0));
+  const limit = "Connection limit of a pod, for all services together.";
+  const addLimit = metric(lines, "gauge", "websocket_pod_limit", limit);
+  for (const one of pods) addLimit(podLabels(one), one.limit);
+  counted(lines, totalCounts(NOBODY));
+}
+
+function podLabels({ upstream, pod }: PodLimit): string {
+  return `upstream="${upstream}",pod="${pod}"`;
+}
+
+function counted(lines: string[], numbers: Numbers): void {
+  let refused = 0;
+  const addRefusals = metric(lines, "counter", "websocket_refusals_total", "Refused connections by reason.");
+  for (const reason of slots.REFUSAL_REASONS) {
+    const count = numberOf(numbers, slots.slotsRefused(reason), 0);
+    refused = refused + count;
+    addRefusals(`reason="${reason}"`, count);
+  }
+  const rejected = "Connections refused by this nginx.";
+  metric(lines, "counter", "websocket_connections_rejected_total", rejected)("", refused);
+  const add = metric(lines, "histogram", "websocket_acquire_seconds", "Duration of slot decisions.");
+  let below = 0;
+  for (let i = 0; i < slots.ASKED_BOUNDS_SECONDS.length; i++) {
+    below = below + numberOf(numbers, slots.SLOTS_ASKED, i + 1);
+    add(luaString.format('le="%g"', slots.ASKED_BOUNDS_SECONDS[i]!), below, "_bucket");
+  }
+  below = below + numberOf(numbers, slots.SLOTS_ASKED, slots.ASKED_BOUNDS_SECONDS.length + 1);
+  add('le="+Inf"', below, "_bucket");
+  add("", numberOf(numbers, slots.SLOTS_ASKED, 0) / 1000000, "_sum");
+  add("", below, "_count");
+  const lost = "Connections that had lost their lease when it was renewed.";
+  metric(lines, "counter", "websocket_leases_lost_total", lost)("", numberOf(numbers, slots.SLOTS_LOST, 0));
+  const got = "Connections that got a lease after it was lost, or after they were admitted without the store.";
+  metric(lines, "counter", "websocket_leases_reclaimed_total", got)("", numberOf(numbers, slots.SLOTS_RECLAIMED, 0));
 }

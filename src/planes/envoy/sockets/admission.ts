@@ -9,9 +9,8 @@ import { STORE_UNAVAILABLE } from "../../../core/codes.js";
 import { splitText, wholeText } from "../../../core/platform.js";
 import { connectionRefusal, connectionRetryAfter, gatewayRefusal, type Refusal } from "../../../core/refusals.js";
 import { renewalMs } from "../../../core/slot-lease.js";
-import { DECIDED, meaningOf, NO_CONNECTIONS, STATE_LOST } from "../../../engine/slots/admission.js";
-import { candidatePods } from "../../../engine/slots/candidates.js";
-import { ANSWERED, noteIncarnation, UNAVAILABLE } from "../../../engine/slots/contact.js";
+import { candidatePods, DECIDED, meaningOf, NO_CONNECTIONS, STATE_LOST } from "../../../engine/slots/admission.js";
+import { ANSWERED, newStoreContact, noteIncarnation, UNAVAILABLE } from "../../../engine/slots/contact.js";
 import { placeWithoutStore } from "../../../engine/slots/without-store.js";
 import { luaMath, luaString } from "../../lua/library.js";
 import { ACQUIRE_PATH, acquireText, readAcquired, type SlotReply } from "../../lua/slot-messages.js";
@@ -22,7 +21,14 @@ import { callService } from "../service-calls.js";
 import { worker } from "../state.js";
 import { heldCounters, holdSocket } from "./held.js";
 import { podFailed, podHealth, podSucceeded } from "./pods.js";
-import { sockets } from "./state.js";
+
+/** Of this Lua state. The end of a connection is reported to the service by Envoy's access log, not to the script. */
+const sockets = {
+  lastConnection: 0,
+  /** Rotates the candidates. */
+  turn: 0,
+  contact: newStoreContact(0),
+};
 
 const NAMESPACE = "tollgate";
 /** Access log entries of open connections may be late by so much. */
@@ -38,7 +44,7 @@ function routeName(handle: Handle): string {
 export function judgeUpgrade(handle: Handle): Refusal | undefined {
   const headers = handle.headers();
   const wanted = headers.get("upgrade");
-  const route = sockets.routes[routeName(handle)];
+  const route = worker.options.socketRoutes[routeName(handle)];
   if (wanted === undefined || route === undefined || !isOffered(route, wanted)) {
     return gatewayRefusal("unsupported_upgrade");
   }
@@ -61,20 +67,16 @@ function isOffered(route: EnvoySocketRoute, wanted: string): boolean {
  */
 export function admitUpgrade(handle: Handle, app: string, paid: number, liveNodes: number): Refusal | undefined {
   const name = routeName(handle);
-  const route = sockets.routes[name]!;
+  const route = worker.options.socketRoutes[name]!;
   const pods = candidatePods(route.pods, sockets.turn, "", podHealth(handle, nowMs()));
   sockets.turn = sockets.turn + 1;
   mark(handle, name, app, paid);
   const reply = ask(handle, name, app, pods);
   let pod: string | undefined;
   if (reply === undefined) {
-    const { workers } = sockets;
-    const { onStoreFailure } = route;
-    const counters = heldCounters();
-    pod = placeWithoutStore(
-      { counters, limits: route, onStoreFailure, route: name, app, pods, liveNodes, workers },
-      nowMs(),
-    );
+    const { workers } = worker.options;
+    const asked = { counters: heldCounters(), limits: route, route: name, app, pods, liveNodes, workers };
+    pod = placeWithoutStore(asked, nowMs());
   } else if (reply.allowed) pod = reply.pod;
   if (pod === undefined) return refuseSlot(handle, route, app, reply);
   // The metadata object from before the call is not valid any more.
@@ -88,7 +90,7 @@ function mark(handle: Handle, route: string, app: string, paid: number): void {
   sockets.lastConnection = sockets.lastConnection + 1;
   const marks = handle.streamInfo().dynamicMetadata();
   marks.set(NAMESPACE, "connection", wholeText(sockets.lastConnection));
-  marks.set(NAMESPACE, "proxy", sockets.proxy);
+  marks.set(NAMESPACE, "proxy", worker.name);
   marks.set(NAMESPACE, "app", app);
   marks.set(NAMESPACE, "route", route);
   if (paid >= 0) {
@@ -100,19 +102,27 @@ function mark(handle: Handle, route: string, app: string, paid: number): void {
 
 /** Undefined when the decision must be made without the store. A request cannot wait here until all slots are renewed. */
 function ask(handle: Handle, route: string, app: string, pods: string[]): SlotReply | undefined {
-  const { contact, proxy, routes } = sockets;
+  const { contact } = sockets;
   const sentAt = nowMs();
   if (sentAt < contact.heldBackUntil) return undefined;
   const connection = wholeText(sockets.lastConnection);
-  const message = { proxy, connection, app, route, pods, reclaim: false, incarnation: contact.incarnation };
-  const { control } = worker.options.clusters;
-  const { status, body } = callService(handle, control, ACQUIRE_PATH, acquireText(message));
+  const message = {
+    proxy: worker.name,
+    connection,
+    app,
+    route,
+    pods,
+    reclaim: false,
+    incarnation: contact.incarnation,
+  };
+  const { clusters, socketRoutes } = worker.options;
+  const { status, body } = callService(handle, clusters.control, ACQUIRE_PATH, acquireText(message));
   // The service itself reports that the store is unavailable. Other failures are configuration errors or bugs.
   if (status !== 200 && status !== 503 && status !== 504) {
     handle.logErr(`tollgate: no slot was taken: ${wholeText(status)} ${body}`);
   }
   const reply = readAcquired(status, body);
-  const { leaseMs } = routes[route]!;
+  const { leaseMs } = socketRoutes[route]!;
   const meaning = meaningOf(reply.outcome, reply.code, nowMs() - sentAt, leaseMs);
   const away = reply.outcome === UNAVAILABLE;
   if (away !== contact.away) {
@@ -152,7 +162,7 @@ export function upgradeAnswered(handle: Handle): void {
   if (marks === undefined) return;
   const { pod, route: name } = marks;
   if (typeof pod !== "string" || typeof name !== "string") return;
-  const route = sockets.routes[name];
+  const route = worker.options.socketRoutes[name];
   if (route === undefined) return;
   if (!isEnvoysOwn(handle)) {
     podSucceeded(handle, pod);
@@ -169,7 +179,5 @@ export function upgradeAnswered(handle: Handle): void {
  */
 function isEnvoysOwn(handle: Handle): boolean {
   const headers = handle.headers();
-  const status = headers.get(":status");
-  const date = headers.get("date");
-  return status === "503" && date === undefined;
+  return headers.get(":status") === "503" && headers.get("date") === undefined;
 }

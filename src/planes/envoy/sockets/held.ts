@@ -3,10 +3,14 @@
  * to a script, but it drops the stream's handle: in a table with weak keys the entry vanishes with the next garbage
  * collection.
  */
-import { countSlot, newSlotCounters, type SlotCounters } from "../../../engine/slots/without-store.js";
+import {
+  type AdmissionTimes,
+  countSlot,
+  newSlotCounters,
+  type SlotCounters,
+} from "../../../engine/slots/without-store.js";
 import type { Several } from "../../lua/library.js";
 import type { Handle } from "../envoy-api.js";
-import { sockets } from "./state.js";
 
 interface HeldSocket {
   pod: string;
@@ -25,6 +29,8 @@ declare function next(
 declare function collectgarbage(this: void, what: "collect"): void;
 
 const held = setmetatable({}, { __mode: "k" });
+/** Admissions without the store. */
+const admittedAt: AdmissionTimes = {};
 
 export function holdSocket(handle: Handle, pod: string, app: string): void {
   rawset(held, handle, { pod, app });
@@ -35,7 +41,7 @@ export function heldCounters(): SlotCounters {
   // Objects with a finalizer, as handles are, leave the table in the collection after the one that found them.
   collectgarbage("collect");
   collectgarbage("collect");
-  const counters = newSlotCounters(sockets.admittedAt);
+  const counters = newSlotCounters(admittedAt);
   let [handle, socket] = next(held);
   while (handle !== undefined && socket !== undefined) {
     countSlot(counters, socket, 1);

@@ -1,6 +1,5 @@
 /** Health of the pods, learned from failed upgrades and shared by all workers of this Envoy. */
 import type { EnvoySocketRoute } from "../../../config/options/plane-options.js";
-import type { PodHealth } from "../../../engine/slots/candidates.js";
 import type { Gauge, Handle } from "../envoy-api.js";
 
 /** Envoy's statistics are the only memory that workers share. Operators can see them, too. */
@@ -9,13 +8,10 @@ const gaugeOf = (handle: Handle, name: string): Gauge => handle.stats().gauge(`t
 const SOME_DOWN_UNTIL = "pods_down_until";
 const downUntil = (pod: string) => `pod_down_until.${pod}`;
 
-export function podHealth(handle: Handle, now: number): PodHealth {
+/** Returns a function for `candidatePods`. */
+export function podHealth(handle: Handle, now: number) {
   const someDown = gaugeOf(handle, SOME_DOWN_UNTIL).value() > now;
-  return {
-    isDown(pod) {
-      return someDown && gaugeOf(handle, downUntil(pod)).value() > now;
-    },
-  };
+  return (pod: string) => someDown && gaugeOf(handle, downUntil(pod)).value() > now;
 }
 
 /** One failure is enough, because an upgrade cannot be retried on another pod here. Returns true if the pod was up before. */

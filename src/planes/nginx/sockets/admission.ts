@@ -4,6 +4,7 @@ import { STORE_UNAVAILABLE } from "../../../core/codes.js";
 import { connectionRefusal, connectionRetryAfter } from "../../../core/refusals.js";
 import {
   ACQUIRE,
+  candidatePods,
   DECIDED,
   NO_CONNECTIONS,
   newSlotAdmission,
@@ -13,7 +14,6 @@ import {
   slotAcquired,
   WAIT,
 } from "../../../engine/slots/admission.js";
-import { candidatePods } from "../../../engine/slots/candidates.js";
 import { NOT_CONFIGURED } from "../../../engine/slots/contact.js";
 import { appendHeld } from "../../../engine/slots/held.js";
 import { placeWithoutStore } from "../../../engine/slots/without-store.js";
@@ -28,7 +28,7 @@ import { currentClient } from "./client-socket.js";
 import { countSlotDecision } from "./counters.js";
 import { endConnection } from "./end.js";
 import { heldCounts } from "./held-counts.js";
-import { ofLastPod, podFailed, podHealth } from "./pods.js";
+import { isDown, ofLastPod, podFailed } from "./pods.js";
 import { register } from "./registry.js";
 import { callSoon } from "./renewal.js";
 import { acquireSlot, shareIncarnation } from "./slot-calls.js";
@@ -41,7 +41,7 @@ const LOOK_SECONDS = 0.01;
 export function placeSocket(exchange: Exchange, route: NginxSocketRoute, protocols: string): void {
   const failed = sockets.byExchange[exchange.id];
   if (failed !== undefined) giveUpPod(route, failed);
-  const pods = candidatePods(route.pods, sockets.turn, failed === undefined ? "" : failed.pod, podHealth);
+  const pods = candidatePods(route.pods, sockets.turn, failed === undefined ? "" : failed.pod, isDown);
   sockets.turn = sockets.turn + 1;
   if (pods.length === 0) {
     if (failed !== undefined) refuseUnreachable();
@@ -141,12 +141,9 @@ function ask(slot: NginxSlot, admission: SlotAdmission): SlotReply | undefined {
 }
 
 function placeAlone({ app, pods }: SlotAdmission, limits: NginxSocketRoute): string | undefined {
-  const { onStoreFailure, name } = limits;
   const { liveNodes } = worker.node;
-  return placeWithoutStore(
-    { counters: heldCounts, limits, onStoreFailure, route: name, app, pods, liveNodes, workers: 1 },
-    nowMs(),
-  );
+  const asked = { counters: heldCounts, limits, route: limits.name, app, pods, liveNodes, workers: 1 };
+  return placeWithoutStore(asked, nowMs());
 }
 
 function hold(slot: NginxSlot): void {

@@ -1,20 +1,13 @@
 /** Counters of slot decisions and lost leases in this worker. They are summed up and sent to the service like those of requests. */
-import {
-  SLOT_APP_LIMIT_EXCEEDED,
-  SLOT_FORGOTTEN,
-  SLOT_INVALID_ARGUMENT,
-  SLOT_LIMIT_EXCEEDED,
-  SLOT_RATE_LIMITED,
-  SLOT_RELEASED,
-  SLOT_TOTAL_LIMIT_EXCEEDED,
-  STORE_UNAVAILABLE,
-} from "../../../core/codes.js";
+import * as codes from "../../../core/codes.js";
 import { freshNowMs } from "../clock.js";
 import { nobodysNumbers } from "../http/counters.js";
 
 /** The sum of the time in microseconds, then a histogram: one counter per bound, and one above. */
 export const SLOTS_ASKED = "slots_asked";
+/** Leases that were gone when they should have been renewed. */
 export const SLOTS_LOST = "slots_lost";
+/** Connections that have a lease again, or their first one after they were admitted without the store. */
 export const SLOTS_RECLAIMED = "slots_reclaimed";
 export const slotsRefused = (reason: string) => `slots_refused_${reason}`;
 
@@ -27,14 +20,14 @@ const OTHER = "other";
 
 /** Reasons of refusals, in the order in which the service lists them. */
 export const REFUSAL_REASONS = [
-  SLOT_LIMIT_EXCEEDED,
-  SLOT_TOTAL_LIMIT_EXCEEDED,
-  SLOT_APP_LIMIT_EXCEEDED,
-  SLOT_RATE_LIMITED,
-  SLOT_RELEASED,
-  SLOT_FORGOTTEN,
-  SLOT_INVALID_ARGUMENT,
-  STORE_UNAVAILABLE,
+  codes.SLOT_LIMIT_EXCEEDED,
+  codes.SLOT_TOTAL_LIMIT_EXCEEDED,
+  codes.SLOT_APP_LIMIT_EXCEEDED,
+  codes.SLOT_RATE_LIMITED,
+  codes.SLOT_RELEASED,
+  codes.SLOT_FORGOTTEN,
+  codes.SLOT_INVALID_ARGUMENT,
+  codes.STORE_UNAVAILABLE,
   OTHER,
 ];
 
@@ -43,7 +36,8 @@ function reasonOf(code: string): string {
   return OTHER;
 }
 
-function count(name: string, by: number): void {
+/** Adds to a counter with one number. */
+export function countSlots(name: string, by: number): void {
   const list = nobodysNumbers(name, 1);
   list[0] = list[0]! + by;
 }
@@ -56,15 +50,5 @@ export function countSlotDecision(allowed: boolean, code: string, askedAtMs: num
   let bucket = 0;
   while (bucket < ASKED_BOUNDS_SECONDS.length && milliseconds / 1000 > ASKED_BOUNDS_SECONDS[bucket]!) bucket++;
   list[bucket + 1] = list[bucket + 1]! + 1;
-  if (!allowed) count(slotsRefused(reasonOf(code)), 1);
-}
-
-/** Leases that were gone when they should have been renewed. */
-export function countLost(leases: number): void {
-  count(SLOTS_LOST, leases);
-}
-
-/** A connection has a lease again, or its first one after it was admitted without the store. */
-export function countReclaimed(): void {
-  count(SLOTS_RECLAIMED, 1);
+  if (!allowed) countSlots(slotsRefused(reasonOf(code)), 1);
 }

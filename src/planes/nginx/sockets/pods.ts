@@ -1,7 +1,6 @@
 /** Health of the pods, learned from failed upgrades and shared by all workers. */
 import type { NginxSocketRoute } from "../../../config/options/plane-options.js";
 import { splitText } from "../../../core/platform.js";
-import type { PodHealth } from "../../../engine/slots/candidates.js";
 import { ngx } from "../ngx.js";
 import { sockets } from "./state.js";
 
@@ -9,11 +8,9 @@ const failuresKey = (pod: string) => `failures:${pod}`;
 const downKey = (pod: string) => `down:${pod}`;
 
 /** Seen by all workers together. */
-export const podHealth: PodHealth = {
-  isDown(pod) {
-    return sockets.dict.get(downKey(pod)) !== undefined;
-  },
-};
+export function isDown(this: void, pod: string): boolean {
+  return sockets.dict.get(downKey(pod)) !== undefined;
+}
 
 export function podFailed(route: NginxSocketRoute, pod: string): void {
   const { dict } = sockets;

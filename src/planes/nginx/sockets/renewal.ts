@@ -17,7 +17,7 @@ import { freshNowMs, nowMs } from "../clock.js";
 import { ngx } from "../ngx.js";
 import { worker } from "../state.js";
 import { hangUp } from "./client-socket.js";
-import { countLost, countReclaimed } from "./counters.js";
+import { countSlots, SLOTS_LOST, SLOTS_RECLAIMED } from "./counters.js";
 import { podFailed } from "./pods.js";
 import { recordBeat, releaseForDeadWorkers, unregister } from "./registry.js";
 import { acquireSlot, releaseSlots, renewSlots, shareIncarnation } from "./slot-calls.js";
@@ -36,10 +36,10 @@ export const slotEvents: SlotEvents<NginxSlot> = {
     ngx.log(ngx.WARN, "tollgate: the store lost its connection slots: all connections are renewed");
   },
   leasesLost(count) {
-    countLost(count);
+    countSlots(SLOTS_LOST, count);
   },
   reclaimed() {
-    countReclaimed();
+    countSlots(SLOTS_RECLAIMED, 1);
   },
   closed(slot, code) {
     ngx.log(ngx.WARN, "tollgate: a connection lost its slot and is closed: ", slot.pod, " ", code);

@@ -4,6 +4,7 @@ import { renewalMs } from "../../../../src/core/slot-lease.js";
 import {
   ACQUIRE,
   admissionWaitMs,
+  candidatePods,
   DECIDED,
   newSlotAdmission,
   nextAdmissionStep,
@@ -13,7 +14,6 @@ import {
   WAIT,
   WITHOUT_STORE,
 } from "../../../../src/engine/slots/admission.js";
-import { candidatePods } from "../../../../src/engine/slots/candidates.js";
 import { ANSWERED, BUSY, FAILED, NOT_CONFIGURED, UNAVAILABLE } from "../../../../src/engine/slots/contact.js";
 import { newKeeperState, requestRecovery } from "../../../../src/engine/slots/keeper.js";
 import {
@@ -113,14 +113,8 @@ describe("without the store", () => {
   const limits = { maxPerPod: 7, maxTotal: 0, maxPerApp: 0, ratePerSecond: 0, burst: 1 };
   function admitted(onStoreFailure: string, own = {}, shared = { liveNodes: 3, workers: 1 }): number {
     const counters = newSlotCounters({});
-    const asked = {
-      counters,
-      limits: { ...limits, ...own },
-      onStoreFailure,
-      route: "/",
-      app: "chat",
-      pods: ["a", "b"],
-    };
+    const applied = { ...limits, ...own, onStoreFailure };
+    const asked = { counters, limits: applied, route: "/", app: "chat", pods: ["a", "b"] };
     let count = 0;
     for (let i = 0; i < 50; i++) if (placeWithoutStore({ ...asked, ...shared }, i) !== undefined) count++;
     expect(counters.add(podCountKey("a"), 0) + counters.add(podCountKey("b"), 0)).toBe(count);
@@ -144,18 +138,18 @@ describe("without the store", () => {
 });
 
 describe("candidates", () => {
-  const health = { isDown: (pod: string) => pod === "b" };
+  const isDown = (pod: string) => pod === "b";
   it("begin with another pod each time, without pods that are down or excluded", () => {
-    expect([0, 1, 2, 3].map((turn) => candidatePods(["a", "b", "c"], turn, "", health)[0])).toEqual([
+    expect([0, 1, 2, 3].map((turn) => candidatePods(["a", "b", "c"], turn, "", isDown)[0])).toEqual([
       "a",
       "c",
       "c",
       "a",
     ]);
-    expect(candidatePods(["a", "b", "c"], 0, "c", health)).toEqual(["a"]);
+    expect(candidatePods(["a", "b", "c"], 0, "c", isDown)).toEqual(["a"]);
   });
   it("are all pods if none is up", () => {
-    expect(candidatePods(["b", "a"], 0, "a", health)).toEqual(["b"]);
+    expect(candidatePods(["b", "a"], 0, "a", isDown)).toEqual(["b"]);
   });
 });
 
