@@ -12,10 +12,9 @@ import {
   slotBeat,
 } from "../engine/slots/keeper.js";
 import { nextSlotCall, type SlotCallReply, slotCallDone } from "../engine/slots/recovery.js";
-import type { Clock } from "../shared/clock.js";
 import { type RouteLimits, roomier } from "./limits.js";
-import type { SlotKeeperObserver } from "./slot-keeper-options.js";
-import { outcomeOf, type Slots } from "./slots.js";
+import type { SlotKeeperOptions } from "./slot-keeper-options.js";
+import { outcomeOf } from "./slots.js";
 
 /** A connection of this process. */
 export interface Held extends HeldSlot<Held> {
@@ -26,18 +25,15 @@ export interface Held extends HeldSlot<Held> {
   lostHandler?: () => void;
 }
 
-export interface RenewalOptions {
-  slots: Pick<Slots, "acquire" | "renew" | "release">;
-  proxy: string;
-  clock: Clock;
+type KeeperOptions = Required<Pick<SlotKeeperOptions, "slots" | "proxy" | "clock" | "observer" | "random">>;
+
+interface RenewalOptions extends KeeperOptions {
   leaseMs: number;
   timeoutMs(): number;
   /** The current limits of a route; undefined when it was removed. */
   limitsOf(route: string): RouteLimits | undefined;
-  observer: SlotKeeperObserver;
   /** A connection is not held any more, because there was no slot for it. */
   removed(slot: Held): void;
-  random(): number;
 }
 
 /** One call keeps Redis busy for about a millisecond. */

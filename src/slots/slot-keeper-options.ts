@@ -1,6 +1,5 @@
-/** Options, events and statistics of a slot keeper. */
+/** Options and events of a slot keeper. */
 import type { Clock } from "../shared/clock.js";
-import type { ConnectionAdmission } from "./admission.js";
 import type { RouteLimits } from "./limits.js";
 import type { Slots } from "./slots.js";
 
@@ -51,28 +50,4 @@ export interface SlotDecision {
   pod: string;
   withoutStore: boolean;
   milliseconds: number;
-}
-
-export interface ConnectionStats {
-  /** Connections held by this process, with and without a lease. */
-  active: number;
-  /** Of these, without a lease: admitted without the store. */
-  withoutLease: number;
-  /** Per pod: connections held by this process, and the limit for all processes together. */
-  pods: { pod: string; active: number; limit: number }[];
-  /** Releases that the store has not acknowledged. */
-  releasesWaiting: number;
-  storeAway: boolean;
-  /** All connections have their leases, as far as is known. */
-  recovered: boolean;
-}
-
-export interface SlotKeeper extends ConnectionAdmission {
-  /** Open connections stay, whatever the new limits are. */
-  reconfigure(options: ConnectionOptions): void;
-  /** Admits no more connections. */
-  drain(): void;
-  /** Releases all slots, waits until that is acknowledged or the store fails, and stops. */
-  close(): Promise<void>;
-  stats(): ConnectionStats;
 }

@@ -1,4 +1,5 @@
 /** Holds one slot per connection of a process: takes it, keeps its lease, and releases it, also through pauses and store outages. */
+import { randomBytes } from "node:crypto";
 import { SLOT_SUCCESS, STORE_UNAVAILABLE } from "../core/codes.js";
 import { connectionRefusal, connectionRetryAfter } from "../core/refusals.js";
 import {
@@ -24,16 +25,27 @@ import { releasesLeft } from "../engine/slots/releases.js";
 import { countSlot, newSlotCounters, placeWithoutStore } from "../engine/slots/without-store.js";
 import { systemClock } from "../shared/clock.js";
 import { StoreError } from "../store/errors.js";
-import type { ConnectionRequest, ConnectionVerdict, SlotHold } from "./admission.js";
+import type { ConnectionRequest, ConnectionVerdict } from "./admission.js";
 import { leaseOf, type RouteLimits } from "./limits.js";
 import { createRenewal, type Held } from "./renewal.js";
-import type { ConnectionOptions, ConnectionStats, SlotKeeper, SlotKeeperOptions } from "./slot-keeper-options.js";
+import type { ConnectionOptions, SlotKeeperOptions } from "./slot-keeper-options.js";
 import type { SlotAnswer } from "./slots.js";
 
 /** The plane offers only pods that are up. */
 const isDown = () => false;
 
-export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
+/**
+ * Name of a process, new after each restart: slots that it held before belong to the former name. A valid identifier for
+ * the store, whatever the node's name contains.
+ */
+export function newProxyId(node: string): string {
+  const name = node.replace(/[^A-Za-z0-9._:-]/g, "-").slice(0, 100);
+  return `${name}.${Date.now().toString(36)}${randomBytes(4).toString("hex")}`;
+}
+
+export type SlotKeeper = ReturnType<typeof createSlotKeeper>;
+
+export function createSlotKeeper(options: SlotKeeperOptions) {
   const { slots, proxy, clock = systemClock, observer = {}, random = Math.random } = options;
   let current: ConnectionOptions = options;
   let draining = false;
@@ -129,20 +141,13 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
 
   function hold(admitted: Pick<Held, "connection" | "pod" | "app" | "route" | "limits" | "leased">): ConnectionVerdict {
     const { connection, pod, app, route, limits, leased } = admitted;
-    const slot: Held = { connection, pod, app, route, limits, leased, inStore: leased, ended: false, lost: false };
-    appendHeld(state.held, slot);
-    return { allowed: true, headers: {}, pod, slot: holdOf(slot) };
-  }
-
-  function holdOf(slot: Held): SlotHold {
-    return {
-      connection: slot.connection,
-      release: () => release(slot),
-      onLost(handler) {
-        slot.lostHandler = handler;
-        if (slot.lost) queueMicrotask(handler);
-      },
+    const held: Held = { connection, pod, app, route, limits, leased, inStore: leased, ended: false, lost: false };
+    appendHeld(state.held, held);
+    const onLost = (handler: () => void) => {
+      held.lostHandler = handler;
+      if (held.lost) queueMicrotask(handler);
     };
+    return { allowed: true, headers: {}, pod, slot: { connection, release: () => release(held), onLost } };
   }
 
   function release(slot: Held): void {
@@ -153,8 +158,9 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
 
   const newConnection = () => (++lastConnection).toString(36);
 
-  function stats(): ConnectionStats {
+  function stats() {
     const all = allHeld(state.held);
+    /** Connections held by this process, and the limit for all processes together. */
     const pods = new Map<string, { pod: string; active: number; limit: number }>();
     for (const { pod, route, limits } of all) {
       const active = (pods.get(pod)?.active ?? 0) + 1;
@@ -162,6 +168,7 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
     }
     return {
       active: all.length,
+      /** Admitted without the store. */
       withoutLease: all.filter((slot) => !slot.leased).length,
       pods: [...pods.values()],
       releasesWaiting: releasesLeft(state.releases),
@@ -170,6 +177,7 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
     };
   }
 
+  /** Releases all slots, waits until that is acknowledged or the store fails, and stops. */
   async function close(): Promise<void> {
     draining = true;
     await renewal.close();
@@ -180,7 +188,8 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
 
   return {
     admit,
-    reconfigure(next) {
+    /** Open connections stay, whatever the new limits are. */
+    reconfigure(next: ConnectionOptions): void {
       const before = state.leaseMs;
       current = next;
       applyOptions();
@@ -188,7 +197,8 @@ export function createSlotKeeper(options: SlotKeeperOptions): SlotKeeper {
       if (state.leaseMs !== before) requestRecovery(state);
       renewal.run();
     },
-    drain() {
+    /** Admits no more connections. */
+    drain(): void {
       draining = true;
     },
     close,

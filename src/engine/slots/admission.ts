@@ -3,6 +3,7 @@ import { SLOT_FORGOTTEN } from "../../core/codes.js";
 import { renewalMs } from "../../core/slot-lease.js";
 import { ANSWERED, BUSY, NOT_CONFIGURED, UNKNOWN_INCARNATION } from "./contact.js";
 import { type KeeperState, requestRecovery, storeFailed, storeReplied, wasPaused } from "./keeper.js";
+import type { SlotCallReply } from "./recovery.js";
 import { queueRelease } from "./releases.js";
 
 /** Refusal: the process is stopping. */
@@ -94,18 +95,11 @@ export function meaningOf(outcome: string, code: string, elapsedMs: number, leas
   return code === SLOT_FORGOTTEN ? STATE_LOST : DECIDED;
 }
 
-/** Only the first field is set if the call failed. */
-export interface AcquireReply {
-  outcome: string;
-  code?: string;
-  incarnation?: string;
-}
-
 /** Takes the reply to the acquire of this connection. Returns its meaning; after STATE_LOST the next step is due. */
 export function slotAcquired<H>(
   keeper: KeeperState<H>,
   asked: { admission: SlotAdmission; connection: string; sentAt: number },
-  reply: AcquireReply,
+  reply: SlotCallReply,
   now: number,
 ): string {
   const meaning = meaningOf(reply.outcome, reply.code ?? "", now - asked.sentAt, keeper.leaseMs);

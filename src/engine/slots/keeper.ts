@@ -16,14 +16,7 @@ import {
   UNKNOWN_INCARNATION,
 } from "./contact.js";
 import { type HeldList, type HeldSlot, newHeldList, removeHeld, rotateHeld } from "./held.js";
-import {
-  type EndedSlot,
-  MAX_RELEASES_WAITING,
-  newReleaseQueue,
-  queueRelease,
-  type ReleaseQueue,
-  takeReleases,
-} from "./releases.js";
+import { type EndedSlot, newReleaseQueue, queueRelease, type ReleaseQueue, takeReleases } from "./releases.js";
 
 /** Renew the slots of the call. Without any, the call shows that the process lives and reports the incarnation. */
 export const RENEW = "renew";
@@ -135,7 +128,7 @@ export function newKeeperState<H extends HeldSlot<H>>(
     heartbeat: false,
     contact: newStoreContact(ALL_RECOVERED_MS),
     held: newHeldList(),
-    releases: newReleaseQueue(MAX_RELEASES_WAITING),
+    releases: newReleaseQueue(),
     releasesFailed: false,
     beatAt: now,
     due: 0,

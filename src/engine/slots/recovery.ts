@@ -120,7 +120,7 @@ export interface SlotCallReply {
   incarnation?: string;
   /** Of RENEW: connections that have no lease any more. */
   lost?: string[];
-  /** Of RECLAIM. */
+  /** Of RECLAIM, and of the acquire of a new connection. */
   allowed?: boolean;
   code?: string;
 }

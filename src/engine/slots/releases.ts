@@ -16,11 +16,11 @@ export interface ReleaseQueue {
   most: number;
 }
 
-export const MAX_RELEASES_WAITING = 100000;
+const MAX_RELEASES_WAITING = 100000;
 /** One call keeps Redis busy for about a millisecond. */
 const RELEASES_PER_CALL = 250;
 
-export function newReleaseQueue(most: number): ReleaseQueue {
+export function newReleaseQueue(most = MAX_RELEASES_WAITING): ReleaseQueue {
   return { waiting: [], sending: [], most };
 }
 

@@ -32,13 +32,7 @@ export interface SlotCounters {
   /** Adds to the number of connections under a key: of a pod, of an app, or of all. Returns the sum. */
   add(key: string, by: number): number;
   /** Counts one admission on a route, unless `burst` others were counted within the window. */
-  takeRate(rate: AdmissionRate, now: number): boolean;
-}
-
-export interface AdmissionRate {
-  route: string;
-  burst: number;
-  windowMs: number;
+  takeRate(rate: { route: string; burst: number; windowMs: number }, now: number): boolean;
 }
 
 export const ALL_CONNECTIONS = "total";

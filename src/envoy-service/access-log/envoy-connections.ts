@@ -9,7 +9,6 @@
 import { renewalMs } from "../../core/slot-lease.js";
 import { UNAVAILABLE } from "../../engine/slots/contact.js";
 import {
-  MAX_RELEASES_WAITING,
   newReleaseQueue,
   queueRelease,
   releasesAnswered,
@@ -65,7 +64,7 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions) {
   const { slots, leaseMs, timeoutMs, podsOf, appOf, observer = {}, clock = systemClock } = options;
   /** Reported, and not renewed yet. */
   const due = new Map<string, Due>();
-  const releases = newReleaseQueue(MAX_RELEASES_WAITING);
+  const releases = newReleaseQueue();
   const counted = createConnectionStats(clock, leaseMs);
   const renewals = createSender("renew", renewDue, () => due.size > 0);
   const endings = createSender("release", releaseEnded, () => releasesLeft(releases) > 0);

@@ -21,7 +21,6 @@ export interface StreamInfo {
   dynamicMetadata(): DynamicMetadata;
   /** `ip:port`, with X-Forwarded-For as Envoy evaluates it. */
   downstreamRemoteAddress(): string;
-  routeName(): string;
 }
 
 /** The filter metadata of the route. */
@@ -31,7 +30,6 @@ export interface RouteMetadata {
 
 /** Shared by all workers. */
 export interface Gauge {
-  inc(by?: number): void;
   set(value: number): void;
   value(): number;
 }

@@ -23,26 +23,17 @@ export function callService(handle: Handle, cluster: string, path: string, body:
   return reply;
 }
 
-interface ServiceRequest {
-  path: string;
-  body: string;
-}
-
-function callInto(reply: ServiceReply, handle: Handle, cluster: string, { path, body }: ServiceRequest): void {
+function callInto(reply: ServiceReply, handle: Handle, cluster: string, request: { path: string; body: string }): void {
   const { planeToken, timeoutMs } = worker.options;
-  const [headers, answer] = handle.httpCall(
-    cluster,
-    {
-      ":method": "POST",
-      ":path": path,
-      // A name that every control listener accepts; the cluster selects the machine.
-      ":authority": "localhost",
-      authorization: `Bearer ${planeToken}`,
-      "content-type": "text/plain",
-    },
-    body,
-    timeoutMs,
-  );
+  const sent = {
+    ":method": "POST",
+    ":path": request.path,
+    // A name that every control listener accepts; the cluster selects the machine.
+    ":authority": "localhost",
+    authorization: `Bearer ${planeToken}`,
+    "content-type": "text/plain",
+  };
+  const [headers, answer] = handle.httpCall(cluster, sent, request.body, timeoutMs);
   reply.status = storedNumber(headers[":status"] ?? false, 0);
   reply.body = answer ?? "";
   reply.timedOut = reply.status === GATEWAY_TIMEOUT;

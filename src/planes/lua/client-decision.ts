@@ -7,26 +7,12 @@ import {
   resetSeconds,
   unidentified,
 } from "../../core/refusals.js";
-
-/** The part of an exchange that the client sees. */
-interface DecidedExchange {
-  account: {
-    limits: { id: string; guaranteed: number; dryRun: boolean };
-    /** As in the service's last reply. */
-    sync: { limit: number; remaining: number };
-  };
-  allowed: boolean;
-  code: string;
-  cost: number;
-  /** Tokens on the lease after the decision. */
-  balance: number;
-  retryAfterMs: number;
-}
+import type { Outcome } from "../../engine/account.js";
 
 /** Reused for every request: use it before the request waits for anything. */
 const shown = {} as ClientDecision;
 
-function clientDecision(exchange: DecidedExchange): ClientDecision {
+function clientDecision(exchange: Outcome): ClientDecision {
   const { limits, sync } = exchange.account;
   shown.allowed = exchange.allowed;
   shown.code = exchange.code;
@@ -47,7 +33,7 @@ interface KnownTexts extends LimitTexts {
 const limitTextsByApp: { [app: string]: KnownTexts | undefined } = {};
 
 /** Adds the headers of the decision to a response. */
-export function showExchange<T>(write: HeaderWriter<T>, target: T, exchange: DecidedExchange): ClientDecision {
+export function showExchange<T>(write: HeaderWriter<T>, target: T, exchange: Outcome): ClientDecision {
   const decision = clientDecision(exchange);
   const { app, limit, remaining } = decision;
   const rate = exchange.account.limits.guaranteed;

@@ -25,17 +25,6 @@ export interface AcquireMessage {
   incarnation: string;
 }
 
-export interface SlotReply {
-  outcome: string;
-  allowed: boolean;
-  code: string;
-  pod: string;
-  retryAfterSeconds: number;
-  /** 0: unknown. */
-  leaseMs: number;
-  incarnation: string;
-}
-
 export function acquireText(message: AcquireMessage): string {
   const { proxy, connection, app, route, reclaim, incarnation, pods } = message;
   const head = [proxy, connection, app, route, reclaim ? "1" : "0", reclaim ? UNKNOWN_INCARNATION : incarnation];
@@ -58,6 +47,17 @@ export function outcomeOf(status: number, body: string): string {
 
 function hasReason(body: string, reason: string): boolean {
   return luaString.find(body, `"reason":"${reason}"`, 1, true) !== undefined;
+}
+
+export interface SlotReply {
+  outcome: string;
+  allowed: boolean;
+  code: string;
+  pod: string;
+  retryAfterSeconds: number;
+  /** 0: unknown. */
+  leaseMs: number;
+  incarnation: string;
 }
 
 export function readAcquired(status: number, body: string): SlotReply {

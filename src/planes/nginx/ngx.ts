@@ -1,25 +1,20 @@
 /** The parts of nginx's Lua API, lua-resty-core and LuaJIT that this plane uses, with types. */
 import type { Several } from "../lua/library.js";
 
+/** The result, or undefined and the problem. */
+type Result<T> = Several<[T | undefined, string | undefined]>;
+
 /** A dictionary in shared memory. Each call is atomic across workers. */
 export interface SharedDict {
   get(key: string): number | string | boolean | undefined;
   /** Adds to an existing number; undefined and an error if there is none. */
   incr(key: string, by: number): number | undefined;
   /** Creates the number if necessary. Removes older entries when memory is full. */
-  incr(key: string, by: number, initial: number, secondsToLive?: number): number | undefined;
+  incr(key: string, by: number, initial: number): number | undefined;
   /** Never removes another entry; fails when memory is full. */
-  safe_set(
-    key: string,
-    value: number | string | boolean,
-    secondsToLive?: number,
-  ): Several<[boolean | undefined, string | undefined]>;
+  safe_set(key: string, value: number | string | boolean, secondsToLive?: number): Result<boolean>;
   /** False and "exists" if the key exists. Never removes another entry. */
-  safe_add(
-    key: string,
-    value: number | string | boolean,
-    secondsToLive?: number,
-  ): Several<[boolean | undefined, string | undefined]>;
+  safe_add(key: string, value: number | string | boolean, secondsToLive?: number): Result<boolean>;
   delete(key: string): void;
   /** The new length of the list; undefined when memory is full. Never removes another entry. */
   lpush(key: string, value: number | string): number | undefined;
@@ -31,18 +26,18 @@ export interface SharedDict {
 /** A socket that lets the worker process other requests while it waits. */
 export interface Socket {
   settimeouts(connectMs: number, sendMs: number, readMs: number): void;
-  connect(host: string, port: number): Several<[number | undefined, string | undefined]>;
-  send(data: string): Several<[number | undefined, string | undefined]>;
+  connect(host: string, port: number): Result<number>;
+  send(data: string): Result<number>;
   /** A line without its line end ("*l"), or the given number of bytes. */
-  receive(what: "*l" | number): Several<[string | undefined, string | undefined]>;
-  setkeepalive(idleMs: number, poolSize: number): Several<[number | undefined, string | undefined]>;
+  receive(what: "*l" | number): Result<string>;
+  setkeepalive(idleMs: number, poolSize: number): Result<number>;
   getreusedtimes(): number;
   close(): void;
 }
 
 export interface Semaphore {
   /** Undefined and "timeout" when there was no post in time. */
-  wait(seconds: number): Several<[boolean | undefined, string | undefined]>;
+  wait(seconds: number): Result<boolean>;
   post(times: number): void;
 }
 
@@ -65,22 +60,12 @@ export interface Ngx {
   readonly is_subrequest: boolean;
   readonly socket: { tcp(this: void): Socket };
   readonly timer: {
-    at<T extends unknown[]>(
-      this: void,
-      seconds: number,
-      handler: (this: void, premature: boolean, ...more: T) => void,
-      ...more: T
-    ): Several<[boolean | undefined, string | undefined]>;
-    every(
-      this: void,
-      seconds: number,
-      handler: (this: void, premature: boolean) => void,
-    ): Several<[boolean | undefined, string | undefined]>;
+    at(this: void, seconds: number, handler: (this: void, premature: boolean) => void): Result<boolean>;
+    every(this: void, seconds: number, handler: (this: void, premature: boolean) => void): Result<boolean>;
   };
   readonly worker: {
     pid(this: void): number;
     count(this: void): number;
-    exiting(this: void): boolean;
   };
   readonly config: { nginx_version: number };
   /** Light threads: each runs until it waits. */
@@ -122,8 +107,6 @@ interface Ffi {
   readonly os: string;
   /** The error of the last call. */
   errno(this: void): number;
-  /** Copies the given number of bytes, or up to the first NUL. */
-  string(this: void, data: Bytes, length?: number): string;
 }
 
 interface SemaphoreModule {

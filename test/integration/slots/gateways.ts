@@ -3,9 +3,8 @@
 import { systemClock } from "../../../src/shared/clock.js";
 import type { ConnectionVerdict, SlotHold } from "../../../src/slots/admission.js";
 import type { RouteLimits } from "../../../src/slots/limits.js";
-import { newProxyId } from "../../../src/slots/proxy-id.js";
-import { createSlotKeeper } from "../../../src/slots/slot-keeper.js";
-import type { SlotKeeper, SlotKeeperOptions } from "../../../src/slots/slot-keeper-options.js";
+import { createSlotKeeper, newProxyId, type SlotKeeper } from "../../../src/slots/slot-keeper.js";
+import type { SlotKeeperOptions } from "../../../src/slots/slot-keeper-options.js";
 import { createSlots, type Slots } from "../../../src/slots/slots.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
 import { createStandingClock } from "../../unit/slots/standing-clock.js";

@@ -3,8 +3,8 @@
 import type { Clock } from "../../../src/shared/clock.js";
 import type { ConnectionVerdict, SlotHold } from "../../../src/slots/admission.js";
 import type { RouteLimits } from "../../../src/slots/limits.js";
-import { createSlotKeeper } from "../../../src/slots/slot-keeper.js";
-import type { SlotKeeper, SlotKeeperOptions } from "../../../src/slots/slot-keeper-options.js";
+import { createSlotKeeper, type SlotKeeper } from "../../../src/slots/slot-keeper.js";
+import type { SlotKeeperOptions } from "../../../src/slots/slot-keeper-options.js";
 import { createSlots, type Slots } from "../../../src/slots/slots.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../src/store/errors.js";
