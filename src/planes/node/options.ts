@@ -1,5 +1,7 @@
 /** The proxy's options in force. Replaced as a whole on reload; running exchanges keep the options they started with. */
-import type { Limits, ProxyOptions, Route, Timeouts } from "../../config/options/proxy.js";
+import { camelCase } from "../../config/options/camel-case.js";
+import type { ProxyOptions, Route, Timeouts } from "../../config/options/proxy.js";
+import { limits as limitsSection, timeouts as timeoutsSection } from "../../config/sections/gateway.js";
 import { createAddressMatcher } from "../../shared/addresses.js";
 import type { Log } from "../../shared/log.js";
 import type { ConnectionAdmission } from "../../slots/admission.js";
@@ -18,26 +20,14 @@ export interface Deciders {
 
 export interface CreateProxyOptions extends ProxyOptions, Deciders {
   log: ProxyLog;
-  /** The name in Via. Default `tollgate`. */
-  via?: string;
 }
 
-const defaultLimits: Limits = { headerBytes: 16_384, headerCount: 100, bodyBytes: Number.MAX_SAFE_INTEGER };
-
-const defaultTimeouts: Timeouts = {
-  connectMs: 5_000,
-  responseMs: 60_000,
-  bodyIdleMs: 30_000,
-  headersMs: 15_000,
-  requestMs: 0,
-  keepAliveMs: 65_000,
-  lingerMs: 2_000,
-};
+const defaultLimits = camelCase(limitsSection.parse({}));
+const defaultTimeouts = camelCase(timeoutsSection.parse({}));
 
 /** State that all exchanges and tunnels of a proxy share. */
 export interface Shared {
   readonly log: ProxyLog;
-  readonly via: string;
   /** Time for timeouts, advanced by the proxy's timer. It stands still while the process is paused, so nothing times out then. */
   clockMs: number;
   draining: boolean;

@@ -12,8 +12,6 @@ import { valuesOf } from "./request-head.js";
 import { type JsonResponse, send } from "./responses.js";
 import { type RoutedRequest, RunningRequest } from "./running-request.js";
 
-const FAILED = "exchange failed";
-
 /** Larger bodies of refused requests are not read: the connection is closed. */
 const MAX_DISCARDED = 65_536;
 
@@ -41,7 +39,7 @@ export class Exchange extends RunningRequest implements BodyWatcher, Dispatcher.
     private readonly response: ServerResponse,
     private readonly expectsContinue: boolean,
   ) {
-    super(routed);
+    super(routed, "exchange failed");
     this.method = routed.request.method ?? "";
     this.body = this.contentLength === 0 ? undefined : new RequestBody(routed.request, this);
   }
@@ -51,8 +49,8 @@ export class Exchange extends RunningRequest implements BodyWatcher, Dispatcher.
   }
 
   protected forward(): void {
-    const { head, upstream, connection, shared } = this.routed;
-    this.sentHeaders = requestHeaders(head, connection, shared.via, upstream.passHost);
+    const { head, upstream, connection } = this.routed;
+    this.sentHeaders = requestHeaders(head, connection, upstream.passHost);
     const target = upstream.pick();
     if (target === undefined) this.fail("no_target");
     else this.attempt(target);
@@ -120,7 +118,7 @@ export class Exchange extends RunningRequest implements BodyWatcher, Dispatcher.
     this.resumeAttempt = resume;
     const close = shared.draining || endsNow(connection);
     const trailers = request.httpVersionMinor !== 0;
-    const { headers, contentLength } = responseHead(raw, this.headers, { via: shared.via, trailers, close });
+    const { headers, contentLength } = responseHead(raw, this.headers, { trailers, close });
     this.response.writeHead(status, headers);
     // Node buffers the head until the first byte of the body, which may take long in an event stream.
     if (contentLength !== "0") process.nextTick(flushHead, this);
@@ -183,7 +181,7 @@ export class Exchange extends RunningRequest implements BodyWatcher, Dispatcher.
       this.fail(reason, error);
       return;
     }
-    this.report(FAILED, reason, error, { retry_on: other.origin });
+    this.report(reason, error, { retry_on: other.origin });
     this.retried = true;
     failed.outstanding--;
     this.attempt(other);
@@ -223,12 +221,10 @@ export class Exchange extends RunningRequest implements BodyWatcher, Dispatcher.
     this.end();
   }
 
-  /** Ends the exchange with an error response, or aborts the response if its head was sent. */
-  fail(reason: GatewayError, cause?: unknown): void {
-    if (this.ended) return;
-    this.report(FAILED, reason, cause);
+  /** Aborts the response if its head was sent. */
+  protected override respondWith(reason: GatewayError): void {
     if (!this.response.headersSent) {
-      this.respondWith(reason);
+      super.respondWith(reason);
       return;
     }
     const { connection, request } = this.routed;

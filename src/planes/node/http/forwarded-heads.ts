@@ -1,33 +1,27 @@
 /** Headers of the forwarded request and response: hop-by-hop headers are removed, this hop's are added. */
+import type { Connection } from "../upgrade/connections.js";
 import { kindOf, namedByConnection, withoutNamed } from "./header-kinds.js";
 import type { RequestHead } from "./request-head.js";
 
-/** The client's connection. */
-export interface Hop {
-  remoteAddress: string;
-  /** Its X-Forwarded-* headers are trusted. */
-  trusted: boolean;
-  protocol: "http" | "https";
-}
+const VIA = "1.1 tollgate";
 
 /** The headers for the backend. Without Host if undici is to send the target's name. */
-export function requestHeaders(head: RequestHead, hop: Hop, via: string, passHost: boolean): string[] {
+export function requestHeaders(head: RequestHead, client: Connection, passHost: boolean): string[] {
   const { headers, host, forwardedFor, forwardedProto, forwardedHost } = head;
   if (passHost && host !== "") headers.push("host", host);
   headers.push(
     "x-forwarded-for",
-    forwardedFor === "" ? hop.remoteAddress : `${forwardedFor}, ${hop.remoteAddress}`,
+    forwardedFor === "" ? client.remoteAddress : `${forwardedFor}, ${client.remoteAddress}`,
     "x-forwarded-proto",
-    forwardedProto === "" ? hop.protocol : forwardedProto,
+    forwardedProto === "" ? client.protocol : forwardedProto,
   );
   const shownHost = forwardedHost === "" ? host : forwardedHost;
   if (shownHost !== "") headers.push("x-forwarded-host", shownHost);
-  headers.push("via", via);
+  headers.push("via", VIA);
   return headers;
 }
 
 export interface ResponseHeadOptions {
-  via: string;
   /** The client accepts trailers: their announcement is passed on. */
   trailers: boolean;
   /** The connection is closed after the response. */
@@ -38,7 +32,7 @@ export interface ResponseHeadOptions {
 export function responseHead(
   raw: (Buffer | string)[],
   own: Record<string, string>,
-  { via, trailers, close }: ResponseHeadOptions,
+  { trailers, close }: ResponseHeadOptions,
 ) {
   const headers: string[] = [];
   let lengths = 0;
@@ -74,7 +68,7 @@ export function responseHead(
   }
   const kept = named === undefined ? headers : withoutNamed(headers, named, own);
   if (trailers && trailer !== undefined && contentLength === undefined) kept.push("Trailer", trailer);
-  kept.push("Via", via);
+  kept.push("Via", VIA);
   if (close) kept.push("Connection", "close");
   return { headers: kept, contentLength };
 }

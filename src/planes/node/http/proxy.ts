@@ -37,8 +37,8 @@ export interface ReverseProxy {
   close(): Promise<void>;
 }
 
-export function createProxy({ log, via = "tollgate", ...first }: CreateProxyOptions): ReverseProxy {
-  const shared: Shared = { log, via: `1.1 ${via}`, clockMs: 0, draining: false };
+export function createProxy({ log, ...first }: CreateProxyOptions): ReverseProxy {
+  const shared: Shared = { log, clockMs: 0, draining: false };
   const pools = new Set<Pool>();
   const context = { log, pools, now: () => performance.now() };
   let discovered: ReadonlyMap<string, string[]> = new Map();
@@ -54,9 +54,9 @@ export function createProxy({ log, via = "tollgate", ...first }: CreateProxyOpti
     // Ignore requests after one that closes the connection.
     if (connection === undefined || connection.closing || !request.socket.writable) return;
     const routed = route(connection, request);
-    if (typeof routed === "string") refuse(connection, request, response, routed);
+    if (typeof routed === "string") refuse(connection, response, routed);
     // It was not taken as an upgrade.
-    else if (routed.upgrade !== undefined) refuse(connection, request, response, "unsupported_upgrade");
+    else if (routed.upgrade !== undefined) refuse(connection, response, "unsupported_upgrade");
     else new Exchange(routed, response, expectsContinue).start();
   }
 
@@ -89,12 +89,8 @@ export function createProxy({ log, via = "tollgate", ...first }: CreateProxyOpti
   }
 
   /** Rejects a request before admission, and closes the connection unless the request is valid. */
-  function refuse(
-    connection: Connection,
-    request: IncomingMessage,
-    response: ServerResponse,
-    reason: GatewayError,
-  ): void {
+  function refuse(connection: Connection, response: ServerResponse, reason: GatewayError): void {
+    const request = response.req;
     const valid = reason === "no_route" && request.complete;
     if (!valid) {
       closeSlowly(connection, options.timeouts.lingerMs);
@@ -119,7 +115,7 @@ export function createProxy({ log, via = "tollgate", ...first }: CreateProxyOpti
   server.on("checkContinue", (request, response) => onRequest(request, response, true));
   server.on("checkExpectation", (request, response) => {
     const connection = connections.of(request.socket);
-    if (connection !== undefined) refuse(connection, request, response, "unknown_expectation");
+    if (connection !== undefined) refuse(connection, response, "unknown_expectation");
   });
   server.on("clientError", (error: Error, socket) => {
     const connection = connections.of(socket as Socket);
@@ -144,7 +140,7 @@ export function createProxy({ log, via = "tollgate", ...first }: CreateProxyOpti
     const tickMs = tickFor(options);
     sweep = setInterval(() => {
       shared.clockMs += tickMs;
-      for (const connection of connections.all) sweepConnection(connection);
+      for (const connection of connections.all.values()) sweepConnection(connection);
       for (const tunnel of tunnels) tunnel.checkTime();
     }, tickMs);
     sweep.unref();
@@ -188,7 +184,7 @@ export function createProxy({ log, via = "tollgate", ...first }: CreateProxyOpti
       shared.draining = true;
       checks.stop();
       const stopped = stopListening(server);
-      for (const { socket } of connections.all) socket.destroy();
+      for (const socket of connections.all.keys()) socket.destroy();
       for (const tunnel of tunnels) tunnel.cut();
       await Promise.all([stopped, tunnels.empty()]);
       // Stops the timers of the HTTP server.

@@ -5,27 +5,10 @@ import { UNKNOWN_LENGTH } from "../../../core/cost.js";
 import type { GatewayError } from "../../../core/refusals.js";
 import { kindOf, namedByConnection, withoutNamed } from "./header-kinds.js";
 
-export interface RequestHead {
-  /** Path and query, as they go to the backend. */
-  target: string;
-  /** Path without query. */
-  path: string;
-  /** Empty if an HTTP/1.0 client sent none. */
-  host: string;
-  /** The declared length of the body; 0: no body, UNKNOWN_LENGTH: chunked. */
-  contentLength: number;
-  /** Headers for the backend as a flat list, without those that this hop adds. */
-  headers: string[];
-  /** X-Forwarded-* of a trusted client; otherwise empty. */
-  forwardedFor: string;
-  forwardedProto: string;
-  forwardedHost: string;
-  /** The client requests another protocol. */
-  upgrade: boolean;
-}
+export type RequestHead = Exclude<ReturnType<typeof readHead>, GatewayError>;
 
 /** Returns an error if the request is invalid. `trusted`: the client's X-Forwarded-* and Forwarded headers are used. */
-export function readHead(request: IncomingMessage, limits: Limits, trusted: boolean): RequestHead | GatewayError {
+export function readHead(request: IncomingMessage, limits: Limits, trusted: boolean) {
   const raw = request.rawHeaders;
   if (raw.length > limits.headerCount * 2) return "headers_too_large";
   const headers: string[] = [];
@@ -115,14 +98,21 @@ export function readHead(request: IncomingMessage, limits: Limits, trusted: bool
   const query = target.indexOf("?");
 
   return {
+    /** Path and query, as they go to the backend. */
     target,
+    /** Path without query. */
     path: query < 0 ? target : target.slice(0, query),
+    /** Empty if an HTTP/1.0 client sent none. */
     host,
+    /** The declared length of the body; 0: no body, UNKNOWN_LENGTH: chunked. */
     contentLength: length,
+    /** Headers for the backend as a flat list, without those that this hop adds. */
     headers: named === undefined ? headers : withoutNamed(headers, named, setByThisHop),
+    /** X-Forwarded-* of a trusted client; otherwise empty. */
     forwardedFor,
     forwardedProto,
     forwardedHost,
+    /** The client requests another protocol. */
     // RFC 9110, 7.8: ignored from an HTTP/1.0 client.
     upgrade: upgrade && !http10 && named?.includes("upgrade") === true,
   };

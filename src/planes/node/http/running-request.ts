@@ -27,7 +27,6 @@ export abstract class RunningRequest implements Arrival, Running {
   abstract readonly requestComplete: boolean;
   abstract checkTime(): void;
   abstract clientGone(): void;
-  abstract fail(reason: GatewayError, cause?: unknown): void;
 
   readonly remoteAddress: string;
   readonly contentLength: number;
@@ -39,7 +38,10 @@ export abstract class RunningRequest implements Arrival, Running {
   protected ended = false;
   protected touchedMs: number;
 
-  constructor(protected readonly routed: RoutedRequest) {
+  constructor(
+    protected readonly routed: RoutedRequest,
+    private readonly failure: "exchange failed" | "upgrade failed",
+  ) {
     const { shared, connection, head, upstream } = routed;
     this.remoteAddress = connection.remoteAddress;
     this.contentLength = head.contentLength;
@@ -81,6 +83,13 @@ export abstract class RunningRequest implements Arrival, Running {
   /** Ends the request with a response of the proxy. `valid`: the connection may be reused. */
   protected abstract respond(response: JsonResponse, valid: boolean): void;
 
+  /** Ends the request with an error. */
+  fail(reason: GatewayError, cause?: unknown): void {
+    if (this.ended) return;
+    this.report(reason, cause);
+    this.respondWith(reason);
+  }
+
   protected respondWith(reason: GatewayError): void {
     const { status, body } = gatewayRefusal(reason);
     this.respond({ status, body, headers: this.headers }, status >= 500);
@@ -102,9 +111,9 @@ export abstract class RunningRequest implements Arrival, Running {
 
   protected abstract readonly target: Target | undefined;
 
-  protected report(message: string, reason: GatewayError, cause?: unknown, more?: { retry_on: string }): void {
+  protected report(reason: GatewayError, cause?: unknown, more?: { retry_on: string }): void {
     const fields = { reason, ...this.logFields(), ...(cause !== undefined && { cause: causeOf(cause) }), ...more };
-    this.routed.shared.log.warn(fields, message);
+    this.routed.shared.log.warn(fields, this.failure);
   }
 
   protected logFields() {

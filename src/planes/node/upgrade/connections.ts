@@ -1,9 +1,8 @@
 /** The clients' connections: the exchanges on each, and protocol errors that belong to no request. */
 import type { Socket } from "node:net";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
-import { plainAddress } from "../../../shared/addresses.js";
+import { type AddressMatcher, plainAddress } from "../../../shared/addresses.js";
 import { lingerOnClose } from "../../../shared/linger.js";
-import type { Hop } from "../http/forwarded-heads.js";
 import { sendAndClose } from "../http/responses.js";
 import type { OptionsInForce } from "../options.js";
 
@@ -17,26 +16,34 @@ export interface Running {
   checkTime(): void;
 }
 
-export interface Connection extends Hop {
-  readonly socket: Socket;
-  /** In the order of their requests; several if the client pipelines. */
-  readonly running: Set<Running>;
-  /** Further input is not read as a request. */
-  closing: boolean;
-  /** The last response is sent or queued; the connection is closed after it. */
-  lastAnswered: boolean;
-  /** Bytes read when the last exchange ended. Further bytes may be an incomplete request. */
-  readBytes: number;
-  /** On the proxy's clock, as all times here. */
-  openedMs: number;
-  /** To detect clients that do not read the end of their response. */
-  unsentBytes: number;
-  unsentSinceMs: number;
+export type Connection = ReturnType<typeof connectionOn>;
+
+function connectionOn(socket: Socket, isTrusted: AddressMatcher, clockMs: number) {
+  const remoteAddress = plainAddress(socket.remoteAddress ?? "");
+  return {
+    socket,
+    remoteAddress,
+    /** Its X-Forwarded-* headers are trusted. */
+    trusted: isTrusted(remoteAddress),
+    protocol: "encrypted" in socket ? "https" : "http",
+    /** In the order of their requests; several if the client pipelines. */
+    running: new Set<Running>(),
+    /** Further input is not read as a request. */
+    closing: false,
+    /** The last response is sent or queued; the connection is closed after it. */
+    lastAnswered: false,
+    /** Bytes read when the last exchange ended. Further bytes may be an incomplete request. */
+    readBytes: 0,
+    /** On the proxy's clock, as all times here. */
+    openedMs: clockMs,
+    /** To detect clients that do not read the end of their response. */
+    unsentBytes: 0,
+    unsentSinceMs: 0,
+  };
 }
 
 export function createConnections(options: () => Pick<OptionsInForce, "isTrusted" | "timeouts">) {
-  const all = new Set<Connection>();
-  const bySocket = new WeakMap<Socket, Connection>();
+  const all = new Map<Socket, Connection>();
 
   /** Sends an error that belongs to no request, and closes the connection. */
   function refuse(socket: Socket, reason: GatewayError): void {
@@ -44,51 +51,34 @@ export function createConnections(options: () => Pick<OptionsInForce, "isTrusted
   }
 
   function closed(this: Socket): void {
-    const connection = bySocket.get(this)!;
-    all.delete(connection);
-    for (const running of [...connection.running]) running.clientGone();
+    const { running: open } = all.get(this)!;
+    all.delete(this);
+    for (const running of [...open]) running.clientGone();
   }
 
   return {
-    all: all as ReadonlySet<Connection>,
+    all: all as ReadonlyMap<Socket, Connection>,
     refuse,
     opened(socket: Socket, clockMs: number): void {
-      const remoteAddress = plainAddress(socket.remoteAddress ?? "");
-      const connection: Connection = {
-        socket,
-        remoteAddress,
-        trusted: options().isTrusted(remoteAddress),
-        protocol: "encrypted" in socket ? "https" : "http",
-        running: new Set(),
-        closing: false,
-        lastAnswered: false,
-        readBytes: 0,
-        openedMs: clockMs,
-        unsentBytes: 0,
-        unsentSinceMs: 0,
-      };
-      all.add(connection);
-      bySocket.set(socket, connection);
+      all.set(socket, connectionOn(socket, options().isTrusted, clockMs));
       // The connection is closed after an error. The HTTP server stops listening for errors after an upgrade.
       socket.on("error", ignore);
       socket.once("close", closed);
     },
     /** The socket belongs to a tunnel from now on. */
     release(socket: Socket): void {
-      const connection = bySocket.get(socket);
-      if (connection !== undefined) all.delete(connection);
-      bySocket.delete(socket);
+      all.delete(socket);
       socket.off("close", closed);
     },
     /** Called when the trusted networks have changed. */
     updateTrust(): void {
       const { isTrusted } = options();
-      for (const connection of all) connection.trusted = isTrusted(connection.remoteAddress);
+      for (const connection of all.values()) connection.trusted = isTrusted(connection.remoteAddress);
     },
-    of: (socket: Socket) => bySocket.get(socket),
+    of: (socket: Socket) => all.get(socket),
     /** Handles a parser error or a timeout. Returns the error that was sent to the client, if any. */
     failed(socket: Socket, error: Error & { code?: string }): GatewayError | undefined {
-      const connection = bySocket.get(socket);
+      const connection = all.get(socket);
       if (connection === undefined || !socket.writable || !isProtocolError(error)) {
         socket.destroy();
         return undefined;

@@ -16,7 +16,6 @@ import { ignore } from "./connections.js";
 import { type CallHandler, dial } from "./dial.js";
 import { Tunnel, type TunnelProxy } from "./tunnel.js";
 
-const FAILED = "upgrade failed";
 /** Bytes that are buffered for the backend if the client sends before it has a response; then its socket is paused. */
 const EARLY_BYTES = 65_536;
 
@@ -43,7 +42,7 @@ export class Upgrade extends RunningRequest implements CallHandler {
     private readonly proxy: TunnelProxy,
     private readonly detach: (socket: Socket) => void,
   ) {
-    super(routed);
+    super(routed, "upgrade failed");
     this.socket = routed.connection.socket;
     // No further request may follow on this connection.
     routed.connection.closing = true;
@@ -111,7 +110,7 @@ export class Upgrade extends RunningRequest implements CallHandler {
     this.tunnel = new Tunnel(target, slot, rules, this.proxy);
     this.stage = "connecting";
     this.touchedMs = shared.clockMs;
-    const passed = requestHeaders({ ...head, headers: [...head.headers] }, connection, shared.via, upstream.passHost);
+    const passed = requestHeaders({ ...head, headers: [...head.headers] }, connection, upstream.passHost);
     if (!upstream.passHost || head.host === "") passed.push("host", new URL(target.origin).host);
     passed.push("connection", "Upgrade", "upgrade", protocols.join(", "));
     const method = request.method ?? "GET";
@@ -185,7 +184,7 @@ export class Upgrade extends RunningRequest implements CallHandler {
   }
 
   private headOf({ rawHeaders }: IncomingMessage, close: boolean): string[] {
-    return responseHead(rawHeaders, this.headers, { via: this.proxy.shared.via, trailers: false, close }).headers;
+    return responseHead(rawHeaders, this.headers, { trailers: false, close }).headers;
   }
 
   /** Releases the slot. One retry is made on another pod, with its own slot. */
@@ -194,7 +193,7 @@ export class Upgrade extends RunningRequest implements CallHandler {
     const { target } = this.tunnel!;
     const reason = reasonOf(error, this.stage !== "connecting");
     this.routed.upstream.failed(target);
-    this.report(FAILED, reason, error);
+    this.report(reason, error);
     this.tunnel!.abandon();
     this.tunnel = undefined;
     if (this.retried || this.stage !== "connecting") {
@@ -225,12 +224,6 @@ export class Upgrade extends RunningRequest implements CallHandler {
     if (this.ended) return;
     this.proxy.shared.log.info(this.logFields(), "client disconnected");
     this.end();
-  }
-
-  fail(reason: GatewayError, cause?: unknown): void {
-    if (this.ended) return;
-    this.report(FAILED, reason, cause);
-    this.respondWith(reason);
   }
 
   protected respond(response: JsonResponse): void {
