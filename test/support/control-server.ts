@@ -12,7 +12,8 @@ import { type Coordinator, createCoordinator } from "../../src/quota/coordinator
 import { createQuota, type Quota } from "../../src/quota/quota.js";
 import { createControl } from "../../src/service/control/control.js";
 import { createSyncHandler, syncEndpoint } from "../../src/service/control/plane-api/sync.js";
-import type { AppReport, NodeReport, ReportRequest } from "../../src/service/metrics/reports.js";
+import type { AppReport } from "../../src/service/metrics/app-counters.js";
+import type { NodeReport, ReportRequest } from "../../src/service/metrics/reports.js";
 import type { OperationsOptions } from "../../src/service/operations/context.js";
 import type { Endpoint } from "../../src/service/operations/endpoint.js";
 import { operationEndpoints } from "../../src/service/operations/operations.js";

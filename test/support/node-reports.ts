@@ -1,10 +1,6 @@
 /** Sample reports of workers. */
-import {
-  type AppReport,
-  latencyBoundsSeconds,
-  type NodeReport,
-  type RefusalReport,
-} from "../../src/service/metrics/reports.js";
+import type { AppReport, RefusalReport } from "../../src/service/metrics/app-counters.js";
+import { latencyBoundsSeconds, type NodeReport } from "../../src/service/metrics/reports.js";
 
 const MEGABYTE = 1024 * 1024;
 

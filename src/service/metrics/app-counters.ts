@@ -3,30 +3,35 @@ import { OK } from "../../core/codes.js";
 import type { Decision } from "../../limiter/decision.js";
 import { metrics } from "./catalog.js";
 import { layerOf, methodLabels, NO_APP } from "./labels.js";
-import type { AppReport, RefusalReport } from "./reports.js";
 import { observe, type Series, type Values } from "./series.js";
 
 /** Number of refusals kept per app. */
 const KEPT_REFUSALS = 20;
 const LONGEST_METHOD = 32;
 
-export interface AppCounters {
-  label: string;
-  /** Undefined until first use, and while metrics are disabled. */
-  series: LabelSeries | undefined;
-  allowed: number;
-  refused: number;
-  dryRunRefused: number;
-  l3Hits: number;
-  /** By reason, including dry runs. */
-  refusals: Record<string, number>;
-  /** Newest last. */
-  lastRefusals: RefusalReport[];
+export interface RefusalReport extends Omit<Decision, "allowed" | "app" | "rate"> {
+  /** Unix time in milliseconds. */
+  at: number;
+  node: string;
 }
 
-export function newAppCounters(label: string): AppCounters {
-  const counts = { allowed: 0, refused: 0, dryRunRefused: 0, l3Hits: 0 };
-  return { label, series: undefined, ...counts, refusals: {}, lastRefusals: [] };
+export type AppCounters = ReturnType<typeof newAppCounters>;
+
+export function newAppCounters(label: string) {
+  return {
+    label,
+    /** Undefined until first use, and while metrics are disabled. */
+    series: undefined as LabelSeries | undefined,
+    allowed: 0,
+    refused: 0,
+    dryRunRefused: 0,
+    /** Decided without a sync. */
+    l3Hits: 0,
+    /** By reason, including dry runs. */
+    refusals: {} as Record<string, number>,
+    /** Newest last. */
+    lastRefusals: [] as RefusalReport[],
+  };
 }
 
 /** @param at Unix time in milliseconds */
@@ -35,18 +40,27 @@ export function countRefusal(counters: AppCounters, decision: Decision, at: numb
   if (decision.allowed) counters.dryRunRefused++;
   else counters.refused++;
   counters.refusals[code] = (counters.refusals[code] ?? 0) + 1;
-  const method = decision.method.length > LONGEST_METHOD ? decision.method.slice(0, LONGEST_METHOD) : decision.method;
+  const method = decision.method.slice(0, LONGEST_METHOD);
   const refusal = { at, node, code, method, cost, balance, remaining, limit, retryAfterMs, source, dryRun };
   if (counters.lastRefusals.push(refusal) > KEPT_REFUSALS) counters.lastRefusals.shift();
 }
 
-export function appReport(app: string, counters: AppCounters, node: string, balance: number): AppReport {
+export type AppReport = ReturnType<typeof appReport>;
+
+/** @param balance tokens on this node's lease */
+export function appReport(app: string, counters: AppCounters, node: string, balance: number) {
   const { allowed, refused, dryRunRefused, l3Hits, refusals, lastRefusals } = counters;
   return {
-    ...{ node, app, balance, l3Hits, refused, dryRunRefused },
+    node,
+    app,
+    balance,
+    l3Hits,
+    refused,
+    dryRunRefused,
     requests: allowed + refused + dryRunRefused,
     allowed: allowed + dryRunRefused,
     refusals: { ...refusals },
+    /** Newest first. */
     lastRefusals: lastRefusals.toReversed(),
   };
 }
@@ -62,26 +76,21 @@ export function createLabelSeries(all: Series, label: string) {
   // Requests without an app have no lease.
   const hits = label === NO_APP ? [0] : all.of("ratelimit_l3_hits_total", label);
   const misses = label === NO_APP ? [0] : all.of("ratelimit_l3_misses_total", label);
-  const methods = new Map<string, ReturnType<typeof createMethod>>();
+  const methods = new Map<string, { method: string; allowed: Values; rejected: Values; cost: Values }>();
   const refusals = new Map<string, Values>();
   let local: Values | undefined;
   let remote: Values | undefined;
   let deviation: Values | undefined;
 
-  function createMethod(method: string) {
-    const created = {
-      method,
-      allowed: all.of("ratelimit_requests_total", label, method, "allowed"),
-      rejected: all.of("ratelimit_requests_total", label, method, "rejected"),
-      cost: all.of("ratelimit_request_cost", label, method),
-    };
+  function methodOf(name: string) {
+    const method = methodLabels.includes(name) ? name : "OTHER";
+    const known = methods.get(method);
+    if (known !== undefined) return known;
+    const allowed = all.of("ratelimit_requests_total", label, method, "allowed");
+    const rejected = all.of("ratelimit_requests_total", label, method, "rejected");
+    const created = { method, allowed, rejected, cost: all.of("ratelimit_request_cost", label, method) };
     methods.set(method, created);
     return created;
-  }
-
-  function methodOf(method: string) {
-    const known = methodLabels.includes(method) ? method : "OTHER";
-    return methods.get(known) ?? createMethod(known);
   }
 
   function refusalsOf(code: string): Values {

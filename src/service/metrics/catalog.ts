@@ -10,16 +10,12 @@ export interface MetricDefinition {
   bounds: readonly number[];
 }
 
-const metric = (type: MetricDefinition["type"]) => (labels: readonly string[], help: string) => ({
-  ...{ type, labels, help },
-  bounds: [],
-});
-const counter = metric("counter");
-const gauge = metric("gauge");
-const histogram = (labels: readonly string[], bounds: readonly number[], help: string) => ({
-  ...metric("histogram")(labels, help),
-  bounds,
-});
+type Definition = (labels: readonly string[], help: string, bounds?: readonly number[]) => MetricDefinition;
+
+function metric(type: MetricDefinition["type"]): Definition {
+  return (labels, help, bounds = []) => ({ type, labels, help, bounds });
+}
+const [counter, gauge, histogram] = [metric("counter"), metric("gauge"), metric("histogram")];
 
 const checkBoundsSeconds = [0.000005, 0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1];
 /** For calls over a network. */
@@ -32,11 +28,11 @@ const definitions = {
   ),
   ratelimit_requests_allowed_total: counter(["app_id"], "Admitted requests, including dry runs."),
   ratelimit_requests_rejected_total: counter(["app_id"], "Refused requests."),
-  ratelimit_request_cost: histogram(["app_id", "method"], COST_BOUNDS, "Estimated cost of requests in tokens."),
+  ratelimit_request_cost: histogram(["app_id", "method"], "Estimated cost of requests in tokens.", COST_BOUNDS),
   ratelimit_check_latency_seconds: histogram(
     ["app_id", "source"],
-    checkBoundsSeconds,
     "Duration of decisions: local if immediate, remote if it waited for the store.",
+    checkBoundsSeconds,
   ),
   ratelimit_refusals_total: counter(
     ["app_id", "layer", "reason"],
@@ -44,8 +40,8 @@ const definitions = {
   ),
   ratelimit_cost_deviation_ratio: histogram(
     ["app_id"],
-    [0, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10],
     "Deviation of the actual cost from the estimate, relative to the estimate.",
+    [0, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10],
   ),
 
   ratelimit_l1_tokens_available: gauge(["cluster_id"], "Tokens in the bucket of the cluster."),
@@ -79,14 +75,14 @@ const definitions = {
     ["command", "outcome"],
     "Store calls by command and outcome, for every kind of store.",
   ),
-  ratelimit_redis_latency_seconds: histogram(["command"], callBoundsSeconds, "Duration of store calls."),
+  ratelimit_redis_latency_seconds: histogram(["command"], "Duration of store calls.", callBoundsSeconds),
   ratelimit_store_errors_total: counter(["kind"], "Failed store calls."),
   ratelimit_sync_apps: histogram(
     [],
-    [0, 1, 2, 5, 10, 25, 50, 100, 200, 400],
     "Apps per sync message of a node; 0 for a heartbeat.",
+    [0, 1, 2, 5, 10, 25, 50, 100, 200, 400],
   ),
-  ratelimit_sync_latency_seconds: histogram(["outcome"], callBoundsSeconds, "Time from a sync message to its reply."),
+  ratelimit_sync_latency_seconds: histogram(["outcome"], "Time from a sync message to its reply.", callBoundsSeconds),
 
   ratelimit_reconcile_corrections_total: counter([], "Buckets corrected by this service."),
   ratelimit_reconcile_rounds_total: counter([], "Reconciliation rounds over all apps by this service."),
@@ -118,7 +114,7 @@ const definitions = {
   websocket_pod_connections: gauge(["upstream", "pod"], "Open connections of this service to a pod."),
   websocket_pod_limit: gauge(["upstream", "pod"], "Connection limit of a pod, for all services together."),
   websocket_refusals_total: counter(["reason"], "Refused connections by reason."),
-  websocket_acquire_seconds: histogram([], callBoundsSeconds, "Duration of slot acquisition."),
+  websocket_acquire_seconds: histogram([], "Duration of slot acquisition.", callBoundsSeconds),
   websocket_leases_lost_total: counter([], "Connections whose lease was lost before its renewal."),
   websocket_leases_reclaimed_total: counter(
     [],

@@ -7,6 +7,7 @@ import type { Decision } from "../../limiter/decision.js";
 import type { Limiter } from "../../limiter/limiter.js";
 import {
   type AppCounters,
+  type AppReport,
   appReport,
   countRefusal,
   createLabelSeries,
@@ -15,7 +16,7 @@ import {
 } from "./app-counters.js";
 import { appLabels, NO_APP, OTHER_APPS } from "./labels.js";
 import { createProcessCounters, type LoopLag, watchLoopLag } from "./process-counters.js";
-import { type AppReport, latencyBoundsSeconds, type MetricsReport, type NodeReport } from "./reports.js";
+import { latencyBoundsSeconds, type MetricsReport, type NodeReport } from "./reports.js";
 import { createSeries, observe } from "./series.js";
 
 export interface NodeMetricsOptions extends MetricsOptions {
@@ -131,7 +132,9 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
 
     /** @param facts the version of the configuration, and the number of open client connections */
     report: (limiter: LimiterState, facts: Pick<NodeReport, "configVersion" | "connections">): NodeReport => ({
-      ...{ node, ...facts, ...limiter.stats() },
+      ...limiter.stats(),
+      ...facts,
+      node,
       latency: [...latency],
       heapUsedBytes: process.memoryUsage().heapUsed,
       heapLimitBytes: getHeapStatistics().heap_size_limit,
@@ -148,7 +151,9 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
     },
 
     metrics: (limiter: LimiterState, connections: ConnectionGauges = { pods: [], proxies: [] }): MetricsReport => ({
-      ...{ node, life, seq: ++seq },
+      node,
+      life,
+      seq: ++seq,
       counters: enabled ? series.list() : {},
       gauges: enabled ? gauges(limiter, connections) : {},
     }),

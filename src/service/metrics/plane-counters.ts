@@ -1,7 +1,7 @@
 /** Sums the counters that data planes send in sync messages. Each batch is counted once, and no sum decreases. */
 import type { MetricName } from "./catalog.js";
 import { layerOf, methodLabels, NO_APP, reasons } from "./labels.js";
-import { NO_APP_REPORT, type PlaneAppReport, type PlaneReport } from "./reports.js";
+import { NO_APP_REPORT, type PlaneReport } from "./reports.js";
 import { createSeries, type Series } from "./series.js";
 
 type LabelOf = (app: string) => string | undefined;
@@ -87,7 +87,7 @@ const refusedConnections = new Map([
 ]);
 
 /** Unknown names are ignored: a newer data plane may count more. */
-function addApp(sums: Series, { app, numbers }: PlaneAppReport, labelOf: LabelOf): void {
+function addApp(sums: Series, { app, numbers }: PlaneReport["apps"][number], labelOf: LabelOf): void {
   const label = app === NO_APP_REPORT ? NO_APP : (labelOf(app) ?? NO_APP);
   for (const [name, values] of Object.entries(numbers)) {
     const [first = 0, second = 0, third = 0, ...cost] = values;

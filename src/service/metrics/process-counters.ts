@@ -6,9 +6,15 @@ import type { StoreCommand, StoreOutcome } from "../../store/observed-store.js";
 import { connectionReasons } from "./labels.js";
 import type { Series } from "./series.js";
 
+/** An object, so that the compiler checks that none is missing. */
 const errorKinds: Record<StoreErrorKind, true> = {
-  ...{ timeout: true, unavailable: true, overloaded: true, out_of_memory: true },
-  ...{ denied: true, script: true, closed: true },
+  timeout: true,
+  unavailable: true,
+  overloaded: true,
+  out_of_memory: true,
+  denied: true,
+  script: true,
+  closed: true,
 };
 
 const syncOutcomes = ["ok", "error", "timeout"] as const;

@@ -1,6 +1,6 @@
 /** Messages with counters: from workers to the primary, and from data planes to the service. Plain data. */
-import type { Decision } from "../../limiter/decision.js";
 import type { LimiterStats } from "../../limiter/limiter.js";
+import type { AppReport } from "./app-counters.js";
 import type { SeriesList, Values } from "./series.js";
 
 /** Upper bounds of the decision latency histogram, in seconds. */
@@ -18,39 +18,6 @@ export interface NodeReport extends LimiterStats {
   latency: Values;
   heapUsedBytes: number;
   heapLimitBytes: number;
-}
-
-type DecisionDetails =
-  | "code"
-  | "method"
-  | "cost"
-  | "balance"
-  | "remaining"
-  | "limit"
-  | "retryAfterMs"
-  | "source"
-  | "dryRun";
-
-export interface RefusalReport extends Pick<Decision, DecisionDetails> {
-  /** Unix time in milliseconds. */
-  at: number;
-  node: string;
-}
-
-export interface AppReport {
-  node: string;
-  app: string;
-  /** Tokens on this node's lease. */
-  balance: number;
-  requests: number;
-  allowed: number;
-  refused: number;
-  dryRunRefused: number;
-  /** Decided without a sync. */
-  l3Hits: number;
-  refusals: Record<string, number>;
-  /** Newest first, at most 20. */
-  lastRefusals: RefusalReport[];
 }
 
 export interface MetricsReport {
@@ -84,15 +51,9 @@ export interface PlaneReport {
   node: Record<string, number>;
   /** Number of the batch; 0: no batch. A repeated batch keeps its number and is counted once. */
   batch: number;
-  apps: PlaneAppReport[];
+  /** Counters of apps since the last batch. `docs/API.md` documents the numbers. */
+  apps: { app: string; numbers: Record<string, number[]> }[];
 }
 
-/** Counters of one app since the last batch. `docs/API.md` documents the numbers. */
-export interface PlaneAppReport {
-  /** `*` for requests without an app. */
-  app: string;
-  numbers: Record<string, number[]>;
-}
-
-/** The app of `PlaneAppReport` for requests without an app. */
+/** The app of a `PlaneReport` for requests without an app. */
 export const NO_APP_REPORT = "*";

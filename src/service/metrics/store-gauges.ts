@@ -5,14 +5,6 @@ import { type Clock, systemClock } from "../../shared/clock.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
 import { StoreError } from "../../store/errors.js";
 
-/** Values that could be read in time. */
-export interface StoreGauges {
-  clusterTokens: number | undefined;
-  liveNodes: number | undefined;
-  /** By app. */
-  tokens: Map<string, number>;
-}
-
 export interface StoreGaugesOptions {
   quota: Pick<Quota, "inspect" | "nodes">;
   /** The apps to read. */
@@ -26,24 +18,23 @@ const WITHIN_MS = 1_000;
 /** Concurrent calls: few compared with those that requests wait for. */
 const AT_A_TIME = 16;
 
-export function createStoreGauges({
-  quota,
-  apps,
-  clock = systemClock,
-}: StoreGaugesOptions): () => Promise<StoreGauges> {
-  let taken: Promise<StoreGauges> | undefined;
+/** Returns a function that returns the values that could be read in time. */
+export function createStoreGauges({ quota, apps, clock = systemClock }: StoreGaugesOptions) {
+  let taken: ReturnType<typeof take> | undefined;
   let takenAt = 0;
 
-  async function take(): Promise<StoreGauges> {
-    const gauges: StoreGauges = { clusterTokens: undefined, liveNodes: undefined, tokens: new Map() };
+  async function take() {
+    let clusterTokens: number | undefined;
+    let liveNodes: number | undefined;
+    const tokens = new Map<string, number>();
     let over = false;
 
     async function askForApp(app: BucketLimits): Promise<void> {
       try {
-        const { tokens, clusterTokens } = await quota.inspect(app);
+        const found = await quota.inspect(app);
         if (over) throw new StoreError("timeout", "the reply is too late");
-        gauges.tokens.set(app.id, tokens);
-        gauges.clusterTokens = clusterTokens;
+        tokens.set(app.id, found.tokens);
+        clusterTokens = found.clusterTokens;
       } catch (error) {
         // Stop if the store fails. Any other error concerns one app only.
         if (error instanceof StoreError) throw error;
@@ -52,7 +43,7 @@ export function createStoreGauges({
 
     async function askForNodes(): Promise<void> {
       const nodes = await quota.nodes();
-      if (!over) gauges.liveNodes = nodes.filter(({ alive }) => alive).length;
+      if (!over) liveNodes = nodes.filter(({ alive }) => alive).length;
     }
 
     const all = Promise.allSettled([askForNodes(), mapConcurrently(apps(), AT_A_TIME, askForApp)]);
@@ -64,7 +55,7 @@ export function createStoreGauges({
       });
     });
     over = true;
-    return gauges;
+    return { clusterTokens, liveNodes, tokens };
   }
 
   return () => {

@@ -1,8 +1,8 @@
 /** Apps: balances of every layer, leases, request counters, and explanations of refusals. */
 import type { AppLimits } from "../../core/limits.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
+import type { AppReport, RefusalReport } from "../metrics/app-counters.js";
 import { layerOf } from "../metrics/labels.js";
-import type { AppReport, RefusalReport } from "../metrics/reports.js";
 import { type OperationsContext, unknownApp } from "./context.js";
 import * as contract from "./contract/contract.js";
 import { ifAvailable } from "./deadline.js";

@@ -3,7 +3,7 @@ import * as codes from "../../core/codes.js";
 import { emergencyRatio } from "../../core/emergency.js";
 import type { AppLimits, OnStoreFailure } from "../../core/limits.js";
 import type { Quota } from "../../quota/quota.js";
-import type { RefusalReport } from "../metrics/reports.js";
+import type { RefusalReport } from "../metrics/app-counters.js";
 
 /** Limits beyond those of the app. */
 export interface ClusterLimits {
