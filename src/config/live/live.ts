@@ -63,10 +63,10 @@ export interface LiveConfigOptions {
   initial: Config;
   file?: string | undefined;
   /** Instead of a file. */
-  yaml?: string;
+  yaml?: string | undefined;
   env: Environment;
   /** Applies the command-line options. */
-  overrides?: (config: Config) => Config;
+  overrides?: ((config: Config) => Config) | undefined;
   store: Pick<Store, "run" | "publish" | "subscribe">;
   clusterId: string;
   node: string;

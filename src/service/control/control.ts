@@ -68,7 +68,7 @@ export function createControl({ log, version, access, clock = systemClock, ...op
     let call: Call | undefined;
     let reply: Reply;
     try {
-      call = await readCall(request, { endpoint, params, query: new URLSearchParams(search) });
+      call = await readCall(request, endpoint, params, search);
       reply = await endpoint.handle(call);
     } catch (error) {
       reply = failure(error, endpoint);
@@ -136,7 +136,7 @@ function auditEntry(request: IncomingMessage, endpoint: Endpoint, reply: Reply, 
     reason: typeof reason === "string" ? reason : "",
     parameters: call === undefined ? undefined : (reply.parameters ?? { ...call.params, ...parameters }),
     outcome: isDone ? "done" : reply.status >= 500 ? "failed" : "refused",
-    ...(isDone ? {} : { why: String(code ?? cause ?? "") }),
+    why: isDone ? undefined : String(code ?? cause ?? ""),
     before: reply.before,
     after: reply.after,
   };

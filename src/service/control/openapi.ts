@@ -88,7 +88,8 @@ function responses({ reply, others = {}, role, method, request, text, query }: E
     ...(hasBody || query !== undefined || method !== "GET" ? [400] : []),
     ...(hasToken ? [401, 429, 503] : []),
     ...(hasBody ? [413, 415] : []),
-    ...[403, 500],
+    403,
+    500,
   ];
   const schema = (of: z.ZodType) => content(schemaOf(of, "output"), text);
   const problem = content({ $ref: "#/components/schemas/Problem" });

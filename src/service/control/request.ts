@@ -11,18 +11,17 @@ const MOST_LEVELS = 64;
 const DEFAULT_OPERATOR = "admin";
 export const LONGEST_OPERATOR = 128;
 
-export interface Request {
-  endpoint: Endpoint;
-  params: Record<string, string>;
-  query: URLSearchParams;
-}
-
 /** Throws a Rejected. */
-export async function readCall(request: IncomingMessage, { endpoint, params, query }: Request): Promise<Call> {
-  const asked = parseQuery(query, endpoint.query);
+export async function readCall(
+  request: IncomingMessage,
+  endpoint: Endpoint,
+  params: Record<string, string>,
+  search: string,
+): Promise<Call> {
+  const query = parseQuery(new URLSearchParams(search), endpoint.query);
   const text = await readBody(request, endpoint);
   const body = endpoint.request === undefined ? undefined : parseBody(text, isPlainText(request), endpoint);
-  return { params, query: asked, body, operator: operatorOf(request, body) };
+  return { params, query, body, operator: operatorOf(request, body) };
 }
 
 export const isPlainText = (request: IncomingMessage) => mediaType(request) === "text/plain";

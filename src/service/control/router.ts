@@ -1,16 +1,8 @@
 /** Finds the endpoint for a method and a path. */
 import type { Endpoint } from "../operations/endpoint.js";
 
-interface Found {
-  /** Undefined if the path is known, but not with this method. */
-  endpoint?: Endpoint | undefined;
-  params: Record<string, string>;
-  /** The allowed methods. */
-  allow: string[];
-}
-
 /** Throws if two endpoints have the same method and path. */
-export function createRouter(endpoints: readonly Endpoint[]): (method: string, path: string) => Found | undefined {
+export function createRouter(endpoints: readonly Endpoint[]) {
   const routes = new Map<string, { pattern: RegExp; methods: Map<string, Endpoint> }>();
   for (const endpoint of endpoints) {
     const shape = endpoint.path.replace(/\{[^}]*\}/g, "{}");
@@ -24,7 +16,8 @@ export function createRouter(endpoints: readonly Endpoint[]): (method: string, p
   const named = (shape: string) => shape.split("{").length;
   const ordered = [...routes].sort(([a], [b]) => named(a) - named(b)).map(([, route]) => route);
 
-  return (method, path) => {
+  /** Undefined if the path is unknown. Without an endpoint only the methods in `allow` are known. */
+  return (method: string, path: string) => {
     for (const { pattern, methods } of ordered) {
       const match = pattern.exec(path);
       const params = match === null ? undefined : decoded(match.groups ?? {});

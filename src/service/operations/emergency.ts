@@ -16,12 +16,8 @@ export function emergencySource(source: string): string {
 export function emergencyEndpoints(context: OperationsContext): Endpoint[] {
   /** Apps with a reduced quota during an emergency. */
   function affected(): string[] {
-    const names: string[] = [];
-    for (const { id, priority } of context.apps()) {
-      if (emergencyRatio(priority) < 1) names.push(id);
-      if (names.length === MOST_NAMED) break;
-    }
-    return names;
+    const reduced = context.apps().filter(({ priority }) => emergencyRatio(priority) < 1);
+    return reduced.slice(0, MOST_NAMED).map(({ id }) => id);
   }
 
   function state(): contract.EmergencyStateReply {

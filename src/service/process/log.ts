@@ -1,11 +1,8 @@
 /** The structured log of a process: JSON lines without secrets and control characters. */
 import { type DestinationStream, destination as openDestination, pino, stdTimeFunctions } from "pino";
-import type { Log } from "../../shared/log.js";
 import { printable } from "../../shared/printable.js";
 
-export interface ProcessLog extends Log {
-  setLevel(level: string): void;
-}
+export type ProcessLog = ReturnType<typeof createLog>;
 
 export interface LogOptions {
   level: string;
@@ -26,7 +23,7 @@ const secretFields = [
   "store",
 ];
 
-export function createLog({ level, node, destination }: LogOptions): ProcessLog {
+export function createLog({ level, node, destination }: LogOptions) {
   const options = {
     level,
     base: { node },
@@ -35,20 +32,13 @@ export function createLog({ level, node, destination }: LogOptions): ProcessLog 
     redact: { paths: secretFields.flatMap((name) => [name, `*.${name}`]), censor: "(hidden)" },
     serializers: { err: describeError },
   };
-  const log = pino(options, destination ?? openDestination({ dest: 1, sync: true }));
-  return Object.assign(log, {
-    setLevel(changed: string) {
-      log.level = changed;
-    },
-  });
+  return pino(options, destination ?? openDestination({ dest: 1, sync: true }));
 }
 
 /** JSON escapes ASCII control characters only; terminals also interpret others. */
 function printableFields(fields: Record<string, unknown>): Record<string, unknown> {
-  const shown: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(fields))
-    shown[name] = typeof value === "string" ? printable(value) : value;
-  return shown;
+  const shown = (value: unknown) => (typeof value === "string" ? printable(value) : value);
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, shown(value)]));
 }
 
 function describeError(error: unknown): Record<string, unknown> {

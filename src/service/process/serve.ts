@@ -26,15 +26,8 @@ export interface ServeOptions {
   overrides?: (config: Config) => Config;
 }
 
-export interface Listening {
-  /** Undefined if the configuration has no routes: then there is no gateway. */
-  gateway: Address | undefined;
-  /** Undefined if `envoy.listen` is not set. */
-  envoy: Address | undefined;
-  control: Address;
-}
-
 export type Service = ReturnType<typeof serve>;
+export type Listening = Awaited<Service["ready"]>;
 
 export function serve({ config: initial, file, yaml, env, overrides }: ServeOptions) {
   const log = createLog({ level: initial.log.level, node: initial.node_id });
@@ -51,8 +44,8 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
     log,
     clusterId: initial.cluster.id,
     node: initial.node_id,
-    ...(yaml === undefined ? {} : { yaml }),
-    ...(overrides === undefined ? {} : { overrides }),
+    yaml,
+    overrides,
   });
   let state: "starting" | "running" | "stopping" = "starting";
   const workers = createWorkers({
@@ -73,7 +66,7 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
   const plane = createControlPlane({ live, store, log, state: () => state, workers });
   observer = plane.storeObserver;
   live.onChange((config) => {
-    log.setLevel(config.log.level);
+    log.level = config.log.level;
     plane.reconfigure(config);
     workers.send({ worker: "config", config });
   });
@@ -94,7 +87,7 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
     await store.close();
   }
 
-  async function start(): Promise<Listening> {
+  async function start() {
     const control = await listen(plane.server, "control.listen", initial.control.listen);
     void logStoreWarnings(store, log);
     // Apply the store layer before the first request. If the store is unavailable it is applied later.

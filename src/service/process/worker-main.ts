@@ -66,14 +66,14 @@ async function start(config: Config, node: string): Promise<void> {
 }
 
 function reconfigure(config: Config): void {
-  if (gateway === undefined || stopping) return;
+  if (gateway === undefined || log === undefined || stopping) return;
   graceMs = config.timeouts.shutdown_ms;
-  log?.setLevel(config.log.level);
+  log.level = config.log.level;
   try {
     gateway.reconfigure(config);
   } catch (error) {
     // The configuration was validated; an error here must not stop the gateway.
-    log?.error({ err: error }, "the new configuration was applied only in part");
+    log.error({ err: error }, "the new configuration was applied only in part");
   }
 }
 

@@ -16,7 +16,9 @@ export type ToWorker =
 
 /** The addresses on which a worker listens. */
 export interface WorkerListens {
+  /** Undefined if the configuration has no routes: then there is no gateway. */
   gateway?: Address | undefined;
+  /** Undefined if `envoy.listen` is not set. */
   envoy?: Address | undefined;
 }
 

@@ -1,7 +1,7 @@
 /** The worker processes: starts them, replaces crashed ones, collects their reports, and stops them in time. */
 import cluster, { type Worker } from "node:cluster";
 import { fileURLToPath } from "node:url";
-import { type Clock, systemClock } from "../../shared/clock.js";
+import { systemClock as clock } from "../../shared/clock.js";
 import type { Log } from "../../shared/log.js";
 import type { ReportRequest, Reports } from "../metrics/reports.js";
 import { type FromWorker, isWorkerMessage, type ToWorker, type WorkerListens } from "./worker-messages.js";
@@ -14,9 +14,8 @@ export interface WorkersOptions {
   /** Called for every new worker process. */
   forked(worker: Worker): void;
   /** Called when a worker listens, to send what it may have missed. */
-  listens?(send: (message: ToWorker) => void): void;
+  listens(send: (message: ToWorker) => void): void;
   log: Log;
-  clock?: Clock;
 }
 
 export type Workers = ReturnType<typeof createWorkers>;
@@ -35,7 +34,7 @@ const entry = fileURLToPath(
   new URL(import.meta.url.endsWith(".ts") ? "worker-main.ts" : "worker-main.js", import.meta.url),
 );
 
-export function createWorkers({ start, forked, listens, log, clock = systemClock, ...options }: WorkersOptions) {
+export function createWorkers({ start, forked, listens, log, ...options }: WorkersOptions) {
   let { expected } = options;
   const running = new Map<number, Worker>();
   const listening = new Set<number>();
@@ -85,7 +84,7 @@ export function createWorkers({ start, forked, listens, log, clock = systemClock
         return;
       case "listening":
         listening.add(number);
-        listens?.((missed) => worker.send(missed));
+        listens((missed) => worker.send(missed));
         if (isReady || listening.size < expected) return;
         isReady = true;
         resolveReady({ gateway: message.gateway, envoy: message.envoy });

@@ -1,5 +1,4 @@
 /** The audit log: who changed what, why, from where, and with which result. One line each, without secrets. */
-
 import type { Clock } from "../../../shared/clock.js";
 import type { Log } from "../../../shared/log.js";
 import { redacted } from "../../operations/redact.js";
@@ -16,7 +15,7 @@ export interface AuditEntry {
   outcome: "done" | "refused" | "failed";
   status: number;
   /** The reason of a refusal or failure. */
-  why?: string;
+  why?: string | undefined;
   before?: unknown;
   after?: unknown;
 }
@@ -30,11 +29,7 @@ export function createAudit(log: Log, clock: Clock) {
 
   /** Level warn, so that audit lines are kept at higher log levels. */
   function write({ address, parameters, before, after, ...entry }: AuditEntry): void {
-    const values = {
-      ...(parameters === undefined ? {} : { parameters: redacted(parameters) }),
-      ...(before === undefined ? {} : { before: redacted(before) }),
-      ...(after === undefined ? {} : { after: redacted(after) }),
-    };
+    const values = { parameters: redacted(parameters), before: redacted(before), after: redacted(after) };
     log.warn({ audit: true, ...entry, client: address, ...values }, `${entry.action}: ${entry.outcome}`);
   }
 

@@ -26,6 +26,7 @@ export interface ConnectionApiOptions {
 /** Enough for 10,000 connections with long names. */
 const MOST_BODY_BYTES = 4 * 1024 * 1024;
 const CALLS_AT_ONCE = 4;
+
 export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
   const { slots, routes, appOf, observer = {}, random = Math.random } = options;
   const deadline = () => ({ deadlineMs: options.timeoutMs() });
@@ -36,21 +37,15 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
     throw new Rejected(problem(404, "not_found", "no_connections", { detail: "no configured route has connections" }));
   }
 
-  /** Splits the connections into store calls and combines their replies. */
-  async function inBatches(
+  /** Splits the connections into store calls and returns their replies. */
+  function inBatches<T>(
     { connections }: z.output<typeof messages.heldRequest>,
-    call: (batch: SlotName[]) => Promise<{ done: number; without: string[] }>,
-  ): Promise<{ done: number; without: string[] }> {
+    call: (batch: SlotName[]) => Promise<T>,
+  ): Promise<T[]> {
     const known = connections.map(({ connection, pod, app }) => ({ connection, pod, app: appOf(app) ?? app }));
     const batches: SlotName[][] = [];
     for (let i = 0; i < known.length; i += MAX_BATCH) batches.push(known.slice(i, i + MAX_BATCH));
-    const sum = { done: 0, without: [] as string[] };
-    await mapConcurrently(batches.length === 0 ? [[]] : batches, CALLS_AT_ONCE, async (batch) => {
-      const { done, without } = await call(batch);
-      sum.done += done;
-      sum.without.push(...without);
-    });
-    return sum;
+    return mapConcurrently(batches.length === 0 ? [[]] : batches, CALLS_AT_ONCE, call);
   }
 
   return [
@@ -102,13 +97,13 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
       text: messages.renewText,
       async handle({ body }) {
         const { leaseMs } = limitsOf().limits;
-        let memory = 0;
-        const { done, without } = await inBatches(body, async (batch) => {
-          const { incarnation, renewed, lost } = await slots.renew(body.proxy, leaseMs, batch, deadline());
-          memory = Number(incarnation);
-          return { done: renewed, without: lost };
+        const replies = await inBatches(body, (batch) => slots.renew(body.proxy, leaseMs, batch, deadline()));
+        return ok({
+          renewed: replies.reduce((sum, { renewed }) => sum + renewed, 0),
+          lost: replies.flatMap(({ lost }) => lost),
+          lease_ms: leaseMs,
+          memory: Number(replies.at(-1)?.incarnation),
         });
-        return ok({ renewed: done, lost: without, lease_ms: leaseMs, memory });
       },
     }),
 
@@ -120,11 +115,11 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
       text: messages.releaseText,
       async handle({ body }) {
         const { leaseMs } = limitsOf().limits;
-        const { done, without } = await inBatches(body, async (batch) => {
-          const { released, unknown } = await slots.release(body.proxy, leaseMs, batch, deadline());
-          return { done: released, without: unknown };
+        const replies = await inBatches(body, (batch) => slots.release(body.proxy, leaseMs, batch, deadline()));
+        return ok({
+          released: replies.reduce((sum, { released }) => sum + released, 0),
+          unknown: replies.flatMap(({ unknown }) => unknown),
         });
-        return ok({ released: done, unknown: without });
       },
     }),
 
