@@ -1,7 +1,7 @@
 /** Runs a command line: text for stdout, a message for stderr, an exit code. Never throws. */
-import { readFileSync } from "node:fs";
 import { didYouMean } from "../config/nearest.js";
 import { quoted } from "../config/problem.js";
+import { programVersion } from "../service/process/version.js";
 import { exitCodes, Failure, FINE, type Outcome, REFUSED, UsageError, WRONG_CALL } from "./command.js";
 import { commandGroups } from "./command-list.js";
 
@@ -28,7 +28,7 @@ Examples:
 async function run([name, ...rest]: string[]): Promise<string | Outcome> {
   if (name === undefined) throw new UsageError("a command is missing");
   if (name === "--help" || name === "-h" || name === "help") return help;
-  if (name === "--version") return `${version()}\n`;
+  if (name === "--version") return `${programVersion()}\n`;
   const listedCommand = commandNamed(name);
   if (listedCommand === undefined) {
     const names = commands.map((each) => each.name);
@@ -37,11 +37,6 @@ async function run([name, ...rest]: string[]): Promise<string | Outcome> {
   }
   const { command } = await listedCommand.load();
   return rest.includes("--help") || rest.includes("-h") ? command.help : command.run(rest);
-}
-
-function version(): string {
-  const about: { version: string } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
-  return about.version;
 }
 
 export async function runCommandLine(args: string[]): Promise<Outcome> {

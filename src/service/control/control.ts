@@ -8,10 +8,10 @@ import { lingerOnClose } from "../../shared/linger.js";
 import type { Log } from "../../shared/log.js";
 import { InvalidArgument, StoreError, type StoreErrorKind } from "../../store/errors.js";
 import { type Call, type Endpoint, endpoint, ok, problem, Rejected, type Reply } from "../operations/endpoint.js";
-import { type AuditEntry, createAudit } from "./access/audit.js";
-import { addressOf, createGuard } from "./access/guard.js";
+import { auditEntry, createAudit } from "./access/audit.js";
+import { createGuard } from "./access/guard.js";
 import { openApiDocument } from "./openapi.js";
-import { isPlainText, LONGEST_OPERATOR, readCall } from "./request.js";
+import { isPlainText, readCall } from "./request.js";
 import { createRouter } from "./router.js";
 
 export interface ControlOptions {
@@ -118,27 +118,6 @@ export function createControl({ log, version, access, clock = systemClock, ...op
         server.closeIdleConnections();
         setTimeout(() => server.closeAllConnections(), 1_000).unref();
       }),
-  };
-}
-
-/** @param call undefined if the request was rejected before its body was read */
-function auditEntry(request: IncomingMessage, endpoint: Endpoint, reply: Reply, call?: Call): AuditEntry {
-  const { action, method, path } = endpoint;
-  const named = request.headers["x-operator"];
-  const { operator: _, reason, ...parameters } = Object(call?.body) as Record<string, unknown>;
-  const { reason: cause, code } = Object(reply.body) as { reason?: unknown; code?: unknown };
-  const isDone = reply.status < 400 && reply.refused !== true;
-  return {
-    action: action ?? `${method} ${path}`,
-    operator: call?.operator ?? (typeof named === "string" ? named.slice(0, LONGEST_OPERATOR) : ""),
-    address: addressOf(request),
-    status: reply.status,
-    reason: typeof reason === "string" ? reason : "",
-    parameters: call === undefined ? undefined : (reply.parameters ?? { ...call.params, ...parameters }),
-    outcome: isDone ? "done" : reply.status >= 500 ? "failed" : "refused",
-    why: isDone ? undefined : String(code ?? cause ?? ""),
-    before: reply.before,
-    after: reply.after,
   };
 }
 

@@ -1,5 +1,6 @@
 /** The metrics of a whole service, for GET /metrics: the primary, its workers, data planes and values from the store. */
 import { collectDefaultMetrics, Registry } from "prom-client";
+import type { MetricsOptions } from "../../config/options/service.js";
 import type { BucketLimits } from "../../core/limits.js";
 import type { Coordinator } from "../../quota/coordinator.js";
 import type { Quota } from "../../quota/quota.js";
@@ -20,10 +21,8 @@ export interface ServiceMetricsOptions {
   clusterId: string;
   /** The configured apps, in the same order as in the workers. */
   apps(): readonly BucketLimits[];
-  /** Names of descriptor limits; they get labels after the apps. */
-  descriptorLabels?(): readonly string[];
-  /** This many apps have their own label. */
-  appLabels(): number;
+  /** As in the workers. */
+  metrics(): MetricsOptions;
   config: { version(): string; loadedAtMs(): number };
   coordinator: Pick<Coordinator, "stats" | "emergency">;
   quota: Pick<Quota, "inspect" | "nodes">;
@@ -44,14 +43,14 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
   const processRegistry = processMetrics();
   const storeGauges = createStoreGauges({
     quota: options.quota,
-    apps: () => options.apps().slice(0, options.appLabels()),
+    apps: () => options.apps().slice(0, options.metrics().appLabels),
     clock: options.clock,
   });
   for (const result of ["reloaded", "refused"]) own.of("ratelimit_config_reloads_total", result);
 
   function labels(): Map<string, string> {
-    const names = [...options.apps().map(({ id }) => id), ...(options.descriptorLabels?.() ?? [])];
-    return appLabels(names, options.appLabels());
+    const { apps, appLabels: most } = options.metrics();
+    return appLabels(apps, most);
   }
 
   function addCounters(page: Series): void {
@@ -77,7 +76,11 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
     lag.addTo(page, node);
   }
 
-  function addService(page: Series): void {
+  async function addService(page: Series): Promise<void> {
+    const { clusterTokens, liveNodes, tokens } = await storeGauges();
+    if (clusterTokens !== undefined) page.add("ratelimit_l1_tokens_available", [clusterId], clusterTokens);
+    if (liveNodes !== undefined) page.add("ratelimit_live_nodes", [], liveNodes);
+    for (const [app, available] of tokens) page.add("ratelimit_l2_tokens_available", [app], available);
     const { rounds, corrections, recoveredTokens } = coordinator.stats();
     page.add("ratelimit_reconcile_rounds_total", [], rounds);
     page.add("ratelimit_reconcile_corrections_total", [], corrections);
@@ -86,13 +89,6 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
     page.add("ratelimit_config_info", [config.version()]);
     page.add("ratelimit_config_last_reload_success_timestamp_seconds", [], config.loadedAtMs() / 1000);
     page.add("ratelimit_build_info", [options.version]);
-  }
-
-  async function addStore(page: Series): Promise<void> {
-    const { clusterTokens, liveNodes, tokens } = await storeGauges();
-    if (clusterTokens !== undefined) page.add("ratelimit_l1_tokens_available", [clusterId], clusterTokens);
-    if (liveNodes !== undefined) page.add("ratelimit_live_nodes", [], liveNodes);
-    for (const [app, available] of tokens) page.add("ratelimit_l2_tokens_available", [app], available);
   }
 
   return {
@@ -109,10 +105,9 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
     async text(workers: readonly MetricsReport[]): Promise<string> {
       const page = createSeries();
       workerTotals.add(workers);
-      await addStore(page);
+      await addService(page);
       addCounters(page);
       addGauges(page, workers);
-      addService(page);
       return `${await page.text()}\n${await processRegistry.metrics()}`;
     },
     /** Number of metrics. */

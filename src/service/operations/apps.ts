@@ -88,11 +88,7 @@ export function appEndpoints(context: OperationsContext): Endpoint[] {
             };
           }),
           total: all.length,
-          cluster: {
-            tokens: balances?.[0]?.clusterTokens ?? null,
-            capacity: cluster.capacity,
-            rate: cluster.rate,
-          },
+          cluster: clusterOf(balances?.[0], cluster),
           timestamp: context.timestamp(),
         });
       },
@@ -127,7 +123,7 @@ export function appEndpoints(context: OperationsContext): Endpoint[] {
           app_id: id,
           config: { ...limitsOf(app), borrow: app.borrow, on_store_failure: app.onStoreFailure },
           layers: {
-            l1: { tokens: balances?.clusterTokens ?? null, capacity: cluster.capacity, rate: cluster.rate },
+            l1: clusterOf(balances, cluster),
             l2: balances === undefined ? null : bucketOf(balances),
             l3: { held: leases?.reduce((sum, { held }) => sum + held, 0) ?? null, leases: leases ?? [] },
           },
@@ -143,6 +139,10 @@ export function appEndpoints(context: OperationsContext): Endpoint[] {
       },
     }),
   ];
+}
+
+function clusterOf(balances: { clusterTokens: number } | undefined, { capacity, rate }: ClusterLimits) {
+  return { tokens: balances?.clusterTokens ?? null, capacity, rate };
 }
 
 function bucketOf({ tokens, debt, granted, spent, returned }: NonNullable<contract.AppReply["layers"]["l2"]>) {

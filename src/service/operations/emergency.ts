@@ -14,6 +14,8 @@ export function emergencySource(source: string): string {
 }
 
 export function emergencyEndpoints(context: OperationsContext): Endpoint[] {
+  const { coordinator } = context;
+
   /** Apps with a reduced quota during an emergency. */
   function affected(): string[] {
     const reduced = context.apps().filter(({ priority }) => emergencyRatio(priority) < 1);
@@ -21,7 +23,7 @@ export function emergencyEndpoints(context: OperationsContext): Endpoint[] {
   }
 
   function state(): contract.EmergencyStateReply {
-    const { active, source, sinceMs, leftMs } = context.coordinator.emergency();
+    const { active, source, sinceMs, leftMs } = coordinator.emergency();
     return {
       emergency_mode: active,
       source: emergencySource(source),
@@ -35,28 +37,6 @@ export function emergencyEndpoints(context: OperationsContext): Endpoint[] {
   function audited() {
     const { emergency_mode, source, expires_at } = state();
     return { emergency_mode, source, expires_at };
-  }
-
-  async function activate(durationSeconds: number, reason: string, operator: string): Promise<contract.EmergencyReply> {
-    const durationMs = Math.ceil(durationSeconds * 1000);
-    const { sinceMs, untilMs } = await within(CHANGE_MS, context.coordinator.emergencyOn(durationMs, reason, operator));
-    return {
-      status: "emergency_activated",
-      emergency_mode: true,
-      reason,
-      operator,
-      started_at: new Date(sinceMs).toISOString(),
-      expires_at: untilMs === 0 ? null : new Date(untilMs).toISOString(),
-      affected_apps: affected(),
-      timestamp: context.timestamp(),
-    };
-  }
-
-  async function deactivate(reason: string, operator: string): Promise<contract.EmergencyReply> {
-    await within(CHANGE_MS, context.coordinator.emergencyOff());
-    // If usage is still high, another emergency may already have begun.
-    const { source: _, ...after } = state();
-    return { status: "emergency_deactivated", reason, operator, ...after };
   }
 
   return [
@@ -73,9 +53,24 @@ export function emergencyEndpoints(context: OperationsContext): Endpoint[] {
       reply: contract.emergencyReply,
       async handle({ body: { action, reason = "", duration_seconds }, operator }) {
         const before = audited();
-        const reply = await (action === "activate"
-          ? activate(duration_seconds, reason, operator)
-          : deactivate(reason, operator));
+        if (action === "deactivate") {
+          await within(CHANGE_MS, coordinator.emergencyOff());
+          // If usage is still high, another emergency may already have begun.
+          const { source: _, ...now } = state();
+          return ok({ status: "emergency_deactivated", reason, operator, ...now }, { before, after: audited() });
+        }
+        const durationMs = Math.ceil(duration_seconds * 1000);
+        const { sinceMs, untilMs } = await within(CHANGE_MS, coordinator.emergencyOn(durationMs, reason, operator));
+        const reply = {
+          status: "emergency_activated" as const,
+          emergency_mode: true,
+          reason,
+          operator,
+          started_at: new Date(sinceMs).toISOString(),
+          expires_at: untilMs === 0 ? null : new Date(untilMs).toISOString(),
+          affected_apps: affected(),
+          timestamp: context.timestamp(),
+        };
         return ok(reply, { before, after: audited() });
       },
     }),

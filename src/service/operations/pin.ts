@@ -1,15 +1,6 @@
 /** A degradation level pinned by an operator: sent to all workers and data planes until it expires. */
 import { type Clock, systemClock } from "../../shared/clock.js";
 
-export interface PinnedLevel {
-  level: number;
-  /** Unix time in milliseconds. */
-  untilMs: number;
-  leftMs: number;
-  reason: string;
-  operator: string;
-}
-
 export type Pin = ReturnType<typeof createPin>;
 
 export interface PinOptions {
@@ -20,23 +11,21 @@ export interface PinOptions {
 }
 
 export function createPin({ send, clock = systemClock, wallClock = Date.now }: PinOptions) {
-  let pinned: (Omit<PinnedLevel, "leftMs"> & { until: number }) | undefined;
+  /** `untilMs` is Unix time. */
+  let pinned: { level: number; untilMs: number; reason: string; operator: string } | undefined;
+  let endsAt = 0;
 
   return {
     /** Undefined if no level is pinned. Workers that start later get it, too. */
-    current(): PinnedLevel | undefined {
-      if (pinned === undefined) return undefined;
-      const { until, ...rest } = pinned;
-      const leftMs = Math.ceil(until - clock.now());
-      if (leftMs > 0) return { ...rest, leftMs };
-      pinned = undefined;
-      return undefined;
+    current() {
+      const leftMs = Math.ceil(endsAt - clock.now());
+      return pinned === undefined || leftMs <= 0 ? undefined : { ...pinned, leftMs };
     },
-    set(level: number, durationMs: number, reason: string, operator: string): PinnedLevel {
-      const rest = { level, untilMs: wallClock() + durationMs, reason, operator };
-      pinned = { ...rest, until: clock.now() + durationMs };
+    set(level: number, durationMs: number, reason: string, operator: string) {
+      pinned = { level, untilMs: wallClock() + durationMs, reason, operator };
+      endsAt = clock.now() + durationMs;
       send(level, durationMs);
-      return { ...rest, leftMs: durationMs };
+      return pinned;
     },
     clear(): void {
       pinned = undefined;

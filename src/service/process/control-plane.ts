@@ -1,7 +1,7 @@
 /** The primary's part of a service: coordinator, sync with data planes, operations, metrics and the control listener. */
 import type { LiveConfig } from "../../config/live/live.js";
 import { appLimits, clusterOptions, coordinatorOptions } from "../../config/options/limits.js";
-import { accessOptions, descriptorLabels } from "../../config/options/service.js";
+import { accessOptions, metricsOptions } from "../../config/options/service.js";
 import { podSources, podsOf, slotLimits } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { DEFAULT_APP } from "../../core/identity.js";
@@ -35,8 +35,8 @@ export function createControlPlane({ live, store, log, state, workers }: Control
   const version = programVersion();
   let access = accessOptions(config);
   let apps = appLimits(config);
-  let descriptorNames = descriptorLabels(config);
   let configured = new Set(apps.map(({ id }) => id));
+  let metered = metricsOptions(config);
   const quota = createQuota(store, clusterOptions(config));
   const coordinator = createCoordinator({
     quota,
@@ -62,8 +62,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
     coordinator,
     quota,
     apps: () => apps,
-    descriptorLabels: () => descriptorNames,
-    appLabels: () => live.current().metrics.app_labels,
+    metrics: () => metered,
   });
   live.onRefused(() => metrics.configReloaded("refused"));
   const timeoutMs = () => live.current().lease.timeout_ms;
@@ -95,7 +94,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
     workers: workers.counts,
     serviceLevel: () => sync.level(),
     metricsPage,
-    metricsSize: () => (live.current().metrics.enabled ? metrics.registrySize() : 0),
+    metricsSize: () => (metered.enabled ? metrics.registrySize() : 0),
   });
   const control = createControl({
     endpoints: [
@@ -115,7 +114,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
   });
 
   async function metricsPage() {
-    if (!live.current().metrics.enabled) return undefined;
+    if (!metered.enabled) return undefined;
     const text = await metrics.text(await workers.ask({ kind: "metrics" }));
     return { text, contentType: metrics.contentType };
   }
@@ -135,7 +134,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
     reconfigure(changed: Config): void {
       access = accessOptions(changed);
       apps = appLimits(changed);
-      descriptorNames = descriptorLabels(changed);
+      metered = metricsOptions(changed);
       configured = new Set(apps.map(({ id }) => id));
       quota.reconfigure(clusterOptions(changed));
       coordinator.reconfigure(coordinatorOptions(changed));

@@ -4,11 +4,9 @@ import { storeOptions } from "../../config/options/limits.js";
 import type { Config } from "../../config/schema.js";
 import type { Address } from "../../config/values.js";
 import type { Environment } from "../../config/variables.js";
-import type { Log } from "../../shared/log.js";
 import { serveStore } from "../../store/ipc/serve-store.js";
 import { observeStore, type StoreObserver } from "../../store/observed-store.js";
 import { openStore } from "../../store/open.js";
-import type { Store } from "../../store/store.js";
 import { createControlPlane } from "./control-plane.js";
 import { listen } from "./listen.js";
 import { createLog } from "./log.js";
@@ -89,7 +87,12 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
 
   async function start() {
     const control = await listen(plane.server, "control.listen", initial.control.listen);
-    void logStoreWarnings(store, log);
+    void store.inspect().then(
+      ({ warnings }) => {
+        for (const warning of warnings) log.warn({ warning }, "store warning");
+      },
+      (error: Error) => log.warn({ error: error.message }, "the store is not available"),
+    );
     // Apply the store layer before the first request. If the store is unavailable it is applied later.
     await live.reload({ source: "store", force: false }).catch(() => undefined);
     const count = state === "stopping" ? 0 : workersFor(live.current());
@@ -125,12 +128,3 @@ function workersFor({ routes, envoy, workers }: Config): number {
 }
 
 const text = ({ host, port }: Address) => `${host}:${port}`;
-
-async function logStoreWarnings(store: Pick<Store, "inspect">, log: Log): Promise<void> {
-  try {
-    const { warnings } = await store.inspect();
-    for (const warning of warnings) log.warn({ warning }, "store warning");
-  } catch (error) {
-    log.warn({ error: error instanceof Error ? error.message : String(error) }, "the store is not available");
-  }
-}

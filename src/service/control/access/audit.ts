@@ -1,24 +1,11 @@
 /** The audit log: who changed what, why, from where, and with which result. One line each, without secrets. */
+import type { IncomingMessage } from "node:http";
 import type { Clock } from "../../../shared/clock.js";
 import type { Log } from "../../../shared/log.js";
+import type { Call, Endpoint, Reply } from "../../operations/endpoint.js";
 import { redacted } from "../../operations/redact.js";
-
-export interface AuditEntry {
-  /** The name of the change, or method and path of a read. */
-  action: string;
-  operator: string;
-  /** As given by the operator. */
-  reason: string;
-  address: string;
-  /** The request without operator and reason. */
-  parameters?: unknown;
-  outcome: "done" | "refused" | "failed";
-  status: number;
-  /** The reason of a refusal or failure. */
-  why?: string | undefined;
-  before?: unknown;
-  after?: unknown;
-}
+import { LONGEST_OPERATOR } from "../request.js";
+import { addressOf } from "./guard.js";
 
 const REJECTED_PER_SECOND = 10;
 
@@ -28,9 +15,9 @@ export function createAudit(log: Log, clock: Clock) {
   let isCounting = false;
 
   /** Level warn, so that audit lines are kept at higher log levels. */
-  function write({ address, parameters, before, after, ...entry }: AuditEntry): void {
+  function write({ parameters, before, after, ...entry }: AuditEntry): void {
     const values = { parameters: redacted(parameters), before: redacted(before), after: redacted(after) };
-    log.warn({ audit: true, ...entry, client: address, ...values }, `${entry.action}: ${entry.outcome}`);
+    log.warn({ audit: true, ...entry, ...values }, `${entry.action}: ${entry.outcome}`);
   }
 
   function secondEnded(): void {
@@ -49,5 +36,31 @@ export function createAudit(log: Log, clock: Clock) {
       else write(entry);
       written++;
     },
+  };
+}
+
+export type AuditEntry = ReturnType<typeof auditEntry>;
+
+/** @param call undefined if the request was rejected before its body was read */
+export function auditEntry(request: IncomingMessage, endpoint: Endpoint, reply: Reply, call?: Call) {
+  const { action, method, path } = endpoint;
+  const named = request.headers["x-operator"];
+  const { operator: _, reason, ...parameters } = Object(call?.body) as Record<string, unknown>;
+  const { reason: cause, code } = Object(reply.body) as { reason?: unknown; code?: unknown };
+  const { status, before, after } = reply;
+  const isDone = status < 400 && reply.refused !== true;
+  return {
+    action: action ?? `${method} ${path}`,
+    operator: call?.operator ?? (typeof named === "string" ? named.slice(0, LONGEST_OPERATOR) : ""),
+    client: addressOf(request),
+    status,
+    /** As given by the operator. */
+    reason: typeof reason === "string" ? reason : "",
+    parameters: call === undefined ? undefined : (reply.parameters ?? { ...call.params, ...parameters }),
+    outcome: isDone ? "done" : status >= 500 ? "failed" : "refused",
+    /** The reason of a refusal or failure. */
+    why: isDone ? undefined : String(code ?? cause ?? ""),
+    before,
+    after,
   };
 }

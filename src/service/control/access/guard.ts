@@ -7,25 +7,16 @@ import { bearerToken, tokenCheck } from "../../../shared/bearer-token.js";
 import { createFailedLogins } from "../../../shared/failed-logins.js";
 import { problem, type Reply, type Role } from "../../operations/endpoint.js";
 
-/** The error reply if the call is not allowed. `changes`: the call is not read-only. */
-export type Guard = (request: IncomingMessage, role: Role, changes: boolean) => Reply | undefined;
-
 export function addressOf({ socket }: IncomingMessage): string {
   return plainAddress(socket.remoteAddress ?? "");
 }
 
-export function createGuard(access: () => AccessOptions, now: () => number): Guard {
-  let made: { access: AccessOptions; checks: ReturnType<typeof checks> } | undefined;
+export function createGuard(access: () => AccessOptions, now: () => number) {
+  let own = checks(access());
   const failures = { admin: createFailedLogins({ now }), plane: createFailedLogins({ now }) };
 
-  function checksFor(current: AccessOptions) {
-    if (made?.access !== current) made = { access: current, checks: checks(current) };
-    return made.checks;
-  }
-
-  function tokenRefusal(request: IncomingMessage, role: "plane" | "admin", current: AccessOptions): Reply | undefined {
-    const own = checksFor(current);
-    if ((role === "admin" ? current.adminToken : current.planeToken) === "") {
+  function tokenRefusal(request: IncomingMessage, role: "plane" | "admin"): Reply | undefined {
+    if ((role === "admin" ? own.access.adminToken : own.access.planeToken) === "") {
       const detail = `${apis[role]} is disabled: set control.${role}_token in the configuration`;
       return forbidden(`${role}_disabled`, detail);
     }
@@ -51,9 +42,10 @@ export function createGuard(access: () => AccessOptions, now: () => number): Gua
     return unauthorized("wrong_token", `this is not the bearer token of ${holders[role]}`);
   }
 
-  return (request, role, changes) => {
+  /** The error reply if the call is not allowed. `changes`: the call is not read-only. */
+  return (request: IncomingMessage, role: Role, changes: boolean): Reply | undefined => {
     const current = access();
-    const own = checksFor(current);
+    if (own.access !== current) own = checks(current);
     if (role !== "public" && !own.isAllowed(addressOf(request))) {
       return forbidden("address_not_allowed", "control.allow does not list this address");
     }
@@ -63,7 +55,7 @@ export function createGuard(access: () => AccessOptions, now: () => number): Gua
     if (changes && isCrossSite(request.headers)) {
       return forbidden("cross_site", "pages of other sites may not call this endpoint");
     }
-    return role === "plane" || role === "admin" ? tokenRefusal(request, role, current) : undefined;
+    return role === "plane" || role === "admin" ? tokenRefusal(request, role) : undefined;
   };
 }
 
@@ -78,12 +70,13 @@ function unauthorized(reason: string, detail: string): Reply {
   return { ...problem(401, "unauthorized", reason, { detail }), headers: { "WWW-Authenticate": "Bearer" } };
 }
 
-function checks({ adminToken, planeToken, allow, hosts }: AccessOptions) {
+function checks(access: AccessOptions) {
   return {
-    isAllowed: createAddressMatcher(allow),
-    isKnownHost: hostCheck(hosts),
-    isAdmin: tokenCheck(adminToken),
-    isPlane: tokenCheck(planeToken),
+    access,
+    isAllowed: createAddressMatcher(access.allow),
+    isKnownHost: hostCheck(access.hosts),
+    isAdmin: tokenCheck(access.adminToken),
+    isPlane: tokenCheck(access.planeToken),
   };
 }
 

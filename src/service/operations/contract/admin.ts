@@ -108,24 +108,20 @@ export const borrowRequest = z.strictObject({
   ...order,
 });
 
+const balances = { app_id: z.string(), code: z.string(), debt: z.number(), remaining: z.number() };
+
 export const borrowReply = reply({
   status: z.enum(["borrowed", "refused"]),
-  app_id: z.string(),
-  code: z.string(),
+  ...balances,
   borrowed: z.number(),
-  debt: z.number(),
-  remaining: z.number(),
   borrowable: z.number(),
   explanation: z.string().describe("The result in one sentence."),
 });
 
 export const repayReply = reply({
   status: z.enum(["repaid", "refused"]),
-  app_id: z.string(),
-  code: z.string(),
+  ...balances,
   repaid: z.number(),
-  debt: z.number(),
-  remaining: z.number(),
 });
 
 export type DegradationState = z.output<typeof degradationState>;

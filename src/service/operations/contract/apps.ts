@@ -18,20 +18,19 @@ export const refusal = z.strictObject({
   explanation: z.string().describe("The refusal in one sentence."),
 });
 
-const appSummary = {
+const limits = { guaranteed: z.number(), burst: z.number(), priority: count(), dry_run: z.boolean() };
+const counts = { requests: count(), allowed: count(), rejected: count(), dry_run_rejected: count() };
+const ledger = { granted: z.number(), spent: z.number(), returned: z.number() };
+const cluster = z.strictObject({ tokens: known(), capacity: z.number(), rate: z.number() });
+
+const appSummary = z.strictObject({
   app_id: z.string(),
-  guaranteed: z.number(),
-  burst: z.number(),
-  priority: count(),
-  dry_run: z.boolean(),
+  ...limits,
   l2_tokens: known(),
   debt: known(),
-  requests: count(),
-  allowed: count(),
-  rejected: count(),
-  dry_run_rejected: count(),
+  ...counts,
   last_refusal: refusal.nullable(),
-};
+});
 
 /** Query parameters are strings. */
 function wholeText(least: number, most: number) {
@@ -49,31 +48,22 @@ export const appsQuery = z.strictObject({
 });
 
 export const appsReply = reply({
-  apps: z.array(z.strictObject(appSummary)),
+  apps: z.array(appSummary),
   total: count().describe("Number of all apps; offset and limit (at most 500) in the query select a page."),
-  cluster: z.strictObject({ tokens: known(), capacity: z.number(), rate: z.number() }),
+  cluster,
 });
 
 export const appReply = reply({
   app_id: z.string(),
   config: z.strictObject({
-    guaranteed: z.number(),
-    burst: z.number(),
-    priority: count(),
+    ...limits,
     borrow: z.boolean(),
     on_store_failure: z.enum(["open", "local", "closed"]),
-    dry_run: z.boolean(),
   }),
   layers: z.strictObject({
-    l1: z.strictObject({ tokens: known(), capacity: z.number(), rate: z.number() }),
+    l1: cluster,
     l2: z
-      .strictObject({
-        tokens: z.number(),
-        debt: z.number(),
-        granted: z.number(),
-        spent: z.number(),
-        returned: z.number(),
-      })
+      .strictObject({ tokens: z.number(), debt: z.number(), ...ledger })
       .nullable()
       .describe("Null: the store does not answer."),
     l3: z.strictObject({
@@ -86,9 +76,7 @@ export const appReply = reply({
           node_id: z.string(),
           alive: z.boolean(),
           held: z.number(),
-          granted: z.number(),
-          spent: z.number(),
-          returned: z.number(),
+          ...ledger,
           balance: z.number().nullable().describe("As reported by the node; null for nodes of other services."),
         }),
       ),
@@ -96,10 +84,7 @@ export const appReply = reply({
   }),
   statistics: z
     .strictObject({
-      requests: count(),
-      allowed: count(),
-      rejected: count(),
-      dry_run_rejected: count(),
+      ...counts,
       l3_hit_ratio: z.number(),
       refusals: z.record(z.string(), count()).describe("By code."),
     })

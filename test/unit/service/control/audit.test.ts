@@ -5,7 +5,16 @@ import { redacted } from "../../../../src/service/operations/redact.js";
 import { createSimulatedClock } from "../../../support/simulated-clock.js";
 
 const entry: AuditEntry = {
-  ...{ action: "emergency", operator: "alice", reason: "why", address: "10.0.0.1", outcome: "done", status: 200 },
+  action: "emergency",
+  operator: "alice",
+  reason: "why",
+  client: "10.0.0.1",
+  outcome: "done",
+  status: 200,
+  why: undefined,
+  parameters: undefined,
+  before: undefined,
+  after: undefined,
 };
 
 function audit() {

@@ -43,14 +43,16 @@ export function quietLimiter(balances: Record<string, number> = {}, level = 0) {
 export const policy = (id: string): BucketLimits => ({ id, guaranteed: 10, burst: 100, priority: 1, borrow: false });
 
 /** A service with an empty store, unless the options say otherwise. */
-export function serviceMetrics(options: Partial<ServiceMetricsOptions> & { ids?: string[] } = {}): ServiceMetrics {
-  const { ids = ["video"], ...more } = options;
+export function serviceMetrics(
+  options: Partial<ServiceMetricsOptions> & { ids?: string[]; labels?: number } = {},
+): ServiceMetrics {
+  const { ids = ["video"], labels = 1000, ...more } = options;
   const stats = { rounds: 4, reconciledApps: 9, corrections: 2, recoveredTokens: 30 };
   const gone = () => Promise.reject(new Error("there is no store"));
   return createServiceMetrics({
     ...{ node: "gw", version: "1.2.3", clusterId: "cluster-01" },
     apps: () => ids.map(policy),
-    appLabels: () => 1000,
+    metrics: () => ({ enabled: true, apps: ids, appLabels: labels }),
     config: { version: () => "abc", loadedAtMs: () => 1_700_000_000_000 },
     coordinator: {
       stats: () => stats,

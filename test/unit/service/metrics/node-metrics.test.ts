@@ -150,7 +150,7 @@ describe("labels of apps", () => {
     const apps = Array.from({ length: 50 }, (_, i) => `app-${i}`);
     const worker = telemetry({ apps, appLabels: 10 });
     for (const app of apps) worker.decided(decision({ app }), 0.000_001);
-    const service = serviceMetrics({ ids: apps, appLabels: () => 10 });
+    const service = serviceMetrics({ ids: apps, labels: 10 });
     endings.push(service.close);
     const page = readPage(
       await service.text([sent(worker.metrics(quietLimiter({ "app-3": 5, "app-30": 7, "app-31": 8 })))]),
