@@ -1,13 +1,15 @@
 /** Errors of the store. Callers never see an error of the Redis client. */
 
-export type StoreErrorKind =
-  | "timeout" /** no reply within the deadline; the call may have run */
-  | "unavailable" /** no connection, loading, cluster down, failover; calls sent before may have run */
-  | "overloaded" /** too many calls in flight */
-  | "out_of_memory" /** maxmemory reached under noeviction */
-  | "denied" /** wrong password, or no permission for a command or key */
-  | "script" /** the script failed: a defect */
-  | "closed" /** the store was closed by its owner */;
+export const storeErrorKinds = [
+  "timeout", // no reply within the deadline; the call may have run
+  "unavailable", // no connection, loading, cluster down, failover; calls sent before may have run
+  "overloaded", // too many calls in flight
+  "out_of_memory", // maxmemory reached under noeviction
+  "denied", // wrong password, or no permission for a command or key
+  "script", // the script failed: a defect
+  "closed", // the store was closed by its owner
+] as const;
+export type StoreErrorKind = (typeof storeErrorKinds)[number];
 
 export class StoreError extends Error {
   readonly kind: StoreErrorKind;

@@ -44,10 +44,10 @@ export function openApiDocument(endpoints: readonly Endpoint[], version: string)
 
 function operation(endpoint: Endpoint): Json {
   const { method, path, role, summary, query, request, text, action } = endpoint;
-  const inPath = [...path.matchAll(/\{([^}]+)\}/g)].map(([, name]) => ({ name, in: "path", required: true }));
+  const inPath = [...path.matchAll(/\{([^}]+)\}/g)].map(([, name]) => name);
   const inQuery = Object.entries(query === undefined ? {} : Object(schemaOf(query, "output").properties));
   const parameters = [
-    ...inPath.map((parameter) => ({ ...parameter, schema: { type: "string" } })),
+    ...inPath.map((name) => ({ name, in: "path", required: true, schema: { type: "string" } })),
     ...inQuery.map(([name, schema]) => ({ name, in: "query", schema })),
     ...(action === undefined ? [] : [operatorHeader]),
   ];

@@ -11,7 +11,10 @@ export function wrongField(error: z.ZodError, input: unknown, schema: z.ZodType)
   const misspelt = error.issues.find((issue) => issue.code === "unrecognized_keys");
   if (misspelt !== undefined) {
     const name = misspelt.keys[0] ?? "";
-    return badField(shownPath([...misspelt.path, name]), `is not a field; ${hint(name, namesOf(schema))}`);
+    const known = "shape" in schema ? Object.keys(Object(schema.shape)) : [];
+    const likely = nearest(name, known);
+    const hint = likely === undefined ? `known fields: ${known.join(", ")}` : `did you mean ${likely}?`;
+    return badField(shownPath([...misspelt.path, name]), `is not a field; ${hint}`);
   }
   const issue = error.issues[0]!;
   // An invalid name in a record is a fault of the record.
@@ -20,15 +23,6 @@ export function wrongField(error: z.ZodError, input: unknown, schema: z.ZodType)
     path.length === 0 ? "body" : shownPath(path),
     isMissing(issue, input) ? "is missing" : complaint(issue),
   );
-}
-
-function namesOf(schema: z.ZodType): string[] {
-  return "shape" in schema ? Object.keys(Object(schema.shape)) : [];
-}
-
-function hint(name: string, known: string[]): string {
-  const likely = nearest(name, known);
-  return likely === undefined ? `known fields: ${known.join(", ")}` : `did you mean ${likely}?`;
 }
 
 function isMissing({ path }: Issue, input: unknown): boolean {

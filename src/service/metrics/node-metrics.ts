@@ -68,12 +68,13 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
     series.retainApps(kept);
     byLabel = new Map([...byLabel].filter(([label]) => kept.has(label)));
     for (const counters of [...byApp.values(), noApp, removedApps]) counters.series = undefined;
-    if (enabled) {
-      lag ??= watchLoopLag();
-    } else {
-      lag?.close();
-      lag = undefined;
-    }
+    if (enabled) lag ??= watchLoopLag();
+    else close();
+  }
+
+  function close(): void {
+    lag?.close();
+    lag = undefined;
   }
 
   function countersOf(app: string): AppCounters {
@@ -157,10 +158,6 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       counters: enabled ? series.list() : {},
       gauges: enabled ? gauges(limiter, connections) : {},
     }),
-
-    close(): void {
-      lag?.close();
-      lag = undefined;
-    },
+    close,
   };
 }

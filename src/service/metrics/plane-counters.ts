@@ -6,13 +6,6 @@ import { createSeries, type Series } from "./series.js";
 
 type LabelOf = (app: string) => string | undefined;
 
-interface KnownNode {
-  epoch: number;
-  batch: number;
-  at: number;
-  gauges: Readonly<Record<string, number>>;
-}
-
 /** A node that has not reported for this long uses another service or is gone. */
 const SHOWN_MS = 10_000;
 /** For this long a node may repeat a batch. */
@@ -23,7 +16,7 @@ const MOST_NODES = 1_000;
 /** @param now milliseconds, monotonic */
 export function createPlaneCounters(now: () => number) {
   /** Ordered by the time of the last report. */
-  const nodes = new Map<string, KnownNode>();
+  const nodes = new Map<string, { epoch: number; batch: number; at: number; gauges: PlaneReport["node"] }>();
   const sums = createSeries();
 
   function expire(): void {
@@ -34,21 +27,15 @@ export function createPlaneCounters(now: () => number) {
     }
   }
 
-  function isRepeated(node: string, epoch: number, batch: number): boolean {
-    const last = nodes.get(node);
-    if (last === undefined) return false;
-    // A node that restarts after its clock was set back continues with lower batch numbers, in another epoch.
-    return batch === last.batch || (batch < last.batch && epoch === last.epoch);
-  }
-
   return {
     /** Called when the message is about to be answered. A node that gets no reply repeats its batch. */
     add(node: string, epoch: number, { batch, apps, node: gauges }: PlaneReport, labelOf: LabelOf): void {
-      const isNew = batch > 0 && !isRepeated(node, epoch, batch);
+      const last = nodes.get(node) ?? { epoch, batch: 0 };
+      // A node that restarts after its clock was set back continues with lower batch numbers, in another epoch.
+      const isNew = batch > last.batch || (batch > 0 && batch < last.batch && epoch !== last.epoch);
       if (isNew) for (const one of apps) addApp(sums, one, labelOf);
-      const known = nodes.get(node);
       nodes.delete(node);
-      nodes.set(node, { epoch, batch: isNew ? batch : (known?.batch ?? 0), at: now(), gauges });
+      nodes.set(node, { epoch, batch: isNew ? batch : last.batch, at: now(), gauges });
       expire();
     },
     /** Adds the sums to `page`. Counters of apps without one of these labels are dropped for good. */

@@ -1,21 +1,10 @@
 /** Counts what a process does besides deciding about requests: store calls, syncs, connections. Measures its event loop delay. */
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { SlotDecision } from "../../slots/slot-keeper-options.js";
-import type { StoreErrorKind } from "../../store/errors.js";
+import { storeErrorKinds } from "../../store/errors.js";
 import type { StoreCommand, StoreOutcome } from "../../store/observed-store.js";
 import { connectionReasons } from "./labels.js";
 import type { Series } from "./series.js";
-
-/** An object, so that the compiler checks that none is missing. */
-const errorKinds: Record<StoreErrorKind, true> = {
-  timeout: true,
-  unavailable: true,
-  overloaded: true,
-  out_of_memory: true,
-  denied: true,
-  script: true,
-  closed: true,
-};
 
 const syncOutcomes = ["ok", "error", "timeout"] as const;
 const withoutLabels = [
@@ -30,7 +19,7 @@ export type ProcessCounters = ReturnType<typeof createProcessCounters>;
 
 /** Errors, refusals and outcomes that did not occur yet are shown as 0. */
 export function createProcessCounters(series: Series) {
-  for (const kind of Object.keys(errorKinds)) series.of("ratelimit_store_errors_total", kind);
+  for (const kind of storeErrorKinds) series.of("ratelimit_store_errors_total", kind);
   for (const outcome of syncOutcomes) series.of("ratelimit_sync_latency_seconds", outcome);
   for (const reason of connectionReasons) series.of("websocket_refusals_total", reason);
   for (const name of withoutLabels) series.of(name);

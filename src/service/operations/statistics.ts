@@ -1,5 +1,4 @@
 /** Combines the reports of all workers. */
-
 import type { AppReport } from "../metrics/app-counters.js";
 import { latencyBoundsSeconds, type NodeReport } from "../metrics/reports.js";
 import type { StatusReply } from "./contract/contract.js";

@@ -12,7 +12,6 @@ const REJECTED_PER_SECOND = 10;
 export function createAudit(log: Log, clock: Clock) {
   let written = 0;
   let suppressed = 0;
-  let isCounting = false;
 
   /** Level warn, so that audit lines are kept at higher log levels. */
   function write({ parameters, before, after, ...entry }: AuditEntry): void {
@@ -22,7 +21,7 @@ export function createAudit(log: Log, clock: Clock) {
 
   function secondEnded(): void {
     if (suppressed > 0) log.warn({ audit: true, suppressed }, "more calls were rejected in the same second");
-    [written, suppressed, isCounting] = [0, 0, false];
+    [written, suppressed] = [0, 0];
   }
 
   return {
@@ -30,8 +29,7 @@ export function createAudit(log: Log, clock: Clock) {
     changed: write,
     /** A call without valid credentials: some are logged per second, the rest as a count. */
     rejected(entry: AuditEntry): void {
-      if (!isCounting) clock.after(1_000, secondEnded);
-      isCounting = true;
+      if (written === 0) clock.after(1_000, secondEnded);
       if (written >= REJECTED_PER_SECOND) suppressed++;
       else write(entry);
       written++;

@@ -139,7 +139,7 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
       request: atomicRequest,
       reply: atomicReply,
       text: atomicText,
-      handle: async ({ body }) => ok(await runAtomic(body, { slots, limits: limitsOf().limits, deadline: deadline() })),
+      handle: async ({ body }) => ok(await runAtomic(body, slots, limitsOf().limits, deadline())),
     }),
   ];
 }

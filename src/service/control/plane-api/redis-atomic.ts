@@ -44,22 +44,19 @@ export const atomicText = {
   format: (reply: AtomicReply) => [reply.join(" ")],
 };
 
-export type AtomicRequest = z.output<typeof atomicRequest>;
-export type AtomicReply = (string | number)[];
-
-export interface AtomicOptions {
-  slots: Slots;
-  limits: RouteLimits;
-  deadline: RunOptions;
-}
+type AtomicReply = z.output<typeof atomicReply>;
 
 const MOST_CONNECTIONS = 1_000_000_000;
 const POD_KEY = /^ws:pod_conn:([A-Za-z0-9._:[\]-]{1,256})$/;
 const HEARTBEAT_KEY = /^ws:proxy:([A-Za-z0-9._:-]{1,128}):heartbeat$/;
 
 /** Throws a Rejected before it changes anything. */
-export async function runAtomic({ operation, key, args }: AtomicRequest, options: AtomicOptions): Promise<AtomicReply> {
-  const { slots, limits, deadline } = options;
+export async function runAtomic(
+  { operation, key, args }: z.output<typeof atomicRequest>,
+  slots: Slots,
+  limits: RouteLimits,
+  deadline: RunOptions,
+): Promise<AtomicReply> {
   const { leaseMs } = limits;
   switch (operation) {
     case "acquire":
