@@ -1,6 +1,7 @@
 /** Sample reports of workers. */
 import type { AppReport, RefusalReport } from "../../src/service/metrics/app-counters.js";
-import { latencyBoundsSeconds, type NodeReport } from "../../src/service/metrics/reports.js";
+import { latencyBoundsSeconds } from "../../src/service/metrics/node-metrics.js";
+import type { NodeReport } from "../../src/service/metrics/reports.js";
 
 const MEGABYTE = 1024 * 1024;
 

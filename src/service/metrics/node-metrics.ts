@@ -16,8 +16,12 @@ import {
 } from "./app-counters.js";
 import { appLabels, NO_APP, OTHER_APPS } from "./labels.js";
 import { createProcessCounters, type LoopLag, watchLoopLag } from "./process-counters.js";
-import { latencyBoundsSeconds, type MetricsReport, type NodeReport } from "./reports.js";
-import { createSeries, observe } from "./series.js";
+import { createSeries, observe, type SeriesList } from "./series.js";
+
+/** Upper bounds of the decision latency histogram, in seconds. */
+export const latencyBoundsSeconds = [
+  0.000001, 0.000005, 0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+];
 
 export interface NodeMetricsOptions extends MetricsOptions {
   node: string;
@@ -39,7 +43,7 @@ export type NodeMetrics = ReturnType<typeof createNodeMetrics>;
 
 export function createNodeMetrics(options: NodeMetricsOptions) {
   const { node, wallClock = Date.now } = options;
-  const life = randomUUID();
+  const life: string = randomUUID();
   const series = createSeries();
   /** A histogram. */
   const latency = new Array<number>(latencyBoundsSeconds.length + 2).fill(0);
@@ -132,10 +136,11 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
     reconfigure,
 
     /** @param facts the version of the configuration, and the number of open client connections */
-    report: (limiter: LimiterState, facts: Pick<NodeReport, "configVersion" | "connections">): NodeReport => ({
+    report: (limiter: LimiterState, facts: { configVersion: string; connections: number }) => ({
       ...limiter.stats(),
       ...facts,
       node,
+      /** A histogram of decision times with `latencyBoundsSeconds`. */
       latency: [...latency],
       heapUsedBytes: process.memoryUsage().heapUsed,
       heapLimitBytes: getHeapStatistics().heap_size_limit,
@@ -151,12 +156,16 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       });
     },
 
-    metrics: (limiter: LimiterState, connections: ConnectionGauges = { pods: [], proxies: [] }): MetricsReport => ({
+    metrics: (limiter: LimiterState, connections: ConnectionGauges = { pods: [], proxies: [] }) => ({
       node,
+      /** Identifies the process: a replaced worker has the same node name. */
       life,
+      /** Number of this report within the process. */
       seq: ++seq,
-      counters: enabled ? series.list() : {},
-      gauges: enabled ? gauges(limiter, connections) : {},
+      /** Counters and histograms. Cumulative. */
+      counters: (enabled ? series.list() : {}) as SeriesList,
+      /** Current values, dropped when the worker is gone. */
+      gauges: (enabled ? gauges(limiter, connections) : {}) as SeriesList,
     }),
     close,
   };

@@ -1,6 +1,7 @@
 /** Combines the reports of all workers. */
 import type { AppReport } from "../metrics/app-counters.js";
-import { latencyBoundsSeconds, type NodeReport } from "../metrics/reports.js";
+import { latencyBoundsSeconds } from "../metrics/node-metrics.js";
+import type { NodeReport } from "../metrics/reports.js";
 import type { StatusReply } from "./contract/contract.js";
 
 const MOST_REFUSALS = 20;

@@ -3,8 +3,11 @@ import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Decision } from "../../../../src/limiter/decision.js";
 import { reasons } from "../../../../src/service/metrics/labels.js";
-import { createNodeMetrics, type NodeMetricsOptions } from "../../../../src/service/metrics/node-metrics.js";
-import { latencyBoundsSeconds } from "../../../../src/service/metrics/reports.js";
+import {
+  createNodeMetrics,
+  latencyBoundsSeconds,
+  type NodeMetricsOptions,
+} from "../../../../src/service/metrics/node-metrics.js";
 import { readPage } from "../../../support/metrics-page.js";
 import { decision, quietLimiter, refusal, serviceMetrics } from "./metrics-parts.js";
 

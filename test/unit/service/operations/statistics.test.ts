@@ -1,6 +1,6 @@
 /** The combined reports of workers. */
 import { describe, expect, it } from "vitest";
-import { latencyBoundsSeconds } from "../../../../src/service/metrics/reports.js";
+import { latencyBoundsSeconds } from "../../../../src/service/metrics/node-metrics.js";
 import { appTotals, quantileSeconds, statistics } from "../../../../src/service/operations/statistics.js";
 import { appReport, nodeReport, refusalReport } from "../../../support/node-reports.js";
 
