@@ -6,7 +6,7 @@ import type { MetricsReport } from "../../../../src/service/metrics/reports.js";
 import { createSeries } from "../../../../src/service/metrics/series.js";
 import { createWorkerTotals, type WorkerTotals } from "../../../../src/service/metrics/worker-totals.js";
 import { readPage } from "../../../support/metrics-page.js";
-import { decision, policy, quietLimiter, serviceMetrics } from "./metrics-parts.js";
+import { decision, quietLimiter, serviceMetrics } from "./metrics-parts.js";
 
 function report(node: string, life: string, seq: number, count: number): MetricsReport {
   return { node, life, seq, counters: { ratelimit_l3_hits_total: [[["video"], [count]]] }, gauges: {} };
@@ -105,7 +105,7 @@ describe("the page", () => {
 
   it("drops the counters of an app that was removed from the configuration", async () => {
     let ids = ["video", "audio"];
-    const service = serviceMetrics({ apps: () => ids.map(policy) });
+    const service = serviceMetrics({ metrics: () => ({ enabled: true, apps: ids, appLabels: 10 }) });
     const worker = createNodeMetrics({ node: "gw-1", enabled: true, apps: ids, appLabels: 10 });
     for (const app of ids) worker.decided(decision({ app }), 0.000_001);
     ids = ["audio"];
