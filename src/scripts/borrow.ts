@@ -1,14 +1,5 @@
-/**
- * Borrows tokens for an app at an operator's request: adds them to its bucket and 120 % of them to its debt.
- *
- * KEYS  1 cluster · 2 app · 3 saved reply of this operation
- * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
- *       id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · borrowing allowed (0 or 1) · amount
- * Reply code · borrowed · debt (whole tokens, rounded up) · remaining · still borrowable
- *
- * Borrows all of `amount` or nothing. A repeated operation gets the same reply and borrows nothing more.
- */
-import { borrowable, lend, lendable } from "../core/borrow.js";
+/** Borrows tokens for an app and repays its debt, at an operator's request. */
+import { borrowable, lend, lendable, repayFrom } from "../core/borrow.js";
 import { MAX_TOKENS, MICRO, wholeTokens } from "../core/bucket.js";
 import {
   BORROW_LIMIT_EXCEEDED,
@@ -18,8 +9,15 @@ import {
   EMERGENCY_BLOCKED,
   OK,
 } from "../core/codes.js";
-import { type App, configuredCapacity, configuredRate, LIMIT_NUMBERS, readApp, writeApp } from "./common/app.js";
-import { readAppCall } from "./common/app-call.js";
+import {
+  type App,
+  configuredCapacity,
+  configuredRate,
+  LIMIT_NUMBERS,
+  readApp,
+  readAppCall,
+  writeApp,
+} from "./common/app.js";
 import { type Cluster, isWithin, NO_EMERGENCY, readCluster, writeCluster } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
 import { savedReply, saveReply } from "./common/saved-reply.js";
@@ -27,6 +25,8 @@ import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 const ALLOWED = LIMIT_NUMBERS;
 const AMOUNT = LIMIT_NUMBERS + 1;
+/** The only number of a repayment. */
+const REPAYMENT = LIMIT_NUMBERS;
 
 function borrowCode(app: App, cluster: Cluster, request: number[]): string {
   const amount = request[AMOUNT]!;
@@ -38,6 +38,16 @@ function borrowCode(app: App, cluster: Cluster, request: number[]): string {
   return OK;
 }
 
+/**
+ * Borrows tokens for an app at an operator's request: adds them to its bucket and 120 % of them to its debt.
+ *
+ * KEYS  1 cluster · 2 app · 3 saved reply of this operation
+ * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
+ *       id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · borrowing allowed (0 or 1) · amount
+ * Reply code · borrowed · debt (whole tokens, rounded up) · remaining · still borrowable
+ *
+ * Borrows all of `amount` or nothing. A repeated operation gets the same reply and borrows nothing more.
+ */
 export function borrow(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
   if (keys.length !== 3) return invalid("keys");
   const { fault, limits, request } = readAppCall(argv, 2, 0);
@@ -60,4 +70,30 @@ export function borrow(redis: RedisApi, keys: string[], argv: string[]): ScriptR
     wholeTokens(app.tokens),
     borrowable(app.debt, configuredRate(request)),
   ]);
+}
+
+/**
+ * Repays debt from an app's bucket at once, instead of through refill.
+ *
+ * KEYS  1 cluster · 2 app · 3 saved reply of this operation
+ * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
+ *       id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · amount
+ * Reply code · repaid · debt (whole tokens, rounded up) · remaining
+ *
+ * Pays as much of `amount` as is owed and available. A repeated operation gets the same reply and pays nothing more.
+ */
+export function repay(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
+  if (keys.length !== 3) return invalid("keys");
+  const { fault, limits, request } = readAppCall(argv, 1, 0);
+  if (fault !== "") return invalid(fault);
+  if (!isWithin(request[REPAYMENT]!, 1, MAX_TOKENS)) return invalid("amount");
+  const before = savedReply(redis, keys[2]!);
+  if (before.length > 0) return before;
+
+  const cluster = readCluster(redis, keys[0]!, limits);
+  const app = readApp(redis, keys[1]!, request, cluster);
+  const repaid = repayFrom(app, request[REPAYMENT]!);
+  writeApp(redis, keys[1]!, app, request);
+  writeCluster(redis, keys[0]!, cluster);
+  return saveReply(redis, keys[2]!, [OK, repaid, Math.ceil(app.debt / MICRO), wholeTokens(app.tokens)]);
 }

@@ -8,8 +8,7 @@
  *       granted · spent · returned (tokens since the bucket began) · emergency (0 or 1) · emergency left (ms)
  */
 import { OK } from "../core/codes.js";
-import { readApp } from "./common/app.js";
-import { readAppCall } from "./common/app-call.js";
+import { readApp, readAppCall } from "./common/app.js";
 import { NO_EMERGENCY, readCluster } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
