@@ -2,7 +2,6 @@
 export type { CostProfile } from "./core/cost.js";
 export { UNKNOWN_LENGTH } from "./core/cost.js";
 export { decisionRefusal as refusalOf, type HeaderOptions } from "./core/refusals.js";
-export type { Decision, DecisionSource } from "./limiter/decision.js";
 export {
   type AppOptions as AppLimits,
   type CreateLimiterOptions,
@@ -10,7 +9,7 @@ export {
   declaredLength,
   type LibraryLimiter,
 } from "./limiter/library.js";
-export type { Limiter, LimiterObserver, LimiterStats } from "./limiter/limiter.js";
+export type { Decision, DecisionSource, Limiter, LimiterObserver, LimiterStats } from "./limiter/limiter.js";
 export {
   limit,
   limitPlugin,

@@ -23,14 +23,22 @@ export interface Refusal {
 /** The part of a decision that the client sees. */
 export interface ClientDecision {
   allowed: boolean;
-  /** One of core/codes.ts. */
+  /** One of core/codes.ts. On a dry run a request is allowed with the code that it would be refused with. */
   code: string;
+  /** The app is on a dry run. */
   dryRun: boolean;
-  /** Empty if the request belongs to no app. Must need no escaping in a JSON or structured field string, as app ids. */
+  /**
+   * The configured app that pays; for a descriptor limit, its rule; empty if the request belongs to no app. Must need no
+   * escaping in a JSON or structured field string, as app ids.
+   */
   app: string;
+  /** Tokens taken, or that would have been taken. */
   cost: number;
+  /** Tokens left for the app, as far as this node knows. */
   remaining: number;
+  /** The app's burst, reduced in an emergency. */
   limit: number;
+  /** 0 if waiting does not help or is not needed. */
   retryAfterMs: number;
 }
 
@@ -201,16 +209,7 @@ export function decisionRefusal({ code, app, retryAfterMs, remaining, limit }: C
 
 /** The decision for a request whose identity is invalid or unknown. */
 export function unidentified(code: string): ClientDecision {
-  return {
-    allowed: false,
-    code,
-    dryRun: false,
-    app: "",
-    cost: 0,
-    remaining: 0,
-    limit: 0,
-    retryAfterMs: 0,
-  };
+  return { allowed: false, code, dryRun: false, app: "", cost: 0, remaining: 0, limit: 0, retryAfterMs: 0 };
 }
 
 /** Errors of the gateway itself: code → status. */

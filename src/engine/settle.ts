@@ -1,6 +1,6 @@
 /** Corrects the estimated cost of a finished exchange, learns from its sizes, and takes back tokens that were not needed. */
 import { OK } from "../core/codes.js";
-import { INVALID_COST, learnedSizes, learnSizes, price } from "../core/cost.js";
+import { learnedSizes, learnSizes, price, settlement } from "../core/cost.js";
 import { settleTokens, spentTokens } from "../core/lease.js";
 import type { Account, Outcome } from "./account.js";
 
@@ -16,9 +16,7 @@ export function settleExchange(
 ): number {
   learnSizes(learnedSizes(account.learned, method), requestBytes, responseBytes);
   if (code !== OK) return 0;
-  const actual = price(account.limits.profile, method, requestBytes + responseBytes);
-  if (actual === INVALID_COST) return 0;
-  const difference = actual - cost;
+  const difference = settlement(cost, price(account.limits.profile, method, requestBytes + responseBytes));
   settleTokens(account.lease, account.cell, difference);
   return difference;
 }

@@ -4,8 +4,7 @@
  * body is rejected and nothing is taken.
  */
 import { isIdentifier } from "../core/platform.js";
-import type { Decision } from "../limiter/decision.js";
-import type { Limiter } from "../limiter/limiter.js";
+import type { Decision, Limiter } from "../limiter/limiter.js";
 import { type HttpRoute, problem } from "./http-routes.js";
 
 const MAX_REQUESTS = 1_000;

@@ -3,6 +3,7 @@ import { OK, UNKNOWN_APP } from "../core/codes.js";
 import { deviation } from "../core/cost.js";
 import { DEFAULT_APP } from "../core/identity.js";
 import { defaultLeaseOptions, isRefused } from "../core/lease.js";
+import type { AppLimits } from "../core/limits.js";
 import { unidentified } from "../core/refusals.js";
 import { newOutcome, type Outcome } from "../engine/account.js";
 import {
@@ -24,8 +25,7 @@ import { refund, settleExchange } from "../engine/settle.js";
 import { addWaiter, newWaiter, takeWaiters } from "../engine/waiters.js";
 import { systemClock } from "../shared/clock.js";
 import { createAccounts, type LimiterAccount, type LimiterWaiter } from "./accounts.js";
-import type { Decision } from "./decision.js";
-import type { Limiter, LimiterOptions, LimitOptions } from "./limiter-contract.js";
+import type { Decision, LimiterOptions, LimitOptions } from "./limiter-contract.js";
 import { createSyncer } from "./syncer.js";
 
 export type * from "./limiter-contract.js";
@@ -42,7 +42,10 @@ function nodeOptions({ lease, timeoutMs = 1000, failOpenTokens = 100 }: LimitOpt
   return { lease: { ...defaultLeaseOptions, ...lease }, timeoutMs, failOpenTokens, timers: true };
 }
 
-export function createLimiter(options: LimiterOptions): Limiter {
+export type Limiter = ReturnType<typeof createLimiter>;
+export type LimiterStats = ReturnType<Limiter["stats"]>;
+
+export function createLimiter(options: LimiterOptions) {
   const { clock = systemClock, observer = {}, defer = queueMicrotask } = options;
   const firstOptions = nodeOptions(options);
   const accounts = createAccounts(options.apps, firstOptions.lease, clock.now);
@@ -158,30 +161,41 @@ export function createLimiter(options: LimiterOptions): Limiter {
   }
 
   return {
-    check: (id, method, contentLength) => check(id, method, contentLength),
-    take: (id, cost) => take(id, cost),
-    refuse: (code, method) => refuse(code, method, undefined),
-    giveBack: (id, tokens) => giveBack(apps.get(id) ?? fallback, tokens),
+    /** Returns a promise only if the request has to wait for a sync. */
+    check: (app: string, method: string, contentLength: number) => check(app, method, contentLength),
+    /** Takes `cost` tokens of an app; 0 takes nothing and returns the current state. */
+    take: (app: string, cost: number) => take(app, cost),
+    /** The decision about a request that is refused because of its identity. */
+    refuse: (code: string, method: string) => refuse(code, method, undefined),
+    /** Returns tokens of `take`, at most as many as this node has spent. */
+    giveBack: (app: string, tokens: number) => giveBack(apps.get(app) ?? fallback, tokens),
 
+    /** Limits that a request's descriptors select. They exist beside the apps, and requests cannot name them. */
     limits: {
-      enter(limits) {
+      /** Adds a limit, brings one back, or changes the numbers of an existing one. */
+      enter(limits: AppLimits): LimiterAccount {
         const account = accounts.enterLimit(limits);
         refit(node, account, clock.now());
         return account;
       },
-      take: (account, cost) => takeOf(account, account.limits.id, cost, startTime()),
-      giveBack,
-      isRefused: ({ lease, cell }, cost) => cell.get() < cost && isRefused(lease, cost, clock.now()),
-      letGo(account) {
-        if (account.waiters.length > 0) return false;
-        accounts.leaveLimit(account);
-        leaveNode(node, account);
+      take: (limit: LimiterAccount, cost: number) => takeOf(limit, limit.limits.id, cost, startTime()),
+      giveBack: (limit: LimiterAccount, tokens: number) => giveBack(limit, tokens),
+      /** Whether a refusal of this cost is cached: taking it would be refused at once. */
+      isRefused: ({ lease, cell }: LimiterAccount, cost: number) =>
+        cell.get() < cost && isRefused(lease, cost, clock.now()),
+      /** The limit is unused: its tokens are returned, then it is deleted. False while requests wait for it. */
+      letGo(limit: LimiterAccount): boolean {
+        if (limit.waiters.length > 0) return false;
+        accounts.leaveLimit(limit);
+        leaveNode(node, limit);
         return true;
       },
+      /** Number of limits, including those that are leaving. */
       count: accounts.limitCount,
     },
 
-    settle(decision, requestBytes, responseBytes) {
+    /** An admitted exchange has ended: charges or refunds the difference to its estimate. */
+    settle(decision: Decision, requestBytes: number, responseBytes: number): void {
       observer.settled?.(decision);
       const account = decision.allowed ? accounts.owner(decision.app) : undefined;
       if (account === undefined) return;
@@ -192,10 +206,16 @@ export function createLimiter(options: LimiterOptions): Limiter {
       observer.deviated?.(decision, actual, deviation(decision.cost, actual));
     },
 
+    /** Starts or ends an emergency before the next sync reports it. */
     setEmergency: syncer.setEmergency,
     pinLevel: syncer.pinLevel,
 
-    reconfigure(next) {
+    /**
+     * Applies new options; omitted ones get their defaults. Remaining apps keep their tokens (up to the new burst),
+     * counters and learned sizes. Requests that wait for a removed app are decided under the new options. Exchanges of
+     * removed apps are still settled, and their tokens are returned.
+     */
+    reconfigure(next: LimitOptions): void {
       if (syncer.isClosed()) return;
       const changed = nodeOptions(next);
       const removed = accounts.replace(next.apps, changed.lease);
@@ -204,6 +224,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
       for (const account of removed) for (const waiter of takeWaiters(account)) waiter.decideAgain();
     },
 
+    /** Decisions by source and how many of them were refused (`dryRunRefused`: admitted by a dry run), and the syncs. */
     stats() {
       const { without_store: withoutStore, ...others } = counts;
       const { syncs, failures, emergency, liveNodes } = node;
@@ -211,6 +232,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
       return { ...others, withoutStore, syncs, failedSyncs: failures, level, emergency, liveNodes };
     },
 
+    /** The balance of each configured app, and its state in the last reply. */
     balances: () =>
       Array.from(apps.values(), ({ limits, cell, sync, lease }) => ({
         app: limits.id,
@@ -219,6 +241,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
         refusedCode: lease.refusedCode,
       })),
 
+    /** Sends the final report and returns all tokens; waits at most `timeoutMs`. */
     close: syncer.close,
   };
 }

@@ -8,9 +8,8 @@ import {
   type Refusal,
   retryAfterSeconds as secondsOf,
 } from "../core/refusals.js";
-import type { Decision } from "./decision.js";
 import { declaredLength } from "./library.js";
-import type { Limiter } from "./limiter.js";
+import type { Decision, Limiter } from "./limiter.js";
 
 export interface MiddlewareOptions<Request> {
   limiter: Pick<Limiter, "check" | "settle">;

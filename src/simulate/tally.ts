@@ -1,6 +1,6 @@
 /** Counts the decisions of each app by outcome, code and time. */
 import { OK } from "../core/codes.js";
-import type { Decision } from "../limiter/decision.js";
+import type { Decision } from "../limiter/limiter.js";
 
 const SECOND_MS = 1000;
 const MINUTE_MS = 60_000;

@@ -3,9 +3,7 @@ import { clusterOptions, coordinatorOptions, limiterOptions } from "../config/op
 import type { Config } from "../config/schema.js";
 import { INVALID_IDENTITY } from "../core/codes.js";
 import { isIdentifier } from "../core/platform.js";
-import type { Decision } from "../limiter/decision.js";
-import { createLimiter, type Limiter } from "../limiter/limiter.js";
-import type { SyncTarget } from "../limiter/limiter-contract.js";
+import { createLimiter, type Decision, type Limiter, type SyncTarget } from "../limiter/limiter.js";
 import { createQuota } from "../quota/quota.js";
 import { createEmbeddedStore } from "../store/embedded/embedded-store.js";
 import { createDrivenClock } from "./driven-clock.js";

@@ -4,8 +4,7 @@
  */
 import { appLimits, clusterOptions, leaseOptions } from "../../src/config/options/limits.js";
 import type { Config } from "../../src/config/schema.js";
-import type { Decision } from "../../src/limiter/decision.js";
-import { createLimiter, type Limiter } from "../../src/limiter/limiter.js";
+import { createLimiter, type Decision, type Limiter } from "../../src/limiter/limiter.js";
 import { createQuota } from "../../src/quota/quota.js";
 import type { Clock } from "../../src/shared/clock.js";
 import { createEmbeddedStore } from "../../src/store/embedded/embedded-store.js";

@@ -2,9 +2,14 @@
 
 import { standardProfile } from "../../src/core/cost.js";
 import type { AppLimits } from "../../src/core/limits.js";
-import type { Decision } from "../../src/limiter/decision.js";
-import { createLimiter, type Limiter, type LimiterOptions, type LimitOptions } from "../../src/limiter/limiter.js";
-import type { SyncTarget } from "../../src/limiter/limiter-contract.js";
+import {
+  createLimiter,
+  type Decision,
+  type Limiter,
+  type LimiterOptions,
+  type LimitOptions,
+  type SyncTarget,
+} from "../../src/limiter/limiter.js";
 import { type ClusterLimits, createQuota, type Quota } from "../../src/quota/quota.js";
 import { createEmbeddedStore } from "../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../src/store/errors.js";

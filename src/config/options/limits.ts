@@ -5,7 +5,7 @@ import { DEFAULT_APP, type IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
 import type { HeaderOptions } from "../../core/refusals.js";
-import type { LimitOptions } from "../../limiter/limiter-contract.js";
+import type { LimitOptions } from "../../limiter/limiter.js";
 import type { CoordinatorOptions } from "../../quota/coordinator.js";
 import type { ClusterLimits } from "../../quota/quota.js";
 import { type AppConfig, app as appSection, type Config } from "../schema.js";

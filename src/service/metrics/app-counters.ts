@@ -1,6 +1,6 @@
 /** Counters per app: for the admin API per configured app, for metrics per label. */
 import { OK } from "../../core/codes.js";
-import type { Decision } from "../../limiter/decision.js";
+import type { Decision } from "../../limiter/limiter.js";
 import { metrics } from "./catalog.js";
 import { layerOf, methodLabels, NO_APP } from "./labels.js";
 import { observe, type Series, type Values } from "./series.js";

@@ -1,6 +1,6 @@
 /** Logs refused and slow decisions. Their rate per app is limited; the rest are logged as a count. */
 import { OK } from "../../core/codes.js";
-import type { Decision } from "../../limiter/decision.js";
+import type { Decision } from "../../limiter/limiter.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
 import type { Log } from "../../shared/log.js";
 

@@ -3,8 +3,7 @@ import { randomUUID } from "node:crypto";
 import { getHeapStatistics } from "node:v8";
 import type { MetricsOptions } from "../../config/options/service.js";
 import { OK } from "../../core/codes.js";
-import type { Decision } from "../../limiter/decision.js";
-import type { Limiter } from "../../limiter/limiter.js";
+import type { Decision, Limiter } from "../../limiter/limiter.js";
 import {
   type AppCounters,
   type AppReport,

@@ -3,8 +3,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { standardProfile } from "../../../src/core/cost.js";
 import type { AppLimits, OnStoreFailure } from "../../../src/core/limits.js";
-import type { Decision } from "../../../src/limiter/decision.js";
-import { createLimiter, type Limiter } from "../../../src/limiter/limiter.js";
+import { createLimiter, type Decision, type Limiter } from "../../../src/limiter/limiter.js";
 import { createQuota } from "../../../src/quota/quota.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
 import { loopMs } from "../../support/loop-time.js";

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import { ALL_HEADERS } from "../../../src/core/refusals.js";
-import type { Decision } from "../../../src/limiter/decision.js";
+import type { Decision } from "../../../src/limiter/limiter.js";
 import { rateLimitHeaders } from "../../../src/limiter/middleware.js";
 import type { Arrival } from "../../../src/planes/node/http/admission.js";
 import { createRateLimitAdmission } from "../../../src/planes/node/http/admission.js";

@@ -1,6 +1,6 @@
 /** Emergencies shed by priority, borrowing lends to who is out, and what a response weighs is charged afterwards. */
 import { describe, expect, it } from "vitest";
-import type { Decision } from "../../../src/limiter/decision.js";
+import type { Decision } from "../../../src/limiter/limiter.js";
 import { createSimulation, limitedApp } from "../../support/simulation.js";
 
 describe("an emergency", () => {

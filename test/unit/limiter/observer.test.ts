@@ -1,7 +1,7 @@
 /** The observer of a limiter sees each decision and settlement once, with the time it took. */
 import { describe, expect, it } from "vitest";
 import { UNKNOWN_LENGTH } from "../../../src/core/cost.js";
-import type { Decision } from "../../../src/limiter/decision.js";
+import type { Decision } from "../../../src/limiter/limiter.js";
 import { createSimulation, limitedApp } from "../../support/simulation.js";
 
 function observed() {

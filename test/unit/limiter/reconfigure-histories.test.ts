@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { bandwidthProfile, price, standardProfile } from "../../../src/core/cost.js";
 import type { AppLimits } from "../../../src/core/limits.js";
-import type { Decision } from "../../../src/limiter/decision.js";
+import type { Decision } from "../../../src/limiter/limiter.js";
 import { createSimulation, limitedApp, type SimulatedNode, type Simulation } from "../../support/simulation.js";
 
 const IDS = ["default", "a", "b", "c"];

@@ -1,6 +1,6 @@
 /** Limits change while requests run: at once, without one of them failing for it, and with the books in order. */
 import { describe, expect, it } from "vitest";
-import type { Decision } from "../../../src/limiter/decision.js";
+import type { Decision } from "../../../src/limiter/limiter.js";
 import { createSimulation, limitedApp, type SimulatedNode, type Simulation } from "../../support/simulation.js";
 
 const app = (more = {}) => limitedApp({ id: "app", guaranteed: 1000, burst: 1000, ...more });

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from "vitest";
 import type { OnStoreFailure } from "../../../src/core/limits.js";
-import type { Decision } from "../../../src/limiter/decision.js";
+import type { Decision } from "../../../src/limiter/limiter.js";
 import { createSimulation, limitedApp, type SimulatedNode } from "../../support/simulation.js";
 
 const app = (onStoreFailure: OnStoreFailure, more = {}) =>

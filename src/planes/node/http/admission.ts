@@ -3,8 +3,7 @@ import { createHash } from "node:crypto";
 import { OK } from "../../../core/codes.js";
 import { type IdentityRules, identify } from "../../../core/identity.js";
 import { decisionHeaders, decisionRefusal, type HeaderOptions } from "../../../core/refusals.js";
-import type { Decision } from "../../../limiter/decision.js";
-import type { Limiter } from "../../../limiter/limiter.js";
+import type { Decision, Limiter } from "../../../limiter/limiter.js";
 
 /** The part of a request that a decision needs. */
 export interface Arrival {

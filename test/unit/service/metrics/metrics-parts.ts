@@ -1,7 +1,6 @@
 /** Decisions, a limiter stub and a service for the tests of metrics. */
 import type { BucketLimits } from "../../../../src/core/limits.js";
-import type { Decision } from "../../../../src/limiter/decision.js";
-import type { LimiterStats } from "../../../../src/limiter/limiter.js";
+import type { Decision, LimiterStats } from "../../../../src/limiter/limiter.js";
 import {
   createServiceMetrics,
   type ServiceMetrics,

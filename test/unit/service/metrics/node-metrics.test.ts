@@ -1,7 +1,7 @@
 /** Metrics of a process: every decision is counted once, in bounded memory. */
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
-import type { Decision } from "../../../../src/limiter/decision.js";
+import type { Decision } from "../../../../src/limiter/limiter.js";
 import { reasons } from "../../../../src/service/metrics/labels.js";
 import {
   createNodeMetrics,

@@ -1,6 +1,6 @@
 /** Logs: sampled refusals, no secrets, no raw control characters. */
 import { describe, expect, it } from "vitest";
-import type { Decision } from "../../../../src/limiter/decision.js";
+import type { Decision } from "../../../../src/limiter/limiter.js";
 import { createDecisionLog } from "../../../../src/service/metrics/decision-log.js";
 import { createLog } from "../../../../src/service/process/log.js";
 import { createSimulatedClock } from "../../../support/simulated-clock.js";
