@@ -22,12 +22,6 @@ export interface Bucket {
   retryAt: number;
 }
 
-export interface BucketsOptions {
-  limits: Limits;
-  clock: Clock;
-  maxValues(): number;
-}
-
 export type Buckets = ReturnType<typeof createBuckets>;
 
 const SWEEP_MS = 1_000;
@@ -36,7 +30,7 @@ const IDLE_MS = 60_000;
 const CROWDED_IDLE_MS = 10_000;
 const FULL_IDLE_MS = 1_500;
 
-export function createBuckets({ limits, clock, maxValues }: BucketsOptions) {
+export function createBuckets(limits: Limits, clock: Clock, maxValues: () => number) {
   const byName = new Map<string, Bucket>();
   /** Names of rules that have a single bucket. */
   const singleNames = new WeakMap<Rule, string>();
@@ -61,6 +55,11 @@ export function createBuckets({ limits, clock, maxValues }: BucketsOptions) {
     byName.set(name, bucket);
     if (single) singleCount++;
     return bucket;
+  }
+
+  function overflow(name: string, limit: CountedLimit): Bucket {
+    overflowed++;
+    return find(name, limit, true)!;
   }
 
   function change(bucket: Bucket, limit: CountedLimit): void {
@@ -94,18 +93,13 @@ export function createBuckets({ limits, clock, maxValues }: BucketsOptions) {
       const single = known !== undefined || hasSingleBucket(rule);
       const name = known ?? bucketName(rule, entries);
       if (single && known === undefined) singleNames.set(rule, name);
-      const own = find(name, rule, single);
-      if (own !== undefined) return own;
-      overflowed++;
-      return find(overflowName(rule), rule, true)!;
+      return find(name, rule, single) ?? overflow(overflowName(rule), rule);
     },
 
     /** The bucket of entries whose limit is sent with the request. */
     ofOverride(domain: string, entries: readonly Entry[], limit: CountedLimit): Bucket {
-      const own = find(overrideName(domain, entries, limit.unit), limit, false);
-      if (own !== undefined) return own;
-      overflowed++;
-      return find(overrideName(domain, [], limit.unit), limit, true)!;
+      const name = overrideName(domain, entries, limit.unit);
+      return find(name, limit, false) ?? overflow(overrideName(domain, [], limit.unit), limit);
     },
 
     stats: () => ({ buckets: byName.size, overflowed }),

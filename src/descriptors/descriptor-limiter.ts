@@ -2,7 +2,7 @@
 import type { Limiter } from "../limiter/limiter.js";
 import { type Clock, systemClock } from "../shared/clock.js";
 import { createBuckets } from "./buckets.js";
-import type { Descriptor, DescriptorDecision } from "./descriptor.js";
+import type { Descriptor } from "./descriptor.js";
 import { findLimits } from "./limit-requests.js";
 import { compileRules, type DomainRules } from "./rules.js";
 import { createTokenTaker } from "./token-taker.js";
@@ -13,41 +13,33 @@ export interface DescriptorOptions {
   maxValues: number;
 }
 
-export interface DescriptorLimiterOptions extends DescriptorOptions {
+interface DescriptorLimiterOptions extends DescriptorOptions {
   limiter: Pick<Limiter, "take" | "giveBack" | "limits">;
   clock?: Clock;
 }
 
-export interface DescriptorLimiter {
-  /**
-   * Synchronous if the leases decide, as for most requests. `hits` applies to descriptors without their own. Takes tokens of
-   * all limits or of none: if one refuses, the tokens taken of the others are given back.
-   */
-  decide(
-    domain: string,
-    descriptors: readonly Descriptor[],
-    hits: number,
-  ): DescriptorDecision | Promise<DescriptorDecision>;
-  /** Applies from the next request on. Limits that stay keep their tokens. */
-  reconfigure(options: DescriptorOptions): void;
-  stats(): { rules: number; buckets: number; overflowed: number };
-  /** Stops the timers. The limiter returns the tokens when it is closed. */
-  close(): void;
-}
+export type DescriptorLimiter = ReturnType<typeof createDescriptorLimiter>;
 
-export function createDescriptorLimiter(options: DescriptorLimiterOptions): DescriptorLimiter {
+export function createDescriptorLimiter(options: DescriptorLimiterOptions) {
   const { limiter, clock = systemClock } = options;
   let { maxValues } = options;
   let rules = compileRules(options.domains);
-  const buckets = createBuckets({ limits: limiter.limits, clock, maxValues: () => maxValues });
+  const buckets = createBuckets(limiter.limits, clock, () => maxValues);
   const takeTokens = createTokenTaker(limiter, clock);
   return {
-    decide: (domain, descriptors, hits) => takeTokens(findLimits({ rules, buckets }, domain, descriptors, hits)),
-    reconfigure(changed) {
+    /**
+     * Synchronous if the leases decide, as for most requests. `hits` applies to descriptors without their own. Takes tokens
+     * of all limits or of none: if one refuses, the tokens taken of the others are given back.
+     */
+    decide: (domain: string, descriptors: readonly Descriptor[], hits: number) =>
+      takeTokens(findLimits({ rules, buckets }, domain, descriptors, hits)),
+    /** Applies from the next request on. Limits that stay keep their tokens. */
+    reconfigure(changed: DescriptorOptions): void {
       maxValues = changed.maxValues;
       rules = compileRules(changed.domains);
     },
     stats: () => ({ rules: rules.rules.length, ...buckets.stats() }),
+    /** Stops the timers. The limiter returns the tokens when it is closed. */
     close: buckets.close,
   };
 }

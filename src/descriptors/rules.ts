@@ -1,5 +1,6 @@
 /** Descriptor rules of the configuration, compiled to a tree that matches a descriptor with one lookup per entry. */
 import type { OnStoreFailure } from "../core/limits.js";
+import type { Entry } from "./descriptor.js";
 import type { Unit } from "./unit.js";
 
 export interface DomainRules {
@@ -64,15 +65,9 @@ interface Children {
   any: Node | undefined;
 }
 
-export interface CompiledRules {
-  /** Rules that have a limit, in the order of the configuration. */
-  rules: readonly Rule[];
-  hasDomain(domain: string): boolean;
-  /** The rule at the end of the path of all entries. Matching does not backtrack. */
-  match(domain: string, entries: readonly { key: string; value: string }[]): Rule | undefined;
-}
+export type CompiledRules = ReturnType<typeof compileRules>;
 
-export function compileRules(domains: readonly DomainRules[]): CompiledRules {
+export function compileRules(domains: readonly DomainRules[]) {
   const roots = new Map<string, Node>();
   const rules: Rule[] = [];
 
@@ -94,13 +89,14 @@ export function compileRules(domains: readonly DomainRules[]): CompiledRules {
     add(root, domain, [], descriptors);
   }
   return {
-    rules,
-    hasDomain: (domain) => roots.has(domain),
-    match(domain, entries) {
+    /** Rules that have a limit, in the order of the configuration. */
+    rules: rules as readonly Rule[],
+    hasDomain: (domain: string) => roots.has(domain),
+    /** The rule at the end of the path of all entries. Matching does not backtrack. */
+    match(domain: string, entries: readonly Entry[]): Rule | undefined {
       let node = roots.get(domain);
       for (const { key, value } of entries) {
-        if (node === undefined) return undefined;
-        const children = node.keys.get(key);
+        const children = node?.keys.get(key);
         if (children === undefined) return undefined;
         node = childFor(children, value);
       }
