@@ -13,17 +13,17 @@ import { withRetries } from "./retry.js";
 
 /** What may change while the coordinator runs. */
 export interface CoordinatorOptions {
-  /** How long usage must stay low before an automatic emergency ends. Default 30,000. */
+  /** How long usage must stay low before an automatic emergency ends. */
   cooldownMs: number;
-  /** Interval of reconciliation. Default 60,000. */
+  /** Interval of reconciliation. */
   reconcileMs: number;
-  /** Whether usage starts and ends an emergency. Default true. */
+  /** Whether usage starts and ends an emergency. */
   automaticEmergency: boolean;
-  /** Drift up to this fraction of the expected tokens is not corrected. Default 0.1. */
+  /** Drift up to this fraction of the expected tokens is not corrected. */
   driftTolerance: number;
 }
 
-export interface CreateCoordinatorOptions extends Partial<CoordinatorOptions> {
+export interface CreateCoordinatorOptions extends CoordinatorOptions {
   quota: Quota;
   store: Store;
   clusterId: string;
@@ -50,23 +50,6 @@ export interface CoordinatorObserver {
 
 export type CoordinatorDuty = "check" | "publish" | "subscribe" | "lock" | "reconcile";
 
-export class UnknownApp extends Error {
-  readonly app: string;
-
-  constructor(app: string) {
-    super(`the configuration has no app ${JSON.stringify(app.slice(0, 128))}`);
-    this.name = "UnknownApp";
-    this.app = app;
-  }
-}
-
-const DEFAULTS: CoordinatorOptions = {
-  cooldownMs: 30_000,
-  reconcileMs: 60_000,
-  automaticEmergency: true,
-  driftTolerance: 0.1,
-};
-
 export type Coordinator = ReturnType<typeof createCoordinator>;
 
 export function createCoordinator({
@@ -79,9 +62,8 @@ export function createCoordinator({
   checkMs = 250,
   observer = {},
   random = Math.random,
-  ...given
+  ...options
 }: CreateCoordinatorOptions) {
-  const options: CoordinatorOptions = { ...DEFAULTS, ...given };
   const counts = { rounds: 0, reconciledApps: 0, corrections: 0, recoveredTokens: 0 };
   let closing: Promise<void> | undefined;
 
@@ -105,7 +87,7 @@ export function createCoordinator({
 
   function limitsOf(id: string): BucketLimits {
     const limits = apps().find((app) => app.id === id);
-    if (limits === undefined) throw new UnknownApp(id);
+    if (limits === undefined) throw new Error(`the configuration has no app ${JSON.stringify(id.slice(0, 128))}`);
     return limits;
   }
 
@@ -165,7 +147,7 @@ export function createCoordinator({
     },
 
     /** Applies from the next check and the next round on. */
-    reconfigure(changed: Partial<CoordinatorOptions>): void {
+    reconfigure(changed: CoordinatorOptions): void {
       Object.assign(options, changed);
     },
 

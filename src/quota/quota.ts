@@ -5,7 +5,6 @@ import { INVALID_ARGUMENT } from "../core/codes.js";
 import { appKey, clusterKey, ledgerKey, nodeInEpoch, nodesKey, operationKey } from "../core/keys.js";
 import type { LeaseMessage } from "../core/lease.js";
 import type { BucketLimits } from "../core/limits.js";
-import type { SyncReply } from "../engine/plan.js";
 import type { NodeReply as EngineReply } from "../engine/reply.js";
 import type { ScriptName } from "../scripts/catalog.js";
 import type { RedisValue, ScriptReply } from "../scripts/redis-api.js";
@@ -45,21 +44,7 @@ export interface NodeReply extends EngineReply {
   emergencyLeftMs: number;
 }
 
-export interface AppGrant extends SyncReply {
-  app: string;
-}
-
-export interface ReconcileResult {
-  correctionsMade: number;
-  /** As a fraction of the expected tokens. */
-  driftBefore: number;
-  driftAfter: number;
-  expectedTokens: number;
-  actualTokens: number;
-  correction: number;
-  recoveredTokens: number;
-  deadNodes: number;
-}
+export type ReconcileResult = ReturnType<typeof reconcileResult>;
 
 export type Quota = ReturnType<typeof createQuota>;
 
@@ -116,7 +101,7 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
         request.finalReport ? FINAL_REPORT : request.app.borrow ? 1 : 0,
       ]);
       const reply = await run("grant", nodeKeys(sender, requests), [sender.seq, nameOf(sender), ...args], options);
-      const apps: AppGrant[] = chunks(reply, 4, 5).map((chunk, i) => ({
+      const apps = chunks(reply, 4, 5).map((chunk, i) => ({
         app: requests[i]?.app.id ?? "",
         code: text(chunk, 0),
         granted: number(chunk, 1),
@@ -247,7 +232,8 @@ function nodeReply(reply: ScriptReply): NodeReply {
   };
 }
 
-function reconcileResult(reply: ScriptReply): ReconcileResult {
+/** The drift is a fraction of the expected tokens. */
+function reconcileResult(reply: ScriptReply) {
   const result = numbers(reply, [
     "correctionsMade",
     "driftBefore",

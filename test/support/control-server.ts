@@ -97,8 +97,7 @@ export async function startControl(store: Store, options: ControlServerOptions =
     node: "gw",
     apps: () => [...apps()],
     // The tests start reconciliation.
-    automaticEmergency: false,
-    reconcileMs: 3_600_000,
+    ...{ cooldownMs: 30_000, reconcileMs: 3_600_000, automaticEmergency: false, driftTolerance: 0.1 },
   });
   const pinned: ControlServer["pinned"] = [];
   const pin = createPin({ send: (level, durationMs) => pinned.push({ level, durationMs }), clock });

@@ -28,7 +28,7 @@ export function startService(url: string, node: string, checkMs = NEVER): Servic
   const coordinator = createCoordinator({
     ...{ quota, store, clusterId: CLUSTER, node, apps: () => [app] },
     checkMs,
-    reconcileMs: NEVER,
+    ...{ cooldownMs: 30_000, reconcileMs: NEVER, automaticEmergency: true, driftTolerance: 0.1 },
     observer: { emergencyChanged: (state) => received.push(state) },
   });
   return {

@@ -65,6 +65,7 @@ export function createBench(cluster: Partial<ClusterLimits> = {}) {
     const failures: string[] = [];
     const coordinator = createCoordinator({
       ...{ quota: createQuota(own, policy), store: own, clusterId: CLUSTER, node, apps: () => apps, clock },
+      ...{ cooldownMs: 30_000, reconcileMs: 60_000, automaticEmergency: true, driftTolerance: 0.1 },
       random: randomNumbers(node),
       observer: {
         emergencyChanged: (state) => received.push(state),
