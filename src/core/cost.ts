@@ -2,16 +2,7 @@
 
 export interface CostProfile {
   /** Tokens for the operation itself, by method. Methods are case-sensitive, as in HTTP. */
-  base: {
-    GET: number;
-    HEAD: number;
-    OPTIONS: number;
-    DELETE: number;
-    POST: number;
-    PUT: number;
-    PATCH: number;
-    other: number;
-  };
+  base: Record<"GET" | "HEAD" | "OPTIONS" | "DELETE" | "POST" | "PUT" | "PATCH" | "other", number>;
   /** Bytes per unit of bandwidth. */
   quantum: number;
   /** Tokens per started quantum. */

@@ -10,18 +10,14 @@ const SLOT_MS = 200;
 /** The level falls one step after the window has been better for this long. */
 const HOLD_MS = 1000;
 
-interface Slot {
-  /** Number of the slot since 1970; distinguishes old slots from the current one. */
-  index: number;
-  calls: number;
-  errors: number;
-  timeouts: number;
-  latencyMs: number;
+/** `index` is the number of the slot since 1970; it distinguishes old slots from the current one. */
+function newSlot(index: number) {
+  return { index, calls: 0, errors: 0, timeouts: 0, latencyMs: 0 };
 }
 
 export interface Degradation {
   level: number;
-  slots: Slot[];
+  slots: ReturnType<typeof newSlot>[];
   /** Since when the window has been better than the level; negative if it is not. */
   calmSince: number;
   /** Set by an operator; applies until `pinnedUntil`. */
@@ -30,22 +26,17 @@ export interface Degradation {
 }
 
 export function newDegradation(): Degradation {
-  const slots: Slot[] = [];
-  for (let i = 0; i < SLOTS; i++) slots.push({ index: -1, calls: 0, errors: 0, timeouts: 0, latencyMs: 0 });
+  const slots = [newSlot(-1)];
+  while (slots.length < SLOTS) slots.push(newSlot(-1));
   return { level: 0, slots, calmSince: -1, pinnedLevel: 0, pinnedUntil: 0 };
 }
 
 /** Records the result and duration of one call. */
 export function observeCall(state: Degradation, now: number, outcome: number, latencyMs: number): void {
   const index = Math.floor(now / SLOT_MS);
-  const slot = state.slots[index - Math.floor(index / SLOTS) * SLOTS]!;
-  if (slot.index !== index) {
-    slot.index = index;
-    slot.calls = 0;
-    slot.errors = 0;
-    slot.timeouts = 0;
-    slot.latencyMs = 0;
-  }
+  const place = index - Math.floor(index / SLOTS) * SLOTS;
+  if (state.slots[place]!.index !== index) state.slots[place] = newSlot(index);
+  const slot = state.slots[place]!;
   slot.calls = slot.calls + 1;
   if (outcome === STORE_OK) slot.latencyMs = slot.latencyMs + latencyMs;
   else slot.errors = slot.errors + 1;

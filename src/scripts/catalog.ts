@@ -1,9 +1,7 @@
 /** All scripts: the name, the function that the embedded store runs, and the flags of the Redis function. */
-import { borrow, repay } from "./borrow.js";
 import { configRead, configWrite } from "./config.js";
 import { emergencyCheck, emergencyOff, emergencyOn } from "./emergency.js";
 import { grant } from "./grant.js";
-import { inspect } from "./inspect.js";
 import { lock } from "./lock.js";
 import { heartbeat, nodeLedger, nodes } from "./nodes.js";
 import { reconcile } from "./reconcile.js";
@@ -11,6 +9,7 @@ import type { Script } from "./redis-api.js";
 import { report } from "./report.js";
 import { slotAcquire } from "./slot-acquire.js";
 import { slotCounts, slotRelease, slotRenew } from "./slot-leases.js";
+import { borrow, inspect, repay } from "./tokens.js";
 
 export interface CatalogEntry {
   run: Script;

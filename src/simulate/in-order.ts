@@ -4,16 +4,10 @@
  */
 import type { LoggedRequest } from "./logged-request.js";
 
-export interface InOrderOptions {
-  /** How far lines may be out of order. */
-  toleranceMs: number;
-  /** Maximum number of buffered requests; takes precedence over the tolerance. */
-  maxHeld: number;
-}
-
 const SECOND_MS = 1000;
 
-export function createInOrder({ toleranceMs, maxHeld }: InOrderOptions) {
+/** Lines may be out of order by `toleranceMs`, but no more than `maxHeld` requests are buffered. */
+export function createInOrder(toleranceMs: number, maxHeld: number) {
   const held: LoggedRequest[] = [];
   let newest = Number.NEGATIVE_INFINITY;
   let latestOut = Number.NEGATIVE_INFINITY;

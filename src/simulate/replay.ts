@@ -28,7 +28,7 @@ const EXAMPLE_LENGTH = 120;
 const MAX_HELD = 200_000;
 
 export async function replay({ configs, nodes, fields, rules, toleranceMs, onProgress, ...options }: ReplayOptions) {
-  const ordered = createInOrder({ toleranceMs, maxHeld: MAX_HELD });
+  const ordered = createInOrder(toleranceMs, MAX_HELD);
   const result = {
     lines: 0,
     requests: 0,

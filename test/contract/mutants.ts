@@ -81,7 +81,7 @@ export const mutants: Mutant[] = [
   {
     name: "borrow that does not store its replies",
     kind: "quota",
-    module: "borrow",
+    module: "tokens",
     find: /if #before > 0 then(?=[\s\S]*borrowCode\()/g,
     replace: "if false then",
     seed: 1,

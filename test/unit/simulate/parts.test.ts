@@ -41,7 +41,7 @@ describe("requests out of order", () => {
     fc.assert(
       fc.property(disorder, (lines) => {
         const written = lines.map((one, order) => ({ ...one, order })).sort((a, b) => a.at + a.delay - b.at - b.delay);
-        const ordered = createInOrder({ toleranceMs: 500, maxHeld: 1_000 });
+        const ordered = createInOrder(500, 1_000);
         const out: LoggedRequest[] = [];
         const take = (all: boolean) => out.push(...ordered.take(all));
         for (const { at, order } of written) {
@@ -56,7 +56,7 @@ describe("requests out of order", () => {
   });
 
   it("are buffered up to a maximum number", () => {
-    const ordered = createInOrder({ toleranceMs: 1e9, maxHeld: 3 });
+    const ordered = createInOrder(1e9, 3);
     const out: number[] = [];
     for (let at = 1; at <= 10; at++) {
       ordered.add(request(at, at));
@@ -66,7 +66,7 @@ describe("requests out of order", () => {
   });
 
   it("with whole seconds are spread over their second, in the order of the log; late ones get its end", () => {
-    const ordered = createInOrder({ toleranceMs: 0, maxHeld: 100 });
+    const ordered = createInOrder(0, 100);
     const out: number[] = [];
     const take = (all: boolean) => out.push(...ordered.take(all).map((one) => one.at));
     for (let i = 0; i < 4; i++) ordered.add(request(1_000, i, true));

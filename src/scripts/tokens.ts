@@ -1,4 +1,4 @@
-/** Borrows tokens for an app and repays its debt, at an operator's request. */
+/** The tokens of one app: reads its levels, borrows for it, and repays its debt. */
 import { borrowable, lend, lendable, repayFrom } from "../core/borrow.js";
 import { MAX_TOKENS, MICRO, wholeTokens } from "../core/bucket.js";
 import {
@@ -27,6 +27,34 @@ const ALLOWED = LIMIT_NUMBERS;
 const AMOUNT = LIMIT_NUMBERS + 1;
 /** The only number of a repayment. */
 const REPAYMENT = LIMIT_NUMBERS;
+
+/**
+ * Reads the current levels of an app and of the cluster. Changes nothing.
+ *
+ * KEYS  1 cluster · 2 app
+ * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
+ *       id · burst · guaranteed (micro-tokens/s) · priority · fill (s)
+ * Reply code · app level · debt · cluster level (all three in micro-tokens, rounded down)
+ *       granted · spent · returned (tokens since the bucket began) · emergency (0 or 1) · emergency left (ms)
+ */
+export function inspect(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
+  if (keys.length !== 2) return invalid("keys");
+  const { fault, limits, request } = readAppCall(argv, 0, 0);
+  if (fault !== "") return invalid(fault);
+  const cluster = readCluster(redis, keys[0]!, limits);
+  const app = readApp(redis, keys[1]!, request, cluster);
+  return [
+    OK,
+    Math.floor(app.tokens),
+    Math.floor(app.debt),
+    Math.floor(cluster.tokens),
+    app.granted,
+    app.spent,
+    app.returned,
+    cluster.emergencyMs === NO_EMERGENCY ? 0 : 1,
+    Math.max(cluster.emergencyMs, 0),
+  ];
+}
 
 function borrowCode(app: App, cluster: Cluster, request: number[]): string {
   const amount = request[AMOUNT]!;
