@@ -43,6 +43,7 @@ type Exclude<T, U> = T extends U ? never : T;
 type Extract<T, U> = T extends U ? T : never;
 type Omit<T, K extends string | number | symbol> = Pick<T, Exclude<keyof T, K>>;
 type NonNullable<T> = T & {};
+type ReturnType<F extends (...args: never[]) => unknown> = F extends (...args: never[]) => infer R ? R : never;
 
 // Required by the type checker itself.
 interface Boolean {}
