@@ -1,12 +1,11 @@
 /** The buckets of descriptor limits on this node: created on first use, limited in number, released when idle. */
+import { createHash } from "node:crypto";
 import { standardProfile } from "../core/cost.js";
 import type { AppLimits } from "../core/limits.js";
 import type { Limiter } from "../limiter/limiter.js";
 import type { Clock } from "../shared/clock.js";
-import { bucketName, hasSingleBucket, limitId, overflowName, overrideName } from "./bucket-name.js";
-import type { Entry } from "./descriptor.js";
-import type { CountedLimit, Rule } from "./rules.js";
-import { SECONDS } from "./unit.js";
+import { type Entry, SECONDS, type Unit } from "./descriptor.js";
+import { type CountedLimit, LIMIT_PREFIX, type Rule } from "./rules.js";
 
 type Limits = Limiter["limits"];
 
@@ -49,7 +48,7 @@ export function createBuckets(limits: Limits, clock: Clock, maxValues: () => num
     }
     // Includes limits that are leaving: they cannot leave while the store is unavailable.
     if (!single && limits.count() - singleCount >= maxValues()) return undefined;
-    const id = limitId(name);
+    const id = LIMIT_PREFIX + digest(name);
     const account = limits.enter(appLimits(id, limit));
     const bucket = { id, limit, account, single, usedAt: now, retryAt: 0 };
     byName.set(name, bucket);
@@ -126,4 +125,48 @@ function appLimits(id: string, limit: CountedLimit): AppLimits {
     dryRun: shadow,
     profile: standardProfile,
   };
+}
+
+// Names of buckets: equal on every node for equal values. Ids are digests, so that no value appears in the store.
+
+/** Longer names are replaced by their digest, so that long values do not fill the memory. */
+const MAX_NAME_LENGTH = 256;
+/** 192 bits in base64url. */
+const DIGEST_LENGTH = 32;
+
+/** The length makes names unique: no two lists of fields result in the same name. */
+const field = (kind: string, text: string) => `${kind}${text.length}:${text}`;
+
+const digest = (name: string) => createHash("sha256").update(name).digest("base64url").slice(0, DIGEST_LENGTH);
+
+const bounded = (name: string) => (name.length <= MAX_NAME_LENGTH ? name : field("d", digest(name)));
+
+/** All values that match the rule use one bucket. */
+function hasSingleBucket({ steps }: Rule): boolean {
+  return steps.every(({ value, shared }) => value !== undefined && (shared || !value.includes("*")));
+}
+
+/** The bucket of entries that match the rule. */
+function bucketName({ domain, steps }: Rule, entries: readonly Entry[]): string {
+  let name = field("n", domain);
+  for (let i = 0; i < entries.length; i++) {
+    const { key, value } = entries[i]!;
+    const { value: pattern, shared } = steps[i]!;
+    name += field("k", key) + (shared && pattern !== undefined ? field("p", pattern) : field("v", value));
+  }
+  return bounded(name);
+}
+
+/** The bucket of a rule for all values that exceed the maximum number of buckets. */
+function overflowName({ domain, steps }: Rule): string {
+  let name = field("n", domain);
+  for (const { key, value } of steps) name += field("k", key) + (value === undefined ? "a" : field("p", value));
+  return bounded(`${name}x`);
+}
+
+/** The bucket of entries whose limit is sent with the request. */
+function overrideName(domain: string, entries: readonly Entry[], unit: Unit): string {
+  let name = field("n", domain);
+  for (const { key, value } of entries) name += field("k", key) + field("v", value);
+  return bounded(name + field("o", unit));
 }

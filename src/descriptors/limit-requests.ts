@@ -36,14 +36,9 @@ export type Found = DescriptorStatus | LimitRequest;
 
 export const isRequest = (found: Found): found is LimitRequest => "hits" in found;
 
-export interface FoundIn {
-  rules: CompiledRules;
-  buckets: Pick<Buckets, "of" | "ofOverride">;
-}
-
 /** `hits` applies to descriptors without their own. */
 export function findLimits(
-  { rules, buckets }: FoundIn,
+  { rules, buckets }: { rules: CompiledRules; buckets: Buckets },
   domain: string,
   descriptors: readonly Descriptor[],
   hits: number,

@@ -1,7 +1,6 @@
 /** Descriptor rules of the configuration, compiled to a tree that matches a descriptor with one lookup per entry. */
 import type { OnStoreFailure } from "../core/limits.js";
-import type { Entry } from "./descriptor.js";
-import type { Unit } from "./unit.js";
+import type { Entry, Unit } from "./descriptor.js";
 
 export interface DomainRules {
   domain: string;

@@ -8,6 +8,8 @@ import { type Found, isRequest, type LimitRequest } from "./limit-requests.js";
 /** Undefined where no tokens are taken. */
 type Decisions = readonly (Decision | undefined)[];
 
+type Metadata = Record<string, unknown>;
+
 export function createTokenTaker(limiter: Pick<Limiter, "take" | "giveBack" | "limits">, clock: Clock) {
   const { limits } = limiter;
 
@@ -107,8 +109,8 @@ function codeOf(allowed: boolean, statuses: readonly DescriptorStatus[]): string
 }
 
 /** Metadata of the rules that allow the request. The first value of a name is kept; objects are merged recursively. */
-function metadataOf(all: readonly Found[], statuses: readonly DescriptorStatus[]): Record<string, unknown> | undefined {
-  let merged: Record<string, unknown> | undefined;
+function metadataOf(all: readonly Found[], statuses: readonly DescriptorStatus[]): Metadata | undefined {
+  let merged: Metadata | undefined;
   all.forEach((found, i) => {
     const metadata = isRequest(found) && statuses[i]!.allowed ? found.bucket?.limit.metadata : undefined;
     if (metadata !== undefined) merged = merge(merged ?? {}, metadata);
@@ -116,10 +118,8 @@ function metadataOf(all: readonly Found[], statuses: readonly DescriptorStatus[]
   return merged;
 }
 
-type Metadata = Readonly<Record<string, unknown>>;
-
-function merge(first: Metadata, second: Metadata): Record<string, unknown> {
-  const merged: Record<string, unknown> = { ...first };
+function merge(first: Metadata, second: Metadata): Metadata {
+  const merged = { ...first };
   for (const [name, value] of Object.entries(second)) {
     const before = Object.hasOwn(merged, name) ? merged[name] : undefined;
     if (before === undefined) merged[name] = value;

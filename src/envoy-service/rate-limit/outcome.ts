@@ -7,8 +7,7 @@ import {
   type HeaderOptions,
   headerWriter,
 } from "../../core/refusals.js";
-import type { DescriptorDecision, DescriptorStatus } from "../../descriptors/descriptor.js";
-import { SECONDS } from "../../descriptors/unit.js";
+import { type DescriptorDecision, type DescriptorStatus, SECONDS } from "../../descriptors/descriptor.js";
 import { GrpcError, UNAVAILABLE } from "../grpc/status.js";
 import type { RateLimitRequest } from "./request.js";
 
