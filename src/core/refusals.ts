@@ -176,17 +176,10 @@ const ERRORS: { [status: number]: string | undefined } = {
   504: "gateway_timeout",
 };
 
-interface RefusalFields {
-  error: string;
-  reason: string;
-  app: string;
-  retryAfter: number;
-  remaining: number;
-  limit: number;
-}
+type RefusalFields = Pick<ClientDecision, "code" | "app" | "remaining" | "limit"> & { retryAfter: number };
 
-function refusalBody({ error, reason, app, retryAfter, remaining, limit }: RefusalFields): string {
-  return `{"error":"${error}","reason":"${reason}","app_id":"${app}","retry_after":${wholeText(retryAfter)},"remaining":${wholeText(remaining)},"limit":${numberText(limit)}}\n`;
+function refusalBody(error: string, { code, app, retryAfter, remaining, limit }: RefusalFields): string {
+  return `{"error":"${error}","reason":"${code}","app_id":"${app}","retry_after":${wholeText(retryAfter)},"remaining":${wholeText(remaining)},"limit":${numberText(limit)}}\n`;
 }
 
 /** With up to three decimals, as rates may have. */
@@ -203,8 +196,7 @@ function numberText(value: number): string {
 export function decisionRefusal({ code, app, retryAfterMs, remaining, limit }: ClientDecision): Refusal {
   const status = refusalStatus(code);
   const retryAfter = retryAfterSeconds(retryAfterMs);
-  const body = refusalBody({ error: ERRORS[status]!, reason: code, app, retryAfter, remaining, limit });
-  return { status, body, retryAfter };
+  return { status, body: refusalBody(ERRORS[status]!, { code, app, retryAfter, remaining, limit }), retryAfter };
 }
 
 /** The decision for a request whose identity is invalid or unknown. */
@@ -268,7 +260,7 @@ export function connectionRefusal({ code, app, limits, retryAfter }: RefusedConn
   const status = isConnectionLimit(code) || code === SLOT_RATE_LIMITED ? 429 : 503;
   const error = isConnectionLimit(code) ? "connection_limit_exceeded" : ERRORS[status]!;
   const limit = limits === undefined ? 0 : reachedLimit(code, limits);
-  return { status, body: refusalBody({ error, reason: code, app, retryAfter, remaining: 0, limit }), retryAfter };
+  return { status, body: refusalBody(error, { code, app, retryAfter, remaining: 0, limit }), retryAfter };
 }
 
 function isConnectionLimit(code: string): boolean {

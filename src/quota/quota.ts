@@ -92,10 +92,7 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
     /** Records the counters of a node and grants tokens. There are no grants unless the code is "ok". */
     async grant(sender: Sender, requests: GrantRequest[], options?: RunOptions) {
       const args = requests.flatMap((request) => [
-        ...appArguments(request.app),
-        request.granted,
-        request.spent,
-        request.returned,
+        ...messageArguments(request),
         request.need,
         request.want,
         request.finalReport ? FINAL_REPORT : request.app.borrow ? 1 : 0,
@@ -114,14 +111,8 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
 
     /** Records the counters of a node without granting. `leave` ends its epoch and returns its tokens. */
     async report(sender: Sender, requests: ReportRequest[], leave: boolean, options?: RunOptions) {
-      const args = requests.flatMap((request) => [
-        ...appArguments(request.app),
-        request.granted,
-        request.spent,
-        request.returned,
-      ]);
-      const head = [sender.seq, nameOf(sender), leave ? 1 : 0];
-      const reply = await run("report", nodeKeys(sender, requests), [...head, ...args], options);
+      const args = [sender.seq, nameOf(sender), leave ? 1 : 0, ...requests.flatMap(messageArguments)];
+      const reply = await run("report", nodeKeys(sender, requests), args, options);
       const apps = chunks(reply, 4, 2).map((chunk, i) => ({
         app: requests[i]?.app.id ?? "",
         granted: number(chunk, 0),
@@ -181,11 +172,8 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
 
     /** `durationMs` 0: no end. */
     async emergencyOn(durationMs: number, reason: string, operator: string, operation: string) {
-      const reply = await run(
-        "emergency-on",
-        [keys.cluster, keys.operation(operation)],
-        [durationMs, reason, operator],
-      );
+      const args = [durationMs, reason, operator];
+      const reply = await run("emergency-on", [keys.cluster, keys.operation(operation)], args);
       return { changed: reply[1] === 1, sinceMs: number(reply, 2), untilMs: number(reply, 3) };
     },
 
@@ -274,6 +262,10 @@ function microRate(tokensPerSecond: number): number {
 
 function clusterArguments({ capacity, rate, nodeTtlMs }: ClusterLimits): number[] {
   return [capacity, microRate(rate), nodeTtlMs];
+}
+
+function messageArguments({ app, granted, spent, returned }: ReportRequest): (string | number)[] {
+  return [...appArguments(app), granted, spent, returned];
 }
 
 function appArguments({ id, burst, guaranteed, priority, fillSeconds = 0 }: BucketLimits): (string | number)[] {
