@@ -1,15 +1,24 @@
 /** All scripts: the name, the function that the embedded store runs, and the flags of the Redis function. */
-import { configRead, configWrite } from "./config.js";
-import { emergencyCheck, emergencyOff, emergencyOn } from "./emergency.js";
+import { borrow } from "./borrow.js";
+import { configRead } from "./config-read.js";
+import { configWrite } from "./config-write.js";
+import { emergencyCheck } from "./emergency-check.js";
+import { emergencyOff } from "./emergency-off.js";
+import { emergencyOn } from "./emergency-on.js";
 import { grant } from "./grant.js";
+import { heartbeat } from "./heartbeat.js";
+import { inspect } from "./inspect.js";
 import { lock } from "./lock.js";
-import { heartbeat, nodeLedger, nodes } from "./nodes.js";
+import { nodeLedger } from "./node-ledger.js";
+import { nodes } from "./nodes.js";
 import { reconcile } from "./reconcile.js";
 import type { Script } from "./redis-api.js";
+import { repay } from "./repay.js";
 import { report } from "./report.js";
 import { slotAcquire } from "./slot-acquire.js";
-import { slotCounts, slotRelease, slotRenew } from "./slot-leases.js";
-import { borrow, inspect, repay } from "./tokens.js";
+import { slotCounts } from "./slot-counts.js";
+import { slotRelease } from "./slot-release.js";
+import { slotRenew } from "./slot-renew.js";
 
 export interface CatalogEntry {
   run: Script;

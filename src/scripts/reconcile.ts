@@ -19,15 +19,14 @@ import { OK, STALE_MESSAGE } from "../core/codes.js";
 import { storedNumber } from "../core/platform.js";
 import {
   type App,
-  afterAppCall,
   chargeBoth,
   configuredCapacity,
   LIMIT_NUMBERS,
   readApp,
-  readAppCall,
   returnToBoth,
   writeApp,
 } from "./common/app.js";
+import { afterAppCall, readAppCall } from "./common/app-call.js";
 import { CLUSTER_ARGUMENTS, type Cluster, isAlive, isWithin, readCluster, writeCluster } from "./common/cluster.js";
 import { heldTokens, LEDGER_RETENTION_MS, readLedger, returnedField } from "./common/ledger.js";
 import { invalid } from "./common/message.js";

@@ -81,8 +81,8 @@ export const mutants: Mutant[] = [
   {
     name: "borrow that does not store its replies",
     kind: "quota",
-    module: "tokens",
-    find: /if #before > 0 then(?=[\s\S]*borrowCode\()/g,
+    module: "borrow",
+    find: /if #before > 0 then/g,
     replace: "if false then",
     seed: 1,
     promise: "I5",
@@ -117,7 +117,7 @@ export const mutants: Mutant[] = [
   {
     name: "renew that restores an expired lease",
     kind: "slots",
-    module: "slot-leases",
+    module: "slot-renew",
     find: /> clock\.lease then/g,
     replace: "> 0 then",
     seed: 1,

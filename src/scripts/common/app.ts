@@ -1,20 +1,20 @@
 /** L2 in the store: bucket, debt and totals of an app, read and written as one hash. */
 import { type Bucket, charge, giveBack, MAX_TOKENS, MICRO, refill } from "../../core/bucket.js";
 import { emergencyRatio, scaled } from "../../core/emergency.js";
-import { isIdentifier, storedNumber, wholeNumbers } from "../../core/platform.js";
+import { isIdentifier, storedNumber } from "../../core/platform.js";
 import type { RedisApi } from "../redis-api.js";
-import { CLUSTER_ARGUMENTS, type Cluster, clusterFault, isWithin, MAX_RATE, NO_EMERGENCY } from "./cluster.js";
+import { type Cluster, isWithin, MAX_RATE, NO_EMERGENCY } from "./cluster.js";
 
 /** Positions of an app's numbers in a call. */
-const BURST = 0;
+export const BURST = 0;
 /** Micro-tokens per second. */
-const GUARANTEED = 1;
-const PRIORITY = 2;
+export const GUARANTEED = 1;
+export const PRIORITY = 2;
 /**
  * Seconds to fill the empty bucket of a descriptor limit, which expires once it is full. 0 for an app, which is permanent
  * and fills at GUARANTEED.
  */
-const FILL_S = 3;
+export const FILL_S = 3;
 /** Number of values that all scripts about an app have. */
 export const LIMIT_NUMBERS = 4;
 
@@ -51,30 +51,6 @@ export function appFault(id: string, numbers: number[]): string {
   if (!isWithin(numbers[PRIORITY]!, 0, LOWEST_PRIORITY)) return "priority";
   if (!isWithin(numbers[FILL_S]!, 0, LONGEST_FILL_S)) return "fill_s";
   return "";
-}
-
-/** Arguments of a call about one app: the cluster's numbers, the app's id, its numbers and those of the operation. */
-interface AppCall {
-  /** The invalid argument, or an empty text. The operation checks its own numbers. */
-  fault: string;
-  /** The cluster's numbers. */
-  limits: number[];
-  /** The app's numbers, then those of the operation from LIMIT_NUMBERS on. */
-  request: number[];
-}
-
-/** The position of the operation's texts, after `own` numbers of the operation. */
-export function afterAppCall(own: number): number {
-  return CLUSTER_ARGUMENTS + 1 + LIMIT_NUMBERS + own;
-}
-
-/** Reads a call with `own` numbers and `texts` texts of the operation. */
-export function readAppCall(argv: string[], own: number, texts: number): AppCall {
-  if (argv.length !== afterAppCall(own) + texts) return { fault: "arguments", limits: [], request: [] };
-  const limits = wholeNumbers(argv, 0, CLUSTER_ARGUMENTS);
-  const request = wholeNumbers(argv, CLUSTER_ARGUMENTS + 1, LIMIT_NUMBERS + own);
-  const fault = clusterFault(limits);
-  return { fault: fault !== "" ? fault : appFault(argv[CLUSTER_ARGUMENTS]!, request), limits, request };
 }
 
 /** Configured capacity in micro-tokens. */
