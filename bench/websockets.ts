@@ -82,7 +82,11 @@ async function measure(proxy: Side, client: Side, backend: Side, count: number):
   const idleCpu = (proxy.cpuMs() - idleFrom) / IDLE_MS;
   await client.tell({ do: "close-all" });
   return {
-    ...{ connectsPerSecond: connects / (milliseconds / 1_000), busy, backendBusy, clientBusy, idleCpu },
+    connectsPerSecond: connects / (milliseconds / 1_000),
+    busy,
+    backendBusy,
+    clientBusy,
+    idleCpu,
     connectsPerCpuSecond: connects / ((busy * milliseconds) / 1_000),
     bytesPerConnection: (full - empty) / count,
   };

@@ -41,7 +41,12 @@ function socketRoutes(config: Config) {
     const { maxPerPod, maxTotal, maxPerApp, ratePerSecond, burst, onStoreFailure } = limits.get(routeName(route))!;
     const { passive } = config.upstreams[upstream]!;
     const own: SocketRouteLimits = {
-      ...{ maxPerPod, maxTotal, maxPerApp, ratePerSecond, burst, onStoreFailure },
+      maxPerPod,
+      maxTotal,
+      maxPerApp,
+      ratePerSecond,
+      burst,
+      onStoreFailure,
       protocols: connections.protocols.map((protocol) => protocol.toLowerCase()),
       downMs: passive.down_ms,
     };
@@ -66,7 +71,10 @@ export function nginxOptions(config: Config, { node, services, podUpstream }: Ng
       shutdownMs: config.timeouts.shutdown_ms,
       routes: socketRoutes(config).map(({ limits, name, upstream, tolerated, pods }) => ({
         ...limits,
-        ...{ name, upstream, tolerated, pods },
+        name,
+        upstream,
+        tolerated,
+        pods,
         podUpstreams: Object.fromEntries(pods.map((pod, i) => [pod, podUpstream(upstream, i)])),
       })),
     },
