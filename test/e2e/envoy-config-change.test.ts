@@ -60,7 +60,7 @@ describeEnvoy("another configuration of two Envoys with open WebSockets", () => 
     await everyoneCounted(0);
   });
 
-  test("a removed pod keeps its connections and gets no new ones", { timeout: 60_000 }, async () => {
+  test("a removed pod keeps its connections and gets no new ones", async () => {
     const [[first], [second]] = [fleet.pods("/first/"), fleet.pods("/second/")];
     const toThese = (address: string) => (yaml: string) =>
       yaml.replace(/(first: \{ targets: \[)[^\]]*/, `$1"${address}"`);
@@ -78,9 +78,7 @@ describeEnvoy("another configuration of two Envoys with open WebSockets", () => 
     await everyoneCounted(0);
   });
 
-  test("new listener: open connections end after the drain time and free their slots", {
-    timeout: 60_000,
-  }, async () => {
+  test("new listener: open connections end after the drain time and free their slots", async () => {
     const { open } = await fleet.connect("/second/", 2);
     expect(open).toHaveLength(2);
     await fleet.change((yaml) => yaml.replace("timeouts: { ", "timeouts: { keep_alive_ms: 4000, "));
@@ -98,7 +96,7 @@ describeEnvoy("another configuration of two Envoys with open WebSockets", () => 
     await everyoneCounted(0);
   });
 
-  test("invalid files change nothing", { timeout: 60_000 }, async () => {
+  test("invalid files change nothing", async () => {
     const { dir, adminUrl } = fleet.envoys[0]!;
     const replace = (name: string, text: string) => {
       writeFileSync(join(dir, "next"), text);

@@ -29,7 +29,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
   });
   afterAll(() => fleet.stop());
 
-  test("10 at once with a limit of 2: exactly 2 are admitted, a hundred times", { timeout: 90_000 }, async () => {
+  test("10 at once with a limit of 2: exactly 2 are admitted, a hundred times", async () => {
     const [pod] = fleet.pods("/two/");
     const before = pod!.accepted();
     for (let round = 1; round <= 100; round++) {
@@ -42,9 +42,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
     expect(pod!.accepted() - before).toBe(200);
   });
 
-  test("five pods with two slots each: Envoy connects to the pod of the slot", {
-    timeout: 60_000,
-  }, async () => {
+  test("five pods with two slots each: Envoy connects to the pod of the slot", async () => {
     const { open, refused } = await fleet.connect("/five/", 30);
     expect(fleet.pods("/five/").map(({ live }) => live.size)).toEqual([2, 2, 2, 2, 2]);
     expect(new Set(refused.map(({ status }) => status))).toEqual(new Set([429]));
@@ -52,7 +50,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
     await fleet.untilCounted("/five/", 0, WITHIN_A_LEASE_MS);
   });
 
-  test("a pod that closes WebSockets still gets new ones", { timeout: 60_000 }, async () => {
+  test("a pod that closes WebSockets still gets new ones", async () => {
     for (let i = 0; i < 6; i++) {
       const { open, refused } = await fleet.connect("/two/", 1, 0);
       expect(refused).toEqual([]);
@@ -63,7 +61,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
     }
   });
 
-  test("a connection's bytes are charged when it has ended", { timeout: 60_000 }, async () => {
+  test("a connection's bytes are charged when it has ended", async () => {
     const { socket, outcome, ended } = connectSocket(`${fleet.envoys[0]!.url}/many/`, { "X-App-Id": "metered" });
     expect((await outcome).open).toBe(true);
     const half = 2 * 1024 * 1024;
@@ -81,9 +79,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
     expect(spent).toBeLessThanOrEqual((2 * half) / 65_536 + 2);
   });
 
-  test("clients that are killed while their slot is being taken leave no slot behind", {
-    timeout: 60_000,
-  }, async () => {
+  test("clients that are killed while their slot is being taken leave no slot behind", async () => {
     const took: number[] = [];
     for (let round = 0; round < 3; round++) {
       fleet.redis.pause();
@@ -104,7 +100,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
     say("slots of clients killed during admission were free after", took);
   });
 
-  test("slots of clients that are killed while connected are free at once", { timeout: 60_000 }, async () => {
+  test("slots of clients that are killed while connected are free at once", async () => {
     const took: number[] = [];
     for (let round = 0; round < 10; round++) {
       const { open, refused } = await fleet.connect("/many/", 10);
@@ -116,7 +112,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
     say("slots of clients killed during the session were free after", took);
   });
 
-  test("a dead pod is skipped, and holds no slot", { timeout: 60_000 }, async () => {
+  test("a dead pod is skipped, and holds no slot", async () => {
     const [dead] = fleet.pods("/mortal/");
     await dead!.die();
     const held: SocketClient[] = [];
@@ -168,9 +164,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
     await fleet.untilCounted("/open/", 0, WITHIN_A_LEASE_MS);
   });
 
-  test("with 1,000 open WebSockets the service restarts: none is dropped, and the count is right", {
-    timeout: 120_000,
-  }, async () => {
+  test("with 1,000 open WebSockets the service restarts: none is dropped, and the count is right", async () => {
     const open: SocketClient[] = [];
     let limited = 0;
     await waitFor("1,000 to be open", async () => {
@@ -201,7 +195,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
     say("600 sockets were ended and free after", [took]);
   });
 
-  test("a hot restart of Envoy keeps open WebSockets and their slots", { timeout: 60_000 }, async () => {
+  test("a hot restart of Envoy keeps open WebSockets and their slots", async () => {
     const { open } = await fleet.connect("/two/", 10, 0);
     expect(open).toHaveLength(2);
     await fleet.envoys[0]!.reload();

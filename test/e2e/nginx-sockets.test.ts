@@ -10,12 +10,8 @@ describe.each(socketActs)("Node gateway and nginx, $name", ({ world: options, sc
   });
   afterAll(() => Promise.all(worlds.map((world) => world.stop())));
 
-  it.each(scenarios)(
-    "admit WebSockets alike: %s",
-    async (_name, play) => {
-      const [onNginx, onNode] = await Promise.all(worlds.map((world) => playSockets(world, play)));
-      expect(onNginx).toEqual(onNode);
-    },
-    120_000,
-  );
+  it.each(scenarios)("admit WebSockets alike: %s", async (_name, play) => {
+    const [onNginx, onNode] = await Promise.all(worlds.map((world) => playSockets(world, play)));
+    expect(onNginx).toEqual(onNode);
+  });
 });

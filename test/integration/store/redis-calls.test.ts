@@ -221,7 +221,7 @@ describe("close", () => {
   });
 });
 
-it("lets the process exit after close, also when Redis was never reachable", { timeout: 30_000 }, async () => {
+it("lets the process exit after close, also when Redis was never reachable", async () => {
   for (const [url, printed] of [
     [redis.url, "7,hello"],
     ["redis://127.0.0.1:1", "unavailable"],
@@ -229,7 +229,7 @@ it("lets the process exit after close, also when Redis was never reachable", { t
     ["redis-sentinel://127.0.0.1:1/name", "unavailable"],
   ] as const) {
     const args = ["--import", "tsx", "test/support/open-and-close.ts", url];
-    const { stdout, stderr } = await promisify(execFile)(process.execPath, args, { timeout: 10_000 });
+    const { stdout, stderr } = await promisify(execFile)(process.execPath, args, { timeout: 60_000 });
     expect([stdout.trim(), stderr]).toEqual([printed, ""]);
   }
 });

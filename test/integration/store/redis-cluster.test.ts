@@ -162,9 +162,7 @@ describe("failover", () => {
   });
 });
 
-it("reconnects after all nodes were restarted, even if the node of its url stays down", {
-  timeout: 90_000,
-}, async () => {
+it("reconnects after all nodes were restarted, even if the node of its url stays down", async () => {
   const away = await cluster.primaryOf("{a}");
   const store = openStore({ url: `redis-cluster://127.0.0.1:${away.port}` });
   for (const tag of TAGS) await store.run("add", [`${tag}c`], []);
@@ -204,9 +202,7 @@ describe("slot migration", () => {
     expect(await from.command("GET", "{a}c")).toBe(String(load.outcomes.get("ok")));
   });
 
-  it("uses the right node for a slot that is half moved, also without the library on that node", {
-    timeout: 60_000,
-  }, async () => {
+  it("uses the right node for a slot that is half moved, also without the library on that node", async () => {
     const store = openStore();
     const from = await cluster.primaryOf("{a}");
     const to = await otherPrimary(from);
@@ -219,9 +215,7 @@ describe("slot migration", () => {
     await cluster.migrateSlot("{a}", from);
   });
 
-  it("rejects with unavailable, within the deadline, while the keys of a call are on both nodes", {
-    timeout: 60_000,
-  }, async () => {
+  it("rejects with unavailable, within the deadline, while the keys of a call are on both nodes", async () => {
     const store = openStore({ deadlineMs: 400 });
     const from = await cluster.primaryOf("{a}");
     await store.run("count", ["{a}c", "{a}ids"], ["1"]);

@@ -14,6 +14,5 @@ describe("a history of connections", () => {
       expect(admitted).toBeGreaterThan(0);
       expect(Object.keys(steps).length).toBeGreaterThan(8);
     },
-    60_000,
   );
 });

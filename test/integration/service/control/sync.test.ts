@@ -276,10 +276,10 @@ describe("without Redis", () => {
       expect(response.status).toBe(503);
       expect(await response.json()).toMatchObject({ error: "store_unavailable" });
       expect(response.headers.get("retry-after")).toBe("1");
-      await expect.poll(async () => (await fetch(`${control.url}/health/ready`)).status, { timeout: 5_000 }).toBe(503);
+      await expect.poll(async () => (await fetch(`${control.url}/health/ready`)).status, { timeout: 60_000 }).toBe(503);
       expect((await fetch(`${control.url}/health/live`)).status).toBe(200);
       await own.restart();
-      await expect.poll(async () => (await control.post({ ...message, seq: 2 })).status, { timeout: 10_000 }).toBe(200);
+      await expect.poll(async () => (await control.post({ ...message, seq: 2 })).status, { timeout: 60_000 }).toBe(200);
       expect(JSON.stringify(control.logged)).not.toContain(PLANE_TOKEN);
     } finally {
       await control.close();
