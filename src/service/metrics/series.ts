@@ -94,11 +94,11 @@ function writeSeries(lines: string[], name: MetricName, labels: string[], values
     lines.push(`${name}${shared} ${values[0]}`);
     return;
   }
-  const before = `${name}_bucket{${pairs.map((pair) => `${pair},`).join("")}le="`;
+  const others = pairs.map((pair) => `,${pair}`).join("");
   let count = 0;
   for (let i = 0; i <= bounds.length; i++) {
     count += values[i + 1]!;
-    lines.push(`${before}${bounds[i] ?? "+Inf"}"} ${count}`);
+    lines.push(`${name}_bucket{le="${bounds[i] ?? "+Inf"}"${others}} ${count}`);
   }
   lines.push(`${name}_sum${shared} ${values[0]}`, `${name}_count${shared} ${count}`);
 }
