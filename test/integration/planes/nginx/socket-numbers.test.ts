@@ -117,7 +117,10 @@ it("nginx counts open connections by pod and refusals by reason; the services co
   const page = await until(
     "all connections and refusals to be counted",
     own,
-    (seen) => active(seen) === LIMIT && refused(seen, "TOTAL_LIMIT_EXCEEDED") === 2 && asked(seen) === LIMIT + 2,
+    (seen) =>
+      active(seen) === LIMIT &&
+      refused(seen, "TOTAL_LIMIT_EXCEEDED") === 2 &&
+      seen.value("websocket_acquire_seconds_count") === LIMIT + 2,
   );
   for (const pod of pods) {
     const labels = { upstream: "chat", pod: pod.address };
