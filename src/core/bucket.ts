@@ -46,9 +46,12 @@ export function wholeTokens(microTokens: number): number {
   return Math.max(Math.floor(microTokens / MICRO), 0);
 }
 
-/** Charges tokens that were spent without a grant. The level never falls below minus the configured `capacity`. */
-export function charge(bucket: Bucket, tokens: number, capacity: number): void {
-  bucket.tokens = Math.max(bucket.tokens - tokens * MICRO, Math.min(bucket.tokens, 0 - capacity));
+/** Below this level the arithmetic would not be exact any more. */
+const LOWEST_LEVEL = 0 - MAX_TOKENS * MICRO;
+
+/** Charges tokens that were spent without a grant. The level becomes negative: debt is forgotten only below a billion tokens. */
+export function charge(bucket: Bucket, tokens: number): void {
+  bucket.tokens = Math.max(bucket.tokens - tokens * MICRO, Math.min(bucket.tokens, LOWEST_LEVEL));
 }
 
 /** Returns tokens; what does not fit is lost. */

@@ -120,7 +120,7 @@ export function reconcile(redis: RedisApi, keys: string[], argv: string[]): Scri
   const drift = driftOf(leaked, expected, configuredCapacity(request));
   const corrects = leaked !== 0 && (request[FORCE] === 1 || drift > request[TOLERANCE]!);
   if (corrects && leaked > 0) returnToBoth(app, cluster, leaked);
-  if (corrects && leaked < 0) chargeBoth(app, cluster, 0 - leaked, configuredCapacity(request));
+  if (corrects && leaked < 0) chargeBoth(app, cluster, 0 - leaked);
   // An app without a key is full: there is nothing to write, and an expired limit stays expired.
   if (corrects || redis.call("EXISTS", keys[1]!) === 1) writeApp(redis, keys[1]!, app, request);
   writeCluster(redis, keys[0]!, cluster);

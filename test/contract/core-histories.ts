@@ -47,7 +47,7 @@ const buckets = fc.oneof(
   limits,
   held,
   timed("refill", 1000),
-  line("charge", tokens, micro),
+  line("charge", tokens),
   line("give-back", tokens),
   line("lend", tokens),
   line("repay", tokens),

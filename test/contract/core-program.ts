@@ -126,7 +126,7 @@ function bucketCommand(world: World, words: string[]): string {
   if (command === "refill") {
     refill(bucket, amount - world.refilledAt);
     world.refilledAt = amount;
-  } else if (command === "charge") charge(bucket, amount, numberAt(words, 2));
+  } else if (command === "charge") charge(bucket, amount);
   else if (command === "give-back") giveBack(bucket, amount);
   else if (command === "lend") lend(bucket, amount);
   else return "";

@@ -60,7 +60,7 @@ export function createModel(cluster: ClusterLimits, apps: BucketLimits[], start:
     for (const name of ["", app]) level(name).tokens = Math.min(level(name).tokens + tokens, capacity(name));
   };
   const charge = (app: string, tokens: number) => {
-    for (const name of ["", app]) level(name).tokens = Math.max(level(name).tokens - tokens, -capacity(name));
+    for (const name of ["", app]) level(name).tokens -= tokens;
   };
 
   function take(app: string, tokens: number, lent: number): void {
@@ -85,12 +85,13 @@ export function createModel(cluster: ClusterLimits, apps: BucketLimits[], start:
     booked(node, messages, granted, lent) {
       messages.forEach((message, i) => {
         const own = account(node, message.app);
-        giveBack(message.app, Math.max(message.returned - own.returned, 0));
-        own.returned = Math.max(own.returned, message.returned);
+        const returned = Math.max(message.returned - own.returned, 0);
+        own.returned += returned;
         own.spent = message.spent;
         const uncovered = Math.max(own.spent + own.returned - own.granted, 0);
-        if (uncovered > 0) charge(message.app, uncovered);
         own.granted += uncovered;
+        charge(message.app, Math.max(uncovered - returned, 0));
+        giveBack(message.app, Math.max(returned - uncovered, 0));
         const total = granted[i];
         if (total === undefined) return;
         if (total < own.granted) throw new BrokenPromise(`I5: ${node} was granted ${own.granted}, now only ${total}`);

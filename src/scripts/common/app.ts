@@ -122,9 +122,9 @@ export function writeApp(redis: RedisApi, key: string, app: App, numbers: number
 }
 
 /** Charges both layers for tokens that a node holds or has spent without a recorded grant. */
-export function chargeBoth(app: App, cluster: Cluster, tokens: number, capacity: number): void {
-  charge(app, tokens, capacity);
-  charge(cluster, tokens, cluster.capacity);
+export function chargeBoth(app: App, cluster: Cluster, tokens: number): void {
+  charge(app, tokens);
+  charge(cluster, tokens);
   app.granted = app.granted + tokens;
 }
 

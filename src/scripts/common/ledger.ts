@@ -1,7 +1,7 @@
 /** The ledger of a node: the counters it has reported, and how a report changes the buckets. */
 import { storedNumber } from "../../core/platform.js";
 import type { RedisApi } from "../redis-api.js";
-import { type App, chargeBoth, configuredCapacity, GRANTED, RETURNED, returnToBoth, SPENT } from "./app.js";
+import { type App, chargeBoth, GRANTED, RETURNED, returnToBoth, SPENT } from "./app.js";
 import type { Cluster } from "./cluster.js";
 
 /** A closed ledger is kept this long, so that spend reported late by its node is still charged. */
@@ -113,22 +113,21 @@ export function applyReport({ ledger, cluster }: NodeState, entry: Entry, messag
     entry.granted = Math.min(granted, spent + returned);
     entry.spent = entry.granted - returned;
   }
-  const lost = granted - entry.granted;
-  if (lost > 0) {
-    chargeBoth(app, cluster, lost, configuredCapacity(message));
-    entry.granted = granted;
-  }
-  const newlyReturned = returned - entry.returned;
-  if (newlyReturned > 0) {
-    returnToBoth(app, cluster, newlyReturned);
-    entry.returned = returned;
-  }
+  // Counters only grow, except `spent`, which refunds decrease.
+  const lost = Math.max(granted - entry.granted, 0);
+  const newlyReturned = Math.max(returned - entry.returned, 0);
+  entry.granted = entry.granted + lost;
+  entry.returned = entry.returned + newlyReturned;
   app.spent = app.spent + (spent - entry.spent);
   entry.spent = spent;
-  const uncovered = 0 - heldTokens(entry);
-  if (uncovered > 0) {
-    chargeBoth(app, cluster, uncovered, configuredCapacity(message));
-    entry.granted = entry.granted + uncovered;
-  }
+  const uncovered = Math.max(0 - heldTokens(entry), 0);
+  entry.granted = entry.granted + uncovered;
+  // Both are netted before a bucket changes, so that a wrong message cannot return more than it was granted.
+  const charged = lost + uncovered;
+  const both = Math.min(charged, newlyReturned);
+  app.granted = app.granted + both;
+  app.returned = app.returned + both;
+  chargeBoth(app, cluster, charged - both);
+  returnToBoth(app, cluster, newlyReturned - both);
   ledger.held = ledger.held + (heldTokens(entry) - before);
 }
