@@ -56,14 +56,20 @@ export function price(profile: CostProfile, method: string, bytes: number): numb
   return Math.min(Math.max(cost, 0), profile.maxCost);
 }
 
-/** Moving averages of the body sizes of one app and method; negative before the first exchange. */
+/** Moving averages of the body sizes of one app and method. */
 export interface LearnedSizes {
   requestBytes: number;
   responseBytes: number;
+  /** Exchanges that the averages stand for, at most MOST_SAMPLES. */
+  samples: number;
+  /** An exchange was added since `checkedAt`. */
+  fresh: boolean;
+  /** When the age was last checked, in host milliseconds; 0 before the first time. */
+  checkedAt: number;
 }
 
 export function newLearnedSizes(): LearnedSizes {
-  return { requestBytes: -1, responseBytes: -1 };
+  return { requestBytes: 0, responseBytes: 0, samples: 0, fresh: false, checkedAt: 0 };
 }
 
 export interface LearnedSizesByMethod {
@@ -81,26 +87,79 @@ export function learnedSizes(byMethod: LearnedSizesByMethod, method: string): Le
   return learned;
 }
 
-/** Weight of a new size: the average follows a change within about twenty requests. */
-const LEARNING_RATE = 0.1;
+/** The averages follow a change of sizes within about twenty exchanges. */
+const MOST_SAMPLES = 9;
+/** Learned sizes halve each time this long has passed without an exchange. */
+export const HALF_LIFE_MS = 30000;
+/** After this many half-lives less than a byte is left. */
+const MOST_HALVINGS = 54;
 
-function moveMean(mean: number, bytes: number): number {
-  return mean < 0 ? bytes : mean + (bytes - mean) * LEARNING_RATE;
+/** The most bytes that `tokens` can pay for: more need not be expected of a request. */
+export function payableBytes(
+  { base, quantum, bandwidth, maxCost }: CostProfile,
+  method: string,
+  tokens: number,
+): number {
+  if (bandwidth <= 0) return MAX_BYTES;
+  const quanta = Math.floor((Math.min(tokens, maxCost) - base[knownMethod(method)]) / bandwidth);
+  return Math.min(Math.max(quanta, 0) * quantum, MAX_BYTES);
 }
 
-/** Adds the sizes of an exchange that has ended. Invalid sizes are ignored. */
-export function learnSizes(learned: LearnedSizes, requestBytes: number, responseBytes: number): void {
-  if (isSize(requestBytes)) learned.requestBytes = moveMean(learned.requestBytes, requestBytes);
-  if (isSize(responseBytes)) learned.responseBytes = moveMean(learned.responseBytes, responseBytes);
+/**
+ * Adds the sizes of an exchange that has ended, each at most `mostBytes`. Invalid sizes are ignored. The averages start with
+ * one empty exchange, which counts as much as any other: the first size counts half, so that a single large transfer
+ * does not become the expectation for all requests that follow.
+ */
+export function learnSizes(
+  learned: LearnedSizes,
+  requestBytes: number,
+  responseBytes: number,
+  mostBytes: number,
+): void {
+  learned.samples = Math.min(learned.samples + 1, MOST_SAMPLES);
+  learned.fresh = true;
+  const weight = 1 / (learned.samples + 1);
+  if (isSize(requestBytes)) {
+    learned.requestBytes = learned.requestBytes + (Math.min(requestBytes, mostBytes) - learned.requestBytes) * weight;
+  }
+  if (isSize(responseBytes)) {
+    learned.responseBytes =
+      learned.responseBytes + (Math.min(responseBytes, mostBytes) - learned.responseBytes) * weight;
+  }
+}
+
+/** A half-life has passed since the last check. A clock that was set back ends it early, so that it cannot last too long. */
+export function isCheckDue(learned: LearnedSizes, now: number): boolean {
+  return Math.abs(now - learned.checkedAt) >= HALF_LIFE_MS;
+}
+
+/**
+ * Halves the sizes for each half-life since the last check, except for the one with the last exchange. Refused requests
+ * teach nothing: without this, an estimate that gets requests refused would never change.
+ */
+export function checkAge(learned: LearnedSizes, now: number): void {
+  let periods = Math.floor(Math.abs(now - learned.checkedAt) / HALF_LIFE_MS);
+  if (learned.fresh) periods = periods - 1;
+  if (learned.checkedAt === 0) periods = 0;
+  let kept = 1;
+  for (let i = 0; i < periods && i < MOST_HALVINGS; i++) kept = kept / 2;
+  learned.requestBytes = learned.requestBytes * kept;
+  learned.responseBytes = learned.responseBytes * kept;
+  learned.samples = learned.samples * kept;
+  learned.fresh = false;
+  learned.checkedAt = now;
 }
 
 /** The cost to take before the request runs. `contentLength` is the declared one or UNKNOWN_LENGTH; INVALID_COST if invalid. */
 export function estimate(profile: CostProfile, method: string, contentLength: number, learned: LearnedSizes): number {
-  let requestBytes = contentLength;
-  if (contentLength === UNKNOWN_LENGTH) requestBytes = Math.floor(Math.max(learned.requestBytes, 0));
+  const requestBytes = contentLength === UNKNOWN_LENGTH ? Math.floor(learned.requestBytes) : contentLength;
   if (!isSize(requestBytes)) return INVALID_COST;
-  const responseBytes = Math.floor(Math.max(learned.responseBytes, 0));
-  return price(profile, method, Math.min(requestBytes + responseBytes, MAX_BYTES));
+  return price(profile, method, Math.min(requestBytes + Math.floor(learned.responseBytes), MAX_BYTES));
+}
+
+/** The part of an estimate that does not depend on learned sizes. */
+export function declaredCost(profile: CostProfile, method: string, contentLength: number): number {
+  return price(profile, method, contentLength === UNKNOWN_LENGTH ? 0 : contentLength);
 }
 
 /** Tokens to charge (positive) or to refund (negative) when the exchange has ended; 0 if a cost is invalid. */

@@ -1,6 +1,6 @@
 /** Decides about a request: from the lease, from a cached refusal, or without the store; otherwise it has to wait. */
 import { COST_EXCEEDS_CAPACITY, INVALID_ARGUMENT, OK, STORE_UNAVAILABLE } from "../core/codes.js";
-import { estimate, INVALID_COST, learnedSizes } from "../core/cost.js";
+import { checkAge, declaredCost, estimate, INVALID_COST, isCheckDue, learnedSizes } from "../core/cost.js";
 import { mayWaitForStore, withoutStoreAllowance } from "../core/degradation.js";
 import { applyReply, isRefused, MISS, takeAllowance, takeUncovered } from "../core/lease.js";
 import type { Account, DecisionSource, Outcome } from "./account.js";
@@ -42,14 +42,28 @@ export function startDecision(outcome: Outcome, account: Account, method: string
 /** Estimates the cost of a request and takes it from the lease. DECIDED, DECIDED_SYNC or MISSED. */
 export function decide(node: NodeState, outcome: Outcome, contentLength: number): number {
   const { account, method } = outcome;
-  const cost = estimate(account.limits.profile, method, contentLength, learnedSizes(account.learned, method));
+  const learned = learnedSizes(account.learned, method);
+  if (isCheckDue(learned, node.clock)) checkAge(learned, node.clock);
+  let cost = estimate(account.limits.profile, method, contentLength, learned);
   if (cost === INVALID_COST) {
     outcome.cost = 0;
     conclude(outcome, "local", INVALID_ARGUMENT, account.cell.get());
     return DECIDED;
   }
+  if (cost > Math.min(account.limits.burst, account.sync.limit)) cost = payableCost(outcome, contentLength, cost);
   outcome.cost = cost;
   return takeFromLease(node, outcome, account, cost);
+}
+
+/**
+ * Lowers an estimate to what a full bucket can pay: sizes of earlier exchanges must not make a request impossible. The body
+ * that the request declares is priced in full.
+ */
+function payableCost({ account, method }: Outcome, contentLength: number, cost: number): number {
+  const { burst, profile } = account.limits;
+  const { limit } = account.sync;
+  const capacity = limit > 0 ? Math.min(limit, burst) : burst;
+  return Math.min(cost, Math.max(declaredCost(profile, method, contentLength), capacity));
 }
 
 /** As `decide`, for a cost that the caller states. */

@@ -20,6 +20,8 @@ export interface NodeState<A extends Account = Account> {
   seq: number;
   /** The store closed the epoch, and some messages of it are still unanswered: they are repeated before a new one. */
   epochClosed: boolean;
+  /** Host milliseconds when the last message was planned, or later: the time for decisions that do not read the clock. */
+  clock: number;
   syncs: number;
   failures: number;
   failuresInARow: number;
@@ -46,6 +48,7 @@ export function newNode<A extends Account>(options: NodeOptions, epoch: number):
     epoch,
     seq: 0,
     epochClosed: false,
+    clock: 0,
     syncs: 0,
     failures: 0,
     failuresInARow: 0,

@@ -86,6 +86,7 @@ export function planMessage<A extends Account>(node: NodeState<A>, now: number):
   const planned: PlannedSync<A>[] = [];
   const active: A[] = [];
   const departed: A[] = [];
+  node.clock = now;
   for (const account of node.active) {
     if (!node.options.timers && !node.epochClosed) returnUnused(node, account, now);
     const due = isDue(node, account, situation);

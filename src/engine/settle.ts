@@ -1,6 +1,6 @@
 /** Corrects the estimated cost of a finished exchange, learns from its sizes, and takes back tokens that were not needed. */
 import { OK } from "../core/codes.js";
-import { learnedSizes, learnSizes, price, settlement } from "../core/cost.js";
+import { learnedSizes, learnSizes, payableBytes, price, settlement } from "../core/cost.js";
 import { settleTokens, spentTokens } from "../core/lease.js";
 import type { Account, Outcome } from "./account.js";
 
@@ -14,9 +14,11 @@ export function settleExchange(
   requestBytes: number,
   responseBytes: number,
 ): number {
-  learnSizes(learnedSizes(account.learned, method), requestBytes, responseBytes);
+  const { profile, burst } = account.limits;
+  const mostBytes = payableBytes(profile, method, burst);
+  learnSizes(learnedSizes(account.learned, method), requestBytes, responseBytes, mostBytes);
   if (code !== OK) return 0;
-  const difference = settlement(cost, price(account.limits.profile, method, requestBytes + responseBytes));
+  const difference = settlement(cost, price(profile, method, requestBytes + responseBytes));
   settleTokens(account.lease, account.cell, difference);
   return difference;
 }

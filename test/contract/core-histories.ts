@@ -33,7 +33,11 @@ function timed(name: string, perMs: number, ...parts: fc.Arbitrary<unknown>[]): 
 const sizes = fc.oneof(
   line("price", profile, method, size),
   line("estimate", profile, method, size),
-  line("learn", size, size),
+  line("payable", profile, method, fc.oneof(cost, tokens)),
+  line("learn", size, size, fc.oneof(fc.nat(10000000), fc.constant(2 ** 53))),
+  timed("age", 1),
+  timed("age", 0),
+  timed("age", 2),
   line("settlement", fc.integer({ min: -1, max: 1000000 }), fc.integer({ min: -1, max: 1000000 })),
 );
 

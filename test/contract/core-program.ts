@@ -7,12 +7,16 @@ import { type Bucket, charge, giveBack, refill, waitMs, wholeTokens } from "../.
 import {
   bandwidthProfile,
   type CostProfile,
+  checkAge,
+  declaredCost,
   deviation,
   estimate,
   iopsProfile,
+  isCheckDue,
   type LearnedSizes,
   learnSizes,
   newLearnedSizes,
+  payableBytes,
   price,
   settlement,
   standardProfile,
@@ -80,6 +84,10 @@ function profileNamed(name: string): CostProfile {
   return name === "bandwidth" ? bandwidthProfile : standardProfile;
 }
 
+function learnedText({ requestBytes, responseBytes, samples }: LearnedSizes): string {
+  return `${exact(requestBytes)} ${exact(responseBytes)} ${exact(samples)}`;
+}
+
 function costCommand(world: World, words: string[]): string {
   const command = words[0];
   const first = numberAt(words, 1);
@@ -87,11 +95,19 @@ function costCommand(world: World, words: string[]): string {
   const third = numberAt(words, 3);
   if (command === "price") return exact(price(profileNamed(textAt(words, 1)), textAt(words, 2), third));
   if (command === "estimate") {
-    return exact(estimate(profileNamed(textAt(words, 1)), textAt(words, 2), third, world.learned));
+    const profile = profileNamed(textAt(words, 1));
+    const declared = exact(declaredCost(profile, textAt(words, 2), third));
+    return `${exact(estimate(profile, textAt(words, 2), third, world.learned))} ${declared}`;
   }
+  if (command === "payable") return exact(payableBytes(profileNamed(textAt(words, 1)), textAt(words, 2), third));
   if (command === "learn") {
-    learnSizes(world.learned, first, second);
-    return `${exact(world.learned.requestBytes)} ${exact(world.learned.responseBytes)}`;
+    learnSizes(world.learned, first, second, third);
+    return learnedText(world.learned);
+  }
+  if (command === "age") {
+    const due = yesNo(isCheckDue(world.learned, first));
+    checkAge(world.learned, first);
+    return `${due} ${learnedText(world.learned)}`;
   }
   if (command === "settlement") return `${exact(settlement(first, second))} ${exact(deviation(first, second))}`;
   return "";

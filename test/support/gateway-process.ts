@@ -127,13 +127,14 @@ export interface SmallBackend {
   stop(): Promise<void>;
 }
 
-/** Responds "ok" to every request. */
+/** Responds "ok" to every request, or as many bytes as `?bytes=` in the path says. */
 export async function startSmallBackend(): Promise<SmallBackend> {
   let count = 0;
   const server: Server = createServer((incoming, response) => {
     count++;
     incoming.resume();
-    response.end("ok");
+    const bytes = incoming.url?.split("?bytes=")[1];
+    response.end(bytes === undefined ? "ok" : Buffer.alloc(Number(bytes)));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return {

@@ -129,6 +129,8 @@ function onTick(premature: boolean): void {
     return;
   }
   catchUp();
+  // Another worker may be the one that plans messages.
+  worker.node.clock = nowMs();
   // Workers from before a reload may still settle exchanges of former apps, but no longer report them.
   for (const account of worker.accounts) if (account.leaving) activate(worker.node, account);
   runSync();

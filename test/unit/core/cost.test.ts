@@ -5,10 +5,14 @@ import {
   bandwidthProfile,
   baseCost,
   type CostProfile,
+  checkAge,
+  declaredCost,
   deviation,
   estimate,
+  HALF_LIFE_MS,
   INVALID_COST,
   iopsProfile,
+  isCheckDue,
   isSize,
   KIB,
   learnSizes,
@@ -16,6 +20,7 @@ import {
   MAX_COST,
   MIB,
   newLearnedSizes,
+  payableBytes,
   price,
   settlement,
   standardProfile,
@@ -100,33 +105,89 @@ describe("the estimate", () => {
   });
 
   it("adds the learned response, and for a chunked body the learned request", () => {
-    const learned = newLearnedSizes();
-    learnSizes(learned, 2 * 64 * KIB, 3 * 64 * KIB);
+    const learned = { ...newLearnedSizes(), requestBytes: 2 * 64 * KIB, responseBytes: 3 * 64 * KIB };
     expect(estimate(standardProfile, "POST", 64 * KIB, learned)).toBe(5 + 1 + 3);
     expect(estimate(standardProfile, "POST", UNKNOWN_LENGTH, learned)).toBe(5 + 2 + 3);
+    expect(declaredCost(standardProfile, "POST", 64 * KIB)).toBe(5 + 1);
+    expect(declaredCost(standardProfile, "POST", UNKNOWN_LENGTH)).toBe(5);
   });
 
-  it("follows a change of sizes within about twenty exchanges", () => {
+  it("counts the first size half, and follows a change within about twenty exchanges", () => {
     const learned = newLearnedSizes();
-    learnSizes(learned, 0, 100);
-    expect(learned).toEqual({ requestBytes: 0, responseBytes: 100 });
-    learnSizes(learned, 0, 200);
-    expect(learned.responseBytes).toBeCloseTo(110, 9);
-    for (let i = 0; i < 20; i++) learnSizes(learned, 0, 1000);
+    learnSizes(learned, 40, 100, MAX_BYTES);
+    expect(learned).toMatchObject({ requestBytes: 20, responseBytes: 50 });
+    learnSizes(learned, 40, 100, MAX_BYTES);
+    expect(learned.responseBytes).toBeCloseTo(200 / 3, 9);
+    for (let i = 0; i < 20; i++) learnSizes(learned, 0, 1000, MAX_BYTES);
     expect(learned.responseBytes).toBeGreaterThan(850);
+    for (let i = 0; i < 20; i++) learnSizes(learned, 0, 0, MAX_BYTES);
+    expect(learned.responseBytes).toBeLessThan(150);
+  });
+
+  it("forgets a single large first response within ten exchanges", () => {
+    const learned = newLearnedSizes();
+    learnSizes(learned, 0, 100 * 64 * KIB, MAX_BYTES);
+    for (let i = 0; i < 9; i++) learnSizes(learned, 0, 0, MAX_BYTES);
+    expect(estimate(standardProfile, "GET", 0, learned)).toBeLessThanOrEqual(1 + 10);
   });
 
   it("ignores invalid sizes", () => {
-    const learned = { requestBytes: 10, responseBytes: 20 };
-    for (const bytes of noSizes) learnSizes(learned, bytes, bytes);
-    expect(learned).toEqual({ requestBytes: 10, responseBytes: 20 });
+    const learned = { ...newLearnedSizes(), requestBytes: 10, responseBytes: 20 };
+    for (const bytes of noSizes) learnSizes(learned, bytes, bytes, MAX_BYTES);
+    expect(learned).toMatchObject({ requestBytes: 10, responseBytes: 20 });
+  });
+
+  it("never learns more than what the given tokens can pay", () => {
+    const tokens = fc.integer({ min: 0, max: 2_000_000 });
+    fc.assert(
+      fc.property(profile, method, tokens, fc.array(fc.tuple(size, size)), (priced, verb, burst, history) => {
+        const most = payableBytes(priced, verb, burst);
+        const highest = Math.max(Math.min(burst, MAX_COST), baseCost(priced, verb));
+        expect(price(priced, verb, most)).toBeLessThanOrEqual(highest);
+        expect(price(priced, verb, most + priced.quantum)).toBe(Math.min(highest + 1, MAX_COST));
+        const learned = newLearnedSizes();
+        for (const [request, response] of history) learnSizes(learned, request, response, most);
+        expect(Math.max(learned.requestBytes, learned.responseBytes)).toBeLessThanOrEqual(most);
+        expect(estimate(priced, verb, 0, learned)).toBeLessThanOrEqual(highest);
+      }),
+    );
+    expect(payableBytes({ ...standardProfile, bandwidth: 0 }, "GET", 20)).toBe(MAX_BYTES);
+    expect(payableBytes({ ...standardProfile, maxCost: 10 }, "GET", 20)).toBe(9 * 64 * KIB);
+  });
+
+  it("halves with each half-life without an exchange, and not while exchanges end", () => {
+    const learned = newLearnedSizes();
+    const start = 1_000_000;
+    checkAge(learned, start);
+    learnSizes(learned, 0, 1600, MAX_BYTES);
+    expect(isCheckDue(learned, start + HALF_LIFE_MS - 1)).toBe(false);
+    expect(isCheckDue(learned, start + HALF_LIFE_MS)).toBe(true);
+    checkAge(learned, start + HALF_LIFE_MS);
+    expect(learned).toMatchObject({ responseBytes: 800, samples: 1 });
+    checkAge(learned, start + 2 * HALF_LIFE_MS);
+    expect(learned).toMatchObject({ responseBytes: 400, samples: 0.5 });
+    learnSizes(learned, 0, 400, MAX_BYTES);
+    checkAge(learned, start + 5 * HALF_LIFE_MS);
+    expect(learned.responseBytes).toBe(100);
+    checkAge(learned, start + 1e12);
+    expect(estimate(standardProfile, "GET", 0, learned)).toBe(1);
+  });
+
+  it("does not halve before the host knows the time, and a clock that was set back counts as time passed", () => {
+    const learned = newLearnedSizes();
+    learnSizes(learned, 0, 1600, MAX_BYTES);
+    checkAge(learned, 1e12);
+    expect(learned.responseBytes).toBe(800);
+    expect(isCheckDue(learned, 1e12 - HALF_LIFE_MS)).toBe(true);
+    checkAge(learned, 1e12 - HALF_LIFE_MS);
+    expect(learned.responseBytes).toBe(400);
   });
 
   it("stays a valid cost after any history of sizes", () => {
     fc.assert(
       fc.property(fc.array(fc.tuple(size, size)), size, (history, contentLength) => {
         const learned = newLearnedSizes();
-        for (const [request, response] of history) learnSizes(learned, request, response);
+        for (const [request, response] of history) learnSizes(learned, request, response, MAX_BYTES);
         for (const length of [contentLength, UNKNOWN_LENGTH]) {
           const cost = estimate(bandwidthProfile, "PUT", length, learned);
           expect(Number.isInteger(cost) && cost >= 1 && cost <= MAX_COST).toBe(true);

@@ -1,5 +1,14 @@
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { newOutcome, PENDING } from "../../../src/engine/account.js";
+import {
+  bandwidthProfile,
+  declaredCost,
+  HALF_LIFE_MS,
+  MIB,
+  standardProfile,
+  UNKNOWN_LENGTH,
+} from "../../../src/core/cost.js";
+import { type Account, newOutcome, PENDING } from "../../../src/engine/account.js";
 import { DECIDED_SYNC, decide, decideCost, decideLook, decideRemotely } from "../../../src/engine/decide.js";
 import { refund, settleExchange } from "../../../src/engine/settle.js";
 import { giveUpExpired } from "../../../src/engine/waiters.js";
@@ -159,5 +168,88 @@ describe("an exchange that has ended", () => {
     driver.fill();
     refund(driver.account("app"), 50);
     expect(driver.account("app").cell.get()).toBe(21);
+  });
+});
+
+describe("sizes of earlier exchanges", () => {
+  const large = 14 * MIB;
+  const settled = (account: Account, method: string, bytes: number) =>
+    settleExchange(account, { method, cost: 1, code: "ok" }, 0, bytes);
+
+  it("never make a request cost more than a full bucket, in any history", () => {
+    const exchange = fc.tuple(fc.constantFrom("GET", "PUT"), fc.nat(2 ** 32), fc.nat(2 ** 32), fc.nat(100_000));
+    const request = fc.tuple(fc.constantFrom("GET", "PUT"), fc.constantFrom(UNKNOWN_LENGTH, 0, 65_536, large));
+    const profile = fc.constantFrom(standardProfile, bandwidthProfile, { ...standardProfile, maxCost: 15 });
+    const capacity = fc.tuple(fc.integer({ min: 5, max: 1000 }), fc.constantFrom(1, 0.5, 0.1, 0));
+    fc.assert(
+      fc.property(
+        profile,
+        capacity,
+        fc.array(exchange),
+        request,
+        (priced, [burst, ratio], history, [method, length]) => {
+          const driver = createNodeDriver([limits({ id: "app", burst, profile: priced })]);
+          const account = driver.account("app");
+          account.sync.limit = Math.floor(burst * ratio);
+          for (const [verb, received, sent, pauseMs] of history) {
+            settleExchange(account, { method: verb, cost: 1, code: "ok" }, received, sent);
+            driver.node.clock += pauseMs;
+          }
+          const outcome = newOutcome(account, method, 0);
+          decide(driver.node, outcome, length);
+          const declared = declaredCost(priced, method, length);
+          const full = account.sync.limit > 0 ? account.sync.limit : burst;
+          expect(outcome.cost).toBeGreaterThanOrEqual(declared);
+          expect(outcome.cost).toBeLessThanOrEqual(Math.max(declared, full));
+        },
+      ),
+    );
+  });
+
+  it("do not lower the cost of a declared body, which is refused above the burst", () => {
+    const driver = createNodeDriver([limits({ id: "app", burst: 20 })]);
+    settled(driver.account("app"), "GET", large);
+    const upload = driver.request("app", large);
+    expect(upload.cost).toBe(1 + large / 65_536);
+    driver.receive(driver.send(), ({ message }) => ({
+      code: message.need > 20 ? "cost_exceeds_capacity" : "ok",
+      granted: message.granted,
+    }));
+    expect(upload).toMatchObject({ code: "cost_exceeds_capacity", retryAfterMs: 0 });
+  });
+
+  it("are clamped to what the burst can pay", () => {
+    const driver = createNodeDriver([limits({ id: "app", burst: 20 })]);
+    for (let i = 0; i < 100; i++) settled(driver.account("app"), "GET", large);
+    expect(driver.account("app").learned.GET!.responseBytes).toBeLessThanOrEqual(19 * 65_536);
+    for (let i = 0; i < 10; i++) settled(driver.account("app"), "GET", 0);
+    expect(driver.request("app").cost).toBeLessThanOrEqual(1 + 7);
+  });
+
+  it("count against the capacity of an emergency, not against one that blocks everything", () => {
+    const driver = createNodeDriver([limits({ id: "app", burst: 100 })]);
+    const account = driver.account("app");
+    for (let i = 0; i < 100; i++) settled(account, "GET", large);
+    const cost = () => driver.request("app").cost;
+    expect(cost()).toBe(100);
+    account.sync.limit = 10;
+    expect(cost()).toBe(10);
+    account.sync.limit = 0;
+    expect(cost()).toBe(100);
+    account.learned = {};
+    expect(cost()).toBe(1);
+  });
+
+  it("halve while all requests are refused, at the pace of the node's messages", () => {
+    const driver = createNodeDriver([limits({ id: "app", burst: 100 })]);
+    for (let i = 0; i < 100; i++) settled(driver.account("app"), "GET", large);
+    const costs: number[] = [];
+    for (let i = 0; i < 8; i++) {
+      driver.send();
+      costs.push(driver.request("app").cost);
+      driver.advance(HALF_LIFE_MS);
+    }
+    expect(costs.slice(0, 4)).toEqual([100, 51, 26, 14]);
+    expect(costs.at(-1)).toBeLessThanOrEqual(3);
   });
 });

@@ -298,7 +298,7 @@ describe("other settings", () => {
     node.limiter.settle(made, 0, 1024 * 1024);
     node.reconfigure({ apps: [app({ burst: 20, guaranteed: 1, dryRun: true })] });
     const dry = await s.during(node.limiter.check("app", "GET", 0));
-    expect(dry).toMatchObject({ cost: 17, allowed: true, dryRun: true, code: "quota_exhausted" });
+    expect(dry).toMatchObject({ cost: 9, allowed: true, dryRun: true, code: "quota_exhausted" });
     node.reconfigure({ apps: [app({ burst: 20, guaranteed: 1 })] });
     expect(await s.during(node.limiter.check("app", "GET", 0))).toMatchObject({ allowed: false, dryRun: false });
   });

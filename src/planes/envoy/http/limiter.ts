@@ -30,6 +30,7 @@ export function check(handle: Handle, exchange: Exchange, account: EnvoyAccount,
   const { arrivedAt, requestBytes } = exchange;
   // Before tokens are taken: an emergency may have started, or the epoch may have been closed.
   if (isReportDue(arrivedAt) && maySync(arrivedAt)) sendSync(handle, account, undefined, arrivedAt);
+  worker.node.clock = arrivedAt;
   startDecision(exchange, account, method);
   const step = decide(worker.node, exchange, requestBytes);
   if (step === MISSED) miss(handle, exchange, account);

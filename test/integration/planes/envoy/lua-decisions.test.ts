@@ -75,9 +75,10 @@ describeEnvoy("Envoy's generated filter", () => {
     const cost = async (method: string) => (await ask("sized", "/", {}, method)).headers["x-ratelimit-cost"];
     expect(await cost("GET")).toBe("1");
     await ask("other", "/chunked?bytes=300000");
-    expect((await ask("other")).headers["x-ratelimit-cost"]).toBe("6");
+    // The first size counts half.
+    expect((await ask("other")).headers["x-ratelimit-cost"]).toBe("4");
     await ask("sized", "/?bytes=70000", {}, "DELETE");
-    expect(await cost("DELETE")).toBe("4");
+    expect(await cost("DELETE")).toBe("3");
     // These responses have no body, whatever their Content-Length is.
     await ask("sized", "/?bytes=900000", {}, "HEAD");
     expect(await cost("HEAD")).toBe("1");
@@ -94,7 +95,7 @@ describeEnvoy("Envoy's generated filter", () => {
       });
     expect((await upload()).headers["x-ratelimit-cost"]).toBe("5");
     // An upload that waited for a sync is settled by the service, and its size is not learned.
-    await waitFor("the size to be learned", async () => (await upload()).headers["x-ratelimit-cost"] === "9");
+    await waitFor("the size to be learned", async () => (await upload()).headers["x-ratelimit-cost"] === "8");
   });
 
   it("distinguishes two requests with the same x-request-id", async () => {
