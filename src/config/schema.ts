@@ -152,6 +152,11 @@ export const app = section({
     .describe(
       "Without the store: admit up to `fail_open_tokens` per second, the node's share of the rate, or nothing.",
     ),
+  unknown_length: oneOf("cut", "delay", "charge")
+    .default("delay")
+    .describe(
+      "Bodies without a Content-Length and WebSockets, if there are no tokens for their bytes: abort them; pause them, and abort them after `timeouts.body_idle_ms` without tokens; or pass everything and charge it at the end. See OPERATIONS.md for what each plane does.",
+    ),
 });
 
 const headers = section({

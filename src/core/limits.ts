@@ -4,6 +4,12 @@ import type { CostProfile } from "./cost.js";
 /** What a node does while the store is unavailable: admit a fixed allowance, a share of the app's rate, or nothing. */
 export type OnStoreFailure = "open" | "local" | "closed";
 
+/**
+ * What happens to a transfer whose length was not declared and for which tokens are refused while it runs: abort it, pause
+ * it until there are tokens, or let it pass and charge it at the end.
+ */
+export type UnknownLength = "cut" | "delay" | "charge";
+
 /** The part of the limits that the store knows. */
 export interface BucketLimits {
   id: string;
@@ -27,6 +33,8 @@ export interface AppLimits extends BucketLimits {
   onStoreFailure: OnStoreFailure;
   /** Decide and count as usual, but admit requests that would be refused. */
   dryRun: boolean;
+  /** Default "charge". */
+  unknownLength?: UnknownLength;
   /** The name in decisions, if it is not the id. */
   label?: string;
 }

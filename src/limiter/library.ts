@@ -74,8 +74,8 @@ function limitsOf(id: string, limits: AppOptions): AppLimits {
   };
 }
 
-/** A limiter that is reconfigured with the library's options. */
-export interface LibraryLimiter extends Omit<Limiter, "reconfigure"> {
+/** A limiter that is reconfigured with the library's options. Bodies of unknown length are charged at their end. */
+export interface LibraryLimiter extends Omit<Limiter, "reconfigure" | "meter"> {
   /** Applies new limits. `apps` replaces all apps; other omitted options stay. Throws and changes nothing if invalid. */
   reconfigure(limits: Limits & { cluster?: { capacity?: number; rate?: number } }): void;
 }

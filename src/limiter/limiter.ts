@@ -26,9 +26,11 @@ import { addWaiter, newWaiter, takeWaiters } from "../engine/waiters.js";
 import { systemClock } from "../shared/clock.js";
 import { createAccounts, type LimiterAccount, type LimiterWaiter } from "./accounts.js";
 import type { Decision, LimiterOptions, LimitOptions } from "./limiter-contract.js";
+import { isMetered, Meter, type MeterLimiter, type MeterOptions } from "./meter.js";
 import { createSyncer } from "./syncer.js";
 
 export type * from "./limiter-contract.js";
+export type { Meter, MeterOwner } from "./meter.js";
 
 type Deciding = Decision | Promise<Decision>;
 
@@ -37,6 +39,8 @@ type StartTime = number | undefined;
 
 /** Makes the decision about a waiting request again, because the account that should pay was removed. */
 type Again = (startedMs: number) => Deciding;
+
+type Result = (outcome: Outcome, startedMs: StartTime, waited?: boolean) => Decision;
 
 function nodeOptions({ lease, timeoutMs = 1000, failOpenTokens = 100 }: LimitOptions): NodeOptions {
   return { lease: { ...defaultLeaseOptions, ...lease }, timeoutMs, failOpenTokens, timers: true };
@@ -64,9 +68,13 @@ export function createLimiter(options: LimiterOptions) {
   }
 
   function decisionOf(outcome: Outcome, startedMs: StartTime, waited = false): Decision {
+    return recorded(decisionFrom(outcome), startedMs, waited);
+  }
+
+  function decisionFrom(outcome: Outcome): Decision {
     const { account, method, cost, code, allowed, source, balance, retryAfterMs } = outcome;
     const { id, label = id, guaranteed, dryRun } = account.limits;
-    const decision: Decision = {
+    return {
       allowed,
       code,
       dryRun,
@@ -80,7 +88,6 @@ export function createLimiter(options: LimiterOptions) {
       retryAfterMs,
       source,
     };
-    return recorded(decision, startedMs, waited);
   }
 
   /** Every decision is counted and observed here. */
@@ -123,25 +130,39 @@ export function createLimiter(options: LimiterOptions) {
     return decisionOf(current, startedMs);
   }
 
-  function miss(account: LimiterAccount, startedMs: StartTime, again: Again): Deciding {
+  /** As `take`, for an exchange that was admitted before: not counted as another decision. */
+  function takeMore(id: string, cost: number, startedMs?: number): Deciding {
+    const account = apps.get(id);
+    // The app was removed while the transfer waited: it is settled as usual.
+    if (account === undefined) {
+      return { ...unidentified(UNKNOWN_APP), allowed: true, method: "", balance: 0, rate: 0, source: "local" };
+    }
+    startDecision(current, account, "");
+    const step = decideCost(node, current, cost);
+    if (step === MISSED) return miss(account, startedMs, (since) => takeMore(id, cost, since), decisionFrom);
+    if (step === DECIDED_SYNC) syncer.wake(account);
+    return decisionFrom(current);
+  }
+
+  function miss(account: LimiterAccount, startedMs: StartTime, again: Again, result: Result = decisionOf): Deciding {
     const now = clock.now();
     if (syncer.isClosed()) {
       if (!decideCached(current, "cached", now)) refuseWithoutStore(current);
-      return decisionOf(current, startedMs);
+      return result(current, startedMs);
     }
     syncer.level();
     const step = decideMiss(node, current, now);
-    if (step === WAIT) return wait(account, startedMs ?? now, again);
+    if (step === WAIT) return wait(account, startedMs ?? now, again, result);
     if (step === DECIDED_SYNC) syncer.wake(account);
-    return decisionOf(current, startedMs);
+    return result(current, startedMs);
   }
 
-  function wait(account: LimiterAccount, startedMs: number, again: Again): Promise<Decision> {
+  function wait(account: LimiterAccount, startedMs: number, again: Again, result: Result): Promise<Decision> {
     const outcome = newOutcome(account, current.method, current.cost);
     return new Promise((resolve) => {
       const waiter: LimiterWaiter = {
         ...newWaiter(outcome, startedMs + node.options.timeoutMs),
-        wake: () => resolve(decisionOf(outcome, startedMs, true)),
+        wake: () => resolve(result(outcome, startedMs, true)),
         decideAgain: () => resolve(again(startedMs)),
       };
       addWaiter(account, waiter);
@@ -159,6 +180,13 @@ export function createLimiter(options: LimiterOptions) {
     refund(account, tokens);
     syncer.spent(account);
   }
+
+  const meterLimiter: MeterLimiter = {
+    clock,
+    account: (app) => apps.get(app),
+    take: (app, tokens) => takeMore(app, tokens),
+    giveBack: (app, tokens) => giveBack(accounts.owner(app), tokens),
+  };
 
   return {
     /** Returns a promise only if the request has to wait for a sync. */
@@ -194,16 +222,25 @@ export function createLimiter(options: LimiterOptions) {
       count: accounts.limitCount,
     },
 
-    /** An admitted exchange has ended: charges or refunds the difference to its estimate. */
-    settle(decision: Decision, requestBytes: number, responseBytes: number): void {
+    /** Charges an admitted exchange while it transfers bytes; undefined if the app is charged at the end only. */
+    meter(decision: Decision, metering: MeterOptions): Meter | undefined {
+      const account = apps.get(decision.app);
+      return account !== undefined && isMetered(account) ? new Meter(meterLimiter, decision, metering) : undefined;
+    },
+
+    /**
+     * An admitted exchange has ended: charges or refunds the difference to what was paid, which is its estimate and the
+     * tokens that its meter has taken.
+     */
+    settle(decision: Decision, requestBytes: number, responseBytes: number, metered = 0): void {
       observer.settled?.(decision);
       const account = decision.allowed ? accounts.owner(decision.app) : undefined;
       if (account === undefined) return;
-      const difference = settleExchange(account, decision, requestBytes, responseBytes);
-      if (difference === 0) return;
-      syncer.spent(account);
-      const actual = decision.cost + difference;
-      observer.deviated?.(decision, actual, deviation(decision.cost, actual));
+      const paid = metered === 0 ? decision : { ...decision, cost: decision.cost + metered };
+      const difference = settleExchange(account, paid, requestBytes, responseBytes);
+      if (difference !== 0) syncer.spent(account);
+      const actual = paid.cost + difference;
+      if (actual !== decision.cost) observer.deviated?.(decision, actual, deviation(decision.cost, actual));
     },
 
     /** Starts or ends an emergency before the next sync reports it. */

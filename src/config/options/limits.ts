@@ -73,6 +73,7 @@ function limitsOf(id: string, app: AppConfig): AppLimits {
     profile: costProfile(app.profile),
     onStoreFailure: app.on_store_failure,
     dryRun: app.dry_run,
+    unknownLength: app.unknown_length,
   };
 }
 

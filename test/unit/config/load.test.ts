@@ -25,7 +25,7 @@ describe("without a file", () => {
     expect(appLimits(config)).toEqual([
       {
         ...{ id: "default", guaranteed: 1000, burst: 2000, priority: 2, borrow: false },
-        ...{ profile: standardProfile, onStoreFailure: "open", dryRun: false },
+        ...{ profile: standardProfile, onStoreFailure: "open", dryRun: false, unknownLength: "delay" },
       },
     ]);
   });

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { OK } from "../../../core/codes.js";
 import { type IdentityRules, identify } from "../../../core/identity.js";
 import { decisionHeaders, decisionRefusal, type HeaderOptions } from "../../../core/refusals.js";
-import type { Decision, Limiter } from "../../../limiter/limiter.js";
+import type { Decision, Limiter, Meter } from "../../../limiter/limiter.js";
 
 /** The part of a request that a decision needs. */
 export interface Arrival {
@@ -30,8 +30,24 @@ export interface Verdict {
 export interface Admission {
   /** Most decisions are immediate. Never throws. */
   admit(arrival: Arrival): Verdict | Promise<Verdict>;
-  /** Called exactly once when an admitted exchange has ended, with the bytes of both bodies. */
-  settle(verdict: Verdict, requestBytes: number, responseBytes: number): void;
+  /** Charges an admitted exchange while it transfers bytes of unknown length; undefined: only at the end. */
+  meter?(verdict: Verdict, transfer: Transfer): TransferMeter | undefined;
+  /** Called exactly once when an admitted exchange has ended, with the bytes of both bodies and what its meter has taken. */
+  settle(verdict: Verdict, requestBytes: number, responseBytes: number, metered?: number): void;
+}
+
+export type TransferMeter = Pick<Meter, "add" | "close" | "taken" | "waiting">;
+
+/** A transfer of unknown length, as its meter sees it. One of the methods is called after `add` of the meter returned false. */
+export interface Transfer {
+  /** Bytes that are known before the transfer. */
+  knownBytes: number;
+  /** Abort the transfer after this time without tokens. */
+  patienceMs: number;
+  /** The bytes that were held back may pass. */
+  paid(): void;
+  /** The transfer must be aborted, with this response if it is still possible. `reason` is a code. */
+  refused(refusal: Verdict, reason: string): void;
 }
 
 interface RateLimitVerdict extends Verdict {
@@ -39,7 +55,7 @@ interface RateLimitVerdict extends Verdict {
 }
 
 export interface RateLimitAdmissionOptions {
-  limiter: Pick<Limiter, "check" | "refuse" | "settle">;
+  limiter: Pick<Limiter, "check" | "refuse" | "meter" | "settle">;
   /** Headers that name app and user; trusted hops only. */
   appHeader: string;
   userHeader: string;
@@ -93,7 +109,15 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
 
   return {
     admit,
-    settle: (verdict, requestBytes, responseBytes) =>
-      limiter.settle((verdict as RateLimitVerdict).decision, requestBytes, responseBytes),
+    meter(verdict, transfer) {
+      const { knownBytes, patienceMs } = transfer;
+      const owner = {
+        paid: () => transfer.paid(),
+        refused: (decision: Decision) => transfer.refused(verdictOf(decision), decision.code),
+      };
+      return limiter.meter((verdict as RateLimitVerdict).decision, { owner, knownBytes, patienceMs });
+    },
+    settle: (verdict, requestBytes, responseBytes, metered) =>
+      limiter.settle((verdict as RateLimitVerdict).decision, requestBytes, responseBytes, metered),
   };
 }

@@ -6,6 +6,7 @@ import type { GatewayError } from "../../../core/refusals.js";
 import { closeSlowly, endsNow } from "../upgrade/connections.js";
 import { type Failure, mayRepeat, reasonOf } from "../upstream/failures.js";
 import type { Target } from "../upstream/upstream.js";
+import type { Transfer, Verdict } from "./admission.js";
 import { latin1, requestHeaders, responseHead, trailerPairs } from "./forwarded-heads.js";
 import { type BodyWatcher, RequestBody } from "./request-body.js";
 import { valuesOf } from "./request-head.js";
@@ -19,7 +20,7 @@ const MAX_DISCARDED = 65_536;
  * A class that is its own handler for undici: at ten thousand exchanges per second closures and wrappers would be most of
  * the work. undici calls these handler methods directly, without an adapter.
  */
-export class Exchange extends RunningRequest implements BodyWatcher, Dispatcher.DispatchHandler {
+export class Exchange extends RunningRequest implements BodyWatcher, Transfer, Dispatcher.DispatchHandler {
   readonly method: string;
   protected target: Target | undefined;
 
@@ -32,6 +33,12 @@ export class Exchange extends RunningRequest implements BodyWatcher, Dispatcher.
   private abortAttempt: ((error?: Error) => void) | undefined;
   private resumeAttempt: (() => void) | undefined;
   private clientIsSlow = false;
+  /** The response has no declared length. */
+  private responseIsOpen = false;
+  /** Received from the backend, and not paid yet. */
+  private heldResponse: Buffer | undefined;
+  /** The end of the response, with its trailers, that follows the held bytes. */
+  private heldEnd: (Buffer | string)[] | null | undefined;
   private drainAwaited = false;
 
   constructor(
@@ -81,14 +88,53 @@ export class Exchange extends RunningRequest implements BodyWatcher, Dispatcher.
     if (this.expectsContinue) this.response.writeContinue();
   }
 
-  bodyMoved(bytes: number): boolean {
+  bodyMoved(chunk: Buffer): boolean {
     this.touchedMs = this.routed.shared.clockMs;
+    const bytes = chunk.length;
     if (this.requestBytes + bytes > this.routed.options.limits.bodyBytes) {
       this.fail("body_too_large");
       return false;
     }
+    if (this.contentLength < 0 && !this.mayPass(bytes)) {
+      this.body!.hold(chunk);
+      return false;
+    }
     this.requestBytes += bytes;
     return true;
+  }
+
+  get knownBytes(): number {
+    return Math.max(this.contentLength, 0);
+  }
+
+  get patienceMs(): number {
+    return this.routed.options.timeouts.bodyIdleMs;
+  }
+
+  /** False: these bytes of unknown length are held back until `paid` or `refused` is called. */
+  private mayPass(bytes: number): boolean {
+    if (this.meter === undefined) this.meter = this.routed.options.admission.meter?.(this.verdict!, this) ?? null;
+    return this.meter === null || this.meter.add(bytes);
+  }
+
+  paid(): void {
+    this.touchedMs = this.routed.shared.clockMs;
+    const { body, heldResponse } = this;
+    if (body !== undefined && body.heldBytes > 0) {
+      this.requestBytes += body.heldBytes;
+      body.release();
+    }
+    if (heldResponse === undefined || this.ended) return;
+    this.heldResponse = undefined;
+    const clientIsReady = this.passData(heldResponse);
+    if (this.heldEnd !== undefined) this.onComplete(this.heldEnd);
+    else if (clientIsReady) this.resumeAttempt?.();
+  }
+
+  refused(refusal: Verdict, reason: string): void {
+    this.report(reason);
+    if (this.response.headersSent) this.abortResponse();
+    else this.respond(refusal, false);
   }
 
   onConnect(abort: (error?: Error) => void): void {
@@ -119,6 +165,7 @@ export class Exchange extends RunningRequest implements BodyWatcher, Dispatcher.
     const close = shared.draining || endsNow(connection);
     const trailers = request.httpVersionMinor !== 0;
     const { headers, contentLength } = responseHead(raw, this.headers, { trailers, close });
+    this.responseIsOpen = contentLength === undefined;
     this.response.writeHead(status, headers);
     // Node buffers the head until the first byte of the body, which may take long in an event stream.
     if (contentLength !== "0") process.nextTick(flushHead, this);
@@ -133,6 +180,17 @@ export class Exchange extends RunningRequest implements BodyWatcher, Dispatcher.
     this.touchedMs = this.routed.shared.clockMs;
     // The client disconnected; `clientGone` follows.
     if (this.response.destroyed) return false;
+    // When it is resumed, the parser begins with an empty chunk.
+    if (chunk.length === 0) return true;
+    if (this.responseIsOpen && !this.mayPass(chunk.length)) {
+      this.heldResponse = chunk;
+      return false;
+    }
+    return this.passData(chunk);
+  }
+
+  /** False if the client is slow. */
+  private passData(chunk: Buffer): boolean {
     this.responseBytes += chunk.length;
     if (this.response.write(chunk)) return true;
     this.clientIsSlow = true;
@@ -154,6 +212,10 @@ export class Exchange extends RunningRequest implements BodyWatcher, Dispatcher.
     const { response } = this;
     const { connection, request, options, upstream } = this.routed;
     this.abortAttempt = undefined;
+    if (this.heldResponse !== undefined) {
+      this.heldEnd = trailers;
+      return;
+    }
     if (trailers !== null && trailers.length > 0 && response.chunkedEncoding) {
       response.addTrailers(trailerPairs(trailers));
     }
@@ -163,7 +225,8 @@ export class Exchange extends RunningRequest implements BodyWatcher, Dispatcher.
     if (early) closeSlowly(connection, options.timeouts.lingerMs);
     if (!response.destroyed) response.end();
     this.end();
-    if (early) request.resume();
+    // The backend may also have responded while the end of the request was held back.
+    if (this.body?.complete === false) request.resume();
     if (early || (endsNow(connection) && connection.running.size === 0)) connection.socket.destroySoon();
   }
 
@@ -197,7 +260,8 @@ export class Exchange extends RunningRequest implements BodyWatcher, Dispatcher.
 
   /** Called by the proxy's timer. */
   checkTime(): void {
-    if (this.verdict === undefined) return;
+    // A meter limits the time for which it holds bytes back.
+    if (this.verdict === undefined || this.meter?.waiting === true) return;
     const { timeouts } = this.routed.options;
     const idle = this.routed.shared.clockMs - this.touchedMs;
     const { body } = this;
@@ -227,6 +291,10 @@ export class Exchange extends RunningRequest implements BodyWatcher, Dispatcher.
       super.respondWith(reason);
       return;
     }
+    this.abortResponse();
+  }
+
+  private abortResponse(): void {
     const { connection, request } = this.routed;
     // In HTTP/1.0 the end of the connection would look like the end of the body, a reset does not.
     if (request.httpVersionMinor === 0) connection.socket.resetAndDestroy();

@@ -1,12 +1,12 @@
-/** A request body on its way to the backend: counted, limited, and paused while the backend is slow. */
+/** A request body on its way to the backend: counted, limited, and paused while the backend is slow or tokens are missing. */
 import { EventEmitter } from "node:events";
 import type { IncomingMessage } from "node:http";
 
 export interface BodyWatcher {
   /** The backend is connected and the body is read for the first time. */
   bodyWanted(): void;
-  /** Called for each chunk. If it returns false, the chunk is dropped. */
-  bodyMoved(bytes: number): boolean;
+  /** Called for each chunk. If it returns false, the chunk is not passed on: it is dropped, or was given to `hold`. */
+  bodyMoved(chunk: Buffer): boolean;
 }
 
 /**
@@ -21,6 +21,8 @@ export class RequestBody extends EventEmitter {
   /** The backend is slow. */
   paused = false;
   destroyed = false;
+  /** Read from the client and not passed on yet. */
+  private held: Buffer | undefined;
 
   constructor(
     private readonly request: IncomingMessage,
@@ -37,8 +39,27 @@ export class RequestBody extends EventEmitter {
       this.request.on("data", this.onData).on("end", this.onEnd);
       this.watcher.bodyWanted();
     }
-    this.request.resume();
+    if (this.held === undefined) this.request.resume();
     return this;
+  }
+
+  /** Keeps a chunk and reads no further. */
+  hold(chunk: Buffer): void {
+    this.held = chunk;
+    this.request.pause();
+  }
+
+  get heldBytes(): number {
+    return this.held?.length ?? 0;
+  }
+
+  /** Passes the held chunk on and continues. */
+  release(): void {
+    const { held } = this;
+    if (this.destroyed || held === undefined) return;
+    this.held = undefined;
+    this.emit("data", held);
+    if (!this.paused && !this.destroyed) this.request.resume();
   }
 
   pause(): this {
@@ -52,6 +73,7 @@ export class RequestBody extends EventEmitter {
   destroy(): this {
     if (this.destroyed) return this;
     this.destroyed = true;
+    this.held = undefined;
     if (this.started) this.request.off("data", this.onData).off("end", this.onEnd);
     return this;
   }
@@ -62,7 +84,7 @@ export class RequestBody extends EventEmitter {
   }
 
   private readonly onData = (chunk: Buffer): void => {
-    if (this.watcher.bodyMoved(chunk.length)) this.emit("data", chunk);
+    if (this.watcher.bodyMoved(chunk)) this.emit("data", chunk);
   };
 
   private readonly onEnd = (): void => {

@@ -7,7 +7,7 @@ import type { Connection, Running } from "../upgrade/connections.js";
 import type { WantedUpgrade } from "../upgrade/upgrade-request.js";
 import { causeOf } from "../upstream/failures.js";
 import type { Target, Upstream } from "../upstream/upstream.js";
-import type { Arrival, Verdict } from "./admission.js";
+import type { Arrival, TransferMeter, Verdict } from "./admission.js";
 import { type RequestHead, valuesOf } from "./request-head.js";
 import type { JsonResponse } from "./responses.js";
 
@@ -31,6 +31,8 @@ export abstract class RunningRequest implements Arrival, Running {
   readonly remoteAddress: string;
   readonly contentLength: number;
   protected verdict: Verdict | undefined;
+  /** Undefined before the first bytes of unknown length; null if the app is charged at the end only. */
+  protected meter: TransferMeter | null | undefined;
   /** Added to the response. */
   protected headers: Record<string, string> = {};
   protected requestBytes = 0;
@@ -103,7 +105,10 @@ export abstract class RunningRequest implements Arrival, Running {
     connection.readBytes = connection.socket.bytesRead;
     this.stop();
     upstream.release();
-    if (this.verdict !== undefined) options.admission.settle(this.verdict, this.requestBytes, this.responseBytes);
+    this.meter?.close();
+    if (this.verdict !== undefined) {
+      options.admission.settle(this.verdict, this.requestBytes, this.responseBytes, this.meter?.taken);
+    }
   }
 
   /** Called once, at the end: leaves the backend and the client's input. */
@@ -111,7 +116,7 @@ export abstract class RunningRequest implements Arrival, Running {
 
   protected abstract readonly target: Target | undefined;
 
-  protected report(reason: GatewayError, cause?: unknown, more?: { retry_on: string }): void {
+  protected report(reason: string, cause?: unknown, more?: { retry_on: string }): void {
     const fields = { reason, ...this.logFields(), ...(cause !== undefined && { cause: causeOf(cause) }), ...more };
     this.routed.shared.log.warn(fields, this.failure);
   }

@@ -78,10 +78,16 @@ export class FrameTracker {
 
 /** The gateway shuts down, or the connection was idle. */
 export const GOING_AWAY = 1001;
-/** The connection lost its slot; the client may reconnect. */
+/** The app has no tokens for more bytes. */
+export const POLICY_VIOLATION = 1008;
+/** The connection lost its slot, or the store is unavailable; the client may reconnect. */
 export const TRY_AGAIN_LATER = 1013;
 
-const reasons: Record<number, string> = { [GOING_AWAY]: "going away", [TRY_AGAIN_LATER]: "try again later" };
+const reasons: Record<number, string> = {
+  [GOING_AWAY]: "going away",
+  [POLICY_VIOLATION]: "rate limit exceeded",
+  [TRY_AGAIN_LATER]: "try again later",
+};
 
 /** RFC 6455, 5.5.1. `masked`: as sent by a client, to the backend. */
 export function closeFrame(code: number, masked: boolean): Buffer {

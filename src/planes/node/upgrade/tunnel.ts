@@ -1,11 +1,12 @@
 /** An upgraded connection: passes bytes in both directions, and releases its slot when the backend has closed it. */
 import type { Socket } from "node:net";
 import type { SlotHold } from "../../../slots/admission.js";
+import type { Transfer, TransferMeter, Verdict } from "../http/admission.js";
 import type { ConnectionRules, Shared } from "../options.js";
 import type { Target } from "../upstream/upstream.js";
 import { ignore } from "./connections.js";
 import type { HangUp } from "./dial.js";
-import { closeFrame, FrameTracker, GOING_AWAY, TRY_AGAIN_LATER } from "./frames.js";
+import { closeFrame, FrameTracker, GOING_AWAY, POLICY_VIOLATION, TRY_AGAIN_LATER } from "./frames.js";
 
 /** Unsent bytes above which the sender is paused. */
 const ENOUGH_UNSENT = 65_536;
@@ -19,6 +20,10 @@ class Way {
   closed = false;
   /** Unsent bytes at the last check. */
   unsent = 0;
+  /** Received, and not paid yet. The sender is paused. */
+  held: Buffer | undefined;
+  /** The sender has closed its direction after the held bytes. */
+  endHeld = false;
 
   constructor(
     readonly from: Socket,
@@ -34,20 +39,26 @@ export interface TunnelProxy {
   readonly tunnels: Set<Tunnel>;
 }
 
-/** Called with the bytes from the client and from the backend. */
-export type TunnelEnd = (requestBytes: number, responseBytes: number) => void;
+/** Pays for the bytes of a tunnel. */
+export interface TunnelPayer {
+  meter(transfer: Transfer): TransferMeter | undefined;
+  /** Called once, with the bytes from the client and from the backend, and the tokens that the meter has taken. */
+  settle(requestBytes: number, responseBytes: number, metered: number): void;
+}
 
 /**
  * Exists from taking the slot to releasing it. There may be ten thousand, most of them idle: they have no timers, hardly
  * any closures, and keep nothing of the request.
  */
-export class Tunnel {
+export class Tunnel implements Transfer {
   private held: SlotHold | undefined;
   /** Set until the backend has responded. */
   private hangUp: HangUp | undefined;
   private up: Way | undefined;
   private down: Way | undefined;
-  private whenOver: TunnelEnd | undefined;
+  private payer: TunnelPayer | undefined;
+  /** Undefined before the first byte; null if the app is charged at the end only. */
+  private meter: TransferMeter | null | undefined;
   private openSockets = 0;
   private touchedMs = 0;
   /** Code of the close frame to send to both peers as soon as possible; 0: none. */
@@ -89,12 +100,12 @@ export class Tunnel {
     else this.hangUp(this.rules.lingerMs, () => this.over());
   }
 
-  /** Takes over both sockets. Bytes received before are passed to `passOn` afterwards. */
-  open(client: Socket, backend: Socket, isWebSocket: boolean, whenOver: TunnelEnd): void {
+  /** Takes over both sockets. Bytes received before are passed to `passOn` afterwards, then `start` is called. */
+  open(client: Socket, backend: Socket, isWebSocket: boolean, payer: TunnelPayer): void {
     this.hangUp = undefined;
     this.up = new Way(client, backend, isWebSocket ? new FrameTracker() : undefined);
     this.down = new Way(backend, client, isWebSocket ? new FrameTracker() : undefined);
-    this.whenOver = whenOver;
+    this.payer = payer;
     this.touchedMs = this.proxy.shared.clockMs;
     this.openSockets = 2;
     this.attach(client);
@@ -111,11 +122,52 @@ export class Tunnel {
     if (socket.closed) this.sideClosed(socket, false);
   }
 
+  start(): void {
+    for (const way of [this.up!, this.down!]) if (way.held === undefined) way.from.resume();
+  }
+
+  /** At most one chunk of each side before `start`. */
   passOn(from: Socket, chunk: Buffer): void {
-    const way = (from === this.up!.from ? this.up : this.down)!;
+    const way = this.wayFrom(from);
     this.touchedMs = this.proxy.shared.clockMs;
-    way.bytes += chunk.length;
     if (way.closed || !way.to.writable) return;
+    if (this.meter === undefined) this.meter = this.payer?.meter(this) ?? null;
+    if (this.meter === null || this.meter.add(chunk.length)) {
+      this.send(way, chunk);
+      return;
+    }
+    way.held = chunk;
+    from.pause();
+  }
+
+  readonly knownBytes = 0;
+
+  get patienceMs(): number {
+    return this.rules.stalledMs;
+  }
+
+  paid(): void {
+    this.touchedMs = this.proxy.shared.clockMs;
+    for (const way of [this.up!, this.down!]) {
+      const { held } = way;
+      if (held === undefined) continue;
+      way.held = undefined;
+      if (!way.closed && way.to.writable) this.send(way, held);
+      if (way.endHeld) this.sideEnded(way.from);
+      else if (way.to.writableLength < ENOUGH_UNSENT) way.from.resume();
+    }
+  }
+
+  refused({ status, app }: Verdict, reason: string): void {
+    this.proxy.shared.log.warn(
+      { target: this.target.origin, app, reason },
+      "connection closed: no tokens for its bytes",
+    );
+    this.close(status === 429 ? POLICY_VIOLATION : TRY_AGAIN_LATER, false);
+  }
+
+  private send(way: Way, chunk: Buffer): void {
+    way.bytes += chunk.length;
     const whole = way.frames === undefined ? -1 : way.frames.pass(chunk);
     if (this.closeCode === 0 || whole < 0) {
       way.to.write(chunk);
@@ -129,11 +181,17 @@ export class Tunnel {
 
   drained(socket: Socket): void {
     this.touchedMs = this.proxy.shared.clockMs;
-    this.otherThan(socket).resume();
+    const sender = this.otherThan(socket);
+    if (this.wayFrom(sender).held === undefined) sender.resume();
   }
 
   /** One peer has closed its direction. The other may continue, except with WebSocket. */
   sideEnded(socket: Socket): void {
+    const way = this.wayFrom(socket);
+    if (way.held !== undefined) {
+      way.endHeld = true;
+      return;
+    }
     endOnce(this.otherThan(socket));
     if (this.up!.frames === undefined) return;
     // Close a backend that ended the WebSocket at once, so that the slot is released early.
@@ -145,7 +203,8 @@ export class Tunnel {
     const ofBackend = socket === this.up!.to;
     if (ofBackend) this.release();
     if (--this.openSockets === 0) {
-      this.whenOver?.(this.up!.bytes, this.down!.bytes);
+      this.meter?.close();
+      this.payer?.settle(this.up!.bytes, this.down!.bytes, this.meter?.taken ?? 0);
       this.over();
       return;
     }
@@ -155,7 +214,7 @@ export class Tunnel {
     if (broken && this.up!.frames === undefined) other.resetAndDestroy();
     else {
       // Its further bytes are dropped, but it is read to notice its end.
-      (ofBackend ? this.up! : this.down!).closed = true;
+      this.drop(ofBackend ? this.up! : this.down!);
       endOnce(other);
       other.resume();
     }
@@ -163,7 +222,7 @@ export class Tunnel {
 
   private over(): void {
     this.release();
-    this.whenOver = undefined;
+    this.payer = undefined;
     this.proxy.tunnels.delete(this);
   }
 
@@ -196,8 +255,14 @@ export class Tunnel {
     }
   }
 
-  private sendClose(way: Way): void {
+  /** Further bytes are read and dropped. */
+  private drop(way: Way): void {
     way.closed = true;
+    way.held = undefined;
+  }
+
+  private sendClose(way: Way): void {
+    this.drop(way);
     this.beginEnding();
     // No frame may follow a close frame of the peer.
     if (way.frames?.closeSeen === false && way.to.writable) {
@@ -231,7 +296,7 @@ export class Tunnel {
       this.cut();
     } else if (this.endingSinceMs >= 0) {
       if (!unsent && quietMs > rules.lingerMs) this.cut();
-    } else if (rules.idleMs > 0 && quietMs > rules.idleMs) {
+    } else if (rules.idleMs > 0 && quietMs > rules.idleMs && this.meter?.waiting !== true) {
       shared.log.info({ target: this.target.origin }, "connection closed: idle timeout");
       this.close(GOING_AWAY, false);
     }
@@ -246,6 +311,10 @@ export class Tunnel {
 
   private beginEnding(): void {
     if (this.endingSinceMs < 0) this.endingSinceMs = this.proxy.shared.clockMs;
+  }
+
+  private wayFrom(socket: Socket): Way {
+    return (socket === this.up!.from ? this.up : this.down)!;
   }
 
   private otherThan(socket: Socket): Socket {

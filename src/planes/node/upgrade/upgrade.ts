@@ -14,7 +14,7 @@ import { type Failure, reasonOf } from "../upstream/failures.js";
 import type { Target } from "../upstream/upstream.js";
 import { ignore } from "./connections.js";
 import { type CallHandler, dial } from "./dial.js";
-import { Tunnel, type TunnelProxy } from "./tunnel.js";
+import { Tunnel, type TunnelPayer, type TunnelProxy } from "./tunnel.js";
 
 /** Bytes that are buffered for the backend if the client sends before it has a response; then its socket is paused. */
 const EARLY_BYTES = 65_536;
@@ -147,11 +147,10 @@ export class Upgrade extends RunningRequest implements CallHandler {
     this.end();
     this.detach(socket);
     // The tunnel keeps the verdict and nothing else of this request.
-    tunnel!.open(socket, backend, protocol === "websocket", settleWith(routed.options.admission, verdict!));
+    tunnel!.open(socket, backend, protocol === "websocket", payerOf(routed.options.admission, verdict!));
     if (head.length > 0) tunnel!.passOn(backend, head);
-    for (const chunk of early) tunnel!.passOn(socket, chunk);
-    socket.resume();
-    backend.resume();
+    if (early.length > 0) tunnel!.passOn(socket, Buffer.concat(early));
+    tunnel!.start();
     if (routed.shared.draining) tunnel!.goAway();
   }
 
@@ -237,7 +236,11 @@ export class Upgrade extends RunningRequest implements CallHandler {
   }
 }
 
-/** Counted as request bytes, because response bytes would be learned as the expected size of responses. */
-function settleWith(admission: Admission, verdict: Verdict) {
-  return (requestBytes: number, responseBytes: number) => admission.settle(verdict, requestBytes + responseBytes, 0);
+/** Bytes are counted as request bytes, because response bytes would be learned as the expected size of responses. */
+function payerOf(admission: Admission, verdict: Verdict): TunnelPayer {
+  return {
+    meter: (transfer) => admission.meter?.(verdict, transfer),
+    settle: (requestBytes, responseBytes, metered) =>
+      admission.settle(verdict, requestBytes + responseBytes, 0, metered),
+  };
 }

@@ -2,6 +2,7 @@
 import { Pool } from "undici";
 import type { UpstreamOptions } from "../../../config/options/proxy.js";
 import type { Log } from "../../../shared/log.js";
+import { backendConnector } from "./backend-socket.js";
 
 export interface Target {
   readonly origin: string;
@@ -173,7 +174,7 @@ function targetOf(
     headersTimeout: 0,
     bodyTimeout: 0,
     maxHeaderSize: headerBytes,
-    connect: { timeout: connectMs },
+    connect: backendConnector(connectMs),
   });
   pools.add(pool);
   const { failures = 0, downUntilMs = 0, failing = false } = same ?? {};

@@ -1,0 +1,145 @@
+/** Charges a transfer of unknown length while it runs: tokens are taken before the bytes that they pay for pass. */
+import { COST_EXCEEDS_CAPACITY } from "../core/codes.js";
+import { price } from "../core/cost.js";
+import type { UnknownLength } from "../core/limits.js";
+import type { Clock } from "../shared/clock.js";
+import type { LimiterAccount } from "./accounts.js";
+import type { Decision } from "./limiter-contract.js";
+
+/** Exactly one is called after `add` returned false, unless the meter was closed; never during `add`. */
+export interface MeterOwner {
+  /** All bytes added so far may pass. */
+  paid(): void;
+  /** Nothing more may pass. */
+  refused(decision: Decision): void;
+}
+
+export interface MeterOptions {
+  owner: MeterOwner;
+  /** Bytes that are known before the transfer, such as the declared length of a request whose response is metered. */
+  knownBytes: number;
+  /** With "delay", the transfer is refused after this time without a token. */
+  patienceMs: number;
+}
+
+/** What a meter uses of its limiter. */
+export interface MeterLimiter {
+  clock: Clock;
+  /** Undefined if the app is no longer configured: the transfer is charged at its end. */
+  account(app: string): LimiterAccount | undefined;
+  take(app: string, tokens: number): Decision | Promise<Decision>;
+  giveBack(app: string, tokens: number): void;
+}
+
+/** With "delay", refused tokens are requested again after their Retry-After, within these bounds. */
+const SHORTEST_PAUSE_MS = 10;
+const LONGEST_PAUSE_MS = 1_000;
+/** Share of the burst that is taken at once at most, so that a bucket that others use as well is sufficient. */
+const LARGEST_SHARE = 0.25;
+
+/** Whether transfers of the app are charged while they run. */
+export function isMetered({ limits }: LimiterAccount): boolean {
+  const { unknownLength = "charge", dryRun, profile } = limits;
+  return unknownLength !== "charge" && !dryRun && profile.bandwidth > 0;
+}
+
+/**
+ * One per exchange or connection, for all its directions of unknown length. Tokens are taken for each complete quantum; the
+ * last one, which is incomplete, is charged by the settlement. A small body is therefore never delayed or aborted.
+ */
+export class Meter {
+  /** Tokens taken, in addition to the cost of the decision. */
+  taken = 0;
+  /** Bytes are held back until `paid` or `refused` is called. */
+  waiting = false;
+  private bytes: number;
+  private closed = false;
+  private progressMs = 0;
+  private cancelRetry: (() => void) | undefined;
+
+  constructor(
+    private readonly limiter: MeterLimiter,
+    private readonly decision: Decision,
+    private readonly options: MeterOptions,
+  ) {
+    this.bytes = options.knownBytes;
+  }
+
+  /** Whether these bytes, and all that were held back, may pass now. Otherwise the owner is called later. */
+  add(bytes: number): boolean {
+    this.bytes += bytes;
+    if (this.closed || this.waiting) return this.closed;
+    const account = this.unpaidAccount();
+    if (account === undefined) return true;
+    this.progressMs = this.limiter.clock.now();
+    return this.pay(account);
+  }
+
+  /** The transfer has ended: the owner is not called any more. Tokens that are granted later are given back. */
+  close(): void {
+    this.closed = true;
+    this.waiting = false;
+    this.cancelRetry?.();
+  }
+
+  /** The account, if it has to pay for more quanta. */
+  private unpaidAccount(): LimiterAccount | undefined {
+    const account = this.limiter.account(this.decision.app);
+    return account !== undefined && isMetered(account) && this.due(account) > 0 ? account : undefined;
+  }
+
+  private due({ limits: { profile } }: LimiterAccount): number {
+    const whole = Math.floor(this.bytes / profile.quantum) * profile.quantum;
+    return price(profile, this.decision.method, whole) - this.decision.cost - this.taken;
+  }
+
+  private pay(first: LimiterAccount): boolean {
+    let account: LimiterAccount | undefined = first;
+    while (account !== undefined) {
+      const largest = Math.max(Math.floor(account.sync.limit * LARGEST_SHARE), 1);
+      const made = this.limiter.take(this.decision.app, Math.min(this.due(account), largest));
+      if (made instanceof Promise || !made.allowed) {
+        this.waiting = true;
+        void Promise.resolve(made).then((decision) => this.decided(decision));
+        return false;
+      }
+      this.taken += made.cost;
+      this.progressMs = this.limiter.clock.now();
+      account = this.unpaidAccount();
+    }
+    return true;
+  }
+
+  private decided(decision: Decision): void {
+    if (this.closed) {
+      if (decision.allowed) this.limiter.giveBack(decision.app, decision.cost);
+      return;
+    }
+    if (decision.allowed) {
+      this.taken += decision.cost;
+      this.progressMs = this.limiter.clock.now();
+      this.again();
+      return;
+    }
+    const left = this.progressMs + this.options.patienceMs - this.limiter.clock.now();
+    if (this.policy() === "cut" || left <= 0) {
+      this.options.owner.refused(decision);
+      return;
+    }
+    // A retry takes less if the capacity was reduced meanwhile.
+    const retryMs = decision.code === COST_EXCEEDS_CAPACITY ? 0 : decision.retryAfterMs;
+    const pauseMs = Math.min(Math.max(retryMs, SHORTEST_PAUSE_MS), LONGEST_PAUSE_MS, left);
+    this.cancelRetry = this.limiter.clock.after(pauseMs, () => this.again());
+  }
+
+  private policy(): UnknownLength | undefined {
+    return this.limiter.account(this.decision.app)?.limits.unknownLength;
+  }
+
+  private again(): void {
+    const account = this.unpaidAccount();
+    if (account !== undefined && !this.pay(account)) return;
+    this.waiting = false;
+    this.options.owner.paid();
+  }
+}

@@ -1,0 +1,82 @@
+/** The real gateway in this process, on an embedded store whose clock the test drives, with one app of a small burst. */
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { schema } from "../../src/config/schema.js";
+import type { UnknownLength } from "../../src/core/limits.js";
+import { createQuota } from "../../src/quota/quota.js";
+import { createGateway } from "../../src/service/process/gateway.js";
+import type { Log } from "../../src/shared/log.js";
+import { createEmbeddedStore } from "../../src/store/embedded/embedded-store.js";
+
+export const QUANTUM = 65_536;
+export const BURST = 20;
+/** Tokens per second of the store's clock. */
+export const RATE = 10;
+
+const CLUSTER = { id: "metered", capacity: 1_000_000, rate: 1_000_000, nodeTtlMs: 3_600_000 };
+
+export interface MeteredGateway {
+  readonly port: number;
+  readonly lines: Record<string, unknown>[];
+  /** Adds this many tokens to the bucket, by advancing the store's clock. */
+  refill(tokens: number): void;
+  /** Closes the gateway and returns what the app was charged in total, less refunds. */
+  charged(): Promise<number>;
+  stop(): Promise<void>;
+}
+
+export interface MeteredGatewayOptions {
+  target: string;
+  policy: UnknownLength;
+  dryRun?: boolean;
+  bodyIdleMs?: number;
+}
+
+export async function startMeteredGateway(options: MeteredGatewayOptions): Promise<MeteredGateway> {
+  const { target, policy, dryRun = false, bodyIdleMs = 60_000 } = options;
+  let seconds = 1_800_000_000;
+  const store = createEmbeddedStore({ clock: () => seconds * 1_000_000 });
+  const lines: Record<string, unknown>[] = [];
+  const note = (level: string) => (fields: object, message: string) => void lines.push({ level, ...fields, message });
+  const log = {
+    debug: () => undefined,
+    info: note("info"),
+    warn: note("warn"),
+    error: note("error"),
+  } as unknown as Log;
+  const config = schema.parse({
+    cluster: { id: CLUSTER.id, capacity: CLUSTER.capacity, rate: CLUSTER.rate, node_ttl_ms: CLUSTER.nodeTtlMs },
+    apps: { default: { guaranteed: RATE, burst: BURST, unknown_length: policy, dry_run: dryRun } },
+    upstreams: { backend: { targets: [target] } },
+    routes: [{ path: "/", upstream: "backend", connections: {} }],
+    timeouts: { body_idle_ms: bodyIdleMs },
+  });
+  const gateway = createGateway({ config, node: "gateway", store, log });
+  const { server } = gateway.proxy;
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  let closing: Promise<number> | undefined;
+
+  function close(): Promise<number> {
+    closing ??= (async () => {
+      await gateway.stop(1_000);
+      const bucket = { id: "default", guaranteed: RATE, burst: BURST, priority: 2, borrow: false };
+      const { spent } = await createQuota(store, CLUSTER).inspect(bucket);
+      await store.close();
+      return spent;
+    })();
+    return closing;
+  }
+
+  return {
+    port: (server.address() as AddressInfo).port,
+    lines,
+    refill(tokens) {
+      seconds += tokens / RATE;
+    },
+    charged: close,
+    async stop() {
+      await close();
+    },
+  };
+}
