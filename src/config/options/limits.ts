@@ -54,23 +54,37 @@ export function limiterOptions(config: Config): Omit<LimitOptions, "target"> {
   };
 }
 
-/** The configured apps, and the app "default" where unknown apps share it, even if it is not configured. */
-export function appLimits({ apps, unknown_apps }: Config): AppLimits[] {
-  const limits = Object.entries(apps).map(([id, app]) => limitsOf(id, app));
+const known = new WeakMap<Config, AppLimits[]>();
+
+/**
+ * The configured apps, and the app "default" where unknown apps share it, even if it is not configured. The same list for
+ * the same configuration: there may be many apps.
+ */
+export function appLimits(config: Config): AppLimits[] {
+  const before = known.get(config);
+  if (before !== undefined) return before;
+  const { apps, unknown_apps } = config;
+  const profiles = new Map<string, CostProfile>();
+  const limits = Object.entries(apps).map(([id, app]) => limitsOf(id, app, profiles));
   if (unknown_apps === "default" && !Object.hasOwn(apps, DEFAULT_APP)) {
-    limits.push(limitsOf(DEFAULT_APP, appSection.parse({})));
+    limits.push(limitsOf(DEFAULT_APP, appSection.parse({}), profiles));
   }
+  known.set(config, limits);
   return limits;
 }
 
-function limitsOf(id: string, app: AppConfig): AppLimits {
+/** @param profiles by configuration: apps with equal profiles share one */
+function limitsOf(id: string, app: AppConfig, profiles: Map<string, CostProfile>): AppLimits {
+  const name = JSON.stringify(app.profile);
+  const profile = profiles.get(name) ?? costProfile(app.profile);
+  profiles.set(name, profile);
   return {
     id,
     guaranteed: app.guaranteed,
     burst: app.burst ?? Math.min(Math.max(Math.ceil(app.guaranteed * 2), 1), MAX_TOKENS),
     priority: app.priority,
     borrow: app.borrow,
-    profile: costProfile(app.profile),
+    profile,
     onStoreFailure: app.on_store_failure,
     dryRun: app.dry_run,
     unknownLength: app.unknown_length,
