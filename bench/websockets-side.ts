@@ -97,7 +97,7 @@ routes:
   );
   if (config === undefined) throw new Error(JSON.stringify(problems));
   const log = { debug: () => undefined, info: () => undefined, warn: console.error, error: console.error };
-  const { proxy } = createGateway({ config, node: "bench", store: createEmbeddedStore(), log });
+  const { proxy } = createGateway({ config, configVersion: "", node: "bench", store: createEmbeddedStore(), log });
   return [await listen(proxy.server, "0.0.0.0")];
 }
 

@@ -1,5 +1,5 @@
 /** `tollgate serve`: runs the gateway and the control listener until SIGTERM or SIGINT. */
-import { readConfig } from "../config/load.js";
+import { readConfig, readText } from "../config/load.js";
 import type { Config } from "../config/schema.js";
 import { parseAddress } from "../config/values.js";
 import { startDemoBackend } from "../service/process/demo-backend.js";
@@ -33,15 +33,11 @@ export const command: Command = {
     const demo = options.config === undefined ? await startDemoBackend() : undefined;
     try {
       const overrides = (config: Config) => withOptions(config, options);
-      const yaml = demo === undefined ? undefined : demoYaml(demo.target);
-      const config = configOrThrow(options.config, yaml === undefined ? undefined : readConfig(yaml, process.env));
-      const service = serve({
-        config: overrides(config),
-        file: options.config,
-        env: process.env,
-        overrides,
-        ...(yaml === undefined ? {} : { yaml }),
-      });
+      const { text: yaml = "", problems } =
+        demo === undefined ? readText(options.config!) : { text: demoYaml(demo.target), problems: [] };
+      const loaded = problems.length > 0 ? { config: undefined, problems } : readConfig(yaml, process.env);
+      const config = overrides(configOrThrow(options.config, loaded));
+      const service = serve({ config, yaml, file: options.config, env: process.env, overrides });
       const stopped = untilStopped(service);
       const listening = await Promise.race([service.ready, stopped]);
       if (demo !== undefined && listening !== undefined) process.stdout.write(greeting(listening));

@@ -40,18 +40,21 @@ export function readText(file: string): { text: string; problems: [] } | { text:
   }
 }
 
+/** Parsing is most of the work, and the same text is read again with another store layer. */
+let lastParsed: { yaml: string; parsed: ParsedYaml } | undefined;
+
 /** The same with the content of a file and a store layer. */
 export function readConfig(yaml: string, env: Environment, layer: Section = {}): Loaded {
-  return checkConfig(parseYaml(yaml), env, layer);
+  if (lastParsed?.yaml !== yaml) lastParsed = { yaml, parsed: parseYaml(yaml) };
+  return checkConfig(lastParsed.parsed, env, layer);
 }
 
-/** A parsed file. Immutable, so that it can be kept: parsing is most of the work. */
 export interface ParsedYaml {
   raw: unknown;
   problems: Problem[];
 }
 
-export function checkConfig({ raw: file, problems }: ParsedYaml, env: Environment, layer: Section): Loaded {
+function checkConfig({ raw: file, problems }: ParsedYaml, env: Environment, layer: Section): Loaded {
   if (problems.length > 0) return refusal(problems);
   if (!isSection(file)) {
     const reason = "must be a map of options, for example listen: 0.0.0.0:8080";

@@ -198,10 +198,12 @@ async function liveConfig(store: Store, options: Options) {
     await writeFile(file, stringify(written));
   };
   await write({});
-  const { config, problems } = readConfig(stringify(written), {});
+  const yaml = stringify(written);
+  const { config, problems } = readConfig(yaml, {});
   if (config === undefined) throw new Error(JSON.stringify(problems));
   const live = createLiveConfig({
     initial: config as Config,
+    yaml,
     file,
     env: {},
     store,

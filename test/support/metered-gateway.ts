@@ -51,7 +51,7 @@ export async function startMeteredGateway(options: MeteredGatewayOptions): Promi
     routes: [{ path: "/", upstream: "backend", connections: {} }],
     timeouts: { body_idle_ms: bodyIdleMs },
   });
-  const gateway = createGateway({ config, node: "gateway", store, log });
+  const gateway = createGateway({ config, configVersion: "", node: "gateway", store, log });
   const { server } = gateway.proxy;
   server.listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -7,7 +7,7 @@ import type { Log } from "../../shared/log.js";
 import { StoreError } from "../../store/errors.js";
 import type { Store, Unsubscribe } from "../../store/store.js";
 import { isFromLayer, layerProblem } from "../layer.js";
-import { checkConfig, deepFreeze, parseYaml, readText } from "../load.js";
+import { deepFreeze, readConfig, readText } from "../load.js";
 import { describeProblem, type Problem } from "../problem.js";
 import type { Config } from "../schema.js";
 import type { Environment, Section } from "../variables.js";
@@ -61,9 +61,10 @@ export type ChangeHandler = (config: Config, before: Config) => void;
 export interface LiveConfigOptions {
   /** From the file, the environment and the command line, without the store layer. */
   initial: Config;
+  /** The text that `initial` was read from. */
+  yaml: string;
+  /** Where to read the text again. Without a file it does not change. */
   file?: string | undefined;
-  /** Instead of a file. */
-  yaml?: string | undefined;
   env: Environment;
   /** Applies the command-line options. */
   overrides?: ((config: Config) => Config) | undefined;
@@ -79,21 +80,23 @@ export interface LiveConfigOptions {
 const NOT_READ = -1;
 
 export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
-  const { initial, file, env, log, clock = systemClock, overrides = (config) => config } = options;
+  const { file, env, log, clock = systemClock, overrides = (config) => config } = options;
   const layers = createLayerStore(options.store, options.clusterId, options.node);
   const handlers = new Set<ChangeHandler>();
   const refusalHandlers = new Set<() => void>();
   /** Errors of rejected configurations, by source. */
   const errors: { file?: string; store?: string } = {};
-  let current = initial;
+  let current = options.initial;
+  const hasGateway = current.routes.length > 0;
   let loadedAtMs = Date.now();
-  let text = options.yaml ?? (file === undefined ? "" : readText(file).text) ?? "";
-  let parsed = parseYaml(text);
+  let text = options.yaml;
   let layer: StoredLayer = { revision: 0, config: {} };
   /** The last revision that was read, valid or not. */
   let seenRevision = NOT_READ;
   /** Values that a forced reload deferred to the next start. */
   let waiting: Record<string, unknown> = {};
+  /** Options whose new values apply after a restart. */
+  let restartNeeded: string[] = [];
   let last: Promise<unknown> = Promise.resolve();
   let following: Source | undefined;
   let closed = false;
@@ -128,23 +131,25 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
 
   /** Applies the whole configuration or nothing. */
   function accept(newText: string, newLayer: StoredLayer, force: boolean): ReloadResult {
-    const newParsed = newText === text ? parsed : parseYaml(newText);
-    const loaded = checkConfig(newParsed, env, newLayer.config);
+    const before = current;
+    const previousVersion = configVersion(before);
+    const unchanged = () =>
+      ({ status: "unchanged", version: previousVersion, previousVersion, appsAffected: 0, restartNeeded }) as const;
+    if (!force && newText === text && isDeepStrictEqual(newLayer.config, layer.config)) {
+      layer = newLayer;
+      return unchanged();
+    }
+    const loaded = readConfig(newText, env, newLayer.config);
     if (loaded.config === undefined) return refused(loaded.problems);
     const wanted = overrides(loaded.config);
     const restarts = restartsNeeded(wanted, current, waiting);
     if (restarts.problems.length > 0 && !force) return refused(restarts.problems, restarts.options);
     text = newText;
-    parsed = newParsed;
     layer = newLayer;
     waiting = restarts.waiting;
-    const restartNeeded = gatewayMissing(wanted) ? [...restarts.options, "routes"] : restarts.options;
+    restartNeeded = gatewayMissing(wanted) ? [...restarts.options, "routes"] : restarts.options;
     const next = applicable(wanted, current, restarts.options);
-    const before = current;
-    const previousVersion = configVersion(before);
-    if (isDeepStrictEqual(next, before) && !force) {
-      return { status: "unchanged", version: previousVersion, previousVersion, appsAffected: 0, restartNeeded };
-    }
+    if (isDeepStrictEqual(next, before) && !force) return unchanged();
     current = deepFreeze(next);
     loadedAtMs = Date.now();
     callHandlers(before);
@@ -153,7 +158,7 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
   }
 
   /** Workers are started at the start only. */
-  const gatewayMissing = (wanted: Config) => initial.routes.length === 0 && wanted.routes.length > 0;
+  const gatewayMissing = (wanted: Config) => !hasGateway && wanted.routes.length > 0;
 
   function callHandlers(before: Config): void {
     for (const handler of [...handlers]) {
@@ -261,7 +266,7 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
 
     putLayer: (config, expectedRevision) =>
       inTurn(async () => {
-        const { problems } = layers.faults(config) ?? checkConfig(parsed, env, config);
+        const { problems } = layers.faults(config) ?? readConfig(text, env, config);
         if (problems.length > 0) return refused(problems);
         const operation = randomUUID();
         const write = () => layers.write(config, expectedRevision, operation);

@@ -47,7 +47,7 @@ export interface EnvoyServiceOptions {
 }
 
 export function envoyServiceOptions(config: Config): EnvoyServiceOptions {
-  const { envoy, lease, routes } = config;
+  const { envoy, lease, routes, upstreams: targets } = config;
   const upstreams = new Map(routes.map((route) => [routeName(route), route.upstream]));
   return {
     access: accessOptions(config),
@@ -58,7 +58,7 @@ export function envoyServiceOptions(config: Config): EnvoyServiceOptions {
     profiles: new Map(appLimits(config).map(({ id, profile }) => [id, profile])),
     podsOf(route, discovered) {
       const upstream = upstreams.get(route);
-      return upstream === undefined ? [] : upstreamPods(config, upstream, discovered);
+      return upstream === undefined ? [] : upstreamPods({ upstreams: targets }, upstream, discovered);
     },
   };
 }

@@ -52,7 +52,10 @@ export function routeLimits(connections: ConnectionsConfig): RouteLimits {
 }
 
 /** The pods of all routes that accept connections. A pod of several routes has the highest of their limits. */
-export function podsOf(config: Config, discovered: (upstream: string) => string[] | undefined): Pod[] {
+export function podsOf(
+  config: Pick<Config, "routes" | "upstreams">,
+  discovered: (upstream: string) => string[] | undefined,
+): Pod[] {
   const leaseMs = leaseOf(slotLimits(config.routes));
   const pods = new Map<string, Pod>();
   for (const { upstream, connections } of config.routes) {

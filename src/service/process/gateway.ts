@@ -10,7 +10,6 @@ import { proxyOptions } from "../../config/options/proxy.js";
 import { descriptorOptions, envoyServiceOptions, metricsOptions } from "../../config/options/service.js";
 import { podSources, podsOf, slotOptions } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
-import { configVersion } from "../../config/version.js";
 import { createDescriptorLimiter } from "../../descriptors/descriptor-limiter.js";
 import { createEnvoyService } from "../../envoy-service/envoy-service.js";
 import { createLimiter, type LimiterObserver } from "../../limiter/limiter.js";
@@ -34,21 +33,23 @@ export type Gateway = ReturnType<typeof createGateway>;
 
 export interface GatewayOptions {
   config: Config;
+  configVersion: string;
   /** The name of this process among all nodes of the cluster. */
   node: string;
   store: Store;
   log: Log;
 }
 
-export function createGateway({ config: initial, node, store: plainStore, log }: GatewayOptions) {
-  let config = initial;
+export function createGateway({ config, node, store: plainStore, log, ...options }: GatewayOptions) {
+  let settings = settingsOf(config);
+  let { configVersion } = options;
   const metrics = createNodeMetrics({ node, ...metricsOptions(config) });
   const store = observeStore(plainStore, metrics.storeObserver);
   const quota = createQuota(store, clusterOptions(config));
   const decisionLog = createDecisionLog({
     log,
-    perSecond: () => config.log.refusals_per_second,
-    slowMs: () => config.log.slow_decision_ms,
+    perSecond: () => settings.log.refusals_per_second,
+    slowMs: () => settings.log.slow_decision_ms,
   });
   const limiter = createLimiter({
     node,
@@ -65,7 +66,7 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
     liveProxies: () => limiter.stats().liveNodes,
     observer: slotObserver,
   });
-  const proxy = createProxy({ ...proxyOptions(config), ...deciders(), log });
+  const proxy = createProxy({ ...proxyOptions(config), ...deciders(config), log });
   const descriptors = createDescriptorLimiter({ limiter, ...descriptorOptions(config) });
   const envoy = createEnvoyService(envoyServiceOptions(config), {
     limiter,
@@ -84,13 +85,13 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
     failed: (upstream, error) => log.warn({ upstream, err: error }, "DNS lookup failed: keeping the last known pods"),
   });
 
-  function deciders(): Deciders {
-    const identity = identityOptions(config);
-    const configured = new Set(appLimits(config).map(({ id }) => id));
+  function deciders(applied: Config): Deciders {
+    const identity = identityOptions(applied);
+    const configured = new Set(appLimits(applied).map(({ id }) => id));
     return {
       admission: createRateLimitAdmission({
         ...identity,
-        headers: headerOptions(config),
+        headers: headerOptions(applied),
         limiter,
         isTrustedHop: createAddressMatcher(identity.trustedHops),
         isConfigured: (app) => configured.has(app),
@@ -100,7 +101,7 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
   }
 
   function connectionGauges(): ConnectionGauges {
-    const configured = new Map(podsOf(config, directory.pods).map((pod) => [pod.pod, pod]));
+    const configured = new Map(podsOf(settings, directory.pods).map((pod) => [pod.pod, pod]));
     const { pods, active } = keeper.stats();
     const held = new Map(pods.map((one) => [one.pod, one]));
     const envoys = envoy.connections.stats();
@@ -125,22 +126,23 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
     /** Not listening yet; never listens if the configuration has no `envoy.listen`. */
     envoy,
     /** Applies a configuration between two requests. Running requests continue. */
-    reconfigure(changed: Config): void {
-      config = changed;
-      metrics.reconfigure(metricsOptions(config));
-      quota.reconfigure(clusterOptions(config));
-      limiter.reconfigure({ ...limiterOptions(config), target: quota });
-      descriptors.reconfigure(descriptorOptions(config));
-      envoy.reconfigure(envoyServiceOptions(config));
-      keeper.reconfigure(slotOptions(config));
-      proxy.reconfigure({ ...proxyOptions(config), ...deciders() });
-      directory.reconfigure(podSources(config));
+    reconfigure(changed: Config, version: string): void {
+      settings = settingsOf(changed);
+      configVersion = version;
+      metrics.reconfigure(metricsOptions(changed));
+      quota.reconfigure(clusterOptions(changed));
+      limiter.reconfigure({ ...limiterOptions(changed), target: quota });
+      descriptors.reconfigure(descriptorOptions(changed));
+      envoy.reconfigure(envoyServiceOptions(changed));
+      keeper.reconfigure(slotOptions(changed));
+      proxy.reconfigure({ ...proxyOptions(changed), ...deciders(changed) });
+      directory.reconfigure(podSources(changed));
     },
     report(request: ReportRequest): Reports[ReportRequest["kind"]] {
       switch (request.kind) {
         case "report":
           return metrics.report(limiter, {
-            configVersion: configVersion(config),
+            configVersion,
             connections: proxy.openConnections() + envoy.openConnections(),
           });
         case "apps":
@@ -161,6 +163,11 @@ export function createGateway({ config: initial, node, store: plainStore, log }:
       metrics.close();
     },
   };
+}
+
+/** The part of the configuration that is still read after it was applied. The rest, with many apps, is not kept. */
+function settingsOf({ log, routes, upstreams }: Config): Pick<Config, "log" | "routes" | "upstreams"> {
+  return { log, routes, upstreams };
 }
 
 export function limiterObserver(log: Log, metrics: NodeMetrics, decisionLog: DecisionLog): LimiterObserver {

@@ -15,10 +15,10 @@ import { createWorkers } from "./workers.js";
 export interface ServeOptions {
   /** From the file, the environment and the command line. */
   config: Config;
-  /** Watched for changes. */
+  /** The text that `config` was read from. */
+  yaml: string;
+  /** The file with this text. It is watched for changes. */
   file?: string | undefined;
-  /** Instead of a file. */
-  yaml?: string;
   env: Environment;
   /** Applies the command-line options each time the file is read. */
   overrides?: (config: Config) => Config;
@@ -28,9 +28,10 @@ export type Service = ReturnType<typeof serve>;
 export type Listening = Awaited<Service["ready"]>;
 
 export function serve({ config: initial, file, yaml, env, overrides }: ServeOptions) {
-  const log = createLog({ level: initial.log.level, node: initial.node_id });
+  const { node_id: node, store: storeUrl, control: controlOptions } = initial;
+  const log = createLog({ level: initial.log.level, node });
   let observer: StoreObserver | undefined;
-  const plainStore = openStore(initial.store, storeOptions(initial));
+  const plainStore = openStore(storeUrl, storeOptions(initial));
   const store = observeStore(plainStore, {
     called: (command, outcome, seconds) => observer?.called(command, outcome, seconds),
   });
@@ -41,23 +42,21 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
     store,
     log,
     clusterId: initial.cluster.id,
-    node: initial.node_id,
+    node,
     yaml,
     overrides,
   });
   let state: "starting" | "running" | "stopping" = "starting";
   const workers = createWorkers({
     expected: workersFor(initial),
-    start: (number) => ({ worker: "start", config: live.current(), node: `${initial.node_id}-${number}` }),
+    start: (number) => ({ worker: "start", ...active(), node: `${node}-${number}` }),
     forked: (worker) => {
       // Workers count their own calls, so they get the store without the observer.
-      if (initial.store === "embedded") serveStore(plainStore, worker.process);
+      if (storeUrl === "embedded") serveStore(plainStore, worker.process);
     },
     listens: (send) => {
       const pinned = plane.pinned();
       if (pinned !== undefined) send({ worker: "pin", level: pinned.level, durationMs: pinned.leftMs });
-      // The configuration may have changed while this worker started.
-      send({ worker: "config", config: live.current() });
     },
     log,
   });
@@ -66,8 +65,12 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
   live.onChange((config) => {
     log.level = config.log.level;
     plane.reconfigure(config);
-    workers.send({ worker: "config", config });
+    workers.send({ worker: "config", ...active() });
   });
+
+  function active() {
+    return { config: live.current(), version: live.version() };
+  }
 
   /** Stops accepting, finishes running requests and returns all tokens, within `timeouts.shutdown_ms`. */
   async function stop(): Promise<void> {
@@ -86,7 +89,7 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
   }
 
   async function start() {
-    const control = await listen(plane.server, "control.listen", initial.control.listen);
+    const control = await listen(plane.server, "control.listen", controlOptions.listen);
     void store.inspect().then(
       ({ warnings }) => {
         for (const warning of warnings) log.warn({ warning }, "store warning");

@@ -24,7 +24,7 @@ process.on("message", (message: unknown) => {
   const received = message as ToWorker;
   switch (received.worker) {
     case "start":
-      starting ??= start(received.config, received.node);
+      starting ??= start(received);
       break;
     case "emergency":
       gateway?.limiter.setEmergency(received.active);
@@ -33,7 +33,7 @@ process.on("message", (message: unknown) => {
       gateway?.limiter.pinLevel(received.level, received.durationMs);
       break;
     case "config":
-      reconfigure(received.config);
+      reconfigure(received.config, received.version);
       break;
     case "ask":
       if (gateway !== undefined) send({ worker: "report", id: received.id, report: gateway.report(received.request) });
@@ -46,13 +46,13 @@ send({ worker: "hello" });
 // The primary is gone, and with it the listening socket.
 process.on("disconnect", () => void stop(graceMs));
 
-async function start(config: Config, node: string): Promise<void> {
+async function start({ config, version, node }: ToWorker & { worker: "start" }): Promise<void> {
   try {
     graceMs = config.timeouts.shutdown_ms;
     log = createLog({ level: config.log.level, node });
     const options = storeOptions(config);
     store = config.store === "embedded" ? createIpcStore(process, options) : openStore(config.store, options);
-    gateway = createGateway({ config, node, store, log });
+    gateway = createGateway({ config, configVersion: version, node, store, log });
     const { proxy, envoy } = gateway;
     const wanted = config.envoy.listen;
     send({
@@ -65,12 +65,12 @@ async function start(config: Config, node: string): Promise<void> {
   }
 }
 
-function reconfigure(config: Config): void {
+function reconfigure(config: Config, version: string): void {
   if (gateway === undefined || log === undefined || stopping) return;
   graceMs = config.timeouts.shutdown_ms;
   log.level = config.log.level;
   try {
-    gateway.reconfigure(config);
+    gateway.reconfigure(config, version);
   } catch (error) {
     // The configuration was validated; an error here must not stop the gateway.
     log.error({ err: error }, "the new configuration was applied only in part");

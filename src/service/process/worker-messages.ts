@@ -4,9 +4,9 @@ import type { Address } from "../../config/values.js";
 import type { ReportRequest, Reports } from "../metrics/reports.js";
 
 export type ToWorker =
-  | { worker: "start"; config: Config; node: string }
+  | { worker: "start"; config: Config; version: string; node: string }
   /** The new configuration. Already validated; nothing in it needs a restart. */
-  | { worker: "config"; config: Config }
+  | { worker: "config"; config: Config; version: string }
   | { worker: "emergency"; active: boolean }
   /** Pins the degradation level; a duration of 0 unpins it. */
   | { worker: "pin"; level: number; durationMs: number }

@@ -50,10 +50,9 @@ export function liveNodes(): LiveNodes {
       write(`# a node\n${yaml}`);
       const live = createLiveConfig({
         initial: overrides(good(yaml, env)),
-        ...{ file, env, overrides, clusterId: CLUSTER, node: `n${++count}`, watchFile: false },
+        ...{ yaml, file, env, overrides, clusterId: CLUSTER, node: `n${++count}`, watchFile: false },
         log: { debug: line("debug"), info: line("info"), warn: line("warn"), error: line("error") },
         ...options,
-        ...("file" in options && options.file === undefined ? { yaml } : {}),
       });
       live.onChange((config, before) => changes.push({ config, before }));
       const node = { live, file, folder, write, logged, changes };
