@@ -6,6 +6,7 @@ import { embeddedGrants } from "./embedded-grants.js";
 import { envoy } from "./envoy.js";
 import { gateway } from "./gateway.js";
 import { grant } from "./grant.js";
+import { growth } from "./growth/growth.js";
 import { l3TakeLuajit, l3TakeNode } from "./l3-take.js";
 import { limiterCheck } from "./limiter-check.js";
 import { metricsCost } from "./metrics-cost.js";
@@ -36,6 +37,7 @@ const parts: Record<string, Part> = {
   rls: { run: rls },
   envoy: { run: envoy, tools: ["wrk", "go"] },
   simulate: { run: simulate },
+  growth: { run: growth },
 };
 
 async function main(only: string | undefined): Promise<number> {
