@@ -8,6 +8,7 @@ import { gateway } from "./gateway.js";
 import { grant } from "./grant.js";
 import { growth } from "./growth/growth.js";
 import { l3TakeLuajit, l3TakeNode } from "./l3-take.js";
+import { leases } from "./leases/leases.js";
 import { limiterCheck } from "./limiter-check.js";
 import { metricsCost } from "./metrics-cost.js";
 import { nginx } from "./nginx.js";
@@ -37,6 +38,7 @@ const parts: Record<string, Part> = {
   rls: { run: rls },
   envoy: { run: envoy, tools: ["wrk", "go"] },
   simulate: { run: simulate },
+  leases: { run: leases, tools: ["wrk"] },
   growth: { run: growth },
 };
 
