@@ -1,6 +1,6 @@
 /** The phases of nginx: start, access, log and exit. */
 import type { NginxOptions } from "../../config/options/plane-options.js";
-import { standardProfile } from "../../core/cost.js";
+import { standardProfile, UNKNOWN_LENGTH } from "../../core/cost.js";
 import type { IdentityClaims } from "../../core/identity.js";
 import type { AppLimits } from "../../core/limits.js";
 import { splitText, storedNumber } from "../../core/platform.js";
@@ -15,9 +15,9 @@ import { catchUp } from "./http/changes.js";
 import { flushCounts } from "./http/counters.js";
 import { begin, currentExchange, end, newExchange, reuse } from "./http/exchanges.js";
 import { leave } from "./http/leaving.js";
-import { check, settle } from "./http/limiter.js";
+import { check, readsFirst, settle } from "./http/limiter.js";
 import { readAccount, readNode, writeNode } from "./http/records.js";
-import { readHead } from "./http/request.js";
+import { readBody, readHead } from "./http/request.js";
 import { prepareHeaders, refuse, refuseHead, refuseUnidentified, showDecision } from "./http/response.js";
 import { runSync } from "./http/syncer.js";
 import { ngx, type SharedDict } from "./ngx.js";
@@ -194,9 +194,11 @@ function admit(method: string): void {
     refuseUnidentified(app);
     return;
   }
+  const headBytes = contentLength === 0 ? -1 : variableNumber("request_length");
+  const length = contentLength === UNKNOWN_LENGTH && readsFirst(app, method) ? readBody() : contentLength;
   const exchange = newExchange();
-  exchange.headBytes = contentLength === 0 ? -1 : variableNumber("request_length");
-  check(exchange, app, method, contentLength);
+  exchange.headBytes = headBytes;
+  check(exchange, app, method, length);
   if (exchange.allowed) {
     begin(exchange);
     showDecision(exchange);
@@ -233,6 +235,8 @@ export function log(): void {
   let requestBytes = 0;
   if (exchange.headBytes >= 0) {
     requestBytes = Math.max(variableNumber("request_length") - exchange.headBytes, 0);
+    // Less than declared if the upload was aborted; more than the content if it was chunked.
+    requestBytes = Math.min(requestBytes, storedNumber(ngx.var.content_length ?? false, requestBytes));
   }
   settle(exchange, requestBytes, variableNumber("body_bytes_sent"));
   reuse(exchange);

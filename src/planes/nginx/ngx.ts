@@ -55,6 +55,11 @@ export interface Ngx {
       most: number,
     ): Several<[{ readonly [name: string]: string | string[] }, "truncated" | undefined]>;
     is_internal(this: void): boolean;
+    /**
+     * Reads the whole body, into a file if it is large. nginx itself answers a body above client_max_body_size with 413.
+     * Does not return if the client disconnects.
+     */
+    read_body(this: void): void;
   };
   /** The current request is a subrequest. */
   readonly is_subrequest: boolean;

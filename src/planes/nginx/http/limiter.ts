@@ -1,4 +1,6 @@
 /** Decides about requests on the lease that all workers share, and settles exchanges. */
+import { price } from "../../../core/cost.js";
+import { isRefused } from "../../../core/lease.js";
 import { PENDING } from "../../../engine/account.js";
 import { DECIDED_SYNC, decide, decideMiss, isLow, MISSED, startDecision, WAIT } from "../../../engine/decide.js";
 import { activate } from "../../../engine/node.js";
@@ -30,6 +32,21 @@ export function check(exchange: Exchange, account: NginxAccount, method: string,
   }
   if (step === DECIDED_SYNC) wake(account);
   count(exchange);
+}
+
+/**
+ * Whether a body of unknown length is read before the decision. Not if the app is refused at the moment: its clients must
+ * not fill the disk.
+ */
+export function readsFirst(account: NginxAccount, method: string): boolean {
+  const { limits, cell, lease } = account;
+  const { unknownLength, dryRun, profile } = limits;
+  if (unknownLength === undefined || unknownLength === "charge" || dryRun || profile.bandwidth === 0) return false;
+  const cost = price(profile, method, 0);
+  if (cell.get() >= cost) return true;
+  catchUp();
+  readRefusedUntil(account);
+  return !isRefused(lease, cost, nowMs());
 }
 
 /** Returns when the exchange is decided. */

@@ -53,6 +53,13 @@ function bodyLength(contentLength: HeaderValue, transferEncoding: HeaderValue): 
   return typeof contentLength === "string" ? wholeNumber(contentLength) : 0;
 }
 
+/** Reads a chunked body, which nginx would buffer later anyway, and returns its length, or UNKNOWN_LENGTH. */
+export function readBody(): number {
+  ngx.req.read_body();
+  const length = ngx.var.content_length;
+  return length === undefined ? UNKNOWN_LENGTH : wholeNumber(length);
+}
+
 function appOfKey(key: string): string {
   return worker.options.identity.apiKeys[ngx.encode_base64(ngx.sha1_bin(key))] ?? "";
 }
