@@ -6,7 +6,7 @@ import { atLeast, atMost, type Budget, noBudget, type Result, result } from "../
 import { heapWith, type Measured, measurePoint, type Point } from "../support/fleet.js";
 import { growthChart } from "./chart.js";
 import { growthPage, type MemoryPerApp } from "./page.js";
-import { MEMORY_APPS, MEMORY_LIMITS, type MeasuredSweep, SWEEPS } from "./sweeps.js";
+import { BATCHES, MEMORY_APPS, MEMORY_LIMITS, type MeasuredSweep, SWEEPS } from "./sweeps.js";
 
 /** Redis CPU of two points of the same cost differs by this factor on a busy machine. */
 const NO_GROWTH = atMost(1.25);
@@ -21,15 +21,14 @@ const BUDGETS: Partial<Record<string, { entries: Budget; local: Budget }>> = {
 export async function growth(): Promise<Result[]> {
   const load = loadavg()[0]!;
   const known = new Map<Point, Measured>();
-  const sweeps: MeasuredSweep[] = [];
-  for (const sweep of SWEEPS) {
-    for (const point of sweep.points) {
-      if (known.has(point)) continue;
-      known.set(point, await measurePoint(point));
-      console.error(`  ${nameOf(point)}: ${JSON.stringify(known.get(point))}`);
+  for (const batch of BATCHES) {
+    const measured = await Promise.all(batch.map(measurePoint));
+    for (const [i, point] of batch.entries()) {
+      known.set(point, measured[i]!);
+      console.error(`  ${nameOf(point)}: ${JSON.stringify(measured[i])}`);
     }
-    sweeps.push({ ...sweep, measured: sweep.points.map((point) => known.get(point)!) });
   }
+  const sweeps = SWEEPS.map((sweep) => ({ ...sweep, measured: sweep.points.map((point) => known.get(point)!) }));
   const memory = await memoryPerApp();
   writeFileSync(fromRoot("docs/growth.svg"), growthChart(sweeps));
   writeFileSync(fromRoot("docs/GROWTH.md"), growthPage(sweeps, memory, load));

@@ -8,7 +8,8 @@ import { cpuNs } from "./cpu-time.js";
 import type { Order, Told } from "./fleet-side.js";
 import { meanMs, percentileMs, sumLatencies } from "./latencies.js";
 
-const PROCESSES = 2;
+/** More requests per second are made by two processes. */
+const PER_PROCESS = 5_000;
 /** First requests of pairs per second: a cold start of all pairs at once would overload Redis. */
 const TOUCHES_PER_SECOND = 10_000;
 const IDLE_SECONDS = 2;
@@ -63,14 +64,14 @@ async function startSide(): Promise<Side> {
 
 /** Starts Redis and the nodes, and stops them after `work`. */
 async function withNodes<T>(
-  { nodes, apps, limits }: Pick<Point, "nodes" | "apps" | "limits">,
+  { nodes, apps, limits, perPair }: Omit<Point, "warmUpSeconds" | "seconds">,
   work: (sides: Side[], redisPid: number) => Promise<T>,
 ): Promise<T> {
   const server = await startRedis();
   const sides: Side[] = [];
   try {
     const names = Array.from({ length: nodes }, (_, i) => `node-${i}`);
-    const processes = Math.min(PROCESSES, nodes);
+    const processes = nodes * apps * perPair > PER_PROCESS ? Math.min(nodes, 2) : 1;
     for (let at = 0; at < processes; at++) {
       const side = await startSide();
       sides.push(side);
@@ -125,7 +126,7 @@ export function measurePoint(point: Point): Promise<Measured> {
 
 /** Heap of one node after one request to each of its apps, in bytes. */
 export function heapWith(apps: number, limits: AppOptions): Promise<number> {
-  return withNodes({ nodes: 1, apps, limits }, async ([side]) => {
+  return withNodes({ nodes: 1, apps, perPair: 0, limits }, async ([side]) => {
     await touchAll([side!]);
     // Syncs and reports about the first requests are over.
     await pause(1_000);
