@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { Readable } from "node:stream";
 import { stringify } from "yaml";
 import { createLiveConfig, type LiveConfig } from "../../src/config/live/live.js";
 import { readConfig } from "../../src/config/load.js";
@@ -38,7 +39,7 @@ export interface ControlServerOptions {
   reports?: NodeReport[];
   appReports?: AppReport[][];
   deps?: Partial<OperationsOptions>;
-  metrics?: () => Promise<{ text: string; contentType: string } | undefined>;
+  metrics?: OperationsOptions["metricsPage"];
   endpoints?: Endpoint[];
   /** The clock for logins and pinned levels. */
   clock?: Clock;
@@ -126,7 +127,8 @@ export async function startControl(store: Store, options: ControlServerOptions =
     workers: () => ({ expected: answers.report.length, listening: answers.report.length }),
     serviceLevel: sync.level,
     state: () => "running",
-    metricsPage: options.metrics ?? (async () => ({ text: "up 1\n", contentType: "text/plain; version=0.0.4" })),
+    metricsPage:
+      options.metrics ?? (async () => ({ parts: Readable.from(["up 1\n"]), contentType: "text/plain; version=0.0.4" })),
     metricsSize: () => 42,
     ...options.deps,
   });

@@ -1,5 +1,6 @@
 /** The control listener: routes and authorises requests, validates them, replies in JSON, and writes the audit log. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { pipeline, Readable } from "node:stream";
 import * as z from "zod";
 import type { AccessOptions } from "../../config/options/service.js";
 import { INVALID_ARGUMENT, STORE_UNAVAILABLE } from "../../core/codes.js";
@@ -101,7 +102,9 @@ export function createControl({ log, version, access, clock = systemClock, ...op
     handle(request)
       .then((reply) => {
         if (!request.complete) endConnection(request, response);
-        send(request, response, reply);
+        send(request, response, reply, (error) => {
+          if (error) log.debug({ err: error }, "a reply was not sent completely");
+        });
       })
       .catch((error: unknown) => {
         log.error({ err: error }, "control request failed");
@@ -128,16 +131,33 @@ function endConnection(request: IncomingMessage, response: ServerResponse): void
   request.resume();
 }
 
-function send(request: IncomingMessage, response: ServerResponse, reply: Reply): void {
+/** @param sent called when a reply in parts has ended, with an error if it is incomplete */
+function send(
+  request: IncomingMessage,
+  response: ServerResponse,
+  reply: Reply,
+  sent: (error: Error | null | undefined) => void,
+): void {
   if (response.headersSent || response.destroyed) return;
   const { mediaType = "application/json", body } = reply;
-  const text = typeof body === "string" && reply.mediaType !== undefined ? body : `${JSON.stringify(body)}\n`;
-  response.writeHead(reply.status, {
+  const headers = {
     ...reply.headers,
     "Content-Type": mediaType,
-    "Content-Length": Buffer.byteLength(text),
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
-  });
-  response.end(request.method === "HEAD" ? undefined : text);
+  };
+  const isHead = request.method === "HEAD";
+  if (isParts(body)) {
+    response.writeHead(reply.status, headers);
+    if (isHead) response.end();
+    else pipeline(Readable.from(body), response, sent);
+    return;
+  }
+  const text = typeof body === "string" && reply.mediaType !== undefined ? body : `${JSON.stringify(body)}\n`;
+  response.writeHead(reply.status, { ...headers, "Content-Length": Buffer.byteLength(text) });
+  response.end(isHead ? undefined : text);
+}
+
+function isParts(body: unknown): body is AsyncIterable<string> {
+  return typeof body === "object" && body !== null && Symbol.asyncIterator in body;
 }

@@ -27,10 +27,10 @@ export function newAppCounters(label: string) {
     dryRunRefused: 0,
     /** Decided without a sync. */
     l3Hits: 0,
-    /** By reason, including dry runs. */
-    refusals: {} as Record<string, number>,
+    /** By reason, including dry runs. Undefined before the first refusal: most apps never have one. */
+    refusals: undefined as Record<string, number> | undefined,
     /** Newest last. */
-    lastRefusals: [] as RefusalReport[],
+    lastRefusals: undefined as RefusalReport[] | undefined,
   };
 }
 
@@ -39,6 +39,8 @@ export function countRefusal(counters: AppCounters, decision: Decision, at: numb
   const { code, cost, balance, remaining, limit, retryAfterMs, source, dryRun } = decision;
   if (decision.allowed) counters.dryRunRefused++;
   else counters.refused++;
+  counters.refusals ??= {};
+  counters.lastRefusals ??= [];
   counters.refusals[code] = (counters.refusals[code] ?? 0) + 1;
   const method = decision.method.slice(0, LONGEST_METHOD);
   const refusal = { at, node, code, method, cost, balance, remaining, limit, retryAfterMs, source, dryRun };
@@ -49,7 +51,7 @@ export type AppReport = ReturnType<typeof appReport>;
 
 /** @param balance tokens on this node's lease */
 export function appReport(app: string, counters: AppCounters, node: string, balance: number) {
-  const { allowed, refused, dryRunRefused, l3Hits, refusals, lastRefusals } = counters;
+  const { allowed, refused, dryRunRefused, l3Hits, refusals, lastRefusals = [] } = counters;
   return {
     node,
     app,

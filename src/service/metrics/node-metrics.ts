@@ -97,14 +97,16 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
     const all = createSeries();
     all.add("ratelimit_degradation_level", [node], limiter.stats().level);
     lag?.addTo(all, node);
+    const held = new Map<string, number>();
     for (const { app, balance } of limiter.balances()) {
       const { label } = countersOf(app);
       // An app that was never used has no lease and no sample.
-      if (balance !== 0 || byLabel.has(label)) all.add("ratelimit_l3_tokens_local", [label, node], balance);
+      if (balance !== 0 || byLabel.has(label)) held.set(label, (held.get(label) ?? 0) + balance);
     }
-    for (const [[label]] of all.list().ratelimit_l3_tokens_local ?? []) {
-      const ratio = byLabel.get(label!)?.hitRatio();
-      if (ratio !== undefined) all.add("ratelimit_l3_cache_hit_ratio", [label!, node], ratio);
+    for (const [label, tokens] of held) {
+      all.add("ratelimit_l3_tokens_local", [label, node], tokens);
+      const ratio = byLabel.get(label)?.hitRatio();
+      if (ratio !== undefined) all.add("ratelimit_l3_cache_hit_ratio", [label, node], ratio);
     }
     for (const { upstream, pod, active, limit } of pods) {
       all.add("websocket_pod_connections", [upstream, pod], active);

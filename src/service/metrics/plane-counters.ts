@@ -90,7 +90,8 @@ function addApp(sums: Series, { app, numbers }: PlaneReport["apps"][number], lab
       if (third > 0) sums.add("ratelimit_requests_total", [label, name, "dry_run_rejected"], third);
       sums.add("ratelimit_requests_allowed_total", [label], first + third);
       sums.add("ratelimit_requests_rejected_total", [label], second);
-      sums.merge({ ratelimit_request_cost: [[[label, name], cost]] });
+      const sum = sums.of("ratelimit_request_cost", label, name);
+      for (let i = 0; i < sum.length; i++) sum[i]! += cost[i] ?? 0;
     } else if (reasons.includes(name)) {
       sums.add("ratelimit_refusals_total", [label, layerOf(name), name], first);
     } else if (name === "slots_lost") {

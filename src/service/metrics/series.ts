@@ -4,8 +4,14 @@ import { type MetricName, metrics } from "./catalog.js";
 /** One number; for a histogram its sum, one count per bucket (not cumulative), and the count above all bounds. */
 export type Values = number[];
 
-/** Plain data for messages between processes. Label values are in the order of the catalog. */
-export type SeriesList = { [name in MetricName]?: [labels: string[], values: Values][] };
+/** The label values of a series, in the order of the catalog, as one text. */
+type Key = string;
+
+/** Plain data for messages between processes. Few and flat arrays, because there may be many thousand series. */
+export type SeriesList = { [name in MetricName]?: { keys: Key[]; values: number[] } };
+
+/** Not in any label: they come from the configuration and from fixed lists. */
+const SEPARATOR = "\x1f";
 
 export type Series = ReturnType<typeof createSeries>;
 
@@ -13,23 +19,25 @@ export type Series = ReturnType<typeof createSeries>;
 const SERIES_PER_TURN = 200;
 
 export function createSeries() {
-  const families = new Map<MetricName, Map<string, [labels: string[], values: Values]>>();
+  const families = new Map<MetricName, Map<Key, Values>>();
 
   /** The values of one series, to be incremented. They begin at 0. */
   function of(name: MetricName, ...labels: string[]): Values {
+    return withKey(name, labels.join(SEPARATOR));
+  }
+
+  function withKey(name: MetricName, key: Key): Values {
     let family = families.get(name);
     if (family === undefined) {
       family = new Map();
       families.set(name, family);
     }
-    const key = labels.join("\n");
-    let series = family.get(key);
-    if (series === undefined) {
-      const { type, bounds } = metrics[name];
-      series = [labels, new Array<number>(type === "histogram" ? bounds.length + 2 : 1).fill(0)];
-      family.set(key, series);
+    let values = family.get(key);
+    if (values === undefined) {
+      values = new Array<number>(widthOf(name)).fill(0);
+      family.set(key, values);
     }
-    return series[1];
+    return values;
   }
 
   return {
@@ -42,38 +50,52 @@ export function createSeries() {
     },
     /** Adds all series of a list. Limits of pods are equal in all processes and not added. */
     merge(list: SeriesList): void {
-      for (const [name, all] of Object.entries(list) as [MetricName, [string[], Values][]][]) {
-        for (const [labels, values] of all) {
-          const sum = of(name, ...labels);
-          if (name === "websocket_pod_limit") sum[0] = Math.max(sum[0]!, values[0]!);
-          else for (let i = 0; i < sum.length; i++) sum[i]! += values[i] ?? 0;
-        }
+      for (const [name, { keys, values }] of Object.entries(list) as [MetricName, { keys: Key[]; values: Values }][]) {
+        keys.forEach((key, at) => {
+          const sum = withKey(name, key);
+          const from = at * sum.length;
+          if (name === "websocket_pod_limit") sum[0] = Math.max(sum[0]!, values[from]!);
+          else for (let i = 0; i < sum.length; i++) sum[i]! += values[from + i] ?? 0;
+        });
       }
     },
     /** Drops the series of all other apps. */
     retainApps(labels: ReadonlySet<string>): void {
       for (const [name, family] of families) {
         if (metrics[name].labels[0] !== "app_id") continue;
-        for (const [key, [[app]]] of family) if (!labels.has(app!)) family.delete(key);
+        for (const key of family.keys()) if (!labels.has(key.split(SEPARATOR, 1)[0]!)) family.delete(key);
       }
     },
-    /** Not a copy: the values change with the series. */
+    /** A copy. */
     list(): SeriesList {
-      return Object.fromEntries([...families].map(([name, family]) => [name, [...family.values()]]));
+      const all: SeriesList = {};
+      for (const [name, family] of families) {
+        const values: number[] = [];
+        for (const one of family.values()) for (const value of one) values.push(value);
+        all[name] = { keys: [...family.keys()], values };
+      }
+      return all;
     },
-    /** In the Prometheus text format. */
-    async text(): Promise<string> {
-      const lines: string[] = [];
+    /** Calls `visit` for each series of a metric. */
+    each(name: MetricName, visit: (labels: string[], values: Readonly<Values>) => void): void {
+      families.get(name)?.forEach((values, key) => void visit(key.split(SEPARATOR), values));
+    },
+    /** In the Prometheus text format, in parts: short texts that live long would fill the heap. */
+    async *page(): AsyncGenerator<string> {
+      let lines: string[] = [];
       let written = 0;
       for (const [name, { type, help }] of Object.entries(metrics)) {
-        const family = families.get(name as MetricName) ?? new Map<string, never>();
+        const family = families.get(name as MetricName) ?? new Map<Key, never>();
         if (family.size > 0) lines.push(`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`);
-        for (const [labels, values] of family.values()) {
-          writeSeries(lines, name as MetricName, labels, values);
-          if (++written % SERIES_PER_TURN === 0) await new Promise((resolve) => setImmediate(resolve));
+        for (const [key, values] of family) {
+          writeSeries(lines, name as MetricName, key, values);
+          if (++written % SERIES_PER_TURN !== 0) continue;
+          yield joined(lines);
+          lines = [];
+          await new Promise((resolve) => setImmediate(resolve));
         }
       }
-      return `${lines.join("\n")}\n`;
+      yield joined(lines);
     },
   };
 }
@@ -86,8 +108,16 @@ export function observe(histogram: Values, bounds: readonly number[], value: num
   histogram[bucket + 1]!++;
 }
 
-function writeSeries(lines: string[], name: MetricName, labels: string[], values: Values): void {
+const joined = (lines: string[]) => lines.map((line) => `${line}\n`).join("");
+
+function widthOf(name: MetricName): number {
+  const { type, bounds } = metrics[name];
+  return type === "histogram" ? bounds.length + 2 : 1;
+}
+
+function writeSeries(lines: string[], name: MetricName, key: Key, values: Values): void {
   const { type, bounds, labels: names } = metrics[name];
+  const labels = names.length === 0 ? [] : key.split(SEPARATOR);
   const pairs = labels.map((value, i) => `${names[i]}="${value.replace(/[\\"]/g, "\\$&").replaceAll("\n", "\\n")}"`);
   const shared = pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
   if (type !== "histogram") {

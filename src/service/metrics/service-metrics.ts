@@ -48,9 +48,15 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
   });
   for (const result of ["reloaded", "refused"]) own.of("ratelimit_config_reloads_total", result);
 
+  let labelled: { options: MetricsOptions; labels: Map<string, string> } | undefined;
+
+  /** There may be many apps, and data planes report often: computed once per configuration. */
   function labels(): Map<string, string> {
-    const { apps, appLabels: most } = options.metrics();
-    return appLabels(apps, most);
+    const current = options.metrics();
+    if (labelled?.options !== current) {
+      labelled = { options: current, labels: appLabels(current.apps, current.appLabels) };
+    }
+    return labelled.labels;
   }
 
   function addCounters(page: Series): void {
@@ -66,11 +72,12 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
     for (const { gauges } of workers) all.merge(gauges);
     // Data planes choose their names. Where one has the name of a worker, only the worker is shown.
     planes.addGauges(all, new Set(workers.map(({ node: name }) => name)));
-    const { websocket_proxy_instance: proxies = [], ...others } = all.list();
+    const { websocket_proxy_instance: _proxies, ...others } = all.list();
     page.merge(others);
     page.of("websocket_connections_active_total");
-    proxies.forEach(([[name], [active]], i) => {
-      page.add("websocket_proxy_instance", [i < MOST_PROXIES ? name! : "other"], active);
+    let proxies = 0;
+    all.each("websocket_proxy_instance", ([name], [active]) => {
+      page.add("websocket_proxy_instance", [proxies++ < MOST_PROXIES ? name! : "other"], active);
       page.add("websocket_connections_active_total", [], active);
     });
     lag.addTo(page, node);
@@ -94,7 +101,7 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
   return {
     /** For the primary's own store calls, and for calls of data planes. */
     ...createProcessCounters(own),
-    /** Media type of `text`. */
+    /** Media type of the page. */
     contentType: Registry.PROMETHEUS_CONTENT_TYPE,
     /** Adds the counters of a data plane when its message is answered. */
     counted(name: string, epoch: number, report: PlaneReport): void {
@@ -102,13 +109,15 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
       planes.add(name, epoch, report, (app) => known?.get(app));
     },
     configReloaded: (result: "reloaded" | "refused"): void => own.add("ratelimit_config_reloads_total", [result]),
-    async text(workers: readonly MetricsReport[]): Promise<string> {
+    /** In parts. */
+    async *page(workers: readonly MetricsReport[]): AsyncGenerator<string> {
       const page = createSeries();
       workerTotals.add(workers);
       await addService(page);
       addCounters(page);
       addGauges(page, workers);
-      return `${await page.text()}\n${await processRegistry.metrics()}`;
+      yield* page.page();
+      yield `\n${await processRegistry.metrics()}`;
     },
     /** Number of metrics. */
     registrySize: () => Object.keys(metrics).length + processRegistry.getMetricsAsArray().length,

@@ -38,7 +38,7 @@ export interface OperationsOptions {
   serviceLevel(): number;
   state(): "starting" | "running" | "stopping";
   /** Undefined if metrics are disabled. */
-  metricsPage(): Promise<{ text: string; contentType: string } | undefined>;
+  metricsPage(): Promise<{ parts: AsyncIterable<string>; contentType: string } | undefined>;
   /** Number of metrics; 0 if they are disabled. */
   metricsSize(): number;
 }

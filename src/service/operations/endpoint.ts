@@ -22,7 +22,7 @@ export interface Call<Body = unknown, Query = unknown> {
 
 export interface Reply<T = unknown> {
   status: number;
-  /** Sent as JSON, or as it is if it is a string and `mediaType` is set. */
+  /** Sent as JSON, or as it is if it is a string, or an AsyncIterable of strings, and `mediaType` is set. */
   body: T | Problem;
   headers?: Record<string, string>;
   mediaType?: string;

@@ -90,7 +90,7 @@ export function statusEndpoints(context: OperationsContext): Endpoint[] {
       others: { 404: { summary: "Metrics are disabled." } },
       async handle() {
         const page = await context.metricsPage();
-        if (page !== undefined) return ok(page.text, { mediaType: page.contentType });
+        if (page !== undefined) return ok(page.parts, { mediaType: page.contentType });
         return problem(404, "not_found", "metrics_disabled", { detail: "metrics.enabled is false" });
       },
     }),

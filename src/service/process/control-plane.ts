@@ -115,8 +115,8 @@ export function createControlPlane({ live, store, log, state, workers }: Control
 
   async function metricsPage() {
     if (!metered.enabled) return undefined;
-    const text = await metrics.text(await workers.ask({ kind: "metrics" }));
-    return { text, contentType: metrics.contentType };
+    const parts = metrics.page(await workers.ask({ kind: "metrics" }));
+    return { parts, contentType: metrics.contentType };
   }
 
   /** As in identity: an app that is not configured pays as "default" or is refused. */

@@ -1,4 +1,5 @@
 /** Metrics of a process: every decision is counted once, in bounded memory. */
+import { text } from "node:stream/consumers";
 import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Decision } from "../../../../src/limiter/limiter.js";
@@ -29,7 +30,7 @@ function telemetry(options: Partial<NodeMetricsOptions> = {}) {
 async function pageOf(worker: ReturnType<typeof telemetry>, ids = ["video", "audio"], limiter = quietLimiter()) {
   const service = serviceMetrics({ ids });
   endings.push(service.close);
-  return readPage(await service.text([sent(worker.metrics(limiter))]));
+  return readPage(await text(service.page([sent(worker.metrics(limiter))])));
 }
 
 /** As it comes out of a message between processes. */
@@ -156,7 +157,7 @@ describe("labels of apps", () => {
     const service = serviceMetrics({ ids: apps, labels: 10 });
     endings.push(service.close);
     const page = readPage(
-      await service.text([sent(worker.metrics(quietLimiter({ "app-3": 5, "app-30": 7, "app-31": 8 })))]),
+      await text(service.page([sent(worker.metrics(quietLimiter({ "app-3": 5, "app-30": 7, "app-31": 8 })))])),
     );
     const labels = new Set(page.samples.flatMap(({ labels: { app_id } }) => app_id ?? []));
     expect([...labels].sort()).toEqual([...apps.slice(0, 10), "other"].sort());
@@ -237,7 +238,7 @@ describe("without metrics", () => {
     const settings = { apps: ["video"], appLabels: 10 };
     worker.reconfigure({ ...settings, enabled: true });
     worker.decided(decision(), 0.000_001);
-    expect(worker.metrics(quietLimiter()).counters.ratelimit_l3_hits_total).toEqual([[["video"], [1]]]);
+    expect(worker.metrics(quietLimiter()).counters.ratelimit_l3_hits_total).toEqual({ keys: ["video"], values: [1] });
     worker.reconfigure({ ...settings, enabled: false });
     worker.decided(decision(), 0.000_001);
     expect(worker.metrics(quietLimiter()).counters).toEqual({});

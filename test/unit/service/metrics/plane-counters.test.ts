@@ -1,4 +1,5 @@
 /** Counters of data planes are counted once, despite repetitions, failovers and restarts. */
+import { text } from "node:stream/consumers";
 import { expect, it } from "vitest";
 import { metrics } from "../../../../src/service/metrics/catalog.js";
 import { createNodeMetrics } from "../../../../src/service/metrics/node-metrics.js";
@@ -15,7 +16,7 @@ const batch = (number: number, more: Partial<PlaneReport> = {}): PlaneReport => 
 
 function service(now = { ms: 0 }) {
   const made = serviceMetrics({ clock: { now: () => now.ms, after: () => () => undefined } });
-  return { counted: made.counted, page: async () => readPage(await made.text([])), close: made.close, made };
+  return { counted: made.counted, page: async () => readPage(await text(made.page([]))), close: made.close, made };
 }
 
 it("are added to the metrics of the workers", async () => {
@@ -23,7 +24,7 @@ it("are added to the metrics of the workers", async () => {
   const worker = createNodeMetrics({ node: "gw-1", enabled: true, apps: ["video"], appLabels: 10 });
   worker.decided(decision(), 0.000_001);
   counted("nginx-1", 1, batch(1));
-  const page = readPage(await made.text([worker.metrics(quietLimiter())]));
+  const page = readPage(await text(made.page([worker.metrics(quietLimiter())])));
   const video = { app_id: "video" };
   expect(page.value("ratelimit_requests_total", { ...video, method: "GET", status: "allowed" })).toBe(7);
   expect(page.value("ratelimit_requests_total", { ...video, method: "GET", status: "rejected" })).toBe(2);

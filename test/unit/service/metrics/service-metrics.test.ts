@@ -1,5 +1,7 @@
 /** The metrics page: every metric of the catalog with its labels, as documented. */
+
 import { readFileSync } from "node:fs";
+import { text } from "node:stream/consumers";
 import { afterEach, describe, expect, it } from "vitest";
 import * as codes from "../../../../src/core/codes.js";
 import { metrics } from "../../../../src/service/metrics/catalog.js";
@@ -62,8 +64,8 @@ async function fullPage() {
   service.counted("nginx-1", 5, { node: gauges, batch: 0, apps: [] });
   endings.push(service.close);
   const open = connections([{ proxy: "gw-1", active: 5 }]);
-  const text = await service.text([worker.metrics(quietLimiter({ video: 40 }, 2), open)]);
-  return { service, text, page: readPage(text) };
+  const page = readPage(await text(service.page([worker.metrics(quietLimiter({ video: 40 }, 2), open)])));
+  return { service, page };
 }
 
 const samplesOf = (name: string, type: string) =>
@@ -133,7 +135,7 @@ describe("the page of a service", () => {
     });
     connect(service);
     service.counted("nginx-7", 1, { node: { connections: 2 }, batch: 0, apps: [] });
-    const page = readPage(await service.text(workers));
+    const page = readPage(await text(service.page(workers)));
     expect(page.value("websocket_connections_active_total")).toBe(12);
     expect(page.value("websocket_proxy_instance", { proxy_id: "gw-2" })).toBe(5);
     expect(page.value("websocket_proxy_instance", { proxy_id: "nginx-7" })).toBe(2);
@@ -151,7 +153,9 @@ describe("the page of a service", () => {
     const service = serviceMetrics();
     endings.push(service.close);
     const proxies = Array.from({ length: 1500 }, (_, i) => ({ proxy: `envoy-${i}`, active: 1 }));
-    const page = readPage(await service.text([startWorker("gw-1").metrics(quietLimiter(), connections(proxies))]));
+    const page = readPage(
+      await text(service.page([startWorker("gw-1").metrics(quietLimiter(), connections(proxies))])),
+    );
     expect(page.samples.filter(({ name }) => name === "websocket_proxy_instance")).toHaveLength(1001);
     expect(page.value("websocket_proxy_instance", { proxy_id: "other" })).toBe(500);
     expect(page.value("websocket_connections_active_total")).toBe(1500);
@@ -180,7 +184,7 @@ describe("labels", () => {
       worker.decided(decision({ method }), 0.000_001);
       worker.decided(refusal({ method, allowed: true, dryRun: true }), 0.000_001);
     }
-    const page = readPage(await service.text([worker.metrics(quietLimiter())]));
+    const page = readPage(await text(service.page([worker.metrics(quietLimiter())])));
     const counts = (status: string) =>
       ["GET", "PATCH", "OTHER"].map((method) => page.value("ratelimit_requests_total", { method, status }));
     expect([counts("allowed"), counts("dry_run_rejected")]).toEqual([
@@ -192,7 +196,7 @@ describe("labels", () => {
   it("are escaped", async () => {
     const service = serviceMetrics({ version: '1"2\\3\n4' });
     endings.push(service.close);
-    expect(await service.text([])).toContain('ratelimit_build_info{version="1\\"2\\\\3\\n4"} 1\n');
+    expect(await text(service.page([]))).toContain('ratelimit_build_info{version="1\\"2\\\\3\\n4"} 1\n');
   });
 });
 

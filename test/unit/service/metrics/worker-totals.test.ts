@@ -1,4 +1,5 @@
 /** Sums over workers never decrease, even if workers crash. */
+import { text } from "node:stream/consumers";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createNodeMetrics } from "../../../../src/service/metrics/node-metrics.js";
@@ -9,13 +10,13 @@ import { readPage } from "../../../support/metrics-page.js";
 import { decision, quietLimiter, serviceMetrics } from "./metrics-parts.js";
 
 function report(node: string, life: string, seq: number, count: number): MetricsReport {
-  return { node, life, seq, counters: { ratelimit_l3_hits_total: [[["video"], [count]]] }, gauges: {} };
+  return { node, life, seq, counters: { ratelimit_l3_hits_total: { keys: ["video"], values: [count] } }, gauges: {} };
 }
 
 function hits(totals: WorkerTotals, labels = ["video"]): number | undefined {
   const page = createSeries();
   totals.addTo(page, new Set(labels));
-  return page.list().ratelimit_l3_hits_total?.[0]?.[1][0];
+  return page.list().ratelimit_l3_hits_total?.values[0];
 }
 
 describe("the counters of workers", () => {
@@ -88,15 +89,15 @@ describe("the page", () => {
     const start = () => createNodeMetrics({ node: "gw-1", enabled: true, apps: ["video"], appLabels: 10 });
     const first = start();
     for (let i = 0; i < 7; i++) first.decided(decision(), 0.000_001);
-    await service.text([first.metrics(quietLimiter({ video: 50 }))]);
-    const without = readPage(await service.text([]));
+    await text(service.page([first.metrics(quietLimiter({ video: 50 }))]));
+    const without = readPage(await text(service.page([])));
     expect(without.value("ratelimit_requests_allowed_total", { app_id: "video" })).toBe(7);
     expect(without.value("ratelimit_l3_tokens_local")).toBeUndefined();
     expect(without.value("ratelimit_degradation_level")).toBeUndefined();
     const second = start();
-    await service.text([second.metrics(quietLimiter())]);
+    await text(service.page([second.metrics(quietLimiter())]));
     second.decided(decision(), 0.000_001);
-    const page = readPage(await service.text([second.metrics(quietLimiter({ video: 9 }))]));
+    const page = readPage(await text(service.page([second.metrics(quietLimiter({ video: 9 }))])));
     expect(page.value("ratelimit_requests_allowed_total", { app_id: "video" })).toBe(8);
     expect(page.value("ratelimit_check_latency_seconds_count")).toBe(8);
     expect(page.value("ratelimit_l3_tokens_local", { app_id: "video", node_id: "gw-1" })).toBe(9);
@@ -109,7 +110,7 @@ describe("the page", () => {
     const worker = createNodeMetrics({ node: "gw-1", enabled: true, apps: ids, appLabels: 10 });
     for (const app of ids) worker.decided(decision({ app }), 0.000_001);
     ids = ["audio"];
-    const page = readPage(await service.text([worker.metrics(quietLimiter())]));
+    const page = readPage(await text(service.page([worker.metrics(quietLimiter())])));
     expect(page.value("ratelimit_requests_allowed_total", { app_id: "audio" })).toBe(1);
     expect(page.sum("ratelimit_requests_total", { app_id: "video" })).toBe(0);
     for (const each of [worker, service]) each.close();
