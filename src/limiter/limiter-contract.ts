@@ -45,6 +45,8 @@ export interface LimiterOptions extends LimitOptions {
   defer?: (work: () => void) => void;
 }
 
+export type LimitedTransfer = "delayed" | "aborted";
+
 export interface LimiterObserver {
   /** Called once per decision. `waited`: it was not immediate. */
   decided?(decision: Decision, milliseconds: number, waited: boolean): void;
@@ -52,6 +54,8 @@ export interface LimiterObserver {
   settled?(decision: Decision): void;
   /** The actual cost differs from the estimate; `ratio` is the relative error. */
   deviated?(decision: Decision, actualCost: number, ratio: number): void;
+  /** A transfer of unknown length has no tokens for its bytes: called when it is first delayed, and when it is aborted. */
+  transferLimited?(decision: Decision, action: LimitedTransfer): void;
   /** A sync has ended. */
   synced?(outcome: "ok" | "error" | "timeout", milliseconds: number, apps: number, error?: unknown): void;
   levelChanged?(level: number, before: number): void;

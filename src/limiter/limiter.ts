@@ -183,6 +183,7 @@ export function createLimiter(options: LimiterOptions) {
 
   const meterLimiter: MeterLimiter = {
     clock,
+    observer,
     account: (app) => apps.get(app),
     take: (app, tokens) => takeMore(app, tokens),
     giveBack: (app, tokens) => giveBack(accounts.owner(app), tokens),

@@ -4,7 +4,7 @@ import { price } from "../core/cost.js";
 import type { UnknownLength } from "../core/limits.js";
 import type { Clock } from "../shared/clock.js";
 import type { LimiterAccount } from "./accounts.js";
-import type { Decision } from "./limiter-contract.js";
+import type { Decision, LimiterObserver } from "./limiter-contract.js";
 
 /** Exactly one is called after `add` returned false, unless the meter was closed; never during `add`. */
 export interface MeterOwner {
@@ -29,6 +29,7 @@ export interface MeterLimiter {
   account(app: string): LimiterAccount | undefined;
   take(app: string, tokens: number): Decision | Promise<Decision>;
   giveBack(app: string, tokens: number): void;
+  observer: Pick<LimiterObserver, "transferLimited">;
 }
 
 /** With "delay", refused tokens are requested again after their Retry-After, within these bounds. */
@@ -54,6 +55,7 @@ export class Meter {
   waiting = false;
   private bytes: number;
   private closed = false;
+  private delayed = false;
   private progressMs = 0;
   private cancelRetry: (() => void) | undefined;
 
@@ -123,9 +125,12 @@ export class Meter {
     }
     const left = this.progressMs + this.options.patienceMs - this.limiter.clock.now();
     if (this.policy() === "cut" || left <= 0) {
+      this.limiter.observer.transferLimited?.(this.decision, "aborted");
       this.options.owner.refused(decision);
       return;
     }
+    if (!this.delayed) this.limiter.observer.transferLimited?.(this.decision, "delayed");
+    this.delayed = true;
     // A retry takes less if the capacity was reduced meanwhile.
     const retryMs = decision.code === COST_EXCEEDS_CAPACITY ? 0 : decision.retryAfterMs;
     const pauseMs = Math.min(Math.max(retryMs, SHORTEST_PAUSE_MS), LONGEST_PAUSE_MS, left);

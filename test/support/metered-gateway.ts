@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { schema } from "../../src/config/schema.js";
 import type { UnknownLength } from "../../src/core/limits.js";
 import { createQuota } from "../../src/quota/quota.js";
+import type { MetricsReport } from "../../src/service/metrics/reports.js";
 import { createGateway } from "../../src/service/process/gateway.js";
 import type { Log } from "../../src/shared/log.js";
 import { createEmbeddedStore } from "../../src/store/embedded/embedded-store.js";
@@ -18,6 +19,8 @@ const CLUSTER = { id: "metered", capacity: 1_000_000, rate: 1_000_000, nodeTtlMs
 export interface MeteredGateway {
   readonly port: number;
   readonly lines: Record<string, unknown>[];
+  /** Transfers that were delayed and aborted, from the metrics. */
+  limited(): Record<string, number>;
   /** Adds this many tokens to the bucket, by advancing the store's clock. */
   refill(tokens: number): void;
   /** Closes the gateway and returns what the app was charged in total, less refunds. */
@@ -71,6 +74,11 @@ export async function startMeteredGateway(options: MeteredGatewayOptions): Promi
   return {
     port: (server.address() as AddressInfo).port,
     lines,
+    limited() {
+      const { counters } = gateway.report({ kind: "metrics" }) as MetricsReport;
+      const { keys, values } = counters.ratelimit_transfers_limited_total ?? { keys: [], values: [] };
+      return Object.fromEntries(keys.map((key, at) => [key.split("\x1f")[1]!, values[at]!]));
+    },
     refill(tokens) {
       seconds += tokens / RATE;
     },

@@ -1,6 +1,6 @@
 /** Counters per app: for the admin API per configured app, for metrics per label. */
 import { OK } from "../../core/codes.js";
-import type { Decision } from "../../limiter/limiter.js";
+import type { Decision, LimitedTransfer } from "../../limiter/limiter.js";
 import { metrics } from "./catalog.js";
 import { layerOf, methodLabels, NO_APP } from "./labels.js";
 import { observe, type Series, type Values } from "./series.js";
@@ -129,6 +129,7 @@ export function createLabelSeries(all: Series, label: string) {
       deviation[1]!--;
       observe(deviation, metrics.ratelimit_cost_deviation_ratio.bounds, ratio);
     },
+    transferLimited: (action: LimitedTransfer): void => all.add("ratelimit_transfers_limited_total", [label, action]),
     hitRatio: (): number => hits[0]! / Math.max(hits[0]! + misses[0]!, 1),
   };
 }

@@ -43,6 +43,10 @@ const definitions = {
     "Deviation of the actual cost from the estimate, relative to the estimate.",
     [0, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10],
   ),
+  ratelimit_transfers_limited_total: counter(
+    ["app_id", "action"],
+    "Transfers of unknown length without tokens for their bytes: delayed (once each) or aborted.",
+  ),
 
   ratelimit_l1_tokens_available: gauge(["cluster_id"], "Tokens in the bucket of the cluster."),
   ratelimit_l2_tokens_available: gauge(["app_id"], "Tokens in the bucket of the app."),

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { getHeapStatistics } from "node:v8";
 import type { MetricsOptions } from "../../config/options/service.js";
 import { OK } from "../../core/codes.js";
-import type { Decision, Limiter } from "../../limiter/limiter.js";
+import type { Decision, LimitedTransfer, Limiter } from "../../limiter/limiter.js";
 import {
   type AppCounters,
   type AppReport,
@@ -134,6 +134,8 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
     /** Called after `settled` if the estimate was not exact. */
     deviated: ({ app }: Decision, _actualCost: number, ratio: number): void =>
       seriesOf(countersOf(app))?.deviated(ratio),
+    transferLimited: ({ app }: Decision, action: LimitedTransfer): void =>
+      seriesOf(countersOf(app))?.transferLimited(action),
     reconfigure,
 
     /** @param facts the version of the configuration, and the number of open client connections */

@@ -178,6 +178,7 @@ export function limiterObserver(log: Log, metrics: NodeMetrics, decisionLog: Dec
     },
     settled: metrics.settled,
     deviated: metrics.deviated,
+    transferLimited: metrics.transferLimited,
     synced(outcome, milliseconds, apps, error) {
       metrics.synced(outcome, milliseconds, apps);
       if (outcome !== "ok") log.debug({ outcome, ms: Math.round(milliseconds), apps, err: error }, "sync failed");

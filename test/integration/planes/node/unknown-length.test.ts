@@ -81,6 +81,7 @@ describe("a chunked upload above the burst", () => {
     expect(gateway.lines).toContainEqual(
       expect.objectContaining({ level: "warn", reason: "quota_exhausted", message: "exchange failed" }),
     );
+    expect(gateway.limited()).toEqual({ aborted: 1 });
     const charged = await gateway.charged();
     expect(charged).toBeLessThanOrEqual(BURST + 1);
     expect(charged).toBeGreaterThanOrEqual(price(PUT, seen.bytes));
@@ -101,6 +102,7 @@ describe("a chunked upload above the burst", () => {
     }
     expect((await replied).body).toBe("stored");
     expect(seen.bytes).toBe(SIZE);
+    expect(gateway.limited()).toEqual({ delayed: 1 });
     expect(await gateway.charged()).toBe(PUT + QUANTA + 1);
   });
 

@@ -44,6 +44,7 @@ async function fullPage() {
   worker.decided(refusal({ app: "", code: "invalid_identity", source: "local" }), 0.000_001);
   worker.settled(decision());
   worker.deviated(decision(), 3, 0.5);
+  worker.transferLimited(decision(), "delayed");
   worker.synced("ok", 3, 2);
   worker.synced("timeout", 1000, 1);
   worker.storeObserver.called("grant", "ok", 0.001);
