@@ -31,7 +31,7 @@ const MEASURES: Measure[] = [
     title: "Redis CPU per request, µs",
     of: (measured) => measured.redisUsPerRequest,
     low: 0.01,
-    high: 100,
+    high: 1_000,
     logarithmic: true,
     budget: 5,
     text: short,

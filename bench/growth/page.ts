@@ -31,11 +31,13 @@ library with their own connections to one Redis. A *pair* is one app on one node
 
 ![Ledger entries, Redis CPU and local decisions per request](growth.svg)
 
-Before anything is counted, every pair gets one request and then as much load as is counted afterwards, so the start of the
-nodes is not included. Small points are measured at the same time, each with its own Redis. *Ledger entries* are the apps over all sync messages. *Redis CPU* is the CPU time of the Redis process above that
-of the same nodes without requests. *Decided locally* means without waiting for Redis. *Mean* and *P99* are durations of
-decisions. Compare rows, not absolute times: the two cores were shared with the load generator and with other work (load
-average ${load.toFixed(1)} at the start).
+Before anything is counted, every pair gets one request and then as much load as is counted afterwards (half a minute), so
+the start of the nodes is not included. Small points are measured at the same time, each with its own Redis. *Ledger entries*
+are the apps over all sync messages. *Redis CPU* is the CPU time of the Redis process above that of an empty one. It includes
+what nodes send without requests (heartbeats, and checks for an emergency): ${idleUs(sweeps)} µs per node and second, most of the cost where
+a node has few requests. *Decided locally* means without waiting for Redis. *Mean* and *P99* are durations of decisions.
+Compare rows, not absolute times: the two cores were shared with the load generator and with other work (load average
+${load.toFixed(1)} at the start).
 
 ${sweeps.map(section).join("\n")}
 ## Memory
@@ -45,9 +47,6 @@ Heap of a node after one request to each of its apps, less the heap with one app
 | apps | heap per app |
 | --- | --- |
 ${memory.map(({ apps, bytes }) => `| ${number(apps)} | ${(bytes / 1_024).toFixed(1)} KiB |`).join("\n")}
-
-The nodes themselves cost Redis ${idleUs(sweeps)} µs of CPU per node and second without any request: heartbeats, and
-checks for an emergency.
 `;
 }
 

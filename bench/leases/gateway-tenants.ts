@@ -18,8 +18,8 @@ import { alternate, median } from "../rounds.js";
 
 export const TENANTS = 10_000;
 const CONNECTIONS = 64;
-/** Every worker gets a request of nearly every tenant in this time, at 2,000 requests per second. */
-const WARM_UP_SECONDS = 20;
+/** After this many requests nearly every tenant has sent one to every worker. */
+const WARM_UP_REQUESTS = 8 * TENANTS;
 const ROUNDS = 3;
 const SECONDS = 4;
 const run = promisify(execFile);
@@ -76,7 +76,7 @@ export async function manyTenants(): Promise<TenantFigures> {
     const one = await start(1);
     const many = await start(TENANTS);
     await one.load(SECONDS);
-    await many.load(WARM_UP_SECONDS);
+    for (let sent = 0; sent < WARM_UP_REQUESTS; ) sent += SECONDS * (await many.load(SECONDS));
     const before = await metricsOf(many.gateway);
     const rounds = await alternate(
       ROUNDS,

@@ -33,9 +33,9 @@ export interface Measured {
   refused: number;
   entriesPerRequest: number;
   messagesPerRequest: number;
-  /** CPU of Redis above that of the same idle nodes. */
+  /** CPU of Redis above that of an empty server: syncs, and what nodes send without requests. */
   redisUsPerRequest: number;
-  /** CPU of Redis per node and second while there are no requests. */
+  /** CPU of Redis per node and second while there are no requests, likewise. */
   idleUsPerNode: number;
   localRatio: number;
   meanMs: number;
@@ -62,14 +62,21 @@ async function startSide(): Promise<Side> {
   };
 }
 
+interface Running {
+  sides: Side[];
+  /** CPU of Redis so far, less that of an empty server, in microseconds. */
+  redisUs(): number;
+}
+
 /** Starts Redis and the nodes, and stops them after `work`. */
 async function withNodes<T>(
   { nodes, apps, limits, perPair }: Omit<Point, "warmUpSeconds" | "seconds">,
-  work: (sides: Side[], redisPid: number) => Promise<T>,
+  work: (running: Running) => Promise<T>,
 ): Promise<T> {
   const server = await startRedis();
   const sides: Side[] = [];
   try {
+    const redisUs = await cpuAboveEmpty(server.pid);
     const names = Array.from({ length: nodes }, (_, i) => `node-${i}`);
     const processes = nodes * apps * perPair > PER_PROCESS ? Math.min(nodes, 2) : 1;
     for (let at = 0; at < processes; at++) {
@@ -78,7 +85,7 @@ async function withNodes<T>(
       const own = names.filter((_, i) => i % processes === at);
       await side.tell({ do: "open", url: server.url, nodes: own, apps, limits });
     }
-    const done = await work(sides, server.pid);
+    const done = await work({ sides, redisUs });
     await Promise.all(sides.map((side) => side.tell({ do: "close" })));
     return done;
   } finally {
@@ -87,24 +94,32 @@ async function withNodes<T>(
   }
 }
 
+/** The CPU time of a server that is empty now, less what it would have used as an empty server, in microseconds. */
+async function cpuAboveEmpty(pid: number): Promise<() => number> {
+  const cpuUs = () => cpuNs([pid]) / 1_000;
+  const [cpuFrom, from] = [cpuUs(), performance.now()];
+  await pause(IDLE_SECONDS * 1_000);
+  const usPerMs = (cpuUs() - cpuFrom) / (performance.now() - from);
+  return () => cpuUs() - usPerMs * (performance.now() - from);
+}
+
 const touchAll = (sides: Side[]) =>
   Promise.all(sides.map((side) => side.tell({ do: "touch", perSecond: TOUCHES_PER_SECOND / sides.length })));
 
 export function measurePoint(point: Point): Promise<Measured> {
   const { nodes, apps, perPair, seconds } = point;
-  return withNodes(point, async (sides, redisPid) => {
-    const cpuNow = () => cpuNs([redisPid]) / 1_000;
+  return withNodes(point, async ({ sides, redisUs }) => {
     const load = (for_: number) => Promise.all(sides.map((side) => side.tell({ do: "load", perPair, seconds: for_ })));
     // Connecting and loading the functions is over.
     await pause(500);
-    const idleFrom = cpuNow();
+    const idleFrom = redisUs();
     await pause(IDLE_SECONDS * 1_000);
-    const idleUs = (cpuNow() - idleFrom) / IDLE_SECONDS;
+    const idleUs = (redisUs() - idleFrom) / IDLE_SECONDS;
     await touchAll(sides);
     await load(point.warmUpSeconds);
-    const [cpuFrom, from] = [cpuNow(), performance.now()];
+    const cpuFrom = redisUs();
     const counted = await load(seconds);
-    const [cpuUs, took] = [cpuNow() - cpuFrom, (performance.now() - from) / 1_000];
+    const cpuUs = redisUs() - cpuFrom;
     const sum = (of: "requests" | "refused" | "local" | "withoutStore" | "messages" | "entries") =>
       counted.reduce((total, one) => total + one[of], 0);
     const requests = sum("requests");
@@ -115,7 +130,7 @@ export function measurePoint(point: Point): Promise<Measured> {
       refused: sum("refused"),
       entriesPerRequest: sum("entries") / requests,
       messagesPerRequest: sum("messages") / requests,
-      redisUsPerRequest: Math.max(cpuUs - idleUs * took, 0) / requests,
+      redisUsPerRequest: cpuUs / requests,
       idleUsPerNode: idleUs / nodes,
       localRatio: sum("local") / requests,
       meanMs: meanMs(latencies),
@@ -126,10 +141,10 @@ export function measurePoint(point: Point): Promise<Measured> {
 
 /** Heap of one node after one request to each of its apps, in bytes. */
 export function heapWith(apps: number, limits: AppOptions): Promise<number> {
-  return withNodes({ nodes: 1, apps, perPair: 0, limits }, async ([side]) => {
-    await touchAll([side!]);
+  return withNodes({ nodes: 1, apps, perPair: 0, limits }, async ({ sides }) => {
+    await touchAll(sides);
     // Syncs and reports about the first requests are over.
     await pause(1_000);
-    return (await side!.tell({ do: "memory" })).heapBytes;
+    return (await sides[0]!.tell({ do: "memory" })).heapBytes;
   });
 }
