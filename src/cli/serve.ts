@@ -1,5 +1,6 @@
 /** `tollgate serve`: runs the gateway and the control listener until SIGTERM or SIGINT. */
-import { readConfig, readText } from "../config/load.js";
+import { readLargeConfig } from "../config/live/read-large.js";
+import { readText } from "../config/load.js";
 import type { Config } from "../config/schema.js";
 import { parseAddress } from "../config/values.js";
 import { startDemoBackend } from "../service/process/demo-backend.js";
@@ -35,7 +36,7 @@ export const command: Command = {
       const overrides = (config: Config) => withOptions(config, options);
       const { text: yaml = "", problems } =
         demo === undefined ? readText(options.config!) : { text: demoYaml(demo.target), problems: [] };
-      const loaded = problems.length > 0 ? { config: undefined, problems } : readConfig(yaml, process.env);
+      const loaded = problems.length > 0 ? { config: undefined, problems } : await readLargeConfig(yaml, process.env);
       const config = overrides(configOrThrow(options.config, loaded));
       const service = serve({ config, yaml, file: options.config, env: process.env, overrides });
       const stopped = untilStopped(service);

@@ -40,13 +40,9 @@ export function readText(file: string): { text: string; problems: [] } | { text:
   }
 }
 
-/** Parsing is most of the work, and the same text is read again with another store layer. */
-let lastParsed: { yaml: string; parsed: ParsedYaml } | undefined;
-
 /** The same with the content of a file and a store layer. */
 export function readConfig(yaml: string, env: Environment, layer: Section = {}): Loaded {
-  if (lastParsed?.yaml !== yaml) lastParsed = { yaml, parsed: parseYaml(yaml) };
-  return checkConfig(lastParsed.parsed, env, layer);
+  return checkConfig(parseYaml(yaml), env, layer);
 }
 
 export interface ParsedYaml {

@@ -7,7 +7,7 @@ import type { Log } from "../../shared/log.js";
 import { StoreError } from "../../store/errors.js";
 import type { Store, Unsubscribe } from "../../store/store.js";
 import { isFromLayer, layerProblem } from "../layer.js";
-import { deepFreeze, readConfig, readText } from "../load.js";
+import { deepFreeze, type Loaded, readText } from "../load.js";
 import { describeProblem, type Problem } from "../problem.js";
 import type { Config } from "../schema.js";
 import type { Environment, Section } from "../variables.js";
@@ -15,6 +15,7 @@ import { configVersion } from "../version.js";
 import { applicable, changedApps, restartsNeeded } from "./change.js";
 import { watchFile } from "./file-watch.js";
 import { createLayerStore, type StoredLayer } from "./layer-store.js";
+import { readLargeConfig } from "./read-large.js";
 
 export type Source = "all" | "file" | "store";
 
@@ -115,22 +116,22 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
     if (file !== undefined && readFile.text.trim() === "") {
       return recorded("file", refused([{ path: file, value: "", reason: "is empty" }]));
     }
-    if (source === "file") return recorded("file", accept(readFile.text, layer, force));
+    if (source === "file") return recorded("file", await accept(readFile.text, layer, force));
     try {
       const read = await layers.read();
       seenRevision = read.revision;
       if ("problems" in read) return recorded("store", refused(read.problems));
-      return recorded(source, accept(readFile.text, read.layer, force));
+      return recorded(source, await accept(readFile.text, read.layer, force));
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
       if (source === "store") return recorded("store", refused([layerProblem(`cannot be read: ${error.message}`)]));
       log.warn({ err: error, revision: layer.revision }, "the store does not answer: keeping the last known layer");
-      return recorded("file", accept(readFile.text, layer, force));
+      return recorded("file", await accept(readFile.text, layer, force));
     }
   }
 
-  /** Applies the whole configuration or nothing. */
-  function accept(newText: string, newLayer: StoredLayer, force: boolean): ReloadResult {
+  /** Applies the whole configuration or nothing. `valid`: it has been read already. */
+  async function accept(newText: string, newLayer: StoredLayer, force: boolean, valid?: Loaded): Promise<ReloadResult> {
     const before = current;
     const previousVersion = configVersion(before);
     const unchanged = () =>
@@ -139,7 +140,7 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
       layer = newLayer;
       return unchanged();
     }
-    const loaded = readConfig(newText, env, newLayer.config);
+    const loaded = valid ?? (await readLargeConfig(newText, env, newLayer.config));
     if (loaded.config === undefined) return refused(loaded.problems);
     const wanted = overrides(loaded.config);
     const restarts = restartsNeeded(wanted, current, waiting);
@@ -266,14 +267,16 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
 
     putLayer: (config, expectedRevision) =>
       inTurn(async () => {
-        const { problems } = layers.faults(config) ?? readConfig(text, env, config);
-        if (problems.length > 0) return refused(problems);
+        const faults = layers.faults(config);
+        if (faults !== undefined) return refused(faults.problems);
+        const loaded = await readLargeConfig(text, env, config);
+        if (loaded.problems.length > 0) return refused(loaded.problems);
         const operation = randomUUID();
         const write = () => layers.write(config, expectedRevision, operation);
         const { written, revision } = await withRetries(clock, () => closed, write);
         if (!written) return { status: "conflict", revision } as const;
         seenRevision = revision;
-        const result = recorded("store", accept(text, { revision, config }, false));
+        const result = recorded("store", await accept(text, { revision, config }, false, loaded));
         // Also if nothing changed here: other nodes may have other files.
         await announce();
         return result;
