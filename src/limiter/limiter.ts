@@ -26,11 +26,11 @@ import { addWaiter, newWaiter, takeWaiters } from "../engine/waiters.js";
 import { systemClock } from "../shared/clock.js";
 import { createAccounts, type LimiterAccount, type LimiterWaiter } from "./accounts.js";
 import type { Decision, LimiterOptions, LimitOptions } from "./limiter-contract.js";
-import { isMetered, Meter, type MeterLimiter, type MeterOptions } from "./meter.js";
+import { isMetered, Meter, type MeterLimiter, type Transfer } from "./meter.js";
 import { createSyncer } from "./syncer.js";
 
 export type * from "./limiter-contract.js";
-export type { Meter, MeterOwner } from "./meter.js";
+export type { Meter, Transfer } from "./meter.js";
 
 type Deciding = Decision | Promise<Decision>;
 
@@ -224,9 +224,9 @@ export function createLimiter(options: LimiterOptions) {
     },
 
     /** Charges an admitted exchange while it transfers bytes; undefined if the app is charged at the end only. */
-    meter(decision: Decision, metering: MeterOptions): Meter | undefined {
+    meter(decision: Decision, transfer: Transfer): Meter | undefined {
       const account = apps.get(decision.app);
-      return account !== undefined && isMetered(account) ? new Meter(meterLimiter, decision, metering) : undefined;
+      return account !== undefined && isMetered(account) ? new Meter(meterLimiter, decision, transfer) : undefined;
     },
 
     /**

@@ -6,20 +6,16 @@ import type { Clock } from "../shared/clock.js";
 import type { LimiterAccount } from "./accounts.js";
 import type { Decision, LimiterObserver } from "./limiter-contract.js";
 
-/** Exactly one is called after `add` returned false, unless the meter was closed; never during `add`. */
-export interface MeterOwner {
-  /** All bytes added so far may pass. */
+/** What is transferred. There may be many thousands, so that a meter keeps nothing but this. */
+export interface Transfer {
+  /** Bytes that are known before the transfer, such as the declared length of a request whose response is metered. */
+  readonly knownBytes: number;
+  /** With "delay", the transfer is refused after this time without a token. */
+  readonly patienceMs: number;
+  /** After `add` returned false, one of these is called, unless the meter was closed. All bytes added so far may pass. */
   paid(): void;
   /** Nothing more may pass. */
   refused(decision: Decision): void;
-}
-
-export interface MeterOptions {
-  owner: MeterOwner;
-  /** Bytes that are known before the transfer, such as the declared length of a request whose response is metered. */
-  knownBytes: number;
-  /** With "delay", the transfer is refused after this time without a token. */
-  patienceMs: number;
 }
 
 /** What a meter uses of its limiter. */
@@ -62,12 +58,12 @@ export class Meter {
   constructor(
     private readonly limiter: MeterLimiter,
     private readonly decision: Decision,
-    private readonly options: MeterOptions,
+    private readonly transfer: Transfer,
   ) {
-    this.bytes = options.knownBytes;
+    this.bytes = transfer.knownBytes;
   }
 
-  /** Whether these bytes, and all that were held back, may pass now. Otherwise the owner is called later. */
+  /** Whether these bytes, and all that were held back, may pass now. Otherwise the transfer is called later, never during this call. */
   add(bytes: number): boolean {
     this.bytes += bytes;
     if (this.closed || this.waiting) return this.closed;
@@ -77,7 +73,7 @@ export class Meter {
     return this.pay(account);
   }
 
-  /** The transfer has ended: the owner is not called any more. Tokens that are granted later are given back. */
+  /** The transfer has ended: it is not called any more. Tokens that are granted later are given back. */
   close(): void {
     this.closed = true;
     this.waiting = false;
@@ -123,10 +119,10 @@ export class Meter {
       this.again();
       return;
     }
-    const left = this.progressMs + this.options.patienceMs - this.limiter.clock.now();
+    const left = this.progressMs + this.transfer.patienceMs - this.limiter.clock.now();
     if (this.policy() === "cut" || left <= 0) {
       this.limiter.observer.transferLimited?.(this.decision, "aborted");
-      this.options.owner.refused(decision);
+      this.transfer.refused(decision);
       return;
     }
     if (!this.delayed) this.limiter.observer.transferLimited?.(this.decision, "delayed");
@@ -145,6 +141,6 @@ export class Meter {
     const account = this.unpaidAccount();
     if (account !== undefined && !this.pay(account)) return;
     this.waiting = false;
-    this.options.owner.paid();
+    this.transfer.paid();
   }
 }

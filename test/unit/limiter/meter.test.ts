@@ -23,17 +23,15 @@ function begin(node: SimulatedNode, decision: Decision, knownBytes = 0): Transfe
   transfer.meter = node.limiter.meter(decision, {
     knownBytes,
     patienceMs: PATIENCE_MS,
-    owner: {
-      paid() {
-        expect(transfer).toMatchObject({ ended: false, refusal: undefined });
-        transfer.passed += transfer.held;
-        transfer.held = 0;
-      },
-      refused(refusal) {
-        expect(transfer).toMatchObject({ ended: false, refusal: undefined });
-        transfer.refusal = refusal;
-        end(node, transfer);
-      },
+    paid() {
+      expect(transfer).toMatchObject({ ended: false, refusal: undefined });
+      transfer.passed += transfer.held;
+      transfer.held = 0;
+    },
+    refused(refusal) {
+      expect(transfer).toMatchObject({ ended: false, refusal: undefined });
+      transfer.refusal = refusal;
+      end(node, transfer);
     },
   });
   return transfer;

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { OK } from "../../../core/codes.js";
 import { type IdentityRules, identify } from "../../../core/identity.js";
 import { decisionHeaders, decisionRefusal, type HeaderOptions } from "../../../core/refusals.js";
-import type { Decision, Limiter, Meter } from "../../../limiter/limiter.js";
+import type { Decision, Limiter, Meter, Transfer } from "../../../limiter/limiter.js";
 
 /** The part of a request that a decision needs. */
 export interface Arrival {
@@ -30,25 +30,20 @@ export interface Verdict {
 export interface Admission {
   /** Most decisions are immediate. Never throws. */
   admit(arrival: Arrival): Verdict | Promise<Verdict>;
-  /** Charges an admitted exchange while it transfers bytes of unknown length; undefined: only at the end. */
-  meter?(verdict: Verdict, transfer: Transfer): TransferMeter | undefined;
+  /** Without it, everything is charged at the end. */
+  metering?: Metering;
   /** Called exactly once when an admitted exchange has ended, with the bytes of both bodies and what its meter has taken. */
   settle(verdict: Verdict, requestBytes: number, responseBytes: number, metered?: number): void;
 }
 
-export type TransferMeter = Pick<Meter, "add" | "close" | "taken" | "waiting">;
-
-/** A transfer of unknown length, as its meter sees it. One of the methods is called after `add` of the meter returned false. */
-export interface Transfer {
-  /** Bytes that are known before the transfer. */
-  knownBytes: number;
-  /** Abort the transfer after this time without tokens. */
-  patienceMs: number;
-  /** The bytes that were held back may pass. */
-  paid(): void;
-  /** The transfer must be aborted, with this response if it is still possible. `reason` is a code. */
-  refused(refusal: Verdict, reason: string): void;
+export interface Metering {
+  /** Charges an admitted exchange while it transfers bytes of unknown length; undefined: it is charged at the end. */
+  start(verdict: Verdict, transfer: Transfer): TransferMeter | undefined;
+  /** The response to an admitted request whose transfer is refused. */
+  refusal(decision: Decision): Verdict;
 }
+
+export type TransferMeter = Pick<Meter, "add" | "close" | "taken" | "waiting">;
 
 interface RateLimitVerdict extends Verdict {
   decision: Decision;
@@ -109,13 +104,9 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
 
   return {
     admit,
-    meter(verdict, transfer) {
-      const { knownBytes, patienceMs } = transfer;
-      const owner = {
-        paid: () => transfer.paid(),
-        refused: (decision: Decision) => transfer.refused(verdictOf(decision), decision.code),
-      };
-      return limiter.meter((verdict as RateLimitVerdict).decision, { owner, knownBytes, patienceMs });
+    metering: {
+      start: (verdict, transfer) => limiter.meter((verdict as RateLimitVerdict).decision, transfer),
+      refusal: verdictOf,
     },
     settle: (verdict, requestBytes, responseBytes, metered) =>
       limiter.settle((verdict as RateLimitVerdict).decision, requestBytes, responseBytes, metered),

@@ -3,10 +3,10 @@ import type { ServerResponse } from "node:http";
 import type { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import type { GatewayError } from "../../../core/refusals.js";
+import type { Decision, Transfer } from "../../../limiter/limiter.js";
 import { closeSlowly, endsNow } from "../upgrade/connections.js";
 import { type Failure, mayRepeat, reasonOf } from "../upstream/failures.js";
 import type { Target } from "../upstream/upstream.js";
-import type { Transfer, Verdict } from "./admission.js";
 import { latin1, requestHeaders, responseHead, trailerPairs } from "./forwarded-heads.js";
 import { type BodyWatcher, RequestBody } from "./request-body.js";
 import { valuesOf } from "./request-head.js";
@@ -113,7 +113,8 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
 
   /** False: these bytes of unknown length are held back until `paid` or `refused` is called. */
   private mayPass(bytes: number): boolean {
-    if (this.meter === undefined) this.meter = this.routed.options.admission.meter?.(this.verdict!, this) ?? null;
+    if (this.meter === undefined)
+      this.meter = this.routed.options.admission.metering?.start(this.verdict!, this) ?? null;
     return this.meter === null || this.meter.add(bytes);
   }
 
@@ -131,10 +132,10 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
     else if (clientIsReady) this.resumeAttempt?.();
   }
 
-  refused(refusal: Verdict, reason: string): void {
-    this.report(reason);
+  refused(decision: Decision): void {
+    this.report(decision.code);
     if (this.response.headersSent) this.abortResponse();
-    else this.respond(refusal, false);
+    else this.respond(this.routed.options.admission.metering!.refusal(decision), false);
   }
 
   onConnect(abort: (error?: Error) => void): void {

@@ -1,37 +1,20 @@
 /** An upgraded connection: passes bytes in both directions, and releases its slot when the backend has closed it. */
 import type { Socket } from "node:net";
+import { STORE_UNAVAILABLE } from "../../../core/codes.js";
+import type { Decision, Transfer } from "../../../limiter/limiter.js";
 import type { SlotHold } from "../../../slots/admission.js";
-import type { Transfer, TransferMeter, Verdict } from "../http/admission.js";
+import type { Admission, TransferMeter, Verdict } from "../http/admission.js";
 import type { ConnectionRules, Shared } from "../options.js";
 import type { Target } from "../upstream/upstream.js";
 import { ignore } from "./connections.js";
 import type { HangUp } from "./dial.js";
 import { closeFrame, FrameTracker, GOING_AWAY, POLICY_VIOLATION, TRY_AGAIN_LATER } from "./frames.js";
+import { endOnce, Way } from "./way.js";
 
 /** Unsent bytes above which the sender is paused. */
 const ENOUGH_UNSENT = 65_536;
 /** Keep-alive interval for pods that were removed from the configuration. */
 const DEPARTED_PING_MS = 1_000;
-
-/** One direction. */
-class Way {
-  bytes = 0;
-  /** The proxy has closed this direction: further bytes are dropped. */
-  closed = false;
-  /** Unsent bytes at the last check. */
-  unsent = 0;
-  /** Received, and not paid yet. The sender is paused. */
-  held: Buffer | undefined;
-  /** The sender has closed its direction after the held bytes. */
-  endHeld = false;
-
-  constructor(
-    readonly from: Socket,
-    readonly to: Socket,
-    /** For WebSockets only. */
-    readonly frames: FrameTracker | undefined,
-  ) {}
-}
 
 /** What all tunnels of a proxy share. */
 export interface TunnelProxy {
@@ -39,11 +22,10 @@ export interface TunnelProxy {
   readonly tunnels: Set<Tunnel>;
 }
 
-/** Pays for the bytes of a tunnel. */
+/** Who pays for the bytes of a tunnel. */
 export interface TunnelPayer {
-  meter(transfer: Transfer): TransferMeter | undefined;
-  /** Called once, with the bytes from the client and from the backend, and the tokens that the meter has taken. */
-  settle(requestBytes: number, responseBytes: number, metered: number): void;
+  admission: Admission;
+  verdict: Verdict;
 }
 
 /**
@@ -56,7 +38,8 @@ export class Tunnel implements Transfer {
   private hangUp: HangUp | undefined;
   private up: Way | undefined;
   private down: Way | undefined;
-  private payer: TunnelPayer | undefined;
+  private admission: Admission | undefined;
+  private verdict: Verdict | undefined;
   /** Undefined before the first byte; null if the app is charged at the end only. */
   private meter: TransferMeter | null | undefined;
   private openSockets = 0;
@@ -101,11 +84,12 @@ export class Tunnel implements Transfer {
   }
 
   /** Takes over both sockets. Bytes received before are passed to `passOn` afterwards, then `start` is called. */
-  open(client: Socket, backend: Socket, isWebSocket: boolean, payer: TunnelPayer): void {
+  open(client: Socket, backend: Socket, isWebSocket: boolean, { admission, verdict }: TunnelPayer): void {
     this.hangUp = undefined;
     this.up = new Way(client, backend, isWebSocket ? new FrameTracker() : undefined);
     this.down = new Way(backend, client, isWebSocket ? new FrameTracker() : undefined);
-    this.payer = payer;
+    this.admission = admission;
+    this.verdict = verdict;
     this.touchedMs = this.proxy.shared.clockMs;
     this.openSockets = 2;
     this.attach(client);
@@ -131,16 +115,17 @@ export class Tunnel implements Transfer {
     const way = this.wayFrom(from);
     this.touchedMs = this.proxy.shared.clockMs;
     if (way.closed || !way.to.writable) return;
-    if (this.meter === undefined) this.meter = this.payer?.meter(this) ?? null;
+    if (this.meter === undefined) this.meter = this.admission!.metering?.start(this.verdict!, this) ?? null;
     if (this.meter === null || this.meter.add(chunk.length)) {
       this.send(way, chunk);
       return;
     }
-    way.held = chunk;
-    from.pause();
+    way.hold(chunk);
   }
 
-  readonly knownBytes = 0;
+  get knownBytes(): number {
+    return 0;
+  }
 
   get patienceMs(): number {
     return this.rules.stalledMs;
@@ -158,12 +143,10 @@ export class Tunnel implements Transfer {
     }
   }
 
-  refused({ status, app }: Verdict, reason: string): void {
-    this.proxy.shared.log.warn(
-      { target: this.target.origin, app, reason },
-      "connection closed: no tokens for its bytes",
-    );
-    this.close(status === 429 ? POLICY_VIOLATION : TRY_AGAIN_LATER, false);
+  refused({ app, code }: Decision): void {
+    const fields = { target: this.target.origin, app, reason: code };
+    this.proxy.shared.log.warn(fields, "connection closed: no tokens for its bytes");
+    this.close(code === STORE_UNAVAILABLE ? TRY_AGAIN_LATER : POLICY_VIOLATION, false);
   }
 
   private send(way: Way, chunk: Buffer): void {
@@ -204,7 +187,7 @@ export class Tunnel implements Transfer {
     if (ofBackend) this.release();
     if (--this.openSockets === 0) {
       this.meter?.close();
-      this.payer?.settle(this.up!.bytes, this.down!.bytes, this.meter?.taken ?? 0);
+      this.settle(this.up!.bytes + this.down!.bytes);
       this.over();
       return;
     }
@@ -214,15 +197,20 @@ export class Tunnel implements Transfer {
     if (broken && this.up!.frames === undefined) other.resetAndDestroy();
     else {
       // Its further bytes are dropped, but it is read to notice its end.
-      this.drop(ofBackend ? this.up! : this.down!);
+      (ofBackend ? this.up! : this.down!).drop();
       endOnce(other);
       other.resume();
     }
   }
 
+  /** Counted as request bytes, because response bytes would be learned as the expected size of responses. */
+  private settle(bytes: number): void {
+    if (this.verdict !== undefined) this.admission!.settle(this.verdict, bytes, 0, this.meter?.taken);
+  }
+
   private over(): void {
     this.release();
-    this.payer = undefined;
+    this.verdict = undefined;
     this.proxy.tunnels.delete(this);
   }
 
@@ -255,14 +243,8 @@ export class Tunnel implements Transfer {
     }
   }
 
-  /** Further bytes are read and dropped. */
-  private drop(way: Way): void {
-    way.closed = true;
-    way.held = undefined;
-  }
-
   private sendClose(way: Way): void {
-    this.drop(way);
+    way.drop();
     this.beginEnding();
     // No frame may follow a close frame of the peer.
     if (way.frames?.closeSeen === false && way.to.writable) {
@@ -342,9 +324,4 @@ function onEnd(this: Side): void {
 
 function onClose(this: Side, broken: boolean): void {
   this[tunnelOf]!.sideClosed(this, broken);
-}
-
-/** A second call of `end` would create an error. */
-function endOnce(socket: Socket): void {
-  if (!socket.writableEnded) socket.end();
 }

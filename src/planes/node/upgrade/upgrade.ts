@@ -5,7 +5,6 @@ import type { GatewayError } from "../../../core/refusals.js";
 import { lingerOnClose } from "../../../shared/linger.js";
 import { printable } from "../../../shared/printable.js";
 import type { ConnectionVerdict } from "../../../slots/admission.js";
-import type { Admission, Verdict } from "../http/admission.js";
 import { requestHeaders, responseHead } from "../http/forwarded-heads.js";
 import { valuesOf } from "../http/request-head.js";
 import { type JsonResponse, rawHead, sendAndClose } from "../http/responses.js";
@@ -14,7 +13,7 @@ import { type Failure, reasonOf } from "../upstream/failures.js";
 import type { Target } from "../upstream/upstream.js";
 import { ignore } from "./connections.js";
 import { type CallHandler, dial } from "./dial.js";
-import { Tunnel, type TunnelPayer, type TunnelProxy } from "./tunnel.js";
+import { Tunnel, type TunnelProxy } from "./tunnel.js";
 
 /** Bytes that are buffered for the backend if the client sends before it has a response; then its socket is paused. */
 const EARLY_BYTES = 65_536;
@@ -147,7 +146,8 @@ export class Upgrade extends RunningRequest implements CallHandler {
     this.end();
     this.detach(socket);
     // The tunnel keeps the verdict and nothing else of this request.
-    tunnel!.open(socket, backend, protocol === "websocket", payerOf(routed.options.admission, verdict!));
+    const { admission } = routed.options;
+    tunnel!.open(socket, backend, protocol === "websocket", { admission, verdict: verdict! });
     if (head.length > 0) tunnel!.passOn(backend, head);
     if (early.length > 0) tunnel!.passOn(socket, Buffer.concat(early));
     tunnel!.start();
@@ -234,13 +234,4 @@ export class Upgrade extends RunningRequest implements CallHandler {
     this.socket.off("data", this.keep).off("end", this.leave).resume();
     this.tunnel?.abandon();
   }
-}
-
-/** Bytes are counted as request bytes, because response bytes would be learned as the expected size of responses. */
-function payerOf(admission: Admission, verdict: Verdict): TunnelPayer {
-  return {
-    meter: (transfer) => admission.meter?.(verdict, transfer),
-    settle: (requestBytes, responseBytes, metered) =>
-      admission.settle(verdict, requestBytes + responseBytes, 0, metered),
-  };
 }

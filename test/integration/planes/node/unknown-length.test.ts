@@ -1,6 +1,7 @@
 /** Bodies without a declared length and WebSockets are charged while they pass: cut, delayed, or charged at the end. */
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
+import type { Socket } from "node:net";
 import { Readable } from "node:stream";
 import { afterEach, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
@@ -8,7 +9,7 @@ import { startBackend, startRawBackend } from "../../../support/http-backend.js"
 import { fetchReply, json, open, openRaw, replyTo } from "../../../support/http-client.js";
 import { createCleanup } from "../../../support/http-proxy.js";
 import { BURST, type MeteredGateway, QUANTUM, startMeteredGateway } from "../../../support/metered-gateway.js";
-import { waitFor } from "../../../support/wait-for.js";
+import { pause, waitFor } from "../../../support/wait-for.js";
 import { startWebSocketBackend } from "../../../support/ws-backend.js";
 
 const cleanup = createCleanup();
@@ -44,18 +45,11 @@ function upload(port: number, size = SIZE) {
   return reply;
 }
 
-async function standstill(moved: () => number): Promise<number> {
-  let last = -1;
-  return waitFor(
-    "the transfer to stand still",
-    () => {
-      const now = moved();
-      const still = now > 0 && now === last;
-      last = now;
-      return still && now;
-    },
-    { everyMs: 300 },
-  );
+/** Waits until `tokens` are used up, and longer, so that more bytes would be noticed. */
+async function standstill(moved: () => number, tokens: number): Promise<number> {
+  await waitFor("the transfer to use its tokens", () => moved() > (tokens - 1) * QUANTUM);
+  await pause(300);
+  return moved();
 }
 
 /** Bytes that `tokens` pay for, and at most one more quantum, which is charged by the settlement. */
@@ -92,14 +86,10 @@ describe("a chunked upload above the burst", () => {
     const backend = await cleanup.add(starting);
     const gateway = await cleanup.add(startMeteredGateway({ target: backend.target, policy: "delay" }));
     const replied = upload(gateway.port);
-    expectPaid(await standstill(() => seen.bytes), BURST - PUT);
+    expectPaid(await standstill(() => seen.bytes, BURST - PUT), BURST - PUT);
     gateway.refill(10);
-    await waitFor("more bytes", () => seen.bytes > (BURST - PUT + 2) * QUANTUM);
-    expectPaid(await standstill(() => seen.bytes), BURST - PUT + 10);
-    while (seen.bytes < SIZE) {
-      gateway.refill(10);
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
+    expectPaid(await standstill(() => seen.bytes, BURST - PUT + 10), BURST - PUT + 10);
+    await refillUntil(gateway, () => seen.bytes === SIZE);
     expect((await replied).body).toBe("stored");
     expect(seen.bytes).toBe(SIZE);
     expect(gateway.limited()).toEqual({ delayed: 1 });
@@ -194,7 +184,7 @@ describe.each<Framing>(["chunked", "ended by close"])("a response above the burs
     const backend = await cleanup.add(startSendingBackend(framing));
     const gateway = await cleanup.add(startMeteredGateway({ target: backend.target, policy: "delay" }));
     const got = await download(gateway.port);
-    expectPaid(await standstill(() => got.bytes), BURST - GET);
+    expectPaid(await standstill(() => got.bytes, BURST - GET), BURST - GET);
     await refillUntil(gateway, () => got.bytes === SIZE);
     expect(await got.end).toBe("complete");
     expect(await gateway.charged()).toBe(GET + QUANTA);
@@ -224,7 +214,7 @@ describe.each<Framing>(["chunked", "ended by close"])("a response above the burs
     const backend = await cleanup.add(startSendingBackend(framing, size));
     const gateway = await cleanup.add(startMeteredGateway({ target: backend.target, policy: "delay" }));
     const got = await download(gateway.port);
-    await standstill(() => got.bytes);
+    await standstill(() => got.bytes, BURST - GET);
     expect(got.bytes).toBeLessThan(size);
     gateway.refill(10);
     expect(await got.end).toBe("complete");
@@ -246,17 +236,20 @@ describe("a body of one quantum without a length", () => {
 
 describe("a backend that resets its connection while its response is held back", () => {
   it("breaks only this response", async () => {
+    const sockets: Socket[] = [];
     const backend = await cleanup.add(
       startRawBackend((socket) => {
+        sockets.push(socket);
         socket.once("data", () => {
           socket.write("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
           socket.write(Buffer.alloc(BURST * QUANTUM));
-          setTimeout(() => socket.resetAndDestroy(), 500);
         });
       }),
     );
     const gateway = await cleanup.add(startMeteredGateway({ target: backend.target, policy: "delay" }));
     const got = await download(gateway.port);
+    await standstill(() => got.bytes, BURST - GET);
+    sockets[0]!.resetAndDestroy();
     expect(await got.end).toBe("broken");
     expect((await fetchReply(gateway.port, "/", { method: "PUT" })).status).toBe(429);
   });
@@ -310,7 +303,7 @@ describe("a WebSocket whose bytes exceed the burst", () => {
     const message = Buffer.concat([Buffer.from("echo"), MESSAGE]);
     const count = Math.ceil(SIZE / 2 / message.length);
     for (let i = 0; i < count; i++) socket.send(message);
-    const stopped = await standstill(() => seen.bytes + echoed.bytes);
+    const stopped = await standstill(() => seen.bytes + echoed.bytes, BURST - 2);
     expect(stopped).toBeLessThan((BURST + 1) * QUANTUM);
     await refillUntil(gateway, () => echoed.bytes === count * message.length);
     socket.close(1000);
@@ -343,7 +336,7 @@ describe("a WebSocket whose bytes exceed the burst", () => {
     const count = BURST * 5;
     for (let i = 0; i < count; i++) socket.send(MESSAGE);
     socket.close(1000);
-    await standstill(() => seen.bytes);
+    await standstill(() => seen.bytes, BURST - 2);
     await refillUntil(gateway, () => seen.bytes === count * MESSAGE.length);
     expect(await closed).toMatchObject({ code: 1000 });
     await waitFor("the close frame at the backend", () => seen.closeCode === 1000);
@@ -372,7 +365,7 @@ describe("a client of another protocol that ends its direction while its bytes a
     await client.until((text) => text.includes("101 Switching"));
     const size = BURST * QUANTUM;
     client.socket.end(Buffer.alloc(size, 1));
-    await standstill(() => seen.bytes);
+    await standstill(() => seen.bytes, BURST - 2);
     expect(seen.ended).toBe(false);
     await refillUntil(gateway, () => seen.bytes === size);
     await waitFor("the end at the backend", () => seen.ended);
