@@ -18,8 +18,10 @@ export interface Bucket {
   tokens: number;
   /** Micro-tokens owed for borrowed tokens. */
   debt: number;
-  /** Maximum micro-tokens. */
+  /** Maximum micro-tokens, including those that nodes hold. */
   capacity: number;
+  /** Micro-tokens that nodes hold: granted, and neither reported as spent nor returned. */
+  held: number;
   /** Micro-tokens per second. */
   rate: number;
   /** Refill restores this level first, before it repays debt. */
@@ -27,18 +29,31 @@ export interface Bucket {
 }
 
 /**
- * Refills for `elapsed` microseconds: first the reserve, then debt, then up to the capacity. A clock that was set back
- * refills nothing.
+ * The highest level: what nodes hold counts towards the capacity. So level + held never exceeds it, and in any period at most
+ * capacity + rate × time can be spent.
+ */
+export function highestLevel(bucket: Bucket): number {
+  return Math.max(bucket.capacity - bucket.held, 0);
+}
+
+/**
+ * Refills for `elapsed` microseconds: first the reserve, then debt, then up to the highest level. A clock that was set
+ * back refills nothing.
  */
 export function refill(bucket: Bucket, elapsed: number): void {
   if (elapsed > 0) {
     const gained = elapsed * (bucket.rate / MICRO);
-    const toReserve = Math.min(gained, Math.max(Math.min(bucket.reserve, bucket.capacity) - bucket.tokens, 0));
+    const toReserve = Math.min(gained, Math.max(Math.min(bucket.reserve, highestLevel(bucket)) - bucket.tokens, 0));
     const repaid = Math.min(gained - toReserve, bucket.debt);
     bucket.debt = bucket.debt - repaid;
     bucket.tokens = bucket.tokens + (gained - repaid);
   }
-  bucket.tokens = Math.min(bucket.tokens, bucket.capacity);
+  cutToHighest(bucket);
+}
+
+/** After a change of the capacity or of the held tokens: what does not fit is lost. */
+export function cutToHighest(bucket: Bucket): void {
+  bucket.tokens = Math.min(bucket.tokens, highestLevel(bucket));
 }
 
 /** Whole tokens that can leave a bucket at this level. */
@@ -54,9 +69,9 @@ export function charge(bucket: Bucket, tokens: number): void {
   bucket.tokens = Math.max(bucket.tokens - tokens * MICRO, Math.min(bucket.tokens, LOWEST_LEVEL));
 }
 
-/** Returns tokens; what does not fit is lost. */
+/** Returns tokens that are no longer held; what does not fit is lost. */
 export function giveBack(bucket: Bucket, tokens: number): void {
-  bucket.tokens = Math.min(bucket.tokens + tokens * MICRO, bucket.capacity);
+  bucket.tokens = Math.min(bucket.tokens + tokens * MICRO, highestLevel(bucket));
 }
 
 /** Milliseconds until the bucket holds `tokens`, including the time to repay debt; at most one day. */

@@ -9,7 +9,7 @@
  * Borrows all of `amount` or nothing. A repeated operation gets the same reply and borrows nothing more.
  */
 import { borrowable, lend, lendable } from "../core/borrow.js";
-import { MAX_TOKENS, MICRO, wholeTokens } from "../core/bucket.js";
+import { highestLevel, MAX_TOKENS, MICRO, wholeTokens } from "../core/bucket.js";
 import {
   BORROW_LIMIT_EXCEEDED,
   BORROWING_DISABLED,
@@ -18,7 +18,7 @@ import {
   EMERGENCY_BLOCKED,
   OK,
 } from "../core/codes.js";
-import { type App, configuredCapacity, configuredRate, LIMIT_NUMBERS, readApp, writeApp } from "./common/app.js";
+import { type App, configuredRate, LIMIT_NUMBERS, readApp, writeApp } from "./common/app.js";
 import { readAppCall } from "./common/app-call.js";
 import { type Cluster, isWithin, NO_EMERGENCY, readCluster, writeCluster } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
@@ -33,7 +33,7 @@ function borrowCode(app: App, cluster: Cluster, request: number[]): string {
   if (request[ALLOWED] !== 1) return BORROWING_DISABLED;
   if (cluster.emergencyMs !== NO_EMERGENCY) return EMERGENCY_BLOCKED;
   if (amount > borrowable(app.debt, configuredRate(request))) return BORROW_LIMIT_EXCEEDED;
-  if (app.tokens + amount * MICRO > configuredCapacity(request)) return BUCKET_FULL;
+  if (app.tokens + amount * MICRO > highestLevel(app)) return BUCKET_FULL;
   if (amount > lendable(cluster.tokens, cluster.capacity)) return CLUSTER_EXHAUSTED;
   return OK;
 }

@@ -39,7 +39,8 @@ export function emergencyCheck(redis: RedisApi, keys: string[], argv: string[]):
 
   const cluster = readCluster(redis, keys[0]!, numbers);
   const before = readEmergency(redis, keys[0]!);
-  const used = usage(cluster.tokens, cluster.capacity);
+  // Tokens on leases are not used yet.
+  const used = usage(cluster.tokens + cluster.held, cluster.capacity);
   let next: Emergency = before;
   if (numbers[AUTOMATIC] === 1) {
     next = nextEmergency(before, used, cluster.now, numbers[COOLDOWN_MS]! * 1000);

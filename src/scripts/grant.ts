@@ -27,6 +27,7 @@ import {
   RETURNED,
   readApp,
   SPENT,
+  takeFromBoth,
   writeApp,
 } from "./common/app.js";
 import { type Cluster, liveNodes, MAX_DURATION_MS, NO_EMERGENCY, readCluster, writeCluster } from "./common/cluster.js";
@@ -138,9 +139,7 @@ export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
       const want = Math.max(request[WANT]! - undelivered, 0);
       const verdict = decide(app, cluster, request, { need, want, live, appsInCall: apps.length });
       const amount = Math.max(verdict, 0);
-      app.tokens = app.tokens - amount * MICRO;
-      cluster.tokens = cluster.tokens - amount * MICRO;
-      app.granted = app.granted + amount;
+      takeFromBoth(app, cluster, amount);
       entry.granted = entry.granted + amount;
       largest = Math.max(largest, entry.granted);
       ledger.held = ledger.held + amount;

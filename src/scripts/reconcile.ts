@@ -14,7 +14,7 @@
  * stale_message and nothing changes: list the nodes again.
  * A repeated operation gets the same reply; a later operation finds nothing to correct.
  */
-import { MICRO } from "../core/bucket.js";
+import { cutToHighest, MICRO } from "../core/bucket.js";
 import { OK, STALE_MESSAGE } from "../core/codes.js";
 import { storedNumber } from "../core/platform.js";
 import {
@@ -43,8 +43,10 @@ interface Buckets {
 }
 
 interface Census {
-  /** Tokens that live nodes hold. */
+  /** Tokens of this app that live nodes hold. */
   held: number;
+  /** Tokens of all apps that nodes hold. */
+  heldOfAll: number;
   /** Tokens returned from dead nodes, and the number of these nodes. */
   recovered: number;
   recoveredFrom: number;
@@ -64,7 +66,7 @@ function coversAllNodes(redis: RedisApi, keys: string[], argv: string[]): boolea
 /** Counts what live nodes hold, returns the tokens of dead nodes and closes their epochs. */
 function census(redis: RedisApi, keys: string[], argv: string[], { app, cluster }: Buckets): Census {
   const id = argv[CLUSTER_ARGUMENTS]!;
-  const result: Census = { held: 0, recovered: 0, recoveredFrom: 0, dead: 0 };
+  const result: Census = { held: 0, heldOfAll: 0, recovered: 0, recoveredFrom: 0, dead: 0 };
   for (let i = 0; i < keys.length - FIRST_LEDGER; i++) {
     const key = keys[FIRST_LEDGER + i]!;
     const node = argv[afterAppCall(2) + i]!;
@@ -73,7 +75,9 @@ function census(redis: RedisApi, keys: string[], argv: string[], { app, cluster 
     const silent = cluster.clock - storedNumber(redis.call("ZSCORE", keys[2]!, node), 0);
     if (isAlive(silent, cluster)) {
       result.held = result.held + held;
+      result.heldOfAll = result.heldOfAll + ledger.held;
     } else if (ledger.known) {
+      result.heldOfAll = result.heldOfAll + ledger.held - held;
       result.dead = result.dead + 1;
       if (held > 0) {
         returnToBoth(app, cluster, held);
@@ -121,6 +125,8 @@ export function reconcile(redis: RedisApi, keys: string[], argv: string[]): Scri
   const corrects = leaked !== 0 && (request[FORCE] === 1 || drift > request[TOLERANCE]!);
   if (corrects && leaked > 0) returnToBoth(app, cluster, leaked);
   if (corrects && leaked < 0) chargeBoth(app, cluster, 0 - leaked);
+  cluster.held = found.heldOfAll * MICRO;
+  cutToHighest(cluster);
   // An app without a key is full: there is nothing to write, and an expired limit stays expired.
   if (corrects || redis.call("EXISTS", keys[1]!) === 1) writeApp(redis, keys[1]!, app, request);
   writeCluster(redis, keys[0]!, cluster);

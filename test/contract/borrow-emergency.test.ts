@@ -13,20 +13,22 @@ type Quota = ReturnType<typeof quotaOf>;
 const node = (seq: number) => ({ node: "n1", epoch: 1, seq });
 const idle = { granted: 0, spent: 0, returned: 0, want: 0 };
 
+const spentAll = (tokens: number) => ({ app, granted: tokens, spent: tokens, returned: 0 });
+
 /** Spends the whole bucket. */
 async function exhaust(quota: Quota): Promise<void> {
   await quota.grant(node(1), [{ app, ...idle, need: 200 }]);
+  await quota.report(node(2), [spentAll(200)], false);
 }
 
 forEachBackend("borrowing", (it) => {
   it("an empty app borrows up to half of its guaranteed quota and owes 120 % of what it borrowed", async (bench) => {
     const quota = quotaOf(bench);
     await exhaust(quota);
-    const spent = { granted: 200, spent: 200, returned: 0 };
-    const lent = await quota.grant(node(2), [{ app, ...spent, need: 50, want: 90 }]);
+    const lent = await quota.grant(node(3), [{ ...spentAll(200), need: 50, want: 90 }]);
     expect(lent.apps[0]).toMatchObject({ code: "ok", granted: 250, remaining: 0 });
     expect(await quota.inspect(app)).toMatchObject({ tokens: 0, debt: 60, clusterTokens: 750 });
-    const more = await quota.grant(node(3), [{ app, granted: 250, spent: 250, returned: 0, need: 1, want: 1 }]);
+    const more = await quota.grant(node(4), [{ ...spentAll(250), need: 1, want: 1 }]);
     expect(more.apps[0]).toMatchObject({ code: "quota_exhausted", retryAfterMs: 10 });
   });
 
@@ -34,9 +36,7 @@ forEachBackend("borrowing", (it) => {
     const quota = quotaOf(bench);
     await exhaust(quota);
     const strict = { ...app, borrow: false };
-    const refused = await quota.grant(node(2), [
-      { app: strict, granted: 200, spent: 200, returned: 0, need: 1, want: 1 },
-    ]);
+    const refused = await quota.grant(node(3), [{ ...spentAll(200), app: strict, need: 1, want: 1 }]);
     expect(refused.apps[0]).toMatchObject({ code: "quota_exhausted" });
     expect((await quota.borrow(strict, 10, "op")).code).toBe("borrowing_disabled");
   });
@@ -44,7 +44,7 @@ forEachBackend("borrowing", (it) => {
   it("a busy cluster lends nothing", async (bench) => {
     const quota = quotaOf(bench, { capacity: 260, rate: 0 });
     await exhaust(quota);
-    const refused = await quota.grant(node(2), [{ app, granted: 200, spent: 200, returned: 0, need: 30, want: 30 }]);
+    const refused = await quota.grant(node(3), [{ ...spentAll(200), need: 30, want: 30 }]);
     expect(refused.apps[0]).toMatchObject({ code: "quota_exhausted" });
     expect(await quota.inspect(app)).toMatchObject({ debt: 0, clusterTokens: 60 });
   });
@@ -52,7 +52,8 @@ forEachBackend("borrowing", (it) => {
   it("refill restores the guaranteed reserve, then repays debt, then fills the burst, exactly", async (bench) => {
     const quota = quotaOf(bench);
     await exhaust(quota);
-    await quota.grant(node(2), [{ app, granted: 200, spent: 200, returned: 0, need: 50, want: 50 }]);
+    await quota.grant(node(3), [{ ...spentAll(200), need: 50, want: 50 }]);
+    await quota.report(node(4), [spentAll(250)], false);
     const at = async (seconds: number) => {
       bench.store.clock.now += seconds * SECOND;
       const { tokens, debt } = await quota.inspect(app);
@@ -108,12 +109,13 @@ forEachBackend("emergency", (it) => {
         { app: own, ...idle, need, want: 1000 },
       ]);
       const granted = first.apps[0]?.granted ?? 0;
+      const spent = { app: own, granted, spent: granted, returned: 0 };
+      await quota.report({ node: `n${priority}`, epoch: 1, seq: 2 }, [spent], false);
       bench.store.clock.now += SECOND;
-      const full = { app: own, granted, spent: granted, returned: 0, need: 0, want: 1000 };
-      const second = await quota.grant({ node: `n${priority}`, epoch: 1, seq: 2 }, [full]);
+      const second = await quota.grant({ node: `n${priority}`, epoch: 1, seq: 3 }, [{ ...spent, need: 0, want: 1000 }]);
       admitted.push([granted, second.apps[0]?.granted, first.apps[0]?.code, first.apps[0]?.limit]);
       // The node leaves, so that the fair share of the next node is the whole bucket.
-      await quota.report({ node: `n${priority}`, epoch: 1, seq: 3 }, [], true);
+      await quota.report({ node: `n${priority}`, epoch: 1, seq: 4 }, [], true);
     }
     expect(admitted).toEqual([
       [200, 300, "ok", 200],
@@ -153,8 +155,11 @@ forEachBackend("emergency", (it) => {
     const quota = quotaOf(bench, { capacity: 200, rate: 10 });
     expect(await quota.emergencyCheck(2000, true)).toMatchObject({ active: false, usage: 0 });
     await quota.grant(node(1), [{ app, ...idle, need: 189 }]);
+    expect(await quota.emergencyCheck(2000, true)).toMatchObject({ active: false, usage: 0 });
+    await quota.report(node(2), [spentAll(189)], false);
     expect(await quota.emergencyCheck(2000, true)).toMatchObject({ active: false, usage: 0.945 });
-    await quota.grant(node(2), [{ app, ...idle, granted: 189, need: 1 }]);
+    await quota.grant(node(3), [{ ...spentAll(189), need: 1, want: 1 }]);
+    await quota.report(node(4), [spentAll(190)], false);
     expect(await quota.emergencyCheck(2000, true)).toMatchObject({
       active: true,
       changed: true,

@@ -41,7 +41,7 @@ const sizes = fc.oneof(
   line("settlement", fc.integer({ min: -1, max: 1000000 }), fc.integer({ min: -1, max: 1000000 })),
 );
 
-const limits = line("limits", micro, micro, micro);
+const limits = line("limits", micro, micro, micro, micro);
 const held = fc.tuple(fc.integer({ min: -(10 ** 15), max: 10 ** 15 }), micro).map(
   ([tokensHeld, debt]): Command =>
     (now) =>

@@ -71,7 +71,7 @@ interface World {
 function newWorld(): World {
   return {
     learned: newLearnedSizes(),
-    bucket: { tokens: 0, debt: 0, capacity: 0, rate: 0, reserve: 0 },
+    bucket: { tokens: 0, debt: 0, capacity: 0, held: 0, rate: 0, reserve: 0 },
     refilledAt: 0,
     emergency: { active: false, source: BY_NOBODY, since: 0, until: 0, calmSince: 0 },
     degradation: newDegradation(),
@@ -125,6 +125,7 @@ function bucketCommand(world: World, words: string[]): string {
     bucket.capacity = amount;
     bucket.rate = numberAt(words, 2);
     bucket.reserve = numberAt(words, 3);
+    bucket.held = numberAt(words, 4);
     return "limits";
   }
   if (command === "level") {

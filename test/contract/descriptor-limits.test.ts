@@ -20,11 +20,12 @@ forEachBackend("descriptor limits", (it) => {
     const quota = quotaOf(bench);
     const spent = { granted: 1, spent: 1 };
     expect((await quota.grant(node(1), [ask(monthly, { need: 1 })])).apps[0]).toMatchObject({ code: "ok", granted: 1 });
+    await quota.report(node(2), [{ app: monthly, ...spent, returned: 0 }], false);
     bench.store.clock.now += 30 * DAY - 1_000;
-    const early = await quota.grant(node(2), [ask(monthly, { ...spent, need: 1 })]);
+    const early = await quota.grant(node(3), [ask(monthly, { ...spent, need: 1 })]);
     expect(early.apps[0]).toMatchObject({ code: "quota_exhausted", granted: 1 });
     bench.store.clock.now += 3_000;
-    expect((await quota.grant(node(3), [ask(monthly, { ...spent, need: 1 })])).apps[0]).toMatchObject({ granted: 2 });
+    expect((await quota.grant(node(4), [ask(monthly, { ...spent, need: 1 })])).apps[0]).toMatchObject({ granted: 2 });
   });
 
   it("a final report is recorded, and the node's counters start at zero", async (bench) => {

@@ -85,7 +85,7 @@ forEachBackend("quota", (it) => {
     const first = await quota.grant(node(1), [ask(60)]);
     bench.store.clock.now += SECOND;
     expect(await quota.grant(node(1), [ask(60)])).toEqual(first);
-    expect(await quota.inspect(app)).toMatchObject({ tokens: 200, granted: 60 });
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 140, granted: 60 });
   });
 
   it("a message that arrives after a later one changes nothing", async (bench) => {
@@ -173,8 +173,33 @@ forEachBackend("quota", (it) => {
   it("a reduced limit lowers the bucket to the new burst, an increased limit keeps the tokens", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant(node(1), [ask(50)]);
-    expect((await quota.inspect({ ...app, burst: 100 })).tokens).toBe(100);
+    expect((await quota.inspect({ ...app, burst: 100 })).tokens).toBe(50);
     expect((await quota.inspect({ ...app, burst: 1000 })).tokens).toBe(150);
+  });
+
+  it("tokens on leases count towards the capacity of both layers until they are reported as spent", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant(node(1), [ask(150)]);
+    bench.store.clock.now += 10 * SECOND;
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 50, clusterTokens: 850 });
+    await quota.report(node(2), [{ app, granted: 150, spent: 90, returned: 0 }], false);
+    // The time before the report refilled nothing.
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 50, clusterTokens: 850 });
+    bench.store.clock.now += 10 * SECOND;
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 140, clusterTokens: 940 });
+    await quota.report(node(3), [{ app, granted: 150, spent: 90, returned: 60 }], false);
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 200, clusterTokens: 1000 });
+  });
+
+  it("a refund that arrives when the bucket is full again does not exceed the capacity", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant(node(1), [ask(100)]);
+    await quota.report(node(2), [{ app, granted: 100, spent: 100, returned: 0 }], false);
+    bench.store.clock.now += 10 * SECOND;
+    await quota.report(node(3), [{ app, granted: 100, spent: 60, returned: 0 }], false);
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 160, clusterTokens: 960 });
+    await quota.report(node(4), [{ app, granted: 100, spent: 20, returned: 40 }], false);
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 160, clusterTokens: 960, returned: 40 });
   });
 
   it("a clock that steps back refills nothing; one that jumps an hour ahead fills to the burst", async (bench) => {

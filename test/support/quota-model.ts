@@ -56,8 +56,18 @@ export function createModel(cluster: ClusterLimits, apps: BucketLimits[], start:
     accounts.set(key, known);
     return known;
   };
+  /** What nodes hold of an app, or of all apps. */
+  const held = (name: string) => {
+    let sum = 0;
+    for (const [key, { granted, spent, returned }] of accounts) {
+      if (name === "" || key.endsWith(` ${name}`)) sum += granted - spent - returned;
+    }
+    return sum;
+  };
+  /** Held tokens count towards the capacity. */
+  const room = (name: string) => Math.max(capacity(name) - held(name), 0);
   const giveBack = (app: string, tokens: number) => {
-    for (const name of ["", app]) level(name).tokens = Math.min(level(name).tokens + tokens, capacity(name));
+    for (const name of ["", app]) level(name).tokens = Math.min(level(name).tokens + tokens, room(name));
   };
   const charge = (app: string, tokens: number) => {
     for (const name of ["", app]) level(name).tokens -= tokens;
@@ -77,8 +87,8 @@ export function createModel(cluster: ClusterLimits, apps: BucketLimits[], start:
   return {
     moveTo(now) {
       for (const [name, bucket] of levels) {
-        const { capacity: most, rate } = limits.get(name) as { capacity: number; rate: number };
-        bucket.tokens = Math.min(bucket.tokens + (Math.max(now - bucket.at, 0) * rate) / 1e6, most);
+        const { rate } = limits.get(name) as { rate: number };
+        bucket.tokens = Math.min(bucket.tokens + (Math.max(now - bucket.at, 0) * rate) / 1e6, room(name));
         bucket.at = now;
       }
     },

@@ -1,5 +1,5 @@
 /** L2 in the store: bucket, debt and totals of an app, read and written as one hash. */
-import { type Bucket, charge, giveBack, MAX_TOKENS, MICRO, refill } from "../../core/bucket.js";
+import { type Bucket, charge, cutToHighest, giveBack, MAX_TOKENS, MICRO, refill } from "../../core/bucket.js";
 import { emergencyRatio, scaled } from "../../core/emergency.js";
 import { isIdentifier, storedNumber } from "../../core/platform.js";
 import type { RedisApi } from "../redis-api.js";
@@ -30,6 +30,8 @@ const LOWEST_PRIORITY = 1000;
 const LONGEST_FILL_S = 315360000;
 /** A full bucket is kept a little longer, so that rounding never removes one that is not quite full. */
 const KEPT_FULL_MS = 1000;
+/** While nodes hold tokens the bucket is kept: a new one would not know of them. A node reports or is reconciled earlier. */
+const KEPT_HELD_MS = 3600000;
 
 /** A bucket with the effective limits (reduced in an emergency) and the totals since it was created. */
 export interface App extends Bucket {
@@ -81,6 +83,7 @@ export function readApp(redis: RedisApi, key: string, numbers: number[], cluster
     tokens,
     debt: storedNumber(fields[1]!, 0),
     capacity,
+    held: 0,
     rate,
     reserve: rate,
     at: cluster.now,
@@ -88,14 +91,12 @@ export function readApp(redis: RedisApi, key: string, numbers: number[], cluster
     spent: storedNumber(fields[4]!, 0),
     returned: storedNumber(fields[5]!, 0),
   };
+  app.held = Math.max(app.granted - app.spent - app.returned, 0) * MICRO;
   refill(app, cluster.now - storedNumber(fields[2]!, cluster.now));
   return app;
 }
 
-/**
- * A descriptor limit expires when it is full again at the configured rate: recreating it then gives the same state, even
- * when nodes still hold tokens of it.
- */
+/** A descriptor limit expires when it is full again at the configured rate: recreating it then gives the same state. */
 export function writeApp(redis: RedisApi, key: string, app: App, numbers: number[]): void {
   const { tokens, debt, at, granted, spent, returned } = app;
   redis.call(
@@ -117,8 +118,22 @@ export function writeApp(redis: RedisApi, key: string, app: App, numbers: number
   if (numbers[FILL_S]! > 0) {
     const missing = Math.max(configuredCapacity(numbers) - tokens, 0);
     const fillMs = missing > 0 ? Math.ceil((missing / configuredRate(numbers)) * 1000) : 0;
-    redis.call("PEXPIRE", key, fillMs + KEPT_FULL_MS);
+    redis.call("PEXPIRE", key, fillMs + (app.held > 0 ? KEPT_HELD_MS : KEPT_FULL_MS));
   }
+}
+
+/** Changes what nodes hold, in both layers. */
+function hold(app: App, cluster: Cluster, tokens: number): void {
+  app.held = Math.max(app.held + tokens * MICRO, 0);
+  cluster.held = Math.max(cluster.held + tokens * MICRO, 0);
+}
+
+/** Takes tokens out of both layers, for a node to hold. */
+export function takeFromBoth(app: App, cluster: Cluster, tokens: number): void {
+  app.tokens = app.tokens - tokens * MICRO;
+  cluster.tokens = cluster.tokens - tokens * MICRO;
+  app.granted = app.granted + tokens;
+  hold(app, cluster, tokens);
 }
 
 /** Charges both layers for tokens that a node holds or has spent without a recorded grant. */
@@ -126,11 +141,21 @@ export function chargeBoth(app: App, cluster: Cluster, tokens: number): void {
   charge(app, tokens);
   charge(cluster, tokens);
   app.granted = app.granted + tokens;
+  hold(app, cluster, tokens);
+}
+
+/** Records that a node has spent tokens that it held. Refunds are negative: the node holds these tokens again. */
+export function recordSpent(app: App, cluster: Cluster, tokens: number): void {
+  app.spent = app.spent + tokens;
+  hold(app, cluster, 0 - tokens);
+  cutToHighest(app);
+  cutToHighest(cluster);
 }
 
 /** Returns tokens that a node no longer holds to both layers. */
 export function returnToBoth(app: App, cluster: Cluster, tokens: number): void {
+  app.returned = app.returned + tokens;
+  hold(app, cluster, 0 - tokens);
   giveBack(app, tokens);
   giveBack(cluster, tokens);
-  app.returned = app.returned + tokens;
 }

@@ -67,11 +67,11 @@ export function readCluster(redis: RedisApi, key: string, numbers: number[]): Cl
   const capacity = numbers[CAPACITY]! * MICRO;
   const nodeTtl = numbers[TTL_MS]! * 1000;
   const now = storeTime(redis);
-  const fields = redis.call("HMGET", key, "tokens", "at", "clock", "em_source", "em_until");
+  const fields = redis.call("HMGET", key, "tokens", "at", "clock", "held", "em_source", "em_until");
   const elapsed = now - storedNumber(fields[1]!, now);
   let emergencyMs = NO_EMERGENCY;
-  if (fields[3] !== false && fields[3] !== BY_NOBODY) {
-    const until = storedNumber(fields[4]!, 0);
+  if (fields[4] !== false && fields[4] !== BY_NOBODY) {
+    const until = storedNumber(fields[5]!, 0);
     if (until === 0) emergencyMs = 0;
     else if (now < until) emergencyMs = Math.ceil((until - now) / 1000);
   }
@@ -79,6 +79,7 @@ export function readCluster(redis: RedisApi, key: string, numbers: number[]): Cl
     tokens: storedNumber(fields[0]!, capacity),
     debt: 0,
     capacity,
+    held: storedNumber(fields[3]!, 0) * MICRO,
     rate: numbers[RATE]!,
     reserve: 0,
     now,
@@ -91,7 +92,8 @@ export function readCluster(redis: RedisApi, key: string, numbers: number[]): Cl
 }
 
 export function writeCluster(redis: RedisApi, key: string, cluster: Cluster): void {
-  redis.call("HSET", key, "tokens", cluster.tokens, "at", cluster.now, "clock", cluster.clock);
+  const { tokens, now, clock, held } = cluster;
+  redis.call("HSET", key, "tokens", tokens, "at", now, "clock", clock, "held", held / MICRO);
 }
 
 /** The whole emergency state, for the scripts that change it; the others use `Cluster.emergencyMs`. */

@@ -1,7 +1,7 @@
 /** The ledger of a node: the counters it has reported, and how a report changes the buckets. */
 import { storedNumber } from "../../core/platform.js";
 import type { RedisApi } from "../redis-api.js";
-import { type App, chargeBoth, GRANTED, RETURNED, returnToBoth, SPENT } from "./app.js";
+import { type App, chargeBoth, GRANTED, RETURNED, recordSpent, returnToBoth, SPENT } from "./app.js";
 import type { Cluster } from "./cluster.js";
 
 /** A closed ledger is kept this long, so that spend reported late by its node is still charged. */
@@ -116,9 +116,9 @@ export function applyReport({ ledger, cluster }: NodeState, entry: Entry, messag
   // Counters only grow, except `spent`, which refunds decrease.
   const lost = Math.max(granted - entry.granted, 0);
   const newlyReturned = Math.max(returned - entry.returned, 0);
+  const newlySpent = spent - entry.spent;
   entry.granted = entry.granted + lost;
   entry.returned = entry.returned + newlyReturned;
-  app.spent = app.spent + (spent - entry.spent);
   entry.spent = spent;
   const uncovered = Math.max(0 - heldTokens(entry), 0);
   entry.granted = entry.granted + uncovered;
@@ -128,6 +128,7 @@ export function applyReport({ ledger, cluster }: NodeState, entry: Entry, messag
   app.granted = app.granted + both;
   app.returned = app.returned + both;
   chargeBoth(app, cluster, charged - both);
+  recordSpent(app, cluster, newlySpent);
   returnToBoth(app, cluster, newlyReturned - both);
   ledger.held = ledger.held + (heldTokens(entry) - before);
 }

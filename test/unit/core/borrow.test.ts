@@ -13,7 +13,7 @@ import {
 import { type Bucket, MICRO } from "../../../src/core/bucket.js";
 
 /** The limits of a bucket matter to no loan: its owner checks them. */
-const limits = { capacity: 0, rate: 0, reserve: 0 };
+const limits = { held: 0, capacity: 0, rate: 0, reserve: 0 };
 const debtOf = (borrowed: number) => borrowed * OWED_PER_TOKEN;
 
 describe("the limit of borrowing", () => {
