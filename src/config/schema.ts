@@ -88,9 +88,20 @@ const lease = section({
     .describe("Share of the reserve below which a node requests more tokens."),
   sync_interval_ms: milliseconds(10, 60_000)
     .default(100)
-    .describe("Maximum time between two syncs of a node that spends tokens."),
-  batch_threshold: whole(1, 1_000_000).default(1_000).describe("A node also syncs after this many requests."),
-  idle_ms: milliseconds(100, HOUR_MS).default(1_000).describe("A lease that was not used for this long is returned."),
+    .describe(
+      "Time between two messages of a node. While tokens of an app are scarce, its spending is reported this often.",
+    ),
+  batch_threshold: whole(1, 1_000_000)
+    .default(1_000)
+    .describe(
+      "While tokens are plentiful, a node reports after this many spent tokens. A killed node loses at most these.",
+    ),
+  report_interval_ms: milliseconds(100, HOUR_MS)
+    .default(30_000)
+    .describe("While tokens are plentiful, a node reports at least this often."),
+  idle_ms: milliseconds(100, HOUR_MS)
+    .default(90_000)
+    .describe("While tokens are plentiful, a lease that was not used for this long is returned."),
   timeout_ms: milliseconds(10, 60_000).default(1_000).describe("Timeout of decisions and store calls."),
 });
 

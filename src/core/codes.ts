@@ -4,6 +4,8 @@
 export const OK = "ok";
 /** L2: the app's bucket has too few tokens. See Retry-After. */
 export const QUOTA_EXHAUSTED = "quota_exhausted";
+/** Too few tokens, but other nodes hold some and were asked to return them. The node asks again; clients never see it. */
+export const RECALLING = "recalling";
 /** L1: the bucket of the cluster has too few tokens. */
 export const CLUSTER_EXHAUSTED = "cluster_exhausted";
 /** The cost is above the capacity of the bucket: a retry cannot succeed. */

@@ -10,6 +10,8 @@ export const nodesKey = (cluster: string): string => `ratelimit:{${cluster}}:nod
 export const ledgerKey = (cluster: string, node: string): string => `ratelimit:{${cluster}}:ledger:${node}`;
 /** The stored reply to one operation: a string that expires. */
 export const operationKey = (cluster: string, operation: string): string => `ratelimit:{${cluster}}:op:${operation}`;
+/** The channel on which nodes are asked to return tokens, of the cluster with this key. */
+export const recallChannel = (clusterKeyName: string): string => `${clusterKeyName}:recall`;
 /** A lock: a hash that expires. */
 export const lockKey = (cluster: string, name: string): string => `ratelimit:{${cluster}}:lock:${name}`;
 /** The configuration layer in the store: a hash. */

@@ -44,11 +44,13 @@ export interface LeaseOptions {
   reserve: number;
   /** Refill when the balance is below this fraction of the target. */
   refillThreshold: number;
-  /** Time between reports. */
+  /** Time between messages of a node, and between reports about an app while its tokens are scarce. */
   syncIntervalMs: number;
-  /** A report is due earlier after this many spent tokens. */
+  /** While tokens are plentiful: a report is due after this many spent tokens … */
   batchThreshold: number;
-  /** The tokens of a lease that was unused for this long are returned. */
+  /** … and after this time. */
+  reportIntervalMs: number;
+  /** While tokens are plentiful: a lease that was unused for this long is returned. */
   idleMs: number;
 }
 
@@ -57,7 +59,8 @@ export const defaultLeaseOptions: LeaseOptions = {
   refillThreshold: 0.2,
   syncIntervalMs: 100,
   batchThreshold: 1000,
-  idleMs: 1000,
+  reportIntervalMs: 30000,
+  idleMs: 90000,
 };
 
 /** A lease without its balance. Only the sync changes it. Times are host milliseconds. */
@@ -72,6 +75,8 @@ export interface Lease {
   spendRate: number;
   spentAtReport: number;
   reportedAt: number;
+  /** Tokens that the service has paid for requests of this node since the last report. */
+  paidByService: number;
   /** When tokens were last spent or needed. */
   activeAt: number;
   /** The cached refusal holds from `refusedAt` to `refusedUntil` for requests that cost at least `refusedCost`. */
@@ -85,10 +90,11 @@ export function newLease(options: LeaseOptions, now: number): Lease {
   return {
     granted: 0,
     returned: 0,
-    target: options.reserve,
+    target: smallestLease(options),
     spendRate: -1,
     spentAtReport: 0,
     reportedAt: now,
+    paidByService: 0,
     activeAt: now,
     refusedAt: 0,
     refusedUntil: 0,
@@ -127,13 +133,6 @@ export function takeAllowance(usedThisSecond: Cell, allowance: number, cost: num
   return false;
 }
 
-/** Charges (positive) or refunds (negative) the error of an estimate. A refund ends a cached refusal. */
-export function settleTokens(lease: Lease, cell: Cell, difference: number): void {
-  if (difference === 0) return;
-  cell.add(-difference);
-  if (difference < 0) lease.refusedUntil = 0;
-}
-
 /** Tokens spent in this epoch, less refunds. */
 export function spentTokens(lease: Lease, cell: Cell): number {
   return lease.granted - lease.returned - cell.get();
@@ -153,27 +152,72 @@ export interface LeaseSituation {
   options: LeaseOptions;
   /** The degradation level of the store. */
   level: number;
+  /** The host can return tokens at any time, not only while it handles a request. */
+  timers: boolean;
+  /** The bucket of the app is well filled. */
+  plentiful: boolean;
   now: number;
 }
 
-export function isReportDue(lease: Lease, cell: Cell, { options, level, now }: LeaseSituation): boolean {
+/** Time between reports about a lease. */
+export function reportIntervalMs({ options, level, plentiful }: LeaseSituation): number {
+  return (plentiful ? options.reportIntervalMs : options.syncIntervalMs) * reportFactor(level);
+}
+
+/** Whether it is time to report what was spent, or to return tokens that are scarce and were not used. */
+export function isReportDue(lease: Lease, cell: Cell, situation: LeaseSituation): boolean {
+  const { options, plentiful, now } = situation;
   const unreported = spentTokens(lease, cell) - lease.spentAtReport;
   if (unreported >= options.batchThreshold) return true;
+  if (unreported === 0 && (plentiful || cell.get() <= 0)) return false;
   const elapsed = now - lease.reportedAt;
-  return unreported !== 0 && (elapsed < 0 || elapsed >= options.syncIntervalMs * reportFactor(level));
+  return elapsed < 0 || elapsed >= reportIntervalMs(situation);
 }
 
 /** Shorter measurements are too noisy. */
 const SHORTEST_MEASUREMENT_MS = 10;
-/** The lease of a busy node lasts this long. */
-const BUSY_LEASE_SECONDS = 0.2;
-/** The lease of a slow node lasts this long, up to the reserve. */
-const SLOW_LEASE_SECONDS = 1;
+const LONG_MEASUREMENT_MS = 1000;
+/** While tokens are plentiful, the lease of a busy node lasts this long … */
+const BUSY_LEASE_SECONDS = 1;
+/** … and that of a slow one this long, up to the reserve. */
+const SLOW_LEASE_SECONDS = 60;
+/** A lease of a host that cannot return tokens without a request. */
+const SHORT_LEASE_SECONDS = 0.2;
+/** A lease while tokens are scarce: others may need them more. */
+const SCARCE_LEASE_SECONDS = 0.03;
+/** The smallest lease while tokens are plentiful: otherwise every request of a slow app would need a message. */
+const SMALLEST_LEASE = 10;
 
-/** The wanted balance: it follows the spending rate, and is larger while the store is slow. */
-function leaseTarget(spendRate: number, options: LeaseOptions, level: number): number {
-  const slow = Math.min(options.reserve, spendRate * SLOW_LEASE_SECONDS);
-  return Math.ceil(Math.max(slow, spendRate * BUSY_LEASE_SECONDS, 1) * leaseFactor(level));
+export function smallestLease({ reserve }: LeaseOptions): number {
+  return Math.min(SMALLEST_LEASE, reserve);
+}
+
+/** Time after which a rate of requests that the service pays is measured anew. */
+const PAID_ELSEWHERE_MS = 1000;
+
+/**
+ * For a host without timers: whether so many requests are paid by the service that a lease is worth it. A lease of at least
+ * one token is; slower apps hold no tokens, because they could not be recalled.
+ */
+export function isLeaseWorthwhile(lease: Lease, now: number): boolean {
+  const elapsed = now - lease.reportedAt;
+  const leasable = (lease.paidByService * 1000 * SHORT_LEASE_SECONDS) / Math.max(elapsed, PAID_ELSEWHERE_MS / 10);
+  if (leasable >= 1) return true;
+  if (elapsed < 0 || elapsed >= PAID_ELSEWHERE_MS) {
+    lease.paidByService = 0;
+    lease.reportedAt = now;
+  }
+  return false;
+}
+
+/** The wanted balance: it follows the spending rate and the scarcity of tokens, and is larger while the store is slow. */
+function leaseTarget(spendRate: number, { options, level, timers, plentiful }: LeaseSituation): number {
+  const rate = Math.max(spendRate, 0);
+  const factor = leaseFactor(level);
+  if (!plentiful && level === 0) return Math.floor(rate * SCARCE_LEASE_SECONDS);
+  if (!plentiful || !timers) return Math.floor(rate * SHORT_LEASE_SECONDS * factor);
+  const slow = Math.min(options.reserve, rate * SLOW_LEASE_SECONDS);
+  return Math.ceil(Math.max(slow, rate * BUSY_LEASE_SECONDS, smallestLease(options)) * factor);
 }
 
 /** What a message reports and asks about one app. Counters are cumulative in the epoch. */
@@ -207,25 +251,39 @@ export interface Demand {
   waitingCost: number;
 }
 
-/** The message to send now. An idle lease returns its tokens. */
+/** Measures the rate of spending since the last report. Longer measurements replace the average. */
+function measure(lease: Lease, spent: number, elapsed: number): void {
+  const measured = Math.max(((spent - lease.spentAtReport + lease.paidByService) * 1000) / elapsed, 0);
+  lease.paidByService = 0;
+  const replaces = lease.spendRate < 0 || elapsed >= LONG_MEASUREMENT_MS;
+  lease.spendRate = replaces ? measured : (lease.spendRate + measured) / 2;
+}
+
+/** What a lease keeps: everything up to twice its target, but only what it will need at once while tokens are scarce. */
+function keptTokens(lease: Lease, isUsed: boolean, { options, plentiful, now }: LeaseSituation): number {
+  if (now - lease.activeAt >= options.idleMs) return 0;
+  if (plentiful) return lease.target * 2;
+  return isUsed ? lease.target : 0;
+}
+
+/** The message to send now. Returns tokens that the lease does not need. */
 export function planSync(lease: Lease, cell: Cell, demand: Demand, situation: LeaseSituation): LeaseMessage {
   const { nextCost, waitingCost } = demand;
-  const { options, level, now } = situation;
+  const { options, now } = situation;
   const spent = spentTokens(lease, cell);
   const elapsed = now - lease.reportedAt;
   const steppedBack = elapsed < 0;
-  if (spent !== lease.spentAtReport || waitingCost > 0 || steppedBack) lease.activeAt = now;
-  if (elapsed >= SHORTEST_MEASUREMENT_MS) {
-    const measured = Math.max(((spent - lease.spentAtReport) * 1000) / elapsed, 0);
-    lease.spendRate = lease.spendRate < 0 ? measured : (lease.spendRate + measured) / 2;
-    lease.target = leaseTarget(lease.spendRate, options, level);
-  }
+  const hasSpent = spent !== lease.spentAtReport;
+  if (hasSpent || waitingCost > 0 || steppedBack) lease.activeAt = now;
+  if (elapsed >= SHORTEST_MEASUREMENT_MS) measure(lease, spent, elapsed);
+  lease.target = leaseTarget(lease.spendRate, situation);
   if (elapsed >= SHORTEST_MEASUREMENT_MS || steppedBack) {
     lease.reportedAt = now;
     lease.spentAtReport = spent;
   }
+  const isUsed = hasSpent || elapsed < options.syncIntervalMs;
+  if (waitingCost === 0) lease.returned = lease.returned + drain(cell, keptTokens(lease, isUsed, situation));
   const idle = waitingCost === 0 && now - lease.activeAt >= options.idleMs;
-  if (idle) lease.returned = lease.returned + drain(cell, 0);
   // Read once: other workers may change the balance meanwhile, and the counters of a message must be consistent.
   const left = cell.get();
   const balance = Math.max(left, 0);
@@ -258,6 +316,8 @@ export function applyReply(lease: Lease, cell: Cell, reply: LeaseReply, now: num
     lease.granted = granted;
     cell.add(added);
   }
+  // If the store granted less than wanted, the next refill is due when a part of that is left.
+  lease.target = Math.min(lease.target, Math.max(cell.get(), 0));
   if (code === OK) {
     lease.refusedUntil = 0;
   } else {

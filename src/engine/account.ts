@@ -43,6 +43,8 @@ export interface Waiter {
   inMessage: boolean;
   /** Replies to such messages that granted too little for it. */
   shortReplies: number;
+  /** The store has replied that it recalls tokens of other nodes. */
+  recalling: boolean;
 }
 
 /** Counters that start at zero each second, for the tokens admitted without the store. */
@@ -57,6 +59,12 @@ export interface SyncState {
   reportedReturned: number;
   /** The last message has no reply yet. If it was lost, the store may have granted tokens that are unknown here. */
   unanswered: boolean;
+  /** The highest `spent` that the store may know. What was spent beyond it is still held in the store's view. */
+  sentSpent: number;
+  /** The bucket was well filled at the last reply, and no tokens were recalled since. */
+  plentiful: boolean;
+  /** Other nodes need tokens: the next message returns what this one does not need at once. */
+  recalled: boolean;
   /** The last message asked for all waiters and was refused: the next one asks for the first waiter only. */
   firstOnly: boolean;
   /** From the last reply. */
@@ -77,11 +85,17 @@ export interface Account<W extends Waiter = Waiter> {
   cell: BalanceCell;
   /** The same balance as syncs see it; another object only where several workers share the balance. */
   syncCell: Cell;
+  /** Refunds that are not added to the balance, but returned to the bucket with the next message. */
+  refunds: Cell;
   /** First come, first served. */
   waiters: W[];
   waitingCost: number;
-  /** In the list of accounts that the next message may include. */
+  /** In the list of accounts that hold tokens or have something to report. */
   active: boolean;
+  /** In the list of accounts that the next message includes, if it is due. */
+  urgent: boolean;
+  /** When the account is next examined, unless it is urgent. */
+  lookAt: number;
   /** No longer configured: its tokens are returned and no new ones are taken. */
   leaving: boolean;
   /** The final report of a descriptor limit. It is repeated until a reply arrives; then the counters restart at zero. */
@@ -120,7 +134,6 @@ function plainSecondCounter(): SecondCounter {
 /** An account over plain counters. Hosts with other counters replace the three cells. */
 export function newAccount(limits: AppLimits, options: LeaseOptions, now: number): Account {
   const lease = newLease(options, now);
-  lease.target = firstTarget(limits, options);
   const cell = plainCell();
   return {
     limits,
@@ -129,6 +142,9 @@ export function newAccount(limits: AppLimits, options: LeaseOptions, now: number
       reportedSpent: 0,
       reportedReturned: 0,
       unanswered: false,
+      sentSpent: 0,
+      plentiful: true,
+      recalled: false,
       firstOnly: false,
       remaining: limits.burst,
       limit: limits.burst,
@@ -138,9 +154,12 @@ export function newAccount(limits: AppLimits, options: LeaseOptions, now: number
     },
     cell,
     syncCell: cell,
+    refunds: plainCell(),
     waiters: [],
     waitingCost: 0,
     active: false,
+    urgent: false,
+    lookAt: 0,
     leaving: false,
     finalReport: undefined,
     learned: {},
@@ -151,10 +170,4 @@ export function newAccount(limits: AppLimits, options: LeaseOptions, now: number
 /** A record for one decision. */
 export function newOutcome(account: Account, method: string, cost: number): Outcome {
   return { account, method, cost, code: OK, allowed: false, source: "local", balance: 0, retryAfterMs: 0 };
-}
-
-/** Descriptor limits may be small: their first lease holds one second's tokens, so that one node does not take all. */
-export function firstTarget(limits: AppLimits, options: LeaseOptions): number {
-  if (limits.fillSeconds === undefined) return options.reserve;
-  return Math.min(options.reserve, Math.max(Math.ceil(limits.guaranteed), 1));
 }

@@ -4,7 +4,7 @@ import { checkAge, declaredCost, estimate, INVALID_COST, isCheckDue, learnedSize
 import { mayWaitForStore, withoutStoreAllowance } from "../core/degradation.js";
 import { applyReply, isRefused, MISS, takeAllowance, takeUncovered } from "../core/lease.js";
 import type { Account, DecisionSource, Outcome } from "./account.js";
-import { activate, type NodeState } from "./node.js";
+import { activate, type NodeState, urge } from "./node.js";
 
 /** The request is decided. */
 export const DECIDED = 0;
@@ -106,7 +106,7 @@ export function isLow(node: NodeState, account: Account, balance: number): boole
 export function decideMiss(node: NodeState, outcome: Outcome, now: number): number {
   const account = outcome.account;
   if (decideCached(outcome, "cached", now)) return DECIDED;
-  activate(node, account);
+  urge(node, account);
   if (mayWaitForStore(node.level) && account.waiters.length < MAX_WAITERS) return WAIT;
   // This request does not wait, but later ones should find tokens as soon as the store grants some.
   account.lease.activeAt = now;
@@ -151,6 +151,7 @@ export function decideRemotely(outcome: Outcome, decision: RemoteDecision, now: 
   if (code !== OK && code !== STORE_UNAVAILABLE) {
     applyReply(lease, syncCell, { granted: lease.granted, code, retryAfterMs, refusedCost: outcome.cost }, now);
   }
+  if (code === OK) lease.paidByService = lease.paidByService + outcome.cost;
   outcome.retryAfterMs = code === OK ? 0 : retryAfterMs;
   conclude(outcome, "remote", code, balance);
 }

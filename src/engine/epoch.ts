@@ -1,7 +1,7 @@
 /** Closed epochs: unanswered messages are repeated under the old epoch, then a new one starts. */
 import { beginEpoch, type LeaseMessage } from "../core/lease.js";
 import type { Account } from "./account.js";
-import { activate, type NodeState } from "./node.js";
+import { type NodeState, urge } from "./node.js";
 import type { PlannedSync } from "./plan.js";
 
 /** Epochs per millisecond. Numbers stay below 2^53 until the year 2248. */
@@ -18,6 +18,7 @@ export function newEpoch(before: number, unixMs: number, random: number): number
 /** The store has applied the message. */
 export function markReported({ sync }: Account, message: LeaseMessage): void {
   sync.unanswered = false;
+  sync.sentSpent = message.spent;
   sync.reportedSpent = message.spent;
   sync.reportedReturned = message.returned;
 }
@@ -43,7 +44,7 @@ export function closeEpoch(node: NodeState, { accounts, planned, now, nextEpoch 
   for (const account of accounts) {
     if (account.sync.unanswered) {
       node.epochClosed = true;
-      activate(node, account);
+      urge(node, account);
     }
   }
   if (!node.epochClosed) startEpoch(node, accounts, nextEpoch, now);
@@ -55,6 +56,7 @@ function startEpoch(node: NodeState, accounts: readonly Account[], epoch: number
     beginEpoch(lease, syncCell, sync.reportedSpent, now);
     sync.reportedSpent = 0;
     sync.reportedReturned = 0;
+    sync.sentSpent = 0;
   }
   node.epoch = epoch;
   node.seq = 0;

@@ -2,8 +2,8 @@
 import { QUOTA_EXHAUSTED } from "../core/codes.js";
 import { emergencyRatio } from "../core/emergency.js";
 import { cutLease, returnAll } from "../core/lease.js";
-import { type Account, firstTarget, notScarceAt } from "./account.js";
-import { activate, type NodeState } from "./node.js";
+import { type Account, notScarceAt } from "./account.js";
+import { type NodeState, urge } from "./node.js";
 
 /** Returns the tokens above `limit` with the next message. */
 export function cutTo({ lease, cell }: Account, limit: number): void {
@@ -16,9 +16,8 @@ export function cutTo({ lease, cell }: Account, limit: number): void {
 /** New limits or options apply to an account: excess tokens are returned and what followed from the old ones is dropped. */
 export function refit(node: NodeState, account: Account, now: number): void {
   const { lease, sync, limits } = account;
-  const { lease: leaseOptions, timeoutMs } = node.options;
+  const { timeoutMs } = node.options;
   const limit = node.emergency ? Math.floor(limits.burst * emergencyRatio(limits.priority)) : limits.burst;
-  if (lease.spendRate < 0) lease.target = firstTarget(limits, leaseOptions);
   cutTo(account, limit);
   lease.refusedUntil = 0;
   sync.limit = limit;
@@ -32,14 +31,14 @@ export function refit(node: NodeState, account: Account, now: number): void {
     waiter.shortReplies = 0;
     waiter.deadline = Math.min(waiter.deadline, now + timeoutMs);
   }
-  if (lease.returned !== sync.reportedReturned) activate(node, account);
+  if (lease.returned !== sync.reportedReturned) urge(node, account);
 }
 
 /** The account is no longer configured, or its descriptor limit is unused: its tokens are returned. */
 export function leaveNode(node: NodeState, account: Account): void {
   account.leaving = true;
   returnAll(account.lease, account.syncCell);
-  activate(node, account);
+  urge(node, account);
 }
 
 /** Starts or ends an emergency. Cached refusals no longer hold; leases are cut at once. Returns the changed accounts. */
@@ -53,7 +52,7 @@ export function setEmergency<A extends Account>(node: NodeState<A>, accounts: re
     lease.refusedUntil = 0;
     if (active && holds) {
       cutLease(lease, syncCell, emergencyRatio(limits.priority));
-      activate(node, account);
+      urge(node, account);
     }
   }
   return changed;

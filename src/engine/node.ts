@@ -11,6 +11,8 @@ export interface NodeOptions {
   failOpenTokens: number;
   /** False on a host that can only send a sync while it handles a request. */
   timers: boolean;
+  /** The host learns from replies only that tokens are recalled: while it holds any, it sends a message per sync interval. */
+  polls: boolean;
 }
 
 export interface NodeState<A extends Account = Account> {
@@ -34,8 +36,12 @@ export interface NodeState<A extends Account = Account> {
   degradation: Degradation;
   /** The degradation level when it was last computed. */
   level: number;
-  /** Accounts that the next message may include. */
+  /** Accounts that hold tokens or have something to report; examined once per sync interval. */
   active: A[];
+  /** Accounts that need a message now: for waiting requests, a low balance, or tokens to return. */
+  urgent: A[];
+  /** When the active accounts are next examined. */
+  scanAt: number;
   /** Leaving accounts about which everything was reported when the last message was planned. */
   departed: A[];
   /** Waiters whose outcome is decided and which the host has to wake. */
@@ -59,6 +65,8 @@ export function newNode<A extends Account>(options: NodeOptions, epoch: number):
     degradation: newDegradation(),
     level: 0,
     active: [],
+    urgent: [],
+    scanAt: 0,
     departed: [],
     decided: [],
   };
@@ -68,6 +76,14 @@ export function activate(node: NodeState, account: Account): void {
   if (account.active) return;
   account.active = true;
   node.active.push(account);
+}
+
+/** As `activate`; the next message does not wait for the sync interval. */
+export function urge(node: NodeState, account: Account): void {
+  activate(node, account);
+  if (account.urgent) return;
+  account.urgent = true;
+  node.urgent.push(account);
 }
 
 /** Takes the waiters that the host has to wake. */

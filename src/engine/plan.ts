@@ -2,17 +2,19 @@
 import { BORROW_RATIO } from "../core/borrow.js";
 import {
   cutLease,
+  isLeaseWorthwhile,
   isRefused,
   isReportDue,
   type LeaseMessage,
   type LeaseSituation,
   needsRefill,
   planSync,
+  reportIntervalMs,
   returnAll,
   spentTokens,
 } from "../core/lease.js";
 import { type Account, isScarce } from "./account.js";
-import type { NodeOptions, NodeState } from "./node.js";
+import { type NodeOptions, type NodeState, urge } from "./node.js";
 import type { ReplyToWaiters } from "./waiters.js";
 
 /** A node sends a message at least this often. */
@@ -27,6 +29,8 @@ export interface SyncReply {
   remaining: number;
   limit: number;
   retryAfterMs: number;
+  /** The bucket is not well filled. */
+  scarce: boolean;
 }
 
 /** One account in a message. */
@@ -67,7 +71,12 @@ function isDue(node: NodeState, account: Account, situation: LeaseSituation): bo
   if (account.leaving) return unreported || needsFinalReport(account);
   // Returned tokens and lost messages do not wait for the next report: other nodes may need the tokens.
   if (sync.unanswered || lease.returned !== sync.reportedReturned) return true;
+  const hasRefunds = account.refunds.get() !== 0;
+  if (sync.recalled && (unreported || hasRefunds)) return true;
+  sync.recalled = false;
   if (isReportDue(lease, cell, situation)) return true;
+  if (lease.paidByService > 0 && isLeaseWorthwhile(lease, now)) return true;
+  if (hasRefunds && now - lease.reportedAt >= reportIntervalMs(situation)) return true;
   const scarce = isScarce(account, now);
   if (account.waitingCost > 0) return !scarce;
   if (now - lease.activeAt >= options.idleMs) return unreported;
@@ -80,33 +89,75 @@ function isAtRest(node: NodeState, account: Account, now: number): boolean {
   return account.leaving || (idle && account.cell.get() === 0 && account.waitingCost === 0);
 }
 
-/** The accounts of the next message. Accounts at rest leave the list of active ones. */
+/** An account whose tokens are plentiful, and which is not urgent, is examined this often. */
+const LOOK_MS = 1000;
+
+/** The accounts of the next message: the urgent ones, and once per sync interval all that are due. */
 export function planMessage<A extends Account>(node: NodeState<A>, now: number): PlannedSync<A>[] {
-  const situation: LeaseSituation = { options: node.options.lease, level: node.level, now };
+  const { lease: options, timers } = node.options;
+  const situation: LeaseSituation = { options, level: node.level, timers, plentiful: true, now };
   const planned: PlannedSync<A>[] = [];
-  const active: A[] = [];
-  const departed: A[] = [];
+  const urgent = node.urgent;
   node.clock = now;
-  for (const account of node.active) {
-    if (!node.options.timers && !node.epochClosed) returnUnused(node, account, now);
-    const due = isDue(node, account, situation);
-    if (due && planned.length < MAX_APPS_PER_MESSAGE) planned.push(planAccount(node, account, situation));
-    if (due || !isAtRest(node, account, now)) {
-      active.push(account);
-    } else {
-      account.active = false;
-      if (account.leaving) departed.push(account);
-    }
+  node.urgent = [];
+  node.departed = [];
+  for (const account of urgent) {
+    account.urgent = false;
+    planIfDue(node, account, situation, planned);
   }
-  node.active = active;
-  node.departed = departed;
+  const untilScan = node.scanAt - now;
+  if (untilScan <= 0 || untilScan > options.syncIntervalMs) {
+    node.scanAt = now + options.syncIntervalMs;
+    scan(node, situation, planned);
+  }
   return planned;
 }
 
-/** Whether a message has to be sent, if only as a sign of life. */
+/** Adds an account to the message if it is due; to the next one, if there is no room or it waits. True if it is due. */
+function planIfDue<A extends Account>(
+  node: NodeState<A>,
+  account: A,
+  situation: LeaseSituation,
+  planned: PlannedSync<A>[],
+): boolean {
+  const { now, options } = situation;
+  if (!situation.timers && !node.epochClosed) returnUnused(node, account, now);
+  situation.plentiful = account.sync.plentiful;
+  if (!isDue(node, account, situation)) {
+    account.lookAt = now + (situation.plentiful && !account.leaving ? LOOK_MS : options.syncIntervalMs);
+    // Waiters ask again when the gap after a short reply is over.
+    if (account.waitingCost > 0) urge(node, account);
+    return false;
+  }
+  account.lookAt = now + options.syncIntervalMs;
+  if (planned.length < MAX_APPS_PER_MESSAGE) planned.push(planAccount(node, account, situation));
+  else urge(node, account);
+  return true;
+}
+
+/** Examines the active accounts. Those at rest leave the list. */
+function scan<A extends Account>(node: NodeState<A>, situation: LeaseSituation, planned: PlannedSync<A>[]): void {
+  const { now } = situation;
+  const active: A[] = [];
+  for (const account of node.active) {
+    const untilLook = account.lookAt - now;
+    const looks = untilLook <= 0 || untilLook > LOOK_MS + situation.options.syncIntervalMs;
+    if (!looks || planIfDue(node, account, situation, planned) || !isAtRest(node, account, now)) {
+      active.push(account);
+    } else {
+      account.active = false;
+      if (account.leaving) node.departed.push(account);
+    }
+  }
+  node.active = active;
+}
+
+/** Whether a message has to be sent, if only as a sign of life or to learn of recalls. */
 export function isMessageDue(node: NodeState, planned: PlannedSync[], now: number): boolean {
+  const { polls, lease } = node.options;
   const elapsed = now - node.lastContact;
-  return planned.length > 0 || node.lastContact === 0 || elapsed >= HEARTBEAT_MS || elapsed < 0;
+  if (planned.length > 0 || node.lastContact === 0 || elapsed < 0) return true;
+  return elapsed >= (polls && node.active.length > 0 ? lease.syncIntervalMs : HEARTBEAT_MS);
 }
 
 /** Numbers a message that is about to be sent. */
@@ -124,7 +175,8 @@ function planAccount<A extends Account>(node: NodeState<A>, account: A, situatio
     return planned;
   }
   const { sync, lease, syncCell, limits, waiters, waitingCost } = account;
-  dropOldRefunds(account);
+  returnRefunds(account);
+  sync.recalled = false;
   for (const waiter of waiters) waiter.inMessage = true;
   const first = waiters[0];
   const firstCost = first === undefined ? 0 : first.outcome.cost;
@@ -144,7 +196,7 @@ function planAccount<A extends Account>(node: NodeState<A>, account: A, situatio
 /** A message that returns all tokens and asks for none. */
 export function planReturn<A extends Account>(node: NodeState<A>, account: A): PlannedSync<A> {
   const { lease, syncCell } = account;
-  dropOldRefunds(account);
+  returnRefunds(account);
   returnAll(lease, syncCell);
   return plannedReport(node, account, {
     granted: lease.granted,
@@ -162,6 +214,8 @@ export function isReturnDue({ finalReport, lease, cell, sync }: Account): boolea
 
 function plannedReport<A extends Account>(node: NodeState<A>, account: A, message: LeaseMessage): PlannedSync<A> {
   const { options } = node;
+  const { sync } = account;
+  sync.sentSpent = sync.unanswered ? Math.max(sync.sentSpent, message.spent) : message.spent;
   return {
     account,
     message,
@@ -175,11 +229,17 @@ function plannedReport<A extends Account>(node: NodeState<A>, account: A, messag
 }
 
 /**
- * Refunds for tokens that were spent in a closed epoch have no grant to be deducted from. They are dropped, because a node
- * must not return more than it was granted.
+ * Returns the refunds that were not added to the balance. Refunds for tokens that were spent in a closed epoch have no grant
+ * to be deducted from. They are dropped, because a node must not return more than it was granted.
  */
-function dropOldRefunds({ lease, syncCell }: Account): void {
+function returnRefunds({ lease, syncCell, refunds }: Account): void {
+  const tokens = refunds.get();
+  if (tokens > 0) refunds.add(-tokens);
   const spent = spentTokens(lease, syncCell);
+  const returned = Math.min(tokens, Math.max(spent, 0));
+  lease.returned = lease.returned + returned;
+  // The rate of spending is measured without refunds.
+  lease.spentAtReport = lease.spentAtReport - returned;
   if (spent < 0) syncCell.add(spent);
 }
 

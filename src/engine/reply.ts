@@ -1,11 +1,11 @@
 /** Applies a sync reply or a failed sync: grants, refusals, closed epochs, and the waiters that they decide. */
-import { COST_EXCEEDS_CAPACITY, EPOCH_CLOSED, OK } from "../core/codes.js";
+import { COST_EXCEEDS_CAPACITY, EPOCH_CLOSED, OK, RECALLING } from "../core/codes.js";
 import { STORE_ERROR, STORE_OK, STORE_TIMEOUT } from "../core/degradation.js";
 import { applyReply, type LeaseMessage, type LeaseReply } from "../core/lease.js";
 import { type Account, notScarceAt, SCARCE_GAP_MS } from "./account.js";
 import { closeEpoch, markReported } from "./epoch.js";
 import { cutTo, setEmergency } from "./limits.js";
-import { backOff, callEnded, type NodeState } from "./node.js";
+import { backOff, callEnded, type NodeState, urge } from "./node.js";
 import type { PlannedSync, SyncReply } from "./plan.js";
 import { giveUpAll, serveWaiters } from "./waiters.js";
 
@@ -14,6 +14,8 @@ export interface NodeReply {
   code: string;
   liveNodes: number;
   emergency: boolean;
+  /** False if the store has no ledger of this node: it is new, or its data was lost. */
+  known: boolean;
 }
 
 export interface ReceivedReply<A extends Account> {
@@ -45,6 +47,7 @@ export function applyReplies<A extends Account>(node: NodeState<A>, received: Re
     return accounts;
   }
   const changed = answer.emergency === node.emergency ? [] : setEmergency(node, received.accounts(), answer.emergency);
+  if (!answer.known) reportAll(node, received.accounts());
   for (const one of planned) {
     if (one.reply !== undefined) applyAccountReply(node, one, one.reply, now);
     changed.push(one.account);
@@ -52,11 +55,29 @@ export function applyReplies<A extends Account>(node: NodeState<A>, received: Re
   return changed;
 }
 
+/** The store has lost what it knew about this node: everything that it holds is reported again. */
+function reportAll(node: NodeState, accounts: readonly Account[]): void {
+  for (const account of accounts) {
+    if (account.lease.granted > 0) {
+      account.sync.unanswered = true;
+      urge(node, account);
+    }
+  }
+}
+
 /** Decides waiters after `applyReplies`. */
 export function serveReplies(node: NodeState, planned: PlannedSync[]): void {
   for (const { account, toWaiters } of planned) {
     if (toWaiters !== undefined) serveWaiters(node, account, toWaiters);
+    if (account.waitingCost > 0) urge(node, account);
   }
+}
+
+/** Other nodes need tokens of an app: the next message reports, and returns what this node does not need at once. */
+export function recallTokens(node: NodeState, account: Account): void {
+  account.sync.plentiful = false;
+  account.sync.recalled = true;
+  if (account.active || account.cell.get() !== 0) urge(node, account);
 }
 
 export interface FailedSync {
@@ -71,7 +92,10 @@ export interface FailedSync {
 export function failSync(node: NodeState, { timedOut, started, now, random }: FailedSync): void {
   callEnded(node, timedOut ? STORE_TIMEOUT : STORE_ERROR, started, now);
   backOff(node, random, now);
-  for (const account of node.active) giveUpAll(node, account, now);
+  for (const account of node.active) {
+    giveUpAll(node, account, now);
+    if (account.sync.unanswered) urge(node, account);
+  }
 }
 
 function applyAccountReply(node: NodeState, planned: PlannedSync, reply: SyncReply, now: number): void {
@@ -89,19 +113,23 @@ function applyCurrentReply(planned: PlannedSync, reply: SyncReply, now: number):
   sync.remaining = reply.remaining;
   sync.limit = reply.limit;
   sync.repliedAt = now;
+  sync.plentiful = !reply.scarce;
+  const empty = reply.remaining < Math.max(firstCost, 1);
   if (granted < message.want) sync.scarceAt = now;
+  const recalling = reply.code === RECALLING;
+  if (recalling) for (const waiter of account.waiters) waiter.recalling = waiter.recalling || waiter.inMessage;
   // The sum that was asked for may exceed the capacity although no single request does.
-  if (reply.code !== OK && reply.code !== COST_EXCEEDS_CAPACITY) sync.scarceCode = reply.code;
+  if (reply.code !== OK && reply.code !== COST_EXCEEDS_CAPACITY && !recalling) sync.scarceCode = reply.code;
   // All waiters were asked for at once: the first one may still be paid, so it is asked for alone, and at once.
   sync.firstOnly = reply.code !== OK && greedy;
   if (sync.firstOnly) sync.scarceAt = notScarceAt(now);
-  const code = greedy || message.need === 0 ? OK : reply.code;
+  const code = greedy || message.need === 0 || recalling ? OK : reply.code;
   const retryAfterMs = Math.max(reply.retryAfterMs, SCARCE_GAP_MS);
   applyReply(lease, syncCell, { granted: reply.granted, code, retryAfterMs, refusedCost: firstCost }, now);
   if (limits.fillSeconds !== undefined) lease.refusedUntil = Math.min(lease.refusedUntil, now + DESCRIPTOR_REFUSAL_MS);
   if (sync.firstOnly) return;
   // If the store granted all that was asked, an unpaid waiter says nothing about the limit: others took the tokens.
-  const short = reply.code !== OK || (planned.partial && granted < message.want);
+  const short = !recalling && (reply.code !== OK || (planned.partial && granted < message.want && empty));
   planned.toWaiters = { code, retryAfterMs: reply.retryAfterMs, refusedCost: firstCost, short };
 }
 

@@ -1,7 +1,7 @@
 /** Corrects the estimated cost of a finished exchange, learns from its sizes, and takes back tokens that were not needed. */
 import { OK } from "../core/codes.js";
 import { learnedSizes, learnSizes, payableBytes, price, settlement } from "../core/cost.js";
-import { settleTokens, spentTokens } from "../core/lease.js";
+import { type Cell, spentTokens } from "../core/lease.js";
 import type { Account, Outcome } from "./account.js";
 
 /**
@@ -19,12 +19,27 @@ export function settleExchange(
   learnSizes(learnedSizes(account.learned, method), requestBytes, responseBytes, mostBytes);
   if (code !== OK) return 0;
   const difference = settlement(cost, price(profile, method, requestBytes + responseBytes));
-  settleTokens(account.lease, account.cell, difference);
+  if (difference < 0) giveBack(account, 0 - difference);
+  else if (difference > 0) account.cell.add(0 - difference);
   return difference;
+}
+
+/**
+ * Gives tokens back. Those that the store still counts as held are added to the balance. The store may have refilled the
+ * bucket for the others, so they go back to it: otherwise more than the burst could be spent at once.
+ */
+function giveBack({ lease, sync, cell, syncCell, refunds }: Account, tokens: number): void {
+  // Workers that share a balance do not know what the others have sent.
+  const shared = (cell as Cell) !== syncCell;
+  const unreported = shared ? 0 : Math.max(spentTokens(lease, cell) - sync.sentSpent, 0);
+  const local = Math.min(tokens, unreported);
+  if (local > 0) cell.add(local);
+  if (local < tokens) refunds.add(tokens - local);
+  lease.refusedUntil = 0;
 }
 
 /** Refunds tokens, at most as many as this node has spent. */
 export function refund(account: Account, tokens: number): void {
   const spent = Math.max(spentTokens(account.lease, account.cell), 0);
-  settleTokens(account.lease, account.cell, 0 - Math.min(tokens, spent));
+  giveBack(account, Math.min(tokens, spent));
 }

@@ -20,7 +20,7 @@ export interface ReplyToWaiters {
 
 export function newWaiter(outcome: Outcome, deadline: number): Waiter {
   outcome.code = PENDING;
-  return { outcome, deadline, inMessage: false, shortReplies: 0 };
+  return { outcome, deadline, inMessage: false, shortReplies: 0, recalling: false };
 }
 
 export function addWaiter(account: Account, waiter: Waiter): void {
@@ -48,8 +48,7 @@ function isServed(account: Account, waiter: Waiter, reply: ReplyToWaiters): bool
     outcome.retryAfterMs = reply.retryAfterMs;
     conclude(outcome, "remote", reply.code, account.cell.get());
   } else if (waiter.shortReplies >= MAX_SHORT_REPLIES) {
-    outcome.retryAfterMs = Math.ceil((cost / Math.max(account.limits.guaranteed, 1e-6)) * 1000);
-    conclude(outcome, "remote", account.sync.scarceCode, account.cell.get());
+    refuseShort(account, waiter);
   } else return false;
   return true;
 }
@@ -67,13 +66,21 @@ export function serveFromLease(node: NodeState, account: Account, now: number): 
   });
 }
 
-/** Decides waiters whose deadline has passed without the store. */
+/** Decides waiters whose deadline has passed: without the store, unless it has replied that it has no tokens. */
 export function giveUpExpired(node: NodeState, account: Account, now: number): void {
   if (account.waiters.length === 0) return;
   for (const waiter of takeWaiters(account)) {
-    if (waiter.deadline <= now) giveUpWaiter(node, waiter, now);
-    else addWaiter(account, waiter);
+    if (waiter.deadline > now) addWaiter(account, waiter);
+    else if (waiter.recalling) {
+      refuseShort(account, waiter);
+      node.decided.push(waiter);
+    } else giveUpWaiter(node, waiter, now);
   }
+}
+
+function refuseShort(account: Account, { outcome }: Waiter): void {
+  outcome.retryAfterMs = Math.ceil((outcome.cost / Math.max(account.limits.guaranteed, 1e-6)) * 1000);
+  conclude(outcome, "remote", account.sync.scarceCode, account.cell.get());
 }
 
 /** The store does not reply: decides all waiters of an account without it. */

@@ -89,6 +89,8 @@ export function createAccounts(configured: AppLimits[], firstLease: LeaseOptions
       return back;
     },
 
+    find: (id: string): LimiterAccount | undefined => apps.get(id) ?? descriptorLimits.get(id),
+
     inForce: (): LimiterAccount[] => [...apps.values(), ...descriptorLimits.values()],
 
     all: (): LimiterAccount[] => [...apps.values(), ...descriptorLimits.values(), ...leaving.values()],

@@ -20,7 +20,7 @@ export interface Decision extends ClientDecision {
 }
 
 /** The part of a quota that a limiter needs. */
-export type SyncTarget = Pick<Quota, "grant" | "report" | "heartbeat">;
+export type SyncTarget = Pick<Quota, "grant" | "report" | "heartbeat"> & Partial<Pick<Quota, "onRecall">>;
 
 /** What may change while the limiter runs. */
 export interface LimitOptions {

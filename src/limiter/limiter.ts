@@ -43,7 +43,7 @@ type Again = (startedMs: number) => Deciding;
 type Result = (outcome: Outcome, startedMs: StartTime, waited?: boolean) => Decision;
 
 function nodeOptions({ lease, timeoutMs = 1000, failOpenTokens = 100 }: LimitOptions): NodeOptions {
-  return { lease: { ...defaultLeaseOptions, ...lease }, timeoutMs, failOpenTokens, timers: true };
+  return { lease: { ...defaultLeaseOptions, ...lease }, timeoutMs, failOpenTokens, timers: true, polls: false };
 }
 
 export type Limiter = ReturnType<typeof createLimiter>;

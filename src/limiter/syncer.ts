@@ -4,7 +4,7 @@ import { isScarce, SCARCE_GAP_MS } from "../engine/account.js";
 import { isLow } from "../engine/decide.js";
 import { newEpoch } from "../engine/epoch.js";
 import { leaveNode, refit, setEmergency } from "../engine/limits.js";
-import { activate, type NodeOptions, newNode, takeDecided, updateLevel } from "../engine/node.js";
+import { activate, type NodeOptions, newNode, takeDecided, updateLevel, urge } from "../engine/node.js";
 import {
   isMessageDue,
   isReturnDue,
@@ -14,8 +14,9 @@ import {
   planReturn,
   startMessage,
 } from "../engine/plan.js";
-import { applyReplies, failSync, serveReplies } from "../engine/reply.js";
+import { applyReplies, failSync, recallTokens, serveReplies } from "../engine/reply.js";
 import { giveUpAll, giveUpExpired } from "../engine/waiters.js";
+import { watchRecalls } from "../quota/recall-watch.js";
 import { StoreError } from "../store/errors.js";
 import type { Accounts, LimiterAccount } from "./accounts.js";
 import type { LimiterObserver, LimiterOptions, SyncTarget } from "./limiter-contract.js";
@@ -28,6 +29,9 @@ export interface SyncerOptions extends Required<Pick<LimiterOptions, "node" | "t
 
 type Planned = PlannedSync<LimiterAccount>;
 
+/** Instead of an app: tokens of all apps are recalled. */
+const ALL_APPS = "*";
+
 const nextEpoch = (before: number) => newEpoch(before, Date.now(), Math.random());
 
 export function createSyncer(options: SyncerOptions) {
@@ -39,6 +43,8 @@ export function createSyncer(options: SyncerOptions) {
   let soon = false;
   let closing = false;
   let stopTicking = clock.after(node.options.lease.syncIntervalMs, tick);
+  const { onRecall } = target;
+  const stopWatching = onRecall === undefined ? () => {} : watchRecalls({ onRecall }, clock, recall);
 
   function level(): number {
     updateLevel(node, clock.now());
@@ -52,6 +58,14 @@ export function createSyncer(options: SyncerOptions) {
     if (before !== lastLevel) observer.levelChanged?.(lastLevel, before);
   }
 
+  /** Other nodes need tokens of an app, or of all apps. */
+  function recall(app: string): void {
+    if (closing) return;
+    const recalled = app === ALL_APPS ? accounts.inForce() : [accounts.find(app)];
+    for (const account of recalled) if (account !== undefined) recallTokens(node, account);
+    if (node.urgent.length > 0 && clock.now() >= node.retryAt && inFlight === undefined) startSoon();
+  }
+
   /** Tokens were spent or refunded: refills the lease in time. */
   function spent(account: LimiterAccount): void {
     activate(node, account);
@@ -60,6 +74,7 @@ export function createSyncer(options: SyncerOptions) {
 
   /** Starts a sync at the end of this turn of the event loop, so that all misses in it share one message. */
   function wake(account: LimiterAccount): void {
+    urge(node, account);
     if (soon || inFlight !== undefined || closing) return;
     const now = clock.now();
     if (now >= node.retryAt && !isScarce(account, now)) startSoon();
@@ -88,7 +103,7 @@ export function createSyncer(options: SyncerOptions) {
     start();
   }
 
-  const hasWaiters = () => node.active.some((account) => account.waiters.length > 0);
+  const hasWaiters = () => node.urgent.some((account) => account.waiters.length > 0);
 
   function wakeDecided(): void {
     for (const waiter of takeDecided(node)) waiter.wake();
@@ -112,7 +127,9 @@ export function createSyncer(options: SyncerOptions) {
 
   function isUrgent(): boolean {
     const now = clock.now();
-    return now >= node.retryAt && node.active.some((account) => account.waiters.length > 0 && !isScarce(account, now));
+    return (
+      now >= node.retryAt && node.urgent.some((account) => account.waiters.length === 0 || !isScarce(account, now))
+    );
   }
 
   async function exchange(planned: Planned[], started: number): Promise<void> {
@@ -158,6 +175,7 @@ export function createSyncer(options: SyncerOptions) {
     if (closing) return;
     closing = true;
     stopTicking();
+    stopWatching();
     const now = clock.now();
     for (const account of node.active) giveUpAll(node, account, now);
     wakeDecided();

@@ -2,7 +2,7 @@
 
 import { MICRO } from "../core/bucket.js";
 import { INVALID_ARGUMENT } from "../core/codes.js";
-import { appKey, clusterKey, ledgerKey, nodeInEpoch, nodesKey, operationKey } from "../core/keys.js";
+import { appKey, clusterKey, ledgerKey, nodeInEpoch, nodesKey, operationKey, recallChannel } from "../core/keys.js";
 import type { LeaseMessage } from "../core/lease.js";
 import type { BucketLimits } from "../core/limits.js";
 import type { NodeReply as EngineReply } from "../engine/reply.js";
@@ -38,6 +38,8 @@ export interface GrantRequest extends LeaseMessage {
 export type ReportRequest = Omit<GrantRequest, "need" | "want" | "finalReport">;
 
 const FINAL_REPORT = 2;
+/** Values in a reply to a node before those of the apps. */
+const HEAD = 5;
 
 /** Part of every reply to a node. */
 export interface NodeReply extends EngineReply {
@@ -98,13 +100,14 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
         request.finalReport ? FINAL_REPORT : request.app.borrow ? 1 : 0,
       ]);
       const reply = await run("grant", nodeKeys(sender, requests), [sender.seq, nameOf(sender), ...args], options);
-      const apps = chunks(reply, 4, 5).map((chunk, i) => ({
+      const apps = chunks(reply, HEAD, 6).map((chunk, i) => ({
         app: requests[i]?.app.id ?? "",
         code: text(chunk, 0),
         granted: number(chunk, 1),
         remaining: number(chunk, 2),
         limit: number(chunk, 3),
         retryAfterMs: number(chunk, 4),
+        scarce: chunk[5] === 1,
       }));
       return { ...nodeReply(reply), apps };
     },
@@ -113,7 +116,7 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
     async report(sender: Sender, requests: ReportRequest[], leave: boolean, options?: RunOptions) {
       const args = [sender.seq, nameOf(sender), leave ? 1 : 0, ...requests.flatMap(messageArguments)];
       const reply = await run("report", nodeKeys(sender, requests), args, options);
-      const apps = chunks(reply, 4, 2).map((chunk, i) => ({
+      const apps = chunks(reply, HEAD, 2).map((chunk, i) => ({
         app: requests[i]?.app.id ?? "",
         granted: number(chunk, 0),
         remaining: number(chunk, 1),
@@ -125,6 +128,9 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
       const name = nameOf(sender);
       return nodeReply(await run("heartbeat", [keys.cluster, keys.nodes, keys.ledger(name)], [name]));
     },
+
+    /** Calls `recalled` with an app, or "*" for all, whenever nodes are asked to return tokens. Rejects like a store call. */
+    onRecall: (recalled: (app: string) => void) => store.subscribe(recallChannel(keys.cluster), recalled),
 
     nodes,
 
@@ -217,6 +223,7 @@ function nodeReply(reply: ScriptReply): NodeReply {
     liveNodes: number(reply, 1),
     emergency: reply[2] === 1,
     emergencyLeftMs: number(reply, 3),
+    known: reply[4] !== 0,
   };
 }
 

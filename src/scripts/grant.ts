@@ -5,19 +5,27 @@
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 seq · 5 node@epoch
  *       per app: id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · granted · spent · returned · need · want
  *       and borrow (0 or 1), or 2 for the node's final report about the app
- * Reply code · live nodes · emergency (0 or 1) · emergency left (ms)
+ * Reply code · live nodes · emergency (0 or 1) · emergency left (ms) · known (0 or 1)
  *       and, unless the code is stale_message or epoch_closed, per app:
- *       code · granted (cumulative) · remaining · limit · retry after (ms)
+ *       code · granted (cumulative) · remaining · limit · retry after (ms) · scarce (0 or 1)
  *
- * `need` must be met in full or nothing is taken; beyond it the node gets up to `want`, but no more than its fair
- * share of what is left. If a reply was lost, the tokens that it granted count towards what the node asks for now.
+ * `need` must be met in full or nothing is taken. Beyond it the node gets up to `want`: while tokens are plentiful, at most
+ * half of its share of what is left, while they are scarce, at most what the app gains in a few milliseconds. If need is
+ * not met but other nodes hold tokens, these are recalled and the code is recalling. If a reply was lost, the tokens that it granted count towards what the node asks for now.
  * A repeated seq gets the same reply; an older one changes nothing.
  * After the final report the ledger entry is removed: the node would start again with counters at zero. The final
  * report may be repeated.
  */
 import { borrowable, lend, lendable } from "../core/borrow.js";
 import { MICRO, waitMs, wholeTokens } from "../core/bucket.js";
-import { CLUSTER_EXHAUSTED, COST_EXCEEDS_CAPACITY, EMERGENCY_BLOCKED, OK, QUOTA_EXHAUSTED } from "../core/codes.js";
+import {
+  CLUSTER_EXHAUSTED,
+  COST_EXCEEDS_CAPACITY,
+  EMERGENCY_BLOCKED,
+  OK,
+  QUOTA_EXHAUSTED,
+  RECALLING,
+} from "../core/codes.js";
 import {
   type App,
   configuredCapacity,
@@ -31,8 +39,17 @@ import {
   writeApp,
 } from "./common/app.js";
 import { type Cluster, liveNodes, MAX_DURATION_MS, NO_EMERGENCY, readCluster, writeCluster } from "./common/cluster.js";
-import { applyReport, forgetEntry, heldTokens, type NodeState, readLedger, writeLedger } from "./common/ledger.js";
-import { invalid, isOld, markSeen, NODE_KEYS, readMessage, replyHead, replyToOld } from "./common/message.js";
+import {
+  applyReport,
+  type Entry,
+  forgetEntry,
+  heldTokens,
+  type NodeState,
+  readLedger,
+  writeLedger,
+} from "./common/ledger.js";
+import { HEAD, invalid, isOld, markSeen, NODE_KEYS, readMessage, replyHead, replyToOld } from "./common/message.js";
+import { ALL_APPS, recallTokens } from "./common/recall.js";
 import { packReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
@@ -45,6 +62,12 @@ const BORROW = MESSAGE_NUMBERS + 2;
 const FINAL_REPORT = 2;
 /** The id and the numbers of an app. */
 const WIDTH = MESSAGE_NUMBERS + 4;
+/** Tokens are plentiful while both buckets are at least this full. */
+const PLENTIFUL = 0.5;
+/** While tokens are scarce, a node gets at most what the app gains in this time beyond what it needs. */
+const SCARCE_SECONDS = 0.03;
+/** How soon a node asks again after a recall. */
+const RECALL_RETRY_MS = 10;
 /** Retry delay in an emergency without an end. */
 const EMERGENCY_RETRY_MS = 1000;
 
@@ -53,6 +76,11 @@ const ABOVE_CAPACITY = -1;
 const BLOCKED = -2;
 const APP_SHORT = -3;
 const CLUSTER_SHORT = -4;
+
+interface Holdings extends NodeState {
+  app: App;
+  entry: Entry;
+}
 
 interface Ask {
   need: number;
@@ -81,8 +109,27 @@ function decide(app: App, cluster: Cluster, request: number[], { need, want, liv
   const inCluster = wholeTokens(cluster.tokens);
   if (need > inCluster) return CLUSTER_SHORT;
   // The first app of a call must not prefetch what the next ones need: they share the cluster's tokens.
-  const fairShare = Math.floor(Math.min(inApp, inCluster / appsInCall) / Math.max(live, 1));
-  return Math.max(need, Math.min(want, fairShare));
+  const share = Math.min(inApp, inCluster / appsInCall) / Math.max(live, 1);
+  const extra = isScarce(app, cluster) ? Math.min(share, (app.rate / MICRO) * SCARCE_SECONDS) : share / 2;
+  return Math.max(need, Math.min(want, need + Math.floor(extra)));
+}
+
+function isScarce(app: App, cluster: Cluster): boolean {
+  return app.tokens < app.capacity * PLENTIFUL || cluster.tokens < cluster.capacity * PLENTIFUL;
+}
+
+/** Tokens that other nodes hold in the bucket that is short, if they would suffice; otherwise 0. */
+function heldElsewhere(verdict: number, need: number, { app, cluster, ledger, entry }: Holdings): number {
+  let others = 0;
+  let level = 0;
+  if (verdict === APP_SHORT) {
+    others = app.held / MICRO - heldTokens(entry);
+    level = app.tokens;
+  } else if (verdict === CLUSTER_SHORT) {
+    others = cluster.held / MICRO - ledger.held;
+    level = cluster.tokens;
+  }
+  return others > 0 && Math.floor(level / MICRO) + others >= need ? others : 0;
 }
 
 /** Only when the node holds no tokens of the app: held tokens must stay in the ledger. */
@@ -115,7 +162,7 @@ export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
 
   const code = markSeen(redis, keys[1]!, node, state);
   const live = liveNodes(redis, keys[1]!, cluster);
-  const reply = replyHead(code, live, cluster);
+  const reply = replyHead(code, live, state);
   let largest = MAX_DURATION_MS;
   let finalReports = 0;
   for (let i = 0; i < apps.length; i++) {
@@ -137,18 +184,31 @@ export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
       const undelivered = heldTokens(entry) - known;
       const need = Math.max(request[NEED]! - undelivered, 0);
       const want = Math.max(request[WANT]! - undelivered, 0);
+      const scarce = isScarce(app, cluster);
       const verdict = decide(app, cluster, request, { need, want, live, appsInCall: apps.length });
       const amount = Math.max(verdict, 0);
+      let recalling = false;
+      if (heldElsewhere(verdict, need, { app, cluster, ledger, entry }) > 0) {
+        const ofApp = verdict === APP_SHORT;
+        recalling = recallTokens(redis, {
+          clusterKey: keys[0]!,
+          key: ofApp ? appKey : keys[0]!,
+          app: ofApp ? apps[i]! : ALL_APPS,
+          held: (ofApp ? app.held : cluster.held) / MICRO,
+          now: cluster.now,
+        });
+      }
       takeFromBoth(app, cluster, amount);
       entry.granted = entry.granted + amount;
       largest = Math.max(largest, entry.granted);
       ledger.held = ledger.held + amount;
-      const place = 4 + i * 5;
-      reply[place] = verdict >= 0 ? OK : refusalCode(verdict);
+      const place = HEAD + i * 6;
+      reply[place] = verdict >= 0 ? OK : recalling ? RECALLING : refusalCode(verdict);
       reply[place + 1] = entry.granted;
       reply[place + 2] = wholeTokens(app.tokens);
       reply[place + 3] = wholeTokens(app.capacity);
-      reply[place + 4] = verdict > 0 ? 0 : retryAfterMs(verdict, app, cluster, need);
+      reply[place + 4] = verdict > 0 ? 0 : recalling ? RECALL_RETRY_MS : retryAfterMs(verdict, app, cluster, need);
+      reply[place + 5] = scarce ? 1 : 0;
     }
     writeApp(redis, appKey, app, request);
   }

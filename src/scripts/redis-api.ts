@@ -9,6 +9,7 @@ export interface RedisApi {
 
 export interface RedisCall {
   (this: void, command: "TIME"): [seconds: string, microseconds: string];
+  (this: void, command: "PUBLISH", channel: string, message: string): number;
   (this: void, command: "GET", key: string): string | false;
   (this: void, command: "SET", key: string, value: RedisValue, ...expiry: [] | ["PX", milliseconds: number]): unknown;
   (this: void, command: "DEL" | "EXISTS" | "INCR", key: string): number;

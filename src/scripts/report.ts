@@ -6,7 +6,7 @@
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 seq · 5 node@epoch
  *       6 leave (0, or 1: the node stops; what it still holds of these apps goes back and its epoch is closed)
  *       per app: id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · granted · spent · returned
- * Reply code · live nodes · emergency (0 or 1) · emergency left (ms)
+ * Reply code · live nodes · emergency (0 or 1) · emergency left (ms) · known (0 or 1)
  *       and, unless the code is stale_message, per app: granted (cumulative) · remaining
  *
  * A repeated seq gets the same reply; an older one changes nothing.
@@ -45,7 +45,7 @@ export function report(redis: RedisApi, keys: string[], argv: string[]): ScriptR
 
   const code = markSeen(redis, keys[1]!, node, state);
   if (leave === 1) redis.call("ZREM", keys[1]!, node);
-  const reply = replyHead(code, liveNodes(redis, keys[1]!, cluster), cluster);
+  const reply = replyHead(code, liveNodes(redis, keys[1]!, cluster), state);
   for (let i = 0; i < apps.length; i++) {
     const appKey = keys[NODE_KEYS + i]!;
     const entry = ledger.entries[i]!;

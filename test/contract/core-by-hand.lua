@@ -5,7 +5,14 @@ print(core.price(core.standardProfile, "PUT", 1048576))
 print(core.price(core.bandwidthProfile, "PUT", 1073741824))
 print(core.price(core.standardProfile, "GET", 0 / 0))
 
-local policy = { reserve = 1000, refillThreshold = 0.2, syncIntervalMs = 100, batchThreshold = 1000, idleMs = 1000 }
+local policy = {
+    reserve = 1000,
+    refillThreshold = 0.2,
+    syncIntervalMs = 100,
+    batchThreshold = 1000,
+    reportIntervalMs = 30000,
+    idleMs = 90000,
+}
 local cell = { value = 0 }
 function cell:add(delta)
     self.value = self.value + delta
@@ -18,10 +25,11 @@ end
 local lease = core.newLease(policy, 0)
 core.applyReply(lease, cell, { granted = 30, code = "ok", retryAfterMs = 0, refusedCost = 0 }, 0)
 print(core.takeTokens(cell, 21), core.takeTokens(cell, 21), cell:get())
-core.settleTokens(lease, cell, -1)
-local message = core.planSync(lease, cell, { nextCost = 21, waitingCost = 21 }, { options = policy, level = 0, now = 100 })
+cell:add(1)
+local situation = { options = policy, level = 0, timers = true, plentiful = true, now = 10000 }
+local message = core.planSync(lease, cell, { nextCost = 21, waitingCost = 21 }, situation)
 print(message.granted, message.spent, message.returned, message.need, message.want)
-core.applyReply(lease, cell, { granted = 30, code = "quota_exhausted", retryAfterMs = 500, refusedCost = 21 }, 100)
-print(core.isRefused(lease, 21, 599), core.isRefused(lease, 20, 599), core.isRefused(lease, 21, 600))
+core.applyReply(lease, cell, { granted = 30, code = "quota_exhausted", retryAfterMs = 500, refusedCost = 21 }, 10000)
+print(core.isRefused(lease, 21, 10499), core.isRefused(lease, 20, 10499), core.isRefused(lease, 21, 10500))
 core.returnAll(lease, cell)
 print(lease.returned, cell:get(), core.spentTokens(lease, cell))

@@ -5,14 +5,15 @@ import {
   type Cell,
   cutLease,
   defaultLeaseOptions,
+  isLeaseWorthwhile,
   isRefused,
   isReportDue,
   type Lease,
+  type LeaseSituation,
   needsRefill,
   newLease,
   planSync,
   returnAll,
-  settleTokens,
   spentTokens,
   takeAllowance,
   takeTokens,
@@ -51,6 +52,17 @@ function leaseText(world: LeaseWorld): string {
   return `${exact(world.cell.get())} ${counters} ${aims} ${refusal}`;
 }
 
+/** The words from position `from` on: level, timers and plentiful, each of the last two yes or no. */
+function situationAt(words: string[], from: number, now: number): LeaseSituation {
+  return {
+    options: defaultLeaseOptions,
+    level: numberAt(words, from),
+    timers: textAt(words, from + 1) === "yes",
+    plentiful: textAt(words, from + 2) === "yes",
+    now,
+  };
+}
+
 /** Runs a lease command. The result is empty if the command is not a lease command. */
 export function leaseCommand(world: LeaseWorld, words: string[]): string {
   const command = words[0];
@@ -65,23 +77,21 @@ export function leaseCommand(world: LeaseWorld, words: string[]): string {
   }
   if (command === "lease-look") {
     const refused = yesNo(isRefused(lease, first, second));
-    const due = yesNo(
-      isReportDue(lease, cell, { options: defaultLeaseOptions, level: numberAt(words, 3), now: second }),
-    );
+    const due = yesNo(isReportDue(lease, cell, situationAt(words, 3, second)));
     return `${refused} ${due} ${yesNo(needsRefill(lease, cell, defaultLeaseOptions))}`;
   }
   if (command === "lease-plan") {
-    const waiting = numberAt(words, 4);
-    const message = planSync(
-      lease,
-      cell,
-      { nextCost: numberAt(words, 3), waitingCost: waiting },
-      { options: defaultLeaseOptions, level: second, now: first },
-    );
+    const demand = { nextCost: second, waitingCost: numberAt(words, 3) };
+    const message = planSync(lease, cell, demand, situationAt(words, 4, first));
     const counters = `${exact(message.granted)} ${exact(message.spent)} ${exact(message.returned)}`;
     return `${counters} ${exact(message.need)} ${exact(message.want)} ${leaseText(world)}`;
   }
-  if (command === "lease-settle") settleTokens(lease, cell, first);
+  if (command === "lease-worthwhile") {
+    lease.paidByService = lease.paidByService + second;
+    const worthwhile = yesNo(isLeaseWorthwhile(lease, first));
+    return `${worthwhile} ${exact(lease.paidByService)} ${exact(lease.reportedAt)}`;
+  }
+  if (command === "lease-settle") cell.add(0 - first);
   else if (command === "lease-cut") cutLease(lease, cell, first);
   else if (command === "lease-return") returnAll(lease, cell);
   else if (command === "lease-epoch") beginEpoch(lease, cell, second, first);

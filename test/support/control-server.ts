@@ -12,6 +12,7 @@ import type { Config } from "../../src/config/schema.js";
 import { type Coordinator, createCoordinator } from "../../src/quota/coordinator.js";
 import { createQuota, type Quota } from "../../src/quota/quota.js";
 import { createControl } from "../../src/service/control/control.js";
+import { createRecentRecalls } from "../../src/service/control/plane-api/recent-recalls.js";
 import { createSyncHandler, syncEndpoint } from "../../src/service/control/plane-api/sync.js";
 import type { AppReport } from "../../src/service/metrics/app-counters.js";
 import type { NodeReport, ReportRequest } from "../../src/service/metrics/reports.js";
@@ -102,11 +103,13 @@ export async function startControl(store: Store, options: ControlServerOptions =
   });
   const pinned: ControlServer["pinned"] = [];
   const pin = createPin({ send: (level, durationMs) => pinned.push({ level, durationMs }), clock });
+  const recalls = createRecentRecalls(quota, clock);
   const sync = createSyncHandler({
     quota,
     apps,
     configVersion: live.version,
     timeoutMs: () => 1_000,
+    recalled: recalls.list,
     pinnedLevel: () => pin.current()?.level,
     // On a stopped clock: the response time of a busy machine is not tested here.
     now: () => 0,
@@ -130,6 +133,7 @@ export async function startControl(store: Store, options: ControlServerOptions =
     metricsPage:
       options.metrics ?? (async () => ({ parts: Readable.from(["up 1\n"]), contentType: "text/plain; version=0.0.4" })),
     metricsSize: () => 42,
+    recalled: recalls.list,
     ...options.deps,
   });
   const control = createControl({
@@ -172,6 +176,7 @@ export async function startControl(store: Store, options: ControlServerOptions =
     admin: (method, path, body, headers) => send(method, `/admin/ratelimit${path}`, ADMIN_TOKEN, body, headers),
     call: (method, path, body, headers) => send(method, path, ADMIN_TOKEN, body, headers),
     async close() {
+      recalls.close();
       await Promise.all([control.close(), coordinator.close(), closeConfig()]);
     },
   };

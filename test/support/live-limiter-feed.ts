@@ -17,11 +17,20 @@ export interface LiveCounts {
   tokens: number;
 }
 
-/** A clock with one list of timers. After each timer the event loop completes a turn. */
+/** Turns of the event loop in which a message, a recall that it causes, and the replies to it are complete. */
+const TURNS = 8;
+
+/** A clock with one list of timers. After each timer the event loop completes some turns. */
 function createFedHost() {
   let now = 0;
   const timers: { at: number; work: () => void }[] = [];
-  const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+  const deferred: (() => void)[] = [];
+  async function turns(): Promise<void> {
+    for (let i = 0; i < TURNS; i++) {
+      for (const work of deferred.splice(0)) work();
+      await new Promise<void>((resolve) => setImmediate(resolve));
+    }
+  }
   const clock: Clock = {
     now: () => now,
     after(ms, work) {
@@ -34,16 +43,16 @@ function createFedHost() {
     },
   };
   async function goTo(moment: number): Promise<void> {
-    await turn();
+    await turns();
     while (timers.length > 0 && timers[0]!.at <= moment) {
       const { at, work } = timers.shift()!;
       now = at;
       work();
-      await turn();
+      await turns();
     }
     now = moment;
   }
-  return { ...clock, goTo };
+  return { ...clock, goTo, defer: (work: () => void) => void deferred.push(work) };
 }
 
 export async function feedLiveLimiter(
@@ -69,6 +78,8 @@ export async function feedLiveLimiter(
         apps,
         unknownApps: config.unknown_apps,
         clock: host,
+        // A message starts when the replies of this turn are applied: recalls do not overtake them.
+        defer: host.defer,
         lease: leaseOptions(config),
         timeoutMs: config.lease.timeout_ms,
         failOpenTokens: config.fail_open_tokens,

@@ -48,8 +48,8 @@ export interface Simulation {
   clock: SimulatedClock;
   quota: Quota;
   nodes: SimulatedNode[];
-  /** The network to the store. `mute`: calls are executed, but the replies are lost. */
-  store: { mode: "up" | "refusing" | "hanging" | "mute"; latencyMs: number; calls: number };
+  /** The network to the store. `mute`: calls are executed, but the replies are lost. `entries`: apps in all messages. */
+  store: { mode: "up" | "refusing" | "hanging" | "mute"; latencyMs: number; calls: number; entries: number };
   addNode(name: string, options?: Partial<LimiterOptions>): SimulatedNode;
   /** Sends requests of `app` at an even rate until `until` (simulated milliseconds). */
   load(node: SimulatedNode, app: string, perSecond: number, until: number): void;
@@ -67,7 +67,7 @@ export function createSimulation(
   const policy = { id: "sim", capacity: 1_000_000, rate: 1_000_000, nodeTtlMs: 3000, ...cluster };
   const quota = createQuota(embedded, policy);
   let ticking = quota;
-  const store: Simulation["store"] = { mode: "up", latencyMs: 1, calls: 0 };
+  const store: Simulation["store"] = { mode: "up", latencyMs: 1, calls: 0, entries: 0 };
   const nodes: SimulatedNode[] = [];
 
   /** The quota behind a network, with half of the latency in each direction. */
@@ -90,10 +90,19 @@ export function createSimulation(
       return Promise.race([there(), timeout]);
     }
     return {
-      grant: (sender, requests, how) => travel(() => quota.grant(sender, requests), how?.deadlineMs ?? 1000),
+      grant: (sender, requests, how) => {
+        store.entries += requests.length;
+        return travel(() => quota.grant(sender, requests), how?.deadlineMs ?? 1000);
+      },
       report: (sender, requests, leave, how) =>
         travel(() => quota.report(sender, requests, leave), how?.deadlineMs ?? 1000),
       heartbeat: (sender) => travel(() => quota.heartbeat(sender), 1000),
+      onRecall: (recalled) =>
+        quota.onRecall((app) => {
+          clock.after(store.latencyMs / 2, () => {
+            if (alive() && store.mode === "up") recalled(app);
+          });
+        }),
     };
   }
 

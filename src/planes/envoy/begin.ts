@@ -11,9 +11,6 @@ import { io } from "./envoy-api.js";
 import { prepareHeaders } from "./http/response.js";
 import { type EnvoyAccount, worker } from "./state.js";
 
-/** The first lease of a worker is small: unused tokens cannot be returned before its next request. */
-const FIRST_TARGET = 20;
-
 export function begin(options: EnvoyOptions): void {
   prepareClock();
   seedRandom();
@@ -24,7 +21,7 @@ export function begin(options: EnvoyOptions): void {
   worker.accounts = [];
   for (const limits of options.apps) {
     const account = newAccount(limits, lease, now) as EnvoyAccount;
-    account.lease.target = Math.min(FIRST_TARGET, lease.reserve);
+    account.lease.target = 0;
     account.counts = newCounts();
     worker.apps[limits.id] = account;
     worker.accounts.push(account);
@@ -32,7 +29,7 @@ export function begin(options: EnvoyOptions): void {
   worker.name = `${options.node === "" ? hostAndProcess("envoy") : options.node}-${randomSuffix()}`;
   // Every worker is a node: what all of them may admit without the store is divided among them.
   const ownTokens = Math.floor(failOpenTokens / Math.max(workers, 1));
-  const nodeOptions = { lease, timeoutMs, failOpenTokens: ownTokens, timers: false };
+  const nodeOptions = { lease, timeoutMs, failOpenTokens: ownTokens, timers: false, polls: false };
   worker.node = newNode(nodeOptions, newEpoch(0, now, luaMath.random()));
   worker.syncing = 0;
   worker.syncingUntil = 0;

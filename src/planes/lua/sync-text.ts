@@ -23,7 +23,12 @@ export function messageText({ name, node }: Sender, planned: PlannedSync[], coun
   return `${luaTable.concat(lines, "\n")}\n${counters}`;
 }
 
+/** Instead of an app: tokens of all apps are recalled. */
+export const ALL_APPS = "*";
+
 export interface SyncAnswer extends NodeReply {
+  /** Apps whose unused tokens are to be returned; "*" stands for all. */
+  recalled: string[];
   /** The version of the service's configuration. */
   configVersion: string;
 }
@@ -34,21 +39,32 @@ export function readAnswer<A extends Account>(text: string, planned: PlannedSync
   const head = splitText(lines[0]!, " ");
   if (head.length < 6) return undefined;
   const replies: { [id: string]: SyncReply | undefined } = {};
+  let recalled: string[] = [];
   for (let i = 1; i < lines.length; i++) {
     const words = splitText(lines[i]!, " ");
-    if (words.length >= 7) {
+    if (words[0] === "!") {
+      recalled = words;
+    } else if (words.length >= 7) {
       const reply = {
         code: words[1]!,
         granted: wholeNumber(words[3]!),
         remaining: Math.max(wholeNumber(words[4]!), 0),
         limit: Math.max(wholeNumber(words[5]!), 0),
         retryAfterMs: Math.max(wholeNumber(words[6]!), 0),
+        scarce: words[7] === "1",
       };
       if (reply.granted >= 0) replies[words[0]!] = reply;
     }
   }
   for (const one of planned) one.reply = replies[one.account.limits.id];
-  return { code: head[0]!, liveNodes: wholeNumber(head[1]!), emergency: head[2] === "1", configVersion: head[5]! };
+  return {
+    code: head[0]!,
+    liveNodes: wholeNumber(head[1]!),
+    emergency: head[2] === "1",
+    configVersion: head[5]!,
+    known: head[6] !== "0",
+    recalled,
+  };
 }
 
 /** The warning if the plane and the service have different configurations. */

@@ -75,7 +75,7 @@ export function allAccounts(this: void): readonly NginxAccount[] {
 
 export function newNginxNode(options: NginxOptions): NginxNode {
   const { lease, timeoutMs, failOpenTokens } = options;
-  const node = newNode({ lease, timeoutMs, failOpenTokens, timers: true }, 0) as NginxNode;
+  const node = newNode({ lease, timeoutMs, failOpenTokens, timers: true, polls: true }, 0) as NginxNode;
   node.service = 0;
   node.configVersion = "-";
   return node;
@@ -87,6 +87,7 @@ export function newNginxAccount(limits: AppLimits, now: number): NginxAccount {
   const account = newAccount(limits, options.lease, now) as NginxAccount;
   account.cell = sharedCell(dict, `c:${id}`);
   account.syncCell = pouringCell(account.cell);
+  account.refunds = sharedCell(dict, `r:${id}`);
   account.withoutStore = sharedSecondCounter(dict, id);
   // Not used yet: no tokens are fetched in advance.
   account.lease.activeAt = 0;

@@ -90,9 +90,21 @@ function hasDuplicates(apps: string[]): boolean {
   return false;
 }
 
-/** The head of every reply: code, live nodes, emergency (0 or 1), its remaining milliseconds. */
-export function replyHead(code: string, live: number, cluster: Cluster): ScriptReply {
-  return [code, live, cluster.emergencyMs === NO_EMERGENCY ? 0 : 1, Math.max(cluster.emergencyMs, 0)];
+/** Number of values in the head of a reply. */
+export const HEAD = 5;
+
+/**
+ * The head of every reply: code, live nodes, emergency (0 or 1), its remaining milliseconds, and whether the node was known
+ * before (0 or 1). If it was not, the store has lost its ledger, and the node reports all that it holds.
+ */
+export function replyHead(code: string, live: number, { cluster, ledger }: KnownNode): ScriptReply {
+  const { emergencyMs } = cluster;
+  return [code, live, emergencyMs === NO_EMERGENCY ? 0 : 1, Math.max(emergencyMs, 0), ledger.known ? 1 : 0];
+}
+
+interface KnownNode {
+  cluster: Cluster;
+  ledger: { known: boolean };
 }
 
 /** True for a repeated message and for one that arrives after a later one. */
@@ -111,7 +123,7 @@ export function replyToOld(
     const answer = redis.call("HGET", keys[2]!, "answer");
     if (answer !== false) return unpackReply(answer);
   }
-  return replyHead(STALE_MESSAGE, liveNodes(redis, keys[1]!, cluster), cluster);
+  return replyHead(STALE_MESSAGE, liveNodes(redis, keys[1]!, cluster), { cluster, ledger });
 }
 
 /** Marks the node as alive, unless its epoch is closed. Returns the code for the head. */

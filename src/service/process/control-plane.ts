@@ -7,12 +7,14 @@ import type { Config } from "../../config/schema.js";
 import { DEFAULT_APP } from "../../core/identity.js";
 import { createCoordinator } from "../../quota/coordinator.js";
 import { createQuota } from "../../quota/quota.js";
+import { systemClock } from "../../shared/clock.js";
 import type { Log } from "../../shared/log.js";
 import { createPodDirectory } from "../../slots/pods.js";
 import { createSlots } from "../../slots/slots.js";
 import type { Store } from "../../store/store.js";
 import { createControl } from "../control/control.js";
 import { connectionEndpoints } from "../control/plane-api/connection-api.js";
+import { createRecentRecalls } from "../control/plane-api/recent-recalls.js";
 import { createSyncHandler, syncEndpoint } from "../control/plane-api/sync.js";
 import { createServiceMetrics } from "../metrics/service-metrics.js";
 import { operationEndpoints } from "../operations/operations.js";
@@ -66,8 +68,10 @@ export function createControlPlane({ live, store, log, state, workers }: Control
   });
   live.onRefused(() => metrics.configReloaded("refused"));
   const timeoutMs = () => live.current().lease.timeout_ms;
+  const recalls = createRecentRecalls(quota, systemClock);
   const sync = createSyncHandler({
     quota,
+    recalled: recalls.list,
     apps: () => apps,
     synced: metrics.synced,
     counted: metrics.counted,
@@ -143,6 +147,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
     },
     async close(): Promise<void> {
       directory.close();
+      recalls.close();
       await Promise.all([control.close(), coordinator.close()]);
       metrics.close();
     },

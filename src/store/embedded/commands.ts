@@ -112,9 +112,13 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
   }),
 ]);
 
-/** Redis as a script sees it. */
-export function redisApi(keys: Keyspace): RedisApi {
+/** Redis as a script sees it. `publish` delivers a message after the script has ended. */
+export function redisApi(keys: Keyspace, publish: (channel: string, message: string) => void): RedisApi {
   function call(name: string, ...args: unknown[]): unknown {
+    if (name === "PUBLISH" && args.length === 2) {
+      publish(argumentText(args[0]), argumentText(args[1]));
+      return 0;
+    }
     const command = COMMANDS.get(name);
     if (command === undefined) throw new CommandError(`ERR Unknown Redis command called from script: ${name}`);
     if (args.length < command.minArguments || args.length > command.maxArguments) {

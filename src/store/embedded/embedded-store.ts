@@ -18,9 +18,10 @@ export interface EmbeddedStoreOptions {
 
 export function createEmbeddedStore(options: EmbeddedStoreOptions = {}): Store {
   const keyspace = createKeyspace(options.clock ?? processClock);
-  const redis = redisApi(keyspace);
   const scripts = new Map<string, { run: Script }>(Object.entries(options.scripts ?? catalog));
   const channels = createChannels();
+  const deliverLater = (channel: string, message: string) => queueMicrotask(() => channels.deliver(channel, message));
+  const redis = redisApi(keyspace, deliverLater);
   let closed = false;
 
   function mustBeOpen(): void {
@@ -50,7 +51,7 @@ export function createEmbeddedStore(options: EmbeddedStoreOptions = {}): Store {
     run: async (script, keys, args) => execute(script, keys, args),
     async publish(channel, message) {
       mustBeOpen();
-      queueMicrotask(() => channels.deliver(channel, message));
+      deliverLater(channel, message);
     },
     async subscribe(channel, handler) {
       mustBeOpen();

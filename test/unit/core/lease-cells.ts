@@ -3,8 +3,10 @@ import { OK } from "../../../src/core/codes.js";
 import {
   applyReply,
   type Cell,
+  type Demand,
   defaultLeaseOptions,
   type Lease,
+  type LeaseSituation,
   MISS,
   newLease,
   takeTokens,
@@ -19,6 +21,14 @@ export function plainCell(balance: number): Cell {
     },
     get: () => value,
   };
+}
+
+/** No request waits. */
+export const NOBODY: Demand = { nextCost: 0, waitingCost: 0 };
+
+/** A host with timers, a fast store and plentiful tokens, unless given otherwise. */
+export function situation(now: number, given: Partial<LeaseSituation> = {}): LeaseSituation {
+  return { options: defaultLeaseOptions, level: 0, timers: true, plentiful: true, now, ...given };
 }
 
 /** A lease that was granted `granted` tokens at `now`. */

@@ -6,7 +6,6 @@ import {
   beginEpoch,
   type Cell,
   cutLease,
-  defaultLeaseOptions,
   isRefused,
   type Lease,
   planSync,
@@ -15,38 +14,76 @@ import {
   takeTokens,
   takeUncovered,
 } from "../../../src/core/lease.js";
-import { leased } from "./lease-cells.js";
+import { leased, NOBODY, situation } from "./lease-cells.js";
 
-const policy = defaultLeaseOptions;
 const NOW = 1750000000000;
-const planAt = (lease: Lease, cell: Cell, now: number) =>
-  planSync(lease, cell, { nextCost: 0, waitingCost: 0 }, { options: policy, level: 0, now });
+const SCARCE = { plentiful: false };
+const planAt = (lease: Lease, cell: Cell, now: number, given = {}) =>
+  planSync(lease, cell, NOBODY, situation(now, given));
 
-describe("an idle lease", () => {
-  it("returns its tokens after a second, and asks for none", () => {
-    const { lease, cell } = leased(NOW, 1000);
-    takeTokens(cell, 100);
+describe("while tokens are plentiful, a lease", () => {
+  it("is kept for 90 seconds without use; then it returns its tokens and asks for none", () => {
+    const { lease, cell } = leased(NOW, 20);
+    takeTokens(cell, 5);
     planAt(lease, cell, NOW + 100);
-    expect(planAt(lease, cell, NOW + 1099)).toMatchObject({ returned: 0 });
-    const message = planAt(lease, cell, NOW + 1100);
-    expect(message).toEqual({ granted: 1000, spent: 100, returned: 900, need: 0, want: 0 });
+    expect(planAt(lease, cell, NOW + 90_099)).toMatchObject({ returned: 0 });
+    const message = planAt(lease, cell, NOW + 90_100);
+    expect(message).toEqual({ granted: 20, spent: 5, returned: 15, need: 0, want: 0 });
     expect(cell.get()).toBe(0);
+  });
+
+  it("returns what exceeds twice its target", () => {
+    const { lease, cell } = leased(NOW, 5000);
+    takeTokens(cell, 100);
+    expect(planAt(lease, cell, NOW + 10_000)).toMatchObject({ spent: 100, returned: 4900 - 2 * 600 });
+    expect([lease.target, cell.get()]).toEqual([600, 1200]);
   });
 
   it("is not idle while requests wait", () => {
     const { lease, cell } = leased(NOW, 10);
-    expect(
-      planSync(lease, cell, { nextCost: 50, waitingCost: 50 }, { options: policy, level: 0, now: NOW + 5000 }),
-    ).toMatchObject({ returned: 0, need: 40 });
-    expect(planAt(lease, cell, NOW + 5999)).toMatchObject({ returned: 0 });
+    const waiting = { nextCost: 50, waitingCost: 50 };
+    expect(planSync(lease, cell, waiting, situation(NOW + 100_000))).toMatchObject({ returned: 0, need: 40 });
+    expect(planAt(lease, cell, NOW + 189_999)).toMatchObject({ returned: 0 });
+    expect(planAt(lease, cell, NOW + 190_000)).toMatchObject({ returned: 10 });
   });
 
-  it("counts its second anew when the clock steps back", () => {
+  it("counts its idle time anew when the clock steps back", () => {
     const { lease, cell } = leased(NOW, 10);
     const back = NOW - 3600000;
     expect(planAt(lease, cell, back)).toMatchObject({ returned: 0 });
-    expect(planAt(lease, cell, back + 999)).toMatchObject({ returned: 0 });
-    expect(planAt(lease, cell, back + 1000)).toMatchObject({ returned: 10 });
+    expect(planAt(lease, cell, back + 89_999)).toMatchObject({ returned: 0 });
+    expect(planAt(lease, cell, back + 90_000)).toMatchObject({ returned: 10 });
+  });
+});
+
+describe("while tokens are scarce, a lease", () => {
+  it("keeps 30 ms of its spending and returns the rest", () => {
+    const { lease, cell } = leased(NOW, 1000);
+    takeTokens(cell, 100);
+    expect(planAt(lease, cell, NOW + 100, SCARCE)).toMatchObject({ spent: 100, returned: 870, want: 0 });
+    expect(cell.get()).toBe(30);
+  });
+
+  it("that was not used for one sync interval returns everything and asks only for its target", () => {
+    const { lease, cell } = leased(NOW, 1000);
+    takeTokens(cell, 100);
+    planAt(lease, cell, NOW + 100, SCARCE);
+    expect(planAt(lease, cell, NOW + 200, SCARCE)).toMatchObject({ returned: 900, need: 0, want: 15 });
+    expect(planAt(lease, cell, NOW + 5000, SCARCE)).toMatchObject({ returned: 900, need: 0, want: 0 });
+  });
+
+  it("keeps its target if it is asked again within the interval, as after a recall", () => {
+    const { lease, cell } = leased(NOW, 1000);
+    takeTokens(cell, 100);
+    planAt(lease, cell, NOW + 100);
+    expect(planAt(lease, cell, NOW + 105, SCARCE)).toMatchObject({ returned: 870 });
+    expect(cell.get()).toBe(30);
+  });
+
+  it("returns nothing while requests wait: they may be paid from it", () => {
+    const { lease, cell } = leased(NOW, 40);
+    const waiting = { nextCost: 50, waitingCost: 50 };
+    expect(planSync(lease, cell, waiting, situation(NOW + 100, SCARCE))).toMatchObject({ returned: 0, need: 10 });
   });
 });
 

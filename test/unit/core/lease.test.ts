@@ -1,30 +1,27 @@
-/** The local lease: pays from what was granted, remembers refusals, and aims at what it spends. */
+/** The local lease: pays from what was granted, remembers refusals, and aims at what it spends while others lack nothing. */
 import { describe, expect, it, test } from "vitest";
 import { COST_EXCEEDS_CAPACITY, OK, QUOTA_EXHAUSTED } from "../../../src/core/codes.js";
 import {
   applyReply,
-  type Cell,
   defaultLeaseOptions,
+  isLeaseWorthwhile,
   isRefused,
   isReportDue,
-  type Lease,
+  type LeaseSituation,
   MISS,
   needsRefill,
   newLease,
   planSync,
-  settleTokens,
   spentTokens,
   takeAllowance,
   takeTokens,
   takeUncovered,
 } from "../../../src/core/lease.js";
-import { leased, plainCell } from "./lease-cells.js";
+import { leased, NOBODY, plainCell, situation } from "./lease-cells.js";
 
 const policy = defaultLeaseOptions;
 const NOW = 1750000000000;
-
-const planAt = (lease: Lease, cell: Cell, now: number, level = 0) =>
-  planSync(lease, cell, { nextCost: 0, waitingCost: 0 }, { options: policy, level, now });
+const SCARCE = { plentiful: false };
 
 describe("taking tokens", () => {
   it("takes up to the last token and returns what is left", () => {
@@ -53,29 +50,6 @@ describe("taking tokens", () => {
     const used = plainCell(0);
     expect([60, 50, 40, 1].map((cost) => takeAllowance(used, 100, cost))).toEqual([true, false, true, false]);
     expect(used.get()).toBe(100);
-  });
-});
-
-describe("settling", () => {
-  it("charges or returns the difference", () => {
-    const { lease, cell } = leased(NOW, 100);
-    takeTokens(cell, 10);
-    settleTokens(lease, cell, 5);
-    expect([cell.get(), spentTokens(lease, cell)]).toEqual([85, 15]);
-    settleTokens(lease, cell, -8);
-    expect([cell.get(), spentTokens(lease, cell)]).toEqual([93, 7]);
-    settleTokens(lease, cell, 0);
-    expect(cell.get()).toBe(93);
-  });
-
-  it("a refund ends a cached refusal; nothing else does", () => {
-    const { lease, cell } = leased(NOW, 100);
-    applyReply(lease, cell, { granted: 100, code: QUOTA_EXHAUSTED, retryAfterMs: 500, refusedCost: 20 }, NOW);
-    settleTokens(lease, cell, 5);
-    settleTokens(lease, cell, 0);
-    expect(isRefused(lease, 20, NOW)).toBe(true);
-    settleTokens(lease, cell, -1);
-    expect(isRefused(lease, 20, NOW)).toBe(false);
   });
 });
 
@@ -119,41 +93,55 @@ describe("a cached refusal", () => {
 });
 
 describe("a report", () => {
-  it("is due after the interval if anything was spent, or returned by refund", () => {
+  it("while tokens are plentiful is due after the report interval if anything was spent or refunded", () => {
     const { lease, cell } = leased(NOW, 100);
-    expect(isReportDue(lease, cell, { options: policy, level: 0, now: NOW + 1e6 })).toBe(false);
+    expect(isReportDue(lease, cell, situation(NOW + 1e6))).toBe(false);
     takeTokens(cell, 1);
-    expect(isReportDue(lease, cell, { options: policy, level: 0, now: NOW + 99 })).toBe(false);
-    expect(isReportDue(lease, cell, { options: policy, level: 0, now: NOW + 100 })).toBe(true);
-    planAt(lease, cell, NOW + 100);
-    settleTokens(lease, cell, -1);
-    expect(isReportDue(lease, cell, { options: policy, level: 0, now: NOW + 200 })).toBe(true);
+    expect(isReportDue(lease, cell, situation(NOW + 29_999))).toBe(false);
+    expect(isReportDue(lease, cell, situation(NOW + 30_000))).toBe(true);
+    planSync(lease, cell, NOBODY, situation(NOW + 30_000));
+    cell.add(1);
+    expect(isReportDue(lease, cell, situation(NOW + 60_000))).toBe(true);
+  });
+
+  it("while tokens are scarce is due after the sync interval, also to return unused tokens", () => {
+    const { lease, cell } = leased(NOW, 100);
+    expect(isReportDue(lease, cell, situation(NOW + 99, SCARCE))).toBe(false);
+    expect(isReportDue(lease, cell, situation(NOW + 100, SCARCE))).toBe(true);
+    takeTokens(cell, 100);
+    expect(isReportDue(lease, cell, situation(NOW + 99, SCARCE))).toBe(false);
+    expect(isReportDue(lease, cell, situation(NOW + 100, SCARCE))).toBe(true);
+    planSync(lease, cell, NOBODY, situation(NOW + 100, SCARCE));
+    // Nothing to report and nothing to return.
+    expect(isReportDue(lease, cell, situation(NOW + 1e6, SCARCE))).toBe(false);
   });
 
   it("is sent half as often while the store is slow", () => {
     const { lease, cell } = leased(NOW, 100);
     takeTokens(cell, 1);
-    expect(isReportDue(lease, cell, { options: policy, level: 1, now: NOW + 199 })).toBe(false);
-    expect(isReportDue(lease, cell, { options: policy, level: 1, now: NOW + 200 })).toBe(true);
+    expect(isReportDue(lease, cell, situation(NOW + 59_999, { level: 1 }))).toBe(false);
+    expect(isReportDue(lease, cell, situation(NOW + 60_000, { level: 1 }))).toBe(true);
+    expect(isReportDue(lease, cell, situation(NOW + 199, { level: 1, ...SCARCE }))).toBe(false);
+    expect(isReportDue(lease, cell, situation(NOW + 200, { level: 1, ...SCARCE }))).toBe(true);
   });
 
   it("is due at once after a batch of tokens", () => {
     const { lease, cell } = leased(NOW, 5000);
     takeTokens(cell, 999);
-    expect(isReportDue(lease, cell, { options: policy, level: 0, now: NOW })).toBe(false);
+    expect(isReportDue(lease, cell, situation(NOW))).toBe(false);
     takeTokens(cell, 1);
-    expect(isReportDue(lease, cell, { options: policy, level: 0, now: NOW })).toBe(true);
+    expect(isReportDue(lease, cell, situation(NOW))).toBe(true);
   });
 
   it("is due when the clock stepped back, and the next one is an interval later", () => {
     const { lease, cell } = leased(NOW, 100);
     takeTokens(cell, 1);
     const back = NOW - 3600000;
-    expect(isReportDue(lease, cell, { options: policy, level: 0, now: back })).toBe(true);
-    planAt(lease, cell, back);
+    expect(isReportDue(lease, cell, situation(back))).toBe(true);
+    planSync(lease, cell, NOBODY, situation(back));
     takeTokens(cell, 1);
-    expect(isReportDue(lease, cell, { options: policy, level: 0, now: back + 99 })).toBe(false);
-    expect(isReportDue(lease, cell, { options: policy, level: 0, now: back + 100 })).toBe(true);
+    expect(isReportDue(lease, cell, situation(back + 29_999))).toBe(false);
+    expect(isReportDue(lease, cell, situation(back + 30_000))).toBe(true);
     expect(lease.spendRate).toBe(-1);
   });
 });
@@ -161,96 +149,159 @@ describe("a report", () => {
 describe("a refill", () => {
   it("is needed below a fifth of the target", () => {
     const { lease, cell } = leased(NOW, 1000);
+    lease.target = 1000;
     takeTokens(cell, 800);
     expect(needsRefill(lease, cell, policy)).toBe(false);
     takeTokens(cell, 1);
     expect(needsRefill(lease, cell, policy)).toBe(true);
   });
+
+  it("is not needed for the whole target if the store granted less: a part of the grant counts", () => {
+    const lease = newLease(policy, NOW);
+    const cell = plainCell(0);
+    applyReply(lease, cell, { granted: 5, code: OK, retryAfterMs: 0, refusedCost: 0 }, NOW);
+    expect([lease.target, needsRefill(lease, cell, policy)]).toEqual([5, false]);
+  });
 });
 
 describe("a message", () => {
-  it("of a fresh lease asks for the whole reserve and needs nothing", () => {
+  it("of a fresh lease asks for a few tokens, at most the reserve, and needs nothing", () => {
     const lease = newLease(policy, NOW);
-    expect(planAt(lease, plainCell(0), NOW)).toEqual({ granted: 0, spent: 0, returned: 0, need: 0, want: 1000 });
+    const message = { granted: 0, spent: 0, returned: 0, need: 0 };
+    expect(planSync(lease, plainCell(0), NOBODY, situation(NOW))).toEqual({ ...message, want: 10 });
+    const options = { ...policy, reserve: 4 };
+    const small = newLease(options, NOW);
+    expect(planSync(small, plainCell(0), NOBODY, situation(NOW, { options }))).toEqual({ ...message, want: 4 });
   });
 
   it("needs what the next request lacks, and wants enough for all that wait and the target", () => {
     const { lease, cell } = leased(NOW, 30);
-    const message = planSync(lease, cell, { nextCost: 50, waitingCost: 120 }, { options: policy, level: 0, now: NOW });
-    expect(message).toEqual({ granted: 30, spent: 0, returned: 0, need: 20, want: 120 + 1000 - 30 });
+    const message = planSync(lease, cell, { nextCost: 50, waitingCost: 120 }, situation(NOW));
+    expect(message).toEqual({ granted: 30, spent: 0, returned: 0, need: 20, want: 120 + 10 - 30 });
+  });
+
+  it("asks for no more than what waits while tokens are scarce and no spending was measured", () => {
+    const { lease, cell } = leased(NOW, 30);
+    const message = planSync(lease, cell, { nextCost: 50, waitingCost: 120 }, situation(NOW, SCARCE));
+    expect(message).toMatchObject({ need: 20, want: 120 - 30 });
   });
 
   it("needs nothing for a request that the balance can pay, and never wants less than it needs", () => {
     const { lease, cell } = leased(NOW, 5000);
-    expect(
-      planSync(lease, cell, { nextCost: 50, waitingCost: 50 }, { options: policy, level: 0, now: NOW }),
-    ).toMatchObject({ need: 0, want: 0 });
-    expect(
-      planSync(lease, cell, { nextCost: 9000, waitingCost: 50 }, { options: policy, level: 0, now: NOW }),
-    ).toMatchObject({ need: 4000, want: 4000 });
+    expect(planSync(lease, cell, { nextCost: 50, waitingCost: 50 }, situation(NOW))).toMatchObject({
+      need: 0,
+      want: 0,
+    });
+    expect(planSync(lease, cell, { nextCost: 9000, waitingCost: 50 }, situation(NOW))).toMatchObject({
+      need: 4000,
+      want: 4000,
+    });
   });
 
   it("reports what was spent beyond the grants and does not ask for it again", () => {
     const { lease, cell } = leased(NOW, 10);
     takeUncovered(cell, 25);
-    expect(
-      planSync(lease, cell, { nextCost: 5, waitingCost: 5 }, { options: policy, level: 0, now: NOW }),
-    ).toMatchObject({ granted: 10, spent: 25, need: 5, want: 1005 });
+    expect(planSync(lease, cell, { nextCost: 5, waitingCost: 5 }, situation(NOW))).toMatchObject({
+      granted: 10,
+      spent: 25,
+      need: 5,
+      want: 5 + 10,
+    });
   });
 
   it("never reports negative spending", () => {
     const { lease, cell } = leased(NOW, 10);
-    settleTokens(lease, cell, -5);
-    expect(planAt(lease, cell, NOW).spent).toBe(0);
+    cell.add(5);
+    expect(planSync(lease, cell, NOBODY, situation(NOW)).spent).toBe(0);
   });
 });
 
 describe("the target", () => {
-  /** Spends `rate` tokens per second for a second, with a report every 100 ms, and answers the target. */
-  function targetAt(rate: number, level = 0): number {
+  /** Spends `rate` tokens per second for a second, with a report every 100 ms, and returns the target. */
+  function targetAt(rate: number, given: Partial<LeaseSituation>): number {
     const { lease, cell } = leased(NOW, 0);
     for (let i = 1; i <= 10; i++) {
       takeUncovered(cell, rate / 10);
-      planAt(lease, cell, NOW + i * 100, level);
+      planSync(lease, cell, NOBODY, situation(NOW + i * 100, given));
     }
     return lease.target;
   }
 
-  test.each([
-    ["of a slow node covers a second of its spending", 300, 0, 300],
-    ["is the reserve from a thousand tokens per second on", 1000, 0, 1000],
-    ["stays there up to five thousand", 5000, 0, 1000],
-    ["of a busy node covers a fifth of a second", 20000, 0, 4000],
-    ["doubles at level 1", 300, 1, 600],
-    ["is five times as large at level 2", 300, 2, 1500],
-    ["is never less than one token", 0, 0, 1],
-  ])("%s", (_promise, rate, level, target) => {
-    expect(targetAt(rate, level)).toBe(target);
+  test.each<[string, number, Partial<LeaseSituation>, number]>([
+    ["of an unused lease is a few tokens", 0, {}, 10],
+    ["of a slow node covers a minute of its spending", 10, {}, 600],
+    ["is the reserve from a sixtieth of it per second on", 20, {}, 1000],
+    ["stays there up to a thousand tokens per second", 1000, {}, 1000],
+    ["of a busy node covers a second", 20000, {}, 20000],
+    ["doubles at level 1", 10, { level: 1 }, 1200],
+    ["is five times as large at level 2", 10, { level: 2 }, 3000],
+    ["covers 30 ms while tokens are scarce", 1000, SCARCE, 30],
+    ["is zero for a slow node while tokens are scarce: each request asks", 30, SCARCE, 0],
+    ["covers a fifth of a second per level if the store is slow as well", 1000, { level: 1, ...SCARCE }, 400],
+    ["covers a fifth of a second on a host without timers", 1000, { timers: false }, 200],
+    ["is zero for a slow node without timers: its tokens could not be recalled", 4, { timers: false }, 0],
+    ["covers 30 ms of scarce tokens also without timers", 1000, { timers: false, ...SCARCE }, 30],
+  ])("%s", (_promise, rate, given, target) => {
+    expect(targetAt(rate, given)).toBe(target);
   });
 
-  it("follows half of the way at each report", () => {
+  it("follows half of the way at each report, and all of it after a second", () => {
     const { lease, cell } = leased(NOW, 10000);
-    takeTokens(cell, 100);
-    planAt(lease, cell, NOW + 100);
-    expect(lease.spendRate).toBe(1000);
-    planAt(lease, cell, NOW + 200);
-    expect([lease.spendRate, lease.target]).toEqual([500, 500]);
+    takeTokens(cell, 400);
+    planSync(lease, cell, NOBODY, situation(NOW + 100));
+    expect([lease.spendRate, lease.target]).toEqual([4000, 4000]);
+    planSync(lease, cell, NOBODY, situation(NOW + 200));
+    expect([lease.spendRate, lease.target]).toEqual([2000, 2000]);
+    takeTokens(cell, 10);
+    planSync(lease, cell, NOBODY, situation(NOW + 1200));
+    expect([lease.spendRate, lease.target]).toEqual([10, 600]);
   });
 
   it("ignores intervals that are too short to measure, without losing their spending", () => {
     const { lease, cell } = leased(NOW, 10000);
     takeTokens(cell, 50);
-    planAt(lease, cell, NOW + 9);
-    expect([lease.spendRate, lease.target]).toEqual([-1, 1000]);
-    takeTokens(cell, 50);
-    planAt(lease, cell, NOW + 100);
+    planSync(lease, cell, NOBODY, situation(NOW + 9));
+    expect([lease.spendRate, lease.target]).toEqual([-1, 10]);
+    takeUncovered(cell, 50);
+    planSync(lease, cell, NOBODY, situation(NOW + 100));
     expect(lease.spendRate).toBe(1000);
   });
 
   it("does not fall below zero when more was refunded than spent", () => {
     const { lease, cell } = leased(NOW, 100);
-    settleTokens(lease, cell, -50);
-    planAt(lease, cell, NOW + 100);
+    cell.add(50);
+    planSync(lease, cell, NOBODY, situation(NOW + 100));
     expect(lease.spendRate).toBe(0);
+  });
+
+  it("counts requests that the service has paid, once", () => {
+    const { lease, cell } = leased(NOW, 0);
+    lease.paidByService = 50;
+    planSync(lease, cell, NOBODY, situation(NOW + 1000, { timers: false }));
+    expect([lease.spendRate, lease.target, lease.paidByService]).toEqual([50, 10, 0]);
+  });
+});
+
+describe("on a host without timers, a lease is worthwhile", () => {
+  const paid = (tokens: number, elapsed: number) => {
+    const lease = newLease(policy, NOW);
+    lease.paidByService = tokens;
+    return { lease, worthwhile: isLeaseWorthwhile(lease, NOW + elapsed) };
+  };
+
+  it.each([
+    ["if the service pays five tokens in a second", 5, 1000, true],
+    ["not if it pays four", 4, 1000, false],
+    ["if it pays fifty in ten seconds", 50, 10_000, true],
+    ["not for a single request", 1, 500, false],
+    ["not for a single token, however soon after the last report", 0.4, 0, false],
+  ])("%s", (_promise, tokens, elapsed, worthwhile) => {
+    expect(paid(tokens, elapsed).worthwhile).toBe(worthwhile);
+  });
+
+  it("and an unsuccessful measurement ends after a second, or when the clock is set back", () => {
+    expect(paid(4, 999).lease).toMatchObject({ paidByService: 4, reportedAt: NOW });
+    expect(paid(4, 1000).lease).toMatchObject({ paidByService: 0, reportedAt: NOW + 1000 });
+    expect(paid(0.4, -5000).lease).toMatchObject({ paidByService: 0, reportedAt: NOW - 5000 });
   });
 });

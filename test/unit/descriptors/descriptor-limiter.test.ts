@@ -121,8 +121,8 @@ describe("several descriptors", () => {
       allowed: false,
       statuses: [{ allowed: true, remaining: 100 }, { allowed: false }],
     });
-    await world.pass(3_000);
-    expect((await first!.ask("large=x")).statuses[0]).toMatchObject({ remaining: 99 });
+    // The second node keeps what it was granted, until the first one needs it.
+    expect(await countAllowed(101, () => first!.ask("large=x"))).toBe(100);
   });
 
   it("cause few store calls while one limit refuses a flood", async () => {
@@ -197,7 +197,8 @@ describe("negative hits", () => {
     const { node } = one(rule("api", limit(5)));
     const back = (hits: number) => node.askAll([{ ...of("api=x"), negative: true, hits }]);
     expect(await countAllowed(9, () => node.ask("api=x"))).toBe(5);
-    expect(await back(2)).toMatchObject({ allowed: true, code: "ok", statuses: [{ allowed: true, remaining: 2 }] });
+    // Tokens that the store counts as spent go back to the bucket; the next request takes them from there.
+    expect(await back(2)).toMatchObject({ allowed: true, code: "ok", statuses: [{ allowed: true }] });
     expect(await countAllowed(9, () => node.ask("api=x"))).toBe(2);
     await back(1_000_000);
     expect(await countAllowed(9, () => node.ask("api=x"))).toBe(5);

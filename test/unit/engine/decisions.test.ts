@@ -10,7 +10,7 @@ import {
 } from "../../../src/core/cost.js";
 import { type Account, newOutcome, PENDING } from "../../../src/engine/account.js";
 import { DECIDED_SYNC, decide, decideCost, decideLook, decideRemotely } from "../../../src/engine/decide.js";
-import { refund, settleExchange } from "../../../src/engine/settle.js";
+import { settleExchange } from "../../../src/engine/settle.js";
 import { giveUpExpired } from "../../../src/engine/waiters.js";
 import { createNodeDriver, limits } from "./node-driver.js";
 
@@ -20,8 +20,8 @@ describe("a request", () => {
     const first = driver.request("app");
     expect(first.code).toBe(PENDING);
     driver.fill();
-    expect(first).toMatchObject({ code: "ok", allowed: true, source: "remote", balance: 20 });
-    expect(driver.request("app")).toMatchObject({ code: "ok", source: "local", cost: 1, balance: 19 });
+    expect(first).toMatchObject({ code: "ok", allowed: true, source: "remote", balance: 10 });
+    expect(driver.request("app")).toMatchObject({ code: "ok", source: "local", cost: 1, balance: 9 });
   });
 
   it("asks for a sync once the balance is below the low-water mark", () => {
@@ -31,9 +31,9 @@ describe("a request", () => {
     const account = driver.account("app");
     const outcome = newOutcome(account, "GET", 0);
     const steps: number[] = [];
-    for (let i = 0; i < 20; i++) steps.push(decide(driver.node, outcome, 0));
-    // The mark is at 20 % of the target of 20 tokens.
-    expect(steps.indexOf(DECIDED_SYNC)).toBe(16);
+    for (let i = 0; i < 10; i++) steps.push(decide(driver.node, outcome, 0));
+    // The mark is at 20 % of the target of 10 tokens.
+    expect(steps.indexOf(DECIDED_SYNC)).toBe(8);
   });
 
   it("with an invalid length is refused, also in a dry run", () => {
@@ -144,30 +144,6 @@ describe("waiters", () => {
     driver.advance(1);
     giveUpExpired(driver.node, driver.account("app"), driver.now());
     expect(waiting).toMatchObject({ code: "ok", source: "without_store" });
-  });
-});
-
-describe("an exchange that has ended", () => {
-  it("is charged or refunded by the difference to its estimate, and a refund ends a cached refusal", () => {
-    const driver = createNodeDriver([limits({ id: "app" })]);
-    driver.request("app");
-    driver.fill();
-    const account = driver.account("app");
-    expect(settleExchange(account, { method: "GET", cost: 1, code: "ok" }, 0, 65_536)).toBe(1);
-    expect(account.cell.get()).toBe(19);
-    account.lease.refusedUntil = driver.now() + 1000;
-    expect(settleExchange(account, { method: "GET", cost: 5, code: "ok" }, 0, 0)).toBe(-4);
-    expect(account.cell.get()).toBe(23);
-    expect(account.lease.refusedUntil).toBe(0);
-    expect(settleExchange(account, { method: "GET", cost: 5, code: "quota_exhausted" }, 0, 0)).toBe(0);
-  });
-
-  it("refunds no more than was spent", () => {
-    const driver = createNodeDriver([limits({ id: "app" })]);
-    driver.request("app");
-    driver.fill();
-    refund(driver.account("app"), 50);
-    expect(driver.account("app").cell.get()).toBe(21);
   });
 });
 

@@ -25,7 +25,8 @@ export function limits(given: Partial<AppLimits> & { id: string }): AppLimits {
 
 export function createNodeDriver(apps: AppLimits[], options: Partial<NodeOptions> = {}) {
   const lease = { ...defaultLeaseOptions, reserve: 20 };
-  const node = newNode<Account>({ lease, timeoutMs: 1000, failOpenTokens: 10, timers: true, ...options }, 1000);
+  const defaults = { lease, timeoutMs: 1000, failOpenTokens: 10, timers: true, polls: false };
+  const node = newNode<Account>({ ...defaults, ...options }, 1000);
   let now = 1_000_000;
   const accounts = apps.map((app) => newAccount(app, node.options.lease, now));
   const account = (id: string) => accounts.find((one) => one.limits.id === id)!;
@@ -36,9 +37,10 @@ export function createNodeDriver(apps: AppLimits[], options: Partial<NodeOptions
       const reply = answer(one);
       if (reply === undefined) continue;
       const { granted } = one.message;
-      one.reply = { code: "ok", granted, remaining: 0, limit: one.account.limits.burst, retryAfterMs: 0, ...reply };
+      const limit = one.account.limits.burst;
+      one.reply = { code: "ok", granted, remaining: 0, limit, retryAfterMs: 0, scarce: false, ...reply };
     }
-    const reply = { code: "ok", liveNodes: 1, emergency: false, ...head };
+    const reply = { code: "ok", liveNodes: 1, emergency: false, known: true, ...head };
     const nextEpoch = newEpoch(node.epoch, now, 0);
     applyReplies(node, { accounts: () => accounts, planned, answer: reply, started: now - 5, now, nextEpoch });
     serveReplies(node, planned);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { spentTokens } from "../../../src/core/lease.js";
+import { defaultLeaseOptions, spentTokens } from "../../../src/core/lease.js";
 import { PENDING } from "../../../src/engine/account.js";
 import { newEpoch } from "../../../src/engine/epoch.js";
 import { leaveNode, refit, setEmergency } from "../../../src/engine/limits.js";
@@ -7,13 +7,15 @@ import { isMessageDue, planMessage } from "../../../src/engine/plan.js";
 import { settleExchange } from "../../../src/engine/settle.js";
 import { createNodeDriver, limits } from "./node-driver.js";
 
+const { reportIntervalMs: REPORT_MS, idleMs: IDLE_MS } = defaultLeaseOptions;
+
 describe("a closed epoch", () => {
   it("starts a new one at once if the store replied to every message", () => {
     const driver = createNodeDriver([limits({ id: "app" })]);
     driver.request("app");
     driver.fill();
     driver.request("app");
-    driver.advance(200);
+    driver.advance(REPORT_MS);
     driver.receive(driver.send(), () => undefined, { code: "epoch_closed" });
     expect(driver.node).toMatchObject({ epochClosed: false, seq: 0 });
     expect(driver.node.epoch).toBeGreaterThan(1000);
@@ -30,7 +32,7 @@ describe("a closed epoch", () => {
     driver.fill();
     driver.fill();
     for (const { limits: app } of driver.accounts) driver.request(app.id);
-    driver.advance(200);
+    driver.advance(REPORT_MS);
     expect(driver.send()).toHaveLength(400);
     driver.fail();
     driver.advance(2000);
@@ -76,7 +78,7 @@ describe("a closed epoch", () => {
     const driver = createNodeDriver([limits({ id: "app" })]);
     driver.request("app");
     driver.fill();
-    driver.advance(200);
+    driver.advance(REPORT_MS);
     const planned = driver.send();
     driver.request("app");
     driver.request("app");
@@ -147,7 +149,7 @@ describe("a message", () => {
     driver.request("app");
     driver.fill();
     driver.request("app");
-    driver.advance(200);
+    driver.advance(REPORT_MS);
     expect(driver.send()).toHaveLength(1);
     driver.fail();
     expect(driver.send().map(({ message }) => message.spent)).toEqual([2]);
@@ -173,10 +175,11 @@ describe("a message", () => {
     const driver = createNodeDriver([limits({ id: "app" })]);
     driver.request("app");
     driver.fill();
-    driver.advance(200);
+    driver.advance(REPORT_MS);
     driver.fill();
-    driver.advance(2000);
-    expect(driver.fill()[0]!.message.returned).toBeGreaterThan(0);
+    driver.advance(IDLE_MS);
+    expect(driver.fill()[0]!.message).toMatchObject({ spent: 1, returned: 10, want: 0 });
+    driver.advance(100);
     expect(driver.send()).toEqual([]);
     expect(driver.node.active).toEqual([]);
   });
@@ -184,11 +187,11 @@ describe("a message", () => {
   it("of a node without timers returns what a past rate of spending left over", () => {
     const driver = createNodeDriver([limits({ id: "app" })], { timers: false });
     driver.request("app");
-    driver.fill();
+    driver.receive(driver.send(), () => ({ granted: 101, remaining: 100 }));
     driver.request("app");
-    driver.advance(5000);
+    driver.advance(REPORT_MS);
     driver.request("app");
-    expect(driver.send()[0]!.message.returned).toBe(16);
+    expect(driver.send()[0]!.message).toMatchObject({ spent: 3, returned: 98 });
   });
 });
 
@@ -201,9 +204,9 @@ describe("an emergency", () => {
     driver.accounts[0]!.lease.refusedUntil = driver.now() + 5000;
     const changed = setEmergency(driver.node, driver.accounts, true);
     expect(changed).toHaveLength(4);
-    expect(driver.accounts.map(({ cell }) => cell.get())).toEqual([20, 10, 2, 0]);
+    expect(driver.accounts.map(({ cell }) => cell.get())).toEqual([10, 5, 1, 0]);
     expect(driver.accounts[0]!.lease.refusedUntil).toBe(0);
-    expect(driver.send().map(({ message }) => message.returned)).toEqual([10, 18, 20]);
+    expect(driver.send().map(({ message }) => message.returned)).toEqual([5, 9, 10]);
   });
 
   it("that a reply announces does not cut what the same reply grants", () => {
@@ -225,7 +228,7 @@ describe("new limits", () => {
     driver.node.options = { ...driver.node.options, timeoutMs: 300 };
     refit(driver.node, account, driver.now());
     expect(account.cell.get()).toBe(5);
-    expect(account.lease.returned).toBe(15);
+    expect(account.lease.returned).toBe(5);
     for (let i = 0; i < 5; i++) driver.request("app");
     const waiting = driver.request("app");
     const planned = driver.send();
@@ -240,10 +243,11 @@ describe("new limits", () => {
     driver.request("app");
     driver.fill();
     leaveNode(driver.node, driver.account("app"));
-    expect(driver.send()[0]!.message).toMatchObject({ returned: 20, need: 0, want: 0 });
+    expect(driver.send()[0]!.message).toMatchObject({ returned: 10, need: 0, want: 0 });
     expect(driver.node.departed).toEqual([]);
-    driver.advance(10);
+    driver.advance(100);
     driver.receive(driver.send(), () => ({}));
+    driver.advance(100);
     planMessage(driver.node, driver.now());
     expect(driver.node.departed).toEqual([driver.account("app")]);
   });
@@ -263,6 +267,7 @@ describe("new limits", () => {
     driver.receive(again, () => ({}));
     expect(account).toMatchObject({ finalReport: undefined, lease: { granted: 0, returned: 0 } });
     expect(account.sync).toMatchObject({ reportedSpent: 0, reportedReturned: 0 });
+    driver.advance(100);
     planMessage(driver.node, driver.now());
     expect(driver.node.departed).toEqual([account]);
   });

@@ -46,7 +46,7 @@ describe("an app on a dry run", () => {
   });
 
   it("learns response sizes from admitted requests for the next estimate", async () => {
-    const simulation = createSimulation([limitedApp({ ...tiny, burst: 20, dryRun: true })]);
+    const simulation = createSimulation([limitedApp({ ...tiny, guaranteed: 0, burst: 20, dryRun: true })]);
     const node = simulation.addNode("n1");
     for (let i = 0; i < 20; i++) await simulation.during(node.limiter.check("app", "GET", 0));
     const beyond = await simulation.during(node.limiter.check("app", "GET", 0));

@@ -10,7 +10,7 @@ const ample = limitedApp({
 
 describe("a store that becomes slow just when a quiet app becomes busy", () => {
   const cases = [1, 2, 3].flatMap((before) =>
-    [75, 300, 1000].flatMap((after) => [300, 400].map((latencyMs) => ({ before, after, latencyMs }))),
+    [300, 600, 1000].flatMap((after) => [300, 400].map((latencyMs) => ({ before, after, latencyMs }))),
   );
 
   it.each(cases)(

@@ -184,6 +184,8 @@ describe("on demand", () => {
     const lender = { ...app, guaranteed: 100 };
     const { coordinator, way } = bench.addCoordinator("a", [lender], manual);
     await bench.quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app: lender, ...idle, need: 200 }]);
+    const spent = { app: lender, granted: 200, spent: 200, returned: 0 };
+    await bench.quota.report({ node: "n1", epoch: 1, seq: 2 }, [spent], false);
     Object.assign(way, { fault: "answer lost", only: "borrow" });
     const borrowing = coordinator.borrow("video", 40);
     await bench.pass(25);

@@ -10,7 +10,7 @@ const START = 1_700_000_000_123_456;
 function atTime(start = START) {
   const time = { now: start };
   const keyspace = createKeyspace(() => time.now);
-  return { time, keyspace: { ...keyspace, ...redisApi(keyspace) } };
+  return { time, keyspace: { ...keyspace, ...redisApi(keyspace, () => {}) } };
 }
 
 /** Calls commands that the types do not allow. */

@@ -55,7 +55,9 @@ function miss(handle: Handle, exchange: Exchange, account: EnvoyAccount): void {
   if (decideCached(exchange, "cached", now)) return;
   // While the store is slow or unavailable requests do not wait, except one that finds out whether it has recovered.
   const mayWait = mayWaitForStore(node.level);
-  if (maySync(now) && !(mayWait && isScarce(account, now))) {
+  // A slow app holds no tokens here, because this worker could not return them without a request: the service pays.
+  const leases = account.lease.target >= 1;
+  if (maySync(now) && !(mayWait && (!leases || isScarce(account, now)))) {
     const waiter = newWaiter(exchange, now + worker.options.timeoutMs);
     const replied = sendSync(handle, account, waiter, now);
     if (exchange.code !== PENDING) return;
@@ -89,6 +91,7 @@ function decideByService(handle: Handle, exchange: Exchange, account: EnvoyAccou
   const numberAt = (place: number) => Math.max(wholeNumber(words[place]!), 0);
   const answer = { code: words[1]!, remaining: numberAt(2), limit: numberAt(3), retryAfterMs: numberAt(4) };
   decideRemotely(exchange, answer, now);
+  activate(node, account);
 }
 
 /** Charges or refunds the difference to the estimate. */

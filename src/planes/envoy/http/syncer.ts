@@ -2,12 +2,19 @@
 import { reportFactor } from "../../../core/degradation.js";
 import type { Waiter } from "../../../engine/account.js";
 import { newEpoch } from "../../../engine/epoch.js";
-import { activate, takeDecided, updateLevel } from "../../../engine/node.js";
+import { takeDecided, updateLevel, urge } from "../../../engine/node.js";
 import { HEARTBEAT_MS, type PlannedSync, planMessage, startMessage } from "../../../engine/plan.js";
-import { applyReplies, failSync, serveReplies } from "../../../engine/reply.js";
+import { applyReplies, failSync, recallTokens, serveReplies } from "../../../engine/reply.js";
 import { addWaiter, takeWaiters } from "../../../engine/waiters.js";
 import { luaMath } from "../../lua/library.js";
-import { emergencyNotice, messageText, readAnswer, type SyncAnswer, versionWarning } from "../../lua/sync-text.js";
+import {
+  ALL_APPS,
+  emergencyNotice,
+  messageText,
+  readAnswer,
+  type SyncAnswer,
+  versionWarning,
+} from "../../lua/sync-text.js";
 import { nowMs } from "../clock.js";
 import { batchReceived, countersText } from "../counters.js";
 import type { Handle } from "../envoy-api.js";
@@ -46,7 +53,7 @@ export function sendSync(handle: Handle, account: EnvoyAccount, waiter: Waiter |
   if (worker.waiting !== undefined) takeWaiters(worker.waiting);
   worker.waiting = account;
   if (waiter !== undefined) addWaiter(account, waiter);
-  activate(node, account);
+  urge(node, account);
   let replied = exchangeMessages(handle, now);
   while (replied && node.epochClosed) replied = exchangeMessages(handle, nowMs());
   return replied;
@@ -79,6 +86,14 @@ function exchangeMessages(handle: Handle, started: number): boolean {
   return answer !== undefined;
 }
 
+/** Other nodes need tokens of an app, or of all apps. They are returned with the next message. */
+function recallApp(id: string): void {
+  const { node, apps, accounts } = worker;
+  const account = apps[id];
+  if (account !== undefined) recallTokens(node, account);
+  if (id === ALL_APPS) for (const one of accounts) recallTokens(node, one);
+}
+
 interface SentMessage {
   planned: PlannedSync<EnvoyAccount>[];
   started: number;
@@ -96,12 +111,13 @@ function apply(handle: Handle, answer: SyncAnswer, { planned, started, now }: Se
   }
   const nextEpoch = newEpoch(epoch, now, luaMath.random());
   applyReplies(node, { accounts: allAccounts, planned, answer, started, now, nextEpoch });
+  for (const id of answer.recalled) recallApp(id);
   serveReplies(node, planned);
   worker.sinceContact = 0;
   worker.lookAt = now + options.lease.syncIntervalMs * reportFactor(node.level);
   if (node.emergency !== emergency) handle.logWarn(emergencyNotice(node.emergency));
-  // The next request sends a message at once: to register the new epoch, or to return the tokens that were cut.
-  if (node.epoch !== epoch || (node.emergency && !emergency)) {
+  // The next request sends a message at once: to register the new epoch, or to return tokens.
+  if (node.epoch !== epoch || (node.emergency && !emergency) || node.urgent.length > 0) {
     worker.lookAt = 0;
     node.lastContact = 0;
   }

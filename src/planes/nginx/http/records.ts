@@ -62,6 +62,7 @@ export function saveAccount(account: NginxAccount): void {
   addFields(parts, sync, REPLIED);
   parts.push(flag(sync.unanswered));
   parts.push(sync.scarceCode);
+  parts.push(flag(sync.plentiful));
   const text = luaTable.concat(parts, " ");
   if (text !== account.record) {
     account.record = text;
@@ -89,6 +90,7 @@ export function readAccount(account: NginxAccount): void {
   // Older records may end here.
   sync.unanswered = parts[at] === "1";
   sync.scarceCode = parts[at + 1] ?? QUOTA_EXHAUSTED;
+  sync.plentiful = parts[at + 2] !== "0";
 }
 
 export function readRefusedUntil(account: NginxAccount): void {

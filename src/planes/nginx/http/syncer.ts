@@ -1,12 +1,19 @@
 /** Sends syncs: one at a time for the whole nginx, by whichever worker has a reason. */
 import { isScarce } from "../../../engine/account.js";
 import { newEpoch } from "../../../engine/epoch.js";
-import { takeDecided, updateLevel } from "../../../engine/node.js";
+import { takeDecided, updateLevel, urge } from "../../../engine/node.js";
 import { isMessageDue, type PlannedSync, planMessage, startMessage } from "../../../engine/plan.js";
-import { applyReplies, failSync, serveReplies } from "../../../engine/reply.js";
+import { applyReplies, failSync, recallTokens, serveReplies } from "../../../engine/reply.js";
 import { giveUpAll } from "../../../engine/waiters.js";
 import { luaMath, pcall } from "../../lua/library.js";
-import { emergencyNotice, messageText, readAnswer, type SyncAnswer, versionWarning } from "../../lua/sync-text.js";
+import {
+  ALL_APPS,
+  emergencyNotice,
+  messageText,
+  readAnswer,
+  type SyncAnswer,
+  versionWarning,
+} from "../../lua/sync-text.js";
 import { freshNowMs, nowMs } from "../clock.js";
 import { holdsLock, releaseLock, takeLock } from "../lock.js";
 import { ngx } from "../ngx.js";
@@ -21,6 +28,7 @@ type Planned = PlannedSync<NginxAccount>;
 
 /** Sends a message after this turn of the event loop, so that all misses in it share one. */
 export function wake(account: NginxAccount): void {
+  urge(worker.node, account);
   if (worker.soon || worker.syncing) return;
   const now = nowMs();
   if (now < worker.node.retryAt || isScarce(account, now)) return;
@@ -35,7 +43,7 @@ function onWake(_premature: boolean): void {
 
 /** Starts a sync for accounts with waiters, unless their tokens are scarce. */
 export function wakeWaiting(): void {
-  for (const account of worker.node.active) if (account.waitingCost > 0) wake(account);
+  for (const account of worker.node.urgent) if (account.waitingCost > 0) wake(account);
 }
 
 /** Continues the requests whose outcome is decided. */
@@ -75,8 +83,8 @@ function syncOnce(): void {
 
 function isUrgent(): boolean {
   const now = nowMs();
-  for (const account of worker.node.active) {
-    if (account.waitingCost > 0 && !isScarce(account, now)) return true;
+  for (const account of worker.node.urgent) {
+    if (account.waitingCost === 0 || !isScarce(account, now)) return true;
   }
   return false;
 }
@@ -117,11 +125,20 @@ function apply(answer: SyncAnswer, planned: Planned[], started: number, now: num
   const nextEpoch = newEpoch(epoch, now, luaMath.random());
   const changed = applyReplies(node, { accounts: allAccounts, planned, answer, started, now, nextEpoch });
   for (const account of changed) saveAccount(account);
+  for (const id of answer.recalled) recallApp(id);
   serveReplies(node, planned);
   wakeDecided();
   if (node.emergency !== emergency) ngx.log(ngx.WARN, emergencyNotice(node.emergency));
   writeNode();
   announce(changed);
+}
+
+/** Other nodes need tokens of an app, or of all apps. */
+function recallApp(id: string): void {
+  const { node, byId, accounts } = worker;
+  const account = byId[id];
+  if (account !== undefined) recallTokens(node, account);
+  if (id === ALL_APPS) for (const one of accounts) recallTokens(node, one);
 }
 
 const WARNED = "told";

@@ -46,6 +46,8 @@ export const syncReply = z.strictObject({
   emergency_left_ms: z.number(),
   degradation: z.int().min(0).max(3),
   config_version: z.string(),
+  known: z.boolean().describe("False: the store has no counters of this node. It reports everything that it holds."),
+  recalled: z.array(z.string()).describe('Apps whose unused tokens are to be returned; "*": all apps.'),
   apps: z.array(
     z.strictObject({
       app: z.string(),
@@ -55,6 +57,7 @@ export const syncReply = z.strictObject({
       remaining: z.number(),
       limit: z.number(),
       retry_after_ms: z.number(),
+      scarce: z.boolean().describe("The bucket is less than half full: short leases, frequent reports."),
     }),
   ),
 });
@@ -85,12 +88,15 @@ export const syncText = {
     };
   },
 
-  /** One line for the node, then one line per app. */
-  format({ code, live_nodes, emergency, emergency_left_ms, degradation, config_version, apps }: SyncReply): string[] {
-    const head = [code, live_nodes, emergency ? 1 : 0, emergency_left_ms, degradation, config_version];
-    const lines = apps.map((one) =>
-      [one.app, one.code, one.grant, one.granted, one.remaining, one.limit, one.retry_after_ms].join(" "),
+  /** One line for the node, one with the recalled apps if there are any, then one line per app. */
+  format(reply: SyncReply): string[] {
+    const { code, live_nodes, emergency, emergency_left_ms, degradation, config_version, known, recalled, apps } =
+      reply;
+    const flag = (value: boolean) => (value ? 1 : 0);
+    const head = [code, live_nodes, flag(emergency), emergency_left_ms, degradation, config_version, flag(known)];
+    const lines = apps.map(({ app, code, grant, granted, remaining, limit, retry_after_ms, scarce }) =>
+      [app, code, grant, granted, remaining, limit, retry_after_ms, flag(scarce)].join(" "),
     );
-    return [head.join(" "), ...lines];
+    return [head.join(" "), ...(recalled.length > 0 ? [`! ${recalled.join(" ")}`] : []), ...lines];
   },
 };

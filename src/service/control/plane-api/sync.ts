@@ -22,6 +22,8 @@ export interface SyncHandlerOptions {
   /** Returns the same list until the configuration changes. */
   apps(): readonly BucketLimits[];
   configVersion(): string;
+  /** Apps whose unused tokens are to be returned. */
+  recalled(): string[];
   timeoutMs(): number;
   /** The level that an operator pinned, if any. */
   pinnedLevel?(): number | undefined;
@@ -100,7 +102,7 @@ export function createSyncHandler(options: SyncHandlerOptions) {
     const deadline = { deadlineMs: options.timeoutMs() };
     if (!leave) return quota.grant(sender, requests, deadline);
     const reply = await quota.report(sender, requests, true, deadline);
-    const left = { code: OK, retryAfterMs: 0 };
+    const left = { code: OK, retryAfterMs: 0, scarce: false };
     return { ...reply, apps: reply.apps.map((one) => ({ ...one, ...left, limit: known.get(one.app)?.burst ?? 0 })) };
   }
 
@@ -119,6 +121,8 @@ export function createSyncHandler(options: SyncHandlerOptions) {
       emergency_left_ms: reply.emergencyLeftMs,
       degradation: level(),
       config_version: options.configVersion(),
+      known: reply.known,
+      recalled: options.recalled(),
       apps: message.apps.flatMap(({ app, granted: before }) => {
         const one = byApp.get(app);
         const granted = one?.granted ?? before;
@@ -127,11 +131,11 @@ export function createSyncHandler(options: SyncHandlerOptions) {
           // A rejected message has no result per app.
           if (reply.code !== OK) return [];
           const retry_after_ms = UNKNOWN_APP_RETRY_MS;
-          return [{ app, code: UNKNOWN_APP, grant, granted, remaining: 0, limit: 0, retry_after_ms }];
+          return [{ app, code: UNKNOWN_APP, grant, granted, remaining: 0, limit: 0, retry_after_ms, scarce: true }];
         }
         if (one === undefined) return [];
-        const { code, remaining, limit, retryAfterMs: retry_after_ms } = one;
-        return [{ app, code, grant, granted, remaining, limit, retry_after_ms }];
+        const { code, remaining, limit, retryAfterMs: retry_after_ms, scarce } = one;
+        return [{ app, code, grant, granted, remaining, limit, retry_after_ms, scarce }];
       }),
     };
   }

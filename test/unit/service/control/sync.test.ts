@@ -4,7 +4,7 @@ import { createSyncHandler } from "../../../../src/service/control/plane-api/syn
 import { StoreError } from "../../../../src/store/errors.js";
 
 const message = { node: "n", epoch: 1, seq: 1, leave: false, apps: [] };
-const answer = { code: "ok", liveNodes: 1, emergency: false, emergencyLeftMs: 0, apps: [] };
+const answer = { code: "ok", liveNodes: 1, emergency: false, emergencyLeftMs: 0, known: true, apps: [] };
 
 it.each([
   ["fast answers", 1, undefined, 0],
@@ -22,7 +22,7 @@ it.each([
   const ledger = async () => ({ seq: 0, closed: false, held: 0, apps: [] });
   const quota = { grant, report: async () => answer, ledger };
   const sync = createSyncHandler({
-    ...{ quota, apps: () => [], configVersion: () => "v", timeoutMs: () => 1_000, now: () => now },
+    ...{ quota, apps: () => [], configVersion: () => "v", timeoutMs: () => 1_000, recalled: () => [], now: () => now },
   });
   if (failing) await expect(sync(message)).rejects.toBe(error);
   failing = false;
