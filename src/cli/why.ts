@@ -56,7 +56,8 @@ function layerLines({ config, layers: { l1, l2, l3 } }: contract.AppReply, colum
     return [name, toned(isLow ? "warning" : "good", whole(tokens)), whole(all), percentOf(tokens, all), note];
   };
   const debt = l2 !== null && l2.debt > 0 ? `, debt ${whole(l2.debt)}` : "";
-  const nodes = l3.leases.length === 0 ? "no node holds a lease" : `on ${counted(l3.leases.length, "node")}`;
+  const recall = l3.recalling ? toned("warning", ", being recalled") : "";
+  const nodes = l3.leases.length === 0 ? "no node holds a lease" : `on ${counted(l3.leases.length, "node")}${recall}`;
   const rows = [
     row("L1 cluster", l1.tokens, l1.capacity, `refills ${amount(l1.rate)}/s, shared by all apps`),
     row("L2 app", l2?.tokens ?? null, config.burst, `refills ${amount(config.guaranteed)}/s${debt}`),

@@ -12,6 +12,8 @@ export const ledgerKey = (cluster: string, node: string): string => `ratelimit:{
 export const operationKey = (cluster: string, operation: string): string => `ratelimit:{${cluster}}:op:${operation}`;
 /** The channel on which nodes are asked to return tokens, of the cluster with this key. */
 export const recallChannel = (clusterKeyName: string): string => `${clusterKeyName}:recall`;
+/** On that channel, instead of an app: tokens of all apps. */
+export const ALL_APPS = "*";
 /** A lock: a hash that expires. */
 export const lockKey = (cluster: string, name: string): string => `ratelimit:{${cluster}}:lock:${name}`;
 /** The configuration layer in the store: a hash. */

@@ -1,5 +1,6 @@
 /** Sends the syncs of a limiter: one at a time for all accounts, on a timer or when a request needs tokens. */
 import { pinLevel } from "../core/degradation.js";
+import { ALL_APPS } from "../core/keys.js";
 import { isScarce, SCARCE_GAP_MS } from "../engine/account.js";
 import { isLow } from "../engine/decide.js";
 import { newEpoch } from "../engine/epoch.js";
@@ -28,9 +29,6 @@ export interface SyncerOptions extends Required<Pick<LimiterOptions, "node" | "t
 }
 
 type Planned = PlannedSync<LimiterAccount>;
-
-/** Instead of an app: tokens of all apps are recalled. */
-const ALL_APPS = "*";
 
 const nextEpoch = (before: number) => newEpoch(before, Date.now(), Math.random());
 

@@ -134,6 +134,13 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
 
     nodes,
 
+    /** Nodes as `nodes` returns them, each with the tokens that it holds over all apps. */
+    async holdings() {
+      const known = await nodes();
+      const reply = await store.run("holdings", [keys.cluster, ...known.map(({ node }) => keys.ledger(node))], []);
+      return known.map((entry, i) => ({ ...entry, held: number(reply, i + 1) }));
+    },
+
     /** The counters of a node in the store; `node` as returned by `nodes`. */
     async ledger(node: string) {
       const reply = await store.run("node-ledger", [keys.ledger(node)], []);

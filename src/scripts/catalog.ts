@@ -7,6 +7,7 @@ import { emergencyOff } from "./emergency-off.js";
 import { emergencyOn } from "./emergency-on.js";
 import { grant } from "./grant.js";
 import { heartbeat } from "./heartbeat.js";
+import { holdings } from "./holdings.js";
 import { inspect } from "./inspect.js";
 import { lock } from "./lock.js";
 import { nodeLedger } from "./node-ledger.js";
@@ -35,6 +36,7 @@ export const catalog = {
   heartbeat: { run: heartbeat, flags: "allow-oom" },
   nodes: { run: nodes, flags: "no-writes" },
   "node-ledger": { run: nodeLedger, flags: "no-writes" },
+  holdings: { run: holdings, flags: "no-writes" },
   inspect: { run: inspect, flags: "no-writes" },
   borrow: { run: borrow, flags: "" },
   repay: { run: repay, flags: "allow-oom" },

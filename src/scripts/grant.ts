@@ -26,6 +26,7 @@ import {
   QUOTA_EXHAUSTED,
   RECALLING,
 } from "../core/codes.js";
+import { ALL_APPS } from "../core/keys.js";
 import {
   type App,
   configuredCapacity,
@@ -49,7 +50,7 @@ import {
   writeLedger,
 } from "./common/ledger.js";
 import { HEAD, invalid, isOld, markSeen, NODE_KEYS, readMessage, replyHead, replyToOld } from "./common/message.js";
-import { ALL_APPS, recallTokens } from "./common/recall.js";
+import { recallTokens } from "./common/recall.js";
 import { packReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 

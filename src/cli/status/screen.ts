@@ -1,4 +1,5 @@
 /** The screen of `tollgate status`, for a terminal of any size. */
+import { ALL_APPS } from "../../core/keys.js";
 import type { StatusReply } from "../../service/operations/contract/contract.js";
 import { appCells } from "../apps.js";
 import { counted, latency, percent, perSecond, span, spanBetween, whole } from "../numbers.js";
@@ -116,8 +117,25 @@ function systemLines(status: StatusReply): string[] {
     fact("store", redis.connected_nodes === 0 ? "no server is connected" : `${servers}, ${calls} in flight`),
     fact("workers", `${status.workers}, memory ${whole(used)} of ${whole(used + free)} MB`),
     fact("cluster", `${counted(status.live_nodes, "node")}, ${counted(status.connections, "open connection")} here`),
+    ...holdingLines(status).map(([name, text]) => fact(name, text)),
     fact("config", status.config_version),
   ];
+}
+
+const MOST_NODES = 8;
+
+/** Tokens on the leases of each node, the largest first, and recalls in progress. */
+function holdingLines({ nodes, recalls }: StatusReply): [string, string][] {
+  const holding = nodes.filter(({ held }) => held > 0).sort((one, other) => other.held - one.held);
+  const shown = holding.slice(0, MOST_NODES).map(({ node_id, held, alive }) => {
+    const state = alive ? "" : toned("warning", " (dead)");
+    return `${node_id.replace(/@.*/, "")} ${whole(held)}${state}`;
+  });
+  const more = holding.length > MOST_NODES ? [`${holding.length - MOST_NODES} more`] : [];
+  const lines: [string, string][] = [["leases", [...shown, ...more].join(", ") || "no node holds tokens"]];
+  if (recalls.length > 0)
+    lines.push(["recalls", recalls.includes(ALL_APPS) ? "all apps" : recalls.slice(0, MOST_NODES).join(", ")]);
+  return lines;
 }
 
 function appLines({ snapshot, rates, columns, rows: maxLines, mostApps }: Screen): string[] {

@@ -23,9 +23,6 @@ export function messageText({ name, node }: Sender, planned: PlannedSync[], coun
   return `${luaTable.concat(lines, "\n")}\n${counters}`;
 }
 
-/** Instead of an app: tokens of all apps are recalled. */
-export const ALL_APPS = "*";
-
 export interface SyncAnswer extends NodeReply {
   /** Apps whose unused tokens are to be returned; "*" stands for all. */
   recalled: string[];

@@ -4,9 +4,6 @@ import { joinValues, splitText, storedNumber } from "../../core/platform.js";
 import type { RedisApi } from "../redis-api.js";
 import { MAX_COUNTER } from "./cluster.js";
 
-/** Instead of an app: tokens of all apps, because L1 is short. */
-export const ALL_APPS = "*";
-
 /** Time between two recalls: at least this, and longer while they bring nothing back. In microseconds. */
 const SHORTEST_GAP = 20000;
 const LONGEST_GAP = 500000;
@@ -19,7 +16,7 @@ export interface Shortage {
   clusterKey: string;
   /** The hash of the bucket that is short. */
   key: string;
-  /** An app or ALL_APPS. */
+  /** An app, or ALL_APPS if L1 is short. */
   app: string;
   /** Tokens that nodes hold. */
   held: number;

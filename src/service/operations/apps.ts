@@ -1,4 +1,5 @@
 /** Apps: balances of every layer, leases, request counters, and explanations of refusals. */
+import { ALL_APPS } from "../../core/keys.js";
 import type { AppLimits } from "../../core/limits.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
 import type { AppReport, RefusalReport } from "../metrics/app-counters.js";
@@ -125,7 +126,11 @@ export function appEndpoints(context: OperationsContext): Endpoint[] {
           layers: {
             l1: clusterOf(balances, cluster),
             l2: balances === undefined ? null : bucketOf(balances),
-            l3: { held: leases?.reduce((sum, { held }) => sum + held, 0) ?? null, leases: leases ?? [] },
+            l3: {
+              held: leases?.reduce((sum, { held }) => sum + held, 0) ?? null,
+              recalling: context.recalled().some((app) => app === id || app === ALL_APPS),
+              leases: leases ?? [],
+            },
           },
           statistics: {
             ...countsOf(total),

@@ -25,7 +25,9 @@ export interface OperationsOptions {
   version: string;
   live: Pick<LiveConfig, "current" | "version" | "loadedAtMs" | "lastError" | "reload" | "layer" | "putLayer">;
   apps(): readonly AppLimits[];
-  quota: Pick<Quota, "inspect" | "nodes" | "ledger">;
+  quota: Pick<Quota, "inspect" | "nodes" | "holdings" | "ledger">;
+  /** Apps whose tokens were recalled in the last seconds; "*" stands for all. */
+  recalled(): string[];
   coordinator: Pick<Coordinator, "emergency" | "emergencyOn" | "emergencyOff" | "reconcileNow" | "borrow" | "repay">;
   store: Pick<Store, "kind" | "inspect">;
   slots: Pick<Slots, "counts">;

@@ -22,7 +22,7 @@ export function statusEndpoints(context: OperationsContext): Endpoint[] {
         const [reports, facts, nodes] = await Promise.all([
           context.reports(),
           context.storeFacts(),
-          ifAvailable(context.quota.nodes()),
+          ifAvailable(context.quota.holdings()),
         ]);
         const level = context.level(reports);
         const emergency = context.coordinator.emergency();
@@ -49,6 +49,13 @@ export function statusEndpoints(context: OperationsContext): Endpoint[] {
           connections: reports.reduce((sum, { connections }) => sum + connections, 0),
           live_nodes:
             nodes?.filter(({ alive }) => alive).length ?? Math.max(0, ...reports.map(({ liveNodes }) => liveNodes)),
+          nodes: (nodes ?? []).map(({ node, alive, silentMs, held }) => ({
+            node_id: node,
+            alive,
+            silent_ms: silentMs,
+            held,
+          })),
+          recalls: context.recalled(),
           shared_memory: {
             ratelimit: usage(workerMemory(reports)),
             config_cache: usage(memory(context.configBytes(), MAX_CONFIG_BYTES)),

@@ -96,6 +96,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
     apps: () => apps,
     pods: () => podsOf(live.current(), directory.pods),
     workers: workers.counts,
+    recalled: recalls.list,
     serviceLevel: () => sync.level(),
     metricsPage,
     metricsSize: () => (metered.enabled ? metrics.registrySize() : 0),

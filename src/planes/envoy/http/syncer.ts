@@ -1,5 +1,6 @@
 /** Sends syncs of this worker: one at a time, by the request that has a reason. Without requests nothing is sent. */
 import { reportFactor } from "../../../core/degradation.js";
+import { ALL_APPS } from "../../../core/keys.js";
 import type { Waiter } from "../../../engine/account.js";
 import { newEpoch } from "../../../engine/epoch.js";
 import { takeDecided, updateLevel, urge } from "../../../engine/node.js";
@@ -7,14 +8,7 @@ import { HEARTBEAT_MS, type PlannedSync, planMessage, startMessage } from "../..
 import { applyReplies, failSync, recallTokens, serveReplies } from "../../../engine/reply.js";
 import { addWaiter, takeWaiters } from "../../../engine/waiters.js";
 import { luaMath } from "../../lua/library.js";
-import {
-  ALL_APPS,
-  emergencyNotice,
-  messageText,
-  readAnswer,
-  type SyncAnswer,
-  versionWarning,
-} from "../../lua/sync-text.js";
+import { emergencyNotice, messageText, readAnswer, type SyncAnswer, versionWarning } from "../../lua/sync-text.js";
 import { nowMs } from "../clock.js";
 import { batchReceived, countersText } from "../counters.js";
 import type { Handle } from "../envoy-api.js";

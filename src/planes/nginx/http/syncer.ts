@@ -1,4 +1,5 @@
 /** Sends syncs: one at a time for the whole nginx, by whichever worker has a reason. */
+import { ALL_APPS } from "../../../core/keys.js";
 import { isScarce } from "../../../engine/account.js";
 import { newEpoch } from "../../../engine/epoch.js";
 import { takeDecided, updateLevel, urge } from "../../../engine/node.js";
@@ -6,14 +7,7 @@ import { isMessageDue, type PlannedSync, planMessage, startMessage } from "../..
 import { applyReplies, failSync, recallTokens, serveReplies } from "../../../engine/reply.js";
 import { giveUpAll } from "../../../engine/waiters.js";
 import { luaMath, pcall } from "../../lua/library.js";
-import {
-  ALL_APPS,
-  emergencyNotice,
-  messageText,
-  readAnswer,
-  type SyncAnswer,
-  versionWarning,
-} from "../../lua/sync-text.js";
+import { emergencyNotice, messageText, readAnswer, type SyncAnswer, versionWarning } from "../../lua/sync-text.js";
 import { freshNowMs, nowMs } from "../clock.js";
 import { holdsLock, releaseLock, takeLock } from "../lock.js";
 import { ngx } from "../ngx.js";

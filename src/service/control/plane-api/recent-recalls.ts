@@ -1,4 +1,5 @@
 /** Recent recalls of tokens, for data planes that learn of them with their next sync reply. */
+import { ALL_APPS } from "../../../core/keys.js";
 import type { Quota } from "../../../quota/quota.js";
 import { watchRecalls } from "../../../quota/recall-watch.js";
 import type { Clock } from "../../../shared/clock.js";
@@ -7,7 +8,6 @@ import type { Clock } from "../../../shared/clock.js";
 const KEPT_MS = 1500;
 /** If more apps are recalled at once, all are. */
 const MOST_APPS = 200;
-const ALL_APPS = "*";
 
 export type RecentRecalls = ReturnType<typeof createRecentRecalls>;
 

@@ -71,6 +71,7 @@ export const appReply = reply({
         .number()
         .nullable()
         .describe("Tokens on all leases according to the store; null: the store does not answer."),
+      recalling: z.boolean().describe("Nodes are being asked to return unused tokens."),
       leases: z.array(
         z.strictObject({
           node_id: z.string(),

@@ -68,6 +68,17 @@ export const statusReply = reply({
   workers: count(),
   connections: count().describe("Open client connections."),
   live_nodes: count(),
+  nodes: z
+    .array(
+      z.strictObject({
+        node_id: z.string().describe("The node and its epoch."),
+        alive: z.boolean(),
+        silent_ms: z.number(),
+        held: z.number().describe("Tokens on its leases according to the store, over all apps."),
+      }),
+    )
+    .describe("Empty if the store does not answer."),
+  recalls: z.array(z.string()).describe('Apps whose unused tokens nodes are asked to return; "*": all apps.'),
   shared_memory: z
     .strictObject({ ratelimit: megabytes(), config_cache: megabytes(), metrics: megabytes() })
     .describe(
