@@ -75,6 +75,12 @@ export const status: StatusReply = {
   workers: 2,
   connections: 213,
   live_nodes: 4,
+  nodes: [
+    { node_id: "gw-01-w1@1750000000000", alive: true, silent_ms: 80, held: 990 },
+    { node_id: "gw-01-w2@1750000000000", alive: true, silent_ms: 20, held: 0 },
+    { node_id: "gw-02-w1@1750000000000", alive: false, silent_ms: 65_000, held: 1_000 },
+  ],
+  recalls: [],
   shared_memory: {
     ratelimit: { used_mb: 41.5, free_mb: 4246.5 },
     config_cache: { used_mb: 0.1, free_mb: 0 },
@@ -155,6 +161,7 @@ export const app: AppReply = {
     l2: { tokens: 4, debt: 120, granted: 1_900_000, spent: 1_890_000, returned: 9_000 },
     l3: {
       held: 1_000,
+      recalling: false,
       leases: [
         { node_id: "gw-01-w1", alive: true, held: 990, granted: 1_000_000, spent: 999_000, returned: 10, balance: 3 },
         {

@@ -90,6 +90,18 @@ describe("status", () => {
     expect(lines[3]).toBe("store: 5 of 6 servers are connected");
   });
 
+  it("shows the tokens on leases, the largest first, and recalls in progress", () => {
+    expect(text(screen())).toMatch(/^leases +gw-02-w1 1,000 \(dead\), gw-01-w1 990$/m);
+    expect(text(screen())).not.toContain("recalls");
+    const recalling = (recalls: string[]) => text(screen({ status: { ...samples.status, nodes: [], recalls } }));
+    expect(recalling(["video", "batch"])).toMatch(/^leases +no node holds tokens$/m);
+    expect(recalling(["video", "batch"])).toMatch(/^recalls +video, batch$/m);
+    expect(recalling(["video", "*"])).toMatch(/^recalls +all apps$/m);
+    const node = (i: number) => ({ node_id: `n${i}@1`, alive: true, silent_ms: 0, held: 100 - i });
+    const many = { ...samples.status, nodes: Array.from({ length: 10 }, (_, i) => node(i)) };
+    expect(text(screen({ status: many }))).toMatch(/^leases +n0 100, .*n7 93, 2 more$/m);
+  });
+
   it("shows at most the requested number of apps and the total", () => {
     const apps = Array.from({ length: 30 }, (_, i) => samples.appNamed(`app-${i}`, { requests: 1000 - i }));
     const shown = text(screen({ apps, appsTotal: 30 }, { mostApps: 3 }));

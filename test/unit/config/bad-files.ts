@@ -77,7 +77,7 @@ export const said: Record<string, string[]> = {
     'apps.video.burst: must be a whole number from 1 to 1000000000 (is "lots")',
   ],
   "not-a-section": [
-    "lease: must be a section with reserve, refill_threshold, sync_interval_ms, batch_threshold, idle_ms, timeout_ms (is 5)",
+    "lease: must be a section with reserve, refill_threshold, sync_interval_ms, batch_threshold, report_interval_ms, idle_ms, timeout_ms (is 5)",
     "apps: must be a map of names to values (is a list of 1)",
   ],
   "not-options": ["the file: must be a map of options, for example listen: 0.0.0.0:8080"],
@@ -160,7 +160,7 @@ export const said: Record<string, string[]> = {
   "unknown-option-in-section": [
     "lease.reserv: unknown option; did you mean reserve?",
     "lease.sync_interval: unknown option; did you mean sync_interval_ms?",
-    "lease.colour: unknown option; known options: reserve, refill_threshold, sync_interval_ms, batch_threshold, idle_ms, timeout_ms",
+    "lease.colour: unknown option; known options: reserve, refill_threshold, sync_interval_ms, batch_threshold, report_interval_ms, idle_ms, timeout_ms",
   ],
   "unknown-option": ["listn: unknown option; did you mean listen?"],
   "variable-malformed": [
