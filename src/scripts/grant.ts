@@ -110,9 +110,9 @@ function decide(app: App, cluster: Cluster, request: number[], { need, want, liv
   const inCluster = wholeTokens(cluster.tokens);
   if (need > inCluster) return CLUSTER_SHORT;
   // The first app of a call must not prefetch what the next ones need: they share the cluster's tokens.
-  const share = Math.min(inApp, inCluster / appsInCall) / Math.max(live, 1);
+  const share = Math.min(inApp - need, (inCluster - need) / appsInCall) / Math.max(live, 1);
   const extra = isScarce(app, cluster) ? Math.min(share, (app.rate / MICRO) * SCARCE_SECONDS) : share / 2;
-  return Math.max(need, Math.min(want, need + Math.floor(extra)));
+  return need + Math.max(Math.min(want - need, Math.floor(extra)), 0);
 }
 
 function isScarce(app: App, cluster: Cluster): boolean {

@@ -5,11 +5,12 @@ export type RedisValue = string | number;
 export interface RedisApi {
   /** Runs one command. Only the commands listed here exist in the embedded store. */
   call: RedisCall;
+  /** As `call`, but errors are ignored: the user of the connection may lack the permission. */
+  pcall(this: void, command: "PUBLISH", channel: string, message: string): unknown;
 }
 
 export interface RedisCall {
   (this: void, command: "TIME"): [seconds: string, microseconds: string];
-  (this: void, command: "PUBLISH", channel: string, message: string): number;
   (this: void, command: "GET", key: string): string | false;
   (this: void, command: "SET", key: string, value: RedisValue, ...expiry: [] | ["PX", milliseconds: number]): unknown;
   (this: void, command: "DEL" | "EXISTS" | "INCR", key: string): number;

@@ -70,6 +70,15 @@ export const mutants: Mutant[] = [
     promise: "I5",
   },
   {
+    name: "a bucket that ignores what nodes hold",
+    kind: "quota",
+    module: "common/app",
+    find: /app\.held = math\.max\(app\.granted - app\.spent - app\.returned, 0\) \* MICRO/g,
+    replace: "app.held = 0",
+    seed: 1,
+    promise: "I1",
+  },
+  {
     name: "reconcile that returns a dead node's tokens more than once",
     kind: "quota",
     module: "reconcile",

@@ -24,7 +24,7 @@ forEachBackend("quota", (it) => {
     const answer = await quota.grant(node(1), [ask(150)]);
     expect(answer).toMatchObject({ code: "ok", liveNodes: 1, emergency: false });
     expect(answer.apps).toEqual([
-      { app: "video", code: "ok", granted: 150, remaining: 50, limit: 200, retryAfterMs: 0 },
+      { app: "video", code: "ok", granted: 150, remaining: 50, limit: 200, retryAfterMs: 0, scarce: false },
     ]);
     expect(await quota.inspect(app)).toMatchObject({
       tokens: 50,
@@ -59,16 +59,16 @@ forEachBackend("quota", (it) => {
     expect(answer.apps[0]).toMatchObject({ code: "cost_exceeds_capacity", granted: 0, retryAfterMs: 0 });
   });
 
-  it("a prefetch gets at most the fair share of the remaining tokens; need is not limited by it", async (bench) => {
+  it("a prefetch gets at most half of the fair share of the remaining tokens; need is not limited by it", async (bench) => {
     const quota = quotaOf(bench);
     await quota.heartbeat({ node: "n2", epoch: 1 });
     await quota.heartbeat({ node: "n3", epoch: 1 });
     await quota.heartbeat({ node: "n4", epoch: 1 });
     const first = await quota.grant(node(1), [ask(0, 1000)]);
     expect(first).toMatchObject({ liveNodes: 4 });
-    expect(first.apps[0]).toMatchObject({ granted: 50, remaining: 150 });
+    expect(first.apps[0]).toMatchObject({ granted: 25, remaining: 175 });
     const second = await quota.grant(node(1, "n2"), [ask(120, 1000)]);
-    expect(second.apps[0]).toMatchObject({ granted: 120, remaining: 30 });
+    expect(second.apps[0]).toMatchObject({ granted: 126, remaining: 49 });
   });
 
   it("one call decides many apps independently of each other", async (bench) => {
@@ -157,8 +157,11 @@ forEachBackend("quota", (it) => {
 
   it("a store that lost all data charges the tokens that nodes still hold, not their past spend", async (bench) => {
     const quota = quotaOf(bench);
-    await quota.grant(node(900), [ask(10, 10, { granted: 5000, spent: 4900, returned: 60 })]);
+    const before = { granted: 5000, spent: 4900, returned: 60 };
+    expect(await quota.grant(node(900), [ask(10, 10, before)])).toMatchObject({ known: false });
     expect(await quota.inspect(app)).toMatchObject({ tokens: 150, granted: 50, spent: 0, returned: 0 });
+    expect(await quota.grant(node(901), [ask(10, 10, { ...before, app: other })])).toMatchObject({ known: true });
+    expect(await quota.inspect(other)).toMatchObject({ tokens: 150, granted: 50, spent: 0, returned: 0 });
   });
 
   it("a message that claims grants and returns them at once creates no tokens", async (bench) => {

@@ -35,7 +35,7 @@ function withDrivenTime(run: Script): Script {
     const time = [now.slice(0, -6), now.slice(-6)];
     const call = (...words: unknown[]) =>
       words[0] === "TIME" ? time : (redis.call as (...words: unknown[]) => unknown)(...words);
-    const api: RedisApi = { call: call as RedisCall };
+    const api: RedisApi = { ...redis, call: call as RedisCall };
     return run(api, keys, argv.slice(0, -1));
   };
 }

@@ -24,7 +24,8 @@ const CALL_WITH_CLOCK = `local now = table.remove(args)
                         return {string.sub(now, 1, -7), string.sub(now, -6)}
                     end
                     return redis.call(command, ...)
-                end
+                end,
+                pcall = redis.pcall
             }
             return scripts[script].run(driven, keys, args)`;
 

@@ -14,18 +14,22 @@ export interface Entry {
   granted: number;
   spent: number;
   returned: number;
+  /** The store has lost its data since the epoch began, and with it the earlier counters of this app. */
+  lost: boolean;
 }
 
 export interface Ledger {
   /** False for a new node and for one whose ledger was lost. */
   known: boolean;
   seq: number;
+  /** The number of the message that created the ledger: above 1, the store has lost an earlier one. */
+  first: number;
   closed: boolean;
   /** Tokens the node holds, over all apps. */
   held: number;
   /** In the order of the requested apps. */
   entries: Entry[];
-  /** The names of the fields: three of its own, then three for each entry. */
+  /** The names of the fields: OWN_FIELDS of its own, then three for each entry. */
   fields: string[];
 }
 
@@ -42,26 +46,34 @@ export function returnedField(app: string): string {
   return "r:" + app;
 }
 
+const OWN_FIELDS = 4;
+
 export function readLedger(redis: RedisApi, key: string, apps: string[]): Ledger {
-  const fields: string[] = ["seq", "closed", "held"];
+  const fields: string[] = ["seq", "closed", "held", "first"];
   for (let i = 0; i < apps.length; i++) {
     const app = apps[i]!;
-    fields[i * 3 + 3] = grantedField(app);
-    fields[i * 3 + 4] = "s:" + app;
-    fields[i * 3 + 5] = returnedField(app);
+    const at = OWN_FIELDS + i * 3;
+    fields[at] = grantedField(app);
+    fields[at + 1] = "s:" + app;
+    fields[at + 2] = returnedField(app);
   }
   const values = redis.call("HMGET", key, ...fields);
+  const known = values[0] !== false;
+  const first = storedNumber(values[3]!, 1);
   const entries: Entry[] = [];
   for (let i = 0; i < apps.length; i++) {
+    const at = OWN_FIELDS + i * 3;
     entries[i] = {
-      granted: storedNumber(values[i * 3 + 3]!, 0),
-      spent: storedNumber(values[i * 3 + 4]!, 0),
-      returned: storedNumber(values[i * 3 + 5]!, 0),
+      granted: storedNumber(values[at]!, 0),
+      spent: storedNumber(values[at + 1]!, 0),
+      returned: storedNumber(values[at + 2]!, 0),
+      lost: values[at] === false && (!known || first > 1),
     };
   }
   return {
-    known: values[0] !== false,
+    known,
     seq: storedNumber(values[0]!, 0),
+    first,
     closed: values[1] === "1",
     held: storedNumber(values[2]!, 0),
     entries,
@@ -71,17 +83,24 @@ export function readLedger(redis: RedisApi, key: string, apps: string[]): Ledger
 
 /** Writes the ledger and the reply for a repeated message. */
 export function writeLedger(redis: RedisApi, key: string, ledger: Ledger, answer: string): void {
+  const { seq, held, fields } = ledger;
   const closed = ledger.closed ? "1" : "0";
-  const values: (string | number)[] = ["seq", ledger.seq, "closed", closed, "held", ledger.held, "answer", answer];
-  const fields = ledger.fields;
+  const values: (string | number)[] = ["seq", seq, "closed", closed, "held", held, "answer", answer];
+  if (!ledger.known) {
+    values.push("first");
+    values.push(seq);
+  }
+  const own = values.length;
   for (let i = 0; i < ledger.entries.length; i++) {
     const entry = ledger.entries[i]!;
-    values[i * 6 + 8] = fields[i * 3 + 3]!;
-    values[i * 6 + 9] = entry.granted;
-    values[i * 6 + 10] = fields[i * 3 + 4]!;
-    values[i * 6 + 11] = entry.spent;
-    values[i * 6 + 12] = fields[i * 3 + 5]!;
-    values[i * 6 + 13] = entry.returned;
+    const at = own + i * 6;
+    const field = OWN_FIELDS + i * 3;
+    values[at] = fields[field]!;
+    values[at + 1] = entry.granted;
+    values[at + 2] = fields[field + 1]!;
+    values[at + 3] = entry.spent;
+    values[at + 4] = fields[field + 2]!;
+    values[at + 5] = entry.returned;
   }
   redis.call("HSET", key, ...values);
 }
@@ -106,8 +125,8 @@ export function applyReport({ ledger, cluster }: NodeState, entry: Entry, messag
   const spent = message[SPENT]!;
   const returned = message[RETURNED]!;
   const before = heldTokens(entry);
-  if (!ledger.known) {
-    // There is no ledger. Tokens spent and returned belong to a bucket that is lost as well; tokens that the node still
+  if (entry.lost) {
+    // Tokens spent and returned belong to a bucket that is lost as well; tokens that the node still
     // holds, or owes, are charged to the new one.
     entry.returned = returned;
     entry.granted = Math.min(granted, spent + returned);

@@ -42,6 +42,6 @@ export function recallTokens(redis: RedisApi, { clusterKey, key, app, held, now 
     gap = broughtBack ? SHORTEST_GAP : Math.min(gap * 2, LONGEST_GAP);
   }
   redis.call("HSET", key, "recall", joinValues([since, now, gap, held], " ", MAX_COUNTER));
-  redis.call("PUBLISH", recallChannel(clusterKey), app);
+  redis.pcall("PUBLISH", recallChannel(clusterKey), app);
   return now - since < ANSWER_TIME;
 }

@@ -115,10 +115,6 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
 /** Redis as a script sees it. `publish` delivers a message after the script has ended. */
 export function redisApi(keys: Keyspace, publish: (channel: string, message: string) => void): RedisApi {
   function call(name: string, ...args: unknown[]): unknown {
-    if (name === "PUBLISH" && args.length === 2) {
-      publish(argumentText(args[0]), argumentText(args[1]));
-      return 0;
-    }
     const command = COMMANDS.get(name);
     if (command === undefined) throw new CommandError(`ERR Unknown Redis command called from script: ${name}`);
     if (args.length < command.minArguments || args.length > command.maxArguments) {
@@ -126,7 +122,7 @@ export function redisApi(keys: Keyspace, publish: (channel: string, message: str
     }
     return command.run(keys, ...args.map(argumentText));
   }
-  return { call: call as RedisCall };
+  return { call: call as RedisCall, pcall: (_, channel, message) => publish(channel, message) };
 }
 
 function argumentText(value: unknown): string {
