@@ -102,6 +102,14 @@ export function isLow(node: NodeState, account: Account, balance: number): boole
   return balance < account.lease.target * node.options.lease.refillThreshold;
 }
 
+/** Whether a low balance lasts for two sync intervals: then the next message can include other apps as well. */
+export function lastsUntilNextSync({ options }: NodeState, { waiters, lease, cell, sync }: Account): boolean {
+  if (waiters.length > 0 || lease.spendRate < 0) return false;
+  // Other nodes may need the tokens that this one returns.
+  if (sync.recalled || lease.returned !== sync.reportedReturned) return false;
+  return cell.get() * 1000 > lease.spendRate * 2 * options.lease.syncIntervalMs;
+}
+
 /** Decides about a request that the lease cannot pay. DECIDED, DECIDED_SYNC, or WAIT: then the host adds a waiter. */
 export function decideMiss(node: NodeState, outcome: Outcome, now: number): number {
   const account = outcome.account;

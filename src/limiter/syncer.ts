@@ -2,7 +2,7 @@
 import { pinLevel } from "../core/degradation.js";
 import { ALL_APPS } from "../core/keys.js";
 import { isScarce, SCARCE_GAP_MS } from "../engine/account.js";
-import { isLow } from "../engine/decide.js";
+import { isLow, lastsUntilNextSync } from "../engine/decide.js";
 import { newEpoch } from "../engine/epoch.js";
 import { leaveNode, refit, setEmergency } from "../engine/limits.js";
 import { activate, type NodeOptions, newNode, takeDecided, updateLevel, urge } from "../engine/node.js";
@@ -73,7 +73,7 @@ export function createSyncer(options: SyncerOptions) {
   /** Starts a sync at the end of this turn of the event loop, so that all misses in it share one message. */
   function wake(account: LimiterAccount): void {
     urge(node, account);
-    if (soon || inFlight !== undefined || closing) return;
+    if (soon || inFlight !== undefined || closing || lastsUntilNextSync(node, account)) return;
     const now = clock.now();
     if (now >= node.retryAt && !isScarce(account, now)) startSoon();
   }
@@ -125,9 +125,8 @@ export function createSyncer(options: SyncerOptions) {
 
   function isUrgent(): boolean {
     const now = clock.now();
-    return (
-      now >= node.retryAt && node.urgent.some((account) => account.waiters.length === 0 || !isScarce(account, now))
-    );
+    if (now < node.retryAt) return false;
+    return node.urgent.some((account) => !isScarce(account, now) && !lastsUntilNextSync(node, account));
   }
 
   async function exchange(planned: Planned[], started: number): Promise<void> {

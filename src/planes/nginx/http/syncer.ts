@@ -1,6 +1,7 @@
 /** Sends syncs: one at a time for the whole nginx, by whichever worker has a reason. */
 import { ALL_APPS } from "../../../core/keys.js";
 import { isScarce } from "../../../engine/account.js";
+import { lastsUntilNextSync } from "../../../engine/decide.js";
 import { newEpoch } from "../../../engine/epoch.js";
 import { takeDecided, updateLevel, urge } from "../../../engine/node.js";
 import { isMessageDue, type PlannedSync, planMessage, startMessage } from "../../../engine/plan.js";
@@ -23,7 +24,7 @@ type Planned = PlannedSync<NginxAccount>;
 /** Sends a message after this turn of the event loop, so that all misses in it share one. */
 export function wake(account: NginxAccount): void {
   urge(worker.node, account);
-  if (worker.soon || worker.syncing) return;
+  if (worker.soon || worker.syncing || lastsUntilNextSync(worker.node, account)) return;
   const now = nowMs();
   if (now < worker.node.retryAt || isScarce(account, now)) return;
   const [set] = ngx.timer.at(0, onWake);
@@ -78,7 +79,7 @@ function syncOnce(): void {
 function isUrgent(): boolean {
   const now = nowMs();
   for (const account of worker.node.urgent) {
-    if (account.waitingCost === 0 || !isScarce(account, now)) return true;
+    if (!isScarce(account, now) && !lastsUntilNextSync(worker.node, account)) return true;
   }
   return false;
 }
