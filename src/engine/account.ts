@@ -67,6 +67,8 @@ export interface SyncState {
   recalled: boolean;
   /** The last message asked for all waiters and was refused: the next one asks for the first waiter only. */
   firstOnly: boolean;
+  /** That was because of too few tokens, and none were recalled. */
+  refusedAll: boolean;
   /** From the last reply. */
   remaining: number;
   limit: number;
@@ -146,6 +148,7 @@ export function newAccount(limits: AppLimits, options: LeaseOptions, now: number
       plentiful: true,
       recalled: false,
       firstOnly: false,
+      refusedAll: false,
       remaining: limits.burst,
       limit: limits.burst,
       repliedAt: now,

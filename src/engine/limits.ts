@@ -23,6 +23,7 @@ export function refit(node: NodeState, account: Account, now: number): void {
   sync.limit = limit;
   sync.remaining = Math.min(sync.remaining, limit);
   sync.firstOnly = false;
+  sync.refusedAll = false;
   sync.scarceAt = notScarceAt(now);
   sync.scarceCode = QUOTA_EXHAUSTED;
   for (const waiter of account.waiters) {

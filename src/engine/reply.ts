@@ -114,14 +114,17 @@ function applyCurrentReply(planned: PlannedSync, reply: SyncReply, now: number):
   sync.limit = reply.limit;
   sync.repliedAt = now;
   sync.plentiful = !reply.scarce;
-  const empty = reply.remaining < Math.max(firstCost, 1);
+  // L1 can be short as well, which `remaining` does not show.
+  const empty = reply.remaining < Math.max(firstCost, 1) || sync.refusedAll;
   if (granted < message.want) sync.scarceAt = now;
   const recalling = reply.code === RECALLING;
   if (recalling) for (const waiter of account.waiters) waiter.recalling = waiter.recalling || waiter.inMessage;
   // The sum that was asked for may exceed the capacity although no single request does.
-  if (reply.code !== OK && reply.code !== COST_EXCEEDS_CAPACITY && !recalling) sync.scarceCode = reply.code;
+  const refused = reply.code !== OK && reply.code !== COST_EXCEEDS_CAPACITY && !recalling;
+  if (refused) sync.scarceCode = reply.code;
   // All waiters were asked for at once: the first one may still be paid, so it is asked for alone, and at once.
   sync.firstOnly = reply.code !== OK && greedy;
+  sync.refusedAll = refused && greedy;
   if (sync.firstOnly) sync.scarceAt = notScarceAt(now);
   const code = greedy || message.need === 0 || recalling ? OK : reply.code;
   const retryAfterMs = Math.max(reply.retryAfterMs, SCARCE_GAP_MS);
