@@ -3,6 +3,7 @@ import { clusterOptions, coordinatorOptions, limiterOptions } from "../config/op
 import type { Config } from "../config/schema.js";
 import { INVALID_IDENTITY } from "../core/codes.js";
 import { isIdentifier } from "../core/platform.js";
+import { HEARTBEAT_MS } from "../engine/plan.js";
 import { createLimiter, type Decision, type Limiter, type SyncTarget } from "../limiter/limiter.js";
 import { createQuota } from "../quota/quota.js";
 import { createEmbeddedStore } from "../store/embedded/embedded-store.js";
@@ -26,12 +27,13 @@ export type World = ReturnType<typeof createWorld>;
 
 /** The interval at which services check for an emergency. */
 const EMERGENCY_CHECK_MS = 250;
-/** In longer pauses, time is skipped once all nodes are idle. */
-const LONG_PAUSE_MS = 20_000;
 
 export function createWorld({ config, nodes, startMs }: WorldOptions) {
   const { cooldownMs, automaticEmergency } = coordinatorOptions(config);
   const options = limiterOptions(config);
+  const { idle_ms, report_interval_ms } = config.lease;
+  /** In pauses of more than twice this time, in which nodes return their tokens, the rest is skipped. */
+  const restMs = idle_ms + report_interval_ms + 10_000;
   const clock = createDrivenClock();
   const store = createEmbeddedStore({ clock: () => Math.floor((startMs + clock.now()) * 1000) });
   const quota = createQuota(store, clusterOptions(config));
@@ -48,6 +50,7 @@ export function createWorld({ config, nodes, startMs }: WorldOptions) {
     grant: (sender, requests) => tracked(quota.grant(sender, requests)),
     report: (sender, requests, leave) => tracked(quota.report(sender, requests, leave)),
     heartbeat: (sender) => tracked(quota.heartbeat(sender)),
+    onRecall: quota.onRecall,
   };
   const limiters = Array.from({ length: nodes }, (_, i) =>
     createLimiter({ ...options, node: `node-${i + 1}`, target, clock, defer: (work) => deferred.push(work) }),
@@ -103,10 +106,11 @@ export function createWorld({ config, nodes, startMs }: WorldOptions) {
 
   /** Skips a long pause, in which only heartbeats happen. Timers keep their phase. */
   async function skip(until: number): Promise<void> {
-    await advanceTo(clock.now() + LONG_PAUSE_MS / 2);
+    await advanceTo(clock.now() + restMs);
     if (!isIdle()) return;
-    const step = leastCommonMultiple(config.lease.sync_interval_ms, EMERGENCY_CHECK_MS);
-    const skipped = Math.floor((until - clock.now()) / step) * step;
+    const step = leastCommonMultiple(config.lease.sync_interval_ms, HEARTBEAT_MS);
+    // The last messages before the request keep their phase as well.
+    const skipped = (Math.floor((until - clock.now()) / step) - 1) * step;
     if (skipped > 0) clock.sleep(skipped);
   }
 
@@ -146,7 +150,7 @@ export function createWorld({ config, nodes, startMs }: WorldOptions) {
   }
 
   async function submitLater(request: LoggedRequest, at: number): Promise<void> {
-    if (at - clock.now() > LONG_PAUSE_MS) await skip(at);
+    if (at - clock.now() > 2 * restMs) await skip(at);
     await advanceTo(at);
     await decide(request);
   }
@@ -156,7 +160,7 @@ export function createWorld({ config, nodes, startMs }: WorldOptions) {
     /** Advances the clock to the request and decides. Returns a promise only if it has to wait. */
     submit(request: LoggedRequest): Promise<void> | undefined {
       const at = request.at - startMs;
-      if (at - clock.now() <= LONG_PAUSE_MS && advance(at)) return decide(request);
+      if (at - clock.now() <= 2 * restMs && advance(at)) return decide(request);
       return submitLater(request, at);
     },
     /** Completes waiting and running requests and returns all tokens. */
