@@ -64,6 +64,11 @@ export function wholeTokens(microTokens: number): number {
 /** Below this level the arithmetic would not be exact any more. */
 const LOWEST_LEVEL = 0 - MAX_TOKENS * MICRO;
 
+/** Whole tokens that can be charged before the bucket reaches its lowest level. */
+export function chargeable(bucket: Bucket): number {
+  return Math.max(Math.floor((bucket.tokens - LOWEST_LEVEL) / MICRO), 0);
+}
+
 /** Charges tokens that were spent without a grant. The level becomes negative: debt is forgotten only below a billion tokens. */
 export function charge(bucket: Bucket, tokens: number): void {
   bucket.tokens = Math.max(bucket.tokens - tokens * MICRO, Math.min(bucket.tokens, LOWEST_LEVEL));

@@ -133,9 +133,10 @@ function heldElsewhere(verdict: number, need: number, { app, cluster, ledger, en
   return others > 0 && Math.floor(level / MICRO) + others >= need ? others : 0;
 }
 
-/** Only when the node holds no tokens of the app: held tokens must stay in the ledger. */
+/** Only when the node holds no tokens of the app, and asks for none: held tokens must stay in the ledger. */
 function isFinalReport(request: number[]): boolean {
-  return request[BORROW] === FINAL_REPORT && request[GRANTED] === request[SPENT]! + request[RETURNED]!;
+  if (request[BORROW] !== FINAL_REPORT || request[NEED]! + request[WANT]! > 0) return false;
+  return request[GRANTED] === request[SPENT]! + request[RETURNED]!;
 }
 
 function refusalCode(refusal: number): string {
@@ -182,7 +183,7 @@ export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
     applyReport(state, entry, request, app);
     if (code === OK) {
       const known = Math.max(request[GRANTED]! - request[SPENT]! - request[RETURNED]!, 0);
-      const undelivered = heldTokens(entry) - known;
+      const undelivered = Math.max(heldTokens(entry) - known, 0);
       const need = Math.max(request[NEED]! - undelivered, 0);
       const want = Math.max(request[WANT]! - undelivered, 0);
       const scarce = isScarce(app, cluster);

@@ -13,16 +13,9 @@
  */
 import { wholeTokens } from "../core/bucket.js";
 import { wholeNumber } from "../core/platform.js";
-import { MESSAGE_NUMBERS, readApp, returnToBoth, writeApp } from "./common/app.js";
+import { MESSAGE_NUMBERS, readApp, writeApp } from "./common/app.js";
 import { isWithin, liveNodes, MAX_COUNTER, readCluster, writeCluster } from "./common/cluster.js";
-import {
-  applyReport,
-  heldTokens,
-  LEDGER_RETENTION_MS,
-  type NodeState,
-  readLedger,
-  writeLedger,
-} from "./common/ledger.js";
+import { applyReport, LEDGER_RETENTION_MS, type NodeState, readLedger, writeLedger } from "./common/ledger.js";
 import { invalid, isOld, markSeen, NODE_KEYS, readMessage, replyHead, replyToOld } from "./common/message.js";
 import { packReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
@@ -44,26 +37,24 @@ export function report(redis: RedisApi, keys: string[], argv: string[]): ScriptR
   if (isOld(ledger, seq)) return replyToOld(redis, keys, message, state);
 
   const code = markSeen(redis, keys[1]!, node, state);
-  if (leave === 1) redis.call("ZREM", keys[1]!, node);
+  if (leave === 1) {
+    ledger.closed = true;
+    // Dead, until the tokens of all its apps are returned, also of those that are not in this message.
+    redis.call("ZADD", keys[1]!, cluster.clock - cluster.nodeTtl - 1, node);
+  }
   const reply = replyHead(code, liveNodes(redis, keys[1]!, cluster), state);
   for (let i = 0; i < apps.length; i++) {
     const appKey = keys[NODE_KEYS + i]!;
     const entry = ledger.entries[i]!;
     const app = readApp(redis, appKey, requests[i]!, cluster);
     applyReport(state, entry, requests[i]!, app);
-    if (leave === 1) {
-      const held = heldTokens(entry);
-      returnToBoth(app, cluster, held);
-      entry.returned = entry.returned + held;
-      ledger.held = ledger.held - held;
-    }
     writeApp(redis, appKey, app, requests[i]!);
     reply.push(entry.granted);
     reply.push(wholeTokens(app.tokens));
   }
   writeCluster(redis, keys[0]!, cluster);
   ledger.seq = seq;
-  if (leave === 1) ledger.closed = true;
+  if (leave === 1 && ledger.held === 0) redis.call("ZREM", keys[1]!, node);
   writeLedger(redis, keys[2]!, ledger, packReply(reply, MAX_COUNTER));
   if (ledger.closed) redis.call("PEXPIRE", keys[2]!, LEDGER_RETENTION_MS);
   return reply;

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type DrivenStore, drivenEmbeddedStore, drivenRedisStore } from "../support/driven-store.js";
-import { editedLibrary } from "../support/libraries.js";
+import { editedLibrary, editModule } from "../support/libraries.js";
 import { history, play } from "../support/quota-history.js";
 import { type RedisCluster, startRedisCluster } from "../support/redis-cluster.js";
 import { type RedisServer, startRedis } from "../support/redis-server.js";
@@ -89,16 +89,6 @@ describe.each(["quota", "slots"] as const)("%s histories", (kind) => {
     LONG,
   );
 });
-
-/** Replaces the only occurrence of `find` in one module of the library. */
-function editModule(source: string, module: string, find: RegExp, replace: string): string {
-  const start = source.indexOf(`["src.scripts.${module.replaceAll("/", ".")}"] = `);
-  const end = source.indexOf("\n end,\n", start);
-  expect(start, `${module} must be in the library`).toBeGreaterThan(0);
-  const text = source.slice(start, end);
-  expect(text.match(find), `${find} must occur exactly once in ${module}`).toHaveLength(1);
-  return source.slice(0, start) + text.replace(find, () => replace) + source.slice(end);
-}
 
 describe("the histories on redis detect a script that is broken on purpose", () => {
   it.each(mutants)("$name (seed $seed)", async ({ module, kind, find, replace, seed, promise }) => {

@@ -1,7 +1,6 @@
 /** Guarantees of grants, reports and returns in L1 and L2, identical on every store. */
 import { expect } from "vitest";
 import { createQuota, type GrantRequest } from "../../src/quota/quota.js";
-import { InvalidArgument } from "../../src/store/errors.js";
 import { type Bench, forEachBackend } from "./backends.js";
 
 const SECOND = 1_000_000;
@@ -236,7 +235,7 @@ forEachBackend("quota", (it) => {
     for (const value of bad) {
       for (const field of ["granted", "spent", "returned", "need", "want"] as const) {
         const call = quota.grant(node(2), [ask(1, 1, { granted: 50, [field]: value })]);
-        await expect(call, `${field} ${value}`).rejects.toThrow(InvalidArgument);
+        await expect(call, `${field} ${value}`).rejects.toMatchObject({ name: "InvalidArgument", field });
       }
       for (const field of ["burst", "guaranteed", "priority"] as const) {
         // Rates have a resolution of one millionth: half a token per second is valid.

@@ -2,6 +2,7 @@
 import { expect } from "vitest";
 import { ledgerKey } from "../../src/core/keys.js";
 import { createQuota } from "../../src/quota/quota.js";
+import { withLostLedgers } from "../support/lost-ledgers.js";
 import { type Bench, forEachBackend } from "./backends.js";
 
 const SECOND = 1_000_000;
@@ -11,7 +12,9 @@ const other = { ...app, id: "audio" };
 const idle = { granted: 0, spent: 0, returned: 0, want: 0 };
 const how = (operation: string, force = false) => ({ tolerance: 0.1, force, operation });
 
-const quotaOf = (bench: Bench) => createQuota(bench.store, { id: bench.name, capacity: 1000, rate: 0, nodeTtlMs: TTL });
+const clusterOf = (bench: Bench) => ({ id: bench.name, capacity: 1000, rate: 0, nodeTtlMs: TTL });
+const quotaOf = (bench: Bench) => createQuota(bench.store, clusterOf(bench));
+const losingQuotaOf = (bench: Bench) => createQuota(withLostLedgers(bench.store), clusterOf(bench));
 
 /** Lets time pass while a service ticks, as it does in production. */
 async function pass(bench: Bench, quota: ReturnType<typeof quotaOf>, milliseconds: number): Promise<void> {
@@ -76,10 +79,8 @@ forEachBackend("reconcile", (it) => {
 
   it("tokens of a lost ledger are returned when the drift exceeds the tolerance", async (bench) => {
     const quota = quotaOf(bench);
-    await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 27 }]);
+    await losingQuotaOf(bench).grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 27 }]);
     await quota.grant({ node: "n2", epoch: 1, seq: 1 }, [{ app, ...idle, need: 20 }]);
-    // n1 leaves without reporting the app: its ledger is closed, and no ledger contains the 27 tokens.
-    await quota.report({ node: "n1", epoch: 1, seq: 2 }, [], true);
     const result = await quota.reconcile(app, how("r1"));
     expect(result).toEqual({
       ...{ correctionsMade: 1, driftBefore: 0.15, driftAfter: 0, expectedTokens: 180, actualTokens: 153 },
@@ -92,10 +93,24 @@ forEachBackend("reconcile", (it) => {
 
   it("a small drift is corrected only with force", async (bench) => {
     const quota = quotaOf(bench);
-    await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 10 }]);
-    await quota.report({ node: "n1", epoch: 1, seq: 2 }, [], true);
+    await losingQuotaOf(bench).grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 10 }]);
     expect(await quota.reconcile(app, how("r1"))).toMatchObject({ correction: 0, driftBefore: 0.05, driftAfter: 0.05 });
     expect(await quota.reconcile(app, how("r2", true))).toMatchObject({ correction: 10, driftAfter: 0 });
+  });
+
+  it("a node that leaves without naming an app counts as dead until the app is reconciled", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [
+      { app, ...idle, need: 10 },
+      { app: other, ...idle, need: 20 },
+    ]);
+    const left = await quota.report({ node: "n1", epoch: 1, seq: 2 }, [{ app, ...idle, granted: 10 }], true);
+    expect(left).toMatchObject({ code: "ok", liveNodes: 0 });
+    expect(await quota.nodes()).toMatchObject([{ node: "n1@1", alive: false }]);
+    expect(await quota.ledger("n1@1")).toMatchObject({ closed: true, held: 20 });
+    expect(await quota.reconcile(app, how("r1"))).toMatchObject({ recoveredTokens: 0, driftBefore: 0 });
+    expect(await quota.reconcile(other, how("r2"))).toMatchObject({ recoveredTokens: 20, driftBefore: 0 });
+    expect(await quota.nodes()).toEqual([]);
   });
 
   it("a dead node is removed when the last of its apps has been reconciled", async (bench) => {

@@ -35,3 +35,14 @@ export function withDrivenClock(library: FunctionLibrary): FunctionLibrary {
     return source.replace(CALL, () => CALL_WITH_CLOCK);
   }, library);
 }
+
+/** Replaces the only occurrence of `find` in one module of the library, which is named as below src/scripts. */
+export function editModule(source: string, module: string, find: RegExp, replace: string): string {
+  const start = source.indexOf(`["src.scripts.${module.replaceAll("/", ".")}"] = `);
+  const end = source.indexOf("\n end,\n", start);
+  if (start < 0) throw new Error(`${module} is not in the library`);
+  const text = source.slice(start, end);
+  const found = text.match(find)?.length ?? 0;
+  if (found !== 1) throw new Error(`${find} occurs ${found} times in ${module}`);
+  return source.slice(0, start) + text.replace(find, () => replace) + source.slice(end);
+}

@@ -151,6 +151,12 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[])
     const lent = places.map((place) => Math.max(Math.round((after[place]! - before[place]!) / 1.2), 0));
     const grants = typeof ask === "object" && answer.code === "ok";
     model.booked(nameOf(one), counters, grants ? answer.apps.map((grant) => grant.granted) : [], lent);
+    // A closed epoch holds nothing: what a late report refunds is returned at once.
+    if (answer.code === "epoch_closed")
+      model.left(
+        nameOf(one),
+        places.map((place) => APPS[place]!.id),
+      );
     if (ask === "leave")
       model.left(
         nameOf(one),

@@ -1,4 +1,5 @@
 /** The ledger of a node: the counters it has reported, and how a report changes the buckets. */
+import { chargeable } from "../../core/bucket.js";
 import { storedNumber } from "../../core/platform.js";
 import type { RedisApi } from "../redis-api.js";
 import { type App, chargeBoth, GRANTED, RETURNED, recordSpent, returnToBoth, SPENT } from "./app.js";
@@ -11,6 +12,7 @@ export const MAX_APPS = 500;
 
 /** One app in the ledger of a node, cumulative since the node's epoch began. */
 export interface Entry {
+  app: string;
   granted: number;
   spent: number;
   returned: number;
@@ -19,6 +21,8 @@ export interface Entry {
 }
 
 export interface Ledger {
+  redis: RedisApi;
+  key: string;
   /** False for a new node and for one whose ledger was lost. */
   known: boolean;
   seq: number;
@@ -46,6 +50,11 @@ export function returnedField(app: string): string {
   return "r:" + app;
 }
 
+/** Spending that no bucket has paid for: see `startLostEntry`. */
+function lostSpentField(app: string): string {
+  return "l:" + app;
+}
+
 const OWN_FIELDS = 4;
 
 export function readLedger(redis: RedisApi, key: string, apps: string[]): Ledger {
@@ -64,6 +73,7 @@ export function readLedger(redis: RedisApi, key: string, apps: string[]): Ledger
   for (let i = 0; i < apps.length; i++) {
     const at = OWN_FIELDS + i * 3;
     entries[i] = {
+      app: apps[i]!,
       granted: storedNumber(values[at]!, 0),
       spent: storedNumber(values[at + 1]!, 0),
       returned: storedNumber(values[at + 2]!, 0),
@@ -71,6 +81,8 @@ export function readLedger(redis: RedisApi, key: string, apps: string[]): Ledger
     };
   }
   return {
+    redis,
+    key,
     known,
     seq: storedNumber(values[0]!, 0),
     first,
@@ -107,7 +119,7 @@ export function writeLedger(redis: RedisApi, key: string, ledger: Ledger, answer
 
 /** Removes the entry of an app; if the node uses the app again, its counters start at zero. */
 export function forgetEntry(redis: RedisApi, key: string, app: string): void {
-  redis.call("HDEL", key, grantedField(app), "s:" + app, returnedField(app));
+  redis.call("HDEL", key, grantedField(app), "s:" + app, returnedField(app), lostSpentField(app));
 }
 
 /** Tokens of this app that the node holds, by the ledger. Never negative after a report was applied. */
@@ -116,38 +128,47 @@ export function heldTokens(entry: Entry): number {
 }
 
 /**
+ * The store has lost the entry. Tokens spent and returned belong to a bucket that is lost as well; tokens that the node still
+ * holds, or owes, are charged to the new one. Refunds of that spending are not credited: no bucket has paid for it.
+ */
+function startLostEntry({ redis, key }: Ledger, entry: Entry, message: number[]): void {
+  entry.returned = message[RETURNED]!;
+  entry.spent = Math.min(message[GRANTED]! - entry.returned, message[SPENT]!);
+  entry.granted = entry.spent + entry.returned;
+  if (entry.spent > 0) redis.call("HSET", key, lostSpentField(entry.app), entry.spent);
+}
+
+/**
  * Applies a node's counters. Tokens that the node holds or has spent beyond the recorded grants are charged: grants lost
  * in a failover, spend while the store was unavailable, spend reported after the ledger was closed. Spend can decrease
  * by refunds. Counters are cumulative, so applying the same report again changes nothing.
+ *
+ * No message creates tokens: the buckets have paid for what an entry was granted and has not returned, except for spending
+ * that cannot be refunded.
  */
 export function applyReport({ ledger, cluster }: NodeState, entry: Entry, message: number[], app: App): void {
-  const granted = message[GRANTED]!;
-  const spent = message[SPENT]!;
-  const returned = message[RETURNED]!;
   const before = heldTokens(entry);
-  if (entry.lost) {
-    // Tokens spent and returned belong to a bucket that is lost as well; tokens that the node still
-    // holds, or owes, are charged to the new one.
-    entry.returned = returned;
-    entry.granted = Math.min(granted, spent + returned);
-    entry.spent = entry.granted - returned;
+  let spent = message[SPENT]!;
+  if (entry.lost) startLostEntry(ledger, entry, message);
+  else if (spent < entry.spent) {
+    spent = Math.max(spent, storedNumber(ledger.redis.call("HGET", ledger.key, lostSpentField(entry.app)), 0));
   }
-  // Counters only grow, except `spent`, which refunds decrease.
-  const lost = Math.max(granted - entry.granted, 0);
-  const newlyReturned = Math.max(returned - entry.returned, 0);
-  const newlySpent = spent - entry.spent;
-  entry.granted = entry.granted + lost;
+  // Counters only grow, except `spent`.
+  const newlyReturned = Math.max(message[RETURNED]! - entry.returned, 0);
   entry.returned = entry.returned + newlyReturned;
-  entry.spent = spent;
-  const uncovered = Math.max(0 - heldTokens(entry), 0);
-  entry.granted = entry.granted + uncovered;
+  const missing = Math.max(message[GRANTED]!, spent + entry.returned, entry.granted) - entry.granted;
   // Both are netted before a bucket changes, so that a wrong message cannot return more than it was granted.
-  const charged = lost + uncovered;
-  const both = Math.min(charged, newlyReturned);
-  app.granted = app.granted + both;
-  app.returned = app.returned + both;
-  chargeBoth(app, cluster, charged - both);
+  const both = Math.min(missing, newlyReturned);
+  // What does not fit is charged with a later message, because the counters are cumulative.
+  const charged = missing > both ? Math.min(missing - both, chargeable(app), chargeable(cluster)) : 0;
+  entry.granted = entry.granted + both + charged;
+  const newlySpent = Math.min(spent, entry.granted - entry.returned) - entry.spent;
+  entry.spent = entry.spent + newlySpent;
+  chargeBoth(app, cluster, charged);
   recordSpent(app, cluster, newlySpent);
-  returnToBoth(app, cluster, newlyReturned - both);
+  // A closed epoch holds nothing: its node may no longer be listed, so nobody would return its tokens.
+  const left = ledger.closed ? heldTokens(entry) : 0;
+  entry.returned = entry.returned + left;
+  returnToBoth(app, cluster, newlyReturned - both + left);
   ledger.held = ledger.held + (heldTokens(entry) - before);
 }

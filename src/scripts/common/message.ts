@@ -23,6 +23,9 @@ export const NODE_KEYS = 3;
 /** The longest name of a node in its epoch: two ids, a separator and room to spare. */
 const MAX_NODE_LENGTH = 300;
 
+/** The largest counter of a node, so that sums of several stay below 2^53. */
+const MAX_CLAIM = 2251799813685248;
+
 export function invalid(field: string): ScriptReply {
   return [INVALID_ARGUMENT, field];
 }
@@ -71,13 +74,19 @@ function headFault({ head, seq, node }: Message, apps: number, rest: number, wid
 function requestFault(app: string, request: number[]): string {
   const fault = appFault(app, request);
   if (fault !== "") return fault;
-  if (!isWithin(request[GRANTED]!, 0, MAX_COUNTER)) return "granted";
-  if (!isWithin(request[SPENT]!, 0, MAX_COUNTER)) return "spent";
+  if (!isWithin(request[GRANTED]!, 0, MAX_CLAIM)) return "granted";
+  if (!isWithin(request[SPENT]!, 0, MAX_CLAIM)) return "spent";
   if (!isWithin(request[RETURNED]!, 0, request[GRANTED]!)) return "returned";
   for (let i = MESSAGE_NUMBERS; i < request.length; i++) {
-    if (!isWithin(request[i]!, 0, MAX_COUNTER)) return "amount";
+    if (!isWithin(request[i]!, 0, MAX_COUNTER)) return amountName(i - MESSAGE_NUMBERS);
   }
   return "";
+}
+
+/** The amounts after the counters, as `grant` has them. */
+function amountName(place: number): string {
+  if (place === 0) return "need";
+  return place === 1 ? "want" : "borrow";
 }
 
 function hasDuplicates(apps: string[]): boolean {

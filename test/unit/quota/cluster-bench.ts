@@ -7,6 +7,7 @@ import type { Round } from "../../../src/quota/reconcile-rounds.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../src/store/errors.js";
 import type { Store } from "../../../src/store/store.js";
+import { withLostLedgers } from "../../support/lost-ledgers.js";
 import { createSimulatedClock } from "../../support/simulated-clock.js";
 
 const START_MS = 1_800_000_000_000;
@@ -86,7 +87,10 @@ export function createBench(cluster: Partial<ClusterLimits> = {}) {
     }
   }
 
-  return { clock, store, quota: createQuota(store, policy), published, addCoordinator, pass };
+  const quota = createQuota(store, policy);
+  /** Its grants are missing in every ledger. */
+  const losingQuota = createQuota(withLostLedgers(store), policy);
+  return { clock, store, quota, losingQuota, published, addCoordinator, pass };
 }
 
 /** Advances the time until the promise resolves. */

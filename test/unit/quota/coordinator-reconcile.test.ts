@@ -171,8 +171,7 @@ describe("on demand", () => {
   it("reconciles one app, a small drift only with force", async () => {
     const bench = createBench();
     const { coordinator, reconciled } = bench.addCoordinator("a", [app], manual);
-    await bench.quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 10 }]);
-    await bench.quota.report({ node: "n1", epoch: 1, seq: 2 }, [], true);
+    await bench.losingQuota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 10 }]);
     expect(await coordinator.reconcileNow("video", false)).toMatchObject({ correction: 0, driftBefore: 0.05 });
     expect(await coordinator.reconcileNow("video", true)).toMatchObject({ correction: 10, driftAfter: 0 });
     expect(reconciled).toEqual(["video", "video"]);
