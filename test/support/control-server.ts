@@ -109,7 +109,7 @@ export async function startControl(store: Store, options: ControlServerOptions =
     apps,
     configVersion: live.version,
     timeoutMs: () => 1_000,
-    recalled: recalls.list,
+    recalled: recalls.forNode,
     pinnedLevel: () => pin.current()?.level,
     // On a stopped clock: the response time of a busy machine is not tested here.
     now: () => 0,

@@ -71,7 +71,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
   const recalls = createRecentRecalls(quota, systemClock);
   const sync = createSyncHandler({
     quota,
-    recalled: recalls.list,
+    recalled: recalls.forNode,
     apps: () => apps,
     synced: metrics.synced,
     counted: metrics.counted,

@@ -26,12 +26,21 @@ it("a descriptor limit expires when it is full, the bucket of an app does not", 
     { ...asked, app: stays, need: 50 },
   ]);
   const ttl = async (id: string) => Number(await server.command("PTTL", `ratelimit:{keys}:app:${id}`));
-  // Half of it has to refill: half an hour, plus one second.
+  // Half of it has to refill: half an hour. It is kept an hour longer, because the node holds tokens of it.
+  expect(await ttl(limit.id)).toBeGreaterThan(5_390_000);
+  expect(await ttl(limit.id)).toBeLessThanOrEqual(5_400_000);
+  expect(await ttl("video")).toBe(-1);
+  // Half an hour, plus one second.
+  await quota.grant({ ...sender, seq: 2 }, [{ ...asked, app: limit, granted: 50, spent: 50, need: 0 }]);
   expect(await ttl(limit.id)).toBeGreaterThan(1_790_000);
   expect(await ttl(limit.id)).toBeLessThanOrEqual(1_801_000);
   expect(await ttl("video")).toBe(-1);
-  await quota.report({ ...sender, seq: 2 }, [{ app: limit, granted: 50, spent: 0, returned: 50 }], true);
-  expect(await ttl(limit.id)).toBeLessThanOrEqual(1_000);
+  // A node gives all back.
+  const another = { ...sender, node: "n2" };
+  await quota.grant({ ...another, seq: 1 }, [{ ...asked, app: { ...limit, id: "rate-limit:y" }, need: 50 }]);
+  const back = { app: { ...limit, id: "rate-limit:y" }, granted: 50, spent: 0, returned: 50 };
+  await quota.report({ ...another, seq: 2 }, [back], true);
+  expect(await ttl("rate-limit:y")).toBeLessThanOrEqual(1_000);
   await store.close();
 });
 
@@ -45,12 +54,16 @@ it("reconciling an expired limit does not recreate it", async () => {
   await store.close();
 });
 
-it("in the embedded store, a limit expires when it is full and not before", async () => {
+it("in the embedded store, a limit expires when it is full and no node holds tokens of it, and not before", async () => {
   let now = 1_800_000_000_000_000;
   const store = createEmbeddedStore({ clock: () => now });
   const quota = createQuota(store, { ...cluster, rate: 0 });
   const left = async () => (await quota.inspect(limit)).granted;
   await quota.grant({ ...sender, seq: 1 }, [{ ...asked, app: limit, need: 50 }]);
+  now += 1_802_000_000;
+  expect(await left()).toBe(50);
+  expect((await quota.inspect(limit)).tokens).toBe(50);
+  await quota.grant({ ...sender, seq: 2 }, [{ ...asked, app: limit, granted: 50, spent: 50, need: 0 }]);
   now += 1_800_000_000;
   expect(await left()).toBe(50);
   now += 1_001_000;

@@ -132,7 +132,10 @@ it("replies to every sequence of commands as Redis does", async () => {
   await fc.assert(
     fc.asyncProperty(histories, async (history) => {
       const commands = [...history, ...READ_ALL];
-      const { call: typed } = redisApi(createKeyspace(() => Date.now() * 1000), () => {});
+      const { call: typed } = redisApi(
+        createKeyspace(() => Date.now() * 1000),
+        () => {},
+      );
       const call = typed as unknown as (...args: Argument[]) => unknown;
       const embedded = commands.map((one) => throughKeyspace(call, one));
       await redis.command("FLUSHALL");

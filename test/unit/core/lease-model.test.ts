@@ -92,12 +92,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
       (run) => {
         run.now += pauseMs;
         const demand = { nextCost: waiting, waitingCost: waiting };
-        const message = planSync(
-          run.lease,
-          run.cell,
-          demand,
-          situation(run.now, { level, timers, plentiful }),
-        );
+        const message = planSync(run.lease, run.cell, demand, situation(run.now, { level, timers, plentiful }));
         run.model.returned = message.returned;
         run.lastReported = message.spent;
         expect(message.granted).toBe(run.model.granted);

@@ -51,7 +51,9 @@ describe("a node that holds tokens", () => {
     const killed = nodes[0]!;
     killed.kill();
     const ledgers = await Promise.all(
-      (await simulation.quota.nodes()).map(({ node }) => simulation.quota.ledger(node).then(({ apps }) => ({ node, apps }))),
+      (await simulation.quota.nodes()).map(({ node }) =>
+        simulation.quota.ledger(node).then(({ apps }) => ({ node, apps })),
+      ),
     );
     const reported = ledgers.find(({ node }) => node.startsWith("n1"))!.apps[0]!.spent;
     const lost = killed.admitted() - reported;

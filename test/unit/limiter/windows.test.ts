@@ -54,9 +54,7 @@ describe("steady load at 80 %, then a flood", () => {
 
 describe("many small apps", () => {
   const apps = (count: number, limit: Limit) =>
-    Array.from({ length: count }, (_, i) =>
-      limitedApp({ id: `app${i}`, guaranteed: limit.rate, burst: limit.burst }),
-    );
+    Array.from({ length: count }, (_, i) => limitedApp({ id: `app${i}`, guaranteed: limit.rate, burst: limit.burst }));
 
   async function run(appCount: number, limit: Limit, perSecond: number, seconds: number) {
     const simulation = createSimulation(apps(appCount, limit), { capacity: 1_000_000_000, rate: 1_000_000_000 });

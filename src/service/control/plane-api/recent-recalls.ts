@@ -11,23 +11,54 @@ const MOST_APPS = 200;
 
 export type RecentRecalls = ReturnType<typeof createRecentRecalls>;
 
-export function createRecentRecalls(quota: Pick<Quota, "onRecall">, clock: Clock) {
-  /** App → when, oldest first. */
-  const recalls = new Map<string, number>();
-  const close = watchRecalls(quota, clock, (app) => {
-    recalls.delete(app);
-    recalls.set(app, clock.now());
-  });
+interface Numbered {
+  number: number;
+  at: number;
+}
 
-  /** The recalled apps; "*" stands for all. */
-  function list(): string[] {
-    const since = clock.now() - KEPT_MS;
-    for (const [app, at] of recalls) {
-      if (at > since) break;
-      recalls.delete(app);
-    }
-    return recalls.size > MOST_APPS ? [ALL_APPS] : [...recalls.keys()];
+export function createRecentRecalls(quota: Pick<Quota, "onRecall">, clock: Clock) {
+  /** App → its last recall, oldest first. */
+  const recalls = new Map<string, Numbered>();
+  /** Node → the last recall that it was told of, the longest silent first. */
+  const told = new Map<string, Numbered>();
+  let number = 0;
+  const close = watchRecalls(quota, clock, (app) => put(recalls, app, ++number));
+
+  function put(map: Map<string, Numbered>, key: string, value: number): void {
+    map.delete(key);
+    map.set(key, { number: value, at: clock.now() });
   }
 
-  return { list, close };
+  function dropOld(map: Map<string, Numbered>): void {
+    const since = clock.now() - KEPT_MS;
+    for (const [key, { at }] of map) {
+      if (at > since) break;
+      map.delete(key);
+    }
+  }
+
+  function after(before: number): string[] {
+    dropOld(recalls);
+    const apps: string[] = [];
+    for (const [app, recall] of recalls) if (recall.number > before) apps.push(app);
+    return apps.length > MOST_APPS ? [ALL_APPS] : apps;
+  }
+
+  return {
+    /** The recalled apps; "*" stands for all. */
+    list: () => after(0),
+
+    /**
+     * As `list`, without those that the node was told of with an earlier reply: it would report again and again. If that
+     * reply was lost, the next recall follows while tokens are short.
+     */
+    forNode(node: string): string[] {
+      dropOld(told);
+      const apps = after(told.get(node)?.number ?? 0);
+      put(told, node, number);
+      return apps;
+    },
+
+    close,
+  };
 }

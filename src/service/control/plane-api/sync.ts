@@ -23,7 +23,7 @@ export interface SyncHandlerOptions {
   apps(): readonly BucketLimits[];
   configVersion(): string;
   /** Apps whose unused tokens are to be returned. */
-  recalled(): string[];
+  recalled(node: string): string[];
   timeoutMs(): number;
   /** The level that an operator pinned, if any. */
   pinnedLevel?(): number | undefined;
@@ -122,7 +122,7 @@ export function createSyncHandler(options: SyncHandlerOptions) {
       degradation: level(),
       config_version: options.configVersion(),
       known: reply.known,
-      recalled: options.recalled(),
+      recalled: options.recalled(node),
       apps: message.apps.flatMap(({ app, granted: before }) => {
         const one = byApp.get(app);
         const granted = one?.granted ?? before;

@@ -27,7 +27,7 @@ async function start(idleMs: number) {
 store: ${redis.url}
 workers: 1
 cluster: { id: slow, node_ttl_ms: ${TTL_MS}, reconcile_interval_ms: 1000 }
-lease: { idle_ms: ${idleMs} }
+lease: { idle_ms: ${idleMs}, report_interval_ms: 100 }
 fail_open_tokens: 100000
 log: { level: warn }
 apps:

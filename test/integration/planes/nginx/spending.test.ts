@@ -22,6 +22,7 @@ async function start(): Promise<{ nginx: NginxProcess; quota: Quota }> {
 store: ${redis.url}
 workers: 1
 cluster: { id: exact }
+lease: { idle_ms: 1000 }
 log: { level: warn }
 apps: { metered: { guaranteed: 100000, burst: 100000, profile: { based_on: iops, bandwidth: 0 } } }
 upstreams: { backend: { targets: ["${backend.target}"] } }

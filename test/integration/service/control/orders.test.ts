@@ -96,10 +96,15 @@ describe.each(stores)("over the %s store", (_name, open) => {
   });
 
   it("tokens are borrowed and repaid, and a refusal is explained", async () => {
-    await control.post({
-      ...{ node: "p", epoch: 1, seq: 1 },
-      apps: [{ app: "loans", granted: 0, spent: 0, need: 400, want: 400 }],
-    });
+    const spend = (seq: number, granted: number, need: number) =>
+      control.post({
+        ...{ node: "p", epoch: 1, seq },
+        apps: [{ app: "loans", granted, spent: granted, need, want: need }],
+      });
+    await spend(1, 0, 400);
+    // Tokens on a lease count towards the capacity.
+    expect(await ask("POST", "/borrow", { app_id: "loans", amount: 10 })).toMatchObject({ code: "bucket_full" });
+    await spend(2, 400, 0);
     const lent = await ask("POST", "/borrow", { app_id: "loans", amount: 10, operator: "dan" });
     expect(lent).toMatchObject({ status: "borrowed", code: "ok", borrowed: 10, debt: 12, borrowable: 40 });
     const refused = await ask("POST", "/borrow", { app_id: "loans", amount: 51 });
@@ -114,6 +119,7 @@ describe.each(stores)("over the %s store", (_name, open) => {
     expect(repaid).toMatchObject({ status: "repaid", code: "ok", debt: 0 });
     expect(repaid.repaid).toBeLessThanOrEqual(12);
     expect(control.audited()).toMatchObject([
+      { action: "borrow", outcome: "refused", why: "bucket_full" },
       { action: "borrow", operator: "dan", outcome: "done", before: { debt: 0 }, after: { debt: 12 } },
       { action: "borrow", outcome: "refused", why: "borrow_limit_exceeded" },
       { action: "borrow", outcome: "refused", why: "borrowing_disabled" },

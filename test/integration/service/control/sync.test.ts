@@ -6,6 +6,7 @@ import type { Store } from "../../../../src/store/store.js";
 import { type ControlServer, PLANE_TOKEN, startControl } from "../../../support/control-server.js";
 import { startRedis } from "../../../support/redis-server.js";
 import { twoStores } from "../../../support/two-stores.js";
+import { waitFor } from "../../../support/wait-for.js";
 
 const stores = twoStores(500);
 
@@ -32,8 +33,12 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
       ...{ code: "ok", live_nodes: 1, emergency: false, emergency_left_ms: 0, config_version: control.live.version() },
       // The level depends on store latency, which is higher on a busy machine.
       degradation: expect.any(Number),
+      ...{ known: false, recalled: [] },
       apps: [
-        { ...{ app: "video", code: "ok", grant: 100, granted: 100 }, remaining: 900, limit: 1000, retry_after_ms: 0 },
+        {
+          ...{ app: "video", code: "ok", grant: 100, granted: 100, remaining: 900, limit: 1000 },
+          ...{ retry_after_ms: 0, scarce: false },
+        },
       ],
     });
   });
@@ -42,7 +47,7 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     const response = await control.post("plane-1 1 1\nvideo 0 0 0 10 100\n", { "content-type": "text/plain" });
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toContain("text/plain");
-    expect(await response.text()).toBe(`ok 1 0 0 0 ${control.live.version()}\nvideo ok 100 100 900 1000 0\n`);
+    expect(await response.text()).toBe(`ok 1 0 0 0 ${control.live.version()} 0\nvideo ok 100 100 900 1000 0 0\n`);
   });
 
   it("accepts counters in both formats and ignores unknown names", async () => {
@@ -66,12 +71,12 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     await control.admin("POST", "/degradation", { level: 2, duration_seconds: 3_600 });
     const during = await headOf(1);
     expect(during).toMatchObject({ emergency: true, degradation: 2 });
-    expect(during.text).toEqual(["ok", "1", "1", expect.stringMatching(/^\d{6,7}$/), "2", control.live.version()]);
+    expect(during.text).toEqual(["ok", "1", "1", expect.stringMatching(/^\d{6,7}$/), "2", control.live.version(), "1"]);
     await control.admin("POST", "/emergency", { action: "deactivate" });
     await control.admin("DELETE", "/degradation");
     const after = await headOf(3);
     expect(after).toMatchObject({ emergency: false, emergency_left_ms: 0, degradation: 0 });
-    expect(after.text).toEqual(["ok", "1", "0", "0", "0", control.live.version()]);
+    expect(after.text).toEqual(["ok", "1", "0", "0", "0", control.live.version(), "1"]);
   });
 
   it("uses the current configuration: limits, apps and version", async () => {
@@ -104,9 +109,32 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     expect(await (await control.post(message)).json()).toMatchObject({ code: "stale_message", apps: [] });
   });
 
+  it("recalls tokens that another data plane holds: both are told, once", async () => {
+    await control.post({ ...message, apps: [{ ...message.apps[0], need: 1000, want: 1000 }] });
+    const second = { ...message, node: "plane-2", apps: [{ app: "video", ...counters, need: 500, want: 500 }] };
+    const { apps } = (await (await control.post(second)).json()) as { apps: Record<string, unknown>[] };
+    expect(apps[0]).toMatchObject({ code: "recalling", grant: 0, retry_after_ms: 10, scarce: true });
+    const heartbeat = { node: "plane-1", epoch: 1, seq: 1, apps: [] };
+    const { seq } = await waitFor("the recall", async () => {
+      heartbeat.seq++;
+      const reply = (await (await control.post(heartbeat)).json()) as { recalled: string[] };
+      return reply.recalled.includes("video") && heartbeat;
+    });
+    const text = await control.post(`plane-3 1 1\n`, { "content-type": "text/plain" });
+    expect((await text.text()).trim().split("\n")[1]).toBe("! video");
+    expect(await (await control.post({ ...heartbeat, seq: seq + 1 })).json()).toMatchObject({ recalled: [] });
+    const returned = { app: "video", granted: 1000, spent: 100, returned: 900, need: 0, want: 0 };
+    await control.post({ ...heartbeat, seq: seq + 2, apps: [returned] });
+    expect(await (await control.post({ ...second, seq: 2 })).json()).toMatchObject({
+      apps: [{ code: "ok", grant: 500 }],
+    });
+  });
+
   it("refuses more than the bucket has, with a retry time", async () => {
     await control.post({ ...message, apps: [{ ...message.apps[0], need: 1000, want: 1000 }] });
-    const second = { ...message, node: "plane-2", apps: [{ app: "video", ...counters, need: 50 }] };
+    const spent = { app: "video", granted: 1000, spent: 1000, need: 0, want: 0 };
+    await control.post({ ...message, seq: 2, apps: [spent] });
+    const second = { ...message, node: "plane-2", apps: [{ app: "video", ...counters, need: 500, want: 500 }] };
     const { apps } = (await (await control.post(second)).json()) as { apps: Record<string, unknown>[] };
     expect(apps[0]).toMatchObject({ code: "quota_exhausted", grant: 0 });
     expect(apps[0]?.retry_after_ms).toBeGreaterThan(0);
