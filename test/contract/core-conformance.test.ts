@@ -186,7 +186,7 @@ describe("the core for data planes", () => {
       "1000000",
       "-1",
       "9\t-1\t9",
-      "30\t20\t0\t11\t211",
+      "30\t20\t0\t11\t131",
       "true\tfalse\tfalse",
       "10\t0\t20",
     ]);
