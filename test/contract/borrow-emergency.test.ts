@@ -102,26 +102,22 @@ forEachBackend("emergency", (it) => {
     const quota = quotaOf(bench, { capacity: 100_000, rate: 100_000 });
     await quota.emergencyOn(0, "test", "operator", "op-1");
     const admitted = [];
-    for (const priority of [0, 1, 2, 3]) {
+    for (const [priority, need] of [200, 100, 20, 1].entries()) {
       const own = { id: `p${priority}`, guaranteed: 100, burst: 200, priority, borrow: true };
-      const need = 1;
-      const first = await quota.grant({ node: `n${priority}`, epoch: 1, seq: 1 }, [
-        { app: own, ...idle, need, want: 1000 },
-      ]);
-      const granted = first.apps[0]?.granted ?? 0;
-      const spent = { app: own, granted, spent: granted, returned: 0 };
-      await quota.report({ node: `n${priority}`, epoch: 1, seq: 2 }, [spent], false);
+      const sender = (seq: number) => ({ node: `n${priority}`, epoch: 1, seq });
+      const above = await quota.grant(sender(1), [{ app: own, ...idle, need: need + 1 }]);
+      const all = await quota.grant(sender(2), [{ app: own, ...idle, need }]);
+      const granted = all.apps[0]?.granted ?? 0;
+      await quota.report(sender(3), [{ app: own, granted, spent: granted, returned: 0 }], false);
       bench.store.clock.now += SECOND;
-      const second = await quota.grant({ node: `n${priority}`, epoch: 1, seq: 3 }, [{ ...spent, need: 0, want: 1000 }]);
-      admitted.push([granted, second.apps[0]?.granted, first.apps[0]?.code, first.apps[0]?.limit]);
-      // The node leaves, so that the fair share of the next node is the whole bucket.
-      await quota.report({ node: `n${priority}`, epoch: 1, seq: 4 }, [], true);
+      const { tokens } = await quota.inspect(own);
+      admitted.push([above.apps[0]?.code, all.apps[0]?.code, granted, all.apps[0]?.limit, tokens]);
     }
     expect(admitted).toEqual([
-      [200, 300, "ok", 200],
-      [100, 150, "ok", 100],
-      [20, 30, "ok", 20],
-      [0, 0, "emergency_blocked", 0],
+      ["cost_exceeds_capacity", "ok", 200, 200, 100],
+      ["emergency_blocked", "ok", 100, 100, 50],
+      ["emergency_blocked", "ok", 20, 20, 10],
+      ["emergency_blocked", "emergency_blocked", 0, 0, 0],
     ]);
   });
 

@@ -109,3 +109,80 @@ describe("two nodes with a limit of 10", () => {
     }
   });
 });
+
+describe("a request that needs tokens of another node", () => {
+  /** The first node holds 10 of 100 tokens, and 89 are left: the second one needs 95. */
+  async function needy(options = {}) {
+    const simulation = createSimulation([limitedApp({ id: "app", guaranteed: 0, burst: 100, ...options })]);
+    const [holder, other] = addNodes(simulation, 2) as [SimulatedNode, SimulatedNode];
+    await simulation.clock.advance(10);
+    await simulation.during(holder.limiter.check("app", "GET", 0));
+    expect(holder.limiter.balances()[0]!.balance).toBe(10);
+    async function ask(cost: number, during: () => void = () => {}) {
+      const start = simulation.clock.now();
+      const made = other.limiter.take("app", cost);
+      await simulation.clock.advance(2);
+      during();
+      const { allowed, code } = await simulation.during(made);
+      return { allowed, code, tookMs: simulation.clock.now() - start };
+    }
+    return { simulation, holder, other, ask };
+  }
+  const DEADLINE_MS = 1_000 + 100;
+
+  it("is paid from what the other one returns", async () => {
+    const { holder, ask } = await needy();
+    const { allowed, tookMs } = await ask(95);
+    expect(allowed).toBe(true);
+    expect(tookMs).toBeLessThan(250);
+    expect(holder.limiter.balances()[0]!.balance).toBe(0);
+    expect(await ask(5)).toMatchObject({ allowed: false, code: "quota_exhausted" });
+    expect(await ask(4)).toMatchObject({ allowed: true });
+  });
+
+  it.each(["refusing", "hanging", "mute"] as const)(
+    "is decided by its deadline if the store is %s during the recall, and no token is lost or spent twice",
+    async (mode) => {
+      const { simulation, ask, holder, other } = await needy();
+      const { allowed, code, tookMs } = await ask(95, () => {
+        simulation.store.mode = mode;
+      });
+      expect([allowed, code]).toEqual([false, "store_unavailable"]);
+      expect(tookMs).toBeLessThanOrEqual(DEADLINE_MS);
+      simulation.store.mode = "up";
+      await simulation.clock.advance(5_000);
+      expect(await ask(95)).toMatchObject({ allowed: true });
+      expect(await ask(5)).toMatchObject({ allowed: false, code: "quota_exhausted" });
+      for (const node of [holder, other]) await simulation.during(node.limiter.close());
+      const { tokens, spent } = await simulation.quota.inspect(limitedApp({ id: "app", guaranteed: 0, burst: 100 }));
+      expect({ tokens, spent }).toEqual({ tokens: 4, spent: 96 });
+    },
+  );
+
+  it.each([100, 400, 900])("is decided by its deadline if the store becomes slow during the recall: %i ms", async (ms) => {
+    const { simulation, ask, other } = await needy();
+    const { allowed, tookMs } = await ask(95, () => {
+      simulation.store.latencyMs = ms;
+    });
+    expect(tookMs).toBeLessThanOrEqual(DEADLINE_MS);
+    simulation.store.latencyMs = 1;
+    await simulation.clock.advance(5_000);
+    expect((await ask(95)).allowed).toBe(!allowed);
+    expect(other.limiter.stats().level).toBe(0);
+  });
+
+  it("is refused soon if the other node ignores recalls; its tokens return when it is declared dead", async () => {
+    const { simulation, holder, ask } = await needy({ onStoreFailure: "open" });
+    holder.kill();
+    const { allowed, code, tookMs } = await ask(95);
+    expect([allowed, code]).toEqual([false, "quota_exhausted"]);
+    expect(tookMs).toBeLessThanOrEqual(DEADLINE_MS);
+    // During the shortage, refusals are immediate.
+    expect((await ask(95)).tookMs).toBeLessThanOrEqual(20);
+    await simulation.clock.advance(4_000);
+    const app = limitedApp({ id: "app", guaranteed: 0, burst: 100 });
+    const how = { tolerance: 0.1, force: false, operation: "r" };
+    expect(await simulation.quota.reconcile(app, how)).toMatchObject({ deadNodes: 1, recoveredTokens: 11 });
+    expect(await ask(95)).toMatchObject({ allowed: true });
+  });
+});
