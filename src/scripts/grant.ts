@@ -69,6 +69,8 @@ const PLENTIFUL = 0.5;
 const SCARCE_SECONDS = 0.03;
 /** How soon a node asks again after a recall. */
 const RECALL_RETRY_MS = 10;
+/** Longest retry delay while other nodes hold enough tokens: they may return them long before the bucket refills. */
+const HELD_RETRY_MS = 1000;
 /** Retry delay in an emergency without an end. */
 const EMERGENCY_RETRY_MS = 1000;
 
@@ -190,7 +192,8 @@ export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
       const verdict = decide(app, cluster, request, { need, want, live, appsInCall: apps.length });
       const amount = Math.max(verdict, 0);
       let recalling = false;
-      if (heldElsewhere(verdict, need, { app, cluster, ledger, entry }) > 0) {
+      const elsewhere = heldElsewhere(verdict, need, { app, cluster, ledger, entry }) > 0;
+      if (elsewhere) {
         const ofApp = verdict === APP_SHORT;
         recalling = recallTokens(redis, {
           clusterKey: keys[0]!,
@@ -209,7 +212,8 @@ export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
       reply[place + 1] = entry.granted;
       reply[place + 2] = wholeTokens(app.tokens);
       reply[place + 3] = wholeTokens(app.capacity);
-      reply[place + 4] = verdict > 0 ? 0 : recalling ? RECALL_RETRY_MS : retryAfterMs(verdict, app, cluster, need);
+      const retryMs = verdict > 0 ? 0 : retryAfterMs(verdict, app, cluster, need);
+      reply[place + 4] = recalling ? RECALL_RETRY_MS : elsewhere ? Math.min(retryMs, HELD_RETRY_MS) : retryMs;
       reply[place + 5] = scarce ? 1 : 0;
     }
     writeApp(redis, appKey, app, request);
