@@ -72,7 +72,10 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("reconfigure" as const), limits: bothLimits }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("emergency" as const), ms: fc.constantFrom(50, 1_000) }) },
-  { weight: 1, arbitrary: fc.record({ kind: fc.constant("borrow" as const), app, amount: fc.integer({ min: 1, max: 40 }) }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant("borrow" as const), app, amount: fc.integer({ min: 1, max: 40 }) }),
+  },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant("kill" as const), node }) },
   { weight: 1, arbitrary: fc.constant({ kind: "reconcile" as const }) },
 );

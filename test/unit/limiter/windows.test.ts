@@ -159,17 +159,20 @@ describe("a request that needs tokens of another node", () => {
     },
   );
 
-  it.each([100, 400, 900])("is decided by its deadline if the store becomes slow during the recall: %i ms", async (ms) => {
-    const { simulation, ask, other } = await needy();
-    const { allowed, tookMs } = await ask(95, () => {
-      simulation.store.latencyMs = ms;
-    });
-    expect(tookMs).toBeLessThanOrEqual(DEADLINE_MS);
-    simulation.store.latencyMs = 1;
-    await simulation.clock.advance(5_000);
-    expect((await ask(95)).allowed).toBe(!allowed);
-    expect(other.limiter.stats().level).toBe(0);
-  });
+  it.each([100, 400, 900])(
+    "is decided by its deadline if the store becomes slow during the recall: %i ms",
+    async (ms) => {
+      const { simulation, ask, other } = await needy();
+      const { allowed, tookMs } = await ask(95, () => {
+        simulation.store.latencyMs = ms;
+      });
+      expect(tookMs).toBeLessThanOrEqual(DEADLINE_MS);
+      simulation.store.latencyMs = 1;
+      await simulation.clock.advance(5_000);
+      expect((await ask(95)).allowed).toBe(!allowed);
+      expect(other.limiter.stats().level).toBe(0);
+    },
+  );
 
   it("is refused soon if the other node ignores recalls; its tokens return when it is declared dead", async () => {
     const { simulation, holder, ask } = await needy({ onStoreFailure: "open" });
