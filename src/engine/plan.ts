@@ -67,12 +67,12 @@ function isDue(node: NodeState, account: Account, situation: LeaseSituation): bo
   const { sync, lease, cell } = account;
   const { options, now } = situation;
   if (node.epochClosed) return sync.unanswered;
-  const unreported = cell.get() !== 0 || !isReported(account);
+  const hasRefunds = account.refunds.get() !== 0;
+  const unreported = cell.get() !== 0 || hasRefunds || !isReported(account);
   if (account.leaving) return unreported || needsFinalReport(account);
   // Returned tokens and lost messages do not wait for the next report: other nodes may need the tokens.
   if (sync.unanswered || lease.returned !== sync.reportedReturned) return true;
-  const hasRefunds = account.refunds.get() !== 0;
-  if (sync.recalled && (unreported || hasRefunds)) return true;
+  if (sync.recalled && unreported) return true;
   sync.recalled = false;
   if (isReportDue(lease, cell, situation)) return true;
   if (lease.paidByService > 0 && isLeaseWorthwhile(lease, now)) return true;

@@ -44,7 +44,7 @@ export function createAccounts(configured: AppLimits[], firstLease: LeaseOptions
     const { granted, returned } = before;
     const spent = granted - returned;
     Object.assign(account.lease, { granted, returned, spentAtReport: spent });
-    Object.assign(account.sync, { reportedSpent: spent, reportedReturned: returned });
+    Object.assign(account.sync, { reportedSpent: spent, reportedReturned: returned, sentSpent: spent });
     return account;
   }
 

@@ -102,7 +102,7 @@ describe("the totals", () => {
   });
 
   it("include emergencies of a cluster that is too small for its apps", async () => {
-    const small = config("cluster: { capacity: 2000, rate: 300, emergency_cooldown_ms: 1000 }");
+    const small = config("cluster: { capacity: 1000, rate: 100, emergency_cooldown_ms: 1000 }");
     const requests = some(8_000, 60);
     const live = await feedLiveLimiter(small, 2, requests);
     const done = await run(requests.map(jsonLine), { configs: [small], nodes: 2 });
