@@ -16,7 +16,7 @@ export interface Verdict {
 const REQUEST_TIMEOUT_MS = 10_000;
 
 /** An app that is never admitted without the store, so that admitted requests can be counted. */
-const metered = (rate: number, burst: number) =>
+export const metered = (rate: number, burst: number) =>
   `metered: { guaranteed: ${rate}, burst: ${burst}, on_store_failure: closed, ${BY_REQUEST} }`;
 
 const statusesOf = (answers: Answered[]) => [...new Set(answers.map(({ status }) => status))].sort();
@@ -25,11 +25,11 @@ const statusesOf = (answers: Answered[]) => [...new Set(answers.map(({ status })
  * The statuses while the store works. On a busy machine the store can seem slow for a while; then 503 is correct for
  * apps that are never admitted without it.
  */
-const statusesWithStore = (answers: Answered[]) => statusesOf(answers).filter((status) => status !== 503);
+export const statusesWithStore = (answers: Answered[]) => statusesOf(answers).filter((status) => status !== 503);
 /** The share of requests that were decided with the store. */
 const shareWithStore = (answers: Answered[]) => answers.filter(({ status }) => status !== 503).length / answers.length;
 
-const passedOf = (answers: Answered[]) => answers.filter(({ status }) => status === 200);
+export const passedOf = (answers: Answered[]) => answers.filter(({ status }) => status === 200);
 
 /** Seconds from the first request to the last response that was admitted. */
 function secondsOf(answers: Answered[]): number {
@@ -37,7 +37,7 @@ function secondsOf(answers: Answered[]): number {
   return (Math.max(...passedOf(answers).map(({ at }) => at)) - first) / 1000;
 }
 
-async function withFixture<T>(
+export async function withFixture<T>(
   kind: PlaneKind,
   options: FixtureOptions,
   play: (fixture: Fixture) => Promise<T>,
@@ -54,7 +54,7 @@ async function withFixture<T>(
 }
 
 /** Sends one request. */
-async function send(url: string, app: string): Promise<{ status: number; reason: string }> {
+export async function send(url: string, app: string): Promise<{ status: number; reason: string }> {
   const { statusCode, body } = await request(url, { headers: { "x-app-id": app } });
   const text = await body.text();
   return { status: statusCode, reason: statusCode === 200 ? "" : (JSON.parse(text) as { reason: string }).reason };
@@ -73,7 +73,7 @@ async function refusalOf(url: string, app: string, wanted: number): Promise<stri
   });
 }
 
-const steadyLoad = (url: string, app: string, perSecond: number, seconds: number) =>
+export const steadyLoad = (url: string, app: string, perSecond: number, seconds: number) =>
   sendLoad(url, app, perSecond, seconds, REQUEST_TIMEOUT_MS);
 
 /** A load on every instance; `shares` divides it. */

@@ -35,7 +35,7 @@ export function check(handle: Handle, exchange: Exchange, account: EnvoyAccount,
   const step = decide(worker.node, exchange, requestBytes);
   if (step === MISSED) miss(handle, exchange, account);
   count(exchange);
-  if (step === MISSED || exchange.code !== OK) return;
+  if (exchange.code !== OK) return;
   // Refused requests do not count: a flood of them must not cause reports.
   worker.sinceContact = worker.sinceContact + 1;
   if (step === DECIDED_SYNC) refill(handle, account);

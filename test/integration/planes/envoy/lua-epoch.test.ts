@@ -17,7 +17,7 @@ describeEnvoy("an Envoy worker whose epoch is closed", () => {
 
   beforeAll(async () => {
     const metered = "{ guaranteed: 10000, burst: 10000, profile: { based_on: iops, bandwidth: 0 } }";
-    world = await startLuaWorld(`metered: ${metered}`, "", { nodeTtlMs: 3_000 });
+    world = await startLuaWorld(`metered: ${metered}`, "lease: { report_interval_ms: 1000 }", { nodeTtlMs: 3_000 });
     await waitFor("the first sync of the filter", async () => (await ask()) === 200 && registered());
   });
   afterAll(() => world?.stop());
