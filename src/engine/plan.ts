@@ -86,7 +86,8 @@ function isDue(node: NodeState, account: Account, situation: LeaseSituation): bo
 /** The account has nothing to report until it is used again. */
 function isAtRest(node: NodeState, account: Account, now: number): boolean {
   const idle = now - account.lease.activeAt >= node.options.lease.idleMs;
-  return account.leaving || (idle && account.cell.get() === 0 && account.waitingCost === 0);
+  const { cell, refunds, waitingCost } = account;
+  return account.leaving || (idle && cell.get() === 0 && refunds.get() === 0 && waitingCost === 0);
 }
 
 /** An account whose tokens are plentiful, and which is not urgent, is examined this often. */

@@ -1,7 +1,7 @@
 /** Applies a sync reply or a failed sync: grants, refusals, closed epochs, and the waiters that they decide. */
 import { COST_EXCEEDS_CAPACITY, EPOCH_CLOSED, OK, RECALLING } from "../core/codes.js";
 import { STORE_ERROR, STORE_OK, STORE_TIMEOUT } from "../core/degradation.js";
-import { applyReply, type LeaseMessage, type LeaseReply } from "../core/lease.js";
+import { applyReply, type LeaseMessage, type LeaseReply, spentTokens } from "../core/lease.js";
 import { type Account, notScarceAt, SCARCE_GAP_MS } from "./account.js";
 import { closeEpoch, markReported } from "./epoch.js";
 import { cutTo, setEmergency } from "./limits.js";
@@ -77,7 +77,12 @@ export function serveReplies(node: NodeState, planned: PlannedSync[]): void {
 export function recallTokens(node: NodeState, account: Account): void {
   account.sync.plentiful = false;
   account.sync.recalled = true;
-  if (account.active || account.cell.get() !== 0) urge(node, account);
+  if (account.active || hasTokens(account)) urge(node, account);
+}
+
+/** Tokens that the store counts as held by this node, or that wait to be returned. Another worker may have spent them. */
+function hasTokens({ lease, sync, cell, refunds }: Account): boolean {
+  return cell.get() !== 0 || spentTokens(lease, cell) !== sync.reportedSpent || refunds.get() !== 0;
 }
 
 export interface FailedSync {
