@@ -9,7 +9,9 @@ import { type DrivenStore, START } from "./driven-store.js";
 import { type Change, HONEST, LIAR_APPS, type Lie, type LyingStep, PLACES } from "./lying-steps.js";
 import { BrokenPromise } from "./quota-model.js";
 
-const SECOND = 1_000_000;
+/** Whole numbers of micro-tokens are compared, because sums of fractions are not exact. */
+const MICRO = 1_000_000;
+const micro = (tokens: number) => Math.round(tokens * MICRO);
 const LIAR_CLUSTER = { capacity: 100_000, rate: 0, nodeTtlMs: 3000 };
 
 interface HonestNode {
@@ -151,13 +153,13 @@ export async function playLies(store: DrivenStore, clusterId: string, steps: Lyi
     let liarHas = LIAR_CLUSTER.capacity;
     for (const [place, limits] of LIAR_APPS.entries()) {
       const { tokens, clusterTokens } = await quota.inspect(limits);
-      const seconds = (store.clock.now - START) / SECOND;
+      const elapsed = store.clock.now - START;
       const taken = takenBy(place);
       if (place === 0) liarHas -= clusterTokens;
       liarHas -= taken;
       if (tokens > limits.burst) fail(`the bucket of ${limits.id} holds ${tokens}`);
-      if (Math.max(tokens, 0) + taken > limits.burst + limits.guaranteed * seconds) {
-        fail(`${limits.id} has ${tokens} tokens although honest nodes took ${taken} in ${seconds} s`);
+      if (micro(Math.max(tokens, 0) + taken - limits.burst) > limits.guaranteed * elapsed) {
+        fail(`${limits.id} has ${tokens} tokens although honest nodes took ${taken} in ${elapsed} µs`);
       }
     }
     if (liarHas < 0) fail(`the cluster has ${-liarHas} tokens too many`);
@@ -170,8 +172,8 @@ export async function playLies(store: DrivenStore, clusterId: string, steps: Lyi
       for (const [i, from] of instants.entries()) {
         for (const to of instants.slice(i + 1)) {
           const spent = to.spent[place]! - from.spent[place]!;
-          const most = burst + (guaranteed * (to.at - from.at)) / SECOND + from.liarHas;
-          if (spent > most)
+          const most = burst + (guaranteed * (to.at - from.at)) / MICRO + from.liarHas;
+          if (micro(spent) > micro(most))
             throw new BrokenPromise(`honest nodes spent ${spent} of ${id}, at most ${most} were allowed`);
         }
       }
