@@ -9,7 +9,7 @@ interface Measure {
   low: number;
   high: number;
   logarithmic: boolean;
-  /** Drawn as a dashed line. */
+  /** For 10 nodes × 1,000 apps × 0.5 requests/s. Drawn as a dashed line. */
   budget: number;
   text(value: number): string;
 }
@@ -48,7 +48,7 @@ const MEASURES: Measure[] = [
 ];
 
 const PANEL = { width: 240, height: 110 };
-const MARGIN = { left: 60, top: 34, right: 40, bottom: 50 };
+const MARGIN = { left: 60, top: 34, right: 55, bottom: 50 };
 const STEP = { x: PANEL.width + MARGIN.left + MARGIN.right, y: PANEL.height + MARGIN.top + MARGIN.bottom };
 
 /** Legible on light and dark backgrounds: medium colours, and lighter ones where the reader prefers dark. */
@@ -94,7 +94,7 @@ function panel(measure: Measure, { varied, title, points, measured }: MeasuredSw
   return [
     line("axis", `M0 0V${PANEL.height}H${PANEL.width}`),
     line("budget", `M0 ${round(y(measure.budget))}H${PANEL.width}`),
-    text(0, -14, `${measure.title} (dashed: budget)`, 'class="title"'),
+    text(0, -14, measure.title, 'class="title"'),
     text(-6, 8, measure.text(measure.high), 'text-anchor="end"'),
     text(-6, PANEL.height, measure.text(measure.low), 'text-anchor="end"'),
     text(PANEL.width / 2, PANEL.height + 34, title, 'text-anchor="middle"'),

@@ -31,6 +31,8 @@ library with their own connections to one Redis. A *pair* is one app on one node
 
 ![Ledger entries, Redis CPU and local decisions per request](growth.svg)
 
+The dashed lines are the budgets for 10 nodes × 1,000 apps × 0.5 requests/s.
+
 Before anything is counted, every pair gets one request and then as much load as is counted afterwards (half a minute), so
 the start of the nodes is not included. Small points are measured at the same time, each with its own Redis. *Ledger entries*
 are the apps over all sync messages. *Redis CPU* is the CPU time of the Redis process above that of an empty one. It includes
