@@ -1,6 +1,6 @@
 /** docs/GROWTH.md: the measured sweeps as tables. */
 import type { Measured, Point } from "../support/fleet.js";
-import type { MeasuredSweep } from "./sweeps.js";
+import { LEAST_CARRIED, type MeasuredSweep } from "./sweeps.js";
 
 export interface MemoryPerApp {
   apps: number;
@@ -67,7 +67,7 @@ function row({ nodes, apps, perPair, seconds }: Point, measured: Measured): stri
     number(nodes),
     number(apps),
     number(perPair),
-    number(Math.round(measured.requests / seconds)) + (measured.carried < 0.95 ? " (overloaded)" : ""),
+    number(Math.round(measured.requests / seconds)) + (measured.carried < LEAST_CARRIED ? " (overloaded)" : ""),
     number(measured.entriesPerRequest),
     `${number(measured.redisUsPerRequest)} µs`,
     `${(measured.localRatio * 100).toFixed(1)} %`,

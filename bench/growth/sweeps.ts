@@ -47,6 +47,9 @@ export const BATCHES: Point[][] = [
   [byNodes[2]!],
 ];
 
+/** A point that carries a smaller share of its requests is overloaded, and its figures are those of an overload. */
+export const LEAST_CARRIED = 0.9;
+
 /** Apps on one node for which the memory per app is measured. */
 export const MEMORY_APPS = [1_000, 10_000];
 export const MEMORY_LIMITS = AMPLE;

@@ -1,7 +1,7 @@
 /** Sends requests at an even rate. */
 
 /** Requests that are later than this are not made up for: the process is overloaded. */
-const MOST_LATE_MS = 100;
+const MOST_LATE_MS = 1_000;
 export interface Pace {
   perSecond: number;
   /** Until this time is over. */
