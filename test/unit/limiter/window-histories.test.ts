@@ -140,9 +140,10 @@ async function exceeded({ nodes: count, latencyMs, cluster, limits: first }: Set
   }
   for (const id of IDS) begin(id, 0);
 
-  function whenDecided(made: Decision | Promise<Decision>, act: (decision: Decision) => void): void {
+  /** A dead node decides nothing, whatever it receives. */
+  function whenDecided(owner: SimulatedNode, made: Decision | Promise<Decision>, act: (it: Decision) => void): void {
     const note = (decision: Decision) => {
-      if (!decision.allowed || decision.cost === 0) return;
+      if (killed.has(owner) || !decision.allowed || decision.cost === 0) return;
       taken[decision.app as Id].push({ at: clock.now(), tokens: decision.cost });
       act(decision);
     };
@@ -208,7 +209,7 @@ async function exceeded({ nodes: count, latencyMs, cluster, limits: first }: Set
       lend(one.app, clock.now(), borrowed);
     } else if (one.kind === "take") {
       const owner = pick(one.node);
-      whenDecided(owner.limiter.take(one.app, one.cost), ({ cost }) => {
+      whenDecided(owner, owner.limiter.take(one.app, one.cost), ({ cost }) => {
         const back = Math.floor(cost * one.givesBack);
         owner.limiter.giveBack(one.app, back);
         refunded(owner, one.app, back);
@@ -216,7 +217,7 @@ async function exceeded({ nodes: count, latencyMs, cluster, limits: first }: Set
     } else {
       const owner = pick(one.node);
       for (let i = 0; i < one.count; i++) {
-        whenDecided(owner.limiter.check(one.app, "GET", one.bytes), (decision) => {
+        whenDecided(owner, owner.limiter.check(one.app, "GET", one.bytes), (decision) => {
           clock.after(one.lastsMs, () => {
             if (killed.has(owner)) return;
             owner.limiter.settle(decision, 0, one.actualBytes);
