@@ -13,7 +13,7 @@ export interface Verdict {
 }
 
 /** A connection that a killed process had accepted, but not read from, may never be answered. */
-const REQUEST_TIMEOUT_MS = 10_000;
+export const REQUEST_TIMEOUT_MS = 10_000;
 
 /** An app that is never admitted without the store, so that admitted requests can be counted. */
 export const metered = (rate: number, burst: number) =>
@@ -73,7 +73,7 @@ async function refusalOf(url: string, app: string, wanted: number): Promise<stri
   });
 }
 
-export const steadyLoad = (url: string, app: string, perSecond: number, seconds: number) =>
+const steadyLoad = (url: string, app: string, perSecond: number, seconds: number) =>
   sendLoad(url, app, perSecond, seconds, REQUEST_TIMEOUT_MS);
 
 /** A load on every instance; `shares` divides it. */
