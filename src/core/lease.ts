@@ -201,7 +201,7 @@ const PAID_ELSEWHERE_MS = 1000;
  */
 export function isLeaseWorthwhile(lease: Lease, now: number): boolean {
   const elapsed = now - lease.reportedAt;
-  const leasable = (lease.paidByService * 1000 * SHORT_LEASE_SECONDS) / Math.max(elapsed, PAID_ELSEWHERE_MS / 10);
+  const leasable = (lease.paidByService * 1000 * SHORT_LEASE_SECONDS) / Math.max(elapsed, PAID_ELSEWHERE_MS);
   if (leasable >= 1) return true;
   if (elapsed < 0 || elapsed >= PAID_ELSEWHERE_MS) {
     lease.paidByService = 0;

@@ -6,6 +6,7 @@ import {
   isRefused,
   isReportDue,
   type LeaseMessage,
+  type LeaseOptions,
   type LeaseSituation,
   needsRefill,
   planSync,
@@ -114,6 +115,12 @@ export function planMessage<A extends Account>(node: NodeState<A>, now: number):
   return planned;
 }
 
+/** Busy accounts are examined more often, so that they report after `batchThreshold` tokens. */
+function lookAfterMs({ lease }: Account, { batchThreshold, syncIntervalMs }: LeaseOptions): number {
+  const spentAfterMs = (batchThreshold * 1000) / Math.max(lease.spendRate, 1);
+  return Math.min(Math.max(spentAfterMs, syncIntervalMs), LOOK_MS);
+}
+
 /** Adds an account to the message if it is due; to the next one, if there is no room or it waits. True if it is due. */
 function planIfDue<A extends Account>(
   node: NodeState<A>,
@@ -122,10 +129,11 @@ function planIfDue<A extends Account>(
   planned: PlannedSync<A>[],
 ): boolean {
   const { now, options } = situation;
-  if (!situation.timers && !node.epochClosed) returnUnused(node, account, now);
+  if (!situation.timers && !node.epochClosed) returnUnused(account, now);
   situation.plentiful = account.sync.plentiful;
   if (!isDue(node, account, situation)) {
-    account.lookAt = now + (situation.plentiful && !account.leaving ? LOOK_MS : options.syncIntervalMs);
+    account.lookAt =
+      now + (situation.plentiful && !account.leaving ? lookAfterMs(account, options) : options.syncIntervalMs);
     // Waiters ask again when the gap after a short reply is over.
     if (account.waitingCost > 0) urge(node, account);
     return false;
@@ -244,13 +252,16 @@ function returnRefunds({ lease, syncCell, refunds }: Account): void {
   if (spent < 0) syncCell.add(spent);
 }
 
+/** A node without timers that spent little for this long returns the rest of its lease. */
+const UNUSED_MS = 1000;
+
 /**
  * For nodes without timers: returns what the lease holds for an earlier rate of spending, which could not be returned
  * while no request came. One second's worth of the spending since the last report stays.
  */
-function returnUnused(node: NodeState, { lease, syncCell }: Account, now: number): void {
+function returnUnused({ lease, syncCell }: Account, now: number): void {
   const elapsed = now - lease.reportedAt;
-  if (elapsed < node.options.lease.idleMs) return;
+  if (elapsed < UNUSED_MS) return;
   const spent = Math.max(spentTokens(lease, syncCell) - lease.spentAtReport, 0);
   const keep = Math.ceil((spent * 1000) / elapsed) + 1;
   const balance = syncCell.get();
