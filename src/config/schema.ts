@@ -101,7 +101,7 @@ const lease = section({
     .describe("While tokens are plentiful, a node reports at least this often."),
   idle_ms: milliseconds(100, HOUR_MS)
     .default(90_000)
-    .describe("While tokens are plentiful, a lease that was not used for this long is returned."),
+    .describe("While tokens are plentiful, a lease that was not used for this long is returned with its next report."),
   timeout_ms: milliseconds(10, 60_000).default(1_000).describe("Timeout of decisions and store calls."),
 });
 
