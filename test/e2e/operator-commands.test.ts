@@ -23,7 +23,7 @@ node_id: gw-e2e
 # One, so that no token waits on the lease of a worker that nobody asks.
 workers: 1
 # However busy the machine is, decisions are made by the limits.
-lease: { timeout_ms: ${timeoutMs} }
+lease: { timeout_ms: ${timeoutMs}, report_interval_ms: 100 }
 apps:
   # A request costs 1 token whatever its size, and what is spent stays spent for the length of a test.
   default: { guaranteed: 1000, burst: 2000, priority: 0 }
@@ -190,10 +190,13 @@ describe("a running service", () => {
   });
 
   it("borrows, repays, reconciles and counts connections", async () => {
-    // Borrowed tokens need space in the bucket. An exhausted app would have borrowed itself, so its bucket is larger than
-    // any lease that this many concurrent requests can cause.
+    // Borrowed tokens need space in the bucket, which tokens on leases occupy until they are reported as spent. An
+    // exhausted app would have borrowed itself, so its bucket is larger than any lease that these requests can cause.
     await ask(gateway, "lender", 400);
-    const lent = await tollgate("borrow lender 10 --reason drill");
+    const lent = await waitFor("space in the bucket", async () => {
+      const result = await tollgate("borrow lender 10 --reason drill");
+      return !result.text.includes("bucket_full") && result;
+    });
     expect(lent).toMatchObject({
       exitCode: 0,
       text: expect.stringMatching(/^lender borrowed 10 tokens\n.* debt 12, /),
