@@ -2,7 +2,7 @@
 import type { MetricName } from "./catalog.js";
 import { layerOf, methodLabels, NO_APP, reasons } from "./labels.js";
 import { NO_APP_REPORT, type PlaneReport } from "./reports.js";
-import { createSeries, type Series } from "./series.js";
+import { createSeries, type Series, type SeriesList } from "./series.js";
 
 type LabelOf = (app: string) => string | undefined;
 
@@ -38,10 +38,10 @@ export function createPlaneCounters(now: () => number) {
       nodes.set(node, { epoch, batch: isNew ? batch : last.batch, at: now(), gauges });
       expire();
     },
-    /** Adds the sums to `page`. Counters of apps without one of these labels are dropped for good. */
-    addTo(page: Series, labels: ReadonlySet<string>): void {
+    /** The sums. Counters of apps without one of these labels are dropped for good. */
+    list(labels: ReadonlySet<string>): SeriesList {
       sums.retainApps(labels);
-      page.merge(sums.list());
+      return sums.list();
     },
     /** Adds the gauges of nodes that reported recently, except those with one of these names. */
     addGauges(page: Series, except: ReadonlySet<string>): void {

@@ -1,5 +1,5 @@
 /** Time series by metric and label values: those of a process, sums over processes, and the page for Prometheus. */
-import { type MetricName, metrics } from "./catalog.js";
+import { type MetricDefinition, type MetricName, metrics } from "./catalog.js";
 
 /** One number; for a histogram its sum, one count per bucket (not cumulative), and the count above all bounds. */
 export type Values = number[];
@@ -76,28 +76,31 @@ export function createSeries() {
       }
       return all;
     },
-    /** Calls `visit` for each series of a metric. */
-    each(name: MetricName, visit: (labels: string[], values: Readonly<Values>) => void): void {
-      families.get(name)?.forEach((values, key) => void visit(key.split(SEPARATOR), values));
-    },
-    /** In the Prometheus text format, in parts: short texts that live long would fill the heap. */
-    async *page(): AsyncGenerator<string> {
-      let lines: string[] = [];
-      let written = 0;
-      for (const [name, { type, help }] of Object.entries(metrics)) {
-        const family = families.get(name as MetricName) ?? new Map<Key, never>();
-        if (family.size > 0) lines.push(`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`);
-        for (const [key, values] of family) {
-          writeSeries(lines, name as MetricName, key, values);
-          if (++written % SERIES_PER_TURN !== 0) continue;
-          yield joined(lines);
-          lines = [];
-          await new Promise((resolve) => setImmediate(resolve));
-        }
-      }
-      yield joined(lines);
-    },
+    /** The series of a metric. */
+    entries: (name: MetricName): Iterable<[Key, Values]> => families.get(name) ?? [],
   };
+}
+
+/**
+ * The sums of all lists in the Prometheus text format, without the series of other apps. In parts, one metric at a time: a
+ * whole page of many short texts and lists would stay in the heap for long.
+ */
+export async function* writePage(lists: readonly SeriesList[], apps: ReadonlySet<string>): AsyncGenerator<string> {
+  for (const [name, { type, help }] of Object.entries(metrics) as [MetricName, MetricDefinition][]) {
+    const sums = createSeries();
+    for (const { [name]: list } of lists) if (list !== undefined) sums.merge({ [name]: list });
+    sums.retainApps(apps);
+    let lines = [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`];
+    let written = 0;
+    for (const [key, values] of sums.entries(name)) {
+      writeSeries(lines, name, key, values);
+      if (++written % SERIES_PER_TURN !== 0) continue;
+      yield joined(lines);
+      lines = [];
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    if (written % SERIES_PER_TURN !== 0) yield joined(lines);
+  }
 }
 
 /** Linear search, because most values are small. */

@@ -10,7 +10,7 @@ import { appLabels, NO_APP, OTHER_APPS } from "./labels.js";
 import { createPlaneCounters } from "./plane-counters.js";
 import { createProcessCounters, watchLoopLag } from "./process-counters.js";
 import type { MetricsReport, PlaneReport } from "./reports.js";
-import { createSeries, type Series } from "./series.js";
+import { createSeries, type Series, writePage } from "./series.js";
 import { createStoreGauges } from "./store-gauges.js";
 import { createWorkerTotals } from "./worker-totals.js";
 
@@ -59,14 +59,6 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
     return labelled.labels;
   }
 
-  function addCounters(page: Series): void {
-    const known = new Set([NO_APP, OTHER_APPS, ...labels().values()]);
-    workerTotals.addTo(page, known);
-    planes.addTo(page, known);
-    page.merge(own.list());
-    page.retainApps(known);
-  }
-
   function addGauges(page: Series, workers: readonly MetricsReport[]): void {
     const all = createSeries();
     for (const { gauges } of workers) all.merge(gauges);
@@ -76,10 +68,10 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
     page.merge(others);
     page.of("websocket_connections_active_total");
     let proxies = 0;
-    all.each("websocket_proxy_instance", ([name], [active]) => {
-      page.add("websocket_proxy_instance", [proxies++ < MOST_PROXIES ? name! : "other"], active);
+    for (const [name, [active]] of all.entries("websocket_proxy_instance")) {
+      page.add("websocket_proxy_instance", [proxies++ < MOST_PROXIES ? name : "other"], active);
       page.add("websocket_connections_active_total", [], active);
-    });
+    }
     lag.addTo(page, node);
   }
 
@@ -111,12 +103,12 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
     configReloaded: (result: "reloaded" | "refused"): void => own.add("ratelimit_config_reloads_total", [result]),
     /** In parts. */
     async *page(workers: readonly MetricsReport[]): AsyncGenerator<string> {
-      const page = createSeries();
+      const current = createSeries();
+      const known = new Set([NO_APP, OTHER_APPS, ...labels().values()]);
       workerTotals.add(workers);
-      await addService(page);
-      addCounters(page);
-      addGauges(page, workers);
-      yield* page.page();
+      await addService(current);
+      addGauges(current, workers);
+      yield* writePage([...workerTotals.lists(known), planes.list(known), own.list(), current.list()], known);
       yield `\n${await processRegistry.metrics()}`;
     },
     /** Number of metrics. */

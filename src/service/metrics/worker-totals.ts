@@ -1,6 +1,6 @@
 /** Sums the counters of all workers. A sum never decreases: what a crashed worker last reported stays in it. */
 import type { MetricsReport } from "./reports.js";
-import { createSeries, type Series } from "./series.js";
+import { createSeries, type SeriesList } from "./series.js";
 
 export type WorkerTotals = ReturnType<typeof createWorkerTotals>;
 
@@ -20,13 +20,12 @@ export function createWorkerTotals() {
       }
     },
     /**
-     * Adds the sums over all processes, past and present, to `page`. A worker that does not reply counts with its last
+     * The counters of all processes, past and present, to be added up. A worker that does not reply counts with its last
      * report. What ended workers counted for apps without one of these labels is dropped for good.
      */
-    addTo(page: Series, labels: ReadonlySet<string>): void {
+    lists(labels: ReadonlySet<string>): SeriesList[] {
       ended.retainApps(labels);
-      page.merge(ended.list());
-      for (const { counters } of newest.values()) page.merge(counters);
+      return [ended.list(), ...Array.from(newest.values(), ({ counters }) => counters)];
     },
   };
 }

@@ -15,7 +15,7 @@ function report(node: string, life: string, seq: number, count: number): Metrics
 
 function hits(totals: WorkerTotals, labels = ["video"]): number | undefined {
   const page = createSeries();
-  totals.addTo(page, new Set(labels));
+  for (const list of totals.lists(new Set(labels))) page.merge(list);
   return page.list().ratelimit_l3_hits_total?.values[0];
 }
 
