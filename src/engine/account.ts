@@ -121,10 +121,11 @@ export function isScarce(account: Account, now: number): boolean {
 
 function plainSecondCounter(): SecondCounter {
   let current = -1;
-  let cell = plainCell();
+  // Most accounts never need one.
+  let cell: Cell | undefined;
   return {
     of(second: number): Cell {
-      if (second !== current) {
+      if (cell === undefined || second !== current) {
         current = second;
         cell = plainCell();
       }
@@ -133,10 +134,9 @@ function plainSecondCounter(): SecondCounter {
   };
 }
 
-/** An account over plain counters. Hosts with other counters replace the three cells. */
-export function newAccount(limits: AppLimits, options: LeaseOptions, now: number): Account {
+/** An account over plain counters. Hosts with other counters pass their cell, or replace the three cells. */
+export function newAccount(limits: AppLimits, options: LeaseOptions, now: number, cell = plainCell()): Account {
   const lease = newLease(options, now);
-  const cell = plainCell();
   return {
     limits,
     lease,

@@ -2,6 +2,7 @@
 import type { LeaseOptions } from "../core/lease.js";
 import type { AppLimits } from "../core/limits.js";
 import { type Account, newAccount, type Waiter } from "../engine/account.js";
+import { NodeCell } from "./node-cell.js";
 
 /** A request that waits for a sync, as a promise. */
 export interface LimiterWaiter extends Waiter {
@@ -32,7 +33,7 @@ export function createAccounts(configured: AppLimits[], firstLease: LeaseOptions
   replace(configured, lease);
 
   function create(limits: AppLimits): LimiterAccount {
-    return newAccount(limits, lease, now()) as LimiterAccount;
+    return newAccount(limits, lease, now(), new NodeCell()) as LimiterAccount;
   }
 
   /** Counters in messages must not restart within an epoch: an app that returns continues with its old ones. */
