@@ -12,7 +12,7 @@
  *
  * The ledgers must be those of all nodes that `nodes` lists. If a node was added or removed since, the reply is
  * stale_message and nothing changes: list the nodes again.
- * A repeated operation gets the same reply; a later operation finds nothing to correct.
+ * A repeated operation that changed something gets the same reply; a later operation finds nothing to correct.
  */
 import { cutToHighest, MICRO } from "../core/bucket.js";
 import { OK, STALE_MESSAGE } from "../core/codes.js";
@@ -130,9 +130,10 @@ export function reconcile(redis: RedisApi, keys: string[], argv: string[]): Scri
   // An app without a key is full: there is nothing to write, and an expired limit stays expired.
   if (corrects || redis.call("EXISTS", keys[1]!) === 1) writeApp(redis, keys[1]!, app, request);
   writeCluster(redis, keys[0]!, cluster);
-  return saveReply(redis, keys[3]!, [
+  const corrections = found.recoveredFrom + (corrects ? 1 : 0);
+  const reply: ScriptReply = [
     OK,
-    found.recoveredFrom + (corrects ? 1 : 0),
+    corrections,
     drift,
     corrects ? 0 : drift,
     expected,
@@ -140,5 +141,7 @@ export function reconcile(redis: RedisApi, keys: string[], argv: string[]): Scri
     corrects ? leaked : 0,
     found.recovered,
     found.dead,
-  ]);
+  ];
+  // A round calls this for every app and rarely changes one: where nothing changed, a repeated call finds the same.
+  return corrections > 0 || found.dead > 0 ? saveReply(redis, keys[3]!, reply) : reply;
 }
