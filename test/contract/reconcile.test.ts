@@ -42,6 +42,17 @@ forEachBackend("reconcile", (it) => {
     expect(await quota.inspect(app)).toMatchObject({ tokens: 170, clusterTokens: 970, returned: 70 });
   });
 
+  it("an operation that changed nothing leaves no reply in the store, one that did leaves it", async (bench) => {
+    const quota = quotaOf(bench);
+    await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
+    expect(await quota.reconcile(app, how("r1"))).toMatchObject({ correctionsMade: 0, recoveredTokens: 0 });
+    await pass(bench, quota, TTL + 500);
+    for (let i = 0; i < 2; i++) {
+      expect(await quota.reconcile(app, how("r1"))).toMatchObject({ correctionsMade: 1, recoveredTokens: 100 });
+    }
+    expect(await quota.inspect(app)).toMatchObject({ tokens: 200, returned: 100 });
+  });
+
   it("a node restarted with the same id has its own ledger; the old one is recovered once", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
