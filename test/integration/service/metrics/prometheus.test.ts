@@ -1,10 +1,12 @@
 /** Prometheus scrapes a running service: every metric can be queried, and promtool finds no problem. */
 import { readFileSync } from "node:fs";
+import { Readable } from "node:stream";
 import { request } from "undici";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type MetricDefinition, type MetricName, metrics } from "../../../../src/service/metrics/catalog.js";
 import { reasons } from "../../../../src/service/metrics/labels.js";
 import { type GatewayProcess, startGateway, startSmallBackend } from "../../../support/gateway-process.js";
+import { startBackend } from "../../../support/http-backend.js";
 import { startNginx } from "../../../support/nginx-process.js";
 import { checkPage, type Prometheus, startPrometheus } from "../../../support/prometheus.js";
 import { startRedis } from "../../../support/redis-server.js";
@@ -28,21 +30,36 @@ async function ask(app: string, method = "GET"): Promise<void> {
   answers[key] = (answers[key] ?? 0) + 1;
 }
 
+/** A body of unknown length for which the tokens are not sufficient: it is aborted. */
+async function upload(): Promise<void> {
+  const body = Readable.from(Array.from({ length: 100 }, () => Buffer.alloc(65_536)));
+  const sent = request(`${gateway.url}/upload`, { method: "PUT", body, headers: { "x-app-id": "upload" } });
+  await sent.then((response) => response.body.dump()).catch(() => {});
+}
+
 beforeAll(async () => {
   const redis = await startRedis();
   endings.push(() => redis.stop());
   const backend = await startSmallBackend();
   endings.push(() => backend.stop());
+  const reader = await startBackend((incoming, response) => {
+    incoming.resume().on("end", () => response.end("read"));
+  });
+  endings.push(() => reader.stop());
   const pod = await startSocketPod(() => {});
   endings.push(() => pod.stop());
   // One burst and almost no refill during the test. `closed` admits nothing more when the store is too slow.
   const limits = "guaranteed: 0.001, burst: 40, on_store_failure: closed";
   const config = `
 unknown_apps: reject
-apps: { video: { ${limits} }, audio: { ${limits}, dry_run: true } }
-upstreams: { backend: { targets: ["${backend.target}"] }, sockets: { targets: ["${pod.address}"] } }
+apps: { video: { ${limits} }, audio: { ${limits}, dry_run: true }, upload: { ${limits}, unknown_length: cut } }
+upstreams:
+  backend: { targets: ["${backend.target}"] }
+  reader: { targets: ["127.0.0.1:${reader.port}"] }
+  sockets: { targets: ["${pod.address}"] }
 routes:
   - { path: /, upstream: backend }
+  - { path: /upload, upstream: reader }
   - { path: /ws/, upstream: sockets, connections: { max_per_pod: 2 } }
 log: { level: warn }
 `;
@@ -54,6 +71,7 @@ log: { level: warn }
   for (let i = 0; i < 30; i++) await ask("video");
   for (let i = 0; i < 30; i++) await ask("audio", "PUT");
   for (let i = 0; i < 3; i++) await ask(`nobody-${i}`);
+  await upload();
   await ask("video", "REPORT");
   await waitFor("two connections, and one too many", async () => {
     const socket = connectSocket(`${gateway.url}/ws/`, { "x-app-id": "audio" });
@@ -119,7 +137,7 @@ describe("Prometheus", () => {
       (await prometheus.until(`count by (${label}) ({__name__=~"ratelimit_.+",${label}!=""})`))
         .map(({ labels }) => labels[label])
         .sort();
-    expect(await values("app_id")).toEqual(["audio", "none", "video"]);
+    expect(await values("app_id")).toEqual(["audio", "none", "upload", "video"]);
     expect(await values("method")).toEqual(["GET", "OTHER", "PUT"]);
     expect(reasons).toEqual(expect.arrayContaining(await values("reason")));
     expect(await values("node_id")).toEqual(["edge", "gw", "gw-1", "gw-2"]);
