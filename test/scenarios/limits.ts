@@ -241,7 +241,8 @@ export function workersKilled(kind: PlaneKind): Promise<Verdict> {
 export function instanceKilled(kind: PlaneKind): Promise<Verdict> {
   return withFixture(kind, { apps: metered(200, 200), workers: 1 }, async ({ plane, quota }) => {
     const [first, second] = plane.instances;
-    await steadyLoad(first!.url, "metered", 50, 1);
+    // Long enough for an Envoy worker to hold a lease.
+    await steadyLoad(first!.url, "metered", 50, 3);
     const name = (await quota.nodes()).find(({ node }) => node.startsWith(`${kind}-0`))!.node;
     await first!.killAll();
     expect((await quota.ledger(name)).held).toBeGreaterThan(0);
