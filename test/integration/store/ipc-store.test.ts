@@ -69,7 +69,7 @@ describe("a call", () => {
     const more = await quota.grant({ node: "late", epoch: 1, seq: 1 }, [
       { app, granted: 0, spent: 0, returned: 0, need: 900, want: 900 },
     ]);
-    expect(more.apps[0]?.code).toBe("quota_exhausted");
+    expect(more.apps[0]?.code).toBe("recalling");
   });
 
   it("ends at its deadline when the primary is stopped, and a late reply is ignored", async () => {
