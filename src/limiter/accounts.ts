@@ -33,7 +33,9 @@ export function createAccounts(configured: AppLimits[], firstLease: LeaseOptions
   replace(configured, lease);
 
   function create(limits: AppLimits): LimiterAccount {
-    return newAccount(limits, lease, now(), new NodeCell()) as LimiterAccount;
+    const account = newAccount(limits, lease, now(), new NodeCell()) as LimiterAccount;
+    account.refunds = new NodeCell();
+    return account;
   }
 
   /** Counters in messages must not restart within an epoch: an app that returns continues with its old ones. */
