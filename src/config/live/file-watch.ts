@@ -7,6 +7,8 @@ import type { Unsubscribe } from "../../store/store.js";
 const POLL_MS = 200;
 /** Longer than the polling interval: a file that is still being written is not read. */
 const SETTLE_MS = 300;
+/** A change before the first poll is not noticed, so the file is read once more. */
+const FIRST_LOOK_MS = 1_000;
 
 export function watchFile(file: string, clock: Clock, changed: () => void): Unsubscribe {
   let stopWaiting = () => {};
@@ -14,6 +16,7 @@ export function watchFile(file: string, clock: Clock, changed: () => void): Unsu
     stopWaiting();
     stopWaiting = clock.after(SETTLE_MS, changed);
   };
+  stopWaiting = clock.after(FIRST_LOOK_MS, look);
   watchState(file, { interval: POLL_MS, persistent: false, bigint: true }, look);
   return () => {
     stopWaiting();
