@@ -136,14 +136,13 @@ function recallApp(id: string): void {
   if (id === ALL_APPS) for (const one of accounts) recallTokens(node, one);
 }
 
-const WARNED = "told";
+const WARNED_SECONDS = 24 * 60 * 60;
 
-/** Once for each pair of versions, by the worker that notices it first. */
+/** Once a day for each pair of versions. During a reload, workers of both versions may send messages. */
 function warnOfVersions(): void {
   const { dict, options, node } = worker;
-  const versions = `${options.configVersion} ${node.configVersion}`;
-  if (dict.get(WARNED) === versions) return;
-  dict.safe_set(WARNED, versions);
+  const [isNew] = dict.safe_add(`told:${options.configVersion} ${node.configVersion}`, 1, WARNED_SECONDS);
+  if (isNew !== true) return;
   ngx.log(ngx.WARN, versionWarning("nginx", options.configVersion, node.configVersion));
 }
 
