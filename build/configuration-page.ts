@@ -70,7 +70,7 @@ function row(path: string, name: string, option: OptionSchema) {
     variables: variablesOf(full)
       .map((variable) => `\`${variable}\``)
       .join(" "),
-    change: needRestart.includes(full) ? "restart" : isSection ? "" : "live",
+    change: needRestart.some((one) => full === one || full.startsWith(`${one}.`)) ? "restart" : isSection ? "" : "live",
     meaning: cell(option.description ?? ""),
   };
 }

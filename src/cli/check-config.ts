@@ -3,6 +3,7 @@ import { loadConfig } from "../config/load.js";
 import { appLimits } from "../config/options/limits.js";
 import { describeProblem } from "../config/problem.js";
 import type { Config } from "../config/schema.js";
+import { withFileChecks } from "../config/tls-files.js";
 import { configVersion } from "../config/version.js";
 import { type Command, expectWords, FINE, flagOption, REFUSED, readArguments } from "./command.js";
 
@@ -25,7 +26,7 @@ export const command: Command = {
     const { values, words } = readArguments(args, { json: flagOption });
     expectWords(words, ["FILE"]);
     const file = words[0]!;
-    const loaded = loadConfig({ file, env: process.env });
+    const loaded = withFileChecks(loadConfig({ file, env: process.env }));
     if (!values.json) {
       const { apps, routes, upstreams } = counts(configOrThrow(file, loaded));
       return `${file} is valid: ${apps} apps, ${routes} routes, ${upstreams} upstreams\n`;

@@ -1,5 +1,6 @@
 /** `tollgate scripts`: the Redis function library, the versions that the servers have loaded, and the removal of old ones. */
 import { catalog, type ScriptName } from "../scripts/catalog.js";
+import { readTlsFiles } from "../shared/tls/tls-files.js";
 import { StoreError } from "../store/errors.js";
 import { functionName, loadLibrary } from "../store/function-library.js";
 import { listLibraries, removeOtherLibraries, type ServerLibraries } from "../store/redis/library.js";
@@ -43,16 +44,16 @@ export const command: Command = {
       "remove-old": flagOption,
       json: flagOption,
     });
-    const url = storeUrl(options);
+    const place = storePlace(options);
     const { name, source } = loadLibrary();
     const functions = Object.entries(catalog).map(([script, { flags }]) => ({
       script,
       function: functionName(name, script as ScriptName),
       flags,
     }));
-    if (options["remove-old"] && url === undefined) throw new UsageError("--remove-old needs --store or --config");
-    const removed = options["remove-old"] ? await asked(removeOtherLibraries(url!, name)) : undefined;
-    const servers = url === undefined ? undefined : await asked(listLibraries(url));
+    if (options["remove-old"] && place === undefined) throw new UsageError("--remove-old needs --store or --config");
+    const removed = options["remove-old"] ? await asked(removeOtherLibraries(place!, name)) : undefined;
+    const servers = place === undefined ? undefined : await asked(listLibraries(place));
     const bytes = Buffer.byteLength(source);
     if (options.json) return `${JSON.stringify({ library: name, bytes, functions, servers, removed })}\n`;
     const rows = functions.map((each) => [each.function, each.flags || "-"]);
@@ -66,11 +67,17 @@ export const command: Command = {
   },
 };
 
-function storeUrl({ store, config }: { store?: string | undefined; config?: string | undefined }): string | undefined {
-  if (store !== undefined && config !== undefined) throw new UsageError("give --store or --config, not both");
-  const url = config === undefined ? store : configOrThrow(config).store;
-  if (url !== undefined && !isRedisUrl(url)) throw new UsageError("the store is not a Redis");
-  return url;
+function storePlace({ store, config: file }: { store?: string | undefined; config?: string | undefined }) {
+  if (store !== undefined && file !== undefined) throw new UsageError("give --store or --config, not both");
+  const config = file === undefined ? undefined : configOrThrow(file);
+  const url = config === undefined ? store : config.store;
+  if (url === undefined) return undefined;
+  if (!isRedisUrl(url)) throw new UsageError("the store is not a Redis");
+  if (config?.store_tls === undefined) return { url };
+  const { material, problems } = readTlsFiles(config.store_tls);
+  if (problems.length > 0) throw new Error(`store_tls.${problems[0]!.option}: ${problems[0]!.reason}`);
+  const { name } = config.store_tls;
+  return { url, tls: { ...material, ...(name === undefined ? {} : { servername: name }) } };
 }
 
 function removedLine({ server, libraries }: ServerLibraries): string {

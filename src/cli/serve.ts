@@ -2,6 +2,7 @@
 import { readLargeConfig } from "../config/live/read-large.js";
 import { readText } from "../config/load.js";
 import type { Config } from "../config/schema.js";
+import { withFileChecks } from "../config/tls-files.js";
 import { parseAddress } from "../config/values.js";
 import { startDemoBackend } from "../service/process/demo-backend.js";
 import { type Listening, type Service, serve } from "../service/process/serve.js";
@@ -37,7 +38,7 @@ export const command: Command = {
       const { text: yaml = "", problems } =
         demo === undefined ? readText(options.config!) : { text: demoYaml(demo.target), problems: [] };
       const loaded = problems.length > 0 ? { config: undefined, problems } : await readLargeConfig(yaml, process.env);
-      const config = overrides(configOrThrow(options.config, loaded));
+      const config = overrides(configOrThrow(options.config, withFileChecks(loaded)));
       const service = serve({ config, yaml, file: options.config, env: process.env, overrides });
       const stopped = untilStopped(service);
       const listening = await Promise.race([service.ready, stopped]);

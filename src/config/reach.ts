@@ -2,16 +2,23 @@
 import { valueAt } from "./problem.js";
 import type { Config } from "./schema.js";
 
-const ofNode = ["node_id", "listen", "workers", "store", "store_pool_size"];
+const ofNode = ["node_id", "listen", "tls", "workers", "store", "store_tls", "store_pool_size"];
 
 /** Options that are used only when the process starts. */
-export const needRestart: readonly string[] = [...ofNode, "cluster.id", "control.listen", "envoy.listen"];
+export const needRestart: readonly string[] = [
+  ...ofNode,
+  "cluster.id",
+  "control.listen",
+  "control.tls",
+  "envoy.listen",
+  "envoy.tls",
+];
 
 /** Options that each node needs to find the store, and for access control. */
-export const notInStore: readonly string[] = [...ofNode, "cluster.id", "control", "envoy.listen"];
+export const notInStore: readonly string[] = [...ofNode, "cluster.id", "control", "envoy.listen", "envoy.tls"];
 
 /** May differ between nodes that enforce the same limits. */
-export const ownToNode: readonly string[] = [...ofNode, "control.listen", "envoy.listen"];
+export const ownToNode: readonly string[] = [...ofNode, "control.listen", "control.tls", "envoy.listen", "envoy.tls"];
 
 /** @param option a path of one or two names, such as `cluster.id` */
 export function optionAt(config: Record<string, unknown>, option: string): unknown {

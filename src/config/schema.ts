@@ -5,6 +5,7 @@ import { MAX_TOKENS } from "../core/bucket.js";
 import { costProfiles, MAX_BYTES, MAX_COST } from "../core/cost.js";
 import { limits, route, timeouts, upstream } from "./sections/gateway.js";
 import { rateLimitDomain } from "./sections/rate-limits.js";
+import { clientTls, listenerTls } from "./sections/tls.js";
 import {
   address,
   amount,
@@ -61,6 +62,7 @@ const control = section({
   allow: list(network(), 0, 1_000)
     .default(["127.0.0.0/8", "::1/128"])
     .describe("Addresses and networks that may call. Health checks are allowed from anywhere."),
+  tls: optional(listenerTls, "plaintext").describe("TLS of the listener; see TLS.md."),
   hosts: list(hostName(), 0, 1_000).default([]).describe("Allowed Host names besides localhost and plain addresses."),
   admin_token: secret().default("").describe("Bearer token of administrators. Empty: the admin API is disabled."),
   plane_token: secret()
@@ -71,8 +73,9 @@ const control = section({
 /** The listener for Envoy: rate limit service, access log service and check API. */
 const envoy = section({
   listen: optional(address(), "no listener").describe(
-    "Address for Envoy: gRPC over plaintext HTTP/2, and HTTP. Callers must be listed in `control.allow` and send `control.plane_token` if it is set.",
+    "Address for Envoy: gRPC over HTTP/2, and HTTP. Callers must be listed in `control.allow` and send `control.plane_token` if it is set.",
   ),
+  tls: optional(listenerTls, "plaintext").describe("TLS of the listener."),
   max_message_bytes: whole(1_024, 64 * 1_024 * 1_024)
     .default(4 * 1_024 * 1_024)
     .describe("Maximum size of a message or body in bytes."),
@@ -199,6 +202,9 @@ export const sections = {
     .meta({ otherwise: "host name and process id" })
     .describe("The name of this service within the cluster."),
   listen: address().default("0.0.0.0:8080").describe("Address of the gateway."),
+  tls: optional(listenerTls, "plaintext").describe(
+    "TLS of the gateway's listener. Changed files are used for new connections; invalid ones are logged and ignored.",
+  ),
   workers: whole(1, 256)
     .default(() => Math.min(availableParallelism(), 256))
     .meta({ otherwise: "one per core" })
@@ -206,6 +212,9 @@ export const sections = {
   store: storeUrl()
     .default("embedded")
     .describe("URL of the store. `embedded`: in this process, for a single service."),
+  store_tls: optional(clientTls("the host of the URL"), "the CAs of Node.js").describe(
+    "TLS of connections to the store, for a `rediss` URL.",
+  ),
   store_pool_size: whole(1, 100_000)
     .default(512)
     .describe("Maximum concurrent calls per Redis server; they share one connection."),

@@ -137,6 +137,9 @@ export const network = () =>
 export const hostName = () =>
   text("must be a host name without a port", /^[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?$/);
 
+/** Absolute, because the working directory of a service is not obvious. */
+export const filePath = () => text("must be the absolute path of a file", /^\/[^\p{Cc}]{1,4095}$/u);
+
 export const headerName = () => text("must be a header name", /^[A-Za-z0-9_-]{1,64}$/);
 
 /** As in the Upgrade header, without a version. */

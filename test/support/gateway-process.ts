@@ -5,7 +5,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { request } from "undici";
+import { Agent, request } from "undici";
 import { freePort } from "./ports.js";
 import { waitFor } from "./wait-for.js";
 
@@ -52,6 +52,10 @@ export interface GatewayProcessOptions {
   env?: Record<string, string>;
   /** The ports of a gateway that this one replaces; free ones by default. */
   ports?: { port: number; controlPort: number };
+  /** The CA of the gateway's certificate, if `yaml` has `tls`. */
+  ca?: string;
+  /** The control listener has TLS. */
+  controlTls?: boolean;
   /** Runs what `make build` built, without the TypeScript loader: for measurements. */
   built?: boolean;
 }
@@ -79,7 +83,8 @@ export async function startGateway(yaml: string, options: GatewayProcessOptions 
   const ended = new Promise<number | null>((resolve) => child.once("exit", (code) => resolve(code)));
   const onExit = () => child.kill("SIGKILL");
   process.once("exit", onExit);
-  const url = `http://127.0.0.1:${port}`;
+  const url = `${options.ca === undefined ? "http" : "https"}://127.0.0.1:${port}`;
+  const agent = new Agent({ connect: { ca: options.ca } });
   function signalAll(signal: NodeJS.Signals): void {
     // The primary first, so that it does not replace a killed worker.
     const all = [child.pid ?? 0, ...workersOf(child.pid ?? 0)];
@@ -93,7 +98,7 @@ export async function startGateway(yaml: string, options: GatewayProcessOptions 
   }
   const gateway: GatewayProcess = {
     url,
-    controlUrl: `http://127.0.0.1:${controlPort}`,
+    controlUrl: `${options.controlTls ? "https" : "http"}://127.0.0.1:${controlPort}`,
     file,
     pid: child.pid ?? 0,
     output: () => output,
@@ -114,7 +119,7 @@ export async function startGateway(yaml: string, options: GatewayProcessOptions 
     // Any status will do: the backend may not exist.
     await waitFor("the gateway to listen", async () => {
       if (child.exitCode !== null) throw new Error(`ended with ${child.exitCode}: ${output}`);
-      const { body } = await request(`${url}/`, { headersTimeout: 2_000 });
+      const { body } = await request(`${url}/`, { headersTimeout: 2_000, dispatcher: agent });
       await body.dump();
       return true;
     });
@@ -122,6 +127,7 @@ export async function startGateway(yaml: string, options: GatewayProcessOptions 
     child.kill("SIGKILL");
     throw new Error(`${String(error)}\n${output}`);
   }
+  await agent.destroy();
   return gateway;
 }
 

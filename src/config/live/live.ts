@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
 import { withRetries } from "../../quota/retry.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
+import { watchFile } from "../../shared/file-watch.js";
 import type { Log } from "../../shared/log.js";
 import { StoreError } from "../../store/errors.js";
 import type { Store, Unsubscribe } from "../../store/store.js";
@@ -10,10 +11,10 @@ import { isFromLayer, layerProblem } from "../layer.js";
 import { deepFreeze, type Loaded, readText } from "../load.js";
 import { describeProblem, type Problem } from "../problem.js";
 import type { Config } from "../schema.js";
+import { tlsFileProblems } from "../tls-files.js";
 import type { Environment, Section } from "../variables.js";
 import { configVersion } from "../version.js";
 import { applicable, changedApps, restartsNeeded } from "./change.js";
-import { watchFile } from "./file-watch.js";
 import { createLayerStore, type StoredLayer } from "./layer-store.js";
 import { readLargeConfig } from "./read-large.js";
 
@@ -145,6 +146,8 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
     const wanted = overrides(loaded.config);
     const restarts = restartsNeeded(wanted, current, waiting);
     if (restarts.problems.length > 0 && !force) return refused(restarts.problems, restarts.options);
+    const wrongFiles = tlsFileProblems(wanted, before);
+    if (wrongFiles.length > 0) return refused(wrongFiles);
     text = newText;
     layer = newLayer;
     waiting = restarts.waiting;

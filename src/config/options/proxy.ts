@@ -26,6 +26,7 @@ type UpstreamSection = CamelCase<Config["upstreams"][string]>;
 /** Without `targets` they are set by `setTargets`; until then there are none. */
 export interface UpstreamOptions extends Partial<Pick<UpstreamSection, "targets" | "connections" | "passHost">> {
   passive?: Partial<UpstreamSection["passive"]>;
+  tls?: UpstreamSection["tls"];
   active?: Partial<Omit<UpstreamSection["active"], "path">> & { path: string };
 }
 

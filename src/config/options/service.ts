@@ -11,7 +11,7 @@ import { appLimits, headerOptions } from "./limits.js";
 import { routeName, slotLimits, upstreamPods } from "./slots.js";
 
 /** Who may call the control listener. */
-export type AccessOptions = Omit<CamelCase<Config["control"]>, "listen">;
+export type AccessOptions = Omit<CamelCase<Config["control"]>, "listen" | "tls">;
 
 export function accessOptions({ control }: Config): AccessOptions {
   return camelCase(control);

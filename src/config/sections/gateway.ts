@@ -16,6 +16,7 @@ import {
   whole,
   zeroOr,
 } from "../values.js";
+import { clientTls } from "./tls.js";
 
 const MAX_CONNECTIONS = 10_000_000;
 
@@ -48,6 +49,9 @@ export const upstream = section({
     .default(512)
     .describe("Maximum connections to one target; further requests are queued."),
   pass_host: flag().default(true).describe("Forward the client's Host header; otherwise the target's address is sent."),
+  tls: optional(clientTls("the host of the target"), "the CAs of Node.js").describe(
+    "TLS of connections to `https://` targets.",
+  ),
   passive: passive.prefault({}).describe("Skip targets after failed requests."),
   active: active.prefault({}).describe("Health checks."),
 }).superRefine(({ targets, dns }, { addIssue }) => {

@@ -42,7 +42,7 @@ interface Destination {
 
 export type OptionsInForce = ReturnType<typeof putInForce>;
 
-interface OptionsContext extends Pick<UpstreamContext, "log" | "now" | "pools"> {
+interface OptionsContext extends Pick<UpstreamContext, "log" | "now" | "pools" | "tlsClients"> {
   /** Targets of upstreams that are not listed in the configuration. */
   discovered: ReadonlyMap<string, string[]>;
 }

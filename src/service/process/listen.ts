@@ -2,11 +2,16 @@
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type Address, parseAddress } from "../../config/values.js";
+import { type SecureServerOptions, secureServer } from "../../shared/tls/secure-server.js";
 
-/** @param option the name of the option that contains `address` */
-export function listen(server: Server, option: string, address: string): Promise<Address> {
+/**
+ * @param option the name of the option that contains `address`
+ * @param tls undefined: plaintext
+ */
+export function listen(server: Server, option: string, address: string, tls?: SecureServerOptions): Promise<Address> {
   const wanted = parseAddress(address);
   if (wanted === undefined) return Promise.reject(new Error(`${option}: invalid address ${address}`));
+  if (tls !== undefined) secureServer(server, tls);
   return new Promise((resolve, reject) => {
     server.once("error", (error: NodeJS.ErrnoException) => {
       reject(new Error(`${option}: ${reasonOf(error, address)}`, { cause: error }));

@@ -10,6 +10,7 @@ import { openStore } from "../../store/open.js";
 import { createControlPlane } from "./control-plane.js";
 import { listen } from "./listen.js";
 import { createLog } from "./log.js";
+import { listenerTls, storeTls } from "./tls.js";
 import { createWorkers } from "./workers.js";
 
 export interface ServeOptions {
@@ -31,7 +32,7 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
   const { node_id: node, store: storeUrl, control: controlOptions } = initial;
   const log = createLog({ level: initial.log.level, node });
   let observer: StoreObserver | undefined;
-  const plainStore = openStore(storeUrl, storeOptions(initial));
+  const plainStore = openStore(storeUrl, { ...storeOptions(initial), ...storeTls(initial, log) });
   const store = observeStore(plainStore, {
     called: (command, outcome, seconds) => observer?.called(command, outcome, seconds),
   });
@@ -89,7 +90,12 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
   }
 
   async function start() {
-    const control = await listen(plane.server, "control.listen", controlOptions.listen);
+    const control = await listen(
+      plane.server,
+      "control.listen",
+      controlOptions.listen,
+      listenerTls("control.tls", controlOptions.tls, ["http/1.1"], log),
+    );
     void store.inspect().then(
       ({ warnings }) => {
         for (const warning of warnings) log.warn({ warning }, "store warning");

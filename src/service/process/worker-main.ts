@@ -7,6 +7,7 @@ import type { Store } from "../../store/store.js";
 import { createGateway, type Gateway } from "./gateway.js";
 import { listen } from "./listen.js";
 import { createLog, type ProcessLog } from "./log.js";
+import { listenerTls, storeTls } from "./tls.js";
 import { type FromWorker, isWorkerMessage, type ToWorker } from "./worker-messages.js";
 
 let gateway: Gateway | undefined;
@@ -50,15 +51,28 @@ async function start({ config, version, node }: ToWorker & { worker: "start" }):
   try {
     graceMs = config.timeouts.shutdown_ms;
     log = createLog({ level: config.log.level, node });
-    const options = storeOptions(config);
+    const options = { ...storeOptions(config), ...storeTls(config, log) };
     store = config.store === "embedded" ? createIpcStore(process, options) : openStore(config.store, options);
     gateway = createGateway({ config, configVersion: version, node, store, log });
     const { proxy, envoy } = gateway;
     const wanted = config.envoy.listen;
+    const secured = (name: string, section: Config["tls"], ...protocols: string[]) =>
+      listenerTls(name, section, protocols, log!);
     send({
       worker: "listening",
-      gateway: config.routes.length === 0 ? undefined : await listen(proxy.server, "listen", config.listen),
-      envoy: wanted === undefined ? undefined : await listen(envoy.server, "envoy.listen", wanted),
+      gateway:
+        config.routes.length === 0
+          ? undefined
+          : await listen(proxy.server, "listen", config.listen, secured("tls", config.tls, "http/1.1")),
+      envoy:
+        wanted === undefined
+          ? undefined
+          : await listen(
+              envoy.server,
+              "envoy.listen",
+              wanted,
+              secured("envoy.tls", config.envoy.tls, "h2", "http/1.1"),
+            ),
     });
   } catch (error) {
     send({ worker: "failed", reason: error instanceof Error ? error.message : String(error) });

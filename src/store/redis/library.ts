@@ -2,7 +2,7 @@
 import type { Redis } from "ioredis";
 import { StoreError } from "../errors.js";
 import { type FunctionLibrary, functionName } from "../function-library.js";
-import { type Client, createClient, disconnect, primaries } from "./client.js";
+import { type Client, type ClientOptions, createClient, disconnect, primaries } from "./client.js";
 import { createGate } from "./gate.js";
 import { nameOf } from "./inspect.js";
 import { classify, isFunctionMissing } from "./redis-errors.js";
@@ -90,14 +90,16 @@ export interface ServerLibraries {
 
 const TIMEOUT_MS = 5_000;
 
+export type Place = Pick<ClientOptions, "url" | "tls">;
+
 /** The loaded versions of each primary. Rejects with a StoreError. */
-export function listLibraries(url: string): Promise<ServerLibraries[]> {
-  return onEachPrimary(url, loadedOn);
+export function listLibraries(place: Place): Promise<ServerLibraries[]> {
+  return onEachPrimary(place, loadedOn);
 }
 
 /** Removes all versions but `current` from each primary and returns the removed ones. Rejects with a StoreError. */
-export function removeOtherLibraries(url: string, current: string): Promise<ServerLibraries[]> {
-  return onEachPrimary(url, async (server) => {
+export function removeOtherLibraries(place: Place, current: string): Promise<ServerLibraries[]> {
+  return onEachPrimary(place, async (server) => {
     const others = (await loadedOn(server)).filter((name) => name !== current);
     for (const name of others) await server.call("FUNCTION", "DELETE", name);
     return others;
@@ -109,8 +111,8 @@ async function loadedOn(server: Redis): Promise<string[]> {
   return reply.map((fields) => String(fields[fields.indexOf("library_name") + 1])).sort();
 }
 
-async function onEachPrimary(url: string, work: (server: Redis) => Promise<string[]>): Promise<ServerLibraries[]> {
-  const client = createClient({ url, deadlineMs: TIMEOUT_MS });
+async function onEachPrimary(place: Place, work: (server: Redis) => Promise<string[]>): Promise<ServerLibraries[]> {
+  const client = createClient({ ...place, deadlineMs: TIMEOUT_MS });
   const gate = createGate(client, TIMEOUT_MS);
   try {
     await gate.ready(TIMEOUT_MS);

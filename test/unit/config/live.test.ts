@@ -157,7 +157,9 @@ describe("a valid file", () => {
 });
 
 describe("an option that needs a restart", () => {
-  const changes: [string, string][] = [
+  const tls = "tls: { cert: /cert.pem, key: /key.pem }";
+  const redis = "store: rediss://somewhere";
+  const changes: [option: string, yaml: string, before?: string][] = [
     ["node_id", "node_id: other"],
     ["listen", "listen: 127.0.0.1:9"],
     ["workers", "workers: 7"],
@@ -166,14 +168,18 @@ describe("an option that needs a restart", () => {
     ["cluster.id", "cluster: { id: other }"],
     ["control.listen", "control: { listen: 127.0.0.1:9 }"],
     ["envoy.listen", "envoy: { listen: 127.0.0.1:9 }"],
+    ["tls", tls],
+    ["control.tls", `control: { ${tls} }`],
+    ["envoy.tls", `envoy: { ${tls} }`],
+    ["store_tls", `${redis}\nstore_tls: { name: other }`, redis],
   ];
 
   it("is marked in the documentation", () => {
     expect(changes.map(([option]) => option).sort()).toEqual([...needRestart].sort());
   });
 
-  it.each(changes)("%s is reported, and nothing changes", async (option, yaml) => {
-    const { live, write } = await start("");
+  it.each(changes)("%s is reported, and nothing changes", async (option, yaml, base = "") => {
+    const { live, write } = await start(base);
     const before = live.current();
     write(`fail_open_tokens: 7\n${yaml}`);
     const result = await live.reload(all);

@@ -77,8 +77,10 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
         body: (this.body as unknown as Readable) ?? null,
         // Pipelining is off, so no other request waits behind this one.
         blocking: false,
+        // Otherwise undici connects again for every other Host. Not among the types of undici.
+        servername: target.tls.serverName,
         ...(this.method === "HEAD" && this.body === undefined ? { reset: false } : undefined),
-      },
+      } as Dispatcher.DispatchOptions,
       this,
     );
   }

@@ -5,7 +5,9 @@ import { performance } from "node:perf_hooks";
 import type { Pool } from "undici";
 import type { ProxyOptions } from "../../../config/options/proxy.js";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
+import { systemClock } from "../../../shared/clock.js";
 import { printable } from "../../../shared/printable.js";
+import { createTlsClients } from "../../../shared/tls/tls-clients.js";
 import { type CreateProxyOptions, type Deciders, putInForce, type Shared, tickFor } from "../options.js";
 import { type Connection, closeSlowly, createConnections, isIdle } from "../upgrade/connections.js";
 import { Tunnels } from "../upgrade/tunnels.js";
@@ -40,7 +42,8 @@ export interface ReverseProxy {
 export function createProxy({ log, ...first }: CreateProxyOptions): ReverseProxy {
   const shared: Shared = { log, clockMs: 0, draining: false };
   const pools = new Set<Pool>();
-  const context = { log, pools, now: () => performance.now() };
+  const tlsClients = createTlsClients({ clock: systemClock, log });
+  const context = { log, pools, tlsClients, now: () => performance.now() };
   let discovered: ReadonlyMap<string, string[]> = new Map();
   let options = putInForce(first, { ...context, discovered });
   const checks = createHealthChecks();
@@ -135,6 +138,7 @@ export function createProxy({ log, ...first }: CreateProxyOptions): ReverseProxy
     server.keepAliveTimeout = timeouts.keepAliveMs;
     server.headersTimeout = timeouts.headersMs;
     server.requestTimeout = timeouts.requestMs;
+    tlsClients.closeUnused();
     checks.follow([...upstreams].map(([name, upstream]) => [upstream, given.upstreams[name]?.active]));
     clearInterval(sweep);
     const tickMs = tickFor(options);

@@ -3,10 +3,11 @@ import { request as httpRequest, type IncomingMessage } from "node:http";
 import { isIP, connect as netConnect, type Socket } from "node:net";
 import { connect as tlsConnect } from "node:tls";
 import type { Failure } from "../upstream/failures.js";
+import type { Target } from "../upstream/upstream.js";
 import { ignore } from "./connections.js";
 
 export interface UpgradeCall {
-  origin: string;
+  target: Pick<Target, "origin" | "tls">;
   method: string;
   path: string;
   /** A flat list. */
@@ -30,7 +31,7 @@ export interface CallHandler {
  */
 export type HangUp = (lingerMs: number, gone: () => void) => void;
 
-export function dial({ origin, method, path, headers, headerBytes }: UpgradeCall, handler: CallHandler): HangUp {
+export function dial({ target, method, path, headers, headerBytes }: UpgradeCall, handler: CallHandler): HangUp {
   let socket!: Socket;
   let over = false;
   const finish = (): boolean => {
@@ -46,7 +47,7 @@ export function dial({ origin, method, path, headers, headerBytes }: UpgradeCall
     insecureHTTPParser: false,
     // Called synchronously.
     createConnection: () => {
-      socket = connectTo(origin);
+      socket = connectTo(target);
       return socket;
     },
   });
@@ -84,12 +85,18 @@ export function dial({ origin, method, path, headers, headerBytes }: UpgradeCall
   };
 }
 
-function connectTo(origin: string): Socket {
+function connectTo({ origin, tls }: UpgradeCall["target"]): Socket {
   const url = new URL(origin);
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
   const secure = url.protocol === "https:";
   const port = url.port === "" ? (secure ? 443 : 80) : Number(url.port);
   const options = { host, port, noDelay: true, allowHalfOpen: true };
   if (!secure) return netConnect(options);
-  return tlsConnect({ ...options, ALPNProtocols: ["http/1.1"], ...(isIP(host) === 0 ? { servername: host } : {}) });
+  const { serverName, files } = tls;
+  return tlsConnect({
+    ...options,
+    ...files?.current(),
+    ALPNProtocols: ["http/1.1"],
+    ...(isIP(serverName) === 0 ? { servername: serverName } : {}),
+  });
 }

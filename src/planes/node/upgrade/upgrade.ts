@@ -116,7 +116,7 @@ export class Upgrade extends RunningRequest implements CallHandler {
     // Otherwise Node would send some methods with a chunked empty body.
     if (method !== "GET" && valuesOf(passed, "content-length").length === 0) passed.push("content-length", "0");
     const { headerBytes } = options.limits;
-    this.tunnel.calling(dial({ origin: target.origin, method, path: head.target, headers: passed, headerBytes }, this));
+    this.tunnel.calling(dial({ target, method, path: head.target, headers: passed, headerBytes }, this));
   }
 
   connected(): void {

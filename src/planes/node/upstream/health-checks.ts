@@ -1,6 +1,7 @@
 /** Active health checks: requests each target periodically on a separate connection. */
 import { Client } from "undici";
 import type { UpstreamOptions } from "../../../config/options/proxy.js";
+import { backendConnector } from "./backend-socket.js";
 import type { Target, Upstream } from "./upstream.js";
 
 type ActiveOptions = NonNullable<UpstreamOptions["active"]>;
@@ -42,7 +43,7 @@ function watch(
   const client = new Client(target.origin, {
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
-    connect: { timeout: timeoutMs },
+    connect: backendConnector(timeoutMs, target.tls),
   });
   let good = 0;
   let bad = 0;

@@ -2,13 +2,15 @@
 import { Pool } from "undici";
 import type { UpstreamOptions } from "../../../config/options/proxy.js";
 import type { Log } from "../../../shared/log.js";
-import { backendConnector } from "./backend-socket.js";
+import type { TlsClients } from "../../../shared/tls/tls-clients.js";
+import { type BackendTls, backendConnector } from "./backend-socket.js";
 
 export interface Target {
   readonly origin: string;
   /** The name under which slots are counted: `host:port` as in the configuration. */
   readonly pod: string;
   readonly pool: Pool;
+  readonly tls: BackendTls;
   /** Open exchanges. */
   outstanding: number;
   /** Failures in a row. */
@@ -31,6 +33,7 @@ export interface UpstreamContext {
   now(): number;
   /** All open pools of the proxy. */
   pools: Set<Pool>;
+  tlsClients: TlsClients;
 }
 
 type TargetName = Pick<Target, "origin" | "pod">;
@@ -59,7 +62,8 @@ export class Upstream {
     private readonly context: UpstreamContext,
     before?: Upstream,
   ) {
-    const { connections = 512, passHost = true, passive = {} } = options;
+    const { connections = 512, passHost = true, passive = {}, tls = {} } = options;
+    const files = options.tls === undefined ? undefined : context.tlsClients.of(`upstreams.${name}.tls`, tls);
     this.name = name;
     this.passHost = passHost;
     this.tolerated = passive.failures ?? 3;
@@ -69,7 +73,9 @@ export class Upstream {
       // Each target of the predecessor once only, since a target can be listed twice.
       const at = known.findIndex(({ origin, pod }) => origin === target.origin && pod === target.pod);
       const same = at < 0 ? undefined : known.splice(at, 1)[0];
-      return targetOf(target, connections, context, same);
+      const { hostname } = new URL(target.origin);
+      const own = { serverName: tls.name ?? hostname.replace(/^\[(.*)\]$/, "$1"), files };
+      return targetOf({ ...target, connections, tls: own }, context, same);
     });
     for (const target of this.targets) target.holders++;
   }
@@ -160,13 +166,13 @@ export class Upstream {
 
 /** The same target of the predecessor, or a new one, which keeps the known health. */
 function targetOf(
-  { origin, pod }: TargetName,
-  connections: number,
+  { origin, pod, connections, tls }: TargetName & { connections: number; tls: BackendTls },
   { connectMs, headerBytes, pools }: UpstreamContext,
   same: Target | undefined,
 ): Target {
   const poolOptions = `${connections} ${headerBytes} ${connectMs}`;
-  if (same?.poolOptions === poolOptions) return same;
+  const isSameTls = same?.tls.serverName === tls.serverName && same.tls.files === tls.files;
+  if (same?.poolOptions === poolOptions && isSameTls) return same;
   const pool = new Pool(origin, {
     connections,
     pipelining: 1,
@@ -174,11 +180,11 @@ function targetOf(
     headersTimeout: 0,
     bodyTimeout: 0,
     maxHeaderSize: headerBytes,
-    connect: backendConnector(connectMs),
+    connect: backendConnector(connectMs, tls),
   });
   pools.add(pool);
   const { failures = 0, downUntilMs = 0, failing = false } = same ?? {};
-  return { origin, pod, pool, poolOptions, outstanding: 0, failures, downUntilMs, failing, holders: 0 };
+  return { origin, pod, pool, tls, poolOptions, outstanding: 0, failures, downUntilMs, failing, holders: 0 };
 }
 
 /** Parses a target of the configuration; throws if it is invalid. */

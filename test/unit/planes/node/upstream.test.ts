@@ -3,6 +3,8 @@ import type { Pool } from "undici";
 import { afterEach, describe, expect, it } from "vitest";
 import type { UpstreamOptions } from "../../../../src/config/options/proxy.js";
 import { targetNameOf, Upstream } from "../../../../src/planes/node/upstream/upstream.js";
+import { systemClock } from "../../../../src/shared/clock.js";
+import { createTlsClients } from "../../../../src/shared/tls/tls-clients.js";
 
 let now = 0;
 const pools = new Set<Pool>();
@@ -13,7 +15,9 @@ afterEach(async () => {
 
 function upstreamOf(targets: string[], options: Partial<UpstreamOptions> = {}, lines: string[] = []): Upstream {
   const note = (_: object, message: string) => void lines.push(message);
-  const settings = { connectMs: 1_000, headerBytes: 16_384, log: { info: note, warn: note }, now: () => now, pools };
+  const log = { info: note, warn: note };
+  const tlsClients = createTlsClients({ clock: systemClock, log });
+  const settings = { connectMs: 1_000, headerBytes: 16_384, log, now: () => now, pools, tlsClients };
   return new Upstream({ name: "test", options, targets: targets.map(targetNameOf) }, settings);
 }
 

@@ -1,7 +1,6 @@
 /** Reports changes of a file, including replacement by rename or behind a symbolic link, once it has stopped changing. */
 import { unwatchFile, watchFile as watchState } from "node:fs";
-import type { Clock } from "../../shared/clock.js";
-import type { Unsubscribe } from "../../store/store.js";
+import type { Clock } from "./clock.js";
 
 /** Polls, because events are not reported for symbolic links and network file systems. */
 const POLL_MS = 200;
@@ -10,7 +9,7 @@ const SETTLE_MS = 300;
 /** A change before the first poll is not noticed, so the file is read once more. */
 const FIRST_LOOK_MS = 1_000;
 
-export function watchFile(file: string, clock: Clock, changed: () => void): Unsubscribe {
+export function watchFile(file: string, clock: Clock, changed: () => void): () => void {
   let stopWaiting = () => {};
   const look = () => {
     stopWaiting();

@@ -1,0 +1,67 @@
+/** Puts TLS in front of an HTTP server: accepted sockets reach its own listeners after the handshake. */
+import type { Server } from "node:http";
+import type { Socket } from "node:net";
+import { createServer, type SecureContextOptions, type TLSSocket } from "node:tls";
+import type { Log } from "../log.js";
+import type { TlsFiles } from "./tls-files.js";
+
+export interface SecureServerOptions {
+  files: TlsFiles;
+  /** Whether clients must, may or need not present a certificate of the CA. */
+  clientAuth: "none" | "optional" | "required";
+  /** In the order of preference. */
+  protocols: string[];
+  log: Pick<Log, "debug">;
+}
+
+const HANDSHAKE_TIMEOUT_MS = 10_000;
+/** How often a server that no longer listens looks for unfinished handshakes. */
+const SWEEP_MS = 250;
+
+/** Call it when all listeners for "connection" are set. New certificates apply to new connections. */
+export function secureServer(server: Server, { files, clientAuth, protocols, log }: SecureServerOptions): void {
+  const accept = server.listeners("connection") as ((this: Server, socket: Socket) => void)[];
+  server.removeAllListeners("connection");
+  const secure = createServer({
+    ...contextOf(files),
+    requestCert: clientAuth !== "none",
+    rejectUnauthorized: clientAuth === "required",
+    ALPNProtocols: protocols,
+    handshakeTimeout: HANDSHAKE_TIMEOUT_MS,
+  });
+  files.onChange(() => secure.setSecureContext(contextOf(files)));
+  /** Sockets whose handshake has not ended, by address of the client: the server does not know them yet. */
+  const pending = new Map<string, Socket>();
+  secure.on("secureConnection", (socket: TLSSocket) => {
+    pending.delete(clientOf(socket));
+    for (const each of accept) each.call(server, socket);
+  });
+  secure.on("tlsClientError", (error, socket) => {
+    log.debug({ err: error, client: socket.remoteAddress }, "TLS handshake failed");
+    socket.destroy();
+  });
+  server.on("connection", (socket: Socket) => {
+    const client = clientOf(socket);
+    pending.set(client, socket);
+    socket.once("close", () => {
+      if (pending.get(client) === socket) pending.delete(client);
+    });
+    secure.emit("connection", socket);
+  });
+  server.once("listening", () => {
+    const sweep = setInterval(() => {
+      if (server.listening) return;
+      clearInterval(sweep);
+      for (const socket of pending.values()) socket.destroy();
+    }, SWEEP_MS);
+    sweep.unref();
+  });
+}
+
+function clientOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
+}
+
+function contextOf(files: TlsFiles): SecureContextOptions {
+  return { ...files.current(), minVersion: "TLSv1.2" };
+}

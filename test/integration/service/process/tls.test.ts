@@ -1,0 +1,164 @@
+/** TLS on the listeners of a real service: which connections are accepted, rotation under load, and invalid files. */
+import { readFileSync } from "node:fs";
+import { connect as connectHttp2 } from "node:http2";
+import { type ConnectionOptions, connect, type PeerCertificate } from "node:tls";
+import { Agent, request } from "undici";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { createTestAuthority, type TestAuthority, type TestCertificate } from "../../../support/certificates.js";
+import {
+  type GatewayProcess,
+  PLANE_TOKEN,
+  type SmallBackend,
+  startGateway,
+  startSmallBackend,
+} from "../../../support/gateway-process.js";
+import { freePort } from "../../../support/ports.js";
+import { waitFor } from "../../../support/wait-for.js";
+
+const endings: (() => unknown)[] = [];
+let authority: TestAuthority;
+let server: TestCertificate;
+let backend: SmallBackend;
+let service: GatewayProcess;
+let envoyPort: number;
+beforeAll(async () => {
+  authority = createTestAuthority();
+  endings.push(authority.remove);
+  server = authority.issue("server");
+  backend = await startSmallBackend();
+  endings.push(() => backend.stop());
+  envoyPort = await freePort();
+  const tls = `cert: ${server.cert}, key: ${server.key}`;
+  service = await startGateway(
+    `
+workers: 2
+log: { level: info }
+tls: { ${tls} }
+envoy: { listen: "127.0.0.1:${envoyPort}", tls: { ${tls}, ca: ${authority.ca}, client_auth: required } }
+apps: { default: { guaranteed: 100000, burst: 100000 } }
+upstreams: { backend: { targets: ["${backend.target}"] } }
+routes: [{ path: /, upstream: backend }]
+`,
+    {
+      ca: authority.pem,
+      controlTls: true,
+      control: `plane_token: ${PLANE_TOKEN}, tls: { ${tls}, ca: ${authority.ca}, client_auth: optional }`,
+    },
+  );
+  endings.push(() => service.stop());
+});
+afterAll(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+});
+
+/** The certificate of the server, or why there is no connection. Reads, because TLS 1.3 rejects a client after its handshake. */
+function handshake(port: number, options: ConnectionOptions): Promise<PeerCertificate | string> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: "127.0.0.1", port, ca: authority.pem, ALPNProtocols: ["http/1.1"], ...options });
+    let peer: PeerCertificate;
+    socket.on("error", (error) => resolve(error.message));
+    socket.on("close", () => resolve("closed"));
+    socket.on("secureConnect", () => {
+      peer = socket.getPeerCertificate();
+      socket.write("GET /health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    });
+    socket.on("data", () => {
+      resolve(peer);
+      socket.destroy();
+    });
+  });
+}
+
+const portOf = (url: string) => Number(new URL(url).port);
+
+it("clients get the certificate of the CA with the right name, over TLS 1.2 and 1.3 only; plaintext is not answered", async () => {
+  for (const port of [portOf(service.url), portOf(service.controlUrl)]) {
+    for (const maxVersion of ["TLSv1.2", "TLSv1.3"] as const) {
+      expect(await handshake(port, { maxVersion })).toMatchObject({ subject: { CN: "server" } });
+    }
+    expect(await handshake(port, { minVersion: "TLSv1.1", maxVersion: "TLSv1.1" })).toMatch(/protocol|version/i);
+    expect(await handshake(port, { ca: [] })).toMatch(/verify|self-signed/i);
+    expect(await handshake(port, { servername: "other.example" })).toMatch(/other\.example/);
+    await expect(request(`http://127.0.0.1:${port}/`)).rejects.toThrow();
+  }
+});
+
+it("a listener that requires client certificates rejects connections without one, or of another CA", async () => {
+  const other = createTestAuthority("another CA");
+  const stranger = other.issue("stranger").pem;
+  const expired = authority.expired("old-plane").pem;
+  other.remove();
+  expect(await handshake(envoyPort, authority.issue("edge-1").pem)).toMatchObject({ subject: { CN: "server" } });
+  expect(await handshake(envoyPort, {})).toMatch(/certificate required|closed|ECONNRESET/i);
+  expect(await handshake(envoyPort, stranger)).toMatch(/alert|closed|ECONNRESET/i);
+  expect(await handshake(envoyPort, expired)).toMatch(/alert|closed|ECONNRESET/i);
+  // Where they are optional, health checks work without.
+  expect(await handshake(portOf(service.controlUrl), {})).toMatchObject({ subject: { CN: "server" } });
+});
+
+it("the listener for Envoy offers HTTP/2 over TLS", async () => {
+  const session = connectHttp2(`https://127.0.0.1:${envoyPort}`, {
+    ca: authority.pem,
+    ...authority.issue("edge-1").pem,
+  });
+  const status = await new Promise((resolve, reject) => {
+    session.on("error", reject);
+    session.request({ ":path": "/healthcheck" }).on("response", (headers) => resolve(headers[":status"]));
+  });
+  expect([status, session.alpnProtocol]).toEqual([200, "h2"]);
+  session.close();
+});
+
+it("requests pass through the gateway, and the control listener answers with a token", async () => {
+  const dispatcher = new Agent({ connect: { ca: authority.pem } });
+  const { statusCode } = await request(`${service.url}/`, { dispatcher });
+  const sync = await request(`${service.controlUrl}/v1/sync`, {
+    dispatcher,
+    method: "POST",
+    headers: { authorization: `Bearer ${PLANE_TOKEN}`, "content-type": "text/plain" },
+    body: "edge-1 1 1\ndefault 0 0 0 1 1",
+  });
+  expect([statusCode, sync.statusCode]).toEqual([200, 200]);
+  await dispatcher.destroy();
+});
+
+it("rotates the certificate under load: no request fails; an invalid file is logged and changes nothing", async () => {
+  const before = readFileSync(server.cert, "utf8");
+  let running = true;
+  let done = 0;
+  const failed: unknown[] = [];
+  const load = async (pipelining: number) => {
+    // Without keep-alive every request is a new handshake.
+    const dispatcher = new Agent({ connect: { ca: authority.pem, maxCachedSessions: 0 }, pipelining });
+    while (running) {
+      const answer = await request(`${service.url}/`, { dispatcher }).catch((error: unknown) => error);
+      if (answer instanceof Error) failed.push(answer);
+      else {
+        await (answer as Awaited<ReturnType<typeof request>>).body.dump();
+        done++;
+      }
+    }
+    await dispatcher.destroy();
+  };
+  const loads = [load(0), load(0), load(1)];
+  await waitFor("requests before", () => done > 50);
+  authority.issue("server");
+  const serial = async () => ((await handshake(portOf(service.url), {})) as PeerCertificate).serialNumber;
+  const first = await serial();
+  const logged = () => service.output().split("TLS files changed").length - 1;
+  // Both workers, and the primary for the control listener; workers also have the listener for Envoy.
+  await waitFor("all processes to use the new files", () => logged() >= 5);
+  expect(readFileSync(server.cert, "utf8")).not.toBe(before);
+  const renewed = await serial();
+  authority.expired("server");
+  await waitFor("the problem to be logged", () => service.output().includes("tls.cert: expired on"));
+  expect(await serial()).toBe(renewed);
+  authority.issue("server");
+  await waitFor("the next files", () => logged() >= 10);
+  expect(new Set([first, renewed, await serial()]).size).toBeGreaterThan(1);
+  const count = done;
+  await waitFor("requests after", () => done > count + 50);
+  running = false;
+  await Promise.all(loads);
+  expect(failed).toEqual([]);
+});
