@@ -1,4 +1,4 @@
-/** `tollgate connections`: lists open connections per backend pod with their limits. */
+/** `tollgate connections`: lists open connections per route and backend pod with their limits. */
 import * as contract from "../service/operations/contract/contract.js";
 import { operatorCommand, show } from "./control/operator-command.js";
 import { counted, percentOf, whole } from "./numbers.js";
@@ -6,7 +6,8 @@ import { tableLines, toned } from "./printing.js";
 
 const help = `Usage: tollgate connections
 
-Lists the connections that hold a slot, per backend pod. The store counts them for all nodes together.
+Lists the connections that hold a slot, per route and backend pod. The store counts them for all nodes together. Each route
+counts its own connections: a pod of two routes is listed for both.
 
 Examples:
   tollgate connections
@@ -19,14 +20,27 @@ export const command = operatorCommand({
     show(call, { path: "/admin/ratelimit/connections", reply: contract.connectionsReply }, connectionsLines),
 });
 
-export function connectionsLines({ pods, total, rejected }: contract.ConnectionsReply, columns: number): string[] {
+export function connectionsLines(reply: contract.ConnectionsReply, columns: number): string[] {
+  const { routes, pods, total, rejected, unavailable } = reply;
   const foot = `${counted(total, "connection")}, ${whole(rejected)} refused since the store was created`;
-  const rows = pods.map(({ upstream, pod, connections, limit }) => {
-    const isFull = limit > 0 && connections >= limit;
-    const open = isFull ? toned("warning", whole(connections)) : whole(connections);
-    return [upstream, pod, open, whole(limit), percentOf(connections, limit)];
-  });
+  const open = (connections: number, limit: number) =>
+    limit > 0 && connections >= limit ? toned("warning", whole(connections)) : whole(connections);
+  const podRows = pods.map(({ route, upstream, pod, connections, limit }) => [
+    ...[route, upstream, pod, open(connections, limit), whole(limit), percentOf(connections, limit)],
+  ]);
+  const routeRows = routes.map(({ route, connections, limit, rejected: refused }) => [
+    ...[route, open(connections, limit), limit === 0 ? "none" : whole(limit), whole(refused)],
+  ]);
   const spare = ["upstream", "full"];
-  const table = tableLines(["upstream", "pod", ">open", ">limit", ">full"], rows, columns, { spare });
-  return [...(pods.length === 0 ? ["no route limits connections"] : table), toned("faint", foot)];
+  return [
+    ...(routes.length === 0 ? ["no route limits connections"] : []),
+    ...(pods.length === 0
+      ? []
+      : tableLines(["route", "upstream", "pod", ">open", ">limit", ">full"], podRows, columns, { spare })),
+    ...(routes.length < 2
+      ? []
+      : ["", ...tableLines(["route", ">open", ">limit", ">refused"], routeRows, columns, { spare: [] })]),
+    ...unavailable.map((route) => toned("warning", `the store does not answer for the route ${route}`)),
+    toned("faint", foot),
+  ];
 }

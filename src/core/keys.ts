@@ -21,11 +21,11 @@ export const configKey = (cluster: string): string => `ratelimit:{${cluster}}:co
 /** A node in one epoch; each epoch has its own ledger. The separator is not a character of an id, so names are unique. */
 export const nodeInEpoch = (node: string, epoch: string): string => `${node}@${epoch}`;
 
-/** The prefix of connection keys, with a hash tag for Redis Cluster. */
-export const connectionPrefix = (hashTags: boolean): string => (hashTags ? "{ws}" : "ws");
-/** The connections of a pod: a sorted set, connection → end of its lease. */
+/** The prefix of a route's connection keys. Their hash tag belongs to the route: see `slots/route-tag.ts`. */
+export const connectionPrefix = (tag: string): string => `ws:{${tag}}`;
+/** The connections of a route on a pod: a sorted set, connection → end of its lease. */
 export const podKey = (prefix: string, pod: string): string => `${prefix}:pod_conn:${pod}`;
-/** All connections: a sorted set like those of the pods. */
+/** All connections of a route: a sorted set like those of the pods. */
 export const allConnectionsKey = (prefix: string): string => `${prefix}:global_conn`;
 /** The connections of an app: a sorted set like those of the pods. */
 export const appConnectionsKey = (prefix: string, app: string): string => `${prefix}:app_conn:${app}`;

@@ -4,8 +4,7 @@ import { DEFAULT_APP } from "../core/identity.js";
 import type { DescriptorLimiter } from "../descriptors/descriptor-limiter.js";
 import type { Limiter } from "../limiter/limiter.js";
 import type { Log } from "../shared/log.js";
-import type { SlotKeeperObserver } from "../slots/slot-keeper-options.js";
-import type { Slots } from "../slots/slots.js";
+import type { SlotCalls, SlotKeeperObserver } from "../slots/slot-keeper-options.js";
 import { createEnvoyConnections } from "./access-log/envoy-connections.js";
 import { createAccessLogService } from "./access-log/service.js";
 import { createSettlement } from "./access-log/settlement.js";
@@ -18,7 +17,7 @@ import { createJsonApi, createRateLimitService } from "./rate-limit/service.js";
 export interface EnvoyServiceDependencies {
   limiter: Pick<Limiter, "take" | "settle" | "giveBack">;
   descriptors: Pick<DescriptorLimiter, "decide">;
-  slots: Pick<Slots, "acquire" | "renew" | "release">;
+  slots: SlotCalls;
   /** Targets of an upstream that were found by DNS. */
   discoveredPods(upstream: string): string[] | undefined;
   observer: SlotKeeperObserver;
@@ -32,7 +31,7 @@ export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: E
   const connections = createEnvoyConnections({
     slots,
     observer,
-    leaseMs: () => options.slotLeaseMs,
+    leaseMs: (route) => options.leaseMsOf(route),
     timeoutMs: () => options.timeoutMs,
     podsOf: (route) => options.podsOf(route, discoveredPods),
     appOf: (name) => (options.profiles.has(name) ? name : DEFAULT_APP),

@@ -15,16 +15,18 @@ import { storedNumber, wholeNumber } from "../core/platform.js";
 import { advanceSlotClock, batchFault, FIRST_SLOT, FIXED_KEYS, slotInvalid } from "./common/slots.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
-/** Keys of pods that are no longer used expire after a day. */
+/** Keys of routes, pods and apps that are no longer used expire after a day. */
 const DAY_MS = 86400000;
+/** Its position among the keys. */
+const HEARTBEAT = 2;
 
 export function slotRenew(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
   const fault = batchFault(keys, argv);
   if (fault !== "") return slotInvalid(fault);
   const leaseMs = wholeNumber(argv[1]!);
   const clock = advanceSlotClock(redis, keys[0]!, leaseMs);
-  redis.call("SET", keys[2]!, Math.floor(clock.told / 1000), "PX", leaseMs);
-  for (let i = FIXED_KEYS; i < keys.length; i++) redis.call("PEXPIRE", keys[i]!, DAY_MS + leaseMs);
+  redis.call("SET", keys[HEARTBEAT]!, Math.floor(clock.told / 1000), "PX", leaseMs);
+  for (let i = 0; i < keys.length; i++) if (i !== HEARTBEAT) redis.call("PEXPIRE", keys[i]!, DAY_MS + leaseMs);
   const ends = clock.lease + leaseMs * 1000;
   const reply: ScriptReply = [1, 0, SLOT_SUCCESS, clock.incarnation];
   let renewed = 0;

@@ -1,4 +1,4 @@
-/** Connection limits of routes, and the lease that all routes share. */
+/** Connection limits of routes. */
 import type { SlotLimits } from "./slots.js";
 
 /** How new connections are decided while the store is unavailable. */
@@ -6,23 +6,6 @@ export type OnStoreFailure = "open" | "local" | "closed";
 
 export interface RouteLimits extends SlotLimits {
   onStoreFailure: OnStoreFailure;
-}
-
-const DEFAULT_LEASE_MS = 30_000;
-
-/**
- * The limits by route, all with the shortest lease among them. Leases share one clock, whose largest step depends on the
- * caller's lease: a caller with a longer lease could move it past the end of shorter ones.
- */
-export function withOneLease(routes: Iterable<readonly [string, RouteLimits]>): Map<string, RouteLimits> {
-  const all = [...routes];
-  const leaseMs = Math.min(...all.map(([, limits]) => limits.leaseMs));
-  return new Map(all.map(([name, limits]) => [name, { ...limits, leaseMs }]));
-}
-
-export function leaseOf(routes: ReadonlyMap<string, RouteLimits>): number {
-  for (const { leaseMs } of routes.values()) return leaseMs;
-  return DEFAULT_LEASE_MS;
 }
 
 /**

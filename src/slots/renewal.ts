@@ -1,4 +1,4 @@
-/** Runs the slot engine on Node: its beats, its calls of the store, and waiting for the end of a recovery. */
+/** Runs the slot engine of one route on Node: its beats, its calls of the store, and waiting for the end of a recovery. */
 import { renewalMs } from "../core/slot-lease.js";
 import { ANSWERED } from "../engine/slots/contact.js";
 import type { HeldSlot } from "../engine/slots/held.js";
@@ -14,7 +14,7 @@ import {
 import { nextSlotCall, type SlotCallReply, slotCallDone } from "../engine/slots/recovery.js";
 import { type RouteLimits, roomier } from "./limits.js";
 import type { SlotKeeperOptions } from "./slot-keeper-options.js";
-import { outcomeOf } from "./slots.js";
+import { outcomeOf, type Slots } from "./slots.js";
 
 /** A connection of this process. */
 export interface Held extends HeldSlot<Held> {
@@ -25,13 +25,13 @@ export interface Held extends HeldSlot<Held> {
   lostHandler?: () => void;
 }
 
-type KeeperOptions = Required<Pick<SlotKeeperOptions, "slots" | "proxy" | "clock" | "observer" | "random">>;
-
-interface RenewalOptions extends KeeperOptions {
+interface RenewalOptions extends Required<Pick<SlotKeeperOptions, "proxy" | "clock" | "observer" | "random">> {
+  route: string;
+  slots: Pick<Slots, "acquire" | "renew" | "release">;
   leaseMs: number;
   timeoutMs(): number;
-  /** The current limits of a route; undefined when it was removed. */
-  limitsOf(route: string): RouteLimits | undefined;
+  /** The current limits of the route; undefined when it was removed. */
+  limits(): RouteLimits | undefined;
   /** A connection is not held any more, because there was no slot for it. */
   removed(slot: Held): void;
 }
@@ -44,7 +44,7 @@ const MAX_RECLAIM_CALLS = 64;
 const GATHER_MS = 2;
 
 export function createRenewal(options: RenewalOptions) {
-  const { slots, proxy, clock, observer } = options;
+  const { slots, proxy, route, clock, observer } = options;
   const underWay = new Set<Promise<void>>();
   let closed = false;
   let lastError: unknown;
@@ -60,12 +60,12 @@ export function createRenewal(options: RenewalOptions) {
       maxReclaims: MAX_RECLAIM_CALLS,
       events: {
         storeLost() {
-          observer.contactChanged?.(true, lastError);
+          observer.contactChanged?.(route, true, lastError);
           if (state.recovery === undefined) schedule(retryMs(state, options.random()));
           wake();
         },
-        storeFound: () => observer.contactChanged?.(false),
-        stateLost: () => observer.stateLost?.(),
+        storeFound: () => observer.contactChanged?.(route, false),
+        stateLost: () => observer.stateLost?.(route),
         leasesLost: (count) => observer.lost?.(count),
         reclaimed: ({ pod }) => observer.reclaimed?.(pod),
         closed(slot, code) {
@@ -124,8 +124,8 @@ export function createRenewal(options: RenewalOptions) {
     // A failed renewal must be repeated before the leases end.
     const renewalTimeoutMs = Math.min(timeoutMs, renewalMs(leaseMs));
     if (kind === RENEW) return slots.renew(proxy, leaseMs, held, { deadlineMs: renewalTimeoutMs });
-    const { connection, app, pod, route, limits: before } = held[0]!;
-    const limits = roomier(before, options.limitsOf(route) ?? before);
+    const { connection, app, pod, limits: before } = held[0]!;
+    const limits = roomier(before, options.limits() ?? before);
     const request = { proxy, connection, app, pods: [pod], reclaim: true };
     return slots.acquire(request, { ...limits, leaseMs }, { deadlineMs: timeoutMs });
   }

@@ -5,14 +5,19 @@ import type { Slots } from "./slots.js";
 
 /** The options that may change at run time. */
 export interface ConnectionOptions {
-  /** By the name of the route, all with one lease: see `withOneLease`. Other routes take no connections. */
+  /** By the name of the route. Other routes take no connections. */
   routes: ReadonlyMap<string, RouteLimits>;
   /** Deadline of an admission, and of each call of the store. */
   timeoutMs: number;
 }
 
+/** Calls of the store about the slots of a route. */
+export interface SlotCalls {
+  of(route: string): Pick<Slots, "acquire" | "renew" | "release">;
+}
+
 export interface SlotKeeperOptions extends ConnectionOptions {
-  slots: Pick<Slots, "acquire" | "renew" | "release">;
+  slots: SlotCalls;
   /** This process since its last start: see `newProxyId`. */
   proxy: string;
   /** Number of processes that share the limits, as far as is known: for `on_store_failure: local`. */
@@ -26,10 +31,10 @@ export interface SlotKeeperOptions extends ConnectionOptions {
 /** Events for metrics and logs. Handlers must not throw. */
 export interface SlotKeeperObserver {
   decided?(decision: SlotDecision): void;
-  /** The store stopped answering, or answers again. */
-  contactChanged?(away: boolean, error?: unknown): void;
-  /** The store lost its slots. All connections are renewed before a new one is admitted. */
-  stateLost?(): void;
+  /** The store stopped answering for a route, or answers again. */
+  contactChanged?(route: string, away: boolean, error?: unknown): void;
+  /** The store lost the slots of a route. Its connections are renewed before a new one is admitted. */
+  stateLost?(route: string): void;
   /** Leases were lost, because this process was paused or the store lost writes. */
   lost?(count: number): void;
   /** A connection has its lease again, or its first one after it was admitted without the store. */

@@ -1,38 +1,13 @@
-/** Holds one slot per connection of a process: takes it, keeps its lease, and releases it, also through pauses and store outages. */
+/** Keeps the connection slots of a process. Each route has its own keeper: a failure of its store affects no other route. */
 import { randomBytes } from "node:crypto";
-import { SLOT_SUCCESS, STORE_UNAVAILABLE } from "../core/codes.js";
-import { connectionRefusal, connectionRetryAfter } from "../core/refusals.js";
-import {
-  ACQUIRE,
-  admissionWaitMs,
-  candidatePods,
-  DECIDED,
-  DRAINING,
-  isRecovered,
-  NO_CONNECTIONS,
-  NO_POD,
-  newSlotAdmission,
-  nextAdmissionStep,
-  type SlotAdmission,
-  STATE_LOST,
-  slotAcquired,
-  WAIT,
-} from "../engine/slots/admission.js";
-import { ANSWERED } from "../engine/slots/contact.js";
-import { allHeld, appendHeld } from "../engine/slots/held.js";
-import { endSlot, requestRecovery } from "../engine/slots/keeper.js";
-import { releasesLeft } from "../engine/slots/releases.js";
-import { countSlot, newSlotCounters, placeWithoutStore } from "../engine/slots/without-store.js";
+import { NO_CONNECTIONS } from "../engine/slots/admission.js";
 import { systemClock } from "../shared/clock.js";
-import { StoreError } from "../store/errors.js";
 import type { ConnectionRequest, ConnectionVerdict } from "./admission.js";
-import { leaseOf, type RouteLimits } from "./limits.js";
-import { createRenewal, type Held } from "./renewal.js";
+import { createRouteKeeper, type RouteKeeper, refuseConnection } from "./route-keeper.js";
 import type { ConnectionOptions, SlotKeeperOptions } from "./slot-keeper-options.js";
-import type { SlotAnswer } from "./slots.js";
 
-/** The plane offers only pods that are up. */
-const isDown = () => false;
+/** A process makes at most this many calls per second for routes on which it has no connection. */
+const HEARTBEATS_PER_SECOND = 20;
 
 /**
  * Name of a process, new after each restart: slots that it held before belong to the former name. A valid identifier for
@@ -46,162 +21,72 @@ export function newProxyId(node: string): string {
 export type SlotKeeper = ReturnType<typeof createSlotKeeper>;
 
 export function createSlotKeeper(options: SlotKeeperOptions) {
-  const { slots, proxy, clock = systemClock, observer = {}, random = Math.random } = options;
-  let current: ConnectionOptions = options;
-  let draining = false;
+  const { slots, proxy, liveProxies, clock = systemClock, observer = {}, random = Math.random } = options;
+  /** By route; also of removed routes that had connections. */
+  const keepers = new Map<string, RouteKeeper>();
   let lastConnection = 0;
-  let turn = 0;
-  const counters = newSlotCounters({});
-  const renewal = createRenewal({
-    slots,
-    proxy,
-    clock,
-    observer,
-    random,
-    leaseMs: leaseOf(current.routes),
-    timeoutMs: () => current.timeoutMs,
-    limitsOf: (route) => current.routes.get(route),
-    removed: (slot) => countSlot(counters, slot, -1),
-  });
-  const { state } = renewal;
-  applyOptions();
-
-  function applyOptions(): void {
-    state.leaseMs = leaseOf(current.routes);
-    state.heartbeat = current.routes.size > 0;
-    state.notConfigured = !state.heartbeat;
-  }
-
-  async function admit(request: ConnectionRequest): Promise<ConnectionVerdict> {
-    const { app, route } = request;
-    const started = clock.now();
-    const limits = current.routes.get(route);
-    const observe = (decision: { allowed: boolean; code: string; pod: string; withoutStore: boolean }) =>
-      observer.decided?.({ ...decision, route, app, milliseconds: clock.now() - started });
-    const refuse = (code: string, retryAfterMs = 0) => {
-      observe({ allowed: false, code, pod: "", withoutStore: code === STORE_UNAVAILABLE });
-      const retryAfter = connectionRetryAfter(code, retryAfterMs, random());
-      const { status, body } = connectionRefusal({ code, app, limits, retryAfter });
-      return { allowed: false as const, status, body, headers: { "Retry-After": String(retryAfter) } };
-    };
-
-    if (draining) return refuse(DRAINING);
-    if (limits === undefined) return refuse(NO_CONNECTIONS);
-    if (request.pods.length === 0) return refuse(NO_POD);
-    const pods = candidatePods(request.pods, turn++, "", isDown);
-    const admission = newSlotAdmission(app, pods, started, current.timeoutMs);
-    const answered = await ask(admission, limits);
-    if (answered === undefined) {
-      const asked = { counters, limits, route, app, pods, liveNodes: options.liveProxies(), workers: 1 };
-      const pod = draining ? undefined : placeWithoutStore(asked, clock.now());
-      if (pod === undefined) return refuse(STORE_UNAVAILABLE);
-      observe({ allowed: true, code: SLOT_SUCCESS, pod, withoutStore: true });
-      return hold({ ...request, limits, connection: newConnection(), pod, leased: false });
-    }
-    const { connection, allowed, code = "", pod = "", retryAfterMs } = answered;
-    if (allowed !== true) return refuse(code, retryAfterMs);
-    observe({ allowed, code, pod, withoutStore: false });
-    countSlot(counters, { pod, app }, 1);
-    return hold({ ...request, limits, connection, pod, leased: true });
-  }
-
-  /** Undefined when the decision must be made without the store. */
-  async function ask(admission: SlotAdmission, limits: RouteLimits) {
-    for (;;) {
-      const step = nextAdmissionStep(state, admission, clock.now());
-      renewal.run();
-      if (step === ACQUIRE) {
-        const connection = newConnection();
-        const sentAt = clock.now();
-        const answer = await acquire(admission, connection, limits);
-        const meaning = slotAcquired(state, { admission, connection, sentAt }, answer, clock.now());
-        renewal.run();
-        if (meaning === DECIDED) return { ...answer, connection };
-        if (meaning !== STATE_LOST) return undefined;
-      } else if (step === WAIT && !draining) await renewal.nextChange(admissionWaitMs(state, admission, clock.now()));
-      else return undefined;
-    }
-  }
-
-  async function acquire(
-    { app, pods, until }: SlotAdmission,
-    connection: string,
-    limits: RouteLimits,
-  ): Promise<Partial<SlotAnswer> & { outcome: string }> {
-    try {
-      const request = { proxy, connection, app, pods, incarnation: state.contact.incarnation };
-      const deadlineMs = Math.max(until - clock.now(), 1);
-      return { ...(await slots.acquire(request, limits, { deadlineMs })), outcome: ANSWERED };
-    } catch (error) {
-      const outcome = renewal.failed("acquire", error);
-      if (!(error instanceof StoreError)) throw error;
-      return { outcome };
-    }
-  }
-
-  function hold(admitted: Pick<Held, "connection" | "pod" | "app" | "route" | "limits" | "leased">): ConnectionVerdict {
-    const { connection, pod, app, route, limits, leased } = admitted;
-    const held: Held = { connection, pod, app, route, limits, leased, inStore: leased, ended: false, lost: false };
-    appendHeld(state.held, held);
-    const onLost = (handler: () => void) => {
-      held.lostHandler = handler;
-      if (held.lost) queueMicrotask(handler);
-    };
-    return { allowed: true, headers: {}, pod, slot: { connection, release: () => release(held), onLost } };
-  }
-
-  function release(slot: Held): void {
-    if (!endSlot(state, slot)) return;
-    countSlot(counters, slot, -1);
-    renewal.runSoon();
-  }
-
   const newConnection = () => (++lastConnection).toString(36);
+  applyOptions(options);
 
-  function stats() {
-    const all = allHeld(state.held);
-    /** Connections held by this process, and the limit for all processes together. */
-    const pods = new Map<string, { pod: string; active: number; limit: number }>();
-    for (const { pod, route, limits } of all) {
-      const active = (pods.get(pod)?.active ?? 0) + 1;
-      pods.set(pod, { pod, active, limit: (current.routes.get(route) ?? limits).maxPerPod });
+  function applyOptions({ routes, timeoutMs }: ConnectionOptions): void {
+    for (const [route, keeper] of keepers) {
+      if (routes.has(route)) continue;
+      keeper.reconfigure({ limits: undefined, timeoutMs, heartbeatMs: 0 });
+      if (!keeper.isIdle()) continue;
+      keepers.delete(route);
+      void keeper.close();
     }
-    return {
-      active: all.length,
-      /** Admitted without the store. */
-      withoutLease: all.filter((slot) => !slot.leased).length,
-      pods: [...pods.values()],
-      releasesWaiting: releasesLeft(state.releases),
-      storeAway: state.contact.away,
-      recovered: isRecovered(state, clock.now()),
-    };
-  }
-
-  /** Releases all slots, waits until that is acknowledged or the store fails, and stops. */
-  async function close(): Promise<void> {
-    draining = true;
-    await renewal.close();
-    for (const slot of allHeld(state.held)) release(slot);
-    // If the store fails, the leases expire.
-    await renewal.flushReleases();
+    for (const [route, limits] of routes) {
+      // Each lease clock must be read several times per lease.
+      const heartbeatMs = Math.min((routes.size * 1000) / HEARTBEATS_PER_SECOND, limits.leaseMs / 4);
+      const known = keepers.get(route);
+      if (known !== undefined) {
+        known.reconfigure({ limits, timeoutMs, heartbeatMs });
+        continue;
+      }
+      const shared = { proxy, liveProxies, clock, observer, random, newConnection };
+      keepers.set(
+        route,
+        createRouteKeeper({ ...shared, route, slots: slots.of(route), limits, timeoutMs, heartbeatMs }),
+      );
+    }
   }
 
   return {
-    admit,
-    /** Open connections stay, whatever the new limits are. */
-    reconfigure(next: ConnectionOptions): void {
-      const before = state.leaseMs;
-      current = next;
-      applyOptions();
-      // Leases of a shorter time would expire before their next renewal.
-      if (state.leaseMs !== before) requestRecovery(state);
-      renewal.run();
+    async admit(request: ConnectionRequest): Promise<ConnectionVerdict> {
+      const keeper = keepers.get(request.route);
+      if (keeper !== undefined) return keeper.admit(request);
+      const { app, route } = request;
+      observer.decided?.({
+        ...{ allowed: false, code: NO_CONNECTIONS, route, app, pod: "", withoutStore: false, milliseconds: 0 },
+      });
+      return refuseConnection(NO_CONNECTIONS, { app, random: random() });
     },
+    /** Open connections stay, whatever the new limits are. */
+    reconfigure: applyOptions,
     /** Admits no more connections. */
     drain(): void {
-      draining = true;
+      for (const keeper of keepers.values()) keeper.drain();
     },
-    close,
-    stats,
+    /** Releases all slots, waits until that is acknowledged or the store fails, and stops. */
+    async close(): Promise<void> {
+      await Promise.all([...keepers.values()].map((keeper) => keeper.close()));
+    },
+    stats() {
+      const all = [...keepers.values()].map((keeper) => keeper.stats());
+      const sum = (count: (one: ReturnType<RouteKeeper["stats"]>) => number) =>
+        all.reduce((total, one) => total + count(one), 0);
+      return {
+        active: sum(({ active }) => active),
+        /** Admitted without the store. */
+        withoutLease: sum(({ withoutLease }) => withoutLease),
+        /** Connections held by this process per route and pod, and the limit for all processes together. */
+        pods: all.flatMap(({ pods }) => pods),
+        releasesWaiting: sum(({ releasesWaiting }) => releasesWaiting),
+        /** The store does not answer for some route. */
+        storeAway: all.some(({ storeAway }) => storeAway),
+        recovered: all.every(({ recovered }) => recovered),
+      };
+    },
   };
 }

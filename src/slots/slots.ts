@@ -1,4 +1,4 @@
-/** Typed calls of the slot scripts. Every call may be repeated. */
+/** Typed calls of the slot scripts, for the slots of one route. Every call may be repeated. */
 import { SLOT_INVALID_ARGUMENT } from "../core/codes.js";
 import {
   allConnectionsKey,
@@ -17,6 +17,7 @@ import type { ScriptName } from "../scripts/catalog.js";
 import type { RedisValue, ScriptReply } from "../scripts/redis-api.js";
 import { InvalidArgument, StoreError } from "../store/errors.js";
 import type { RunOptions, Store } from "../store/store.js";
+import { routeTag } from "./route-tag.js";
 
 export interface SlotLimits extends PlacementLimits {
   leaseMs: number;
@@ -54,9 +55,22 @@ export interface SlotName {
   app: string;
 }
 
+/** The slots of one route. */
 export type Slots = ReturnType<typeof createSlots>;
 
-export function createSlots(store: Store, prefix: string = connectionPrefix(store.hashTags)) {
+/** The slots of a cluster, by the names of its routes. */
+export type RouteSlots = ReturnType<typeof createRouteSlots>;
+
+export function createRouteSlots(store: Store, cluster: string) {
+  /** The hash tag of a route. */
+  const tagOf = (route: string) => routeTag(cluster, route);
+  return { tagOf, of: (route: string) => createSlots(store, tagOf(route)) };
+}
+
+/** @param tag the hash tag of the route */
+export function createSlots(store: Store, tag: string) {
+  const prefix = connectionPrefix(tag);
+
   async function run(script: ScriptName, keys: string[], args: RedisValue[], options?: RunOptions) {
     const reply = await store.run(script, keys, args, options);
     if (reply[2] === SLOT_INVALID_ARGUMENT) throw new InvalidArgument(script, String(reply[3]));
@@ -131,9 +145,10 @@ export function createSlots(store: Store, prefix: string = connectionPrefix(stor
       return { released: Number(reply[1]), unknown: without(reply, slots, 3) };
     },
 
-    async counts(pods: string[], leaseMs: number) {
+    async counts(pods: string[], leaseMs: number, options?: RunOptions) {
       const fixed = [connectionClockKey(prefix), allConnectionsKey(prefix), rejectedKey(prefix)];
-      const reply = await run("slot-counts", [...fixed, ...pods.map((pod) => podKey(prefix, pod))], [leaseMs]);
+      const keys = [...fixed, ...pods.map((pod) => podKey(prefix, pod))];
+      const reply = await run("slot-counts", keys, [leaseMs], options);
       const perPod = new Map(pods.map((pod, i) => [pod, Number(reply[4 + i])]));
       return { total: Number(reply[1]), rejected: Number(reply[3]), perPod };
     },

@@ -217,7 +217,7 @@ function identityCommand(words: string[]): string {
 function keysCommand(words: string[]): string {
   const cluster = textAt(words, 1);
   const name = textAt(words, 2);
-  const prefix = connectionPrefix(words[3] === "yes");
+  const prefix = connectionPrefix(textAt(words, 3));
   const keys = [appKey(cluster, name), ledgerKey(cluster, nodeInEpoch(name, cluster)), podKey(prefix, name)];
   keys.push(proxyHeartbeatKey(prefix, connectionMember(cluster, name)));
   return joinValues(keys, " ", 0);

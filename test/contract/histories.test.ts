@@ -44,7 +44,7 @@ const kinds: Record<"quota" | "slots", Kind> = {
     property: (runs) =>
       fc.asyncProperty(slotHistory, (steps) => {
         const name = freshName();
-        return runs((store) => playSlots(store, `{${name}}`, steps));
+        return runs((store) => playSlots(store, name, steps));
       }),
   },
 };

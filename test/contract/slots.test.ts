@@ -1,6 +1,7 @@
 /** Connection slots: limits are never exceeded, on every store. */
 import { expect } from "vitest";
-import { createSlots, type SlotLimits, type SlotRequest } from "../../src/slots/slots.js";
+import { routeTag } from "../../src/slots/route-tag.js";
+import { createRouteSlots, createSlots, type SlotLimits, type SlotRequest } from "../../src/slots/slots.js";
 import { InvalidArgument } from "../../src/store/errors.js";
 import { type Bench, forEachBackend } from "./backends.js";
 
@@ -14,7 +15,7 @@ const asked = (connection: string, more: Partial<SlotRequest> = {}): SlotRequest
   ...{ proxy: "p1", connection, app: "chat", pods: ["pod-1"] },
   ...more,
 });
-const slotsOf = (bench: Bench) => createSlots(bench.store, `{${bench.name}}`);
+const slotsOf = (bench: Bench) => createSlots(bench.store, routeTag(bench.name, "/ws/"));
 
 /** Advances the clock while proxies renew at a third of their lease, as they do in production. */
 async function pass(bench: Bench, slots: ReturnType<typeof slotsOf>, seconds: number, proxy = "p9"): Promise<void> {
@@ -244,6 +245,32 @@ forEachBackend("slots", (it) => {
       count: 2,
     });
     expect(await slots.counts(["pod-1"], limits.leaseMs)).toMatchObject({ total: 2, rejected: 0 });
+  });
+
+  it("clusters and routes that share a store share no limit, rate, release or clock", async (bench) => {
+    const tight: SlotLimits = { ...limits, maxPerPod: 1, maxTotal: 1, maxPerApp: 1, ratePerSecond: 0.001 };
+    const all = [
+      createRouteSlots(bench.store, bench.name).of("/ws/"),
+      createRouteSlots(bench.store, bench.name).of("a.example/ws/"),
+      createRouteSlots(bench.store, `${bench.name}-staging`).of("/ws/"),
+    ];
+    const began: number[] = [];
+    for (const slots of all) {
+      began.push(bench.store.clock.now);
+      expect(await slots.acquire(asked("c1"), tight)).toMatchObject({ code: "SUCCESS", count: 1 });
+      expect(await slots.acquire(asked("c2"), tight)).toMatchObject({ code: "LIMIT_EXCEEDED", count: 1 });
+      bench.store.clock.now += SECOND;
+    }
+    const [first, ...others] = all;
+    await first!.release("p1", limits.leaseMs, [held("c1")]);
+    expect(await first!.acquire(asked("c1"), limits)).toMatchObject({ code: "RELEASED" });
+    expect(await first!.counts(["pod-1"], limits.leaseMs)).toMatchObject({ total: 0, rejected: 2 });
+    for (const [i, slots] of others.entries()) {
+      expect(await slots.counts(["pod-1"], limits.leaseMs)).toMatchObject({ total: 1, rejected: 1 });
+      const renewed = await slots.renew("p1", limits.leaseMs, [held("c1")]);
+      expect(renewed).toEqual({ renewed: 1, lost: [], incarnation: String(began[i + 1]) });
+      expect(await slots.acquire(asked("c1"), tight)).toMatchObject({ code: "ALREADY_HELD" });
+    }
   });
 
   it("invalid limits, leases and ids are rejected with their name, and nothing changes", async (bench) => {

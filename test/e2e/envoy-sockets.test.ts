@@ -1,9 +1,11 @@
 /** WebSockets through two real Envoys: limits hold, and slots match the connections whatever is killed. */
+
 import { connect as connectTcp } from "node:net";
 import { request } from "undici";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { describeEnvoy } from "../support/envoy-binary.js";
 import { type EnvoyFleet, startEnvoyFleet } from "../support/envoy-fleet.js";
+import { slotMembers } from "../support/slot-keys.js";
 import { connectSocket, type SocketClient } from "../support/socket-clients.js";
 import { pause, waitFor } from "../support/wait-for.js";
 import { upgradeHead } from "../support/ws-backend.js";
@@ -237,7 +239,7 @@ async function envoysOnPage(): Promise<(string | number)[]> {
 }
 
 /** Released connections that the store remembers. */
-const booked = async () => Number(await fleet.redis.command("ZCARD", "ws:released"));
+const booked = () => slotMembers(fleet.redis, "released");
 
 /** A client that asks for a WebSocket and does not wait for the response. */
 function beginUpgrade(envoy: number, path: string) {

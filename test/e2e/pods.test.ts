@@ -1,9 +1,11 @@
 /** Pods are added and removed while WebSockets are open, by configuration and by DNS. */
+
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { request } from "undici";
 import { afterEach, describe, expect, it } from "vitest";
 import { ADMIN_TOKEN, type GatewayProcess, startGateway } from "../support/gateway-process.js";
 import { startRedis } from "../support/redis-server.js";
+import { slotMembers } from "../support/slot-keys.js";
 import { connectSocket } from "../support/socket-clients.js";
 import { startSocketFleet } from "../support/socket-gateways.js";
 import { startSocketPod } from "../support/socket-pods.js";
@@ -32,7 +34,7 @@ describe("a pod that leaves the configuration", () => {
     const fleet = await startSocketFleet({ gateways: 1, pods: 2, connections, endings });
     const [gateway] = fleet.gateways as [GatewayProcess];
     const [staying, leaving] = fleet.pods as [(typeof fleet.pods)[number], (typeof fleet.pods)[number]];
-    const counted = async (address: string) => Number(await fleet.redis.command("ZCARD", `ws:pod_conn:${address}`));
+    const counted = (address: string) => slotMembers(fleet.redis, `pod_conn:${address}`);
     const clients = Array.from({ length: 4 }, () => connectSocket(fleet.url(0)));
     await waitFor("two on each", () => fleet.pods.every(({ live }) => live.size === 2));
 
@@ -81,7 +83,7 @@ log: { level: warn }
       return pod.live.size === 2;
     });
     expect(opened).toBe(true);
-    expect(Number(await redis.command("ZCARD", `ws:pod_conn:127.0.0.1:${port}`))).toBe(2);
+    expect(await slotMembers(redis, `pod_conn:127.0.0.1:${port}`)).toBe(2);
     const third = await connectSocket(`${gateway.url}/ws/`).outcome;
     expect(third.open).toBe(false);
     expect(pod.live.size).toBe(2);

@@ -1,5 +1,7 @@
 /** Two gateway processes, one Redis, real WebSocket clients: no pod ever has more connections than its limit. */
+
 import { afterEach, describe, expect, it } from "vitest";
+import { slotMembers } from "../support/slot-keys.js";
 import { connectSocket, expectOneEachSecond, type SocketClient } from "../support/socket-clients.js";
 import { startSocketFleet } from "../support/socket-gateways.js";
 import { pause, waitFor } from "../support/wait-for.js";
@@ -63,7 +65,7 @@ describe("simultaneous connections to two gateways", () => {
   });
 
   async function slotsTaken(fleet: Awaited<ReturnType<typeof startSocketFleet>>): Promise<number> {
-    return Number(await fleet.redis.command("ZCARD", "ws:global_conn"));
+    return slotMembers(fleet.redis, "global_conn");
   }
 });
 
@@ -120,7 +122,7 @@ describe("while Redis is away for a minute", () => {
     await fleet.redis.restart();
     await waitFor("every connection to be counted again", async () => {
       const counts = await Promise.all(
-        fleet.pods.map(({ address }) => fleet.redis.command("ZCARD", `ws:pod_conn:${address}`)),
+        fleet.pods.map(({ address }) => slotMembers(fleet.redis, `pod_conn:${address}`)),
       );
       return counts.every((count) => count === 500);
     });
@@ -132,9 +134,6 @@ describe("while Redis is away for a minute", () => {
       return !late.open && late.status === 429 && late.reason === "LIMIT_EXCEEDED";
     });
     for (const { socket } of clients) socket.terminate();
-    await waitFor(
-      "all slots to be free",
-      async () => Number(await fleet.redis.command("ZCARD", "ws:global_conn")) === 0,
-    );
+    await waitFor("all slots to be free", async () => (await slotMembers(fleet.redis, "global_conn")) === 0);
   }, 240_000);
 });

@@ -21,7 +21,7 @@ import type { Endpoint } from "../../src/service/operations/endpoint.js";
 import { operationEndpoints } from "../../src/service/operations/operations.js";
 import { createPin, type Pin } from "../../src/service/operations/pin.js";
 import { type Clock, systemClock } from "../../src/shared/clock.js";
-import { createSlots } from "../../src/slots/slots.js";
+import { createRouteSlots } from "../../src/slots/slots.js";
 import type { Store } from "../../src/store/store.js";
 
 export const PLANE_TOKEN = "plane-token-0123456789";
@@ -80,6 +80,11 @@ export const baseConfig: Record<string, Record<string, unknown>> = {
   upstreams: { sockets: { targets: ["127.0.0.1:9101", "http://127.0.0.1:9102"] } },
 };
 
+const socketLimits = {
+  ...{ maxPerPod: 2, maxTotal: 0, maxPerApp: 0, ratePerSecond: 0, burst: 1, leaseMs: 30_000 },
+  onStoreFailure: "closed" as const,
+};
+
 export async function startControl(store: Store, options: ControlServerOptions = {}): Promise<ControlServer> {
   const clock = options.clock ?? systemClock;
   const logged: LogLine[] = [];
@@ -124,8 +129,9 @@ export async function startControl(store: Store, options: ControlServerOptions =
     coordinator,
     store,
     pin,
-    slots: createSlots(store),
-    pods: () => [{ upstream: "sockets", pod: "127.0.0.1:9101", limit: 2, leaseMs: 30_000 }],
+    slots: createRouteSlots(store, "c1"),
+    pods: () => [{ route: "/ws/", upstream: "sockets", pod: "127.0.0.1:9101", limit: 2 }],
+    connectionLimits: () => new Map([["/ws/", socketLimits]]),
     ask: async <Q extends ReportRequest>({ kind }: Q) => answers[kind] as never,
     workers: () => ({ expected: answers.report.length, listening: answers.report.length }),
     serviceLevel: sync.level,

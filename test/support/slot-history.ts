@@ -1,6 +1,6 @@
 /** Random histories of acquires, renewals, releases, late calls and lost connections, compared with a model. */
 import fc from "fast-check";
-import { createSlots } from "../../src/slots/slots.js";
+import { createRouteSlots } from "../../src/slots/slots.js";
 import { type DrivenStore, START } from "./driven-store.js";
 
 const SECOND = 1_000_000;
@@ -52,9 +52,11 @@ interface Slot {
 }
 
 /** Runs a history. Throws if a reply differs from the model of pods, leases and rate. */
-export async function playSlots(store: DrivenStore, prefix: string, steps: SlotStep[]): Promise<void> {
+export async function playSlots(store: DrivenStore, cluster: string, steps: SlotStep[]): Promise<void> {
   store.clock.now = START;
-  const slots = createSlots(store, prefix);
+  // Other clusters and routes make the same calls on the same pods, and must not matter.
+  const slots = createRouteSlots(store, cluster).of("/ws/");
+  const others = [createRouteSlots(store, cluster).of("/other/"), createRouteSlots(store, `${cluster}-b`).of("/ws/")];
   // The model: leases with their pods and expiry times, released connections, and times of admissions.
   const seated = new Map<string, Slot>();
   const barred = new Map<string, number>();
@@ -109,6 +111,7 @@ export async function playSlots(store: DrivenStore, prefix: string, steps: SlotS
       const pods = own === undefined ? PODS.filter((_, i) => (now.pods & (1 << i)) !== 0) : [own.pod];
       const wanted = expected(id, app, pods, now.reclaim);
       const request = { proxy: name, connection: `c${now.connection}`, app, pods, reclaim: now.reclaim };
+      for (const other of others) await other.acquire(request, LIMITS);
       const answer = await slots.acquire(request, LIMITS);
       same("acquire", { code: answer.code, pod: answer.pod }, wanted);
       if (wanted.code === "SUCCESS") {
@@ -121,6 +124,8 @@ export async function playSlots(store: DrivenStore, prefix: string, steps: SlotS
         return { connection: `c${number}`, pod: own?.pod ?? "pod-1", app: own?.app ?? "app-0" };
       });
       const strangers = batch.map((one) => one.connection).filter((one) => !seated.has(`${name}/${one}`));
+      // They release what is renewed here.
+      if (now.kind === "renew") for (const other of others) await other.release(name, LIMITS.leaseMs, batch);
       if (now.kind === "renew") {
         same("lost", (await slots.renew(name, LIMITS.leaseMs, batch)).lost, strangers);
       } else {

@@ -31,6 +31,7 @@ export interface PlaneOptions {
 /** Limits of a route that accepts connections. */
 export interface SocketRouteLimits extends PlacementLimits {
   onStoreFailure: string;
+  leaseMs: number;
   /** Protocols to upgrade to, in lower case. */
   protocols: string[];
   /** Skip a pod for this long after it could not be reached. */
@@ -56,8 +57,6 @@ export interface NginxSocketRoute extends SocketRouteLimits {
 }
 
 export interface NginxSocketOptions {
-  /** The same for all routes. */
-  leaseMs: number;
   /** For a pod to answer the request. */
   responseMs: number;
   /** Close connections this long after nginx began to quit. */
@@ -80,7 +79,6 @@ export interface TrustedNetwork {
 }
 
 export interface EnvoySocketRoute extends SocketRouteLimits {
-  leaseMs: number;
   /** `ip:port` each. */
   pods: string[];
 }

@@ -1,7 +1,6 @@
 /** Maps the configuration to the options of the nginx and Envoy planes. */
 import { createHash } from "node:crypto";
 import { isIPv6 } from "node:net";
-import { leaseOf } from "../../slots/limits.js";
 import type { Config } from "../schema.js";
 import { configVersion } from "../version.js";
 import { appLimits, headerOptions, identityOptions, leaseOptions } from "./limits.js";
@@ -38,15 +37,9 @@ function socketRoutes(config: Config) {
   return config.routes.flatMap((route) => {
     const { connections, upstream } = route;
     if (connections === undefined) return [];
-    const { maxPerPod, maxTotal, maxPerApp, ratePerSecond, burst, onStoreFailure } = limits.get(routeName(route))!;
     const { passive } = config.upstreams[upstream]!;
     const own: SocketRouteLimits = {
-      maxPerPod,
-      maxTotal,
-      maxPerApp,
-      ratePerSecond,
-      burst,
-      onStoreFailure,
+      ...limits.get(routeName(route))!,
       protocols: connections.protocols.map((protocol) => protocol.toLowerCase()),
       downMs: passive.down_ms,
     };
@@ -66,7 +59,6 @@ export function nginxOptions(config: Config, { node, services, podUpstream }: Ng
     ...planeOptions(config, node, "base64"),
     services,
     connections: {
-      leaseMs: leaseOf(slotLimits(config.routes)),
       responseMs: config.timeouts.response_ms,
       shutdownMs: config.timeouts.shutdown_ms,
       routes: socketRoutes(config).map(({ limits, name, upstream, tolerated, pods }) => ({
@@ -88,8 +80,7 @@ export type EnvoyPlaneFacts = Pick<EnvoyOptions, "node" | "clusters" | "addressH
 };
 
 export function envoyOptions(config: Config, { node, workers, ...facts }: EnvoyPlaneFacts): EnvoyOptions {
-  const leaseMs = leaseOf(slotLimits(config.routes));
-  const routes = socketRoutes(config).map(({ name, limits, pods }) => [name, { ...limits, leaseMs, pods }] as const);
+  const routes = socketRoutes(config).map(({ name, limits, pods }) => [name, { ...limits, pods }] as const);
   return {
     ...planeOptions(config, node, "hex"),
     ...facts,

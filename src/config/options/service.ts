@@ -3,7 +3,6 @@ import type { CostProfile } from "../../core/cost.js";
 import type { HeaderOptions } from "../../core/refusals.js";
 import type { DescriptorOptions } from "../../descriptors/descriptor-limiter.js";
 import { compileRules, type DescriptorRule, type LimitRule } from "../../descriptors/rules.js";
-import { leaseOf } from "../../slots/limits.js";
 import type { Config } from "../schema.js";
 import type { DescriptorConfig } from "../sections/rate-limits.js";
 import { type CamelCase, camelCase } from "./camel-case.js";
@@ -31,13 +30,17 @@ export function metricsOptions(config: Config): MetricsOptions {
   return { ...camelCase(config.metrics), apps };
 }
 
+/** Lease of slots on a route that was removed. */
+const DEFAULT_LEASE_MS = 30_000;
+
 export interface EnvoyServiceOptions {
   access: Pick<AccessOptions, "planeToken" | "allow">;
   /** Limit for a gRPC message or an HTTP body. */
   maxMessageBytes: number;
   /** Headers for the client in replies to rate limit requests; undefined: none, not even Retry-After. */
   headers: HeaderOptions | undefined;
-  slotLeaseMs: number;
+  /** Lease of the slots of a route. */
+  leaseMsOf(route: string): number;
   /** Deadline of each store call. */
   timeoutMs: number;
   /** Cost profile by app. */
@@ -48,12 +51,13 @@ export interface EnvoyServiceOptions {
 
 export function envoyServiceOptions(config: Config): EnvoyServiceOptions {
   const { envoy, lease, routes, upstreams: targets } = config;
+  const limits = slotLimits(routes);
   const upstreams = new Map(routes.map((route) => [routeName(route), route.upstream]));
   return {
     access: accessOptions(config),
     maxMessageBytes: envoy.max_message_bytes,
     headers: envoy.response_headers ? headerOptions(config) : undefined,
-    slotLeaseMs: leaseOf(slotLimits(routes)),
+    leaseMsOf: (route) => limits.get(route)?.leaseMs ?? DEFAULT_LEASE_MS,
     timeoutMs: lease.timeout_ms,
     profiles: new Map(appLimits(config).map(({ id, profile }) => [id, profile])),
     podsOf(route, discovered) {

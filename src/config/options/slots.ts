@@ -1,6 +1,6 @@
 /** Maps routes with `connections` and their upstreams to the limits of connection slots and the pods they are on. */
 
-import { leaseOf, type RouteLimits, withOneLease } from "../../slots/limits.js";
+import type { RouteLimits } from "../../slots/limits.js";
 import type { PodSource } from "../../slots/pods.js";
 import type { ConnectionOptions } from "../../slots/slot-keeper-options.js";
 import type { Config } from "../schema.js";
@@ -12,14 +12,14 @@ type ConnectionsConfig = Pick<
   "max_per_pod" | "max_total" | "max_per_app" | "rate_per_second" | "burst" | "lease_s" | "on_store_failure"
 >;
 
-/** A pod that connections may be opened to. */
+/** A pod that connections of a route may be opened to. */
 export interface Pod {
+  route: string;
   upstream: string;
   /** host:port */
   pod: string;
-  /** Maximum number of connections. */
+  /** Maximum number of connections of the route to the pod. */
   limit: number;
-  leaseMs: number;
 }
 
 /** The name of a route in limits, slots, metrics and the API. */
@@ -35,11 +35,11 @@ export function slotOptions({ routes, lease }: Pick<Config, "routes" | "lease">)
   return { routes: slotLimits(routes), timeoutMs: lease.timeout_ms };
 }
 
-/** The slot limits of all routes that accept connections, by route name. All have the same lease. */
+/** The slot limits of all routes that accept connections, by route name. */
 export function slotLimits(
   routes: readonly (Pick<Route, "path"> & { host?: string | undefined; connections?: ConnectionsConfig | undefined })[],
 ): Map<string, RouteLimits> {
-  return withOneLease(
+  return new Map(
     routes.flatMap((route) =>
       route.connections === undefined ? [] : [[routeName(route), routeLimits(route.connections)] as const],
     ),
@@ -51,21 +51,17 @@ export function routeLimits(connections: ConnectionsConfig): RouteLimits {
   return { ...limits, burst: burst ?? Math.max(Math.ceil(limits.ratePerSecond), 1), leaseMs: leaseS * 1000 };
 }
 
-/** The pods of all routes that accept connections. A pod of several routes has the highest of their limits. */
+/** The pods of all routes that accept connections. A pod of several routes is listed for each: each has its own limit. */
 export function podsOf(
   config: Pick<Config, "routes" | "upstreams">,
   discovered: (upstream: string) => string[] | undefined,
 ): Pod[] {
-  const leaseMs = leaseOf(slotLimits(config.routes));
-  const pods = new Map<string, Pod>();
-  for (const { upstream, connections } of config.routes) {
-    if (connections === undefined) continue;
-    for (const pod of upstreamPods(config, upstream, discovered)) {
-      const limit = Math.max(connections.max_per_pod, pods.get(pod)?.limit ?? 0);
-      pods.set(pod, { upstream, pod, limit, leaseMs });
-    }
-  }
-  return [...pods.values()];
+  return config.routes.flatMap((route) => {
+    const { upstream, connections } = route;
+    if (connections === undefined) return [];
+    const pods = new Set(upstreamPods(config, upstream, discovered));
+    return [...pods].map((pod) => ({ route: routeName(route), upstream, pod, limit: connections.max_per_pod }));
+  });
 }
 
 /** The configured and the discovered targets of an upstream. */

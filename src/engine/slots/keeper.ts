@@ -1,5 +1,5 @@
 /**
- * Keeps the leases of a process's connections. Sans-I/O: the host reports time, replies and failures, asks for the next
+ * Keeps the leases of a process's connections on one route. Sans-I/O: the host reports time, replies and failures, asks for the next
  * call, and carries it out.
  *
  * In normal operation each connection is renewed once in `renewalMs`, spread evenly over beats. When the store was away or
@@ -88,8 +88,10 @@ export interface Recovery<H> {
 export interface KeeperState<H> {
   options: KeeperOptions<H>;
   leaseMs: number;
-  /** Calls without slots are made, too. */
-  heartbeat: boolean;
+  /** Without slots, a call is made at this interval; 0: none. */
+  heartbeatMs: number;
+  /** When such a call is due. */
+  heartbeatAt: number;
   contact: StoreContact;
   held: HeldList<H>;
   releases: ReleaseQueue;
@@ -125,7 +127,8 @@ export function newKeeperState<H extends HeldSlot<H>>(
   return {
     options,
     leaseMs,
-    heartbeat: false,
+    heartbeatMs: 0,
+    heartbeatAt: 0,
     contact: newStoreContact(ALL_RECOVERED_MS),
     held: newHeldList(),
     releases: newReleaseQueue(),
@@ -169,7 +172,9 @@ export function slotBeat<H extends HeldSlot<H>>(keeper: KeeperState<H>, now: num
     }
     // The store reports the loss of its slots only to a process that has an incarnation.
     const asksIncarnation = contact.incarnation === UNKNOWN_INCARNATION && !keeper.notConfigured;
-    keeper.heartbeatDue = keeper.heartbeat || asksIncarnation;
+    const isBeating = keeper.heartbeatMs > 0 && now >= keeper.heartbeatAt;
+    if (isBeating) keeper.heartbeatAt = now + keeper.heartbeatMs;
+    keeper.heartbeatDue = isBeating || asksIncarnation;
   }
   keeper.releasesFailed = false;
   keeper.beatAt = now + interval;

@@ -1,39 +1,15 @@
 /**
- * Keeps the slots of the WebSocket connections that Envoys hold. A periodic log entry renews the lease of a connection, an
- * end entry releases its slot. Nothing else renews leases, so the slots of an Envoy that died are free after one lease.
- *
- * Envoy cannot be told to close a connection. A connection that lost its lease is therefore counted again even if the limit
- * has been reached since: new connections are refused until the count is below the limit.
+ * The WebSocket connections that Envoys hold, from their log entries. Each route has its own slots and calls: a failure of
+ * its store affects no other route.
  */
-
-import { renewalMs } from "../../core/slot-lease.js";
-import { UNAVAILABLE } from "../../engine/slots/contact.js";
-import {
-  newReleaseQueue,
-  queueRelease,
-  releasesAnswered,
-  releasesLeft,
-  takeReleases,
-} from "../../engine/slots/releases.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
-import { mapConcurrently } from "../../shared/concurrently.js";
-import type { SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
-import { outcomeOf, type Slots } from "../../slots/slots.js";
+import type { SlotCalls, SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
 import { createConnectionStats } from "./connection-stats.js";
-
-export interface EnvoySocket {
-  /** A worker of an Envoy since its last start. */
-  proxy: string;
-  connection: string;
-  /** Empty if it ended before the service had assigned a pod. */
-  pod: string;
-  app: string;
-  route: string;
-}
+import { createRouteConnections, type EnvoySocket, keyOf, type RouteConnections } from "./route-connections.js";
 
 export interface EnvoyConnectionsOptions {
-  slots: Pick<Slots, "acquire" | "renew" | "release">;
-  leaseMs(): number;
+  slots: SlotCalls;
+  leaseMs(route: string): number;
   timeoutMs(): number;
   /** All pods that a connection of the route may be on. */
   podsOf(route: string): readonly string[];
@@ -45,141 +21,24 @@ export interface EnvoyConnectionsOptions {
 
 export type EnvoyConnections = ReturnType<typeof createEnvoyConnections>;
 
-interface Due extends EnvoySocket {
-  seenAt: number;
-}
-
-const BATCH_SIZE = 250;
-const PARALLEL_CALLS = 8;
-const PARALLEL_RECLAIMS = 64;
-/** Entries that arrive within this time share a call. */
-const GATHER_MS = 5;
-const RETRY_MS = 200;
-/** Reclaimed connections are counted regardless of the limits. */
-const NO_LIMITS = { maxPerPod: 1_000_000_000, maxTotal: 0, maxPerApp: 0, ratePerSecond: 0, burst: 0 };
-
-const keyOf = ({ proxy, connection }: EnvoySocket) => `${proxy}/${connection}`;
+/** Above this number, routes without work are removed from memory. */
+const MANY_ROUTES = 1_000;
 
 export function createEnvoyConnections(options: EnvoyConnectionsOptions) {
-  const { slots, leaseMs, timeoutMs, podsOf, appOf, observer = {}, clock = systemClock } = options;
-  /** Reported, and not renewed yet. */
-  const due = new Map<string, Due>();
-  const releases = newReleaseQueue();
-  const counted = createConnectionStats(clock, leaseMs);
-  const renewals = createSender("renew", renewDue, () => due.size > 0);
-  const endings = createSender("release", releaseEnded, () => releasesLeft(releases) > 0);
-  let away = false;
+  const { slots, timeoutMs, podsOf, appOf, observer = {}, clock = systemClock } = options;
+  const routes = new Map<string, RouteConnections>();
+  const counted = createConnectionStats(clock, options.leaseMs);
   let closed = false;
 
-  /** Calls `work` one at a time, soon after `start`, until nothing is left. What the store does not answer is sent again. */
-  function createSender(operation: "renew" | "release", work: () => Promise<void>, isLeft: () => boolean) {
-    let stopTimer: (() => void) | undefined;
-    let sending: Promise<void> | undefined;
-    function start(ms = GATHER_MS): void {
-      if (closed) return;
-      stopTimer ??= clock.after(ms, () => {
-        stopTimer = undefined;
-        sending ??= send().finally(() => {
-          sending = undefined;
-        });
-      });
+  function on(route: string): RouteConnections {
+    let known = routes.get(route);
+    if (known === undefined) {
+      if (routes.size >= MANY_ROUTES) for (const [name, one] of routes) if (one.isIdle()) routes.delete(name);
+      const leaseMs = () => options.leaseMs(route);
+      known = createRouteConnections({ route, slots: slots.of(route), leaseMs, timeoutMs, observer, clock });
+      routes.set(route, known);
     }
-    async function send(): Promise<void> {
-      try {
-        await work();
-        if (isLeft()) start();
-      } catch (error) {
-        failed(operation, error);
-        start(RETRY_MS);
-      }
-    }
-    async function stop(): Promise<void> {
-      stopTimer?.();
-      await sending;
-    }
-    return { start, send, stop };
-  }
-
-  function failed(operation: "renew" | "release", error: unknown): void {
-    observer.failed?.(operation, error);
-    if (away || outcomeOf(error) !== UNAVAILABLE) return;
-    away = true;
-    observer.contactChanged?.(true, error);
-  }
-
-  function storeReplied(): void {
-    if (away) observer.contactChanged?.(false);
-    away = false;
-  }
-
-  async function renewDue(): Promise<void> {
-    const lost: Due[] = [];
-    await mapConcurrently(takeBatches(), PARALLEL_CALLS, async (batch) => {
-      lost.push(...(await renew(batch)));
-      storeReplied();
-    });
-    if (lost.length === 0) return;
-    observer.lost?.(lost.length);
-    await mapConcurrently(lost, PARALLEL_RECLAIMS, reclaim);
-  }
-
-  async function releaseEnded(): Promise<void> {
-    for (let ended = takeReleases(releases); ended !== undefined; ended = takeReleases(releases)) {
-      try {
-        await slots.release(ended[0]!.proxy, leaseMs(), ended, { deadlineMs: timeoutMs() });
-      } catch (error) {
-        releasesAnswered(releases, false);
-        throw error;
-      }
-      releasesAnswered(releases, true);
-      storeReplied();
-    }
-  }
-
-  /** One proxy per batch, as the store needs it. Drops old entries: the next entry renews the connection, if it is open. */
-  function takeBatches(): Due[][] {
-    const oldest = clock.now() - renewalMs(leaseMs());
-    const open = new Map<string, Due[]>();
-    const batches: Due[][] = [];
-    for (const [key, socket] of due) {
-      if (socket.seenAt < oldest) {
-        due.delete(key);
-        continue;
-      }
-      let batch = open.get(socket.proxy);
-      if (batch === undefined || batch.length === BATCH_SIZE) {
-        batch = [];
-        open.set(socket.proxy, batch);
-        batches.push(batch);
-      }
-      batch.push(socket);
-    }
-    return batches;
-  }
-
-  async function renew(batch: Due[]): Promise<Due[]> {
-    const deadlineMs = Math.min(timeoutMs(), renewalMs(leaseMs()));
-    const { lost } = await slots.renew(batch[0]!.proxy, leaseMs(), batch, { deadlineMs });
-    const gone = new Set(lost);
-    const without: Due[] = [];
-    for (const socket of batch) {
-      // It has ended or was reported again in the meantime.
-      if (due.get(keyOf(socket)) !== socket) continue;
-      if (gone.has(socket.connection)) without.push(socket);
-      else due.delete(keyOf(socket));
-    }
-    return without;
-  }
-
-  async function reclaim(socket: Due): Promise<void> {
-    const key = keyOf(socket);
-    if (due.get(key) !== socket) return;
-    const { proxy, connection, app, pod } = socket;
-    const limits = { ...NO_LIMITS, leaseMs: leaseMs() };
-    const deadline = { deadlineMs: timeoutMs() };
-    const answer = await slots.acquire({ proxy, connection, app, pods: [pod], reclaim: true }, limits, deadline);
-    if (due.get(key) === socket) due.delete(key);
-    if (answer.allowed) observer.reclaimed?.(pod);
+    return known;
   }
 
   return {
@@ -187,32 +46,25 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions) {
     alive(socket: EnvoySocket, node: string): void {
       // The script is still waiting for the decision about its slot.
       if (closed || socket.pod === "") return;
-      const key = keyOf(socket);
-      due.set(key, { ...socket, app: appOf(socket.app), seenAt: clock.now() });
-      counted.seen(key, socket.pod, node);
-      renewals.start();
+      counted.seen(keyOf(socket), socket, node);
+      on(socket.route).alive({ ...socket, app: appOf(socket.app) });
     },
 
     ended(socket: EnvoySocket): void {
-      const { proxy, connection, pod, route } = socket;
-      due.delete(keyOf(socket));
       counted.ended(keyOf(socket));
-      const app = appOf(socket.app);
       // The service may have assigned a pod, or may still do so, after the client disconnected.
-      const pods = pod === "" ? podsOf(route) : [pod];
-      for (const one of pods) queueRelease(releases, { proxy, connection, pod: one, app });
-      endings.start();
+      const pods = socket.pod === "" ? podsOf(socket.route) : [socket.pod];
+      on(socket.route).ended({ ...socket, app: appOf(socket.app) }, pods);
     },
 
     stats: counted.stats,
     /** Releases that the store has not acknowledged. */
-    releasesWaiting: () => releasesLeft(releases),
+    releasesWaiting: () => [...routes.values()].reduce((sum, one) => sum + one.releasesWaiting(), 0),
 
     /** Sends the releases that wait. Open connections are renewed by the service that gets their next entries. */
     async close(): Promise<void> {
       closed = true;
-      await Promise.all([renewals.stop(), endings.stop()]);
-      if (!away) await endings.send();
+      await Promise.all([...routes.values()].map((one) => one.close()));
     },
   };
 }

@@ -16,6 +16,8 @@ const SWITCHING_PROTOCOLS = 101;
 /** Name of an Envoy whose node id is missing or invalid. */
 const UNNAMED = "envoy";
 const POD = /^[A-Za-z0-9._:[\]-]{0,256}$/;
+/** Host and path. */
+const ROUTE = /^[!-.0-~]{0,300}\/[!-~]{0,700}$/;
 const MAX_TOKENS = 1_000_000;
 const MAX_METHOD_LENGTH = 64;
 
@@ -53,8 +55,8 @@ export function createAccessLogService({ connections, settle, log }: AccessLogOp
   };
 }
 
-function isSocket({ connection, proxy, pod, app }: Marks): boolean {
-  return isIdentifier(connection) && isIdentifier(proxy) && isIdentifier(app) && POD.test(pod);
+function isSocket({ connection, proxy, pod, app, route }: Marks): boolean {
+  return isIdentifier(connection) && isIdentifier(proxy) && isIdentifier(app) && POD.test(pod) && ROUTE.test(route);
 }
 
 /** Undefined if the marks are invalid. */

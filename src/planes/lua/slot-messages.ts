@@ -31,9 +31,12 @@ export function acquireText(message: AcquireMessage): string {
   return `${luaTable.concat(head, " ")}\n${luaTable.concat(pods, "\n")}\n`;
 }
 
-/** For renewals and releases. */
-export function slotListText(proxy: string, slots: { connection: string; pod: string; app: string }[]): string {
-  const lines = [proxy];
+/** For renewals and releases, of one route. */
+export function slotListText(
+  { proxy, route }: { proxy: string; route: string },
+  slots: { connection: string; pod: string; app: string }[],
+): string {
+  const lines = [`${proxy} ${route}`];
   for (const { connection, pod, app } of slots) lines.push(`${connection} ${pod} ${app}`);
   return luaTable.concat(lines, "\n");
 }

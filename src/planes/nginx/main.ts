@@ -159,8 +159,8 @@ export function access(): void {
 
 /** In the access phase of a route with connections: an upgrade also needs a slot. */
 export function upgrade(name: string): void {
-  const route = sockets.routes[name]!;
-  const protocols = wantedProtocols(route);
+  const route = sockets.byName[name]!;
+  const protocols = wantedProtocols(route.options);
   if (protocols === "") {
     if (isSecondTry()) ngx.exit(failedStatus());
     access();

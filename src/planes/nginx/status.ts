@@ -1,12 +1,11 @@
 /** The metrics page of this nginx in the Prometheus text format, and the line about the node in sync messages. */
-import { ALL_CONNECTIONS, podCountKey } from "../../engine/slots/without-store.js";
 import { NOBODY, type Numbers, nodeText, numberOf, sumOf } from "../lua/counts.js";
 import { luaString, luaTable } from "../lua/library.js";
 import { countedIds, flushCounts, totalCounts } from "./http/counters.js";
 import { readNode } from "./http/records.js";
 import { ngx } from "./ngx.js";
 import * as slots from "./sockets/counters.js";
-import { heldCounts } from "./sockets/held-counts.js";
+import { countHeld, heldOnPod } from "./sockets/held-counts.js";
 import { type PodLimit, sockets } from "./sockets/state.js";
 import { worker } from "./state.js";
 
@@ -82,7 +81,7 @@ export function metrics(): void {
 
 /** Undefined if no route has connections. */
 function heldConnections(): number | undefined {
-  return worker.options.connections.routes.length === 0 ? undefined : heldCounts.add(ALL_CONNECTIONS, 0);
+  return worker.options.connections.routes.length === 0 ? undefined : countHeld(0);
 }
 
 /** Connection metrics, summed over the workers, under the names of the service's metrics. Nothing without such routes. */
@@ -94,16 +93,19 @@ function socketLines(lines: string[], node: string): void {
   metric(lines, "untyped", "websocket_connections_active_total", active)("", held);
   const proxy = "Open connections of this nginx.";
   metric(lines, "gauge", "websocket_proxy_instance", proxy)(`proxy_id="${node}"`, held);
-  const addHeld = metric(lines, "gauge", "websocket_pod_connections", "Connections of this nginx to a pod.");
-  for (const one of pods) addHeld(podLabels(one), heldCounts.add(podCountKey(one.pod), 0));
-  const limit = "Connection limit of a pod, for all services together.";
+  const onPod = "Connections of this nginx on a route to a pod.";
+  const addHeld = metric(lines, "gauge", "websocket_pod_connections", onPod);
+  for (const one of pods) addHeld(podLabels(one), heldOnPod(one));
+  const limit = "Connection limit of a route and pod, for all services together.";
   const addLimit = metric(lines, "gauge", "websocket_pod_limit", limit);
   for (const one of pods) addLimit(podLabels(one), one.limit);
   counted(lines, totalCounts(NOBODY));
 }
 
-function podLabels({ upstream, pod }: PodLimit): string {
-  return `upstream="${upstream}",pod="${pod}"`;
+function podLabels({ route, upstream, pod }: PodLimit): string {
+  // The other labels have no characters that need an escape.
+  const escaped = luaString.gsub(route, '[\\"]', "\\%0");
+  return `route="${escaped}",upstream="${upstream}",pod="${pod}"`;
 }
 
 function counted(lines: string[], numbers: Numbers): void {

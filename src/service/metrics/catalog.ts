@@ -115,8 +115,14 @@ const definitions = {
     ["proxy_id"],
     "Open connections of a proxy of this service or of a data plane that reports to it.",
   ),
-  websocket_pod_connections: gauge(["upstream", "pod"], "Open connections of this service to a pod."),
-  websocket_pod_limit: gauge(["upstream", "pod"], "Connection limit of a pod, for all services together."),
+  websocket_pod_connections: gauge(
+    ["route", "upstream", "pod"],
+    "Open connections of this service on a route to a pod.",
+  ),
+  websocket_pod_limit: gauge(
+    ["route", "upstream", "pod"],
+    "Connection limit of a route and pod, for all services together.",
+  ),
   websocket_refusals_total: counter(["reason"], "Refused connections by reason."),
   websocket_acquire_seconds: histogram([], "Duration of slot acquisition.", callBoundsSeconds),
   websocket_leases_lost_total: counter([], "Connections whose lease was lost before its renewal."),

@@ -33,7 +33,7 @@ type LimiterState = Pick<Limiter, "stats" | "balances">;
 /** Open connections. */
 export interface ConnectionGauges {
   /** Configured pods, and removed ones that still have connections. The limit is for all proxies together. */
-  pods: { upstream: string; pod: string; active: number; limit: number }[];
+  pods: { route: string; upstream: string; pod: string; active: number; limit: number }[];
   /** Holders of connections through this process. */
   proxies: { proxy: string; active: number }[];
 }
@@ -108,9 +108,9 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       const ratio = byLabel.get(label)?.hitRatio();
       if (ratio !== undefined) all.add("ratelimit_l3_cache_hit_ratio", [label, node], ratio);
     }
-    for (const { upstream, pod, active, limit } of pods) {
-      all.add("websocket_pod_connections", [upstream, pod], active);
-      all.add("websocket_pod_limit", [upstream, pod], limit);
+    for (const { route, upstream, pod, active, limit } of pods) {
+      all.add("websocket_pod_connections", [route, upstream, pod], active);
+      all.add("websocket_pod_limit", [route, upstream, pod], limit);
     }
     for (const { proxy, active } of proxies) all.add("websocket_proxy_instance", [proxy], active);
     return all.list();

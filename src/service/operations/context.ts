@@ -8,7 +8,8 @@ import { UNKNOWN_APP } from "../../core/codes.js";
 import type { AppLimits } from "../../core/limits.js";
 import type { Coordinator } from "../../quota/coordinator.js";
 import type { Quota } from "../../quota/quota.js";
-import type { Slots } from "../../slots/slots.js";
+import type { RouteLimits } from "../../slots/limits.js";
+import type { RouteSlots } from "../../slots/slots.js";
 import type { Store, StoreFacts } from "../../store/store.js";
 import type { NodeReport, ReportRequest, Reports } from "../metrics/reports.js";
 import { ifAvailable, READ_MS, within } from "./deadline.js";
@@ -30,8 +31,10 @@ export interface OperationsOptions {
   recalled(): string[];
   coordinator: Pick<Coordinator, "emergency" | "emergencyOn" | "emergencyOff" | "reconcileNow" | "borrow" | "repay">;
   store: Pick<Store, "kind" | "inspect">;
-  slots: Pick<Slots, "counts">;
+  slots: Pick<RouteSlots, "of">;
   pods(): readonly Pod[];
+  /** By route. */
+  connectionLimits(): ReadonlyMap<string, RouteLimits>;
   ask: Ask;
   /** Number of workers that should listen and that do. None are expected without a gateway. */
   workers(): { expected: number; listening: number };

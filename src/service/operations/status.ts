@@ -1,15 +1,15 @@
 /** The status of the service, connections per pod, and metrics. */
 import { getHeapStatistics } from "node:v8";
 import { MAX_CONFIG_BYTES } from "../../config/load.js";
+import type { Pod } from "../../config/options/slots.js";
+import { countRoutes } from "../../slots/route-counts.js";
 import type { OperationsContext } from "./context.js";
 import * as contract from "./contract/contract.js";
-import { ifAvailable, READ_MS, within } from "./deadline.js";
+import { ifAvailable, READ_MS } from "./deadline.js";
 import { emergencySource } from "./emergency.js";
 import { admin, type Endpoint, endpoint, ok, problem } from "./endpoint.js";
 import { memory, workerMemory } from "./health.js";
 import { statistics } from "./statistics.js";
-
-const DEFAULT_LEASE_MS = 30_000;
 
 const usage = ({ used_mb, free_mb }: ReturnType<typeof memory>) => ({ used_mb, free_mb });
 
@@ -75,17 +75,28 @@ export function statusEndpoints(context: OperationsContext): Endpoint[] {
     }),
 
     admin("GET", "connections", {
-      summary: "Connections per pod.",
+      summary: "Connections per route and pod.",
       reply: contract.connectionsReply,
       async handle() {
-        const pods = context.pods();
-        const leaseMs = Math.max(DEFAULT_LEASE_MS, ...pods.map((pod) => pod.leaseMs));
-        const names = [...new Set(pods.map(({ pod }) => pod))];
-        const { total, rejected, perPod } = await within(READ_MS, context.slots.counts(names, leaseMs));
+        const limits = context.connectionLimits();
+        const podsOf = new Map<string, Pod[]>([...limits.keys()].map((route) => [route, []]));
+        for (const pod of context.pods()) podsOf.get(pod.route)?.push(pod);
+        const asked = [...limits].map(([route, { leaseMs }]) => ({
+          ...{ route, leaseMs, pods: podsOf.get(route)!.map(({ pod }) => pod) },
+        }));
+        const { counted, unavailable } = await countRoutes(context.slots, asked, { deadlineMs: READ_MS });
         return ok({
-          total,
-          rejected,
-          pods: pods.map(({ upstream, pod, limit }) => ({ upstream, pod, connections: perPod.get(pod) ?? 0, limit })),
+          total: counted.reduce((sum, { total }) => sum + total, 0),
+          rejected: counted.reduce((sum, { rejected }) => sum + rejected, 0),
+          routes: counted.map(({ route, total, rejected }) => ({
+            ...{ route, connections: total, limit: limits.get(route)?.maxTotal ?? 0, rejected },
+          })),
+          pods: counted.flatMap(({ route, perPod }) =>
+            podsOf.get(route)!.map(({ upstream, pod, limit }) => ({
+              ...{ route, upstream, pod, connections: perPod.get(pod) ?? 0, limit },
+            })),
+          ),
+          unavailable,
           timestamp: context.timestamp(),
         });
       },

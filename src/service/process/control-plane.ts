@@ -10,7 +10,7 @@ import { createQuota } from "../../quota/quota.js";
 import { systemClock } from "../../shared/clock.js";
 import type { Log } from "../../shared/log.js";
 import { createPodDirectory } from "../../slots/pods.js";
-import { createSlots } from "../../slots/slots.js";
+import { createRouteSlots } from "../../slots/slots.js";
 import type { Store } from "../../store/store.js";
 import { createControl } from "../control/control.js";
 import { connectionEndpoints } from "../control/plane-api/connection-api.js";
@@ -79,7 +79,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
     timeoutMs,
     pinnedLevel: () => pin.current()?.level,
   });
-  const slots = createSlots(store);
+  const slots = createRouteSlots(store, clusterId);
   // Only for the admin API; gateways have their own directory.
   const directory = createPodDirectory({ sources: podSources(config) });
   const operations = operationEndpoints({
@@ -95,6 +95,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
     ask: workers.ask,
     apps: () => apps,
     pods: () => podsOf(live.current(), directory.pods),
+    connectionLimits: () => slotLimits(live.current().routes),
     workers: workers.counts,
     recalled: recalls.list,
     serviceLevel: () => sync.level(),

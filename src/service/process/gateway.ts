@@ -22,7 +22,7 @@ import type { Log } from "../../shared/log.js";
 import { createPodDirectory } from "../../slots/pods.js";
 import { createSlotKeeper, newProxyId } from "../../slots/slot-keeper.js";
 import type { SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
-import { createSlots } from "../../slots/slots.js";
+import { createRouteSlots } from "../../slots/slots.js";
 import { observeStore } from "../../store/observed-store.js";
 import type { Store } from "../../store/store.js";
 import { createDecisionLog, type DecisionLog } from "../metrics/decision-log.js";
@@ -38,6 +38,13 @@ export interface GatewayOptions {
   node: string;
   store: Store;
   log: Log;
+}
+
+interface HeldOnPod {
+  route: string;
+  pod: string;
+  active: number;
+  limit?: number;
 }
 
 export function createGateway({ config, node, store: plainStore, log, ...options }: GatewayOptions) {
@@ -58,7 +65,7 @@ export function createGateway({ config, node, store: plainStore, log, ...options
     observer: limiterObserver(log, metrics, decisionLog),
   });
   const slotObserver = { ...slotLog(log), ...metrics.slotObserver };
-  const slots = createSlots(store);
+  const slots = createRouteSlots(store, config.cluster.id);
   const keeper = createSlotKeeper({
     ...slotOptions(config),
     slots,
@@ -101,20 +108,22 @@ export function createGateway({ config, node, store: plainStore, log, ...options
   }
 
   function connectionGauges(): ConnectionGauges {
-    const configured = new Map(podsOf(settings, directory.pods).map((pod) => [pod.pod, pod]));
+    const configured = podsOf(settings, directory.pods);
     const { pods, active } = keeper.stats();
-    const held = new Map(pods.map((one) => [one.pod, one]));
     const envoys = envoy.connections.stats();
-    const names = new Set([...configured.keys(), ...held.keys(), ...envoys.pods.keys()]);
+    const held: HeldOnPod[] = [...pods, ...envoys.pods];
+    const gauges = new Map<string, ConnectionGauges["pods"][number]>();
+    for (const { route, pod, upstream, limit } of configured) {
+      gauges.set(`${route} ${pod}`, { route, pod, upstream, limit, active: 0 });
+    }
+    for (const { route, pod, active: open, limit = 0 } of held) {
+      const known = gauges.get(`${route} ${pod}`) ?? { route, pod, upstream: "", limit, active: 0 };
+      gauges.set(`${route} ${pod}`, { ...known, active: known.active + open });
+    }
     return {
-      pods: [...names].map((pod) => ({
-        pod,
-        upstream: configured.get(pod)?.upstream ?? "",
-        active: (held.get(pod)?.active ?? 0) + (envoys.pods.get(pod) ?? 0),
-        limit: configured.get(pod)?.limit ?? held.get(pod)?.limit ?? 0,
-      })),
+      pods: [...gauges.values()],
       proxies: [
-        ...(configured.size === 0 ? [] : [{ proxy: node, active }]),
+        ...(configured.length === 0 ? [] : [{ proxy: node, active }]),
         ...[...envoys.nodes].map(([name, open]) => ({ proxy: name, active: open })),
       ],
     };
@@ -193,11 +202,11 @@ export function limiterObserver(log: Log, metrics: NodeMetrics, decisionLog: Dec
 
 function slotLog(log: Log): SlotKeeperObserver {
   return {
-    contactChanged(away, error) {
-      if (away) log.warn({ err: error }, "store unavailable: connections are admitted without it");
-      else log.info({}, "store available again for connections");
+    contactChanged(route, away, error) {
+      if (away) log.warn({ route, err: error }, "store unavailable: connections are admitted without it");
+      else log.info({ route }, "store available again for connections");
     },
-    stateLost: () => log.warn({}, "the store lost its slots: renewing all connections"),
+    stateLost: (route) => log.warn({ route }, "the store lost its slots: renewing all connections"),
     closed: (pod, code) => log.warn({ pod, code }, "closing a connection that lost its slot"),
     failed: (operation, error) => log.debug({ operation, err: error }, "slot operation failed"),
   };

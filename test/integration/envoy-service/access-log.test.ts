@@ -11,7 +11,7 @@ import {
 } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { EnvoySocket } from "../../../src/envoy-service/access-log/envoy-connections.js";
+import type { EnvoySocket } from "../../../src/envoy-service/access-log/route-connections.js";
 import { createAccessLogService } from "../../../src/envoy-service/access-log/service.js";
 import type { FinishedExchange } from "../../../src/envoy-service/access-log/settlement.js";
 import { type ListenerUnderTest, startEnvoyListener } from "../../support/envoy-listener.js";

@@ -49,7 +49,7 @@ describe.each(backends)("concurrent acquires on $name", ({ start }) => {
   afterAll(() => clients?.stop());
 
   it(`ten on a pod with two slots: exactly two succeed, ${ROUNDS} times in a row`, async () => {
-    const slots = clients.stores.map((store) => createSlots(store));
+    const slots = clients.stores.map((store) => createSlots(store, "c1//ws/"));
     for (let round = 0; round < ROUNDS; round++) {
       const pods = [`pod-${round}`];
       const attempts = Array.from({ length: 10 }, (_, i) => {
@@ -63,7 +63,7 @@ describe.each(backends)("concurrent acquires on $name", ({ start }) => {
   });
 
   it("thirty on five pods with two slots each: exactly ten succeed, two on each pod", async () => {
-    const slots = clients.stores.map((store) => createSlots(store));
+    const slots = clients.stores.map((store) => createSlots(store, "c1//ws/"));
     for (let round = 0; round < 20; round++) {
       const pods = Array.from({ length: 5 }, (_, i) => `fleet-${round}-${i}`);
       const attempts = Array.from({ length: 30 }, (_, i) => {
@@ -77,7 +77,7 @@ describe.each(backends)("concurrent acquires on $name", ({ start }) => {
 
   it("ten for the same connection take one slot", async () => {
     const [first] = clients.stores;
-    const slots = createSlots(first!);
+    const slots = createSlots(first!, "c1//ws/");
     const request = { proxy: "p1", connection: "eager", app: "chat", pods: ["lone-pod"] };
     const answers = await Promise.all(Array.from({ length: 10 }, () => slots.acquire(request, limits)));
     expect(answers.map((answer) => answer.code).sort()).toEqual([...Array(9).fill("ALREADY_HELD"), "SUCCESS"]);

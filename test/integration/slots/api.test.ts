@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { slotLimits } from "../../../src/config/options/slots.js";
 import { connectionEndpoints } from "../../../src/service/control/plane-api/connection-api.js";
 import type { RouteLimits } from "../../../src/slots/limits.js";
-import { createSlots, type Slots } from "../../../src/slots/slots.js";
+import { createRouteSlots, type RouteSlots, type Slots } from "../../../src/slots/slots.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../src/store/errors.js";
 import type { Store } from "../../../src/store/store.js";
@@ -20,6 +20,7 @@ const routes = slotLimits([
 ]);
 
 let store: Store;
+let routeSlots: RouteSlots;
 let slots: Slots;
 let control: ControlServer;
 let limits: ReadonlyMap<string, RouteLimits> = routes;
@@ -27,11 +28,12 @@ let limits: ReadonlyMap<string, RouteLimits> = routes;
 beforeEach(async () => {
   limits = routes;
   store = createEmbeddedStore();
-  slots = createSlots(store);
+  routeSlots = createRouteSlots(store, "c1");
+  slots = routeSlots.of("/ws/");
   const known = new Set(["chat", "default"]);
   const appOf = (name: string) => (name === "banned" ? undefined : known.has(name) ? name : "default");
   const endpoints = connectionEndpoints({
-    slots,
+    slots: routeSlots,
     routes: () => limits,
     appOf,
     timeoutMs: () => 500,
@@ -93,11 +95,11 @@ describe("/v1/connections in JSON", () => {
     for (const id of ["c1", "c2", "c3"]) {
       expect(await json(on("acquire"), asked(id, wide))).toMatchObject({ allowed: true, limit: 1_000 });
     }
-    limits = slotLimits([{ path: "/ws/", connections: { ...connections, max_per_pod: 4 } }]);
-    expect(await json(on("acquire"), asked("c4", { app: "other" }))).toMatchObject({ allowed: true, limit: 4 });
+    limits = slotLimits([{ path: "/ws/", connections: { ...connections, max_per_pod: 1 } }]);
+    expect(await json(on("acquire"), asked("c4", { app: "other" }))).toMatchObject({ allowed: true, limit: 1 });
     expect(await json(on("acquire"), asked("c5", { app: "other" }))).toMatchObject({
       code: "LIMIT_EXCEEDED",
-      limit: 4,
+      limit: 1,
     });
     const gone = await send(on("acquire"), asked("c6", wide));
     expect([gone.status, (await jsonOf(gone)).field]).toEqual([400, "route"]);
@@ -110,7 +112,7 @@ describe("/v1/connections in JSON", () => {
       connections: ["c1", "c2"].map((id) => ({ connection: id, pod: "pod-1", app: "chat" })),
     };
     expect(await json(on("renew"), both)).toMatchObject({ renewed: 1, lost: ["c2"], lease_ms: 30_000 });
-    expect(await json(on("release"), both)).toEqual({ released: 1, unknown: ["c2"] });
+    expect(await json(on("release"), both)).toEqual({ released: 1, unknown: ["c2"], unavailable: [] });
     expect(await total()).toBe(0);
   });
 
@@ -122,7 +124,7 @@ describe("/v1/connections in JSON", () => {
     }
     const all = { proxy: "p1", connections: ids.map((connection) => ({ connection, pod: "pod-1", app: "chat" })) };
     expect(await json(on("renew"), all)).toMatchObject({ renewed: 5_000, lost: [] });
-    expect(await json(on("release"), all)).toEqual({ released: 5_000, unknown: [] });
+    expect(await json(on("release"), all)).toEqual({ released: 5_000, unknown: [], unavailable: [] });
     const more = { proxy: "p1", connections: Array.from({ length: 10_001 }, () => all.connections[0]) };
     const refused = await send(on("renew"), more);
     expect([refused.status, (await jsonOf(refused)).field]).toEqual([400, "connections"]);
@@ -132,9 +134,69 @@ describe("/v1/connections in JSON", () => {
     await json(on("acquire"), asked("c1"));
     await json(on("acquire"), asked("c2", { app: "banned" }));
     expect(await json(on("counts"), { pods: ["pod-1", "pod-2"] })).toEqual({
-      ...{ total: 1, rejected: 0, pods: { "pod-1": 1, "pod-2": 0 } },
+      ...{ total: 1, rejected: 0, pods: { "pod-1": 1, "pod-2": 0 }, unavailable: [] },
     });
-    expect(await json(on("counts"), {})).toEqual({ total: 1, rejected: 0, pods: {} });
+    expect(await json(on("counts"), {})).toEqual({ total: 1, rejected: 0, pods: {}, unavailable: [] });
+  });
+
+  it("routes count separately; a message may be about connections of several routes", async () => {
+    const wide = "a.example/wide/";
+    for (const route of ["/ws/", wide]) {
+      for (const id of ["c1", "c2"]) await json(on("acquire"), asked(`${id}${route.length}`, { route }));
+    }
+    const wideSlots = routeSlots.of(wide);
+    expect([await total(), (await wideSlots.counts([], 30_000)).total]).toEqual([2, 2]);
+    expect(await json(on("counts"), { pods: ["pod-1"] })).toMatchObject({ total: 4, pods: { "pod-1": 4 } });
+    expect(await json(on("counts"), { pods: ["pod-1"], route: wide })).toMatchObject({
+      ...{ total: 2, pods: { "pod-1": 2 } },
+    });
+    const held = (connection: string, route?: string) => ({ connection, pod: "pod-1", app: "chat", route });
+    const mixed = {
+      proxy: "p1",
+      connections: [held("c14", "/ws/"), held("c24", wide), held(`c1${wide.length}`, wide)],
+    };
+    const renewed = await json(on("renew"), mixed);
+    expect(renewed).toMatchObject({ renewed: 2, lost: ["c24"], lease_ms: 30_000, memory: 0, unavailable: [] });
+    expect((renewed.routes as unknown as { route: string }[]).map(({ route }) => route)).toEqual(["/ws/", wide]);
+    // Without a route, a connection is found on whatever route it is.
+    const anywhere = { proxy: "p1", connections: [held("c14"), held(`c1${wide.length}`), held("c99")] };
+    expect(await json(on("renew"), anywhere)).toMatchObject({ renewed: 2, lost: ["c99"] });
+    expect(await json(on("release"), anywhere)).toEqual({ released: 2, unknown: ["c99"], unavailable: [] });
+    const common = { proxy: "p1", route: wide, connections: [held(`c2${wide.length}`)] };
+    expect(await json(on("release"), common)).toMatchObject({ released: 1 });
+    expect([await total(), (await wideSlots.counts([], 30_000)).total]).toEqual([1, 0]);
+    // Connections of a route that was removed can still be released.
+    limits = new Map([...routes].filter(([name]) => name !== "/ws/"));
+    expect(await json(on("release"), { proxy: "p1", route: "/ws/", connections: [held("c24")] })).toMatchObject({
+      released: 1,
+    });
+  });
+
+  it("a route whose store fails is named, and hides nothing of the others", async () => {
+    await json(on("acquire"), asked("c1"));
+    const failing = routeSlots.tagOf("a.example/wide/");
+    const run = store.run.bind(store);
+    store.run = (script, keys, args, options) =>
+      keys[0]!.includes(failing)
+        ? Promise.reject(new StoreError("timeout", "simulated"))
+        : run(script, keys, args, options);
+    const unavailable = ["a.example/wide/"];
+    const both = {
+      proxy: "p1",
+      connections: [
+        { connection: "c1", pod: "pod-1", app: "chat", route: "/ws/" },
+        { connection: "c2", pod: "pod-1", app: "chat", route: "a.example/wide/" },
+        { connection: "c3", pod: "pod-1", app: "chat" },
+      ],
+    };
+    expect(await json(on("renew"), both)).toMatchObject({ renewed: 1, lost: [], unavailable });
+    expect(await json(on("renew"), { proxy: "p1" })).toMatchObject({ renewed: 0, unavailable });
+    expect(await text(on("renew"), "p1\nc1 pod-1 chat\n")).toBe("1 1 SUCCESS 30000 0\n#unavailable a.example/wide/\n");
+    expect(await json(on("counts"), { pods: ["pod-1"] })).toMatchObject({ total: 1, unavailable });
+    expect(await json(on("release"), both)).toMatchObject({ released: 1, unknown: [], unavailable });
+    const only = { proxy: "p1", route: "a.example/wide/", connections: [] };
+    expect((await send(on("renew"), only)).status).toBe(503);
+    expect((await send(on("acquire"), asked("c4", { route: "a.example/wide/" }))).status).toBe(503);
   });
 
   it("unknown apps share the default app, or are refused", async () => {
@@ -169,10 +231,10 @@ describe("/v1/connections in text", () => {
     expect(await text(on("acquire"), `p1 c3 - /ws/ 0 ${memory}\npod-1`)).toBe(
       `0 2 LIMIT_EXCEEDED - 5 30000 ${memory}\n`,
     );
-    expect(await text(on("renew"), "p1\nc1 pod-1 chat\nc9 pod-1 chat\nc2 pod-1 chat\n")).toBe(
-      `1 2 SUCCESS 30000 ${memory}\nc9\n`,
-    );
-    expect(await text(on("renew"), "p1\n")).toBe(`1 0 SUCCESS 30000 ${memory}\n`);
+    const renewed = "c1 pod-1 chat\nc9 pod-1 chat\nc2 pod-1 chat\n";
+    expect(await text(on("renew"), `p1 /ws/\n${renewed}`)).toBe(`1 2 SUCCESS 30000 ${memory}\nc9\n`);
+    expect(await text(on("renew"), `p1\n${renewed}`)).toBe("1 2 SUCCESS 30000 0\nc9\n");
+    expect(await text(on("renew"), "p1 /ws/\n")).toBe(`1 0 SUCCESS 30000 ${memory}\n`);
     expect(await text(on("counts"), "pod-1\npod-2\n")).toBe("1 2 SUCCESS 1\npod-1 2\npod-2 0\n");
     expect(await text(on("release"), "p1\nc1 pod-1 chat\nc2 pod-1 chat\n")).toBe("1 2 SUCCESS\n");
     expect(await text(on("counts"), "")).toBe("1 0 SUCCESS 1\n");
@@ -201,6 +263,22 @@ describe("/redis/atomic", () => {
   it("max can lower the configured limit, not raise it", async () => {
     expect(await atomic("acquire", "ws:pod_conn:pod-x", [1, "c1", "p1"])).toEqual([1, 1, "SUCCESS"]);
     expect(await atomic("acquire", "ws:pod_conn:pod-x", [1, "c2", "p1"])).toEqual([0, 1, "LIMIT_EXCEEDED"]);
+  });
+
+  it("keys with a hash tag are those of its route, others those of the first", async () => {
+    const tagged = "ws:{c1/a.example/wide/}:";
+    for (const id of ["c1", "c2", "c3"]) {
+      const reply = await atomic("acquire", `${tagged}pod_conn:pod-x`, [100, id, "p1"]);
+      expect(reply).toEqual([1, Number(id.slice(1)), "SUCCESS"]);
+    }
+    expect(await atomic("renew", `${tagged}pod_conn:pod-x`, ["p1", "c1"])).toEqual([1, 1, "SUCCESS", 1]);
+    expect(await atomic("heartbeat", `${tagged}proxy:p1:heartbeat`)).toEqual([1, 0, "SUCCESS"]);
+    expect(await atomic("count", `${tagged}global_conn`)).toEqual([1, 3, "SUCCESS"]);
+    expect(await atomic("count", "ws:global_conn")).toEqual([1, 0, "SUCCESS"]);
+    expect(await atomic("release", `${tagged}pod_conn:pod-x`, ["c1", "p1"])).toEqual([1, 2, "SUCCESS"]);
+    for (const key of ["ws:{c1//nowhere/}:global_conn", "ws:{c2//ws/}:global_conn", "ws:{}:global_conn"]) {
+      expect(await atomic("count", key)).toMatchObject({ error: "invalid_argument", field: "key" });
+    }
   });
 
   it("accepts and returns plain text as well", async () => {
@@ -266,6 +344,7 @@ describe("invalid input", () => {
     ["pods[1]", asked("c1", { pods: ["pod-1", "pod 2"] })],
     ["pods[0]", asked("c1", { pods: [null] })],
     ["route", asked("c1", { route: "/api/" })],
+    ["route", asked("c1", { route: "{}" })],
     ["reclaim", asked("c1", { reclaim: 1 })],
     ["memory", asked("c1", { memory: -1 })],
     ["memory", asked("c1", { memory: 1e308 })],
@@ -292,8 +371,12 @@ describe("invalid input", () => {
     ["connections[1].pod", { proxy: "p1", connections: [{ connection: "c1", pod: "a" }, { connection: "c2" }] }],
     ["connections[0].connection", { proxy: "p1", connections: [{ connection: "{}", pod: "a" }] }],
     ["line 3", "p1\nc1 pod-1\nc2\n"],
-    ["line 2", "p1\nc1 pod-1 chat more\n"],
-    ["line 1", "p1 p2\n"],
+    ["line 2", "p1\nc1 pod-1 chat /ws/ more\n"],
+    ["line 1", "p1 /ws/ more\n"],
+    ["route", "p1 p2\n"],
+    ["route", { proxy: "p1", route: "/a b/" }],
+    ["connections[0].route", "p1\nc1 pod-1 chat more\n"],
+    ["connections[0].route", { proxy: "p1", connections: [{ connection: "c1", pod: "a", route: "" }] }],
     ["connections[0].app", "p1\nc1 pod-1 {}\n"],
   ])("is rejected by renew and release, which name the field: %s", async (field, body) => {
     for (const name of ["renew", "release"]) {

@@ -5,10 +5,11 @@ import type { ConnectionVerdict, SlotHold } from "../../../src/slots/admission.j
 import type { RouteLimits } from "../../../src/slots/limits.js";
 import { createSlotKeeper, newProxyId, type SlotKeeper } from "../../../src/slots/slot-keeper.js";
 import type { SlotKeeperOptions } from "../../../src/slots/slot-keeper-options.js";
-import { createSlots, type Slots } from "../../../src/slots/slots.js";
+import { createRouteSlots, type RouteSlots } from "../../../src/slots/slots.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
 import { createStandingClock } from "../../unit/slots/standing-clock.js";
 
+export const CLUSTER = "c1";
 export const ROUTE = "/ws/";
 
 export function limits(more: Partial<RouteLimits> = {}): RouteLimits {
@@ -38,7 +39,7 @@ export function startGateway(url: string, route: RouteLimits, own: Partial<SlotK
   const timeoutMs = own.timeoutMs ?? 1_000;
   const store = createRedisStore({ url, deadlineMs: timeoutMs });
   const clock = createStandingClock(systemClock);
-  const slots = createSlots(store);
+  const slots = createRouteSlots(store, CLUSTER);
   const name = newProxyId("gw");
   const keeper = createSlotKeeper({
     slots: heardBy(slots, clock.awake),
@@ -83,7 +84,7 @@ export function startGateway(url: string, route: RouteLimits, own: Partial<SlotK
 }
 
 /** Replies that arrive during a pause are read when the process is resumed. */
-function heardBy(slots: Slots, awake: () => Promise<void>): SlotKeeperOptions["slots"] {
+function heardBy(slots: RouteSlots, awake: () => Promise<void>): SlotKeeperOptions["slots"] {
   const late = async <T>(answer: Promise<T>): Promise<T> => {
     const ended = answer.catch(() => undefined);
     await ended;
@@ -91,8 +92,13 @@ function heardBy(slots: Slots, awake: () => Promise<void>): SlotKeeperOptions["s
     return answer;
   };
   return {
-    acquire: (...asked) => late(slots.acquire(...asked)),
-    renew: (...asked) => late(slots.renew(...asked)),
-    release: (...asked) => late(slots.release(...asked)),
+    of(route) {
+      const { acquire, renew, release } = slots.of(route);
+      return {
+        acquire: (...asked) => late(acquire(...asked)),
+        renew: (...asked) => late(renew(...asked)),
+        release: (...asked) => late(release(...asked)),
+      };
+    },
   };
 }

@@ -1,13 +1,13 @@
 /** A random history on a real Redis: gateways are killed and paused, Redis stops, connections to it break. The seed is printed. */
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { createSlots } from "../../../src/slots/slots.js";
+import { createRouteSlots } from "../../../src/slots/slots.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
 import type { Store } from "../../../src/store/store.js";
 import { type RedisServer, startRedis } from "../../support/redis-server.js";
 import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.js";
 import { pause, waitFor } from "../../support/wait-for.js";
 import { seededRandom } from "../../unit/slots/keeper-history.js";
-import { type Gateway, limits, startGateway } from "./gateways.js";
+import { CLUSTER, type Gateway, limits, ROUTE, startGateway } from "./gateways.js";
 
 const SEED = Number(process.env.SLOT_HISTORY_SEED ?? Math.floor(Math.random() * 1_000_000_000));
 const STEPS = Number(process.env.SLOT_HISTORY_STEPS ?? 250);
@@ -48,7 +48,7 @@ async function start(): Promise<Actor> {
 it(`no pod exceeds its limit, and the counts are correct one lease after the last fault (seed ${SEED})`, async () => {
   const random = seededRandom(SEED);
   const below = (most: number) => Math.floor(random() * most);
-  const slots = createSlots(beside);
+  const slots = createRouteSlots(beside, CLUSTER).of(ROUTE);
   for (let i = 0; i < 3; i++) actors.push(await start());
   const one = () => actors[below(actors.length)]!;
   const done: Record<string, number> = {};

@@ -1,13 +1,13 @@
 /** Gateways on one real Redis: the limit is exact, and open connections keep their slots through outages, restarts and lost replies. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { RouteLimits } from "../../../src/slots/limits.js";
-import { createSlots, type Slots } from "../../../src/slots/slots.js";
+import { createRouteSlots, type Slots } from "../../../src/slots/slots.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
 import type { Store } from "../../../src/store/store.js";
 import { type RedisServer, startRedis } from "../../support/redis-server.js";
 import { startTcpProxy } from "../../support/tcp-proxy.js";
 import { pause, waitFor } from "../../support/wait-for.js";
-import { type Gateway, limits, startGateway } from "./gateways.js";
+import { CLUSTER, type Gateway, limits, ROUTE, startGateway } from "./gateways.js";
 
 let redis: RedisServer;
 let beside: Store;
@@ -17,7 +17,7 @@ let gateways: Gateway[] = [];
 beforeEach(async () => {
   redis = await startRedis();
   beside = createRedisStore({ url: redis.url, deadlineMs: 5_000 });
-  slots = createSlots(beside);
+  slots = createRouteSlots(beside, CLUSTER).of(ROUTE);
 });
 afterEach(async () => {
   redis.resume();
@@ -111,7 +111,7 @@ describe("a Redis that fails", () => {
     const both = [start(route, quick), start(route, quick)];
     await both[0]!.connect(["pod-1"]);
     await both[0]!.connect(["pod-1"]);
-    const heartbeats = both.map(({ name }) => `ws:proxy:${name}:heartbeat`);
+    const heartbeats = both.map(({ name }) => `ws:{${CLUSTER}/${ROUTE}}:proxy:${name}:heartbeat`);
     await waitFor("heartbeats of both gateways", async () => (await redis.command("EXISTS", ...heartbeats)) === 2);
     await redis.restart();
     let refused = "";
@@ -157,7 +157,7 @@ describe("a Redis that fails", () => {
     await gateway.connect(["pod-1"]);
     await waitFor(
       "the expiry time to be set",
-      async () => Number(await redis.command("PTTL", "ws:pod_conn:pod-1")) > 80_000_000,
+      async () => Number(await redis.command("PTTL", `ws:{${CLUSTER}/${ROUTE}}:pod_conn:pod-1`)) > 80_000_000,
     );
   });
 });

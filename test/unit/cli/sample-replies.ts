@@ -192,10 +192,12 @@ export const app: AppReply = {
 export const connections: ConnectionsReply = {
   total: 3,
   rejected: 8,
+  routes: [{ route: "/ws/", connections: 3, limit: 1_000, rejected: 8 }],
   pods: [
-    { upstream: "sockets", pod: "10.0.0.1:9101", connections: 2, limit: 2 },
-    { upstream: "sockets", pod: "10.0.0.2:9101", connections: 1, limit: 2 },
+    { route: "/ws/", upstream: "sockets", pod: "10.0.0.1:9101", connections: 2, limit: 2 },
+    { route: "/ws/", upstream: "sockets", pod: "10.0.0.2:9101", connections: 1, limit: 2 },
   ],
+  unavailable: [],
   timestamp,
 };
 

@@ -307,10 +307,17 @@ describe("orders", () => {
     expect(text(layerLines({ ...samples.layer, config: {} }))).toContain("# the layer is empty");
   });
 
-  it("show connections per pod against their limits", () => {
+  it("show connections per route and pod against their limits", () => {
     const shown = text(connectionsLines(samples.connections, wide));
-    expect(shown).toMatch(/^sockets +10\.0\.0\.1:9101 +2 +2 +100\.0 %$/m);
+    expect(shown).toMatch(/^\/ws\/ +sockets +10\.0\.0\.1:9101 +2 +2 +100\.0 %$/m);
     expect(shown).toContain("3 connections, 8 refused since the store was created\n");
-    expect(text(connectionsLines({ ...samples.connections, pods: [] }, wide))).toContain("no route limits connections");
+    const two = [...samples.connections.routes, { route: "a.example/", connections: 0, limit: 0, rejected: 0 }];
+    const partly = text(connectionsLines({ ...samples.connections, routes: two, unavailable: ["/b/"] }, wide));
+    expect(partly).toMatch(/^\/ws\/ +3 +1000 +8$/m);
+    expect(partly).toMatch(/^a\.example\/ +0 +none +0$/m);
+    expect(partly).toContain("the store does not answer for the route /b/");
+    expect(text(connectionsLines({ ...samples.connections, routes: [], pods: [] }, wide))).toContain(
+      "no route limits connections",
+    );
   });
 });

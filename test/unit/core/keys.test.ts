@@ -19,6 +19,7 @@ import {
   rejectedKey,
   releasedKey,
 } from "../../../src/core/keys.js";
+import { routeTag } from "../../../src/slots/route-tag.js";
 
 const id = fc.stringMatching(/^[A-Za-z0-9._:-]{1,20}$/);
 /** As Redis Cluster finds it: between the first "{" and the next "}". */
@@ -52,19 +53,19 @@ describe("quota keys", () => {
 
 describe("connection keys", () => {
   it("have their documented names", () => {
-    const prefix = connectionPrefix(false);
-    expect(podKey(prefix, "pod-1")).toBe("ws:pod_conn:pod-1");
-    expect(connectionRateKey(prefix, "60000")).toBe("ws:rate_limit:60000");
-    expect(rejectedKey(prefix)).toBe("ws:rejected");
-    expect(proxyHeartbeatKey(prefix, "gw-01")).toBe("ws:proxy:gw-01:heartbeat");
-    expect(allConnectionsKey(prefix)).toBe("ws:global_conn");
-    expect(appConnectionsKey(prefix, "video")).toBe("ws:app_conn:video");
-    expect(releasedKey(prefix)).toBe("ws:released");
-    expect(connectionClockKey(prefix)).toBe("ws:clock");
+    const prefix = connectionPrefix(routeTag("c1", "/ws/"));
+    expect(podKey(prefix, "pod-1")).toBe("ws:{c1//ws/}:pod_conn:pod-1");
+    expect(connectionRateKey(prefix, "60000")).toBe("ws:{c1//ws/}:rate_limit:60000");
+    expect(rejectedKey(prefix)).toBe("ws:{c1//ws/}:rejected");
+    expect(proxyHeartbeatKey(prefix, "gw-01")).toBe("ws:{c1//ws/}:proxy:gw-01:heartbeat");
+    expect(allConnectionsKey(prefix)).toBe("ws:{c1//ws/}:global_conn");
+    expect(appConnectionsKey(prefix, "video")).toBe("ws:{c1//ws/}:app_conn:video");
+    expect(releasedKey(prefix)).toBe("ws:{c1//ws/}:released");
+    expect(connectionClockKey(prefix)).toBe("ws:{c1//ws/}:clock");
   });
 
   it("share a hash slot on Redis Cluster", () => {
-    const prefix = connectionPrefix(true);
+    const prefix = connectionPrefix(routeTag("c1", "a.example/ws/"));
     fc.assert(
       fc.property(id, (name) => {
         const keys = [
@@ -77,7 +78,7 @@ describe("connection keys", () => {
           releasedKey(prefix),
           connectionClockKey(prefix),
         ];
-        expect(keys.map(hashTag)).toEqual(keys.map(() => "ws"));
+        expect(keys.map(hashTag)).toEqual(keys.map(() => "c1/a.example/ws/"));
         expect(new Set(keys).size).toBe(keys.length);
       }),
     );

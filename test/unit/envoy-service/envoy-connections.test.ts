@@ -1,7 +1,8 @@
 /** Slots of connections that Envoys report: renewed while reported, released at their end, reclaimed when lost. */
 import { describe, expect, it } from "vitest";
-import { createEnvoyConnections, type EnvoySocket } from "../../../src/envoy-service/access-log/envoy-connections.js";
-import { createSlots } from "../../../src/slots/slots.js";
+import { createEnvoyConnections } from "../../../src/envoy-service/access-log/envoy-connections.js";
+import type { EnvoySocket } from "../../../src/envoy-service/access-log/route-connections.js";
+import { createRouteSlots } from "../../../src/slots/slots.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { createSimulatedClock } from "../../support/simulated-clock.js";
 import { limits, overNetwork, type Way } from "../slots/keeper-bench.js";
@@ -12,13 +13,14 @@ const PODS = ["10.0.0.1:80", "10.0.0.2:80"];
 
 function createBench() {
   const clock = createSimulatedClock();
-  const newSlots = () => createSlots(createEmbeddedStore({ clock: () => (START_MS + clock.now()) * 1000 }));
-  let slots = newSlots();
+  const newSlots = () => createRouteSlots(createEmbeddedStore({ clock: () => (START_MS + clock.now()) * 1000 }), "c1");
+  let routeSlots = newSlots();
+  let slots = routeSlots.of("/ws/");
   const way: Way = { mode: "up", latencyMs: 1, calls: { acquire: 0, renew: 0, release: 0, counts: 0 } };
   const observed = { lost: 0, reclaimed: 0, away: [] as boolean[] };
   const connections = createEnvoyConnections({
     clock,
-    slots: overNetwork(() => slots, way, clock),
+    slots: overNetwork(() => routeSlots, way, clock),
     leaseMs: () => LEASE_MS,
     timeoutMs: () => 500,
     podsOf: (route) => (route === "/ws/" ? PODS : []),
@@ -30,7 +32,7 @@ function createBench() {
       reclaimed: () => {
         observed.reclaimed++;
       },
-      contactChanged: (away) => void observed.away.push(away),
+      contactChanged: (_, away) => void observed.away.push(away),
     },
   });
   const socket = (connection: string, more: Partial<EnvoySocket> = {}): EnvoySocket => ({
@@ -59,7 +61,8 @@ function createBench() {
   }
   const count = async (pod = PODS[0]!) => (await slots.counts([pod], LEASE_MS)).perPod.get(pod);
   const wipe = () => {
-    slots = newSlots();
+    routeSlots = newSlots();
+    slots = routeSlots.of("/ws/");
   };
   return { clock, way, observed, connections, socket, acquire, live, count, wipe };
 }
@@ -167,16 +170,16 @@ describe("connections of Envoys", () => {
     connections.alive(socket("b", { pod: PODS[1]! }), "edge-2");
     connections.alive(socket("a"), "edge-1");
     expect(connections.stats()).toEqual({
-      pods: new Map(PODS.map((pod) => [pod, 1])),
+      pods: [...PODS].reverse().map((pod) => ({ route: "/ws/", pod, active: 1 })),
       nodes: new Map([
         ["edge-1", 1],
         ["edge-2", 1],
       ]),
     });
     connections.ended(socket("b", { pod: PODS[1]! }));
-    expect([...connections.stats().pods.keys()]).toEqual([PODS[0]]);
+    expect(connections.stats().pods.map(({ pod }) => pod)).toEqual([PODS[0]]);
     await clock.advance(LEASE_MS + 1);
-    expect(connections.stats().pods.size).toBe(0);
+    expect(connections.stats().pods.length).toBe(0);
   });
 
   it("that have ended are released before the service stops, and open ones keep their slots", async () => {

@@ -5,7 +5,7 @@ import type { ConnectionVerdict, SlotHold } from "../../../src/slots/admission.j
 import type { RouteLimits } from "../../../src/slots/limits.js";
 import { createSlotKeeper, type SlotKeeper } from "../../../src/slots/slot-keeper.js";
 import type { SlotKeeperOptions } from "../../../src/slots/slot-keeper-options.js";
-import { createSlots, type Slots } from "../../../src/slots/slots.js";
+import { createRouteSlots, type RouteSlots, type Slots } from "../../../src/slots/slots.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../src/store/errors.js";
 import type { RunOptions } from "../../../src/store/store.js";
@@ -30,6 +30,8 @@ export type WayMode = "up" | "refusing" | "hanging" | "deaf" | "late";
 export interface Way {
   mode: WayMode;
   latencyMs: number;
+  /** Routes whose calls are not answered. */
+  hanging?: Set<string>;
   calls: Record<keyof Slots, number>;
 }
 
@@ -44,9 +46,9 @@ export interface Process {
   /** Leases lost and reclaimed, and refusals by reason. */
   seen: { lost: number; reclaimed: number; refused: Record<string, number> };
   /** Asks for a connection. Resolves as simulated time passes. */
-  connect(pods?: string[], app?: string): Promise<ConnectionVerdict>;
+  connect(pods?: string[], app?: string, route?: string): Promise<ConnectionVerdict>;
   /** The same, and advances the time. */
-  connectNow(pods?: string[], app?: string): Promise<ConnectionVerdict>;
+  connectNow(pods?: string[], app?: string, route?: string): Promise<ConnectionVerdict>;
   end(connection: string): void;
   /** Like SIGSTOP and SIGCONT: time passes, but no timer fires. */
   pause(): void;
@@ -58,9 +60,9 @@ export interface Process {
 export interface KeeperBench {
   clock: SimulatedClock;
   /** The store itself, without the network. */
-  slots(): Slots;
-  count(pod: string): Promise<number>;
-  total(): Promise<number>;
+  slots(route?: string): Slots;
+  count(pod: string, route?: string): Promise<number>;
+  total(route?: string): Promise<number>;
   /** The store loses all its data. */
   wipe(): void;
   start(name: string, own?: Partial<SlotKeeperOptions>): Process;
@@ -69,8 +71,8 @@ export interface KeeperBench {
 
 export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
   const clock = createSimulatedClock();
-  const newSlots = () => createSlots(createEmbeddedStore({ clock: () => (START_MS + clock.now()) * 1000 }));
-  let slots = newSlots();
+  const newSlots = () => createRouteSlots(createEmbeddedStore({ clock: () => (START_MS + clock.now()) * 1000 }), "c1");
+  let routeSlots = newSlots();
   const processes: Process[] = [];
 
   async function during<T>(promise: Promise<T>): Promise<T> {
@@ -88,7 +90,7 @@ export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
     const way: Way = { mode: "up", latencyMs: 1, calls: { acquire: 0, renew: 0, release: 0, counts: 0 } };
     const seen: Process["seen"] = { lost: 0, reclaimed: 0, refused: {} };
     const keeper = createSlotKeeper({
-      slots: overNetwork(() => slots, way, standing),
+      slots: overNetwork(() => routeSlots, way, standing),
       proxy: name,
       routes: new Map([[ROUTE, route]]),
       timeoutMs: 1_000,
@@ -111,8 +113,8 @@ export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
     const open: Process["open"] = new Map();
     const started: Process = {
       ...{ name, keeper, way, open, closed: [], seen },
-      async connect(pods = ["pod-1"], app = "chat") {
-        const verdict = await keeper.admit({ app, route: ROUTE, pods });
+      async connect(pods = ["pod-1"], app = "chat", on = ROUTE) {
+        const verdict = await keeper.admit({ app, route: on, pods });
         if (verdict.allowed) {
           const { slot, pod } = verdict;
           open.set(slot.connection, { pod, slot });
@@ -139,11 +141,11 @@ export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
 
   return {
     clock,
-    slots: () => slots,
-    count: async (pod) => (await slots.counts([pod], LEASE_MS)).perPod.get(pod) ?? 0,
-    total: async () => (await slots.counts([], LEASE_MS)).total,
+    slots: (of = ROUTE) => routeSlots.of(of),
+    count: async (pod, of = ROUTE) => (await routeSlots.of(of).counts([pod], LEASE_MS)).perPod.get(pod) ?? 0,
+    total: async (of = ROUTE) => (await routeSlots.of(of).counts([], LEASE_MS)).total,
     wipe() {
-      slots = newSlots();
+      routeSlots = newSlots();
     },
     start,
     during,
@@ -151,19 +153,23 @@ export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
 }
 
 /** Half of the latency before the call, half after it. A paused process receives no replies. */
-export function overNetwork(target: () => Slots, way: Way, clock: Clock): SlotKeeperOptions["slots"] {
+export function overNetwork(target: () => RouteSlots, way: Way, clock: Clock): SlotKeeperOptions["slots"] {
   const pause = (ms: number) => new Promise<void>((resolve) => void clock.after(ms, resolve));
-  async function travel<T>(name: keyof Slots, call: () => Promise<T>, options?: RunOptions): Promise<T> {
+  async function travel<T>(
+    [route, name]: [string, keyof Slots],
+    call: (slots: Slots) => Promise<T>,
+    options?: RunOptions,
+  ): Promise<T> {
     way.calls[name]++;
     const timeout = new Promise<never>((_, reject) => {
       clock.after(options?.deadlineMs ?? 1_000, () => reject(new StoreError("timeout", "simulated")));
     });
     async function there(): Promise<T> {
       if (way.mode === "refusing") throw new StoreError("unavailable", "simulated");
-      if (way.mode === "hanging") return new Promise<never>(() => {});
+      if (way.mode === "hanging" || way.hanging?.has(route)) return new Promise<never>(() => {});
       while (way.mode === "late") await pause(10);
       await pause(way.latencyMs / 2);
-      const answer = await call();
+      const answer = await call(target().of(route));
       if (way.mode === "deaf") return new Promise<never>(() => {});
       await pause(way.latencyMs / 2);
       return answer;
@@ -174,9 +180,12 @@ export function overNetwork(target: () => Slots, way: Way, clock: Clock): SlotKe
     return Promise.race([answered, timeout]);
   }
   return {
-    acquire: (request, own, options) => travel("acquire", () => target().acquire(request, own), options),
-    renew: (proxy, leaseMs, held, options) => travel("renew", () => target().renew(proxy, leaseMs, held), options),
-    release: (proxy, leaseMs, held, options) =>
-      travel("release", () => target().release(proxy, leaseMs, held), options),
+    of: (route) => ({
+      acquire: (request, own, options) => travel([route, "acquire"], (slots) => slots.acquire(request, own), options),
+      renew: (proxy, leaseMs, held, options) =>
+        travel([route, "renew"], (slots) => slots.renew(proxy, leaseMs, held), options),
+      release: (proxy, leaseMs, held, options) =>
+        travel([route, "release"], (slots) => slots.release(proxy, leaseMs, held), options),
+    }),
   };
 }

@@ -1,7 +1,6 @@
 /** A slot keeper in normal operation: slots are taken, renewed and released with few calls. */
 import { describe, expect, it } from "vitest";
 import type { ConnectionVerdict } from "../../../src/slots/admission.js";
-import { withOneLease } from "../../../src/slots/limits.js";
 import { createKeeperBench, LEASE_MS, limits, ROUTE } from "./keeper-bench.js";
 
 const bodyOf = (verdict: ConnectionVerdict) => JSON.parse(verdict.allowed ? "{}" : verdict.body);
@@ -113,20 +112,22 @@ describe("a slot keeper", () => {
     let longestGap = 0;
     const a = bench.start("a", {
       slots: {
-        async acquire({ connection, pods }) {
-          renewedAt.set(connection, bench.clock.now());
-          const pod = pods[0] ?? "";
-          return { allowed: true, count: 1, code: "SUCCESS", pod, retryAfterMs: 0, reclaimed: 0, incarnation: "1" };
-        },
-        async renew(_proxy, _leaseMs, batch) {
-          calls++;
-          for (const { connection } of batch) {
-            longestGap = Math.max(longestGap, bench.clock.now() - (renewedAt.get(connection) ?? 0));
+        of: () => ({
+          async acquire({ connection, pods }) {
             renewedAt.set(connection, bench.clock.now());
-          }
-          return { renewed: batch.length, lost: [], incarnation: "1" };
-        },
-        release: async (_proxy, _leaseMs, batch) => ({ released: batch.length, unknown: [] }),
+            const pod = pods[0] ?? "";
+            return { allowed: true, count: 1, code: "SUCCESS", pod, retryAfterMs: 0, reclaimed: 0, incarnation: "1" };
+          },
+          async renew(_proxy, _leaseMs, batch) {
+            calls++;
+            for (const { connection } of batch) {
+              longestGap = Math.max(longestGap, bench.clock.now() - (renewedAt.get(connection) ?? 0));
+              renewedAt.set(connection, bench.clock.now());
+            }
+            return { renewed: batch.length, lost: [], incarnation: "1" };
+          },
+          release: async (_proxy, _leaseMs, batch) => ({ released: batch.length, unknown: [] }),
+        }),
       },
     });
     // They arrive within five seconds.
@@ -162,7 +163,7 @@ describe("a slot keeper", () => {
     a.keeper.reconfigure({ routes: new Map([[ROUTE, limits({ maxPerPod: 2 })]]), timeoutMs: 1_000 });
     await bench.clock.advance(2 * LEASE_MS);
     expect(await bench.count("pod-1")).toBe(4);
-    expect(a.keeper.stats().pods).toEqual([{ pod: "pod-1", active: 4, limit: 2 }]);
+    expect(a.keeper.stats().pods).toEqual([{ route: ROUTE, pod: "pod-1", active: 4, limit: 2 }]);
     const ids = [...a.open.keys()];
     for (const ended of ids.slice(0, 2)) {
       expect((await a.connectNow()).allowed).toBe(false);
@@ -189,17 +190,18 @@ describe("a slot keeper", () => {
     expect(await bench.count("pod-1")).toBe(4);
   });
 
-  it("all routes share the shortest of their leases", async () => {
+  it("each route has its own lease", async () => {
     const bench = createKeeperBench();
-    const routes = withOneLease([
+    const routes = new Map([
       [ROUTE, limits({ leaseMs: 600_000 })],
       ["/other/", limits({ leaseMs: 6_000 })],
     ]);
     const [a] = [bench.start("a", { routes }), bench.start("b", { routes })];
     await a.connectNow();
+    await a.connectNow(["pod-1"], "chat", "/other/");
     a.kill();
     await bench.clock.advance(7_000);
-    expect(await bench.count("pod-1")).toBe(0);
+    expect([await bench.count("pod-1"), await bench.count("pod-1", "/other/")]).toEqual([1, 0]);
   });
 
   it("a changed lease loses no connection", async () => {

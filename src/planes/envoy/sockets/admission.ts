@@ -10,7 +10,13 @@ import { splitText, wholeText } from "../../../core/platform.js";
 import { connectionRefusal, connectionRetryAfter, gatewayRefusal, type Refusal } from "../../../core/refusals.js";
 import { renewalMs } from "../../../core/slot-lease.js";
 import { candidatePods, DECIDED, meaningOf, NO_CONNECTIONS, STATE_LOST } from "../../../engine/slots/admission.js";
-import { ANSWERED, newStoreContact, noteIncarnation, UNAVAILABLE } from "../../../engine/slots/contact.js";
+import {
+  ANSWERED,
+  newStoreContact,
+  noteIncarnation,
+  type StoreContact,
+  UNAVAILABLE,
+} from "../../../engine/slots/contact.js";
 import { placeWithoutStore } from "../../../engine/slots/without-store.js";
 import { luaMath, luaString } from "../../lua/library.js";
 import { ACQUIRE_PATH, acquireText, readAcquired, type SlotReply } from "../../lua/slot-messages.js";
@@ -27,8 +33,16 @@ const sockets = {
   lastConnection: 0,
   /** Rotates the candidates. */
   turn: 0,
-  contact: newStoreContact(0),
 };
+
+/** Contact with the store, by route. */
+const contacts: { [route: string]: StoreContact | undefined } = {};
+
+function contactOf(route: string): StoreContact {
+  const known = contacts[route] ?? newStoreContact(0);
+  contacts[route] = known;
+  return known;
+}
 
 const NAMESPACE = "tollgate";
 /** Access log entries of open connections may be late by so much. */
@@ -75,14 +89,14 @@ export function admitUpgrade(handle: Handle, app: string, paid: number, liveNode
   let pod: string | undefined;
   if (reply === undefined) {
     const { workers } = worker.options;
-    const asked = { counters: heldCounters(), limits: route, route: name, app, pods, liveNodes, workers };
+    const asked = { counters: heldCounters(name), limits: route, route: name, app, pods, liveNodes, workers };
     pod = placeWithoutStore(asked, nowMs());
   } else if (reply.allowed) pod = reply.pod;
   if (pod === undefined) return refuseSlot(handle, route, app, reply);
   // The metadata object from before the call is not valid any more.
   handle.streamInfo().dynamicMetadata().set(NAMESPACE, "pod", pod);
   handle.setUpstreamOverrideHost(pod, true);
-  holdSocket(handle, pod, app);
+  holdSocket(handle, { pod, app, route: name });
   return undefined;
 }
 
@@ -102,7 +116,7 @@ function mark(handle: Handle, route: string, app: string, paid: number): void {
 
 /** Undefined when the decision must be made without the store. A request cannot wait here until all slots are renewed. */
 function ask(handle: Handle, route: string, app: string, pods: string[]): SlotReply | undefined {
-  const { contact } = sockets;
+  const contact = contactOf(route);
   const sentAt = nowMs();
   if (sentAt < contact.heldBackUntil) return undefined;
   const connection = wholeText(sockets.lastConnection);
@@ -127,12 +141,13 @@ function ask(handle: Handle, route: string, app: string, pods: string[]): SlotRe
   const away = reply.outcome === UNAVAILABLE;
   if (away !== contact.away) {
     contact.away = away;
-    handle.logWarn(`tollgate: the store is ${away ? "unavailable: connections are decided without it" : "available"}`);
+    const state = away ? "unavailable: connections are decided without it" : "available";
+    handle.logWarn(`tollgate: the store is ${state}: ${route}`);
   }
   if (meaning === DECIDED || meaning === STATE_LOST) {
     contact.holdBackMs = renewalMs(leaseMs) + LATE_MS;
     if (noteIncarnation(contact, reply.incarnation, nowMs())) {
-      handle.logWarn("tollgate: the store lost its connection slots: all connections are renewed");
+      handle.logWarn(`tollgate: the store lost its connection slots: all connections are renewed: ${route}`);
     }
   }
   return meaning === DECIDED ? reply : undefined;

@@ -15,6 +15,7 @@ import type { Handle } from "../envoy-api.js";
 interface HeldSocket {
   pod: string;
   app: string;
+  route: string;
 }
 
 type HeldTable = { readonly __held: never };
@@ -32,19 +33,19 @@ const held = setmetatable({}, { __mode: "k" });
 /** Admissions without the store. */
 const admittedAt: AdmissionTimes = {};
 
-export function holdSocket(handle: Handle, pod: string, app: string): void {
-  rawset(held, handle, { pod, app });
+export function holdSocket(handle: Handle, socket: HeldSocket): void {
+  rawset(held, handle, socket);
 }
 
-/** The numbers of now; what is added to them is not kept. */
-export function heldCounters(): SlotCounters {
+/** The numbers of a route now; what is added to them is not kept. */
+export function heldCounters(route: string): SlotCounters {
   // Objects with a finalizer, as handles are, leave the table in the collection after the one that found them.
   collectgarbage("collect");
   collectgarbage("collect");
   const counters = newSlotCounters(admittedAt);
   let [handle, socket] = next(held);
   while (handle !== undefined && socket !== undefined) {
-    countSlot(counters, socket, 1);
+    if (socket.route === route) countSlot(counters, socket, 1);
     [handle, socket] = next(held, handle);
   }
   return counters;

@@ -27,18 +27,18 @@ import { worker } from "../state.js";
 import { currentClient } from "./client-socket.js";
 import { countSlotDecision } from "./counters.js";
 import { endConnection } from "./end.js";
-import { heldCounts } from "./held-counts.js";
 import { isDown, ofLastPod, podFailed } from "./pods.js";
 import { register } from "./registry.js";
 import { callSoon } from "./renewal.js";
 import { acquireSlot, shareIncarnation } from "./slot-calls.js";
-import { type NginxSlot, sockets } from "./state.js";
+import { type NginxSlot, type SocketRoute, sockets } from "./state.js";
 
 /** Interval at which a waiting request looks whether the keeper has recovered. */
 const LOOK_SECONDS = 0.01;
 
 /** In the access phase. Returns if the request may go to its pod; otherwise it is refused here. */
-export function placeSocket(exchange: Exchange, route: NginxSocketRoute, protocols: string): void {
+export function placeSocket(exchange: Exchange, on: SocketRoute, protocols: string): void {
+  const route = on.options;
   const failed = sockets.byExchange[exchange.id];
   if (failed !== undefined) giveUpPod(route, failed);
   const pods = candidatePods(route.pods, sockets.turn, failed === undefined ? "" : failed.pod, isDown);
@@ -47,14 +47,14 @@ export function placeSocket(exchange: Exchange, route: NginxSocketRoute, protoco
     if (failed !== undefined) refuseUnreachable();
     refuseHead("no_target");
   }
-  const slot = newSlot(exchange.account.limits.id, route.name);
+  const slot = newSlot(exchange.account.limits.id, on);
   sockets.byExchange[exchange.id] = slot;
   const started = nowMs();
   const admission = newSlotAdmission(slot.app, pods, started, worker.options.timeoutMs);
   const reply = ask(slot, admission);
   let pod: string | undefined;
   let code = STORE_UNAVAILABLE;
-  if (reply === undefined) pod = placeAlone(admission, route);
+  if (reply === undefined) pod = placeAlone(admission, on);
   else if (reply.outcome === NOT_CONFIGURED) code = NO_CONNECTIONS;
   else {
     code = reply.code;
@@ -81,12 +81,13 @@ function newConnection(): string {
   return luaString.format("%d", sockets.lastConnection);
 }
 
-function newSlot(app: string, route: string): NginxSlot {
+function newSlot(app: string, on: SocketRoute): NginxSlot {
   return {
+    on,
     connection: "",
     pod: "",
     app,
-    route,
+    route: on.options.name,
     leased: false,
     inStore: false,
     // Until it is admitted there is nothing to end.
@@ -119,10 +120,11 @@ function refuseUnreachable(): void {
 
 /** Undefined when the decision must be made without the store. */
 function ask(slot: NginxSlot, admission: SlotAdmission): SlotReply | undefined {
-  const { keeper } = sockets;
+  const { on } = slot;
+  const { keeper } = on;
   for (;;) {
     const step = nextAdmissionStep(keeper, admission, nowMs());
-    callSoon();
+    callSoon(on);
     if (step === WAIT) ngx.sleep(LOOK_SECONDS);
     else if (step === ACQUIRE) {
       const sentAt = nowMs();
@@ -132,17 +134,17 @@ function ask(slot: NginxSlot, admission: SlotAdmission): SlotReply | undefined {
       const reply = acquireSlot(slot, admission.pods, false, Math.max(admission.until - sentAt, 1));
       slot.pending = undefined;
       const meaning = slotAcquired(keeper, { admission, connection, sentAt }, reply, nowMs());
-      shareIncarnation();
-      callSoon();
+      shareIncarnation(on);
+      callSoon(on);
       if (meaning === DECIDED) return reply;
       if (meaning !== STATE_LOST) return undefined;
     } else return undefined;
   }
 }
 
-function placeAlone({ app, pods }: SlotAdmission, limits: NginxSocketRoute): string | undefined {
+function placeAlone({ app, pods }: SlotAdmission, { options, counts }: SocketRoute): string | undefined {
   const { liveNodes } = worker.node;
-  const asked = { counters: heldCounts, limits, route: limits.name, app, pods, liveNodes, workers: 1 };
+  const asked = { counters: counts, limits: options, route: options.name, app, pods, liveNodes, workers: 1 };
   return placeWithoutStore(asked, nowMs());
 }
 
@@ -151,7 +153,7 @@ function hold(slot: NginxSlot): void {
   slot.ended = false;
   slot.client = currentClient();
   slot.calledAt = nowMs();
-  appendHeld(sockets.keeper.held, slot);
+  appendHeld(slot.on.keeper.held, slot);
   sockets.calling = sockets.calling + 1;
   // Admission without the store has counted it.
   register(slot, !slot.leased);

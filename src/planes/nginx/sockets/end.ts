@@ -12,10 +12,11 @@ import { type NginxSlot, sockets } from "./state.js";
 /** Repeated calls do nothing. */
 export function endConnection(slot: NginxSlot): void {
   // The request ended while its slot was being taken.
-  if (slot.pending !== undefined) releaseOnAll(sockets.keeper, slot.pending, slot.connection);
+  const { keeper } = slot.on;
+  if (slot.pending !== undefined) releaseOnAll(keeper, slot.pending, slot.connection);
   slot.pending = undefined;
-  if (endSlot(sockets.keeper, slot)) forgetSlot(slot);
-  callSoon();
+  if (endSlot(keeper, slot)) forgetSlot(slot);
+  callSoon(slot.on);
 }
 
 /** In the header filter: notes whether the pod answered, with any status. */
@@ -38,10 +39,7 @@ export function endSocket(exchange: Exchange): void {
     return;
   }
   const { status } = ngx;
-  const route = sockets.routes[slot.route];
-  if (!slot.answered && !slot.ended && (status === 502 || status === 504) && route !== undefined) {
-    podFailed(route, slot.pod);
-  }
+  if (!slot.answered && !slot.ended && (status === 502 || status === 504)) podFailed(slot.on.options, slot.pod);
   endConnection(slot);
   if (!slot.answered) {
     settle(exchange, 0, 0);

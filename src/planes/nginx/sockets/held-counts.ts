@@ -1,59 +1,66 @@
 /** Number of connections that all workers of this nginx hold, in shared memory: for metrics and for limits without the store. */
 
 import { splitText, storedNumber } from "../../../core/platform.js";
-import { podCountKey, type SlotCounters } from "../../../engine/slots/without-store.js";
+import { ALL_CONNECTIONS, podCountKey, type SlotCounters } from "../../../engine/slots/without-store.js";
 import { luaString, luaTable } from "../../lua/library.js";
 import { worker } from "../state.js";
 import { type PodLimit, sockets } from "./state.js";
 
-export const heldCounts: SlotCounters = {
-  add(key, by) {
-    const { dict } = sockets;
-    dict.safe_add(key, 0);
-    return dict.incr(key, by) ?? 0;
-  },
-  /** `burst` marks are used in turn, and each exists for the length of the window: the oldest must have expired. */
-  takeRate({ route, burst, windowMs }) {
-    const counter = `turn:${route}`;
-    const turn = heldCounts.add(counter, 1);
-    const mark = luaString.format("turn:%s %d", route, turn - Math.floor(turn / burst) * burst);
-    const [taken] = sockets.dict.safe_add(mark, true, windowMs / 1000);
-    if (taken === true) return true;
-    heldCounts.add(counter, -1);
-    return false;
-  },
-};
+function add(key: string, by: number): number {
+  const { dict } = sockets;
+  dict.safe_add(key, 0);
+  return dict.incr(key, by) ?? 0;
+}
+
+/** Adds to the number of connections on all routes. Returns the sum. */
+export function countHeld(by: number): number {
+  return add(ALL_CONNECTIONS, by);
+}
+
+/** The counters of a route. A space is not a character of a route's name. */
+export function routeCounts(name: string): SlotCounters {
+  return {
+    add: (key, by) => add(`${name} ${key}`, by),
+    /** `burst` marks are used in turn, and each exists for the length of the window: the oldest must have expired. */
+    takeRate({ route, burst, windowMs }) {
+      const counter = `turn:${route}`;
+      const turn = add(counter, 1);
+      const mark = luaString.format("turn:%s %d", route, turn - Math.floor(turn / burst) * burst);
+      const [taken] = sockets.dict.safe_add(mark, true, windowMs / 1000);
+      if (taken === true) return true;
+      add(counter, -1);
+      return false;
+    },
+  };
+}
+
+/** Connections of a route to a pod. */
+export function heldOnPod({ route, pod }: PodLimit): number {
+  return routeCounts(route).add(podCountKey(pod), 0);
+}
 
 const PODS = "pods";
 
 /** Once, in the master. Pods that are not configured any more stay on the list while they have connections. */
 export function listPods(): void {
-  const byName: { [pod: string]: PodLimit | undefined } = {};
-  for (const { pods, upstream, maxPerPod } of worker.options.connections.routes) {
-    for (const pod of pods) addPod(byName, { pod, upstream, limit: maxPerPod });
+  const known: { [name: string]: boolean | undefined } = {};
+  for (const { name, pods, upstream, maxPerPod } of worker.options.connections.routes) {
+    for (const pod of pods) {
+      known[`${name} ${pod}`] = true;
+      sockets.pods.push({ route: name, pod, upstream, limit: maxPerPod });
+    }
   }
   const listed = sockets.dict.get(PODS);
   if (listed !== undefined) {
     for (const line of splitText(listed as string, "\n")) {
-      const [pod, upstream, limit] = splitText(line, " ");
-      if (byName[pod!] === undefined && heldCounts.add(podCountKey(pod!), 0) > 0) {
-        addPod(byName, { pod: pod!, upstream: upstream!, limit: storedNumber(limit!, 0) });
-      }
+      const [pod, upstream, limit, route] = splitText(line, " ");
+      const former = { route: route ?? "", pod: pod!, upstream: upstream!, limit: storedNumber(limit ?? false, 0) };
+      if (known[`${former.route} ${former.pod}`] === undefined && heldOnPod(former) > 0) sockets.pods.push(former);
     }
   }
   const lines: string[] = [];
-  for (const { pod, upstream, limit } of sockets.pods) lines.push(luaString.format("%s %s %d", pod, upstream, limit));
-  sockets.dict.safe_set(PODS, luaTable.concat(lines, "\n"));
-}
-
-/** A pod of several routes has the highest of their limits. */
-function addPod(byName: { [pod: string]: PodLimit | undefined }, added: PodLimit): void {
-  const known = byName[added.pod];
-  if (known === undefined) {
-    byName[added.pod] = added;
-    sockets.pods.push(added);
-    return;
+  for (const { route, pod, upstream, limit } of sockets.pods) {
+    lines.push(luaString.format("%s %s %d %s", pod, upstream, limit, route));
   }
-  known.upstream = added.upstream;
-  known.limit = Math.max(known.limit, added.limit);
+  sockets.dict.safe_set(PODS, luaTable.concat(lines, "\n"));
 }

@@ -1,7 +1,8 @@
 /** Starts the slot keeper of a worker, and keeps it running after a reload until the last connection has ended. */
 
+import { UNKNOWN_INCARNATION } from "../../../engine/slots/contact.js";
 import { allHeld } from "../../../engine/slots/held.js";
-import { beatMs, newKeeperState } from "../../../engine/slots/keeper.js";
+import { beatMs, type KeeperState, newKeeperState } from "../../../engine/slots/keeper.js";
 import { releasesLeft } from "../../../engine/slots/releases.js";
 import { luaMath, luaString } from "../../lua/library.js";
 import { nowMs } from "../clock.js";
@@ -9,11 +10,11 @@ import { flushCounts } from "../http/counters.js";
 import { ngx, type SharedDict } from "../ngx.js";
 import { worker } from "../state.js";
 import { declareSockets, hangUp } from "./client-socket.js";
-import { listPods } from "./held-counts.js";
+import { listPods, routeCounts } from "./held-counts.js";
 import { registerWorker, unregisterWorker } from "./registry.js";
 import { beat, MAX_RECLAIM_CALLS, slotEvents } from "./renewal.js";
 import { inheritIncarnation } from "./slot-calls.js";
-import { sockets } from "./state.js";
+import { type NginxSlot, sockets } from "./state.js";
 
 /** One message. */
 const RENEWALS_PER_CALL = 1000;
@@ -27,10 +28,19 @@ const LAST_BEATS = 3;
 export function initSockets(): void {
   const { connections } = worker.options;
   if (connections.routes.length === 0) return;
-  for (const route of connections.routes) sockets.routes[route.name] = route;
   declareSockets();
   sockets.dict = ngx.shared.tollgate_connections as SharedDict;
-  sockets.beatMs = beatMs(connections.leaseMs);
+  let leaseMs = connections.routes[0]!.leaseMs;
+  for (const options of connections.routes) {
+    const { name } = options;
+    const counts = routeCounts(name);
+    const keeper = undefined as unknown as KeeperState<NginxSlot>;
+    const route = { options, keeper, counts, sharedIncarnation: UNKNOWN_INCARNATION, callsSoon: false };
+    sockets.routes.push(route);
+    sockets.byName[name] = route;
+    leaseMs = Math.min(leaseMs, options.leaseMs);
+  }
+  sockets.beatMs = beatMs(leaseMs);
   listPods();
 }
 
@@ -38,20 +48,20 @@ export function initSockets(): void {
 export function beginSockets(): void {
   if (worker.options.connections.routes.length === 0) return;
   sockets.proxy = newProxyId();
-  sockets.keeper = newKeeperState(
-    {
+  for (const route of sockets.routes) {
+    const { name, leaseMs } = route.options;
+    const options = {
       proxy: sockets.proxy,
       batch: RENEWALS_PER_CALL,
       fixedBeatMs: sockets.beatMs,
       maxRenewals: 1,
       maxReclaims: MAX_RECLAIM_CALLS,
-      events: slotEvents,
-    },
-    worker.options.connections.leaseMs,
-    nowMs(),
-  );
+      events: slotEvents(name),
+    };
+    route.keeper = newKeeperState(options, leaseMs, nowMs());
+    inheritIncarnation(route);
+  }
   registerWorker();
-  inheritIncarnation();
   // At once: this worker may replace one that died.
   ngx.timer.at(0, beat);
   ngx.timer.every(sockets.beatMs / 1000, onBeat);
@@ -83,12 +93,8 @@ function onBeat(premature: boolean): void {
 /** An exiting worker can only set timers that fire at once, but its sleeping threads continue. */
 function keepOn(_premature: boolean): void {
   let lastBeats = LAST_BEATS;
-  while (
-    worker.open > 0 ||
-    sockets.keeper.held.count > 0 ||
-    (releasesLeft(sockets.keeper.releases) > 0 && lastBeats > 0)
-  ) {
-    if (worker.open === 0 && sockets.keeper.held.count === 0) lastBeats = lastBeats - 1;
+  while (worker.open > 0 || heldHere() > 0 || (releasesHere() > 0 && lastBeats > 0)) {
+    if (worker.open === 0 && heldHere() === 0) lastBeats = lastBeats - 1;
     ngx.sleep(sockets.beatMs / 1000);
     flushCounts();
     // In a timer of its own, whose memory is freed after each beat.
@@ -98,6 +104,18 @@ function keepOn(_premature: boolean): void {
   unregisterWorker();
 }
 
+function heldHere(): number {
+  let held = 0;
+  for (const { keeper } of sockets.routes) held = held + keeper.held.count;
+  return held;
+}
+
+function releasesHere(): number {
+  let waiting = 0;
+  for (const { keeper } of sockets.routes) waiting = waiting + releasesLeft(keeper.releases);
+  return waiting;
+}
+
 /** A reload closes no connection. When nginx quits, they are closed after the shutdown timeout. */
 function closeWhenQuitting(): void {
   const quitting = worker.dict.get(QUITTING);
@@ -105,6 +123,6 @@ function closeWhenQuitting(): void {
   if (sockets.quittingSince === 0) sockets.quittingSince = nowMs();
   if (nowMs() - sockets.quittingSince < worker.options.connections.shutdownMs) return;
   const clients: string[] = [];
-  for (const { client } of allHeld(sockets.keeper.held)) clients.push(client);
+  for (const { keeper } of sockets.routes) for (const { client } of allHeld(keeper.held)) clients.push(client);
   hangUp(clients);
 }

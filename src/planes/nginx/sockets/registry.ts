@@ -9,7 +9,7 @@ import { luaString } from "../../lua/library.js";
 import { nowMs } from "../clock.js";
 import { ngx } from "../ngx.js";
 import { isAlive } from "./client-socket.js";
-import { heldCounts } from "./held-counts.js";
+import { countHeld, routeCounts } from "./held-counts.js";
 import { type NginxSlot, sockets } from "./state.js";
 
 /** Workers, including those from before a reload. */
@@ -57,12 +57,13 @@ function deleteWorker(worker: number): void {
 /** `counted`: it is included in the shared counts already. */
 export function register(slot: NginxSlot, counted: boolean): void {
   const { dict, freePlaces, worker } = sockets;
-  if (!counted) countSlot(heldCounts, slot, 1);
+  if (!counted) countSlot(slot.on.counts, slot, 1);
+  countHeld(1);
   slot.place = 0;
   if (worker < 0) return;
   let place = freePlaces[freePlaces.length - 1];
   if (place === undefined) place = sockets.topPlace + 1;
-  const [stored] = dict.safe_set(placeKey(worker, place), `${slot.connection} ${slot.pod} ${slot.app}`);
+  const [stored] = dict.safe_set(placeKey(worker, place), slotText(slot));
   if (stored !== true) return;
   slot.place = place;
   if (place <= sockets.topPlace) {
@@ -73,8 +74,13 @@ export function register(slot: NginxSlot, counted: boolean): void {
   dict.safe_set(topKey(worker), place);
 }
 
+function slotText({ connection, pod, app, route }: NginxSlot): string {
+  return `${connection} ${pod} ${app} ${route}`;
+}
+
 export function unregister(slot: NginxSlot): void {
-  countSlot(heldCounts, slot, -1);
+  countSlot(slot.on.counts, slot, -1);
+  countHeld(-1);
   if (slot.place === 0) return;
   sockets.dict.delete(placeKey(sockets.worker, slot.place));
   sockets.freePlaces.push(slot.place);
@@ -107,11 +113,14 @@ function releaseFor(worker: number, proxy: string): void {
   for (let place = 1; top !== undefined && place <= (top as number); place++) {
     const entry = dict.get(placeKey(worker, place));
     if (entry !== undefined) {
-      const [connection, pod, app] = splitText(entry as string, " ");
+      const [connection, pod, app, route] = splitText(entry as string, " ");
       const ended = { proxy, connection: connection!, pod: pod!, app: app! };
-      countSlot(heldCounts, ended, -1);
       dict.delete(placeKey(worker, place));
-      queueRelease(sockets.keeper.releases, ended);
+      countHeld(-1);
+      countSlot(routeCounts(route ?? ""), ended, -1);
+      const on = sockets.byName[route ?? ""];
+      // Slots on a route that this worker does not have expire with their leases.
+      if (on !== undefined) queueRelease(on.keeper.releases, ended);
       count = count + 1;
     }
   }

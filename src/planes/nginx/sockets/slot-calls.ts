@@ -4,9 +4,9 @@ import type { EndedSlot } from "../../../engine/slots/releases.js";
 import * as messages from "../../lua/slot-messages.js";
 import { ngx } from "../ngx.js";
 import { callService, type ServiceReply } from "../service-client.js";
-import { type NginxSlot, sockets } from "./state.js";
+import { type NginxSlot, type SocketRoute, sockets } from "./state.js";
 
-const INCARNATION = "incarnation";
+const incarnationKey = ({ options }: SocketRoute) => `incarnation:${options.name}`;
 
 function call(path: string, message: string, deadlineMs: number): ServiceReply {
   const reply = callService(path, message, deadlineMs);
@@ -16,44 +16,48 @@ function call(path: string, message: string, deadlineMs: number): ServiceReply {
   return reply;
 }
 
-function learnLease(leaseMs: number): void {
-  if (leaseMs > 0) sockets.keeper.leaseMs = leaseMs;
+function learnLease({ keeper }: SocketRoute, leaseMs: number): void {
+  if (leaseMs > 0) keeper.leaseMs = leaseMs;
 }
 
 export function acquireSlot(slot: NginxSlot, pods: string[], reclaim: boolean, deadlineMs: number): messages.SlotReply {
-  const { connection, app, route } = slot;
-  const { incarnation } = sockets.keeper.contact;
+  const { connection, app, route, on } = slot;
+  const { incarnation } = on.keeper.contact;
   const message = { proxy: sockets.proxy, connection, app, route, pods, reclaim, incarnation };
   const { status, body } = call(messages.ACQUIRE_PATH, messages.acquireText(message), deadlineMs);
   const reply = messages.readAcquired(status, body);
-  learnLease(reply.leaseMs);
+  learnLease(on, reply.leaseMs);
   return reply;
 }
 
-export function renewSlots(slots: NginxSlot[], deadlineMs: number) {
-  const { status, body } = call(messages.RENEW_PATH, messages.slotListText(sockets.proxy, slots), deadlineMs);
+/** All of one route. */
+export function renewSlots(route: SocketRoute, slots: NginxSlot[], deadlineMs: number) {
+  const message = messages.slotListText({ proxy: sockets.proxy, route: route.options.name }, slots);
+  const { status, body } = call(messages.RENEW_PATH, message, deadlineMs);
   const reply = messages.readRenewed(status, body);
-  learnLease(reply.leaseMs);
+  learnLease(route, reply.leaseMs);
   return reply;
 }
 
-/** All of one proxy. */
-export function releaseSlots(slots: EndedSlot[], deadlineMs: number): { outcome: string } {
-  const { status, body } = call(messages.RELEASE_PATH, messages.slotListText(slots[0]!.proxy, slots), deadlineMs);
+/** All of one route and proxy. */
+export function releaseSlots(route: SocketRoute, slots: EndedSlot[], deadlineMs: number): { outcome: string } {
+  const message = messages.slotListText({ proxy: slots[0]!.proxy, route: route.options.name }, slots);
+  const { status, body } = call(messages.RELEASE_PATH, message, deadlineMs);
   return { outcome: messages.outcomeOf(status, body) };
 }
 
 /** A new worker starts with the incarnation that the others knew. So it notices if the store has lost its slots since. */
-export function inheritIncarnation(): void {
-  const known = sockets.dict.get(INCARNATION);
-  if (known !== undefined) sockets.keeper.contact.incarnation = known as string;
-  sockets.sharedIncarnation = sockets.keeper.contact.incarnation;
+export function inheritIncarnation(route: SocketRoute): void {
+  const { contact } = route.keeper;
+  const known = sockets.dict.get(incarnationKey(route));
+  if (known !== undefined) contact.incarnation = known as string;
+  route.sharedIncarnation = contact.incarnation;
 }
 
 /** To be called after each reply. */
-export function shareIncarnation(): void {
-  const { incarnation } = sockets.keeper.contact;
-  if (incarnation === sockets.sharedIncarnation) return;
-  sockets.sharedIncarnation = incarnation;
-  sockets.dict.safe_set(INCARNATION, incarnation);
+export function shareIncarnation(route: SocketRoute): void {
+  const { incarnation } = route.keeper.contact;
+  if (incarnation === route.sharedIncarnation) return;
+  route.sharedIncarnation = incarnation;
+  sockets.dict.safe_set(incarnationKey(route), incarnation);
 }

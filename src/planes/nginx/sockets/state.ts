@@ -3,10 +3,13 @@ import type { NginxSocketRoute } from "../../../config/options/plane-options.js"
 import type { SlotAdmission } from "../../../engine/slots/admission.js";
 import type { HeldSlot } from "../../../engine/slots/held.js";
 import type { KeeperState } from "../../../engine/slots/keeper.js";
+import type { SlotCounters } from "../../../engine/slots/without-store.js";
 import type { SharedDict } from "../ngx.js";
 
 /** One connection, from the request for its slot to its end. */
 export interface NginxSlot extends HeldSlot<NginxSlot> {
+  /** Its route in this worker. */
+  on: SocketRoute;
   /** While an acquire is not answered: the slot may have been taken on any of the candidates. */
   pending: SlotAdmission | undefined;
   /** Its number in shared memory; 0: it has none, because memory was full. */
@@ -19,8 +22,22 @@ export interface NginxSlot extends HeldSlot<NginxSlot> {
   answered: boolean;
 }
 
-/** A pod and its connection limit. */
+/** One route and its connections in this worker. */
+export interface SocketRoute {
+  options: NginxSocketRoute;
+  /** Set when the worker starts. */
+  keeper: KeeperState<NginxSlot>;
+  /** Its connections in all workers. */
+  counts: SlotCounters;
+  /** The incarnation in shared memory, as far as this worker knows. */
+  sharedIncarnation: string;
+  /** The calls that are due will be made after this turn of the event loop. */
+  callsSoon: boolean;
+}
+
+/** A pod of a route and its connection limit. */
 export interface PodLimit {
+  route: string;
   pod: string;
   /** Its name in the configuration. */
   upstream: string;
@@ -29,8 +46,8 @@ export interface PodLimit {
 
 export interface SocketState {
   dict: SharedDict;
-  routes: { [name: string]: NginxSocketRoute | undefined };
-  keeper: KeeperState<NginxSlot>;
+  routes: SocketRoute[];
+  byName: { [name: string]: SocketRoute | undefined };
   /** This worker process. */
   proxy: string;
   beatMs: number;
@@ -39,10 +56,6 @@ export interface SocketState {
   lastConnection: number;
   /** Rotates the candidates. */
   turn: number;
-  /** The incarnation in shared memory, as far as this worker knows. */
-  sharedIncarnation: string;
-  /** The calls that are due will be made after this turn of the event loop. */
-  callsSoon: boolean;
   /** Connections whose pod has not answered. */
   calling: number;
   byExchange: { [id: string]: NginxSlot | undefined };
@@ -59,10 +72,10 @@ export interface SocketState {
 
 /** The rest is set when nginx and the worker start. One table, so that functions need no parameter for it. */
 export const sockets = {
-  routes: {},
+  routes: [],
+  byName: {},
   lastConnection: 0,
   turn: 0,
-  callsSoon: false,
   calling: 0,
   byExchange: {},
   freePlaces: [],

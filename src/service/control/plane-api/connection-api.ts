@@ -1,19 +1,18 @@
 /** The connection API for data planes: acquires, renews and releases slots with the limits of this service. */
-import type * as z from "zod";
 import { UNKNOWN_APP } from "../../../core/codes.js";
 import { connectionRetryAfter, reachedLimit } from "../../../core/refusals.js";
-import { MAX_BATCH } from "../../../scripts/common/slots.js";
-import { mapConcurrently } from "../../../shared/concurrently.js";
 import type { RouteLimits } from "../../../slots/limits.js";
+import { type CountedRoute, countRoutes } from "../../../slots/route-counts.js";
 import type { SlotKeeperObserver } from "../../../slots/slot-keeper-options.js";
-import type { SlotName, Slots } from "../../../slots/slots.js";
+import type { RouteSlots } from "../../../slots/slots.js";
 import { badField, type Endpoint, endpoint, ok, problem, Rejected } from "../../operations/endpoint.js";
 import * as messages from "./connection-messages.js";
+import { releaseHeld, renewHeld } from "./held-connections.js";
 import { atomicReply, atomicRequest, atomicText, runAtomic } from "./redis-atomic.js";
 
 export interface ConnectionApiOptions {
-  slots: Slots;
-  /** The limits by route name, all with one lease. The first is the default. */
+  slots: RouteSlots;
+  /** The limits by route name. The first is the default of a new connection. */
   routes(): ReadonlyMap<string, RouteLimits>;
   /** The configured app that is charged; undefined if the app is refused. */
   appOf(name: string): string | undefined;
@@ -25,7 +24,6 @@ export interface ConnectionApiOptions {
 
 /** Enough for 10,000 connections with long names. */
 const MOST_BODY_BYTES = 4 * 1024 * 1024;
-const CALLS_AT_ONCE = 4;
 
 export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
   const { slots, routes, appOf, observer = {}, random = Math.random } = options;
@@ -37,15 +35,10 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
     throw new Rejected(problem(404, "not_found", "no_connections", { detail: "no configured route has connections" }));
   }
 
-  /** Splits the connections into store calls and returns their replies. */
-  function inBatches<T>(
-    { connections }: z.output<typeof messages.heldRequest>,
-    call: (batch: SlotName[]) => Promise<T>,
-  ): Promise<T[]> {
-    const known = connections.map(({ connection, pod, app }) => ({ connection, pod, app: appOf(app) ?? app }));
-    const batches: SlotName[][] = [];
-    for (let i = 0; i < known.length; i += MAX_BATCH) batches.push(known.slice(i, i + MAX_BATCH));
-    return mapConcurrently(batches.length === 0 ? [[]] : batches, CALLS_AT_ONCE, call);
+  /** For renewals and releases; rejects if no route has connections. */
+  function heldOptions() {
+    limitsOf();
+    return { slots, routes: routes(), appOf, deadline: deadline() };
   }
 
   return [
@@ -72,7 +65,7 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
         const made =
           app === undefined
             ? { allowed: false, code: UNKNOWN_APP, count: 0, pod: "", retryAfterMs: 0, incarnation: "0" }
-            : await slots.acquire(request, limits, deadline());
+            : await slots.of(route).acquire(request, limits, deadline());
         const { allowed, code, count, pod } = made;
         const milliseconds = performance.now() - started;
         observer.decided?.({ allowed, code, route, app: app ?? "", pod, withoutStore: false, milliseconds });
@@ -95,16 +88,7 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
       mostBodyBytes: MOST_BODY_BYTES,
       reply: messages.renewReply,
       text: messages.renewText,
-      async handle({ body }) {
-        const { leaseMs } = limitsOf().limits;
-        const replies = await inBatches(body, (batch) => slots.renew(body.proxy, leaseMs, batch, deadline()));
-        return ok({
-          renewed: replies.reduce((sum, { renewed }) => sum + renewed, 0),
-          lost: replies.flatMap(({ lost }) => lost),
-          lease_ms: leaseMs,
-          memory: Number(replies.at(-1)?.incarnation),
-        });
-      },
+      handle: async ({ body }) => ok(await renewHeld(body, heldOptions())),
     }),
 
     endpoint("POST", "/v1/connections/release", "plane", {
@@ -113,24 +97,27 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
       mostBodyBytes: MOST_BODY_BYTES,
       reply: messages.releaseReply,
       text: messages.releaseText,
-      async handle({ body }) {
-        const { leaseMs } = limitsOf().limits;
-        const replies = await inBatches(body, (batch) => slots.release(body.proxy, leaseMs, batch, deadline()));
-        return ok({
-          released: replies.reduce((sum, { released }) => sum + released, 0),
-          unknown: replies.flatMap(({ unknown }) => unknown),
-        });
-      },
+      handle: async ({ body }) => ok(await releaseHeld(body, heldOptions())),
     }),
 
     endpoint("POST", "/v1/connections/counts", "plane", {
-      summary: "Counts all connections, and those on the given pods.",
+      summary: "Counts the connections of all routes or of one, and those on the given pods.",
       request: messages.countsRequest,
       reply: messages.countsReply,
       text: messages.countsText,
       async handle({ body }) {
-        const { total, rejected, perPod } = await slots.counts(body.pods, limitsOf().limits.leaseMs);
-        return ok({ total, rejected, pods: Object.fromEntries(perPod) });
+        const { route, pods } = body;
+        const named = route === undefined ? [...routes()] : [[route, limitsOf(route).limits] as const];
+        if (named.length === 0) limitsOf();
+        const asked = named.map(([name, { leaseMs }]) => ({ route: name, leaseMs, pods }));
+        const { counted, unavailable } = await countRoutes(slots, asked, deadline());
+        const sum = (count: (one: CountedRoute) => number) => counted.reduce((total, one) => total + count(one), 0);
+        return ok({
+          total: sum(({ total }) => total),
+          rejected: sum(({ rejected }) => rejected),
+          pods: Object.fromEntries(pods.map((pod) => [pod, sum(({ perPod }) => perPod.get(pod) ?? 0)])),
+          unavailable,
+        });
       },
     }),
 
@@ -139,7 +126,7 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
       request: atomicRequest,
       reply: atomicReply,
       text: atomicText,
-      handle: async ({ body }) => ok(await runAtomic(body, slots, limitsOf().limits, deadline())),
+      handle: async ({ body }) => ok(await runAtomic(body, { slots, routes: routes(), ...limitsOf() }, deadline())),
     }),
   ];
 }

@@ -13,6 +13,7 @@ const MOST_CONNECTIONS = 10_000;
 /** An address with port (IPv6 in brackets), or another name. */
 const pod = () => z.string().regex(/^[A-Za-z0-9._:[\]-]{1,256}$/, "must be 1 to 256 of A–Z a–z 0–9 . _ : - [ ]");
 const app = () => identifier().default(DEFAULT_APP);
+const route = () => z.string().regex(/^[!-.0-~]{0,300}\/[!-~]{0,700}$/, "must be the host and path of a route");
 
 export const acquireRequest = z.strictObject({
   proxy: identifier().describe("The proxy; the name changes each time it starts."),
@@ -20,7 +21,7 @@ export const acquireRequest = z.strictObject({
   app: app(),
   pods: z.array(pod()).min(1).max(MOST_PODS).optional().describe("The least loaded of these with a free slot is used."),
   pod: pod().optional().describe("Instead of pods: exactly this one."),
-  route: z.string().max(1_000).optional().describe("The route whose limits apply: host and path. Default: the first."),
+  route: route().optional().describe("The route whose limits apply: host and path. Default: the first."),
   reclaim: z
     .boolean()
     .default(false)
@@ -28,14 +29,18 @@ export const acquireRequest = z.strictObject({
   memory: z.int().min(0).default(0).describe("The incarnation of the store in the last reply; 0: unknown."),
 });
 
-const held = z.strictObject({ connection: identifier(), pod: pod(), app: app() });
+const held = z.strictObject({ connection: identifier(), pod: pod(), app: app(), route: route().optional() });
 
 export const heldRequest = z.strictObject({
   proxy: identifier(),
+  route: route().optional().describe("The route of the connections that name none. Default: searched on all routes."),
   connections: z.array(held).max(MOST_CONNECTIONS).default([]),
 });
 
-export const countsRequest = z.strictObject({ pods: z.array(pod()).max(MOST_PODS).default([]) });
+export const countsRequest = z.strictObject({
+  pods: z.array(pod()).max(MOST_PODS).default([]),
+  route: route().optional().describe("Count only connections of this route."),
+});
 
 export const acquireReply = z.strictObject({
   allowed: z.boolean(),
@@ -47,26 +52,39 @@ export const acquireReply = z.strictObject({
   lease_ms: z.int().describe("Renew after a third of it."),
   memory: z
     .int()
-    .describe("Incarnation of the store. If it changes, the store lost its slots: reclaim all connections first."),
+    .describe(
+      "Incarnation of the route's slots. If it changes, the store lost them: reclaim all connections of the route first.",
+    ),
 });
+
+const unavailable = z
+  .array(z.string())
+  .describe("Routes for which the store did not answer: repeat the call for their connections.");
 
 export const renewReply = z.strictObject({
   renewed: z.int(),
   lost: z.array(z.string()).describe("Connections without a lease: reclaim or close them."),
-  lease_ms: z.int(),
-  memory: z.int(),
+  lease_ms: z.int().describe("The shortest lease of the routes."),
+  memory: z.int().describe("As in the reply to an acquire; 0 if the message is about several routes."),
+  routes: z.array(z.strictObject({ route: z.string(), lease_ms: z.int(), memory: z.int() })),
+  unavailable,
 });
 
 export const releaseReply = z.strictObject({
   released: z.int(),
   unknown: z.array(z.string()).describe("Connections that had no slot."),
+  unavailable,
 });
 
 export const countsReply = z.strictObject({
   total: z.int(),
   rejected: z.int().describe("Refused attempts of all proxies so far."),
   pods: z.record(z.string(), z.int()),
+  unavailable,
 });
+
+/** `#` is not a character of an id. */
+const unavailableLines = (routes: string[]) => routes.map((name) => `#unavailable ${name}`);
 
 /** The first line of most replies. */
 const successLine = (count: number, ...more: number[]) => [1, count, SLOT_SUCCESS, ...more].join(" ");
@@ -93,37 +111,43 @@ export const acquireText = {
   ],
 };
 
-/** `proxy`, then one line `connection pod [app]` per connection. */
+/** `proxy [route]`, then one line `connection pod [app [route]]` per connection. */
 function parseHeld([head, ...lines]: string[]): unknown {
-  const [proxy, ...more] = words(head);
-  if (more.length > 0) throw malformedLine(1, "proxy");
+  const [proxy, common, ...more] = words(head);
+  if (more.length > 0) throw malformedLine(1, "proxy [route]");
   const connections = lines.slice(0, MOST_CONNECTIONS + 1).map((line, i) => {
-    const [connection, on, name, ...rest] = words(line);
-    if (on === undefined || rest.length > 0) throw malformedLine(i + 2, "connection pod [app]");
-    return { connection, pod: on, app: given(name ?? "-") };
+    const [connection, on, name, own, ...rest] = words(line);
+    if (on === undefined || rest.length > 0) throw malformedLine(i + 2, "connection pod [app [route]]");
+    return { connection, pod: on, app: given(name ?? "-"), route: given(own ?? "-") };
   });
-  return { proxy, connections };
+  return { proxy, route: given(common ?? "-"), connections };
 }
 
 export const renewText = {
   parse: parseHeld,
-  format: ({ renewed, lost, lease_ms, memory }: z.output<typeof renewReply>) => [
+  format: ({ renewed, lost, lease_ms, memory, unavailable: failed }: z.output<typeof renewReply>) => [
     successLine(renewed, lease_ms, memory),
     ...lost,
+    ...unavailableLines(failed),
   ],
 };
 
 export const releaseText = {
   parse: parseHeld,
-  format: ({ released, unknown }: z.output<typeof releaseReply>) => [successLine(released), ...unknown],
+  format: ({ released, unknown, unavailable: failed }: z.output<typeof releaseReply>) => [
+    successLine(released),
+    ...unknown,
+    ...unavailableLines(failed),
+  ],
 };
 
 export const countsText = {
   /** The pods on any number of lines. */
   parse: (lines: string[]): unknown => ({ pods: podsIn(lines) }),
-  format: ({ total, rejected, pods }: z.output<typeof countsReply>) => [
+  format: ({ total, rejected, pods, unavailable: failed }: z.output<typeof countsReply>) => [
     successLine(total, rejected),
     ...Object.entries(pods).map(([name, count]) => `${name} ${count}`),
+    ...unavailableLines(failed),
   ],
 };
 

@@ -1,6 +1,7 @@
 /**
  * `POST /redis/atomic`: slot operations for proxies that use Redis keys. Only the listed operations on the listed keys;
- * the reply is a list that begins with 1 or 0, a count and a code.
+ * the reply is a list that begins with 1 or 0, a count and a code. The keys below are those of the first route with
+ * connections; keys of a certain route begin with `ws:{<cluster>/<route>}:` instead of `ws:`.
  *
  * acquire    ws:pod_conn:<pod>             max, connection, proxy    acquires a slot; max can only lower the route's limit
  * release    ws:pod_conn:<pod>             connection, proxy         frees it
@@ -14,7 +15,7 @@ import { DEFAULT_APP } from "../../../core/identity.js";
 import { isIdentifier } from "../../../core/platform.js";
 import { MAX_BATCH } from "../../../scripts/common/slots.js";
 import type { RouteLimits } from "../../../slots/limits.js";
-import type { Slots } from "../../../slots/slots.js";
+import type { RouteSlots, Slots } from "../../../slots/slots.js";
 import type { RunOptions } from "../../../store/store.js";
 import { badField } from "../../operations/endpoint.js";
 import { words } from "./text.js";
@@ -24,7 +25,7 @@ const operations = ["acquire", "check_and_increment", "release", "decrement", "r
 
 export const atomicRequest = z.strictObject({
   operation: z.enum(operations),
-  key: z.string().max(400),
+  key: z.string().max(2_000),
   args: z
     .array(z.union([z.string(), z.number()], { error: "must be a string or a number" }))
     .max(MAX_BATCH + 1)
@@ -49,14 +50,25 @@ type AtomicReply = z.output<typeof atomicReply>;
 const MOST_CONNECTIONS = 1_000_000_000;
 const POD_KEY = /^ws:pod_conn:([A-Za-z0-9._:[\]-]{1,256})$/;
 const HEARTBEAT_KEY = /^ws:proxy:([A-Za-z0-9._:-]{1,128}):heartbeat$/;
+const TAG = /^ws:\{([^}]*)\}:/;
+
+export interface AtomicOptions {
+  slots: RouteSlots;
+  routes: ReadonlyMap<string, RouteLimits>;
+  /** The default route and its limits. */
+  name: string;
+  limits: RouteLimits;
+}
 
 /** Throws a Rejected before it changes anything. */
 export async function runAtomic(
-  { operation, key, args }: z.output<typeof atomicRequest>,
-  slots: Slots,
-  limits: RouteLimits,
+  { operation, key: fullKey, args }: z.output<typeof atomicRequest>,
+  options: AtomicOptions,
   deadline: RunOptions,
 ): Promise<AtomicReply> {
+  const { route, limits } = routeOf(fullKey, options);
+  const key = fullKey.replace(TAG, "ws:");
+  const slots = options.slots.of(route);
   const { leaseMs } = limits;
   switch (operation) {
     case "acquire":
@@ -100,6 +112,13 @@ export async function runAtomic(
       throw badField("key", "must be ws:pod_conn:<pod>, ws:global_conn or ws:rejected");
     }
   }
+}
+
+function routeOf(key: string, { slots, routes, name, limits }: AtomicOptions) {
+  const tag = TAG.exec(key)?.[1];
+  if (tag === undefined) return { route: name, limits };
+  for (const [route, own] of routes) if (slots.tagOf(route) === tag) return { route, limits: own };
+  throw badField("key", "names no route with connections: must begin with ws: or ws:{<cluster>/<route>}:");
 }
 
 async function countOn(slots: Slots, pod: string, leaseMs: number): Promise<number> {

@@ -97,7 +97,23 @@ export const appReply = reply({
 export const connectionsReply = reply({
   total: count(),
   rejected: count().describe("Since the store was created."),
-  pods: z.array(z.strictObject({ upstream: z.string(), pod: z.string(), connections: count(), limit: count() })),
+  routes: z
+    .array(z.strictObject({ route: z.string(), connections: count(), limit: count(), rejected: count() }))
+    .describe("Routes with connection limits. `limit` is `max_total`; 0: no limit."),
+  pods: z
+    .array(
+      z.strictObject({
+        route: z.string(),
+        upstream: z.string(),
+        pod: z.string(),
+        connections: count().describe("Of this route."),
+        limit: count(),
+      }),
+    )
+    .describe("One entry per route and pod."),
+  unavailable: z
+    .array(z.string())
+    .describe("Routes for which the store did not answer; they are missing in the sums and lists."),
 });
 
 export type Refusal = z.output<typeof refusal>;

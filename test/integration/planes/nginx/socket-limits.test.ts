@@ -1,9 +1,11 @@
 /** Connection limits over two nginx instances and a gateway; and the share of one nginx without the store. */
+
 import { request } from "undici";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type GatewayProcess, startGateway } from "../../../support/gateway-process.js";
 import { type NginxProcess, startNginx } from "../../../support/nginx-process.js";
 import { type RedisServer, startRedis } from "../../../support/redis-server.js";
+import { slotMembers } from "../../../support/slot-keys.js";
 import { connectSocket, type Outcome, type SocketClient } from "../../../support/socket-clients.js";
 import { type SocketPod, startSocketPod } from "../../../support/socket-pods.js";
 import { waitFor } from "../../../support/wait-for.js";
@@ -58,7 +60,7 @@ afterAll(async () => {
 
 const clients: SocketClient[] = [];
 const onPods = () => pods.reduce((sum, { live }) => sum + live.size, 0);
-const slotsTaken = async () => Number(await redis.command("ZCARD", "ws:global_conn"));
+const slotsTaken = () => slotMembers(redis, "global_conn");
 afterEach(async () => {
   for (const { socket } of clients.splice(0)) socket.terminate();
   await waitFor("all slots to be free", async () => onPods() === 0 && (await slotsTaken()) === 0);

@@ -1,4 +1,5 @@
 /** Connection metrics of nginx: on its own page, over all workers including killed and replaced ones, and at the services. */
+
 import { request } from "undici";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { metrics } from "../../../../src/service/metrics/catalog.js";
@@ -7,6 +8,7 @@ import { type GatewayProcess, startGateway } from "../../../support/gateway-proc
 import { type ReadPage, readPage } from "../../../support/metrics-page.js";
 import { type NginxProcess, startNginx } from "../../../support/nginx-process.js";
 import { type RedisServer, startRedis } from "../../../support/redis-server.js";
+import { slotMembers } from "../../../support/slot-keys.js";
 import { connectSocket, type SocketClient } from "../../../support/socket-clients.js";
 import { type SocketPod, startSocketPod } from "../../../support/socket-pods.js";
 import { waitFor } from "../../../support/wait-for.js";
@@ -50,7 +52,7 @@ async function start(workers = 2): Promise<void> {
 afterEach(async () => {
   for (const { socket } of clients.splice(0)) socket.terminate();
   try {
-    await waitFor("all slots to be free", async () => (await redis.command("ZCARD", "ws:global_conn")) === 0);
+    await waitFor("all slots to be free", async () => (await slotMembers(redis, "global_conn")) === 0);
   } finally {
     await nginx.stop();
   }

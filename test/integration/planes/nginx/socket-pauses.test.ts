@@ -1,10 +1,12 @@
 /** An nginx worker that is paused for longer than its leases: its slots expire, and it does not reclaim slots that others have taken. */
+
 import { request } from "undici";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { type GatewayProcess, startGateway } from "../../../support/gateway-process.js";
 import { readPage } from "../../../support/metrics-page.js";
 import { type NginxProcess, startNginx } from "../../../support/nginx-process.js";
 import { type RedisServer, startRedis } from "../../../support/redis-server.js";
+import { slotMembers } from "../../../support/slot-keys.js";
 import { connectSocket, type SocketClient } from "../../../support/socket-clients.js";
 import { type SocketPod, startSocketPod } from "../../../support/socket-pods.js";
 import { waitFor } from "../../../support/wait-for.js";
@@ -79,7 +81,7 @@ it("after a pause, nginx closes connections whose slots others have taken, and r
   // Both leases have expired. One slot is free again, so one of the two paused connections can be reclaimed.
   const [taken, leaving] = await open(other, MOST);
   leaving!.socket.terminate();
-  await waitFor("its slot to be free", async () => (await redis.command("ZCARD", "ws:global_conn")) === 1);
+  await waitFor("its slot to be free", async () => (await slotMembers(redis, "global_conn")) === 1);
   process.kill(worker!, "SIGCONT");
   await waitFor("one paused connection to be closed", () => held.filter(isOpen).length === MOST - 1);
   await waitFor("the metrics", async () => {

@@ -1,4 +1,5 @@
 /** WebSockets over TLS, terminated by nginx: slots work as without TLS. */
+
 import { execFile } from "node:child_process";
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -8,6 +9,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
 import { type GatewayProcess, startGateway } from "../../../support/gateway-process.js";
 import { type NginxProcess, startNginx } from "../../../support/nginx-process.js";
 import { type RedisServer, startRedis } from "../../../support/redis-server.js";
+import { slotMembers } from "../../../support/slot-keys.js";
 import { connectSocket, type SocketClient } from "../../../support/socket-clients.js";
 import { type SocketPod, startSocketPod } from "../../../support/socket-pods.js";
 import { waitFor } from "../../../support/wait-for.js";
@@ -63,7 +65,7 @@ afterAll(async () => {
 });
 
 const clients: SocketClient[] = [];
-const slotsTaken = async () => Number(await redis.command("ZCARD", "ws:global_conn"));
+const slotsTaken = () => slotMembers(redis, "global_conn");
 const untilFree = () => waitFor("all slots to be free", async () => pod.live.size === 0 && (await slotsTaken()) === 0);
 afterEach(async () => {
   for (const { socket } of clients.splice(0)) socket.terminate();

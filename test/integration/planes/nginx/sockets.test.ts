@@ -1,4 +1,5 @@
 /** WebSockets through nginx: killed workers, shutdown, unusual upgrades, silent pods, cost. */
+
 import { createServer, type Server, type Socket } from "node:net";
 import { request } from "undici";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
@@ -8,6 +9,7 @@ import { type GatewayProcess, startGateway } from "../../../support/gateway-proc
 import { openRaw } from "../../../support/http-client.js";
 import { type NginxProcess, startNginx } from "../../../support/nginx-process.js";
 import { type RedisServer, startRedis } from "../../../support/redis-server.js";
+import { slotMembers } from "../../../support/slot-keys.js";
 import { connectSocket } from "../../../support/socket-clients.js";
 import { type SocketPod, startSocketPod } from "../../../support/socket-pods.js";
 import { waitFor } from "../../../support/wait-for.js";
@@ -92,7 +94,7 @@ async function start(workers = 1): Promise<NginxProcess> {
   return nginx;
 }
 
-const slotsTaken = async () => Number(await redis.command("ZCARD", "ws:global_conn"));
+const slotsTaken = () => slotMembers(redis, "global_conn");
 
 async function open(nginx: NginxProcess, count: number, headers: Record<string, string> = {}) {
   const clients = Array.from({ length: count }, () => connectSocket(`${nginx.url}/ws/`, headers));

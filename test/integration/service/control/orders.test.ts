@@ -242,15 +242,17 @@ describe.each(stores)("over the %s store", (_name, open) => {
     expect(second.total).toBe(4);
   });
 
-  it("connections are counted per pod", async () => {
-    const slots = createSlots(store);
+  it("connections are counted per route and pod", async () => {
+    const slots = createSlots(store, "c1//ws/");
     const limits = { maxPerPod: 2, maxTotal: 0, maxPerApp: 0, ratePerSecond: 0, burst: 1, leaseMs: 30_000 };
     for (const connection of ["a", "b", "c"]) {
       await slots.acquire({ proxy: "p", connection, app: "video", pods: ["127.0.0.1:9101"] }, limits);
     }
     expect(await ask("GET", "/connections")).toMatchObject({
       ...{ total: 2, rejected: 1 },
-      pods: [{ upstream: "sockets", pod: "127.0.0.1:9101", connections: 2, limit: 2 }],
+      routes: [{ route: "/ws/", connections: 2, limit: 0, rejected: 1 }],
+      pods: [{ route: "/ws/", upstream: "sockets", pod: "127.0.0.1:9101", connections: 2, limit: 2 }],
+      unavailable: [],
     });
   });
 

@@ -112,9 +112,15 @@ describe("renewal", () => {
     const { keeper } = start();
     slotBeat(keeper, 0);
     expect(callsOf(keeper)).toEqual([]);
-    keeper.heartbeat = true;
-    slotBeat(keeper, 1_000);
-    expect(shown(callsOf(keeper))).toEqual([[RENEW]]);
+    keeper.heartbeatMs = 3_000;
+    const beatsAt = (ms: number) => {
+      slotBeat(keeper, ms);
+      const calls = callsOf(keeper);
+      for (const call of calls) slotCallDone(keeper, call, fine, ms);
+      return shown(calls);
+    };
+    const made = [1_000, 2_000, 3_000, 4_000, 5_000].map(beatsAt);
+    expect(made).toEqual([[[RENEW]], [], [], [[RENEW]], []]);
     const unknown = start().keeper;
     unknown.contact.incarnation = "0";
     slotBeat(unknown, 0);

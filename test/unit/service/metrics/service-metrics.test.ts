@@ -26,7 +26,7 @@ function connect({ slotObserver }: ProcessCounters): void {
 }
 
 const connections = (proxies: { proxy: string; active: number }[]) => ({
-  pods: [{ upstream: "sockets", pod: "10.0.0.1:80", active: 5, limit: 8 }],
+  pods: [{ route: "/ws/", upstream: "sockets", pod: "10.0.0.1:80", active: 5, limit: 8 }],
   proxies,
 });
 
