@@ -38,7 +38,7 @@ function own(): void {
     methods: [createRateLimitService({ descriptors, headers: () => ALL_HEADERS })],
     routes: [],
     access: () => access,
-    maxMessageBytes: () => 1_000_000,
+    limits: () => ({ maxMessageBytes: 1_000_000, maxBufferedBytes: 64 * 1_048_576, maxConnections: 4_096 }),
     log: { debug() {}, info() {}, warn() {}, error: console.error },
   });
   server.listen(0, "127.0.0.1", () => console.log((server.address() as AddressInfo).port));

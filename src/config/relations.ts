@@ -11,13 +11,16 @@ import type { DescriptorConfig } from "./sections/rate-limits.js";
 export function relationProblems(config: Partial<Config>, raw: unknown): PlacedProblem[] {
   const problems: PlacedProblem[] = [];
   const complain = (path: Path, reason: string) => problems.push(problemAt(path, raw, reason));
-  const { routes, upstreams, control, identity, apps, rate_limits, store, store_tls } = config;
+  const { routes, upstreams, control, envoy, identity, apps, rate_limits, store, store_tls } = config;
   if (routes !== undefined) checkRoutes(routes, upstreams, complain);
   if (control !== undefined && control.admin_token !== "" && control.admin_token === control.plane_token) {
     complain(["control", "plane_token"], "must differ from admin_token: data planes must not have admin access");
   }
   if (store_tls !== undefined && store !== undefined && !/^rediss/i.test(store)) {
     complain(["store_tls"], "requires a rediss:// URL in store");
+  }
+  if (envoy !== undefined && envoy.max_buffered_bytes < envoy.max_message_bytes * 1.25) {
+    complain(["envoy", "max_buffered_bytes"], "must be at least 1.25 times max_message_bytes");
   }
   if (identity !== undefined && apps !== undefined) checkApiKeys(identity.api_keys, apps, complain);
   if (rate_limits !== undefined) checkRateLimits(rate_limits, complain);

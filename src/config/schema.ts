@@ -79,6 +79,14 @@ const envoy = section({
   max_message_bytes: whole(1_024, 64 * 1_024 * 1_024)
     .default(4 * 1_024 * 1_024)
     .describe("Maximum size of a message or body in bytes."),
+  max_buffered_bytes: whole(1_024, 1_024 * 1_024 * 1_024)
+    .default(64 * 1_024 * 1_024)
+    .describe(
+      "Maximum bytes of incomplete messages and bodies per process. One connection may use a quarter. At least `max_message_bytes`, plus a quarter for overhead.",
+    ),
+  max_connections: whole(1, 1_000_000)
+    .default(4_096)
+    .describe("Maximum connections per process; further ones are closed."),
   response_headers: flag()
     .default(true)
     .describe("Whether the rate limit service adds rate limit headers to responses."),

@@ -21,7 +21,9 @@ const missing = unauthenticated("the bearer token of data planes (control.plane_
 const wrong = unauthenticated("this is not the bearer token of data planes (control.plane_token)");
 const locked: AccessDenial = { kind: "locked", detail: "too many wrong tokens from this address; try again later" };
 
-/** Returns a function that makes the check of one connection. `access` returns another object when it changes. */
+export type AccessChecks = ReturnType<typeof createAccessChecks>;
+
+/** `access` returns another object when it changes. */
 export function createAccessChecks(access: () => EnvoyAccess) {
   const failures = createFailedLogins({ now: () => performance.now() });
   let current: EnvoyAccess | undefined;
@@ -53,7 +55,8 @@ export function createAccessChecks(access: () => EnvoyAccess) {
     return wrong;
   }
 
-  return (remoteAddress: string): AccessCheck => {
+  /** The check of one connection. */
+  function forAddress(remoteAddress: string): AccessCheck {
     const address = plainAddress(remoteAddress);
     let accepted: { access: EnvoyAccess; authorization: string | undefined } | undefined;
     return (authorization) => {
@@ -64,5 +67,13 @@ export function createAccessChecks(access: () => EnvoyAccess) {
       if (denial === undefined) accepted = { access: latest, authorization };
       return denial;
     };
+  }
+
+  return {
+    forAddress,
+    isAllowed(remoteAddress: string): boolean {
+      currentAccess();
+      return isAllowed(plainAddress(remoteAddress));
+    },
   };
 }

@@ -54,7 +54,7 @@ export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: E
     methods: [...services, createHealthService(names, () => serving)],
     routes: [createJsonApi(rateLimit), createCheckApi(limiter), healthCheck],
     access: () => options.access,
-    maxMessageBytes: () => options.maxMessageBytes,
+    limits: () => options.limits,
     log,
   });
   return {

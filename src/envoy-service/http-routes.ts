@@ -1,9 +1,11 @@
 /** Plain HTTP requests of the Envoy listener, over HTTP/1.1 and HTTP/2: routing, access, and a body of limited size. */
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
-import type { ServerHttp2Stream } from "node:http2";
+import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Readable } from "node:stream";
 import type { Log } from "../shared/log.js";
 import type { AccessCheck, AccessDenial } from "./access.js";
+import { type BufferShare, ChunkList } from "./buffers.js";
+import type { Expiry } from "./expiry.js";
 
 export interface HttpReply {
   status: number;
@@ -19,19 +21,38 @@ export interface HttpRoute {
   handle(body: Buffer): HttpReply | Promise<HttpReply>;
 }
 
+/** The connection of a request. */
+export interface HttpPeer {
+  check: AccessCheck;
+  buffers: BufferShare;
+}
+
+export interface HttpRoutesOptions {
+  routes: readonly HttpRoute[];
+  /** Read on every request. */
+  maxBodyBytes(): number;
+  /** For bodies of public routes. */
+  maxPublicBytes: number;
+  /** Ends HTTP/2 requests that are not complete in time. */
+  expiry: Expiry;
+  log: Log;
+}
+
 /** A request of either protocol version. */
 interface HttpRequest {
   method: string | undefined;
   url: string | undefined;
   headers: IncomingHttpHeaders;
   body: Readable;
-  check: AccessCheck;
+  peer: HttpPeer;
   send(reply: HttpReply): void;
 }
 
-export function createHttpRoutes(routes: readonly HttpRoute[], maxBodyBytes: () => number, log: Log) {
+export function createHttpRoutes({ routes, maxBodyBytes, maxPublicBytes, expiry, log }: HttpRoutesOptions) {
+  const maxBytesOf = ({ isPublic }: HttpRoute) => (isPublic === true ? maxPublicBytes : maxBodyBytes());
+
   /** Returns the route to call, or the reply if it must not be called. */
-  function routeOf({ method, url = "", headers, check }: HttpRequest): HttpRoute | HttpReply {
+  function routeOf({ method, url = "", headers, peer: { check } }: HttpRequest): HttpRoute | HttpReply {
     const path = url.split("?", 1)[0];
     const candidates = routes.filter((route) => route.path === path);
     const route = candidates.find((candidate) => candidate.method === method);
@@ -44,7 +65,8 @@ export function createHttpRoutes(routes: readonly HttpRoute[], maxBodyBytes: () 
       }
     }
     if (route !== undefined) {
-      return Number(headers["content-length"] ?? 0) > maxBodyBytes() ? tooLarge(maxBodyBytes()) : route;
+      const maxBytes = maxBytesOf(route);
+      return Number(headers["content-length"] ?? 0) > maxBytes ? tooLarge(maxBytes) : route;
     }
     if (candidates.length === 0) return problem(404, "not_found", "no_such_path", "unknown path on this listener");
     const allowed = candidates.map((candidate) => candidate.method).join(", ");
@@ -63,35 +85,43 @@ export function createHttpRoutes(routes: readonly HttpRoute[], maxBodyBytes: () 
 
   /** A request whose client disconnects within the body gets no reply. */
   function serve(request: HttpRequest): void {
-    const { body, send } = request;
+    const { body, send, peer } = request;
     const route = routeOf(request);
     if ("status" in route) {
       send(route);
       return;
     }
-    const maxBytes = maxBodyBytes();
-    const chunks: Buffer[] = [];
-    let size = 0;
+    const maxBytes = maxBytesOf(route);
+    const chunks = new ChunkList(peer.buffers);
+    let isRejected = false;
+    function reject(reply: HttpReply): void {
+      isRejected = true;
+      chunks.clear();
+      send(reply);
+    }
     body.on("data", (chunk: Buffer) => {
-      if (size > maxBytes) return;
-      size += chunk.length;
-      if (size > maxBytes) send(tooLarge(maxBytes));
-      else chunks.push(chunk);
+      if (isRejected) return;
+      if (chunks.bytes + chunk.length > maxBytes) reject(tooLarge(maxBytes));
+      else if (!chunks.add(chunk)) reject(buffersFull);
     });
     body.on("end", () => {
-      if (size <= maxBytes) void call(route, Buffer.concat(chunks), send);
+      if (!isRejected) void call(route, chunks.join(), send);
     });
+    body.on("close", () => chunks.clear());
   }
 
   return {
-    serveHttp1(request: IncomingMessage, response: ServerResponse, check: AccessCheck): void {
+    serveHttp1(request: IncomingMessage, response: ServerResponse, peer: HttpPeer): void {
       const { method, url, headers } = request;
       const send = (reply: HttpReply) => sendHttp1(request, response, reply);
-      serve({ method, url, headers, body: request, check, send });
+      serve({ method, url, headers, body: request, peer, send });
     },
-    serveHttp2(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, check: AccessCheck): void {
+    serveHttp2(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, peer: HttpPeer): void {
+      const abandon = () => stream.close(constants.NGHTTP2_CANCEL);
+      expiry.begin(abandon);
+      stream.on("close", () => expiry.end(abandon));
       const { ":method": method, ":path": url } = headers as Record<string, string | undefined>;
-      serve({ method, url, headers, body: stream, check, send: (reply) => sendHttp2(stream, reply) });
+      serve({ method, url, headers, body: stream, peer, send: (reply) => sendHttp2(stream, reply) });
     },
   };
 }
@@ -102,6 +132,12 @@ export function problem(status: number, error: string, reason: string, detail: s
   return { status, headers: JSON_TYPE, body: `${JSON.stringify({ error, reason, detail })}\n` };
 }
 
+const buffersFull = problem(
+  503,
+  "service_unavailable",
+  "buffers_full",
+  "too many bytes of incomplete bodies; try again",
+);
 const tooLarge = (maxBytes: number) => problem(413, "content_too_large", "body", `at most ${maxBytes} bytes`);
 
 function denied({ kind, detail }: AccessDenial): HttpReply {

@@ -1,135 +1,194 @@
 /** The port for Envoy: gRPC over plaintext HTTP/2, and plain HTTP requests over HTTP/1.1 or HTTP/2. */
 import { createServer, type Server } from "node:http";
 import {
+  constants,
   type IncomingHttpHeaders,
   performServerHandshake,
-  type ServerHttp2Session,
   type ServerHttp2Stream,
   type ServerOptions,
 } from "node:http2";
 import { Server as NetServer, type Socket } from "node:net";
+import type { EnvoyServiceOptions } from "../config/options/service.js";
 import type { Log } from "../shared/log.js";
-import { type AccessCheck, createAccessChecks, type EnvoyAccess } from "./access.js";
+import { createAccessChecks, type EnvoyAccess } from "./access.js";
+import { createBuffers } from "./buffers.js";
+import { createExpiry } from "./expiry.js";
 import { createGrpcServer, endWithStatus, type GrpcMethod } from "./grpc/server.js";
 import { GrpcError, PERMISSION_DENIED, UNAUTHENTICATED } from "./grpc/status.js";
 import { createHttpRoutes, type HttpRoute } from "./http-routes.js";
+import { createPeers, type Peer } from "./peers.js";
+import { detectProtocol } from "./protocol.js";
 
 export interface EnvoyListenerOptions {
   methods: readonly GrpcMethod[];
   routes: readonly HttpRoute[];
   /** Read on every request. */
   access(): EnvoyAccess;
-  /** Limit for a gRPC message or an HTTP body. Read on every request. */
-  maxMessageBytes(): number;
+  /** Read on every request. */
+  limits(): EnvoyServiceOptions["limits"];
   log: Log;
-  /** Idle HTTP/2 connections without an authorized request are closed, so that strangers cannot collect them. */
-  unauthorizedIdleMs?: number;
+  timeouts?: Partial<ListenerTimeouts>;
 }
 
-interface Connection {
-  check: AccessCheck;
-  /** Unset for HTTP/1.1, and until the first bytes have arrived. */
-  session?: ServerHttp2Session;
-  hasProtocol: boolean;
-  /** A request that needs access has been accepted. */
-  isAuthorized: boolean;
+export interface ListenerTimeouts {
+  /** For the first bytes of a request, the HTTP/2 preface, and the settings of an HTTP/2 peer with their acknowledgement. */
+  handshakeMs: number;
+  /** For a complete message or body, and for the reply to be read. */
+  bodyMs: number;
+  /** An HTTP/2 connection without an authorized request is closed after this time, so that strangers cannot collect them. */
+  unauthorizedMs: number;
+  /** The same for addresses that are not allowed. */
+  outsiderMs: number;
+  /** An authorized HTTP/2 connection without traffic is closed after this time. */
+  idleMs: number;
 }
 
-const FIRST_BYTES_TIMEOUT_MS = 15_000;
-const UNAUTHORIZED_IDLE_MS = 120_000;
+const defaultTimeouts: ListenerTimeouts = {
+  handshakeMs: 5_000,
+  bodyMs: 15_000,
+  unauthorizedMs: 60_000,
+  outsiderMs: 5_000,
+  idleMs: 3_600_000,
+};
+/** Between the announcement that a connection will be closed and its end. */
+const GOODBYE_MS = 1_000;
 const TCP_KEEP_ALIVE_MS = 60_000;
-/** Start of the HTTP/2 connection preface. No HTTP/1.1 method that is served here starts with it. */
-const PREFACE = "PRI";
 const GRPC_TYPE = /^application\/grpc(\+proto)?($|;)/;
 const STREAM_WINDOW_BYTES = 1_048_576;
 const CONNECTION_WINDOW_BYTES = 4 * STREAM_WINDOW_BYTES;
+const MAX_HEADER_BYTES = 16_384;
+/** For messages and bodies of health checks: callers need no token. */
+const MAX_PUBLIC_BYTES = 1_024;
 
 /** Bounds what one connection can cost. A peer that exceeds a limit loses its connection. */
 const http2Options: ServerOptions = {
   maxSessionMemory: 10,
   maxHeaderListPairs: 100,
   maxOutstandingPings: 10,
-  maxSessionInvalidFrames: 100,
+  maxSettings: 16,
+  maxSessionInvalidFrames: 32,
   maxSessionRejectedStreams: 100,
   settings: {
     enablePush: false,
     // An Envoy worker that has more calls running opens another connection.
-    maxConcurrentStreams: 1_000,
-    maxHeaderListSize: 65_536,
+    maxConcurrentStreams: 256,
+    maxHeaderListSize: MAX_HEADER_BYTES,
     initialWindowSize: STREAM_WINDOW_BYTES,
   },
 };
+/** For addresses that may only call health checks. */
+const outsiderOptions: ServerOptions = {
+  ...http2Options,
+  maxSessionMemory: 1,
+  settings: { enablePush: false, maxConcurrentStreams: 4, maxHeaderListSize: MAX_HEADER_BYTES },
+};
 
 export function createEnvoyListener(options: EnvoyListenerOptions) {
-  const { methods, routes, access, maxMessageBytes, log, unauthorizedIdleMs = UNAUTHORIZED_IDLE_MS } = options;
-  const checkFor = createAccessChecks(access);
-  const grpc = createGrpcServer(methods, maxMessageBytes, log);
-  const http = createHttpRoutes(routes, maxMessageBytes, log);
-  const connections = new Map<Socket, Connection>();
+  const { methods, routes, limits, log } = options;
+  const timeouts = { ...defaultTimeouts, ...options.timeouts };
+  const access = createAccessChecks(options.access);
+  const buffers = createBuffers(limits);
+  const expiry = createExpiry(timeouts.bodyMs);
+  const maxMessageBytes = () => limits().maxMessageBytes;
+  const grpc = createGrpcServer({ methods, maxMessageBytes, maxPublicBytes: MAX_PUBLIC_BYTES, expiry, log });
+  const http = createHttpRoutes({
+    routes,
+    maxBodyBytes: maxMessageBytes,
+    maxPublicBytes: MAX_PUBLIC_BYTES,
+    expiry,
+    log,
+  });
+  const peers = createPeers({
+    access,
+    maxConnections: () => limits().maxConnections,
+    buffersFor: () => buffers.forConnection(),
+  });
+  const connections = peers.all;
   let closing = false;
 
-  const server = createServer({ noDelay: true, keepAlive: true }, (request, response) => {
-    const connection = connections.get(request.socket);
-    if (connection === undefined) return request.socket.destroy();
-    if (closing) response.shouldKeepAlive = false;
-    http.serveHttp1(request, response, connection.check);
+  const serverOptions = {
+    noDelay: true,
+    keepAlive: true,
+    maxHeaderSize: MAX_HEADER_BYTES,
+    headersTimeout: Math.min(timeouts.handshakeMs, timeouts.bodyMs),
+    requestTimeout: timeouts.bodyMs,
+    connectionsCheckingInterval: Math.min(timeouts.handshakeMs / 4, 1_000),
+  };
+  const server = createServer(serverOptions, (request, response) => {
+    const peer = connections.get(request.socket);
+    if (peer === undefined) return request.socket.destroy();
+    if (closing || peer.isOutsider) response.shouldKeepAlive = false;
+    http.serveHttp1(request, response, peer);
   });
   server.on("clientError", (_error, socket) => socket.destroy());
   // The HTTP/1.1 server accepts only the connections that do not start with the HTTP/2 preface.
   const acceptHttp1 = server.listeners("connection") as ((this: Server, socket: Socket) => void)[];
   server.removeAllListeners("connection");
 
-  function serveStream(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, check: AccessCheck): void {
+  function serveStream(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, peer: Peer): void {
     // Emitted when the peer resets the stream. The handlers of the stream see the "close" event that follows.
     stream.on("error", () => {});
-    if (!GRPC_TYPE.test(headers["content-type"] ?? "")) {
-      http.serveHttp2(stream, headers, check);
+    // nghttp2 enforces the limit only when the peer has acknowledged it.
+    if (stream.session?.pendingSettingsAck === true && headerBytes(headers) > MAX_HEADER_BYTES) {
+      stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
       return;
     }
-    const denial = grpc.isPublic(headers[":path"] ?? "") ? undefined : check(headers.authorization);
+    if (!GRPC_TYPE.test(headers["content-type"] ?? "")) {
+      http.serveHttp2(stream, headers, peer);
+      return;
+    }
+    const denial = grpc.isPublic(headers[":path"] ?? "") ? undefined : peer.check(headers.authorization);
     if (denial === undefined) {
-      grpc.serve(stream, headers);
+      grpc.serve(stream, headers, peer.buffers);
       return;
     }
     const status = denial.kind === "forbidden" ? PERMISSION_DENIED : UNAUTHENTICATED;
     endWithStatus(stream, new GrpcError(status, denial.detail));
   }
 
-  function acceptHttp2(socket: Socket, connection: Connection): void {
+  /** `handshake`: called when the peer has sent its settings and acknowledged ours. */
+  function acceptHttp2(socket: Socket, peer: Peer, handshake: () => void): void {
     // The HTTP/1.1 server accepts half-open connections. HTTP/2 has no use for them: a peer that ended has disconnected.
     socket.allowHalfOpen = false;
-    const session = performServerHandshake(socket, http2Options);
-    connection.session = session;
-    session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
+    const session = performServerHandshake(socket, peer.isOutsider ? outsiderOptions : http2Options);
+    peer.session = session;
+    if (!peer.isOutsider) session.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
     session.on("error", (error) => log.debug({ err: error }, "an HTTP/2 connection of an Envoy failed"));
-    session.on("stream", (stream, headers) => serveStream(stream, headers, connection.check));
-    session.setTimeout(unauthorizedIdleMs, () => {
-      if (!connection.isAuthorized) session.destroy();
+    session.on("stream", (stream, headers) => serveStream(stream, headers, peer));
+    session.once("remoteSettings", () => {
+      // A peer that does not acknowledge the settings would not be bound by them.
+      if (session.pendingSettingsAck) session.once("localSettings", handshake);
+      else handshake();
     });
+    const end = () => {
+      session.close();
+      setTimeout(() => socket.destroy(), GOODBYE_MS).unref();
+    };
+    const unauthorizedMs = peer.isOutsider ? timeouts.outsiderMs : timeouts.unauthorizedMs;
+    const timer = setTimeout(() => {
+      if (!peer.isAuthorized) end();
+    }, unauthorizedMs);
+    session.on("close", () => clearTimeout(timer));
+    session.setTimeout(timeouts.idleMs, end);
     if (closing) session.close();
   }
 
   server.on("connection", (socket: Socket) => {
-    const check = checkFor(socket.remoteAddress ?? "");
-    const connection: Connection = {
-      hasProtocol: false,
-      isAuthorized: false,
-      check(authorization) {
-        const denial = check(authorization);
-        if (denial === undefined) connection.isAuthorized = true;
-        return denial;
-      },
-    };
-    connections.set(socket, connection);
-    socket.on("close", () => connections.delete(socket));
+    const peer = peers.accept(socket);
+    if (peer === undefined) return;
     socket.setKeepAlive(true, TCP_KEEP_ALIVE_MS);
+    const timer = setTimeout(() => socket.destroy(), timeouts.handshakeMs);
+    const handshake = () => clearTimeout(timer);
+    socket.on("close", handshake);
     detectProtocol(socket, (protocol) => {
-      connection.hasProtocol = true;
-      if (protocol === "http2") acceptHttp2(socket, connection);
-      else {
-        for (const accept of acceptHttp1) accept.call(server, socket);
-        socket.resume();
+      peer.hasProtocol = true;
+      if (protocol === "http2") {
+        acceptHttp2(socket, peer, handshake);
+        return;
       }
+      handshake();
+      for (const accept of acceptHttp1) accept.call(server, socket);
+      socket.resume();
     });
   });
 
@@ -154,6 +213,7 @@ export function createEnvoyListener(options: EnvoyListenerOptions) {
     }, graceMs);
     await stopped;
     clearTimeout(timer);
+    expiry.close();
     server.close();
   }
 
@@ -170,23 +230,9 @@ export function createEnvoyListener(options: EnvoyListenerOptions) {
   };
 }
 
-/** Reads the first bytes and puts them back, so that the server of that protocol gets the unchanged socket. */
-function detectProtocol(socket: Socket, detected: (protocol: "http1" | "http2") => void): void {
-  let received: Buffer | undefined;
-  const destroy = () => socket.destroy();
-  socket.setTimeout(FIRST_BYTES_TIMEOUT_MS, destroy);
-  socket.on("error", destroy);
-  socket.on("data", look);
-
-  function look(chunk: Buffer): void {
-    received = received === undefined ? chunk : Buffer.concat([received, chunk]);
-    const start = received.toString("latin1", 0, PREFACE.length);
-    if (start.length < PREFACE.length && PREFACE.startsWith(start)) return;
-    socket.removeListener("data", look);
-    socket.removeListener("error", destroy);
-    socket.setTimeout(0, destroy);
-    socket.pause();
-    socket.unshift(received);
-    detected(start === PREFACE ? "http2" : "http1");
-  }
+/** As HTTP/2 counts them: 32 bytes of overhead for each. */
+function headerBytes(headers: IncomingHttpHeaders): number {
+  let bytes = 0;
+  for (const [name, value = ""] of Object.entries(headers)) bytes += name.length + String(value).length + 32;
+  return bytes;
 }

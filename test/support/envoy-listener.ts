@@ -5,7 +5,7 @@ import type { DescriptorLimiter } from "../../src/descriptors/descriptor-limiter
 import type { EnvoyAccess } from "../../src/envoy-service/access.js";
 import { createHealthService } from "../../src/envoy-service/grpc/health-service.js";
 import type { GrpcMethod } from "../../src/envoy-service/grpc/server.js";
-import { createEnvoyListener } from "../../src/envoy-service/listener.js";
+import { createEnvoyListener, type ListenerTimeouts } from "../../src/envoy-service/listener.js";
 import { createJsonApi, createRateLimitService } from "../../src/envoy-service/rate-limit/service.js";
 
 export interface ListenerUnderTest {
@@ -22,7 +22,7 @@ export interface ListenerUnderTestOptions {
   methods?: GrpcMethod[];
   access?: () => EnvoyAccess;
   maxMessageBytes?: number;
-  unauthorizedIdleMs?: number;
+  timeouts?: Partial<ListenerTimeouts>;
 }
 
 export const everyone: EnvoyAccess = { planeToken: "", allow: ["127.0.0.0/8"] };
@@ -36,7 +36,7 @@ export async function startEnvoyListener(options: ListenerUnderTestOptions): Pro
     routes: [createJsonApi(rateLimit)],
     ...rest,
     access,
-    maxMessageBytes: () => maxMessageBytes,
+    limits: () => ({ maxMessageBytes, maxBufferedBytes: 10 * maxMessageBytes, maxConnections: 1_000 }),
     log: { debug() {}, info() {}, warn() {}, error: (fields) => errors.push(fields) },
   });
   await new Promise<void>((resolve) => listener.server.listen(0, "127.0.0.1", resolve));

@@ -35,8 +35,13 @@ const DEFAULT_LEASE_MS = 30_000;
 
 export interface EnvoyServiceOptions {
   access: Pick<AccessOptions, "planeToken" | "allow">;
-  /** Limit for a gRPC message or an HTTP body. */
-  maxMessageBytes: number;
+  limits: {
+    /** Limit for a gRPC message or an HTTP body. */
+    maxMessageBytes: number;
+    /** Limit for incomplete messages and bodies of all connections together. */
+    maxBufferedBytes: number;
+    maxConnections: number;
+  };
   /** Headers for the client in replies to rate limit requests; undefined: none, not even Retry-After. */
   headers: HeaderOptions | undefined;
   /** Lease of the slots of a route. */
@@ -55,7 +60,11 @@ export function envoyServiceOptions(config: Config): EnvoyServiceOptions {
   const upstreams = new Map(routes.map((route) => [routeName(route), route.upstream]));
   return {
     access: accessOptions(config),
-    maxMessageBytes: envoy.max_message_bytes,
+    limits: {
+      maxMessageBytes: envoy.max_message_bytes,
+      maxBufferedBytes: envoy.max_buffered_bytes,
+      maxConnections: envoy.max_connections,
+    },
     headers: envoy.response_headers ? headerOptions(config) : undefined,
     leaseMsOf: (route) => limits.get(route)?.leaseMs ?? DEFAULT_LEASE_MS,
     timeoutMs: lease.timeout_ms,

@@ -1,17 +1,23 @@
 /** gRPC message framing: each message follows a flag byte and a four-byte length, at any position in the stream's chunks. */
+import { type BufferShare, ChunkList } from "../buffers.js";
 import { GrpcError, INTERNAL, RESOURCE_EXHAUSTED, UNIMPLEMENTED } from "./status.js";
 
 const PREFIX_BYTES = 5;
 
-/** `encoding` is the grpc-encoding header. Compressed messages are rejected. */
+export interface MessageReaderOptions {
+  maxBytes: number;
+  /** The grpc-encoding header. Compressed messages are rejected. */
+  encoding: string | string[] | undefined;
+  /** Limits what is buffered of incomplete messages. */
+  buffers: BufferShare;
+}
+
 export function createMessageReader(
-  maxBytes: number,
-  encoding: string | string[] | undefined,
+  { maxBytes, encoding, buffers }: MessageReaderOptions,
   received: (message: Buffer) => void,
 ) {
-  /** The start of an incomplete message. Joined once: joining on every chunk would be quadratic. */
-  let chunks: Buffer[] = [];
-  let bufferedBytes = 0;
+  /** The start of an incomplete message. */
+  const held = new ChunkList(buffers);
   let neededBytes = 0;
 
   function frameLength(bytes: Buffer, at: number): number {
@@ -27,17 +33,18 @@ export function createMessageReader(
     return PREFIX_BYTES + length;
   }
 
+  function hold(chunk: Buffer): void {
+    if (!held.add(chunk)) throw new GrpcError(RESOURCE_EXHAUSTED, "too many bytes of incomplete messages");
+  }
+
   return {
     /** Passes each message that is complete to `received`. Throws a GrpcError if the input is invalid. */
     push(chunk: Buffer): void {
       let bytes = chunk;
-      if (bufferedBytes > 0) {
-        chunks.push(chunk);
-        bufferedBytes += chunk.length;
-        if (bufferedBytes < neededBytes) return;
-        bytes = Buffer.concat(chunks, bufferedBytes);
-        chunks = [];
-        bufferedBytes = 0;
+      if (held.bytes > 0) {
+        hold(chunk);
+        if (held.bytes < neededBytes) return;
+        bytes = held.join();
       }
       let at = 0;
       neededBytes = PREFIX_BYTES;
@@ -50,12 +57,12 @@ export function createMessageReader(
         received(bytes.subarray(at + PREFIX_BYTES, at + length));
         at += length;
       }
-      if (at === bytes.length) return;
-      chunks.push(bytes.subarray(at));
-      bufferedBytes = bytes.length - at;
+      if (at < bytes.length) hold(bytes.subarray(at));
     },
     /** No part of a message is buffered. */
-    isComplete: () => bufferedBytes === 0,
+    isComplete: () => held.bytes === 0,
+    /** Frees what is buffered. */
+    close: () => held.clear(),
   };
 }
 

@@ -1,6 +1,8 @@
 /** gRPC over HTTP/2 streams: unary and client-streaming calls. Every call ends with a message or with a gRPC status. */
-import type { IncomingHttpHeaders, ServerHttp2Stream } from "node:http2";
+import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import type { Log } from "../../shared/log.js";
+import type { BufferShare } from "../buffers.js";
+import type { Expiry } from "../expiry.js";
 import { createMessageReader, framed } from "./framing.js";
 import { ProtobufError } from "./protobuf.js";
 import {
@@ -41,30 +43,57 @@ export interface ClientStream {
 
 export type GrpcMethod = UnaryMethod | ClientStreamMethod;
 
-/** A caller without a token can make the server buffer at most this much per call. */
-const MAX_PUBLIC_MESSAGE_BYTES = 1_024;
+export interface GrpcServerOptions {
+  methods: readonly GrpcMethod[];
+  /** Read on every call. */
+  maxMessageBytes(): number;
+  /** For messages of public methods. */
+  maxPublicBytes: number;
+  /** Ends unary calls, and messages of a client stream, that are not complete in time. */
+  expiry: Expiry;
+  log: Log;
+}
 
-export function createGrpcServer(methods: readonly GrpcMethod[], maxMessageBytes: () => number, log: Log) {
+export function createGrpcServer({ methods, maxMessageBytes, maxPublicBytes, expiry, log }: GrpcServerOptions) {
   const byPath = new Map(methods.map((method) => [method.path, method]));
   /** One function per open client stream that replies to it. */
   const streaming = new Set<() => void>();
 
-  function serveCall(stream: ServerHttp2Stream, method: GrpcMethod, headers: IncomingHttpHeaders): void {
+  function serveCall(
+    stream: ServerHttp2Stream,
+    method: GrpcMethod,
+    headers: IncomingHttpHeaders,
+    buffers: BufferShare,
+  ): void {
     const withinMs = timeoutMs(headers["grpc-timeout"]);
     const call = method.kind === "unary" ? unaryCall(method) : method.open();
-    const maxBytes = method.isPublic === true ? MAX_PUBLIC_MESSAGE_BYTES : maxMessageBytes();
-    const reader = createMessageReader(maxBytes, headers["grpc-encoding"], (message) => call.message(message));
+    const maxBytes = method.isPublic === true ? maxPublicBytes : maxMessageBytes();
+    const encoding = headers["grpc-encoding"];
+    const reader = createMessageReader({ maxBytes, encoding, buffers }, (message) => call.message(message));
     const expire = () => fail(new GrpcError(DEADLINE_EXCEEDED, "the deadline of the call has passed"));
     const timer = withinMs === undefined ? undefined : setTimeout(expire, withinMs);
     let isOver = false;
     if (method.kind === "client-stream") streaming.add(finish);
+    else expiry.begin(abandon);
 
     function end(): boolean {
       if (isOver) return false;
       isOver = true;
       clearTimeout(timer);
+      reader.close();
       streaming.delete(finish);
       return true;
+    }
+
+    function closed(): void {
+      end();
+      expiry.end(abandon);
+    }
+
+    /** The client does not send the rest, or does not read the reply. */
+    function abandon(): void {
+      if (isOver) stream.close(constants.NGHTTP2_CANCEL);
+      else fail(new GrpcError(DEADLINE_EXCEEDED, "the message was not complete in time"));
     }
 
     function fail(error: unknown): void {
@@ -90,6 +119,9 @@ export function createGrpcServer(methods: readonly GrpcMethod[], maxMessageBytes
       if (isOver) return;
       try {
         reader.push(chunk);
+        if (method.kind === "unary") return;
+        if (reader.isComplete()) expiry.end(abandon);
+        else expiry.begin(abandon);
       } catch (error) {
         fail(error);
       }
@@ -99,16 +131,17 @@ export function createGrpcServer(methods: readonly GrpcMethod[], maxMessageBytes
       if (reader.isComplete()) finish();
       else fail(new GrpcError(INTERNAL, "the stream ended within a message"));
     });
-    stream.on("close", end);
+    stream.on("close", closed);
   }
 
   return {
     isPublic: (path: string) => byPath.get(path)?.isPublic === true,
-    serve(stream: ServerHttp2Stream, headers: IncomingHttpHeaders): void {
+    /** `buffers`: of its connection. */
+    serve(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, buffers: BufferShare): void {
       const method = byPath.get(headers[":path"] ?? "");
       try {
         if (method === undefined) throw new GrpcError(UNIMPLEMENTED, "unknown method");
-        serveCall(stream, method, headers);
+        serveCall(stream, method, headers, buffers);
       } catch (error) {
         endWithStatus(stream, statusOf(error, headers[":path"] ?? "", log));
       }

@@ -2,13 +2,16 @@
 import { connect as connectHttp2 } from "node:http2";
 import { connect, type Socket } from "node:net";
 import { array, assert, asyncProperty, constantFrom, nat, tuple, uint8Array } from "fast-check";
-import { describe, expect, it } from "vitest";
-import { startEnvoyListener } from "../../support/envoy-listener.js";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type ListenerUnderTest, startEnvoyListener } from "../../support/envoy-listener.js";
+import { DATA, END_HEADERS, HEADERS, headerBlock, http2Frame, RESET } from "../../support/http2-frames.js";
 import { waitFor } from "../../support/wait-for.js";
 import {
   allowAll,
   call,
+  collecting,
   frame,
+  METHOD,
   openSession,
   preface,
   request,
@@ -21,15 +24,6 @@ import {
 useListener();
 
 describe("a hostile peer", () => {
-  const headerBlock = (headers: Record<string, string>) =>
-    Buffer.concat(
-      Object.entries(headers).flatMap(([name, value]) => [
-        Buffer.from([0, name.length]),
-        Buffer.from(name),
-        Buffer.from([value.length]),
-        Buffer.from(value),
-      ]),
-    );
   const callHeaders = headerBlock({
     ":method": "POST",
     ":scheme": "http",
@@ -37,11 +31,6 @@ describe("a hostile peer", () => {
     ":path": "/test.Log/Stream",
     "content-type": "application/grpc",
   });
-  const http2Frame = (type: number, flags: number, stream: number, payload: Uint8Array) => {
-    const head = Buffer.from([0, payload.length >> 8, payload.length & 0xff, type, flags, 0, 0, 0, 0]);
-    head.writeUInt32BE(stream, 5);
-    return Buffer.concat([head, payload]);
-  };
 
   /** Writes chunks until the server disconnects, stops reading, or has read `maxBytes`. Returns the bytes that it read. */
   async function attack(chunk: (i: number) => Buffer, maxBytes: number, reads = false): Promise<number> {
@@ -98,23 +87,24 @@ describe("a hostile peer", () => {
     expect(await attack(headers, MAX_BYTES, true)).toBeLessThan(MAX_BYTES);
   });
 
-  it("has at most 1,000 calls running on a connection", async () => {
-    const calls = Array.from({ length: 1_050 }, (_, i) => http2Frame(1, 4, 2 * i + 1, callHeaders));
+  it("has at most 256 calls running on a connection", async () => {
+    const calls = Array.from({ length: 300 }, (_, i) => http2Frame(1, 4, 2 * i + 1, callHeaders));
     const socket = connect(world.listener.port, "127.0.0.1");
     socket.on("error", () => {}).resume();
     socket.write(preface);
     await new Promise((resolve) => socket.once("data", resolve));
     // The limit applies when the settings are acknowledged.
     socket.write(Buffer.concat([http2Frame(4, 1, 0, Buffer.alloc(0)), ...calls]));
-    await waitFor("the calls up to the limit", () => world.streams.length >= 1_000);
+    await waitFor("the calls up to the limit", () => world.streams.length >= 256);
     expect(await statusOf(call([frame(request())]))).toBe(0);
-    expect(world.streams).toHaveLength(1_000);
+    expect(world.streams).toHaveLength(256);
     socket.destroy();
   });
 
   it("cannot keep idle connections without an authorized call", async () => {
     world.access = { planeToken: TOKEN, allow: ["127.0.0.0/8"] };
-    const own = await startEnvoyListener({ descriptors: allowAll, access: () => world.access, unauthorizedIdleMs: 50 });
+    const timeouts = { unauthorizedMs: 50 };
+    const own = await startEnvoyListener({ descriptors: allowAll, access: () => world.access, timeouts });
     openSession(own.url);
     expect(await statusOf(call([frame(request())], { authorization: `Bearer ${TOKEN}` }))).toBe(0);
     const stranger = connectHttp2(own.url);
@@ -126,6 +116,122 @@ describe("a hostile peer", () => {
   });
 });
 
+describe("an address that is not allowed", () => {
+  const HEALTH = { ":path": "/grpc.health.v1.Health/Check" };
+  const connectFrom = (port: number) => connect({ port, host: "127.0.0.1", localAddress: "127.0.0.2" });
+  let own: ListenerUnderTest;
+  beforeEach(async () => {
+    const access = () => ({ planeToken: "", allow: ["127.0.0.1/32"] });
+    own = await startEnvoyListener({ descriptors: allowAll, access, timeouts: { outsiderMs: 300 } });
+  });
+  afterEach(async () => {
+    world.session.destroy();
+    await own.close(0);
+  });
+
+  it("may only call health checks, and is disconnected soon", async () => {
+    world.session.destroy();
+    world.session = connectHttp2(own.url, { createConnection: () => connectFrom(own.port) });
+    const ended = new Promise((resolve) => world.session.once("close", resolve));
+    expect(await statusOf(call([frame(Buffer.alloc(0))], HEALTH))).toBe(0);
+    expect(await statusOf(call([frame(request())]))).toBe(7);
+    await ended;
+  });
+
+  it("may have few connections: further ones are closed at once, while others are served", async () => {
+    const open = new Set<Socket>();
+    const sockets = Array.from({ length: 40 }, () => connectFrom(own.port));
+    let closed = 0;
+    for (const socket of sockets) {
+      socket.on("error", () => {});
+      socket.on("connect", () => open.add(socket));
+      socket.on("close", () => closed++);
+      socket.resume();
+    }
+    await waitFor("24 of 40 to be closed", () => closed === 24);
+    openSession(own.url);
+    expect(await statusOf(call([frame(request())]))).toBe(0);
+    expect(closed).toBe(24);
+    for (const socket of sockets) socket.destroy();
+  });
+});
+
+describe("a peer without credentials", () => {
+  it("cannot keep others out by opening connections: the oldest ones are closed", async () => {
+    world.access = { planeToken: TOKEN, allow: ["127.0.0.0/8"] };
+    expect(await statusOf(call([frame(request())], { authorization: `Bearer ${TOKEN}` }))).toBe(0);
+    let closed = 0;
+    const sockets = Array.from({ length: 300 }, () => connect(world.listener.port, "127.0.0.1"));
+    for (const socket of sockets) {
+      socket.on("error", () => {});
+      socket.on("close", () => closed++);
+      socket.resume();
+    }
+    await waitFor("the connections above 256 to be closed", () => closed >= 44);
+    // The connection that had been authorized before is still open.
+    expect(await statusOf(call([frame(request())], { authorization: `Bearer ${TOKEN}` }))).toBe(0);
+    openSession(world.listener.url);
+    expect(await statusOf(call([frame(request())], { authorization: `Bearer ${TOKEN}` }))).toBe(0);
+    for (const socket of sockets) socket.destroy();
+  });
+});
+
+describe("an incomplete message", () => {
+  const start = (bytes: number) => frame(Buffer.alloc(90_000)).subarray(0, 5 + bytes);
+
+  it("is rejected if too many bytes are buffered, and others are served when those are gone", async () => {
+    // The listener of the tests buffers 1 MB, a connection a quarter of that.
+    const held = Array.from({ length: 5 }, () => call([start(60_000)], {}, false));
+    expect(await statusOf(Promise.race(held))).toBe(8);
+    expect(await statusOf(call([frame(request("v".repeat(50_000)))]))).toBe(8);
+    for (const one of held) one.catch(() => {});
+    await new Promise(setImmediate);
+    openSession(world.listener.url);
+    expect(await statusOf(call([frame(request("v".repeat(50_000)))]))).toBe(0);
+  });
+
+  it("in chunks of one byte counts with its overhead", async () => {
+    const head = headerBlock({
+      ":method": "POST",
+      ":scheme": "http",
+      ":authority": "a",
+      ":path": METHOD,
+      "content-type": "application/grpc",
+    });
+    const byte = http2Frame(DATA, 0, 1, Buffer.alloc(1));
+    const socket = connect(world.listener.port, "127.0.0.1");
+    socket.on("error", () => {});
+    let received = Buffer.alloc(0);
+    socket.on("data", (data) => (received = Buffer.concat([received, data])));
+    socket.write(Buffer.concat([preface, http2Frame(HEADERS, END_HEADERS, 1, head), http2Frame(DATA, 0, 1, start(0))]));
+    const isReset = () => received.includes(http2Frame(RESET, 0, 1, Buffer.alloc(4)));
+    // Less than a third of the message.
+    for (let sent = 0; !isReset() && sent < 30_000; sent += 100) {
+      await new Promise((resolve) => socket.write(Buffer.concat(Array<Buffer>(100).fill(byte)), resolve));
+    }
+    await waitFor("the end of the call", isReset);
+    socket.destroy();
+  });
+
+  it("and a reply that is not read end after a time", async () => {
+    const own = await startEnvoyListener({ descriptors: allowAll, methods: [collecting], timeouts: { bodyMs: 100 } });
+    openSession(own.url, { initialWindowSize: 0 });
+    expect(await statusOf(call([start(10)], {}, false))).toBe(4);
+    expect(await statusOf(call([frame(Buffer.from("a")), start(10)], { ":path": "/test.Log/Stream" }, false))).toBe(4);
+    // Reset before the trailers.
+    expect(await statusOf(call([frame(request())]))).toBeNaN();
+    // A client stream between two messages has no timeout.
+    const idle = call([frame(Buffer.from("a"))], { ":path": "/test.Log/Stream" }, false);
+    expect(await statusOf(call([start(10)], {}, false))).toBe(4);
+    expect(world.streams.at(-1)?.ended).toBe(false);
+    idle.catch(() => {});
+    // Node's client never returns from `destroy` within the "close" event of a stream while another one is open.
+    await new Promise(setImmediate);
+    world.session.destroy();
+    await own.close(0);
+  });
+});
+
 describe("garbage", () => {
   function send(bytes: Uint8Array): Promise<void> {
     return new Promise((resolve) => {
@@ -134,7 +240,7 @@ describe("garbage", () => {
       socket.on("close", () => resolve());
       socket.resume();
       // The server waits for the rest of a preface.
-      setTimeout(() => socket.destroy(), 200);
+      setTimeout(() => socket.destroy(), 50);
     });
   }
   it("in frames ends at most its own connection", async () => {

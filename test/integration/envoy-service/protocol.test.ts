@@ -3,7 +3,7 @@ import { connect as connectHttp2 } from "node:http2";
 import { connect } from "node:net";
 import { describe, expect, it } from "vitest";
 import { startEnvoyListener } from "../../support/envoy-listener.js";
-import { waitFor } from "../../support/wait-for.js";
+import { pause, waitFor } from "../../support/wait-for.js";
 import {
   allowAll,
   call,
@@ -77,8 +77,25 @@ describe("a unary call", () => {
   });
 
   it("may have headers of several frames, up to a limit", async () => {
-    expect(await statusOf(call([frame(request())], { "x-long": "ü".repeat(20_000) }))).toBe(0);
+    // The settings are acknowledged only after the first call: the limit holds before and after.
+    await expect(call([frame(request())], { "x-long": "a".repeat(17_000) })).rejects.toThrow("ENHANCE_YOUR_CALM");
+    expect(await statusOf(call([frame(request())], { "x-long": "ü".repeat(8_000) }))).toBe(0);
+    await expect(call([frame(request())], { "x-long": "a".repeat(17_000) })).rejects.toThrow("ENHANCE_YOUR_CALM");
     await expect(call([frame(request())], { "x-long": "ü".repeat(70_000) })).rejects.toThrow();
+  });
+
+  it("may have the longest timeout of gRPC, which does not overflow", async () => {
+    const own = await startEnvoyListener({
+      descriptors: {
+        async decide(domain, descriptors) {
+          await pause(30);
+          return allowAll.decide(domain, descriptors);
+        },
+      },
+    });
+    openSession(own.url);
+    expect(await statusOf(call([frame(request())], { "grpc-timeout": "99999999H" }))).toBe(0);
+    await own.close(0);
   });
 
   it("may declare an encoding that it does not use", async () => {
@@ -203,7 +220,7 @@ describe("closing the listener", () => {
     idle.on("error", () => {});
     const kept = await fetch(`${own.url}/json`, { method: "POST", body: "{}" });
     await kept.text();
-    await waitFor("both connections", () => !quiet.connecting && idle.remoteSettings?.maxConcurrentStreams === 1_000);
+    await waitFor("both connections", () => !quiet.connecting && idle.remoteSettings?.maxConcurrentStreams === 256);
     // Longer than any test may take.
     await own.close(600_000);
     quiet.destroy();

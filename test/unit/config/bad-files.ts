@@ -155,6 +155,7 @@ export const said: Record<string, string[]> = {
   "token-misspelt": ["control.plane_tokn: unknown option; did you mean plane_token?"],
   "token-short": ["control.admin_token: must be empty or 16 to 512 printable characters without spaces"],
   "tokens-alike": ["control.plane_token: must differ from admin_token: data planes must not have admin access"],
+  "too-few-buffers": ["envoy.max_buffered_bytes: must be at least 1.25 times max_message_bytes (is 4194304)"],
   "too-large": ["apps.video.burst: must be a whole number from 1 to 1000000000 (is 100000000000000000000)"],
   twice: ["line 2, column 1: this name occurs twice"],
   "unknown-option-in-section": [
