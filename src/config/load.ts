@@ -1,6 +1,7 @@
 /** Loads a configuration (defaults < file < store < environment) and validates it. Reports all problems at once. */
 import { readFileSync, statSync } from "node:fs";
 import { type Document, isScalar, LineCounter, parseDocument, visit } from "yaml";
+import { shareEqualApps } from "./equal-apps.js";
 import { inLayer, isFromStoreLayer, layerProblems, merge } from "./layer.js";
 import { unknownName } from "./nearest.js";
 import { namedAt, type PlacedProblem, type Problem, problemAt, problemsOf, quoted } from "./problem.js";
@@ -80,7 +81,11 @@ function checkConfig({ raw: file, problems }: ParsedYaml, env: Environment, laye
     else found.push(...problemsOf(result.error.issues, name, raw));
   }
   found.push(...relationProblems(config as Partial<Config>, raw));
-  if (found.length === 0) return { config: deepFreeze(config as Config), problems: [] };
+  if (found.length === 0) {
+    const valid = config as Config;
+    valid.apps = shareEqualApps(valid.apps);
+    return { config: deepFreeze(valid), problems: [] };
+  }
   return refusal(
     found.map(({ path, value, reason, place = [] }) => {
       const variable = origin.get(path);

@@ -1,4 +1,5 @@
 /** The whole service on one machine: the primary with store, coordinator and control listener, and its workers. */
+import { packConfig } from "../../config/equal-apps.js";
 import { createLiveConfig } from "../../config/live/live.js";
 import { storeOptions } from "../../config/options/limits.js";
 import type { Config } from "../../config/schema.js";
@@ -70,7 +71,7 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
   });
 
   function active() {
-    return { config: live.current(), version: live.version() };
+    return { config: packConfig(live.current()), version: live.version() };
   }
 
   /** Stops accepting, finishes running requests and returns all tokens, within `timeouts.shutdown_ms`. */

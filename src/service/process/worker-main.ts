@@ -1,4 +1,5 @@
 /** A worker process: one gateway with its own leases, started and stopped by the primary. */
+import { unpackConfig } from "../../config/equal-apps.js";
 import { storeOptions } from "../../config/options/limits.js";
 import type { Config } from "../../config/schema.js";
 import { createIpcStore } from "../../store/ipc/ipc-store.js";
@@ -34,7 +35,7 @@ process.on("message", (message: unknown) => {
       gateway?.limiter.pinLevel(received.level, received.durationMs);
       break;
     case "config":
-      reconfigure(received.config, received.version);
+      reconfigure(unpackConfig(received.config), received.version);
       break;
     case "ask":
       if (gateway !== undefined) send({ worker: "report", id: received.id, report: gateway.report(received.request) });
@@ -47,8 +48,9 @@ send({ worker: "hello" });
 // The primary is gone, and with it the listening socket.
 process.on("disconnect", () => void stop(graceMs));
 
-async function start({ config, version, node }: ToWorker & { worker: "start" }): Promise<void> {
+async function start({ config: packed, version, node }: ToWorker & { worker: "start" }): Promise<void> {
   try {
+    const config = unpackConfig(packed);
     graceMs = config.timeouts.shutdown_ms;
     log = createLog({ level: config.log.level, node });
     const options = { ...storeOptions(config), ...storeTls(config, log) };

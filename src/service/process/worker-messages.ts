@@ -1,12 +1,12 @@
 /** Messages between the primary and its workers, besides those of the store. */
-import type { Config } from "../../config/schema.js";
+import type { PackedConfig } from "../../config/equal-apps.js";
 import type { Address } from "../../config/values.js";
 import type { ReportRequest, Reports } from "../metrics/reports.js";
 
 export type ToWorker =
-  | { worker: "start"; config: Config; version: string; node: string }
+  | { worker: "start"; config: PackedConfig; version: string; node: string }
   /** The new configuration. Already validated; nothing in it needs a restart. */
-  | { worker: "config"; config: Config; version: string }
+  | { worker: "config"; config: PackedConfig; version: string }
   | { worker: "emergency"; active: boolean }
   /** Pins the degradation level; a duration of 0 unpins it. */
   | { worker: "pin"; level: number; durationMs: number }

@@ -1,5 +1,6 @@
 /** Loading a valid configuration: defaults, file and environment, and the mapping to options. */
 import { describe, expect, it } from "vitest";
+import { packConfig, unpackConfig } from "../../../src/config/equal-apps.js";
 import { loadConfig, readConfig } from "../../../src/config/load.js";
 import { appLimits, clusterOptions, identityOptions, leaseOptions } from "../../../src/config/options/limits.js";
 import { describeProblem } from "../../../src/config/problem.js";
@@ -174,5 +175,26 @@ describe("the environment", () => {
       'RATELIMIT_L3_RESERVE: must be a whole number from 1 to 1000000 (is "-1")',
       'LOG_LEVEL: must be fatal or error or warn or info or debug or trace or silent (is "loud\\u001b")',
     ]);
+  });
+});
+
+describe("apps with equal limits", () => {
+  const yaml = "apps: { a: { guaranteed: 5 }, 7: { priority: 0 }, b: { guaranteed: 5, profile: standard }, c: {} }";
+
+  it("share one object, and all apps share equal profiles", () => {
+    const { a, b, c } = good(yaml).apps;
+    expect(a).toBe(b);
+    expect(c).not.toEqual(a);
+    expect(c?.profile).toBe(a?.profile);
+  });
+
+  it("are sent once to another process, which gets the same configuration", () => {
+    const config = good(yaml);
+    const message = JSON.stringify(packConfig(config));
+    expect(message.match(/"guaranteed":5\b/g)).toHaveLength(1);
+    const received = unpackConfig(JSON.parse(message));
+    expect(received).toEqual(config);
+    expect(Object.keys(received.apps)).toEqual(Object.keys(config.apps));
+    expect(received.apps.a).toBe(received.apps.b);
   });
 });
