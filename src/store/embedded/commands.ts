@@ -1,5 +1,6 @@
 /** The Redis commands that scripts may use, with the replies that Redis gives to a script. */
 import type { RedisApi, RedisCall } from "../../scripts/redis-api.js";
+import { Fields } from "./fields.js";
 import type { Keyspace, Value } from "./keyspace.js";
 import { addWhole, CommandError, INT64_MAX, numberText, parseBound, parseScore, parseWhole } from "./numbers.js";
 import { countBetween, createSortedSet, membersBetween, putMember, removeBetween, removeMember } from "./sorted-set.js";
@@ -46,10 +47,10 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map([
     const fields = fieldsOf(keys, key);
     return names.map((name) => fields?.get(name) ?? false);
   }),
-  command("HGETALL", 1, 1, (keys, key) => [...(fieldsOf(keys, key) ?? [])].flat()),
+  command("HGETALL", 1, 1, (keys, key) => fieldsOf(keys, key)?.list() ?? []),
   command("HSET", 3, MANY, (keys, key, ...pairs) => {
     if (pairs.length % 2 === 1) throw new CommandError("ERR wrong number of arguments for 'hset' command");
-    const fields = fieldsOf(keys, key) ?? new Map<string, string>();
+    const fields = fieldsOf(keys, key) ?? new Fields();
     const before = fields.size;
     for (let i = 0; i < pairs.length; i += 2) fields.set(pairs[i]!, pairs[i + 1]!);
     keys.put(key, { type: "hash", fields });

@@ -1,9 +1,10 @@
 /** An in-memory keyspace with expiry. */
+import type { Fields } from "./fields.js";
 import type { SortedSet } from "./sorted-set.js";
 
 export type Value =
   | { type: "string"; text: string }
-  | { type: "hash"; fields: Map<string, string> }
+  | { type: "hash"; fields: Fields }
   | { type: "zset"; set: SortedSet };
 
 export type Keyspace = ReturnType<typeof createKeyspace>;
