@@ -103,7 +103,8 @@ export interface Account<W extends Waiter = Waiter> {
   /** The final report of a descriptor limit. It is repeated until a reply arrives; then the counters restart at zero. */
   finalReport: LeaseMessage | undefined;
   learned: LearnedSizesByMethod;
-  withoutStore: SecondCounter;
+  /** Undefined until the store first fails to answer; most accounts never need it. */
+  withoutStore: SecondCounter | undefined;
 }
 
 /** While tokens are scarce an account asks at most this often. */
@@ -121,17 +122,22 @@ export function isScarce(account: Account, now: number): boolean {
 
 function plainSecondCounter(): SecondCounter {
   let current = -1;
-  // Most accounts never need one.
-  let cell: Cell | undefined;
+  let cell = plainCell();
   return {
     of(second: number): Cell {
-      if (cell === undefined || second !== current) {
+      if (second !== current) {
         current = second;
         cell = plainCell();
       }
       return cell;
     },
   };
+}
+
+/** The counter of tokens that the account admits without the store. */
+export function withoutStoreCounter(account: Account): SecondCounter {
+  if (account.withoutStore === undefined) account.withoutStore = plainSecondCounter();
+  return account.withoutStore;
 }
 
 /** An account over plain counters. Hosts with other counters pass their cell, or replace the three cells. */
@@ -166,7 +172,7 @@ export function newAccount(limits: AppLimits, options: LeaseOptions, now: number
     leaving: false,
     finalReport: undefined,
     learned: {},
-    withoutStore: plainSecondCounter(),
+    withoutStore: undefined,
   };
 }
 

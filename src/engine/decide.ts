@@ -3,7 +3,7 @@ import { COST_EXCEEDS_CAPACITY, INVALID_ARGUMENT, OK, STORE_UNAVAILABLE } from "
 import { checkAge, declaredCost, estimate, INVALID_COST, isCheckDue, learnedSizes } from "../core/cost.js";
 import { mayWaitForStore, withoutStoreAllowance } from "../core/degradation.js";
 import { applyReply, isRefused, MISS, takeAllowance, takeUncovered } from "../core/lease.js";
-import type { Account, DecisionSource, Outcome } from "./account.js";
+import { type Account, type DecisionSource, type Outcome, withoutStoreCounter } from "./account.js";
 import { activate, type NodeState, urge } from "./node.js";
 
 /** The request is decided. */
@@ -169,7 +169,7 @@ export function decideWithoutStore(node: NodeState, outcome: Outcome, now: numbe
   const account = outcome.account;
   const { onStoreFailure, guaranteed } = account.limits;
   const allowance = withoutStoreAllowance(onStoreFailure, node.options.failOpenTokens, guaranteed, node.liveNodes);
-  if (!takeAllowance(account.withoutStore.of(Math.floor(now / 1000)), allowance, outcome.cost)) {
+  if (!takeAllowance(withoutStoreCounter(account).of(Math.floor(now / 1000)), allowance, outcome.cost)) {
     refuseWithoutStore(outcome);
     return;
   }

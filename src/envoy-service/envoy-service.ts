@@ -15,7 +15,7 @@ import { createEnvoyListener } from "./listener.js";
 import { createJsonApi, createRateLimitService } from "./rate-limit/service.js";
 
 export interface EnvoyServiceDependencies {
-  limiter: Pick<Limiter, "take" | "settle" | "giveBack">;
+  limiter: Pick<Limiter, "take" | "settle" | "giveBack" | "limitsOf">;
   descriptors: Pick<DescriptorLimiter, "decide">;
   slots: SlotCalls;
   /** Targets of an upstream that were found by DNS. */
@@ -34,9 +34,9 @@ export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: E
     leaseMs: (route) => options.leaseMsOf(route),
     timeoutMs: () => options.timeoutMs,
     podsOf: (route) => options.podsOf(route, discoveredPods),
-    appOf: (name) => (options.profiles.has(name) ? name : DEFAULT_APP),
+    appOf: (name) => (limiter.limitsOf(name) === undefined ? DEFAULT_APP : name),
   });
-  const settle = createSettlement(limiter, (app) => options.profiles.get(app));
+  const settle = createSettlement(limiter, (app) => limiter.limitsOf(app)?.profile);
   const rateLimit = { descriptors, headers: () => options.headers };
   const services = [createRateLimitService(rateLimit), createAccessLogService({ connections, settle, log })];
   const names = services.map(({ path }) => path.split("/")[1] ?? "");

@@ -199,6 +199,9 @@ export function createLimiter(options: LimiterOptions) {
     /** Returns tokens of `take`, at most as many as this node has spent. */
     giveBack: (app: string, tokens: number) => giveBack(apps.get(app) ?? fallback, tokens),
 
+    /** The limits of a configured app. */
+    limitsOf: (app: string): AppLimits | undefined => apps.get(app)?.limits,
+
     /** Limits that a request's descriptors select. They exist beside the apps, and requests cannot name them. */
     limits: {
       /** Adds a limit, brings one back, or changes the numbers of an existing one. */

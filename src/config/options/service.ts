@@ -1,5 +1,4 @@
 /** Maps the configuration to the options of the service: access control, metrics, and its parts for Envoy. */
-import type { CostProfile } from "../../core/cost.js";
 import type { HeaderOptions } from "../../core/refusals.js";
 import type { DescriptorOptions } from "../../descriptors/descriptor-limiter.js";
 import { compileRules, type DescriptorRule, type LimitRule } from "../../descriptors/rules.js";
@@ -48,8 +47,6 @@ export interface EnvoyServiceOptions {
   leaseMsOf(route: string): number;
   /** Deadline of each store call. */
   timeoutMs: number;
-  /** Cost profile by app. */
-  profiles: ReadonlyMap<string, CostProfile>;
   /** All pods that a connection of the route may be on. */
   podsOf(route: string, discovered: (upstream: string) => string[] | undefined): string[];
 }
@@ -68,7 +65,6 @@ export function envoyServiceOptions(config: Config): EnvoyServiceOptions {
     headers: envoy.response_headers ? headerOptions(config) : undefined,
     leaseMsOf: (route) => limits.get(route)?.leaseMs ?? DEFAULT_LEASE_MS,
     timeoutMs: lease.timeout_ms,
-    profiles: new Map(appLimits(config).map(({ id, profile }) => [id, profile])),
     podsOf(route, discovered) {
       const upstream = upstreams.get(route);
       return upstream === undefined ? [] : upstreamPods({ upstreams: targets }, upstream, discovered);

@@ -2,7 +2,7 @@
 import { OK } from "../../core/codes.js";
 import type { Decision, LimitedTransfer } from "../../limiter/limiter.js";
 import { metrics } from "./catalog.js";
-import { layerOf, methodLabels, NO_APP } from "./labels.js";
+import { layerOf, methodLabels, NO_APP, OTHER_METHODS } from "./labels.js";
 import { observe, type Series, type Values } from "./series.js";
 
 /** Number of refusals kept per app. */
@@ -67,69 +67,112 @@ export function appReport(app: string, counters: AppCounters, node: string, bala
   };
 }
 
-/** The series of one label, which several apps may share. Looking them up for each decision would be too slow. */
-export type LabelSeries = ReturnType<typeof createLabelSeries>;
+interface MethodSeries {
+  method: string;
+  allowed: Values;
+  rejected: Values;
+  cost: Values;
+}
 
-export function createLabelSeries(all: Series, label: string) {
-  const checkBounds = metrics.ratelimit_check_latency_seconds.bounds;
-  const costBounds = metrics.ratelimit_request_cost.bounds;
-  const allowed = all.of("ratelimit_requests_allowed_total", label);
-  const rejected = all.of("ratelimit_requests_rejected_total", label);
-  // Requests without an app have no lease.
-  const hits = label === NO_APP ? [0] : all.of("ratelimit_l3_hits_total", label);
-  const misses = label === NO_APP ? [0] : all.of("ratelimit_l3_misses_total", label);
-  const methods = new Map<string, { method: string; allowed: Values; rejected: Values; cost: Values }>();
-  const refusals = new Map<string, Values>();
-  let local: Values | undefined;
-  let remote: Values | undefined;
-  let deviation: Values | undefined;
+const checkBounds = metrics.ratelimit_check_latency_seconds.bounds;
+const costBounds = metrics.ratelimit_request_cost.bounds;
+const deviationBounds = metrics.ratelimit_cost_deviation_ratio.bounds;
 
-  function methodOf(name: string) {
-    const method = methodLabels.includes(name) ? name : "OTHER";
-    const known = methods.get(method);
+/**
+ * The series of one label, which several apps may share. Looking them up for each decision would be too slow. A class: there
+ * may be many labels, and closures need several times the memory.
+ */
+export class LabelSeries {
+  private readonly allowed: Values;
+  private readonly rejected: Values;
+  private readonly hits: Values;
+  private readonly misses: Values;
+  /** A list: most labels have one or two. */
+  private readonly methods: MethodSeries[] = [];
+  /** By code. Most labels have none. */
+  private refusals: Map<string, Values> | undefined;
+  private local: Values | undefined;
+  private remote: Values | undefined;
+  private deviation: Values | undefined;
+
+  constructor(
+    private readonly all: Series,
+    private readonly label: string,
+  ) {
+    this.allowed = all.of("ratelimit_requests_allowed_total", label);
+    this.rejected = all.of("ratelimit_requests_rejected_total", label);
+    // Requests without an app have no lease.
+    this.hits = label === NO_APP ? [0] : all.of("ratelimit_l3_hits_total", label);
+    this.misses = label === NO_APP ? [0] : all.of("ratelimit_l3_misses_total", label);
+  }
+
+  /** A decision took `seconds`. `isHit`: it was made without a sync. */
+  decided(decision: Decision, seconds: number, isRemote: boolean, isHit: boolean): void {
+    const { code, allowed: isAllowed, method, cost } = decision;
+    observe(isRemote ? this.remoteLatency() : this.localLatency(), checkBounds, seconds);
+    (isHit ? this.hits : this.misses)[0]!++;
+    (isAllowed ? this.allowed : this.rejected)[0]!++;
+    const own = this.methodOf(method);
+    observe(own.cost, costBounds, cost);
+    if (code === OK) own.allowed[0]!++;
+    else if (isAllowed) this.all.add("ratelimit_requests_total", [this.label, own.method, "dry_run_rejected"]);
+    else {
+      own.rejected[0]!++;
+      this.refusalsOf(code)[0]!++;
+    }
+  }
+
+  /** An exchange has ended. Until `deviated` is called, its estimate counts as exact. */
+  settled(): void {
+    this.deviations()[1]!++;
+  }
+
+  deviated(ratio: number): void {
+    const deviation = this.deviations();
+    deviation[1]!--;
+    observe(deviation, deviationBounds, ratio);
+  }
+
+  transferLimited(action: LimitedTransfer): void {
+    this.all.add("ratelimit_transfers_limited_total", [this.label, action]);
+  }
+
+  hitRatio(): number {
+    return this.hits[0]! / Math.max(this.hits[0]! + this.misses[0]!, 1);
+  }
+
+  private localLatency(): Values {
+    this.local ??= this.all.of("ratelimit_check_latency_seconds", this.label, "local");
+    return this.local;
+  }
+
+  private remoteLatency(): Values {
+    this.remote ??= this.all.of("ratelimit_check_latency_seconds", this.label, "remote");
+    return this.remote;
+  }
+
+  private deviations(): Values {
+    this.deviation ??= this.all.of("ratelimit_cost_deviation_ratio", this.label);
+    return this.deviation;
+  }
+
+  private methodOf(name: string): MethodSeries {
+    for (const known of this.methods) if (known.method === name) return known;
+    if (name !== OTHER_METHODS && !methodLabels.includes(name)) return this.methodOf(OTHER_METHODS);
+    const { all, label } = this;
+    const allowed = all.of("ratelimit_requests_total", label, name, "allowed");
+    const rejected = all.of("ratelimit_requests_total", label, name, "rejected");
+    const created = { method: name, allowed, rejected, cost: all.of("ratelimit_request_cost", label, name) };
+    this.methods.push(created);
+    return created;
+  }
+
+  private refusalsOf(code: string): Values {
+    this.refusals ??= new Map();
+    const known = this.refusals.get(code);
     if (known !== undefined) return known;
-    const allowed = all.of("ratelimit_requests_total", label, method, "allowed");
-    const rejected = all.of("ratelimit_requests_total", label, method, "rejected");
-    const created = { method, allowed, rejected, cost: all.of("ratelimit_request_cost", label, method) };
-    methods.set(method, created);
+    const created = this.all.of("ratelimit_refusals_total", this.label, layerOf(code), code);
+    this.refusals.set(code, created);
     return created;
   }
-
-  function refusalsOf(code: string): Values {
-    const created = all.of("ratelimit_refusals_total", label, layerOf(code), code);
-    refusals.set(code, created);
-    return created;
-  }
-
-  return {
-    /** A decision took `seconds`. `isHit`: it was made without a sync. */
-    decided(decision: Decision, seconds: number, isRemote: boolean, isHit: boolean): void {
-      const { code, allowed: isAllowed, method, cost } = decision;
-      if (isRemote) remote ??= all.of("ratelimit_check_latency_seconds", label, "remote");
-      else local ??= all.of("ratelimit_check_latency_seconds", label, "local");
-      observe((isRemote ? remote : local)!, checkBounds, seconds);
-      (isHit ? hits : misses)[0]!++;
-      (isAllowed ? allowed : rejected)[0]!++;
-      const own = methods.get(method) ?? methodOf(method);
-      observe(own.cost, costBounds, cost);
-      if (code === OK) own.allowed[0]!++;
-      else if (isAllowed) all.add("ratelimit_requests_total", [label, own.method, "dry_run_rejected"]);
-      else {
-        own.rejected[0]!++;
-        (refusals.get(code) ?? refusalsOf(code))[0]!++;
-      }
-    },
-    /** An exchange has ended. Until `deviated` is called, its estimate counts as exact. */
-    settled(): void {
-      deviation ??= all.of("ratelimit_cost_deviation_ratio", label);
-      deviation[1]!++;
-    },
-    deviated(ratio: number): void {
-      deviation ??= all.of("ratelimit_cost_deviation_ratio", label);
-      deviation[1]!--;
-      observe(deviation, metrics.ratelimit_cost_deviation_ratio.bounds, ratio);
-    },
-    transferLimited: (action: LimitedTransfer): void => all.add("ratelimit_transfers_limited_total", [label, action]),
-    hitRatio: (): number => hits[0]! / Math.max(hits[0]! + misses[0]!, 1),
-  };
 }

@@ -6,7 +6,9 @@ export const OTHER_APPS = "other";
 /** Label of requests without an app: unknown, or not identified. */
 export const NO_APP = "none";
 
-export const methodLabels = ["GET", "HEAD", "OPTIONS", "DELETE", "POST", "PUT", "PATCH", "OTHER"];
+/** Label of all other methods. */
+export const OTHER_METHODS = "OTHER";
+export const methodLabels = ["GET", "HEAD", "OPTIONS", "DELETE", "POST", "PUT", "PATCH", OTHER_METHODS];
 
 /** Refusal codes of requests. Those of slots are in upper case. */
 export const reasons: readonly string[] = Object.values(codes).filter(

@@ -9,8 +9,7 @@ import {
   type AppReport,
   appReport,
   countRefusal,
-  createLabelSeries,
-  type LabelSeries,
+  LabelSeries,
   newAppCounters,
 } from "./app-counters.js";
 import { appLabels, NO_APP, OTHER_APPS } from "./labels.js";
@@ -88,7 +87,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
   function seriesOf(counters: AppCounters): LabelSeries | undefined {
     if (counters.series !== undefined || !enabled) return counters.series;
     const { label } = counters;
-    counters.series = byLabel.get(label) ?? createLabelSeries(series, label);
+    counters.series = byLabel.get(label) ?? new LabelSeries(series, label);
     byLabel.set(label, counters.series);
     return counters.series;
   }

@@ -1,11 +1,5 @@
 /** One gateway process: a limiter with its own leases, the keeper of its slots, the proxy, and the listener for Envoy. */
-import {
-  appLimits,
-  clusterOptions,
-  headerOptions,
-  identityOptions,
-  limiterOptions,
-} from "../../config/options/limits.js";
+import { clusterOptions, headerOptions, identityOptions, limiterOptions } from "../../config/options/limits.js";
 import { proxyOptions } from "../../config/options/proxy.js";
 import { descriptorOptions, envoyServiceOptions, metricsOptions } from "../../config/options/service.js";
 import { podSources, podsOf, slotOptions } from "../../config/options/slots.js";
@@ -94,14 +88,13 @@ export function createGateway({ config, node, store: plainStore, log, ...options
 
   function deciders(applied: Config): Deciders {
     const identity = identityOptions(applied);
-    const configured = new Set(appLimits(applied).map(({ id }) => id));
     return {
       admission: createRateLimitAdmission({
         ...identity,
         headers: headerOptions(applied),
         limiter,
         isTrustedHop: createAddressMatcher(identity.trustedHops),
-        isConfigured: (app) => configured.has(app),
+        isConfigured: (app) => limiter.limitsOf(app) !== undefined,
       }),
       upgrades: keeper,
     };
