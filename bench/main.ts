@@ -15,6 +15,7 @@ import { nginx } from "./nginx.js";
 import { type Result, resultsJson, resultsTable } from "./results.js";
 import { rls } from "./rls.js";
 import { simulate } from "./simulate.js";
+import { slotPrimaries } from "./slot-primaries.js";
 import { storeCalls } from "./store-calls.js";
 import { websockets } from "./websockets.js";
 
@@ -34,6 +35,7 @@ const parts: Record<string, Part> = {
   gateway: { run: gateway, tools: ["wrk"] },
   "metrics-cost": { run: metricsCost, tools: ["wrk"] },
   websockets: { run: websockets },
+  "slot-primaries": { run: slotPrimaries },
   nginx: { run: nginx, tools: ["wrk", "lua-nginx-redis"] },
   rls: { run: rls },
   envoy: { run: envoy, tools: ["wrk", "go"] },

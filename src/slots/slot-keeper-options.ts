@@ -13,6 +13,8 @@ export interface ConnectionOptions {
 
 /** Calls of the store about the slots of a route. */
 export interface SlotCalls {
+  /** The hash tag of the route's keys, which changes with its placement. */
+  tagOf(route: string): string;
   of(route: string): Pick<Slots, "acquire" | "renew" | "release">;
 }
 

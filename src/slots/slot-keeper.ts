@@ -22,39 +22,38 @@ export type SlotKeeper = ReturnType<typeof createSlotKeeper>;
 
 export function createSlotKeeper(options: SlotKeeperOptions) {
   const { slots, proxy, liveProxies, clock = systemClock, observer = {}, random = Math.random } = options;
-  /** By route; also of removed routes that had connections. */
+  /** By the hash tag of the route; also of removed routes that had connections, and of former placements. */
   const keepers = new Map<string, RouteKeeper>();
   let lastConnection = 0;
   const newConnection = () => (++lastConnection).toString(36);
   applyOptions(options);
 
   function applyOptions({ routes, timeoutMs }: ConnectionOptions): void {
-    for (const [route, keeper] of keepers) {
-      if (routes.has(route)) continue;
+    const tags = new Set([...routes.keys()].map(slots.tagOf));
+    for (const [tag, keeper] of keepers) {
+      if (tags.has(tag)) continue;
       keeper.reconfigure({ limits: undefined, timeoutMs, heartbeatMs: 0 });
       if (!keeper.isIdle()) continue;
-      keepers.delete(route);
+      keepers.delete(tag);
       void keeper.close();
     }
     for (const [route, limits] of routes) {
+      const tag = slots.tagOf(route);
       // Each lease clock must be read several times per lease.
       const heartbeatMs = Math.min((routes.size * 1000) / HEARTBEATS_PER_SECOND, limits.leaseMs / 4);
-      const known = keepers.get(route);
+      const known = keepers.get(tag);
       if (known !== undefined) {
         known.reconfigure({ limits, timeoutMs, heartbeatMs });
         continue;
       }
       const shared = { proxy, liveProxies, clock, observer, random, newConnection };
-      keepers.set(
-        route,
-        createRouteKeeper({ ...shared, route, slots: slots.of(route), limits, timeoutMs, heartbeatMs }),
-      );
+      keepers.set(tag, createRouteKeeper({ ...shared, route, slots: slots.of(route), limits, timeoutMs, heartbeatMs }));
     }
   }
 
   return {
     async admit(request: ConnectionRequest): Promise<ConnectionVerdict> {
-      const keeper = keepers.get(request.route);
+      const keeper = keepers.get(slots.tagOf(request.route));
       if (keeper !== undefined) return keeper.admit(request);
       const { app, route } = request;
       observer.decided?.({

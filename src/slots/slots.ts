@@ -61,11 +61,34 @@ export type Slots = ReturnType<typeof createSlots>;
 /** The slots of a cluster, by the names of its routes. */
 export type RouteSlots = ReturnType<typeof createRouteSlots>;
 
-export function createRouteSlots(store: Store, cluster: string) {
-  /** The hash tag of a route. */
-  const tagOf = (route: string) => routeTag(cluster, route);
-  return { tagOf, of: (route: string) => createSlots(store, tagOf(route)) };
+/** @param placementOf the configured placement of a route */
+export function createRouteSlots(
+  store: Store,
+  cluster: string,
+  placementOf: (route: string) => number | undefined = () => undefined,
+) {
+  const known = new Map<string, { placement: number | undefined; tag: string; slots: Slots }>();
+
+  function on(route: string) {
+    const placement = placementOf(route);
+    const found = known.get(route);
+    if (found !== undefined && found.placement === placement) return found;
+    const tag = routeTag(cluster, route, placement);
+    const made = { placement, tag, slots: createSlots(store, tag) };
+    if (known.size >= MAX_KNOWN_ROUTES) known.clear();
+    known.set(route, made);
+    return made;
+  }
+
+  return {
+    /** The hash tag of a route. */
+    tagOf: (route: string) => on(route).tag,
+    of: (route: string) => on(route).slots,
+  };
 }
+
+/** Bounds the memory: data planes name routes. */
+const MAX_KNOWN_ROUTES = 20_000;
 
 /** @param tag the hash tag of the route */
 export function createSlots(store: Store, tag: string) {

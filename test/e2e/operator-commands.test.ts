@@ -208,7 +208,7 @@ describe("a running service", () => {
     });
     expect((await tollgate("reconcile small")).text).toMatch(/^small reconciled$/m);
     expect((await tollgate("reconcile")).text).toMatch(/^3 apps reconciled$/m);
-    expect((await look("connections")).text).toMatch(/^backend +127\.0\.0\.1:\d+ +0 +2 +0\.0 %$/m);
+    expect((await look("connections")).text).toMatch(/^\/ws\/ +backend +127\.0\.0\.1:\d+ +0 +2 +0\.0 %$/m);
     expect(await look("why smal")).toMatchObject({
       exitCode: 1,
       complaint: expect.stringContaining("did you mean small?"),

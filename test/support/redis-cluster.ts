@@ -1,4 +1,4 @@
-/** A real Redis Cluster of three primaries with one replica each, with failover and slot migration. */
+/** A real Redis Cluster of three or more primaries with one replica each, with failover and slot migration. */
 import { hashSlot } from "../../src/store/redis/client.js";
 import { type RedisServer, startRedis } from "./redis-server.js";
 import { waitFor } from "./wait-for.js";
@@ -32,8 +32,13 @@ export interface RedisCluster {
 const BUS_OFFSET = 10_000;
 const SLOTS = 16_384;
 
-export async function startRedisCluster({ nodeTimeoutMs = 1_500, args = [] as string[] } = {}): Promise<RedisCluster> {
-  const started = await Promise.allSettled(Array.from({ length: 6 }, () => startNode(nodeTimeoutMs, args)));
+export async function startRedisCluster({
+  primaries = 3,
+  nodeTimeoutMs = 1_500,
+  args = [] as string[],
+} = {}): Promise<RedisCluster> {
+  const nodeCount = 2 * primaries;
+  const started = await Promise.allSettled(Array.from({ length: nodeCount }, () => startNode(nodeTimeoutMs, args)));
   const nodes = started.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
   const cluster = describeCluster(nodes, () => startNode(nodeTimeoutMs, args));
   try {
@@ -63,11 +68,12 @@ async function startNode(nodeTimeoutMs: number, args: string[]): Promise<Cluster
 }
 
 async function join(nodes: ClusterNode[]): Promise<void> {
-  const primaries = nodes.slice(0, 3);
+  const count = nodes.length / 2;
+  const primaries = nodes.slice(0, count);
   await Promise.all(
     primaries.map(async (node, i) => {
-      const first = Math.ceil((SLOTS * i) / 3);
-      await node.command("CLUSTER", "ADDSLOTSRANGE", first, Math.ceil((SLOTS * (i + 1)) / 3) - 1);
+      const first = Math.ceil((SLOTS * i) / count);
+      await node.command("CLUSTER", "ADDSLOTSRANGE", first, Math.ceil((SLOTS * (i + 1)) / count) - 1);
       await node.command("CLUSTER", "SET-CONFIG-EPOCH", i + 1);
     }),
   );
@@ -76,7 +82,7 @@ async function join(nodes: ClusterNode[]): Promise<void> {
   }
   await untilAllKnown(nodes);
   await Promise.all(
-    primaries.map((primary, i) => (nodes[i + 3] as ClusterNode).command("CLUSTER", "REPLICATE", primary.id)),
+    primaries.map((primary, i) => (nodes[i + count] as ClusterNode).command("CLUSTER", "REPLICATE", primary.id)),
   );
 }
 

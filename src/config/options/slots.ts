@@ -46,6 +46,15 @@ export function slotLimits(
   );
 }
 
+/** Where the slots of routes are, by route name. */
+export function slotPlacements({ routes }: Pick<Config, "routes">): Map<string, number> {
+  return new Map(
+    routes.flatMap((route) =>
+      route.connections?.placement === undefined ? [] : [[routeName(route), route.connections.placement] as const],
+    ),
+  );
+}
+
 export function routeLimits(connections: ConnectionsConfig): RouteLimits {
   const { leaseS, burst, ...limits } = camelCase(connections);
   return { ...limits, burst: burst ?? Math.max(Math.ceil(limits.ratePerSecond), 1), leaseMs: leaseS * 1000 };

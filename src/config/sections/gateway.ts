@@ -74,6 +74,9 @@ const connections = section({
   on_store_failure: oneOf("open", "local", "closed")
     .default("closed")
     .describe("Without the store: admit all connections, the node's share, or none."),
+  placement: optional(whole(0, 16_383), "by a hash of host and path").describe(
+    "On Redis Cluster, routes with the numbers 0, 1, 2, … are spread evenly over the primaries. Change it only while the route has no connections.",
+  ),
   idle_ms: milliseconds(0, DAY_MS).default(0).describe("Close a connection after this long without a byte; 0: never."),
   ping_ms: milliseconds(0, HOUR_MS).default(30_000).describe("Interval of TCP keep-alive probes; 0: never."),
   protocols: list(protocol(), 1, 16).default(["websocket"]).describe("Protocols that clients may upgrade to."),

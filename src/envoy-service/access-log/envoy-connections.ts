@@ -35,7 +35,7 @@ export function createEnvoyConnections(options: EnvoyConnectionsOptions) {
     if (known === undefined) {
       if (routes.size >= MANY_ROUTES) for (const [name, one] of routes) if (one.isIdle()) routes.delete(name);
       const leaseMs = () => options.leaseMs(route);
-      known = createRouteConnections({ route, slots: slots.of(route), leaseMs, timeoutMs, observer, clock });
+      known = createRouteConnections({ route, slots: () => slots.of(route), leaseMs, timeoutMs, observer, clock });
       routes.set(route, known);
     }
     return known;

@@ -33,7 +33,7 @@ export interface EnvoySocket {
 
 export interface RouteConnectionsOptions {
   route: string;
-  slots: Pick<Slots, "acquire" | "renew" | "release">;
+  slots(): Pick<Slots, "acquire" | "renew" | "release">;
   leaseMs(): number;
   timeoutMs(): number;
   observer: SlotKeeperObserver;
@@ -122,7 +122,7 @@ export function createRouteConnections(options: RouteConnectionsOptions) {
   async function releaseEnded(): Promise<void> {
     for (let ended = takeReleases(releases); ended !== undefined; ended = takeReleases(releases)) {
       try {
-        await slots.release(ended[0]!.proxy, leaseMs(), ended, { deadlineMs: timeoutMs() });
+        await slots().release(ended[0]!.proxy, leaseMs(), ended, { deadlineMs: timeoutMs() });
       } catch (error) {
         releasesAnswered(releases, false);
         throw error;
@@ -155,7 +155,7 @@ export function createRouteConnections(options: RouteConnectionsOptions) {
 
   async function renew(batch: Due[]): Promise<Due[]> {
     const deadlineMs = Math.min(timeoutMs(), renewalMs(leaseMs()));
-    const { lost } = await slots.renew(batch[0]!.proxy, leaseMs(), batch, { deadlineMs });
+    const { lost } = await slots().renew(batch[0]!.proxy, leaseMs(), batch, { deadlineMs });
     const gone = new Set(lost);
     const without: Due[] = [];
     for (const socket of batch) {
@@ -173,7 +173,7 @@ export function createRouteConnections(options: RouteConnectionsOptions) {
     const { proxy, connection, app, pod } = socket;
     const limits = { ...NO_LIMITS, leaseMs: leaseMs() };
     const deadline = { deadlineMs: timeoutMs() };
-    const answer = await slots.acquire({ proxy, connection, app, pods: [pod], reclaim: true }, limits, deadline);
+    const answer = await slots().acquire({ proxy, connection, app, pods: [pod], reclaim: true }, limits, deadline);
     if (due.get(key) === socket) due.delete(key);
     if (answer.allowed) observer.reclaimed?.(pod);
   }

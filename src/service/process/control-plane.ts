@@ -2,7 +2,7 @@
 import type { LiveConfig } from "../../config/live/live.js";
 import { appLimits, clusterOptions, coordinatorOptions } from "../../config/options/limits.js";
 import { accessOptions, metricsOptions } from "../../config/options/service.js";
-import { podSources, podsOf, slotLimits } from "../../config/options/slots.js";
+import { podSources, podsOf, slotLimits, slotPlacements } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { DEFAULT_APP } from "../../core/identity.js";
 import { createCoordinator } from "../../quota/coordinator.js";
@@ -39,6 +39,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
   let apps = appLimits(config);
   let configured = new Set(apps.map(({ id }) => id));
   let metered = metricsOptions(config);
+  let placements = slotPlacements(config);
   const quota = createQuota(store, clusterOptions(config));
   const coordinator = createCoordinator({
     quota,
@@ -79,7 +80,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
     timeoutMs,
     pinnedLevel: () => pin.current()?.level,
   });
-  const slots = createRouteSlots(store, clusterId);
+  const slots = createRouteSlots(store, clusterId, (route) => placements.get(route));
   // Only for the admin API; gateways have their own directory.
   const directory = createPodDirectory({ sources: podSources(config) });
   const operations = operationEndpoints({
@@ -141,6 +142,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
       access = accessOptions(changed);
       apps = appLimits(changed);
       metered = metricsOptions(changed);
+      placements = slotPlacements(changed);
       configured = new Set(apps.map(({ id }) => id));
       quota.reconfigure(clusterOptions(changed));
       coordinator.reconfigure(coordinatorOptions(changed));

@@ -2,7 +2,7 @@
 import { clusterOptions, headerOptions, identityOptions, limiterOptions } from "../../config/options/limits.js";
 import { proxyOptions } from "../../config/options/proxy.js";
 import { descriptorOptions, envoyServiceOptions, metricsOptions } from "../../config/options/service.js";
-import { podSources, podsOf, slotOptions } from "../../config/options/slots.js";
+import { podSources, podsOf, slotOptions, slotPlacements } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { createDescriptorLimiter } from "../../descriptors/descriptor-limiter.js";
 import { createEnvoyService } from "../../envoy-service/envoy-service.js";
@@ -59,7 +59,7 @@ export function createGateway({ config, node, store: plainStore, log, ...options
     observer: limiterObserver(log, metrics, decisionLog),
   });
   const slotObserver = { ...slotLog(log), ...metrics.slotObserver };
-  const slots = createRouteSlots(store, config.cluster.id);
+  const slots = createRouteSlots(store, config.cluster.id, (route) => settings.placements.get(route));
   const keeper = createSlotKeeper({
     ...slotOptions(config),
     slots,
@@ -168,8 +168,8 @@ export function createGateway({ config, node, store: plainStore, log, ...options
 }
 
 /** The part of the configuration that is still read after it was applied. The rest, with many apps, is not kept. */
-function settingsOf({ log, routes, upstreams }: Config): Pick<Config, "log" | "routes" | "upstreams"> {
-  return { log, routes, upstreams };
+function settingsOf({ log, routes, upstreams }: Config) {
+  return { log, routes, upstreams, placements: slotPlacements({ routes }) };
 }
 
 export function limiterObserver(log: Log, metrics: NodeMetrics, decisionLog: DecisionLog): LimiterObserver {

@@ -25,7 +25,7 @@ export interface Gateway {
   keeper: SlotKeeper;
   open: Map<string, { pod: string; slot: SlotHold }>;
   closed: string[];
-  connect(pods: string[], app?: string): Promise<ConnectionVerdict>;
+  connect(pods: string[], app?: string, route?: string): Promise<ConnectionVerdict>;
   end(connection: string): void;
   endAll(): void;
   pause(): void;
@@ -35,11 +35,16 @@ export interface Gateway {
   stop(): Promise<void>;
 }
 
-export function startGateway(url: string, route: RouteLimits, own: Partial<SlotKeeperOptions> = {}): Gateway {
+export function startGateway(
+  url: string,
+  route: RouteLimits,
+  own: Partial<SlotKeeperOptions> = {},
+  placementOf?: (route: string) => number | undefined,
+): Gateway {
   const timeoutMs = own.timeoutMs ?? 1_000;
   const store = createRedisStore({ url, deadlineMs: timeoutMs });
   const clock = createStandingClock(systemClock);
-  const slots = createRouteSlots(store, CLUSTER);
+  const slots = createRouteSlots(store, CLUSTER, placementOf);
   const name = newProxyId("gw");
   const keeper = createSlotKeeper({
     slots: heardBy(slots, clock.awake),
@@ -49,8 +54,8 @@ export function startGateway(url: string, route: RouteLimits, own: Partial<SlotK
   const open: Gateway["open"] = new Map();
   const gateway: Gateway = {
     ...{ name, keeper, open, closed: [] },
-    async connect(pods, app = "chat") {
-      const verdict = await keeper.admit({ app, route: ROUTE, pods });
+    async connect(pods, app = "chat", on = ROUTE) {
+      const verdict = await keeper.admit({ app, route: on, pods });
       if (!verdict.allowed) return verdict;
       const { slot, pod } = verdict;
       open.set(slot.connection, { pod, slot });
@@ -92,6 +97,7 @@ function heardBy(slots: RouteSlots, awake: () => Promise<void>): SlotKeeperOptio
     return answer;
   };
   return {
+    tagOf: slots.tagOf,
     of(route) {
       const { acquire, renew, release } = slots.of(route);
       return {

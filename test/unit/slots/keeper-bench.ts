@@ -71,7 +71,8 @@ export interface KeeperBench {
 
 export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
   const clock = createSimulatedClock();
-  const newSlots = () => createRouteSlots(createEmbeddedStore({ clock: () => (START_MS + clock.now()) * 1000 }), "c1");
+  const newStore = () => createEmbeddedStore({ clock: () => (START_MS + clock.now()) * 1000 });
+  const newSlots = () => createRouteSlots(newStore(), "c1");
   let routeSlots = newSlots();
   const processes: Process[] = [];
 
@@ -180,6 +181,7 @@ export function overNetwork(target: () => RouteSlots, way: Way, clock: Clock): S
     return Promise.race([answered, timeout]);
   }
   return {
+    tagOf: (route) => target().tagOf(route),
     of: (route) => ({
       acquire: (request, own, options) => travel([route, "acquire"], (slots) => slots.acquire(request, own), options),
       renew: (proxy, leaseMs, held, options) =>

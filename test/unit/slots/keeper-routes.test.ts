@@ -1,6 +1,8 @@
 /** Several routes of one process: each has its own limits, leases and contact with the store. */
 import { describe, expect, it } from "vitest";
 import type { ConnectionVerdict } from "../../../src/slots/admission.js";
+import { createRouteSlots } from "../../../src/slots/slots.js";
+import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { createKeeperBench, LEASE_MS, limits, ROUTE } from "./keeper-bench.js";
 
 const OTHER = "b.example/ws/";
@@ -105,6 +107,32 @@ describe("a changed list of routes", () => {
     expect(reasonOf(await a.connectNow(PODS, "chat", OTHER))).toBe("no_connections");
     a.keeper.reconfigure({ ...twoRoutes(), timeoutMs: 1_000 });
     expect((await a.connectNow(PODS, "chat", OTHER)).allowed).toBe(true);
+  });
+
+  it("a changed placement counts new connections under new keys, and open ones under the old until they end", async () => {
+    let placement: number | undefined;
+    const bench = createKeeperBench();
+    const store = createEmbeddedStore({ clock: () => (1_800_000_000_000 + bench.clock.now()) * 1000 });
+    const slots = createRouteSlots(store, "c1", () => placement);
+    const a = bench.start("a", { slots });
+    const totals = async () => {
+      const found: number[] = [];
+      for (const at of [undefined, 3]) {
+        placement = at;
+        found.push((await slots.of(ROUTE).counts([], LEASE_MS)).total);
+      }
+      return found;
+    };
+    const verdict = await a.connectNow();
+    placement = 3;
+    a.keeper.reconfigure({ routes: new Map([[ROUTE, limits()]]), timeoutMs: 1_000 });
+    await a.connectNow();
+    await bench.clock.advance(3 * LEASE_MS);
+    expect(await totals()).toEqual([1, 1]);
+    expect(a.keeper.stats()).toMatchObject({ active: 2, recovered: true });
+    if (verdict.allowed) a.end(verdict.slot.connection);
+    await bench.clock.advance(1_000);
+    expect(await totals()).toEqual([0, 1]);
   });
 
   it("of 200 routes without connections, a process asks the store for about 27 per second", async () => {

@@ -112,6 +112,7 @@ describe("a slot keeper", () => {
     let longestGap = 0;
     const a = bench.start("a", {
       slots: {
+        tagOf: (route) => route,
         of: () => ({
           async acquire({ connection, pods }) {
             renewedAt.set(connection, bench.clock.now());
