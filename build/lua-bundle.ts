@@ -13,7 +13,7 @@ export interface BundleOptions {
 }
 
 /** Modules of LuaJIT and OpenResty that a bundle loads from its host. */
-const HOST_MODULES = ["ffi", "bit", "ngx.semaphore"];
+const HOST_MODULES = ["ffi", "bit", "ngx.semaphore", "ngx.ssl"];
 
 export function luaBundle({ entry, target }: BundleOptions): string {
   const options: ts.CompilerOptions & tstl.TypeScriptToLuaOptions = {

@@ -1,4 +1,5 @@
 /** What the renderers for nginx and Envoy share: their result, and how they read services, upstreams and routes. */
+import { isIP } from "node:net";
 import type { ServiceAddress } from "../config/options/plane-options.js";
 import type { Config } from "../config/schema.js";
 import { parseAddress } from "../config/values.js";
@@ -12,9 +13,26 @@ export interface CommonRenderOptions {
   /** The name of the node. */
   node?: string | undefined;
   workers?: number | undefined;
-  tls?: { certificate: string; key: string } | undefined;
+  /** Of the listener for clients. */
+  tls?: CertificateFiles | undefined;
+  /** How the services' listeners are verified, if they have TLS. */
+  serviceTls?: ServiceTls | undefined;
   /** The text of the proxy's bundle in dist/lua; unused if the proxy runs no script. */
   bundle: string;
+}
+
+export interface CertificateFiles {
+  certificate: string;
+  key: string;
+}
+
+export interface ServiceTls {
+  /** CA certificates. Default: those of the system. */
+  ca?: string | undefined;
+  /** The name in the certificate of the services. Default: the host by which they are called. */
+  name?: string | undefined;
+  /** The certificate of the plane. */
+  client?: CertificateFiles | undefined;
 }
 
 export interface RenderedFile {
@@ -42,6 +60,18 @@ export function requirePlaneToken(config: Config, plane: string): void {
   if (config.control.plane_token === "") {
     throw new RenderError(`control.plane_token is empty: the service would reject ${plane}`);
   }
+}
+
+/** The names that the certificates of servers must have. Throws RenderError if a proxy could not tell them apart. */
+export function expectedNames(hosts: readonly string[], name: string | undefined, option: string) {
+  const all = name === undefined ? [...new Set(hosts)] : [name];
+  const dns = all.filter((host) => isIP(host) === 0);
+  if (dns.length > 1) {
+    throw new RenderError(
+      `${option}: with TLS, all need the same host name, IP addresses, or a common certificate name`,
+    );
+  }
+  return { dns, addresses: all.filter((host) => isIP(host) !== 0) };
 }
 
 /** The addresses given by a command-line option (host:port each), or else the configured listener `own`. */

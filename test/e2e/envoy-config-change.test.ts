@@ -1,7 +1,6 @@
 /** Envoys apply a new configuration while WebSockets are open, without a restart: `tollgate render envoy --dynamic`. */
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { request } from "undici";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { describeEnvoy } from "../support/envoy-binary.js";
 import { type EnvoyFleet, startEnvoyFleet } from "../support/envoy-fleet.js";
@@ -83,7 +82,7 @@ describeEnvoy("another configuration of two Envoys with open WebSockets", () => 
     expect(open).toHaveLength(2);
     await fleet.change((yaml) => yaml.replace("timeouts: { ", "timeouts: { keep_alive_ms: 4000, "));
     await waitFor("both listeners to be other ones", async () => {
-      const states = await Promise.all(fleet.envoys.map(({ adminUrl }) => page(`${adminUrl}/stats?filter=in_place`)));
+      const states = await Promise.all(fleet.envoys.map(({ admin }) => admin("/stats?filter=in_place")));
       return states.every((text) => text.includes("listener_in_place_updated: 1"));
     });
     await Promise.all(open.map(({ ended }) => ended));
@@ -97,13 +96,13 @@ describeEnvoy("another configuration of two Envoys with open WebSockets", () => 
   });
 
   test("invalid files change nothing", async () => {
-    const { dir, adminUrl } = fleet.envoys[0]!;
+    const { dir, admin } = fleet.envoys[0]!;
     const replace = (name: string, text: string) => {
       writeFileSync(join(dir, "next"), text);
       renameSync(join(dir, "next"), join(dir, name));
     };
     const rejected = async () => {
-      const text = await page(`${adminUrl}/stats?filter=rds.tollgate.update_rejected`);
+      const text = await admin("/stats?filter=rds.tollgate.update_rejected");
       return Number(/: (\d+)/.exec(text)?.[1] ?? 0);
     };
     const [routes, script] = ["routes.yaml", "tollgate.lua"].map((name) => readFileSync(join(dir, name), "utf8"));
@@ -119,10 +118,6 @@ describeEnvoy("another configuration of two Envoys with open WebSockets", () => 
     await everyoneCounted(0);
   });
 });
-
-async function page(url: string): Promise<string> {
-  return (await request(url)).body.text();
-}
 
 async function everyoneCounted(count: number): Promise<void> {
   await waitFor(

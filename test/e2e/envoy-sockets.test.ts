@@ -224,9 +224,9 @@ describeEnvoy("WebSockets through two Envoys", () => {
 /** Calls of the service that the Envoys wait for. */
 async function asking(): Promise<number> {
   let sum = 0;
-  for (const { adminUrl } of fleet.envoys) {
-    const { body } = await request(`${adminUrl}/stats?filter=^cluster.tollgate_control.upstream_rq_active$`);
-    sum += Number(/: (\d+)/.exec(await body.text())?.[1] ?? 0);
+  for (const { admin } of fleet.envoys) {
+    const text = await admin("/stats?filter=^cluster.tollgate_control.upstream_rq_active$");
+    sum += Number(/: (\d+)/.exec(text)?.[1] ?? 0);
   }
   return sum;
 }

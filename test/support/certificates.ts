@@ -1,5 +1,5 @@
 /** Certificates of a CA for tests, in a folder of their own. Removed after the test. */
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Authority, type CertificateOptions, createAuthority, issue } from "../../src/cli/certs/issue.js";
@@ -28,6 +28,8 @@ export interface TestAuthority {
 
 export function createTestAuthority(name = "test CA"): TestAuthority {
   const dir = mkdtempSync(join(tmpdir(), "tollgate-certs-"));
+  // The workers of nginx run as another user; keys are for the owner only.
+  chmodSync(dir, 0o755);
   const authority: Authority = createAuthority({ name, until: inDays(2) });
   const ca = join(dir, "ca.pem");
   writeFileSync(ca, authority.cert);
@@ -52,6 +54,6 @@ export function createTestAuthority(name = "test CA"): TestAuthority {
 
 /** In one step, as tools for certificates do. */
 export function replace(path: string, text: string): void {
-  writeFileSync(`${path}.next`, text, { mode: 0o644 });
+  writeFileSync(`${path}.next`, text, { mode: path.endsWith("-key.pem") ? 0o600 : 0o644 });
   renameSync(`${path}.next`, path);
 }

@@ -2,10 +2,10 @@
 import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { request } from "undici";
+import { Client } from "undici";
 import { envoyBundle } from "../../build/bundles.js";
 import { renderEnvoy } from "../../src/render/envoy/envoy.js";
-import { DEFAULT_CONNECTIONS, type EnvoyRenderOptions } from "../../src/render/envoy/options.js";
+import { ADMIN_SOCKET, DEFAULT_CONNECTIONS, type EnvoyRenderOptions } from "../../src/render/envoy/options.js";
 import { envoyBinary } from "./find-envoy.js";
 import { parseYaml } from "./nginx-process.js";
 import { freePort } from "./ports.js";
@@ -23,8 +23,8 @@ export function envoyPlane(): string {
 export interface EnvoyProcess {
   readonly url: string;
   readonly port: number;
-  /** Envoy's admin pages. */
-  readonly adminUrl: string;
+  /** A page of Envoy's admin interface, which is on a Unix socket. */
+  admin(path: string, method?: "GET" | "POST"): Promise<string>;
   readonly dir: string;
   /** Of the serving process. A reload or a restart changes it. */
   pid(): number;
@@ -46,8 +46,15 @@ export interface EnvoyProcess {
 export interface StartEnvoyOptions extends Partial<Omit<EnvoyRenderOptions, "path" | "bundle" | "admin">> {
   /** Restart it whenever it dies, like an init system. */
   supervised?: boolean;
+  /** Further content of `control: { … }`. */
+  control?: string;
   /** Edits a rendered file before Envoy reads it. */
   edit?: (text: string, name: string) => string;
+}
+
+interface Info {
+  state: string;
+  command_line_options: { restart_epoch: number };
 }
 
 /** How long old processes of a hot restart run. */
@@ -57,12 +64,11 @@ const PARENT_S = 3;
 /** `yaml` without listen and control. */
 export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}): Promise<EnvoyProcess> {
   const dir = mkdtempSync(join(tmpdir(), "tollgate-envoy-"));
-  const [port, adminPort] = [await freePort(), await freePort()];
-  const { supervised = false, edit, ...rendering } = options;
+  const port = await freePort();
+  const { supervised = false, edit, control, ...rendering } = options;
   const workers = options.workers ?? 2;
   const logFile = join(dir, "envoy.log");
   const url = `http://127.0.0.1:${port}`;
-  const adminUrl = `http://127.0.0.1:${adminPort}`;
   const log = () => (existsSync(logFile) ? readFileSync(logFile, "utf8") : "") + notes;
   /** The last one serves; the others drain. */
   let running: ServerProcess[] = [];
@@ -76,7 +82,7 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
   function write(source: string): void {
     const text = rendering.mode === "rls" ? "" : envoyPlane();
     writes += 1;
-    const { files } = renderEnvoy(parseYaml(source, port), {
+    const { files } = renderEnvoy(parseYaml(source, port, control), {
       services: [],
       envoyServices: [],
       mode: "lua",
@@ -86,7 +92,6 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
       workers,
       path: dir,
       bundle: `${text}\n-- ${writes}\n`,
-      admin: `127.0.0.1:${adminPort}`,
     });
     for (const { name, text } of files) {
       const next = join(dir, `${name}.next`);
@@ -96,12 +101,22 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
     }
   }
 
+  /** On a new connection, because after a hot restart another process listens. */
+  async function admin(path: string, method: "GET" | "POST" = "GET"): Promise<string> {
+    const client = new Client("http://localhost", { socketPath: join(dir, ADMIN_SOCKET), headersTimeout: 2_000 });
+    try {
+      const { body } = await client.request({ path, method });
+      return await body.text();
+    } finally {
+      await client.destroy();
+    }
+  }
+
   /** Waits for the routes, which contain the version of their script. They are written last. */
   async function taken(): Promise<void> {
     const version = /script: ("\w+")/.exec(readFileSync(join(dir, "routes.yaml"), "utf8"))![1]!;
     await waitFor("Envoy to take the routes", async () => {
-      const { body } = await request(`${adminUrl}/config_dump?resource=dynamic_route_configs`);
-      return (await body.text()).includes(version);
+      return (await admin("/config_dump?resource=dynamic_route_configs")).includes(version);
     });
   }
 
@@ -121,9 +136,8 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
     try {
       await waitFor("Envoy to serve", async () => {
         if (child.hasEnded()) return "ended";
-        const { statusCode, body } = await request(`${adminUrl}/server_info`, { headersTimeout: 2_000, reset: true });
-        const info = (await body.json()) as { state: string; command_line_options: { restart_epoch: number } };
-        return statusCode === 200 && info.state === "LIVE" && info.command_line_options.restart_epoch === epoch;
+        const info: Info = JSON.parse(await admin("/server_info"));
+        return info.state === "LIVE" && info.command_line_options.restart_epoch === epoch;
       });
       if (child.hasEnded()) throw new Error("Envoy ended");
     } catch (error) {
@@ -189,7 +203,7 @@ export async function startEnvoy(yaml: string, options: StartEnvoyOptions = {}):
   return {
     url,
     port,
-    adminUrl,
+    admin,
     dir,
     pid: () => running.at(-1)?.pid ?? -1,
     log,

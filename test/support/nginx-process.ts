@@ -46,12 +46,15 @@ export interface NginxProcess {
 export interface StartNginxOptions extends Partial<Omit<RenderOptions, "path" | "bundle" | "runDir" | "status">> {
   /** Further lines of the http section. */
   http?: string;
+  /** Further content of `control: { … }`. */
+  control?: string;
   /** Edits a rendered file before nginx reads it. */
   edit?: (text: string, name: string) => string;
 }
 
-export function parseYaml(yaml: string, port: number): Config {
-  const head = `listen: 127.0.0.1:${port}\ncontrol: { plane_token: ${PLANE_TOKEN} }\n`;
+/** @param control further content of `control: { … }` */
+export function parseYaml(yaml: string, port: number, control = ""): Config {
+  const head = `listen: 127.0.0.1:${port}\ncontrol: { plane_token: ${PLANE_TOKEN}, ${control} }\n`;
   const { config, problems } = readConfig(head + yaml, {});
   if (config === undefined) throw new Error(problems.map(describeProblem).join("\n"));
   return config;
@@ -65,7 +68,7 @@ export async function startNginx(yaml: string, options: StartNginxOptions = {}):
   const [port, statusPort] = [await freePort(), await freePort()];
   const text = nginxPlane();
   function write(source: string): void {
-    const { files } = renderNginx(parseYaml(source, port), {
+    const { files } = renderNginx(parseYaml(source, port, options.control), {
       services: [],
       flavour: "debian",
       includeOnly: false,

@@ -1,6 +1,6 @@
 /** `tollgate render envoy`: its options. */
 import { renderEnvoy } from "../../render/envoy/envoy.js";
-import { type Balancer, DEFAULT_ADMIN, DEFAULT_CONNECTIONS } from "../../render/envoy/options.js";
+import { ADMIN_SOCKET, type Balancer, DEFAULT_CONNECTIONS } from "../../render/envoy/options.js";
 import { configOrThrow } from "../check-config.js";
 import { flagOption, readChoice, readOptions, textOption, UsageError } from "../command.js";
 import { commonOptions, readBundle, readCommon, readOptional, writeFiles } from "./files.js";
@@ -8,8 +8,8 @@ import { commonOptions, readBundle, readCommon, readOptional, writeFiles } from 
 export const envoyHelp = `Usage: tollgate render envoy --config FILE --out DIR [options]
 
 Writes the files with which an unmodified Envoy (1.38 or later) enforces the limits of the configuration: a complete
-bootstrap, envoy.yaml, and the script tollgate.lua, which decides from leases. Both contain the token of the data planes
-and are readable by their owner only.
+bootstrap, envoy.yaml, the script tollgate.lua, which decides from leases, and secret-token.yaml with the token of the data
+planes, which Envoy reloads when it is replaced. The last two are readable by their owner only.
 
   --config FILE              the configuration
   --out DIR                  output folder; created if missing
@@ -21,13 +21,16 @@ and are readable by their owner only.
   --listen HOST:PORT         address for clients (default: listen of the configuration)
   --node NAME                name of the node (default: envoy). Every worker appends a random suffix
   --workers N                threads of Envoy, its --concurrency (default: workers of the configuration)
-  --admin HOST:PORT          Envoy's admin interface (default: ${DEFAULT_ADMIN})
+  --admin PATH|HOST:PORT     Envoy's admin interface (default: the Unix socket ${ADMIN_SOCKET} next to the files)
   --max-connections N        maximum number of client connections (default: ${DEFAULT_CONNECTIONS})
   --behind-alb               a load balancer such as an AWS ALB is in front: health check, idle timeout, X-Forwarded-For
   --hops N                   with --behind-alb: number of proxies that append to X-Forwarded-For (default: 1)
   --alb-idle SECONDS         with --behind-alb: idle timeout of the load balancer (default: 60)
   --health PATH              with --behind-alb: path of the health check (default: /healthz)
   --tls-certificate FILE, --tls-key FILE   enable TLS on the listener
+  --service-ca FILE          if control.tls is set: CA certificates of the services (default: those of the system)
+  --service-name NAME        the name in the certificates of the services (default: their host)
+  --client-certificate FILE, --client-key FILE   own certificate for the services
 
 Example:
   tollgate render envoy --config tollgate.yaml --out /etc/envoy --service 10.0.0.5:9145 --envoy-service 10.0.0.5:9146
@@ -39,7 +42,7 @@ const optionSpecs = {
   mode: { type: "string", default: "lua" },
   dynamic: flagOption,
   listen: textOption,
-  admin: { type: "string", default: DEFAULT_ADMIN },
+  admin: textOption,
   "max-connections": textOption,
   "behind-alb": flagOption,
   hops: textOption,

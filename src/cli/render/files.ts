@@ -1,7 +1,7 @@
 /** Options that `tollgate render` has for nginx and Envoy, and writing of the rendered files. */
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
-import type { Rendered } from "../../render/common.js";
+import type { CertificateFiles, Rendered } from "../../render/common.js";
 import { type readOptions, textOption, UsageError } from "../command.js";
 import { readWhole } from "../numbers.js";
 
@@ -14,19 +14,20 @@ export const commonOptions = {
   workers: textOption,
   "tls-certificate": textOption,
   "tls-key": textOption,
+  "service-ca": textOption,
+  "service-name": textOption,
+  "client-certificate": textOption,
+  "client-key": textOption,
 } as const;
 
 type CommonValues = ReturnType<typeof readOptions<typeof commonOptions>>;
 
 /** Throws UsageError. */
 export function readCommon(values: CommonValues) {
-  const { node, workers, service = [], "tls-certificate": certificate, "tls-key": key } = values;
+  const { node, workers, service = [] } = values;
   if (values.out === undefined) throw new UsageError("--out is missing");
   if (node !== undefined && !/^[A-Za-z0-9._:-]{1,100}$/.test(node)) {
     throw new UsageError("--node must be 1 to 100 of A–Z a–z 0–9 . _ : -");
-  }
-  if ((certificate === undefined) !== (key === undefined)) {
-    throw new UsageError("--tls-certificate and --tls-key must be used together");
   }
   const out = resolve(values.out);
   return {
@@ -36,9 +37,27 @@ export function readCommon(values: CommonValues) {
       services: service,
       node,
       workers: readOptional("--workers", workers, 999),
-      tls: certificate === undefined || key === undefined ? undefined : { certificate, key },
+      tls: readPair(values, "tls-certificate", "tls-key"),
+      serviceTls: {
+        ca: values["service-ca"],
+        name: values["service-name"],
+        client: readPair(values, "client-certificate", "client-key"),
+      },
     },
   };
+}
+
+/** Two files that belong together, or none. */
+function readPair(
+  values: CommonValues,
+  first: "tls-certificate" | "client-certificate",
+  second: "tls-key" | "client-key",
+): CertificateFiles | undefined {
+  const { [first]: certificate, [second]: key } = values;
+  if (certificate === undefined && key === undefined) return undefined;
+  if (certificate === undefined || key === undefined)
+    throw new UsageError(`--${first} and --${second} must be used together`);
+  return { certificate: resolve(certificate), key: resolve(key) };
 }
 
 /** An integer from 1 to `most`, if given. */

@@ -24,6 +24,9 @@ nothing else.
   --status HOST:PORT     listener for metrics and health (default: ${DEFAULT_STATUS})
   --resolver ADDRESS     name server for services and upstreams with host names
   --tls-certificate FILE, --tls-key FILE   enable TLS on the listener
+  --service-ca FILE          if control.tls is set: CA certificates of the services (default: those of the system)
+  --service-name NAME        the name in the certificates of the services (default: their host)
+  --client-certificate FILE, --client-key FILE   own certificate for the services
 
 Example:
   tollgate render nginx --config tollgate.yaml --out /etc/nginx/tollgate --service 10.0.0.5:9145

@@ -8,7 +8,6 @@ import type { PlacementLimits } from "../../engine/slots/without-store.js";
 export interface PlaneOptions {
   /** Empty: host name and process. In Envoy the name that all workers share; each appends its own suffix. */
   node: string;
-  planeToken: string;
   configVersion: string;
   lease: LeaseOptions;
   timeoutMs: number;
@@ -64,9 +63,21 @@ export interface NginxSocketOptions {
   routes: NginxSocketRoute[];
 }
 
+/** Empty texts mean "none". */
+export interface NginxServiceTls {
+  on: boolean;
+  /** The name in the certificate of the services; empty: their host. */
+  name: string;
+  /** Paths of the own certificate and key. */
+  certificate: string;
+  key: string;
+}
+
 export interface NginxOptions extends PlaneOptions {
+  planeToken: string;
   /** The control listeners of the services, in the order in which they are tried. */
   services: ServiceAddress[];
+  serviceTls: NginxServiceTls;
   connections: NginxSocketOptions;
 }
 

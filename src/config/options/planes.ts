@@ -13,7 +13,6 @@ function planeOptions(config: Config, node: string, encoding: "base64" | "hex"):
   const identity = identityOptions(config);
   return {
     node,
-    planeToken: config.control.plane_token,
     configVersion: configVersion(config),
     lease: leaseOptions(config),
     timeoutMs: config.lease.timeout_ms,
@@ -49,15 +48,20 @@ function socketRoutes(config: Config) {
 }
 
 /** What the rendered nginx configuration adds to the options. An empty node: nginx names the node itself. */
-export interface NginxPlaneFacts extends Pick<NginxOptions, "node" | "services"> {
+export interface NginxPlaneFacts extends Pick<NginxOptions, "node" | "services" | "serviceTls"> {
   /** The nginx upstream block of the n-th pod of an upstream. */
   podUpstream(upstream: string, index: number): string;
 }
 
-export function nginxOptions(config: Config, { node, services, podUpstream }: NginxPlaneFacts): NginxOptions {
+export function nginxOptions(
+  config: Config,
+  { node, services, serviceTls, podUpstream }: NginxPlaneFacts,
+): NginxOptions {
   return {
     ...planeOptions(config, node, "base64"),
+    planeToken: config.control.plane_token,
     services,
+    serviceTls,
     connections: {
       responseMs: config.timeouts.response_ms,
       shutdownMs: config.timeouts.shutdown_ms,

@@ -1,4 +1,4 @@
-/** Calls a service through Envoy's clusters. Only the current request waits for the reply. */
+/** Calls a service through Envoy's clusters, which add the token. Only the current request waits for the reply. */
 import { storedNumber } from "../../core/platform.js";
 import { pcall } from "../lua/library.js";
 import type { Handle } from "./envoy-api.js";
@@ -24,13 +24,12 @@ export function callService(handle: Handle, cluster: string, path: string, body:
 }
 
 function callInto(reply: ServiceReply, handle: Handle, cluster: string, request: { path: string; body: string }): void {
-  const { planeToken, timeoutMs } = worker.options;
+  const { timeoutMs } = worker.options;
   const sent = {
     ":method": "POST",
     ":path": request.path,
     // A name that every control listener accepts; the cluster selects the machine.
     ":authority": "localhost",
-    authorization: `Bearer ${planeToken}`,
     "content-type": "text/plain",
   };
   const [headers, answer] = handle.httpCall(cluster, sent, request.body, timeoutMs);

@@ -21,6 +21,7 @@ import { readBody, readHead } from "./http/request.js";
 import { prepareHeaders, refuse, refuseHead, refuseUnidentified, showDecision } from "./http/response.js";
 import { runSync } from "./http/syncer.js";
 import { ngx, type SharedDict } from "./ngx.js";
+import { readClientCertificate } from "./service-tls.js";
 import { placeSocket } from "./sockets/admission.js";
 import { endSocket, socketAnswered } from "./sockets/end.js";
 import { beginSockets, initSockets } from "./sockets/life.js";
@@ -41,6 +42,7 @@ export function init(options: NginxOptions): void {
   luaMath.randomseed(Math.floor(ngx.now() * 1000) + processId());
   worker.dict = dict;
   worker.options = options;
+  readClientCertificate();
   worker.apps = {};
   worker.accounts = [];
   worker.node = newNginxNode(options);

@@ -26,7 +26,12 @@ export interface SharedDict {
 /** A socket that lets the worker process other requests while it waits. */
 export interface Socket {
   settimeouts(connectMs: number, sendMs: number, readMs: number): void;
-  connect(host: string, port: number): Result<number>;
+  /** @param options the name of the pool of kept connections */
+  connect(host: string, port: number, options: { pool: string }): Result<number>;
+  /** With this certificate and key, as parsed by the `ssl` module. */
+  setclientcert(certificate: unknown, key: unknown): Result<boolean>;
+  /** Without a session to resume. Verifies the certificate of the server, which must have the name. */
+  sslhandshake(session: false, name: string, verify: true): Result<boolean>;
   send(data: string): Result<number>;
   /** A line without its line end ("*l"), or the given number of bytes. */
   receive(what: "*l" | number): Result<string>;
@@ -118,10 +123,30 @@ interface SemaphoreModule {
   "new"(this: void, resources: number): Semaphore;
 }
 
-declare const _G: { readonly ngx: Ngx };
+/** Parses certificates and keys in PEM. */
+interface SslModule {
+  parse_pem_cert(this: void, pem: string): Result<unknown>;
+  parse_pem_priv_key(this: void, pem: string): Result<unknown>;
+}
+
+interface File {
+  read(what: "*a"): string;
+  close(): void;
+}
+
+declare const _G: {
+  readonly ngx: Ngx;
+  readonly io: { open(this: void, path: string, mode: "rb"): Result<File> };
+  /** Ends the script with this message. */
+  error(this: void, message: string): never;
+};
 declare function require(this: void, module: "ffi"): Ffi;
 declare function require(this: void, module: "ngx.semaphore"): SemaphoreModule;
+declare function require(this: void, module: "ngx.ssl"): SslModule;
 
 export const ngx = _G.ngx;
 export const ffi = require("ffi");
 export const semaphore = require("ngx.semaphore");
+export const ssl = require("ngx.ssl");
+export const io = _G.io;
+export const fail = _G.error;

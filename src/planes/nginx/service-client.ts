@@ -3,6 +3,7 @@ import { storedNumber } from "../../core/platform.js";
 import { luaString } from "../lua/library.js";
 import { nowMs } from "./clock.js";
 import { ngx, type Socket } from "./ngx.js";
+import { secure } from "./service-tls.js";
 import { worker } from "./state.js";
 
 export interface ServiceReply {
@@ -44,9 +45,15 @@ function callOne(service: number, path: string, body: string, deadlineMs: number
   const { host, port } = worker.options.services[service < worker.options.services.length ? service : 0]!;
   const socket = ngx.socket.tcp();
   socket.settimeouts(deadlineMs, deadlineMs, deadlineMs);
-  const [connected, problem] = socket.connect(host, port);
+  // A plaintext connection from before a reload must not be used for TLS.
+  const pool = `${worker.options.serviceTls.on ? "tls" : "tcp"}:${host}:${port}`;
+  const [connected, problem] = socket.connect(host, port, { pool });
   if (connected === undefined) return noReply(problem ?? "not connected");
   const reused = socket.getreusedtimes() > 0;
+  if (!reused) {
+    const insecure = secure(socket, host);
+    if (insecure !== "") return broken(socket, insecure);
+  }
   const reply = exchange(socket, `${host}:${port}`, path, body);
   // A kept connection may have been closed meanwhile. Messages can be repeated, so a new one is tried.
   if (reply.status === 0 && reused && !reply.timedOut) return callOne(service, path, body, deadlineMs);

@@ -63,6 +63,9 @@ export interface Worker {
   /** Admitted exchanges that have not ended. */
   open: number;
   generation: number;
+  /** For connections to the services, parsed; undefined if there is none. */
+  clientCertificate: unknown;
+  clientKey: unknown;
 }
 
 /** Filled by `init`. One table, so that functions need no parameter for it. */

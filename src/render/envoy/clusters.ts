@@ -5,6 +5,7 @@ import type { Config } from "../../config/schema.js";
 import { parseAddress } from "../../config/values.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
 import {
+  expectedNames,
   hostAndPort,
   RenderError,
   schemeOf,
@@ -13,21 +14,21 @@ import {
   upstreamName,
   usedUpstreams,
 } from "../common.js";
-import { extension, seconds, socketAddress, TYPES } from "./common.js";
+import { seconds, socketAddress, TYPES } from "./common.js";
 import { CONTROL_CLUSTER, type EnvoyRenderOptions, SERVICE_CLUSTER } from "./options.js";
+import { credentialFilters, serviceTls, upstreamTls } from "./secrets.js";
 
 /** Replaces Envoy's default of 1,024, which 1,024 WebSockets would exhaust. */
 const NO_LIMIT = 1_000_000;
-const SYSTEM_ROOTS = "/etc/ssl/certs/ca-certificates.crt";
 
 export function clusters(config: Config, options: EnvoyRenderOptions): YamlSection[] {
   return [
-    ...usedUpstreams(config).map(([id, upstream]) => upstreamCluster(config, id, upstream)),
+    ...usedUpstreams(config).map(([id, upstream]) => upstreamCluster(config, id, upstream, options)),
     ...serviceClusters(config, options),
   ];
 }
 
-function upstreamCluster(config: Config, id: string, upstream: Upstream): YamlSection {
+function upstreamCluster(config: Config, id: string, upstream: Upstream, options: EnvoyRenderOptions): YamlSection {
   const { timeouts } = config;
   const addresses = targetAddresses(id, upstream);
   const sockets = socketsPerTarget(config, id);
@@ -56,7 +57,7 @@ function upstreamCluster(config: Config, id: string, upstream: Upstream): YamlSe
     ...passiveChecks(passive, sockets > 0),
     health_checks: active.path === undefined ? undefined : [healthCheck(active, active.path)],
     typed_extension_protocol_options: upstreamProtocol("http1", "60s"),
-    transport_socket: secure ? upstreamTls(id, addresses) : undefined,
+    transport_socket: secure ? upstreamTls(id, upstream, targetNames(id, upstream, addresses), options) : undefined,
   };
 }
 
@@ -114,24 +115,9 @@ function healthCheck(active: Upstream["active"], path: string): YamlData {
 }
 
 /** Certificates must match the configured targets, not the Host of the request. */
-function upstreamTls(id: string, addresses: ServiceAddress[]): YamlData {
-  const hosts = [...new Set(addresses.map(({ host }) => host))];
-  const names = hosts.filter((host) => isIP(host) === 0);
-  if (names.length > 1) {
-    throw new RenderError(
-      `upstreams.${id}.targets: with https://, Envoy needs the same host name for all targets, or IP addresses`,
-    );
-  }
-  const alternatives = hosts.map((host) => ({
-    san_type: isIP(host) === 0 ? "DNS" : "IP_ADDRESS",
-    matcher: { exact: host },
-  }));
-  return extension("envoy.transport_sockets.tls", "extensions.transport_sockets.tls.v3.UpstreamTlsContext", {
-    sni: names[0],
-    common_tls_context: {
-      validation_context: { trusted_ca: { filename: SYSTEM_ROOTS }, match_typed_subject_alt_names: alternatives },
-    },
-  });
+function targetNames(id: string, { tls }: Upstream, addresses: ServiceAddress[]) {
+  const hosts = addresses.map(({ host }) => host);
+  return expectedNames(hosts, tls?.name, `upstreams.${id}.targets`);
 }
 
 function serviceClusters(config: Config, options: EnvoyRenderOptions): YamlSection[] {
@@ -144,14 +130,21 @@ function serviceClusters(config: Config, options: EnvoyRenderOptions): YamlSecti
   return [
     {
       "# The services: control listeners and listeners for Envoy.": NOTE,
-      ...serviceCluster(config, CONTROL_CLUSTER, control, "http1"),
+      ...serviceCluster(config, { name: CONTROL_CLUSTER, addresses: control, version: "http1" }, options),
     },
-    serviceCluster(config, SERVICE_CLUSTER, service, "http2"),
+    serviceCluster(config, { name: SERVICE_CLUSTER, addresses: service, version: "http2" }, options),
   ];
 }
 
 /** Unreachable services are skipped for a moment; if all are unreachable, all are tried. */
-function serviceCluster(config: Config, name: string, addresses: ServiceAddress[], version: HttpVersion): YamlSection {
+function serviceCluster(
+  config: Config,
+  { name, addresses, version }: { name: string; addresses: ServiceAddress[]; version: HttpVersion },
+  options: EnvoyRenderOptions,
+): YamlSection {
+  const section = name === CONTROL_CLUSTER ? config.control : config.envoy;
+  const hosts = addresses.map(({ host }) => host);
+  const names = expectedNames(hosts, options.serviceTls?.name, "the services");
   return {
     name,
     type: discovery(addresses),
@@ -163,7 +156,8 @@ function serviceCluster(config: Config, name: string, addresses: ServiceAddress[
     },
     common_lb_config: { healthy_panic_threshold: { value: 1 } },
     outlier_detection: ejectUnreachable({ failures: 2, baseMs: 1_000, maxMs: 5_000, intervalMs: 500 }),
-    typed_extension_protocol_options: upstreamProtocol(version, "30s"),
+    typed_extension_protocol_options: upstreamProtocol(version, "30s", credentialFilters(options)),
+    transport_socket: section.tls === undefined ? undefined : serviceTls(names, options),
   };
 }
 
@@ -190,7 +184,7 @@ function discovery(addresses: readonly ServiceAddress[]): "STATIC" | "STRICT_DNS
 
 type HttpVersion = "http1" | "http2";
 
-function upstreamProtocol(version: HttpVersion, idle: string): YamlData {
+function upstreamProtocol(version: HttpVersion, idle: string, filters?: YamlSection[]): YamlData {
   const explicit: YamlData =
     version === "http1"
       ? { http_protocol_options: {} }
@@ -205,6 +199,7 @@ function upstreamProtocol(version: HttpVersion, idle: string): YamlData {
       "@type": `${TYPES}.extensions.upstreams.http.v3.HttpProtocolOptions`,
       common_http_protocol_options: { idle_timeout: idle },
       explicit_http_config: explicit,
+      http_filters: filters,
     },
   };
 }

@@ -1,8 +1,6 @@
 /** Parts of an Envoy configuration that are used in several places: durations, addresses, typed extensions, calls of the service. */
 import type { ServiceAddress } from "../../config/options/plane-options.js";
-import type { Config } from "../../config/schema.js";
 import type { YamlData, YamlSection } from "../commented-yaml.js";
-import { requirePlaneToken } from "../common.js";
 import { SERVICE_CLUSTER } from "./options.js";
 
 /** The common prefix of the names of types. */
@@ -21,13 +19,9 @@ export function extension(name: string, type: string, config: YamlSection = {}):
   return { name, typed_config: { "@type": `${TYPES}.${type}`, ...config } };
 }
 
-/** Options of gRPC calls to the service, with the token of the data planes. */
-export function grpcService(config: Config): YamlData {
-  requirePlaneToken(config, "Envoy");
-  return {
-    envoy_grpc: { cluster_name: SERVICE_CLUSTER },
-    initial_metadata: [{ key: "authorization", value: `Bearer ${config.control.plane_token}` }],
-  };
+/** Options of gRPC calls to the service. Its cluster adds the token. */
+export function grpcService(): YamlData {
+  return { envoy_grpc: { cluster_name: SERVICE_CLUSTER } };
 }
 
 /** The source of a file that Envoy reloads. Watches the folder, because some deployment tools replace a symbolic link in it. */

@@ -3,12 +3,13 @@ import { createHash } from "node:crypto";
 import { envoyOptions } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
 import { commentedYaml, NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
-import { addressOf, RenderError, type Rendered, type RenderedFile, requirePlaneToken } from "../common.js";
+import { addressOf, RenderError, type Rendered, type RenderedFile } from "../common.js";
 import { type LuaData, luaTable } from "../lua-table.js";
 import { clusters } from "./clusters.js";
 import { extension, fromFile, socketAddress, TYPES } from "./common.js";
 import { listener } from "./listener.js";
 import {
+  ADMIN_SOCKET,
   BOOTSTRAP,
   CLUSTERS,
   CONTROL_CLUSTER,
@@ -20,15 +21,20 @@ import {
   SERVICE_CLUSTER,
 } from "./options.js";
 import { routeConfig } from "./routes.js";
+import { secretFiles } from "./secrets.js";
+
+/** Limit of the system. */
+const LONGEST_SOCKET = 107;
 
 /** Throws RenderError. */
 export function renderEnvoy(config: Config, options: EnvoyRenderOptions): Rendered {
   const warnings: string[] = [];
   const script = options.mode === "lua" ? envoyScript(config, options) : "";
-  const files: RenderedFile[] = script === "" ? [] : [{ name: SCRIPT, text: script, secret: true }];
+  const files: RenderedFile[] = secretFiles(config, options);
+  if (script !== "") files.push({ name: SCRIPT, text: script, secret: true });
   // A file comes before those that refer to it, because a running Envoy may read each as soon as it is written.
   if (options.dynamic) files.push(...dynamicFiles(config, options, script, warnings));
-  files.push({ name: BOOTSTRAP, text: bootstrap(config, options, warnings), secret: true });
+  files.push({ name: BOOTSTRAP, text: bootstrap(config, options, warnings), secret: false });
   return { files, warnings };
 }
 
@@ -43,7 +49,7 @@ function dynamicFiles(config: Config, options: EnvoyRenderOptions, script: strin
     ]),
     [LISTENERS]: dynamicFile("listener.v3.Listener", `The listener. ${drained}`, [listener(config, options, warnings)]),
   };
-  return Object.entries(texts).map(([name, text]) => ({ name, text, secret: name === LISTENERS }));
+  return Object.entries(texts).map(([name, text]) => ({ name, text, secret: false }));
 }
 
 /** A file that Envoy reloads. `type` omits the prefix of configurations. */
@@ -61,7 +67,7 @@ function bootstrap(config: Config, options: EnvoyRenderOptions, warnings: string
   const workers = options.workers ?? config.workers;
   const others = dynamic ? "Envoy reloads the other files as soon as they are replaced. " : "";
   const head = `Written by \`tollgate render envoy\`. Do not edit: change the configuration and render it again.
-Contains the token of the data planes: only the user that runs Envoy may read it. For Envoy 1.38 or later. Check and start it with
+For Envoy 1.38 or later. Check and start it with
 
   envoy --mode validate -c ${BOOTSTRAP}
   envoy -c ${BOOTSTRAP} --concurrency ${workers} --drain-time-s ${drain} --parent-shutdown-time-s ${drain + 5}
@@ -70,8 +76,8 @@ Use this --concurrency: while the store is unavailable, each worker thread admit
 ${others}A change of this file needs a hot restart: start the same command with --restart-epoch 1 (then 2, …) while the old process runs.`;
   const data: YamlData = {
     node: { id: options.node ?? DEFAULT_NODE, cluster: "tollgate" },
-    "# Envoy's admin interface. It can stop Envoy: keep it on the loopback address.": NOTE,
-    admin: { address: socketAddress(addressOf(options.admin, "--admin")) },
+    "# Envoy's admin interface. It can stop Envoy: only its user may call it.": NOTE,
+    admin: { address: adminAddress(options) },
     "# Maximum number of client connections; further ones are closed at once. Envoy has no limit by default.": NOTE,
     overload_manager: {
       resource_monitors: [
@@ -94,9 +100,18 @@ ${others}A change of this file needs a hot restart: start the same command with 
   return commentedYaml(head, data);
 }
 
+/** A Unix socket for the user that runs Envoy, unless an address is given. */
+function adminAddress({ admin, path }: EnvoyRenderOptions): YamlData {
+  if (admin !== undefined && !admin.startsWith("/")) return socketAddress(addressOf(admin, "--admin"));
+  const pipe = admin ?? `${path}/${ADMIN_SOCKET}`;
+  if (Buffer.byteLength(pipe) > LONGEST_SOCKET) {
+    throw new RenderError(`--admin ${pipe}: the path of a Unix socket has at most ${LONGEST_SOCKET} bytes`);
+  }
+  return { pipe: { path: pipe, mode: 0o600 } };
+}
+
 /** The script that Envoy runs: its options as a Lua table, followed by the bundle. */
 function envoyScript(config: Config, { node, workers, bundle }: EnvoyRenderOptions): string {
-  requirePlaneToken(config, "Envoy");
   const options = envoyOptions(config, {
     node: node ?? DEFAULT_NODE,
     workers,
@@ -105,7 +120,7 @@ function envoyScript(config: Config, { node, workers, bundle }: EnvoyRenderOptio
     addressHeader: "x-envoy-external-address",
     settleByAccessLog: true,
   });
-  return `-- Written by \`tollgate render envoy\`. Contains the token of the data planes.
+  return `-- Written by \`tollgate render envoy\`. Contains digests of the API keys.
 local tollgateOptions = ${luaTable(options as unknown as LuaData)}
 
 ${bundle}`;

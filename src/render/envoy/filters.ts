@@ -59,7 +59,7 @@ function rateLimit(config: Config): YamlData {
       status_on_error: { code: "ServiceUnavailable" },
       "# Longer than lease.timeout_ms, the maximum duration of a decision. Envoy's default is 20 ms.": NOTE,
       timeout: seconds(config.lease.timeout_ms + 200),
-      rate_limit_service: { transport_api_version: "V3", grpc_service: grpcService(config) },
+      rate_limit_service: { transport_api_version: "V3", grpc_service: grpcService() },
     }),
   };
 }

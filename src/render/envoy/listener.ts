@@ -8,6 +8,7 @@ import { extension, fromFile, grpcService, seconds, socketAddress } from "./comm
 import { httpFilters } from "./filters.js";
 import { type EnvoyRenderOptions, ROUTES } from "./options.js";
 import { NO_ROUTE, ROUTE_CONFIG, routeConfig } from "./routes.js";
+import { downstreamTls } from "./secrets.js";
 
 /** Idle connections live longer here than in the balancer, so that the balancer always closes them first. */
 const KEEP_LONGER_MS = 15_000;
@@ -31,7 +32,7 @@ export function listener(config: Config, options: EnvoyRenderOptions, warnings: 
             connectionManager(config, options, warnings),
           ),
         ],
-        transport_socket: options.tls === undefined ? undefined : downstreamTls(options.tls),
+        transport_socket: options.tls === undefined ? undefined : downstreamTls(options),
       },
     ],
   };
@@ -188,7 +189,7 @@ function accessLog(config: Config, { mode }: EnvoyRenderOptions): YamlSection {
           common_config: {
             log_name: LOG_NAME,
             transport_api_version: "V3",
-            grpc_service: grpcService(config),
+            grpc_service: grpcService(),
             buffer_flush_interval: "0.05s",
             buffer_size_bytes: 16_384,
           },
@@ -216,14 +217,4 @@ function marked(field: string, value: YamlData): YamlData {
       match_if_key_not_found: false,
     },
   };
-}
-
-function downstreamTls({ certificate, key }: { certificate: string; key: string }): YamlData {
-  return extension("envoy.transport_sockets.tls", "extensions.transport_sockets.tls.v3.DownstreamTlsContext", {
-    common_tls_context: {
-      tls_params: { tls_minimum_protocol_version: "TLSv1_2" },
-      alpn_protocols: ["h2", "http/1.1"],
-      tls_certificates: [{ certificate_chain: { filename: certificate }, private_key: { filename: key } }],
-    },
-  });
 }

@@ -12,8 +12,8 @@ export interface EnvoyRenderOptions extends CommonRenderOptions {
   envoyServices: string[];
   /** Address for clients. Default: `listen` of the configuration. */
   listen?: string | undefined;
-  /** `host:port` of Envoy's admin interface. */
-  admin: string;
+  /** Path of a Unix socket, or `host:port`, for Envoy's admin interface. Default: ADMIN_SOCKET next to the files. */
+  admin?: string | undefined;
   /** Maximum number of client connections. */
   maxConnections: number;
   /** A load balancer in front, such as an AWS ALB. */
@@ -39,7 +39,7 @@ export const CLUSTERS = "clusters.yaml";
 export const ROUTES = "routes.yaml";
 
 export const DEFAULT_NODE = "envoy";
-export const DEFAULT_ADMIN = "127.0.0.1:9901";
+export const ADMIN_SOCKET = "admin.sock";
 export const DEFAULT_CONNECTIONS = 100_000;
 
 /** The services' control listeners: `POST /v1/sync`, `/v1/connections/…`. */

@@ -6,6 +6,7 @@ import type { Config } from "../../config/schema.js";
 import { addressOf, hostAndPort, RenderError } from "../common.js";
 import { dictMegabytes, hiddenHeaders, quoted, resolverAddress } from "./directives.js";
 import { BUNDLE, OPTIONS, type RenderOptions } from "./options.js";
+import { serviceTrust } from "./service-tls.js";
 import { socketHttp } from "./sockets.js";
 
 /** Shared memory per app: balance, record, refusal and counters, with reserve. */
@@ -20,7 +21,7 @@ export function httpInclude(config: Config, plane: NginxOptions, options: Render
 
 # Shared by all workers: balances, counters and the latest sync reply. Sized for ${apps} apps.
 lua_shared_dict tollgate ${dictMegabytes(2, MIN_BYTES + apps * BYTES_PER_APP)}m;
-${resolverLine(plane, options)}
+${resolverLine(plane, options)}${serviceTrust(plane.serviceTls, options)}
 # Clients whose identity headers are trusted (identity.trusted_hops). With the realip module this matches the client
 # address that it determined; to match the direct peer instead, use: geo $realip_remote_addr $tollgate_trusted {
 geo $tollgate_trusted {

@@ -6,15 +6,18 @@ import { type LuaData, luaTable } from "../lua-table.js";
 import { httpInclude, locationInclude, statusInclude } from "./includes.js";
 import { mainConf } from "./main-conf.js";
 import { BUNDLE, HTTP_INCLUDE, LOCATION_INCLUDE, OPTIONS, type RenderOptions, STATUS_INCLUDE } from "./options.js";
+import { serviceTls } from "./service-tls.js";
 import { podUpstream, socketInclude, socketLocation } from "./sockets.js";
 
 /** Throws RenderError. */
 export function renderNginx(config: Config, options: RenderOptions): Rendered {
   const warnings: string[] = [];
   requirePlaneToken(config, "nginx");
+  const services = serviceAddresses(options.services, "--service", config.control.listen);
   const plane = nginxOptions(config, {
     node: options.node ?? "",
-    services: serviceAddresses(options.services, "--service", config.control.listen),
+    services,
+    serviceTls: serviceTls(config, services, options),
     podUpstream,
   });
   const optionsLua = `-- Written by \`tollgate render nginx\`. Contains the token of the data planes.

@@ -4,6 +4,7 @@ import { gatewayRefusal } from "../../core/refusals.js";
 import { keepAliveSeconds, type Route, routesByHost, schemeOf } from "../common.js";
 import { forwardedHeaders, quoted } from "./directives.js";
 import { LOCATION_INCLUDE, type RenderOptions } from "./options.js";
+import { upstreamTls } from "./service-tls.js";
 import { socketInclude } from "./sockets.js";
 import { proxyTarget } from "./upstreams.js";
 
@@ -67,7 +68,7 @@ function locationBody(config: Config, route: Route, options: RenderOptions, warn
   const headers = upstream.pass_host ? "" : forwardedHeaders("$proxy_host", "            ");
   return `            include ${quoted(`${options.path}/${LOCATION_INCLUDE}`, "--path")};
             proxy_pass ${scheme}://${proxyTarget(id, upstream)};
-${headers}`;
+${upstreamTls(id, upstream, "            ")}${headers}`;
 }
 
 function keepAlive(config: Config): string {

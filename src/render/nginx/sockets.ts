@@ -7,6 +7,7 @@ import type { Config } from "../../config/schema.js";
 import { type Route, schemeOf, type UpgradingRoute, upgradingRoutes, upstreamName } from "../common.js";
 import { dictMegabytes, forwardedHeaders, forwardedMaps, hiddenHeaders, quoted } from "./directives.js";
 import type { RenderOptions } from "./options.js";
+import { upstreamTls } from "./service-tls.js";
 import { proxyTarget, upstreamBlocks } from "./upstreams.js";
 
 /** The nginx upstream block of one pod. */
@@ -72,7 +73,7 @@ error_page 502 504 = $uri$is_args$args;
 
 proxy_pass ${schemeOf(id, upstream, "nginx")}://$tollgate_upstream;
 proxy_http_version 1.1;
-${forwardedHeaders(upstream.pass_host ? "$tollgate_host" : "$tollgate_pod_host", "", "$tollgate_connection")}proxy_set_header Upgrade $tollgate_protocols;
+${upstreamTls(id, upstream, "")}${forwardedHeaders(upstream.pass_host ? "$tollgate_host" : "$tollgate_pod_host", "", "$tollgate_connection")}proxy_set_header Upgrade $tollgate_protocols;
 
 # Maximum idle time of a connection (idle_ms). TCP keep-alive probes clients by so_keepalive of the listen directive
 # (ping_ms), pods as the system is set.

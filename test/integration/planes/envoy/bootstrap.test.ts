@@ -152,10 +152,10 @@ describeEnvoy("a rendered Envoy configuration", () => {
   describe("behind a balancer", () => {
     it("responds to the balancer's health check itself, until the admin interface sets it to fail", async () => {
       expect((await get("/healthz", {}, behind)).status).toBe(200);
-      await (await request(`${behind.adminUrl}/healthcheck/fail`, { method: "POST" })).body.dump();
+      await behind.admin("/healthcheck/fail", "POST");
       expect((await get("/healthz", {}, behind)).status).toBe(503);
       expect((await get("/plain/", {}, behind)).status).toBe(200);
-      await (await request(`${behind.adminUrl}/healthcheck/ok`, { method: "POST" })).body.dump();
+      await behind.admin("/healthcheck/ok", "POST");
       expect((await get("/healthz", {}, behind)).status).toBe(200);
     });
 

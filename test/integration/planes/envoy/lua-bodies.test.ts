@@ -102,7 +102,7 @@ describeEnvoy("Envoy's generated filter, like the Node gateway,", () => {
 
   /** Bytes that were sent to the backend: bodies and request heads. */
   async function passed(): Promise<number> {
-    const { body } = await fetchReply(Number(new URL(world.envoy.adminUrl).port), "/stats?filter=tx_bytes_total");
+    const body = await world.envoy.admin("/stats?filter=tx_bytes_total");
     return Number(/^cluster\.tollgate_backend\.upstream_cx_tx_bytes_total: (\d+)/m.exec(body)?.[1] ?? 0);
   }
 });

@@ -1,6 +1,5 @@
 /** Starts a real Redis, a service, a backend whose responses are set by the request path, and an Envoy with the generated filter. */
 import type { ServerResponse } from "node:http";
-import { request } from "undici";
 import { createQuota, type Quota } from "../../../../src/quota/quota.js";
 import { createRedisStore } from "../../../../src/store/redis/redis-store.js";
 import { type EnvoyProcess, type StartEnvoyOptions, startEnvoy } from "../../../support/envoy-process.js";
@@ -92,8 +91,7 @@ ${yaml}`;
       stop,
       spent: async (app) => Number(await redis.command("HGET", `ratelimit:{lua}:app:${app}`, "spent")),
       async calls() {
-        const { body } = await request(`${envoy.adminUrl}/stats?filter=tollgate_(control|envoy).upstream_rq_total`);
-        const text = await body.text();
+        const text = await envoy.admin("/stats?filter=tollgate_(control|envoy).upstream_rq_total");
         const of = (cluster: string) =>
           Number(new RegExp(`cluster.${cluster}.upstream_rq_total: (\\d+)`).exec(text)?.[1] ?? 0);
         return { syncs: of("tollgate_control"), checks: of("tollgate_envoy") };

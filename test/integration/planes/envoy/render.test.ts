@@ -1,6 +1,6 @@
 /** Envoy accepts the output of `tollgate render envoy`, and invalid options are reported before anything is written. */
 import { execFile } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -78,11 +78,12 @@ describeEnvoy("tollgate render envoy", () => {
 
   it("writes files with the token for their owner only, and no API keys", () => {
     const said = render(plain);
-    for (const name of ["envoy.yaml", "tollgate.lua"]) {
-      expect(read(name)).toContain(SECRET);
+    expect(read("secret-token.yaml")).toContain(SECRET);
+    for (const name of ["secret-token.yaml", "tollgate.lua"]) {
       expect(statSync(join(dir, "out", name)).mode & 0o777).toBe(0o600);
-      expect(read(name)).not.toContain("a-key-of-sixteen-or-more");
     }
+    for (const name of ["envoy.yaml", "tollgate.lua"]) expect(read(name)).not.toContain(SECRET);
+    for (const name of readdirSync(join(dir, "out"))) expect(read(name)).not.toContain("a-key-of-sixteen-or-more");
     expect(said).not.toContain(SECRET);
   });
 
@@ -138,8 +139,10 @@ describeEnvoy("tollgate render envoy", () => {
     expect(open).toEqual([]);
   });
 
-  it("keeps the admin interface on loopback by default", () => {
+  it("has the admin interface on a Unix socket of its user by default", () => {
     render(plain);
+    expect(bootstrap().admin.address).toEqual({ pipe: { path: join(dir, "out", "admin.sock"), mode: 0o600 } });
+    render(plain, "--admin", "127.0.0.1:9901");
     expect(bootstrap().admin.address.socket_address).toEqual({ address: "127.0.0.1", port_value: 9901 });
   });
 
@@ -174,6 +177,8 @@ describeEnvoy("tollgate render envoy", () => {
     ["an option that requires --behind-alb", plain, ["--hops", "2"], "--hops requires --behind-alb"],
     ["a health path without a slash", plain, ["--behind-alb", "--health", "ok"], "--health must begin with a slash"],
     ["a certificate without its key", plain, ["--tls-certificate", "/x"], "must be used together"],
+    ["a client key without its certificate", plain, ["--client-key", "/x"], "must be used together"],
+    ["a path that is too long for a socket", plain, ["--admin", `/${"x".repeat(110)}`], "at most 107 bytes"],
   ])("reports the problem and writes nothing: %s", (_what, yaml, args, complaint) => {
     expect(() => render(yaml, ...args)).toThrow(complaint);
     expect(existsSync(join(dir, "out"))).toBe(false);

@@ -23,7 +23,7 @@ identity: { api_keys: { video: [a-key-of-sixteen-or-more] } }
 apps: { video: { guaranteed: 100 }, "odd.app:1": { guaranteed: 1 } }
 upstreams:
   backend: { targets: ["127.0.0.1:9001", "http://127.0.0.1:9002"] }
-  "odd:name": { targets: ["https://127.0.0.1:9003"], pass_host: false }
+  "odd:name": { targets: ["https://127.0.0.1:9003"], pass_host: false, tls: { name: odd.example } }
 routes:
   - { path: /, upstream: backend }
   - { path: /api, upstream: "odd:name" }
@@ -143,6 +143,18 @@ describe("tollgate render nginx", () => {
     ],
     ["http and https in one upstream", plain.replace('"http://127', '"https://127'), [], "upstreams.backend.targets"],
     ["a path that contains an nginx variable", plain.replace("/api", "/$api"), [], "routes[].path"],
+    [
+      "an https target without a name",
+      plain.replace(", tls: { name: odd.example }", ""),
+      [],
+      "upstreams.odd:name.tls.name: is required",
+    ],
+    [
+      "a service with TLS and no name",
+      plain.replace("control: {", "control: { tls: { cert: /c, key: /k },"),
+      ["--service", "10.0.0.1:1"],
+      "use --service-name",
+    ],
     ["a certificate without its key", plain, ["--tls-certificate", "/x"], "must be used together"],
   ])("reports the problem: %s", (_what, yaml, args, complaint) => {
     expect(() => render(yaml, ...args)).toThrow(complaint);
