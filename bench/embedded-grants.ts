@@ -1,6 +1,7 @@
 /** Compares grants per second of the embedded store with empty async calls. */
-import { createQuota, type GrantRequest } from "../src/quota/quota.js";
+
 import { createEmbeddedStore } from "../src/store/embedded/embedded-store.js";
+import { createQuota, type GrantRequest } from "../test/support/split-quota.js";
 import { noBudget, type Result, result } from "./results.js";
 import { alternate, median } from "./rounds.js";
 

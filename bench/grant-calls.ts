@@ -16,13 +16,14 @@ const RATE = BUCKET * 1_000_000;
 const NODE_TTL_MS = 10_000;
 
 /** Message `seq` of the node, about its first `apps` apps. Every seq is new: no answer is a remembered one. */
-export function steadyGrant(cluster: string, apps: number, seq: number): ScriptCall {
+export function steadyGrant(clusterId: string, apps: number, seq: number): ScriptCall {
+  const cluster = `${clusterId}/0`;
   const ids = Array.from({ length: apps }, (_, i) => `app-${i}`);
   const granted = WANT * (seq - 1);
   return {
     keys: [clusterKey(cluster), nodesKey(cluster), ledgerKey(cluster, NODE), ...ids.map((id) => appKey(cluster, id))],
     args: [
-      ...[BUCKET, RATE, NODE_TTL_MS, seq, NODE],
+      ...[BUCKET, RATE, NODE_TTL_MS, 1, seq, NODE],
       ...ids.flatMap((id) => [id, BUCKET, RATE, 1, 0, granted, granted, 0, NEED, WANT, 1]),
     ],
   };

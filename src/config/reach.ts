@@ -8,6 +8,7 @@ const ofNode = ["node_id", "listen", "tls", "workers", "store", "store_tls", "st
 export const needRestart: readonly string[] = [
   ...ofNode,
   "cluster.id",
+  "cluster.shards",
   "control.listen",
   "control.tls",
   "envoy.listen",
@@ -15,7 +16,14 @@ export const needRestart: readonly string[] = [
 ];
 
 /** Options that each node needs to find the store, and for access control. */
-export const notInStore: readonly string[] = [...ofNode, "cluster.id", "control", "envoy.listen", "envoy.tls"];
+export const notInStore: readonly string[] = [
+  ...ofNode,
+  "cluster.id",
+  "cluster.shards",
+  "control",
+  "envoy.listen",
+  "envoy.tls",
+];
 
 /** May differ between nodes that enforce the same limits. */
 export const ownToNode: readonly string[] = [...ofNode, "control.listen", "control.tls", "envoy.listen", "envoy.tls"];

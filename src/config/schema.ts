@@ -3,6 +3,7 @@ import { availableParallelism, hostname } from "node:os";
 import * as z from "zod";
 import { MAX_TOKENS } from "../core/bucket.js";
 import { costProfiles, MAX_BYTES, MAX_COST } from "../core/cost.js";
+import { MAX_SHARDS } from "../core/shard.js";
 import { limits, route, timeouts, upstream } from "./sections/gateway.js";
 import { rateLimitDomain } from "./sections/rate-limits.js";
 import { clientTls, listenerTls } from "./sections/tls.js";
@@ -40,6 +41,9 @@ const cluster = section({
   id: clusterName().default("cluster-01").describe("Nodes with the same id on the same store share their limits."),
   capacity: tokens().default(1_000_000).describe("L1: maximum tokens for all apps together."),
   rate: rate().default(500_000).describe("L1: tokens per second for all apps together."),
+  shards: optional(whole(1, MAX_SHARDS), "1").describe(
+    "Parts into which the apps are divided, each in one hash slot. Cannot be changed for an existing `id`.",
+  ),
   node_ttl_ms: milliseconds(SHORTEST_TTL_MS, HOUR_MS)
     .default(10_000)
     .describe("A node that does not report for this long is considered dead, and its tokens are returned."),

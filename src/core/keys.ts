@@ -1,21 +1,24 @@
 /** The names of all keys in the store. Keys of one function call share a hash tag, so that they are in one cluster slot. */
 
-/** L1 and the emergency of a cluster: a hash. */
-export const clusterKey = (cluster: string): string => `ratelimit:{${cluster}}:cluster`;
+// `shard` is the hash tag of a shard: see `quota/shard-tags.ts`.
+/** The shard's part of L1, and the emergency: a hash. */
+export const clusterKey = (shard: string): string => `ratelimit:{${shard}}:cluster`;
 /** L2 of an app: a hash. */
-export const appKey = (cluster: string, app: string): string => `ratelimit:{${cluster}}:app:${app}`;
+export const appKey = (shard: string, app: string): string => `ratelimit:{${shard}}:app:${app}`;
 /** Known nodes: a sorted set, node → last seen. */
-export const nodesKey = (cluster: string): string => `ratelimit:{${cluster}}:nodes`;
+export const nodesKey = (shard: string): string => `ratelimit:{${shard}}:nodes`;
 /** What a node was granted, spent and returned in one epoch: a hash. */
-export const ledgerKey = (cluster: string, node: string): string => `ratelimit:{${cluster}}:ledger:${node}`;
+export const ledgerKey = (shard: string, node: string): string => `ratelimit:{${shard}}:ledger:${node}`;
 /** The stored reply to one operation: a string that expires. */
-export const operationKey = (cluster: string, operation: string): string => `ratelimit:{${cluster}}:op:${operation}`;
-/** The channel on which nodes are asked to return tokens, of the cluster with this key. */
+export const operationKey = (shard: string, operation: string): string => `ratelimit:{${shard}}:op:${operation}`;
+/** The channel on which nodes are asked to return tokens, of the shard with this cluster key. */
 export const recallChannel = (clusterKeyName: string): string => `${clusterKeyName}:recall`;
 /** On that channel, instead of an app: tokens of all apps. */
 export const ALL_APPS = "*";
 /** A lock: a hash that expires. */
 export const lockKey = (cluster: string, name: string): string => `ratelimit:{${cluster}}:lock:${name}`;
+/** The number of shards, fixed when the cluster is created: a string. */
+export const shardsKey = (cluster: string): string => `ratelimit:{${cluster}}:shards`;
 /** The configuration layer in the store: a hash. */
 export const configKey = (cluster: string): string => `ratelimit:{${cluster}}:config`;
 /** A node in one epoch; each epoch has its own ledger. The separator is not a character of an id, so names are unique. */

@@ -5,6 +5,7 @@ declare function tonumber(this: void, text: string): number | undefined;
 declare function unpack(this: void, items: string[], from: number, to: number): LuaMultiReturn;
 type LuaMultiReturn = string[] & { __tstlMultiReturn: unknown };
 declare const string: {
+  byte(this: void, text: string, position: number): number;
   find(this: void, text: string, pattern: string, from?: number, plain?: boolean): number | undefined;
   format(this: void, format: string, value: number): string;
   sub(this: void, text: string, from: number, to: number): string;
@@ -40,6 +41,10 @@ export function storedNumber(text: string | false, fallback: number): number {
 
 export function wholeText(value: number): string {
   return value === 0 ? "0" : string.format("%.0f", value);
+}
+
+export function codeAt(text: string, position: number): number {
+  return string.byte(text, position + 1);
 }
 
 export function isIdentifier(text: string): boolean {

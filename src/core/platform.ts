@@ -26,6 +26,11 @@ export function wholeText(value: number): string {
   return Number.isInteger(value) ? String(value) : value.toFixed(0);
 }
 
+/** The code of a character; the position counts from 0. Only for ASCII texts. */
+export function codeAt(text: string, position: number): number {
+  return text.charCodeAt(position);
+}
+
 /** True for 1 to 128 of A–Z a–z 0–9 . _ : - */
 export function isIdentifier(text: string): boolean {
   return /^[A-Za-z0-9._:-]{1,128}$/.test(text);

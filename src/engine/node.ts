@@ -13,6 +13,8 @@ export interface NodeOptions {
   timers: boolean;
   /** The host learns from replies only that tokens are recalled: while it holds any, it sends a message per sync interval. */
   polls: boolean;
+  /** It sends messages also while it holds no tokens. False with several shards: most nodes use few of them. */
+  heartbeats: boolean;
 }
 
 export interface NodeState<A extends Account = Account> {

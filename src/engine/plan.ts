@@ -163,9 +163,11 @@ function scan<A extends Account>(node: NodeState<A>, situation: LeaseSituation, 
 
 /** Whether a message has to be sent, if only as a sign of life or to learn of recalls. */
 export function isMessageDue(node: NodeState, planned: PlannedSync[], now: number): boolean {
-  const { polls, lease } = node.options;
+  const { polls, heartbeats, lease } = node.options;
   const elapsed = now - node.lastContact;
-  if (planned.length > 0 || node.lastContact === 0 || elapsed < 0) return true;
+  if (planned.length > 0) return true;
+  if (!heartbeats && node.active.length === 0) return false;
+  if (node.lastContact === 0 || elapsed < 0) return true;
   return elapsed >= (polls && node.active.length > 0 ? lease.syncIntervalMs : HEARTBEAT_MS);
 }
 

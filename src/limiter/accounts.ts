@@ -1,6 +1,7 @@
 /** The accounts of a limiter. None is dropped before the store has the final report about it. */
 import type { LeaseOptions } from "../core/lease.js";
 import type { AppLimits } from "../core/limits.js";
+import { shardOf } from "../core/shard.js";
 import { type Account, newAccount, type Waiter } from "../engine/account.js";
 import { NodeCell } from "./node-cell.js";
 
@@ -12,7 +13,10 @@ export interface LimiterWaiter extends Waiter {
   decideAgain(): void;
 }
 
-export type LimiterAccount = Account<LimiterWaiter>;
+export interface LimiterAccount extends Account<LimiterWaiter> {
+  /** The number of the shard that has its bucket. */
+  shard: number;
+}
 
 /** An app that has left: its counters in the store, and the limits under which its last exchanges are settled. */
 interface DepartedApp {
@@ -23,7 +27,15 @@ interface DepartedApp {
 
 export type Accounts = ReturnType<typeof createAccounts>;
 
-export function createAccounts(configured: AppLimits[], firstLease: LeaseOptions, now: () => number) {
+export interface AccountsOptions {
+  apps: AppLimits[];
+  lease: LeaseOptions;
+  /** Number of shards. */
+  shards: number;
+  now(): number;
+}
+
+export function createAccounts({ apps: configured, lease: firstLease, shards, now }: AccountsOptions) {
   let lease = firstLease;
   const apps = new Map<string, LimiterAccount>();
   const descriptorLimits = new Map<string, LimiterAccount>();
@@ -35,6 +47,7 @@ export function createAccounts(configured: AppLimits[], firstLease: LeaseOptions
   function create(limits: AppLimits): LimiterAccount {
     const account = newAccount(limits, lease, now(), new NodeCell()) as LimiterAccount;
     account.refunds = new NodeCell();
+    account.shard = shardOf(limits.id, shards);
     return account;
   }
 
@@ -94,9 +107,11 @@ export function createAccounts(configured: AppLimits[], firstLease: LeaseOptions
 
     find: (id: string): LimiterAccount | undefined => apps.get(id) ?? descriptorLimits.get(id),
 
-    inForce: (): LimiterAccount[] => [...apps.values(), ...descriptorLimits.values()],
+    inForce: (shard: number): LimiterAccount[] =>
+      [...apps.values(), ...descriptorLimits.values()].filter((one) => one.shard === shard),
 
-    all: (): LimiterAccount[] => [...apps.values(), ...descriptorLimits.values(), ...leaving.values()],
+    all: (shard: number): LimiterAccount[] =>
+      [...apps.values(), ...descriptorLimits.values(), ...leaving.values()].filter((one) => one.shard === shard),
 
     /** Adds a descriptor limit, or brings it back with what it held. An existing one gets the new limits. */
     enterLimit(limits: AppLimits): LimiterAccount {
@@ -118,9 +133,11 @@ export function createAccounts(configured: AppLimits[], firstLease: LeaseOptions
       if (granted > 0 || Object.keys(learned).length > 0) departed.set(limits.id, { limits, granted, returned });
     },
 
-    /** The store's counters of this node restart at zero. */
-    startEpoch(): void {
-      for (const gone of departed.values()) Object.assign(gone, { granted: 0, returned: 0 });
+    /** The counters of this node restart at zero on a shard. */
+    startEpoch(shard: number): void {
+      for (const [id, gone] of departed) {
+        if (shardOf(id, shards) === shard) Object.assign(gone, { granted: 0, returned: 0 });
+      }
     },
   };
 }

@@ -6,7 +6,11 @@ import { DEFAULT_APP } from "../core/identity.js";
 import type { LeaseOptions } from "../core/lease.js";
 import type { AppLimits, OnStoreFailure } from "../core/limits.js";
 import { isIdentifier } from "../core/platform.js";
-import { createQuota } from "../quota/quota.js";
+import { createLock } from "../quota/lock.js";
+import { type ClusterLimits, createQuota, defaultShards } from "../quota/quota.js";
+import { ShardMismatch } from "../quota/shard-count.js";
+import { createShareRounds } from "../quota/share-rounds.js";
+import { systemClock } from "../shared/clock.js";
 import { openStore } from "../store/open.js";
 import type { Store } from "../store/store.js";
 import { createLimiter as createNodeLimiter, type Limiter, type LimiterObserver } from "./limiter.js";
@@ -40,8 +44,8 @@ export interface Limits {
 export interface CreateLimiterOptions extends Limits {
   /** "embedded" for one process, a Redis URL, or an open store, which the caller closes. */
   store?: string | Store;
-  /** Limiters with the same store and cluster share the limits. */
-  cluster?: { id?: string; capacity?: number; rate?: number };
+  /** Limiters with the same store and cluster share the limits. `shards`: default 1. */
+  cluster?: { id?: string; capacity?: number; rate?: number; shards?: number };
   /** The name of this node; default: host name and process id. */
   node?: string;
   observer?: LimiterObserver;
@@ -86,27 +90,51 @@ export async function createLimiter(options: CreateLimiterOptions): Promise<Libr
   allLimits(limits);
   const { store: place = "embedded", node = `${hostname()}:${process.pid}`, observer } = options;
   const store = typeof place === "string" ? openStore(place) : place;
-  let current = optionsOf(limits, store);
-  const limiter = createNodeLimiter({ node, observer, ...current });
+  const quota = createQuota(store, clusterLimits(limits, store));
+  try {
+    await quota.verify();
+  } catch (error) {
+    // If the store is unavailable, every call verifies it first.
+    if (error instanceof ShardMismatch) {
+      if (typeof place === "string") await store.close();
+      throw error;
+    }
+  }
+  const limiter = createNodeLimiter({ node, observer, target: quota, ...optionsOf(limits) });
+  const shares = quota.shards.length === 1 ? undefined : startShareRounds();
   const ticking = setInterval(() => {
     // The next tick makes up for a failed one; the limiter itself notices that the store is unavailable.
-    current.target.emergencyCheck(10_000, true).then(
+    quota.emergencyCheck(10_000, true).then(
       ({ active }) => limiter.setEmergency(active),
       () => undefined,
     );
   }, TICK_MS);
   ticking.unref();
+
+  /** Without a service, the library also divides L1 among the shards. */
+  function startShareRounds() {
+    const { id } = clusterLimits(limits, store);
+    return createShareRounds({
+      quota,
+      lock: createLock(store, id, "shares", node),
+      clock: systemClock,
+      apps: () => allLimits(limits),
+      failed: () => undefined,
+    });
+  }
+
   return {
     ...limiter,
     reconfigure(changed) {
       const next = { ...limits, ...changed, cluster: { ...limits.cluster, ...changed.cluster } };
-      current = optionsOf(next, store);
+      const changedOptions = optionsOf(next);
       limits = next;
-      limiter.reconfigure(current);
+      quota.reconfigure(clusterLimits(next, store));
+      limiter.reconfigure({ target: quota, ...changedOptions });
     },
     async close() {
       clearInterval(ticking);
-      await limiter.close();
+      await Promise.all([limiter.close(), shares?.close()]);
       if (typeof place === "string") await store.close();
     },
   };
@@ -114,12 +142,15 @@ export async function createLimiter(options: CreateLimiterOptions): Promise<Libr
 
 const allLimits = ({ apps }: Limits) => Object.entries(apps).map(([id, limits]) => limitsOf(id, limits));
 
-function optionsOf(limits: CreateLimiterOptions, store: Store) {
-  const { cluster = {}, lease, timeoutMs, failOpenTokens } = limits;
-  const { id = "cluster-01", capacity = 1_000_000, rate = 500_000 } = cluster;
-  const target = createQuota(store, { id, capacity, rate, nodeTtlMs: NODE_TTL_MS });
+function clusterLimits({ cluster = {} }: CreateLimiterOptions, { kind }: Store): ClusterLimits {
+  const { id = "cluster-01", capacity = 1_000_000, rate = 500_000, shards = defaultShards(kind) } = cluster;
+  return { id, capacity, rate, shards, nodeTtlMs: NODE_TTL_MS };
+}
+
+function optionsOf(limits: CreateLimiterOptions) {
+  const { lease, timeoutMs, failOpenTokens } = limits;
   const unknownApps = Object.hasOwn(limits.apps, DEFAULT_APP) ? ("default" as const) : ("reject" as const);
-  return { target, apps: allLimits(limits), unknownApps, lease, timeoutMs, failOpenTokens };
+  return { apps: allLimits(limits), unknownApps, lease, timeoutMs, failOpenTokens };
 }
 
 /** The declared length of a body, as `check` takes it. */

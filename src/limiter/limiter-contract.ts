@@ -4,7 +4,7 @@ import type { LeaseOptions } from "../core/lease.js";
 import type { AppLimits } from "../core/limits.js";
 import type { ClientDecision } from "../core/refusals.js";
 import type { DecisionSource } from "../engine/account.js";
-import type { Quota } from "../quota/quota.js";
+import type { ShardQuota } from "../quota/shard-quota.js";
 import type { Clock } from "../shared/clock.js";
 
 export type { DecisionSource };
@@ -19,12 +19,17 @@ export interface Decision extends ClientDecision {
   source: DecisionSource;
 }
 
+/** The part of a shard that a limiter needs. */
+export type ShardTarget = Pick<ShardQuota, "grant" | "report" | "heartbeat"> & Partial<Pick<ShardQuota, "onRecall">>;
+
 /** The part of a quota that a limiter needs. */
-export type SyncTarget = Pick<Quota, "grant" | "report" | "heartbeat"> & Partial<Pick<Quota, "onRecall">>;
+export interface SyncTarget {
+  shards: readonly ShardTarget[];
+}
 
 /** What may change while the limiter runs. */
 export interface LimitOptions {
-  /** Grants tokens: a quota on a store. A new target must use the same store and cluster. */
+  /** Grants tokens: a quota on a store. A new target must use the same store, cluster and number of shards. */
   target: SyncTarget;
   apps: AppLimits[];
   /** Unknown apps share the app "default" or are refused. */
@@ -58,6 +63,7 @@ export interface LimiterObserver {
   transferLimited?(decision: Decision, action: LimitedTransfer): void;
   /** A sync has ended. */
   synced?(outcome: "ok" | "error" | "timeout", milliseconds: number, apps: number, error?: unknown): void;
-  levelChanged?(level: number, before: number): void;
+  /** The degradation level of a shard. */
+  levelChanged?(level: number, before: number, shard: number): void;
   emergencyChanged?(active: boolean): void;
 }

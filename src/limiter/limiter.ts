@@ -27,7 +27,7 @@ import { systemClock } from "../shared/clock.js";
 import { createAccounts, type LimiterAccount, type LimiterWaiter } from "./accounts.js";
 import type { Decision, LimiterOptions, LimitOptions } from "./limiter-contract.js";
 import { isMetered, Meter, type MeterLimiter, type Transfer } from "./meter.js";
-import { createSyncer } from "./syncer.js";
+import { createSyncer, nextEpoch, type Syncer } from "./syncer.js";
 
 export type * from "./limiter-contract.js";
 export type { Meter, Transfer } from "./meter.js";
@@ -42,8 +42,9 @@ type Again = (startedMs: number) => Deciding;
 
 type Result = (outcome: Outcome, startedMs: StartTime, waited?: boolean) => Decision;
 
-function nodeOptions({ lease, timeoutMs = 1000, failOpenTokens = 100 }: LimitOptions): NodeOptions {
-  return { lease: { ...defaultLeaseOptions, ...lease }, timeoutMs, failOpenTokens, timers: true, polls: false };
+function nodeOptions({ target, lease, timeoutMs = 1000, failOpenTokens = 100 }: LimitOptions): NodeOptions {
+  const shared = { timeoutMs, failOpenTokens, timers: true, polls: false, heartbeats: target.shards.length === 1 };
+  return { lease: { ...defaultLeaseOptions, ...lease }, ...shared };
 }
 
 export type Limiter = ReturnType<typeof createLimiter>;
@@ -52,11 +53,36 @@ export type LimiterStats = ReturnType<Limiter["stats"]>;
 export function createLimiter(options: LimiterOptions) {
   const { clock = systemClock, observer = {}, defer = queueMicrotask } = options;
   const firstOptions = nodeOptions(options);
-  const accounts = createAccounts(options.apps, firstOptions.lease, clock.now);
+  const { shards } = options.target;
+  const accounts = createAccounts({
+    apps: options.apps,
+    lease: firstOptions.lease,
+    shards: shards.length,
+    now: clock.now,
+  });
   const { apps } = accounts;
   const counts = { local: 0, remote: 0, cached: 0, without_store: 0, refused: 0, dryRunRefused: 0 };
-  const syncer = createSyncer({ ...options, clock, observer, defer, accounts, nodeOptions: firstOptions });
-  const { node } = syncer;
+  const epoch = nextEpoch(0);
+  /** One per shard: each has its own epoch, degradation level and messages. */
+  const syncers = shards.map((target, shard) =>
+    createSyncer({
+      ...options,
+      observer: { ...observer, emergencyChanged },
+      ...{ epoch, shard, target, clock, defer, accounts, nodeOptions: firstOptions },
+    }),
+  );
+  let emergencyKnown = false;
+
+  /** Shards learn of an emergency one after the other; it is one event. */
+  function emergencyChanged(): void {
+    const active = syncers.some(({ node }) => node.emergency);
+    if (active === emergencyKnown) return;
+    emergencyKnown = active;
+    observer.emergencyChanged?.(active);
+  }
+
+  const syncerOf = ({ shard }: LimiterAccount) => syncers[shard] as Syncer;
+  const first = syncers[0] as Syncer;
   let fallback = fallbackOf(options);
   /** Reused by all decisions that do not wait. */
   const current = {} as Outcome;
@@ -105,7 +131,8 @@ export function createLimiter(options: LimiterOptions) {
     const account = apps.get(id) ?? fallback;
     if (account === undefined) return refuse(UNKNOWN_APP, method, startedMs);
     startDecision(current, account, method);
-    const step = decide(node, current, contentLength);
+    const syncer = syncerOf(account);
+    const step = decide(syncer.node, current, contentLength);
     if (step === MISSED) return miss(account, startedMs, (since) => check(id, method, contentLength, since));
     if (step === DECIDED_SYNC) syncer.wake(account);
     return decisionOf(current, startedMs);
@@ -124,7 +151,8 @@ export function createLimiter(options: LimiterOptions) {
       decideLook(current, clock.now());
       return decisionOf(current, startedMs);
     }
-    const step = decideCost(node, current, cost);
+    const syncer = syncerOf(account);
+    const step = decideCost(syncer.node, current, cost);
     if (step === MISSED) return miss(account, startedMs, (since) => take(id, cost, since));
     if (step === DECIDED_SYNC) syncer.wake(account);
     return decisionOf(current, startedMs);
@@ -138,7 +166,8 @@ export function createLimiter(options: LimiterOptions) {
       return { ...unidentified(UNKNOWN_APP), allowed: true, method: "", balance: 0, rate: 0, source: "local" };
     }
     startDecision(current, account, "");
-    const step = decideCost(node, current, cost);
+    const syncer = syncerOf(account);
+    const step = decideCost(syncer.node, current, cost);
     if (step === MISSED) return miss(account, startedMs, (since) => takeMore(id, cost, since), decisionFrom);
     if (step === DECIDED_SYNC) syncer.wake(account);
     return decisionFrom(current);
@@ -146,12 +175,13 @@ export function createLimiter(options: LimiterOptions) {
 
   function miss(account: LimiterAccount, startedMs: StartTime, again: Again, result: Result = decisionOf): Deciding {
     const now = clock.now();
+    const syncer = syncerOf(account);
     if (syncer.isClosed()) {
       if (!decideCached(current, "cached", now)) refuseWithoutStore(current);
       return result(current, startedMs);
     }
     syncer.level();
-    const step = decideMiss(node, current, now);
+    const step = decideMiss(syncer.node, current, now);
     if (step === WAIT) return wait(account, startedMs ?? now, again, result);
     if (step === DECIDED_SYNC) syncer.wake(account);
     return result(current, startedMs);
@@ -159,9 +189,10 @@ export function createLimiter(options: LimiterOptions) {
 
   function wait(account: LimiterAccount, startedMs: number, again: Again, result: Result): Promise<Decision> {
     const outcome = newOutcome(account, current.method, current.cost);
+    const syncer = syncerOf(account);
     return new Promise((resolve) => {
       const waiter: LimiterWaiter = {
-        ...newWaiter(outcome, startedMs + node.options.timeoutMs),
+        ...newWaiter(outcome, startedMs + syncer.node.options.timeoutMs),
         wake: () => resolve(result(outcome, startedMs, true)),
         decideAgain: () => resolve(again(startedMs)),
       };
@@ -178,7 +209,7 @@ export function createLimiter(options: LimiterOptions) {
   function giveBack(account: LimiterAccount | undefined, tokens: number): void {
     if (account === undefined || !(tokens > 0)) return;
     refund(account, tokens);
-    syncer.spent(account);
+    syncerOf(account).spent(account);
   }
 
   const meterLimiter: MeterLimiter = {
@@ -207,7 +238,7 @@ export function createLimiter(options: LimiterOptions) {
       /** Adds a limit, brings one back, or changes the numbers of an existing one. */
       enter(limits: AppLimits): LimiterAccount {
         const account = accounts.enterLimit(limits);
-        refit(node, account, clock.now());
+        refit(syncerOf(account).node, account, clock.now());
         return account;
       },
       take: (limit: LimiterAccount, cost: number) => takeOf(limit, limit.limits.id, cost, startTime()),
@@ -219,7 +250,7 @@ export function createLimiter(options: LimiterOptions) {
       letGo(limit: LimiterAccount): boolean {
         if (limit.waiters.length > 0) return false;
         accounts.leaveLimit(limit);
-        leaveNode(node, limit);
+        leaveNode(syncerOf(limit).node, limit);
         return true;
       },
       /** Number of limits, including those that are leaving. */
@@ -242,14 +273,18 @@ export function createLimiter(options: LimiterOptions) {
       if (account === undefined) return;
       const paid = metered === 0 ? decision : { ...decision, cost: decision.cost + metered };
       const difference = settleExchange(account, paid, requestBytes, responseBytes);
-      if (difference !== 0) syncer.spent(account);
+      if (difference !== 0) syncerOf(account).spent(account);
       const actual = paid.cost + difference;
       if (actual !== decision.cost) observer.deviated?.(decision, actual, deviation(decision.cost, actual));
     },
 
     /** Starts or ends an emergency before the next sync reports it. */
-    setEmergency: syncer.setEmergency,
-    pinLevel: syncer.pinLevel,
+    setEmergency(active: boolean): void {
+      for (const syncer of syncers) syncer.setEmergency(active);
+    },
+    pinLevel(level: number, durationMs: number): void {
+      for (const syncer of syncers) syncer.pinLevel(level, durationMs);
+    },
 
     /**
      * Applies new options; omitted ones get their defaults. Remaining apps keep their tokens (up to the new burst),
@@ -257,20 +292,33 @@ export function createLimiter(options: LimiterOptions) {
      * removed apps are still settled, and their tokens are returned.
      */
     reconfigure(next: LimitOptions): void {
-      if (syncer.isClosed()) return;
+      if (first.isClosed()) return;
       const changed = nodeOptions(next);
       const removed = accounts.replace(next.apps, changed.lease);
       fallback = fallbackOf(next);
-      syncer.reconfigure(next.target, changed, removed);
+      for (const [shard, target] of next.target.shards.entries()) syncers[shard]?.reconfigure(target, changed, removed);
       for (const account of removed) for (const waiter of takeWaiters(account)) waiter.decideAgain();
     },
 
-    /** Decisions by source and how many of them were refused (`dryRunRefused`: admitted by a dry run), and the syncs. */
+    /**
+     * Decisions by source and how many of them were refused (`dryRunRefused`: admitted by a dry run), and the syncs. `level`
+     * is the highest of the shards, `levels` has that of each.
+     */
     stats() {
       const { without_store: withoutStore, ...others } = counts;
-      const { syncs, failures, emergency, liveNodes } = node;
-      const level = syncer.level();
-      return { ...others, withoutStore, syncs, failedSyncs: failures, level, emergency, liveNodes };
+      const levels = syncers.map((syncer) => syncer.level());
+      const nodes = syncers.map(({ node }) => node);
+      const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
+      return {
+        ...others,
+        withoutStore,
+        syncs: sum(nodes.map(({ syncs }) => syncs)),
+        failedSyncs: sum(nodes.map(({ failures }) => failures)),
+        level: Math.max(...levels),
+        levels,
+        emergency: nodes.some(({ emergency }) => emergency),
+        liveNodes: Math.max(...nodes.map(({ liveNodes }) => liveNodes)),
+      };
     },
 
     /** The balance of each configured app, and its state in the last reply. */
@@ -283,6 +331,8 @@ export function createLimiter(options: LimiterOptions) {
       })),
 
     /** Sends the final report and returns all tokens; waits at most `timeoutMs`. */
-    close: syncer.close,
+    async close(): Promise<void> {
+      await Promise.all(syncers.map((syncer) => syncer.close()));
+    },
   };
 }

@@ -1,4 +1,4 @@
-/** Sends the syncs of a limiter: one at a time for all accounts, on a timer or when a request needs tokens. */
+/** Sends the syncs of a limiter with one shard: one at a time for its accounts, on a timer or when a request needs tokens. */
 import { pinLevel } from "../core/degradation.js";
 import { ALL_APPS } from "../core/keys.js";
 import { isScarce, SCARCE_GAP_MS } from "../engine/account.js";
@@ -20,9 +20,13 @@ import { giveUpAll, giveUpExpired } from "../engine/waiters.js";
 import { watchRecalls } from "../quota/recall-watch.js";
 import { StoreError } from "../store/errors.js";
 import type { Accounts, LimiterAccount } from "./accounts.js";
-import type { LimiterObserver, LimiterOptions, SyncTarget } from "./limiter-contract.js";
+import type { LimiterObserver, LimiterOptions, ShardTarget } from "./limiter-contract.js";
 
-export interface SyncerOptions extends Required<Pick<LimiterOptions, "node" | "target" | "clock" | "defer">> {
+export interface SyncerOptions extends Required<Pick<LimiterOptions, "node" | "clock" | "defer">> {
+  /** The number of the shard. */
+  shard: number;
+  target: ShardTarget;
+  epoch: number;
   observer: LimiterObserver;
   accounts: Accounts;
   nodeOptions: NodeOptions;
@@ -30,12 +34,14 @@ export interface SyncerOptions extends Required<Pick<LimiterOptions, "node" | "t
 
 type Planned = PlannedSync<LimiterAccount>;
 
-const nextEpoch = (before: number) => newEpoch(before, Date.now(), Math.random());
+export type Syncer = ReturnType<typeof createSyncer>;
+
+export const nextEpoch = (before: number) => newEpoch(before, Date.now(), Math.random());
 
 export function createSyncer(options: SyncerOptions) {
-  const { node: name, clock, observer, accounts } = options;
+  const { node: name, clock, observer, accounts, shard } = options;
   let { target } = options;
-  const node = newNode<LimiterAccount>(options.nodeOptions, nextEpoch(0));
+  const node = newNode<LimiterAccount>(options.nodeOptions, options.epoch);
   let lastLevel = 0;
   let inFlight: Promise<void> | undefined;
   let soon = false;
@@ -43,6 +49,8 @@ export function createSyncer(options: SyncerOptions) {
   let stopTicking = clock.after(node.options.lease.syncIntervalMs, tick);
   const { onRecall } = target;
   const stopWatching = onRecall === undefined ? () => {} : watchRecalls({ onRecall }, clock, recall);
+
+  const all = () => accounts.all(shard);
 
   function level(): number {
     updateLevel(node, clock.now());
@@ -53,13 +61,13 @@ export function createSyncer(options: SyncerOptions) {
   function observeLevel(): void {
     const before = lastLevel;
     lastLevel = node.level;
-    if (before !== lastLevel) observer.levelChanged?.(lastLevel, before);
+    if (before !== lastLevel) observer.levelChanged?.(lastLevel, before, shard);
   }
 
   /** Other nodes need tokens of an app, or of all apps. */
   function recall(app: string): void {
     if (closing) return;
-    const recalled = app === ALL_APPS ? accounts.inForce() : [accounts.find(app)];
+    const recalled = app === ALL_APPS ? accounts.inForce(shard) : [accounts.find(app)];
     for (const account of recalled) if (account !== undefined) recallTokens(node, account);
     if (node.urgent.length > 0 && clock.now() >= node.retryAt && inFlight === undefined) startSoon();
   }
@@ -138,8 +146,8 @@ export function createSyncer(options: SyncerOptions) {
     const now = clock.now();
     const { epoch, emergency } = node;
     for (const [i, one] of planned.entries()) one.reply = answer.apps[i];
-    applyReplies(node, { planned, answer, started, now, nextEpoch: nextEpoch(epoch), accounts: accounts.all });
-    if (node.epoch !== epoch) accounts.startEpoch();
+    applyReplies(node, { planned, answer, started, now, nextEpoch: nextEpoch(epoch), accounts: all });
+    if (node.epoch !== epoch) accounts.startEpoch(shard);
     serveReplies(node, planned);
     observer.synced?.("ok", now - started, planned.length);
     if (node.emergency !== emergency) observer.emergencyChanged?.(node.emergency);
@@ -177,19 +185,21 @@ export function createSyncer(options: SyncerOptions) {
     for (const account of node.active) giveUpAll(node, account, now);
     wakeDecided();
     await inFlight;
-    const all = accounts.all().filter(isReturnDue);
+    const due = all().filter(isReturnDue);
+    // Nothing was ever sent to this shard.
+    if (due.length === 0 && node.lastContact === 0 && node.seq === 0) return;
     do {
-      const some = all.splice(0, MAX_APPS_PER_MESSAGE);
+      const some = due.splice(0, MAX_APPS_PER_MESSAGE);
       const requests = some.map((account) => ({ ...planReturn(node, account).message, app: account.limits }));
       const sender = { node: name, epoch: node.epoch, seq: ++node.seq };
       try {
-        await target.report(sender, requests, all.length === 0, { deadlineMs: node.options.timeoutMs });
+        await target.report(sender, requests, due.length === 0, { deadlineMs: node.options.timeoutMs });
       } catch (error) {
         // The store is unavailable: it recovers the tokens when it finds this node dead.
         observer.synced?.("error", 0, some.length, error);
         return;
       }
-    } while (all.length > 0);
+    } while (due.length > 0);
   }
 
   return {
@@ -203,17 +213,17 @@ export function createSyncer(options: SyncerOptions) {
 
     setEmergency(active: boolean): void {
       if (active === node.emergency) return;
-      setEmergency(node, accounts.inForce(), active);
+      setEmergency(node, accounts.inForce(shard), active);
       observer.emergencyChanged?.(active);
     },
 
     /** Applies new options. Excess tokens are returned at once; waiting requests are asked for again. */
-    reconfigure(nextTarget: SyncTarget, nodeOptions: NodeOptions, removed: LimiterAccount[]): void {
+    reconfigure(nextTarget: ShardTarget, nodeOptions: NodeOptions, removed: LimiterAccount[]): void {
       target = nextTarget;
       node.options = nodeOptions;
       const now = clock.now();
-      for (const account of accounts.inForce()) refit(node, account, now);
-      for (const account of removed) leaveNode(node, account);
+      for (const account of accounts.inForce(shard)) refit(node, account, now);
+      for (const account of removed) if (account.shard === shard) leaveNode(node, account);
       tickAfter(node.options.lease.syncIntervalMs);
       if (inFlight === undefined) startSoon();
     },

@@ -7,9 +7,11 @@ import { type Clock, systemClock } from "../shared/clock.js";
 import { StoreError } from "../store/errors.js";
 import type { Store } from "../store/store.js";
 import { createEmergencyWatch, type EmergencyState } from "./emergency-watch.js";
+import { createLock } from "./lock.js";
 import type { Quota, ReconcileResult } from "./quota.js";
-import { createLock, createReconcileRounds, type Round } from "./reconcile-rounds.js";
+import { createReconcileRounds, type Round } from "./reconcile-rounds.js";
 import { withRetries } from "./retry.js";
+import { createShareRounds } from "./share-rounds.js";
 
 /** What may change while the coordinator runs. */
 export interface CoordinatorOptions {
@@ -48,7 +50,7 @@ export interface CoordinatorObserver {
   failed?(doing: CoordinatorDuty, error: unknown): void;
 }
 
-export type CoordinatorDuty = "check" | "publish" | "subscribe" | "lock" | "reconcile";
+export type CoordinatorDuty = "check" | "publish" | "subscribe" | "lock" | "reconcile" | "shares";
 
 export type Coordinator = ReturnType<typeof createCoordinator>;
 
@@ -70,8 +72,20 @@ export function createCoordinator({
   const failed = (doing: CoordinatorDuty, error: unknown) => observer.failed?.(doing, error);
   const changed = (state: EmergencyState) => observer.emergencyChanged?.(state);
   const watch = createEmergencyWatch({ quota, store, clusterId, clock, random, failed, changed, checkMs, options });
-  const lock = createLock(store, clusterId, node);
+  const lock = createLock(store, clusterId, "reconcile", node);
   const rounds = createReconcileRounds({ quota, lock, apps, clock, random, failed, reconciled, options, ended });
+
+  const shares = quota.shards.length === 1 ? undefined : startShareRounds();
+
+  function startShareRounds() {
+    return createShareRounds({
+      quota,
+      lock: createLock(store, clusterId, "shares", node),
+      clock,
+      apps,
+      failed: (error) => failed("shares", error),
+    });
+  }
 
   function ended(round: Round): void {
     counts.rounds++;
@@ -156,7 +170,7 @@ export function createCoordinator({
 
     /** Finishes running work and releases the lock. Never rejects. */
     close(): Promise<void> {
-      closing ??= Promise.all([watch.close(), rounds.close()]).then(() => undefined);
+      closing ??= Promise.all([watch.close(), rounds.close(), shares?.close()]).then(() => undefined);
       return closing;
     },
   };

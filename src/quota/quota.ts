@@ -1,287 +1,168 @@
-/** The app and cluster buckets (L2, L1): one typed call per script. Calls with the same ids can be repeated safely. */
-
-import { MICRO } from "../core/bucket.js";
-import { INVALID_ARGUMENT } from "../core/codes.js";
-import { appKey, clusterKey, ledgerKey, nodeInEpoch, nodesKey, operationKey, recallChannel } from "../core/keys.js";
-import type { LeaseMessage } from "../core/lease.js";
+/** The quota of a cluster: its shards, and what concerns all of them. */
 import type { BucketLimits } from "../core/limits.js";
-import type { NodeReply as EngineReply } from "../engine/reply.js";
-import type { ScriptName } from "../scripts/catalog.js";
-import type { RedisValue, ScriptReply } from "../scripts/redis-api.js";
-import { InvalidArgument } from "../store/errors.js";
-import type { RunOptions, Store } from "../store/store.js";
+import { shardOf, WHOLE_SHARE } from "../core/shard.js";
+import type { Store, StoreKind } from "../store/store.js";
+import { createShardCount } from "./shard-count.js";
+import {
+  type ClusterLimits,
+  type CopiedEmergency,
+  createShardQuota,
+  type ReconcileResult,
+  type ShardQuota,
+  type ShardState,
+} from "./shard-quota.js";
+import { shardTags } from "./shard-tags.js";
 
-/** The limits of the cluster bucket (L1). */
-export interface ClusterLimits {
-  id: string;
-  /** Maximum number of tokens. */
-  capacity: number;
-  /** Tokens per second. */
-  rate: number;
-  /** A node that sends no message for this long counts as dead. */
-  nodeTtlMs: number;
-}
-
-/** A node and its epoch. `seq` numbers its messages from 1; a repeated message keeps its number. */
-export interface Sender {
-  node: string;
-  epoch: number;
-  seq: number;
-}
-
-export interface GrantRequest extends LeaseMessage {
-  app: BucketLimits;
-  /** The node holds and needs nothing: its counters of this app restart at zero. */
-  finalReport?: boolean;
-}
-
-export type ReportRequest = Omit<GrantRequest, "need" | "want" | "finalReport">;
-
-const FINAL_REPORT = 2;
-/** Values in a reply to a node before those of the apps. */
-const HEAD = 5;
-
-/** Part of every reply to a node. */
-export interface NodeReply extends EngineReply {
-  emergencyLeftMs: number;
-}
-
-export type ReconcileResult = ReturnType<typeof reconcileResult>;
+export type * from "./shard-quota.js";
 
 export type Quota = ReturnType<typeof createQuota>;
 
-/** Attempts of a reconcile, which fails if the set of nodes changes meanwhile. */
-const RECONCILE_ATTEMPTS = 5;
+interface ListedNode {
+  /** With its epoch. */
+  node: string;
+  silentMs: number;
+  alive: boolean;
+}
+
+/** On Redis Cluster, enough shards for as many primaries; elsewhere more than one only costs. */
+const SHARDS_ON_CLUSTER = 1;
+
+export const defaultShards = (kind: StoreKind) => (kind === "redis-cluster" ? SHARDS_ON_CLUSTER : 1);
+
+/** Smaller differences of the end result from latency. */
+const SAME_END_MS = 1000;
 
 export function createQuota(store: Store, cluster: ClusterLimits) {
-  let clusterArgs = clusterArguments(cluster);
-  const keys = {
-    cluster: clusterKey(cluster.id),
-    nodes: nodesKey(cluster.id),
-    app: (app: string) => appKey(cluster.id, app),
-    ledger: (node: string) => ledgerKey(cluster.id, node),
-    operation: (id: string) => operationKey(cluster.id, id),
-  };
+  const count = cluster.shards ?? 1;
+  const { run, verify } = createShardCount(store, cluster.id, count);
+  const { subscribe } = store;
+  const shards = shardTags(cluster.id, count).map((tag) => createShardQuota({ run, subscribe }, cluster, tag));
+  const first = shards[0] as ShardQuota;
+  let limits: { capacity: number; rate: number } = cluster;
 
-  async function run(script: ScriptName, scriptKeys: string[], args: RedisValue[], options?: RunOptions) {
-    const reply = await store.run(script, scriptKeys, [...clusterArgs, ...args], options);
-    if (reply[0] === INVALID_ARGUMENT) throw new InvalidArgument(script, text(reply, 1));
-    return reply;
+  const of = (app: string): ShardQuota => shards[shardOf(app, count)] as ShardQuota;
+
+  /** Asks all shards. Those that do not reply are left out; rejects if none does. */
+  async function fromEach<T>(ask: (shard: ShardQuota, index: number) => Promise<T>): Promise<T[]> {
+    const replies = await Promise.allSettled(shards.map(ask));
+    const found = replies.flatMap((reply) => (reply.status === "fulfilled" ? [reply.value] : []));
+    const failed = replies.find((reply) => reply.status === "rejected");
+    if (found.length === 0 && failed !== undefined) throw failed.reason;
+    return found;
   }
 
-  const nameOf = (sender: { node: string; epoch: number }) => nodeInEpoch(sender.node, String(sender.epoch));
-
-  function nodeKeys(sender: Sender, requests: ReportRequest[]): string[] {
-    const apps = requests.map((request) => keys.app(request.app.id));
-    return [keys.cluster, keys.nodes, keys.ledger(nameOf(sender)), ...apps];
+  /** The nodes of all shards, or of those that reply. A node has a ledger and a last message on each shard that it uses. */
+  async function merged<N extends ListedNode>(list: (shard: ShardQuota) => Promise<N[]>, add: (one: N, other: N) => N) {
+    const byName = new Map<string, N>();
+    for (const listed of await fromEach(list)) {
+      for (const one of listed) {
+        const known = byName.get(one.node);
+        byName.set(one.node, known === undefined ? one : { ...add(one, known), ...latest(one, known) });
+      }
+    }
+    return [...byName.values()];
   }
 
-  async function nodes() {
-    const reply = await run("nodes", [keys.cluster, keys.nodes], []);
-    return chunks(reply, 1, 3).map((chunk) => ({
-      node: text(chunk, 0),
-      silentMs: number(chunk, 1),
-      alive: chunk[2] === 1,
-    }));
+  function summary(states: ShardState[]) {
+    const sum = (value: (state: ShardState) => number) => states.reduce((total, state) => total + value(state), 0);
+    const tokens = sum((state) => state.tokens);
+    const held = sum((state) => state.held);
+    const room = (sum((state) => state.share.capacity) / WHOLE_SHARE) * limits.capacity;
+    return { tokens, held, usage: room > 0 ? Math.min(Math.max(1 - (tokens + held) / room, 0), 1) : 1 };
+  }
+
+  /** Shards that do not reply get it with a later check. */
+  async function copyEmergency(emergency: CopiedEmergency, to = shards.slice(1)): Promise<void> {
+    await Promise.allSettled(to.map((shard) => shard.emergencyCopy(emergency)));
   }
 
   return {
+    /** In the order of their numbers. */
+    shards,
+    of,
+    /** Rejects with a ShardMismatch if the cluster was created with another number of shards. */
+    verify,
+
     /** Applies from the next call on. */
-    reconfigure(limits: Omit<ClusterLimits, "id">): void {
-      clusterArgs = clusterArguments({ ...limits, id: cluster.id });
+    reconfigure(changed: Omit<ClusterLimits, "id" | "shards">): void {
+      limits = changed;
+      for (const shard of shards) shard.reconfigure(changed);
     },
 
-    /** Records the counters of a node and grants tokens. There are no grants unless the code is "ok". */
-    async grant(sender: Sender, requests: GrantRequest[], options?: RunOptions) {
-      const args = requests.flatMap((request) => [
-        ...messageArguments(request),
-        request.need,
-        request.want,
-        request.finalReport ? FINAL_REPORT : request.app.borrow ? 1 : 0,
-      ]);
-      const reply = await run("grant", nodeKeys(sender, requests), [sender.seq, nameOf(sender), ...args], options);
-      const apps = chunks(reply, HEAD, 6).map((chunk, i) => ({
-        app: requests[i]?.app.id ?? "",
-        code: text(chunk, 0),
-        granted: number(chunk, 1),
-        remaining: number(chunk, 2),
-        limit: number(chunk, 3),
-        retryAfterMs: number(chunk, 4),
-        scarce: chunk[5] === 1,
-      }));
-      return { ...nodeReply(reply), apps };
-    },
+    /** The configured limits of L1. */
+    limits: () => limits,
 
-    /** Records the counters of a node without granting. `leave` ends its epoch and returns its tokens. */
-    async report(sender: Sender, requests: ReportRequest[], leave: boolean, options?: RunOptions) {
-      const args = [sender.seq, nameOf(sender), leave ? 1 : 0, ...requests.flatMap(messageArguments)];
-      const reply = await run("report", nodeKeys(sender, requests), args, options);
-      const apps = chunks(reply, HEAD, 2).map((chunk, i) => ({
-        app: requests[i]?.app.id ?? "",
-        granted: number(chunk, 0),
-        remaining: number(chunk, 1),
-      }));
-      return { ...nodeReply(reply), apps };
-    },
+    /** L1 over the shards that reply: tokens left, tokens held, and the usage from 0 to 1. */
+    cluster: async () => summary(await fromEach((shard) => shard.read())),
 
-    async heartbeat(sender: { node: string; epoch: number }): Promise<NodeReply> {
-      const name = nameOf(sender);
-      return nodeReply(await run("heartbeat", [keys.cluster, keys.nodes, keys.ledger(name)], [name]));
-    },
-
-    /** Calls `recalled` with an app, or "*" for all, whenever nodes are asked to return tokens. Rejects like a store call. */
-    onRecall: (recalled: (app: string) => void) => store.subscribe(recallChannel(keys.cluster), recalled),
-
-    nodes,
+    nodes: () =>
+      merged(
+        (shard) => shard.nodes(),
+        (one) => one,
+      ),
 
     /** Nodes as `nodes` returns them, each with the tokens that it holds over all apps. */
-    async holdings() {
-      const known = await nodes();
-      const reply = await store.run("holdings", [keys.cluster, ...known.map(({ node }) => keys.ledger(node))], []);
-      return known.map((entry, i) => ({ ...entry, held: number(reply, i + 1) }));
-    },
+    holdings: () =>
+      merged(
+        (shard) => shard.holdings(),
+        (one, other) => ({ ...one, held: one.held + other.held }),
+      ),
 
     /** The counters of a node in the store; `node` as returned by `nodes`. */
     async ledger(node: string) {
-      const reply = await store.run("node-ledger", [keys.ledger(node)], []);
-      const fields = new Map(chunks(reply, 0, 2).map((pair) => [text(pair, 0), text(pair, 1)]));
-      const value = (field: string) => Number(fields.get(field) ?? 0);
-      const ids = [...fields.keys()].filter((field) => field.startsWith("g:")).map((field) => field.slice(2));
-      const apps = ids.sort().map((app) => ({
-        app,
-        granted: value(`g:${app}`),
-        spent: value(`s:${app}`),
-        returned: value(`r:${app}`),
-      }));
-      return { seq: value("seq"), closed: fields.get("closed") === "1", held: value("held"), apps };
-    },
-
-    /** The balances of an app in tokens, with fractions. */
-    async inspect(app: BucketLimits) {
-      const reply = await run("inspect", [keys.cluster, keys.app(app.id)], appArguments(app));
+      const found = await fromEach((shard) => shard.ledger(node));
       return {
-        tokens: number(reply, 1) / MICRO,
-        debt: number(reply, 2) / MICRO,
-        clusterTokens: number(reply, 3) / MICRO,
-        granted: number(reply, 4),
-        spent: number(reply, 5),
-        returned: number(reply, 6),
-        emergency: reply[7] === 1,
-        emergencyLeftMs: number(reply, 8),
+        closed: found.some(({ closed }) => closed),
+        held: found.reduce((sum, { held }) => sum + held, 0),
+        apps: found.flatMap(({ apps }) => apps).sort((a, b) => (a.app < b.app ? -1 : 1)),
       };
     },
 
-    async borrow(app: BucketLimits, amount: number, operation: string) {
-      const args = [...appArguments(app), app.borrow ? 1 : 0, amount];
-      const reply = await run("borrow", [keys.cluster, keys.app(app.id), keys.operation(operation)], args);
-      return { code: text(reply, 0), ...numbers(reply, ["borrowed", "debt", "remaining", "borrowable"]) };
-    },
-
-    async repay(app: BucketLimits, amount: number, operation: string) {
-      const args = [...appArguments(app), amount];
-      const reply = await run("repay", [keys.cluster, keys.app(app.id), keys.operation(operation)], args);
-      return { code: text(reply, 0), ...numbers(reply, ["repaid", "debt", "remaining"]) };
-    },
+    inspect: (app: BucketLimits) => of(app.id).inspect(app),
+    borrow: (app: BucketLimits, amount: number, operation: string) => of(app.id).borrow(app, amount, operation),
+    repay: (app: BucketLimits, amount: number, operation: string) => of(app.id).repay(app, amount, operation),
+    reconcile: (
+      app: BucketLimits,
+      how: { tolerance: number; force: boolean; operation: string },
+    ): Promise<ReconcileResult | undefined> => of(app.id).reconcile(app, how),
 
     /** `durationMs` 0: no end. */
     async emergencyOn(durationMs: number, reason: string, operator: string, operation: string) {
-      const args = [durationMs, reason, operator];
-      const reply = await run("emergency-on", [keys.cluster, keys.operation(operation)], args);
-      return { changed: reply[1] === 1, sinceMs: number(reply, 2), untilMs: number(reply, 3) };
+      const reply = await first.emergencyOn(durationMs, reason, operator, operation);
+      await copyEmergency({ active: true, source: "operator", sinceMs: reply.sinceMs, leftMs: durationMs });
+      return reply;
     },
 
     async emergencyOff(operation: string) {
-      const reply = await run("emergency-off", [keys.cluster, keys.operation(operation)], []);
-      return { changed: reply[1] === 1 };
+      const reply = await first.emergencyOff(operation);
+      await copyEmergency({ active: false, source: "none", sinceMs: 0, leftMs: 0 });
+      return reply;
     },
 
+    /** The first shard decides, by the usage of all; the others get a copy. */
     async emergencyCheck(cooldownMs: number, automatic: boolean) {
-      const reply = await run("emergency-check", [keys.cluster], [cooldownMs, automatic ? 1 : 0]);
-      return {
-        active: reply[1] === 1,
-        changed: reply[2] === 1,
-        source: text(reply, 3),
-        sinceMs: number(reply, 4),
-        leftMs: number(reply, 5),
-        usage: number(reply, 6) / MICRO,
-      };
-    },
-
-    /** Corrects the bucket of one app. Undefined: the set of nodes changed during every attempt. */
-    async reconcile(
-      app: BucketLimits,
-      how: { tolerance: number; force: boolean; operation: string },
-    ): Promise<ReconcileResult | undefined> {
-      for (let attempt = 0; attempt < RECONCILE_ATTEMPTS; attempt++) {
-        const names = (await nodes()).map((entry) => entry.node);
-        const scriptKeys = [keys.cluster, keys.app(app.id), keys.nodes, keys.operation(how.operation)];
-        const args = [...appArguments(app), Math.round(how.tolerance * MICRO), how.force ? 1 : 0, ...names];
-        const reply = await run("reconcile", [...scriptKeys, ...names.map(keys.ledger)], args);
-        if (reply.length > 1) return reconcileResult(reply);
-      }
-      return undefined;
+      if (count === 1) return first.emergencyCheck(cooldownMs, automatic);
+      const replies = await Promise.allSettled(shards.map((shard) => shard.read()));
+      const states = replies.map((reply) => (reply.status === "fulfilled" ? reply.value : undefined));
+      const { usage } = summary(states.filter((state) => state !== undefined));
+      const reply = await first.emergencyCheck(cooldownMs, automatic, usage);
+      const differing = shards.filter((_, i) => {
+        const state = states[i];
+        return i > 0 && state !== undefined && !isSame(reply, { ...state, active: state.emergency });
+      });
+      await copyEmergency(reply, differing);
+      return reply;
     },
   };
 }
 
-function nodeReply(reply: ScriptReply): NodeReply {
-  return {
-    code: text(reply, 0),
-    liveNodes: number(reply, 1),
-    emergency: reply[2] === 1,
-    emergencyLeftMs: number(reply, 3),
-    known: reply[4] !== 0,
-  };
+function latest(one: ListedNode, other: ListedNode) {
+  return { silentMs: Math.min(one.silentMs, other.silentMs), alive: one.alive || other.alive };
 }
 
-/** The drift is a fraction of the expected tokens. */
-function reconcileResult(reply: ScriptReply) {
-  const result = numbers(reply, [
-    "correctionsMade",
-    "driftBefore",
-    "driftAfter",
-    "expectedTokens",
-    "actualTokens",
-    "correction",
-    "recoveredTokens",
-    "deadNodes",
-  ]);
-  return { ...result, driftBefore: result.driftBefore / MICRO, driftAfter: result.driftAfter / MICRO };
-}
-
-/** Names the numbers of a reply, starting after its code. */
-function numbers<K extends string>(reply: ScriptReply, names: K[]): Record<K, number> {
-  return Object.fromEntries(names.map((name, i) => [name, number(reply, i + 1)])) as Record<K, number>;
-}
-
-function number(reply: ScriptReply, index: number): number {
-  return Number(reply[index] ?? 0);
-}
-
-function text(reply: ScriptReply, index: number): string {
-  return String(reply[index] ?? "");
-}
-
-/** Splits the reply, starting at `from`, into chunks of `width`. */
-function chunks(reply: ScriptReply, from: number, width: number): ScriptReply[] {
-  const pieces: ScriptReply[] = [];
-  for (let i = from; i + width <= reply.length; i += width) pieces.push(reply.slice(i, i + width));
-  return pieces;
-}
-
-/** Scripts take rates in whole micro-tokens per second, rounded down so that no limit is exceeded. */
-function microRate(tokensPerSecond: number): number {
-  return Math.floor(tokensPerSecond * MICRO);
-}
-
-function clusterArguments({ capacity, rate, nodeTtlMs }: ClusterLimits): number[] {
-  return [capacity, microRate(rate), nodeTtlMs];
-}
-
-function messageArguments({ app, granted, spent, returned }: ReportRequest): (string | number)[] {
-  return [...appArguments(app), granted, spent, returned];
-}
-
-function appArguments({ id, burst, guaranteed, priority, fillSeconds = 0 }: BucketLimits): (string | number)[] {
-  return [id, burst, fillSeconds === 0 ? microRate(guaranteed) : 0, priority, fillSeconds];
+function isSame(one: CopiedEmergency, other: CopiedEmergency): boolean {
+  if (one.active !== other.active) return false;
+  if (!one.active) return true;
+  const sameEnd = (one.leftMs === 0) === (other.leftMs === 0) && Math.abs(one.leftMs - other.leftMs) < SAME_END_MS;
+  return one.source === other.source && one.sinceMs === other.sinceMs && sameEnd;
 }

@@ -1,14 +1,12 @@
 /** Reconciles all apps once per interval. The service that holds the lock does it, the others wait for its expiry. */
 import { randomUUID } from "node:crypto";
 import { MAX_TOKENS } from "../core/bucket.js";
-import { INVALID_ARGUMENT, OK } from "../core/codes.js";
-import { lockKey } from "../core/keys.js";
 import type { BucketLimits } from "../core/limits.js";
 import type { Clock } from "../shared/clock.js";
-import { InvalidArgument } from "../store/errors.js";
-import type { Store } from "../store/store.js";
-import type { Quota, ReconcileResult } from "./quota.js";
+import type { Lock } from "./lock.js";
+import type { Quota } from "./quota.js";
 import { isTransient, pause, withRetries } from "./retry.js";
+import type { ReconcileResult, ShardQuota } from "./shard-quota.js";
 
 export interface Round {
   /** Apps processed, including failed ones. */
@@ -19,8 +17,8 @@ export interface Round {
 }
 
 export interface ReconcileRoundsOptions {
-  quota: Pick<Quota, "nodes" | "ledger" | "reconcile">;
-  lock: ReturnType<typeof createLock>;
+  quota: Pick<Quota, "shards" | "of">;
+  lock: Lock;
   apps(): BucketLimits[];
   clock: Clock;
   random(): number;
@@ -46,23 +44,6 @@ const APPS_PER_TURN = 20;
 /** For an app that is not configured here but may be elsewhere: return its tokens, but correct no drift. */
 const FORGOTTEN = { guaranteed: 0, burst: MAX_TOKENS, priority: 0, borrow: false };
 const ANY_DRIFT = 1;
-
-/** The lock for one round per interval. Its owner is unique per process: a restarted service is another owner. */
-export function createLock(store: Store, clusterId: string, node: string) {
-  const key = lockKey(clusterId, "reconcile");
-  const owner = `${node.replace(/[^A-Za-z0-9._:-]/g, "_").slice(0, 80)}:${randomUUID()}`;
-  async function run(ttlMs: number, what: number) {
-    const [code, left] = await store.run("lock", [key], [owner, ttlMs, what]);
-    if (code === INVALID_ARGUMENT) throw new InvalidArgument("lock", String(left));
-    return { ours: code === OK, leftMs: Number(left) };
-  }
-  return {
-    /** Acquires or renews it. `leftMs`: remaining time of the current holder, this owner or another. */
-    take: (ttlMs: number) => run(ttlMs, 0),
-    /** Has no effect if another owner holds it. */
-    release: () => run(1, 1),
-  };
-}
 
 export function createReconcileRounds(parts: ReconcileRoundsOptions) {
   const { quota, lock, clock, options, failed } = parts;
@@ -124,50 +105,72 @@ export function createReconcileRounds(parts: ReconcileRoundsOptions) {
 
   async function reconcileAll(round: Round): Promise<Round["end"]> {
     let takenAt = clock.now();
-    for (const job of await jobs()) {
+    /** Shards that do not reply. The round goes on with the others. */
+    const away = new Set<ShardQuota>();
+    for (const job of await jobs(away)) {
       if (closed) return "closed";
       if (clock.now() - takenAt > ttlMs() / 3) {
         mayHold = (await retried(() => lock.take(ttlMs()))).ours;
         if (!mayHold) return "lost";
         takenAt = clock.now();
       }
-      await reconcileOne(job, round);
+      await reconcileOne(job, round, away);
       if (round.apps % APPS_PER_TURN === 0) await pause(clock, 0);
     }
     return "complete";
   }
 
-  async function reconcileOne({ app, tolerance }: Job, round: Round): Promise<void> {
+  async function reconcileOne({ app, tolerance }: Job, round: Round, away: Set<ShardQuota>): Promise<void> {
     const how = { tolerance, force: false, operation: randomUUID() };
+    const shard = quota.of(app.id);
     round.apps++;
+    if (away.has(shard)) {
+      round.failedApps++;
+      return;
+    }
     try {
-      const result = await retried(() => quota.reconcile(app, how));
+      const result = await retried(() => shard.reconcile(app, how));
       parts.reconciled(app.id, result);
     } catch (error) {
       round.failedApps++;
-      // An unavailable store ends the round; an error of one app does not.
-      if (isTransient(error)) throw error;
-      failed("reconcile", error);
+      if (isTransient(error)) leaveOut(shard, away, error);
+      else failed("reconcile", error);
     }
   }
 
+  /** An unavailable store ends the round; an unavailable shard does not. */
+  function leaveOut(shard: ShardQuota, away: Set<ShardQuota>, error: unknown): void {
+    if (!isTransient(error) || away.add(shard).size === quota.shards.length) throw error;
+    failed("reconcile", error);
+  }
+
   /** The configured apps, and other apps of which dead nodes hold tokens. */
-  async function jobs(): Promise<Job[]> {
+  async function jobs(away: Set<ShardQuota>): Promise<Job[]> {
     const configured = parts.apps();
     const tolerance = options.driftTolerance;
     const ids = new Set(configured.map((app) => app.id));
     const forgotten = new Set<string>();
-    for (const { node, alive } of await retried(() => quota.nodes())) {
-      if (alive) continue;
-      const ledger = await retried(() => quota.ledger(node));
-      for (const { app, granted, spent, returned } of ledger.apps) {
-        if (granted > spent + returned && !ids.has(app)) forgotten.add(app);
+    for (const shard of quota.shards) {
+      try {
+        for (const app of await heldByDead(shard)) if (!ids.has(app)) forgotten.add(app);
+      } catch (error) {
+        leaveOut(shard, away, error);
       }
     }
     return [
       ...configured.map((app) => ({ app, tolerance })),
       ...[...forgotten].sort().map((id) => ({ app: { id, ...FORGOTTEN }, tolerance: ANY_DRIFT })),
     ];
+  }
+
+  async function heldByDead(shard: ShardQuota): Promise<string[]> {
+    const apps: string[] = [];
+    for (const { node, alive } of await retried(() => shard.nodes())) {
+      if (alive) continue;
+      const ledger = await retried(() => shard.ledger(node));
+      for (const { app, granted, spent, returned } of ledger.apps) if (granted > spent + returned) apps.push(app);
+    }
+    return apps;
   }
 
   return {

@@ -2,7 +2,7 @@
  * Borrows tokens for an app at an operator's request: adds them to its bucket and 120 % of them to its debt.
  *
  * KEYS  1 cluster · 2 app · 3 saved reply of this operation
- * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
+ * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards
  *       id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · borrowing allowed (0 or 1) · amount
  * Reply code · borrowed · debt (whole tokens, rounded up) · remaining · still borrowable
  *

@@ -3,6 +3,7 @@ import { borrow } from "./borrow.js";
 import { configRead } from "./config-read.js";
 import { configWrite } from "./config-write.js";
 import { emergencyCheck } from "./emergency-check.js";
+import { emergencyCopy } from "./emergency-copy.js";
 import { emergencyOff } from "./emergency-off.js";
 import { emergencyOn } from "./emergency-on.js";
 import { grant } from "./grant.js";
@@ -16,6 +17,9 @@ import { reconcile } from "./reconcile.js";
 import type { Script } from "./redis-api.js";
 import { repay } from "./repay.js";
 import { report } from "./report.js";
+import { shardRead } from "./shard-read.js";
+import { shardsFix } from "./shards-fix.js";
+import { shareSet } from "./share-set.js";
 import { slotAcquire } from "./slot-acquire.js";
 import { slotCounts } from "./slot-counts.js";
 import { slotRelease } from "./slot-release.js";
@@ -43,6 +47,10 @@ export const catalog = {
   "emergency-on": { run: emergencyOn, flags: "allow-oom" },
   "emergency-off": { run: emergencyOff, flags: "allow-oom" },
   "emergency-check": { run: emergencyCheck, flags: "allow-oom" },
+  "emergency-copy": { run: emergencyCopy, flags: "allow-oom" },
+  "shard-read": { run: shardRead, flags: "allow-oom" },
+  "share-set": { run: shareSet, flags: "allow-oom" },
+  "shards-fix": { run: shardsFix, flags: "allow-oom" },
   reconcile: { run: reconcile, flags: "allow-oom" },
   lock: { run: lock, flags: "allow-oom" },
   "config-read": { run: configRead, flags: "no-writes" },

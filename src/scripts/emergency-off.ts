@@ -2,7 +2,7 @@
  * Turns the emergency off, however it was started. If usage is still too high, the next check turns it on again.
  *
  * KEYS  1 cluster · 2 saved reply of this operation
- * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
+ * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards
  * Reply code · changed (0 or 1)
  *
  * A repeated operation gets the same reply, and does not end an emergency that started in between.

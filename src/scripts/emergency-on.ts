@@ -2,8 +2,8 @@
  * Turns the emergency on at an operator's request. Takes effect with the next call of each node.
  *
  * KEYS  1 cluster · 2 saved reply of this operation
- * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
- *       4 duration (ms; 0 for until it is turned off) · 5 reason · 6 operator
+ * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards
+ *       5 duration (ms; 0 for until it is turned off) · 6 reason · 7 operator
  * Reply code · changed (0 or 1) · since (ms since 1970) · until (ms since 1970; 0 for no end)
  *
  * If it is already on, its end, reason and operator are replaced. A repeated operation gets the same reply.

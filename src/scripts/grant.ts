@@ -2,7 +2,7 @@
  * Records a node's counters and grants it tokens, for several apps, each from L2 and L1 together or not at all.
  *
  * KEYS  1 cluster · 2 nodes · 3 ledger of the node · 4… app
- * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 seq · 5 node@epoch
+ * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards · 5 seq · 6 node@epoch
  *       per app: id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · granted · spent · returned · need · want
  *       and borrow (0 or 1), or 2 for the node's final report about the app
  * Reply code · live nodes · emergency (0 or 1) · emergency left (ms) · known (0 or 1)
@@ -11,8 +11,8 @@
  *
  * `need` must be met in full or nothing is taken. Beyond it the node gets up to `want`: while tokens are plentiful, at most
  * half of its share of what is left, while they are scarce, at most what the app gains in a few milliseconds. If need is
- * not met but other nodes hold tokens, these are recalled and the code is recalling. If a reply was lost, the tokens that it granted count towards what the node asks for now.
- * A repeated seq gets the same reply; an older one changes nothing.
+ * not met but other nodes hold tokens, these are recalled and the code is recalling. If a reply was lost, the tokens that
+ * it granted count towards what the node asks for now. A repeated seq gets the same reply; an older one changes nothing.
  * After the final report the ledger entry is removed: the node would start again with counters at zero. The final
  * report may be repeated.
  */
@@ -49,12 +49,23 @@ import {
   readLedger,
   writeLedger,
 } from "./common/ledger.js";
-import { HEAD, invalid, isOld, markSeen, NODE_KEYS, readMessage, replyHead, replyToOld } from "./common/message.js";
+import {
+  HEAD,
+  invalid,
+  isOld,
+  type Message,
+  markSeen,
+  NODE_KEYS,
+  readMessage,
+  replyHead,
+  replyToOld,
+} from "./common/message.js";
 import { recallTokens } from "./common/recall.js";
 import { packReply } from "./common/saved-reply.js";
+import { recordRefused } from "./common/share.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
-const FIRST_APP = 5;
+const FIRST_APP = 6;
 /** Positions after the counters. */
 const NEED = MESSAGE_NUMBERS;
 const WANT = MESSAGE_NUMBERS + 1;
@@ -85,6 +96,20 @@ interface Holdings extends NodeState {
   entry: Entry;
 }
 
+/** A call in progress. */
+interface GrantCall {
+  redis: RedisApi;
+  keys: string[];
+  message: Message;
+  state: NodeState;
+  /** Live nodes. */
+  live: number;
+  reply: ScriptReply;
+  /** The largest number in the reply. */
+  largest: number;
+  finalReports: number;
+}
+
 interface Ask {
   need: number;
   want: number;
@@ -94,7 +119,7 @@ interface Ask {
 
 /** The number of tokens to grant, or a negative reason for the refusal. Only borrowing changes the app here. */
 function decide(app: App, cluster: Cluster, request: number[], { need, want, live, appsInCall }: Ask): number {
-  if (need * MICRO > Math.min(configuredCapacity(request), cluster.capacity)) return ABOVE_CAPACITY;
+  if (need * MICRO > Math.min(configuredCapacity(request), cluster.wholeCapacity)) return ABOVE_CAPACITY;
   if (need * MICRO > app.capacity) return BLOCKED;
   // Negative when overdrawn: borrowing must cover that as well.
   const inApp = Math.floor(app.tokens / MICRO);
@@ -155,6 +180,63 @@ function retryAfterMs(refusal: number, app: App, cluster: Cluster, need: number)
   return waitMs(app, Math.max(need, 1));
 }
 
+/** One app of a message: applies its counters, grants tokens, and adds the reply. */
+function grantApp(call: GrantCall, i: number): void {
+  const { redis, keys, message, state, reply } = call;
+  const { cluster, ledger } = state;
+  const appKey = keys[NODE_KEYS + i]!;
+  const request = message.requests[i]!;
+  const entry = ledger.entries[i]!;
+  const app = readApp(redis, appKey, request, cluster);
+  if (isFinalReport(request)) {
+    call.finalReports = call.finalReports + 1;
+    if (entry.granted === 0) {
+      // A repeated final report whose reply was lost: it has been recorded.
+      entry.granted = request[GRANTED]!;
+      entry.spent = request[SPENT]!;
+      entry.returned = request[RETURNED]!;
+    }
+  }
+  applyReport(state, entry, request, app);
+  if (!ledger.closed) {
+    const known = Math.max(request[GRANTED]! - request[SPENT]! - request[RETURNED]!, 0);
+    const undelivered = Math.max(heldTokens(entry) - known, 0);
+    const need = Math.max(request[NEED]! - undelivered, 0);
+    const want = Math.max(request[WANT]! - undelivered, 0);
+    const scarce = isScarce(app, cluster);
+    const verdict = decide(app, cluster, request, { need, want, live: call.live, appsInCall: message.apps.length });
+    if (verdict === CLUSTER_SHORT) recordRefused(cluster.demand, need);
+    const elsewhere = heldElsewhere(verdict, need, { app, cluster, ledger, entry }) > 0;
+    const recalling = elsewhere && recall(call, i, verdict === APP_SHORT ? app : undefined);
+    const amount = Math.max(verdict, 0);
+    takeFromBoth(app, cluster, amount);
+    entry.granted = entry.granted + amount;
+    call.largest = Math.max(call.largest, entry.granted);
+    ledger.held = ledger.held + amount;
+    const place = HEAD + i * 6;
+    reply[place] = verdict >= 0 ? OK : recalling ? RECALLING : refusalCode(verdict);
+    reply[place + 1] = entry.granted;
+    reply[place + 2] = wholeTokens(app.tokens);
+    reply[place + 3] = wholeTokens(app.capacity);
+    const retryMs = verdict > 0 ? 0 : retryAfterMs(verdict, app, cluster, need);
+    reply[place + 4] = recalling ? RECALL_RETRY_MS : elsewhere ? Math.min(retryMs, HELD_RETRY_MS) : retryMs;
+    reply[place + 5] = scarce ? 1 : 0;
+  }
+  writeApp(redis, appKey, app, request);
+}
+
+/** Recalls tokens of one app; without it those of all apps, because L1 is short. */
+function recall({ redis, keys, message, state }: GrantCall, i: number, app: App | undefined): boolean {
+  const { cluster } = state;
+  return recallTokens(redis, {
+    clusterKey: keys[0]!,
+    key: app === undefined ? keys[0]! : keys[NODE_KEYS + i]!,
+    app: app === undefined ? ALL_APPS : message.apps[i]!,
+    held: (app === undefined ? cluster.held : app.held) / MICRO,
+    now: cluster.now,
+  });
+}
+
 export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
   const message = readMessage(keys, argv, FIRST_APP, WIDTH);
   if (message.fault !== "") return invalid(message.fault);
@@ -167,61 +249,12 @@ export function grant(redis: RedisApi, keys: string[], argv: string[]): ScriptRe
   const code = markSeen(redis, keys[1]!, node, state);
   const live = liveNodes(redis, keys[1]!, cluster);
   const reply = replyHead(code, live, state);
-  let largest = MAX_DURATION_MS;
-  let finalReports = 0;
-  for (let i = 0; i < apps.length; i++) {
-    const appKey = keys[NODE_KEYS + i]!;
-    const request = requests[i]!;
-    const entry = ledger.entries[i]!;
-    const app = readApp(redis, appKey, request, cluster);
-    const last = isFinalReport(request);
-    if (last) finalReports = finalReports + 1;
-    if (last && entry.granted === 0) {
-      // A repeated final report whose reply was lost: it has been recorded.
-      entry.granted = request[GRANTED]!;
-      entry.spent = request[SPENT]!;
-      entry.returned = request[RETURNED]!;
-    }
-    applyReport(state, entry, request, app);
-    if (code === OK) {
-      const known = Math.max(request[GRANTED]! - request[SPENT]! - request[RETURNED]!, 0);
-      const undelivered = Math.max(heldTokens(entry) - known, 0);
-      const need = Math.max(request[NEED]! - undelivered, 0);
-      const want = Math.max(request[WANT]! - undelivered, 0);
-      const scarce = isScarce(app, cluster);
-      const verdict = decide(app, cluster, request, { need, want, live, appsInCall: apps.length });
-      const amount = Math.max(verdict, 0);
-      let recalling = false;
-      const elsewhere = heldElsewhere(verdict, need, { app, cluster, ledger, entry }) > 0;
-      if (elsewhere) {
-        const ofApp = verdict === APP_SHORT;
-        recalling = recallTokens(redis, {
-          clusterKey: keys[0]!,
-          key: ofApp ? appKey : keys[0]!,
-          app: ofApp ? apps[i]! : ALL_APPS,
-          held: (ofApp ? app.held : cluster.held) / MICRO,
-          now: cluster.now,
-        });
-      }
-      takeFromBoth(app, cluster, amount);
-      entry.granted = entry.granted + amount;
-      largest = Math.max(largest, entry.granted);
-      ledger.held = ledger.held + amount;
-      const place = HEAD + i * 6;
-      reply[place] = verdict >= 0 ? OK : recalling ? RECALLING : refusalCode(verdict);
-      reply[place + 1] = entry.granted;
-      reply[place + 2] = wholeTokens(app.tokens);
-      reply[place + 3] = wholeTokens(app.capacity);
-      const retryMs = verdict > 0 ? 0 : retryAfterMs(verdict, app, cluster, need);
-      reply[place + 4] = recalling ? RECALL_RETRY_MS : elsewhere ? Math.min(retryMs, HELD_RETRY_MS) : retryMs;
-      reply[place + 5] = scarce ? 1 : 0;
-    }
-    writeApp(redis, appKey, app, request);
-  }
+  const call: GrantCall = { redis, keys, message, state, live, reply, largest: MAX_DURATION_MS, finalReports: 0 };
+  for (let i = 0; i < apps.length; i++) grantApp(call, i);
   writeCluster(redis, keys[0]!, cluster);
   ledger.seq = seq;
-  writeLedger(redis, keys[2]!, ledger, packReply(reply, largest));
-  for (let i = 0; finalReports > 0 && i < apps.length; i++) {
+  writeLedger(redis, keys[2]!, ledger, packReply(reply, call.largest));
+  for (let i = 0; call.finalReports > 0 && i < apps.length; i++) {
     if (isFinalReport(requests[i]!) && heldTokens(ledger.entries[i]!) === 0) forgetEntry(redis, keys[2]!, apps[i]!);
   }
   return reply;

@@ -2,7 +2,7 @@
  * Keeps an idle node alive and advances the clock of the nodes.
  *
  * KEYS  1 cluster · 2 nodes · 3 ledger of the node
- * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 node@epoch
+ * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards · 5 node@epoch
  * Reply code (ok or epoch_closed) · live nodes · emergency (0 or 1) · emergency left (ms) · known (0 or 1)
  */
 import { EPOCH_CLOSED, OK } from "../core/codes.js";

@@ -2,7 +2,7 @@
  * Lists the known nodes: live ones and dead ones that are not reconciled yet. Changes nothing.
  *
  * KEYS  1 cluster · 2 nodes
- * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
+ * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards
  * Reply code, then per node: node@epoch · silent for (ms) · alive (0 or 1)
  */
 import { OK } from "../core/codes.js";

@@ -2,7 +2,7 @@
  * Repays debt from an app's bucket at once, instead of through refill.
  *
  * KEYS  1 cluster · 2 app · 3 saved reply of this operation
- * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms)
+ * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards
  *       id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · amount
  * Reply code · repaid · debt (whole tokens, rounded up) · remaining
  *

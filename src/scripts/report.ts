@@ -3,7 +3,7 @@
  * what the node returns. Frees only, so it runs even when Redis is out of memory.
  *
  * KEYS  1 cluster · 2 nodes · 3 ledger of the node · 4… app
- * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 seq · 5 node@epoch
+ * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards · 5 seq · 6 node@epoch
  *       6 leave (0, or 1: the node stops; what it still holds of these apps goes back and its epoch is closed)
  *       per app: id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · granted · spent · returned
  * Reply code · live nodes · emergency (0 or 1) · emergency left (ms) · known (0 or 1)
@@ -20,8 +20,8 @@ import { invalid, isOld, markSeen, NODE_KEYS, readMessage, replyHead, replyToOld
 import { packReply } from "./common/saved-reply.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
-const LEAVE_ARGUMENT = 5;
-const FIRST_APP = 6;
+const LEAVE_ARGUMENT = 6;
+const FIRST_APP = 7;
 /** The id and the numbers of an app. */
 const WIDTH = MESSAGE_NUMBERS + 1;
 

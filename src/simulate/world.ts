@@ -47,10 +47,12 @@ export function createWorld({ config, nodes, startMs }: WorldOptions) {
   let turn = 0;
   let emergency = false;
   const target: SyncTarget = {
-    grant: (sender, requests) => tracked(quota.grant(sender, requests)),
-    report: (sender, requests, leave) => tracked(quota.report(sender, requests, leave)),
-    heartbeat: (sender) => tracked(quota.heartbeat(sender)),
-    onRecall: quota.onRecall,
+    shards: quota.shards.map((shard) => ({
+      grant: (sender, requests) => tracked(shard.grant(sender, requests)),
+      report: (sender, requests, leave) => tracked(shard.report(sender, requests, leave)),
+      heartbeat: (sender) => tracked(shard.heartbeat(sender)),
+      onRecall: shard.onRecall,
+    })),
   };
   const limiters = Array.from({ length: nodes }, (_, i) =>
     createLimiter({ ...options, node: `node-${i + 1}`, target, clock, defer: (work) => deferred.push(work) }),

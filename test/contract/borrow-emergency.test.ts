@@ -1,6 +1,6 @@
 /** Guarantees of borrowing and emergencies, identical on every store. */
 import { expect } from "vitest";
-import { createQuota } from "../../src/quota/quota.js";
+import { createQuota } from "../support/split-quota.js";
 import { type Bench, forEachBackend } from "./backends.js";
 
 const SECOND = 1_000_000;

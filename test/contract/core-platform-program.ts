@@ -8,6 +8,7 @@ import {
   wholeNumbers,
   wholeText,
 } from "../../src/core/platform.js";
+import { shardOf } from "../../src/core/shard.js";
 import { exact, numberAt, textAt, yesNo } from "./core-text.js";
 
 function restOf(words: string[], from: number): string {
@@ -63,6 +64,7 @@ export function platformCommand(words: string[]): string {
   if (command === "join") return joinCommand(words);
   if (command === "split") return splitCommand(words);
   if (command === "whole-text") return wholeText(numberAt(words, 1));
+  if (command === "shard") return wholeText(shardOf(textAt(words, 1), numberAt(words, 2)));
   if (command !== "platform") return "";
   // Untrusted text: everything after the name of the command, including spaces.
   const text = restOf(words, 1);

@@ -1,6 +1,6 @@
 /** Descriptor limits are exact over months, expire when full, and leave a ledger with the final report. */
 import { expect } from "vitest";
-import { createQuota, type GrantRequest } from "../../src/quota/quota.js";
+import { createQuota, type GrantRequest } from "../support/split-quota.js";
 import { type Bench, forEachBackend } from "./backends.js";
 
 const SECOND = 1_000_000;

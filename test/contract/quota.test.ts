@@ -1,6 +1,6 @@
 /** Guarantees of grants, reports and returns in L1 and L2, identical on every store. */
 import { expect } from "vitest";
-import { createQuota, type GrantRequest } from "../../src/quota/quota.js";
+import { createQuota, type GrantRequest } from "../support/split-quota.js";
 import { type Bench, forEachBackend } from "./backends.js";
 
 const SECOND = 1_000_000;

@@ -1,6 +1,6 @@
 /** Recalls: if tokens are short and other nodes hold enough, these are asked to return them, and the reply says so. */
 import { expect } from "vitest";
-import { createQuota, type GrantRequest, type Quota } from "../../src/quota/quota.js";
+import { createQuota, type GrantRequest, type SplitQuota } from "../support/split-quota.js";
 import { waitFor } from "../support/wait-for.js";
 import { type Bench, forEachBackend } from "./backends.js";
 
@@ -17,7 +17,7 @@ const ask = (need: number, known: Partial<GrantRequest> = {}): GrantRequest => (
 });
 
 /** Asks as the node `needy`. The messages have increasing numbers. */
-function asker(quota: Quota) {
+function asker(quota: SplitQuota) {
   let seq = 0;
   return async (request: GrantRequest) => {
     seq += 1;
@@ -27,12 +27,12 @@ function asker(quota: Quota) {
   };
 }
 
-const hold = (quota: Quota, requests: GrantRequest[], seq = 1) =>
+const hold = (quota: SplitQuota, requests: GrantRequest[], seq = 1) =>
   quota.grant({ node: "holder", epoch: 1, seq }, requests);
 
-async function recallsOf(quota: Quota) {
+async function recallsOf(quota: SplitQuota) {
   const recalled: string[] = [];
-  const stop = await quota.onRecall((id) => recalled.push(id));
+  const stop = await quota.of(app.id).onRecall((id) => recalled.push(id));
   return { recalled, stop };
 }
 

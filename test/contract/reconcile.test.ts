@@ -1,8 +1,8 @@
 /** Reconciliation returns tokens of dead nodes once and corrects leaks, identically on every store. */
 import { expect } from "vitest";
 import { ledgerKey } from "../../src/core/keys.js";
-import { createQuota } from "../../src/quota/quota.js";
 import { withLostLedgers } from "../support/lost-ledgers.js";
+import { createQuota } from "../support/split-quota.js";
 import { type Bench, forEachBackend } from "./backends.js";
 
 const SECOND = 1_000_000;
@@ -149,10 +149,10 @@ forEachBackend("reconcile", (it) => {
   it("an incomplete list of ledgers is never treated as a leak", async (bench) => {
     const quota = quotaOf(bench);
     await quota.grant({ node: "n1", epoch: 1, seq: 1 }, [{ app, ...idle, need: 100 }]);
-    const keys = ["cluster", "app:video", "nodes", "op:x"].map((name) => `ratelimit:{${bench.name}}:${name}`);
-    const args = [1000, 0, TTL, "video", 200, 0, 1, 0, 100_000, 1];
+    const keys = ["cluster", "app:video", "nodes", "op:x"].map((name) => `ratelimit:{${bench.name}/0}:${name}`);
+    const args = [1000, 0, TTL, 1, "video", 200, 0, 1, 0, 100_000, 1];
     expect(await bench.store.run("reconcile", keys, args)).toEqual(["stale_message"]);
-    const wrongKeys = [...keys, ledgerKey(bench.name, "n2@1")];
+    const wrongKeys = [...keys, ledgerKey(`${bench.name}/0`, "n2@1")];
     expect(await bench.store.run("reconcile", wrongKeys, [...args, "n2@1"])).toEqual(["stale_message"]);
     expect(await quota.inspect(app)).toMatchObject({ tokens: 100 });
   });

@@ -74,7 +74,7 @@ describeEnvoy("WebSockets through two Envoys", () => {
     await ended;
     // 64 KiB each, plus frame headers, which take one quantum more.
     const spent = await waitFor("the bytes to be charged", async () => {
-      const booked = Number(await fleet.redis.command("HGET", "ratelimit:{cluster-01}:app:metered", "spent"));
+      const booked = Number(await fleet.redis.command("HGET", "ratelimit:{cluster-01/0}:app:metered", "spent"));
       return booked > 0 && booked;
     });
     expect(spent).toBeGreaterThanOrEqual((2 * half) / 65_536);

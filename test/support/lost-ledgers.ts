@@ -5,7 +5,10 @@ import type { Store } from "../../src/store/store.js";
 export function withLostLedgers(store: Store): Store {
   return {
     ...store,
-    run: (script, [cluster, nodes, ledger, ...apps], args, options) =>
-      store.run(script, [cluster!, `${nodes}:lost`, `${ledger}:lost`, ...apps], args, options),
+    run(script, keys, args, options) {
+      if (script === "shards-fix") return store.run(script, keys, args, options);
+      const [cluster, nodes, ledger, ...apps] = keys;
+      return store.run(script, [cluster!, `${nodes}:lost`, `${ledger}:lost`, ...apps], args, options);
+    },
   };
 }

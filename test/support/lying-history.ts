@@ -3,11 +3,11 @@
  * so it shows every token that was created.
  */
 import { isDeepStrictEqual } from "node:util";
-import { createQuota, type GrantRequest } from "../../src/quota/quota.js";
 import { InvalidArgument } from "../../src/store/errors.js";
 import { type DrivenStore, START } from "./driven-store.js";
 import { type Change, HONEST, LIAR_APPS, type Lie, type LyingStep, PLACES } from "./lying-steps.js";
 import { BrokenPromise } from "./quota-model.js";
+import { createQuota, type GrantRequest } from "./split-quota.js";
 
 /** Whole numbers of micro-tokens are compared, because sums of fractions are not exact. */
 const MICRO = 1_000_000;

@@ -11,6 +11,7 @@ export function nodeReport(changes: Partial<NodeReport> = {}): NodeReport {
     configVersion: "v1",
     connections: 7,
     level: 0,
+    levels: [0],
     emergency: false,
     liveNodes: 2,
     refused: 10,

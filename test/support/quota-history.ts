@@ -1,9 +1,9 @@
 /** Random histories of nodes that spend, lose replies, retry, delay, die and restart, run on a store and compared to a model. */
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
-import { createQuota, type GrantRequest } from "../../src/quota/quota.js";
 import { type DrivenStore, START } from "./driven-store.js";
 import { BrokenPromise, type Counters, createModel } from "./quota-model.js";
+import { createQuota, type GrantRequest } from "./split-quota.js";
 
 const SECOND = 1_000_000;
 const APPS = [

@@ -8,12 +8,13 @@ import {
   type Limiter,
   type LimiterOptions,
   type LimitOptions,
+  type ShardTarget,
   type SyncTarget,
 } from "../../src/limiter/limiter.js";
-import { type ClusterLimits, createQuota, type Quota } from "../../src/quota/quota.js";
 import { createEmbeddedStore } from "../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../src/store/errors.js";
 import { createSimulatedClock, type SimulatedClock } from "./simulated-clock.js";
+import { type ClusterLimits, createQuota, type ShardQuota, type SplitQuota } from "./split-quota.js";
 
 export const START_MS = 1_800_000_000_000;
 
@@ -46,7 +47,7 @@ export type Changed = Partial<Omit<LimitOptions, "target">> & { cluster?: Partia
 
 export interface Simulation {
   clock: SimulatedClock;
-  quota: Quota;
+  quota: SplitQuota;
   nodes: SimulatedNode[];
   /** The network to the store. `mute`: calls are executed, but the replies are lost. `entries`: apps in all messages. */
   store: { mode: "up" | "refusing" | "hanging" | "mute"; latencyMs: number; calls: number; entries: number };
@@ -70,8 +71,12 @@ export function createSimulation(
   const store: Simulation["store"] = { mode: "up", latencyMs: 1, calls: 0, entries: 0 };
   const nodes: SimulatedNode[] = [];
 
-  /** The quota behind a network, with half of the latency in each direction. */
-  function overNetwork(alive: () => boolean, quota: Quota): SyncTarget {
+  function overNetwork(alive: () => boolean, { shards }: Pick<SplitQuota, "shards">): SyncTarget {
+    return { shards: shards.map((shard) => shardOverNetwork(alive, shard)) };
+  }
+
+  /** A shard behind a network, with half of the latency in each direction. */
+  function shardOverNetwork(alive: () => boolean, quota: ShardQuota): ShardTarget {
     const pause = (ms: number) => new Promise<void>((resolve) => clock.after(ms, resolve));
     async function travel<T>(call: () => Promise<T>, deadlineMs: number): Promise<T> {
       store.calls++;

@@ -1,7 +1,7 @@
 /** A node that is granted tokens, spends them and counts them, also during faults of the store. */
 import type { BucketLimits } from "../../src/core/limits.js";
-import type { Quota } from "../../src/quota/quota.js";
 import { StoreError } from "../../src/store/errors.js";
+import type { SplitQuota } from "./split-quota.js";
 
 export interface SpendingNode {
   granted: number;
@@ -12,7 +12,7 @@ export interface SpendingNode {
   turn(): Promise<void>;
 }
 
-export function createSpendingNode(quota: Quota, app: BucketLimits, name: string): SpendingNode {
+export function createSpendingNode(quota: SplitQuota, app: BucketLimits, name: string): SpendingNode {
   let seq = 0;
   let repeat = false;
   const node: SpendingNode = { granted: 0, spent: 0, outcomes: new Map(), turn };

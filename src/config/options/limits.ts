@@ -7,7 +7,8 @@ import type { AppLimits } from "../../core/limits.js";
 import type { HeaderOptions } from "../../core/refusals.js";
 import type { LimitOptions } from "../../limiter/limiter.js";
 import type { CoordinatorOptions } from "../../quota/coordinator.js";
-import type { ClusterLimits } from "../../quota/quota.js";
+import { type ClusterLimits, defaultShards } from "../../quota/quota.js";
+import { parseRedisUrl } from "../../store/redis/redis-url.js";
 import { type AppConfig, app as appSection, type Config } from "../schema.js";
 import { camelCase } from "./camel-case.js";
 
@@ -22,8 +23,13 @@ export interface IdentityOptions {
   rules: IdentityRules;
 }
 
-export function clusterOptions({ cluster }: Config): ClusterLimits {
-  return { id: cluster.id, capacity: cluster.capacity, rate: cluster.rate, nodeTtlMs: cluster.node_ttl_ms };
+export function clusterOptions(config: Config): ClusterLimits & { shards: number } {
+  const { id, capacity, rate, node_ttl_ms: nodeTtlMs } = config.cluster;
+  return { id, capacity, rate, nodeTtlMs, shards: shardCount(config) };
+}
+
+export function shardCount({ cluster, store }: Pick<Config, "cluster" | "store">): number {
+  return cluster.shards ?? defaultShards(store === "embedded" ? "embedded" : parseRedisUrl(store).kind);
 }
 
 export function coordinatorOptions({ cluster }: Config): CoordinatorOptions {

@@ -29,7 +29,7 @@ export function begin(options: EnvoyOptions): void {
   worker.name = `${options.node === "" ? hostAndProcess("envoy") : options.node}-${randomSuffix()}`;
   // Every worker is a node: what all of them may admit without the store is divided among them.
   const ownTokens = Math.floor(failOpenTokens / Math.max(workers, 1));
-  const nodeOptions = { lease, timeoutMs, failOpenTokens: ownTokens, timers: false, polls: false };
+  const nodeOptions = { lease, timeoutMs, failOpenTokens: ownTokens, timers: false, polls: false, heartbeats: true };
   worker.node = newNode(nodeOptions, newEpoch(0, now, luaMath.random()));
   worker.syncing = 0;
   worker.syncingUntil = 0;

@@ -78,7 +78,10 @@ export function allAccounts(this: void): readonly NginxAccount[] {
 
 export function newNginxNode(options: NginxOptions): NginxNode {
   const { lease, timeoutMs, failOpenTokens } = options;
-  const node = newNode({ lease, timeoutMs, failOpenTokens, timers: true, polls: true }, 0) as NginxNode;
+  const node = newNode(
+    { lease, timeoutMs, failOpenTokens, timers: true, polls: true, heartbeats: true },
+    0,
+  ) as NginxNode;
   node.service = 0;
   node.configVersion = "-";
   return node;

@@ -133,6 +133,7 @@ export function takeFromBoth(app: App, cluster: Cluster, tokens: number): void {
   app.tokens = app.tokens - tokens * MICRO;
   cluster.tokens = cluster.tokens - tokens * MICRO;
   app.granted = app.granted + tokens;
+  cluster.demand.taken = cluster.demand.taken + tokens;
   hold(app, cluster, tokens);
 }
 
@@ -141,6 +142,7 @@ export function chargeBoth(app: App, cluster: Cluster, tokens: number): void {
   charge(app, tokens);
   charge(cluster, tokens);
   app.granted = app.granted + tokens;
+  cluster.demand.taken = cluster.demand.taken + tokens;
   hold(app, cluster, tokens);
 }
 
@@ -155,6 +157,7 @@ export function recordSpent(app: App, cluster: Cluster, tokens: number): void {
 /** Returns tokens that a node no longer holds to both layers. */
 export function returnToBoth(app: App, cluster: Cluster, tokens: number): void {
   app.returned = app.returned + tokens;
+  cluster.demand.taken = cluster.demand.taken - tokens;
   hold(app, cluster, 0 - tokens);
   giveBack(app, tokens);
   giveBack(cluster, tokens);

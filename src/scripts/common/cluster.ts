@@ -1,14 +1,17 @@
-/** L1 in the store: the cluster's bucket and the clock of its nodes, read and written as one hash. */
+/** L1 in the store: the shard's part of the cluster's bucket and the clock of its nodes, read and written as one hash. */
 import { type Bucket, MAX_TOKENS, MICRO, refill } from "../../core/bucket.js";
 import { BY_NOBODY, type Emergency } from "../../core/emergency.js";
 import { storedNumber, wholeNumbers } from "../../core/platform.js";
+import { MAX_SHARDS } from "../../core/shard.js";
 import type { RedisApi } from "../redis-api.js";
+import { type Demand, readShard, type Share, shareOfCapacity, shareOfRate } from "./share.js";
 
-/** The first numbers of every quota script: the cluster's capacity, its rate, and the time-to-live of a node. */
-export const CLUSTER_ARGUMENTS = 3;
+/** The first numbers of every quota script: the cluster's capacity, its rate, the time-to-live of a node, and the shards. */
+export const CLUSTER_ARGUMENTS = 4;
 const CAPACITY = 0;
 const RATE = 1;
 const TTL_MS = 2;
+const SHARDS = 3;
 
 /** The largest rate in micro-tokens per second. */
 export const MAX_RATE = MAX_TOKENS * MICRO;
@@ -20,8 +23,15 @@ export const MAX_COUNTER = 9007199254740991;
 /** Instead of milliseconds: there is no emergency. */
 export const NO_EMERGENCY = -1;
 
-/** The cluster's bucket and what every call needs besides. */
+/** The shard's part of the cluster's bucket, and what every call needs besides. */
 export interface Cluster extends Bucket {
+  /** Number of shards. */
+  shards: number;
+  /** Maximum micro-tokens of all shards together. */
+  wholeCapacity: number;
+  share: Share;
+  /** Only stored if there are several shards. */
+  demand: Demand;
   /** Microseconds on the store's clock. */
   now: number;
   /**
@@ -52,6 +62,7 @@ export function clusterFault(numbers: number[]): string {
   if (!isWithin(numbers[CAPACITY]!, 0, MAX_TOKENS)) return "cluster_capacity";
   if (!isWithin(numbers[RATE]!, 0, MAX_RATE)) return "cluster_rate";
   if (!isWithin(numbers[TTL_MS]!, 1, MAX_DURATION_MS)) return "node_ttl_ms";
+  if (!isWithin(numbers[SHARDS]!, 1, MAX_SHARDS)) return "shards";
   return "";
 }
 
@@ -64,7 +75,9 @@ export function readClusterCall(argv: string[], count: number, texts: number): {
 
 /** Reads the cluster and refills it up to now. */
 export function readCluster(redis: RedisApi, key: string, numbers: number[]): Cluster {
-  const capacity = numbers[CAPACITY]! * MICRO;
+  const shards = numbers[SHARDS]!;
+  const { share, demand } = readShard(redis, key, shards);
+  const capacity = shareOfCapacity(numbers[CAPACITY]!, share);
   const nodeTtl = numbers[TTL_MS]! * 1000;
   const now = storeTime(redis);
   const fields = redis.call("HMGET", key, "tokens", "at", "clock", "held", "em_source", "em_until");
@@ -80,8 +93,12 @@ export function readCluster(redis: RedisApi, key: string, numbers: number[]): Cl
     debt: 0,
     capacity,
     held: storedNumber(fields[3]!, 0) * MICRO,
-    rate: numbers[RATE]!,
+    rate: shareOfRate(numbers[RATE]!, share),
     reserve: 0,
+    shards,
+    wholeCapacity: numbers[CAPACITY]! * MICRO,
+    share,
+    demand,
     now,
     clock: storedNumber(fields[2]!, now) + Math.min(Math.max(elapsed, 0), Math.floor(nodeTtl / 3)),
     nodeTtl,
@@ -93,7 +110,12 @@ export function readCluster(redis: RedisApi, key: string, numbers: number[]): Cl
 
 export function writeCluster(redis: RedisApi, key: string, cluster: Cluster): void {
   const { tokens, now, clock, held } = cluster;
-  redis.call("HSET", key, "tokens", tokens, "at", now, "clock", clock, "held", held / MICRO);
+  const values: (string | number)[] = ["tokens", tokens, "at", now, "clock", clock, "held", held / MICRO];
+  if (cluster.shards > 1) {
+    const { taken, refused, largest } = cluster.demand;
+    for (const value of ["taken", taken, "refused", refused, "largest", largest]) values.push(value);
+  }
+  redis.call("HSET", key, ...values);
 }
 
 /** The whole emergency state, for the scripts that change it; the others use `Cluster.emergencyMs`. */

@@ -17,7 +17,7 @@ import { unpackReply } from "./saved-reply.js";
 
 /** Positions after the cluster's numbers. */
 const SEQ = CLUSTER_ARGUMENTS;
-const NODE_ARGUMENT = 4;
+const NODE_ARGUMENT = CLUSTER_ARGUMENTS + 1;
 /** Keys before those of the apps: cluster, nodes, ledger. */
 export const NODE_KEYS = 3;
 /** The longest name of a node in its epoch: two ids, a separator and room to spare. */

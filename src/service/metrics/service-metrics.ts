@@ -25,7 +25,7 @@ export interface ServiceMetricsOptions {
   metrics(): MetricsOptions;
   config: { version(): string; loadedAtMs(): number };
   coordinator: Pick<Coordinator, "stats" | "emergency">;
-  quota: Pick<Quota, "inspect" | "nodes">;
+  quota: Pick<Quota, "inspect" | "nodes" | "cluster">;
   clock?: Clock | undefined;
 }
 

@@ -6,7 +6,7 @@ import { mapConcurrently } from "../../shared/concurrently.js";
 import { StoreError } from "../../store/errors.js";
 
 export interface StoreGaugesOptions {
-  quota: Pick<Quota, "inspect" | "nodes">;
+  quota: Pick<Quota, "inspect" | "nodes" | "cluster">;
   /** The apps to read. */
   apps(): readonly BucketLimits[];
   clock?: Clock | undefined;
@@ -34,7 +34,6 @@ export function createStoreGauges({ quota, apps, clock = systemClock }: StoreGau
         const found = await quota.inspect(app);
         if (over) throw new StoreError("timeout", "the reply is too late");
         tokens.set(app.id, found.tokens);
-        clusterTokens = found.clusterTokens;
       } catch (error) {
         // Stop if the store fails. Any other error concerns one app only.
         if (error instanceof StoreError) throw error;
@@ -46,7 +45,12 @@ export function createStoreGauges({ quota, apps, clock = systemClock }: StoreGau
       if (!over) liveNodes = nodes.filter(({ alive }) => alive).length;
     }
 
-    const all = Promise.allSettled([askForNodes(), mapConcurrently(apps(), AT_A_TIME, askForApp)]);
+    async function askForCluster(): Promise<void> {
+      const { tokens: left } = await quota.cluster();
+      if (!over) clusterTokens = left;
+    }
+
+    const all = Promise.allSettled([askForNodes(), askForCluster(), mapConcurrently(apps(), AT_A_TIME, askForApp)]);
     await new Promise<void>((resolve) => {
       const stop = clock.after(WITHIN_MS, resolve);
       void all.then(() => {

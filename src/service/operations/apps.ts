@@ -70,9 +70,10 @@ export function appEndpoints(context: OperationsContext): Endpoint[] {
         const all = context.apps();
         const page = all.slice(offset, offset + limit);
         const cluster = clusterLimits();
-        const [reports, balances] = await Promise.all([
+        const [reports, balances, l1] = await Promise.all([
           reportsOf(page.map(({ id }) => id)),
           ifAvailable(mapConcurrently(page, CONCURRENT, (app) => quota.inspect(app))),
+          ifAvailable(quota.cluster()),
         ]);
         const totals = appTotals(reports);
         return ok({
@@ -89,7 +90,7 @@ export function appEndpoints(context: OperationsContext): Endpoint[] {
             };
           }),
           total: all.length,
-          cluster: clusterOf(balances?.[0], cluster),
+          cluster: clusterOf(l1, cluster),
           timestamp: context.timestamp(),
         });
       },
@@ -102,9 +103,10 @@ export function appEndpoints(context: OperationsContext): Endpoint[] {
       async handle({ params: { id = "" } }) {
         const app = context.findApp(id);
         const cluster = clusterLimits();
-        const [reports, balances, workers] = await Promise.all([
+        const [reports, balances, l1, workers] = await Promise.all([
           reportsOf([id]),
           ifAvailable(quota.inspect(app)),
+          ifAvailable(quota.cluster()),
           context.reports(),
         ]);
         const leases = balances === undefined ? undefined : await leasesOf(id, reports.flat());
@@ -124,7 +126,7 @@ export function appEndpoints(context: OperationsContext): Endpoint[] {
           app_id: id,
           config: { ...limitsOf(app), borrow: app.borrow, on_store_failure: app.onStoreFailure },
           layers: {
-            l1: clusterOf(balances, cluster),
+            l1: clusterOf(l1, cluster),
             l2: balances === undefined ? null : bucketOf(balances),
             l3: {
               held: leases?.reduce((sum, { held }) => sum + held, 0) ?? null,
@@ -146,8 +148,8 @@ export function appEndpoints(context: OperationsContext): Endpoint[] {
   ];
 }
 
-function clusterOf(balances: { clusterTokens: number } | undefined, { capacity, rate }: ClusterLimits) {
-  return { tokens: balances?.clusterTokens ?? null, capacity, rate };
+function clusterOf(l1: { tokens: number } | undefined, { capacity, rate }: ClusterLimits) {
+  return { tokens: l1?.tokens ?? null, capacity, rate };
 }
 
 function bucketOf({ tokens, debt, granted, spent, returned }: NonNullable<contract.AppReply["layers"]["l2"]>) {

@@ -26,7 +26,7 @@ export interface OperationsOptions {
   version: string;
   live: Pick<LiveConfig, "current" | "version" | "loadedAtMs" | "lastError" | "reload" | "layer" | "putLayer">;
   apps(): readonly AppLimits[];
-  quota: Pick<Quota, "inspect" | "nodes" | "holdings" | "ledger">;
+  quota: Pick<Quota, "inspect" | "nodes" | "holdings" | "ledger" | "cluster">;
   /** Apps whose tokens were recalled in the last seconds; "*" stands for all. */
   recalled(): string[];
   coordinator: Pick<Coordinator, "emergency" | "emergencyOn" | "emergencyOff" | "reconcileNow" | "borrow" | "repay">;

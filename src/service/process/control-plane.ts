@@ -7,6 +7,7 @@ import type { Config } from "../../config/schema.js";
 import { DEFAULT_APP } from "../../core/identity.js";
 import { createCoordinator } from "../../quota/coordinator.js";
 import { createQuota } from "../../quota/quota.js";
+import { ShardMismatch } from "../../quota/shard-count.js";
 import { systemClock } from "../../shared/clock.js";
 import type { Log } from "../../shared/log.js";
 import { createPodDirectory } from "../../slots/pods.js";
@@ -136,6 +137,12 @@ export function createControlPlane({ live, store, log, state, workers }: Control
     /** Not listening yet. */
     server: control.server,
     storeObserver: metrics.storeObserver,
+    /** Rejects if the cluster was created with another number of shards. Without the store, each call verifies it first. */
+    async verifyShards(): Promise<void> {
+      await quota.verify().catch((error: unknown) => {
+        if (error instanceof ShardMismatch) throw error;
+      });
+    },
     pinned: pin.current,
     /** Applies the current configuration of `live`. */
     reconfigure(changed: Config): void {

@@ -185,9 +185,9 @@ export function limiterObserver(log: Log, metrics: NodeMetrics, decisionLog: Dec
       metrics.synced(outcome, milliseconds, apps);
       if (outcome !== "ok") log.debug({ outcome, ms: Math.round(milliseconds), apps, err: error }, "sync failed");
     },
-    levelChanged(level, before) {
-      if (level > before) log.warn({ degradation: level, before }, "degradation level rises");
-      else log.info({ degradation: level, before }, "degradation level falls");
+    levelChanged(level, before, shard) {
+      if (level > before) log.warn({ degradation: level, before, shard }, "degradation level rises");
+      else log.info({ degradation: level, before, shard }, "degradation level falls");
     },
     emergencyChanged: (active) => log.warn({ active }, active ? "emergency begins" : "emergency ends"),
   };

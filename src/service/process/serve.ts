@@ -105,6 +105,7 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
     );
     // Apply the store layer before the first request. If the store is unavailable it is applied later.
     await live.reload({ source: "store", force: false }).catch(() => undefined);
+    await plane.verifyShards();
     const count = state === "stopping" ? 0 : workersFor(live.current());
     const { gateway, envoy } = await workers.start(count);
     if (state === "starting") state = "running";

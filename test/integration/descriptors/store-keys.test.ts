@@ -1,9 +1,9 @@
 /** State of descriptor limits in Redis and the embedded store: buckets expire when they are full. */
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { createQuota } from "../../../src/quota/quota.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
 import { type RedisServer, startRedis } from "../../support/redis-server.js";
+import { createQuota } from "../../support/split-quota.js";
 
 const limit = { id: "rate-limit:x", guaranteed: 0, burst: 100, priority: 2, borrow: false, fillSeconds: 3_600 };
 const cluster = { id: "keys", capacity: 1000, rate: 1000, nodeTtlMs: 3000 };
@@ -25,7 +25,7 @@ it("a descriptor limit expires when it is full, the bucket of an app does not", 
     { ...asked, app: limit, need: 50 },
     { ...asked, app: stays, need: 50 },
   ]);
-  const ttl = async (id: string) => Number(await server.command("PTTL", `ratelimit:{keys}:app:${id}`));
+  const ttl = async (id: string) => Number(await server.command("PTTL", `ratelimit:{keys/0}:app:${id}`));
   // Half of it has to refill: half an hour. It is kept an hour longer, because the node holds tokens of it.
   expect(await ttl(limit.id)).toBeGreaterThan(5_390_000);
   expect(await ttl(limit.id)).toBeLessThanOrEqual(5_400_000);
@@ -50,7 +50,7 @@ it("reconciling an expired limit does not recreate it", async () => {
   await quota.heartbeat(sender);
   const { fillSeconds: _, ...unknown } = { ...limit, burst: 1_000_000_000 };
   await quota.reconcile(unknown, { tolerance: 1, force: false, operation: "r1" });
-  expect(await server.command("EXISTS", `ratelimit:{gone}:app:${limit.id}`)).toBe(0);
+  expect(await server.command("EXISTS", `ratelimit:{gone/0}:app:${limit.id}`)).toBe(0);
   await store.close();
 });
 

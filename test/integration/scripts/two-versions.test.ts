@@ -1,13 +1,13 @@
 /** Two versions of the function library on one Redis under load, as during a rolling upgrade. */
 import { afterEach, describe, expect, it } from "vitest";
 import { clusterKey } from "../../../src/core/keys.js";
-import { createQuota } from "../../../src/quota/quota.js";
 import { type FunctionLibrary, loadLibrary } from "../../../src/store/function-library.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
 import { otherVersion } from "../../support/libraries.js";
 import { startRedisCluster } from "../../support/redis-cluster.js";
 import { type RedisServer, startRedis } from "../../support/redis-server.js";
 import { createSpendingNode } from "../../support/spending-node.js";
+import { createQuota } from "../../support/split-quota.js";
 import { pause, waitFor } from "../../support/wait-for.js";
 
 /** Small enough that the nodes always request more than is available. */
@@ -95,7 +95,7 @@ describe("two versions of the library", () => {
     endings.push(() => servers.stop());
     const running = startNodes(servers.url);
     await running.continue();
-    const key = clusterKey(cluster.id);
+    const key = clusterKey(`${cluster.id}/0`);
     await servers.switchPrimaryOf(key);
     await running.continue();
     const promoted = await servers.primaryOf(key);
@@ -114,7 +114,7 @@ describe("two versions of the library", () => {
     endings.push(() => servers.stop());
     const running = startNodes(servers.url);
     await running.continue();
-    const key = clusterKey(cluster.id);
+    const key = clusterKey(`${cluster.id}/0`);
     await servers.killPrimaryOf(key);
     await running.continue();
     const { outcomes } = await running.stop();
@@ -130,7 +130,7 @@ describe("two versions of the library", () => {
     await running.continue();
     const added = await servers.addPrimary();
     expect(await loadedOn(added)).toEqual([]);
-    await servers.migrateSlot(clusterKey(cluster.id), added);
+    await servers.migrateSlot(clusterKey(`${cluster.id}/0`), added);
     await running.continue();
     const { granted, limit, outcomes } = await running.stop();
     expect(await loadedOn(added)).toEqual(names);

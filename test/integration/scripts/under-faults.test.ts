@@ -1,13 +1,13 @@
 /** The real scripts under load while Redis loses them, restarts, fails over or migrates their slot. */
 import { afterEach, describe, expect, it } from "vitest";
 import { clusterKey } from "../../../src/core/keys.js";
-import { createQuota } from "../../../src/quota/quota.js";
 import { createSlots } from "../../../src/slots/slots.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
 import type { Store } from "../../../src/store/store.js";
 import { startRedisCluster } from "../../support/redis-cluster.js";
 import { startRedis } from "../../support/redis-server.js";
 import { createSpendingNode, type SpendingNode } from "../../support/spending-node.js";
+import { createQuota } from "../../support/split-quota.js";
 import { pause, waitFor } from "../../support/wait-for.js";
 
 const app = { id: "video", guaranteed: 1_000_000, burst: 1_000_000, priority: 1, borrow: false };
@@ -108,7 +108,7 @@ describe("scripts under load", () => {
     endings.push(() => cluster.stop());
     const running = startNodes(cluster.url);
     await running.goOn(50);
-    await cluster.killPrimaryOf(clusterKey(policy.id));
+    await cluster.killPrimaryOf(clusterKey(`${policy.id}/0`));
     await running.goOn(50);
     await running.stop();
     await expectMatchingLedgers(running);
@@ -119,7 +119,7 @@ describe("scripts under load", () => {
     endings.push(() => cluster.stop());
     const running = startNodes(cluster.url);
     await running.goOn(50);
-    const key = clusterKey(policy.id);
+    const key = clusterKey(`${policy.id}/0`);
     for (let i = 0; i < 3; i++) {
       const from = await cluster.primaryOf(key);
       const to = (await cluster.primaries()).find((node) => node.id !== from.id)!;

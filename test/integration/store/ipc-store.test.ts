@@ -2,11 +2,11 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { createQuota } from "../../../src/quota/quota.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { createIpcStore } from "../../../src/store/ipc/ipc-store.js";
 import type { Store } from "../../../src/store/store.js";
 import { loopMs } from "../../support/loop-time.js";
+import { createQuota } from "../../support/split-quota.js";
 import { waitFor } from "../../support/wait-for.js";
 
 const program = new URL("../../support/store-primary.ts", import.meta.url).pathname;

@@ -166,6 +166,7 @@ describe("an option that needs a restart", () => {
     ["store", "store: redis://user:hunter2@somewhere:6379"],
     ["store_pool_size", "store_pool_size: 7"],
     ["cluster.id", "cluster: { id: other }"],
+    ["cluster.shards", "cluster: { shards: 2 }"],
     ["control.listen", "control: { listen: 127.0.0.1:9 }"],
     ["envoy.listen", "envoy: { listen: 127.0.0.1:9 }"],
     ["tls", tls],

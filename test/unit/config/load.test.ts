@@ -21,7 +21,13 @@ describe("without a file", () => {
   it("every option has its default", () => {
     const config = loadConfig({ env: {} }).config as Config;
     expect(config).toMatchObject({ listen: "0.0.0.0:8080", store: "embedded", control: { listen: "127.0.0.1:9145" } });
-    expect(clusterOptions(config)).toEqual({ id: "cluster-01", capacity: 1e6, rate: 5e5, nodeTtlMs: 10_000 });
+    expect(clusterOptions(config)).toEqual({
+      id: "cluster-01",
+      capacity: 1e6,
+      rate: 5e5,
+      nodeTtlMs: 10_000,
+      shards: 1,
+    });
     expect(leaseOptions(config)).toMatchObject({ reserve: 1000, refillThreshold: 0.2, syncIntervalMs: 100 });
     expect(appLimits(config)).toEqual([
       {

@@ -6,6 +6,7 @@ import { price, standardProfile } from "../../../src/core/cost.js";
 import type { AppLimits } from "../../../src/core/limits.js";
 import type { Decision } from "../../../src/limiter/limiter.js";
 import { createSimulation, limitedApp, type SimulatedNode } from "../../support/simulation.js";
+import type { GrantRequest, Sender, ShardQuota } from "../../support/split-quota.js";
 import { type Extra, type Stretch, type Taken, worstWindow } from "../../support/windows.js";
 
 const IDS = ["a", "b"] as const;
@@ -111,10 +112,16 @@ async function exceeded({ nodes: count, latencyMs, cluster, limits: first }: Set
   }
 
   /** Notes what a grant lends: it is part of the debt, at 120 %. */
-  const { grant } = quota;
-  quota.grant = (sender, requests, options) => {
+  for (const shard of quota.shards) observeGrants(shard);
+
+  function observeGrants(shard: ShardQuota): void {
+    const { grant } = shard;
+    shard.grant = (sender, requests, options) => observed(sender, requests, () => grant(sender, requests, options));
+  }
+
+  function observed<T>(sender: Sender, requests: GrantRequest[], call: () => Promise<T>): Promise<T> {
     const debts = () => Promise.all(requests.map((request) => quota.inspect(request.app)));
-    const [before, answer, after] = [debts(), grant(sender, requests, options), debts()];
+    const [before, answer, after] = [debts(), call(), debts()];
     const at = clock.now();
     const plannedAt = at - latencyMs / 2;
     for (const refund of refunds.filter(({ owner, at: since }) => owner === sender.node && since <= plannedAt)) {
@@ -132,7 +139,7 @@ async function exceeded({ nodes: count, latencyMs, cluster, limits: first }: Set
       });
     });
     return answer;
-  };
+  }
 
   function begin(id: Id, held: number): void {
     const { guaranteed: rate, burst } = current(id);

@@ -2,13 +2,13 @@
 import type { BucketLimits } from "../../../src/core/limits.js";
 import { type CreateCoordinatorOptions, createCoordinator } from "../../../src/quota/coordinator.js";
 import { type EmergencyState, emergencyChannel } from "../../../src/quota/emergency-watch.js";
-import { type ClusterLimits, createQuota } from "../../../src/quota/quota.js";
 import type { Round } from "../../../src/quota/reconcile-rounds.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../src/store/errors.js";
 import type { Store } from "../../../src/store/store.js";
 import { withLostLedgers } from "../../support/lost-ledgers.js";
 import { createSimulatedClock } from "../../support/simulated-clock.js";
+import { type ClusterLimits, createQuota } from "../../support/split-quota.js";
 
 const START_MS = 1_800_000_000_000;
 const STEP_MS = 25;

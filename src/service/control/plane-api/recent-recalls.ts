@@ -1,6 +1,6 @@
 /** Recent recalls of tokens, for data planes that learn of them with their next sync reply. */
 import { ALL_APPS } from "../../../core/keys.js";
-import type { Quota } from "../../../quota/quota.js";
+import type { Quota, ShardQuota } from "../../../quota/quota.js";
 import { watchRecalls } from "../../../quota/recall-watch.js";
 import type { Clock } from "../../../shared/clock.js";
 
@@ -16,7 +16,22 @@ interface Numbered {
   at: number;
 }
 
-export function createRecentRecalls(quota: Pick<Quota, "onRecall">, clock: Clock) {
+export function createRecentRecalls({ shards }: Pick<Quota, "shards">, clock: Clock) {
+  const recalls = shards.map((shard) => createShardRecalls(shard, clock));
+  return {
+    /** The recalled apps; "*" stands for all apps of a shard. */
+    list: () => [...new Set(recalls.flatMap((one) => one.list()))],
+
+    /** The recalled apps of a shard that the node does not know of. */
+    forNode: (node: string, shard: number) => recalls[shard]?.forNode(node) ?? [],
+
+    close(): void {
+      for (const one of recalls) one.close();
+    },
+  };
+}
+
+function createShardRecalls(quota: Pick<ShardQuota, "onRecall">, clock: Clock) {
   /** App → its last recall, oldest first. */
   const recalls = new Map<string, Numbered>();
   /** Node → the last recall that it was told of, the longest silent first. */
@@ -45,7 +60,6 @@ export function createRecentRecalls(quota: Pick<Quota, "onRecall">, clock: Clock
   }
 
   return {
-    /** The recalled apps; "*" stands for all. */
     list: () => after(0),
 
     /**

@@ -23,6 +23,9 @@ export const syncRequest = z
     epoch: count().describe("Changes each time the data plane starts."),
     seq: z.int().min(1).describe("Number of the message within the epoch; a repeated message keeps its number."),
     node: identifier(),
+    shard: count()
+      .default(0)
+      .describe("The shard of all apps in the message. Each shard has its own epoch and numbers."),
     leave: z.boolean().default(false).describe("The data plane stops and returns all tokens."),
     apps: z.array(appMessage).max(MOST_APPS).default([]),
     numbers: syncCounters.optional(),
@@ -66,17 +69,20 @@ export type SyncMessage = z.output<typeof syncRequest>;
 export type SyncReply = z.output<typeof syncReply>;
 
 export const syncText = {
-  /** `node epoch seq [leave]`, then `app granted spent returned need want` per app, then lines with counters. */
+  /** `node epoch seq [shard] [leave]`, then `app granted spent returned need want` per app, then lines with counters. */
   parse([head, ...rest]: string[]): unknown {
     const at = rest.findIndex((line) => line.startsWith("#"));
     const lines = at === -1 ? rest : rest.slice(0, at);
-    const [node, epoch, seq, leave, ...more] = words(head);
-    if (more.length > 0) throw malformedLine(1, "node epoch seq [leave]");
+    const [node, epoch, seq, ...options] = words(head);
+    const shard = /^[0-9]+$/.test(options[0] ?? "") ? options.shift() : "0";
+    const [leave, ...more] = options;
+    if (more.length > 0) throw malformedLine(1, "node epoch seq [shard] [leave]");
     if (leave !== undefined && leave !== "leave") throw badField("leave", 'must be "leave" or absent');
     return {
       node,
       epoch: numberOf(epoch),
       seq: numberOf(seq),
+      shard: numberOf(shard),
       leave: leave !== undefined,
       apps: lines.slice(0, MOST_APPS + 1).map((line, i) => {
         const [app, ...numbers] = words(line);

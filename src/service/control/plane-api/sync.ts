@@ -11,19 +11,20 @@ import {
 } from "../../../core/degradation.js";
 import { nodeInEpoch } from "../../../core/keys.js";
 import type { BucketLimits } from "../../../core/limits.js";
-import type { GrantRequest, Quota } from "../../../quota/quota.js";
+import { shardOf } from "../../../core/shard.js";
+import type { GrantRequest, Quota, ShardQuota } from "../../../quota/quota.js";
 import { StoreError } from "../../../store/errors.js";
 import type { PlaneReport } from "../../metrics/reports.js";
-import { type Endpoint, endpoint, ok } from "../../operations/endpoint.js";
+import { badField, type Endpoint, endpoint, ok } from "../../operations/endpoint.js";
 import { type SyncMessage, type SyncReply, syncReply, syncRequest, syncText } from "./sync-message.js";
 
 export interface SyncHandlerOptions {
-  quota: Pick<Quota, "grant" | "report" | "ledger">;
+  quota: Pick<Quota, "shards">;
   /** Returns the same list until the configuration changes. */
   apps(): readonly BucketLimits[];
   configVersion(): string;
   /** Apps whose unused tokens are to be returned. */
-  recalled(node: string): string[];
+  recalled(node: string, shard: number): string[];
   timeoutMs(): number;
   /** The level that an operator pinned, if any. */
   pinnedLevel?(): number | undefined;
@@ -42,7 +43,9 @@ const UNKNOWN_APP_RETRY_MS = 1000;
 
 export function createSyncHandler(options: SyncHandlerOptions) {
   const { quota, now = () => performance.now(), pinnedLevel = () => undefined } = options;
-  const degradation = newDegradation();
+  const { shards } = quota;
+  /** Of each shard. */
+  const degradations = shards.map(() => newDegradation());
   let listed: readonly BucketLimits[] | undefined;
   let configured = new Map<string, BucketLimits>();
   /** Removed apps: nodes may still hold their tokens. Grows only with the apps that operators remove. */
@@ -58,15 +61,16 @@ export function createSyncHandler(options: SyncHandlerOptions) {
     return configured;
   }
 
-  /** The degradation level that is sent to data planes. */
-  const level = () => pinnedLevel() ?? degradationLevel(degradation, now());
+  /** The degradation level of a shard, as it is sent to data planes. */
+  const levelOf = (shard: number) =>
+    pinnedLevel() ?? degradationLevel(degradations[shard] as (typeof degradations)[number], now());
 
   /** Measures the store: data planes do not see it themselves. */
-  async function measured<T>(apps: number, call: () => Promise<T>): Promise<T> {
+  async function measured<T>({ shard, apps: { length: apps } }: SyncMessage, call: () => Promise<T>): Promise<T> {
     const started = now();
     function record(outcome: number, name: "ok" | "error" | "timeout"): void {
       const ended = now();
-      observeCall(degradation, ended, outcome, ended - started);
+      observeCall(degradations[shard] as (typeof degradations)[number], ended, outcome, ended - started);
       options.synced?.(name, ended - started, apps);
     }
     try {
@@ -84,9 +88,11 @@ export function createSyncHandler(options: SyncHandlerOptions) {
    * An app that is not configured is granted nothing. What the store's ledger of the node has of it is still reported, so
    * that spent tokens are charged and returned ones are credited. Ids that the ledger does not have are not stored.
    */
-  async function requestsOf({ node, epoch, apps }: SyncMessage, known: Map<string, BucketLimits>) {
+  async function requestsOf({ node, epoch, apps, shard }: SyncMessage, known: Map<string, BucketLimits>) {
     const hasUnknown = apps.some(({ app, granted, spent }) => !known.has(app) && granted + spent > 0);
-    const ledger = hasUnknown ? await quota.ledger(nodeInEpoch(node, String(epoch))) : undefined;
+    const ledger = hasUnknown
+      ? await (shards[shard] as ShardQuota).ledger(nodeInEpoch(node, String(epoch)))
+      : undefined;
     const inLedger = new Set(ledger?.apps.map(({ app }) => app));
     return apps.flatMap(({ app: id, need = 0, want = 0, ...message }): GrantRequest[] => {
       const app = known.get(id);
@@ -97,20 +103,22 @@ export function createSyncHandler(options: SyncHandlerOptions) {
 
   async function callQuota(message: SyncMessage, known: Map<string, BucketLimits>) {
     const { node, epoch, seq, leave } = message;
+    const shard = shards[message.shard] as ShardQuota;
     const sender = { node, epoch, seq };
     const requests = await requestsOf(message, known);
     const deadline = { deadlineMs: options.timeoutMs() };
-    if (!leave) return quota.grant(sender, requests, deadline);
-    const reply = await quota.report(sender, requests, true, deadline);
+    if (!leave) return shard.grant(sender, requests, deadline);
+    const reply = await shard.report(sender, requests, true, deadline);
     const left = { code: OK, retryAfterMs: 0, scarce: false };
     return { ...reply, apps: reply.apps.map((one) => ({ ...one, ...left, limit: known.get(one.app)?.burst ?? 0 })) };
   }
 
   /** Rejects with a StoreError if the store fails, and with an InvalidArgument if it rejects a number. */
   async function handle(message: SyncMessage): Promise<SyncReply> {
+    checkShard(message);
     // One list for the whole message: the configuration may change during the store call.
     const known = currentApps();
-    const reply = await measured(message.apps.length, () => callQuota(message, known));
+    const reply = await measured(message, () => callQuota(message, known));
     const { node, epoch, numbers } = message;
     if (numbers !== undefined) options.counted?.(node, epoch, numbers);
     const byApp = new Map(reply.apps.map((one) => [one.app, one]));
@@ -119,10 +127,10 @@ export function createSyncHandler(options: SyncHandlerOptions) {
       live_nodes: reply.liveNodes,
       emergency: reply.emergency,
       emergency_left_ms: reply.emergencyLeftMs,
-      degradation: level(),
+      degradation: levelOf(message.shard),
       config_version: options.configVersion(),
       known: reply.known,
-      recalled: options.recalled(node),
+      recalled: options.recalled(node, message.shard),
       apps: message.apps.flatMap(({ app, granted: before }) => {
         const one = byApp.get(app);
         const granted = one?.granted ?? before;
@@ -139,6 +147,18 @@ export function createSyncHandler(options: SyncHandlerOptions) {
       }),
     };
   }
+
+  /** A data plane with another number of shards would create second buckets. */
+  function checkShard({ shard, apps }: SyncMessage): void {
+    const count = shards.length;
+    if (shard >= count) throw badField("shard", `must be below ${count}, the number of shards`);
+    const i = apps.findIndex(({ app }) => shardOf(app, count) !== shard);
+    if (i !== -1)
+      throw badField(`apps[${i}].app`, `belongs to another shard than ${shard}: render the data plane again`);
+  }
+
+  /** The highest level of all shards. */
+  const level = () => Math.max(...shards.map((_, shard) => levelOf(shard)));
 
   return Object.assign(handle, { level });
 }

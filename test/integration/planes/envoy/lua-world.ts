@@ -89,7 +89,7 @@ ${yaml}`;
       quota,
       held,
       stop,
-      spent: async (app) => Number(await redis.command("HGET", `ratelimit:{lua}:app:${app}`, "spent")),
+      spent: async (app) => Number(await redis.command("HGET", `ratelimit:{lua/0}:app:${app}`, "spent")),
       async calls() {
         const text = await envoy.admin("/stats?filter=tollgate_(control|envoy).upstream_rq_total");
         const of = (cluster: string) =>

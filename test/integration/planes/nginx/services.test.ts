@@ -54,7 +54,7 @@ routes: [{ path: /, upstream: backend }]
   const store = createRedisStore(redis.url);
   endings.push(() => store.close());
   const quota = createQuota(store, { id: "exact", capacity: 1_000_000, rate: 500_000, nodeTtlMs: TTL_MS });
-  const spent = async (app: string) => Number(await redis.command("HGET", `ratelimit:{exact}:app:${app}`, "spent"));
+  const spent = async (app: string) => Number(await redis.command("HGET", `ratelimit:{exact/0}:app:${app}`, "spent"));
   return { nginx, quota, services, spent, yaml };
 }
 

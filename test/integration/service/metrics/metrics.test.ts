@@ -125,7 +125,7 @@ describe("a store on Redis", () => {
     const store = createRedisStore({ url: redis.url, maxInFlight: 32, deadlineMs: 30_000 });
     endings.push(() => store.close());
     expect(await store.inspect()).toMatchObject({ callsInFlight: 0, mostCallsInFlight: 32 });
-    const calls = Array.from({ length: 5 }, () => store.run("nodes", ["a", "b"], ["1000", "1000000", "5000"]));
+    const calls = Array.from({ length: 5 }, () => store.run("nodes", ["a", "b"], ["1000", "1000000", "5000", "1"]));
     expect(await store.inspect()).toMatchObject({ callsInFlight: 5, mostCallsInFlight: 32 });
     await Promise.all(calls);
     expect(await store.inspect()).toMatchObject({ callsInFlight: 0 });

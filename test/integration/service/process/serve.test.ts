@@ -173,7 +173,7 @@ describe("SIGTERM under load", () => {
     for (const response of waiting.splice(0)) response.end("done");
     expect(await Promise.all(running)).toEqual(Array.from({ length: 10 }, () => ({ status: 200, text: "done" })));
     expect(await started.ended).toBe(0);
-    const ledgers = (await redis.command("KEYS", "ratelimit:{cluster-01}:ledger:*")) as string[];
+    const ledgers = (await redis.command("KEYS", "ratelimit:{cluster-01/0}:ledger:*")) as string[];
     expect(ledgers.map((key) => /:gw-(\d)@/.exec(key)?.[1]).sort()).toEqual(["1", "2"]);
     for (const key of ledgers) expect(await redis.command("HMGET", key, "held", "closed")).toEqual(["0", "1"]);
   });

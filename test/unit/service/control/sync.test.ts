@@ -1,9 +1,10 @@
 /** The degradation level that the service sends to data planes. */
 import { expect, it } from "vitest";
+import type { ShardQuota } from "../../../../src/quota/quota.js";
 import { createSyncHandler } from "../../../../src/service/control/plane-api/sync.js";
 import { StoreError } from "../../../../src/store/errors.js";
 
-const message = { node: "n", epoch: 1, seq: 1, leave: false, apps: [] };
+const message = { node: "n", epoch: 1, seq: 1, shard: 0, leave: false, apps: [] };
 const answer = { code: "ok", liveNodes: 1, emergency: false, emergencyLeftMs: 0, known: true, apps: [] };
 
 it.each([
@@ -20,7 +21,8 @@ it.each([
     return answer;
   };
   const ledger = async () => ({ seq: 0, closed: false, held: 0, apps: [] });
-  const quota = { grant, report: async () => answer, ledger };
+  const shard = { grant, report: async () => answer, ledger } as unknown as ShardQuota;
+  const quota = { shards: [shard] };
   const sync = createSyncHandler({
     ...{ quota, apps: () => [], configVersion: () => "v", timeoutMs: () => 1_000, recalled: () => [], now: () => now },
   });

@@ -31,7 +31,7 @@ export function quietLimiter(balances: Record<string, number> = {}, level = 0) {
       failedSyncs: 1,
       level,
     },
-    ...{ emergency: false, liveNodes: 3 },
+    ...{ levels: [level], emergency: false, liveNodes: 3 },
   };
   return {
     stats: () => stats,
@@ -57,7 +57,7 @@ export function serviceMetrics(
       stats: () => stats,
       emergency: () => ({ active: true, source: "operator", sinceMs: 0, leftMs: 0 }),
     },
-    quota: { inspect: gone, nodes: gone },
+    quota: { inspect: gone, nodes: gone, cluster: gone },
     ...more,
   });
 }

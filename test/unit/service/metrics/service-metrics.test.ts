@@ -54,7 +54,11 @@ async function fullPage() {
     ...{ emergency: false, emergencyLeftMs: 0 },
   };
   const service = serviceMetrics({
-    quota: { inspect: async () => balances, nodes: async () => [{ node: "gw-1@1", silentMs: 0, alive: true }] },
+    quota: {
+      inspect: async () => balances,
+      nodes: async () => [{ node: "gw-1@1", silentMs: 0, alive: true }],
+      cluster: async () => ({ tokens: 800, held: 0, usage: 0 }),
+    },
   });
   service.configReloaded("reloaded");
   service.configReloaded("refused");

@@ -27,6 +27,10 @@ function gauges(inspect: (app: string) => Promise<Balances>, ids: string[], askN
         return inspect(app.id);
       },
       nodes: askNodes,
+      cluster: async () => {
+        await askNodes();
+        return { tokens: 900, held: 0, usage: 0 };
+      },
     },
     apps: () => ids.map(policy),
     clock,

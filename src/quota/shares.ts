@@ -1,0 +1,89 @@
+/** How the cluster's capacity and rate are divided among the shards: by demand, with a minimum by configured rates. */
+import { WHOLE_SHARE } from "../core/shard.js";
+
+/** What a round knows about one shard. Shares in millionths of L1. */
+export interface ShardDemand {
+  share: SharePair;
+  /** Tokens per second that requests took or could not get, as a fraction of the cluster's rate. */
+  wanted: number;
+  /** Requests were refused because the shard's bucket was short. */
+  isShort: boolean;
+  /** The largest need that was refused, as a fraction of the cluster's capacity. */
+  largest: number;
+  /** The configured rates of the shard's apps, as a fraction of those of all apps. */
+  weight: number;
+}
+
+export interface SharePair {
+  capacity: number;
+  rate: number;
+}
+
+/** Of the rate, this fraction is divided by weight, so that an idle shard can start. The rest follows demand. */
+const RATE_BY_WEIGHT = 0.02;
+/** Of the capacity more, because a bucket that is full costs nothing. */
+const CAPACITY_BY_WEIGHT = 0.25;
+/** A shard gets this much more rate than it used, as far as there is some. */
+const HEADROOM = 1.25;
+/** A shard that uses more than this fraction of its rate may soon be short. */
+const TIGHT = 0.7;
+/** Smaller changes than this fraction of an equal share are not made. */
+const SMALLEST_CHANGE = 0.02;
+
+/** Whether the current shares need a change. */
+export function isRebalanceDue(shards: ShardDemand[], pool: SharePair): boolean {
+  const { capacity, rate } = sumOf(shards.map(({ share }) => share));
+  if (capacity > pool.capacity || rate > pool.rate) return true;
+  const unused = Math.min(pool.capacity - capacity, pool.rate - rate);
+  if (unused > SMALLEST_CHANGE * WHOLE_SHARE) return true;
+  return shards.some(({ isShort, wanted, share }) => isShort || wanted * WHOLE_SHARE > share.rate * TIGHT);
+}
+
+/** New shares that sum to at most the pool, which is what these shards may have together. */
+export function targetShares(shards: ShardDemand[], pool: SharePair): SharePair[] {
+  const rates = divide(shards, pool.rate, RATE_BY_WEIGHT, (shard) => shard.wanted * HEADROOM * WHOLE_SHARE);
+  const rateSum = Math.max(
+    rates.reduce((sum, rate) => sum + rate, 0),
+    1,
+  );
+  const capacities = divide(shards, pool.capacity, CAPACITY_BY_WEIGHT, ({ largest }, i) =>
+    Math.max(((rates[i] as number) / rateSum) * pool.capacity, largest * WHOLE_SHARE),
+  );
+  const targets = shards.map((_, i) => ({
+    capacity: Math.floor(capacities[i] as number),
+    rate: Math.floor(rates[i] as number),
+  }));
+  // Small changes are not worth a call, unless the sum requires them.
+  const least = (SMALLEST_CHANGE * WHOLE_SHARE) / shards.length;
+  const settle = (before: number, next: number) => (Math.abs(next - before) < least ? before : next);
+  const settled = targets.map((target, i) => {
+    const { share } = shards[i] as ShardDemand;
+    return { capacity: settle(share.capacity, target.capacity), rate: settle(share.rate, target.rate) };
+  });
+  const sum = sumOf(settled);
+  return sum.capacity > pool.capacity || sum.rate > pool.rate ? targets : settled;
+}
+
+type Wanted = (shard: ShardDemand, index: number) => number;
+
+/** Divides a pool: a part by weight, then by what is wanted beyond that; what nobody wants, by weight and want. */
+function divide(shards: ShardDemand[], pool: number, byWeight: number, wantedOf: Wanted): number[] {
+  const minimum = shards.map(({ weight }) => pool * byWeight * weight);
+  const wanted = shards.map((shard, i) => Math.max(wantedOf(shard, i) - (minimum[i] as number), 0));
+  const total = wanted.reduce((sum, one) => sum + one, 0);
+  const rest = pool * (1 - byWeight);
+  if (total >= rest) return minimum.map((least, i) => least + (rest * (wanted[i] as number)) / total);
+  const left = rest - total;
+  return minimum.map((least, i) => {
+    const own = wanted[i] as number;
+    const weight = shards[i]?.weight as number;
+    return least + own + left * (total > 0 ? (weight + own / total) / 2 : weight);
+  });
+}
+
+export function sumOf(shares: SharePair[]): SharePair {
+  return shares.reduce((sum, one) => ({ capacity: sum.capacity + one.capacity, rate: sum.rate + one.rate }), {
+    capacity: 0,
+    rate: 0,
+  });
+}
