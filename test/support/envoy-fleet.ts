@@ -25,7 +25,7 @@ export interface EnvoyFleet {
   pods(path: string): SocketPod[];
   /** Opens connections at the same time, on all Envoys in turn or on one. Resolves when each is open or refused. */
   connect(path: string, count: number, envoy?: number): Promise<Connected>;
-  /** Connections on the pods of a route, counted by the store. */
+  /** Connections of a route, counted by the store. */
   counted(path: string): Promise<number>;
   untilCounted(path: string, count: number, withinMs?: number): Promise<void>;
   /** Connections counted by the pods themselves. */
@@ -88,9 +88,8 @@ export async function startEnvoyFleet(options: FleetOptions): Promise<EnvoyFleet
       const { body } = await request(`${service.controlUrl}/admin/ratelimit/connections`, {
         headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
       });
-      const answer = (await body.json()) as { pods: { pod: string; connections: number }[] };
-      const names = new Set(pods(path).map(({ address }) => address));
-      return answer.pods.reduce((sum, { pod, connections }) => sum + (names.has(pod) ? connections : 0), 0);
+      const { routes: found } = (await body.json()) as { routes: { route: string; connections: number }[] };
+      return found.find(({ route }) => route === path)?.connections ?? 0;
     }
     return {
       redis,
