@@ -1,5 +1,5 @@
 /** Matches IP addresses against lists of networks. */
-import { BlockList, isIP } from "node:net";
+import { BlockList, isIP, isIPv6 } from "node:net";
 
 export type AddressMatcher = (address: string) => boolean;
 
@@ -28,4 +28,17 @@ function familyOf(address: string): "ipv4" | "ipv6" | undefined {
 /** Sockets that accept both families prefix IPv4 addresses with `::ffff:`; this removes the prefix. */
 export function plainAddress(address: string): string {
   return address.startsWith("::ffff:") && address.includes(".") ? address.slice(7) : address;
+}
+
+/** An IPv6 host usually has a whole /64, which counts as one address. */
+export function networkOf(address: string): string {
+  if (!isIPv6(address)) return address;
+  const [head = "", tail = ""] = address.split("%", 1)[0]!.toLowerCase().split("::");
+  const groups = (text: string) => (text === "" ? [] : text.split(":"));
+  const missing = Math.max(8 - groups(head).length - groups(tail).length, 0);
+  const all = [...groups(head), ...Array<string>(address.includes("::") ? missing : 0).fill("0"), ...groups(tail)];
+  return all
+    .slice(0, 4)
+    .map((group) => Number.parseInt(group, 16).toString(16))
+    .join(":");
 }

@@ -1,5 +1,5 @@
 /** Limits token guessing: after several wrong tokens, an address is locked for a while. */
-import { isIPv6 } from "node:net";
+import { networkOf } from "./addresses.js";
 
 interface Visitor {
   since: number;
@@ -58,17 +58,4 @@ export function createFailedLogins({ now, maxAddresses = 1_000 }: FailedLoginsOp
       visitor(address).trustedUntil = now() + TRUSTED_MS;
     },
   };
-}
-
-/** An IPv6 host usually has a whole /64, which counts as one address. */
-function networkOf(address: string): string {
-  if (!isIPv6(address)) return address;
-  const [head = "", tail = ""] = address.split("%", 1)[0]!.toLowerCase().split("::");
-  const groups = (text: string) => (text === "" ? [] : text.split(":"));
-  const missing = Math.max(8 - groups(head).length - groups(tail).length, 0);
-  const all = [...groups(head), ...Array<string>(address.includes("::") ? missing : 0).fill("0"), ...groups(tail)];
-  return all
-    .slice(0, 4)
-    .map((group) => Number.parseInt(group, 16).toString(16))
-    .join(":");
 }

@@ -24,7 +24,8 @@ export interface Route extends Pick<RouteSection, "path" | "host" | "upstream"> 
 type UpstreamSection = CamelCase<Config["upstreams"][string]>;
 
 /** Without `targets` they are set by `setTargets`; until then there are none. */
-export interface UpstreamOptions extends Partial<Pick<UpstreamSection, "targets" | "connections" | "passHost">> {
+export interface UpstreamOptions
+  extends Partial<Pick<UpstreamSection, "targets" | "connections" | "queue" | "passHost">> {
   passive?: Partial<UpstreamSection["passive"]>;
   tls?: UpstreamSection["tls"];
   active?: Partial<Omit<UpstreamSection["active"], "path">> & { path: string };

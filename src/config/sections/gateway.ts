@@ -48,6 +48,9 @@ export const upstream = section({
   connections: whole(1, 100_000)
     .default(512)
     .describe("Maximum connections to one target; further requests are queued."),
+  queue: whole(0, 100_000)
+    .default(512)
+    .describe("Maximum requests that wait for a connection to one target; further ones get 503. Node gateway only."),
   pass_host: flag().default(true).describe("Forward the client's Host header; otherwise the target's address is sent."),
   tls: optional(clientTls("the host of the target"), "the CAs of Node.js").describe(
     "TLS of connections to `https://` targets.",
@@ -99,9 +102,15 @@ export const timeouts = section({
     .default(60_000)
     .describe("From the last byte of the request to the response header."),
   body_idle_ms: milliseconds(1, HOUR_MS).default(30_000).describe("Maximum time without a byte of a body."),
+  body_rate_ms: milliseconds(100, HOUR_MS)
+    .default(10_000)
+    .describe("Period over which `limits.body_rate` is measured. Node gateway only."),
+  queue_ms: milliseconds(1, HOUR_MS)
+    .default(5_000)
+    .describe("Maximum time that a request waits for a free connection to a target; then 503. Node gateway only."),
   headers_ms: milliseconds(1, HOUR_MS).default(15_000).describe("For a client to send the complete header."),
   request_ms: milliseconds(0, DAY_MS)
-    .default(0)
+    .default(HOUR_MS)
     .describe("For a client to send the complete request; 0: no limit while bytes keep arriving."),
   keep_alive_ms: milliseconds(1, HOUR_MS).default(65_000).describe("How long an idle client connection is kept."),
   linger_ms: milliseconds(0, 60_000)
@@ -121,4 +130,17 @@ export const limits = section({
     .default(Number.MAX_SAFE_INTEGER)
     .meta({ otherwise: "no limit" })
     .describe("Maximum size of a request body in bytes; otherwise 413."),
+  body_rate: whole(0, 1_000_000_000)
+    .default(240)
+    .describe(
+      "Minimum bytes per second of a request body, in each period of `timeouts.body_rate_ms` in which the gateway waits for the client; otherwise 408. 0: no minimum. Node gateway only.",
+    ),
+  requests_per_client: whole(0, 1_000_000)
+    .default(256)
+    .describe(
+      "Maximum running requests of one client address (an IPv6 /64) per process; otherwise 429. Of a trusted hop, the last address in X-Forwarded-For counts; without that header there is no limit. 0: no limit. Node gateway only.",
+    ),
+  requests_per_app: whole(0, 1_000_000)
+    .default(4_096)
+    .describe("Maximum running requests of one app per process; otherwise 429. 0: no limit. Node gateway only."),
 });

@@ -6,6 +6,7 @@ import { createAddressMatcher } from "../../shared/addresses.js";
 import type { Log } from "../../shared/log.js";
 import type { ConnectionAdmission } from "../../slots/admission.js";
 import type { Admission } from "./http/admission.js";
+import type { Concurrency } from "./http/concurrency.js";
 import { createRouteTable } from "./http/routes.js";
 import { targetNameOf, Upstream, type UpstreamContext } from "./upstream/upstream.js";
 
@@ -31,6 +32,10 @@ export interface Shared {
   /** Time for timeouts, advanced by the proxy's timer. It stands still while the process is paused, so nothing times out then. */
   clockMs: number;
   draining: boolean;
+  /** Running exchanges by client address. */
+  readonly clients: Concurrency;
+  /** Admitted exchanges by app. */
+  readonly apps: Concurrency;
 }
 
 export type ConnectionRules = ReturnType<typeof rulesOf>;
@@ -100,5 +105,6 @@ function rulesOf({ name, host = "", path, connections = {} }: Route, timeouts: T
 /** Interval of the timer that checks timeouts: an eighth of the shortest. */
 export function tickFor({ timeouts, given }: OptionsInForce): number {
   const idle = given.routes.map(({ connections }) => connections?.idleMs ?? 0).filter((ms) => ms > 0);
-  return Math.min(Math.max(Math.floor(Math.min(timeouts.responseMs, timeouts.bodyIdleMs, ...idle) / 8), 10), 1_000);
+  const { responseMs, bodyIdleMs, bodyRateMs, queueMs } = timeouts;
+  return Math.min(Math.max(Math.floor(Math.min(responseMs, bodyIdleMs, bodyRateMs, queueMs, ...idle) / 8), 10), 1_000);
 }

@@ -29,6 +29,8 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
   private retried = false;
   /** State of the current attempt. */
   private connected = false;
+  /** The attempt waits for a connection. */
+  private queued = false;
   private responding = false;
   private abortAttempt: ((error?: Error) => void) | undefined;
   private resumeAttempt: (() => void) | undefined;
@@ -40,6 +42,8 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
   /** The end of the response, with its trailers, that follows the held bytes. */
   private heldEnd: (Buffer | string)[] | null | undefined;
   private drainAwaited = false;
+  /** The app under which it is counted. */
+  private countedApp: string | undefined;
 
   constructor(
     routed: RoutedRequest,
@@ -55,17 +59,28 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
     return this.routed.request.complete;
   }
 
+  protected override mayRun(app: string): boolean {
+    const { shared, options } = this.routed;
+    if (!shared.apps.enter(app, options.limits.requestsPerApp)) return false;
+    this.countedApp = app;
+    return true;
+  }
+
   protected forward(): void {
     const { head, upstream, connection } = this.routed;
-    this.sentHeaders = requestHeaders(head, connection, upstream.passHost);
     const target = upstream.pick();
     if (target === undefined) this.fail("no_target");
-    else this.attempt(target);
+    else if (target.outstanding >= target.maxOutstanding) this.fail("upstream_queue_full");
+    else {
+      this.sentHeaders = requestHeaders(head, connection, upstream.passHost);
+      this.attempt(target);
+    }
   }
 
   private attempt(target: Target): void {
     this.target = target;
     this.connected = false;
+    this.queued = true;
     this.touchedMs = this.routed.shared.clockMs;
     target.outstanding++;
     target.pool.dispatch(
@@ -87,6 +102,7 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
 
   bodyWanted(): void {
     this.touchedMs = this.routed.shared.clockMs;
+    this.body!.measureFrom(this.touchedMs);
     if (this.expectsContinue) this.response.writeContinue();
   }
 
@@ -125,6 +141,7 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
     const { body, heldResponse } = this;
     if (body !== undefined && body.heldBytes > 0) {
       this.requestBytes += body.heldBytes;
+      body.measureFrom(this.touchedMs);
       body.release();
     }
     if (heldResponse === undefined || this.ended) return;
@@ -141,8 +158,10 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
   }
 
   onConnect(abort: (error?: Error) => void): void {
+    this.queued = false;
     // The client disconnected while the request was queued.
     if (this.ended) {
+      this.target!.outstanding--;
       abort();
       return;
     }
@@ -234,7 +253,12 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
   }
 
   onError(error: Failure): void {
-    if (this.ended) return;
+    const { queued } = this;
+    this.queued = false;
+    if (this.ended) {
+      if (queued) this.target!.outstanding--;
+      return;
+    }
     const reason = reasonOf(error, this.connected);
     if (reason === "malformed_request") {
       this.fail(reason, error);
@@ -265,14 +289,21 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
   checkTime(): void {
     // A meter limits the time for which it holds bytes back.
     if (this.verdict === undefined || this.meter?.waiting === true) return;
-    const { timeouts } = this.routed.options;
-    const idle = this.routed.shared.clockMs - this.touchedMs;
+    const { timeouts, limits } = this.routed.options;
+    const { clockMs } = this.routed.shared;
+    const idle = clockMs - this.touchedMs;
     const { body } = this;
     const sending = body?.started === true && !body.complete;
-    let allowed = timeouts.bodyIdleMs;
-    if (!sending && !this.response.headersSent) {
-      allowed = timeouts.responseMs + (this.connected ? 0 : timeouts.connectMs);
+    if (this.queued) {
+      // undici itself limits the time to connect.
+      if (idle > timeouts.connectMs + timeouts.queueMs) this.fail("upstream_queue_timeout");
+      return;
     }
+    if (sending && body.isBelow(limits.bodyRate, timeouts.bodyRateMs, clockMs)) {
+      this.fail("body_timeout");
+      return;
+    }
+    const allowed = sending || this.response.headersSent ? timeouts.bodyIdleMs : timeouts.responseMs;
     if (idle <= allowed) return;
     if (this.clientIsSlow || (sending && !body.paused)) {
       this.fail("body_timeout");
@@ -322,9 +353,13 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
   }
 
   protected stop(): void {
+    const { shared, client } = this.routed;
     this.abortAttempt?.();
-    if (this.target !== undefined) this.target.outstanding--;
+    // undici keeps a queued request until it has a connection for it.
+    if (this.target !== undefined && !this.queued) this.target.outstanding--;
     this.body?.destroy();
+    if (client !== "") shared.clients.leave(client);
+    if (this.countedApp !== undefined) shared.apps.leave(this.countedApp);
   }
 }
 

@@ -5,6 +5,7 @@ import { performance } from "node:perf_hooks";
 import type { Pool } from "undici";
 import type { ProxyOptions } from "../../../config/options/proxy.js";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
+import { networkOf, plainAddress } from "../../../shared/addresses.js";
 import { systemClock } from "../../../shared/clock.js";
 import { printable } from "../../../shared/printable.js";
 import { createTlsClients } from "../../../shared/tls/tls-clients.js";
@@ -14,6 +15,7 @@ import { Tunnels } from "../upgrade/tunnels.js";
 import { Upgrade } from "../upgrade/upgrade.js";
 import { judgeUpgrade, requestClass } from "../upgrade/upgrade-request.js";
 import { createHealthChecks } from "../upstream/health-checks.js";
+import { Concurrency } from "./concurrency.js";
 import { Exchange } from "./exchange.js";
 import { readHead } from "./request-head.js";
 import { send } from "./responses.js";
@@ -40,7 +42,7 @@ export interface ReverseProxy {
 }
 
 export function createProxy({ log, ...first }: CreateProxyOptions): ReverseProxy {
-  const shared: Shared = { log, clockMs: 0, draining: false };
+  const shared: Shared = { log, clockMs: 0, draining: false, clients: new Concurrency(), apps: new Concurrency() };
   const pools = new Set<Pool>();
   const tlsClients = createTlsClients({ clock: systemClock, log });
   const context = { log, pools, tlsClients, now: () => performance.now() };
@@ -60,6 +62,7 @@ export function createProxy({ log, ...first }: CreateProxyOptions): ReverseProxy
     if (typeof routed === "string") refuse(connection, response, routed);
     // It was not taken as an upgrade.
     else if (routed.upgrade !== undefined) refuse(connection, response, "unsupported_upgrade");
+    else if (!mayRun(routed)) refuse(connection, response, "client_concurrency");
     else new Exchange(routed, response, expectsContinue).start();
   }
 
@@ -70,7 +73,16 @@ export function createProxy({ log, ...first }: CreateProxyOptions): ReverseProxy
     if (destination === undefined) return "no_route";
     const upgrade = head.upgrade ? judgeUpgrade(request, head, destination.connections) : undefined;
     if (typeof upgrade === "string") return upgrade;
-    return { shared, options, connection, request, head, upstream: destination.upstream, upgrade };
+    return { shared, options, connection, request, head, upstream: destination.upstream, upgrade, client: "" };
+  }
+
+  /** False: the client has as many requests running as it may have. */
+  function mayRun(routed: RoutedRequest): boolean {
+    const { connection, head } = routed;
+    const client = connection.trusted ? lastForwarded(head.forwardedFor) : connection.network;
+    if (client === "") return true;
+    routed.client = client;
+    return shared.clients.enter(client, options.limits.requestsPerClient);
   }
 
   /** Whether `onUpgrade` handles the request; otherwise `onRequest` does. */
@@ -94,7 +106,7 @@ export function createProxy({ log, ...first }: CreateProxyOptions): ReverseProxy
   /** Rejects a request before admission, and closes the connection unless the request is valid. */
   function refuse(connection: Connection, response: ServerResponse, reason: GatewayError): void {
     const request = response.req;
-    const valid = reason === "no_route" && request.complete;
+    const valid = (reason === "no_route" || reason === "client_concurrency") && request.complete;
     if (!valid) {
       closeSlowly(connection, options.timeouts.lingerMs);
       connection.lastAnswered = true;
@@ -221,6 +233,13 @@ export function createProxy({ log, ...first }: CreateProxyOptions): ReverseProxy
     },
     close,
   };
+}
+
+/** The network of the address that a trusted hop added; empty without one. */
+function lastForwarded(forwardedFor: string): string {
+  return forwardedFor === ""
+    ? ""
+    : networkOf(plainAddress(forwardedFor.slice(forwardedFor.lastIndexOf(",") + 1).trim()));
 }
 
 /** Resolves when the last connection has ended. Unlike `close` of the HTTP server, it closes no idle connections. */

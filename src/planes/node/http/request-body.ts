@@ -23,6 +23,9 @@ export class RequestBody extends EventEmitter {
   destroyed = false;
   /** Read from the client and not passed on yet. */
   private held: Buffer | undefined;
+  /** The period in which the client's rate is measured. */
+  private periodSinceMs = 0;
+  private periodBytes = 0;
 
   constructor(
     private readonly request: IncomingMessage,
@@ -62,6 +65,20 @@ export class RequestBody extends EventEmitter {
     if (!this.paused && !this.destroyed) this.request.resume();
   }
 
+  measureFrom(nowMs: number): void {
+    this.periodSinceMs = nowMs;
+    this.periodBytes = 0;
+  }
+
+  /** Whether the client sent fewer bytes per second in the last period. A period in which it was not read does not count. */
+  isBelow(bytesPerSecond: number, periodMs: number, nowMs: number): boolean {
+    const elapsedMs = nowMs - this.periodSinceMs;
+    if (!this.paused && elapsedMs < periodMs) return false;
+    const isBelow = !this.paused && this.periodBytes < (bytesPerSecond * elapsedMs) / 1000;
+    this.measureFrom(nowMs);
+    return isBelow;
+  }
+
   pause(): this {
     if (this.destroyed) return this;
     this.paused = true;
@@ -84,6 +101,7 @@ export class RequestBody extends EventEmitter {
   }
 
   private readonly onData = (chunk: Buffer): void => {
+    this.periodBytes += chunk.length;
     if (this.watcher.bodyMoved(chunk)) this.emit("data", chunk);
   };
 

@@ -20,6 +20,8 @@ export interface RoutedRequest {
   head: RequestHead;
   upstream: Upstream;
   upgrade: WantedUpgrade | undefined;
+  /** The address that its exchange is counted under; empty: it is not counted. */
+  client: string;
 }
 
 export abstract class RunningRequest implements Arrival, Running {
@@ -76,8 +78,14 @@ export abstract class RunningRequest implements Arrival, Running {
     } else if (verdict.allowed) {
       this.verdict = verdict;
       this.headers = verdict.headers;
-      this.forward();
+      if (this.mayRun(verdict.app)) this.forward();
+      else this.fail("app_concurrency");
     } else this.respond(verdict, true);
+  }
+
+  /** False: the app has as many requests running as it may have. */
+  protected mayRun(_app: string): boolean {
+    return true;
   }
 
   protected abstract forward(): void;
@@ -94,7 +102,7 @@ export abstract class RunningRequest implements Arrival, Running {
 
   protected respondWith(reason: GatewayError): void {
     const { status, body } = gatewayRefusal(reason);
-    this.respond({ status, body, headers: this.headers }, status >= 500);
+    this.respond({ status, body, headers: this.headers }, status >= 500 || status === 429);
   }
 
   protected end(): void {

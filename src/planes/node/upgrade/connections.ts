@@ -1,7 +1,7 @@
 /** The clients' connections: the exchanges on each, and protocol errors that belong to no request. */
 import type { Socket } from "node:net";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
-import { type AddressMatcher, plainAddress } from "../../../shared/addresses.js";
+import { type AddressMatcher, networkOf, plainAddress } from "../../../shared/addresses.js";
 import { lingerOnClose } from "../../../shared/linger.js";
 import { sendAndClose } from "../http/responses.js";
 import type { OptionsInForce } from "../options.js";
@@ -23,6 +23,8 @@ function connectionOn(socket: Socket, isTrusted: AddressMatcher, clockMs: number
   return {
     socket,
     remoteAddress,
+    /** Its requests are counted under this. */
+    network: networkOf(remoteAddress),
     /** Its X-Forwarded-* headers are trusted. */
     trusted: isTrusted(remoteAddress),
     protocol: "encrypted" in socket ? "https" : "http",

@@ -21,6 +21,8 @@ export interface Target {
   failing: boolean;
   /** Upstreams that use it. When the last releases it, its pool is closed. */
   holders: number;
+  /** Exchanges that may be open at a time: on all connections, and in the queue. */
+  maxOutstanding: number;
   /** What the pool was created with, to tell whether it can be reused. */
   poolOptions: string;
 }
@@ -62,7 +64,7 @@ export class Upstream {
     private readonly context: UpstreamContext,
     before?: Upstream,
   ) {
-    const { connections = 512, passHost = true, passive = {}, tls = {} } = options;
+    const { connections = 512, queue = 512, passHost = true, passive = {}, tls = {} } = options;
     const files = options.tls === undefined ? undefined : context.tlsClients.of(`upstreams.${name}.tls`, tls);
     this.name = name;
     this.passHost = passHost;
@@ -77,7 +79,10 @@ export class Upstream {
       const own = { serverName: tls.name ?? hostname.replace(/^\[(.*)\]$/, "$1"), files };
       return targetOf({ ...target, connections, tls: own }, context, same);
     });
-    for (const target of this.targets) target.holders++;
+    for (const target of this.targets) {
+      target.holders++;
+      target.maxOutstanding = connections + queue;
+    }
   }
 
   private isHealthy(target: Target): boolean {
@@ -184,7 +189,19 @@ function targetOf(
   });
   pools.add(pool);
   const { failures = 0, downUntilMs = 0, failing = false } = same ?? {};
-  return { origin, pod, pool, tls, poolOptions, outstanding: 0, failures, downUntilMs, failing, holders: 0 };
+  return {
+    origin,
+    pod,
+    pool,
+    tls,
+    poolOptions,
+    outstanding: 0,
+    maxOutstanding: 0,
+    failures,
+    downUntilMs,
+    failing,
+    holders: 0,
+  };
 }
 
 /** Parses a target of the configuration; throws if it is invalid. */
