@@ -6,12 +6,11 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { runCommandLine } from "../../src/cli/command-line.js";
 import * as contract from "../../src/service/operations/contract/contract.js";
 import { type GatewayProcess, startGateway, startSmallBackend } from "../support/gateway-process.js";
+import { tollgateProgram } from "../support/program.js";
 import { startRedis } from "../support/redis-server.js";
 import { waitFor } from "../support/wait-for.js";
 import { ok, startStandIn } from "../unit/cli/control-stand-in.js";
 import * as samples from "../unit/cli/sample-replies.js";
-
-const main = new URL("../../src/cli/main.ts", import.meta.url).pathname;
 
 interface Choices {
   store?: string;
@@ -230,7 +229,7 @@ describe("a running service", () => {
       return { child, ended, output: () => output };
     }
 
-    const program = [process.execPath, "--import", "tsx", main, "status", "--watch", "0.2"];
+    const program = [process.execPath, ...tollgateProgram(), "status", "--watch", "0.2"];
     const command = () => [...program, "--config", gateway.file];
 
     /** In a pseudo terminal, made by `script` of util-linux. */

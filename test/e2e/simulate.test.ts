@@ -10,6 +10,7 @@ import type { reportData } from "../../src/cli/simulate/report.js";
 import { readConfig } from "../../src/config/load.js";
 import { combinedLine, envoyLine, type GeneratedLog, generateRequests, jsonLine } from "../support/generated-log.js";
 import { feedLiveLimiter } from "../support/live-limiter-feed.js";
+import { tollgateProgram } from "../support/program.js";
 
 const YAML = `
 apps:
@@ -48,7 +49,7 @@ interface Ended {
 
 /** Runs the program in the directory of the files; `feed` writes its stdin. */
 async function tollgate(args: string[], feed?: (write: (text: string) => Promise<void>, pid: number) => Promise<void>) {
-  const program = ["--import", "tsx", fromRoot("src/cli/main.ts"), "simulate", ...args];
+  const program = [...tollgateProgram(), "simulate", ...args];
   const child = spawn(process.execPath, program, { cwd: fromRoot("."), stdio: ["pipe", "pipe", "pipe"] });
   const ended: Ended = { status: null, stdout: "", stderr: "" };
   child.stdout.on("data", (chunk: Buffer) => {

@@ -70,7 +70,7 @@ describe("simultaneous connections to two gateways", () => {
 });
 
 describe("new connections at one per second over all gateways", () => {
-  it("under 20 s of overload: never more than the rate allows in any period", async () => {
+  it("under 10 s of overload: never more than the rate allows in any period", async () => {
     const arrivals: number[] = [];
     const fleet = await startSocketFleet({
       ...{ gateways: 2, pods: 2, endings },
@@ -81,7 +81,7 @@ describe("new connections at one per second over all gateways", () => {
     const admitted: { from: number; to: number }[] = [];
     const clients: SocketClient[] = [];
     const hammer = async (gateway: number) => {
-      while (performance.now() - start < 20_000) {
+      while (performance.now() - start < 10_000) {
         const from = performance.now();
         const client = connectSocket(fleet.url(gateway));
         clients.push(client);
@@ -93,13 +93,13 @@ describe("new connections at one per second over all gateways", () => {
     };
     await Promise.all([hammer(0), hammer(1), hammer(0), hammer(1)]);
     expectOneEachSecond(admitted);
-    expect(arrivals.length).toBeGreaterThanOrEqual(15);
+    expect(arrivals.length).toBeGreaterThanOrEqual(7);
     expect(arrivals.length).toBeLessThanOrEqual(1 + (performance.now() - start) / 1000);
     for (const { socket } of clients) socket.terminate();
   });
 });
 
-describe("while Redis is away for a minute", () => {
+describe("while Redis is away for three leases", () => {
   it("1,000 open connections stay, all have slots afterwards, and new ones get 503 meanwhile", async () => {
     const fleet = await startSocketFleet({
       ...{ gateways: 2, pods: 2, endings },
@@ -116,7 +116,7 @@ describe("while Redis is away for a minute", () => {
     await fleet.redis.kill();
     const late = await connectSocket(fleet.url(0)).outcome;
     expect(late).toMatchObject({ open: false, status: 503, reason: "store_unavailable" });
-    await pause(60_000);
+    await pause(15_000);
     expect(dropped).toBe(0);
     // It restarts empty: the gateways restore the slots.
     await fleet.redis.restart();
@@ -135,5 +135,5 @@ describe("while Redis is away for a minute", () => {
     });
     for (const { socket } of clients) socket.terminate();
     await waitFor("all slots to be free", async () => (await slotMembers(fleet.redis, "global_conn")) === 0);
-  }, 240_000);
+  });
 });

@@ -7,9 +7,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Agent, request } from "undici";
 import { freePort } from "./ports.js";
+import { tollgateProgram } from "./program.js";
 import { waitFor } from "./wait-for.js";
 
-const cli = new URL("../../src/cli/main.ts", import.meta.url).pathname;
 const builtCli = new URL("../../dist/cli/main.js", import.meta.url).pathname;
 
 export interface GatewayProcess {
@@ -56,7 +56,7 @@ export interface GatewayProcessOptions {
   ca?: string;
   /** The control listener has TLS. */
   controlTls?: boolean;
-  /** Runs what `make build` built, without the TypeScript loader: for measurements. */
+  /** Runs what `make build` built, also if it is not up to date: for measurements. */
   built?: boolean;
 }
 
@@ -72,7 +72,7 @@ export async function startGateway(yaml: string, options: GatewayProcessOptions 
   const control = options.control ?? `admin_token: ${ADMIN_TOKEN}, plane_token: ${PLANE_TOKEN}`;
   const head = `listen: 127.0.0.1:${port}\ncontrol: { listen: "127.0.0.1:${controlPort}", ${control} }\n`;
   writeFileSync(file, head + yaml);
-  const program = options.built ? [builtCli] : ["--import", "tsx", cli];
+  const program = options.built ? [builtCli] : tollgateProgram();
   const child = spawn(process.execPath, [...program, "serve", "--config", file], {
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, ...options.env },

@@ -36,7 +36,7 @@ async function start({ services: count = 1, idleMs = 1_000 } = {}): Promise<Worl
 store: ${redis.url}
 workers: 1
 cluster: { id: exact, node_ttl_ms: ${TTL_MS}, reconcile_interval_ms: 1000 }
-lease: { idle_ms: ${idleMs} }
+lease: { idle_ms: ${idleMs}, report_interval_ms: 1000 }
 log: { level: warn }
 ${apps}
 upstreams: { backend: { targets: ["${backend.target}"] } }

@@ -38,6 +38,7 @@ beforeAll(async () => {
 store: ${redis.url}
 workers: 1
 cluster: { id: lengths }
+lease: { report_interval_ms: 100 }
 log: { level: warn }
 apps:
   above: ${app("unknown_length: delay")}

@@ -6,10 +6,10 @@ import { type AddressInfo, connect } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { type GatewayProcess, startGateway, startSmallBackend, workersOf } from "../../../support/gateway-process.js";
 import { freePort } from "../../../support/ports.js";
+import { tollgateProgram } from "../../../support/program.js";
 import { startRedis } from "../../../support/redis-server.js";
 import { waitFor } from "../../../support/wait-for.js";
 
-const cli = new URL("../../../../src/cli/main.ts", import.meta.url).pathname;
 const ends: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
@@ -59,7 +59,7 @@ describe("tollgate serve without a file", () => {
   it("runs a demo with limits, and exits with code 0", async () => {
     const [port, controlPort] = [await freePort(), await freePort()];
     const args = ["serve", "--listen", `127.0.0.1:${port}`, "--control", `127.0.0.1:${controlPort}`, "--workers", "2"];
-    const child = spawn(process.execPath, ["--import", "tsx", cli, ...args], { stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(process.execPath, [...tollgateProgram(), ...args], { stdio: ["ignore", "pipe", "pipe"] });
     ends.push(async () => child.kill("SIGKILL"));
     let printed = "";
     child.stdout.on("data", (data) => {
@@ -209,7 +209,7 @@ describe("SIGTERM under load", () => {
 
 describe("tollgate serve does not start", () => {
   const run = (...args: string[]) => {
-    const { status, stderr } = spawnSync(process.execPath, ["--import", "tsx", cli, "serve", ...args], {
+    const { status, stderr } = spawnSync(process.execPath, [...tollgateProgram(), "serve", ...args], {
       encoding: "utf8",
       timeout: 60_000,
     });

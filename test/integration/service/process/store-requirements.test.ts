@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { freePort } from "../../../support/ports.js";
 import { startProcess } from "../../../support/processes.js";
+import { tollgateProgram } from "../../../support/program.js";
 import { startRedis } from "../../../support/redis-server.js";
 import { waitFor } from "../../../support/wait-for.js";
 
-const cli = new URL("../../../../src/cli/main.ts", import.meta.url).pathname;
 const endings: (() => unknown)[] = [];
 afterEach(async () => {
   for (const end of endings.splice(0).reverse()) await end();
@@ -20,7 +20,7 @@ async function logWith(text: string, store: string): Promise<string> {
   endings.push(() => rmSync(folder, { recursive: true }));
   const file = join(folder, "tollgate.yaml");
   writeFileSync(file, `store: ${store}\ncontrol: { listen: "127.0.0.1:${await freePort()}" }\n`);
-  const service = startProcess(process.execPath, ["--import", "tsx", cli, "serve", "--config", file], process.cwd());
+  const service = startProcess(process.execPath, [...tollgateProgram(), "serve", "--config", file], process.cwd());
   endings.push(() => service.end("SIGKILL"));
   await waitFor(`"${text}" in the log`, () => service.output().includes(text));
   return service.output();
