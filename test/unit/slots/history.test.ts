@@ -8,9 +8,9 @@ const HISTORIES = process.env.SLOT_HISTORY_SEED === undefined ? 8 : 1;
 
 describe("a history of connections", () => {
   it.each(Array.from({ length: HISTORIES }, (_, i) => first + i))(
-    "never exceeds the limit, and ends with correct counts (seed %i)",
+    "never exceeds the limit, and ends with correct counts (seed %i; with an odd seed on two routes)",
     async (seed) => {
-      const { admitted, steps } = await playHistory(seed, 300);
+      const { admitted, steps } = await playHistory(seed, 300, seed % 2 === 0 ? ["/ws/"] : ["/ws/", "b.example/ws/"]);
       expect(admitted).toBeGreaterThan(0);
       expect(Object.keys(steps).length).toBeGreaterThan(8);
     },

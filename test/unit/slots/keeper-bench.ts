@@ -40,7 +40,7 @@ export interface Process {
   keeper: SlotKeeper;
   way: Way;
   /** Connections that were admitted and have not ended. */
-  open: Map<string, { pod: string; slot: SlotHold }>;
+  open: Map<string, { route: string; pod: string; slot: SlotHold }>;
   /** Connections that were closed because they lost their slots. */
   closed: string[];
   /** Leases lost and reclaimed, and refusals by reason. */
@@ -118,7 +118,7 @@ export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
         const verdict = await keeper.admit({ app, route: on, pods });
         if (verdict.allowed) {
           const { slot, pod } = verdict;
-          open.set(slot.connection, { pod, slot });
+          open.set(slot.connection, { route: on, pod, slot });
           slot.onLost(() => {
             open.delete(slot.connection);
             started.closed.push(slot.connection);

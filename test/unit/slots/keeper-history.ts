@@ -1,5 +1,13 @@
 /** A random history of connects, ends, kills, pauses, disconnected processes and store failures in simulated time, checked from the view of the pods. */
-import { createKeeperBench, type KeeperBench, LEASE_MS, limits, type Process, type WayMode } from "./keeper-bench.js";
+import {
+  createKeeperBench,
+  type KeeperBench,
+  LEASE_MS,
+  limits,
+  type Process,
+  ROUTE,
+  type WayMode,
+} from "./keeper-bench.js";
 
 const PODS = ["pod-1", "pod-2", "pod-3"];
 const MOST_PER_POD = 2;
@@ -32,11 +40,12 @@ interface Actor extends Process {
   untold: boolean;
 }
 
-/** Throws if a guarantee is violated. */
-export async function playHistory(seed: number, length: number): Promise<HistoryResult> {
+/** Throws if a guarantee is violated. All routes lead to the same pods. */
+export async function playHistory(seed: number, length: number, routes: string[] = [ROUTE]): Promise<HistoryResult> {
   const random = seededRandom(seed);
   const below = (most: number) => Math.floor(random() * most);
-  const bench = createKeeperBench(limits({ maxPerPod: MOST_PER_POD }));
+  const route = limits({ maxPerPod: MOST_PER_POD });
+  const bench = createKeeperBench();
   const actors: Actor[] = [];
   const steps: Record<string, number> = {};
   let born = 0;
@@ -45,7 +54,7 @@ export async function playHistory(seed: number, length: number): Promise<History
   let forgotAt = Number.NEGATIVE_INFINITY;
 
   const start = (): Actor =>
-    Object.assign(bench.start(`p${++born}`, { random }), {
+    Object.assign(bench.start(`p${++born}`, { random, routes: new Map(routes.map((name) => [name, route])) }), {
       ...{ paused: false, backAt: Number.NEGATIVE_INFINITY, untold: false },
     });
   for (let i = 0; i < PROCESSES; i++) actors.push(start());
@@ -60,6 +69,7 @@ export async function playHistory(seed: number, length: number): Promise<History
     [6, "resume", () => resumeOne(actor())],
     [3, "kill", kill],
     [6, "cut off", () => cutOff(actor())],
+    [routes.length > 1 ? 6 : 0, "cut off from a route", () => cutOffRoute(actor())],
     [8, "reach", () => setMode(actor(), "up")],
     [2, "store stops", () => setModes(random() < 0.5 ? "hanging" : "late")],
     [4, "store goes on", () => setModes("up")],
@@ -71,7 +81,7 @@ export async function playHistory(seed: number, length: number): Promise<History
     if (one.paused) return;
     const pods = PODS.filter(() => random() < 0.7);
     if (pods.length === 0) return;
-    void one.connect(pods, `app-${below(2)}`).then((verdict) => {
+    void one.connect(pods, `app-${below(2)}`, routes[below(routes.length)]!).then((verdict) => {
       if (verdict.allowed) admitted++;
     });
   }
@@ -106,8 +116,14 @@ export async function playHistory(seed: number, length: number): Promise<History
 
   function setMode(one: Actor, mode: WayMode): void {
     if (mode !== "up") leaves(one);
-    else if (one.way.mode !== "up") one.backAt = bench.clock.now();
+    else if (!reachesStore(one)) one.backAt = bench.clock.now();
     one.way.mode = mode;
+    if (mode === "up") one.way.hanging = new Set();
+  }
+
+  function cutOffRoute(one: Actor): void {
+    leaves(one);
+    one.way.hanging = new Set([routes[below(routes.length)]!]);
   }
 
   function setModes(mode: WayMode): void {
@@ -132,7 +148,8 @@ export async function playHistory(seed: number, length: number): Promise<History
     }
   }
 
-  const isHere = (one: Actor) => !one.paused && one.way.mode === "up";
+  const reachesStore = ({ way }: Actor) => way.mode === "up" && (way.hanging?.size ?? 0) === 0;
+  const isHere = (one: Actor) => !one.paused && reachesStore(one);
 
   /** Before it has renewed its connections at a store that lost its state. */
   function leaves(one: Actor): void {
@@ -153,8 +170,10 @@ export async function playHistory(seed: number, length: number): Promise<History
   function check(): void {
     const sure = actors.filter(isSure);
     for (const pod of PODS) {
-      const count = sure.reduce((sum, one) => sum + onPod(one, pod), 0);
-      if (count > MOST_PER_POD) throw new Error(`${count} connections on ${pod} at ${bench.clock.now()} ms`);
+      for (const name of routes) {
+        const count = sure.reduce((sum, one) => sum + onPod(one, name, pod), 0);
+        if (count > MOST_PER_POD) throw new Error(`${count} on ${name} and ${pod} at ${bench.clock.now()} ms`);
+      }
     }
   }
 
@@ -167,7 +186,7 @@ export async function playHistory(seed: number, length: number): Promise<History
     steps[name] = (steps[name] ?? 0) + 1;
     await act();
     await pass(5 + below(40));
-    await checkStore(bench);
+    await checkStore(bench, routes);
   }
 
   // After the last fault: within a lease and a few beats the counts match the open connections.
@@ -176,19 +195,24 @@ export async function playHistory(seed: number, length: number): Promise<History
     await resumeOne(one);
   }
   await pass(LEASE_MS + 5_000);
-  const counts = await bench.slots().counts(PODS, LEASE_MS);
-  for (const pod of PODS) {
-    const live = actors.reduce((sum, one) => sum + onPod(one, pod), 0);
-    const booked = counts.perPod.get(pod);
-    if (live !== booked) throw new Error(`${live} connections live on ${pod}, but ${booked} are booked`);
+  for (const name of routes) {
+    const counts = await bench.slots(name).counts(PODS, LEASE_MS);
+    for (const pod of PODS) {
+      const live = actors.reduce((sum, one) => sum + onPod(one, name, pod), 0);
+      const booked = counts.perPod.get(pod);
+      if (live !== booked) throw new Error(`${live} connections live on ${name} and ${pod}, but ${booked} are booked`);
+    }
   }
   for (const one of actors) closed += one.closed.length;
   return { steps, admitted, closed };
 }
 
-const onPod = (one: Actor, pod: string) => [...one.open.values()].filter((open) => open.pod === pod).length;
+const onPod = (one: Actor, route: string, pod: string) =>
+  [...one.open.values()].filter((open) => open.route === route && open.pod === pod).length;
 
-async function checkStore(bench: KeeperBench): Promise<void> {
-  const { perPod } = await bench.slots().counts(PODS, LEASE_MS);
-  for (const [pod, count] of perPod) if (count > MOST_PER_POD) throw new Error(`${count} slots booked on ${pod}`);
+async function checkStore(bench: KeeperBench, routes: string[]): Promise<void> {
+  for (const route of routes) {
+    const { perPod } = await bench.slots(route).counts(PODS, LEASE_MS);
+    for (const [pod, count] of perPod) if (count > MOST_PER_POD) throw new Error(`${count} slots booked on ${pod}`);
+  }
 }
