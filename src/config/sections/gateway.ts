@@ -64,12 +64,16 @@ export const upstream = section({
 });
 
 const connections = section({
-  max_per_pod: whole(1, MAX_CONNECTIONS).default(100).describe("Maximum connections to one target."),
-  max_total: whole(0, MAX_CONNECTIONS).default(1_000).describe("Maximum connections in total; 0: no limit."),
-  max_per_app: whole(0, MAX_CONNECTIONS).default(0).describe("Maximum connections of one app; 0: no limit."),
+  max_per_pod: whole(1, MAX_CONNECTIONS).default(100).describe("Maximum connections of the route to one target."),
+  max_total: whole(0, MAX_CONNECTIONS)
+    .default(1_000)
+    .describe("Maximum connections of the route in total; 0: no limit."),
+  max_per_app: whole(0, MAX_CONNECTIONS)
+    .default(0)
+    .describe("Maximum connections of one app on the route; 0: no limit."),
   rate_per_second: zeroOr(0.001, 1_000_000)
     .default(100)
-    .describe("New connections per second for all proxies together; 0: no limit."),
+    .describe("New connections of the route per second, for all proxies together; 0: no limit."),
   burst: optional(whole(1, 1_000_000), "`rate_per_second`, at least 1").describe("Maximum burst of new connections."),
   lease_s: whole(1, 3_600)
     .default(30)
