@@ -13,7 +13,7 @@ export function shardTags(cluster: string, shards: number): string[] {
   return Array.from({ length: shards }, (_, shard) => {
     for (let suffix = 0; ; suffix++) {
       const tag = `${cluster}/${shard}.${suffix}`;
-      if (Math.abs(slotOf(tag) - (shard + 0.5) * width) <= width / 4) return tag;
+      if (Math.abs(slotOf(tag) - (shard + 0.5) * width) <= width / 16) return tag;
     }
   });
 }

@@ -32,14 +32,19 @@ interface Kind {
   property(runs: (play: (store: DrivenStore) => Promise<void>) => Promise<void>): fc.IAsyncProperty<[unknown]>;
 }
 
-const kinds: Record<"quota" | "slots", Kind> = {
-  quota: {
+function quotaHistories(shards: number): Kind {
+  return {
     property: (runs) =>
       fc.asyncProperty(history, (steps) => {
         const name = freshName();
-        return runs((store) => play(store, name, steps));
+        return runs((store) => play(store, name, steps, shards));
       }),
-  },
+  };
+}
+
+const kinds = {
+  quota: quotaHistories(1),
+  "quota on three shards": quotaHistories(3),
   slots: {
     property: (runs) =>
       fc.asyncProperty(slotHistory, (steps) => {
@@ -47,11 +52,9 @@ const kinds: Record<"quota" | "slots", Kind> = {
         return runs((store) => playSlots(store, name, steps));
       }),
   },
-};
+} satisfies Record<string, Kind>;
 
-describe.each(["quota", "slots"] as const)("%s histories", (kind) => {
-  const { property } = kinds[kind];
-
+describe.each(Object.entries(kinds))("%s histories", (_kind, { property }: Kind) => {
   it(
     "keep every invariant on embedded",
     async () => {

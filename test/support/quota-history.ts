@@ -1,9 +1,10 @@
 /** Random histories of nodes that spend, lose replies, retry, delay, die and restart, run on a store and compared to a model. */
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
+import { shardOf } from "../../src/core/shard.js";
+import { createQuota, type GrantRequest } from "../../src/quota/quota.js";
 import { type DrivenStore, START } from "./driven-store.js";
 import { BrokenPromise, type Counters, createModel } from "./quota-model.js";
-import { createQuota, type GrantRequest } from "./split-quota.js";
 
 const SECOND = 1_000_000;
 const APPS = [
@@ -98,18 +99,22 @@ interface SimulatedNode {
 
 /** A message and its first reply. */
 interface Message {
+  shard: number;
   send(): Promise<{ code: string; apps: { app: string; granted: number }[] }>;
   sender: { node: string; epoch: number; seq: number };
   answer: unknown;
 }
 
 /** Runs a history. Throws BrokenPromise if a reply contradicts the model. */
-export async function play(store: DrivenStore, clusterId: string, steps: Step[]): Promise<void> {
+export async function play(store: DrivenStore, clusterId: string, steps: Step[], shards = 1): Promise<void> {
   store.clock.now = START;
-  const cluster = { id: clusterId, ...CLUSTER };
+  const cluster = { id: clusterId, ...CLUSTER, shards };
   const quota = createQuota(store, cluster);
   const model = createModel(cluster, APPS, START);
-  const nodes: SimulatedNode[] = NODES.map((name) => ({ name, epoch: 1, seq: 0, accounts: fresh() }));
+  const startNodes = (): SimulatedNode[] => NODES.map((name) => ({ name, epoch: 1, seq: 0, accounts: fresh() }));
+  /** Which apps are in the same messages: to each shard a node is another one, with its own epoch and numbers. */
+  const parts = groupByShard(shards).map((places) => ({ places, nodes: startNodes() }));
+  const nodeOf = (index: number, place: number) => parts.find(({ places }) => places.includes(place))!.nodes[index]!;
   const sent: Message[] = [];
   const operations = new Map<string, unknown>();
   let operationCount = 0;
@@ -131,6 +136,9 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[])
     ask: { need: number; want: number } | "report" | "leave",
     lost: boolean,
   ) {
+    if (places.length === 0 && shards > 1) return;
+    const shard = places.length === 0 ? 0 : shardOf(APPS[places[0]!]!.id, shards);
+    const target = quota.shards[shard]!;
     const sender = { node: one.name, epoch: one.epoch, seq: ++one.seq };
     const counters: Counters[] = places.map((place) => {
       const { granted, returned, balance } = one.accounts[place]!;
@@ -143,7 +151,7 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[])
       return { ...counters[i]!, app: APPS[place]!, need, want };
     });
     const send = () =>
-      typeof ask === "object" ? quota.grant(sender, requests) : quota.report(sender, requests, ask === "leave");
+      typeof ask === "object" ? target.grant(sender, requests) : target.report(sender, requests, ask === "leave");
     model.moveTo(store.clock.now);
     const before = await debts();
     const answer = await send();
@@ -160,9 +168,9 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[])
     if (ask === "leave")
       model.left(
         nameOf(one),
-        APPS.map((policy) => policy.id),
+        places.map((place) => APPS[place]!.id),
       );
-    const message: Message = { send, sender, answer };
+    const message: Message = { send, sender, answer, shard };
     one.last = message;
     sent.push(message);
     if (answer.code === "epoch_closed" || ask === "leave") return restart(one);
@@ -187,36 +195,44 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[])
       model.moveTo(store.clock.now);
       await quota.emergencyCheck(1000, true);
     } else if (now.kind === "grant") {
-      const places = [0, 1].filter((place) => (now.apps & (1 << place)) !== 0);
-      await exchange(nodes[now.node]!, places, { need: now.need, want: Math.max(now.need, now.want) }, now.lost);
-    } else if (now.kind === "report") {
-      const one = nodes[now.node]!;
-      for (const own of one.accounts) {
-        const given = Math.min(now.give, Math.max(own.balance, 0));
-        own.balance -= given;
-        own.returned += given;
+      for (const { places, nodes } of parts) {
+        const asked = places.filter((place) => (now.apps & (1 << place)) !== 0);
+        await exchange(nodes[now.node]!, asked, { need: now.need, want: Math.max(now.need, now.want) }, now.lost);
       }
-      await exchange(one, [0, 1], "report", now.lost);
+    } else if (now.kind === "report") {
+      for (const { places, nodes } of parts) {
+        const one = nodes[now.node]!;
+        for (const own of one.accounts) {
+          const given = Math.min(now.give, Math.max(own.balance, 0));
+          own.balance -= given;
+          own.returned += given;
+        }
+        await exchange(one, places, "report", now.lost);
+      }
     } else if (now.kind === "spend") {
-      const own = nodes[now.node]!.accounts[now.app]!;
+      const own = nodeOf(now.node, now.app).accounts[now.app]!;
       own.balance -= Math.min(now.amount, Math.max(own.balance, 0));
     } else if (now.kind === "overspend") {
-      nodes[now.node]!.accounts[now.app]!.balance -= now.amount;
+      nodeOf(now.node, now.app).accounts[now.app]!.balance -= now.amount;
     } else if (now.kind === "refund") {
-      const own = nodes[now.node]!.accounts[now.app]!;
+      const own = nodeOf(now.node, now.app).accounts[now.app]!;
       own.balance += Math.min(now.amount, own.granted - own.returned - own.balance);
     } else if (now.kind === "die") {
-      restart(nodes[now.node]!);
+      for (const { nodes } of parts) restart(nodes[now.node]!);
     } else if (now.kind === "leave") {
-      await exchange(nodes[now.node]!, [0, 1], "leave", false);
+      for (const { places, nodes } of parts) await exchange(nodes[now.node]!, places, "leave", false);
     } else if (now.kind === "retry") {
-      const one = nodes[now.node]!;
-      if (one.last !== undefined) learn(one, await repeat(one.last, "the same message again"));
+      for (const { nodes } of parts) {
+        const one = nodes[now.node]!;
+        if (one.last !== undefined) learn(one, await repeat(one.last, "the same message again"));
+      }
     } else if (now.kind === "late") {
       const message = sent.at(-1 - now.back);
       if (message !== undefined) await repeat(message, "a message that came late");
     } else if (now.kind === "borrow" || now.kind === "repay") {
-      await borrowOrRepay(now.kind, now.app, now.amount, `${now.kind}-${now.operation}`);
+      // Another shard knows nothing of an operation id.
+      const of = shards === 1 ? "" : `${now.app}-`;
+      await borrowOrRepay(now.kind, now.app, now.amount, `${now.kind}-${of}${now.operation}`);
     } else if (now.kind === "emergency") {
       model.moveTo(store.clock.now);
       const operation = `emergency-${++operationCount}`;
@@ -232,6 +248,7 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[])
     const answer = await message.send();
     const newest = sent
       .filter(({ sender }) => sender.node === message.sender.node && sender.epoch === message.sender.epoch)
+      .filter(({ shard }) => shard === message.shard)
       .at(-1);
     if (newest === message && !isDeepStrictEqual(answer, message.answer)) {
       throw new BrokenPromise(`I5: ${what} got another answer: ${JSON.stringify([message.answer, answer])}`);
@@ -261,7 +278,7 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[])
     model.moveTo(store.clock.now);
     const policy = APPS[place]!;
     // The listing and the reconcile run at the same time, so they agree on which nodes are dead.
-    const dead = (await quota.nodes()).filter((listed) => !listed.alive);
+    const dead = (await quota.of(policy.id).nodes()).filter((listed) => !listed.alive);
     const result = await quota.reconcile(policy, { tolerance: 0.1, force, operation: `r-${++operationCount}` });
     let expected = 0;
     for (const listed of dead) expected += model.recovered(listed.node, policy.id);
@@ -282,6 +299,16 @@ export async function play(store: DrivenStore, clusterId: string, steps: Step[])
       }
     }
   }
+}
+
+/** The indexes of APPS, by shard. */
+function groupByShard(shards: number): number[][] {
+  const groups = new Map<number, number[]>();
+  for (const [place, { id }] of APPS.entries()) {
+    const shard = shardOf(id, shards);
+    groups.set(shard, [...(groups.get(shard) ?? []), place]);
+  }
+  return [...groups.values()];
 }
 
 function fresh() {

@@ -5,6 +5,7 @@ import { BORROW_RATIO } from "../../../src/core/borrow.js";
 import { price, standardProfile } from "../../../src/core/cost.js";
 import type { AppLimits } from "../../../src/core/limits.js";
 import type { Decision } from "../../../src/limiter/limiter.js";
+import { createShareRounds } from "../../../src/quota/share-rounds.js";
 import { createSimulation, limitedApp, type SimulatedNode } from "../../support/simulation.js";
 import type { GrantRequest, Sender, ShardQuota } from "../../support/split-quota.js";
 import { type Extra, type Stretch, type Taken, worstWindow } from "../../support/windows.js";
@@ -17,7 +18,7 @@ const QUANTUM = 65_536;
 interface Setup {
   nodes: number;
   latencyMs: number;
-  cluster: { capacity: number; rate: number };
+  cluster: { capacity: number; rate: number; shards: number };
   limits: Limits[];
 }
 interface Limits {
@@ -46,7 +47,12 @@ const bothLimits = fc.tuple(limits, limits).map((both) => [...both]);
 const setup: fc.Arbitrary<Setup> = fc.record({
   nodes: fc.integer({ min: 2, max: 4 }),
   latencyMs: fc.constantFrom(1, 8),
-  cluster: fc.constantFrom({ capacity: 1_000_000, rate: 1_000_000 }, { capacity: 60, rate: 100 }),
+  cluster: fc.constantFrom(
+    { capacity: 1_000_000, rate: 1_000_000, shards: 1 },
+    { capacity: 60, rate: 100, shards: 1 },
+    { capacity: 60, rate: 100, shards: 2 },
+    { capacity: 90, rate: 50, shards: 5 },
+  ),
   limits: bothLimits,
 });
 const bytes = fc.constantFrom(0, QUANTUM, 3 * QUANTUM);
@@ -90,6 +96,10 @@ async function exceeded({ nodes: count, latencyMs, cluster, limits: first }: Set
   const simulation = createSimulation(apps, cluster);
   const { clock, quota, store } = simulation;
   store.latencyMs = latencyMs;
+  if (cluster.shards > 1) {
+    const lock = { owner: "n0", take: async () => ({ ours: true, leftMs: 0 }), release: async () => lock.take() };
+    createShareRounds({ quota, lock, clock, apps: () => apps, failed: () => undefined });
+  }
   let alive: SimulatedNode[] = Array.from({ length: count }, (_, i) => simulation.addNode(`n${i}`));
   const killed = new Set<SimulatedNode>();
   const taken: Record<Id, Taken[]> = { a: [], b: [] };
