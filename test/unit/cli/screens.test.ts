@@ -313,7 +313,7 @@ describe("orders", () => {
     expect(shown).toContain("3 connections, 8 refused since the store was created\n");
     const two = [...samples.connections.routes, { route: "a.example/", connections: 0, limit: 0, rejected: 0 }];
     const partly = text(connectionsLines({ ...samples.connections, routes: two, unavailable: ["/b/"] }, wide));
-    expect(partly).toMatch(/^\/ws\/ +3 +1000 +8$/m);
+    expect(partly).toMatch(/^\/ws\/ +3 +1,000 +8$/m);
     expect(partly).toMatch(/^a\.example\/ +0 +none +0$/m);
     expect(partly).toContain("the store does not answer for the route /b/");
     expect(text(connectionsLines({ ...samples.connections, routes: [], pods: [] }, wide))).toContain(
