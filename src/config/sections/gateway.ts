@@ -134,6 +134,11 @@ export const limits = section({
     .default(Number.MAX_SAFE_INTEGER)
     .meta({ otherwise: "no limit" })
     .describe("Maximum size of a request body in bytes; otherwise 413."),
+  path: oneOf("any", "strict")
+    .default("any")
+    .describe(
+      "With `strict`, paths that servers read differently get 400: dot segments (also `..;/`), `//`, backslashes, and encoded dots, slashes, backslashes, percent signs and control characters. Envoy resolves dot segments instead.",
+    ),
   body_rate: whole(0, 1_000_000_000)
     .default(240)
     .describe(

@@ -4,6 +4,7 @@ import { headerOptions } from "../../config/options/limits.js";
 import { routeName } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { DRY_RUN_HEADER, gatewayRefusal, type Refusal, reservedHeaders } from "../../core/refusals.js";
+import { AMBIGUOUS_PATH } from "../../shared/ambiguous-path.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
 import { type Route, routesByHost, upstreamName } from "../common.js";
 import { extension, seconds } from "./common.js";
@@ -23,6 +24,8 @@ export function routeConfig(config: Config, options: EnvoyRenderOptions, version
     domains: [domain],
     routes: [
       ...(domain === "*" ? [twoHosts(options)] : []),
+      trace(options),
+      ...strictPath(config, options),
       ...tooLarge(config, options),
       ...routes.map((route) => routeTo(config, route, options)),
       ...rest(routes, options),
@@ -125,6 +128,19 @@ function descriptors({ identity }: Config): YamlData[] {
 function twoHosts(options: EnvoyRenderOptions): YamlData {
   const match = { prefix: "/", headers: [{ name: ":authority", string_match: { contains: "," } }] };
   return directResponse(match, gatewayRefusal("malformed_request"), options);
+}
+
+/** TRACE would send headers back, including those that proxies have added. */
+function trace(options: EnvoyRenderOptions): YamlData {
+  const match = { prefix: "/", headers: [{ name: ":method", string_match: { exact: "TRACE" } }] };
+  return directResponse(match, gatewayRefusal("unsupported_method"), options);
+}
+
+function strictPath({ limits }: Config, options: EnvoyRenderOptions): YamlData[] {
+  if (limits.path !== "strict") return [];
+  const match = { safe_regex: { regex: `(?i).*(?:${AMBIGUOUS_PATH}).*` } };
+  const response = directResponse(match, gatewayRefusal("invalid_path"), options);
+  return [{ "# limits.path: strict. Dot segments are resolved before.": NOTE, ...response }];
 }
 
 /** By Content-Length. Matches "not within" instead of "above", because Envoy's ranges cannot express the latter. */

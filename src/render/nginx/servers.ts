@@ -1,6 +1,7 @@
 /** Renders routes as servers and locations: host first, then the longest prefix. */
 import type { Config } from "../../config/schema.js";
-import { gatewayRefusal } from "../../core/refusals.js";
+import { type GatewayError, gatewayRefusal } from "../../core/refusals.js";
+import { AMBIGUOUS_PATH } from "../../shared/ambiguous-path.js";
 import { keepAliveSeconds, type Route, routesByHost, schemeOf } from "../common.js";
 import { forwardedHeaders, quoted } from "./directives.js";
 import { LOCATION_INCLUDE, type RenderOptions } from "./options.js";
@@ -18,7 +19,7 @@ export function serverBlocks(config: Config, listen: string, options: RenderOpti
     server {
         listen ${listen}${isDefault ? ` default_server${keepAlive(config)}` : ""};
         server_name ${name};
-${tls(options)}${routes.map((route) => locationsOf(route, routes)).join("")}${rest(routes)}    }
+${tls(options)}${strictPath(config)}${routes.map((route) => locationsOf(route, routes)).join("")}${rest(routes)}    }
 `;
   const named = [...hosts].map(([host, own]) => {
     const others = anyHost.filter(({ path }) => !own.some((route) => covers(route.path, path)));
@@ -31,6 +32,16 @@ function covers(prefix: string, path: string): boolean {
   return (
     path.startsWith(prefix) && (prefix.endsWith("/") || path.length === prefix.length || path[prefix.length] === "/")
   );
+}
+
+/** `if` cannot set a content type, so the response is in a location. */
+function strictPath({ limits }: Config): string {
+  if (limits.path !== "strict") return "";
+  return `
+        # limits.path: strict
+        if ($request_uri ~* "^[^?]*(?:${AMBIGUOUS_PATH})") { rewrite ^ /tollgate-invalid-path last; }
+        location = /tollgate-invalid-path { internal; ${response("invalid_path")} }
+`;
 }
 
 function tls({ tls: files }: RenderOptions): string {
@@ -76,8 +87,12 @@ function keepAlive(config: Config): string {
   return seconds === undefined ? "" : ` so_keepalive=${seconds}s:${Math.ceil(seconds / 3)}s:3`;
 }
 
-const { status, body } = gatewayRefusal("no_route");
-const NO_ROUTE = `default_type application/json; return ${status} '${body.replace("\n", "\\n")}';`;
+function response(reason: GatewayError): string {
+  const { status, body } = gatewayRefusal(reason);
+  return `default_type application/json; return ${status} '${body.replace("\n", "\\n")}';`;
+}
+
+const NO_ROUTE = response("no_route");
 
 function rest(routes: Route[]): string {
   return routes.some(({ path }) => path === "/") ? "" : `\n        location / { ${NO_ROUTE} }\n`;

@@ -97,7 +97,12 @@ export function createControl({ log, version, access, clock = systemClock, ...op
     return problem(500, "internal_error", "unexpected");
   }
 
-  const server = createServer({ maxHeaderSize: 16_384, headersTimeout: 10_000, requestTimeout: 30_000 });
+  const server = createServer({
+    maxHeaderSize: 16_384,
+    headersTimeout: 5_000,
+    requestTimeout: 30_000,
+    connectionsCheckingInterval: 1_000,
+  });
   server.on("request", (request, response) => {
     handle(request)
       .then((reply) => {

@@ -5,6 +5,7 @@ import type * as z from "zod";
 import { badField, type Call, type Endpoint, problem, Rejected } from "../operations/endpoint.js";
 import { wrongField } from "./wrong-fields.js";
 
+const LONGEST_QUERY = 2_048;
 const DEFAULT_BODY_BYTES = 256 * 1024;
 /** Protects recursive readers of the body against stack overflow. */
 const MOST_LEVELS = 64;
@@ -18,6 +19,7 @@ export async function readCall(
   params: Record<string, string>,
   search: string,
 ): Promise<Call> {
+  if (search.length > LONGEST_QUERY) throw badField("query", `must have at most ${LONGEST_QUERY} characters`);
   const query = parseQuery(new URLSearchParams(search), endpoint.query);
   const text = await readBody(request, endpoint);
   const body = endpoint.request === undefined ? undefined : parseBody(text, isPlainText(request), endpoint);

@@ -6,6 +6,7 @@ import type { Pool } from "undici";
 import type { ProxyOptions } from "../../../config/options/proxy.js";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
 import { networkOf, plainAddress } from "../../../shared/addresses.js";
+import { isAmbiguousPath } from "../../../shared/ambiguous-path.js";
 import { systemClock } from "../../../shared/clock.js";
 import { printable } from "../../../shared/printable.js";
 import { createTlsClients } from "../../../shared/tls/tls-clients.js";
@@ -69,6 +70,8 @@ export function createProxy({ log, ...first }: CreateProxyOptions): ReverseProxy
   function route(connection: Connection, request: IncomingMessage): RoutedRequest | GatewayError {
     const head = readHead(request, options.limits, connection.trusted);
     if (typeof head === "string") return head;
+    if (request.method === "TRACE") return "unsupported_method";
+    if (options.limits.path === "strict" && isAmbiguousPath(head.path)) return "invalid_path";
     const destination = options.routes.find(head.host, head.path);
     if (destination === undefined) return "no_route";
     const upgrade = head.upgrade ? judgeUpgrade(request, head, destination.connections) : undefined;

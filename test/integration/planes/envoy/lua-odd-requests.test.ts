@@ -1,6 +1,6 @@
 /** Unusual and malformed requests get the same status from Envoy as from the Node gateway, except for documented differences. */
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { oddRequests } from "../../../scenarios/odd-requests.js";
+import { ambiguousPaths, type OddRequest, oddRequests } from "../../../scenarios/odd-requests.js";
 import { describeEnvoy } from "../../../support/envoy-binary.js";
 import { type EnvoyProcess, startEnvoy } from "../../../support/envoy-process.js";
 import {
@@ -20,11 +20,10 @@ let backend: SmallBackend;
 let service: GatewayProcess;
 let envoy: EnvoyProcess;
 
-describeEnvoy("Envoy", () => {
-  beforeAll(async () => {
-    backend = await startSmallBackend();
-    const listen = `127.0.0.1:${await freePort()}`;
-    const yaml = `
+async function start(more: string): Promise<void> {
+  backend = await startSmallBackend();
+  const listen = `127.0.0.1:${await freePort()}`;
+  const yaml = `
 store: embedded
 workers: 1
 envoy: { listen: "${listen}" }
@@ -32,30 +31,41 @@ apps: { video: { guaranteed: 100000 }, default: { guaranteed: 100000 } }
 log: { level: silent }
 upstreams: { backend: { targets: ["${backend.target}"] } }
 routes: [{ path: /, upstream: backend }]
-`;
-    service = await startGateway(yaml);
-    const services = [service.controlUrl.replace("http://", "")];
-    envoy = await startEnvoy(yaml, { services, envoyServices: [listen], workers: 1, edit: closeSoon });
-  });
+${more}`;
+  service = await startGateway(yaml);
+  const services = [service.controlUrl.replace("http://", "")];
+  envoy = await startEnvoy(yaml, { services, envoyServices: [listen], workers: 1, edit: closeSoon });
+}
 
-  afterAll(async () => {
-    await envoy?.stop();
-    await service?.stop();
-    await backend?.stop();
-  });
+async function stop(): Promise<void> {
+  await envoy?.stop();
+  await service?.stop();
+  await backend?.stop();
+}
 
-  /** Returns the statuses of all responses, and how many requests reached the backend. */
-  async function send(bytes: string): Promise<{ statuses: number[]; passed: number }> {
-    const before = backend.requests();
-    const client = await openRaw(envoy.port);
-    client.write(bytes);
-    const text = await client.closed();
-    const statuses = [...text.matchAll(/HTTP\/1\.\d (\d{3}) /g)].map(([, status]) => Number(status));
-    return { statuses, passed: backend.requests() - before };
-  }
+/** Returns the statuses of all responses, and how many requests reached the backend. */
+async function send(bytes: string): Promise<{ statuses: number[]; passed: number }> {
+  const before = backend.requests();
+  const client = await openRaw(envoy.port);
+  client.write(bytes);
+  const text = await client.closed();
+  const statuses = [...text.matchAll(/HTTP\/1\.\d (\d{3}) /g)].map(([, status]) => Number(status));
+  return { statuses, passed: backend.requests() - before };
+}
 
-  it.each(oddRequests)("handles an unusual request as documented: $name", async ({ bytes, node, envoy: other }) => {
-    const status = other?.status ?? node;
-    expect(await send(bytes)).toEqual({ statuses: [status], passed: status === 200 ? 1 : 0 });
-  });
+async function expectDocumented({ bytes, node, envoy: other }: OddRequest): Promise<void> {
+  const status = other?.status ?? node;
+  expect(await send(bytes)).toEqual({ statuses: [status], passed: status === 200 ? 1 : 0 });
+}
+
+describeEnvoy("Envoy", () => {
+  beforeAll(() => start(""));
+  afterAll(stop);
+  it.each(oddRequests)("handles an unusual request as documented: $name", expectDocumented);
+});
+
+describeEnvoy("Envoy with limits.path: strict", () => {
+  beforeAll(() => start("limits: { path: strict }"));
+  afterAll(stop);
+  it.each(ambiguousPaths)("rejects ambiguous paths: $name", expectDocumented);
 });

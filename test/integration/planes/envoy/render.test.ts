@@ -97,9 +97,11 @@ describeEnvoy("tollgate render envoy", () => {
   it("matches routes with a host first, then the longest", () => {
     render(plain);
     const hosts = manager().route_config.virtual_hosts as { domains: string[]; routes: { match: unknown }[] }[];
+    const twoHosts = expect.objectContaining({ headers: [TWO_HOSTS] });
+    const trace = expect.objectContaining({ headers: [{ name: ":method", string_match: { exact: "TRACE" } }] });
     expect(hosts.map(({ domains, routes }) => [domains, routes.map(({ match }) => match)])).toEqual([
-      [["files.example.com"], [{ prefix: "/files/" }, { path_separated_prefix: "/api" }, { prefix: "/" }]],
-      [["*"], [expect.objectContaining({ headers: [TWO_HOSTS] }), { path_separated_prefix: "/api" }, { prefix: "/" }]],
+      [["files.example.com"], [trace, { prefix: "/files/" }, { path_separated_prefix: "/api" }, { prefix: "/" }]],
+      [["*"], [twoHosts, trace, { path_separated_prefix: "/api" }, { prefix: "/" }]],
     ]);
   });
 

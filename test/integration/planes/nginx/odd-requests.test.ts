@@ -1,6 +1,6 @@
 /** Unusual and malformed requests get the same status from nginx as from the Node gateway, except for documented differences. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { oddRequests } from "../../../scenarios/odd-requests.js";
+import { ambiguousPaths, type OddRequest, oddRequests } from "../../../scenarios/odd-requests.js";
 import {
   type GatewayProcess,
   type SmallBackend,
@@ -14,7 +14,7 @@ let backend: SmallBackend;
 let gateway: GatewayProcess;
 let nginx: NginxProcess;
 
-beforeAll(async () => {
+async function start(more: string): Promise<void> {
   backend = await startSmallBackend();
   const yaml = `
 store: embedded
@@ -23,16 +23,16 @@ apps: { video: { guaranteed: 100000 }, default: { guaranteed: 100000 } }
 log: { level: silent }
 upstreams: { backend: { targets: ["${backend.target}"] } }
 routes: [{ path: /, upstream: backend }]
-`;
+${more}`;
   gateway = await startGateway(yaml);
   nginx = await startNginx(yaml, { services: [gateway.controlUrl.replace("http://", "")] });
-});
+}
 
-afterAll(async () => {
+async function stop(): Promise<void> {
   await nginx?.stop();
   await gateway?.stop();
   await backend?.stop();
-});
+}
 
 /** Returns the statuses of all responses, and how many requests reached the backend. */
 async function send(port: number, bytes: string): Promise<{ statuses: number[]; passed: number }> {
@@ -44,11 +44,21 @@ async function send(port: number, bytes: string): Promise<{ statuses: number[]; 
   return { statuses, passed: backend.requests() - before };
 }
 
+async function expectDocumented({ bytes, node, nginx: other }: OddRequest): Promise<void> {
+  const onNode = await send(Number(new URL(gateway.url).port), bytes);
+  expect(onNode).toEqual({ statuses: [node], passed: node === 200 ? 1 : 0 });
+  const status = other?.status ?? node;
+  expect(await send(nginx.port, bytes)).toEqual({ statuses: [status], passed: status === 200 ? 1 : 0 });
+}
+
 describe("nginx and the Node gateway", () => {
-  it.each(oddRequests)("handle an unusual request as documented: $name", async ({ bytes, node, nginx: other }) => {
-    const onNode = await send(Number(new URL(gateway.url).port), bytes);
-    expect(onNode).toEqual({ statuses: [node], passed: node === 200 ? 1 : 0 });
-    const status = other?.status ?? node;
-    expect(await send(nginx.port, bytes)).toEqual({ statuses: [status], passed: status === 200 ? 1 : 0 });
-  });
+  beforeAll(() => start(""));
+  afterAll(stop);
+  it.each(oddRequests)("handle an unusual request as documented: $name", expectDocumented);
+});
+
+describe("with limits.path: strict, nginx and the Node gateway", () => {
+  beforeAll(() => start("limits: { path: strict }"));
+  afterAll(stop);
+  it.each(ambiguousPaths)("reject ambiguous paths: $name", expectDocumented);
 });

@@ -3,7 +3,8 @@ import { request } from "node:http";
 import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-store.js";
-import { type ControlServer, PLANE_TOKEN, startControl } from "../../../support/control-server.js";
+import { ADMIN_TOKEN, type ControlServer, PLANE_TOKEN, startControl } from "../../../support/control-server.js";
+import { waitFor } from "../../../support/wait-for.js";
 
 const message = { node: "plane-1", epoch: 1, seq: 1, apps: [] };
 
@@ -64,6 +65,34 @@ describe("an address", () => {
     expect(await response.json()).toMatchObject({ reason: "address_not_allowed" });
     expect((await fetch(`${closed.url}/health/live`)).status).toBe(200);
     await closed.close();
+  });
+});
+
+describe("a hostile client", () => {
+  it("cannot make the listener parse long queries, not even of health checks", async () => {
+    const names = Array.from({ length: 500 }, (_, i) => `name${i}`).join("&");
+    for (const path of ["/health/live", "/admin/ratelimit/apps"]) {
+      const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+      const response = await fetch(`${control.url}${path}?${names}`, { headers });
+      expect(response.status).toBe(400);
+      expect(await response.json()).toMatchObject({
+        field: "query",
+        reason: "query must have at most 2048 characters",
+      });
+    }
+    const fewer = Array.from({ length: 200 }, (_, i) => `name${i}`).join("&");
+    expect((await fetch(`${control.url}/health/live?${fewer}`)).status).toBe(200);
+  });
+
+  it("that does not complete its header is disconnected within seconds", async () => {
+    const socket = connect(control.port, "127.0.0.1");
+    let closed = false;
+    socket.on("error", () => {});
+    socket.on("close", () => (closed = true));
+    socket.resume();
+    socket.write("GET /health/live HTTP/1.1\r\nHost: localhost\r\nX-Slow: ");
+    // Node checks every 30 s by default.
+    await waitFor("the end of the connection", () => closed, { withinMs: 25_000 });
   });
 });
 
