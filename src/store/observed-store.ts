@@ -33,7 +33,6 @@ export function observeStore(
 
   return {
     kind: store.kind,
-    hashTags: store.hashTags,
     run: (script, keys, args, options) => observed(script, () => store.run(script, keys, args, options)),
     publish: (channel, message, options) => observed("publish", () => store.publish(channel, message, options)),
     subscribe: (channel, handler, options) => observed("subscribe", () => store.subscribe(channel, handler, options)),

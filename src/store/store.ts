@@ -15,10 +15,8 @@ export type Unsubscribe = () => void;
 
 export interface Store {
   readonly kind: StoreKind;
-  /** True if the keys of one call must share a hash tag. */
-  readonly hashTags: boolean;
   /**
-   * Runs a script atomically. After a lost connection the same call is repeated within the deadline: scripts
+   * Runs a script atomically. All keys of a call share a hash tag. After a lost connection the same call is repeated within the deadline: scripts
    * recognise it by its ids, change nothing and return the first reply. Rejects only with StoreError.
    */
   run(script: ScriptName, keys: string[], args: RedisValue[], options?: RunOptions): Promise<ScriptReply>;

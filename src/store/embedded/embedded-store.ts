@@ -46,7 +46,6 @@ export function createEmbeddedStore(options: EmbeddedStoreOptions = {}): Store {
 
   return {
     kind: "embedded",
-    hashTags: false,
     // `async` turns exceptions into rejections; the script still runs synchronously.
     run: async (script, keys, args) => execute(script, keys, args),
     async publish(channel, message) {

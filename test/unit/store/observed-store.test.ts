@@ -13,7 +13,7 @@ describe("an observed store", () => {
       now += 2;
       return now;
     });
-    expect([store.kind, store.hashTags]).toEqual([plain.kind, plain.hashTags]);
+    expect(store.kind).toBe(plain.kind);
     await store.run("nodes", ["cluster", "nodes"], ["1000", "1000000", "5000"]);
     await store.publish("channel", "hello");
     (await store.subscribe("channel", () => {}))();
