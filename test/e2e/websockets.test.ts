@@ -69,6 +69,24 @@ describe("simultaneous connections to two gateways", () => {
   }
 });
 
+describe("two clusters on one Redis", () => {
+  it("have their own limits and rates, also for routes of the same name", async () => {
+    const connections = "max_per_pod: 2, max_total: 2, rate_per_second: 0.01, burst: 3, lease_s: 10";
+    const production = await startSocketFleet({ ...{ gateways: 1, pods: 1, endings }, connections });
+    const { redis } = production;
+    const staging = await startSocketFleet({
+      ...{ gateways: 1, pods: 1, endings, connections, redis, yaml: "cluster: { id: staging }" },
+    });
+    for (const fleet of [staging, production]) {
+      const clients = Array.from({ length: 6 }, () => connectSocket(fleet.url(0)));
+      const { open, refused } = await outcomes(clients);
+      expect([open.length, refused.length]).toEqual([2, 4]);
+      expect(new Set(refused.map(({ reason }) => reason))).toEqual(new Set(["LIMIT_EXCEEDED"]));
+    }
+    expect(await slotMembers(redis, "global_conn")).toBe(4);
+  });
+});
+
 describe("new connections at one per second over all gateways", () => {
   it("under 10 s of overload: never more than the rate allows in any period", async () => {
     const arrivals: number[] = [];

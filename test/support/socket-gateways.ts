@@ -20,14 +20,16 @@ export interface FleetOptions {
   connections: string;
   /** Further configuration. */
   yaml?: string;
+  /** Default: a Redis of its own. */
+  redis?: RedisServer;
   opened?(pod: SocketPod, connection: PodConnection): void;
   endings: (() => unknown)[];
 }
 
 export async function startSocketFleet(options: FleetOptions): Promise<SocketFleet> {
   const { endings, opened = () => undefined } = options;
-  const redis = await startRedis();
-  endings.push(() => redis.stop());
+  const redis = options.redis ?? (await startRedis());
+  if (options.redis === undefined) endings.push(() => redis.stop());
   const pods = await Promise.all(Array.from({ length: options.pods }, () => startSocketPod(opened)));
   endings.push(() => Promise.all(pods.map((pod) => pod.stop())));
   const start = (number: number) =>
