@@ -1,6 +1,7 @@
 /** HTTP/2 frames as bytes, to send what no HTTP/2 client would send. */
 
 export const HEADERS = 1;
+export const PRIORITY = 2;
 export const RESET = 3;
 export const SETTINGS = 4;
 export const PING = 6;
@@ -49,6 +50,13 @@ export function huffmanHeader(name: string, characters: number): Buffer {
   const bytes = (characters * 5) / 8;
   const head = Buffer.concat([Buffer.from([0]), hpackLength(name.length, 0), Buffer.from(name)]);
   return Buffer.concat([head, hpackLength(bytes, 0x80), Buffer.alloc(bytes)]);
+}
+
+/** A header block that stores a header of 4,000 bytes in the compression table and refers to it: one byte for each 4,000. */
+export function indexedBomb(block: Buffer, references: number): Buffer {
+  const stored = Buffer.concat([Buffer.from([0x40]), hpackLength(1, 0), Buffer.from("x"), hpackLength(4_000, 0)]);
+  // 62 is the first entry after the static table.
+  return Buffer.concat([block, stored, Buffer.alloc(4_000, "v"), Buffer.alloc(references, 0x80 | 62)]);
 }
 
 /** A header block in as many frames as needed. */

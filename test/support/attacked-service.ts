@@ -1,0 +1,137 @@
+/** A real service process under attack: peers that send raw bytes, and what an attack costs the process in memory and CPU time. */
+import { connect, type Socket } from "node:net";
+import { request } from "undici";
+import { expect } from "vitest";
+import {
+  type GatewayProcess,
+  type SmallBackend,
+  startGateway,
+  startSmallBackend,
+  workersOf,
+} from "./gateway-process.js";
+import { headerBlock } from "./http2-frames.js";
+import { freePort } from "./ports.js";
+import { cpuMs, residentMb } from "./process-usage.js";
+
+export interface Peer {
+  socket: Socket;
+  isClosed(): boolean;
+  /** Writes and waits until the bytes were taken by the system, or the connection is closed, or nothing is read any more. */
+  write(bytes: Buffer): Promise<boolean>;
+}
+
+export interface PeerOptions {
+  /** The address to connect from. */
+  from?: string;
+  /** False: replies are not read. */
+  reads?: boolean;
+}
+
+export interface AttackCost {
+  memoryMb: number;
+  cpuMs: number;
+}
+
+export interface AttackedService {
+  gateway: GatewayProcess;
+  backend: SmallBackend;
+  /** Of the listener for Envoy. */
+  port: number;
+  worker: number;
+  openPeer(options?: PeerOptions): Promise<Peer>;
+  /** Runs an attack, checks that the gateway and the listener still reply, and returns what the attack has cost. */
+  costOf(attack: () => Promise<Pick<Peer, "socket">[]>): Promise<AttackCost>;
+  stop(): Promise<void>;
+}
+
+export interface AttackedServiceOptions {
+  /** Further configuration. */
+  yaml?: string;
+  /** Further content of `control: { … }`. */
+  control?: string;
+  /** The backend of the gateway; one that replies at once by default. */
+  target?: string;
+}
+
+/** One worker without a token, as on the loopback address: everything that a peer may do without credentials can be tried. */
+export async function startAttackedService(options: AttackedServiceOptions = {}): Promise<AttackedService> {
+  const { yaml = "", control = "" } = options;
+  const backend = await startSmallBackend();
+  const port = await freePort();
+  const gateway = await startGateway(
+    `node_id: service
+workers: 1
+envoy: { listen: "127.0.0.1:${port}" }
+upstreams: { backend: { targets: ["${options.target ?? backend.target}"] } }
+routes: [{ path: /, upstream: backend }]
+${yaml}`,
+    { control: `admin_token: admin-token-of-the-tests, ${control}`, env: { NODE_OPTIONS: "--max-old-space-size=512" } },
+  );
+  const worker = workersOf(gateway.pid)[0]!;
+  const memoryBefore = residentMb(worker);
+
+  async function openPeer({ from = "127.0.0.1", reads = true }: PeerOptions = {}): Promise<Peer> {
+    const socket = connect({ port, host: "127.0.0.1", localAddress: from });
+    let closed = false;
+    socket.on("error", () => {});
+    socket.on("close", () => (closed = true));
+    await new Promise((resolve) => socket.once("connect", resolve));
+    if (reads) socket.resume();
+    return {
+      socket,
+      isClosed: () => closed,
+      write: (bytes) =>
+        new Promise((resolve) => {
+          if (closed) return resolve(false);
+          const timer = setTimeout(() => resolve(false), 2_000);
+          socket.write(bytes, (error) => {
+            clearTimeout(timer);
+            resolve(!error);
+          });
+        }),
+    };
+  }
+
+  async function costOf(attack: () => Promise<Pick<Peer, "socket">[]>): Promise<AttackCost> {
+    const cpuBefore = cpuMs(worker);
+    let most = 0;
+    const watch = setInterval(() => (most = Math.max(most, residentMb(worker))), 50);
+    try {
+      const peers = await attack();
+      expect((await request(`${gateway.url}/`)).statusCode).toBe(200);
+      expect((await request(`http://127.0.0.1:${port}/healthcheck`)).statusCode).toBe(200);
+      most = Math.max(most, residentMb(worker));
+      const used = cpuMs(worker) - cpuBefore;
+      for (const { socket } of peers) socket.destroy();
+      expect(workersOf(gateway.pid)).toEqual([worker]);
+      return { memoryMb: most - memoryBefore, cpuMs: used };
+    } finally {
+      clearInterval(watch);
+    }
+  }
+
+  return {
+    gateway,
+    backend,
+    port,
+    worker,
+    openPeer,
+    costOf,
+    async stop() {
+      await gateway.stop();
+      await backend.stop();
+    },
+  };
+}
+
+/** The head of a request to the listener for Envoy. */
+export const getHead = (path: string, method = "GET") =>
+  headerBlock({ ":method": method, ":scheme": "http", ":authority": "a", ":path": path });
+
+export const grpcHead = headerBlock({
+  ":method": "POST",
+  ":scheme": "http",
+  ":authority": "a",
+  ":path": "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
+  "content-type": "application/grpc",
+});
