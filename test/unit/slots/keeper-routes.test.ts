@@ -38,6 +38,17 @@ describe("two routes to one pod", () => {
     expect([await bench.total(ROUTE), await bench.total(OTHER)]).toEqual([0, 0]);
   });
 
+  it("each have their own rate of new connections", async () => {
+    const bench = createKeeperBench();
+    const rate = { ratePerSecond: 0.01, burst: 2, maxPerPod: 10 };
+    const [a, b] = [bench.start("a", twoRoutes(rate)), bench.start("b", twoRoutes(rate))];
+    for (const route of [ROUTE, OTHER]) {
+      for (const process of [a, b]) expect((await process.connectNow(PODS, "chat", route)).allowed).toBe(true);
+      for (const process of [a, b])
+        expect(reasonOf(await process.connectNow(PODS, "chat", route))).toBe("RATE_LIMITED");
+    }
+  });
+
   it("count separately without the store, too", async () => {
     const bench = createKeeperBench();
     const a = bench.start("a", twoRoutes({ onStoreFailure: "open" }));
