@@ -149,7 +149,7 @@ export function decisionHeaders(options: HeaderOptions) {
 }
 
 /** A structured field: the result if the limit were enforced, and the reason. */
-function dryRunText(code: string): string {
+export function dryRunText(code: string): string {
   return code === OK ? "pass" : `would-refuse; reason=${code}`;
 }
 
@@ -265,6 +265,11 @@ export function connectionRefusal({ code, app, limits, retryAfter }: RefusedConn
   const error = isConnectionLimit(code) ? "connection_limit_exceeded" : ERRORS[status]!;
   const limit = limits === undefined ? 0 : reachedLimit(code, limits);
   return { status, body: refusalBody(error, { code, app, retryAfter, remaining: 0, limit }), retryAfter };
+}
+
+/** Whether a connection that is refused with this code is admitted in a dry run. It has no slot then. */
+export function isLiftedByDryRun(code: string): boolean {
+  return isConnectionLimit(code) || code === SLOT_RATE_LIMITED || code === STORE_UNAVAILABLE;
 }
 
 function isConnectionLimit(code: string): boolean {

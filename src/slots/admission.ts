@@ -6,6 +6,8 @@ export interface ConnectionRequest {
   route: string;
   /** Healthy targets, `host:port`. */
   pods: string[];
+  /** The app is on a dry run: a connection above a limit is admitted without a slot. */
+  dryRun?: boolean | undefined;
 }
 
 export type ConnectionVerdict =

@@ -20,6 +20,8 @@ import { outcomeOf, type Slots } from "./slots.js";
 export interface Held extends HeldSlot<Held> {
   /** Under which it was admitted. */
   readonly limits: RouteLimits;
+  /** It stays open without a slot, too. */
+  readonly dryRun: boolean;
   /** Must be closed, because it has no slot any more. */
   lost: boolean;
   lostHandler?: () => void;
@@ -69,8 +71,9 @@ export function createRenewal(options: RenewalOptions) {
         leasesLost: (count) => observer.lost?.(count),
         reclaimed: ({ pod }) => observer.reclaimed?.(pod),
         closed(slot, code) {
-          slot.lost = true;
           options.removed(slot);
+          if (slot.dryRun) return;
+          slot.lost = true;
           observer.closed?.(slot.pod, code);
           if (slot.lostHandler !== undefined) queueMicrotask(slot.lostHandler);
         },

@@ -3,7 +3,13 @@
  * and store outages.
  */
 import { SLOT_SUCCESS, STORE_UNAVAILABLE } from "../core/codes.js";
-import { connectionRefusal, connectionRetryAfter } from "../core/refusals.js";
+import {
+  connectionRefusal,
+  connectionRetryAfter,
+  DRY_RUN_HEADER,
+  dryRunText,
+  isLiftedByDryRun,
+} from "../core/refusals.js";
 import {
   ACQUIRE,
   admissionWaitMs,
@@ -65,6 +71,12 @@ export function refuseConnection(
   return { allowed: false, status, body, headers: { "Retry-After": String(retryAfter) } };
 }
 
+/** A connection of an app on a dry run that would be refused. It occupies no slot, so that it takes none of other apps. */
+function withoutSlot(pod: string, code: string): ConnectionVerdict {
+  const slot = { connection: "", release() {}, onLost() {} };
+  return { allowed: true, headers: { [DRY_RUN_HEADER]: dryRunText(code) }, pod, slot };
+}
+
 export type RouteKeeper = ReturnType<typeof createRouteKeeper>;
 
 export function createRouteKeeper(options: RouteKeeperOptions) {
@@ -97,12 +109,16 @@ export function createRouteKeeper(options: RouteKeeperOptions) {
   }
 
   async function admit(request: ConnectionRequest): Promise<ConnectionVerdict> {
-    const { app, route } = request;
+    const { app, route, dryRun = false } = request;
     const started = clock.now();
     const { limits } = current;
     const observe = (decision: { allowed: boolean; code: string; pod: string; withoutStore: boolean }) =>
-      observer.decided?.({ ...decision, route, app, milliseconds: clock.now() - started });
-    const refuse = (code: string, retryAfterMs = 0) => {
+      observer.decided?.({ ...decision, route, app, dryRun, milliseconds: clock.now() - started });
+    const refuse = (code: string, retryAfterMs = 0, pod = "") => {
+      if (dryRun && pod !== "" && isLiftedByDryRun(code)) {
+        observe({ allowed: true, code, pod, withoutStore: code === STORE_UNAVAILABLE });
+        return withoutSlot(pod, code);
+      }
       observe({ allowed: false, code, pod: "", withoutStore: code === STORE_UNAVAILABLE });
       return refuseConnection(code, { app, limits, retryAfterMs, random: random() });
     };
@@ -117,15 +133,15 @@ export function createRouteKeeper(options: RouteKeeperOptions) {
     if (answered === undefined) {
       const asked = { counters, limits, route, app, pods, liveNodes: options.liveProxies(), workers: 1 };
       const pod = draining ? undefined : placeWithoutStore(asked, clock.now());
-      if (pod === undefined) return refuse(STORE_UNAVAILABLE);
+      if (pod === undefined) return refuse(STORE_UNAVAILABLE, 0, draining ? "" : pods[0]);
       observe({ allowed: true, code: SLOT_SUCCESS, pod, withoutStore: true });
-      return hold({ ...request, limits, connection: newConnection(), pod, leased: false });
+      return hold({ ...request, dryRun, limits, connection: newConnection(), pod, leased: false });
     }
     const { connection, allowed, code = "", pod = "", retryAfterMs } = answered;
-    if (allowed !== true) return refuse(code, retryAfterMs);
+    if (allowed !== true) return refuse(code, retryAfterMs, pods[0]);
     observe({ allowed, code, pod, withoutStore: false });
     countSlot(counters, { pod, app }, 1);
-    return hold({ ...request, limits, connection, pod, leased: true });
+    return hold({ ...request, dryRun, limits, connection, pod, leased: true });
   }
 
   /** Undefined when the decision must be made without the store. */
@@ -162,9 +178,10 @@ export function createRouteKeeper(options: RouteKeeperOptions) {
     }
   }
 
-  function hold(admitted: Pick<Held, "connection" | "pod" | "app" | "route" | "limits" | "leased">): ConnectionVerdict {
-    const { connection, pod, app, route, limits, leased } = admitted;
-    const held: Held = { connection, pod, app, route, limits, leased, inStore: leased, ended: false, lost: false };
+  function hold(admitted: Omit<Held, "inStore" | "ended" | "lost">): ConnectionVerdict {
+    const { connection, pod, app, route, limits, leased, dryRun } = admitted;
+    const known = { connection, pod, app, route, limits, leased, dryRun };
+    const held: Held = { ...known, inStore: leased, ended: false, lost: false };
     appendHeld(state.held, held);
     const onLost = (handler: () => void) => {
       held.lostHandler = handler;

@@ -49,10 +49,12 @@ export interface SlotKeeperObserver {
 
 export interface SlotDecision {
   allowed: boolean;
-  /** As in `core/codes.ts`. */
+  /** As in `core/codes.ts`. A connection on a dry run is allowed with the code that it would be refused with. */
   code: string;
   route: string;
   app: string;
+  /** The app is on a dry run. */
+  dryRun?: boolean | undefined;
   /** Empty when refused. */
   pod: string;
   withoutStore: boolean;

@@ -55,10 +55,9 @@ export function createSlotKeeper(options: SlotKeeperOptions) {
     async admit(request: ConnectionRequest): Promise<ConnectionVerdict> {
       const keeper = keepers.get(slots.tagOf(request.route));
       if (keeper !== undefined) return keeper.admit(request);
-      const { app, route } = request;
-      observer.decided?.({
-        ...{ allowed: false, code: NO_CONNECTIONS, route, app, pod: "", withoutStore: false, milliseconds: 0 },
-      });
+      const { app, route, dryRun } = request;
+      const refused = { allowed: false, code: NO_CONNECTIONS, pod: "", withoutStore: false, milliseconds: 0 };
+      observer.decided?.({ ...refused, route, app, dryRun });
       return refuseConnection(NO_CONNECTIONS, { app, random: random() });
     },
     /** Open connections stay, whatever the new limits are. */

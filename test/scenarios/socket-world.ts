@@ -15,7 +15,7 @@ export interface SocketRoute {
   /** The address of the route on an instance. */
   url(instance: number): string;
   /** Connects this many clients at once, to one instance or to all in turn; resolves when all have a result. */
-  connect(count: number, instance?: number): Promise<Connected>;
+  connect(count: number, instance?: number, app?: string): Promise<Connected>;
   /** Open connections, as the pods see them. */
   live(): number;
   /** The most connections that any pod had at a time. */
@@ -37,6 +37,8 @@ export interface SocketWorld {
 
 export interface Connected {
   open: SocketClient[];
+  /** Different values of X-RateLimit-Dry-Run. */
+  dryRun: string[];
   refused: Extract<Outcome, { open: false }>[];
 }
 
@@ -103,14 +105,15 @@ export async function startSocketWorld(kind: PlaneKind, options: SocketWorldOpti
           {
             ...route,
             url,
-            async connect(count, instance) {
+            async connect(count, instance, app = "default") {
               const some = Array.from({ length: count }, (_, i) =>
-                connectSocket(url(instance ?? i % plane.instances.length)),
+                connectSocket(url(instance ?? i % plane.instances.length), { "x-app-id": app }),
               );
               for (const client of some) clients.add(client);
               const outcomes = await Promise.all(some.map(({ outcome }) => outcome));
               return {
                 open: some.filter((_, i) => outcomes[i]!.open),
+                dryRun: [...new Set(outcomes.flatMap((one) => (one.open ? dryRunHeader(one.headers) : [])))],
                 refused: outcomes.flatMap((outcome) => (outcome.open ? [] : [outcome])),
               };
             },
@@ -144,6 +147,11 @@ export async function startSocketWorld(kind: PlaneKind, options: SocketWorldOpti
   }
 }
 
+function dryRunHeader(headers: Record<string, unknown>): string[] {
+  const value = headers["x-ratelimit-dry-run"];
+  return value === undefined ? [] : [String(value)];
+}
+
 function yamlOf(options: SocketWorldOptions, started: [string, { pods: SocketPod[] }][]): string {
   const upstream = ([name, { pods }]: (typeof started)[number]) =>
     `${name}: { targets: [${pods.map(({ address }) => `"${address}"`).join(", ")}], passive: { down_ms: 100 } }`;
@@ -153,7 +161,9 @@ function yamlOf(options: SocketWorldOptions, started: [string, { pods: SocketPod
     return JSON.stringify({ path: `/${name}/`, upstream: name, connections });
   };
   return `
-apps: { default: { guaranteed: 100000, burst: 100000 } }
+apps:
+  default: { guaranteed: 100000, burst: 100000 }
+  trial: { guaranteed: 100000, burst: 100000, dry_run: true }
 upstreams: { ${started.map(upstream).join(", ")} }
 routes: [ ${started.map(route).join(", ")} ]
 timeouts: { shutdown_ms: 1000 }

@@ -92,6 +92,39 @@ async function tenAtOnce(world: SocketWorld): Promise<SocketVerdict> {
   return { open: 2, refusals: kinds(refusals) };
 }
 
+/** An app on a dry run is never refused, and connections above a limit take no slots of other apps. */
+async function dryRun(world: SocketWorld): Promise<SocketVerdict> {
+  const route = world.route("two");
+  const open = await opened(route, 1);
+  const within = await waitFor("a connection on a dry run to have a slot", async () => {
+    const trial = await route.connect(1, 0, "trial");
+    if (trial.dryRun[0] === "pass") return trial;
+    await endAll(trial.open);
+    return undefined;
+  });
+  await route.untilCounted(2);
+  const above = await waitFor("the store to refuse connections on a dry run", async () => {
+    const trial = await route.connect(4, undefined, "trial");
+    expect(trial.refused).toEqual([]);
+    if (trial.dryRun.join() === "would-refuse; reason=LIMIT_EXCEEDED") return trial;
+    await endAll(trial.open);
+    return undefined;
+  });
+  for (const client of above.open) expect(await echoes(client)).toBe(true);
+  await endAll(within.open);
+  await route.untilCounted(1);
+  // The four without a slot are not in the way.
+  open.push(...(await opened(route, 1)));
+  const { refused } = await route.connect(2);
+  await world.redis.kill();
+  const without = await route.connect(4, undefined, "trial");
+  expect([without.refused, without.dryRun]).toEqual([[], ["would-refuse; reason=store_unavailable"]]);
+  await world.redis.restart();
+  await route.untilCounted(2);
+  for (const client of [...open, ...above.open, ...without.open]) expect(await echoes(client)).toBe(true);
+  return { open: above.open.length + without.open.length, refusals: kinds(soundOnes(refused)) };
+}
+
 /** All slots of all pods are used evenly, and requests go to the pod of the slot. A dead pod is skipped. */
 async function severalPods(world: SocketWorld): Promise<SocketVerdict> {
   const route = world.route("many");
@@ -281,6 +314,7 @@ export const socketActs: SocketAct[] = [
       ["clients that give up", abortsDuringAdmission],
       ["reloads under load", reloadsUnderLoad],
       ["Redis killed", storeKilled],
+      ["an app on a dry run", dryRun],
       ["a worker killed", workerKilled],
     ],
   },

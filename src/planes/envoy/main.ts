@@ -1,6 +1,5 @@
 /** The two functions that Envoy calls: one decides about a request, the other adds headers to the response and settles. */
 import type { EnvoyOptions } from "../../config/options/plane-options.js";
-import { OK } from "../../core/codes.js";
 import { MAX_BYTES } from "../../core/cost.js";
 import { identifiedApp, isKnownUser } from "../lua/identity.js";
 import { pcall } from "../lua/library.js";
@@ -86,8 +85,7 @@ function admit(handle: Handle): void {
 
 /** The bytes of a connection are settled from the access log when it has ended. */
 function takeSlot(handle: Handle, exchange: Exchange): void {
-  const { account, code, cost } = exchange;
-  const refusal = admitUpgrade(handle, account.limits.id, code === OK ? cost : -1, worker.node.liveNodes);
+  const refusal = admitUpgrade(handle, exchange);
   if (refusal === undefined) {
     remember(handle, exchange);
     return;

@@ -1,4 +1,5 @@
 /** The metrics page of this nginx in the Prometheus text format, and the line about the node in sync messages. */
+import { isLiftedByDryRun } from "../../core/refusals.js";
 import { NOBODY, type Numbers, nodeText, numberOf, sumOf } from "../lua/counts.js";
 import { luaString, luaTable } from "../lua/library.js";
 import { countedIds, flushCounts, totalCounts } from "./http/counters.js";
@@ -115,6 +116,11 @@ function counted(lines: string[], numbers: Numbers): void {
     const count = numberOf(numbers, slots.slotsRefused(reason), 0);
     refused = refused + count;
     addRefusals(`reason="${reason}"`, count);
+  }
+  const dryRun = "Connections that were admitted without a slot because of a dry run, by the reason of the refusal.";
+  const addDryRun = metric(lines, "counter", "websocket_dry_run_refusals_total", dryRun);
+  for (const reason of slots.REFUSAL_REASONS) {
+    if (isLiftedByDryRun(reason)) addDryRun(`reason="${reason}"`, numberOf(numbers, slots.slotsDryRun(reason), 0));
   }
   const rejected = "Connections refused by this nginx.";
   metric(lines, "counter", "websocket_connections_rejected_total", rejected)("", refused);

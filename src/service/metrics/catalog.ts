@@ -124,6 +124,10 @@ const definitions = {
     "Connection limit of a route and pod, for all services together.",
   ),
   websocket_refusals_total: counter(["reason"], "Refused connections by reason."),
+  websocket_dry_run_refusals_total: counter(
+    ["reason"],
+    "Connections that were admitted without a slot because of a dry run, by the reason of the refusal.",
+  ),
   websocket_acquire_seconds: histogram([], "Duration of slot acquisition.", callBoundsSeconds),
   websocket_leases_lost_total: counter([], "Connections whose lease was lost before its renewal."),
   websocket_leases_reclaimed_total: counter(

@@ -98,6 +98,8 @@ function addApp(sums: Series, { app, numbers }: PlaneReport["apps"][number], lab
       sums.add("websocket_leases_lost_total", [], first);
     } else if (name === "slots_reclaimed") {
       sums.add("websocket_leases_reclaimed_total", [], first);
+    } else if (name === "slots_dry_run_store_unavailable") {
+      sums.add("websocket_dry_run_refusals_total", ["store_unavailable"], first);
     } else if (refused !== undefined) {
       sums.add("websocket_refusals_total", [refused], first);
       sums.add("websocket_connections_rejected_total", [], first);

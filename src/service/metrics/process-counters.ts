@@ -1,5 +1,6 @@
 /** Counts what a process does besides deciding about requests: store calls, syncs, connections. Measures its event loop delay. */
 import { monitorEventLoopDelay } from "node:perf_hooks";
+import { isLiftedByDryRun } from "../../core/refusals.js";
 import type { SlotDecision } from "../../slots/slot-keeper-options.js";
 import { storeErrorKinds } from "../../store/errors.js";
 import type { StoreCommand, StoreOutcome } from "../../store/observed-store.js";
@@ -21,8 +22,16 @@ export type ProcessCounters = ReturnType<typeof createProcessCounters>;
 export function createProcessCounters(series: Series) {
   for (const kind of storeErrorKinds) series.of("ratelimit_store_errors_total", kind);
   for (const outcome of syncOutcomes) series.of("ratelimit_sync_latency_seconds", outcome);
-  for (const reason of connectionReasons) series.of("websocket_refusals_total", reason);
+  for (const reason of connectionReasons) {
+    series.of("websocket_refusals_total", reason);
+    if (isLiftedByDryRun(reason)) series.of("websocket_dry_run_refusals_total", reason);
+  }
   for (const name of withoutLabels) series.of(name);
+  function refused(code: string): void {
+    series.add("websocket_refusals_total", [connectionReasons.includes(code) ? code : "other"]);
+    series.add("websocket_connections_rejected_total", []);
+  }
+
   return {
     storeObserver: {
       called(command: StoreCommand, outcome: StoreOutcome, seconds: number): void {
@@ -32,11 +41,10 @@ export function createProcessCounters(series: Series) {
       },
     },
     slotObserver: {
-      decided({ allowed, code, milliseconds }: SlotDecision): void {
+      decided({ allowed, code, dryRun = false, milliseconds }: SlotDecision): void {
         series.observe("websocket_acquire_seconds", [], milliseconds / 1000);
-        if (allowed) return;
-        series.add("websocket_refusals_total", [connectionReasons.includes(code) ? code : "other"]);
-        series.add("websocket_connections_rejected_total", []);
+        if (dryRun && isLiftedByDryRun(code)) series.add("websocket_dry_run_refusals_total", [code]);
+        else if (!allowed) refused(code);
       },
       lost: (leases: number) => series.add("websocket_leases_lost_total", [], leases),
       reclaimed: () => series.add("websocket_leases_reclaimed_total", []),

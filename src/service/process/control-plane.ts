@@ -112,6 +112,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
         slots,
         routes: () => slotLimits(live.current().routes),
         appOf,
+        isDryRun: (app) => live.current().apps[app]?.dry_run === true,
         timeoutMs,
         observer: metrics.slotObserver,
       }),

@@ -206,6 +206,17 @@ describe("negative hits", () => {
 });
 
 describe("the domain tollgate", () => {
+  it("refuses nothing of an app on a dry run, with or without the store", async () => {
+    const { nodes, simulation, pass } = createSimulatedNodes({});
+    const trial = () => nodes[0]!.askAll([of("app_id=trial")], 1, "tollgate");
+    expect(await countAllowed(6, trial)).toBe(6);
+    expect((await trial()).statuses[0]).toMatchObject({ allowed: true, code: "quota_exhausted", shadow: true });
+    simulation.store.mode = "refusing";
+    await pass(10_000);
+    expect(await countAllowed(6, trial)).toBe(6);
+    expect((await trial()).statuses[0]).toMatchObject({ allowed: true, code: "store_unavailable" });
+  });
+
   it("takes tokens of the app that the entry names, and gives them back", async () => {
     const { node } = one();
     const app = (id: string) => node.askAll([of(`app_id=${id}`)], 1, "tollgate");

@@ -23,7 +23,10 @@ export const of = (...entry: string[]): Descriptor => ({ entries: entries(...ent
 
 export function createSimulatedNodes(settings: Partial<DescriptorOptions>, nodes = 1): SimulatedNodes {
   const simulation = createSimulation(
-    [limitedApp({ id: "video", guaranteed: 1, burst: 3 })],
+    [
+      limitedApp({ id: "video", guaranteed: 1, burst: 3 }),
+      limitedApp({ id: "trial", guaranteed: 1, burst: 3, dryRun: true }),
+    ],
     {},
     { unknownApps: "reject" },
   );

@@ -65,6 +65,7 @@ export interface KeeperBench {
   total(route?: string): Promise<number>;
   /** The store loses all its data. */
   wipe(): void;
+  /** Connections of the app `trial` are on a dry run. */
   start(name: string, own?: Partial<SlotKeeperOptions>): Process;
   during<T>(promise: Promise<T>): Promise<T>;
 }
@@ -115,7 +116,7 @@ export function createKeeperBench(route: RouteLimits = limits()): KeeperBench {
     const started: Process = {
       ...{ name, keeper, way, open, closed: [], seen },
       async connect(pods = ["pod-1"], app = "chat", on = ROUTE) {
-        const verdict = await keeper.admit({ app, route: on, pods });
+        const verdict = await keeper.admit({ app, route: on, pods, dryRun: app === "trial" });
         if (verdict.allowed) {
           const { slot, pod } = verdict;
           open.set(slot.connection, { route: on, pod, slot });

@@ -5,9 +5,15 @@
  * ends, in whatever way: so a slot is also released if the client leaves while it is being taken.
  */
 import type { EnvoySocketRoute } from "../../../config/options/plane-options.js";
-import { STORE_UNAVAILABLE } from "../../../core/codes.js";
+import { OK, STORE_UNAVAILABLE } from "../../../core/codes.js";
 import { splitText, wholeText } from "../../../core/platform.js";
-import { connectionRefusal, connectionRetryAfter, gatewayRefusal, type Refusal } from "../../../core/refusals.js";
+import {
+  connectionRefusal,
+  connectionRetryAfter,
+  gatewayRefusal,
+  isLiftedByDryRun,
+  type Refusal,
+} from "../../../core/refusals.js";
 import { renewalMs } from "../../../core/slot-lease.js";
 import { candidatePods, DECIDED, meaningOf, NO_CONNECTIONS, STATE_LOST } from "../../../engine/slots/admission.js";
 import {
@@ -23,6 +29,7 @@ import { ACQUIRE_PATH, acquireText, readAcquired, type SlotReply } from "../../l
 import { isListed, trimmed, UPGRADE } from "../../lua/upgrade.js";
 import { nowMs } from "../clock.js";
 import type { Handle } from "../envoy-api.js";
+import type { Exchange } from "../http/exchanges.js";
 import { callService } from "../service-calls.js";
 import { worker } from "../state.js";
 import { heldCounters, holdSocket } from "./held.js";
@@ -76,10 +83,13 @@ function isOffered(route: EnvoySocketRoute, wanted: string): boolean {
 }
 
 /**
- * Takes a slot and sets its pod as the upstream host. Returns a refusal otherwise. `paid` is the estimated cost, which is
- * settled when the connection ends; below zero if nothing is to be settled.
+ * Takes a slot for an admitted upgrade and sets its pod as the upstream host. Returns a refusal otherwise. The estimated
+ * cost is settled when the connection ends.
  */
-export function admitUpgrade(handle: Handle, app: string, paid: number, liveNodes: number): Refusal | undefined {
+export function admitUpgrade(handle: Handle, exchange: Exchange): Refusal | undefined {
+  const { liveNodes } = worker.node;
+  const { id: app, dryRun } = exchange.account.limits;
+  const paid = exchange.code === OK ? exchange.cost : -1;
   const name = routeName(handle);
   const route = worker.options.socketRoutes[name]!;
   const pods = candidatePods(route.pods, sockets.turn, "", podHealth(handle, nowMs()));
@@ -92,7 +102,13 @@ export function admitUpgrade(handle: Handle, app: string, paid: number, liveNode
     const asked = { counters: heldCounters(name), limits: route, route: name, app, pods, liveNodes, workers };
     pod = placeWithoutStore(asked, nowMs());
   } else if (reply.allowed) pod = reply.pod;
-  if (pod === undefined) return refuseSlot(handle, route, app, reply);
+  if (pod === undefined) {
+    const code = refusalCode(reply);
+    if (!dryRun || !isLiftedByDryRun(code)) return refuseSlot(handle, route, app, reply);
+    exchange.code = code;
+    placeSlotless(handle, pods[0]!, reply);
+    return undefined;
+  }
   // The metadata object from before the call is not valid any more.
   handle.streamInfo().dynamicMetadata().set(NAMESPACE, "pod", pod);
   handle.setUpstreamOverrideHost(pod, true);
@@ -153,20 +169,29 @@ function ask(handle: Handle, route: string, app: string, pods: string[]): SlotRe
   return meaning === DECIDED ? reply : undefined;
 }
 
-/** The price is settled by the caller. Unless the store has replied, a slot may have been taken: the mark stays then. */
+function refusalCode(reply: SlotReply | undefined): string {
+  if (reply === undefined) return STORE_UNAVAILABLE;
+  return reply.outcome === ANSWERED ? reply.code : NO_CONNECTIONS;
+}
+
+/** Unless the store has replied, a slot may have been taken: it is released at the end of the stream. */
+function unmarkSlot(handle: Handle, reply: SlotReply | undefined): void {
+  if (reply === undefined) return;
+  handle.streamInfo().dynamicMetadata().set(NAMESPACE, "connection", "");
+}
+
+/** In a dry run a connection above a limit is open without a slot. Without the mark of a pod its entries renew none. */
+function placeSlotless(handle: Handle, pod: string, reply: SlotReply | undefined): void {
+  unmarkSlot(handle, reply);
+  handle.setUpstreamOverrideHost(pod, true);
+}
+
+/** The price is settled by the caller. */
 function refuseSlot(handle: Handle, route: EnvoySocketRoute, app: string, reply: SlotReply | undefined): Refusal {
-  const marks = handle.streamInfo().dynamicMetadata();
-  marks.set(NAMESPACE, "settle", false);
-  let code = STORE_UNAVAILABLE;
-  let retryAfter = 0;
-  if (reply !== undefined) {
-    code = NO_CONNECTIONS;
-    if (reply.outcome === ANSWERED) {
-      marks.set(NAMESPACE, "connection", "");
-      code = reply.code;
-      retryAfter = reply.retryAfterSeconds;
-    }
-  }
+  handle.streamInfo().dynamicMetadata().set(NAMESPACE, "settle", false);
+  unmarkSlot(handle, reply);
+  const code = refusalCode(reply);
+  let retryAfter = reply === undefined ? 0 : reply.retryAfterSeconds;
   if (retryAfter === 0) retryAfter = connectionRetryAfter(code, 0, luaMath.random());
   return connectionRefusal({ code, app, limits: route, retryAfter });
 }

@@ -1,7 +1,13 @@
 /** Admission of an upgrade: takes a slot after its price is paid, and sends the request to the pod of the slot. */
 import type { NginxSocketRoute } from "../../../config/options/plane-options.js";
 import { STORE_UNAVAILABLE } from "../../../core/codes.js";
-import { connectionRefusal, connectionRetryAfter } from "../../../core/refusals.js";
+import {
+  connectionRefusal,
+  connectionRetryAfter,
+  DRY_RUN_HEADER,
+  dryRunText,
+  isLiftedByDryRun,
+} from "../../../core/refusals.js";
 import {
   ACQUIRE,
   candidatePods,
@@ -25,11 +31,11 @@ import { refuseHead, sendRefusal } from "../http/response.js";
 import { ngx } from "../ngx.js";
 import { worker } from "../state.js";
 import { currentClient } from "./client-socket.js";
-import { countSlotDecision } from "./counters.js";
+import { countSlotDecision, countSlotRefusal } from "./counters.js";
 import { endConnection } from "./end.js";
 import { isDown, ofLastPod, podFailed } from "./pods.js";
 import { register } from "./registry.js";
-import { callSoon } from "./renewal.js";
+import { callSoon, holdSlotless } from "./renewal.js";
 import { acquireSlot, shareIncarnation } from "./slot-calls.js";
 import { type NginxSlot, type SocketRoute, sockets } from "./state.js";
 
@@ -60,16 +66,28 @@ export function placeSocket(exchange: Exchange, on: SocketRoute, protocols: stri
     code = reply.code;
     if (reply.allowed) pod = reply.pod;
   }
-  countSlotDecision(pod !== undefined, code, started);
+  const slotless = pod === undefined && exchange.account.limits.dryRun && isLiftedByDryRun(code);
+  countSlotDecision(started);
+  if (pod === undefined) countSlotRefusal(code, slotless);
+  if (slotless) {
+    pod = pods[0]!;
+    ngx.header[DRY_RUN_HEADER] = dryRunText(code);
+  }
   if (pod === undefined) {
     if (failed !== undefined) refuseUnreachable();
     refuseSlot(code, exchange, route, reply === undefined ? 0 : reply.retryAfterSeconds);
     return;
   }
-  if (reply === undefined) slot.connection = newConnection();
   slot.pod = pod;
-  slot.leased = reply !== undefined;
-  hold(slot);
+  slot.client = currentClient();
+  slot.calledAt = nowMs();
+  sockets.calling = sockets.calling + 1;
+  if (slotless) holdSlotless(slot);
+  else {
+    if (reply === undefined) slot.connection = newConnection();
+    slot.leased = reply !== undefined;
+    hold(slot);
+  }
   ngx.var.tollgate_upstream = route.podUpstreams[pod] ?? "";
   ngx.var.tollgate_pod = pod;
   ngx.var.tollgate_connection = "Upgrade";
@@ -97,6 +115,7 @@ function newSlot(app: string, on: SocketRoute): NginxSlot {
     client: "",
     calledAt: 0,
     answered: false,
+    slotless: false,
   };
 }
 
@@ -151,10 +170,7 @@ function placeAlone({ app, pods }: SlotAdmission, { options, counts }: SocketRou
 function hold(slot: NginxSlot): void {
   slot.inStore = slot.leased;
   slot.ended = false;
-  slot.client = currentClient();
-  slot.calledAt = nowMs();
   appendHeld(slot.on.keeper.held, slot);
-  sockets.calling = sockets.calling + 1;
   // Admission without the store has counted it.
   register(slot, !slot.leased);
 }

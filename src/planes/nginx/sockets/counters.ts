@@ -10,6 +10,8 @@ export const SLOTS_LOST = "slots_lost";
 /** Connections that have a lease again, or their first one after they were admitted without the store. */
 export const SLOTS_RECLAIMED = "slots_reclaimed";
 export const slotsRefused = (reason: string) => `slots_refused_${reason}`;
+/** Connections that a dry run admitted without a slot. */
+export const slotsDryRun = (reason: string) => `slots_dry_run_${reason}`;
 
 /** As the service has them for `websocket_acquire_seconds`. */
 export const ASKED_BOUNDS_SECONDS = [
@@ -42,13 +44,17 @@ export function countSlots(name: string, by: number): void {
   list[0] = list[0]! + by;
 }
 
-/** `code` is the reason of a refusal. */
-export function countSlotDecision(allowed: boolean, code: string, askedAtMs: number): void {
+export function countSlotRefusal(code: string, dryRun: boolean): void {
+  const reason = reasonOf(code);
+  countSlots(dryRun ? slotsDryRun(reason) : slotsRefused(reason), 1);
+}
+
+/** Counts the time of a decision. */
+export function countSlotDecision(askedAtMs: number): void {
   const milliseconds = Math.max(freshNowMs() - askedAtMs, 0);
   const list = nobodysNumbers(SLOTS_ASKED, ASKED_BOUNDS_SECONDS.length + 2);
   list[0] = list[0]! + Math.floor(milliseconds * 1000 + 0.5);
   let bucket = 0;
   while (bucket < ASKED_BOUNDS_SECONDS.length && milliseconds / 1000 > ASKED_BOUNDS_SECONDS[bucket]!) bucket++;
   list[bucket + 1] = list[bucket + 1]! + 1;
-  if (!allowed) countSlots(slotsRefused(reasonOf(code)), 1);
 }

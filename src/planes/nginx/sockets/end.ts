@@ -1,6 +1,7 @@
 /** The end of an upgraded connection: its slot is released once, and its actual cost is settled. */
 import { storedNumber } from "../../../core/platform.js";
 import { releaseOnAll } from "../../../engine/slots/admission.js";
+import { removeHeld } from "../../../engine/slots/held.js";
 import { endSlot } from "../../../engine/slots/keeper.js";
 import type { Exchange } from "../http/exchanges.js";
 import { settle } from "../http/limiter.js";
@@ -15,8 +16,16 @@ export function endConnection(slot: NginxSlot): void {
   const { keeper } = slot.on;
   if (slot.pending !== undefined) releaseOnAll(keeper, slot.pending, slot.connection);
   slot.pending = undefined;
-  if (endSlot(keeper, slot)) forgetSlot(slot);
+  if (slot.slotless) endSlotless(slot);
+  else if (endSlot(keeper, slot)) forgetSlot(slot);
   callSoon(slot.on);
+}
+
+function endSlotless(slot: NginxSlot): void {
+  if (slot.ended) return;
+  slot.ended = true;
+  removeHeld(slot.on.slotless, slot);
+  if (!slot.answered) sockets.calling = sockets.calling - 1;
 }
 
 /** In the header filter: notes whether the pod answered, with any status. */

@@ -1,7 +1,7 @@
 /** Starts the slot keeper of a worker, and keeps it running after a reload until the last connection has ended. */
 
 import { UNKNOWN_INCARNATION } from "../../../engine/slots/contact.js";
-import { allHeld } from "../../../engine/slots/held.js";
+import { newHeldList } from "../../../engine/slots/held.js";
 import { beatMs, type KeeperState, newKeeperState } from "../../../engine/slots/keeper.js";
 import { releasesLeft } from "../../../engine/slots/releases.js";
 import { luaMath, luaString } from "../../lua/library.js";
@@ -14,7 +14,7 @@ import { listPods, routeCounts } from "./held-counts.js";
 import { registerWorker, unregisterWorker } from "./registry.js";
 import { beat, MAX_RECLAIM_CALLS, slotEvents } from "./renewal.js";
 import { inheritIncarnation } from "./slot-calls.js";
-import { type NginxSlot, sockets } from "./state.js";
+import { type NginxSlot, openOn, sockets } from "./state.js";
 
 /** One message. */
 const RENEWALS_PER_CALL = 1000;
@@ -35,7 +35,8 @@ export function initSockets(): void {
     const { name } = options;
     const counts = routeCounts(name);
     const keeper = undefined as unknown as KeeperState<NginxSlot>;
-    const route = { options, keeper, counts, sharedIncarnation: UNKNOWN_INCARNATION, callsSoon: false };
+    const slotless = newHeldList<NginxSlot>();
+    const route = { options, keeper, slotless, counts, sharedIncarnation: UNKNOWN_INCARNATION, callsSoon: false };
     sockets.routes.push(route);
     sockets.byName[name] = route;
     leaseMs = Math.min(leaseMs, options.leaseMs);
@@ -123,6 +124,6 @@ function closeWhenQuitting(): void {
   if (sockets.quittingSince === 0) sockets.quittingSince = nowMs();
   if (nowMs() - sockets.quittingSince < worker.options.connections.shutdownMs) return;
   const clients: string[] = [];
-  for (const { keeper } of sockets.routes) for (const { client } of allHeld(keeper.held)) clients.push(client);
+  for (const route of sockets.routes) for (const { client } of openOn(route)) clients.push(client);
   hangUp(clients);
 }

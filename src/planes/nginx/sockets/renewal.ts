@@ -1,7 +1,7 @@
 /** Runs the slot engine in a worker: its beats, its calls of the service, and closing connections that lost their slots. */
 import { renewalMs } from "../../../core/slot-lease.js";
 import { FAILED } from "../../../engine/slots/contact.js";
-import { allHeld } from "../../../engine/slots/held.js";
+import { appendHeld } from "../../../engine/slots/held.js";
 import { RECLAIM, RELEASE, RENEW, type SlotCall, type SlotEvents, slotBeat } from "../../../engine/slots/keeper.js";
 import { nextSlotCall, type SlotCallReply, slotCallDone } from "../../../engine/slots/recovery.js";
 import { pcall } from "../../lua/library.js";
@@ -13,7 +13,7 @@ import { countSlots, SLOTS_LOST, SLOTS_RECLAIMED } from "./counters.js";
 import { podFailed } from "./pods.js";
 import { recordBeat, releaseForDeadWorkers, unregister } from "./registry.js";
 import { acquireSlot, releaseSlots, renewSlots, shareIncarnation } from "./slot-calls.js";
-import { type NginxSlot, type SocketRoute, sockets } from "./state.js";
+import { type NginxSlot, openOn, type SocketRoute, sockets } from "./state.js";
 
 export const MAX_RECLAIM_CALLS = 4;
 
@@ -35,6 +35,11 @@ export function slotEvents(route: string): SlotEvents<NginxSlot> {
       countSlots(SLOTS_RECLAIMED, 1);
     },
     closed(slot, code) {
+      if (isDryRun(slot)) {
+        unregister(slot);
+        holdSlotless(slot);
+        return;
+      }
       ngx.log(ngx.WARN, "tollgate: a connection lost its slot and is closed: ", slot.pod, " ", code);
       forgetSlot(slot);
       sockets.closing.push(slot.client);
@@ -106,6 +111,17 @@ function send(route: SocketRoute, { kind, slots, ended }: SlotCall<NginxSlot>): 
   return acquireSlot(slots[0]!, [slots[0]!.pod], true, timeoutMs);
 }
 
+function isDryRun({ app }: NginxSlot): boolean {
+  return worker.byId[app]?.limits.dryRun === true;
+}
+
+/** The connection is open without a slot, because of a dry run. */
+export function holdSlotless(slot: NginxSlot): void {
+  slot.slotless = true;
+  slot.ended = false;
+  appendHeld(slot.on.slotless, slot);
+}
+
 /** A connection that the keeper does not hold any more. */
 export function forgetSlot(slot: NginxSlot): void {
   unregister(slot);
@@ -115,10 +131,10 @@ export function forgetSlot(slot: NginxSlot): void {
 /** A pod that accepts a connection and does not answer must not occupy the slot for longer than the response timeout. */
 function closeSilent(): void {
   const silent: string[] = [];
-  for (const { keeper, options } of sockets.routes) {
-    for (const slot of allHeld(keeper.held)) {
+  for (const route of sockets.routes) {
+    for (const slot of openOn(route)) {
       if (!slot.answered && slot.calledAt < nowMs() - worker.options.connections.responseMs) {
-        podFailed(options, slot.pod);
+        podFailed(route.options, slot.pod);
         slot.calledAt = nowMs();
         silent.push(slot.client);
       }

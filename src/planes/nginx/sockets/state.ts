@@ -1,7 +1,7 @@
 /** State of a worker's upgraded connections. */
 import type { NginxSocketRoute } from "../../../config/options/plane-options.js";
 import type { SlotAdmission } from "../../../engine/slots/admission.js";
-import type { HeldSlot } from "../../../engine/slots/held.js";
+import { allHeld, type HeldList, type HeldSlot } from "../../../engine/slots/held.js";
 import type { KeeperState } from "../../../engine/slots/keeper.js";
 import type { SlotCounters } from "../../../engine/slots/without-store.js";
 import type { SharedDict } from "../ngx.js";
@@ -20,6 +20,8 @@ export interface NginxSlot extends HeldSlot<NginxSlot> {
   calledAt: number;
   /** The pod has answered. */
   answered: boolean;
+  /** Of an app on a dry run, above a limit. */
+  slotless: boolean;
 }
 
 /** One route and its connections in this worker. */
@@ -27,6 +29,8 @@ export interface SocketRoute {
   options: NginxSocketRoute;
   /** Set when the worker starts. */
   keeper: KeeperState<NginxSlot>;
+  /** Connections that are open without a slot. The keeper does not know them. */
+  slotless: HeldList<NginxSlot>;
   /** Its connections in all workers. */
   counts: SlotCounters;
   /** The incarnation in shared memory, as far as this worker knows. */
@@ -84,3 +88,10 @@ export const sockets = {
   pods: [],
   closing: [],
 } as unknown as SocketState;
+
+/** All open connections of this worker on a route. */
+export function openOn({ keeper, slotless }: SocketRoute): NginxSlot[] {
+  const open = allHeld(keeper.held);
+  for (const slot of allHeld(slotless)) open.push(slot);
+  return open;
+}

@@ -25,6 +25,8 @@ export interface Verdict {
   body: string;
   /** The app that pays. */
   app: string;
+  /** The app is on a dry run: nothing is refused because of its limits. */
+  dryRun?: boolean | undefined;
 }
 
 export interface Admission {
@@ -97,9 +99,9 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
   }
 
   function verdictOf(decision: Decision): RateLimitVerdict {
-    const { allowed, app } = decision;
+    const { allowed, app, dryRun } = decision;
     const { status, body } = allowed ? { status: 200, body: "" } : decisionRefusal(decision);
-    return { allowed, headers: headersOf(decision), status, body, app, decision };
+    return { allowed, headers: headersOf(decision), status, body, app, dryRun, decision };
   }
 
   return {

@@ -2,11 +2,12 @@
 import type { ServerResponse } from "node:http";
 import type { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
-import type { GatewayError } from "../../../core/refusals.js";
+import { DRY_RUN_HEADER, dryRunText, type GatewayError } from "../../../core/refusals.js";
 import type { Decision, Transfer } from "../../../limiter/limiter.js";
 import { closeSlowly, endsNow } from "../upgrade/connections.js";
 import { type Failure, mayRepeat, reasonOf } from "../upstream/failures.js";
 import type { Target } from "../upstream/upstream.js";
+import type { Verdict } from "./admission.js";
 import { latin1, requestHeaders, responseHead, trailerPairs } from "./forwarded-heads.js";
 import { type BodyWatcher, RequestBody } from "./request-body.js";
 import { valuesOf } from "./request-head.js";
@@ -59,11 +60,12 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
     return this.routed.request.complete;
   }
 
-  protected override mayRun(app: string): boolean {
+  protected override mayRun({ app, dryRun = false }: Verdict): boolean {
     const { shared, options } = this.routed;
-    if (!shared.apps.enter(app, options.limits.requestsPerApp)) return false;
-    this.countedApp = app;
-    return true;
+    const admitted = shared.apps.enter(app, options.limits.requestsPerApp);
+    if (!admitted && dryRun) this.headers = { ...this.headers, [DRY_RUN_HEADER]: dryRunText("app_concurrency") };
+    if (admitted) this.countedApp = app;
+    return admitted || dryRun;
   }
 
   protected forward(): void {

@@ -78,13 +78,13 @@ export abstract class RunningRequest implements Arrival, Running {
     } else if (verdict.allowed) {
       this.verdict = verdict;
       this.headers = verdict.headers;
-      if (this.mayRun(verdict.app)) this.forward();
+      if (this.mayRun(verdict)) this.forward();
       else this.fail("app_concurrency");
     } else this.respond(verdict, true);
   }
 
   /** False: the app has as many requests running as it may have. */
-  protected mayRun(_app: string): boolean {
+  protected mayRun(_verdict: Verdict): boolean {
     return true;
   }
 

@@ -88,8 +88,8 @@ export class Upgrade extends RunningRequest implements CallHandler {
       return;
     }
     const pods = [...new Set(targets.map(({ pod }) => pod))];
-    const { app } = this.verdict!;
-    const placed = await options.upgrades!.admit({ app, route: upgrade!.rules.route, pods });
+    const { app, dryRun } = this.verdict!;
+    const placed = await options.upgrades!.admit({ app, route: upgrade!.rules.route, pods, dryRun });
     if (this.ended || this.socket.destroyed) {
       if (placed.allowed) placed.slot.release();
     } else if (placed.allowed) this.call(placed, targets);

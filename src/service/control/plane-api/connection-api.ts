@@ -16,6 +16,8 @@ export interface ConnectionApiOptions {
   routes(): ReadonlyMap<string, RouteLimits>;
   /** The configured app that is charged; undefined if the app is refused. */
   appOf(name: string): string | undefined;
+  /** The data plane admits the connections of the app that are refused here. */
+  isDryRun?(app: string): boolean;
   timeoutMs(): number;
   observer?: Pick<SlotKeeperObserver, "decided">;
   /** From 0 to 1, for Retry-After. */
@@ -68,7 +70,8 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
             : await slots.of(route).acquire(request, limits, deadline());
         const { allowed, code, count, pod } = made;
         const milliseconds = performance.now() - started;
-        observer.decided?.({ allowed, code, route, app: app ?? "", pod, withoutStore: false, milliseconds });
+        const dryRun = app !== undefined && options.isDryRun?.(app) === true;
+        observer.decided?.({ allowed, code, route, app: app ?? "", dryRun, pod, withoutStore: false, milliseconds });
         return ok({
           allowed,
           code,

@@ -33,7 +33,7 @@ beforeAll(async () => {
 store: ${redis.url}
 workers: 1
 log: { level: warn }
-apps: { default: { guaranteed: 100000, burst: 100000 } }
+apps: { default: { guaranteed: 100000, burst: 100000 }, trial: { guaranteed: 100000, burst: 100000, dry_run: true } }
 upstreams: { chat: { targets: [${targets.map(({ address }) => `"${address}"`).join(", ")}] } }
 routes: [{ path: /ws/, upstream: chat, connections: ${connections} }]
 `;
@@ -109,6 +109,19 @@ it("the nginx page has each of the gateway's connection metrics, with the same t
   ]);
   expect(labelsOf("websocket_pod_connections", "upstream")).toEqual(["chat", "chat"]);
   expect(page.samples.filter(({ name, value }) => name.startsWith("websocket_connections") && value !== 0)).toEqual([]);
+});
+
+it("nginx and the service count connections that only a dry run admits", async () => {
+  await start();
+  await open(LIMIT);
+  const trial = connectSocket(`${nginx.url}/ws/`, { "x-app-id": "trial" });
+  clients.push(trial);
+  expect(await trial.outcome).toMatchObject({ open: true });
+  const counted = (page: ReadPage) =>
+    page.value("websocket_dry_run_refusals_total", { reason: "TOTAL_LIMIT_EXCEEDED" }) === 1;
+  const page = await until("nginx to count it", own, counted);
+  expect([active(page), refused(page, "TOTAL_LIMIT_EXCEEDED")]).toEqual([LIMIT, 0]);
+  await until("the service to count it", ofService, counted);
 });
 
 it("nginx counts open connections by pod and refusals by reason; the services count each once", async () => {

@@ -160,6 +160,24 @@ describe("an app with too many running requests", () => {
   });
 });
 
+describe("an app on a dry run with too many running requests", () => {
+  it("is served, and its responses say that they would be refused", async () => {
+    const backend = await startReadingBackend();
+    const { port } = await cleanup.add(
+      startProxy({
+        targets: [backend.target],
+        limits: { requestsPerApp: 1, bodyRate: 0 },
+        decide: () => ({ ...admitted(), app: "trial", dryRun: true }),
+      }),
+    );
+    const slow = startSlowUploads(port, 3);
+    await waitFor("the uploads", () => backend.open.now === 3);
+    const { status, headers } = await fetchReply(port, "/");
+    expect([status, headers["x-ratelimit-dry-run"]]).toEqual([200, "would-refuse; reason=app_concurrency"]);
+    slow.stop();
+  });
+});
+
 describe("the queue for connections to a target", () => {
   it("is bounded: further requests get 503 at once", async () => {
     const backend = await startReadingBackend();

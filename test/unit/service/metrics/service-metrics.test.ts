@@ -20,6 +20,7 @@ function connect({ slotObserver }: ProcessCounters): void {
   const taken = { allowed: true, code: "SUCCESS", route: "0", app: "video", pod: "10.0.0.1:80", withoutStore: false };
   slotObserver.decided({ ...taken, milliseconds: 2 });
   slotObserver.decided({ ...taken, allowed: false, code: "LIMIT_EXCEEDED", pod: "", milliseconds: 1 });
+  slotObserver.decided({ ...taken, code: "LIMIT_EXCEEDED", dryRun: true, milliseconds: 1 });
   slotObserver.decided({ ...taken, allowed: false, code: "a new one", pod: "", milliseconds: 1 });
   slotObserver.lost(3);
   slotObserver.reclaimed();
@@ -151,7 +152,8 @@ describe("the page of a service", () => {
     expect(page.value("websocket_refusals_total", { reason: "other" })).toBe(3);
     expect(page.value("websocket_leases_lost_total")).toBe(9);
     expect(page.value("websocket_leases_reclaimed_total")).toBe(3);
-    expect(page.value("websocket_acquire_seconds_count")).toBe(9);
+    expect(page.value("websocket_acquire_seconds_count")).toBe(12);
+    expect(page.value("websocket_dry_run_refusals_total", { reason: "LIMIT_EXCEEDED" })).toBe(3);
   });
 
   it("has at most a thousand proxies", async () => {
