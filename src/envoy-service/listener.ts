@@ -4,6 +4,7 @@ import {
   constants,
   type IncomingHttpHeaders,
   performServerHandshake,
+  type ServerHttp2Session,
   type ServerHttp2Stream,
   type ServerOptions,
 } from "node:http2";
@@ -39,7 +40,9 @@ export interface ListenerTimeouts {
   unauthorizedMs: number;
   /** The same for addresses that are not allowed. */
   outsiderMs: number;
-  /** An authorized HTTP/2 connection without traffic is closed after this time. */
+  /** An HTTP/2 connection without traffic is tested after this time; its peer must reply within `handshakeMs`. */
+  pingMs: number;
+  /** An authorized HTTP/2 connection without traffic other than these tests is closed after this time. */
   idleMs: number;
 }
 
@@ -48,10 +51,13 @@ const defaultTimeouts: ListenerTimeouts = {
   bodyMs: 15_000,
   unauthorizedMs: 60_000,
   outsiderMs: 5_000,
+  pingMs: 30_000,
   idleMs: 3_600_000,
 };
 /** Between the announcement that a connection will be closed and its end. */
 const GOODBYE_MS = 1_000;
+/** The reply to a ping. */
+const PING_BYTES = 17;
 const TCP_KEEP_ALIVE_MS = 60_000;
 const GRPC_TYPE = /^application\/grpc(\+proto)?($|;)/;
 const STREAM_WINDOW_BYTES = 1_048_576;
@@ -168,8 +174,18 @@ export function createEnvoyListener(options: EnvoyListenerOptions) {
     const timer = setTimeout(() => {
       if (!peer.isAuthorized) end();
     }, unauthorizedMs);
-    session.on("close", () => clearTimeout(timer));
-    session.setTimeout(timeouts.idleMs, end);
+    let [quietMs, bytesBefore] = [0, 0];
+    const test = setInterval(() => {
+      const isQuiet = socket.bytesRead - bytesBefore <= PING_BYTES;
+      bytesBefore = socket.bytesRead;
+      quietMs = isQuiet ? quietMs + timeouts.pingMs : 0;
+      if (quietMs >= timeouts.idleMs) end();
+      else if (isQuiet) testSession(session, timeouts.handshakeMs);
+    }, timeouts.pingMs);
+    session.on("close", () => {
+      clearTimeout(timer);
+      clearInterval(test);
+    });
     if (closing) session.close();
   }
 
@@ -228,6 +244,16 @@ export function createEnvoyListener(options: EnvoyListenerOptions) {
       return closed;
     },
   };
+}
+
+/**
+ * After some protocol errors Node neither reads nor closes a connection, even if its peer has closed it. Then a ping gets no
+ * reply, and the connection is closed here.
+ */
+function testSession(session: ServerHttp2Session, withinMs: number): void {
+  if (session.destroyed) return;
+  const timer = setTimeout(() => session.destroy(), withinMs);
+  session.ping(() => clearTimeout(timer));
 }
 
 /** As HTTP/2 counts them: 32 bytes of overhead for each. */

@@ -1,12 +1,6 @@
 /** Attacks on the listener for Envoy of a real service process, with budgets for its memory and CPU time. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import {
-  type AttackedService,
-  getHead,
-  grpcHead,
-  type Peer,
-  startAttackedService,
-} from "../../support/attacked-service.js";
+import { type AttackedService, type Peer, startAttackedService } from "../../support/attacked-service.js";
 import {
   ACK,
   DATA,
@@ -20,6 +14,7 @@ import {
   SETTINGS,
   windowUpdate,
 } from "../../support/http2-frames.js";
+import { getHead, grpcHead } from "../../support/http2-heads.js";
 import { waitFor } from "../../support/wait-for.js";
 
 const INITIAL_WINDOW = 4;

@@ -1,6 +1,6 @@
 /** Floods of frames and connections on the listener for Envoy of a real service process, with budgets for memory and CPU time. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { type AttackedService, getHead, type Peer, startAttackedService } from "../../support/attacked-service.js";
+import { type AttackedService, type Peer, startAttackedService } from "../../support/attacked-service.js";
 import {
   ACK,
   CONTINUATION,
@@ -18,6 +18,7 @@ import {
   SETTINGS,
   windowUpdate,
 } from "../../support/http2-frames.js";
+import { getHead } from "../../support/http2-heads.js";
 import { waitFor } from "../../support/wait-for.js";
 
 /** An address outside of `control.allow`. */

@@ -101,6 +101,40 @@ describe("a hostile peer", () => {
     socket.destroy();
   });
 
+  it.for([
+    ["a header that cannot be decoded", http2Frame(HEADERS, 5, 1, Buffer.alloc(6, 0xff))],
+    ["settings of the wrong length", http2Frame(4, 0, 0, Buffer.alloc(7))],
+    ["a ping on a stream", http2Frame(6, 0, 9, Buffer.alloc(8))],
+  ] as const)("is disconnected after %s, also if it has ended its side", async ([, invalid]) => {
+    const own = await startEnvoyListener({ descriptors: allowAll, timeouts: { pingMs: 50, handshakeMs: 200 } });
+    for (const allowHalfOpen of [false, true]) {
+      const socket = connect({ port: own.port, host: "127.0.0.1", allowHalfOpen });
+      const closed = new Promise((resolve) => socket.once("close", resolve));
+      socket.on("error", () => {}).resume();
+      const bytes = Buffer.concat([preface, http2Frame(4, 1, 0), invalid]);
+      if (allowHalfOpen) socket.end(bytes);
+      else socket.write(bytes);
+      await closed;
+    }
+    await own.close();
+  });
+
+  it("that is idle is disconnected if it does not reply to pings, and after a time if it does", async () => {
+    const idleMs = 400;
+    const own = await startEnvoyListener({ descriptors: allowAll, timeouts: { pingMs: 50, handshakeMs: 200, idleMs } });
+    const silent = connect(own.port, "127.0.0.1");
+    const ended = new Promise((resolve) => silent.once("close", resolve));
+    silent.on("error", () => {}).resume();
+    silent.write(Buffer.concat([preface, http2Frame(4, 1, 0)]));
+    await ended;
+    const session = connectHttp2(own.url);
+    let pings = 0;
+    session.on("ping", () => pings++);
+    await new Promise((resolve) => session.once("close", resolve));
+    expect(pings).toBeGreaterThanOrEqual(idleMs / 50 - 1);
+    await own.close();
+  });
+
   it("cannot keep idle connections without an authorized call", async () => {
     world.access = { planeToken: TOKEN, allow: ["127.0.0.0/8"] };
     const timeouts = { unauthorizedMs: 50 };
