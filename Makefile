@@ -1,6 +1,6 @@
 # Commands for working on Tollgate. Each one first makes what it needs, so a fresh clone can start with any of them.
 .DEFAULT_GOAL := help
-.PHONY: help run quick test check bench build clean tools
+.PHONY: help run quick test check bench fuzz build clean tools
 .NOTPARALLEL:
 
 INSTALLED := node_modules/.package-lock.json
@@ -36,6 +36,9 @@ check: $(INSTALLED) ## Check types, style, module structure and portable code
 
 bench: build ## Run the benchmarks; ONLY=name runs one
 	@node_modules/.bin/tsx bench/main.ts $(ONLY)
+
+fuzz: $(INSTALLED) ## Run the fuzz targets; SECONDS=60 each, TARGET=name, SEED=number
+	@node_modules/.bin/tsx fuzz/main.ts
 
 build: $(LUA) $(JS) ## Build what changed: Lua bundles and JavaScript in dist/
 

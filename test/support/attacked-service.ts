@@ -9,7 +9,6 @@ import {
   startSmallBackend,
   workersOf,
 } from "./gateway-process.js";
-import { headerBlock } from "./http2-frames.js";
 import { freePort } from "./ports.js";
 import { cpuMs, residentMb } from "./process-usage.js";
 
@@ -123,15 +122,3 @@ ${yaml}`,
     },
   };
 }
-
-/** The head of a request to the listener for Envoy. */
-export const getHead = (path: string, method = "GET") =>
-  headerBlock({ ":method": method, ":scheme": "http", ":authority": "a", ":path": path });
-
-export const grpcHead = headerBlock({
-  ":method": "POST",
-  ":scheme": "http",
-  ":authority": "a",
-  ":path": "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
-  "content-type": "application/grpc",
-});

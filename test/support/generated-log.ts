@@ -2,6 +2,7 @@
 
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
+import { createRandom } from "./random.js";
 
 export interface GeneratedRequest {
   /** Milliseconds since 1970. */
@@ -23,17 +24,6 @@ export interface GeneratedLog {
 }
 
 export const LOG_START_MS = Date.parse("2026-07-28T12:00:00Z");
-
-/** Random numbers from 0 to 1 (mulberry32). */
-export function createRandom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
-  };
-}
 
 function pick(apps: GeneratedLog["apps"], point: number): string {
   let below = 0;

@@ -3,10 +3,10 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { createRouteSlots } from "../../../src/slots/slots.js";
 import { createRedisStore } from "../../../src/store/redis/redis-store.js";
 import type { Store } from "../../../src/store/store.js";
+import { createRandom } from "../../support/random.js";
 import { type RedisServer, startRedis } from "../../support/redis-server.js";
 import { startTcpProxy, type TcpProxy } from "../../support/tcp-proxy.js";
 import { pause, waitFor } from "../../support/wait-for.js";
-import { seededRandom } from "../../unit/slots/keeper-history.js";
 import { CLUSTER, type Gateway, limits, ROUTE, startGateway } from "./gateways.js";
 
 const SEED = Number(process.env.SLOT_HISTORY_SEED ?? Math.floor(Math.random() * 1_000_000_000));
@@ -46,7 +46,7 @@ async function start(): Promise<Actor> {
 }
 
 it(`no pod exceeds its limit, and the counts are correct one lease after the last fault (seed ${SEED})`, async () => {
-  const random = seededRandom(SEED);
+  const random = createRandom(SEED);
   const below = (most: number) => Math.floor(random() * most);
   const slots = createRouteSlots(beside, CLUSTER).of(ROUTE);
   for (let i = 0; i < 3; i++) actors.push(await start());

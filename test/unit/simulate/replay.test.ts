@@ -4,7 +4,6 @@ import { readConfig } from "../../../src/config/load.js";
 import { type Replay, type ReplayOptions, replay } from "../../../src/simulate/replay.js";
 import {
   combinedLine,
-  createRandom,
   envoyLine,
   type GeneratedRequest,
   generateRequests,
@@ -12,6 +11,7 @@ import {
   LOG_START_MS,
 } from "../../support/generated-log.js";
 import { feedLiveLimiter, type LiveCounts } from "../../support/live-limiter-feed.js";
+import { createRandom } from "../../support/random.js";
 
 const APPS: [string, number][] = [
   ["default", 30],

@@ -1,4 +1,5 @@
 /** A random history of connects, ends, kills, pauses, disconnected processes and store failures in simulated time, checked from the view of the pods. */
+import { createRandom } from "../../support/random.js";
 import {
   createKeeperBench,
   type KeeperBench,
@@ -21,17 +22,6 @@ export interface HistoryResult {
   closed: number;
 }
 
-/** Random numbers from 0 to 1, the same for the same seed. */
-export function seededRandom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
-
 interface Actor extends Process {
   paused: boolean;
   /** When it was last resumed, or could reach the store again. */
@@ -42,7 +32,7 @@ interface Actor extends Process {
 
 /** Throws if a guarantee is violated. All routes lead to the same pods. */
 export async function playHistory(seed: number, length: number, routes: string[] = [ROUTE]): Promise<HistoryResult> {
-  const random = seededRandom(seed);
+  const random = createRandom(seed);
   const below = (most: number) => Math.floor(random() * most);
   const route = limits({ maxPerPod: MOST_PER_POD });
   const bench = createKeeperBench();

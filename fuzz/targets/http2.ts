@@ -1,0 +1,156 @@
+/** Sequences of HTTP/2 frames, sent to the listener for Envoy: they end at most their own connection. */
+import { ALL_HEADERS } from "../../src/core/refusals.js";
+import { createHealthService } from "../../src/envoy-service/grpc/health-service.js";
+import { createEnvoyListener } from "../../src/envoy-service/listener.js";
+import { createJsonApi, createRateLimitService } from "../../src/envoy-service/rate-limit/service.js";
+import { headerBlock, http2Frame, huffmanHeader, prefaceWith } from "../../test/support/http2-frames.js";
+import { getHead, grpcHead } from "../../test/support/http2-heads.js";
+import { waitFor } from "../../test/support/wait-for.js";
+import type { FuzzTarget, RunningTarget } from "../target.js";
+import { exchange, listening } from "./http1.js";
+
+const HEALTH_EVERY = 50;
+/** When its reply has arrived, all frames before it were processed. */
+const PAYLOAD = Buffer.from("the last");
+const finalPing = http2Frame(6, 0, 0, PAYLOAD);
+const [GOAWAY, PING] = [7, 6];
+
+/** The reply to the last ping, or GOAWAY. */
+function isOver(received: Buffer): boolean {
+  for (let at = 0; at + 9 <= received.length; at += 9 + received.readUIntBE(at, 3)) {
+    const type = received[at + 3];
+    if (type === GOAWAY || (type === PING && received.subarray(at + 9, at + 17).equals(PAYLOAD))) return true;
+  }
+  return false;
+}
+
+/** Type, flags, stream, and two bytes for the length of the payload, which follows. */
+const RECORD_BYTES = 5;
+
+const record = (type: number, flags: number, stream: number, payload: Uint8Array = Buffer.alloc(0)) =>
+  Buffer.concat([Buffer.from([type, flags, stream, payload.length >> 8, payload.length]), payload]);
+const message = Buffer.from([0, 0, 0, 0, 7, 10, 1, 97, 18, 2, 10, 0]);
+const trailers = headerBlock({ "x-trailer": "1" });
+
+export const http2: FuzzTarget = {
+  seeds: [
+    Buffer.concat([record(4, 1, 0), record(1, 5, 1, getHead("/healthcheck"))]),
+    Buffer.concat([record(4, 1, 0), record(1, 4, 1, grpcHead), record(0, 1, 1, message)]),
+    Buffer.concat([
+      record(1, 4, 1, grpcHead),
+      record(0, 0, 1, message),
+      record(1, 5, 1, trailers),
+      record(3, 0, 1, Buffer.alloc(4)),
+    ]),
+    Buffer.concat([
+      record(4, 0, 0, Buffer.from([0, 4, 0, 0, 0, 0])),
+      record(1, 5, 1, getHead("/healthcheck")),
+      record(8, 0, 1, Buffer.from([0, 0, 0, 1])),
+    ]),
+    Buffer.concat([
+      record(6, 0, 0, Buffer.alloc(8)),
+      record(2, 0, 3, Buffer.from([0, 0, 0, 1, 9])),
+      record(7, 0, 0, Buffer.alloc(8)),
+    ]),
+    Buffer.concat([
+      record(1, 0, 1, grpcHead.subarray(0, 20)),
+      record(9, 4, 1, grpcHead.subarray(20)),
+      record(1, 5, 3, huffmanHeader("x", 800)),
+    ]),
+    Buffer.concat([
+      record(1, 4, 1, getHead("/json", "POST")),
+      record(0, 1, 1, Buffer.from('{"domain":"a","descriptors":[]}')),
+    ]),
+  ],
+  words: [
+    ...[
+      record(4, 1, 0),
+      record(1, 5, 3, getHead("/healthcheck")),
+      record(1, 4, 5, grpcHead),
+      record(0, 0, 5, message),
+      record(0, 1, 5),
+    ],
+    ...[
+      record(3, 0, 5, Buffer.alloc(4)),
+      record(8, 0, 0, Buffer.from([0x7f, 0xff, 0xff, 0xff])),
+      record(9, 0, 1),
+      record(6, 0, 0, Buffer.alloc(8)),
+    ],
+    ...[
+      record(4, 0, 0, Buffer.from([0, 5, 0, 255, 255, 255])),
+      record(5, 4, 1, Buffer.from([0, 0, 0, 2])),
+      record(0xbe, 0, 0),
+    ],
+  ].map((bytes) => bytes.toString("latin1")),
+  maxBytes: 32_768,
+  budget: { cpuMs: 500, memoryMb: 48 },
+  start,
+};
+
+async function start(): Promise<RunningTarget> {
+  const errors: string[] = [];
+  const none = {
+    allowed: true,
+    code: "ok",
+    unlimited: false,
+    remaining: 0,
+    resetMs: 0,
+    retryAfterMs: 0,
+    shadow: false,
+  };
+  const rateLimit = {
+    descriptors: {
+      decide: (_domain: string, descriptors: readonly unknown[]) => ({
+        allowed: true,
+        code: "ok",
+        statuses: descriptors.map(() => none),
+      }),
+    },
+    headers: () => ALL_HEADERS,
+  };
+  const listener = createEnvoyListener({
+    methods: [createRateLimitService(rateLimit), createHealthService([], () => true)],
+    routes: [
+      createJsonApi(rateLimit),
+      { method: "GET", path: "/healthcheck", isPublic: true, handle: () => ({ status: 200, headers: {}, body: "OK" }) },
+    ],
+    access: () => ({ planeToken: "", allow: ["127.0.0.0/8"] }),
+    limits: () => ({ maxMessageBytes: 65_536, maxBufferedBytes: 1_048_576, maxConnections: 1_000 }),
+    log: {
+      debug() {},
+      info() {},
+      warn() {},
+      error: (fields, text) => errors.push(`${text} ${(fields.err as Error)?.stack}`),
+    },
+  });
+  const port = await listening(listener.server);
+  let inputs = 0;
+  return {
+    async run(input) {
+      await exchange(port, Buffer.concat([prefaceWith(), ...framesOf(input), finalPing]), isOver);
+      if (++inputs % HEALTH_EVERY === 0) {
+        const { status } = await fetch(`http://127.0.0.1:${port}/healthcheck`);
+        if (status !== 200) errors.push(`a health check got ${status}`);
+      }
+      if (errors.length > 0) throw new Error(errors.splice(0).join("; "));
+    },
+    async stop() {
+      await listener.close(0);
+      // The connections are counted until their "close" event.
+      await waitFor("the end of all connections", () => listener.openConnections() === 0);
+    },
+  };
+}
+
+/** Records become frames with correct lengths; what is left over is sent as it is. */
+function framesOf(input: Buffer): Buffer[] {
+  const frames: Buffer[] = [];
+  let at = 0;
+  while (input.length - at >= RECORD_BYTES) {
+    const [type, flags, stream] = input.subarray(at);
+    const end = at + RECORD_BYTES + input.readUInt16BE(at + 3);
+    frames.push(http2Frame(type!, flags!, stream!, input.subarray(at + RECORD_BYTES, end)));
+    at = end;
+  }
+  return [...frames, input.subarray(at)];
+}

@@ -1,0 +1,9 @@
+/** All targets by name. */
+import type { FuzzTarget } from "../target.js";
+import { config } from "./config.js";
+import { grpc } from "./grpc.js";
+import { http1 } from "./http1.js";
+import { http2 } from "./http2.js";
+import { sync } from "./sync.js";
+
+export const targets: Record<string, FuzzTarget> = { grpc, sync, http1, http2, config };
