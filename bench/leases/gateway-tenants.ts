@@ -15,6 +15,7 @@ import {
 import { type ReadPage, readPage } from "../../test/support/metrics-page.js";
 import { startRedis } from "../../test/support/redis-server.js";
 import { alternate, median } from "../rounds.js";
+import { createMemoryProbe, type MemoryProbe } from "../support/memory.js";
 
 export const TENANTS = 10_000;
 const CONNECTIONS = 64;
@@ -32,9 +33,11 @@ export interface TenantFigures {
   meanMs: number;
   /** Upper end of the histogram bucket. */
   p99Ms: number;
-  /** Of the largest worker, above the largest one of the gateway with one tenant. */
+  /** Memory in use of the largest worker, above the largest one of the gateway with one tenant. */
   workerMb: number;
   primaryMb: number;
+  /** The same as resident memory, garbage and free pages included. */
+  workerResidentMb: number;
 }
 
 const yaml = (store: string, target: string, tenants: number) => `
@@ -60,14 +63,18 @@ end
 
 export async function manyTenants(): Promise<TenantFigures> {
   const dir = mkdtempSync(join(tmpdir(), "tollgate-tenants-"));
-  const endings: (() => unknown)[] = [() => rmSync(dir, { recursive: true })];
+  const memory = createMemoryProbe();
+  const endings: (() => unknown)[] = [() => rmSync(dir, { recursive: true }), () => memory.end()];
   try {
     const server = await startRedis();
     endings.push(() => server.stop());
     const backend = await startSmallBackend();
     endings.push(() => backend.stop());
     const start = async (tenants: number) => {
-      const gateway = await startGateway(yaml(server.url, backend.target, tenants), { built: true });
+      const gateway = await startGateway(yaml(server.url, backend.target, tenants), {
+        built: true,
+        env: { NODE_OPTIONS: memory.nodeOptions },
+      });
       endings.push(() => gateway.stop());
       const script = join(dir, `${tenants}.lua`);
       writeFileSync(script, inTurn(tenants));
@@ -84,14 +91,16 @@ export async function manyTenants(): Promise<TenantFigures> {
       () => one.load(SECONDS),
     );
     const after = await metricsOf(many.gateway);
-    const [worker, primary] = memoryMb(many.gateway);
-    const [workerWithOne, primaryWithOne] = memoryMb(one.gateway);
+    const resident = largestWorkerMb(many.gateway) - largestWorkerMb(one.gateway);
+    const [worker, primary] = await usedMb(many.gateway, memory);
+    const [workerWithOne, primaryWithOne] = await usedMb(one.gateway, memory);
     return {
       throughput: median(rounds.map(([a, b]) => a / b)),
       perSecond: median(rounds.map(([a]) => a)),
       ...latencyBetween(before, after),
       workerMb: worker - workerWithOne,
       primaryMb: primary - primaryWithOne,
+      workerResidentMb: resident,
     };
   } finally {
     for (const end of endings.reverse()) await end();
@@ -129,9 +138,15 @@ function latencyBetween(before: ReadPage, after: ReadPage) {
   };
 }
 
-/** Resident memory of the largest worker and of the primary. */
-function memoryMb({ pid }: GatewayProcess): [number, number] {
+/** Memory in use of the largest worker and of the primary. */
+async function usedMb({ pid }: GatewayProcess, memory: MemoryProbe): Promise<[number, number]> {
+  const workers = await Promise.all(workersOf(pid).map((worker) => memory.usedMb(worker)));
+  return [Math.max(...workers), await memory.usedMb(pid)];
+}
+
+/** Resident memory of the largest worker. */
+function largestWorkerMb({ pid }: GatewayProcess): number {
   const residentMb = (of: number) =>
     (Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${of}/status`, "utf8"))?.[1]) * 1_024) / 1e6;
-  return [Math.max(...workersOf(pid).map(residentMb)), residentMb(pid)];
+  return Math.max(...workersOf(pid).map(residentMb));
 }
