@@ -1,10 +1,10 @@
 /** Scenarios about leases that every plane must pass: no token is stranded, and the limit holds in every time window. */
 import { expect } from "vitest";
-import { type Answered, type HttpLoad, startHttpLoad } from "../support/http-load.js";
+import { type Answered, type HttpLoad, passedOf, startHttpLoad } from "../support/http-load.js";
 import type { PlaneKind } from "../support/planes.js";
 import { pause, waitFor } from "../support/wait-for.js";
 import { BY_REQUEST } from "./fixture.js";
-import { metered, passedOf, REQUEST_TIMEOUT_MS, send, statusesWithStore, type Verdict, withFixture } from "./limits.js";
+import { metered, REQUEST_TIMEOUT_MS, send, statusesWithStore, type Verdict, withFixture } from "./limits.js";
 
 const LIMIT = 10;
 

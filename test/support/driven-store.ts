@@ -17,12 +17,13 @@ export interface DrivenClock {
 
 export interface RecordedCall {
   script: ScriptName;
-  reply: ScriptReply;
+  /** Undefined: the call failed. */
+  reply: ScriptReply | undefined;
 }
 
 export interface DrivenStore extends Store {
   clock: DrivenClock;
-  /** Every reply so far, in order. */
+  /** Every reply so far, in the order of the calls. */
   readonly calls: RecordedCall[];
 }
 
@@ -47,8 +48,10 @@ function driven(store: Store, clock: DrivenClock): DrivenStore {
     clock,
     calls,
     async run(script, keys, args, options) {
+      const call: RecordedCall = { script, reply: undefined };
+      calls.push(call);
       const reply = await store.run(script, keys, [...args, String(clock.now)], options);
-      calls.push({ script, reply });
+      call.reply = reply;
       return reply;
     },
   };

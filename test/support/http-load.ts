@@ -1,6 +1,6 @@
 /** HTTP requests of one app at an even rate, with the outcome of each. */
 import { Agent, request } from "undici";
-import { pause } from "./wait-for.js";
+import { pause, waitFor } from "./wait-for.js";
 
 export interface Answered {
   /** On the test's clock, in milliseconds. The decision was made between `sentAt` and `at`. */
@@ -73,3 +73,26 @@ export async function sendLoad(
   await pause(seconds * 1000);
   return load.stop();
 }
+
+/**
+ * Loads all targets until this many requests have passed in total, and one was refused, however long that takes on a
+ * busy machine.
+ */
+export async function loadUntilPassed(
+  targets: readonly { url: string; perSecond: number }[],
+  app: string,
+  passed: number,
+  timeoutMs?: number,
+): Promise<Answered[]> {
+  const loads = targets.map(({ url, perSecond }) => startHttpLoad(url, app, perSecond, timeoutMs));
+  const all = () => loads.flatMap(({ answers }) => answers);
+  const enough = () => passedOf(all()).length >= passed && all().some(({ status }) => status === 429);
+  try {
+    await waitFor(`${passed} requests to pass and one to be refused`, enough, { withinMs: 150_000, everyMs: 200 });
+  } finally {
+    await Promise.all(loads.map((load) => load.stop()));
+  }
+  return all();
+}
+
+export const passedOf = (answers: Answered[]) => answers.filter(({ status }) => status === 200);

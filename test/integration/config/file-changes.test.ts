@@ -1,9 +1,9 @@
-/** File changes are detected: written in place, renamed, replaced behind a symbolic link, or written in pieces. */
-import { mkdirSync, openSync, renameSync, rmSync, symlinkSync, writeFileSync, writeSync } from "node:fs";
+/** File changes are detected: written in place, renamed, or replaced behind a symbolic link. */
+import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
-import { pause, waitFor } from "../../support/wait-for.js";
+import { waitFor } from "../../support/wait-for.js";
 import { type LiveNode, liveNodes } from "../../unit/config/live-node.js";
 
 const nodes = liveNodes();
@@ -76,18 +76,6 @@ describe("a change of the file is applied", () => {
     const node = await start(link);
     there.write(text(6));
     await follows(node, 6);
-  });
-
-  it("once it is complete, when it is written in pieces", async () => {
-    const node = await start();
-    const apps = Array.from({ length: 20 }, (_, i) => `  app-${i}: { burst: ${i + 1} }\n`);
-    const file = openSync(node.file, "w");
-    for (const piece of [text(6), "apps:\n", ...apps]) {
-      writeSync(file, piece);
-      await pause(40);
-    }
-    await waitFor("all apps", () => Object.keys(node.live.current().apps).length === 20);
-    expect(node.changes).toHaveLength(1);
   });
 
   it("only if it is valid and different", async () => {

@@ -71,7 +71,7 @@ describe("an option", () => {
   it.each([...needRestart, ...notInStore, ...ownToNode])("%s exists in the schema", (option) => {
     expect(options.has(option)).toBe(true);
     const tls = "tls: { cert: /cert.pem, key: /key.pem }";
-    const yaml = `envoy: { listen: 127.0.0.1:9, ${tls} }\ncontrol: { ${tls} }\n${tls}\nstore: rediss://a\nstore_tls: { name: a }`;
+    const yaml = `envoy: { listen: 127.0.0.1:9, ${tls} }\ncontrol: { ${tls} }\n${tls}\nstore: rediss://a\nstore_tls: { name: a }\ncluster: { shards: 2 }`;
     expect(optionAt(good(yaml), option)).toBeDefined();
   });
 
