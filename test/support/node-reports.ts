@@ -1,6 +1,6 @@
 /** Sample reports of workers. */
 import type { AppReport, RefusalReport } from "../../src/service/metrics/app-counters.js";
-import { latencyBoundsSeconds } from "../../src/service/metrics/node-metrics.js";
+import { latencyBoundsSeconds } from "../../src/service/metrics/process-counters.js";
 import type { NodeReport } from "../../src/service/metrics/reports.js";
 
 const MEGABYTE = 1024 * 1024;
@@ -20,6 +20,9 @@ export function nodeReport(changes: Partial<NodeReport> = {}): NodeReport {
     failedSyncs: 1,
     ...{ local: 90, remote: 4, cached: 6, withoutStore: 0 },
     latency: latencyBoundsSeconds.map(() => 0).concat(0, 0),
+    refusals: { quota_exhausted: 10 },
+    storeLatency: latencyBoundsSeconds.map(() => 0).concat(0, 0),
+    storeErrors: 0,
     heapUsedBytes: 20 * MEGABYTE,
     heapLimitBytes: 100 * MEGABYTE,
     ...changes,

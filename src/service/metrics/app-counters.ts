@@ -35,7 +35,7 @@ export function newAppCounters(label: string) {
 }
 
 /** @param at Unix time in milliseconds */
-export function countRefusal(counters: AppCounters, decision: Decision, at: number, node: string): void {
+export function countRefusal(counters: AppCounters, decision: Decision, at: number, node: string): RefusalReport {
   const { code, cost, balance, remaining, limit, retryAfterMs, source, dryRun } = decision;
   if (decision.allowed) counters.dryRunRefused++;
   else counters.refused++;
@@ -45,6 +45,7 @@ export function countRefusal(counters: AppCounters, decision: Decision, at: numb
   const method = decision.method.slice(0, LONGEST_METHOD);
   const refusal = { at, node, code, method, cost, balance, remaining, limit, retryAfterMs, source, dryRun };
   if (counters.lastRefusals.push(refusal) > KEPT_REFUSALS) counters.lastRefusals.shift();
+  return refusal;
 }
 
 export type AppReport = ReturnType<typeof appReport>;

@@ -11,21 +11,26 @@ import {
   countRefusal,
   LabelSeries,
   newAppCounters,
+  type RefusalReport,
 } from "./app-counters.js";
 import { appLabels, NO_APP, OTHER_APPS } from "./labels.js";
-import { createProcessCounters, type LoopLag, watchLoopLag } from "./process-counters.js";
+import {
+  createProcessCounters,
+  type LoopLag,
+  latencyBoundsSeconds,
+  newLatency,
+  watchLoopLag,
+} from "./process-counters.js";
 import { createSeries, observe, type SeriesList } from "./series.js";
-
-/** Upper bounds of the decision latency histogram, in seconds. */
-export const latencyBoundsSeconds = [
-  0.000001, 0.000005, 0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
-];
 
 export interface NodeMetricsOptions extends MetricsOptions {
   node: string;
   /** Unix time in milliseconds. */
   wallClock?: () => number;
 }
+
+/** Number of refusals kept over all apps. */
+const RECENT_REFUSALS = 20;
 
 type LimiterState = Pick<Limiter, "stats" | "balances">;
 
@@ -44,7 +49,14 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
   const life: string = randomUUID();
   const series = createSeries();
   /** A histogram. */
-  const latency = new Array<number>(latencyBoundsSeconds.length + 2).fill(0);
+  const latency = newLatency();
+  /** Of all apps, by reason. */
+  const refusals: Record<string, number> = {};
+  /** Of all apps. Newest last. */
+  const recentRefusals: (RefusalReport & { app: string })[] = [];
+  /** Requests per app at the last `activity`. */
+  const reported = new Map<string, number>();
+  const processCounters = createProcessCounters(series);
   /** Requests without an app, and of apps that are no longer configured. */
   const noApp = newAppCounters(NO_APP);
   const removedApps = newAppCounters(OTHER_APPS);
@@ -65,6 +77,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       counters.label = label;
       byApp.set(app, counters);
     }
+    for (const app of reported.keys()) if (!byApp.has(app)) reported.delete(app);
     enabled = changed.enabled;
     const kept = new Set(enabled ? [NO_APP, OTHER_APPS, ...labels.values()] : []);
     series.retainApps(kept);
@@ -81,6 +94,12 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
 
   function countersOf(app: string): AppCounters {
     return byApp.get(app) ?? (app === "" ? noApp : removedApps);
+  }
+
+  function refused(counters: AppCounters, decision: Decision): void {
+    const refusal = countRefusal(counters, decision, wallClock(), node);
+    refusals[refusal.code] = (refusals[refusal.code] ?? 0) + 1;
+    if (recentRefusals.push({ app: decision.app, ...refusal }) > RECENT_REFUSALS) recentRefusals.shift();
   }
 
   /** Undefined while metrics are disabled. */
@@ -116,7 +135,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
   }
 
   return {
-    ...createProcessCounters(series),
+    ...processCounters,
     /** Called once per request. `waited`: the decision was not immediate. */
     decided(decision: Decision, seconds: number, waited = false): void {
       const { source } = decision;
@@ -125,7 +144,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       const isHit = source === "local" || source === "cached";
       if (isHit) app.l3Hits++;
       if (decision.code === OK) app.allowed++;
-      else countRefusal(app, decision, wallClock(), node);
+      else refused(app, decision);
       seriesOf(app)?.decided(decision, seconds, waited || source === "remote", isHit);
     },
     /** Called once per admitted exchange when it ends. */
@@ -144,6 +163,8 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       node,
       /** A histogram of decision times with `latencyBoundsSeconds`. */
       latency: [...latency],
+      refusals: { ...refusals },
+      ...processCounters.storeCalls(),
       heapUsedBytes: process.memoryUsage().heapUsed,
       heapLimitBytes: getHeapStatistics().heap_size_limit,
     }),
@@ -156,6 +177,18 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
         if (counters === undefined || counters.allowed + counters.refused + counters.dryRunRefused === 0) return [];
         return [appReport(app, counters, node, balances.get(app) ?? 0)];
       });
+    },
+
+    /** Apps with requests since the last call, or since the start, with their totals; and the last refusals of all apps. */
+    activity() {
+      const apps: [app: string, requests: number, refused: number][] = [];
+      for (const [app, { allowed, refused, dryRunRefused }] of byApp) {
+        const requests = allowed + refused + dryRunRefused;
+        if (requests === 0 || reported.get(app) === requests) continue;
+        reported.set(app, requests);
+        apps.push([app, requests, refused]);
+      }
+      return { node, life, apps, recentRefusals };
     },
 
     metrics: (limiter: LimiterState, connections: ConnectionGauges = { pods: [], proxies: [] }) => ({

@@ -1,6 +1,7 @@
 /** Sums the counters that data planes send in sync messages. Each batch is counted once, and no sum decreases. */
 import type { MetricName } from "./catalog.js";
 import { layerOf, methodLabels, NO_APP, reasons } from "./labels.js";
+import { createPlaneTotals } from "./plane-totals.js";
 import { NO_APP_REPORT, type PlaneReport } from "./reports.js";
 import { createSeries, type Series, type SeriesList } from "./series.js";
 
@@ -18,6 +19,7 @@ export function createPlaneCounters(now: () => number) {
   /** Ordered by the time of the last report. */
   const nodes = new Map<string, { epoch: number; batch: number; at: number; gauges: PlaneReport["node"] }>();
   const sums = createSeries();
+  const totals = createPlaneTotals();
 
   function expire(): void {
     const before = now() - KEPT_MS;
@@ -33,7 +35,12 @@ export function createPlaneCounters(now: () => number) {
       const last = nodes.get(node) ?? { epoch, batch: 0 };
       // A node that restarts after its clock was set back continues with lower batch numbers, in another epoch.
       const isNew = batch > last.batch || (batch > 0 && batch < last.batch && epoch !== last.epoch);
-      if (isNew) for (const one of apps) addApp(sums, one, labelOf);
+      if (isNew) {
+        for (const one of apps) {
+          addApp(sums, one, labelOf);
+          totals.add(one, labelOf(one.app) !== undefined);
+        }
+      }
       nodes.delete(node);
       nodes.set(node, { epoch, batch: isNew ? batch : last.batch, at: now(), gauges });
       expire();
@@ -42,6 +49,13 @@ export function createPlaneCounters(now: () => number) {
     list(labels: ReadonlySet<string>): SeriesList {
       sums.retainApps(labels);
       return sums.list();
+    },
+    /** For the admin API. */
+    totals,
+    /** Data planes that reported recently. */
+    recent() {
+      const since = now() - SHOWN_MS;
+      return [...nodes].flatMap(([node, { at, gauges }]) => (at < since ? [] : [{ node, gauges }]));
     },
     /** Adds the gauges of nodes that reported recently, except those with one of these names. */
     addGauges(page: Series, except: ReadonlySet<string>): void {

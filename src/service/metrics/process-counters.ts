@@ -5,7 +5,15 @@ import type { SlotDecision } from "../../slots/slot-keeper-options.js";
 import { storeErrorKinds } from "../../store/errors.js";
 import type { StoreCommand, StoreOutcome } from "../../store/observed-store.js";
 import { connectionReasons } from "./labels.js";
-import type { Series } from "./series.js";
+import { observe, type Series } from "./series.js";
+
+/** Upper bounds of the latency histograms in reports, in seconds. */
+export const latencyBoundsSeconds = [
+  0.000001, 0.000005, 0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+];
+
+/** A histogram with `latencyBoundsSeconds`. */
+export const newLatency = () => new Array<number>(latencyBoundsSeconds.length + 2).fill(0);
 
 const syncOutcomes = ["ok", "error", "timeout"] as const;
 const withoutLabels = [
@@ -32,9 +40,15 @@ export function createProcessCounters(series: Series) {
     series.add("websocket_connections_rejected_total", []);
   }
 
+  const storeLatency = newLatency();
+  let storeErrors = 0;
   return {
+    /** Store calls of all commands since the process started. */
+    storeCalls: () => ({ storeLatency: [...storeLatency], storeErrors }),
     storeObserver: {
       called(command: StoreCommand, outcome: StoreOutcome, seconds: number): void {
+        observe(storeLatency, latencyBoundsSeconds, seconds);
+        if (outcome !== "ok") storeErrors++;
         series.add("ratelimit_redis_commands_total", [command, outcome]);
         series.observe("ratelimit_redis_latency_seconds", [command], seconds);
         if (outcome !== "ok") series.add("ratelimit_store_errors_total", [outcome]);

@@ -5,8 +5,12 @@ import type { NodeMetrics } from "./node-metrics.js";
 export type NodeReport = ReturnType<NodeMetrics["report"]>;
 export type MetricsReport = ReturnType<NodeMetrics["metrics"]>;
 
+export type ActivityReport = ReturnType<NodeMetrics["activity"]>;
+
 export type ReportRequest =
   | { kind: "report" }
+  /** Apps with requests since the last request of this kind. */
+  | { kind: "activity" }
   /** Only apps with requests are reported. */
   | { kind: "apps"; apps: string[] }
   | { kind: "metrics" };
@@ -14,6 +18,7 @@ export type ReportRequest =
 /** The report for each kind of request. */
 export interface Reports {
   report: NodeReport;
+  activity: ActivityReport;
   apps: AppReport[];
   metrics: MetricsReport;
 }

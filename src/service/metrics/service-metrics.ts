@@ -100,6 +100,8 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
       const known = report.apps.length === 0 ? undefined : labels();
       planes.add(name, epoch, report, (app) => known?.get(app));
     },
+    /** Decisions that data planes reported, and the data planes themselves. */
+    planes: { totals: planes.totals, recent: planes.recent },
     configReloaded: (result: "reloaded" | "refused"): void => own.add("ratelimit_config_reloads_total", [result]),
     /** In parts. */
     async *page(workers: readonly MetricsReport[]): AsyncGenerator<string> {

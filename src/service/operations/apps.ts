@@ -17,7 +17,8 @@ const CONCURRENT = 32;
 
 type Lease = contract.AppReply["layers"]["l3"]["leases"][number];
 
-export function appEndpoints(context: OperationsContext): Endpoint[] {
+/** Reads apps for the admin API and the dashboard. */
+function appReader(context: OperationsContext) {
   const { quota } = context;
 
   function clusterLimits(): ClusterLimits {
@@ -28,6 +29,8 @@ export function appEndpoints(context: OperationsContext): Endpoint[] {
   async function reportsOf(apps: string[]): Promise<AppReport[][]> {
     return (await ifAvailable(context.ask({ kind: "apps", apps }))) ?? [];
   }
+
+  const totalsOf = (apps: string[], reports: AppReport[][]) => appTotals(apps, reports, context.planes.totals.ofApp);
 
   function refusalOf(report: RefusalReport, app: AppLimits, cluster: ClusterLimits): contract.Refusal {
     const { at, node, retryAfterMs, dryRun, ...same } = report;
@@ -61,38 +64,99 @@ export function appEndpoints(context: OperationsContext): Endpoint[] {
     return leases?.flat();
   }
 
+  return {
+    /** @param page the apps to read
+     *  @param total the number of apps from which they were selected */
+    async list(page: readonly AppLimits[], total: number): Promise<contract.AppsReply> {
+      const cluster = clusterLimits();
+      const [reports, balances, l1] = await Promise.all([
+        reportsOf(page.map(({ id }) => id)),
+        ifAvailable(mapConcurrently(page, CONCURRENT, (app) => quota.inspect(app))),
+        ifAvailable(quota.cluster()),
+      ]);
+      const totals = totalsOf(
+        page.map(({ id }) => id),
+        reports,
+      );
+      return {
+        apps: page.map((app, i) => {
+          const total = totals.get(app.id) ?? noTotals();
+          const [last] = total.lastRefusals;
+          return {
+            app_id: app.id,
+            ...limitsOf(app),
+            l2_tokens: balances?.[i]?.tokens ?? null,
+            debt: balances?.[i]?.debt ?? null,
+            ...countsOf(total),
+            last_refusal: last === undefined ? null : refusalOf(last, app, cluster),
+          };
+        }),
+        total,
+        cluster: clusterOf(l1, cluster),
+        timestamp: context.timestamp(),
+      };
+    },
+
+    async one(id: string): Promise<contract.AppReply> {
+      const app = context.findApp(id);
+      const cluster = clusterLimits();
+      const [reports, balances, l1, workers] = await Promise.all([
+        reportsOf([id]),
+        ifAvailable(quota.inspect(app)),
+        ifAvailable(quota.cluster()),
+        context.reports(),
+      ]);
+      const leases = balances === undefined ? undefined : await leasesOf(id, reports.flat());
+      const total = totalsOf([id], reports).get(id) ?? noTotals();
+      const [last] = total.lastRefusals;
+      const why = explainApp(
+        app,
+        {
+          balances,
+          emergency: context.coordinator.emergency(),
+          level: context.level(workers),
+          last: last === undefined ? undefined : { refusal: last, agoMs: Math.max(Date.now() - last.at, 0) },
+        },
+        cluster,
+      );
+      return {
+        app_id: id,
+        config: { ...limitsOf(app), borrow: app.borrow, on_store_failure: app.onStoreFailure },
+        layers: {
+          l1: clusterOf(l1, cluster),
+          l2: balances === undefined ? null : bucketOf(balances),
+          l3: {
+            held: leases?.reduce((sum, { held }) => sum + held, 0) ?? null,
+            recalling: context.recalled().some((app) => app === id || app === ALL_APPS),
+            leases: leases ?? [],
+          },
+        },
+        statistics: {
+          ...countsOf(total),
+          l3_hit_ratio: ratio(total.l3Hits, total.requests),
+          refusals: total.refusals,
+        },
+        why,
+        last_refusals: total.lastRefusals.map((report) => refusalOf(report, app, cluster)),
+        timestamp: context.timestamp(),
+      };
+    },
+  };
+}
+
+export const appOf = (context: OperationsContext, id: string) => appReader(context).one(id);
+
+export function appEndpoints(context: OperationsContext): Endpoint[] {
+  const reader = appReader(context);
   return [
     admin("GET", "apps", {
       summary: "The configured apps, with their balances and request counters of this service.",
       query: contract.appsQuery,
       reply: contract.appsReply,
-      async handle({ query: { offset, limit } }) {
-        const all = context.apps();
-        const page = all.slice(offset, offset + limit);
-        const cluster = clusterLimits();
-        const [reports, balances, l1] = await Promise.all([
-          reportsOf(page.map(({ id }) => id)),
-          ifAvailable(mapConcurrently(page, CONCURRENT, (app) => quota.inspect(app))),
-          ifAvailable(quota.cluster()),
-        ]);
-        const totals = appTotals(reports);
-        return ok({
-          apps: page.map((app, i) => {
-            const total = totals.get(app.id) ?? noTotals();
-            const [last] = total.lastRefusals;
-            return {
-              app_id: app.id,
-              ...limitsOf(app),
-              l2_tokens: balances?.[i]?.tokens ?? null,
-              debt: balances?.[i]?.debt ?? null,
-              ...countsOf(total),
-              last_refusal: last === undefined ? null : refusalOf(last, app, cluster),
-            };
-          }),
-          total: all.length,
-          cluster: clusterOf(l1, cluster),
-          timestamp: context.timestamp(),
-        });
+      async handle({ query: { offset, limit, search, sort } }) {
+        const found = context.apps().filter(({ id }) => id.includes(search));
+        const sorted = sort === "config" ? found : sortedApps(found, sort, await decisions(context));
+        return ok(await reader.list(sorted.slice(offset, offset + limit), found.length));
       },
     }),
 
@@ -100,52 +164,26 @@ export function appEndpoints(context: OperationsContext): Endpoint[] {
       summary: "One app in detail: every layer, every lease, and why requests were refused.",
       reply: contract.appReply,
       others: unknownApp,
-      async handle({ params: { id = "" } }) {
-        const app = context.findApp(id);
-        const cluster = clusterLimits();
-        const [reports, balances, l1, workers] = await Promise.all([
-          reportsOf([id]),
-          ifAvailable(quota.inspect(app)),
-          ifAvailable(quota.cluster()),
-          context.reports(),
-        ]);
-        const leases = balances === undefined ? undefined : await leasesOf(id, reports.flat());
-        const total = appTotals(reports).get(id) ?? noTotals();
-        const [last] = total.lastRefusals;
-        const why = explainApp(
-          app,
-          {
-            balances,
-            emergency: context.coordinator.emergency(),
-            level: context.level(workers),
-            last: last === undefined ? undefined : { refusal: last, agoMs: Math.max(Date.now() - last.at, 0) },
-          },
-          cluster,
-        );
-        return ok({
-          app_id: id,
-          config: { ...limitsOf(app), borrow: app.borrow, on_store_failure: app.onStoreFailure },
-          layers: {
-            l1: clusterOf(l1, cluster),
-            l2: balances === undefined ? null : bucketOf(balances),
-            l3: {
-              held: leases?.reduce((sum, { held }) => sum + held, 0) ?? null,
-              recalling: context.recalled().some((app) => app === id || app === ALL_APPS),
-              leases: leases ?? [],
-            },
-          },
-          statistics: {
-            ...countsOf(total),
-            l3_hit_ratio: ratio(total.l3Hits, total.requests),
-            refusals: total.refusals,
-          },
-          why,
-          last_refusals: total.lastRefusals.map((report) => refusalOf(report, app, cluster)),
-          timestamp: context.timestamp(),
-        });
-      },
+      handle: async ({ params: { id = "" } }) => ok(await reader.one(id)),
     }),
   ];
+}
+
+type Decisions = Map<string, { requests: number; refused: number }>;
+
+/** Requests and refusals of all apps. Workers are asked once for all of them. */
+async function decisions(context: OperationsContext): Promise<Decisions> {
+  const apps = context.apps().map(({ id }) => id);
+  const reports = (await ifAvailable(context.ask({ kind: "apps", apps }))) ?? [];
+  return appTotals(apps, reports, context.planes.totals.ofApp);
+}
+
+function sortedApps(apps: readonly AppLimits[], sort: "id" | "requests" | "rejected", totals: Decisions): AppLimits[] {
+  const byId = (one: AppLimits, other: AppLimits) => (one.id < other.id ? -1 : 1);
+  if (sort === "id") return apps.toSorted(byId);
+  const name = sort === "requests" ? "requests" : "refused";
+  const number = ({ id }: AppLimits) => totals.get(id)?.[name] ?? 0;
+  return apps.toSorted((one, other) => number(other) - number(one) || byId(one, other));
 }
 
 function clusterOf(l1: { tokens: number } | undefined, { capacity, rate }: ClusterLimits) {

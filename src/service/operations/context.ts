@@ -12,6 +12,7 @@ import type { RouteLimits } from "../../slots/limits.js";
 import type { RouteSlots } from "../../slots/slots.js";
 import type { Store, StoreFacts } from "../../store/store.js";
 import type { NodeReport, ReportRequest, Reports } from "../metrics/reports.js";
+import type { ServiceMetrics } from "../metrics/service-metrics.js";
 import { ifAvailable, READ_MS, within } from "./deadline.js";
 import { problem, Rejected } from "./endpoint.js";
 import type { Pin } from "./pin.js";
@@ -36,6 +37,8 @@ export interface OperationsOptions {
   /** By route. */
   connectionLimits(): ReadonlyMap<string, RouteLimits>;
   ask: Ask;
+  /** What data planes reported with their syncs. */
+  planes: ServiceMetrics["planes"];
   /** Number of workers that should listen and that do. None are expected without a gateway. */
   workers(): { expected: number; listening: number };
   pin: Pin;

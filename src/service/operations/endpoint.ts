@@ -18,11 +18,20 @@ export interface Call<Body = unknown, Query = unknown> {
   body: Body;
   /** Who makes the change: from the body, from X-Operator, or "admin". */
   operator: string;
+  access: CallAccess;
+}
+
+/** How the caller was authorised. */
+export interface CallAccess {
+  /** The token of the caller, or of the session; empty if the endpoint needs none. */
+  token: string;
+  /** For long replies: whether the same request would still be allowed. */
+  isCurrent(): boolean;
 }
 
 export interface Reply<T = unknown> {
   status: number;
-  /** Sent as JSON, or as it is if it is a string, or an AsyncIterable of strings, and `mediaType` is set. */
+  /** Sent as JSON, or as it is if it is a string, a buffer, or an AsyncIterable of strings, and `mediaType` is set. */
   body: T | Problem;
   headers?: Record<string, string>;
   mediaType?: string;
@@ -43,6 +52,8 @@ export interface Endpoint<Body = unknown, Query = unknown, Result = unknown> {
   role: Role;
   /** A sentence for the OpenAPI document. */
   summary: string;
+  /** Not part of the API: left out of the OpenAPI document. */
+  hidden?: boolean;
   /** The name in the audit log, if the endpoint changes something. */
   action?: string;
   query?: z.ZodType<Query>;

@@ -1,16 +1,19 @@
 /** Combines the reports of all workers. */
 import type { AppReport } from "../metrics/app-counters.js";
-import { latencyBoundsSeconds } from "../metrics/node-metrics.js";
+import { type DecisionTotals, noDecisions } from "../metrics/plane-totals.js";
+import { latencyBoundsSeconds } from "../metrics/process-counters.js";
 import type { NodeReport } from "../metrics/reports.js";
 import type { StatusReply } from "./contract/contract.js";
 
 const MOST_REFUSALS = 20;
 
-export function statistics(reports: readonly NodeReport[]): StatusReply["statistics"] {
+/** Latencies and syncs are those of the workers. `planes`: decisions of data planes. */
+export function statistics(reports: readonly NodeReport[], planes = noDecisions()): StatusReply["statistics"] {
   const sum = (value: (report: NodeReport) => number) => reports.reduce((total, report) => total + value(report), 0);
-  const local = sum((report) => report.local + report.cached);
-  const requests = local + sum((report) => report.remote + report.withoutStore);
-  const refused = sum((report) => report.refused);
+  const own = sum(({ local, cached, remote, withoutStore }) => local + cached + remote + withoutStore);
+  const local = sum((report) => report.local + report.cached) + planes.l3Hits;
+  const requests = own + planes.requests;
+  const refused = sum((report) => report.refused) + planes.refused;
   const [latencySeconds = 0, ...counts] = Array.from({ length: latencyBoundsSeconds.length + 2 }, (_, i) =>
     sum(({ latency }) => latency[i] ?? 0),
   );
@@ -23,7 +26,7 @@ export function statistics(reports: readonly NodeReport[]): StatusReply["statist
     avg_latency_ms: measured === 0 ? 0 : rounded((latencySeconds / measured) * 1000),
     p99_latency_ms: rounded(quantileSeconds(counts, 0.99) * 1000),
     l3_hit_ratio: ratio(local, requests),
-    dry_run_rejected: sum(({ dryRunRefused }) => dryRunRefused),
+    dry_run_rejected: sum(({ dryRunRefused }) => dryRunRefused) + planes.dryRunRefused,
     syncs: sum(({ syncs }) => syncs),
     failed_syncs: sum(({ failedSyncs }) => failedSyncs),
   };
@@ -48,23 +51,31 @@ export function quantileSeconds(counts: readonly number[], quantile: number): nu
 
 export type AppTotals = Omit<AppReport, "node" | "app" | "balance">;
 
-/** By app; apps without requests are missing. */
-export function appTotals(answers: readonly AppReport[][]): Map<string, AppTotals> {
-  const totals = new Map<string, AppTotals>();
+/**
+ * Of workers and data planes. Apps without requests have zeros.
+ * @param planes decisions of data planes by app
+ */
+export function appTotals(
+  apps: readonly string[],
+  answers: readonly AppReport[][],
+  planes: (app: string) => DecisionTotals | undefined,
+): Map<string, AppTotals> {
+  const totals = new Map(apps.map((app) => [app, noTotals()]));
+  for (const [app, total] of totals) addDecisions(total, planes(app));
   for (const report of answers.flat()) {
     const total = totals.get(report.app) ?? noTotals();
-    for (const name of ["requests", "allowed", "refused", "dryRunRefused", "l3Hits"] as const) {
-      total[name] += report[name];
-    }
-    for (const [code, count] of Object.entries(report.refusals)) {
-      total.refusals[code] = (total.refusals[code] ?? 0) + count;
-    }
+    addDecisions(total, report);
     total.lastRefusals = [...total.lastRefusals, ...report.lastRefusals]
       .sort((a, b) => b.at - a.at)
       .slice(0, MOST_REFUSALS);
     totals.set(report.app, total);
   }
   return totals;
+}
+
+function addDecisions(total: AppTotals, more: DecisionTotals = noDecisions()): void {
+  for (const name of ["requests", "allowed", "refused", "dryRunRefused", "l3Hits"] as const) total[name] += more[name];
+  for (const [code, count] of Object.entries(more.refusals)) total.refusals[code] = (total.refusals[code] ?? 0) + count;
 }
 
 export function noTotals(): AppTotals {

@@ -13,93 +13,96 @@ import { statistics } from "./statistics.js";
 
 const usage = ({ used_mb, free_mb }: ReturnType<typeof memory>) => ({ used_mb, free_mb });
 
+export async function statusOf(context: OperationsContext): Promise<contract.StatusReply> {
+  const [reports, facts, nodes] = await Promise.all([
+    context.reports(),
+    context.storeFacts(),
+    ifAvailable(context.quota.holdings()),
+  ]);
+  const level = context.level(reports);
+  const emergency = context.coordinator.emergency();
+  const mode: contract.StatusReply["mode"] = emergency.active ? "emergency" : level > 0 ? "degraded" : "normal";
+  const pinned = context.pin.current();
+  const heap = getHeapStatistics();
+  const inFlight = facts?.callsInFlight ?? 0;
+  const poolSize = facts?.mostCallsInFlight ?? 0;
+  return {
+    node_id: context.node,
+    version: context.version,
+    status: context.state(),
+    mode,
+    degradation_level: level,
+    degradation_pinned_until: pinned === undefined ? null : new Date(pinned.untilMs).toISOString(),
+    emergency_mode: emergency.active,
+    emergency: {
+      source: emergencySource(emergency.source),
+      seconds_left: Math.ceil(emergency.leftMs / 1000),
+    },
+    config_version: context.live.version(),
+    uptime_seconds: context.uptimeSeconds(),
+    workers: context.workers().listening,
+    connections: reports.reduce((sum, { connections }) => sum + connections, 0),
+    live_nodes: nodes?.filter(({ alive }) => alive).length ?? Math.max(0, ...reports.map(({ liveNodes }) => liveNodes)),
+    nodes: (nodes ?? []).map(({ node, alive, silentMs, held }) => ({
+      node_id: node,
+      alive,
+      silent_ms: silentMs,
+      held,
+    })),
+    recalls: context.recalled(),
+    shared_memory: {
+      ratelimit: usage(workerMemory(reports)),
+      config_cache: usage(memory(context.configBytes(), MAX_CONFIG_BYTES)),
+      metrics: usage(memory(heap.used_heap_size, heap.heap_size_limit)),
+    },
+    redis: {
+      cluster_nodes: facts?.nodes ?? 0,
+      connected_nodes: facts?.connectedNodes ?? 0,
+      pool_size: poolSize,
+      active_connections: inFlight,
+      idle_connections: Math.max(poolSize - inFlight, 0),
+    },
+    statistics: statistics(reports, context.planes.totals.all()),
+    timestamp: context.timestamp(),
+  };
+}
+
+export async function connectionsOf(context: OperationsContext): Promise<contract.ConnectionsReply> {
+  const limits = context.connectionLimits();
+  const podsOf = new Map<string, Pod[]>([...limits.keys()].map((route) => [route, []]));
+  for (const pod of context.pods()) podsOf.get(pod.route)?.push(pod);
+  const asked = [...limits].map(([route, { leaseMs }]) => ({
+    ...{ route, leaseMs, pods: podsOf.get(route)!.map(({ pod }) => pod) },
+  }));
+  const { counted, unavailable } = await countRoutes(context.slots, asked, { deadlineMs: READ_MS });
+  return {
+    total: counted.reduce((sum, { total }) => sum + total, 0),
+    rejected: counted.reduce((sum, { rejected }) => sum + rejected, 0),
+    routes: counted.map(({ route, total, rejected }) => ({
+      ...{ route, connections: total, limit: limits.get(route)?.maxTotal ?? 0, rejected },
+    })),
+    pods: counted.flatMap(({ route, perPod }) =>
+      podsOf.get(route)!.map(({ upstream, pod, limit }) => ({
+        ...{ route, upstream, pod, connections: perPod.get(pod) ?? 0, limit },
+      })),
+    ),
+    unavailable,
+    timestamp: context.timestamp(),
+  };
+}
+
 export function statusEndpoints(context: OperationsContext): Endpoint[] {
   return [
     admin("GET", "status", {
       summary: "Status of this service.",
       reply: contract.statusReply,
-      async handle() {
-        const [reports, facts, nodes] = await Promise.all([
-          context.reports(),
-          context.storeFacts(),
-          ifAvailable(context.quota.holdings()),
-        ]);
-        const level = context.level(reports);
-        const emergency = context.coordinator.emergency();
-        const mode: contract.StatusReply["mode"] = emergency.active ? "emergency" : level > 0 ? "degraded" : "normal";
-        const pinned = context.pin.current();
-        const heap = getHeapStatistics();
-        const inFlight = facts?.callsInFlight ?? 0;
-        const poolSize = facts?.mostCallsInFlight ?? 0;
-        return ok({
-          node_id: context.node,
-          version: context.version,
-          status: context.state(),
-          mode,
-          degradation_level: level,
-          degradation_pinned_until: pinned === undefined ? null : new Date(pinned.untilMs).toISOString(),
-          emergency_mode: emergency.active,
-          emergency: {
-            source: emergencySource(emergency.source),
-            seconds_left: Math.ceil(emergency.leftMs / 1000),
-          },
-          config_version: context.live.version(),
-          uptime_seconds: context.uptimeSeconds(),
-          workers: context.workers().listening,
-          connections: reports.reduce((sum, { connections }) => sum + connections, 0),
-          live_nodes:
-            nodes?.filter(({ alive }) => alive).length ?? Math.max(0, ...reports.map(({ liveNodes }) => liveNodes)),
-          nodes: (nodes ?? []).map(({ node, alive, silentMs, held }) => ({
-            node_id: node,
-            alive,
-            silent_ms: silentMs,
-            held,
-          })),
-          recalls: context.recalled(),
-          shared_memory: {
-            ratelimit: usage(workerMemory(reports)),
-            config_cache: usage(memory(context.configBytes(), MAX_CONFIG_BYTES)),
-            metrics: usage(memory(heap.used_heap_size, heap.heap_size_limit)),
-          },
-          redis: {
-            cluster_nodes: facts?.nodes ?? 0,
-            connected_nodes: facts?.connectedNodes ?? 0,
-            pool_size: poolSize,
-            active_connections: inFlight,
-            idle_connections: Math.max(poolSize - inFlight, 0),
-          },
-          statistics: statistics(reports),
-          timestamp: context.timestamp(),
-        });
-      },
+      handle: async () => ok(await statusOf(context)),
     }),
 
     admin("GET", "connections", {
       summary: "Connections per route and pod.",
       reply: contract.connectionsReply,
-      async handle() {
-        const limits = context.connectionLimits();
-        const podsOf = new Map<string, Pod[]>([...limits.keys()].map((route) => [route, []]));
-        for (const pod of context.pods()) podsOf.get(pod.route)?.push(pod);
-        const asked = [...limits].map(([route, { leaseMs }]) => ({
-          ...{ route, leaseMs, pods: podsOf.get(route)!.map(({ pod }) => pod) },
-        }));
-        const { counted, unavailable } = await countRoutes(context.slots, asked, { deadlineMs: READ_MS });
-        return ok({
-          total: counted.reduce((sum, { total }) => sum + total, 0),
-          rejected: counted.reduce((sum, { rejected }) => sum + rejected, 0),
-          routes: counted.map(({ route, total, rejected }) => ({
-            ...{ route, connections: total, limit: limits.get(route)?.maxTotal ?? 0, rejected },
-          })),
-          pods: counted.flatMap(({ route, perPod }) =>
-            podsOf.get(route)!.map(({ upstream, pod, limit }) => ({
-              ...{ route, upstream, pod, connections: perPod.get(pod) ?? 0, limit },
-            })),
-          ),
-          unavailable,
-          timestamp: context.timestamp(),
-        });
-      },
+      handle: async () => ok(await connectionsOf(context)),
     }),
 
     endpoint("GET", "/metrics", "address", {

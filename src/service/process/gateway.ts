@@ -147,6 +147,8 @@ export function createGateway({ config, node, store: plainStore, log, ...options
             configVersion,
             connections: proxy.openConnections() + envoy.openConnections(),
           });
+        case "activity":
+          return metrics.activity();
         case "apps":
           return metrics.appReports(request.apps, limiter);
         case "metrics":

@@ -45,11 +45,18 @@ function wholeText(least: number, most: number) {
 export const appsQuery = z.strictObject({
   offset: wholeText(0, 1_000_000).default(0),
   limit: wholeText(1, 500).default(100),
+  search: z.string().max(128).default("").describe("Only apps whose id contains this text."),
+  sort: z
+    .enum(["config", "id", "requests", "rejected"])
+    .default("config")
+    .describe("The order: as in the configuration, by id, or most requests or refusals first."),
 });
 
 export const appsReply = reply({
   apps: z.array(appSummary),
-  total: count().describe("Number of all apps; offset and limit (at most 500) in the query select a page."),
+  total: count().describe(
+    "Number of all apps that match `search`; offset and limit (at most 500) in the query select a page.",
+  ),
   cluster,
 });
 

@@ -4,11 +4,8 @@ import fc from "fast-check";
 import { afterEach, describe, expect, it } from "vitest";
 import type { Decision } from "../../../../src/limiter/limiter.js";
 import { reasons } from "../../../../src/service/metrics/labels.js";
-import {
-  createNodeMetrics,
-  latencyBoundsSeconds,
-  type NodeMetricsOptions,
-} from "../../../../src/service/metrics/node-metrics.js";
+import { createNodeMetrics, type NodeMetricsOptions } from "../../../../src/service/metrics/node-metrics.js";
+import { latencyBoundsSeconds } from "../../../../src/service/metrics/process-counters.js";
 import { readPage } from "../../../support/metrics-page.js";
 import { decision, quietLimiter, refusal, serviceMetrics } from "./metrics-parts.js";
 

@@ -1,6 +1,7 @@
 /** The combined reports of workers. */
 import { describe, expect, it } from "vitest";
-import { latencyBoundsSeconds } from "../../../../src/service/metrics/node-metrics.js";
+import { createPlaneTotals } from "../../../../src/service/metrics/plane-totals.js";
+import { latencyBoundsSeconds } from "../../../../src/service/metrics/process-counters.js";
 import { appTotals, quantileSeconds, statistics } from "../../../../src/service/operations/statistics.js";
 import { appReport, nodeReport, refusalReport } from "../../../support/node-reports.js";
 
@@ -44,18 +45,37 @@ describe("statistics", () => {
 });
 
 describe("the totals of an app", () => {
-  it("are the sum over workers, with the newest refusals first and no more than twenty", () => {
+  it("are the sum over workers and data planes, with the newest refusals first and no more than twenty", () => {
     const refusals = (node: string, from: number) =>
       Array.from({ length: 15 }, (_, i) => refusalReport({ node, at: from - i * 10 }));
-    const totals = appTotals([
+    const planes = createPlaneTotals();
+    planes.add({ app: "nginx-only", numbers: { GET: [5, 2, 1], quota_exhausted: [2], l3: [6, 2] } }, true);
+    planes.add({ app: "video", numbers: { PUT: [0, 3, 0], quota_exhausted: [3] } }, true);
+    planes.add({ app: "not-configured", numbers: { GET: [9] } }, false);
+    const answers = [
       [appReport({ refusals: { quota_exhausted: 2 }, lastRefusals: refusals("a", 1_000) })],
       [appReport({ refusals: { quota_exhausted: 1, store_unavailable: 4 }, lastRefusals: refusals("b", 1_005) })],
       [appReport({ app: "other", requests: 1 })],
-    ]);
+    ];
+    const totals = appTotals(["video", "other", "nginx-only", "idle"], answers, planes.ofApp);
     const video = totals.get("video");
-    expect(video).toMatchObject({ requests: 60, l3Hits: 54, refusals: { quota_exhausted: 3, store_unavailable: 4 } });
+    expect(video).toMatchObject({
+      requests: 63,
+      refused: 7,
+      l3Hits: 54,
+      refusals: { quota_exhausted: 6, store_unavailable: 4 },
+    });
     expect(video?.lastRefusals).toHaveLength(20);
     expect(video?.lastRefusals.slice(0, 3).map(({ at }) => at)).toEqual([1_005, 1_000, 995]);
     expect(totals.get("other")?.requests).toBe(1);
+    expect(totals.get("idle")?.requests).toBe(0);
+    expect(totals.get("nginx-only")).toMatchObject({
+      requests: 8,
+      allowed: 6,
+      refused: 2,
+      dryRunRefused: 1,
+      l3Hits: 6,
+    });
+    expect(statistics([nodeReport()], planes.all())).toMatchObject({ total_requests: 120, rejected_requests: 15 });
   });
 });
