@@ -11,6 +11,7 @@ const LAYERS = [
   ["simulate"],
   ["service/process"],
   ["service/control"],
+  ["service/dashboard"],
   ["service/operations"],
   ["service/metrics"],
   ["envoy-service"],

@@ -1,10 +1,13 @@
 /** `tollgate serve`: runs the gateway and the control listener until SIGTERM or SIGINT. */
+
+import { randomBytes } from "node:crypto";
 import { readLargeConfig } from "../config/live/read-large.js";
 import { readText } from "../config/load.js";
 import type { Config } from "../config/schema.js";
 import { withFileChecks } from "../config/tls-files.js";
 import { parseAddress } from "../config/values.js";
 import { startDemoBackend } from "../service/process/demo-backend.js";
+import { startDemoTraffic } from "../service/process/demo-traffic.js";
 import { type Listening, type Service, serve } from "../service/process/serve.js";
 import { configOrThrow } from "./check-config.js";
 import { type Command, type OptionValues, readOptions, textOption, UsageError } from "./command.js";
@@ -14,7 +17,8 @@ const help = `Usage: tollgate serve [--config FILE] [--listen HOST:PORT] [--cont
 
 Runs the gateway until SIGTERM or SIGINT. It then stops accepting connections, finishes running requests, returns its
 tokens and exits. It reloads the configuration when the file changes, on SIGHUP and on tollgate reload; an invalid one
-changes nothing. Without a file it runs a demo with the embedded store, a small backend and an app with a low limit.
+changes nothing. Without a file it runs a demo with the embedded store, a small backend and light traffic of some apps;
+the dashboard of the demo needs no token on this machine, unless TOLLGATE_ADMIN_TOKEN is set.
 
   --config   a YAML file; see tollgate check-config
   --listen   overrides listen
@@ -33,18 +37,26 @@ export const command: Command = {
     const options = readOptions(args, optionSpecs);
     checkOptions(options);
     const demo = options.config === undefined ? await startDemoBackend() : undefined;
+    const isOpen = demo !== undefined && (process.env.TOLLGATE_ADMIN_TOKEN ?? "") === "";
+    let traffic: ReturnType<typeof startDemoTraffic> | undefined;
     try {
       const overrides = (config: Config) => withOptions(config, options);
       const { text: yaml = "", problems } =
-        demo === undefined ? readText(options.config!) : { text: demoYaml(demo.target), problems: [] };
+        demo === undefined ? readText(options.config!) : { text: demoYaml(demo.target, isOpen), problems: [] };
       const loaded = problems.length > 0 ? { config: undefined, problems } : await readLargeConfig(yaml, process.env);
       const config = overrides(configOrThrow(options.config, withFileChecks(loaded)));
-      const service = serve({ config, yaml, file: options.config, env: process.env, overrides });
+      const service = serve({ config, yaml, file: options.config, env: process.env, overrides, isOpen });
       const stopped = untilStopped(service);
       const listening = await Promise.race([service.ready, stopped]);
-      if (demo !== undefined && listening !== undefined) process.stdout.write(greeting(listening));
+      if (demo !== undefined && listening !== undefined) {
+        process.stdout.write(greeting(listening, isOpen));
+        traffic = startDemoTraffic({ url: `http://127.0.0.1:${listening.gateway?.port}` });
+      } else if (listening !== undefined) {
+        service.log.info({ url: dashboardUrl(config, listening) }, "dashboard");
+      }
       await stopped;
     } finally {
+      traffic?.stop();
       await demo?.close();
     }
     return "";
@@ -71,22 +83,37 @@ function withOptions(config: Config, { listen, control, workers }: Overrides): C
   };
 }
 
-function demoYaml(target: string): string {
+/** @param isOpen nobody needs the admin token, so nobody gets to know it */
+function demoYaml(target: string, isOpen: boolean): string {
+  const token = isOpen ? randomBytes(24).toString("hex") : `\${TOLLGATE_ADMIN_TOKEN}`;
   return `
 log: { level: warn }
-control: { admin_token: "\${TOLLGATE_ADMIN_TOKEN:-}", plane_token: "\${TOLLGATE_PLANE_TOKEN:-}" }
+control: { admin_token: "${token}", plane_token: "\${TOLLGATE_PLANE_TOKEN:-}" }
 apps:
   default: { guaranteed: 1000, burst: 2000 }
   demo: { guaranteed: 1, burst: 10 }
+  checkout: { guaranteed: 50, burst: 200, priority: 0 }
+  search: { guaranteed: 40, burst: 100 }
+  mobile: { guaranteed: 20, burst: 60, borrow: true }
+  reports: { guaranteed: 10, burst: 30, priority: 3 }
+  import: { guaranteed: 10, burst: 50, priority: 2 }
 upstreams: { demo: { targets: ["${target}"] } }
 routes: [{ path: /, upstream: demo }]
 `;
 }
 
-function greeting({ gateway, control }: Listening): string {
-  const [here, there] = [`localhost:${gateway?.port}`, `localhost:${control.port}`];
-  return `tollgate is running with a demo backend. Try:
+function dashboardUrl({ control: { tls } }: Config, { control }: Listening): string {
+  const host = ["0.0.0.0", "::", "127.0.0.1", "::1"].includes(control.host) ? "localhost" : control.host;
+  return `${tls === undefined ? "http" : "https"}://${host}:${control.port}/`;
+}
 
+function greeting({ gateway, control }: Listening, isOpen: boolean): string {
+  const [here, there] = [`localhost:${gateway?.port}`, `localhost:${control.port}`];
+  return `tollgate is running with a demo backend and light traffic.
+
+  Dashboard: http://${there}/${isOpen ? "" : "   (sign in with TOLLGATE_ADMIN_TOKEN)"}
+
+Try:
   curl -i ${here}/api/hello                          the headers show the cost
   curl -i -H 'X-App-Id: demo' ${here}/api/hello      an app with 10 tokens and 1 per second: soon 429
   curl -s ${here}/api/big?bytes=1048576 | wc -c      a megabyte is charged when it has been sent

@@ -72,6 +72,9 @@ const control = section({
   plane_token: secret()
     .default("")
     .describe("Bearer token of data planes; it gives no admin access. Empty: their API is disabled."),
+  session_seconds: whole(1, 30 * 86_400)
+    .default(28_800)
+    .describe("After this time, users of the dashboard have to sign in again."),
 });
 
 /** The listener for Envoy: rate limit service, access log service and check API. */

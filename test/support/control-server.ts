@@ -8,15 +8,18 @@ import { stringify } from "yaml";
 import { createLiveConfig, type LiveConfig } from "../../src/config/live/live.js";
 import { readConfig } from "../../src/config/load.js";
 import { appLimits, clusterOptions } from "../../src/config/options/limits.js";
+import { accessOptions } from "../../src/config/options/service.js";
 import type { Config } from "../../src/config/schema.js";
 import { type Coordinator, createCoordinator } from "../../src/quota/coordinator.js";
 import { createQuota, type Quota } from "../../src/quota/quota.js";
 import { createControl } from "../../src/service/control/control.js";
 import { createRecentRecalls } from "../../src/service/control/plane-api/recent-recalls.js";
 import { createSyncHandler, syncEndpoint } from "../../src/service/control/plane-api/sync.js";
+import { createDashboard } from "../../src/service/dashboard/dashboard.js";
 import type { AppReport } from "../../src/service/metrics/app-counters.js";
+import { createPlaneTotals } from "../../src/service/metrics/plane-totals.js";
 import type { NodeReport, ReportRequest } from "../../src/service/metrics/reports.js";
-import type { OperationsOptions } from "../../src/service/operations/context.js";
+import { createContext, type OperationsOptions } from "../../src/service/operations/context.js";
 import type { Endpoint } from "../../src/service/operations/endpoint.js";
 import { operationEndpoints } from "../../src/service/operations/operations.js";
 import { createPin, type Pin } from "../../src/service/operations/pin.js";
@@ -119,8 +122,8 @@ export async function startControl(store: Store, options: ControlServerOptions =
     // On a stopped clock: the response time of a busy machine is not tested here.
     now: () => 0,
   });
-  const answers = { report: options.reports ?? [], apps: options.appReports ?? [], metrics: [] };
-  const operations = operationEndpoints({
+  const answers = { report: options.reports ?? [], apps: options.appReports ?? [], metrics: [], activity: [] };
+  const context = createContext({
     node: "gw",
     version: "1.2.3",
     live,
@@ -140,13 +143,24 @@ export async function startControl(store: Store, options: ControlServerOptions =
       options.metrics ?? (async () => ({ parts: Readable.from(["up 1\n"]), contentType: "text/plain; version=0.0.4" })),
     metricsSize: () => 42,
     recalled: recalls.list,
+    planes: { totals: createPlaneTotals(), recent: () => [] },
     ...options.deps,
   });
+  const dashboard = createDashboard({
+    ...{ context, clock, clusterId: "c", isSecure: () => false },
+    storeCalls: () => ({ storeLatency: [], storeErrors: 0 }),
+    sessionSeconds: () => live.current().control.session_seconds,
+  });
   const control = createControl({
-    endpoints: [...operations, syncEndpoint(sync), ...(options.endpoints ?? [])],
+    endpoints: [
+      ...operationEndpoints(context),
+      ...dashboard.endpoints,
+      syncEndpoint(sync),
+      ...(options.endpoints ?? []),
+    ],
+    sessionToken: dashboard.sessionToken,
     access() {
-      const { admin_token, plane_token, allow, hosts } = live.current().control;
-      return { adminToken: admin_token, planeToken: plane_token, allow, hosts };
+      return accessOptions(live.current());
     },
     log,
     version: "1.2.3",
@@ -182,6 +196,7 @@ export async function startControl(store: Store, options: ControlServerOptions =
     admin: (method, path, body, headers) => send(method, `/admin/ratelimit${path}`, ADMIN_TOKEN, body, headers),
     call: (method, path, body, headers) => send(method, path, ADMIN_TOKEN, body, headers),
     async close() {
+      dashboard.close();
       recalls.close();
       await Promise.all([control.close(), coordinator.close(), closeConfig()]);
     },

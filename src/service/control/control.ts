@@ -10,7 +10,7 @@ import type { Log } from "../../shared/log.js";
 import { InvalidArgument, StoreError, type StoreErrorKind } from "../../store/errors.js";
 import { type Call, type Endpoint, endpoint, ok, problem, Rejected, type Reply } from "../operations/endpoint.js";
 import { auditEntry, createAudit } from "./access/audit.js";
-import { createGuard } from "./access/guard.js";
+import { createGuard, type GuardOptions } from "./access/guard.js";
 import { openApiDocument } from "./openapi.js";
 import { isPlainText, readCall } from "./request.js";
 import { createRouter } from "./router.js";
@@ -20,6 +20,8 @@ export interface ControlOptions {
   endpoints: readonly Endpoint[];
   /** Called for every request, so that a reload takes effect immediately. Returns the same object until then. */
   access(): AccessOptions;
+  sessionToken?: GuardOptions["sessionToken"];
+  isOpen?: GuardOptions["isOpen"];
   log: Log;
   /** The version of the program. */
   version: string;
@@ -47,7 +49,7 @@ export function createControl({ log, version, access, clock = systemClock, ...op
   const endpoints = [...options.endpoints, openApi];
   const document = openApiDocument(endpoints, version);
   const find = createRouter(endpoints);
-  const guard = createGuard(access, clock.now);
+  const guard = createGuard({ access, now: clock.now, sessionToken: options.sessionToken, isOpen: options.isOpen });
   const audit = createAudit(log, clock);
 
   async function handle(request: IncomingMessage): Promise<Reply> {
@@ -55,7 +57,8 @@ export function createControl({ log, version, access, clock = systemClock, ...op
     const [path = "", search = ""] = (request.url ?? "").split(/\?(.*)/s);
     const { endpoint, params = {}, allow } = find(method, path) ?? {};
     const changes = method !== "GET" && method !== "HEAD";
-    const refusal = guard(request, endpoint?.role ?? "address", changes);
+    const admit = () => guard(request, endpoint?.role ?? "address", changes);
+    const { refusal, token } = admit();
     if (refusal !== undefined) {
       if (endpoint !== undefined && endpoint.role !== "public") audit.rejected(auditEntry(request, endpoint, refusal));
       return refusal;
@@ -69,7 +72,10 @@ export function createControl({ log, version, access, clock = systemClock, ...op
     let call: Call | undefined;
     let reply: Reply;
     try {
-      call = await readCall(request, endpoint, params, search);
+      call = await readCall(request, endpoint, params, {
+        search,
+        access: { token, isCurrent: () => admit().refusal === undefined },
+      });
       reply = await endpoint.handle(call);
     } catch (error) {
       reply = failure(error, endpoint);
@@ -146,9 +152,9 @@ function send(
   if (response.headersSent || response.destroyed) return;
   const { mediaType = "application/json", body } = reply;
   const headers = {
+    "Cache-Control": "no-store",
     ...reply.headers,
     "Content-Type": mediaType,
-    "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
   };
   const isHead = request.method === "HEAD";
@@ -158,9 +164,10 @@ function send(
     else pipeline(Readable.from(body), response, sent);
     return;
   }
-  const text = typeof body === "string" && reply.mediaType !== undefined ? body : `${JSON.stringify(body)}\n`;
-  response.writeHead(reply.status, { ...headers, "Content-Length": Buffer.byteLength(text) });
-  response.end(isHead ? undefined : text);
+  const isRaw = reply.mediaType !== undefined && (typeof body === "string" || Buffer.isBuffer(body));
+  const content = isRaw ? body : `${JSON.stringify(body)}\n`;
+  response.writeHead(reply.status, { ...headers, "Content-Length": Buffer.byteLength(content) });
+  response.end(isHead ? undefined : content);
 }
 
 function isParts(body: unknown): body is AsyncIterable<string> {

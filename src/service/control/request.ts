@@ -2,7 +2,7 @@
 import { isUtf8 } from "node:buffer";
 import type { IncomingMessage } from "node:http";
 import type * as z from "zod";
-import { badField, type Call, type Endpoint, problem, Rejected } from "../operations/endpoint.js";
+import { badField, type Call, type CallAccess, type Endpoint, problem, Rejected } from "../operations/endpoint.js";
 import { wrongField } from "./wrong-fields.js";
 
 const LONGEST_QUERY = 2_048;
@@ -17,13 +17,13 @@ export async function readCall(
   request: IncomingMessage,
   endpoint: Endpoint,
   params: Record<string, string>,
-  search: string,
+  { search, access }: { search: string; access: CallAccess },
 ): Promise<Call> {
   if (search.length > LONGEST_QUERY) throw badField("query", `must have at most ${LONGEST_QUERY} characters`);
   const query = parseQuery(new URLSearchParams(search), endpoint.query);
   const text = await readBody(request, endpoint);
   const body = endpoint.request === undefined ? undefined : parseBody(text, isPlainText(request), endpoint);
-  return { params, query, body, operator: operatorOf(request, body) };
+  return { params, query, body, operator: operatorOf(request, body), access };
 }
 
 export const isPlainText = (request: IncomingMessage) => mediaType(request) === "text/plain";

@@ -17,7 +17,9 @@ import { createControl } from "../control/control.js";
 import { connectionEndpoints } from "../control/plane-api/connection-api.js";
 import { createRecentRecalls } from "../control/plane-api/recent-recalls.js";
 import { createSyncHandler, syncEndpoint } from "../control/plane-api/sync.js";
+import { createDashboard } from "../dashboard/dashboard.js";
 import { createServiceMetrics } from "../metrics/service-metrics.js";
+import { createContext } from "../operations/context.js";
 import { operationEndpoints } from "../operations/operations.js";
 import { createPin } from "../operations/pin.js";
 import { programVersion } from "./version.js";
@@ -29,9 +31,11 @@ export interface ControlPlaneOptions {
   log: Log;
   state(): "starting" | "running" | "stopping";
   workers: Pick<Workers, "send" | "ask" | "counts">;
+  /** Callers on this machine need no token: only for the demo. */
+  isOpen?: boolean | undefined;
 }
 
-export function createControlPlane({ live, store, log, state, workers }: ControlPlaneOptions) {
+export function createControlPlane({ live, store, log, state, workers, isOpen }: ControlPlaneOptions) {
   const config = live.current();
   const node = config.node_id;
   const clusterId = config.cluster.id;
@@ -84,7 +88,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
   const slots = createRouteSlots(store, clusterId, (route) => placements.get(route));
   // Only for the admin API; gateways have their own directory.
   const directory = createPodDirectory({ sources: podSources(config) });
-  const operations = operationEndpoints({
+  const context = createContext({
     node,
     version,
     live,
@@ -95,6 +99,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
     state,
     slots,
     ask: workers.ask,
+    planes: metrics.planes,
     apps: () => apps,
     pods: () => podsOf(live.current(), directory.pods),
     connectionLimits: () => slotLimits(live.current().routes),
@@ -104,9 +109,17 @@ export function createControlPlane({ live, store, log, state, workers }: Control
     metricsPage,
     metricsSize: () => (metered.enabled ? metrics.registrySize() : 0),
   });
+  const dashboard = createDashboard({
+    context,
+    clusterId,
+    storeCalls: metrics.storeCalls,
+    sessionSeconds: () => access.sessionSeconds,
+    isSecure: () => config.control.tls !== undefined,
+  });
   const control = createControl({
     endpoints: [
-      ...operations,
+      ...operationEndpoints(context),
+      ...dashboard.endpoints,
       syncEndpoint(sync),
       ...connectionEndpoints({
         slots,
@@ -118,6 +131,8 @@ export function createControlPlane({ live, store, log, state, workers }: Control
       }),
     ],
     access: () => access,
+    sessionToken: dashboard.sessionToken,
+    isOpen,
     log,
     version,
   });
@@ -158,6 +173,7 @@ export function createControlPlane({ live, store, log, state, workers }: Control
       metrics.configReloaded("reloaded");
     },
     async close(): Promise<void> {
+      dashboard.close();
       directory.close();
       recalls.close();
       await Promise.all([control.close(), coordinator.close()]);

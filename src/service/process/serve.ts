@@ -24,12 +24,14 @@ export interface ServeOptions {
   env: Environment;
   /** Applies the command-line options each time the file is read. */
   overrides?: (config: Config) => Config;
+  /** Callers on this machine need no token: only for the demo. */
+  isOpen?: boolean;
 }
 
 export type Service = ReturnType<typeof serve>;
 export type Listening = Awaited<Service["ready"]>;
 
-export function serve({ config: initial, file, yaml, env, overrides }: ServeOptions) {
+export function serve({ config: initial, file, yaml, env, overrides, isOpen }: ServeOptions) {
   const { node_id: node, store: storeUrl, control: controlOptions } = initial;
   const log = createLog({ level: initial.log.level, node });
   let observer: StoreObserver | undefined;
@@ -62,7 +64,7 @@ export function serve({ config: initial, file, yaml, env, overrides }: ServeOpti
     },
     log,
   });
-  const plane = createControlPlane({ live, store, log, state: () => state, workers });
+  const plane = createControlPlane({ live, store, log, state: () => state, workers, isOpen });
   observer = plane.storeObserver;
   live.onChange((config) => {
     log.level = config.log.level;

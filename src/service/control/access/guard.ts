@@ -11,17 +11,47 @@ export function addressOf({ socket }: IncomingMessage): string {
   return plainAddress(socket.remoteAddress ?? "");
 }
 
-export function createGuard(access: () => AccessOptions, now: () => number) {
+export interface GuardOptions {
+  access(): AccessOptions;
+  /** Milliseconds, monotonic. */
+  now(): number;
+  /** The token of the session that a browser's cookie names; empty if there is none. */
+  sessionToken?: ((request: IncomingMessage) => string) | undefined;
+  /** Callers on this machine need no token: only for the demo. */
+  isOpen?: boolean | undefined;
+}
+
+export interface Admission {
+  /** The error reply if the call is not allowed. */
+  refusal?: Reply;
+  /** The token that was accepted; empty if none is needed. */
+  token: string;
+}
+
+export function createGuard({ access, now, sessionToken = () => "", isOpen = false }: GuardOptions) {
   let own = checks(access());
   const failures = { admin: createFailedLogins({ now }), plane: createFailedLogins({ now }) };
 
-  function tokenRefusal(request: IncomingMessage, role: "plane" | "admin"): Reply | undefined {
+  /** Browsers send cookies by themselves, so pages of other sites must not be able to use a session. */
+  function tokenWithoutHeader(request: IncomingMessage): string {
+    if (isCrossSite(request.headers)) return "";
+    const token = sessionToken(request);
+    return token === "" && isOpen && isLoopback(addressOf(request)) ? own.access.adminToken : token;
+  }
+
+  function checkToken(request: IncomingMessage, role: "plane" | "admin"): Admission {
+    const inHeader = bearerToken(request.headers.authorization);
+    const token = inHeader === "" && role === "admin" ? tokenWithoutHeader(request) : inHeader;
+    const refusal = tokenRefusal(request, role, token);
+    return refusal === undefined ? { token } : { refusal, token: "" };
+  }
+
+  function tokenRefusal(request: IncomingMessage, role: "plane" | "admin", token: string): Reply | undefined {
     if ((role === "admin" ? own.access.adminToken : own.access.planeToken) === "") {
       const detail = `${apis[role]} is disabled: set control.${role}_token in the configuration`;
       return forbidden(`${role}_disabled`, detail);
     }
     const address = addressOf(request);
-    const token = bearerToken(request.headers.authorization);
     if (token === "") return unauthorized("no_token", `the bearer token of ${holders[role]} is required`);
     const waitMs = failures[role].waitMs(address);
     if (waitMs > 0) {
@@ -42,8 +72,8 @@ export function createGuard(access: () => AccessOptions, now: () => number) {
     return unauthorized("wrong_token", `this is not the bearer token of ${holders[role]}`);
   }
 
-  /** The error reply if the call is not allowed. `changes`: the call is not read-only. */
-  return (request: IncomingMessage, role: Role, changes: boolean): Reply | undefined => {
+  /** The error reply if address, Host or origin are not allowed. */
+  function peerRefusal(request: IncomingMessage, role: Role, changes: boolean): Reply | undefined {
     const current = access();
     if (own.access !== current) own = checks(current);
     if (role !== "public" && !own.isAllowed(addressOf(request))) {
@@ -55,9 +85,18 @@ export function createGuard(access: () => AccessOptions, now: () => number) {
     if (changes && isCrossSite(request.headers)) {
       return forbidden("cross_site", "pages of other sites may not call this endpoint");
     }
-    return role === "plane" || role === "admin" ? tokenRefusal(request, role) : undefined;
+    return undefined;
+  }
+
+  /** @param changes the call is not read-only */
+  return (request: IncomingMessage, role: Role, changes: boolean): Admission => {
+    const refusal = peerRefusal(request, role, changes);
+    if (refusal !== undefined) return { refusal, token: "" };
+    return role === "plane" || role === "admin" ? checkToken(request, role) : { token: "" };
   };
 }
+
+const isLoopback = createAddressMatcher(["127.0.0.0/8", "::1/128"]);
 
 const holders = { admin: "operators (control.admin_token)", plane: "data planes (control.plane_token)" };
 const apis = { admin: "the admin API", plane: "the API of data planes" };

@@ -1,0 +1,81 @@
+/** Requests per app and second, from the totals of workers and data planes. Only apps with new requests are sent by workers. */
+import type { RefusalReport } from "../metrics/app-counters.js";
+import type { PlaneTotals } from "../metrics/plane-totals.js";
+import type { ActivityReport } from "../metrics/reports.js";
+import type { BusyApp } from "./contract.js";
+
+interface Totals {
+  requests: number;
+  refused: number;
+}
+
+const MOST_REFUSALS = 20;
+
+export type Activity = ReturnType<typeof createActivity>;
+
+export function createActivity(planes: Pick<PlaneTotals, "apps">) {
+  /** By process, then by app. A replaced worker has another life. */
+  const lives = new Map<string, Map<string, Totals>>();
+  let before = new Map<string, Totals>();
+  let beforeAt: number | undefined;
+  let rates: BusyApp[] = [];
+  let recent: (RefusalReport & { app: string })[] = [];
+
+  function totals(): Map<string, Totals> {
+    const sums = new Map<string, Totals>();
+    function add(app: string, { requests, refused }: Totals): void {
+      const sum = sums.get(app);
+      if (sum === undefined) sums.set(app, { requests, refused });
+      else {
+        sum.requests += requests;
+        sum.refused += refused;
+      }
+    }
+    for (const apps of lives.values()) for (const [app, one] of apps) add(app, one);
+    for (const [app, one] of planes.apps()) add(app, one);
+    return sums;
+  }
+
+  return {
+    /** @param atMs monotonic */
+    update(reports: readonly ActivityReport[], atMs: number): void {
+      for (const { life, apps } of reports) {
+        const known = lives.get(life) ?? new Map<string, Totals>();
+        for (const [app, requests, refused] of apps) known.set(app, { requests, refused });
+        lives.set(life, known);
+      }
+      const alive = new Set(reports.map(({ life }) => life));
+      if (reports.length > 0) for (const life of lives.keys()) if (!alive.has(life)) lives.delete(life);
+      recent = reports
+        .flatMap(({ recentRefusals }) => recentRefusals)
+        .sort((one, other) => other.at - one.at)
+        .slice(0, MOST_REFUSALS);
+      const now = totals();
+      // After a pause, as when nobody watched, the rates are means of that time.
+      const seconds = beforeAt === undefined ? Number.POSITIVE_INFINITY : Math.max((atMs - beforeAt) / 1000, 0.001);
+      const rate = (to: number, from = 0) => Math.round((Math.max(to - from, 0) / seconds) * 1e3) / 1e3;
+      rates = [...now].map(([app_id, { requests, refused }]) => {
+        const old = before.get(app_id);
+        return {
+          app_id,
+          requests: rate(requests, old?.requests),
+          refused: rate(refused, old?.refused),
+          total: requests,
+          total_refused: refused,
+        };
+      });
+      [before, beforeAt] = [now, atMs];
+    },
+    /** All apps with requests. */
+    apps: () => rates,
+    busiest: (most: number): BusyApp[] =>
+      rates
+        .toSorted(
+          (one, other) =>
+            other.requests - one.requests || other.total - one.total || (one.app_id < other.app_id ? -1 : 1),
+        )
+        .slice(0, most),
+    /** Newest first. */
+    recentRefusals: () => recent,
+  };
+}

@@ -1,0 +1,113 @@
+/** The dashboard: its files, sessions, and live data as server-sent events. */
+import * as z from "zod";
+import { type Clock, systemClock } from "../../shared/clock.js";
+import type { NodeReport } from "../metrics/reports.js";
+import type { ServiceMetrics } from "../metrics/service-metrics.js";
+import type { OperationsContext } from "../operations/context.js";
+import { type Endpoint, endpoint, ok, problem } from "../operations/endpoint.js";
+import { createFeed } from "./feed.js";
+import { fileEndpoints } from "./files.js";
+import { createHistory } from "./history.js";
+import type { Reading } from "./meter.js";
+import { createSessions } from "./sessions.js";
+import { createViews } from "./views.js";
+
+export interface DashboardOptions {
+  context: OperationsContext;
+  /** Store calls of the primary. */
+  storeCalls: ServiceMetrics["storeCalls"];
+  clusterId: string;
+  sessionSeconds(): number;
+  isSecure(): boolean;
+  clock?: Clock;
+}
+
+const sessionReply = z.strictObject({
+  operator: z.string(),
+  can_change: z.boolean().describe("False: the operator may only read."),
+  node_id: z.string(),
+  version: z.string(),
+});
+
+const views = /^(overview|flow|apps|connections|nodes|config|app\/[A-Za-z0-9._:-]{1,128})$/;
+
+const eventsQuery = z.strictObject({
+  view: z.string().regex(views, "must be the name of a view").default("overview").describe("The open view."),
+});
+
+export function createDashboard(options: DashboardOptions) {
+  const { context, clock = systemClock } = options;
+  const sessions = createSessions({
+    clock,
+    lifetimeMs: () => options.sessionSeconds() * 1000,
+    isSecure: options.isSecure,
+  });
+  const reading = (workers: readonly NodeReport[]): Reading => ({
+    atMs: clock.now(),
+    workers,
+    planes: context.planes.totals.all(),
+    primary: options.storeCalls(),
+  });
+  const { collect, l1Tokens } = createViews({ context, reading, clusterId: options.clusterId });
+  const history = createHistory({ context, clock, reading, l1Tokens });
+  const feed = createFeed({ clock, collect });
+
+  const session = (operator: string) => ({
+    operator,
+    can_change: true,
+    node_id: context.node,
+    version: context.version,
+  });
+
+  const endpoints: Endpoint[] = [
+    ...fileEndpoints(),
+
+    endpoint("POST", "/dashboard/session", "admin", {
+      hidden: true,
+      summary: "Signs in to the dashboard with the token in the Authorization header; the reply sets a session cookie.",
+      action: "dashboard.login",
+      reply: sessionReply,
+      handle: ({ operator, access }) =>
+        ok(session(operator), { headers: { "Set-Cookie": sessions.start(access.token) } }),
+    }),
+
+    endpoint("GET", "/dashboard/session", "admin", {
+      hidden: true,
+      summary: "Who is signed in.",
+      reply: sessionReply,
+      handle: ({ operator }) => ok(session(operator)),
+    }),
+
+    endpoint("DELETE", "/dashboard/session", "admin", {
+      hidden: true,
+      summary: "Signs out: ends the sessions of this token.",
+      action: "dashboard.logout",
+      reply: sessionReply,
+      handle: ({ operator, access }) =>
+        ok(session(operator), { headers: { "Set-Cookie": sessions.end(access.token) } }),
+    }),
+
+    endpoint("GET", "/dashboard/events", "admin", {
+      hidden: true,
+      summary: "Live data of a view as server-sent events: the last 15 minutes, then one message per second.",
+      query: eventsQuery,
+      reply: { text: "text/event-stream" },
+      others: { 503: { summary: "Too many viewers." } },
+      handle({ query: { view }, access }) {
+        const events = feed.watch({ view, isAllowed: access.isCurrent, first: history.list() });
+        if (events === undefined) return problem(503, "unavailable", "too_many_viewers");
+        return ok(events, { mediaType: "text/event-stream" });
+      },
+    }),
+  ];
+
+  return {
+    endpoints,
+    sessionToken: sessions.tokenOf,
+    viewers: feed.viewers,
+    close(): void {
+      feed.close();
+      history.close();
+    },
+  };
+}
