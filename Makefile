@@ -16,8 +16,11 @@ endif
 LUA_SOURCES := $(shell find build/. src/core src/engine src/scripts src/planes/lua src/planes/nginx src/planes/envoy) \
 	src/store/function-library.ts
 JS_SOURCES := tsconfig.json tsconfig.dist.json $(shell find src)
+# Types and functions that the dashboard shares with the service, besides its own sources.
+DASHBOARD_SOURCES := $(shell find dashboard) src/service/dashboard/contract.ts src/service/metrics/labels.ts src/core/codes.ts
 LUA := dist/.built/lua
 JS := dist/.built/js
+DASHBOARD := dist/.built/dashboard
 
 help: ## Show the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -40,7 +43,7 @@ bench: build ## Run the benchmarks; ONLY=name runs one
 fuzz: $(INSTALLED) ## Run the fuzz targets; SECONDS=60 each, TARGET=name, SEED=number
 	@node_modules/.bin/tsx fuzz/main.ts
 
-build: $(LUA) $(JS) ## Build what changed: Lua bundles and JavaScript in dist/
+build: $(LUA) $(JS) $(DASHBOARD) ## Build what changed: Lua bundles, JavaScript and the dashboard in dist/
 
 tools: $(INSTALLED)
 	@build/ensure-tools.sh
@@ -57,6 +60,11 @@ $(LUA): $(INSTALLED) $(LUA_SOURCES)
 $(JS): $(INSTALLED) $(JS_SOURCES)
 	@mkdir -p $(@D) && touch $@.started
 	@npm run --silent build:js
+	@mv $@.started $@
+
+$(DASHBOARD): $(INSTALLED) $(DASHBOARD_SOURCES)
+	@mkdir -p $(@D) && touch $@.started
+	@npm run --silent build:dashboard
 	@mv $@.started $@
 
 # Installing takes minutes, so it happens once per lock file. No package needs its install script.

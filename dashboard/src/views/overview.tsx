@@ -1,0 +1,236 @@
+/** Overview: what the whole service does now and did in the last 15 minutes. */
+import type { HistoryPoint, State } from "../../../src/service/dashboard/contract.js";
+import { layerOf } from "../../../src/service/metrics/labels.js";
+import { ago, count, latency, percent, plural, rate, short, words } from "../format.js";
+import { Chart, type ChartLine } from "../parts/chart.js";
+import { Badge, Bar, Card, Empty, PageHead, Tile } from "../parts/parts.js";
+
+const traffic: ChartLine[] = [
+  { label: "Admitted", tone: "series-good", filled: true, value: ({ admitted }) => admitted },
+  { label: "Refused", tone: "series-bad", filled: true, value: ({ refused }) => refused },
+];
+
+const layerTones: Record<string, string> = {
+  L1: "series-1",
+  L2: "series-2",
+  L3: "series-3",
+  emergency: "series-bad",
+  store: "series-4",
+  identity: "series-5",
+};
+const layers: ChartLine[] = Object.entries(layerTones).map(([label, tone]) => ({
+  label,
+  tone,
+  value: ({ refusals }) =>
+    Object.entries(refusals).reduce((sum, [code, refused]) => (layerOf(code) === label ? sum + refused : sum), 0),
+}));
+
+const decisions: ChartLine[] = [
+  { label: "P50", tone: "series-1", value: ({ decision }) => decision.p50_ms },
+  { label: "P99", tone: "series-2", value: ({ decision }) => decision.p99_ms },
+];
+const storeCalls: ChartLine[] = [
+  { label: "P50", tone: "series-1", value: ({ store }) => store.p50_ms },
+  { label: "P99", tone: "series-2", value: ({ store }) => store.p99_ms },
+];
+
+const perSecond = (value: number) => `${rate(value)}/s`;
+/** Ticks are round numbers. */
+const tick = (value: number) => String(Number(value.toPrecision(3)));
+const latencyTick = (ms: number) =>
+  ms < 1 ? `${tick(ms * 1000)} µs` : ms < 1000 ? `${tick(ms)} ms` : `${tick(ms / 1000)} s`;
+
+export function Overview({ state, points }: { state: State; points: readonly HistoryPoint[] }) {
+  const { overview } = state;
+  const { rates, status, store, cluster, nodes } = overview;
+  const share = rates === null || rates.requests === 0 ? null : rates.refused / rates.requests;
+  const latestOf = (pick: (point: HistoryPoint) => number | null) =>
+    points.reduceRight<number | null>((found, point) => found ?? pick(point), null);
+  const p50 = rates?.decision.p50_ms ?? latestOf(({ decision }) => decision.p50_ms);
+  const p99 = rates?.decision.p99_ms ?? latestOf(({ decision }) => decision.p99_ms);
+  return (
+    <>
+      <PageHead title="Overview" />
+      <dl class="tiles">
+        <Tile
+          label="Requests"
+          value={rate(rates?.requests)}
+          unit="/s"
+          note={`${short(status.statistics.total_requests)} in total`}
+        />
+        <Tile
+          label="Admitted"
+          value={rate(rates?.admitted)}
+          unit="/s"
+          note={`${short(status.statistics.allowed_requests)} in total`}
+        />
+        <Tile
+          label="Refused"
+          value={rate(rates?.refused)}
+          unit="/s"
+          tone={share !== null && share > 0 ? "warn" : "neutral"}
+          note={share === null ? "no requests" : `${percent(share)} of requests`}
+        />
+        <Tile label="Decision time P99" value={latency(p99)} note={`P50 ${latency(p50)}`} />
+        <Tile
+          label="Store latency P99"
+          value={store.answers ? latency(rates?.store.p99_ms ?? store.latency_ms) : "unavailable"}
+          tone={store.answers ? "neutral" : "bad"}
+          note={
+            store.answers
+              ? `P50 ${latency(rates?.store.p50_ms ?? store.latency_ms)} · ${plural(store.errors, "error")}`
+              : `${plural(store.errors, "error")} so far`
+          }
+        />
+        <Tile label="Decided locally" value={percent(rates?.local ?? null)} note={`${rate(rates?.syncs)} syncs/s`} />
+      </dl>
+      <div class="charts">
+        <Chart title="Traffic" points={points} lines={traffic} format={perSecond} axisFormat={tick} />
+        <Chart title="Refusals by layer" points={points} lines={layers} format={perSecond} axisFormat={tick} />
+        <Chart title="Decision time" points={points} lines={decisions} format={latency} axisFormat={latencyTick} />
+        <Chart title="Store latency" points={points} lines={storeCalls} format={latency} axisFormat={latencyTick} />
+      </div>
+      <div class="columns">
+        <div class="stack">
+          <BusiestApps overview={overview} />
+          <Card title="Refusals by reason">
+            {overview.refusals.length === 0 ? (
+              <p class="quiet">Nothing was refused since the gateways started.</p>
+            ) : (
+              <ul class="reasons">
+                {overview.refusals.map(({ code, layer, total }) => (
+                  <li key={code}>
+                    <span>
+                      {words(code)} <Badge tone="neutral">{layer}</Badge>
+                    </span>
+                    <span class="num">{count(total)}</span>
+                  </li>
+                ))}
+              </ul>
+            )}
+          </Card>
+        </div>
+        <Card title="Cluster">
+          <dl class="facts">
+            <div>
+              <dt>L1 tokens</dt>
+              <dd class="num">
+                {cluster.tokens === null ? "unknown" : `${short(cluster.tokens)} of ${short(cluster.capacity)}`}
+              </dd>
+            </div>
+            <Bar
+              share={(cluster.tokens ?? 0) / Math.max(cluster.capacity, 1)}
+              label="L1 tokens left"
+              tone={cluster.tokens !== null && cluster.tokens < cluster.capacity * 0.05 ? "bad" : "info"}
+            />
+            <Fact name="Held on leases" value={short(cluster.held)} />
+            <Fact name="Refill" value={`${short(cluster.rate)} tokens/s`} />
+            <Fact
+              name="Nodes"
+              value={
+                nodes.silent === 0 ? plural(nodes.alive, "live node") : `${nodes.alive} live, ${nodes.silent} silent`
+              }
+            />
+            <Fact name="Open connections" value={count(status.connections)} />
+            <Fact name="Degradation level" value={String(status.degradation_level)} />
+            <Fact name="Emergency" value={status.emergency_mode ? "active" : "off"} />
+            <Fact
+              name="Store"
+              value={`${store.kind}, ${status.redis.connected_nodes} of ${plural(status.redis.cluster_nodes, "server")}`}
+            />
+            <Fact name="Configuration" value={overview.config_versions.map((one) => one.slice(0, 12)).join(", ")} />
+          </dl>
+          {store.warnings.map((warning) => (
+            <p class="hint" key={warning}>
+              {warning}
+            </p>
+          ))}
+        </Card>
+      </div>
+      <RecentRefusals overview={overview} />
+    </>
+  );
+}
+
+function Fact({ name, value }: { name: string; value: string }) {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd class="num">{value}</dd>
+    </div>
+  );
+}
+
+function BusiestApps({ overview: { busiest, apps_total } }: { overview: State["overview"] }) {
+  const most = Math.max(...busiest.map(({ requests }) => requests), 1);
+  return (
+    <Card title="Busiest apps" action={<a href="#/apps">{plural(apps_total, "app")}</a>}>
+      {busiest.length === 0 ? (
+        <Empty icon="apps" title="No requests yet">
+          Send a request through the gateway, and the app appears here.
+        </Empty>
+      ) : (
+        <div class="table-box">
+          <table>
+            <thead>
+              <tr>
+                <th>App</th>
+                <th class="wide-only" aria-label="Share of the busiest" />
+                <th class="right">Requests/s</th>
+                <th class="right">Refused/s</th>
+                <th class="right">Total</th>
+              </tr>
+            </thead>
+            <tbody>
+              {busiest.map((app) => (
+                <tr key={app.app_id}>
+                  <td>
+                    <a class="id" href={`#/apps/${encodeURIComponent(app.app_id)}`}>
+                      {app.app_id}
+                    </a>
+                  </td>
+                  <td class="wide-only bar-cell">
+                    <Bar share={app.requests / most} label={`Requests of ${app.app_id} relative to the busiest app`} />
+                  </td>
+                  <td class="right num">{rate(app.requests)}</td>
+                  <td class={`right num ${app.refused > 0 ? "text-bad" : "text-faint"}`}>{rate(app.refused)}</td>
+                  <td class="right num">{short(app.total)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Card>
+  );
+}
+
+function RecentRefusals({ overview: { recent_refusals, status } }: { overview: State["overview"] }) {
+  const now = Date.parse(status.timestamp);
+  return (
+    <Card title="Recent refusals">
+      {recent_refusals.length === 0 ? (
+        <p class="quiet">No recent refusals.</p>
+      ) : (
+        <ul class="refusals">
+          {recent_refusals.slice(0, 10).map((one, i) => (
+            <li key={`${one.at} ${i}`}>
+              <span class="refusal-when num">{ago(now - one.at)}</span>
+              <span class="refusal-what">
+                {one.app_id === "" ? (
+                  <em>no app</em>
+                ) : (
+                  <a class="id" href={`#/apps/${encodeURIComponent(one.app_id)}`}>
+                    {one.app_id}
+                  </a>
+                )}{" "}
+                <Badge tone={one.dry_run ? "info" : "warn"}>{words(one.code)}</Badge>
+              </span>
+              <span class="refusal-why">{one.explanation || `${one.method}, cost ${count(one.cost)}`}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}
