@@ -104,13 +104,14 @@ async function start(): Promise<RunningTarget> {
     }),
   ];
 
+  const access = { token: "", isCurrent: () => true };
   return {
     async run(input) {
       const endpoint = endpoints[byteAt(input, 0) % endpoints.length]!;
       const type = byteAt(input, 1) % 2 === 0 ? "text/plain" : "application/json";
       try {
         const { status, body } = await endpoint.handle(
-          await readCall(requestOf(input.subarray(2), type), endpoint, {}, ""),
+          await readCall(requestOf(input.subarray(2), type), endpoint, {}, { search: "", access }),
         );
         if (status === 200 && type === "text/plain") endpoint.text?.format(body);
       } catch (error) {
