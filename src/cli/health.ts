@@ -58,7 +58,7 @@ export function readyLines({ ready: isReady, checks }: contract.ReadyReply): str
 const tones: Record<contract.DeepReply["status"], Tone> = { healthy: "good", degraded: "warning", unhealthy: "bad" };
 
 export function deepLines(reply: contract.DeepReply, columns: number): string[] {
-  const { nginx: gateway, redis: store, shared_memory: memory, metrics, config } = reply.components;
+  const { nginx: gateway, redis: store, shared_memory: memory, overload, metrics, config } = reply.components;
   const { used_mb: used, capacity_mb: capacity } = memory.ratelimit;
   const shown = (status: contract.DeepReply["status"]) => toned(tones[status], status);
   const gatewayText = `${gateway.version}, up ${span(gateway.uptime)}, ${counted(gateway.workers, "worker")}`;
@@ -75,7 +75,9 @@ export function deepLines(reply: contract.DeepReply, columns: number): string[] 
   return [
     `${shown(reply.status)}  level ${reply.degradation_level}  ${emergency}`,
     ...tableLines(["component", "status", ""], rows, columns, { indent: "  " }),
-    ...[...store.warnings, ...rejected].map((warning) => `${toned("warning", "warning")}: ${warning}`),
+    ...[...store.warnings, ...overload.warnings, ...rejected].map(
+      (warning) => `${toned("warning", "warning")}: ${warning}`,
+    ),
     "",
     ...nodeLines(reply, columns),
   ];

@@ -5,6 +5,7 @@ import { MAX_TOKENS } from "../core/bucket.js";
 import { costProfiles, MAX_BYTES, MAX_COST } from "../core/cost.js";
 import { MAX_SHARDS } from "../core/shard.js";
 import { limits, route, timeouts, upstream } from "./sections/gateway.js";
+import { overload } from "./sections/overload.js";
 import { rateLimitDomain } from "./sections/rate-limits.js";
 import { clientTls, listenerTls } from "./sections/tls.js";
 import {
@@ -262,6 +263,11 @@ export const sections = {
   log: log.prefault({}).describe("The log: JSON lines on stdout."),
   timeouts: timeouts.prefault({}).describe("Timeouts of the gateway."),
   limits: limits.prefault({}).describe("Maximum size of requests."),
+  overload: overload
+    .prefault({})
+    .describe(
+      "When a process refuses new work with 503 `overloaded`, until it is below 80 % of the limit again. Health checks, metrics, the admin API, renewals and releases are always served.",
+    ),
 };
 
 export const schema = z.strictObject(sections);

@@ -28,6 +28,8 @@ export const EPOCH_CLOSED = "epoch_closed";
 export const HELD = "held";
 /** The store is unavailable and `on_store_failure` does not admit the request. */
 export const STORE_UNAVAILABLE = "store_unavailable";
+/** The process is short of CPU time, memory or files and refuses new work. */
+export const OVERLOADED = "overloaded";
 /** The app or user header is malformed or was sent twice. */
 export const INVALID_IDENTITY = "invalid_identity";
 /** The app is not configured, and unknown apps are refused. */

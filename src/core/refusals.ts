@@ -3,6 +3,7 @@ import {
   INVALID_ARGUMENT,
   INVALID_IDENTITY,
   OK,
+  OVERLOADED,
   SLOT_APP_LIMIT_EXCEEDED,
   SLOT_LIMIT_EXCEEDED,
   SLOT_RATE_LIMITED,
@@ -228,6 +229,7 @@ const GATEWAY_ERRORS = {
   upstream_queue_full: 503,
   upstream_queue_timeout: 503,
   draining: 503,
+  overloaded: 503,
   slot_lost: 503,
   plane_error: 503,
   upstream_connect_timeout: 504,
@@ -236,10 +238,14 @@ const GATEWAY_ERRORS = {
 
 export type GatewayError = keyof typeof GATEWAY_ERRORS;
 
+/** For clients that are refused because of overload. */
+export const OVERLOAD_RETRY_SECONDS = 1;
+
 /** A request that cannot be handled, whatever its app. */
 export function gatewayRefusal(reason: GatewayError): Refusal {
   const status = GATEWAY_ERRORS[reason];
-  return { status, body: `{"error":"${ERRORS[status]!}","reason":"${reason}"}\n`, retryAfter: 0 };
+  const retryAfter = reason === OVERLOADED ? OVERLOAD_RETRY_SECONDS : 0;
+  return { status, body: `{"error":"${ERRORS[status]!}","reason":"${reason}"}\n`, retryAfter };
 }
 
 export interface ConnectionLimits {

@@ -21,11 +21,13 @@ export interface EnvoyServiceDependencies {
   /** Targets of an upstream that were found by DNS. */
   discoveredPods(upstream: string): string[] | undefined;
   observer: SlotKeeperObserver;
+  /** Whether to refuse a call because of overload. */
+  sheds(): boolean;
   log: Log;
 }
 
 export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: EnvoyServiceDependencies) {
-  const { limiter, descriptors, slots, discoveredPods, observer, log } = dependencies;
+  const { limiter, descriptors, slots, discoveredPods, observer, sheds, log } = dependencies;
   let options = initial;
   let serving = true;
   const connections = createEnvoyConnections({
@@ -55,6 +57,7 @@ export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: E
     routes: [createJsonApi(rateLimit), createCheckApi(limiter), healthCheck],
     access: () => options.access,
     limits: () => options.limits,
+    sheds,
     log,
   });
   return {

@@ -2,6 +2,8 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { constants, type ServerHttp2Stream } from "node:http2";
 import type { Readable } from "node:stream";
+import { OVERLOADED } from "../core/codes.js";
+import { OVERLOAD_RETRY_SECONDS } from "../core/refusals.js";
 import type { Log } from "../shared/log.js";
 import type { AccessCheck, AccessDenial } from "./access.js";
 import { type BufferShare, ChunkList } from "./buffers.js";
@@ -33,6 +35,8 @@ export interface HttpRoutesOptions {
   maxBodyBytes(): number;
   /** For bodies of public routes. */
   maxPublicBytes: number;
+  /** Whether to refuse a request because of overload. Public routes are always served. */
+  sheds(): boolean;
   /** Ends HTTP/2 requests that are not complete in time. */
   expiry: Expiry;
   log: Log;
@@ -48,7 +52,8 @@ interface HttpRequest {
   send(reply: HttpReply): void;
 }
 
-export function createHttpRoutes({ routes, maxBodyBytes, maxPublicBytes, expiry, log }: HttpRoutesOptions) {
+export function createHttpRoutes(options: HttpRoutesOptions) {
+  const { routes, maxBodyBytes, maxPublicBytes, sheds, expiry, log } = options;
   const maxBytesOf = ({ isPublic }: HttpRoute) => (isPublic === true ? maxPublicBytes : maxBodyBytes());
 
   /** Returns the route to call, or the reply if it must not be called. */
@@ -65,6 +70,7 @@ export function createHttpRoutes({ routes, maxBodyBytes, maxPublicBytes, expiry,
       }
     }
     if (route !== undefined) {
+      if (route.isPublic !== true && sheds()) return overloaded;
       const maxBytes = maxBytesOf(route);
       return Number(headers["content-length"] ?? 0) > maxBytes ? tooLarge(maxBytes) : route;
     }
@@ -138,6 +144,11 @@ const buffersFull = problem(
   "buffers_full",
   "too many bytes of incomplete bodies; try again",
 );
+const overloaded: HttpReply = {
+  ...problem(503, "service_unavailable", OVERLOADED, "this process refuses new work; try again"),
+  // Envoy sets the second one itself if it refuses a call. Its filter does not count such a call as a failure of the store.
+  headers: { ...JSON_TYPE, "retry-after": String(OVERLOAD_RETRY_SECONDS), "x-envoy-overloaded": "true" },
+};
 const tooLarge = (maxBytes: number) => problem(413, "content_too_large", "body", `at most ${maxBytes} bytes`);
 
 function denied({ kind, detail }: AccessDenial): HttpReply {

@@ -27,6 +27,8 @@ export interface EnvoyListenerOptions {
   access(): EnvoyAccess;
   /** Read on every request. */
   limits(): EnvoyServiceOptions["limits"];
+  /** Whether to refuse a call because of overload. Default: never. */
+  sheds?(): boolean;
   log: Log;
   timeouts?: Partial<ListenerTimeouts>;
 }
@@ -90,17 +92,18 @@ const outsiderOptions: ServerOptions = {
 };
 
 export function createEnvoyListener(options: EnvoyListenerOptions) {
-  const { methods, routes, limits, log } = options;
+  const { methods, routes, limits, sheds = () => false, log } = options;
   const timeouts = { ...defaultTimeouts, ...options.timeouts };
   const access = createAccessChecks(options.access);
   const buffers = createBuffers(limits);
   const expiry = createExpiry(timeouts.bodyMs);
   const maxMessageBytes = () => limits().maxMessageBytes;
-  const grpc = createGrpcServer({ methods, maxMessageBytes, maxPublicBytes: MAX_PUBLIC_BYTES, expiry, log });
+  const grpc = createGrpcServer({ methods, maxMessageBytes, maxPublicBytes: MAX_PUBLIC_BYTES, sheds, expiry, log });
   const http = createHttpRoutes({
     routes,
     maxBodyBytes: maxMessageBytes,
     maxPublicBytes: MAX_PUBLIC_BYTES,
+    sheds,
     expiry,
     log,
   });

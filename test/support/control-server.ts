@@ -138,6 +138,7 @@ export async function startControl(store: Store, options: ControlServerOptions =
     ask: async <Q extends ReportRequest>({ kind }: Q) => answers[kind] as never,
     workers: () => ({ expected: answers.report.length, listening: answers.report.length }),
     serviceLevel: sync.level,
+    overload: () => ({ share: 0, causes: [] }),
     state: () => "running",
     metricsPage:
       options.metrics ?? (async () => ({ parts: Readable.from(["up 1\n"]), contentType: "text/plain; version=0.0.4" })),

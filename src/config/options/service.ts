@@ -2,6 +2,7 @@
 import type { HeaderOptions } from "../../core/refusals.js";
 import type { DescriptorOptions } from "../../descriptors/descriptor-limiter.js";
 import { compileRules, type DescriptorRule, type LimitRule } from "../../descriptors/rules.js";
+import type { OverloadLimits } from "../../shared/overload.js";
 import type { Config } from "../schema.js";
 import type { DescriptorConfig } from "../sections/rate-limits.js";
 import { type CamelCase, camelCase } from "./camel-case.js";
@@ -27,6 +28,10 @@ export interface MetricsOptions {
 export function metricsOptions(config: Config): MetricsOptions {
   const apps = [...appLimits(config).map(({ id }) => id), ...descriptorLabels(config)];
   return { ...camelCase(config.metrics), apps };
+}
+
+export function overloadLimits({ overload }: Config): OverloadLimits {
+  return camelCase(overload);
 }
 
 /** Lease of slots on a route that was removed. */

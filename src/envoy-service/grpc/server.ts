@@ -1,5 +1,6 @@
 /** gRPC over HTTP/2 streams: unary and client-streaming calls. Every call ends with a message or with a gRPC status. */
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
+import { OVERLOADED } from "../../core/codes.js";
 import type { Log } from "../../shared/log.js";
 import type { BufferShare } from "../buffers.js";
 import type { Expiry } from "../expiry.js";
@@ -12,6 +13,7 @@ import {
   INVALID_ARGUMENT,
   percentEncoded,
   timeoutMs,
+  UNAVAILABLE,
   UNIMPLEMENTED,
 } from "./status.js";
 
@@ -49,12 +51,15 @@ export interface GrpcServerOptions {
   maxMessageBytes(): number;
   /** For messages of public methods. */
   maxPublicBytes: number;
+  /** Whether to refuse a new unary call because of overload. Public methods are always served. */
+  sheds(): boolean;
   /** Ends unary calls, and messages of a client stream, that are not complete in time. */
   expiry: Expiry;
   log: Log;
 }
 
-export function createGrpcServer({ methods, maxMessageBytes, maxPublicBytes, expiry, log }: GrpcServerOptions) {
+export function createGrpcServer(options: GrpcServerOptions) {
+  const { methods, maxMessageBytes, maxPublicBytes, sheds, expiry, log } = options;
   const byPath = new Map(methods.map((method) => [method.path, method]));
   /** One function per open client stream that replies to it. */
   const streaming = new Set<() => void>();
@@ -141,6 +146,8 @@ export function createGrpcServer({ methods, maxMessageBytes, maxPublicBytes, exp
       const method = byPath.get(headers[":path"] ?? "");
       try {
         if (method === undefined) throw new GrpcError(UNIMPLEMENTED, "unknown method");
+        if (method.kind === "unary" && method.isPublic !== true && sheds())
+          throw new GrpcError(UNAVAILABLE, OVERLOADED);
         serveCall(stream, method, headers, buffers);
       } catch (error) {
         endWithStatus(stream, statusOf(error, headers[":path"] ?? "", log));

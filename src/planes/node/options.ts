@@ -4,6 +4,7 @@ import type { ProxyOptions, Route, Timeouts } from "../../config/options/proxy.j
 import { limits as limitsSection, timeouts as timeoutsSection } from "../../config/sections/gateway.js";
 import { createAddressMatcher } from "../../shared/addresses.js";
 import type { Log } from "../../shared/log.js";
+import type { Overload } from "../../shared/overload.js";
 import type { ConnectionAdmission } from "../../slots/admission.js";
 import type { Admission } from "./http/admission.js";
 import type { Concurrency } from "./http/concurrency.js";
@@ -21,6 +22,8 @@ export interface Deciders {
 
 export interface CreateProxyOptions extends ProxyOptions, Deciders {
   log: ProxyLog;
+  /** Without it nothing is refused because of overload. */
+  overload?: Pick<Overload, "sheds" | "isActive">;
 }
 
 const defaultLimits = camelCase(limitsSection.parse({}));

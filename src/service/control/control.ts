@@ -3,7 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { pipeline, Readable } from "node:stream";
 import * as z from "zod";
 import type { AccessOptions } from "../../config/options/service.js";
-import { INVALID_ARGUMENT, STORE_UNAVAILABLE } from "../../core/codes.js";
+import { INVALID_ARGUMENT, OVERLOADED, STORE_UNAVAILABLE } from "../../core/codes.js";
+import { OVERLOAD_RETRY_SECONDS } from "../../core/refusals.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
 import { lingerOnClose } from "../../shared/linger.js";
 import type { Log } from "../../shared/log.js";
@@ -23,6 +24,8 @@ export interface ControlOptions {
   sessionToken?: GuardOptions["sessionToken"];
   isOpen?: GuardOptions["isOpen"];
   log: Log;
+  /** Whether to refuse a call because of overload. Default: never. */
+  sheds?(): boolean;
   /** The version of the program. */
   version: string;
   clock?: Clock;
@@ -38,6 +41,11 @@ const storeDetails: Record<StoreErrorKind, string> = {
   denied: "the store rejects this service: check user name and password",
   script: "a store script failed: this is a bug",
   closed: "the service is stopping",
+};
+
+const overloaded: Reply = {
+  ...problem(503, "service_unavailable", OVERLOADED, { detail: "this process refuses new work; try again" }),
+  headers: { "Retry-After": String(OVERLOAD_RETRY_SECONDS) },
 };
 
 export function createControl({ log, version, access, clock = systemClock, ...options }: ControlOptions) {
@@ -69,6 +77,7 @@ export function createControl({ log, version, access, clock = systemClock, ...op
       const reply = problem(405, "method_not_allowed", "wrong_method", { detail: `allowed methods: ${methods}` });
       return { ...reply, headers: { Allow: methods } };
     }
+    if (endpoint.isShed === true && options.sheds?.() === true) return overloaded;
     let call: Call | undefined;
     let reply: Reply;
     try {

@@ -104,6 +104,14 @@ const definitions = {
     ["node_id"],
     "99th percentile of the event loop delay since the last scrape.",
   ),
+  ratelimit_overload_refused_share: gauge(
+    ["node_id"],
+    "Share of new work that a process refuses because it is overloaded; 0 if it is not.",
+  ),
+  ratelimit_overload_refusals_total: counter(
+    ["listener"],
+    "New work that was refused with `overloaded`, by listener: gateway, envoy or control.",
+  ),
   ratelimit_build_info: gauge(["version"], "1 for the running version of Tollgate."),
 
   websocket_connections_active_total: metric("untyped")(

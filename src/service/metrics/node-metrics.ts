@@ -4,6 +4,7 @@ import { getHeapStatistics } from "node:v8";
 import type { MetricsOptions } from "../../config/options/service.js";
 import { OK } from "../../core/codes.js";
 import type { Decision, LimitedTransfer, Limiter } from "../../limiter/limiter.js";
+import type { OverloadState } from "../../shared/overload.js";
 import {
   type AppCounters,
   type AppReport,
@@ -25,6 +26,7 @@ import { createSeries, observe, type SeriesList } from "./series.js";
 
 export interface NodeMetricsOptions extends MetricsOptions {
   node: string;
+  overload?: (() => OverloadState) | undefined;
   /** Unix time in milliseconds. */
   wallClock?: () => number;
 }
@@ -45,7 +47,7 @@ export interface ConnectionGauges {
 export type NodeMetrics = ReturnType<typeof createNodeMetrics>;
 
 export function createNodeMetrics(options: NodeMetricsOptions) {
-  const { node, wallClock = Date.now } = options;
+  const { node, wallClock = Date.now, overload = () => ({ share: 0, causes: [] }) } = options;
   const life: string = randomUUID();
   const series = createSeries();
   /** A histogram. */
@@ -114,6 +116,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
   function gauges(limiter: LimiterState, { pods, proxies }: ConnectionGauges) {
     const all = createSeries();
     all.add("ratelimit_degradation_level", [node], limiter.stats().level);
+    all.add("ratelimit_overload_refused_share", [node], overload().share);
     lag?.addTo(all, node);
     const held = new Map<string, number>();
     for (const { app, balance } of limiter.balances()) {
@@ -161,6 +164,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       ...limiter.stats(),
       ...facts,
       node,
+      overload: overload(),
       /** A histogram of decision times with `latencyBoundsSeconds`. */
       latency: [...latency],
       refusals: { ...refusals },

@@ -24,6 +24,9 @@ const withoutLabels = [
   "websocket_leases_reclaimed_total",
 ] as const;
 
+/** Where new work is refused if the process is overloaded. */
+export type Listener = "gateway" | "envoy" | "control";
+
 export type ProcessCounters = ReturnType<typeof createProcessCounters>;
 
 /** Errors, refusals and outcomes that did not occur yet are shown as 0. */
@@ -35,6 +38,7 @@ export function createProcessCounters(series: Series) {
     if (isLiftedByDryRun(reason)) series.of("websocket_dry_run_refusals_total", reason);
   }
   for (const name of withoutLabels) series.of(name);
+  for (const listener of ["gateway", "envoy", "control"]) series.of("ratelimit_overload_refusals_total", listener);
   function refused(code: string): void {
     series.add("websocket_refusals_total", [connectionReasons.includes(code) ? code : "other"]);
     series.add("websocket_connections_rejected_total", []);
@@ -63,6 +67,8 @@ export function createProcessCounters(series: Series) {
       lost: (leases: number) => series.add("websocket_leases_lost_total", [], leases),
       reclaimed: () => series.add("websocket_leases_reclaimed_total", []),
     },
+    /** New work was refused because of overload. */
+    shed: (listener: Listener): void => series.add("ratelimit_overload_refusals_total", [listener]),
     /** For the syncs of a limiter, and for sync messages of data planes. */
     synced(outcome: (typeof syncOutcomes)[number], milliseconds: number, apps: number): void {
       series.observe("ratelimit_sync_apps", [], apps);

@@ -5,6 +5,7 @@ import type { BucketLimits } from "../../core/limits.js";
 import type { Coordinator } from "../../quota/coordinator.js";
 import type { Quota } from "../../quota/quota.js";
 import type { Clock } from "../../shared/clock.js";
+import type { OverloadState } from "../../shared/overload.js";
 import { metrics } from "./catalog.js";
 import { appLabels, NO_APP, OTHER_APPS } from "./labels.js";
 import { createPlaneCounters } from "./plane-counters.js";
@@ -26,6 +27,8 @@ export interface ServiceMetricsOptions {
   config: { version(): string; loadedAtMs(): number };
   coordinator: Pick<Coordinator, "stats" | "emergency">;
   quota: Pick<Quota, "inspect" | "nodes" | "cluster">;
+  /** Of the primary. */
+  overload(): OverloadState;
   clock?: Clock | undefined;
 }
 
@@ -72,6 +75,7 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
       page.add("websocket_proxy_instance", [proxies++ < MOST_PROXIES ? name : "other"], active);
       page.add("websocket_connections_active_total", [], active);
     }
+    page.add("ratelimit_overload_refused_share", [node], options.overload().share);
     lag.addTo(page, node);
   }
 

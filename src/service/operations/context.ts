@@ -8,6 +8,7 @@ import { UNKNOWN_APP } from "../../core/codes.js";
 import type { AppLimits } from "../../core/limits.js";
 import type { Coordinator } from "../../quota/coordinator.js";
 import type { Quota } from "../../quota/quota.js";
+import type { OverloadState } from "../../shared/overload.js";
 import type { RouteLimits } from "../../slots/limits.js";
 import type { RouteSlots } from "../../slots/slots.js";
 import type { Store, StoreFacts } from "../../store/store.js";
@@ -42,6 +43,8 @@ export interface OperationsOptions {
   /** Number of workers that should listen and that do. None are expected without a gateway. */
   workers(): { expected: number; listening: number };
   pin: Pin;
+  /** Of this process; those of workers are in their reports. */
+  overload(): OverloadState;
   /** The degradation level that is sent to data planes. */
   serviceLevel(): number;
   state(): "starting" | "running" | "stopping";

@@ -56,6 +56,8 @@ export interface Endpoint<Body = unknown, Query = unknown, Result = unknown> {
   hidden?: boolean;
   /** The name in the audit log, if the endpoint changes something. */
   action?: string;
+  /** New work of data planes: refused with 503 if the process is overloaded. */
+  isShed?: boolean;
   query?: z.ZodType<Query>;
   /** A JSON body, validated before the handler is called. */
   request?: z.ZodType<Body>;

@@ -36,6 +36,14 @@ export function healthEndpoints(context: OperationsContext): Endpoint[] {
     };
   }
 
+  function overloadHealth(reports: readonly NodeReport[]): Deep["components"]["overload"] {
+    const all = [{ node: context.node, overload: context.overload() }, ...reports];
+    const warnings = all.flatMap(({ node, overload: { share, causes } }) =>
+      share > 0 ? [`${node} refuses ${Math.ceil(share * 100)} % of new work: ${causes.join(", ")}.`] : [],
+    );
+    return { status: warnings.length === 0 ? "healthy" : "degraded", warnings };
+  }
+
   async function nodes(): Promise<Deep["nodes"]> {
     const listed = (await ifAvailable(context.quota.nodes())) ?? [];
     return listed.map(({ node, alive, silentMs }) => ({ node_id: nodeName(node), alive, silent_ms: silentMs }));
@@ -87,6 +95,7 @@ export function healthEndpoints(context: OperationsContext): Endpoint[] {
             status: heap.used_mb > heap.capacity_mb * FULL ? "degraded" : "healthy",
             ratelimit: heap,
           },
+          overload: overloadHealth(reports),
           metrics: { status: "healthy", registry_size: context.metricsSize() },
           config: {
             status: error === undefined ? "healthy" : "degraded",

@@ -1,7 +1,7 @@
 /** The primary's part of a service: coordinator, sync with data planes, operations, metrics and the control listener. */
 import type { LiveConfig } from "../../config/live/live.js";
 import { appLimits, clusterOptions, coordinatorOptions } from "../../config/options/limits.js";
-import { accessOptions, metricsOptions } from "../../config/options/service.js";
+import { accessOptions, metricsOptions, overloadLimits } from "../../config/options/service.js";
 import { podSources, podsOf, slotLimits, slotPlacements } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { DEFAULT_APP } from "../../core/identity.js";
@@ -10,6 +10,7 @@ import { createQuota } from "../../quota/quota.js";
 import { ShardMismatch } from "../../quota/shard-count.js";
 import { systemClock } from "../../shared/clock.js";
 import type { Log } from "../../shared/log.js";
+import { createOverload } from "../../shared/overload.js";
 import { createPodDirectory } from "../../slots/pods.js";
 import { createRouteSlots } from "../../slots/slots.js";
 import type { Store } from "../../store/store.js";
@@ -45,6 +46,8 @@ export function createControlPlane({ live, store, log, state, workers, isOpen }:
   let configured = new Set(apps.map(({ id }) => id));
   let metered = metricsOptions(config);
   let placements = slotPlacements(config);
+  let limits = overloadLimits(config);
+  const overload = createOverload({ limits: () => limits, log });
   const quota = createQuota(store, clusterOptions(config));
   const coordinator = createCoordinator({
     quota,
@@ -70,6 +73,7 @@ export function createControlPlane({ live, store, log, state, workers, isOpen }:
     coordinator,
     quota,
     apps: () => apps,
+    overload: overload.state,
     metrics: () => metered,
   });
   live.onRefused(() => metrics.configReloaded("refused"));
@@ -105,6 +109,7 @@ export function createControlPlane({ live, store, log, state, workers, isOpen }:
     connectionLimits: () => slotLimits(live.current().routes),
     workers: workers.counts,
     recalled: recalls.list,
+    overload: overload.state,
     serviceLevel: () => sync.level(),
     metricsPage,
     metricsSize: () => (metered.enabled ? metrics.registrySize() : 0),
@@ -133,6 +138,11 @@ export function createControlPlane({ live, store, log, state, workers, isOpen }:
     access: () => access,
     sessionToken: dashboard.sessionToken,
     isOpen,
+    sheds() {
+      const isShed = overload.sheds();
+      if (isShed) metrics.shed("control");
+      return isShed;
+    },
     log,
     version,
   });
@@ -165,6 +175,7 @@ export function createControlPlane({ live, store, log, state, workers, isOpen }:
       access = accessOptions(changed);
       apps = appLimits(changed);
       metered = metricsOptions(changed);
+      limits = overloadLimits(changed);
       placements = slotPlacements(changed);
       configured = new Set(apps.map(({ id }) => id));
       quota.reconfigure(clusterOptions(changed));
@@ -175,6 +186,7 @@ export function createControlPlane({ live, store, log, state, workers, isOpen }:
     async close(): Promise<void> {
       dashboard.close();
       directory.close();
+      overload.close();
       recalls.close();
       await Promise.all([control.close(), coordinator.close()]);
       metrics.close();

@@ -1,7 +1,12 @@
 /** One gateway process: a limiter with its own leases, the keeper of its slots, the proxy, and the listener for Envoy. */
 import { clusterOptions, headerOptions, identityOptions, limiterOptions } from "../../config/options/limits.js";
 import { proxyOptions } from "../../config/options/proxy.js";
-import { descriptorOptions, envoyServiceOptions, metricsOptions } from "../../config/options/service.js";
+import {
+  descriptorOptions,
+  envoyServiceOptions,
+  metricsOptions,
+  overloadLimits,
+} from "../../config/options/service.js";
 import { podSources, podsOf, slotOptions, slotPlacements } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { createDescriptorLimiter } from "../../descriptors/descriptor-limiter.js";
@@ -13,6 +18,7 @@ import type { Deciders } from "../../planes/node/options.js";
 import { createQuota } from "../../quota/quota.js";
 import { createAddressMatcher } from "../../shared/addresses.js";
 import type { Log } from "../../shared/log.js";
+import { createOverload } from "../../shared/overload.js";
 import { createPodDirectory } from "../../slots/pods.js";
 import { createSlotKeeper, newProxyId } from "../../slots/slot-keeper.js";
 import type { SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
@@ -21,6 +27,7 @@ import { observeStore } from "../../store/observed-store.js";
 import type { Store } from "../../store/store.js";
 import { createDecisionLog, type DecisionLog } from "../metrics/decision-log.js";
 import { type ConnectionGauges, createNodeMetrics, type NodeMetrics } from "../metrics/node-metrics.js";
+import type { Listener } from "../metrics/process-counters.js";
 import type { ReportRequest, Reports } from "../metrics/reports.js";
 
 export type Gateway = ReturnType<typeof createGateway>;
@@ -44,7 +51,8 @@ interface HeldOnPod {
 export function createGateway({ config, node, store: plainStore, log, ...options }: GatewayOptions) {
   let settings = settingsOf(config);
   let { configVersion } = options;
-  const metrics = createNodeMetrics({ node, ...metricsOptions(config) });
+  const overload = createOverload({ limits: () => settings.overload, log });
+  const metrics = createNodeMetrics({ node, ...metricsOptions(config), overload: overload.state });
   const store = observeStore(plainStore, metrics.storeObserver);
   const quota = createQuota(store, clusterOptions(config));
   const decisionLog = createDecisionLog({
@@ -67,7 +75,12 @@ export function createGateway({ config, node, store: plainStore, log, ...options
     liveProxies: () => limiter.stats().liveNodes,
     observer: slotObserver,
   });
-  const proxy = createProxy({ ...proxyOptions(config), ...deciders(config), log });
+  const proxy = createProxy({
+    ...proxyOptions(config),
+    ...deciders(config),
+    overload: { ...overload, sheds: () => shed("gateway") },
+    log,
+  });
   const descriptors = createDescriptorLimiter({ limiter, ...descriptorOptions(config) });
   const envoy = createEnvoyService(envoyServiceOptions(config), {
     limiter,
@@ -75,6 +88,7 @@ export function createGateway({ config, node, store: plainStore, log, ...options
     slots,
     discoveredPods: (upstream) => directory.pods(upstream),
     observer: slotObserver,
+    sheds: () => shed("envoy"),
     log,
   });
   const directory = createPodDirectory({
@@ -85,6 +99,12 @@ export function createGateway({ config, node, store: plainStore, log, ...options
     },
     failed: (upstream, error) => log.warn({ upstream, err: error }, "DNS lookup failed: keeping the last known pods"),
   });
+
+  function shed(listener: Listener): boolean {
+    const isShed = overload.sheds();
+    if (isShed) metrics.shed(listener);
+    return isShed;
+  }
 
   function deciders(applied: Config): Deciders {
     const identity = identityOptions(applied);
@@ -165,13 +185,15 @@ export function createGateway({ config, node, store: plainStore, log, ...options
       await Promise.all([limiter.close(), keeper.close(), envoy.connections.close()]);
       decisionLog.close();
       metrics.close();
+      overload.close();
     },
   };
 }
 
 /** The part of the configuration that is still read after it was applied. The rest, with many apps, is not kept. */
-function settingsOf({ log, routes, upstreams }: Config) {
-  return { log, routes, upstreams, placements: slotPlacements({ routes }) };
+function settingsOf(config: Config) {
+  const { log, routes, upstreams } = config;
+  return { log, routes, upstreams, placements: slotPlacements({ routes }), overload: overloadLimits(config) };
 }
 
 export function limiterObserver(log: Log, metrics: NodeMetrics, decisionLog: DecisionLog): LimiterObserver {

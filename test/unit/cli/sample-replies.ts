@@ -49,6 +49,7 @@ export const deep: DeepReply = {
       warnings: [],
     },
     shared_memory: { status: "healthy", ratelimit: { capacity_mb: 4288, used_mb: 41.5, free_mb: 4246.5 } },
+    overload: { status: "healthy", warnings: [] },
     metrics: { status: "healthy", registry_size: 42 },
     config: { status: "healthy", version: "3f9a1c2b", loaded_at: tenSecondsBefore, last_error: null },
   },

@@ -42,7 +42,10 @@ export interface ReverseProxy {
   close(): Promise<void>;
 }
 
-export function createProxy({ log, ...first }: CreateProxyOptions): ReverseProxy {
+/** After these refusals of a complete request the connection can be used again. */
+const reusable: readonly GatewayError[] = ["no_route", "client_concurrency"];
+
+export function createProxy({ log, overload, ...first }: CreateProxyOptions): ReverseProxy {
   const shared: Shared = { log, clockMs: 0, draining: false, clients: new Concurrency(), apps: new Concurrency() };
   const pools = new Set<Pool>();
   const tlsClients = createTlsClients({ clock: systemClock, log });
@@ -61,6 +64,7 @@ export function createProxy({ log, ...first }: CreateProxyOptions): ReverseProxy
     if (connection === undefined || connection.closing || !request.socket.writable) return;
     const routed = route(connection, request);
     if (typeof routed === "string") refuse(connection, response, routed);
+    else if (isShed(routed)) refuse(connection, response, "overloaded");
     // It was not taken as an upgrade.
     else if (routed.upgrade !== undefined) refuse(connection, response, "unsupported_upgrade");
     else if (!mayRun(routed)) refuse(connection, response, "client_concurrency");
@@ -79,6 +83,12 @@ export function createProxy({ log, ...first }: CreateProxyOptions): ReverseProxy
     return { shared, options, connection, request, head, upstream: destination.upstream, upgrade, client: "" };
   }
 
+  /** While the process is overloaded, no connection is upgraded: it would last. */
+  function isShed({ upgrade }: RoutedRequest): boolean {
+    if (overload === undefined) return false;
+    return upgrade === undefined ? overload.sheds() : overload.isActive();
+  }
+
   /** False: the client has as many requests running as it may have. */
   function mayRun(routed: RoutedRequest): boolean {
     const { connection, head } = routed;
@@ -95,7 +105,7 @@ export function createProxy({ log, ...first }: CreateProxyOptions): ReverseProxy
     if (connection === undefined || connection.closing || connection.running.size > 0) return false;
     if (options.upgrades === undefined || request.headers.expect !== undefined) return false;
     const routed = route(connection, request);
-    if (typeof routed === "string" || routed.upgrade === undefined) return false;
+    if (typeof routed === "string" || routed.upgrade === undefined || isShed(routed)) return false;
     takenUpgrades.set(request, routed);
     return true;
   }
@@ -109,13 +119,18 @@ export function createProxy({ log, ...first }: CreateProxyOptions): ReverseProxy
   /** Rejects a request before admission, and closes the connection unless the request is valid. */
   function refuse(connection: Connection, response: ServerResponse, reason: GatewayError): void {
     const request = response.req;
-    const valid = (reason === "no_route" || reason === "client_concurrency") && request.complete;
+    const valid = reusable.includes(reason) && request.complete;
     if (!valid) {
       closeSlowly(connection, options.timeouts.lingerMs);
       connection.lastAnswered = true;
     }
-    log.info({ reason, client: connection.remoteAddress, path: printable(request.url ?? "") }, "request rejected");
-    send(response, { ...gatewayRefusal(reason), headers: {} }, !valid || shared.draining);
+    // Under overload, a line for each request would add to it. They are counted.
+    if (reason !== "overloaded") {
+      log.info({ reason, client: connection.remoteAddress, path: printable(request.url ?? "") }, "request rejected");
+    }
+    const { retryAfter, ...refusal } = gatewayRefusal(reason);
+    const headers: Record<string, string> = retryAfter > 0 ? { "Retry-After": String(retryAfter) } : {};
+    send(response, { ...refusal, headers }, !valid || shared.draining);
   }
 
   const server = createServer({

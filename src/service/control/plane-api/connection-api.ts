@@ -46,6 +46,7 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
   return [
     endpoint("POST", "/v1/connections/acquire", "plane", {
       summary: "Acquires a slot for a new connection, on a given pod or the least loaded of several.",
+      isShed: true,
       request: messages.acquireRequest,
       reply: messages.acquireReply,
       text: messages.acquireText,

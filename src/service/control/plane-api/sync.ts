@@ -166,6 +166,7 @@ export function createSyncHandler(options: SyncHandlerOptions) {
 export function syncEndpoint(sync: SyncHandler): Endpoint {
   return endpoint("POST", "/v1/sync", "plane", {
     summary: "A data plane reports spent tokens and is granted new ones; as JSON or as plain text.",
+    isShed: true,
     request: syncRequest,
     reply: syncReply,
     text: syncText,

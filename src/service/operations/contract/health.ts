@@ -36,6 +36,9 @@ export const deepReply = reply({
       status: health(),
       ratelimit: z.strictObject({ capacity_mb: z.number(), used_mb: z.number(), free_mb: z.number() }),
     }),
+    overload: z
+      .strictObject({ status: health(), warnings: z.array(z.string()) })
+      .describe("Processes that refuse new work because they are overloaded."),
     metrics: z.strictObject({ status: health(), registry_size: count() }),
     config: z.strictObject({
       status: health(),

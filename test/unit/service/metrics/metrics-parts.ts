@@ -57,6 +57,7 @@ export function serviceMetrics(
       stats: () => stats,
       emergency: () => ({ active: true, source: "operator", sinceMs: 0, leftMs: 0 }),
     },
+    overload: () => ({ share: 0, causes: [] }),
     quota: { inspect: gone, nodes: gone, cluster: gone },
     ...more,
   });
