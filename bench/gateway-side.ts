@@ -53,6 +53,7 @@ function limiting(observer?: LimiterObserver) {
     apiKeyHeader: "X-API-Key",
     apiKeys: {},
     rules: { refuseUntrustedHeaders: false, refuseUnknownApps: false },
+    forwardIdentity: true,
     headers: ALL_HEADERS,
     isTrustedHop: () => true,
     isConfigured: (id) => id === "default",

@@ -89,6 +89,7 @@ function demoYaml(target: string, isOpen: boolean): string {
   return `
 log: { level: warn }
 control: { admin_token: "${token}", plane_token: "\${TOLLGATE_PLANE_TOKEN:-}" }
+identity: { trusted_hops: [127.0.0.0/8, "::1/128"] }
 apps:
   default: { guaranteed: 1000, burst: 2000 }
   demo: { guaranteed: 1, burst: 10 }

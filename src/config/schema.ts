@@ -15,8 +15,8 @@ import {
   DAY_MS,
   flag,
   HOUR_MS,
-  headerName,
   hostName,
+  identityHeader,
   list,
   milliseconds,
   named,
@@ -125,15 +125,20 @@ const lease = section({
 });
 
 const identity = section({
-  app_header: headerName().default("X-App-Id").describe("Header with the app id."),
-  user_header: headerName().default("X-User-Id").describe("Header with the user id."),
+  app_header: identityHeader().default("X-App-Id").describe("Header with the app id."),
+  user_header: identityHeader().default("X-User-Id").describe("Header with the user id."),
   trusted_hops: list(network(), 0, 1_000)
-    .default(["127.0.0.0/8", "::1/128"])
-    .describe("Networks whose identity and X-Forwarded-* headers are trusted."),
+    .default([])
+    .describe("Networks whose identity, Forwarded and X-Forwarded-* headers are trusted."),
+  forward_identity: flag()
+    .default(true)
+    .describe(
+      "Backends get the app that pays and the user of a trusted hop in `app_header` and `user_header`; otherwise they get neither header. They never get these headers as sent by another client, and never `api_key_header`.",
+    ),
   untrusted_headers: oneOf("ignore", "reject")
     .default("ignore")
     .describe("Identity headers from other addresses: ignore them, or reject the request with 400."),
-  api_key_header: headerName().default("X-API-Key").describe("Header with the API key."),
+  api_key_header: identityHeader().default("X-API-Key").describe("Header with the API key."),
   api_keys: named(list(secret(), 1, 100))
     .prefault({})
     .describe("API keys by app."),

@@ -142,6 +142,13 @@ export const filePath = () => text("must be the absolute path of a file", /^\/[^
 
 export const headerName = () => text("must be a header name", /^[A-Za-z0-9_-]{1,64}$/);
 
+/** Each hyphen doubles the number of spellings that nginx and Envoy look for. */
+export const identityHeader = () =>
+  text(
+    "must be a header name with at most four hyphens or underscores",
+    /^(?=.{1,64}$)[A-Za-z0-9]+([_-][A-Za-z0-9]+){0,4}$/,
+  );
+
 /** As in the Upgrade header, without a version. */
 export const protocol = () =>
   text("must be an upgrade protocol in lower case, for example websocket", /^[a-z0-9!#$%&'*+.^_`|~-]{1,64}$/);

@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { Agent, request } from "undici";
 import { freePort } from "./ports.js";
 import { tollgateProgram } from "./program.js";
+import { trustingLoopback } from "./trusted-loopback.js";
 import { waitFor } from "./wait-for.js";
 
 const builtCli = new URL("../../dist/cli/main.js", import.meta.url).pathname;
@@ -71,7 +72,7 @@ export async function startGateway(yaml: string, options: GatewayProcessOptions 
   const file = join(dir, "tollgate.yaml");
   const control = options.control ?? `admin_token: ${ADMIN_TOKEN}, plane_token: ${PLANE_TOKEN}`;
   const head = `listen: 127.0.0.1:${port}\ncontrol: { listen: "127.0.0.1:${controlPort}", ${control} }\n`;
-  writeFileSync(file, head + yaml);
+  writeFileSync(file, head + trustingLoopback(yaml));
   const program = options.built ? [builtCli] : tollgateProgram();
   const child = spawn(process.execPath, [...program, "serve", "--config", file], {
     stdio: ["ignore", "pipe", "pipe"],

@@ -12,6 +12,7 @@ import type { RenderOptions } from "../../src/render/nginx/options.js";
 import { PLANE_TOKEN } from "./gateway-process.js";
 import { freePort } from "./ports.js";
 import { startProcess } from "./processes.js";
+import { trustingLoopback } from "./trusted-loopback.js";
 import { waitFor } from "./wait-for.js";
 
 let bundle: string | undefined;
@@ -55,7 +56,7 @@ export interface StartNginxOptions extends Partial<Omit<RenderOptions, "path" | 
 /** @param control further content of `control: { … }` */
 export function parseYaml(yaml: string, port: number, control = ""): Config {
   const head = `listen: 127.0.0.1:${port}\ncontrol: { plane_token: ${PLANE_TOKEN}, ${control} }\n`;
-  const { config, problems } = readConfig(head + yaml, {});
+  const { config, problems } = readConfig(head + trustingLoopback(yaml), {});
   if (config === undefined) throw new Error(problems.map(describeProblem).join("\n"));
   return config;
 }

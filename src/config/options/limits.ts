@@ -18,6 +18,8 @@ export interface IdentityOptions {
   userHeader: string;
   apiKeyHeader: string;
   trustedHops: readonly string[];
+  /** Backends get app and user. */
+  forwardIdentity: boolean;
   /** API key → app. */
   apiKeys: Record<string, string>;
   rules: IdentityRules;
@@ -119,6 +121,7 @@ export function identityOptions({ identity, unknown_apps }: Config): IdentityOpt
     userHeader: identity.user_header,
     apiKeyHeader: identity.api_key_header,
     trustedHops: identity.trusted_hops,
+    forwardIdentity: identity.forward_identity,
     apiKeys: Object.fromEntries(keys),
     rules: {
       refuseUntrustedHeaders: identity.untrusted_headers === "reject",

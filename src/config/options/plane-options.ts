@@ -18,6 +18,8 @@ export interface PlaneOptions {
     userHeader: string;
     apiKeyHeader: string;
     rules: IdentityRules;
+    /** Backends get app and user. */
+    forward: boolean;
     /** SHA-1 of an API key → app. The keys themselves are not rendered. */
     apiKeys: { [digest: string]: string };
   };
@@ -75,6 +77,8 @@ export interface NginxServiceTls {
 
 export interface NginxOptions extends PlaneOptions {
   planeToken: string;
+  /** Request headers that backends never get, in lower case. */
+  hiddenHeaders: string[];
   /** The control listeners of the services, in the order in which they are tried. */
   services: ServiceAddress[];
   serviceTls: NginxServiceTls;

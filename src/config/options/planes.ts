@@ -22,12 +22,29 @@ function planeOptions(config: Config, node: string, encoding: "base64" | "hex"):
       userHeader: identity.userHeader.toLowerCase(),
       apiKeyHeader: identity.apiKeyHeader.toLowerCase(),
       rules: identity.rules,
+      forward: identity.forwardIdentity,
       apiKeys: Object.fromEntries(Object.entries(identity.apiKeys).map(([key, app]) => [digest(key), app])),
     },
     headerCount: config.limits.header_count,
     headers: headerOptions(config),
     apps: appLimits(config),
   };
+}
+
+/**
+ * Request headers that backends never get, in lower case: API keys, and other spellings of the identity headers, which CGI
+ * and WSGI servers do not distinguish.
+ */
+export function hiddenHeaders({ identity }: Config): string[] {
+  const names = [identity.app_header, identity.user_header, identity.api_key_header].map((name) => name.toLowerCase());
+  const [app, user] = names;
+  return [...new Set(names.flatMap(spellings))].filter((name) => name !== app && name !== user);
+}
+
+/** With a hyphen or an underscore in each place. */
+function spellings(name: string): string[] {
+  const [first = "", ...parts] = name.split(/[-_]/);
+  return parts.reduce((starts, part) => starts.flatMap((start) => [`${start}-${part}`, `${start}_${part}`]), [first]);
 }
 
 /** Every route that accepts connections, with its limits and distinct pods. */
@@ -60,6 +77,7 @@ export function nginxOptions(
   return {
     ...planeOptions(config, node, "base64"),
     planeToken: config.control.plane_token,
+    hiddenHeaders: hiddenHeaders(config),
     services,
     serviceTls,
     connections: {

@@ -11,6 +11,8 @@ export interface ProxyOptions {
   timeouts?: Partial<Timeouts>;
   /** Networks (`10.0.0.0/8`) whose X-Forwarded-* and Forwarded headers are trusted. Default none. */
   trustedHops?: readonly string[];
+  /** Headers that clients must not send to backends, in any spelling: app, user and API key. Default none. */
+  identityHeaders?: readonly string[];
 }
 
 type RouteSection = Config["routes"][number];
@@ -41,6 +43,7 @@ export function proxyOptions({ routes, upstreams, limits, timeouts, identity }: 
       Object.entries(upstreams).map(([name, upstream]) => [name, upstreamOptions(upstream)]),
     ),
     trustedHops: identity.trusted_hops,
+    identityHeaders: [identity.app_header, identity.user_header, identity.api_key_header],
     limits: camelCase(limits),
     timeouts: camelCase(timeouts),
   };

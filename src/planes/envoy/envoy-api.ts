@@ -8,6 +8,7 @@ export interface Headers {
   getNumValues(name: string): number;
   /** Replaces all headers of this name. */
   replace(name: string, value: string): void;
+  remove(name: string): void;
 }
 
 export type MetadataValue = string | number | boolean | { [key: string]: MetadataValue };

@@ -10,7 +10,7 @@ import type { Handle, Headers } from "./envoy-api.js";
 import { type Exchange, newExchange, recall, remember, requestIdOf, reuse } from "./http/exchanges.js";
 import { check, settle } from "./http/limiter.js";
 import { answered, meterRequest, meterResponse } from "./http/metering.js";
-import { expectedLength, lengthOf, readClaims } from "./http/request.js";
+import { expectedLength, lengthOf, readClaims, showIdentity } from "./http/request.js";
 import { refuse, refuseHead, refuseUnidentified, refuseUpgrade, showDecision } from "./http/response.js";
 import { ipOf, isTrusted } from "./http/trusted-hops.js";
 import { admitUpgrade, judgeUpgrade, upgradeAnswered } from "./sockets/admission.js";
@@ -115,11 +115,16 @@ function appOf(handle: Handle, headers: Headers): EnvoyAccount | undefined {
       if (user === undefined || isKnownUser(user)) return app;
     }
   } else {
-    // The sender is not trusted, so its forwarding header is not either.
+    // The sender is not trusted, so its forwarding headers are not either. Envoy adds X-Forwarded-Host.
     headers.replace("x-forwarded-for", ipOf(address));
+    headers.remove("x-forwarded-host");
+    headers.remove("forwarded");
   }
   const found = identifiedApp(worker, readClaims(headers, trusted));
-  if (typeof found !== "string") return found;
+  if (typeof found !== "string") {
+    if (worker.options.identity.forward) showIdentity(headers, found.limits.id);
+    return found;
+  }
   refuseUnidentified(handle, found);
   return undefined;
 }

@@ -17,7 +17,7 @@ import { begin, currentExchange, end, newExchange, reuse } from "./http/exchange
 import { leave } from "./http/leaving.js";
 import { check, readsFirst, settle } from "./http/limiter.js";
 import { readAccount, readNode, writeNode } from "./http/records.js";
-import { readBody, readHead } from "./http/request.js";
+import { hideClaims, readBody, readHead } from "./http/request.js";
 import { prepareHeaders, refuse, refuseHead, refuseUnidentified, showDecision } from "./http/response.js";
 import { runSync } from "./http/syncer.js";
 import { ngx, type SharedDict } from "./ngx.js";
@@ -196,6 +196,7 @@ function admit(method: string): void {
     refuseUnidentified(app);
     return;
   }
+  hideClaims(app.limits.id);
   const headBytes = contentLength === 0 ? -1 : variableNumber("request_length");
   const length = contentLength === UNKNOWN_LENGTH && readsFirst(app, method) ? readBody() : contentLength;
   const exchange = newExchange();

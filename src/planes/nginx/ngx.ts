@@ -59,6 +59,9 @@ export interface Ngx {
       this: void,
       most: number,
     ): Several<[{ readonly [name: string]: string | string[] }, "truncated" | undefined]>;
+    /** Replaces all headers of this name. */
+    set_header(this: void, name: string, value: string): void;
+    clear_header(this: void, name: string): void;
     is_internal(this: void): boolean;
     /**
      * Reads the whole body, into a file if it is large. nginx itself answers a body above client_max_body_size with 413.

@@ -8,6 +8,7 @@ import type { Overload } from "../../shared/overload.js";
 import type { ConnectionAdmission } from "../../slots/admission.js";
 import type { Admission } from "./http/admission.js";
 import type { Concurrency } from "./http/concurrency.js";
+import { nameMatcher } from "./http/header-kinds.js";
 import { createRouteTable } from "./http/routes.js";
 import { targetNameOf, Upstream, type UpstreamContext } from "./upstream/upstream.js";
 
@@ -64,6 +65,7 @@ export function putInForce(
   const limits = { ...defaultLimits, ...given.limits };
   const timeouts = { ...defaultTimeouts, ...given.timeouts };
   const isTrusted = createAddressMatcher(given.trustedHops ?? []);
+  const isIdentityHeader = nameMatcher(given.identityHeaders ?? []);
   const named = Object.entries(given.upstreams).map(([name, options]) => {
     if (options.targets?.length === 0) throw new Error(`upstream "${name}" has no targets`);
     return { name, options, targets: (options.targets ?? discovered.get(name) ?? []).map(targetNameOf) };
@@ -86,7 +88,7 @@ export function putInForce(
   });
   const { admission, upgrades } = given;
   // `given` is for the next reload.
-  return { admission, upgrades, limits, timeouts, routes, isTrusted, upstreams, given };
+  return { admission, upgrades, limits, timeouts, routes, isTrusted, isIdentityHeader, upstreams, given };
 }
 
 function rulesOf({ name, host = "", path, connections = {} }: Route, timeouts: Timeouts) {

@@ -1,6 +1,7 @@
 /** The HTTP filters: health check of a load balancer, the rate limit decision, the router. */
+import { hiddenHeaders } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
-import { NOTE, type YamlData } from "../commented-yaml.js";
+import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
 import { extension, grpcService, seconds } from "./common.js";
 import { type EnvoyRenderOptions, SCRIPT } from "./options.js";
 
@@ -13,6 +14,7 @@ export function httpFilters(config: Config, options: EnvoyRenderOptions): YamlDa
   return [
     ...health(options),
     ...(options.mode === "lua" ? [script(options)] : [untrusted(config), rateLimit(config)]),
+    hidden(config),
     extension("envoy.filters.http.router", `${FILTERS}.router.v3.Router`, { suppress_envoy_headers: true }),
   ];
 }
@@ -64,13 +66,18 @@ function rateLimit(config: Config): YamlData {
   };
 }
 
-/** Removes identity headers of untrusted clients. */
+/** Removes identity and forwarding headers of untrusted clients. */
 function untrusted({ identity }: Config): YamlData {
-  const removed = [identity.app_header, identity.user_header, "X-Forwarded-Host"];
   const note = "# Identity headers count only from identity.trusted_hops; those of other clients are removed.";
-  const removal = extension("envoy.filters.http.header_mutation", `${FILTERS}.header_mutation.v3.HeaderMutation`, {
-    mutations: { request_mutations: removed.map((name) => ({ remove: name })) },
-  });
+  const removal = mutation([
+    ...removed([identity.app_header, identity.user_header, "X-Forwarded-Host", "Forwarded"]),
+    {
+      append: {
+        header: { key: "X-Forwarded-For", value: "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%" },
+        append_action: "OVERWRITE_IF_EXISTS_OR_ADD",
+      },
+    },
+  ]);
   if (identity.trusted_hops.length === 0) return { [note]: NOTE, ...removal };
   return {
     [note]: NOTE,
@@ -78,6 +85,24 @@ function untrusted({ identity }: Config): YamlData {
       extension_config: removal,
       xds_matcher: trusted(identity.trusted_hops),
     }),
+  };
+}
+
+const removed = (names: readonly string[]): YamlData[] => names.map((name) => ({ remove: name }));
+
+function mutation(changes: YamlData[]): YamlSection {
+  return extension("envoy.filters.http.header_mutation", `${FILTERS}.header_mutation.v3.HeaderMutation`, {
+    mutations: { request_mutations: changes },
+  });
+}
+
+/** Removes what backends never get, after the decision. */
+function hidden(config: Config): YamlData {
+  const { app_header, user_header, forward_identity } = config.identity;
+  return {
+    "# Backends get no API keys, and no other spellings of identity headers, which some servers do not distinguish.":
+      NOTE,
+    ...mutation(removed([...(forward_identity ? [] : [app_header, user_header]), ...hiddenHeaders(config)])),
   };
 }
 

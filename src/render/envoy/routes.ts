@@ -3,6 +3,7 @@
 import { headerOptions } from "../../config/options/limits.js";
 import { routeName } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
+import { DEFAULT_APP } from "../../core/identity.js";
 import { DRY_RUN_HEADER, gatewayRefusal, type Refusal, reservedHeaders } from "../../core/refusals.js";
 import { AMBIGUOUS_PATH } from "../../shared/ambiguous-path.js";
 import { NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
@@ -40,11 +41,18 @@ export function routeConfig(config: Config, options: EnvoyRenderOptions, version
     "# The Host of the client's request. Only trusted clients may send this header themselves.": NOTE,
     request_headers_to_add: [
       { header: { key: "X-Forwarded-Host", value: "%REQ(:AUTHORITY)%" }, append_action: "ADD_IF_ABSENT" },
+      ...defaultApp(config, options),
     ],
     "# Only the gateway sets these headers: remove them from backend responses.": NOTE,
     response_headers_to_remove: options.mode === "lua" ? [DRY_RUN_HEADER] : reservedHeaders(headerOptions(config)),
     virtual_hosts: [...named, virtualHost("any", "*", byLength(anyHost))],
   };
+}
+
+/** With the script, the script adds it. */
+function defaultApp({ identity }: Config, { mode }: EnvoyRenderOptions): YamlData[] {
+  if (mode === "lua" || !identity.forward_identity) return [];
+  return [{ header: { key: identity.app_header, value: DEFAULT_APP }, append_action: "ADD_IF_ABSENT" }];
 }
 
 function ownScript(options: EnvoyRenderOptions, version: string): YamlSection {
@@ -114,7 +122,7 @@ function descriptors({ identity }: Config): YamlData[] {
         {
           header_value_match: {
             descriptor_key: "app_id",
-            descriptor_value: "default",
+            descriptor_value: DEFAULT_APP,
             expect_match: false,
             headers: [{ name: header, present_match: true }],
           },

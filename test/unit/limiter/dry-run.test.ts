@@ -112,6 +112,7 @@ describe("the admission of the gateway", () => {
   const identity = {
     ...{ appHeader: "X-App-Id", userHeader: "X-User-Id", apiKeyHeader: "X-API-Key", apiKeys: {} },
     rules: { refuseUntrustedHeaders: false, refuseUnknownApps: true },
+    forwardIdentity: true,
     headers: ALL_HEADERS,
     isTrustedHop: () => true,
     isConfigured: (id: string) => id === "app",

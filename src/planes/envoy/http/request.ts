@@ -24,6 +24,13 @@ export function readClaims(headers: Headers, hopTrusted: boolean): IdentityClaim
   return claims;
 }
 
+/** Replaces what the client says about itself by what is known. If backends get no identity, Envoy removes both headers. */
+export function showIdentity(headers: Headers, app: string): void {
+  const { appHeader, userHeader } = worker.options.identity;
+  if (claims.appHeaderCount !== 1 || claims.appHeader !== app) headers.replace(appHeader, app);
+  if (claims.userHeaderCount > 0 && !claims.hopTrusted) headers.remove(userHeader);
+}
+
 const apps: Cache<string> = newCache();
 /** Longer keys are not configured. */
 const MAX_KEY_LENGTH = 4096;

@@ -13,10 +13,16 @@ const head = {
   contentLength: 0,
   /** The request has more headers than the configuration allows. */
   tooManyHeaders: false,
+  /** As nginx returns them. */
+  headers: {} as RequestHeaders,
 };
+
+type RequestHeaders = { readonly [name: string]: string | string[] };
 
 /** A header that was sent more than once has a list of values. */
 type HeaderValue = string | string[] | undefined;
+
+const FORWARDED = "forwarded";
 
 function textOf(value: HeaderValue): string {
   return typeof value === "string" ? value : "";
@@ -44,7 +50,21 @@ export function readHead() {
   claims.apiKeyApp = typeof key === "string" ? appOfKey(key) : "";
   head.contentLength = bodyLength(rawGet(headers, "content-length"), rawGet(headers, "transfer-encoding"));
   head.tooManyHeaders = problem !== undefined;
+  head.headers = headers;
   return head;
+}
+
+/** Replaces what the client says about itself by what is known, before the request is passed on. */
+export function hideClaims(app: string): void {
+  const { identity, hiddenHeaders } = worker.options;
+  const { claims, headers } = head;
+  for (const name of hiddenHeaders) if (rawGet(headers, name) !== undefined) ngx.req.clear_header(name);
+  const { forward, appHeader, userHeader } = identity;
+  if (!forward) {
+    if (claims.appHeaderCount > 0) ngx.req.clear_header(appHeader);
+  } else if (claims.appHeaderCount !== 1 || claims.appHeader !== app) ngx.req.set_header(appHeader, app);
+  if (claims.userHeaderCount > 0 && !(forward && claims.hopTrusted)) ngx.req.clear_header(userHeader);
+  if (!claims.hopTrusted && rawGet(headers, FORWARDED) !== undefined) ngx.req.clear_header(FORWARDED);
 }
 
 /** nginx itself rejects a Content-Length that is invalid or sent twice. */

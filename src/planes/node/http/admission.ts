@@ -1,7 +1,7 @@
 /** Admission of requests: identifies the app, checks its limits, and settles when the exchange has ended. */
 import { createHash } from "node:crypto";
 import { OK } from "../../../core/codes.js";
-import { type IdentityRules, identify } from "../../../core/identity.js";
+import { ANONYMOUS_USER, type Identity, type IdentityRules, identify } from "../../../core/identity.js";
 import { decisionHeaders, decisionRefusal, type HeaderOptions } from "../../../core/refusals.js";
 import type { Decision, Limiter, Meter, Transfer } from "../../../limiter/limiter.js";
 
@@ -27,6 +27,8 @@ export interface Verdict {
   app: string;
   /** The app is on a dry run: nothing is refused because of its limits. */
   dryRun?: boolean | undefined;
+  /** Headers for the backend, as a flat list: who the client is. */
+  identity?: readonly string[];
 }
 
 export interface Admission {
@@ -60,11 +62,14 @@ export interface RateLimitAdmissionOptions {
   /** Secret → app. Stored as digests, so that neither a memory dump nor the lookup time reveals a key. */
   apiKeys: Record<string, string>;
   rules: IdentityRules;
+  /** Backends get app and user. */
+  forwardIdentity: boolean;
   headers: HeaderOptions;
   isTrustedHop(address: string): boolean;
   isConfigured(app: string): boolean;
 }
 
+const NOTHING: readonly string[] = [];
 const digest = (key: string) => createHash("sha256").update(key).digest("base64");
 
 export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Admission {
@@ -95,20 +100,28 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
     const identity = identify(claims, rules, isConfigured);
     if (identity.code !== OK) return verdictOf(limiter.refuse(identity.code, arrival.method));
     const made = limiter.check(identity.app, arrival.method, arrival.contentLength);
-    return made instanceof Promise ? made.then(verdictOf) : verdictOf(made);
+    const forwarded = forwardedIdentity(identity);
+    return made instanceof Promise
+      ? made.then((decision) => verdictOf(decision, forwarded))
+      : verdictOf(made, forwarded);
   }
 
-  function verdictOf(decision: Decision): RateLimitVerdict {
+  function forwardedIdentity({ app, user }: Identity): readonly string[] {
+    if (!options.forwardIdentity) return NOTHING;
+    return user === ANONYMOUS_USER ? [options.appHeader, app] : [options.appHeader, app, options.userHeader, user];
+  }
+
+  function verdictOf(decision: Decision, identity = NOTHING): RateLimitVerdict {
     const { allowed, app, dryRun } = decision;
     const { status, body } = allowed ? { status: 200, body: "" } : decisionRefusal(decision);
-    return { allowed, headers: headersOf(decision), status, body, app, dryRun, decision };
+    return { allowed, headers: headersOf(decision), status, body, app, dryRun, identity, decision };
   }
 
   return {
     admit,
     metering: {
       start: (verdict, transfer) => limiter.meter((verdict as RateLimitVerdict).decision, transfer),
-      refusal: verdictOf,
+      refusal: (decision) => verdictOf(decision),
     },
     settle: (verdict, requestBytes, responseBytes, metered) =>
       limiter.settle((verdict as RateLimitVerdict).decision, requestBytes, responseBytes, metered),

@@ -74,7 +74,7 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
     if (target === undefined) this.fail("no_target");
     else if (target.outstanding >= target.maxOutstanding) this.fail("upstream_queue_full");
     else {
-      this.sentHeaders = requestHeaders(head, connection, upstream.passHost);
+      this.sentHeaders = requestHeaders(head, connection, upstream.passHost, this.verdict!.identity);
       this.attempt(target);
     }
   }

@@ -6,8 +6,14 @@ import type { RequestHead } from "./request-head.js";
 const VIA = "1.1 tollgate";
 
 /** The headers for the backend. Without Host if undici is to send the target's name. */
-export function requestHeaders(head: RequestHead, client: Connection, passHost: boolean): string[] {
+export function requestHeaders(
+  head: RequestHead,
+  client: Connection,
+  passHost: boolean,
+  identity: readonly string[] = [],
+): string[] {
   const { headers, host, forwardedFor, forwardedProto, forwardedHost } = head;
+  for (const part of identity) headers.push(part);
   if (passHost && host !== "") headers.push("host", host);
   headers.push(
     "x-forwarded-for",

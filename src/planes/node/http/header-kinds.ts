@@ -37,6 +37,14 @@ export function kindOf(name: string): HeaderKind {
   return (lengths.has(name.length) ? kinds.get(name.toLowerCase()) : undefined) ?? "end-to-end";
 }
 
+/** Whether a header has one of the names. A hyphen equals an underscore, because CGI and WSGI servers do not distinguish them. */
+export function nameMatcher(names: readonly string[]): (name: string) => boolean {
+  const plain = (name: string) => name.toLowerCase().replaceAll("_", "-");
+  const wanted = new Set(names.map(plain));
+  const wantedLengths = new Set(names.map(({ length }) => length));
+  return (name) => wantedLengths.has(name.length) && wanted.has(plain(name));
+}
+
 /** Removes the headers named by Connection from a flat list, except those of this hop. */
 export function withoutNamed(headers: string[], named: string[], own: Record<string, string>): string[] {
   const kept: string[] = [];

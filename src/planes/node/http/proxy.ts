@@ -72,7 +72,7 @@ export function createProxy({ log, overload, ...first }: CreateProxyOptions): Re
   }
 
   function route(connection: Connection, request: IncomingMessage): RoutedRequest | GatewayError {
-    const head = readHead(request, options.limits, connection.trusted);
+    const head = readHead(request, options, connection.trusted);
     if (typeof head === "string") return head;
     if (request.method === "TRACE") return "unsupported_method";
     if (options.limits.path === "strict" && isAmbiguousPath(head.path)) return "invalid_path";

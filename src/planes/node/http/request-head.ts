@@ -7,8 +7,14 @@ import { kindOf, namedByConnection, withoutNamed } from "./header-kinds.js";
 
 export type RequestHead = Exclude<ReturnType<typeof readHead>, GatewayError>;
 
+export interface HeadRules {
+  limits: Limits;
+  /** These headers are read for admission, and not passed on. */
+  isIdentityHeader(name: string): boolean;
+}
+
 /** Returns an error if the request is invalid. `trusted`: the client's X-Forwarded-* and Forwarded headers are used. */
-export function readHead(request: IncomingMessage, limits: Limits, trusted: boolean) {
+export function readHead(request: IncomingMessage, { limits, isIdentityHeader }: HeadRules, trusted: boolean) {
   const raw = request.rawHeaders;
   if (raw.length > limits.headerCount * 2) return "headers_too_large";
   const headers: string[] = [];
@@ -25,7 +31,7 @@ export function readHead(request: IncomingMessage, limits: Limits, trusted: bool
     const value = raw[at + 1]!;
     switch (kindOf(name)) {
       case "end-to-end":
-        headers.push(name, value);
+        if (!isIdentityHeader(name)) headers.push(name, value);
         break;
       case "forwarded":
         if (trusted) headers.push(name, value);

@@ -109,7 +109,9 @@ export class Upgrade extends RunningRequest implements CallHandler {
     this.tunnel = new Tunnel(target, slot, rules, this.proxy);
     this.stage = "connecting";
     this.touchedMs = shared.clockMs;
-    const passed = requestHeaders({ ...head, headers: [...head.headers] }, connection, upstream.passHost);
+    const { identity } = this.verdict!;
+    const own = { ...head, headers: [...head.headers] };
+    const passed = requestHeaders(own, connection, upstream.passHost, identity);
     if (!upstream.passHost || head.host === "") passed.push("host", new URL(target.origin).host);
     passed.push("connection", "Upgrade", "upgrade", protocols.join(", "));
     const method = request.method ?? "GET";

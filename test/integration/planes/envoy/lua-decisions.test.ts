@@ -17,7 +17,7 @@ describeEnvoy("Envoy's generated filter", () => {
       `default: { guaranteed: 1000 }, ample: { guaranteed: 100000, burst: 100000, ${BY_REQUEST} }, ` +
         `few: { guaranteed: 1, burst: 3, ${BY_REQUEST} }, trial: { guaranteed: 1, burst: 2, dry_run: true, ${BY_REQUEST} }, ` +
         "sized: { guaranteed: 100000, burst: 100000 }, other: { guaranteed: 5000, burst: 7000 }",
-      "identity: { api_keys: { ample: [a-key-of-the-ample] } }",
+      "identity: { trusted_hops: [127.0.0.0/8], api_keys: { ample: [a-key-of-the-ample] } }",
     );
     // The first request makes the filter sync for the first time.
     await waitFor("the first sync of the filter", async () => (await ask("default")).status === 200);
