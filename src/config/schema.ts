@@ -4,7 +4,7 @@ import * as z from "zod";
 import { MAX_TOKENS } from "../core/bucket.js";
 import { costProfiles, MAX_BYTES, MAX_COST } from "../core/cost.js";
 import { MAX_SHARDS } from "../core/shard.js";
-import { limits, route, timeouts, upstream } from "./sections/gateway.js";
+import { requestLimits, route, timeouts, upstream } from "./sections/gateway.js";
 import { overload } from "./sections/overload.js";
 import { rateLimitDomain } from "./sections/rate-limits.js";
 import { clientTls, listenerTls } from "./sections/tls.js";
@@ -267,7 +267,7 @@ export const sections = {
   metrics: metrics.prefault({}).describe("Metrics for Prometheus."),
   log: log.prefault({}).describe("The log: JSON lines on stdout."),
   timeouts: timeouts.prefault({}).describe("Timeouts of the gateway."),
-  limits: limits.prefault({}).describe("Maximum size of requests."),
+  request_limits: requestLimits.prefault({}).describe("Maximum size of requests."),
   overload: overload
     .prefault({})
     .describe(

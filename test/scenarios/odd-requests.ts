@@ -90,7 +90,7 @@ export const oddRequests: OddRequest[] = [
 const pathOf = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`;
 const RESOLVED = { status: 200, why: "it resolves dot segments, and the backend sees the resolved path" };
 
-/** With `limits.path: strict`. */
+/** With `request_limits.path: strict`. */
 export const ambiguousPaths: OddRequest[] = [
   ...["/a/%5c../b", "/a/..%3B/b", "/%252e%252e/b", "/a//b", "/a%2fb", "/a/%00", "/a/%zz", "/a/%"].map((path) =>
     bad(`the path ${path}`, pathOf(path)),

@@ -25,7 +25,7 @@ function planeOptions(config: Config, node: string, encoding: "base64" | "hex"):
       forward: identity.forwardIdentity,
       apiKeys: Object.fromEntries(Object.entries(identity.apiKeys).map(([key, app]) => [digest(key), app])),
     },
-    headerCount: config.limits.header_count,
+    headerCount: config.request_limits.header_count,
     headers: headerOptions(config),
     apps: appLimits(config),
   };

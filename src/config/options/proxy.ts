@@ -33,10 +33,10 @@ export interface UpstreamOptions
   active?: Partial<Omit<UpstreamSection["active"], "path">> & { path: string };
 }
 
-export type Limits = CamelCase<Config["limits"]>;
+export type Limits = CamelCase<Config["request_limits"]>;
 export type Timeouts = Omit<CamelCase<Config["timeouts"]>, "shutdownMs">;
 
-export function proxyOptions({ routes, upstreams, limits, timeouts, identity }: Config): ProxyOptions {
+export function proxyOptions({ routes, upstreams, request_limits, timeouts, identity }: Config): ProxyOptions {
   return {
     routes: routes.map((route) => ({ ...camelCase(route), name: routeName(route) })),
     upstreams: Object.fromEntries(
@@ -44,7 +44,7 @@ export function proxyOptions({ routes, upstreams, limits, timeouts, identity }: 
     ),
     trustedHops: identity.trusted_hops,
     identityHeaders: [identity.app_header, identity.user_header, identity.api_key_header],
-    limits: camelCase(limits),
+    limits: camelCase(request_limits),
     timeouts: camelCase(timeouts),
   };
 }

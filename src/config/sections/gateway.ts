@@ -108,7 +108,7 @@ export const timeouts = section({
   body_idle_ms: milliseconds(1, HOUR_MS).default(30_000).describe("Maximum time without a byte of a body."),
   body_rate_ms: milliseconds(100, HOUR_MS)
     .default(10_000)
-    .describe("Period over which `limits.body_rate` is measured. Node gateway only."),
+    .describe("Period over which `request_limits.body_rate` is measured. Node gateway only."),
   queue_ms: milliseconds(1, HOUR_MS)
     .default(5_000)
     .describe("Maximum time that a request waits for a free connection to a target; then 503. Node gateway only."),
@@ -125,7 +125,7 @@ export const timeouts = section({
     .describe("Shutdown timeout: running requests may finish within it."),
 });
 
-export const limits = section({
+export const requestLimits = section({
   header_bytes: whole(1_024, 1_048_576)
     .default(16_384)
     .describe("Maximum size of a request header in bytes; otherwise 431."),

@@ -1,7 +1,7 @@
 /** The proxy's options in force. Replaced as a whole on reload; running exchanges keep the options they started with. */
 import { camelCase } from "../../config/options/camel-case.js";
 import type { ProxyOptions, Route, Timeouts } from "../../config/options/proxy.js";
-import { limits as limitsSection, timeouts as timeoutsSection } from "../../config/sections/gateway.js";
+import { requestLimits, timeouts as timeoutsSection } from "../../config/sections/gateway.js";
 import { createAddressMatcher } from "../../shared/addresses.js";
 import type { Log } from "../../shared/log.js";
 import type { Overload } from "../../shared/overload.js";
@@ -27,7 +27,7 @@ export interface CreateProxyOptions extends ProxyOptions, Deciders {
   overload?: Pick<Overload, "sheds" | "isActive">;
 }
 
-const defaultLimits = camelCase(limitsSection.parse({}));
+const defaultLimits = camelCase(requestLimits.parse({}));
 const defaultTimeouts = camelCase(timeoutsSection.parse({}));
 
 /** State that all exchanges and tunnels of a proxy share. */

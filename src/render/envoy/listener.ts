@@ -57,9 +57,11 @@ function keepAlive(config: Config): YamlSection {
 }
 
 function connectionManager(config: Config, options: EnvoyRenderOptions, warnings: string[]): YamlSection {
-  const { timeouts, limits } = config;
+  const { timeouts, request_limits: limits } = config;
   if (limits.body_bytes !== Number.MAX_SAFE_INTEGER) {
-    warnings.push("limits.body_bytes: Envoy rejects requests by Content-Length; bodies without one are not limited");
+    warnings.push(
+      "request_limits.body_bytes: Envoy rejects requests by Content-Length; bodies without one are not limited",
+    );
   }
   return {
     stat_prefix: "tollgate",

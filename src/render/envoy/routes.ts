@@ -144,15 +144,15 @@ function trace(options: EnvoyRenderOptions): YamlData {
   return directResponse(match, gatewayRefusal("unsupported_method"), options);
 }
 
-function strictPath({ limits }: Config, options: EnvoyRenderOptions): YamlData[] {
+function strictPath({ request_limits: limits }: Config, options: EnvoyRenderOptions): YamlData[] {
   if (limits.path !== "strict") return [];
   const match = { safe_regex: { regex: `(?i).*(?:${AMBIGUOUS_PATH}).*` } };
   const response = directResponse(match, gatewayRefusal("invalid_path"), options);
-  return [{ "# limits.path: strict. Dot segments are resolved before.": NOTE, ...response }];
+  return [{ "# request_limits.path: strict. Dot segments are resolved before.": NOTE, ...response }];
 }
 
 /** By Content-Length. Matches "not within" instead of "above", because Envoy's ranges cannot express the latter. */
-function tooLarge({ limits }: Config, options: EnvoyRenderOptions): YamlData[] {
+function tooLarge({ request_limits: limits }: Config, options: EnvoyRenderOptions): YamlData[] {
   const most = limits.body_bytes;
   if (most === Number.MAX_SAFE_INTEGER) return [];
   const name = "content-length";
@@ -161,7 +161,7 @@ function tooLarge({ limits }: Config, options: EnvoyRenderOptions): YamlData[] {
     { name, range_match: { start: 0, end: most + 1 }, invert_match: true },
   ];
   const response = directResponse({ prefix: "/", headers }, gatewayRefusal("body_too_large"), options);
-  return [{ "# limits.body_bytes, for bodies with a Content-Length.": NOTE, ...response }];
+  return [{ "# request_limits.body_bytes, for bodies with a Content-Length.": NOTE, ...response }];
 }
 
 function rest(routes: Route[], options: EnvoyRenderOptions): YamlData[] {

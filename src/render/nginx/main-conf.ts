@@ -16,7 +16,7 @@ export function mainConf(
   warnings: string[],
 ): string {
   if (config.routes.length === 0) throw new RenderError("routes is empty: use --include to render only the includes");
-  const { limits, timeouts } = config;
+  const { request_limits: limits, timeouts } = config;
   const bodyLimit = limits.body_bytes === Number.MAX_SAFE_INTEGER ? "0" : String(limits.body_bytes);
   const listen = `${hostAndPort(parseAddress(config.listen)!)}${options.tls === undefined ? "" : " ssl"}`;
   return `# Written by \`tollgate render nginx\`. Do not edit: change the configuration and render it again.

@@ -35,10 +35,10 @@ function covers(prefix: string, path: string): boolean {
 }
 
 /** `if` cannot set a content type, so the response is in a location. */
-function strictPath({ limits }: Config): string {
+function strictPath({ request_limits: limits }: Config): string {
   if (limits.path !== "strict") return "";
   return `
-        # limits.path: strict
+        # request_limits.path: strict
         if ($request_uri ~* "^[^?]*(?:${AMBIGUOUS_PATH})") { rewrite ^ /tollgate-invalid-path last; }
         location = /tollgate-invalid-path { internal; ${response("invalid_path")} }
 `;

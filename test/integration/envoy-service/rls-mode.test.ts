@@ -28,7 +28,7 @@ apps:
   default: { guaranteed: 0.001, burst: 3, ${BY_REQUEST} }
 upstreams: { backend: { targets: ["${backend.target}"] } }
 routes: [{ path: /, upstream: backend }]
-limits: { body_bytes: 10 }
+request_limits: { body_bytes: 10 }
 `;
     service = await startGateway(`node_id: service\nworkers: 1\nenvoy: { listen: "${listen}" }\n${yaml}`);
     const common = { mode: "rls" as const, envoyServices: [listen] };

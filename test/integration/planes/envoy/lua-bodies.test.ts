@@ -20,7 +20,7 @@ describeEnvoy("Envoy's generated filter, like the Node gateway,", () => {
     const sized = "{ guaranteed: 100000, burst: 100000 }";
     world = await startLuaWorld(
       `default: ${sized}, refused: ${sized}, broken: ${sized}, got: ${sized}, put: ${sized}, whole: ${sized}`,
-      `limits: { body_bytes: ${MOST} }\nlease: { report_interval_ms: 100 }`,
+      `request_limits: { body_bytes: ${MOST} }\nlease: { report_interval_ms: 100 }`,
       { edit: closeSoon, path: "/known/" },
     );
   });

@@ -64,8 +64,8 @@ describeEnvoy("Envoy", () => {
   it.each(oddRequests)("handles an unusual request as documented: $name", expectDocumented);
 });
 
-describeEnvoy("Envoy with limits.path: strict", () => {
-  beforeAll(() => start("limits: { path: strict }"));
+describeEnvoy("Envoy with request_limits.path: strict", () => {
+  beforeAll(() => start("request_limits: { path: strict }"));
   afterAll(stop);
   it.each(ambiguousPaths)("rejects ambiguous paths: $name", expectDocumented);
 });

@@ -149,9 +149,9 @@ describeEnvoy("tollgate render envoy", () => {
   });
 
   it("warns that --mode rls refuses upgrades and that bodies without Content-Length are not limited", () => {
-    const said = render(`${sockets}limits: { body_bytes: 10 }\n`, "--mode", "rls");
+    const said = render(`${sockets}request_limits: { body_bytes: 10 }\n`, "--mode", "rls");
     expect(said).toMatch(/note: routes: .*upgrades are refused/);
-    expect(said).toMatch(/note: limits.body_bytes: .*without one are not limited/);
+    expect(said).toMatch(/note: request_limits.body_bytes: .*without one are not limited/);
   });
 
   it.each([

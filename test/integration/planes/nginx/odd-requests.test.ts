@@ -57,8 +57,8 @@ describe("nginx and the Node gateway", () => {
   it.each(oddRequests)("handle an unusual request as documented: $name", expectDocumented);
 });
 
-describe("with limits.path: strict, nginx and the Node gateway", () => {
-  beforeAll(() => start("limits: { path: strict }"));
+describe("with request_limits.path: strict, nginx and the Node gateway", () => {
+  beforeAll(() => start("request_limits: { path: strict }"));
   afterAll(stop);
   it.each(ambiguousPaths)("reject ambiguous paths: $name", expectDocumented);
 });

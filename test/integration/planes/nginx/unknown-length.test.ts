@@ -48,7 +48,7 @@ apps:
   trial: ${app("unknown_length: cut, dry_run: true")}
 upstreams: { backend: { targets: ["${backend.target}"] } }
 routes: [{ path: /, upstream: backend }]
-limits: { body_bytes: ${100 * QUANTUM} }
+request_limits: { body_bytes: ${100 * QUANTUM} }
 `;
   service = await startGateway(yaml);
   endings.push(() => service.stop());
@@ -130,7 +130,7 @@ describe("a chunked upload through nginx", () => {
     await spentIs(app, PUT + 30);
   });
 
-  it("above limits.body_bytes gets 413, costs nothing and leaves nothing behind", async () => {
+  it("above request_limits.body_bytes gets 413, costs nothing and leaves nothing behind", async () => {
     const reply = await upload("below", 101 * QUANTUM);
     expect(reply.status).toBe(413);
     expect(seen.requests).toBe(0);
