@@ -11,11 +11,11 @@ import {
 import { loadSync } from "@grpc/proto-loader";
 import { standardProfile } from "../src/core/cost.js";
 import { ALL_HEADERS } from "../src/core/refusals.js";
-import { createDescriptorLimiter } from "../src/descriptors/descriptor-limiter.js";
 import { createEnvoyListener } from "../src/envoy-service/listener.js";
 import { outcomeOf, type RateLimitOutcome } from "../src/envoy-service/rate-limit/outcome.js";
 import type { RateLimitRequest } from "../src/envoy-service/rate-limit/request.js";
 import { createRateLimitService } from "../src/envoy-service/rate-limit/service.js";
+import { createDescriptorLimiter } from "../src/limiter/descriptors/descriptor-limiter.js";
 import { createLimiter } from "../src/limiter/limiter.js";
 import { createQuota } from "../src/quota/quota.js";
 import { createEmbeddedStore } from "../src/store/embedded/embedded-store.js";

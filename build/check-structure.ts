@@ -19,12 +19,12 @@ const LAYERS = [
   ["planes/lua"],
   ["render"],
   ["config"],
-  ["descriptors"],
   ["limiter"],
   ["quota", "slots"],
   ["store"],
   ["scripts"],
   ["engine"],
+  ["descriptors"],
   ["core"],
   ["shared"],
 ];

@@ -9,6 +9,9 @@ declare const string: {
   find(this: void, text: string, pattern: string, from?: number, plain?: boolean): number | undefined;
   format(this: void, format: string, value: number): string;
   sub(this: void, text: string, from: number, to: number): string;
+  lower(this: void, text: string): string;
+  char(this: void, code: number): string;
+  gsub(this: void, text: string, pattern: string, by: (this: void, match: string) => string): string;
 };
 declare const table: {
   concat(this: void, items: (string | number)[], separator?: string): string;
@@ -70,4 +73,40 @@ export function splitText(text: string, separator: string): string[] {
   }
   parts.push(string.sub(text, from, -1));
   return parts;
+}
+
+export function hasPrefix(text: string, prefix: string): boolean {
+  return string.sub(text, 1, prefix.length) === prefix;
+}
+
+export function findText(text: string, part: string, from: number): number {
+  const found = string.find(text, part, from + 1, true);
+  return found === undefined ? -1 : found - 1;
+}
+
+export function cutText(text: string, from: number, to: number): string {
+  return string.sub(text, from + 1, to);
+}
+
+export function lowerText(text: string): string {
+  return string.lower(text);
+}
+
+export function hasControls(text: string): boolean {
+  return string.find(text, "%c") !== undefined;
+}
+
+function escapedByte(this: void, byte: string): string {
+  return "_" + string.format("%02x", string.byte(byte, 1));
+}
+
+export function escapeBytes(text: string): string {
+  if (string.find(text, "[^A-Za-z0-9.-]") === undefined) return text;
+  // Only the first of the two results.
+  const escaped = string.gsub(text, "[^A-Za-z0-9.-]", escapedByte);
+  return escaped;
+}
+
+export function characterOf(code: number): string {
+  return string.char(code);
 }

@@ -45,3 +45,43 @@ export function joinValues(values: (string | number)[], separator: string, _larg
 export function splitText(text: string, separator: string): string[] {
   return text.split(separator);
 }
+
+/** Whether `text` begins with `prefix`. */
+export function hasPrefix(text: string, prefix: string): boolean {
+  return text.startsWith(prefix);
+}
+
+/** The position of `part` in `text` at or after `from`, counted from 0; -1 if there is none. */
+export function findText(text: string, part: string, from: number): number {
+  return text.indexOf(part, from);
+}
+
+/** The characters from position `from`, counted from 0, up to before `to`. */
+export function cutText(text: string, from: number, to: number): string {
+  return text.slice(from, to);
+}
+
+/** With ASCII letters in lower case. */
+export function lowerText(text: string): string {
+  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
+}
+
+/** Whether the text has control characters (codes below 32, and 127). */
+export function hasControls(text: string): boolean {
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i);
+    if (code < 32 || code === 127) return true;
+  }
+  return false;
+}
+
+/** Replaces each byte other than A–Z a–z 0–9 . - by `_` and two hexadecimal digits. Characters must be bytes (codes below 256). */
+export function escapeBytes(text: string): string {
+  if (/^[A-Za-z0-9.-]*$/.test(text)) return text;
+  return text.replace(/[^A-Za-z0-9.-]/g, (byte) => `_${byte.charCodeAt(0).toString(16).padStart(2, "0")}`);
+}
+
+/** The character of a code below 128. */
+export function characterOf(code: number): string {
+  return String.fromCharCode(code);
+}

@@ -1,7 +1,7 @@
 /** The service for Envoys: one listener with the Rate Limit Service, the Access Log Service, health checks and HTTP routes. */
 import type { EnvoyServiceOptions } from "../config/options/service.js";
 import { DEFAULT_APP } from "../core/identity.js";
-import type { DescriptorLimiter } from "../descriptors/descriptor-limiter.js";
+import type { DescriptorLimiter } from "../limiter/descriptors/descriptor-limiter.js";
 import type { Limiter } from "../limiter/limiter.js";
 import type { Log } from "../shared/log.js";
 import type { SlotCalls, SlotKeeperObserver } from "../slots/slot-keeper-options.js";

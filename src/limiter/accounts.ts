@@ -16,6 +16,8 @@ export interface LimiterWaiter extends Waiter {
 export interface LimiterAccount extends Account<LimiterWaiter> {
   /** The number of the shard that has its bucket. */
   shard: number;
+  /** It is the bucket of a value that requests choose, whose number is limited. */
+  isValue: boolean;
 }
 
 /** An app that has left: its counters in the store, and the limits under which its last exchanges are settled. */
@@ -40,6 +42,7 @@ export function createAccounts({ apps: configured, lease: firstLease, shards, no
   const apps = new Map<string, LimiterAccount>();
   const descriptorLimits = new Map<string, LimiterAccount>();
   const leaving = new Map<string, LimiterAccount>();
+  let valueCount = 0;
   /** Grows with used apps that an operator removes, not with requests. */
   const departed = new Map<string, DepartedApp>();
   replace(configured, lease);
@@ -48,6 +51,7 @@ export function createAccounts({ apps: configured, lease: firstLease, shards, no
     const account = newAccount(limits, lease, now(), new NodeCell()) as LimiterAccount;
     account.refunds = new NodeCell();
     account.shard = shardOf(limits.id, shards);
+    account.isValue = false;
     return account;
   }
 
@@ -114,21 +118,28 @@ export function createAccounts({ apps: configured, lease: firstLease, shards, no
       [...apps.values(), ...descriptorLimits.values(), ...leaving.values()].filter((one) => one.shard === shard),
 
     /** Adds a descriptor limit, or brings it back with what it held. An existing one gets the new limits. */
-    enterLimit(limits: AppLimits): LimiterAccount {
+    enterLimit(limits: AppLimits, isValue: boolean): LimiterAccount {
       const { id } = limits;
-      return enter(descriptorLimits, descriptorLimits.get(id) ?? leaving.get(id) ?? create(limits), limits);
+      const account = descriptorLimits.get(id) ?? leaving.get(id) ?? create(limits);
+      if (account.isValue !== isValue) valueCount += isValue ? 1 : -1;
+      account.isValue = isValue;
+      return enter(descriptorLimits, account, limits);
     },
+
+    /** A limit that is in use, or leaving: then it returns until everything is reported. */
+    limitOwner: (id: string): LimiterAccount | undefined => descriptorLimits.get(id) ?? leaving.get(id),
 
     leaveLimit: (account: LimiterAccount) => leave(descriptorLimits, account),
 
-    /** Descriptor limits and everything that is leaving. */
-    limitCount: () => descriptorLimits.size + leaving.size,
+    /** Limits of values that requests choose, including those that are leaving. */
+    valueCount: () => valueCount,
 
     replace,
 
     /** Everything about a leaving account has been reported. */
-    forget({ limits, learned, lease: { granted, returned } }: LimiterAccount): void {
+    forget({ limits, learned, isValue, lease: { granted, returned } }: LimiterAccount): void {
       leaving.delete(limits.id);
+      if (isValue) valueCount--;
       if (limits.fillSeconds !== undefined) return;
       if (granted > 0 || Object.keys(learned).length > 0) departed.set(limits.id, { limits, granted, returned });
     },

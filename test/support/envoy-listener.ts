@@ -1,12 +1,12 @@
 /** Starts the listener for Envoy in this process on a free port, with decisions made by the test. */
 import type { AddressInfo } from "node:net";
 import { ALL_HEADERS } from "../../src/core/refusals.js";
-import type { DescriptorLimiter } from "../../src/descriptors/descriptor-limiter.js";
 import type { EnvoyAccess } from "../../src/envoy-service/access.js";
 import { createHealthService } from "../../src/envoy-service/grpc/health-service.js";
 import type { GrpcMethod } from "../../src/envoy-service/grpc/server.js";
 import { createEnvoyListener, type ListenerTimeouts } from "../../src/envoy-service/listener.js";
 import { createJsonApi, createRateLimitService } from "../../src/envoy-service/rate-limit/service.js";
+import type { DescriptorLimiter } from "../../src/limiter/descriptors/descriptor-limiter.js";
 
 export interface ListenerUnderTest {
   readonly port: number;

@@ -7,8 +7,8 @@ import { type Path, problemsOf, shownPath } from "../../config/problem.js";
 import { DEEPEST_DESCRIPTOR, rateLimitDomain } from "../../config/sections/rate-limits.js";
 import { isSection, type Section } from "../../config/variables.js";
 import { MAX_TOKENS } from "../../core/bucket.js";
-import { units } from "../../descriptors/descriptor.js";
-import { APPS_DOMAIN } from "../../descriptors/limit-requests.js";
+import { units } from "../../limiter/descriptors/descriptor.js";
+import { APPS_DOMAIN } from "../../limiter/descriptors/limit-requests.js";
 
 /** A domain of our configuration. */
 export interface ImportedDomain {

@@ -7,7 +7,7 @@ import {
   type HeaderOptions,
   headerWriter,
 } from "../../core/refusals.js";
-import { type DescriptorDecision, type DescriptorStatus, SECONDS } from "../../descriptors/descriptor.js";
+import { type DescriptorDecision, type DescriptorStatus, SECONDS } from "../../limiter/descriptors/descriptor.js";
 import { GrpcError, UNAVAILABLE } from "../grpc/status.js";
 import type { RateLimitRequest } from "./request.js";
 

@@ -1,5 +1,5 @@
 /** Reads and validates RateLimitRequest messages of Envoy's Rate Limit Service v3, in both encodings. */
-import type { Descriptor, Unit } from "../../descriptors/descriptor.js";
+import type { Descriptor, Unit } from "../../limiter/descriptors/descriptor.js";
 import { bool, list, MessageType, nested, text, uint32, uint64, wrapped } from "../grpc/message-type.js";
 import { GrpcError, INVALID_ARGUMENT } from "../grpc/status.js";
 

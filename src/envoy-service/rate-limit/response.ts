@@ -1,5 +1,5 @@
 /** Writes RateLimitResponse messages, in both encodings. */
-import type { DescriptorStatus } from "../../descriptors/descriptor.js";
+import type { DescriptorStatus } from "../../limiter/descriptors/descriptor.js";
 import { Writer } from "../grpc/protobuf-writer.js";
 import type { RateLimitOutcome } from "./outcome.js";
 import { unitNames } from "./request.js";

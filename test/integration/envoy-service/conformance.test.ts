@@ -1,8 +1,8 @@
 /** Envoy's Rate Limit Service, called with the official messages by grpc-js. */
 import { status } from "@grpc/grpc-js";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import type { Descriptor, DescriptorDecision, DescriptorStatus } from "../../../src/descriptors/descriptor.js";
 import { Writer } from "../../../src/envoy-service/grpc/protobuf-writer.js";
+import type { Descriptor, DescriptorDecision, DescriptorStatus } from "../../../src/limiter/descriptors/descriptor.js";
 import { type ListenerUnderTest, startEnvoyListener } from "../../support/envoy-listener.js";
 import { connectRateLimitClient, type RateLimitCall, type RateLimitClient } from "../../support/rate-limit-client.js";
 

@@ -1,11 +1,11 @@
 /** An HTTP/2 client for protocol tests of the listener for Envoy, and the listener that they share. */
 import { type ClientHttp2Session, connect as connectHttp2, type IncomingHttpHeaders, type Settings } from "node:http2";
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from "vitest";
-import type { DescriptorStatus } from "../../../src/descriptors/descriptor.js";
 import type { EnvoyAccess } from "../../../src/envoy-service/access.js";
 import { Writer } from "../../../src/envoy-service/grpc/protobuf-writer.js";
 import type { ClientStreamMethod } from "../../../src/envoy-service/grpc/server.js";
 import { GrpcError } from "../../../src/envoy-service/grpc/status.js";
+import type { DescriptorStatus } from "../../../src/limiter/descriptors/descriptor.js";
 import { everyone, type ListenerUnderTest, startEnvoyListener } from "../../support/envoy-listener.js";
 
 export const METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";

@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runCommandLine } from "../../../src/cli/command-line.js";
 import { readConfig } from "../../../src/config/load.js";
 import { descriptorOptions } from "../../../src/config/options/service.js";
-import { compileRules } from "../../../src/descriptors/rules.js";
-import { entries } from "../descriptors/rule-examples.js";
+import { compileRules } from "../../../src/limiter/descriptors/rules.js";
+import { entries } from "../limiter/descriptors/rule-examples.js";
 
 let dir: string;
 beforeAll(() => {

@@ -1,5 +1,5 @@
 /** Short notations for rules in tests. */
-import type { DescriptorRule, DomainRules, LimitRule } from "../../../src/descriptors/rules.js";
+import type { DescriptorRule, DomainRules, LimitRule } from "../../../../src/limiter/descriptors/rules.js";
 
 export function limit(perUnit: number, unit: LimitRule["unit"] = "hour", more: Partial<LimitRule> = {}): LimitRule {
   return {

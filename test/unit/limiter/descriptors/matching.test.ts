@@ -1,7 +1,7 @@
 /** Rule matching: the compiled tree finds the same rule as the lookup of envoyproxy/ratelimit. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { compileRules, type DescriptorRule, matchesPattern } from "../../../src/descriptors/rules.js";
+import { compileRules, type DescriptorRule, matchesPattern } from "../../../../src/limiter/descriptors/rules.js";
 import { domain, entries, limit, rule } from "./rule-examples.js";
 
 describe("a descriptor", () => {

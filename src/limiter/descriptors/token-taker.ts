@@ -1,7 +1,7 @@
 /** Takes the tokens that a request needs: of all its limits, or of none. */
-import { OK, STORE_UNAVAILABLE } from "../core/codes.js";
-import type { Decision, Limiter } from "../limiter/limiter.js";
-import type { Clock } from "../shared/clock.js";
+import { OK, STORE_UNAVAILABLE } from "../../core/codes.js";
+import type { Clock } from "../../shared/clock.js";
+import type { Decision, Limiter } from "../limiter.js";
 import type { DescriptorDecision, DescriptorStatus } from "./descriptor.js";
 import { type Found, isRequest, type LimitRequest } from "./limit-requests.js";
 

@@ -1,9 +1,9 @@
 /** State of descriptor limits in Redis and the embedded store: buckets expire when they are full. */
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
-import { createRedisStore } from "../../../src/store/redis/redis-store.js";
-import { type RedisServer, startRedis } from "../../support/redis-server.js";
-import { createQuota } from "../../support/split-quota.js";
+import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-store.js";
+import { createRedisStore } from "../../../../src/store/redis/redis-store.js";
+import { type RedisServer, startRedis } from "../../../support/redis-server.js";
+import { createQuota } from "../../../support/split-quota.js";
 
 const limit = { id: "rate-limit:x", guaranteed: 0, burst: 100, priority: 2, borrow: false, fillSeconds: 3_600 };
 const cluster = { id: "keys", capacity: 1000, rate: 1000, nodeTtlMs: 3000 };

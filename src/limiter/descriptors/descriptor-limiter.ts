@@ -1,6 +1,7 @@
 /** Decides about descriptors with the semantics of envoyproxy/ratelimit: finds the limit of each and takes its tokens. */
-import type { Limiter } from "../limiter/limiter.js";
-import { type Clock, systemClock } from "../shared/clock.js";
+
+import { type Clock, systemClock } from "../../shared/clock.js";
+import type { Limiter } from "../limiter.js";
 import { createBuckets } from "./buckets.js";
 import type { Descriptor } from "./descriptor.js";
 import { findLimits } from "./limit-requests.js";

@@ -1,6 +1,6 @@
 /** Finds the limit that each descriptor selects, and how many tokens it takes of it. */
-import { INVALID_IDENTITY, OK } from "../core/codes.js";
-import { isIdentifier } from "../core/platform.js";
+import { INVALID_IDENTITY, OK } from "../../core/codes.js";
+import { isIdentifier } from "../../core/platform.js";
 import type { Bucket, Buckets } from "./buckets.js";
 import type { Descriptor, DescriptorStatus } from "./descriptor.js";
 import { type CompiledRules, type CountedLimit, limitLabel, type Rule } from "./rules.js";

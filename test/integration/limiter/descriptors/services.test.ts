@@ -2,11 +2,11 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { status } from "@grpc/grpc-js";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { type GatewayProcess, PLANE_TOKEN, startGateway } from "../../support/gateway-process.js";
-import { freePort } from "../../support/ports.js";
-import { connectRateLimitClient, type RateLimitClient } from "../../support/rate-limit-client.js";
-import { type RedisServer, startRedis } from "../../support/redis-server.js";
-import { waitFor } from "../../support/wait-for.js";
+import { type GatewayProcess, PLANE_TOKEN, startGateway } from "../../../support/gateway-process.js";
+import { freePort } from "../../../support/ports.js";
+import { connectRateLimitClient, type RateLimitClient } from "../../../support/rate-limit-client.js";
+import { type RedisServer, startRedis } from "../../../support/redis-server.js";
+import { waitFor } from "../../../support/wait-for.js";
 
 const AUTHORIZATION = { authorization: `Bearer ${PLANE_TOKEN}` };
 /** Reached only if something hangs. */

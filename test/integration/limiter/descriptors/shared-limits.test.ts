@@ -1,13 +1,16 @@
 /** Descriptor limits of two nodes on a real Redis: together they allow exactly the limit. */
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import type { Descriptor } from "../../../src/descriptors/descriptor.js";
-import { createDescriptorLimiter, type DescriptorLimiter } from "../../../src/descriptors/descriptor-limiter.js";
-import { createLimiter } from "../../../src/limiter/limiter.js";
-import { createQuota } from "../../../src/quota/quota.js";
-import { createRedisStore } from "../../../src/store/redis/redis-store.js";
-import { type RedisServer, startRedis } from "../../support/redis-server.js";
-import { waitFor } from "../../support/wait-for.js";
-import { domain, entries, limit, rule } from "../../unit/descriptors/rule-examples.js";
+import type { Descriptor } from "../../../../src/limiter/descriptors/descriptor.js";
+import {
+  createDescriptorLimiter,
+  type DescriptorLimiter,
+} from "../../../../src/limiter/descriptors/descriptor-limiter.js";
+import { createLimiter } from "../../../../src/limiter/limiter.js";
+import { createQuota } from "../../../../src/quota/quota.js";
+import { createRedisStore } from "../../../../src/store/redis/redis-store.js";
+import { type RedisServer, startRedis } from "../../../support/redis-server.js";
+import { waitFor } from "../../../support/wait-for.js";
+import { domain, entries, limit, rule } from "../../../unit/limiter/descriptors/rule-examples.js";
 
 let server: RedisServer;
 beforeAll(async () => {

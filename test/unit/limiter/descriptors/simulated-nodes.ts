@@ -1,9 +1,9 @@
 /** Nodes with descriptor limits on one embedded store, with a simulated clock. */
 
-import type { Descriptor, DescriptorDecision } from "../../../src/descriptors/descriptor.js";
-import type { DescriptorLimiter, DescriptorOptions } from "../../../src/descriptors/descriptor-limiter.js";
-import { createDescriptorLimiter } from "../../../src/descriptors/descriptor-limiter.js";
-import { createSimulation, limitedApp, type SimulatedNode, type Simulation } from "../../support/simulation.js";
+import type { Descriptor, DescriptorDecision } from "../../../../src/limiter/descriptors/descriptor.js";
+import type { DescriptorLimiter, DescriptorOptions } from "../../../../src/limiter/descriptors/descriptor-limiter.js";
+import { createDescriptorLimiter } from "../../../../src/limiter/descriptors/descriptor-limiter.js";
+import { createSimulation, limitedApp, type SimulatedNode, type Simulation } from "../../../support/simulation.js";
 import { entries } from "./rule-examples.js";
 
 export interface DescriptorNode extends SimulatedNode {
