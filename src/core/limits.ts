@@ -22,8 +22,8 @@ export interface BucketLimits {
   /** May borrow idle tokens of the cluster. */
   borrow: boolean;
   /**
-   * Descriptor limits only: `burst` tokens refill in exactly this many seconds, which replaces `guaranteed`, and the store
-   * deletes the bucket when it is full.
+   * Limits other than apps: `burst` tokens refill in this many seconds, in whole microseconds, which replaces `guaranteed`,
+   * and the store deletes the bucket when it is full.
    */
   fillSeconds?: number;
 }

@@ -338,5 +338,6 @@ function messageArguments({ app, granted, spent, returned }: ReportRequest): (st
 }
 
 function appArguments({ id, burst, guaranteed, priority, fillSeconds = 0 }: BucketLimits): (string | number)[] {
-  return [id, burst, fillSeconds === 0 ? microRate(guaranteed) : 0, priority, fillSeconds];
+  // Rounded up, so that no limit is exceeded.
+  return [id, burst, fillSeconds === 0 ? microRate(guaranteed) : 0, priority, Math.ceil(fillSeconds * 1e6)];
 }

@@ -3,7 +3,7 @@
  *
  * KEYS  1 cluster · 2 app · 3 saved reply of this operation
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards
- *       id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · borrowing allowed (0 or 1) · amount
+ *       id · burst · guaranteed (micro-tokens/s) · priority · fill (µs) · borrowing allowed (0 or 1) · amount
  * Reply code · borrowed · debt (whole tokens, rounded up) · remaining · still borrowable
  *
  * Borrows all of `amount` or nothing. A repeated operation gets the same reply and borrows nothing more.

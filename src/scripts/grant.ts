@@ -3,7 +3,7 @@
  *
  * KEYS  1 cluster · 2 nodes · 3 ledger of the node · 4… app
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards · 5 seq · 6 node@epoch
- *       per app: id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · granted · spent · returned · need · want
+ *       per app: id · burst · guaranteed (micro-tokens/s) · priority · fill (µs) · granted · spent · returned · need · want
  *       and borrow (0 or 1), or 2 for the node's final report about the app
  * Reply code · live nodes · emergency (0 or 1) · emergency left (ms) · known (0 or 1)
  *       and, unless the code is stale_message or epoch_closed, per app:

@@ -3,7 +3,7 @@
  *
  * KEYS  1 cluster · 2 app
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards
- *       id · burst · guaranteed (micro-tokens/s) · priority · fill (s)
+ *       id · burst · guaranteed (micro-tokens/s) · priority · fill (µs)
  * Reply code · app level · debt · cluster level (all three in micro-tokens, rounded down)
  *       granted · spent · returned (tokens since the bucket began) · emergency (0 or 1) · emergency left (ms)
  */

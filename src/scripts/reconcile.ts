@@ -4,7 +4,7 @@
  *
  * KEYS  1 cluster · 2 app · 3 nodes · 4 saved reply of this operation · 5… ledger of each known node
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards
- *       id · burst · guaranteed (micro-tokens/s) · priority · fill (s)
+ *       id · burst · guaranteed (micro-tokens/s) · priority · fill (µs)
  *       tolerated drift (millionths) · force (0, or 1: correct any drift) · node@epoch of each ledger
  * Reply code · corrections made · drift before (millionths) · drift after (millionths)
  *       expected tokens · actual tokens · correction (tokens, may be negative)

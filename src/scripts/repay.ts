@@ -3,7 +3,7 @@
  *
  * KEYS  1 cluster · 2 app · 3 saved reply of this operation
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards
- *       id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · amount
+ *       id · burst · guaranteed (micro-tokens/s) · priority · fill (µs) · amount
  * Reply code · repaid · debt (whole tokens, rounded up) · remaining
  *
  * Pays as much of `amount` as is owed and available. A repeated operation gets the same reply and pays nothing more.

@@ -5,7 +5,7 @@
  * KEYS  1 cluster · 2 nodes · 3 ledger of the node · 4… app
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards · 5 seq · 6 node@epoch
  *       6 leave (0, or 1: the node stops; what it still holds of these apps goes back and its epoch is closed)
- *       per app: id · burst · guaranteed (micro-tokens/s) · priority · fill (s) · granted · spent · returned
+ *       per app: id · burst · guaranteed (micro-tokens/s) · priority · fill (µs) · granted · spent · returned
  * Reply code · live nodes · emergency (0 or 1) · emergency left (ms) · known (0 or 1)
  *       and, unless the code is stale_message, per app: granted (cumulative) · remaining
  *

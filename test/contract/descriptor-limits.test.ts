@@ -76,6 +76,6 @@ forEachBackend("descriptor limits", (it) => {
   it("an invalid fill time is rejected with the name of the argument", async (bench) => {
     const quota = quotaOf(bench);
     const forever = { ...hourly, fillSeconds: 315_360_001 };
-    await expect(quota.grant(node(1), [ask(forever, { need: 1 })])).rejects.toThrow("fill_s");
+    await expect(quota.grant(node(1), [ask(forever, { need: 1 })])).rejects.toThrow("fill_us");
   });
 });

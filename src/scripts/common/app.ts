@@ -11,10 +11,10 @@ export const BURST = 0;
 export const GUARANTEED = 1;
 export const PRIORITY = 2;
 /**
- * Seconds to fill the empty bucket of a descriptor limit, which expires once it is full. 0 for an app, which is permanent
- * and fills at GUARANTEED.
+ * Microseconds to fill the empty bucket of a limit, which expires once it is full. 0 for an app, which is permanent and
+ * fills at GUARANTEED.
  */
-export const FILL_S = 3;
+export const FILL_US = 3;
 /** Number of values that all scripts about an app have. */
 export const LIMIT_NUMBERS = 4;
 
@@ -27,7 +27,8 @@ export const MESSAGE_NUMBERS = 7;
 
 const LOWEST_PRIORITY = 1000;
 /** Ten years. */
-const LONGEST_FILL_S = 315360000;
+const LONGEST_FILL_US = 315360000000000;
+const US_PER_SECOND = 1000000;
 /** A full bucket is kept a little longer, so that rounding never removes one that is not quite full. */
 const KEPT_FULL_MS = 1000;
 /** While nodes hold tokens the bucket is kept: a new one would not know of them. A node reports or is reconciled earlier. */
@@ -51,7 +52,7 @@ export function appFault(id: string, numbers: number[]): string {
   if (!isWithin(numbers[BURST]!, 0, MAX_TOKENS)) return "burst";
   if (!isWithin(numbers[GUARANTEED]!, 0, MAX_RATE)) return "guaranteed";
   if (!isWithin(numbers[PRIORITY]!, 0, LOWEST_PRIORITY)) return "priority";
-  if (!isWithin(numbers[FILL_S]!, 0, LONGEST_FILL_S)) return "fill_s";
+  if (!isWithin(numbers[FILL_US]!, 0, LONGEST_FILL_US)) return "fill_us";
   return "";
 }
 
@@ -62,7 +63,8 @@ export function configuredCapacity(numbers: number[]): number {
 
 /** Configured rate in micro-tokens per second. May be a fraction: one per month is less than half a micro-token. */
 export function configuredRate(numbers: number[]): number {
-  return numbers[FILL_S] === 0 ? numbers[GUARANTEED]! : configuredCapacity(numbers) / numbers[FILL_S]!;
+  const fillUs = numbers[FILL_US]!;
+  return fillUs === 0 ? numbers[GUARANTEED]! : configuredCapacity(numbers) / (fillUs / US_PER_SECOND);
 }
 
 /**
@@ -115,7 +117,7 @@ export function writeApp(redis: RedisApi, key: string, app: App, numbers: number
     "returned",
     returned,
   );
-  if (numbers[FILL_S]! > 0) {
+  if (numbers[FILL_US]! > 0) {
     const missing = Math.max(configuredCapacity(numbers) - tokens, 0);
     const fillMs = missing > 0 ? Math.ceil((missing / configuredRate(numbers)) * 1000) : 0;
     redis.call("PEXPIRE", key, fillMs + (app.held > 0 ? KEPT_HELD_MS : KEPT_FULL_MS));
