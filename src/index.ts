@@ -1,7 +1,7 @@
 /** tollgate as a library: `import { createLimiter } from "tollgate"`. */
 export type { CostProfile } from "./core/cost.js";
 export { UNKNOWN_LENGTH } from "./core/cost.js";
-export { decisionRefusal as refusalOf, type HeaderOptions } from "./core/refusals.js";
+export { type HeaderOptions, limitedRefusal as refusalOf } from "./core/refusals.js";
 export {
   type AppOptions as AppLimits,
   type CreateLimiterOptions,
@@ -9,7 +9,16 @@ export {
   declaredLength,
   type LibraryLimiter,
 } from "./limiter/library.js";
-export type { Decision, DecisionSource, Limiter, LimiterObserver, LimiterStats } from "./limiter/limiter.js";
+export type { LimitOptions } from "./limiter/limit-options.js";
+export type {
+  Decision,
+  DecisionSource,
+  LimitDecision,
+  Limiter,
+  LimiterObserver,
+  LimiterStats,
+  RequestAttributes,
+} from "./limiter/limiter.js";
 export {
   limit,
   limitPlugin,

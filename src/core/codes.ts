@@ -30,6 +30,8 @@ export const HELD = "held";
 export const STORE_UNAVAILABLE = "store_unavailable";
 /** The process is short of CPU time, memory or files and refuses new work. */
 export const OVERLOADED = "overloaded";
+/** The limit refuses this value: it is in its `deny` list. */
+export const DENIED = "denied";
 /** The app or user header is malformed or was sent twice. */
 export const INVALID_IDENTITY = "invalid_identity";
 /** The app is not configured, and unknown apps are refused. */

@@ -1,5 +1,6 @@
 /** What a client sees of a decision: response headers, and the status, body and Retry-After of a refusal. Used by all planes. */
 import {
+  DENIED,
   INVALID_ARGUMENT,
   INVALID_IDENTITY,
   OK,
@@ -41,6 +42,19 @@ export interface ClientDecision {
   limit: number;
   /** 0 if waiting does not help or is not needed. */
   retryAfterMs: number;
+  /** The limit that decided, if it was not the app's. */
+  limitName?: string | undefined;
+}
+
+/** A limit of a request besides that of its app. */
+export interface LimitView {
+  name: string;
+  /** As in ClientDecision, for this limit. */
+  cost: number;
+  remaining: number;
+  limit: number;
+  /** Tokens per second. */
+  rate: number;
 }
 
 /** Which headers are sent with each response. Retry-After and X-RateLimit-Dry-Run are always sent where they apply. */
@@ -138,15 +152,70 @@ function setField(headers: Record<string, string>, name: string, value: string):
   headers[name] = value;
 }
 
+/** A decision with the rate of the app, and with its other limits if there are any. */
+export interface LimitedDecision extends ClientDecision {
+  rate: number;
+  limits?: readonly LimitView[] | undefined;
+}
+
 /** Returns a function that makes the headers of a decision: names and values in the order in which they are sent. */
 export function decisionHeaders(options: HeaderOptions) {
   const write = headerWriter(options, setField);
-  return (decision: ClientDecision & { rate: number }): Record<string, string> => {
-    const { app, limit, remaining, rate } = decision;
+  return (decision: LimitedDecision): Record<string, string> => {
+    const { app, limit, remaining, rate, limits } = decision;
     const headers: Record<string, string> = {};
-    write(headers, decision, limitTexts(app, limit, rate), resetSeconds(limit, remaining, rate));
+    if (limits === undefined || limits.length === 0) {
+      write(headers, decision, limitTexts(app, limit, rate), resetSeconds(limit, remaining, rate));
+    } else {
+      const views: LimitView[] = [{ name: app, cost: decision.cost, remaining, limit, rate }];
+      for (const view of limits) views.push(view);
+      writeLimits(write, headers, decision, views);
+    }
     return headers;
   };
+}
+
+/**
+ * Writes the headers of several limits. The IETF headers list each; the others show the limit that refused the request, or
+ * the one with the fewest tokens left, which is listed last.
+ */
+export function writeLimits<T>(
+  write: HeaderWriter<T>,
+  target: T,
+  decision: ClientDecision,
+  views: readonly LimitView[],
+): ClientDecision {
+  const at = shownIndex(decision, views);
+  let policy = "";
+  let others = "";
+  for (let i = 0; i < views.length; i++) {
+    if (i !== at) {
+      const { name, limit, rate, remaining } = views[i]!;
+      const texts = limitTexts(name, limit, rate);
+      policy = `${policy}${texts.policy}, `;
+      others = `${others}${texts.remainingPrefix}${wholeText(remaining)};t=${wholeText(resetSeconds(limit, remaining, rate))}, `;
+    }
+  }
+  const { name, cost, remaining, limit, rate } = views[at]!;
+  const own = limitTexts(name, limit, rate);
+  const { allowed, code, dryRun, app, retryAfterMs, limitName } = decision;
+  const shown: ClientDecision = { allowed, code, dryRun, app, cost, remaining, limit, retryAfterMs, limitName };
+  const texts: LimitTexts = {
+    limitText: own.limitText,
+    policy: policy + own.policy,
+    remainingPrefix: others + own.remainingPrefix,
+  };
+  write(target, shown, texts, resetSeconds(limit, remaining, rate));
+  return shown;
+}
+
+function shownIndex({ allowed, limitName }: ClientDecision, views: readonly LimitView[]): number {
+  let least = 0;
+  for (let i = 0; i < views.length; i++) {
+    if (!allowed && i > 0 && views[i]!.name === limitName) return i;
+    if (views[i]!.remaining < views[least]!.remaining) least = i;
+  }
+  return allowed || limitName !== undefined ? least : 0;
 }
 
 /** A structured field: the result if the limit were enforced, and the reason. */
@@ -157,7 +226,7 @@ export function dryRunText(code: string): string {
 function refusalStatus(code: string): number {
   if (code === STORE_UNAVAILABLE) return 503;
   if (code === INVALID_ARGUMENT || code === INVALID_IDENTITY) return 400;
-  return code === UNKNOWN_APP ? 403 : 429;
+  return code === UNKNOWN_APP || code === DENIED ? 403 : 429;
 }
 
 /** The `error` field of a refusal with this status. Codes explain further; some statuses have several codes. */
@@ -177,10 +246,13 @@ const ERRORS: { [status: number]: string | undefined } = {
   504: "gateway_timeout",
 };
 
-type RefusalFields = Pick<ClientDecision, "code" | "app" | "remaining" | "limit"> & { retryAfter: number };
+type RefusalFields = Pick<ClientDecision, "code" | "app" | "remaining" | "limit" | "limitName"> & {
+  retryAfter: number;
+};
 
-function refusalBody(error: string, { code, app, retryAfter, remaining, limit }: RefusalFields): string {
-  return `{"error":"${error}","reason":"${code}","app_id":"${app}","retry_after":${wholeText(retryAfter)},"remaining":${wholeText(remaining)},"limit":${numberText(limit)}}\n`;
+function refusalBody(error: string, { code, app, retryAfter, remaining, limit, limitName }: RefusalFields): string {
+  const name = limitName === undefined ? "" : `,"limit_name":"${limitName}"`;
+  return `{"error":"${error}","reason":"${code}","app_id":"${app}","retry_after":${wholeText(retryAfter)},"remaining":${wholeText(remaining)},"limit":${numberText(limit)}${name}}\n`;
 }
 
 /** With up to three decimals, as rates may have. */
@@ -194,10 +266,23 @@ function numberText(value: number): string {
 }
 
 /** A request that is refused by a limit, without the store, or because it belongs to no app. */
-export function decisionRefusal({ code, app, retryAfterMs, remaining, limit }: ClientDecision): Refusal {
+export function decisionRefusal(decision: ClientDecision): Refusal {
+  const { code, app, retryAfterMs, remaining, limit, limitName } = decision;
   const status = refusalStatus(code);
   const retryAfter = retryAfterSeconds(retryAfterMs);
-  return { status, body: refusalBody(ERRORS[status]!, { code, app, retryAfter, remaining, limit }), retryAfter };
+  const body = refusalBody(ERRORS[status]!, { code, app, retryAfter, remaining, limit, limitName });
+  return { status, body, retryAfter };
+}
+
+/** The same for a decision with several limits: `remaining` and `limit` are those of the limit that refused. */
+export function limitedRefusal(decision: LimitedDecision): Refusal {
+  for (const { name, remaining, limit } of decision.limits ?? []) {
+    if (name === decision.limitName) {
+      const { code, app, allowed, dryRun, cost, retryAfterMs, limitName } = decision;
+      return decisionRefusal({ allowed, code, dryRun, app, cost, remaining, limit, retryAfterMs, limitName });
+    }
+  }
+  return decisionRefusal(decision);
 }
 
 /** The decision for a request whose identity is invalid or unknown. */

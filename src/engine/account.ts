@@ -75,6 +75,8 @@ export interface SyncState {
   repliedAt: number;
   /** When the store last granted less than wanted. */
   scarceAt: number;
+  /** When the store expects to have tokens again, as of the last refusal. A cached refusal may end earlier. */
+  retryAt: number;
   /** The code of the last refusal; used for waiters that no reply decides. */
   scarceCode: string;
 }
@@ -159,6 +161,7 @@ export function newAccount(limits: AppLimits, options: LeaseOptions, now: number
       limit: limits.burst,
       repliedAt: now,
       scarceAt: notScarceAt(now),
+      retryAt: 0,
       scarceCode: QUOTA_EXHAUSTED,
     },
     cell,

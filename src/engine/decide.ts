@@ -41,6 +41,12 @@ export function startDecision(outcome: Outcome, account: Account, method: string
 
 /** Estimates the cost of a request and takes it from the lease. DECIDED, DECIDED_SYNC or MISSED. */
 export function decide(node: NodeState, outcome: Outcome, contentLength: number): number {
+  if (!estimateCost(node, outcome, contentLength)) return DECIDED;
+  return takeFromLease(node, outcome, outcome.account, outcome.cost);
+}
+
+/** Sets the estimated cost. False if the request is invalid: then it is decided. */
+export function estimateCost(node: NodeState, outcome: Outcome, contentLength: number): boolean {
   const { account, method } = outcome;
   const learned = learnedSizes(account.learned, method);
   if (isCheckDue(learned, node.clock)) checkAge(learned, node.clock);
@@ -48,11 +54,11 @@ export function decide(node: NodeState, outcome: Outcome, contentLength: number)
   if (cost === INVALID_COST) {
     outcome.cost = 0;
     conclude(outcome, "local", INVALID_ARGUMENT, account.cell.get());
-    return DECIDED;
+    return false;
   }
   if (cost > Math.min(account.limits.burst, account.sync.limit)) cost = payableCost(outcome, contentLength, cost);
   outcome.cost = cost;
-  return takeFromLease(node, outcome, account, cost);
+  return true;
 }
 
 /**
@@ -132,8 +138,9 @@ export function decideCached(outcome: Outcome, source: DecisionSource, now: numb
 }
 
 /** Retry-After of a cached refusal. If the cost exceeds the capacity, waiting does not help. */
-export function cachedRetryMs({ lease }: Account, now: number): number {
-  return lease.refusedCode === COST_EXCEEDS_CAPACITY ? 0 : Math.ceil(lease.refusedUntil - now);
+export function cachedRetryMs({ lease, sync }: Account, now: number): number {
+  if (lease.refusedCode === COST_EXCEEDS_CAPACITY) return 0;
+  return Math.ceil(Math.max(lease.refusedUntil, sync.retryAt) - now);
 }
 
 /** Tokens left for the app as far as this node knows, with `balance` tokens on the lease. */

@@ -25,6 +25,7 @@ export function refit(node: NodeState, account: Account, now: number): void {
   sync.firstOnly = false;
   sync.refusedAll = false;
   sync.scarceAt = notScarceAt(now);
+  sync.retryAt = 0;
   sync.scarceCode = QUOTA_EXHAUSTED;
   for (const waiter of account.waiters) {
     // A reply that is on its way was made for the old limits: it does not count for this waiter.

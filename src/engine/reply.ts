@@ -134,6 +134,7 @@ function applyCurrentReply(planned: PlannedSync, reply: SyncReply, now: number):
   const code = greedy || message.need === 0 || recalling ? OK : reply.code;
   const retryAfterMs = Math.max(reply.retryAfterMs, SCARCE_GAP_MS);
   applyReply(lease, syncCell, { granted: reply.granted, code, retryAfterMs, refusedCost: firstCost }, now);
+  sync.retryAt = code === OK ? 0 : now + reply.retryAfterMs;
   if (limits.fillSeconds !== undefined) lease.refusedUntil = Math.min(lease.refusedUntil, now + DESCRIPTOR_REFUSAL_MS);
   if (sync.firstOnly) return;
   // If the store granted all that was asked, an unpaid waiter says nothing about the limit: others took the tokens.

@@ -24,6 +24,13 @@ export function settleExchange(
   return difference;
 }
 
+/** Corrects what was paid at a limit that counts by cost to the actual cost. */
+export function settleLimit(account: Account, paid: number, actualCost: number): void {
+  const difference = settlement(paid, actualCost);
+  if (difference < 0) giveBack(account, 0 - difference);
+  else if (difference > 0) account.cell.add(0 - difference);
+}
+
 /**
  * Gives tokens back. Those that the store still counts as held are added to the balance. The store may have refilled the
  * bucket for the others, so they go back to it: otherwise more than the burst could be spent at once.

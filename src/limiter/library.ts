@@ -13,6 +13,7 @@ import { createShareRounds } from "../quota/share-rounds.js";
 import { systemClock } from "../shared/clock.js";
 import { openStore } from "../store/open.js";
 import type { Store } from "../store/store.js";
+import { compileLimits, type LimitOptions } from "./limit-options.js";
 import { createLimiter as createNodeLimiter, type Limiter, type LimiterObserver } from "./limiter.js";
 
 export interface AppOptions {
@@ -39,6 +40,10 @@ export interface Limits {
   /** Maximum time that a decision waits for the store. */
   timeoutMs?: number;
   failOpenTokens?: number;
+  /** Limits per user, address, header and others, for requests that are checked with attributes. */
+  limits?: LimitOptions[];
+  /** Maximum number of values of `limits` with their own bucket; default 10,000. */
+  maxValues?: number;
 }
 
 export interface CreateLimiterOptions extends Limits {
@@ -87,7 +92,7 @@ export interface LibraryLimiter extends Omit<Limiter, "reconfigure" | "meter"> {
 export async function createLimiter(options: CreateLimiterOptions): Promise<LibraryLimiter> {
   let limits = options;
   // Checked before the store is opened.
-  allLimits(limits);
+  optionsOf(limits);
   const { store: place = "embedded", node = `${hostname()}:${process.pid}`, observer } = options;
   const store = typeof place === "string" ? openStore(place) : place;
   const quota = createQuota(store, clusterLimits(limits, store));
@@ -148,9 +153,10 @@ function clusterLimits({ cluster = {} }: CreateLimiterOptions, { kind }: Store):
 }
 
 function optionsOf(limits: CreateLimiterOptions) {
-  const { lease, timeoutMs, failOpenTokens } = limits;
+  const { lease, timeoutMs, failOpenTokens, maxValues } = limits;
   const unknownApps = Object.hasOwn(limits.apps, DEFAULT_APP) ? ("default" as const) : ("reject" as const);
-  return { apps: allLimits(limits), unknownApps, lease, timeoutMs, failOpenTokens };
+  const rules = compileLimits(limits.limits ?? []);
+  return { apps: allLimits(limits), unknownApps, lease, timeoutMs, failOpenTokens, limits: rules, maxValues };
 }
 
 /** The declared length of a body, as `check` takes it. */

@@ -2,16 +2,33 @@
 
 import type { LeaseOptions } from "../core/lease.js";
 import type { AppLimits } from "../core/limits.js";
-import type { ClientDecision } from "../core/refusals.js";
+import type { ClientDecision, LimitView } from "../core/refusals.js";
+import type { LimitRules, RequestAttributes } from "../descriptors/limit-rules.js";
 import type { DecisionSource } from "../engine/account.js";
 import type { ShardQuota } from "../quota/shard-quota.js";
 import type { Clock } from "../shared/clock.js";
 
-export type { DecisionSource };
+export type { DecisionSource, RequestAttributes };
 
-/** The result of a check. */
+/** The part of a decision that one of the request's limits has, besides that of its app. */
+export interface LimitDecision extends LimitView {
+  allowed: boolean;
+  code: string;
+  dryRun: boolean;
+  /** The bucket. Unset if nothing was taken that has to be settled. */
+  bucket?: string | undefined;
+}
+
+/**
+ * The result of a check. Numbers are those of the app; `allowed`, `code`, `retryAfterMs` and `limitName` are those of the
+ * limit that decides.
+ */
 export interface Decision extends ClientDecision {
   method: string;
+  /** The other limits of the request; unset without any. */
+  limits?: readonly LimitDecision[] | undefined;
+  /** The code of the app's own limit, if it is not `code`. */
+  appCode?: string | undefined;
   /** Tokens on this node's lease after the decision; negative if tokens were spent before they were granted. */
   balance: number;
   /** Tokens per second. */
@@ -39,6 +56,10 @@ export interface LimitOptions {
   timeoutMs?: number | undefined;
   /** Tokens per app and second without the store, if `onStoreFailure` is "open". */
   failOpenTokens?: number | undefined;
+  /** Limits on any key, for requests that are checked with attributes. */
+  limits?: LimitRules | undefined;
+  /** Maximum number of values of `limits` with their own bucket. Further values share one bucket per limit. */
+  maxValues?: number | undefined;
 }
 
 export interface LimiterOptions extends LimitOptions {

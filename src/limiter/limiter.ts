@@ -5,6 +5,7 @@ import { DEFAULT_APP } from "../core/identity.js";
 import { defaultLeaseOptions, isRefused } from "../core/lease.js";
 import type { AppLimits } from "../core/limits.js";
 import { unidentified } from "../core/refusals.js";
+import type { RequestAttributes } from "../descriptors/limit-rules.js";
 import { newOutcome, type Outcome } from "../engine/account.js";
 import {
   DECIDED_SYNC,
@@ -13,6 +14,7 @@ import {
   decideCost,
   decideLook,
   decideMiss,
+  estimateCost,
   MISSED,
   refuseWithoutStore,
   remainingTokens,
@@ -25,6 +27,7 @@ import { refund, settleExchange } from "../engine/settle.js";
 import { addWaiter, newWaiter, takeWaiters } from "../engine/waiters.js";
 import { systemClock } from "../shared/clock.js";
 import { createAccounts, type LimiterAccount, type LimiterWaiter } from "./accounts.js";
+import { AGAIN, createLimitChecks } from "./limit-checks.js";
 import type { Decision, LimiterOptions, LimitOptions } from "./limiter-contract.js";
 import { isMetered, Meter, type MeterLimiter, type Transfer } from "./meter.js";
 import { createSyncer, nextEpoch, type Syncer } from "./syncer.js";
@@ -39,6 +42,20 @@ type StartTime = number | undefined;
 
 /** Makes the decision about a waiting request again, because the account that should pay was removed. */
 type Again = (startedMs: number) => Deciding;
+
+interface CheckedRequest {
+  app: string;
+  method: string;
+  contentLength: number;
+  attributes?: RequestAttributes | undefined;
+}
+
+interface LimitedRequest extends CheckedRequest {
+  attributes: RequestAttributes;
+}
+
+/** Default of `maxValues`. */
+const MAX_VALUES = 10_000;
 
 type Result = (outcome: Outcome, startedMs: StartTime, waited?: boolean) => Decision;
 
@@ -127,15 +144,32 @@ export function createLimiter(options: LimiterOptions) {
     return decision;
   }
 
-  function check(id: string, method: string, contentLength: number, startedMs = startTime()): Deciding {
+  function check(
+    { app: id, method, contentLength, attributes }: CheckedRequest,
+    startedMs: StartTime = startTime(),
+  ): Deciding {
     const account = apps.get(id) ?? fallback;
     if (account === undefined) return refuse(UNKNOWN_APP, method, startedMs);
     startDecision(current, account, method);
     const syncer = syncerOf(account);
+    if (attributes !== undefined && limitChecks.hasRules()) {
+      return checkLimits({ app: id, method, contentLength, attributes }, account, startedMs);
+    }
     const step = decide(syncer.node, current, contentLength);
-    if (step === MISSED) return miss(account, startedMs, (since) => check(id, method, contentLength, since));
+    if (step === MISSED) return miss(account, startedMs, (since) => check({ app: id, method, contentLength }, since));
     if (step === DECIDED_SYNC) syncer.wake(account);
     return decisionOf(current, startedMs);
+  }
+
+  /** As `check`, for a request that has limits besides that of its app. */
+  function checkLimits(request: LimitedRequest, account: LimiterAccount, startedMs: StartTime): Deciding {
+    const { method, contentLength, attributes } = request;
+    const since = startedMs ?? clock.now();
+    const app = newOutcome(account, method, 0) as Outcome & { account: LimiterAccount };
+    if (!estimateCost(syncerOf(account).node, app, contentLength)) return decisionOf(app, startedMs);
+    const made = limitChecks.check(app, contentLength, attributes);
+    if (!(made instanceof Promise)) return recorded(made, startedMs, false);
+    return made.then((decision) => (decision === AGAIN ? check(request, since) : recorded(decision, since, true)));
   }
 
   /** As `check`, for a cost that the caller states. */
@@ -212,6 +246,29 @@ export function createLimiter(options: LimiterOptions) {
     syncerOf(account).spent(account);
   }
 
+  function enter(limits: AppLimits, single = false): LimiterAccount {
+    const account = accounts.enterLimit(limits, !single);
+    refit(syncerOf(account).node, account, clock.now());
+    return account;
+  }
+
+  function letGo(limit: LimiterAccount): boolean {
+    if (limit.waiters.length > 0) return false;
+    accounts.leaveLimit(limit);
+    leaveNode(syncerOf(limit).node, limit);
+    return true;
+  }
+
+  const limitChecks = createLimitChecks({
+    rules: options.limits ?? { rules: [], routes: [] },
+    maxValues: options.maxValues ?? MAX_VALUES,
+    clock,
+    limits: { enter, letGo, count: accounts.valueCount },
+    owner: accounts.limitOwner,
+    syncerOf,
+    decisionFrom,
+  });
+
   const meterLimiter: MeterLimiter = {
     clock,
     observer,
@@ -221,8 +278,12 @@ export function createLimiter(options: LimiterOptions) {
   };
 
   return {
-    /** Returns a promise only if the request has to wait for a sync. */
-    check: (app: string, method: string, contentLength: number) => check(app, method, contentLength),
+    /**
+     * Returns a promise only if the request has to wait for a sync. With `attributes`, the limits that apply to the request
+     * are taken together with the tokens of its app.
+     */
+    check: (app: string, method: string, contentLength: number, attributes?: RequestAttributes) =>
+      check({ app, method, contentLength, attributes }),
     /** Takes `cost` tokens of an app; 0 takes nothing and returns the current state. */
     take: (app: string, cost: number) => take(app, cost),
     /** The decision about a request that is refused because of its identity. */
@@ -236,25 +297,16 @@ export function createLimiter(options: LimiterOptions) {
     /** Limits that a request's descriptors select. They exist beside the apps, and requests cannot name them. */
     limits: {
       /** Adds a limit, brings one back, or changes the numbers of an existing one. */
-      enter(limits: AppLimits): LimiterAccount {
-        const account = accounts.enterLimit(limits);
-        refit(syncerOf(account).node, account, clock.now());
-        return account;
-      },
+      enter,
       take: (limit: LimiterAccount, cost: number) => takeOf(limit, limit.limits.id, cost, startTime()),
       giveBack: (limit: LimiterAccount, tokens: number) => giveBack(limit, tokens),
       /** Whether a refusal of this cost is cached: taking it would be refused at once. */
       isRefused: ({ lease, cell }: LimiterAccount, cost: number) =>
         cell.get() < cost && isRefused(lease, cost, clock.now()),
       /** The limit is unused: its tokens are returned, then it is deleted. False while requests wait for it. */
-      letGo(limit: LimiterAccount): boolean {
-        if (limit.waiters.length > 0) return false;
-        accounts.leaveLimit(limit);
-        leaveNode(syncerOf(limit).node, limit);
-        return true;
-      },
-      /** Number of limits, including those that are leaving. */
-      count: accounts.limitCount,
+      letGo,
+      /** Number of values with their own bucket, including those that are leaving. */
+      count: accounts.valueCount,
     },
 
     /** Charges an admitted exchange while it transfers bytes; undefined if the app is charged at the end only. */
@@ -271,7 +323,9 @@ export function createLimiter(options: LimiterOptions) {
       observer.settled?.(decision);
       const account = decision.allowed ? accounts.owner(decision.app) : undefined;
       if (account === undefined) return;
-      const paid = metered === 0 ? decision : { ...decision, cost: decision.cost + metered };
+      const { method, appCode: code = decision.code } = decision;
+      const paid = { method, code, cost: decision.cost + metered };
+      if (decision.limits !== undefined) limitChecks.settle(decision, account.limits, requestBytes + responseBytes);
       const difference = settleExchange(account, paid, requestBytes, responseBytes);
       if (difference !== 0) syncerOf(account).spent(account);
       const actual = paid.cost + difference;
@@ -296,6 +350,7 @@ export function createLimiter(options: LimiterOptions) {
       const changed = nodeOptions(next);
       const removed = accounts.replace(next.apps, changed.lease);
       fallback = fallbackOf(next);
+      limitChecks.reconfigure(next.limits, next.maxValues ?? MAX_VALUES);
       for (const [shard, target] of next.target.shards.entries()) syncers[shard]?.reconfigure(target, changed, removed);
       for (const account of removed) for (const waiter of takeWaiters(account)) waiter.decideAgain();
     },
@@ -332,6 +387,7 @@ export function createLimiter(options: LimiterOptions) {
 
     /** Sends the final report and returns all tokens; waits at most `timeoutMs`. */
     async close(): Promise<void> {
+      limitChecks.close();
       await Promise.all(syncers.map((syncer) => syncer.close()));
     },
   };

@@ -1,13 +1,15 @@
 /** The limiter as a middleware for Express-style servers and a plugin for Fastify: checks each request and settles it. */
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { ANONYMOUS_USER } from "../core/identity.js";
 import {
   ALL_HEADERS,
   decisionHeaders,
-  decisionRefusal,
   type HeaderOptions,
+  limitedRefusal,
   type Refusal,
   retryAfterSeconds as secondsOf,
 } from "../core/refusals.js";
+import type { RequestAttributes } from "../descriptors/limit-rules.js";
 import { declaredLength } from "./library.js";
 import type { Decision, Limiter } from "./limiter.js";
 
@@ -15,6 +17,11 @@ export interface MiddlewareOptions<Request> {
   limiter: Pick<Limiter, "check" | "settle">;
   /** The app that pays. Use an authenticated value, never an unchecked header. */
   app: (request: Request) => string;
+  /**
+   * What `limits` may depend on besides the request itself: the user, and the client's address if the server is behind
+   * proxies. By default the user is anonymous and the address is that of the connection.
+   */
+  attributes?: (request: Request) => Partial<Pick<RequestAttributes, "user" | "address" | "host" | "path">>;
   /** Headers of responses; all unless given. Retry-After is sent with every refusal. */
   headers?: HeaderOptions;
 }
@@ -73,19 +80,35 @@ interface Exchange {
   next(error?: Error): void;
 }
 
-function checkWith<Request>({ limiter, app, headers = ALL_HEADERS }: MiddlewareOptions<Request>) {
+function attributesOf(request: IncomingMessage, app: string): RequestAttributes {
+  const valuesOf = (name: string) => request.headersDistinct[name] ?? [];
+  return {
+    app,
+    user: ANONYMOUS_USER,
+    method: request.method ?? "GET",
+    host: request.headers.host ?? "",
+    path: request.url ?? "/",
+    address: request.socket.remoteAddress ?? "",
+    headerCount: (name) => Math.min(valuesOf(name).length, 2),
+    header: (name) => valuesOf(name)[0] ?? "",
+  };
+}
+
+function checkWith<Request>({ limiter, app, attributes, headers = ALL_HEADERS }: MiddlewareOptions<Request>) {
   const headersOf = decisionHeaders(headers);
   return (from: Request, { request, response, setHeader, refuse, next }: Exchange): void => {
     const decided = (decision: Decision): void => {
       for (const [name, value] of Object.entries(headersOf(decision))) setHeader(name, value);
       if (!decision.allowed) {
-        refuse(decisionRefusal(decision));
+        refuse(limitedRefusal(decision));
         return;
       }
       settleWhenDone(limiter, decision, request, response);
       next();
     };
-    const made = limiter.check(app(from), request.method ?? "GET", lengthOf(request));
+    const payer = app(from);
+    const own = { ...attributesOf(request, payer), ...attributes?.(from) };
+    const made = limiter.check(payer, request.method ?? "GET", lengthOf(request), own);
     if (made instanceof Promise) made.then(decided, next);
     else decided(made);
   };

@@ -1,0 +1,234 @@
+/** Checks requests that have limits besides that of their app: tokens are taken from all limits, or from none. */
+import { createHash } from "node:crypto";
+import { INVALID_ARGUMENT, OK } from "../core/codes.js";
+import { price } from "../core/cost.js";
+import type { AppLimits } from "../core/limits.js";
+import {
+  type LimitRule,
+  type LimitRules,
+  matchLimits,
+  overflowId,
+  type RequestAttributes,
+} from "../descriptors/limit-rules.js";
+import { newOutcome, type Outcome } from "../engine/account.js";
+import {
+  conclude,
+  DECIDED_SYNC,
+  decideMiss,
+  isLow,
+  refuseWithoutStore,
+  remainingTokens,
+  WAIT,
+} from "../engine/decide.js";
+import { activate } from "../engine/node.js";
+import { refund, settleLimit } from "../engine/settle.js";
+import {
+  ALL_TAKEN,
+  allAllowed,
+  costAtLimit,
+  decisiveOutcome,
+  refuseTogether,
+  takeTogether,
+} from "../engine/together.js";
+import { addWaiter, newWaiter } from "../engine/waiters.js";
+import type { Clock } from "../shared/clock.js";
+import type { LimiterAccount, LimiterWaiter } from "./accounts.js";
+import type { Decision, LimitDecision } from "./limiter-contract.js";
+import type { Syncer } from "./syncer.js";
+import { createValueTable, type LimitAccounts } from "./value-table.js";
+
+/** The outcomes of a request: first that of its app, then one per limit. */
+type Outcomes = (Outcome & { account: LimiterAccount })[];
+
+export interface LimitChecksOptions {
+  rules: LimitRules;
+  maxValues: number;
+  clock: Clock;
+  limits: LimitAccounts;
+  /** The account of a bucket that is in use or leaving. */
+  owner(id: string): LimiterAccount | undefined;
+  syncerOf(account: LimiterAccount): Syncer;
+  /** The app's own part of a decision. */
+  decisionFrom(outcome: Outcome): Decision;
+}
+
+/** The app was removed while the request waited: it is decided again. */
+export const AGAIN = "again";
+
+export type LimitChecks = ReturnType<typeof createLimitChecks>;
+
+const NO_RULES: LimitRules = { rules: [], routes: [] };
+
+export function createLimitChecks(options: LimitChecksOptions) {
+  const { clock, syncerOf, decisionFrom } = options;
+  let { rules, maxValues } = options;
+  let byName = namesOf(rules);
+  const table = createValueTable<LimitRule>({
+    limits: options.limits,
+    clock,
+    maxValues: () => maxValues,
+    idOf: (name) => name,
+    limitsOf,
+  });
+
+  const bucketOf = (rule: LimitRule, id: string) =>
+    table.of(id, rule, !rule.hasFreeValues, () => overflowId(rule.name)).account;
+
+  /** `app` has its estimated cost. A promise if the request has to wait for the store. */
+  function check(
+    app: Outcome & { account: LimiterAccount },
+    contentLength: number,
+    request: RequestAttributes,
+  ): Decision | Promise<Decision | typeof AGAIN> {
+    const { invalid, matches } = matchLimits(rules, request, sha1);
+    if (invalid !== undefined) return refuseInvalid(app, invalid);
+    const outcomes: Outcomes = [app];
+    const denied = [false];
+    const found: LimitRule[] = [];
+    for (const match of matches) {
+      const account = bucketOf(match.rule, match.id);
+      outcomes.push(newOutcome(account, app.method, costAtLimit(match.rule, app, contentLength)) as Outcomes[number]);
+      denied.push(match.denied);
+      found.push(match.rule);
+    }
+    const anyDenied = denied.includes(true);
+    if (!anyDenied && takeTogether(outcomes) === ALL_TAKEN) {
+      for (const { account, balance } of outcomes) spent(account, balance);
+      return decisionOf(outcomes, found);
+    }
+    if (refuseTogether(outcomes, denied, clock.now())) return decisionOf(outcomes, found);
+    const waiting = outcomes.flatMap((outcome) => takeOrWait(outcome) ?? []);
+    if (waiting.length === 0) return concluded(outcomes, found);
+    return Promise.all(waiting).then((results) => {
+      if (!results.includes(AGAIN)) return concluded(outcomes, found);
+      giveBackPaid(outcomes);
+      return AGAIN;
+    });
+  }
+
+  function refuseInvalid(app: Outcome, { name }: LimitRule): Decision {
+    conclude(app, "local", INVALID_ARGUMENT, app.account.cell.get());
+    return { ...decisionFrom(app), limitName: name };
+  }
+
+  function spent(account: LimiterAccount, balance: number): void {
+    const syncer = syncerOf(account);
+    if (!account.active) activate(syncer.node, account);
+    if (isLow(syncer.node, account, balance)) syncer.wake(account);
+  }
+
+  /** Undefined if the outcome is decided. */
+  function takeOrWait(outcome: Outcomes[number]): Promise<string> | undefined {
+    const { account } = outcome;
+    // A dry run of a denied value, or of a cost that the limit can never pay.
+    if (outcome.code !== OK) return undefined;
+    if (takeTogether([outcome]) === ALL_TAKEN) {
+      spent(account, outcome.balance);
+      return undefined;
+    }
+    const now = clock.now();
+    const syncer = syncerOf(account);
+    if (syncer.isClosed()) {
+      refuseWithoutStore(outcome);
+      return undefined;
+    }
+    syncer.level();
+    const step = decideMiss(syncer.node, outcome, now);
+    if (step === DECIDED_SYNC) syncer.wake(account);
+    if (step !== WAIT) return undefined;
+    return new Promise((resolve) => {
+      const waiter: LimiterWaiter = {
+        ...newWaiter(outcome, now + syncer.node.options.timeoutMs),
+        wake: () => resolve(OK),
+        decideAgain: () => resolve(AGAIN),
+      };
+      addWaiter(account, waiter);
+      syncer.wake(account);
+    });
+  }
+
+  function concluded(outcomes: Outcomes, found: readonly LimitRule[]): Decision {
+    const refused = !allAllowed(outcomes);
+    const decision = decisionOf(outcomes, found);
+    if (refused) giveBackPaid(outcomes);
+    return decision;
+  }
+
+  /** A refused request uses nothing. */
+  function giveBackPaid(outcomes: Outcomes): void {
+    for (const { account, code, cost } of outcomes) {
+      if (code !== OK || cost <= 0) continue;
+      refund(account, cost);
+      syncerOf(account).spent(account);
+    }
+  }
+
+  function decisionOf(outcomes: Outcomes, found: readonly LimitRule[]): Decision {
+    const app = outcomes[0]!;
+    const decision = decisionFrom(app);
+    if (found.length === 0) return decision;
+    const at = decisiveOutcome(outcomes);
+    const { code, allowed, retryAfterMs } = outcomes[at]!;
+    const slowest = outcomes.find(({ source }) => source === "remote" || source === "without_store");
+    return {
+      ...decision,
+      allowed,
+      code,
+      retryAfterMs: allowed ? 0 : retryAfterMs,
+      dryRun: outcomes.some(({ account }) => account.limits.dryRun),
+      source: outcomes[at]!.source === "local" ? (slowest?.source ?? "local") : outcomes[at]!.source,
+      appCode: app.code,
+      ...(at > 0 && code !== OK ? { limitName: found[at - 1]!.name } : {}),
+      limits: found.map((rule, i) => limitDecision(rule, outcomes[i + 1]!)),
+    };
+  }
+
+  return {
+    hasRules: () => rules.rules.length > 0,
+
+    check,
+
+    /** An admitted exchange has ended: limits that count by cost are corrected to its actual cost. */
+    settle({ limits = [], method }: Decision, app: AppLimits, bytes: number): void {
+      for (const { name, code, cost, bucket } of limits) {
+        const rule = byName.get(name);
+        if (bucket === undefined || rule?.countsCost !== true || code !== OK) continue;
+        // A bucket that was released meanwhile comes back until the correction is reported.
+        const account = options.owner(bucket) ?? bucketOf(rule, bucket);
+        settleLimit(account, cost, price(app.profile, method, bytes));
+        syncerOf(account).spent(account);
+      }
+    },
+
+    reconfigure(next: LimitRules | undefined, nextMaxValues: number): void {
+      rules = next ?? NO_RULES;
+      byName = namesOf(rules);
+      maxValues = nextMaxValues;
+    },
+
+    stats: table.stats,
+    close: table.close,
+  };
+}
+
+const namesOf = ({ rules }: LimitRules) => new Map(rules.map((rule) => [rule.name, rule]));
+
+const limitsOf = (id: string, { limits }: LimitRule): AppLimits => ({ ...limits, id });
+
+export const sha1 = (text: string) => createHash("sha1").update(text, "latin1").digest("hex");
+
+function limitDecision({ name, countsCost }: LimitRule, outcome: Outcome): LimitDecision {
+  const { account, cost, code, allowed, balance } = outcome;
+  const { id, guaranteed, dryRun } = account.limits;
+  return {
+    name,
+    cost,
+    code,
+    allowed,
+    dryRun,
+    remaining: remainingTokens(account, balance),
+    limit: account.sync.limit,
+    rate: guaranteed,
+    bucket: countsCost ? id : undefined,
+  };
+}

@@ -1,0 +1,130 @@
+/** Limits on any key, as the configuration and the library state them, and the rules that they become. */
+
+import { parseNetwork } from "../core/address.js";
+import { MAX_TOKENS } from "../core/bucket.js";
+import { standardProfile } from "../core/cost.js";
+import type { OnStoreFailure } from "../core/limits.js";
+import type { LimitRule, LimitRules, RouteEntry, ValueList } from "../descriptors/limit-rules.js";
+import { parsePattern } from "../descriptors/pattern.js";
+
+/** Their meaning and defaults are those of `limits` in the configuration. */
+export interface LimitOptions {
+  name: string;
+  /** `app`, `user`, `ip`, `method`, `host`, `route`, `path`, `header:NAME` */
+  key?: string[];
+  match?: {
+    route?: string[];
+    path?: string[];
+    method?: string[];
+    app?: string[];
+    header?: { name: string; value: string }[];
+  };
+  /** `10/s`, `5/min`, `1000/h`, `50000/day` */
+  rate: string;
+  burst?: number | undefined;
+  count?: "request" | "cost";
+  ipv4Prefix?: number;
+  ipv6Prefix?: number;
+  allow?: string[];
+  deny?: string[];
+  invalidValues?: "reject" | "ignore";
+  dryRun?: boolean;
+  priority?: number;
+  onStoreFailure?: OnStoreFailure;
+}
+
+export interface LimitedRoute extends RouteEntry {
+  /** Names of limits. */
+  limits: readonly string[];
+}
+
+const UNITS = { s: 1, min: 60, h: 3_600, day: 86_400 };
+const RATE = /^([1-9][0-9]{0,9})\/(s|min|h|day)$/;
+
+/** `10/s` as tokens and seconds; undefined if it is not a rate. */
+export function parseRate(rate: string): { tokens: number; seconds: number } | undefined {
+  const match = RATE.exec(rate);
+  if (match === null || Number(match[1]) > MAX_TOKENS) return undefined;
+  return { tokens: Number(match[1]), seconds: UNITS[match[2] as keyof typeof UNITS] };
+}
+
+/** Throws for an invalid rate; the configuration has been validated before. */
+export function compileLimits(limits: readonly LimitOptions[], routes: readonly LimitedRoute[] = []): LimitRules {
+  const rules = limits.map((limit) => limitRule(limit, routes));
+  const usesRoutes = rules.some(
+    ({ key, match }) => match.routes.length > 0 || key.some(({ kind }) => kind === "route"),
+  );
+  return { rules, routes: usesRoutes ? inOrder(routes) : [] };
+}
+
+function limitRule(limit: LimitOptions, routes: readonly LimitedRoute[]): LimitRule {
+  const { name, key = [], match = {}, count = "request", ipv4Prefix = 32, ipv6Prefix = 64 } = limit;
+  const { allow = [], deny = [], invalidValues = "reject" } = limit;
+  const naming = routes.filter((route) => route.limits.includes(name)).map((route) => route.name);
+  const list = key[0] === "ip" ? networkList : textList;
+  const paths = match.path ?? [];
+  return {
+    name,
+    key: key.map((part) =>
+      part.startsWith("header:")
+        ? { kind: "header", header: part.slice("header:".length).toLowerCase() }
+        : { kind: part, header: "" },
+    ),
+    match: {
+      routes: [...new Set([...(match.route ?? []), ...naming])],
+      prefixes: paths.filter((path) => !path.includes("*")),
+      patterns: paths.filter((path) => path.includes("*")).map(parsePattern),
+      methods: match.method ?? [],
+      apps: match.app ?? [],
+      headers: (match.header ?? []).map((header) => ({
+        name: header.name.toLowerCase(),
+        pattern: parsePattern(bytesOf(header.value)),
+      })),
+    },
+    limits: bucketLimits(limit),
+    countsCost: count === "cost",
+    bitsOf4: ipv4Prefix,
+    bitsOf6: ipv6Prefix,
+    allow: list(allow),
+    deny: list(deny),
+    rejectsInvalid: invalidValues === "reject",
+    hasFreeValues: key.some((part) => part !== "app" && part !== "route"),
+  };
+}
+
+function bucketLimits({ name, rate, burst, ...limit }: LimitOptions): LimitRule["limits"] {
+  const parsed = parseRate(rate);
+  if (parsed === undefined) throw new RangeError(`limits.${name}.rate must be like 10/s, 5/min, 1000/h or 50000/day`);
+  const capacity = burst ?? parsed.tokens;
+  return {
+    label: name,
+    guaranteed: parsed.tokens / parsed.seconds,
+    burst: capacity,
+    fillSeconds: (capacity * parsed.seconds) / parsed.tokens,
+    priority: limit.priority ?? 2,
+    borrow: false,
+    profile: standardProfile,
+    onStoreFailure: limit.onStoreFailure ?? "open",
+    dryRun: limit.dryRun ?? false,
+  };
+}
+
+/** As values of requests are: one character per byte. */
+export const bytesOf = (text: string) => Buffer.from(text, "utf8").toString("latin1");
+
+const textList = (values: string[]): ValueList => ({ texts: values.map(bytesOf), networks: [] });
+const networkList = (values: string[]): ValueList => ({
+  texts: [],
+  networks: values.map((value) => {
+    const network = parseNetwork(value);
+    if (network === undefined) throw new RangeError(`${value} is not an address or a network`);
+    return network;
+  }),
+});
+
+/** Routes of a host first, then by length: the first that matches is the route of a request. */
+function inOrder(routes: readonly LimitedRoute[]): RouteEntry[] {
+  return routes
+    .map(({ name, host, path }) => ({ name, host, path }))
+    .sort((a, b) => Number(a.host === "") - Number(b.host === "") || b.path.length - a.path.length);
+}
