@@ -5,28 +5,37 @@ import { describeProblem } from "../config/problem.js";
 import type { Config } from "../config/schema.js";
 import { withFileChecks } from "../config/tls-files.js";
 import { configVersion } from "../config/version.js";
-import { type Command, expectWords, FINE, flagOption, REFUSED, readArguments } from "./command.js";
+import { type Command, expectWords, FINE, flagOption, REFUSED, readArguments, textOption } from "./command.js";
+import { explainRequest, explanationText } from "./explain-limits.js";
 
-const help = `Usage: tollgate check-config FILE [--json]
+const help = `Usage: tollgate check-config FILE [--explain REQUEST] [--json]
 
 Reads the file and the environment as \`tollgate serve\` does, starts nothing, and lists every problem. Does not read the
 configuration layer in the store, which is validated when it is written and by \`tollgate reload\`.
 
-  --json  machine-readable: {"file", "valid", "problems": [{"path", "value", "reason"}]}, with counts if it is valid
+  --explain  the limits that a request matches, with the bucket and the tokens of each: METHOD PATH, and any of
+             from ADDRESS, user NAME, app NAME, host NAME, bytes N, header NAME=VALUE
+  --json     machine-readable: {"file", "valid", "problems": [{"path", "value", "reason"}]}, with counts if it is valid
 
 Exit code 0 if the file is valid, 1 if it is not, 2 for a usage error.
 
-Example:
+Examples:
   tollgate check-config examples/gateway.yaml
+  tollgate check-config tollgate.yaml --explain 'POST /login from 10.1.2.3 user ann'
 `;
 
 export const command: Command = {
   help,
   run(args) {
-    const { values, words } = readArguments(args, { json: flagOption });
+    const { values, words } = readArguments(args, { json: flagOption, explain: textOption });
     expectWords(words, ["FILE"]);
     const file = words[0]!;
     const loaded = withFileChecks(loadConfig({ file, env: process.env }));
+    if (values.explain !== undefined) {
+      const config = configOrThrow(file, loaded);
+      if (!values.json) return explanationText(config, values.explain);
+      return `${JSON.stringify(explainRequest(config, values.explain))}\n`;
+    }
     if (!values.json) {
       const { apps, routes, upstreams } = counts(configOrThrow(file, loaded));
       return `${file} is valid: ${apps} apps, ${routes} routes, ${upstreams} upstreams\n`;

@@ -1,7 +1,9 @@
 /** Validates relations between sections of the configuration. */
 import { DEFAULT_APP } from "../core/identity.js";
-import { APPS_DOMAIN } from "../descriptors/limit-requests.js";
-import { LIMIT_PREFIX } from "../descriptors/rules.js";
+import { BUCKET_PREFIX } from "../descriptors/limit-rules.js";
+import { APPS_DOMAIN } from "../limiter/descriptors/limit-requests.js";
+import { LIMIT_PREFIX } from "../limiter/descriptors/rules.js";
+import { checkLimits } from "./limit-relations.js";
 import { didYouMean } from "./nearest.js";
 import { type Path, type PlacedProblem, problemAt } from "./problem.js";
 import type { Config } from "./schema.js";
@@ -25,12 +27,15 @@ export function relationProblems(config: Partial<Config>, raw: unknown): PlacedP
   if (identity !== undefined && apps !== undefined) checkApiKeys(identity.api_keys, apps, complain);
   if (rate_limits !== undefined) checkRateLimits(rate_limits, complain);
   for (const app of Object.keys(apps ?? {})) {
-    if (app.startsWith(LIMIT_PREFIX)) complain(["apps", app], `must not begin with ${LIMIT_PREFIX}`);
+    for (const prefix of [LIMIT_PREFIX, BUCKET_PREFIX]) {
+      if (app.startsWith(prefix)) complain(["apps", app], `must not begin with ${prefix}`);
+    }
   }
+  checkLimits(config, complain);
   return problems;
 }
 
-type Complain = (path: Path, reason: string) => void;
+export type Complain = (path: Path, reason: string) => void;
 
 function checkRoutes(routes: Config["routes"], upstreams: Config["upstreams"] | undefined, complain: Complain): void {
   const seen = new Map<string, number>();

@@ -5,6 +5,7 @@ import { MAX_TOKENS } from "../core/bucket.js";
 import { costProfiles, MAX_BYTES, MAX_COST } from "../core/cost.js";
 import { MAX_SHARDS } from "../core/shard.js";
 import { requestLimits, route, timeouts, upstream } from "./sections/gateway.js";
+import { limit } from "./sections/limits.js";
 import { overload } from "./sections/overload.js";
 import { rateLimitDomain } from "./sections/rate-limits.js";
 import { clientTls, listenerTls } from "./sections/tls.js";
@@ -251,12 +252,17 @@ export const sections = {
     .describe("Apps that are not configured share the app `default`, or are refused."),
   identity: identity.prefault({}).describe("How the app of a request is identified."),
   apps: named(app).prefault({}).describe("Apps and their limits, by id."),
+  limits: list(limit, 0, 1_000)
+    .default([])
+    .describe("Limits per user, address, route, header and others, in addition to those of the apps; see LIMITS.md."),
   rate_limits: list(rateLimitDomain, 0, 1_000)
     .default([])
     .describe("Descriptor limits for Envoy's rate limit service; see RATE_LIMITS.md."),
   rate_limit_values: whole(1, 1_000_000)
     .default(10_000)
-    .describe("Maximum number of values with their own bucket, per process, for `rate_limits` without a fixed value."),
+    .describe(
+      "Maximum number of values with their own bucket, per process, for `limits` and `rate_limits`. Further values share one bucket per limit.",
+    ),
   upstreams: named(upstream).prefault({}).describe("Backends of the gateway, by name."),
   routes: list(route, 0, 10_000).default([]).describe("Routes of the gateway. Without routes there is no gateway."),
   headers: headers

@@ -90,7 +90,7 @@ export function sectionOrName<S extends Shape>(option: string, names: readonly s
   return z.preprocess(read, section(shape)).meta({ names });
 }
 
-function text(wanted: string, isGood: RegExp | ((value: string) => boolean)): z.ZodString {
+export function text(wanted: string, isGood: RegExp | ((value: string) => boolean)): z.ZodString {
   if (isGood instanceof RegExp) return text(wanted, (value) => isGood.test(value)).meta({ pattern: isGood.source });
   return described(z.string(wanted).refine(isGood, wanted), wanted);
 }

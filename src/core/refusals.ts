@@ -55,6 +55,7 @@ export interface LimitView {
   limit: number;
   /** Tokens per second. */
   rate: number;
+  dryRun: boolean;
 }
 
 /** Which headers are sent with each response. Retry-After and X-RateLimit-Dry-Run are always sent where they apply. */
@@ -167,7 +168,8 @@ export function decisionHeaders(options: HeaderOptions) {
     if (limits === undefined || limits.length === 0) {
       write(headers, decision, limitTexts(app, limit, rate), resetSeconds(limit, remaining, rate));
     } else {
-      const views: LimitView[] = [{ name: app, cost: decision.cost, remaining, limit, rate }];
+      const { cost, dryRun } = decision;
+      const views: LimitView[] = [{ name: app, cost, remaining, limit, rate, dryRun }];
       for (const view of limits) views.push(view);
       writeLimits(write, headers, decision, views);
     }
@@ -188,7 +190,9 @@ export function writeLimits<T>(
   const at = shownIndex(decision, views);
   let policy = "";
   let others = "";
+  let dryRun = false;
   for (let i = 0; i < views.length; i++) {
+    dryRun = dryRun || views[i]!.dryRun;
     if (i !== at) {
       const { name, limit, rate, remaining } = views[i]!;
       const texts = limitTexts(name, limit, rate);
@@ -198,7 +202,7 @@ export function writeLimits<T>(
   }
   const { name, cost, remaining, limit, rate } = views[at]!;
   const own = limitTexts(name, limit, rate);
-  const { allowed, code, dryRun, app, retryAfterMs, limitName } = decision;
+  const { allowed, code, app, retryAfterMs, limitName } = decision;
   const shown: ClientDecision = { allowed, code, dryRun, app, cost, remaining, limit, retryAfterMs, limitName };
   const texts: LimitTexts = {
     limitText: own.limitText,

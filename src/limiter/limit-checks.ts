@@ -175,7 +175,6 @@ export function createLimitChecks(options: LimitChecksOptions) {
       allowed,
       code,
       retryAfterMs: allowed ? 0 : retryAfterMs,
-      dryRun: outcomes.some(({ account }) => account.limits.dryRun),
       source: outcomes[at]!.source === "local" ? (slowest?.source ?? "local") : outcomes[at]!.source,
       appCode: app.code,
       ...(at > 0 && code !== OK ? { limitName: found[at - 1]!.name } : {}),

@@ -14,7 +14,6 @@ export type { DecisionSource, RequestAttributes };
 export interface LimitDecision extends LimitView {
   allowed: boolean;
   code: string;
-  dryRun: boolean;
   /** The bucket. Unset if nothing was taken that has to be settled. */
   bucket?: string | undefined;
 }

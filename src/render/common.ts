@@ -55,6 +55,13 @@ export type Upstream = Config["upstreams"][string];
 export type Route = Config["routes"][number];
 export type UpgradingRoute = Route & { connections: NonNullable<Route["connections"]> };
 
+/** Rather than ignoring limits that the plane cannot enforce. */
+export function refuseLimits({ limits }: Config, plane: string): void {
+  const [first] = limits;
+  if (first === undefined) return;
+  throw new RenderError(`limits: ${plane} cannot enforce ${first.name}; use the Node gateway, or remove limits`);
+}
+
 /** @param plane the name of the plane in the error message */
 export function requirePlaneToken(config: Config, plane: string): void {
   if (config.control.plane_token === "") {

@@ -28,6 +28,8 @@ export interface FixtureOptions extends Partial<Pick<PlaneOptions, "instances" |
   /** The content of `apps: { … }`. */
   apps: string;
   yaml?: string;
+  /** Paths of further routes to the backend. */
+  paths?: string[];
 }
 
 export async function startFixture(kind: PlaneKind, options: FixtureOptions): Promise<Fixture> {
@@ -51,6 +53,7 @@ export async function startFixture(kind: PlaneKind, options: FixtureOptions): Pr
       workers: options.workers ?? 2,
       store: `redis://127.0.0.1:${link.port}`,
       backend: backend.target,
+      paths: options.paths ?? [],
       yaml: `${CLUSTER}apps: { ${options.apps} }\n${options.yaml ?? ""}`,
     });
     endings.push(() => plane.stop());

@@ -34,6 +34,8 @@ export interface PlaneOptions {
   store: string;
   /** host:port; empty if `yaml` contains upstreams and routes. */
   backend: string;
+  /** Paths of further routes to the backend. */
+  paths?: string[];
   /** The rest of the configuration. */
   yaml: string;
   /** Envoy applies changed files while it runs, instead of a hot restart, which closes WebSockets after a while. */
@@ -51,15 +53,16 @@ export async function startPlane(kind: PlaneKind, options: PlaneOptions): Promis
   return start(options);
 }
 
-function routesTo(backend: string): string {
+function routesTo({ backend, paths = [] }: Pick<PlaneOptions, "backend" | "paths">): string {
   if (backend === "") return "";
-  return `upstreams: { backend: { targets: ["${backend}"] } }\nroutes: [{ path: /, upstream: backend }]\n`;
+  const routes = ["/", ...paths].map((path) => `{ path: ${path}, upstream: backend }`);
+  return `upstreams: { backend: { targets: ["${backend}"] } }\nroutes: [${routes.join(", ")}]\n`;
 }
 
-async function startNodePlane({ instances, workers, store, backend, yaml }: PlaneOptions): Promise<PlaneUnderTest> {
+async function startNodePlane({ instances, workers, store, yaml, ...to }: PlaneOptions): Promise<PlaneUnderTest> {
   const head = (i: number) => `node_id: node-${i}\nworkers: ${workers}\nstore: ${store}\nlog: { level: warn }\n`;
   const started = await Promise.all(
-    Array.from({ length: instances }, (_, i) => startGateway(`${head(i)}${routesTo(backend)}${yaml}`)),
+    Array.from({ length: instances }, (_, i) => startGateway(`${head(i)}${routesTo(to)}${yaml}`)),
   );
   return {
     kind: "node",
@@ -87,8 +90,8 @@ function nodeInstance(gateway: GatewayProcess): PlaneInstance {
 }
 
 /** One service, and instances of nginx that use it. */
-async function startNginxPlane({ instances, workers, store, backend, yaml }: PlaneOptions): Promise<PlaneUnderTest> {
-  const common = `store: ${store}\nlog: { level: warn }\n${routesTo(backend)}${yaml}`;
+async function startNginxPlane({ instances, workers, store, yaml, ...to }: PlaneOptions): Promise<PlaneUnderTest> {
+  const common = `store: ${store}\nlog: { level: warn }\n${routesTo(to)}${yaml}`;
   const service = await startGateway(`node_id: service\nworkers: 1\n${common}`);
   const services = [service.controlUrl.replace("http://", "")];
   const started = await onService(service, () =>
@@ -130,8 +133,8 @@ function nginxInstance(nginx: NginxProcess): PlaneInstance {
 
 /** Like nginx. The workers of Envoy are threads, so killing one kills the process; it is restarted. */
 async function startEnvoyPlane(options: PlaneOptions): Promise<PlaneUnderTest> {
-  const { instances, workers, store, backend, yaml, inPlace: dynamic = false } = options;
-  const common = `store: ${store}\nlog: { level: warn }\n${routesTo(backend)}${yaml}`;
+  const { instances, workers, store, yaml, inPlace: dynamic = false } = options;
+  const common = `store: ${store}\nlog: { level: warn }\n${routesTo(options)}${yaml}`;
   const listen = `127.0.0.1:${await freePort()}`;
   const service = await startGateway(`node_id: service\nworkers: 1\nenvoy: { listen: "${listen}" }\n${common}`);
   const services = [service.controlUrl.replace("http://", "")];

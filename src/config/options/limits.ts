@@ -5,12 +5,15 @@ import { DEFAULT_APP, type IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
 import type { HeaderOptions } from "../../core/refusals.js";
+import type { LimitRules } from "../../descriptors/limit-rules.js";
+import { compileLimits } from "../../limiter/limit-options.js";
 import type { LimitOptions } from "../../limiter/limiter.js";
 import type { CoordinatorOptions } from "../../quota/coordinator.js";
 import { type ClusterLimits, defaultShards } from "../../quota/quota.js";
 import { parseRedisUrl } from "../../store/redis/redis-url.js";
 import { type AppConfig, app as appSection, type Config } from "../schema.js";
 import { camelCase } from "./camel-case.js";
+import { routeName } from "./slots.js";
 
 /** How a gateway identifies the app of a request. */
 export interface IdentityOptions {
@@ -59,7 +62,29 @@ export function limiterOptions(config: Config): Omit<LimitOptions, "target"> {
     lease: leaseOptions(config),
     timeoutMs: config.lease.timeout_ms,
     failOpenTokens: config.fail_open_tokens,
+    limits: limitRules(config),
+    maxValues: config.rate_limit_values,
   };
+}
+
+const knownRules = new WeakMap<Config, LimitRules>();
+
+/** The rules of `limits`; the same object for the same configuration. */
+export function limitRules(config: Config): LimitRules {
+  const before = knownRules.get(config);
+  if (before !== undefined) return before;
+  const routes = config.routes.map((route) => ({
+    name: routeName(route),
+    host: route.host?.toLowerCase() ?? "",
+    path: route.path,
+    limits: route.limits,
+  }));
+  const rules = compileLimits(
+    config.limits.map((limit) => camelCase(limit)),
+    routes,
+  );
+  knownRules.set(config, rules);
+  return rules;
 }
 
 const known = new WeakMap<Config, AppLimits[]>();

@@ -1,7 +1,7 @@
 /** Maps the configuration to the options of the service: access control, metrics, and its parts for Envoy. */
 import type { HeaderOptions } from "../../core/refusals.js";
-import type { DescriptorOptions } from "../../descriptors/descriptor-limiter.js";
-import { compileRules, type DescriptorRule, type LimitRule } from "../../descriptors/rules.js";
+import type { DescriptorOptions } from "../../limiter/descriptors/descriptor-limiter.js";
+import { compileRules, type DescriptorRule, type LimitRule } from "../../limiter/descriptors/rules.js";
 import type { OverloadLimits } from "../../shared/overload.js";
 import type { Config } from "../schema.js";
 import type { DescriptorConfig } from "../sections/rate-limits.js";

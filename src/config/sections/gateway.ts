@@ -16,6 +16,7 @@ import {
   whole,
   zeroOr,
 } from "../values.js";
+import { limitName } from "./limits.js";
 import { clientTls } from "./tls.js";
 
 const MAX_CONNECTIONS = 10_000_000;
@@ -95,6 +96,9 @@ export const route = section({
   ),
   host: optional(hostName(), "any").describe("Match only requests for this host."),
   upstream: identifier().describe("One of `upstreams`."),
+  limits: list(limitName(), 0, 100)
+    .default([])
+    .describe("Names of `limits` that apply to this route. A limit that routes name applies to these routes only."),
   connections: optional(connections, "upgrades are refused").describe(
     "Allow upgrades to WebSocket; each connection takes a slot on a target.",
   ),

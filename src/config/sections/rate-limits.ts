@@ -1,7 +1,7 @@
 /** Options of descriptor limits, which Envoy's rate limit service applies. */
 import type * as z from "zod";
 import { MAX_TOKENS } from "../../core/bucket.js";
-import { units } from "../../descriptors/descriptor.js";
+import { units } from "../../limiter/descriptors/descriptor.js";
 import { anything, flag, list, oneOf, optional, section, whole, words } from "../values.js";
 
 /** Maximum nesting of descriptors. */

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { envoyOptions } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
 import { commentedYaml, NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
-import { addressOf, RenderError, type Rendered, type RenderedFile } from "../common.js";
+import { addressOf, RenderError, type Rendered, type RenderedFile, refuseLimits } from "../common.js";
 import { type LuaData, luaTable } from "../lua-table.js";
 import { clusters } from "./clusters.js";
 import { extension, fromFile, socketAddress, TYPES } from "./common.js";
@@ -29,6 +29,7 @@ const LONGEST_SOCKET = 107;
 /** Throws RenderError. */
 export function renderEnvoy(config: Config, options: EnvoyRenderOptions): Rendered {
   const warnings: string[] = [];
+  refuseLimits(config, "Envoy");
   const script = options.mode === "lua" ? envoyScript(config, options) : "";
   const files: RenderedFile[] = secretFiles(config, options);
   if (script !== "") files.push({ name: SCRIPT, text: script, secret: true });

@@ -1,7 +1,14 @@
 /** Renders a configuration for nginx: the Lua bundle, its options, the includes and optionally a complete nginx.conf. */
 import { nginxOptions } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
-import { type Rendered, type RenderedFile, requirePlaneToken, serviceAddresses, upgradingRoutes } from "../common.js";
+import {
+  type Rendered,
+  type RenderedFile,
+  refuseLimits,
+  requirePlaneToken,
+  serviceAddresses,
+  upgradingRoutes,
+} from "../common.js";
 import { type LuaData, luaTable } from "../lua-table.js";
 import { httpInclude, locationInclude, statusInclude } from "./includes.js";
 import { mainConf } from "./main-conf.js";
@@ -13,6 +20,7 @@ import { podUpstream, socketInclude, socketLocation } from "./sockets.js";
 export function renderNginx(config: Config, options: RenderOptions): Rendered {
   const warnings: string[] = [];
   requirePlaneToken(config, "nginx");
+  refuseLimits(config, "nginx");
   const services = serviceAddresses(options.services, "--service", config.control.listen);
   const plane = nginxOptions(config, {
     node: options.node ?? "",

@@ -38,6 +38,10 @@ const definitions = {
     ["app_id", "layer", "reason"],
     "Refused requests by layer (L1, L2, L3, emergency, store, identity) and reason.",
   ),
+  ratelimit_limit_requests_total: counter(
+    ["limit", "status"],
+    "Requests by limit of `limits`: allowed, rejected, or dry_run_rejected. A rejected request counts for each limit that refused it.",
+  ),
   ratelimit_cost_deviation_ratio: histogram(
     ["app_id"],
     "Deviation of the actual cost from the estimate, relative to the estimate.",

@@ -24,7 +24,7 @@ export function createDecisionLog({ log, perSecond, slowMs, clock = systemClock 
   let stopTimer = clock.after(1_000, nextSecond);
 
   function write(kind: "refused" | "slow", decision: Decision, extra: Record<string, unknown>): void {
-    const { app, code, cost, source, method, remaining, retryAfterMs, allowed } = decision;
+    const { app, code, cost, source, method, remaining, retryAfterMs, allowed, limitName: limit } = decision;
     const name = `${kind} ${app}`;
     const counts = decisions.get(name) ?? { logged: 0, suppressed: 0 };
     decisions.set(name, counts);
@@ -33,7 +33,16 @@ export function createDecisionLog({ log, perSecond, slowMs, clock = systemClock 
       return;
     }
     counts.logged++;
-    const fields = { app, reason: code, cost, source, method: method.slice(0, LONGEST_METHOD), remaining, ...extra };
+    const named = limit === undefined ? { app } : { app, limit };
+    const fields = {
+      ...named,
+      reason: code,
+      cost,
+      source,
+      method: method.slice(0, LONGEST_METHOD),
+      remaining,
+      ...extra,
+    };
     if (kind === "slow") log.warn(fields, "slow decision");
     else if (allowed) log.info({ ...fields, dry_run: true }, "would be refused");
     else log.info({ ...fields, retry_after_ms: retryAfterMs }, "refused");

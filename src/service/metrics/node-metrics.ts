@@ -44,6 +44,11 @@ export interface ConnectionGauges {
   proxies: { proxy: string; active: number }[];
 }
 
+function statusOf({ code, allowed }: Pick<Decision, "code" | "allowed">): string {
+  if (code === OK) return "allowed";
+  return allowed ? "dry_run_rejected" : "rejected";
+}
+
 export type NodeMetrics = ReturnType<typeof createNodeMetrics>;
 
 export function createNodeMetrics(options: NodeMetricsOptions) {
@@ -149,6 +154,8 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       if (decision.code === OK) app.allowed++;
       else refused(app, decision);
       seriesOf(app)?.decided(decision, seconds, waited || source === "remote", isHit);
+      if (decision.limits === undefined || !enabled) return;
+      for (const limit of decision.limits) series.add("ratelimit_limit_requests_total", [limit.name, statusOf(limit)]);
     },
     /** Called once per admitted exchange when it ends. */
     settled: ({ app }: Decision): void => seriesOf(countersOf(app))?.settled(),

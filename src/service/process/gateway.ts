@@ -9,8 +9,8 @@ import {
 } from "../../config/options/service.js";
 import { podSources, podsOf, slotOptions, slotPlacements } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
-import { createDescriptorLimiter } from "../../descriptors/descriptor-limiter.js";
 import { createEnvoyService } from "../../envoy-service/envoy-service.js";
+import { createDescriptorLimiter } from "../../limiter/descriptors/descriptor-limiter.js";
 import { createLimiter, type LimiterObserver } from "../../limiter/limiter.js";
 import { createRateLimitAdmission } from "../../planes/node/http/admission.js";
 import { createProxy } from "../../planes/node/http/proxy.js";
@@ -114,6 +114,7 @@ export function createGateway({ config, node, store: plainStore, log, ...options
         headers: headerOptions(applied),
         limiter,
         isTrustedHop: createAddressMatcher(identity.trustedHops),
+        hasLimits: applied.limits.length > 0,
         isConfigured: (app) => limiter.limitsOf(app) !== undefined,
       }),
       upgrades: keeper,

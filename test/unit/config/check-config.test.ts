@@ -5,6 +5,8 @@ import { badFile, said } from "./bad-files.js";
 
 const example = new URL("../../../examples/gateway.yaml", import.meta.url).pathname;
 
+const limited = new URL("./limited.yaml", import.meta.url).pathname;
+
 describe("check-config", () => {
   it("summarises a valid file", async () => {
     expect(await runCommandLine(["check-config", example])).toEqual({
@@ -43,5 +45,22 @@ describe("check-config", () => {
 
   it.each([[[]], [["a.yaml", "b.yaml"]], [["--colour", example]]])("rejects the arguments %j", async (args) => {
     expect(await runCommandLine(["check-config", ...args])).toMatchObject({ exitCode: 2, text: "" });
+  });
+
+  it("--explain prints the limits of a request, with buckets and tokens", async () => {
+    const { text } = await runCommandLine(["check-config", limited, "--explain", "POST /login from 10.1.2.3 user ann"]);
+    expect(text).toBe(
+      [
+        "app default: 5 tokens",
+        "  per-user: 1 of 20, refills 10/s, bucket limit:per-user:ann",
+        "  logins: not limited, the value is in allow",
+        "  uploads: 5 of 800, refills 800/min, dry run, bucket limit:uploads:default:_2flogin",
+        "",
+      ].join("\n"),
+    );
+    const denied = await runCommandLine(["check-config", limited, "--explain", "POST /login from 192.0.2.9", "--json"]);
+    expect(JSON.parse(denied.text).limits[1]).toMatchObject({ limit: "logins", result: "denied" });
+    const none = await runCommandLine(["check-config", limited, "--explain", "GET / from 300.1.1.1"]);
+    expect(none).toMatchObject({ exitCode: 2, complaint: expect.stringMatching(/"300.1.1.1" is not an address/) });
   });
 });

@@ -131,7 +131,7 @@ describe("a limit", () => {
     const simulation = start([{ name: "user", key: ["user"], rate: "1/min", deny: ["eve"], dryRun: true }]);
     const node = simulation.addNode("n1");
     await check(simulation, node);
-    expect(await check(simulation, node)).toMatchObject({ allowed: true, code: "quota_exhausted", dryRun: true });
+    expect(await check(simulation, node)).toMatchObject({ allowed: true, code: "quota_exhausted", limitName: "user" });
     expect(await check(simulation, node, { user: "eve" })).toMatchObject({ allowed: true, code: "denied" });
   });
 

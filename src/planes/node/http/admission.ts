@@ -1,8 +1,10 @@
 /** Admission of requests: identifies the app, checks its limits, and settles when the exchange has ended. */
 import { createHash } from "node:crypto";
+import { clientAddress } from "../../../core/address.js";
 import { OK } from "../../../core/codes.js";
 import { ANONYMOUS_USER, type Identity, type IdentityRules, identify } from "../../../core/identity.js";
-import { decisionHeaders, decisionRefusal, type HeaderOptions } from "../../../core/refusals.js";
+import { decisionHeaders, type HeaderOptions, limitedRefusal } from "../../../core/refusals.js";
+import type { RequestAttributes } from "../../../descriptors/limit-rules.js";
 import type { Decision, Limiter, Meter, Transfer } from "../../../limiter/limiter.js";
 
 /** The part of a request that a decision needs. */
@@ -12,6 +14,12 @@ export interface Arrival {
   remoteAddress: string;
   /** The declared length of the body; 0: no body, UNKNOWN_LENGTH: chunked. */
   contentLength: number;
+  /** As in the Host header; empty without one. */
+  host?: string;
+  /** Without the query. */
+  path?: string;
+  /** X-Forwarded-For of a trusted client; otherwise empty. */
+  forwardedFor?: string;
   /** The values of a header in order, as received; several if it was sent more than once. `name` in lower case. */
   headerValues(name: string): string[];
 }
@@ -66,6 +74,8 @@ export interface RateLimitAdmissionOptions {
   forwardIdentity: boolean;
   headers: HeaderOptions;
   isTrustedHop(address: string): boolean;
+  /** The configuration has `limits`, which depend on more than the app. */
+  hasLimits?: boolean;
   isConfigured(app: string): boolean;
 }
 
@@ -99,7 +109,8 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
     };
     const identity = identify(claims, rules, isConfigured);
     if (identity.code !== OK) return verdictOf(limiter.refuse(identity.code, arrival.method));
-    const made = limiter.check(identity.app, arrival.method, arrival.contentLength);
+    const attributes = options.hasLimits ? attributesOf(arrival, identity) : undefined;
+    const made = limiter.check(identity.app, arrival.method, arrival.contentLength, attributes);
     const forwarded = forwardedIdentity(identity);
     return made instanceof Promise
       ? made.then((decision) => verdictOf(decision, forwarded))
@@ -111,9 +122,24 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
     return user === ANONYMOUS_USER ? [options.appHeader, app] : [options.appHeader, app, options.userHeader, user];
   }
 
+  function attributesOf(arrival: Arrival, { app, user }: Identity): RequestAttributes {
+    const { host = "", path = "/", method, remoteAddress, forwardedFor = "" } = arrival;
+    return {
+      app,
+      user,
+      // Only a GET can be upgraded.
+      method: method === "UPGRADE" ? "GET" : method,
+      host,
+      path,
+      address: clientAddress(remoteAddress, forwardedFor, isTrustedHop),
+      headerCount: (name) => Math.min(arrival.headerValues(name).length, 2),
+      header: (name) => arrival.headerValues(name)[0] ?? "",
+    };
+  }
+
   function verdictOf(decision: Decision, identity = NOTHING): RateLimitVerdict {
     const { allowed, app, dryRun } = decision;
-    const { status, body } = allowed ? { status: 200, body: "" } : decisionRefusal(decision);
+    const { status, body } = allowed ? { status: 200, body: "" } : limitedRefusal(decision);
     return { allowed, headers: headersOf(decision), status, body, app, dryRun, identity, decision };
   }
 

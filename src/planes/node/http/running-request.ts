@@ -32,6 +32,9 @@ export abstract class RunningRequest implements Arrival, Running {
 
   readonly remoteAddress: string;
   readonly contentLength: number;
+  readonly host: string;
+  readonly path: string;
+  readonly forwardedFor: string;
   protected verdict: Verdict | undefined;
   /** Undefined before the first bytes of unknown length; null if the app is charged at the end only. */
   protected meter: TransferMeter | null | undefined;
@@ -49,6 +52,9 @@ export abstract class RunningRequest implements Arrival, Running {
     const { shared, connection, head, upstream } = routed;
     this.remoteAddress = connection.remoteAddress;
     this.contentLength = head.contentLength;
+    this.host = head.host;
+    this.path = head.path;
+    this.forwardedFor = head.forwardedFor;
     this.touchedMs = shared.clockMs;
     connection.running.add(this);
     upstream.hold();

@@ -43,6 +43,17 @@ async function fullPage() {
   worker.decided(decision(), 0.000_001);
   worker.decided(refusal(), 0.000_001);
   worker.decided(refusal({ app: "", code: "invalid_identity", source: "local" }), 0.000_001);
+  const limit = {
+    name: "per-user",
+    cost: 1,
+    remaining: 0,
+    limit: 1,
+    rate: 1,
+    allowed: true,
+    code: "ok",
+    dryRun: false,
+  };
+  worker.decided(decision({ limits: [limit] }), 0.000_001);
   worker.settled(decision());
   worker.deviated(decision(), 3, 0.5);
   worker.transferLimited(decision(), "delayed");

@@ -1,0 +1,88 @@
+/** Options of limits on any key: user, address, route, header and others. */
+import { MAX_TOKENS } from "../../core/bucket.js";
+import { LONGEST_NAME, LONGEST_VALUE } from "../../descriptors/limit-rules.js";
+import { parseRate } from "../../limiter/limit-options.js";
+import { flag, headerName, identifier, list, oneOf, optional, section, text, whole, words } from "../values.js";
+
+export const limitName = () =>
+  text(`must be 1 to ${LONGEST_NAME} of A–Z a–z 0–9 . _ -`, new RegExp(`^[A-Za-z0-9._-]{1,${LONGEST_NAME}}$`));
+
+const rate = () =>
+  text(
+    "must be a number of at most 1,000,000,000 per s, min, h or day, for example 10/s",
+    (value) => parseRate(value) !== undefined,
+  );
+
+const keyPart = () =>
+  text(
+    "must be app, user, ip, method, host, route, path or header:NAME",
+    /^(app|user|ip|method|host|route|path|header:[A-Za-z0-9_-]{1,64})$/,
+  );
+
+const method = () => text("must be an HTTP method in upper case", /^[A-Z][A-Z-]{0,31}$/);
+const pathPattern = () =>
+  text("must begin with / or * and have no spaces, ?, # or control characters", /^[/*][!"$->@-~]*$/);
+
+const match = section({
+  route: list(routePathOrHost(), 0, 1_000)
+    .default([])
+    .describe("Host and path of `routes`, as in `example.com/api` or `/api`."),
+  path: list(pathPattern(), 0, 1_000)
+    .default([])
+    .describe(
+      "Path prefixes, which match as those of routes, or patterns with `*` for any characters. Compared after decoding, merging slashes and resolving dot segments.",
+    ),
+  method: list(method(), 0, 100).default([]).describe("Methods."),
+  app: list(identifier(), 0, 10_000).default([]).describe("Apps."),
+  header: list(
+    section({
+      name: headerName().describe("Name of the header."),
+      value: words(LONGEST_VALUE).default("*").describe("Its value; `*` matches any characters."),
+    }),
+    0,
+    100,
+  )
+    .default([])
+    .describe("Headers that a request must have, with these values. A header that was sent twice matches."),
+});
+
+function routePathOrHost() {
+  return text("must be the host and path of a route", /^[A-Za-z0-9._-]*\/[!"$->@-~]*$/);
+}
+
+export const limit = section({
+  name: limitName().describe("Name in responses, metrics and commands."),
+  key: list(keyPart(), 0, 8)
+    .default([])
+    .describe(
+      "What has its own bucket: any of `app`, `user`, `ip`, `method`, `host`, `route`, `path`, `header:NAME`. Requests without the header share one bucket. Empty: one bucket for all requests.",
+    ),
+  match: match.prefault({}).describe("The requests that the limit applies to. Empty lists match everything."),
+  rate: rate().describe("Tokens per second, minute, hour or day: `10/s`, `5/min`, `1000/h`, `50000/day`."),
+  burst: optional(whole(1, MAX_TOKENS), "the number in `rate`").describe("Maximum tokens of a bucket."),
+  count: oneOf("request", "cost")
+    .default("request")
+    .describe("A request takes one token, or its cost in the profile of its app."),
+  ipv4_prefix: whole(8, 32).default(32).describe("Bits of an IPv4 address that are one value of `ip`."),
+  ipv6_prefix: whole(16, 128).default(64).describe("Bits of an IPv6 address that are one value of `ip`."),
+  allow: list(words(LONGEST_VALUE), 0, 10_000)
+    .default([])
+    .describe("Values that are not limited; for `ip` also networks. The key must have one part."),
+  deny: list(words(LONGEST_VALUE), 0, 10_000)
+    .default([])
+    .describe("Values that are refused with 403; for `ip` also networks. The key must have one part."),
+  invalid_values: oneOf("reject", "ignore")
+    .default("reject")
+    .describe(
+      "A header that was sent twice, is longer than 1,024 bytes or has control characters, and a client address that is none: 400, or count as a request without the value.",
+    ),
+  dry_run: flag().default(false).describe("Decide and count as usual, but never refuse."),
+  priority: whole(0, 1_000)
+    .default(2)
+    .describe("In an emergency, priority 0 keeps 100 % of the limit, 1 keeps 50 %, 2 keeps 10 %, others are blocked."),
+  on_store_failure: oneOf("open", "local", "closed")
+    .default("open")
+    .describe(
+      "Without the store: admit up to `fail_open_tokens` per second, the node's share of the limit, or nothing.",
+    ),
+});

@@ -1,0 +1,14 @@
+/** Limits on any key: every plane enforces them alike. */
+import { describe, expect, it } from "vitest";
+import { anyKey, expected, skewedUsers } from "../scenarios/any-key.js";
+import type { PlaneKind } from "../support/planes.js";
+
+const kinds: PlaneKind[] = ["node"];
+
+describe.each(kinds)("limits on any key on %s", (kind) => {
+  it("decide as expected", async () => {
+    expect(await anyKey(kind)).toEqual(expected);
+  });
+
+  it("are not exceeded over three instances with uneven load", () => skewedUsers(kind));
+});

@@ -1,0 +1,246 @@
+/** Limits on any key, as every plane must enforce them. One fixture per plane; what clients saw is compared. */
+import { request } from "undici";
+import { expect } from "vitest";
+import type { PlaneKind } from "../support/planes.js";
+import { pause, waitFor } from "../support/wait-for.js";
+import { BY_REQUEST, type Fixture } from "./fixture.js";
+import { withFixture } from "./limits.js";
+
+const QUANTUM = 65_536;
+
+/** The first four are the examples that users of other limiters expect. */
+const LIMITS = `
+lease: { timeout_ms: 5000 }
+limits:
+  - { name: per-user, key: [user], on_store_failure: closed, rate: 10/s, match: { path: [/user] } }
+  - { name: logins, key: [ip], on_store_failure: closed, rate: 5/min, match: { path: [/login], method: [POST] } }
+  - { name: searches, key: [app], on_store_failure: closed, rate: 100/min, match: { path: [/search], header: [{ name: X-Plan, value: free }] } }
+  - { name: uploads, key: [user], on_store_failure: closed, rate: 800/min, count: cost, match: { path: [/upload], method: [PUT] } }
+  - { name: address, key: [ip], on_store_failure: closed, rate: 5/h, match: { path: [/address], method: [POST] } }
+  - { name: by-user, key: [user], on_store_failure: closed, rate: 3/h, match: { path: [/both] } }
+  - { name: by-ip, key: [ip], on_store_failure: closed, rate: 5/h, match: { path: [/both] } }
+  - { name: listed, key: [ip], on_store_failure: closed, rate: 1/h, allow: [198.51.100.0/24], deny: [203.0.113.0/24], match: { path: [/listed] } }
+  - { name: tried, key: [user], on_store_failure: closed, rate: 1/h, dry_run: true, match: { path: [/tried] } }
+  - { name: team, key: ["header:X-Team"], on_store_failure: closed, rate: 1/h, match: { path: [/team] } }
+  - { name: lenient, key: ["header:X-Team"], on_store_failure: closed, rate: 1/h, invalid_values: ignore, match: { path: [/lenient] } }
+  - { name: on-route, key: [route], on_store_failure: closed, rate: 2/h, match: { route: [/routed/] } }
+`;
+
+interface Sent {
+  path: string;
+  method?: "GET" | "POST" | "PUT";
+  headers?: Record<string, string | string[]>;
+  body?: Buffer;
+}
+
+interface Seen {
+  status: number;
+  limit: string;
+  headers: Record<string, string | string[] | undefined>;
+}
+
+/** On a busy machine the store can seem slow for a while. Then requests get 503, which costs nothing, and are repeated. */
+async function send(url: string, sent: Sent): Promise<Seen> {
+  let seen = await sendOnce(url, sent);
+  while (seen.status === 503) {
+    await pause(100);
+    seen = await sendOnce(url, sent);
+  }
+  return seen;
+}
+
+async function sendOnce(url: string, { path, method = "GET", headers = {}, body }: Sent): Promise<Seen> {
+  const own = { "x-app-id": "shop", "x-user-id": "ann", "x-forwarded-for": "192.0.2.1", ...headers };
+  const reply = await request(url + path, { method, headers: own, ...(body && { body }) });
+  const text = await reply.body.text();
+  const limit = reply.statusCode === 200 ? "" : ((JSON.parse(text) as { limit_name?: string }).limit_name ?? "");
+  return { status: reply.statusCode, limit, headers: reply.headers };
+}
+
+/** In turn on all instances. Returns the status of each, with the limit that refused it. */
+async function sendAll({ plane: { instances } }: Fixture, requests: Sent[]): Promise<string[]> {
+  const seen: string[] = [];
+  for (const [i, one] of requests.entries()) {
+    const { status, limit } = await send(instances[i % instances.length]!.url, one);
+    seen.push(limit === "" ? String(status) : `${status} ${limit}`);
+  }
+  return seen;
+}
+
+const times = (count: number, one: Sent): Sent[] => Array.from({ length: count }, () => one);
+const from = (address: string) => ({ "x-forwarded-for": address });
+
+/** Sends the requests at once. Returns how many passed, and in which time. */
+async function passedIn({ plane: { instances } }: Fixture, requests: Sent[]) {
+  const started = performance.now();
+  const seen = await Promise.all(requests.map((one, i) => send(instances[i % instances.length]!.url, one)));
+  const count = seen.filter(({ status }) => status === 200).length;
+  return { count, seconds: (performance.now() - started) / 1000 };
+}
+
+/** On a busy machine the store can seem slow at first. */
+async function warmUp({ plane: { instances } }: Fixture): Promise<void> {
+  for (const { url } of instances) {
+    let inARow = 0;
+    await waitFor("20 requests in a row to pass", async () => {
+      inARow = (await send(url, { path: "/" })).status === 200 ? inARow + 1 : 0;
+      return inARow >= 20;
+    });
+  }
+}
+
+/** Each part has its own limits, so that all can use one fixture. */
+const parts: Record<string, (fixture: Fixture) => Promise<unknown>> = {
+  "5 logins per minute per address": async (fixture) => {
+    const login: Sent = { path: "/login", method: "POST" };
+    const passed = await passedIn(fixture, times(12, login));
+    expect(passed.count).toBeGreaterThanOrEqual(5);
+    expect(passed.count).toBeLessThanOrEqual(Math.floor(5 + (5 * passed.seconds) / 60));
+    return sendAll(fixture, [{ ...login, headers: from("192.0.2.99") }]);
+  },
+  "a forged address changes nothing": async (fixture) => {
+    const post = (address: string): Sent => ({ path: "/address", method: "POST", headers: from(address) });
+    const same = ["192.0.2.1", "1.1.1.1, 192.0.2.1", "evil, 192.0.2.1", "192.0.2.1, 127.0.0.1", "192.0.2.1:4711"];
+    return [
+      await sendAll(fixture, [...same, "192.0.2.1", "9.9.9.9,192.0.2.1"].map(post)),
+      await sendAll(fixture, [post("192.0.2.2"), post("2001:db8::1"), post("not an address")]),
+      await sendAll(fixture, times(1, { path: "/address", headers: from("192.0.2.1") })),
+    ];
+  },
+  "an IPv6 /64 is one address": (fixture) => {
+    const post = (host: string): Sent => ({ path: "/address", method: "POST", headers: from(`2001:db8:7:8::${host}`) });
+    return sendAll(fixture, ["1", "2", "3", "ffff", "a:b", "c"].map(post));
+  },
+  "10 per second per user": async (fixture) => {
+    const { count, seconds } = await passedIn(fixture, times(40, { path: "/user" }));
+    expect(count).toBeGreaterThanOrEqual(10);
+    expect(count).toBeLessThanOrEqual(10 + 10 * seconds);
+    return sendAll(fixture, times(3, { path: "/user", headers: { "x-user-id": "bob" } }));
+  },
+  "100 searches per minute for the free plan": async (fixture) => {
+    const search = (plan: string): Sent => ({ path: "/search?q=1", headers: { "x-plan": plan } });
+    const { count, seconds } = await passedIn(fixture, times(130, search("free")));
+    expect(count).toBeGreaterThanOrEqual(100);
+    expect(count).toBeLessThanOrEqual(100 + (100 * seconds) / 60);
+    return sendAll(fixture, times(3, search("paid")));
+  },
+  "50 MB of uploads per minute per user": async (fixture) => {
+    // 5 MiB are 80 quanta and 5 for the method, so that nine uploads fit.
+    const body = Buffer.alloc(80 * QUANTUM);
+    const upload = (user: string): Sent => ({ path: "/upload", method: "PUT", headers: { "x-user-id": user }, body });
+    const { count, seconds } = await passedIn(fixture, times(14, upload("ann")));
+    expect(count).toBeGreaterThanOrEqual(9);
+    expect(count).toBeLessThanOrEqual((800 + (800 * seconds) / 60) / 85);
+    return sendAll(fixture, [upload("bob")]);
+  },
+  "several limits are taken together or not at all": async (fixture) => [
+    await sendAll(fixture, times(6, { path: "/both" })),
+    // The refused requests have not used the address.
+    await sendAll(fixture, times(3, { path: "/both", headers: { "x-user-id": "bob" } })),
+  ],
+  "allow and deny": (fixture) =>
+    sendAll(fixture, [
+      ...times(3, { path: "/listed", headers: from("198.51.100.9") }),
+      { path: "/listed", headers: from("203.0.113.9") },
+      ...times(2, { path: "/listed", headers: from("192.0.2.9") }),
+    ]),
+  "a dry run refuses nothing": async (fixture) => {
+    const { url } = fixture.plane.instances[0]!;
+    await send(url, { path: "/tried" });
+    const { status, headers } = await send(url, { path: "/tried" });
+    return [status, headers["x-ratelimit-dry-run"]];
+  },
+  "hostile header values": (fixture) => {
+    const team = (path: string, value: string | string[]): Sent => ({ path, headers: { "x-team": value } });
+    return sendAll(fixture, [
+      team("/team", "a"),
+      team("/team", "a"),
+      team("/team", "b"),
+      team("/team", ["a", "b"]),
+      team("/team", "x".repeat(2_000)),
+      team("/team", "{}%00../\\\"'"),
+      { path: "/team" },
+      { path: "/team" },
+      // Counted as requests without the value.
+      team("/lenient", ["a", "b"]),
+      team("/lenient", "x".repeat(2_000)),
+      team("/lenient", "a"),
+    ]);
+  },
+  "per route, however the path is spelt": (fixture) =>
+    sendAll(
+      fixture,
+      ["/routed/a", "//routed/b", "/routed/%63", "/other"].map((path) => ({ path })),
+    ),
+  "headers list every limit": async (fixture) => {
+    const { headers } = await send(fixture.plane.instances[0]!.url, {
+      path: "/both",
+      headers: { "x-user-id": "carl", ...from("192.0.2.77") },
+    });
+    const ietf = String(headers["ratelimit-policy"]);
+    return [ietf, headers["x-ratelimit-limit"], headers["x-ratelimit-cost"]];
+  },
+};
+
+export interface AnyKeyVerdict {
+  [part: string]: unknown;
+}
+
+export function anyKey(kind: PlaneKind): Promise<AnyKeyVerdict> {
+  const apps = `shop: { guaranteed: 100000, burst: 100000, on_store_failure: closed, profile: { based_on: standard } }`;
+  return withFixture(kind, { apps, yaml: LIMITS, instances: 2, workers: 1, paths: ["/routed/"] }, async (fixture) => {
+    const verdict: AnyKeyVerdict = {};
+    await warmUp(fixture);
+    for (const [name, play] of Object.entries(parts)) verdict[name] = await play(fixture);
+    return verdict;
+  });
+}
+
+/** What the parts must return on every plane. */
+export const expected: AnyKeyVerdict = {
+  "5 logins per minute per address": ["200"],
+  "a forged address changes nothing": [
+    ["200", "200", "200", "200", "200", "429 address", "429 address"],
+    ["200", "200", "400 address"],
+    ["200"],
+  ],
+  "an IPv6 /64 is one address": ["200", "200", "200", "200", "200", "429 address"],
+  "10 per second per user": ["200", "200", "200"],
+  "100 searches per minute for the free plan": ["200", "200", "200"],
+  "50 MB of uploads per minute per user": ["200"],
+  "several limits are taken together or not at all": [
+    ["200", "200", "200", "429 by-user", "429 by-user", "429 by-user"],
+    ["200", "200", "429 by-ip"],
+  ],
+  "allow and deny": ["200", "200", "200", "403 listed", "200", "429 listed"],
+  "a dry run refuses nothing": [200, "would-refuse; reason=quota_exhausted"],
+  "hostile header values": [
+    ...["200", "429 team", "200", "400 team", "400 team", "200", "200", "429 team"],
+    ...["200", "429 lenient", "200"],
+  ],
+  "per route, however the path is spelt": ["200", "200", "429 on-route", "200"],
+  "headers list every limit": ['"shop";q=100000;w=1, "by-ip";q=5;w=3600, "by-user";q=3;w=3600', "3", "1"],
+};
+
+/** Three instances with 80/15/5 skew: no window is exceeded. */
+export function skewedUsers(kind: PlaneKind): Promise<void> {
+  const apps = `shop: { guaranteed: 100000, burst: 100000, on_store_failure: closed, ${BY_REQUEST} }`;
+  const yaml = "limits: [{ name: per-user, key: [user], rate: 100/s, on_store_failure: closed }]\n";
+  return withFixture(kind, { apps, yaml, instances: 3, workers: 1 }, async ({ plane: { instances } }) => {
+    const passed: number[] = [];
+    const started = performance.now();
+    const until = started + 4_000;
+    async function client(url: string): Promise<void> {
+      while (performance.now() < until) {
+        const sentAt = performance.now();
+        const { status } = await send(url, { path: "/" });
+        if (status === 200) passed.push(sentAt);
+      }
+    }
+    const clients = [16, 3, 1].flatMap((number, i) => Array.from({ length: number }, () => client(instances[i]!.url)));
+    await Promise.all(clients);
+    const seconds = (performance.now() - started) / 1000;
+    expect(passed.length).toBeLessThanOrEqual(100 + 100 * seconds);
+    expect(passed.length).toBeGreaterThanOrEqual(100);
+  });
+}
