@@ -8,12 +8,12 @@ import { fromRoot } from "./paths.js";
 /** Top first. A module may import itself and the modules below it; modules on one line may not import each other. */
 const LAYERS = [
   ["cli"],
-  ["simulate"],
   ["service/process"],
   ["service/control"],
   ["service/dashboard"],
   ["service/operations"],
   ["service/metrics"],
+  ["simulate"],
   ["envoy-service"],
   ["planes/node", "planes/nginx", "planes/envoy"],
   ["planes/lua"],

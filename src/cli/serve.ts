@@ -45,7 +45,15 @@ export const command: Command = {
         demo === undefined ? readText(options.config!) : { text: demoYaml(demo.target, isOpen), problems: [] };
       const loaded = problems.length > 0 ? { config: undefined, problems } : await readLargeConfig(yaml, process.env);
       const config = overrides(configOrThrow(options.config, withFileChecks(loaded)));
-      const service = serve({ config, yaml, file: options.config, env: process.env, overrides, isOpen });
+      const service = serve({
+        config,
+        yaml,
+        file: options.config,
+        env: process.env,
+        overrides,
+        commandLine: namesOf(options),
+        isOpen,
+      });
       const stopped = untilStopped(service);
       const listening = await Promise.race([service.ready, stopped]);
       if (demo !== undefined && listening !== undefined) {
@@ -81,6 +89,12 @@ function withOptions(config: Config, { listen, control, workers }: Overrides): C
     workers: workers === undefined ? config.workers : Number(workers),
     control: { ...config.control, listen: control ?? config.control.listen },
   };
+}
+
+/** The options of the configuration that the command line sets. */
+function namesOf({ listen, control, workers }: Overrides): string[] {
+  const given = { listen, "control.listen": control, workers };
+  return Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name]));
 }
 
 /** @param isOpen nobody needs the admin token, so nobody gets to know it */

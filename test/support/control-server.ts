@@ -122,7 +122,13 @@ export async function startControl(store: Store, options: ControlServerOptions =
     // On a stopped clock: the response time of a busy machine is not tested here.
     now: () => 0,
   });
-  const answers = { report: options.reports ?? [], apps: options.appReports ?? [], metrics: [], activity: [] };
+  const answers = {
+    report: options.reports ?? [],
+    apps: options.appReports ?? [],
+    metrics: [],
+    activity: [],
+    sample: [],
+  };
   const context = createContext({
     node: "gw",
     version: "1.2.3",

@@ -15,6 +15,7 @@ import { tlsFileProblems } from "../tls-files.js";
 import type { Environment, Section } from "../variables.js";
 import { configVersion } from "../version.js";
 import { applicable, changedApps, restartsNeeded } from "./change.js";
+import { comparisonEnvironment, type EffectiveOption, effectiveOptions } from "./effective.js";
 import { createLayerStore, type StoredLayer } from "./layer-store.js";
 import { readLargeConfig } from "./read-large.js";
 
@@ -54,6 +55,10 @@ export interface LiveConfig {
   layer(): Promise<StoredLayer>;
   /** Validates the resulting configuration, then writes and applies the layer and notifies other nodes. */
   putLayer(config: Section, expectedRevision?: number): Promise<PutResult>;
+  /** All options with the layer that they come from. */
+  effective(): EffectiveOption[];
+  /** Reads another file as if it replaced the current one, without applying it. */
+  tryFile(yaml: string): Promise<Loaded & { options: EffectiveOption[] }>;
   close(): Promise<void>;
 }
 
@@ -70,6 +75,8 @@ export interface LiveConfigOptions {
   env: Environment;
   /** Applies the command-line options. */
   overrides?: ((config: Config) => Config) | undefined;
+  /** Names of the options that were given on the command line. */
+  commandLine?: readonly string[] | undefined;
   store: Pick<Store, "run" | "publish" | "subscribe">;
   clusterId: string;
   node: string;
@@ -245,6 +252,10 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
     notified: () => follow("all"),
   });
 
+  function optionsOf(config: Config, yaml: string): EffectiveOption[] {
+    return effectiveOptions({ config, yaml, layer: layer.config, env, commandLine: options.commandLine ?? [] });
+  }
+
   return {
     current: () => current,
     version: () => configVersion(current),
@@ -284,6 +295,15 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
         await announce();
         return result;
       }),
+
+    effective: () => optionsOf(current, text),
+
+    async tryFile(yaml) {
+      const loaded = await readLargeConfig(yaml, comparisonEnvironment(text, env), layer.config);
+      if (loaded.config === undefined) return { ...loaded, options: [] };
+      const config = overrides(loaded.config);
+      return { config, problems: [], options: optionsOf(config, yaml) };
+    },
 
     async close() {
       closed = true;

@@ -9,7 +9,17 @@ import { type Clock, systemClock } from "../../shared/clock.js";
 import { lingerOnClose } from "../../shared/linger.js";
 import type { Log } from "../../shared/log.js";
 import { InvalidArgument, StoreError, type StoreErrorKind } from "../../store/errors.js";
-import { type Call, type Endpoint, endpoint, ok, problem, Rejected, type Reply } from "../operations/endpoint.js";
+import * as contract from "../operations/contract/contract.js";
+import {
+  admin,
+  type Call,
+  type Endpoint,
+  endpoint,
+  ok,
+  problem,
+  Rejected,
+  type Reply,
+} from "../operations/endpoint.js";
 import { auditEntry, createAudit } from "./access/audit.js";
 import { createGuard, type GuardOptions } from "./access/guard.js";
 import { openApiDocument } from "./openapi.js";
@@ -54,7 +64,12 @@ export function createControl({ log, version, access, clock = systemClock, ...op
     reply: z.record(z.string(), z.unknown()),
     handle: () => ok(document),
   });
-  const endpoints = [...options.endpoints, openApi];
+  const recentChanges = admin("GET", "audit", {
+    summary: "The last changes through this service: who, what, why and with which result.",
+    reply: contract.auditReply,
+    handle: () => ok({ entries: audit.recent(), timestamp: new Date().toISOString() }),
+  });
+  const endpoints = [...options.endpoints, openApi, recentChanges];
   const document = openApiDocument(endpoints, version);
   const find = createRouter(endpoints);
   const guard = createGuard({ access, now: clock.now, sessionToken: options.sessionToken, isOpen: options.isOpen });

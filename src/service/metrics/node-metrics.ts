@@ -23,6 +23,7 @@ import {
   watchLoopLag,
 } from "./process-counters.js";
 import { createSeries, observe, type SeriesList } from "./series.js";
+import { createTrafficSample } from "./traffic-sample.js";
 
 export interface NodeMetricsOptions extends MetricsOptions {
   node: string;
@@ -64,6 +65,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
   /** Requests per app at the last `activity`. */
   const reported = new Map<string, number>();
   const processCounters = createProcessCounters(series);
+  const sample = createTrafficSample();
   /** Requests without an app, and of apps that are no longer configured. */
   const noApp = newAppCounters(NO_APP);
   const removedApps = newAppCounters(OTHER_APPS);
@@ -84,6 +86,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       counters.label = label;
       byApp.set(app, counters);
     }
+    sample.clear();
     for (const app of reported.keys()) if (!byApp.has(app)) reported.delete(app);
     enabled = changed.enabled;
     const kept = new Set(enabled ? [NO_APP, OTHER_APPS, ...labels.values()] : []);
@@ -151,6 +154,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       const app = countersOf(decision.app);
       const isHit = source === "local" || source === "cached";
       if (isHit) app.l3Hits++;
+      if (byApp.has(decision.app)) sample.add(decision.app, decision.method, decision.cost, wallClock());
       if (decision.code === OK) app.allowed++;
       else refused(app, decision);
       seriesOf(app)?.decided(decision, seconds, waited || source === "remote", isHit);
@@ -201,6 +205,8 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       }
       return { node, life, apps, recentRefusals };
     },
+
+    sample: () => sample.list(wallClock()),
 
     metrics: (limiter: LimiterState, connections: ConnectionGauges = { pods: [], proxies: [] }) => ({
       node,

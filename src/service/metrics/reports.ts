@@ -1,6 +1,7 @@
 /** Messages with counters: from workers to the primary, and from data planes to the service. Plain data. */
 import type { AppReport } from "./app-counters.js";
 import type { NodeMetrics } from "./node-metrics.js";
+import type { TrafficSample } from "./traffic-sample.js";
 
 export type NodeReport = ReturnType<NodeMetrics["report"]>;
 export type MetricsReport = ReturnType<NodeMetrics["metrics"]>;
@@ -13,7 +14,9 @@ export type ReportRequest =
   | { kind: "activity" }
   /** Only apps with requests are reported. */
   | { kind: "apps"; apps: string[] }
-  | { kind: "metrics" };
+  | { kind: "metrics" }
+  /** Recent requests for simulations. */
+  | { kind: "sample" };
 
 /** The report for each kind of request. */
 export interface Reports {
@@ -21,6 +24,7 @@ export interface Reports {
   activity: ActivityReport;
   apps: AppReport[];
   metrics: MetricsReport;
+  sample: TrafficSample;
 }
 
 /** Counters in a sync message of a data plane. */

@@ -26,7 +26,10 @@ export interface OperationsOptions {
   node: string;
   /** The version of the program. */
   version: string;
-  live: Pick<LiveConfig, "current" | "version" | "loadedAtMs" | "lastError" | "reload" | "layer" | "putLayer">;
+  live: Pick<
+    LiveConfig,
+    "current" | "version" | "loadedAtMs" | "lastError" | "reload" | "layer" | "putLayer" | "effective" | "tryFile"
+  >;
   apps(): readonly AppLimits[];
   quota: Pick<Quota, "inspect" | "nodes" | "holdings" | "ledger" | "cluster">;
   /** Apps whose tokens were recalled in the last seconds; "*" stands for all. */

@@ -8,6 +8,7 @@ import type { Endpoint } from "./endpoint.js";
 import { healthEndpoints } from "./health.js";
 import { statusEndpoints } from "./status.js";
 import { tokenEndpoints } from "./tokens.js";
+import { whatIfEndpoints } from "./what-if.js";
 
 export function operationEndpoints(context: OperationsContext): Endpoint[] {
   return [
@@ -17,6 +18,7 @@ export function operationEndpoints(context: OperationsContext): Endpoint[] {
     emergencyEndpoints,
     tokenEndpoints,
     configEndpoints,
+    whatIfEndpoints,
     appEndpoints,
   ].flatMap((endpoints) => endpoints(context));
 }

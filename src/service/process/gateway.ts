@@ -172,6 +172,8 @@ export function createGateway({ config, node, store: plainStore, log, ...options
           return metrics.activity();
         case "apps":
           return metrics.appReports(request.apps, limiter);
+        case "sample":
+          return metrics.sample();
         case "metrics":
           return metrics.metrics(limiter, connectionGauges());
       }

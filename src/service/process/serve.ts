@@ -24,6 +24,8 @@ export interface ServeOptions {
   env: Environment;
   /** Applies the command-line options each time the file is read. */
   overrides?: (config: Config) => Config;
+  /** Names of the options that the command line sets. */
+  commandLine?: readonly string[];
   /** Callers on this machine need no token: only for the demo. */
   isOpen?: boolean;
 }
@@ -31,7 +33,7 @@ export interface ServeOptions {
 export type Service = ReturnType<typeof serve>;
 export type Listening = Awaited<Service["ready"]>;
 
-export function serve({ config: initial, file, yaml, env, overrides, isOpen }: ServeOptions) {
+export function serve({ config: initial, file, yaml, env, overrides, commandLine, isOpen }: ServeOptions) {
   const { node_id: node, store: storeUrl, control: controlOptions } = initial;
   const log = createLog({ level: initial.log.level, node });
   let observer: StoreObserver | undefined;
@@ -49,6 +51,7 @@ export function serve({ config: initial, file, yaml, env, overrides, isOpen }: S
     node,
     yaml,
     overrides,
+    commandLine,
   });
   let state: "starting" | "running" | "stopping" = "starting";
   const workers = createWorkers({

@@ -2,6 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Clock } from "../../../shared/clock.js";
 import type { Log } from "../../../shared/log.js";
+import type * as contract from "../../operations/contract/contract.js";
 import type { Call, Endpoint, Reply } from "../../operations/endpoint.js";
 import { redacted } from "../../operations/redact.js";
 import { LONGEST_OPERATOR } from "../request.js";
@@ -9,7 +10,11 @@ import { addressOf } from "./guard.js";
 
 const REJECTED_PER_SECOND = 10;
 
+/** Kept in memory for operators; the log has all of them. */
+const KEPT = 200;
+
 export function createAudit(log: Log, clock: Clock) {
+  const kept: contract.AuditReply["entries"] = [];
   let written = 0;
   let suppressed = 0;
 
@@ -26,7 +31,16 @@ export function createAudit(log: Log, clock: Clock) {
 
   return {
     /** Always logged. */
-    changed: write,
+    changed(entry: AuditEntry): void {
+      write(entry);
+      const { parameters, before, after, why, action, operator, client, outcome, reason } = entry;
+      const values = redacted({ why, parameters, before, after });
+      const shown = { action, operator, client, outcome, reason };
+      kept.unshift({ timestamp: new Date().toISOString(), ...shown, detail: JSON.stringify(values) });
+      if (kept.length > KEPT) kept.pop();
+    },
+    /** The last changes, newest first. */
+    recent: () => kept,
     /** A call without valid credentials: some are logged per second, the rest as a count. */
     rejected(entry: AuditEntry): void {
       if (written === 0) clock.after(1_000, secondEnded);
@@ -55,7 +69,7 @@ export function auditEntry(request: IncomingMessage, endpoint: Endpoint, reply: 
     /** As given by the operator. */
     reason: typeof reason === "string" ? reason : "",
     parameters: call === undefined ? undefined : (reply.parameters ?? { ...call.params, ...parameters }),
-    outcome: isDone ? "done" : status >= 500 ? "failed" : "refused",
+    outcome: isDone ? ("done" as const) : status >= 500 ? ("failed" as const) : ("refused" as const),
     /** The reason of a refusal or failure. */
     why: isDone ? undefined : String(code ?? cause ?? ""),
     before,

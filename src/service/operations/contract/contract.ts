@@ -16,4 +16,5 @@ export type Problem = z.output<typeof problemReply>;
 
 export * from "./admin.js";
 export * from "./apps.js";
+export * from "./configuration.js";
 export * from "./health.js";

@@ -68,6 +68,11 @@ const made: [call: string, status: number, body?: unknown, headers?: Record<stri
   [`PUT ${admin}/config`, 409, { config: {}, expected_revision: 77 }],
   [`PUT ${admin}/config`, 422, { config: { apps: { extra: { guaranteed: -5 } } } }],
   [`DELETE ${admin}/config`, 200],
+  [`GET ${admin}/config/effective`, 200],
+  [`POST ${admin}/config/what-if`, 200, { yaml: "apps: { video: { guaranteed: 5 } }" }],
+  [`POST ${admin}/config/what-if`, 200, { yaml: "apps: 1" }],
+  [`POST ${admin}/config/what-if`, 400, {}],
+  [`GET ${admin}/audit`, 200],
   [`POST ${admin}/reload`, 200, { source: "all", force: true }],
   [`POST ${admin}/reload`, 415, "source=all", { "content-type": "application/x-www-form-urlencoded" }],
 ];
