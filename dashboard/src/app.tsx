@@ -7,6 +7,13 @@ import { Icon, type IconName } from "./parts/icons.js";
 import { Badge, Banner, Loading, type Tone } from "./parts/parts.js";
 import { SignIn } from "./sign-in.js";
 import { useTheme } from "./theme.js";
+import { ActionsView } from "./views/actions.js";
+import { AppDetail } from "./views/app-detail.js";
+import { AppsView } from "./views/apps.js";
+import { ConfigurationView } from "./views/configuration.js";
+import { ConnectionsView } from "./views/connections.js";
+import { FlowView } from "./views/flow.js";
+import { NodesView } from "./views/nodes.js";
 import { Overview } from "./views/overview.js";
 
 interface View {
@@ -15,7 +22,15 @@ interface View {
   icon: IconName;
 }
 
-const views: readonly View[] = [{ id: "overview", title: "Overview", icon: "overview" }];
+const views: readonly View[] = [
+  { id: "overview", title: "Overview", icon: "overview" },
+  { id: "flow", title: "Token flow", icon: "flow" },
+  { id: "apps", title: "Apps", icon: "apps" },
+  { id: "connections", title: "Connections", icon: "connections" },
+  { id: "nodes", title: "Nodes", icon: "nodes" },
+  { id: "config", title: "Configuration", icon: "config" },
+  { id: "actions", title: "Actions", icon: "actions" },
+];
 
 export function App() {
   const [session, setSession] = useState<SessionReply | "none" | undefined>();
@@ -34,7 +49,7 @@ export function App() {
 
 /** The part of the address after #/. */
 function useRoute(): string {
-  const read = () => decodeURI(location.hash.replace(/^#\/?/, "")) || "overview";
+  const read = () => location.hash.replace(/^#\/?/, "") || "overview";
   const [route, setRoute] = useState(read);
   useEffect(() => {
     const changed = () => setRoute(read());
@@ -51,6 +66,8 @@ function Frame({ session, ended }: { session: SessionReply; ended(): void }) {
   const [theme, toggle] = useTheme();
   useEffect(() => {
     document.title = `${open.title} · ${session.node_id} · Tollgate`;
+    // On small screens the navigation scrolls sideways.
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }, [open, session]);
   const leave = async () => {
     await signOut();
@@ -93,7 +110,7 @@ function Frame({ session, ended }: { session: SessionReply; ended(): void }) {
       <main id="main" tabIndex={-1}>
         <ServiceLine session={session} live={live} />
         <Banners live={live} />
-        <Content live={live} />
+        <Content route={route} live={live} session={session} />
       </main>
     </div>
   );
@@ -109,16 +126,33 @@ export function Logo() {
   );
 }
 
-/** What the server collects for this route. */
-function topicOf(route: string): string {
-  const [name, id] = route.split("/", 2);
-  if (name === "apps" && id !== undefined && id !== "") return `app/${id}`;
-  return views.some((view) => view.id === name) && name !== "actions" ? name! : "overview";
+/** The name of the view, and the id of an app. */
+function parts(route: string): [string, string] {
+  const [name = "", id = ""] = route.split("/", 2);
+  try {
+    return [name, decodeURIComponent(id)];
+  } catch {
+    return [name, ""];
+  }
 }
 
-function Content({ live }: { live: Live }) {
+/** What the server collects for this route. */
+function topicOf(route: string): string {
+  const [name, id] = parts(route);
+  if (name === "apps" && /^[A-Za-z0-9._:-]{1,128}$/.test(id)) return `app/${id}`;
+  return ["flow", "connections", "nodes"].includes(name) ? name : "overview";
+}
+
+function Content({ route, live, session }: { route: string; live: Live; session: SessionReply }) {
   const { state, points } = live;
+  const [name, id = ""] = parts(route);
   if (state === undefined) return <Loading rows={8} />;
+  if (name === "flow") return <FlowView state={state} />;
+  if (name === "apps") return id === "" ? <AppsView /> : <AppDetail key={id} id={id} state={state} />;
+  if (name === "connections") return <ConnectionsView state={state} />;
+  if (name === "nodes") return <NodesView state={state} />;
+  if (name === "config") return <ConfigurationView />;
+  if (name === "actions") return <ActionsView state={state} session={session} />;
   return <Overview state={state} points={points} />;
 }
 

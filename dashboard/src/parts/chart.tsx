@@ -23,11 +23,20 @@ export interface ChartProps {
   /** For the axis; default: `format`. */
   axisFormat?(value: number): string;
   height?: number;
+  windowSeconds?: number;
 }
 
 const WINDOW_SECONDS = 15 * 60;
 
-export function Chart({ title, points, lines, format, axisFormat = format, height = 190 }: ChartProps) {
+export function Chart({
+  title,
+  points,
+  lines,
+  format,
+  axisFormat = format,
+  height = 190,
+  windowSeconds = WINDOW_SECONDS,
+}: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
   const [hover, setHover] = useState<number | undefined>();
@@ -42,6 +51,7 @@ export function Chart({ title, points, lines, format, axisFormat = format, heigh
         lines,
         axisFormat,
         height,
+        windowSeconds,
         width: element.clientWidth,
         moved: (index) => setHover(index ?? undefined),
       }),
@@ -81,7 +91,12 @@ export function Chart({ title, points, lines, format, axisFormat = format, heigh
           ))}
         </ul>
       </figcaption>
-      <div class="chart-box" role="img" aria-label={`${title}, last 15 minutes. Now: ${summary}`} ref={box}>
+      <div
+        class="chart-box"
+        role="img"
+        aria-label={`${title}, last ${windowSeconds / 60} minutes. Now: ${summary}`}
+        ref={box}
+      >
         {points.length < 2 && <p class="chart-empty">Collecting data…</p>}
       </div>
     </figure>
@@ -96,11 +111,12 @@ interface PlotOptions {
   lines: readonly ChartLine[];
   axisFormat(value: number): string;
   height: number;
+  windowSeconds: number;
   width: number;
   moved(index: number | null | undefined): void;
 }
 
-function plotOptions({ lines, axisFormat, height, width, moved }: PlotOptions): uPlot.Options {
+function plotOptions({ lines, axisFormat, height, windowSeconds, width, moved }: PlotOptions): uPlot.Options {
   const font = '11px "Inter Variable", system-ui, sans-serif';
   const axis = { stroke: color("faint"), font, ticks: { show: false }, border: { show: false } };
   return {
@@ -114,7 +130,7 @@ function plotOptions({ lines, axisFormat, height, width, moved }: PlotOptions): 
       x: {
         range: () => {
           const now = Date.now() / 1000;
-          return [now - WINDOW_SECONDS, now];
+          return [now - windowSeconds, now];
         },
       },
       // Never below a small positive maximum, so that an idle chart shows its zero line at the bottom.
@@ -126,7 +142,7 @@ function plotOptions({ lines, axisFormat, height, width, moved }: PlotOptions): 
         grid: { show: false },
         space: 70,
         size: 28,
-        values: (_, ticks) => ticks.map((tick) => clock(tick * 1000).slice(0, 5)),
+        values: (_, ticks) => ticks.map((tick) => clock(tick * 1000).slice(0, windowSeconds > 300 ? 5 : 8)),
       },
       {
         ...axis,

@@ -111,6 +111,11 @@ export function Overview({ state, points }: { state: State; points: readonly His
           </Card>
         </div>
         <Card title="Cluster">
+          <Bar
+            share={(cluster.tokens ?? 0) / Math.max(cluster.capacity, 1)}
+            label="L1 tokens left"
+            tone={cluster.tokens !== null && cluster.tokens < cluster.capacity * 0.05 ? "bad" : "info"}
+          />
           <dl class="facts">
             <div>
               <dt>L1 tokens</dt>
@@ -118,11 +123,6 @@ export function Overview({ state, points }: { state: State; points: readonly His
                 {cluster.tokens === null ? "unknown" : `${short(cluster.tokens)} of ${short(cluster.capacity)}`}
               </dd>
             </div>
-            <Bar
-              share={(cluster.tokens ?? 0) / Math.max(cluster.capacity, 1)}
-              label="L1 tokens left"
-              tone={cluster.tokens !== null && cluster.tokens < cluster.capacity * 0.05 ? "bad" : "info"}
-            />
             <Fact name="Held on leases" value={short(cluster.held)} />
             <Fact name="Refill" value={`${short(cluster.rate)} tokens/s`} />
             <Fact

@@ -1,0 +1,291 @@
+/** Configuration: effective values with their source, recent changes, and what another configuration would do. */
+import { useEffect, useState } from "preact/hooks";
+import type { AuditReply, EffectiveReply, WhatIfReply } from "../../../src/service/operations/contract/contract.js";
+import { admin } from "../api.js";
+import { count, percent, plural } from "../format.js";
+import { Icon } from "../parts/icons.js";
+import { Badge, Card, Empty, Loading, PageHead, type Tone } from "../parts/parts.js";
+
+const tabs = [
+  ["values", "Effective values"],
+  ["history", "Changes"],
+  ["what-if", "What if"],
+] as const;
+
+export function ConfigurationView() {
+  const [tab, setTab] = useState<string>("values");
+  return (
+    <>
+      <PageHead title="Configuration">
+        <div class="tabs" role="tablist" aria-label="Configuration">
+          {tabs.map(([id, title]) => (
+            <button
+              key={id}
+              type="button"
+              role="tab"
+              id={`tab-${id}`}
+              aria-selected={tab === id}
+              aria-controls="tab-panel"
+              onClick={() => setTab(id)}
+            >
+              {title}
+            </button>
+          ))}
+        </div>
+      </PageHead>
+      <div role="tabpanel" id="tab-panel" aria-labelledby={`tab-${tab}`}>
+        {tab === "values" ? <Values /> : tab === "history" ? <Changes /> : <WhatIf />}
+      </div>
+    </>
+  );
+}
+
+function useReply<T>(path: string, refreshMs: number): { reply: T | undefined; failure: string } {
+  const [reply, setReply] = useState<T | undefined>();
+  const [failure, setFailure] = useState("");
+  useEffect(() => {
+    let isOver = false;
+    let timer: ReturnType<typeof setTimeout>;
+    const load = async () => {
+      const result = await admin<T>("GET", path);
+      if (isOver) return;
+      if (result.ok) setReply(result.value);
+      setFailure(result.ok ? "" : result.failure.detail || result.failure.reason);
+      timer = setTimeout(() => void load(), refreshMs);
+    };
+    void load();
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
+  }, [path]);
+  return { reply, failure };
+}
+
+const sourceTones: Record<string, Tone> = {
+  default: "neutral",
+  file: "info",
+  store: "warn",
+  environment: "good",
+  "command line": "good",
+};
+
+function Values() {
+  const { reply, failure } = useReply<EffectiveReply>("config/effective", 5_000);
+  const [search, setSearch] = useState("");
+  const [onlySet, setOnlySet] = useState(true);
+  if (reply === undefined) return failure === "" ? <Loading rows={8} /> : <p class="form-error">{failure}</p>;
+  const found = reply.options.filter(({ path, source }) => path.includes(search) && (!onlySet || source !== "default"));
+  return (
+    <Card
+      title={`Version ${reply.config_version.slice(0, 12)}, ${plural(found.length, "option")}`}
+      action={
+        <div class="filters">
+          <label class="check">
+            <input type="checkbox" checked={onlySet} onChange={(event) => setOnlySet(event.currentTarget.checked)} />{" "}
+            without defaults
+          </label>
+          <div class="search">
+            <Icon name="search" size={16} />
+            <input
+              type="search"
+              aria-label="Search options"
+              placeholder="Search options"
+              value={search}
+              onInput={(event) => setSearch(event.currentTarget.value)}
+            />
+          </div>
+        </div>
+      }
+    >
+      {found.length === 0 ? (
+        <Empty icon="config" title="No option matches" />
+      ) : (
+        <div class="table-box">
+          <table class="values">
+            <thead>
+              <tr>
+                <th>Option</th>
+                <th>Value</th>
+                <th>Source</th>
+              </tr>
+            </thead>
+            <tbody>
+              {found.slice(0, 500).map(({ path, value, source, variable }) => (
+                <tr key={path}>
+                  <td class="mono">{path}</td>
+                  <td class="mono value">{value}</td>
+                  <td class="nowrap">
+                    <Badge tone={sourceTones[source] ?? "neutral"}>{variable === undefined ? source : variable}</Badge>
+                  </td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+      {reply.apps_left_out > 0 && (
+        <p class="quiet">{plural(reply.apps_left_out, "app")} are not listed here; see Apps.</p>
+      )}
+    </Card>
+  );
+}
+
+const outcomeTones: Record<string, Tone> = { done: "good", refused: "warn", failed: "bad" };
+
+function Changes() {
+  const { reply, failure } = useReply<AuditReply>("audit", 2_000);
+  if (reply === undefined) return failure === "" ? <Loading rows={8} /> : <p class="form-error">{failure}</p>;
+  return (
+    <Card title="Changes since this service started">
+      {reply.entries.length === 0 ? (
+        <Empty icon="config" title="Nothing was changed">
+          Changes through this service appear here with their author and reason.
+        </Empty>
+      ) : (
+        <ul class="audit">
+          {reply.entries.map((entry, i) => (
+            <li key={`${entry.timestamp} ${i}`}>
+              <span class="num text-faint">{new Date(entry.timestamp).toLocaleString("en-GB")}</span>
+              <span>
+                <strong>{entry.operator}</strong> {entry.action}{" "}
+                <Badge tone={outcomeTones[entry.outcome] ?? "neutral"}>{entry.outcome}</Badge>
+                {entry.reason !== "" && <span class="audit-reason">“{entry.reason}”</span>}
+              </span>
+              {entry.detail !== "" && <code class="audit-detail">{entry.detail}</code>}
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  );
+}
+
+function WhatIf() {
+  const [text, setText] = useState("");
+  const [reply, setReply] = useState<WhatIfReply | undefined>();
+  const [failure, setFailure] = useState("");
+  const [isBusy, setBusy] = useState(false);
+  const run = async (event: Event) => {
+    event.preventDefault();
+    setBusy(true);
+    const result = await admin<WhatIfReply>("POST", "config/what-if", { yaml: text });
+    setBusy(false);
+    if (result.ok) setReply(result.value);
+    setFailure(result.ok ? "" : result.failure.detail || result.failure.reason);
+  };
+  return (
+    <div class="columns">
+      <Card title="Try another configuration">
+        <form onSubmit={(event) => void run(event)}>
+          <p class="form-help">
+            Paste a configuration file. Nothing is changed: it is checked, compared with the current one, and the
+            traffic of the last minutes is replayed with both.
+          </p>
+          <textarea
+            aria-label="Configuration in YAML"
+            rows={18}
+            spellcheck={false}
+            value={text}
+            onInput={(event) => setText(event.currentTarget.value)}
+            placeholder={"apps:\n  checkout: { guaranteed: 100, burst: 400 }"}
+          />
+          {failure !== "" && (
+            <p class="form-error" role="alert">
+              {failure}
+            </p>
+          )}
+          <div class="dialog-foot">
+            <button type="submit" class="primary" disabled={isBusy || text.trim() === ""}>
+              {isBusy ? "Replaying…" : "Compare"}
+            </button>
+          </div>
+        </form>
+      </Card>
+      <div class="stack" aria-live="polite">
+        {reply === undefined ? (
+          <Card title="Result">
+            <Empty icon="config" title="No comparison yet">
+              The result shows changed options and how many requests would have been refused.
+            </Empty>
+          </Card>
+        ) : (
+          <WhatIfResult reply={reply} />
+        )}
+      </div>
+    </div>
+  );
+}
+
+function WhatIfResult({ reply }: { reply: WhatIfReply }) {
+  if (reply.problems.length > 0) {
+    return (
+      <Card title="The configuration is invalid">
+        <ul class="reasons">
+          {reply.problems.map(({ path, reason }) => (
+            <li key={path}>
+              <span class="mono">{path}</span>
+              <span class="text-bad">{reason}</span>
+            </li>
+          ))}
+        </ul>
+      </Card>
+    );
+  }
+  const { replay } = reply;
+  return (
+    <>
+      <Card title={plural(reply.changes.length, "changed option")}>
+        {reply.changes.length === 0 ? (
+          <p class="quiet">Equal to the current configuration.</p>
+        ) : (
+          <ul class="diff">
+            {reply.changes.slice(0, 200).map(({ path, before, after }) => (
+              <li key={path}>
+                <span class="mono">{path}</span>
+                <span class="mono diff-before">{before ?? "not set"}</span>
+                <span class="mono diff-after">{after ?? "removed"}</span>
+              </li>
+            ))}
+          </ul>
+        )}
+      </Card>
+      <Card title="Replay">
+        {replay === null ? (
+          <p class="quiet">No requests were recorded in the last minutes.</p>
+        ) : (
+          <>
+            <p class="quiet">
+              {count(replay.requests)} requests of the last {count(replay.seconds)} s, with{" "}
+              {plural(replay.nodes, "node")} and full buckets at the start.
+            </p>
+            <div class="table-box">
+              <table>
+                <thead>
+                  <tr>
+                    <th>App</th>
+                    <th class="right">Requests</th>
+                    <th class="right">Refused now</th>
+                    <th class="right">With the change</th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {replay.apps.map((app) => (
+                    <tr key={app.app_id}>
+                      <td class="id">{app.app_id}</td>
+                      <td class="right num">{count(app.requests)}</td>
+                      <td class="right num">{percent(app.refused_before / Math.max(app.requests, 1))}</td>
+                      <td class={`right num ${app.refused_after > app.refused_before ? "text-bad" : ""}`}>
+                        {percent(app.refused_after / Math.max(app.requests, 1))}
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          </>
+        )}
+      </Card>
+    </>
+  );
+}

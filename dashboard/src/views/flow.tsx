@@ -1,0 +1,201 @@
+/** Token flow: from the bucket of the cluster (L1) to the busiest apps (L2) and the leases of the nodes (L3). */
+import type { Flow, FlowApp, State } from "../../../src/service/dashboard/contract.js";
+import { count, plural, rate, short } from "../format.js";
+import { Badge, Bar, Card, Empty, Loading, PageHead } from "../parts/parts.js";
+
+const ROW = 64;
+const WIDTH = 1000;
+const COLUMN = 190;
+const NODE_ROW = 44;
+
+export function FlowView({ state }: { state: State }) {
+  const { flow } = state;
+  return (
+    <>
+      <PageHead title="Token flow">
+        <p class="page-note">
+          Tokens move from the cluster to apps, and from there on leases to the nodes that spend them.
+        </p>
+      </PageHead>
+      {flow === undefined ? (
+        <Loading rows={6} />
+      ) : flow.apps.length === 0 ? (
+        <Card title="Flow">
+          <Empty icon="flow" title="No tokens move">
+            As soon as requests arrive, the busiest apps and the nodes that hold their tokens appear here.
+          </Empty>
+        </Card>
+      ) : (
+        <>
+          <Diagram flow={flow} />
+          <FlowTable flow={flow} />
+        </>
+      )}
+    </>
+  );
+}
+
+/** The same numbers are in the table below, so screen readers skip the drawing. */
+function Diagram({ flow: { cluster, apps, nodes, more_nodes } }: { flow: Flow }) {
+  const height = Math.max(apps.length * ROW, nodes.length * NODE_ROW, 160) + 16;
+  const appTop = (i: number) => (height - apps.length * ROW) / 2 + i * ROW + ROW / 2;
+  const nodeTop = (i: number) => (height - nodes.length * NODE_ROW) / 2 + i * NODE_ROW + NODE_ROW / 2;
+  const busiest = Math.max(...apps.map(({ requests }) => requests), 1);
+  const largest = Math.max(...apps.flatMap(({ leases }) => leases), 1);
+  const [left, middle, right] = [0, (WIDTH - COLUMN) / 2, WIDTH - COLUMN];
+  return (
+    <section class="card flow" aria-hidden="true">
+      <div class="flow-box">
+        <svg viewBox={`0 0 ${WIDTH} ${height}`} role="presentation">
+          {apps.map((app, i) => (
+            <path
+              key={app.app_id}
+              class={app.refused > 0 ? "flow-link flow-short" : "flow-link"}
+              d={curve(left + COLUMN, height / 2, middle, appTop(i))}
+              stroke-width={1.5 + (app.requests / busiest) * 14}
+            />
+          ))}
+          {apps.flatMap((app, i) =>
+            app.leases.map((held, j) =>
+              held <= 0 ? null : (
+                <path
+                  key={`${app.app_id} ${j}`}
+                  class="flow-lease"
+                  d={curve(middle + COLUMN, appTop(i), right, nodeTop(j))}
+                  stroke-width={1 + (held / largest) * 9}
+                />
+              ),
+            ),
+          )}
+          <Box
+            x={left}
+            y={height / 2}
+            title={`L1 ${cluster.id}`}
+            detail={`${short(cluster.tokens)} of ${short(cluster.capacity)}`}
+            share={(cluster.tokens ?? 0) / Math.max(cluster.capacity, 1)}
+          />
+          {apps.map((app, i) => (
+            <Box
+              key={app.app_id}
+              x={middle}
+              y={appTop(i)}
+              title={app.app_id}
+              detail={appDetail(app)}
+              share={(app.tokens ?? 0) / Math.max(app.burst, 1)}
+              isShort={app.refused > 0}
+            />
+          ))}
+          {nodes.map((node, j) => (
+            <Box
+              key={node.node_id}
+              x={right}
+              y={nodeTop(j)}
+              title={node.node_id}
+              detail={`holds ${short(node.held)}${node.alive ? "" : ", silent"}`}
+              isShort={!node.alive}
+            />
+          ))}
+        </svg>
+      </div>
+      {more_nodes > 0 && <p class="quiet">and {plural(more_nodes, "more node")} with fewer tokens</p>}
+    </section>
+  );
+}
+
+function appDetail({ tokens, burst, debt, recalled }: FlowApp): string {
+  const owed = debt !== null && debt >= 1 ? `, owes ${short(debt)}` : "";
+  return `${short(tokens)} of ${short(burst)}${owed}${recalled ? ", recalling" : ""}`;
+}
+
+function curve(x1: number, y1: number, x2: number, y2: number): string {
+  const bend = (x1 + x2) / 2;
+  return `M${x1} ${y1}C${bend} ${y1} ${bend} ${y2} ${x2} ${y2}`;
+}
+
+interface BoxProps {
+  x: number;
+  y: number;
+  title: string;
+  detail: string;
+  share?: number;
+  isShort?: boolean;
+}
+
+function Box({ x, y, title, detail, share, isShort = false }: BoxProps) {
+  const level = Math.min(Math.max(share ?? 0, 0), 1);
+  return (
+    <g class={isShort ? "flow-node flow-node-short" : "flow-node"} transform={`translate(${x} ${y - 19})`}>
+      <rect width={COLUMN} height={38} rx={8} />
+      {share !== undefined && (
+        <rect class="flow-level" x={1} y={34} width={Math.max((COLUMN - 2) * level, 0)} height={3} rx={1.5} />
+      )}
+      <text x={11} y={16}>
+        {title.length > 24 ? `${title.slice(0, 23)}…` : title}
+      </text>
+      <text x={11} y={29} class="flow-detail">
+        {detail}
+      </text>
+    </g>
+  );
+}
+
+function FlowTable({ flow: { apps, nodes } }: { flow: Flow }) {
+  return (
+    <Card title="Tokens of the busiest apps">
+      <div class="table-box">
+        <table>
+          <thead>
+            <tr>
+              <th>App</th>
+              <th class="right">Requests/s</th>
+              <th class="right">Bucket</th>
+              <th class="bar-cell wide-only" aria-label="Fill level" />
+              <th class="right">Leases</th>
+              <th class="right wide-only">Owed</th>
+              <th>State</th>
+            </tr>
+          </thead>
+          <tbody>
+            {apps.map((app) => (
+              <tr key={app.app_id}>
+                <td>
+                  <a class="id" href={`#/apps/${encodeURIComponent(app.app_id)}`}>
+                    {app.app_id}
+                  </a>
+                </td>
+                <td class="right num">{rate(app.requests)}</td>
+                <td class="right num">
+                  {app.tokens === null ? "unknown" : count(Math.floor(app.tokens))}{" "}
+                  <span class="text-faint">/ {short(app.burst)}</span>
+                </td>
+                <td class="wide-only">
+                  <Bar
+                    share={(app.tokens ?? 0) / Math.max(app.burst, 1)}
+                    label={`Tokens in the bucket of ${app.app_id}`}
+                  />
+                </td>
+                <td class="right num">
+                  {count(app.held)}{" "}
+                  <span class="text-faint wide-only">
+                    on {plural(app.leases.filter((held) => held > 0).length, "node")}
+                  </span>
+                </td>
+                <td class="right num wide-only">{app.debt === null || app.debt < 1 ? "–" : count(app.debt)}</td>
+                <td>
+                  {app.refused > 0 ? (
+                    <Badge tone="warn">refusing</Badge>
+                  ) : app.recalled ? (
+                    <Badge tone="info">recalling</Badge>
+                  ) : (
+                    <Badge tone="good">ok</Badge>
+                  )}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {nodes.length === 0 && <p class="quiet">No node holds tokens.</p>}
+    </Card>
+  );
+}
