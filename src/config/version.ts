@@ -12,8 +12,8 @@ export function configVersion(config: Config): string {
   if (before !== undefined) return before;
   let shared = config;
   for (const option of ownToNode) shared = withOption(shared, option, "");
-  const { admin_token, plane_token } = shared.control;
-  const secrets = sortedJson([admin_token, plane_token, shared.identity.api_keys]);
+  const secrets = sortedJson([shared.control.plane_token, shared.identity.api_keys]);
+  // Data planes compute the version without the admin token, which they must not have.
   shared = withOption(shared, "control.admin_token", "");
   shared = withOption(shared, "control.plane_token", "");
   shared = withOption(shared, "identity.api_keys", "");
@@ -24,6 +24,12 @@ export function configVersion(config: Config): string {
     .slice(0, 12);
   known.set(config, version);
   return version;
+}
+
+/** Gives `derived` the version of `config`, from which it was made without changing a limit. */
+export function keepVersion(config: Config, derived: Config): Config {
+  known.set(derived, configVersion(config));
+  return derived;
 }
 
 /** Independent of the order of options. */

@@ -1,9 +1,13 @@
 /** `tollgate render envoy`: its options. */
 import { renderEnvoy } from "../../render/envoy/envoy.js";
-import { ADMIN_SOCKET, type Balancer, DEFAULT_CONNECTIONS } from "../../render/envoy/options.js";
-import { configOrThrow } from "../check-config.js";
+import {
+  ADMIN_SOCKET,
+  type Balancer,
+  DEFAULT_CONNECTIONS,
+  type EnvoyRenderOptions,
+} from "../../render/envoy/options.js";
 import { flagOption, readChoice, readOptions, textOption, UsageError } from "../command.js";
-import { commonOptions, readBundle, readCommon, readOptional, writeFiles } from "./files.js";
+import { commonOptions, readBundle, readCommon, readOptional, renderTo } from "./files.js";
 
 export const envoyHelp = `Usage: tollgate render envoy --config FILE --out DIR [options]
 
@@ -17,6 +21,7 @@ planes, which Envoy reloads when it is replaced. The last two are readable by th
   --envoy-service HOST:PORT  a service's listener for Envoy; repeat for several (default: envoy.listen)
   --mode lua|rls             lua: decide in Envoy (default). rls: no script, Envoy calls the service for each request
   --dynamic                  listeners, routes and clusters in separate files, which Envoy reloads when they are replaced
+  --resolve                  replace upstreams with dns by their current addresses, and list these in addresses.txt
   --path DIR                 the folder from which Envoy reads the files, if not --out
   --listen HOST:PORT         address for clients (default: listen of the configuration)
   --node NAME                name of the node (default: envoy). Every worker appends a random suffix
@@ -53,11 +58,11 @@ const optionSpecs = {
 type Values = ReturnType<typeof readOptions<typeof optionSpecs>>;
 
 /** Writes the files and returns their names. */
-export function renderForEnvoy(args: string[]): string {
+export function renderForEnvoy(args: string[]): string | Promise<string> {
   const values = readOptions(args, optionSpecs);
   const { out, options } = readCommon(values);
   const mode = readChoice("--mode", values.mode, ["lua", "rls"]);
-  const rendered = renderEnvoy(configOrThrow(values.config), {
+  const all: EnvoyRenderOptions = {
     ...options,
     mode,
     dynamic: values.dynamic,
@@ -67,8 +72,8 @@ export function renderForEnvoy(args: string[]): string {
     listen: values.listen,
     balancer: readBalancer(values),
     bundle: mode === "lua" ? readBundle("envoy") : "",
-  });
-  return writeFiles(out, rendered);
+  };
+  return renderTo(out, values, (config) => renderEnvoy(config, all));
 }
 
 function readBalancer(values: Values): Balancer | undefined {

@@ -1,15 +1,19 @@
 /** Options that `tollgate render` has for nginx and Envoy, and writing of the rendered files. */
 import { chmodSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import type { Config } from "../../config/schema.js";
 import type { CertificateFiles, Rendered } from "../../render/common.js";
-import { type readOptions, textOption, UsageError } from "../command.js";
+import { configOrThrow } from "../check-config.js";
+import { flagOption, type readOptions, textOption, UsageError } from "../command.js";
 import { readWhole } from "../numbers.js";
+import { resolveUpstreams } from "./resolve.js";
 
 export const commonOptions = {
   config: textOption,
   out: textOption,
   service: { type: "string", multiple: true },
   path: textOption,
+  resolve: flagOption,
   node: textOption,
   workers: textOption,
   "tls-certificate": textOption,
@@ -47,6 +51,20 @@ export function readCommon(values: CommonValues) {
   };
 }
 
+/** Renders the configuration and writes the files. Throws an error that lists all problems. */
+export function renderTo(
+  out: string,
+  values: CommonValues,
+  render: (config: Config) => Rendered,
+): string | Promise<string> {
+  const config = configOrThrow(values.config);
+  if (!values.resolve) return writeFiles(out, render(config));
+  return resolveUpstreams(config).then(({ config: resolved, file }) => {
+    const { files, warnings } = render(resolved);
+    return writeFiles(out, { files: [...files, file], warnings });
+  });
+}
+
 /** Two files that belong together, or none. */
 function readPair(
   values: CommonValues,
@@ -76,7 +94,7 @@ export function readBundle(proxy: "nginx" | "envoy"): string {
 }
 
 /** Returns the list of written files and warnings. */
-export function writeFiles(out: string, { files, warnings }: Rendered): string {
+function writeFiles(out: string, { files, warnings }: Rendered): string {
   mkdirSync(out, { recursive: true });
   for (const { name, text, secret } of files) replaceFile(join(out, name), text, secret ? 0o600 : 0o644);
   const lines = [...files.map(({ name }) => join(out, name)), ...warnings.map((each) => `note: ${each}`)];

@@ -1,10 +1,9 @@
 /** `tollgate render nginx`: its options. */
 import { resolve } from "node:path";
 import { renderNginx } from "../../render/nginx/nginx.js";
-import { DEFAULT_STATUS } from "../../render/nginx/options.js";
-import { configOrThrow } from "../check-config.js";
+import { DEFAULT_STATUS, type RenderOptions } from "../../render/nginx/options.js";
 import { flagOption, readOptions, textOption } from "../command.js";
-import { commonOptions, readBundle, readCommon, writeFiles } from "./files.js";
+import { commonOptions, readBundle, readCommon, renderTo } from "./files.js";
 
 export const nginxHelp = `Usage: tollgate render nginx --config FILE --out DIR [options]
 
@@ -17,6 +16,7 @@ nothing else.
   --service HOST:PORT    control listener of a service; repeat for several (default: from the configuration)
   --include              write only the includes, for an nginx that already has a configuration
   --openresty            for OpenResty instead of Debian's nginx
+  --resolve              replace upstreams with dns by their current addresses, and list these in addresses.txt
   --path DIR             the folder from which nginx reads the files, if not --out
   --run DIR              folder for pid file, logs and temporary files
   --workers N            worker processes (default: auto)
@@ -42,10 +42,10 @@ const optionSpecs = {
 } as const;
 
 /** Writes the files and returns their names. */
-export function renderForNginx(args: string[]): string {
+export function renderForNginx(args: string[]): string | Promise<string> {
   const values = readOptions(args, optionSpecs);
   const { out, options } = readCommon(values);
-  const rendered = renderNginx(configOrThrow(values.config), {
+  const all: RenderOptions = {
     ...options,
     flavour: values.openresty ? "openresty" : "debian",
     includeOnly: values.include,
@@ -53,6 +53,6 @@ export function renderForNginx(args: string[]): string {
     runDir: values.run === undefined ? undefined : resolve(values.run),
     resolver: values.resolver,
     bundle: readBundle("nginx"),
-  });
-  return writeFiles(out, rendered);
+  };
+  return renderTo(out, values, (config) => renderNginx(config, all));
 }
