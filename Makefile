@@ -1,6 +1,6 @@
 # Commands for working on Tollgate. Each one first makes what it needs, so a fresh clone can start with any of them.
 .DEFAULT_GOAL := help
-.PHONY: help run quick test check bench fuzz build clean tools
+.PHONY: help run quick test check bench fuzz build clean tools test-deploy
 .NOTPARALLEL:
 
 INSTALLED := node_modules/.package-lock.json
@@ -23,7 +23,7 @@ JS := dist/.built/js
 DASHBOARD := dist/.built/dashboard
 
 help: ## Show the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 run: build ## Run a gateway on localhost:8080 with a demo backend
 	@node dist/cli/main.js serve
@@ -36,6 +36,9 @@ test: tools check build ## Check, then run all tests with coverage; NODE=24 uses
 
 check: $(INSTALLED) ## Check types, style, module structure and portable code
 	@npm run --silent check
+
+test-deploy: build ## Build the container images and test the deployment files
+	@deploy/test/run.sh
 
 bench: build ## Run the benchmarks; ONLY=name runs one
 	@node_modules/.bin/tsx bench/main.ts $(ONLY)
