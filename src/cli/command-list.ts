@@ -18,6 +18,7 @@ const groups: Record<string, [name: string, summary: string, load: Load][]> = {
     ["health", "Check whether a service is live, ready and healthy", () => import("./health.js")],
     ["apps", "List all apps: limits, tokens, requests, refusals", () => import("./apps.js")],
     ["why", "Explain why requests of an app are refused", () => import("./why.js")],
+    ["usage", "Show the use of a limit, by value", async () => ({ command: (await import("./limits.js")).usage })],
     ["connections", "List open connections per backend pod", () => import("./connections.js")],
   ],
   Operate: [
@@ -27,6 +28,12 @@ const groups: Record<string, [name: string, summary: string, load: Load][]> = {
     ["reload", "Reload the configuration", () => import("./reload.js")],
     ["config", "Get, put or clear the configuration layer in the store", () => import("./layer.js")],
     ["borrow", "Lend tokens of the cluster to an app", async () => ({ command: (await import("./borrow.js")).borrow })],
+    [
+      "reset",
+      "Fill the bucket of a limit for one value",
+      async () => ({ command: (await import("./limits.js")).reset }),
+    ],
+    ["top-up", "Add tokens to a limit for one value", async () => ({ command: (await import("./limits.js")).topUp })],
     ["repay", "Repay the debt of an app", async () => ({ command: (await import("./borrow.js")).repay })],
   ],
   Learn: [

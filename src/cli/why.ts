@@ -1,26 +1,33 @@
 /** `tollgate why`: explains why requests of an app are refused, with the balance of every layer and recent refusals. */
 import * as contract from "../service/operations/contract/contract.js";
 import { expectApp, operatorCommand, show } from "./control/operator-command.js";
+import { showUsage } from "./limits.js";
 import { ago, amount, counted, percent, percentOf, perSecond, readWhole, span, whole } from "./numbers.js";
 import { tableLines, toned, wrapped } from "./printing.js";
 
 const help = `Usage: tollgate why APP [--last N]
+       tollgate why LIMIT VALUE
 
 Explains why requests of an app are refused: the balance of each layer, the debt, the leases of the nodes, refusals by
 reason, and the most recent refusals with an explanation.
+
+With a VALUE, explains the state of the bucket that the limit of this name has for the value.
 
   --last N  maximum number of refusals to show (default: 5)
 
 Examples:
   tollgate why video-service
+  tollgate why per-user ann
   tollgate why video-service --json | jq -r .why
 `;
 
 export const command = operatorCommand({
   help,
   options: { last: { type: "string", default: "5" } },
-  words: ["APP"],
+  words: ["APP", "[VALUE]"],
   run(call) {
+    const value = call.words[1];
+    if (value !== undefined) return showUsage(call, value, (reply, columns) => wrapped(reply.why, columns));
     const last = readWhole("--last", call.values.last, { least: 0, most: 1_000 });
     const path = `/admin/ratelimit/apps/${encodeURIComponent(expectApp(call.words[0]))}`;
     return show(call, { path, reply: contract.appReply }, (reply, columns) => whyLines(reply, { columns, last }));

@@ -120,6 +120,7 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
 
     inspect: (app: BucketLimits) => of(app.id).inspect(app),
     borrow: (app: BucketLimits, amount: number, operation: string) => of(app.id).borrow(app, amount, operation),
+    credit: (app: BucketLimits, amount: number, operation: string) => of(app.id).credit(app, amount, operation),
     repay: (app: BucketLimits, amount: number, operation: string) => of(app.id).repay(app, amount, operation),
     reconcile: (
       app: BucketLimits,

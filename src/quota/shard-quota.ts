@@ -199,6 +199,13 @@ export function createShardQuota(store: Pick<Store, "run" | "subscribe">, cluste
       return { code: text(reply, 0), ...numbers(reply, ["borrowed", "debt", "remaining", "borrowable"]) };
     },
 
+    /** Adds tokens to the bucket, as far as they fit. */
+    async credit(app: BucketLimits, amount: number, operation: string) {
+      const args = [...appArguments(app), amount];
+      const reply = await run("credit", [keys.cluster, keys.app(app.id), keys.operation(operation)], args);
+      return { code: text(reply, 0), ...numbers(reply, ["added", "remaining"]) };
+    },
+
     async repay(app: BucketLimits, amount: number, operation: string) {
       const args = [...appArguments(app), amount];
       const reply = await run("repay", [keys.cluster, keys.app(app.id), keys.operation(operation)], args);

@@ -2,6 +2,7 @@
 import { borrow } from "./borrow.js";
 import { configRead } from "./config-read.js";
 import { configWrite } from "./config-write.js";
+import { credit } from "./credit.js";
 import { emergencyCheck } from "./emergency-check.js";
 import { emergencyCopy } from "./emergency-copy.js";
 import { emergencyOff } from "./emergency-off.js";
@@ -43,6 +44,7 @@ export const catalog = {
   holdings: { run: holdings, flags: "no-writes" },
   inspect: { run: inspect, flags: "no-writes" },
   borrow: { run: borrow, flags: "" },
+  credit: { run: credit, flags: "allow-oom" },
   repay: { run: repay, flags: "allow-oom" },
   "emergency-on": { run: emergencyOn, flags: "allow-oom" },
   "emergency-off": { run: emergencyOff, flags: "allow-oom" },

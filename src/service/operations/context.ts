@@ -31,7 +31,7 @@ export interface OperationsOptions {
     "current" | "version" | "loadedAtMs" | "lastError" | "reload" | "layer" | "putLayer" | "effective" | "tryFile"
   >;
   apps(): readonly AppLimits[];
-  quota: Pick<Quota, "inspect" | "nodes" | "holdings" | "ledger" | "cluster">;
+  quota: Pick<Quota, "inspect" | "nodes" | "holdings" | "ledger" | "cluster" | "credit">;
   /** Apps whose tokens were recalled in the last seconds; "*" stands for all. */
   recalled(): string[];
   coordinator: Pick<Coordinator, "emergency" | "emergencyOn" | "emergencyOff" | "reconcileNow" | "borrow" | "repay">;

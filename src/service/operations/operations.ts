@@ -6,6 +6,7 @@ import { degradationEndpoints } from "./degradation.js";
 import { emergencyEndpoints } from "./emergency.js";
 import type { Endpoint } from "./endpoint.js";
 import { healthEndpoints } from "./health.js";
+import { limitEndpoints } from "./limits.js";
 import { statusEndpoints } from "./status.js";
 import { tokenEndpoints } from "./tokens.js";
 import { whatIfEndpoints } from "./what-if.js";
@@ -17,6 +18,7 @@ export function operationEndpoints(context: OperationsContext): Endpoint[] {
     degradationEndpoints,
     emergencyEndpoints,
     tokenEndpoints,
+    limitEndpoints,
     configEndpoints,
     whatIfEndpoints,
     appEndpoints,

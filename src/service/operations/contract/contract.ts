@@ -18,3 +18,4 @@ export * from "./admin.js";
 export * from "./apps.js";
 export * from "./configuration.js";
 export * from "./health.js";
+export * from "./limits.js";

@@ -1,0 +1,103 @@
+/** `tollgate usage`, `tollgate reset` and `tollgate top-up`: limits of `limits` and the buckets of their values. */
+import * as contract from "../service/operations/contract/contract.js";
+import { FINE } from "./command.js";
+import { type Answer, expectApp, type OperatorCall, operatorCommand, show } from "./control/operator-command.js";
+import { counted, readWhole, span, whole } from "./numbers.js";
+import { tableLines, toned } from "./printing.js";
+
+type Words = Pick<OperatorCall, "client" | "columns" | "words">;
+
+const pathOf = (name: string | undefined) => `/admin/ratelimit/limits/${encodeURIComponent(expectApp(name))}`;
+
+/** Shows the use of the limit that the first word names. */
+export function showUsage(
+  call: Words,
+  value: string | undefined,
+  lines: (reply: contract.LimitUsageReply, columns: number) => string[],
+): Promise<Answer> {
+  const query = value === undefined ? "" : `?value=${encodeURIComponent(value)}`;
+  return show(call, { path: `${pathOf(call.words[0])}${query}`, reply: contract.limitUsageReply }, lines, () => FINE);
+}
+
+export const usage = operatorCommand({
+  help: `Usage: tollgate usage LIMIT [VALUE]
+
+Shows the use of a limit of \`limits\`: of one value, or of the values with the most spent tokens. The parts of a VALUE are
+separated by commas, in the order of the key of the limit.
+
+Examples:
+  tollgate usage per-user
+  tollgate usage per-user ann
+`,
+  words: ["LIMIT", "[VALUE]"],
+  run: (call) => showUsage(call, call.words[1], usageLines),
+});
+
+export function usageLines(reply: contract.LimitUsageReply, columns: number): string[] {
+  const { limit, key, rate, burst, count, dry_run, in_use, values } = reply;
+  const per = key.length === 0 ? "for all requests" : `per ${key.join(", ")}`;
+  const dry = dry_run ? toned("warning", "  dry run: nothing is refused") : "";
+  const head = `${toned("strong", limit)}  ${rate} ${per}, burst ${whole(burst)}, counted by ${count}${dry}`;
+  if (values.length === 0) return [head, "no value is in use"];
+  const rows = values.map(({ value, used, remaining, held, reset_seconds, spent }) => [
+    value === "" ? "(none)" : value,
+    whole(used),
+    remaining < 1 ? toned("warning", whole(Math.max(remaining, 0))) : whole(remaining),
+    whole(held),
+    reset_seconds === 0 ? "full" : span(reset_seconds),
+    whole(spent),
+  ]);
+  const titles = ["value", ">used", ">remaining", ">on leases", ">full in", ">spent"];
+  return [
+    head,
+    ...tableLines(titles, rows, columns, { spare: ["spent", "on leases"] }),
+    toned("faint", `${counted(in_use, "value")} in use`),
+  ];
+}
+
+export const reset = operatorCommand({
+  help: `Usage: tollgate reset LIMIT VALUE
+
+Fills the bucket that a limit has for the value. Nodes that refuse its requests notice within a second.
+
+Examples:
+  tollgate reset logins 192.0.2.7 --reason "support ticket"
+`,
+  isOrder: true,
+  words: ["LIMIT", "VALUE"],
+  run(call) {
+    const body = { value: call.words[1]!, ...call.signature };
+    return show(
+      call,
+      { method: "POST", path: `${pathOf(call.words[0])}/reset`, body, reply: contract.limitChangeReply },
+      changeLines,
+    );
+  },
+});
+
+const MAX_AMOUNT = 1_000_000_000;
+
+export const topUp = operatorCommand({
+  help: `Usage: tollgate top-up LIMIT VALUE AMOUNT
+
+Adds tokens to the bucket that a limit has for the value, up to its burst.
+
+Examples:
+  tollgate top-up per-user ann 50
+`,
+  isOrder: true,
+  words: ["LIMIT", "VALUE", "AMOUNT"],
+  run(call) {
+    const amount = readWhole("AMOUNT", call.words[2]!, { least: 1, most: MAX_AMOUNT });
+    const body = { value: call.words[1]!, amount, ...call.signature };
+    return show(
+      call,
+      { method: "POST", path: `${pathOf(call.words[0])}/top-up`, body, reply: contract.limitChangeReply },
+      changeLines,
+    );
+  },
+});
+
+export function changeLines({ limit, value, added, remaining }: contract.LimitChangeReply): string[] {
+  return [`${toned("good", `${limit}: ${value} got ${counted(added, "token")}`)}, ${whole(remaining)} in the bucket`];
+}

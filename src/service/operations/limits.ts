@@ -1,0 +1,157 @@
+/** Operations on limits of `limits`: their use, and tokens for single values. */
+import { randomUUID } from "node:crypto";
+import { nearest } from "../../config/nearest.js";
+import { limitRules } from "../../config/options/limits.js";
+import { quoted } from "../../config/problem.js";
+import type { AppLimits } from "../../core/limits.js";
+import type { LimitRule } from "../../descriptors/limit-rules.js";
+import { bucketOfValue, bucketPrefix, FILL_UP, valueOfBucket } from "../../limiter/limit-values.js";
+import { mapConcurrently } from "../../shared/concurrently.js";
+import type { OperationsContext } from "./context.js";
+import * as contract from "./contract/contract.js";
+import { CHANGE_MS, READ_MS, within } from "./deadline.js";
+import { admin, badField, type Endpoint, ok, problem, Rejected } from "./endpoint.js";
+
+/** Concurrent store calls. */
+const CONCURRENT = 8;
+
+const unknownLimit = { 404: { summary: "The limit is not configured." } };
+
+interface Bucket {
+  limits: AppLimits;
+  /** By live nodes, in their ledgers. */
+  spent: number;
+}
+
+export function limitEndpoints(context: OperationsContext): Endpoint[] {
+  const { quota, live } = context;
+
+  function find(name: string | undefined) {
+    const config = live.current();
+    const at = config.limits.findIndex((limit) => limit.name === name);
+    if (at >= 0) return { rule: limitRules(config).rules[at]!, limit: config.limits[at]! };
+    const likely = nearest(
+      name ?? "",
+      config.limits.map((limit) => limit.name),
+    );
+    const more = { field: "limit", ...(likely === undefined ? {} : { detail: `did you mean ${likely}?` }) };
+    throw new Rejected(
+      problem(404, "unknown_limit", `there is no limit ${quoted(name ?? "")} in the configuration`, more),
+    );
+  }
+
+  function bucketOf(rule: LimitRule, value: string): AppLimits {
+    const found = bucketOfValue(rule, value);
+    if (typeof found === "string") throw badField("value", found);
+    return { ...rule.limits, id: found.id };
+  }
+
+  const fieldsOf = ({ limit }: Pick<ReturnType<typeof find>, "limit">) => ({
+    limit: limit.name,
+    key: limit.key,
+    rate: limit.rate,
+    burst: limit.burst ?? Number(limit.rate.split("/")[0]),
+    count: limit.count,
+    dry_run: limit.dry_run,
+  });
+
+  /** What live nodes have spent, by bucket. */
+  async function spentBy(rule: LimitRule): Promise<Map<string, number>> {
+    const nodes = (await quota.nodes()).filter(({ alive }) => alive);
+    const ledgers = await mapConcurrently(nodes, CONCURRENT, ({ node }) => quota.ledger(node));
+    const spent = new Map<string, number>();
+    for (const { app, spent: tokens } of ledgers.flatMap(({ apps }) => apps)) {
+      if (app.startsWith(bucketPrefix(rule.name))) spent.set(app, (spent.get(app) ?? 0) + tokens);
+    }
+    return spent;
+  }
+
+  async function usageOf(rule: LimitRule, { limits, spent }: Bucket) {
+    const { tokens, granted, spent: total, returned } = await quota.inspect(limits);
+    const held = Math.max(granted - total - returned, 0);
+    const missing = Math.max(limits.burst - tokens - held, 0);
+    return {
+      value: valueOfBucket(limits.id, rule.name),
+      used: Math.ceil(missing),
+      remaining: Math.floor(tokens),
+      held,
+      reset_seconds: Math.ceil(missing / limits.guaranteed),
+      spent,
+    };
+  }
+
+  async function usage(name: string | undefined, value: string | undefined, top: number) {
+    const found = find(name);
+    const { rule } = found;
+    const spent = await spentBy(rule);
+    const buckets: Bucket[] =
+      value === undefined
+        ? [...spent]
+            .sort(([, one], [, other]) => other - one)
+            .slice(0, top)
+            .map(([id, tokens]) => ({ limits: { ...rule.limits, id }, spent: tokens }))
+        : [bucketOf(rule, value)].map((limits) => ({ limits, spent: spent.get(limits.id) ?? 0 }));
+    const values = await mapConcurrently(buckets, CONCURRENT, (bucket) => usageOf(rule, bucket));
+    const why = value === undefined ? "" : whyText(rule, values[0]!);
+    return { ...fieldsOf(found), in_use: spent.size, values, why, timestamp: context.timestamp() };
+  }
+
+  async function change(name: string | undefined, value: string, amount: number) {
+    const { rule } = find(name);
+    const bucket = bucketOf(rule, value);
+    const before = await within(CHANGE_MS, quota.inspect(bucket));
+    const { added, remaining } = await within(CHANGE_MS, quota.credit(bucket, amount, randomUUID()));
+    const done = { limit: rule.name, value: valueOfBucket(bucket.id, rule.name), added, remaining };
+    return { done, audited: { before: { remaining: Math.floor(before.tokens) }, after: { remaining } } };
+  }
+
+  return [
+    admin("GET", "limits", {
+      summary: "All limits of `limits`.",
+      reply: contract.limitsReply,
+      handle: () =>
+        ok({ limits: live.current().limits.map((limit) => fieldsOf({ limit })), timestamp: context.timestamp() }),
+    }),
+
+    admin("GET", "limits/{name}", {
+      summary: "The use of a limit: of one value, or of the values with the most spent tokens.",
+      query: contract.limitUsageQuery,
+      reply: contract.limitUsageReply,
+      others: unknownLimit,
+      handle: async ({ params, query: { value, top } }) => ok(await within(READ_MS, usage(params.name, value, top))),
+    }),
+
+    admin("POST", "limits/{name}/reset", {
+      summary: "Fills the bucket of a value.",
+      action: "limit-reset",
+      request: contract.limitResetRequest,
+      reply: contract.limitChangeReply,
+      others: unknownLimit,
+      async handle({ params, body: { value } }) {
+        const { done, audited } = await change(params.name, value, FILL_UP);
+        return ok({ status: "reset" as const, ...done, timestamp: context.timestamp() }, audited);
+      },
+    }),
+
+    admin("POST", "limits/{name}/top-up", {
+      summary: "Adds tokens to the bucket of a value, up to its burst.",
+      action: "limit-top-up",
+      request: contract.limitTopUpRequest,
+      reply: contract.limitChangeReply,
+      others: unknownLimit,
+      async handle({ params, body: { value, amount } }) {
+        const { done, audited } = await change(params.name, value, amount);
+        return ok({ status: "topped_up" as const, ...done, timestamp: context.timestamp() }, audited);
+      },
+    }),
+  ];
+}
+
+function whyText({ limits, name }: LimitRule, usage: contract.LimitUsageReply["values"][number]): string {
+  const { value, remaining, held, used } = usage;
+  const perToken = Math.ceil((1 - Math.max(remaining, 0)) / limits.guaranteed);
+  const holding = held > 0 ? ` ${held} are on leases of nodes, which return them when others need them.` : "";
+  if (remaining >= 1) return `${value} has ${remaining} of ${limits.burst} tokens of ${name}.${holding}`;
+  const dry = limits.dryRun ? " It is a dry run, so they pass." : "";
+  return `${value} has used ${used} of ${limits.burst} tokens of ${name}: further requests are refused.${dry} One token comes back in ${perToken} s.${holding}`;
+}
