@@ -1,6 +1,7 @@
 /** Validates relations between sections of the configuration. */
 import { DEFAULT_APP } from "../core/identity.js";
 import { BUCKET_PREFIX } from "../descriptors/limit-rules.js";
+import { LIMITS_DOMAIN } from "../limiter/descriptors/attribute-limits.js";
 import { APPS_DOMAIN } from "../limiter/descriptors/limit-requests.js";
 import { LIMIT_PREFIX } from "../limiter/descriptors/rules.js";
 import { checkLimits } from "./limit-relations.js";
@@ -71,6 +72,7 @@ function checkRateLimits(domains: Config["rate_limits"], complain: Complain): vo
     const before = seen.get(domain);
     if (before !== undefined) complain(["rate_limits", i, "domain"], `rate_limits[${before}] has the same domain`);
     seen.set(domain, i);
+    if (domain === LIMITS_DOMAIN) complain(["rate_limits", i, "domain"], "is reserved for limits; choose another one");
     if (domain === APPS_DOMAIN) complain(["rate_limits", i, "domain"], "is reserved for the apps; choose another one");
     checkDescriptors(descriptors, ["rate_limits", i, "descriptors"], complain);
   });

@@ -52,6 +52,14 @@ export interface LimitChecksOptions {
   decisionFrom(outcome: Outcome): Decision;
 }
 
+/** The decision about the limits of a request, without its app. */
+export interface LimitsOutcome {
+  allowed: boolean;
+  code: string;
+  retryAfterMs: number;
+  limits: LimitDecision[];
+}
+
 /** The app was removed while the request waited: it is decided again. */
 export const AGAIN = "again";
 
@@ -104,6 +112,36 @@ export function createLimitChecks(options: LimitChecksOptions) {
       giveBackPaid(outcomes);
       return AGAIN;
     });
+  }
+
+  /** As `check`, without tokens of an app: only the limits that match, each for one request or `hits` tokens by cost. */
+  function checkOnly(request: RequestAttributes, hits: number): LimitsOutcome | Promise<LimitsOutcome> {
+    const { invalid, matches } = matchLimits(rules, request, sha1);
+    if (invalid !== undefined) return { allowed: false, code: INVALID_ARGUMENT, retryAfterMs: 0, limits: [] };
+    if (matches.length === 0) return { allowed: true, code: OK, retryAfterMs: 0, limits: [] };
+    const found = matches.map(({ rule }) => rule);
+    const outcomes = matches.map(
+      ({ rule, id }) => newOutcome(bucketOf(rule, id), request.method, hits) as Outcomes[number],
+    );
+    const denied = matches.map((match) => match.denied);
+    if (!denied.includes(true) && takeTogether(outcomes) === ALL_TAKEN) {
+      for (const { account, balance } of outcomes) spent(account, balance);
+      return outcomeOf(outcomes, found);
+    }
+    if (refuseTogether(outcomes, denied, clock.now())) return outcomeOf(outcomes, found);
+    const finish = () => {
+      const outcome = outcomeOf(outcomes, found);
+      if (!outcome.allowed) giveBackPaid(outcomes);
+      return outcome;
+    };
+    const waiting = outcomes.flatMap((outcome) => takeOrWait(outcome) ?? []);
+    return waiting.length === 0 ? finish() : Promise.all(waiting).then(finish);
+  }
+
+  function outcomeOf(outcomes: Outcomes, found: readonly LimitRule[]): LimitsOutcome {
+    const { code, allowed, retryAfterMs } = outcomes[decisiveOutcome(outcomes)]!;
+    const limits = found.map((rule, i) => limitDecision(rule, outcomes[i]!));
+    return { allowed, code, retryAfterMs: allowed ? 0 : retryAfterMs, limits };
   }
 
   function refuseInvalid(app: Outcome, { name }: LimitRule): Decision {
@@ -186,6 +224,7 @@ export function createLimitChecks(options: LimitChecksOptions) {
     hasRules: () => rules.rules.length > 0,
 
     check,
+    checkOnly,
 
     /** An admitted exchange has ended: limits that count by cost are corrected to its actual cost. */
     settle({ limits = [], method }: Decision, app: AppLimits, bytes: number): void {

@@ -284,6 +284,8 @@ export function createLimiter(options: LimiterOptions) {
      */
     check: (app: string, method: string, contentLength: number, attributes?: RequestAttributes) =>
       check({ app, method, contentLength, attributes }),
+    /** Takes tokens of the limits that match, without an app: `hits` of each. */
+    checkLimits: limitChecks.checkOnly,
     /** Takes `cost` tokens of an app; 0 takes nothing and returns the current state. */
     take: (app: string, cost: number) => take(app, cost),
     /** The decision about a request that is refused because of its identity. */

@@ -2,6 +2,7 @@
 
 import { type Clock, systemClock } from "../../shared/clock.js";
 import type { Limiter } from "../limiter.js";
+import { decideAttributes, LIMITS_DOMAIN } from "./attribute-limits.js";
 import { createBuckets } from "./buckets.js";
 import type { Descriptor } from "./descriptor.js";
 import { findLimits } from "./limit-requests.js";
@@ -15,7 +16,7 @@ export interface DescriptorOptions {
 }
 
 interface DescriptorLimiterOptions extends DescriptorOptions {
-  limiter: Pick<Limiter, "take" | "giveBack" | "limits">;
+  limiter: Pick<Limiter, "take" | "giveBack" | "limits" | "checkLimits">;
   clock?: Clock;
 }
 
@@ -33,7 +34,9 @@ export function createDescriptorLimiter(options: DescriptorLimiterOptions) {
      * of all limits or of none: if one refuses, the tokens taken of the others are given back.
      */
     decide: (domain: string, descriptors: readonly Descriptor[], hits: number) =>
-      takeTokens(findLimits({ rules, buckets }, domain, descriptors, hits)),
+      domain === LIMITS_DOMAIN
+        ? decideAttributes(limiter, descriptors, hits)
+        : takeTokens(findLimits({ rules, buckets }, domain, descriptors, hits)),
     /** Applies from the next request on. Limits that stay keep their tokens. */
     reconfigure(changed: DescriptorOptions): void {
       maxValues = changed.maxValues;

@@ -62,6 +62,7 @@ export const said: Record<string, string[]> = {
     "limits: must be a list of at most 1000 (is a section)",
     'apps["limit:mine"]: must not begin with limit: (is a section)',
   ],
+  "limit-domain": ['rate_limits[0].domain: is reserved for limits; choose another one (is "limits")'],
   "limit-key": [
     'limits[0].key: must be a list of at most 8 (is "user")',
     'limits[1].key[0]: must be app, user, ip, method, host, route, path or header:NAME (is "address")',

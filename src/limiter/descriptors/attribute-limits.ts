@@ -1,0 +1,74 @@
+/** The domain `limits` of Envoy's rate limit service: the entries of a descriptor are attributes for the rules of `limits`. */
+import { ANONYMOUS_USER, DEFAULT_APP } from "../../core/identity.js";
+import type { RequestAttributes } from "../../descriptors/limit-rules.js";
+import type { LimitsOutcome } from "../limit-checks.js";
+import { bytesOf } from "../limit-options.js";
+import type { Limiter } from "../limiter.js";
+import {
+  type Descriptor,
+  type DescriptorDecision,
+  type DescriptorStatus,
+  type Entry,
+  SECONDS,
+  type Unit,
+} from "./descriptor.js";
+
+export const LIMITS_DOMAIN = "limits";
+
+const valuesOf = (entries: readonly Entry[], ...keys: string[]) =>
+  entries.filter(({ key }) => keys.includes(key.toLowerCase())).map(({ value }) => bytesOf(value));
+
+export function attributesOf(entries: readonly Entry[]): RequestAttributes {
+  const [path = "/"] = valuesOf(entries, "path");
+  return {
+    app: valuesOf(entries, "app", "app_id")[0] ?? DEFAULT_APP,
+    user: valuesOf(entries, "user")[0] ?? ANONYMOUS_USER,
+    method: valuesOf(entries, "method")[0] ?? "",
+    host: valuesOf(entries, "host")[0] ?? "",
+    path,
+    address: valuesOf(entries, "ip", "remote_address")[0] ?? "",
+    headerCount: (name) => Math.min(valuesOf(entries, `header:${name}`).length, 2),
+    header: (name) => valuesOf(entries, `header:${name}`)[0] ?? "",
+  };
+}
+
+/** The entries of all descriptors describe one request. Negative hits take and return nothing. */
+export function decideAttributes(
+  { checkLimits }: Pick<Limiter, "checkLimits">,
+  descriptors: readonly Descriptor[],
+  hits: number,
+): DescriptorDecision | Promise<DescriptorDecision> {
+  const entries = descriptors.flatMap((descriptor) => descriptor.entries);
+  const own = descriptors.some(({ negative }) => negative) ? 0 : (descriptors[0]?.hits ?? hits);
+  const made = checkLimits(attributesOf(entries), own);
+  const decided = (outcome: LimitsOutcome): DescriptorDecision => {
+    const status = statusOf(outcome);
+    return { allowed: outcome.allowed, code: outcome.code, statuses: descriptors.map(() => status) };
+  };
+  return made instanceof Promise ? made.then(decided) : decided(made);
+}
+
+/** Shows the limit that refused, or the one with the fewest tokens left. */
+function statusOf({ allowed, code, retryAfterMs, limits }: LimitsOutcome): DescriptorStatus {
+  const shown = limits.find((limit) => !limit.allowed) ?? [...limits].sort((a, b) => a.remaining - b.remaining)[0];
+  const none = { allowed, code, unlimited: false, remaining: 0, resetMs: 0, retryAfterMs, shadow: false };
+  if (shown === undefined) return none;
+  const { name, limit, remaining, rate, dryRun } = shown;
+  const left = Math.floor(remaining);
+  return {
+    ...none,
+    limit: { name, ...perUnitOf(rate, limit) },
+    remaining: left,
+    resetMs: Math.ceil(((limit - left) / rate) * 1000),
+    shadow: dryRun,
+  };
+}
+
+/** The shortest unit in which the rate is a whole number. */
+function perUnitOf(rate: number, burst: number): { perUnit: number; unit: Unit } {
+  for (const unit of ["second", "minute", "hour", "day"] as const) {
+    const perUnit = rate * SECONDS[unit];
+    if (Math.abs(perUnit - Math.round(perUnit)) < 1e-6 && perUnit >= 1) return { perUnit: Math.round(perUnit), unit };
+  }
+  return { perUnit: burst, unit: "second" };
+}
