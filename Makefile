@@ -1,6 +1,6 @@
 # Commands for working on Tollgate. Each one first makes what it needs, so a fresh clone can start with any of them.
 .DEFAULT_GOAL := help
-.PHONY: help run quick test check bench fuzz build clean tools test-deploy
+.PHONY: help run quick test check bench fuzz soak build clean tools test-deploy
 .NOTPARALLEL:
 
 INSTALLED := node_modules/.package-lock.json
@@ -45,6 +45,10 @@ bench: build ## Run the benchmarks; ONLY=name runs one
 
 fuzz: $(INSTALLED) ## Run the fuzz targets; SECONDS=60 each, TARGET=name, SEED=number
 	@node_modules/.bin/tsx fuzz/main.ts
+
+soak: build ## Run all planes under load with random faults; MINUTES=10, SEED=number. Needs root
+	@build/ensure-tools.sh gcc
+	@node_modules/.bin/tsx soak/main.ts
 
 build: $(LUA) $(JS) $(DASHBOARD) ## Build what changed: Lua bundles, JavaScript and the dashboard in dist/
 

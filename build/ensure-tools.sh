@@ -2,7 +2,7 @@
 # Makes sure that the programs which the tests and benchmarks use are installed.
 # Always: Redis 7 or later, LuaJIT, Prometheus with promtool, nginx with Lua, Chromium, curl, ip, Envoy (see ensure-envoy.sh) and h2spec
 # (see ensure-h2spec.sh).
-# By name, for benchmarks: wrk, lua-nginx-redis, go.
+# By name, for benchmarks: wrk, lua-nginx-redis, go. For the soak test: gcc.
 # Installs with apt-get when run as root, otherwise prints the command to run. No service stays running: the tests start
 # their own servers.
 set -eu
@@ -31,6 +31,10 @@ if [ -z "${TOLLGATE_ENVOY:-}" ] && [ "${TOLLGATE_WITHOUT_ENVOY:-}" != 1 ]; then 
 go=no
 for name in "$@"; do
   case "$name" in
+    gcc)
+      package gcc command -v gcc
+      package libc6-dev test -e /usr/include/stdlib.h
+      ;;
     wrk) package wrk command -v wrk ;;
     lua-nginx-redis) package lua-nginx-redis test -e /usr/share/lua/5.1/nginx/redis.lua ;;
     go)

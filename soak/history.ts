@@ -1,0 +1,83 @@
+/** What happened during a soak test, as recorded by clients, monitors and the faults themselves. */
+
+/** A request as its client saw it. Times are milliseconds since the start. */
+export interface Exchange {
+  app: string;
+  plane: string;
+  from: number;
+  to: number;
+  /** 0: no response. */
+  status: number;
+  /** Of a refusal. */
+  reason: string;
+}
+
+/** What a fault permits beyond the limits, by the documented bounds. */
+export interface FaultRecord {
+  name: string;
+  from: number;
+  /** The end of the fault, without the recovery. */
+  to: number;
+  /** Requests are decided without the store. */
+  withoutStore: boolean;
+  /** The store does not answer at all. */
+  unavailable: boolean;
+  /** Nodes that lost what they had not reported, or may spend leases that were given back. */
+  lostNodes: number;
+  /** The buckets were filled by the clock. */
+  refilled: boolean;
+  /** Requests to these planes may get no response. */
+  planes: string[];
+}
+
+/** Open WebSockets as the pods count them. */
+export interface SocketSample {
+  at: number;
+  pods: number[];
+}
+
+export interface ProcessSample {
+  at: number;
+  name: string;
+  /** A restarted process is another one. */
+  pid: number;
+  memoryMb: number;
+  files: number;
+}
+
+export interface AppRules {
+  rate: number;
+  burst: number;
+  onStoreFailure: "open" | "local" | "closed";
+}
+
+export interface Ledger {
+  app: string;
+  /** Tokens in the bucket and on leases, at the end. */
+  tokens: number;
+  held: number;
+  /** As the store counted it, over the whole run. */
+  spent: number;
+}
+
+export interface History {
+  durationMs: number;
+  rules: Record<string, AppRules>;
+  /** Processes that decide about requests. */
+  nodes: number;
+  failOpenTokens: number;
+  /** Tokens of an app that a killed node may have spent without a report. */
+  unreportedTokens: number;
+  maxPerPod: number;
+  exchanges: Exchange[];
+  faults: FaultRecord[];
+  /** Times at which a service measured a degraded store. */
+  degradedAt: number[];
+  sockets: SocketSample[];
+  processes: ProcessSample[];
+  /** Open slots in the store after all clients have disconnected for longer than a lease. */
+  slotsAtEnd: number;
+  ledgers: Ledger[];
+  /** Unexpected ends of processes, and error lines of their logs. */
+  errors: string[];
+}
