@@ -8,7 +8,7 @@ const NOTICE_MS = 3_000;
 /** A client waits no longer for a response. */
 export const CLIENT_TIMEOUT_MS = 15_000;
 /** Growth between the second and the last third of the run. */
-const MEMORY_GROWTH = { factor: 1.3, mb: 40 };
+const MEMORY_GROWTH = { factor: 1.2, mb: 30 };
 const FILE_GROWTH = { factor: 1.3, files: 60 };
 
 export interface Finding {
@@ -55,6 +55,7 @@ interface Event {
 /**
  * The tokens of the fullest window that ends now, above rate × time, are known from those of the window that ended before.
  * A request was admitted at some time between its start and its end: a window may be longer by the longest of these times.
+ * While the store is degraded, tokens are admitted without it at a rate of their own, with a burst of one second.
  */
 function judgeWindows(app: string, rules: AppRules, history: History, findings: Finding[]): AppSummary {
   const own = history.exchanges.filter((exchange) => exchange.app === app);
@@ -64,19 +65,24 @@ function judgeWindows(app: string, rules: AppRules, history: History, findings: 
     ...extrasOf(rules, history),
   ];
   events.sort((a, b) => a.at - b.at || b.extra - a.extra);
+  const { nodes, failOpenTokens } = history;
+  const withoutStore = { open: failOpenTokens * nodes, local: rules.rate, closed: 0 }[rules.onStoreFailure];
+  const degradedSeconds = degradedTime(history);
   let [level, latencyMs, last, worst, begin] = [0, 0, 0, 0, 0];
   let excess: string | undefined;
-  for (const event of events) {
-    level -= ((event.at - last) / 1_000) * rules.rate + event.extra;
-    last = event.at;
-    if (level <= 0) [level, latencyMs, begin] = [0, 0, event.at];
-    level += event.tokens;
-    latencyMs = Math.max(latencyMs, event.latencyMs);
-    const allowed = rules.burst + (rules.rate * latencyMs) / 1_000 + 1e-6;
+  for (const { at, tokens, extra, latencyMs: latency } of events) {
+    const refill = ((at - last) / 1_000) * rules.rate + degradedSeconds(last, at) * withoutStore;
+    level -= refill + extra;
+    last = at;
+    if (level <= 0) [level, latencyMs, begin] = [0, 0, at];
+    level += tokens;
+    latencyMs = Math.max(latencyMs, latency);
+    const burst = rules.burst + (degradedSeconds(begin - 1_000, at) > 0 ? withoutStore : 0);
+    const allowed = burst + (rules.rate * latencyMs) / 1_000 + 1e-6;
     worst = Math.max(worst, level / allowed);
     if (level > allowed) {
       const over = (level - allowed).toFixed(1);
-      excess ??= `${app}: ${over} tokens too many between ${seconds(begin)} and ${seconds(event.at)}`;
+      excess ??= `${app}: ${over} tokens too many between ${seconds(begin)} and ${seconds(at)}`;
     }
   }
   if (excess !== undefined) findings.push({ check: "windows", detail: excess });
@@ -92,23 +98,30 @@ function judgeWindows(app: string, rules: AppRules, history: History, findings: 
   };
 }
 
-/** What may be admitted in addition: see "Store failures" and "What is not guaranteed" in docs/GUARANTEES.md. */
-function extrasOf(rules: AppRules, { faults, degradedAt, nodes, ...history }: History): Event[] {
+/** What nodes lost or clocks added: see "What is not guaranteed" in docs/GUARANTEES.md. */
+function extrasOf(rules: AppRules, { faults, unreportedTokens }: History): Event[] {
   const extra = (at: number, tokens: number): Event => ({ at, tokens: 0, extra: tokens, latencyMs: 0 });
-  const events: Event[] = [];
-  const perSecond = { open: history.failOpenTokens * nodes, local: rules.rate, closed: 0 }[rules.onStoreFailure];
-  for (let at = 0; at < history.durationMs; at += 1_000) {
+  return faults.flatMap(({ lostNodes, refilled, from, to }) => {
+    const tokens = lostNodes * Math.min(rules.burst, unreportedTokens) + (refilled ? rules.burst : 0);
+    return tokens === 0 ? [] : [extra(from, tokens), extra(to, tokens)];
+  });
+}
+
+/** Returns a function for the seconds between two instants in which requests may be decided without the store. */
+function degradedTime({ faults, degradedAt, durationMs }: History): (from: number, to: number) => number {
+  const total = [0];
+  for (let at = 0; at <= durationMs + RECOVERY_MS; at += 1_000) {
     const isDegraded =
       faults.some(({ withoutStore, from, to }) => withoutStore && at >= from - 1_000 && at <= to + RECOVERY_MS) ||
       degradedAt.some((seen) => Math.abs(seen - at) <= NOTICE_MS);
-    if (isDegraded) events.push(extra(at, perSecond));
+    total.push(total.at(-1)! + (isDegraded ? 1 : 0));
   }
-  for (const { lostNodes, refilled, from, to } of faults) {
-    const lost = lostNodes * Math.min(rules.burst, history.unreportedTokens);
-    if (lost > 0) events.push(extra(from, lost), extra(to, lost));
-    if (refilled) events.push(extra(from, rules.burst), extra(to, rules.burst));
-  }
-  return events;
+  const until = (at: number): number => {
+    const second = Math.min(Math.max(at / 1_000, 0), total.length - 1);
+    const whole = Math.floor(second);
+    return total[whole]! + ((total[whole + 1] ?? total[whole]!) - total[whole]!) * (second - whole);
+  };
+  return (from, to) => until(to) - until(from);
 }
 
 const refusals = ["quota_exhausted", "cluster_exhausted"];

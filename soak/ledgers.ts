@@ -17,7 +17,7 @@ export async function readLedgers(world: World): Promise<Ledger[]> {
     await world.service(i).ended;
   }
   await world.restartService(0);
-  const store = openStore(world.redis.url, { timeoutMs: 5_000 } as never);
+  const store = openStore(world.redis.url);
   const quota = createQuota(store, { id: "soak", capacity: 1_000_000, rate: 500_000, nodeTtlMs: NODE_TTL_MS });
   const read = () =>
     Promise.all(
