@@ -36,8 +36,8 @@ as a request, whatever its status was.
                       path=PREFIX:APP    paths that begin with PREFIX
                       app=NAME           all requests
                     Without a rule: the field app_id or app of JSON lines
-  --field W=NAME    the field that contains W: time, method, path, app, user, request_bytes, response_bytes or duration.
-                    In JSON a name, with dots if nested. In the combined format, one of the fields after the user agent: a
+  --field W=NAME    the field that contains W: time, method, path, app, user, address, request_bytes, response_bytes or
+                    duration. In JSON a name, with dots if nested. In the combined format, one of the fields after the user agent: a
                     number from 1 on, or NAME of NAME=value. A duration can have a unit: duration=took:us. The names used
                     by nginx, Envoy, pino and ECS are known
   --tolerance T     how far lines may be out of order (default: 10s); proxies write a line when a request ends
@@ -45,7 +45,7 @@ as a request, whatever its status was.
   --json            machine-readable
 
 Requests are priced as in the gateway: by an estimate at the start, and by the actual sizes at the end, after the duration
-if the log has one. Times without fractions of a second are spread evenly over their second. Unreadable lines are counted,
+if the log has one. \`limits\` apply as well; logs have no headers and hosts, so limits on these see requests without them. Times without fractions of a second are spread evenly over their second. Unreadable lines are counted,
 and the first ones are shown.
 
 Exit codes: 0 success, 1 the log or a configuration cannot be read, 2 usage error.

@@ -44,6 +44,7 @@ export function createJsonParser(given: FieldNames): LineParser {
       method: method === undefined ? first : text(method),
       path: text(find("path").value) || path,
       user: text(find("user").value),
+      address: text(find("address").value),
       requestBytes: find("request_bytes").value,
       responseBytes: find("response_bytes").value,
       duration,

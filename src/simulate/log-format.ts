@@ -17,21 +17,28 @@ export function createParser(format: LogFormat, fields: FieldNames): LineParser 
 /** Returns the request of a line, or why it cannot be read. */
 export type LineReader = (text: string, order: number) => LoggedRequest | string;
 
-/** `rules`: how to find the app. Undefined: the default of the format. */
-export function createReader(format: LogFormat, fields: FieldNames, rules?: AppRule[]): LineReader {
+export interface ReaderOptions {
+  fields: FieldNames;
+  /** How to find the app. Undefined: the default of the format. */
+  rules?: AppRule[] | undefined;
+  /** Requests have what limits depend on. */
+  hasLimits?: boolean;
+}
+
+export function createReader(format: LogFormat, { fields, rules, hasLimits = false }: ReaderOptions): LineReader {
   const parse = createParser(format, fields);
   const appField = format === "json" ? "app" : fields.app?.name;
   const byDefault: AppRule[] = appField === undefined ? [] : [{ from: "field", name: appField }];
   return (text, order) => {
     const line = parse(text);
-    return typeof line === "string" ? line : requestOf(line, rules ?? byDefault, order);
+    return typeof line === "string" ? line : requestOf(line, rules ?? byDefault, order, hasLimits);
   };
 }
 
 /** The format of most lines; undefined if no format can read any line. */
 export function detectFormat(lines: string[], fields: FieldNames): LogFormat | undefined {
   const counts = FORMATS.map((format) => {
-    const read = createReader(format, fields);
+    const read = createReader(format, { fields });
     return { format, readable: lines.filter((text) => typeof read(text, 0) !== "string").length };
   });
   const best = counts.reduce((a, b) => (b.readable > a.readable ? b : a));

@@ -9,6 +9,7 @@ export const LOG_FIELDS = {
   path: "path uri request_uri req.url url.path url.original url",
   app: "app_id app x_app_id req.headers.x-app-id labels.app_id",
   user: "user remote_user user.name user_id",
+  address: "client_ip remote_addr remote_address client.ip source.ip downstream_remote_address remoteAddress",
   request_bytes:
     "request_bytes bytes_received http.request.body.bytes http.request.bytes req.headers.content-length request_length",
   response_bytes:
@@ -36,6 +37,8 @@ export interface LogLine {
   path: string;
   /** Empty if unknown. */
   user: string;
+  /** Of the client; empty if unknown. */
+  address: string;
   requestBytes: unknown;
   responseBytes: unknown;
   duration: unknown;
@@ -58,6 +61,10 @@ export interface LoggedRequest {
   order: number;
   app: string;
   method: string;
+  /** For limits; unset unless they are asked for. */
+  path?: string;
+  user?: string;
+  address?: string;
   requestBytes: number;
   responseBytes: number;
   /** 0 if unknown. */
@@ -72,7 +79,12 @@ export type AppRule =
   | { from: "constant"; app: string };
 
 /** Returns why the line is invalid, if it is. */
-export function requestOf(line: LogLine, rules: readonly AppRule[], order: number): LoggedRequest | string {
+export function requestOf(
+  line: LogLine,
+  rules: readonly AppRule[],
+  order: number,
+  hasLimits = false,
+): LoggedRequest | string {
   const { time, atEnd } = line;
   const method = readMethod(line.method);
   const [requestBytes, responseBytes] = [readNumber(line.requestBytes), readNumber(line.responseBytes)];
@@ -88,10 +100,18 @@ export function requestOf(line: LogLine, rules: readonly AppRule[], order: numbe
     order,
     app: rules.map((rule) => appByRule(line, rule)).find((app) => app !== "" && app !== "-") ?? DEFAULT_APP,
     method,
+    ...(hasLimits ? attributesOf(line) : {}),
     requestBytes,
     responseBytes,
     durationMs,
   };
+}
+
+/** A text cut from a line would keep a whole chunk of the log in memory. */
+const copied = (text: string) => Buffer.from(text, "latin1").toString("latin1");
+
+function attributesOf({ path, user, address }: LogLine) {
+  return { path: copied(path), user: user === "-" ? "" : copied(user), address: copied(address) };
 }
 
 function appByRule(line: LogLine, rule: AppRule): string {

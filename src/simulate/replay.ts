@@ -77,7 +77,8 @@ export async function replay({ configs, nodes, fields, rules, toleranceMs, onPro
       const some = waiting.filter((text) => text.trim() !== "");
       if (format === undefined && !all && some.length < DETECTION_LINES) return;
       format ??= detectFormat(some.slice(0, DETECTION_LINES), fields) ?? "combined";
-      reader = createReader(format, fields, rules);
+      const hasLimits = configs.some(({ limits }) => limits.length > 0);
+      reader = createReader(format, { fields, rules, hasLimits });
     }
     for (const text of waiting) readLine(text, reader);
     waiting = [];
@@ -97,7 +98,11 @@ export async function replay({ configs, nodes, fields, rules, toleranceMs, onPro
   const outcomes = [];
   for (const { finish, tally } of worlds) {
     const apps = await finish();
-    outcomes.push({ apps, timeline: { startMs: tally.timeline.startMs, stepMs: tally.timeline.stepMs() } });
+    outcomes.push({
+      apps,
+      limits: tally.limits(),
+      timeline: { startMs: tally.timeline.startMs, stepMs: tally.timeline.stepMs() },
+    });
   }
   return { ...result, format: result.requests > 0 ? format : undefined, late: ordered.late(), outcomes };
 }

@@ -94,13 +94,30 @@ function countIn(window: Window, at: number, refused: number): void {
   if (window.current.refused > (window.worst?.refused ?? 0)) window.worst = window.current;
 }
 
+/** The requests that a limit applied to, and those that it refused, also in a dry run. */
+export interface LimitTally {
+  limit: string;
+  requests: number;
+  refused: number;
+}
+
 export function createTally(startMs: number) {
   const timeline = createTimeline(startMs);
   const apps = new Map<string, AppTally>();
+  const limits = new Map<string, LimitTally>();
 
   return {
     timeline,
-    count(at: number, { allowed, code, app }: Pick<Decision, "allowed" | "code" | "app">): void {
+    count(
+      at: number,
+      { allowed, code, app, limits: of = [] }: Pick<Decision, "allowed" | "code" | "app" | "limits">,
+    ): void {
+      for (const { name, code: own } of of) {
+        const counts = limits.get(name) ?? { limit: name, requests: 0, refused: 0 };
+        limits.set(name, counts);
+        counts.requests++;
+        if (own !== OK) counts.refused++;
+      }
       let one = apps.get(app);
       if (one === undefined) {
         one = newTally(app, timeline.series());
@@ -121,6 +138,8 @@ export function createTally(startMs: number) {
       one.firstRefused ??= at;
       one.lastRefused = at;
     },
+    /** In the order of their first request. */
+    limits: () => [...limits.values()],
     /** Sorted by name. */
     apps: () => [...apps.values()].sort((a, b) => (a.app < b.app ? -1 : 1)),
   };

@@ -41,6 +41,7 @@ export function createCombinedParser(names: FieldNames): LineParser {
       method,
       path,
       user: fields.slice(2, at).join(" "),
+      address: names.address === undefined ? (fields[0] ?? "") : field(names.address.name),
       requestBytes: given("request_bytes"),
       responseBytes: given("response_bytes") ?? size,
       duration: given("duration"),
@@ -74,6 +75,12 @@ export const parseEnvoyLine: LineParser = (text) => {
     method,
     path,
     user: "",
+    // The client is the last address that a proxy added.
+    address: (
+      unquoted(fields[rest] ?? "")
+        .split(",")
+        .at(-1) ?? ""
+    ).trim(),
     requestBytes,
     responseBytes,
     duration,

@@ -2,7 +2,9 @@
 import { clusterOptions, coordinatorOptions, limiterOptions } from "../config/options/limits.js";
 import type { Config } from "../config/schema.js";
 import { INVALID_IDENTITY } from "../core/codes.js";
+import { ANONYMOUS_USER } from "../core/identity.js";
 import { isIdentifier } from "../core/platform.js";
+import type { RequestAttributes } from "../descriptors/limit-rules.js";
 import { HEARTBEAT_MS } from "../engine/plan.js";
 import { createLimiter, type Decision, type Limiter, type SyncTarget } from "../limiter/limiter.js";
 import { createQuota } from "../quota/quota.js";
@@ -31,6 +33,7 @@ const EMERGENCY_CHECK_MS = 250;
 export function createWorld({ config, nodes, startMs }: WorldOptions) {
   const { cooldownMs, automaticEmergency } = coordinatorOptions(config);
   const options = limiterOptions(config);
+  const hasLimits = config.limits.length > 0;
   const { idle_ms, report_interval_ms } = config.lease;
   /** In pauses of more than twice this time, in which nodes return their tokens, the rest is skipped. */
   const restMs = idle_ms + report_interval_ms + 10_000;
@@ -124,7 +127,8 @@ export function createWorld({ config, nodes, startMs }: WorldOptions) {
     }
     const limiter = limiters[turn]!;
     turn = turn + 1 === limiters.length ? 0 : turn + 1;
-    const made = limiter.check(request.app, request.method, request.requestBytes);
+    const attributes = hasLimits ? attributesOf(request) : undefined;
+    const made = limiter.check(request.app, request.method, request.requestBytes, attributes);
     if (made instanceof Promise) {
       running++;
       void made.then((later) => {
@@ -184,6 +188,21 @@ export function createWorld({ config, nodes, startMs }: WorldOptions) {
         }),
       );
     },
+  };
+}
+
+/** Logs have no headers: limits that depend on them see requests without them. */
+function attributesOf({ app, method, path = "", user = "", address = "" }: LoggedRequest): RequestAttributes {
+  return {
+    app,
+    user: user === "" ? ANONYMOUS_USER : user,
+    method,
+    host: "",
+    path: path === "" ? "/" : path,
+    // Requests without an address count as those of one client.
+    address: address === "" || address === "-" ? "0.0.0.0" : address,
+    headerCount: () => 0,
+    header: () => "",
   };
 }
 

@@ -22,8 +22,13 @@ export function reportLines(report: Report, columns: number): string[] {
   const [first, second] = replay.outcomes;
   const lines = headLines(report, columns);
   if (first === undefined) return lines;
-  if (second === undefined) return [...lines, "", ...outcomeLines(first.apps, columns), ...whenLines(first)];
-  const when = replay.outcomes.flatMap((outcome, i) => whenLines(outcome, configs[i]));
+  if (second === undefined) {
+    return [...lines, "", ...outcomeLines(first.apps, columns), ...limitLines(first, columns), ...whenLines(first)];
+  }
+  const when = replay.outcomes.flatMap((outcome, i) => [
+    ...limitLines(outcome, columns, configs[i]),
+    ...whenLines(outcome, configs[i]),
+  ]);
   return [...lines, "", ...comparisonLines(first.apps, second.apps, columns), ...when];
 }
 
@@ -106,6 +111,19 @@ function comparisonLines(before: AppOutcome[], after: AppOutcome[], columns: num
   return tableLines(titles, rows, columns, { spare: ["share", "A admitted", "B admitted"] });
 }
 
+/** The limits that applied to requests. */
+function limitLines({ limits }: Replay["outcomes"][number], columns: number, config?: string): string[] {
+  if (limits.length === 0) return [];
+  const rows = limits.map(({ limit, requests, refused }) => [
+    limit,
+    whole(requests),
+    refused > 0 ? toned("bad", whole(refused)) : whole(refused),
+    percent(refused / Math.max(requests, 1)),
+  ]);
+  const name = config === undefined ? "limit" : `limit, with ${escaped(config)}`;
+  return ["", ...tableLines([name, ">requests", ">refused", ">share"], rows, columns, { spare: [] })];
+}
+
 function change(more: number): string {
   if (more === 0) return "0";
   return more > 0 ? toned("bad", `+${whole(more)}`) : toned("good", `-${whole(-more)}`);
@@ -161,12 +179,13 @@ export function reportData({ replay, configs, nodes }: Report) {
       last: iso(replay.lastMs),
     },
     nodes,
-    runs: replay.outcomes.map(({ apps, timeline }, i) => {
+    runs: replay.outcomes.map(({ apps, limits, timeline }, i) => {
       const { dryRunRefused, ...totals } = totalsOf(apps);
       return {
         config: configs[i],
         totals: { ...totals, dry_run_refused: dryRunRefused },
         timeline: { start: iso(timeline.startMs), step_seconds: timeline.stepMs / 1000 },
+        limits,
         apps: apps.map((one) => ({
           app: one.app,
           requests: one.requests,

@@ -204,3 +204,31 @@ describe("the timeline of an app", () => {
     expect(tight.series.refused.reduce((sum, count) => sum + count, 0)).toBe(tight.refused);
   });
 });
+
+describe("limits on any key", () => {
+  it("apply to the address, user, method and path of the log, and are counted by limit", async () => {
+    const limits = `
+limits:
+  - { name: logins, key: [ip], rate: 2/min, match: { path: [/login], method: [POST] } }
+  - { name: per-user, key: [user], rate: 3/min }
+`;
+    const line = (address: string, user: string, second: number, request: string) =>
+      `${address} - ${user} [28/Jul/2026:12:00:0${second} +0000] "${request} HTTP/1.1" 200 10 "-" "x"`;
+    const lines = [
+      line("10.0.0.1", "ann", 0, "POST /login"),
+      line("10.0.0.1", "ann", 1, "POST /%6Cogin?next=/"),
+      line("10.0.0.1", "ann", 2, "POST /login"),
+      line("10.0.0.2", "bob", 3, "POST /login"),
+      line("10.0.0.1", "ann", 4, "GET /a"),
+      line("10.0.0.1", "ann", 5, "GET /b"),
+    ];
+    const options = { lines: inPieces(lines), configs: [config(limits)], nodes: 1, fields: {}, toleranceMs: 0 };
+    const { outcomes } = await replay(options);
+    expect(outcomes[0]!.apps[0]).toMatchObject({ requests: 6, admitted: 4, refused: 2 });
+    // The third login used nothing of `per-user`.
+    expect(outcomes[0]!.limits).toEqual([
+      { limit: "logins", requests: 4, refused: 1 },
+      { limit: "per-user", requests: 6, refused: 1 },
+    ]);
+  });
+});
