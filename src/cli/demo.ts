@@ -1,17 +1,24 @@
-/** `tollgate demo`: prints the cost of some requests in every profile. */
+/** `tollgate demo`: prints the cost of some requests in every profile, or sends light traffic to a gateway. */
 import { costProfiles, price } from "../core/cost.js";
-import { type Command, flagOption, readOptions } from "./command.js";
-import { whole } from "./numbers.js";
+import { startDemoTraffic } from "../service/process/demo-traffic.js";
+import { type Command, flagOption, readOptions, textOption, UsageError } from "./command.js";
+import { readWhole, whole } from "./numbers.js";
 import { columnsOf, jsonLine, printed, tableLines } from "./printing.js";
 
 const help = `Usage: tollgate demo [--json]
+       tollgate demo --traffic [--url URL] [--seconds N]
 
-Prints the cost of requests of several sizes in each profile.
+Prints the cost of requests of several sizes in each profile. With --traffic it sends light traffic of five apps to a
+gateway on this machine, about 30 requests per second, so that status and dashboard show activity.
 
-  --json  machine-readable
+  --json     machine-readable
+  --traffic  send requests until Ctrl-C, then print the responses by status
+  --url      the gateway (default: http://127.0.0.1:8080)
+  --seconds  end after this time
 
-Example:
+Examples:
   tollgate demo
+  tollgate demo --traffic --seconds 60
 `;
 
 const methods = ["GET", "DELETE", "PUT"];
@@ -23,10 +30,42 @@ const sizes: [label: string, bytes: number][] = [
   ["1 GiB", 1024 ** 3],
 ];
 
+function parsedUrl(text: string): URL | undefined {
+  return URL.canParse(text) ? new URL(text) : undefined;
+}
+
+/** Returns lines with the number of responses by status. */
+async function sendTraffic(options: { url?: string | undefined; seconds?: string | undefined }): Promise<string[]> {
+  const url = parsedUrl(options.url ?? "http://127.0.0.1:8080");
+  if (url?.protocol !== "http:") throw new UsageError("--url: must be an http:// URL");
+  if (!["127.0.0.1", "localhost", "[::1]"].includes(url.hostname)) {
+    throw new UsageError("--url: must be on this machine (127.0.0.1, localhost or [::1])");
+  }
+  const seconds =
+    options.seconds === undefined ? undefined : readWhole("--seconds", options.seconds, { least: 1, most: 86_400 });
+  const statuses = new Map<number, number>();
+  const answered = (status: number) => statuses.set(status, (statuses.get(status) ?? 0) + 1);
+  const traffic = startDemoTraffic({ url: url.origin, answered });
+  await new Promise<void>((resolve) => {
+    process.once("SIGINT", resolve);
+    process.once("SIGTERM", resolve);
+    if (seconds !== undefined) setTimeout(resolve, seconds * 1000);
+  });
+  traffic.stop();
+  if (statuses.size === 0) return ["no response"];
+  const shown = [...statuses].sort(([one], [other]) => one - other);
+  return shown.map(([status, count]) => `${status === 0 ? "failed" : status}: ${whole(count)}`);
+}
+
 export const command: Command = {
   help,
-  run(args) {
-    const { json } = readOptions(args, { json: flagOption });
+  async run(args) {
+    const options = readOptions(args, { json: flagOption, traffic: flagOption, url: textOption, seconds: textOption });
+    const { json } = options;
+    if (options.traffic) return printed(await sendTraffic(options));
+    if (options.url !== undefined || options.seconds !== undefined) {
+      throw new UsageError("--url and --seconds are for --traffic");
+    }
     const prices = Object.entries(costProfiles).flatMap(([name, profile]) =>
       methods.map((method) => ({
         title: `${name} ${method}`,

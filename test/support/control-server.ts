@@ -155,7 +155,7 @@ export async function startControl(store: Store, options: ControlServerOptions =
   });
   const dashboard = createDashboard({
     ...{ context, clock, clusterId: "c", isSecure: () => false },
-    storeCalls: () => ({ storeLatency: [], storeErrors: 0 }),
+    primaryTotals: () => ({ storeLatency: [], storeErrors: 0, connectionRefusals: {} }),
     sessionSeconds: () => live.current().control.session_seconds,
   });
   const control = createControl({

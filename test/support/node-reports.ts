@@ -24,6 +24,7 @@ export function nodeReport(changes: Partial<NodeReport> = {}): NodeReport {
     refusals: { quota_exhausted: 10 },
     storeLatency: latencyBoundsSeconds.map(() => 0).concat(0, 0),
     storeErrors: 0,
+    connectionRefusals: {},
     heapUsedBytes: 20 * MEGABYTE,
     heapLimitBytes: 100 * MEGABYTE,
     ...changes,
@@ -58,6 +59,7 @@ export function appReport(changes: Partial<AppReport> = {}): AppReport {
     dryRunRefused: 0,
     l3Hits: 27,
     refusals: { quota_exhausted: 2 },
+    costs: [],
     lastRefusals: [refusalReport()],
     ...changes,
   };

@@ -49,6 +49,8 @@ export interface Overview {
   rates: Rates | null;
   /** Refusals since the workers started, by reason. */
   refusals: { code: string; layer: string; total: number }[];
+  /** Connections refused by this service since it started, by reason. */
+  connection_refusals: { code: string; total: number }[];
   store: { kind: string; answers: boolean; latency_ms: number | null; warnings: string[]; errors: number };
   cluster: { id: string; tokens: number | null; held: number | null; capacity: number; rate: number };
   /** Versions of the configuration in use by the workers of this service. */

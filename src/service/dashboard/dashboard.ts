@@ -14,8 +14,8 @@ import { createViews } from "./views.js";
 
 export interface DashboardOptions {
   context: OperationsContext;
-  /** Store calls of the primary. */
-  storeCalls: ServiceMetrics["storeCalls"];
+  /** Store calls and refused connections of the primary. */
+  primaryTotals: ServiceMetrics["totals"];
   clusterId: string;
   sessionSeconds(): number;
   isSecure(): boolean;
@@ -46,7 +46,7 @@ export function createDashboard(options: DashboardOptions) {
     atMs: clock.now(),
     workers,
     planes: context.planes.totals.all(),
-    primary: options.storeCalls(),
+    primary: options.primaryTotals(),
   });
   const { collect, l1Tokens } = createViews({ context, reading, clusterId: options.clusterId });
   const history = createHistory({ context, clock, reading, l1Tokens });

@@ -16,6 +16,7 @@ const WIDTH = STORE_AT + latencyBoundsSeconds.length + 1;
 interface StoreCalls {
   storeLatency: readonly number[];
   storeErrors: number;
+  connectionRefusals: Record<string, number>;
 }
 
 export interface Reading {

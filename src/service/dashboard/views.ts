@@ -28,10 +28,15 @@ export interface ViewOptions {
 
 type Holding = Awaited<ReturnType<OperationsContext["quota"]["holdings"]>>[number];
 
+function addCounts(sums: Record<string, number>, counts: Record<string, number>): void {
+  for (const [name, count] of Object.entries(counts)) sums[name] = (sums[name] ?? 0) + count;
+}
+
 export function createViews({ context, reading, clusterId }: ViewOptions) {
   const activity = createActivity(context.planes.totals);
   const measure = createMeter();
   let current: { at: number; overview: Promise<Overview> } | undefined;
+  const apps = new Map<string, { app: NonNullable<State["app"]>; until: number }>();
   let lastTokens: { tokens: number; at: number } | undefined;
 
   async function clusterBucket(): Promise<Overview["cluster"]> {
@@ -54,8 +59,10 @@ export function createViews({ context, reading, clusterId }: ViewOptions) {
     activity.update(active, now.atMs);
     const { nodes, ...others } = status;
     const refusals: Record<string, number> = { ...now.planes.refusals };
+    const connectionRefusals: Record<string, number> = { ...now.primary.connectionRefusals };
     for (const one of reports) {
-      for (const [code, count] of Object.entries(one.refusals)) refusals[code] = (refusals[code] ?? 0) + count;
+      addCounts(refusals, one.refusals);
+      addCounts(connectionRefusals, one.connectionRefusals);
     }
     const alive = nodes.filter((node) => node.alive).length;
     return {
@@ -64,6 +71,9 @@ export function createViews({ context, reading, clusterId }: ViewOptions) {
       rates,
       refusals: Object.entries(refusals)
         .map(([code, total]) => ({ code, layer: layerOf(code), total }))
+        .sort((one, other) => other.total - one.total),
+      connection_refusals: Object.entries(connectionRefusals)
+        .map(([code, total]) => ({ code, total }))
         .sort((one, other) => other.total - one.total),
       store: {
         kind: context.store.kind,
@@ -188,9 +198,17 @@ export function createViews({ context, reading, clusterId }: ViewOptions) {
     }
   }
 
+  /** With many nodes, reading all leases takes long: then less often than every second. */
   async function appState(id: string): Promise<NonNullable<State["app"]>> {
+    const started = performance.now();
+    const known = apps.get(id);
+    if (known !== undefined && started < known.until) return known.app;
     try {
-      return await appOf(context, id);
+      const app = await appOf(context, id);
+      const ended = performance.now();
+      apps.clear();
+      apps.set(id, { app, until: ended + (ended - started) * 4 });
+      return app;
     } catch (error) {
       if (error instanceof Rejected) return { missing: id };
       throw error;

@@ -63,6 +63,8 @@ export function appReport(app: string, counters: AppCounters, node: string, bala
     requests: allowed + refused + dryRunRefused,
     allowed: allowed + dryRunRefused,
     refusals: { ...refusals },
+    /** Requests by cost, with the bounds of ratelimit_request_cost. Empty without metrics, and for apps that share a label. */
+    costs: counters.label === app ? (counters.series?.costs() ?? []) : [],
     /** Newest first. */
     lastRefusals: lastRefusals.toReversed(),
   };
@@ -136,6 +138,13 @@ export class LabelSeries {
 
   transferLimited(action: LimitedTransfer): void {
     this.all.add("ratelimit_transfers_limited_total", [this.label, action]);
+  }
+
+  costs(): number[] {
+    const sums = new Array<number>(costBounds.length + 1).fill(0);
+    // The first number of a histogram is its sum.
+    for (const { cost } of this.methods) for (let i = 0; i < sums.length; i++) sums[i]! += cost[i + 1] ?? 0;
+    return sums;
   }
 
   hitRatio(): number {

@@ -179,7 +179,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       /** A histogram of decision times with `latencyBoundsSeconds`. */
       latency: [...latency],
       refusals: { ...refusals },
-      ...processCounters.storeCalls(),
+      ...processCounters.totals(),
       heapUsedBytes: process.memoryUsage().heapUsed,
       heapLimitBytes: getHeapStatistics().heap_size_limit,
     }),

@@ -11,10 +11,12 @@ export interface DecisionTotals {
   l3Hits: number;
   /** By reason. */
   refusals: Record<string, number>;
+  /** Requests by cost, with the bounds of ratelimit_request_cost. */
+  costs: number[];
 }
 
 export function noDecisions(): DecisionTotals {
-  return { requests: 0, allowed: 0, refused: 0, dryRunRefused: 0, l3Hits: 0, refusals: {} };
+  return { requests: 0, allowed: 0, refused: 0, dryRunRefused: 0, l3Hits: 0, refusals: {}, costs: [] };
 }
 
 export type PlaneTotals = ReturnType<typeof createPlaneTotals>;
@@ -43,13 +45,14 @@ export function createPlaneTotals() {
 }
 
 function addTo(totals: DecisionTotals, numbers: Record<string, number[]>): void {
-  for (const [name, [first = 0, second = 0, third = 0]] of Object.entries(numbers)) {
+  for (const [name, [first = 0, second = 0, third = 0, _sum, ...costs]] of Object.entries(numbers)) {
     if (name === "l3") totals.l3Hits += first;
     else if (methodLabels.includes(name)) {
       totals.requests += first + second + third;
       totals.allowed += first + third;
       totals.refused += second;
       totals.dryRunRefused += third;
+      for (const [i, count] of costs.entries()) totals.costs[i] = (totals.costs[i] ?? 0) + count;
     } else if (reasons.includes(name)) totals.refusals[name] = (totals.refusals[name] ?? 0) + first;
   }
 }

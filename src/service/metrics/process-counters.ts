@@ -39,16 +39,19 @@ export function createProcessCounters(series: Series) {
   }
   for (const name of withoutLabels) series.of(name);
   for (const listener of ["gateway", "envoy", "control"]) series.of("ratelimit_overload_refusals_total", listener);
+  const connectionRefusals: Record<string, number> = {};
   function refused(code: string): void {
-    series.add("websocket_refusals_total", [connectionReasons.includes(code) ? code : "other"]);
+    const reason = connectionReasons.includes(code) ? code : "other";
+    connectionRefusals[reason] = (connectionRefusals[reason] ?? 0) + 1;
+    series.add("websocket_refusals_total", [reason]);
     series.add("websocket_connections_rejected_total", []);
   }
 
   const storeLatency = newLatency();
   let storeErrors = 0;
   return {
-    /** Store calls of all commands since the process started. */
-    storeCalls: () => ({ storeLatency: [...storeLatency], storeErrors }),
+    /** Store calls of all commands, and refused connections by reason, since the process started. */
+    totals: () => ({ storeLatency: [...storeLatency], storeErrors, connectionRefusals: { ...connectionRefusals } }),
     storeObserver: {
       called(command: StoreCommand, outcome: StoreOutcome, seconds: number): void {
         observe(storeLatency, latencyBoundsSeconds, seconds);

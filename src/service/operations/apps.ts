@@ -1,4 +1,5 @@
 /** Apps: balances of every layer, leases, request counters, and explanations of refusals. */
+import { COST_BOUNDS } from "../../core/cost.js";
 import { ALL_APPS } from "../../core/keys.js";
 import type { AppLimits } from "../../core/limits.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
@@ -135,6 +136,7 @@ function appReader(context: OperationsContext) {
           ...countsOf(total),
           l3_hit_ratio: ratio(total.l3Hits, total.requests),
           refusals: total.refusals,
+          cost_histogram: costHistogram(total.costs),
         },
         why,
         last_refusals: total.lastRefusals.map((report) => refusalOf(report, app, cluster)),
@@ -188,6 +190,10 @@ function sortedApps(apps: readonly AppLimits[], sort: "id" | "requests" | "rejec
 
 function clusterOf(l1: { tokens: number } | undefined, { capacity, rate }: ClusterLimits) {
   return { tokens: l1?.tokens ?? null, capacity, rate };
+}
+
+function costHistogram(costs: readonly number[]): contract.AppReply["statistics"]["cost_histogram"] {
+  return costs.map((requests, i) => ({ up_to: COST_BOUNDS[i] ?? null, requests }));
 }
 
 function bucketOf({ tokens, debt, granted, spent, returned }: NonNullable<contract.AppReply["layers"]["l2"]>) {

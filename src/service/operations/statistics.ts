@@ -76,10 +76,20 @@ export function appTotals(
 function addDecisions(total: AppTotals, more: DecisionTotals = noDecisions()): void {
   for (const name of ["requests", "allowed", "refused", "dryRunRefused", "l3Hits"] as const) total[name] += more[name];
   for (const [code, count] of Object.entries(more.refusals)) total.refusals[code] = (total.refusals[code] ?? 0) + count;
+  for (const [i, count] of more.costs.entries()) total.costs[i] = (total.costs[i] ?? 0) + count;
 }
 
 export function noTotals(): AppTotals {
-  return { requests: 0, allowed: 0, refused: 0, dryRunRefused: 0, l3Hits: 0, refusals: {}, lastRefusals: [] };
+  return {
+    requests: 0,
+    allowed: 0,
+    refused: 0,
+    dryRunRefused: 0,
+    l3Hits: 0,
+    refusals: {},
+    costs: [],
+    lastRefusals: [],
+  };
 }
 
 /** 0 if `all` is 0. */

@@ -117,7 +117,7 @@ export function createControlPlane({ live, store, log, state, workers, isOpen }:
   const dashboard = createDashboard({
     context,
     clusterId,
-    storeCalls: metrics.storeCalls,
+    primaryTotals: metrics.totals,
     sessionSeconds: () => access.sessionSeconds,
     isSecure: () => config.control.tls !== undefined,
   });

@@ -184,6 +184,7 @@ export const app: AppReply = {
     dry_run_rejected: 0,
     l3_hit_ratio: 0.987,
     refusals: { cluster_exhausted: 17, quota_exhausted: 9_983 },
+    cost_histogram: [],
   },
   why: "Its own bucket has 4 of 20000 tokens and refills 10000 a second, which is less than its requests cost.",
   last_refusals: [refusal, { ...refusal, code: "emergency_blocked", layer: "emergency", retry_after_ms: 0 }],

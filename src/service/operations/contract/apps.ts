@@ -95,6 +95,11 @@ export const appReply = reply({
       ...counts,
       l3_hit_ratio: z.number(),
       refusals: z.record(z.string(), count()).describe("By code."),
+      cost_histogram: z
+        .array(z.strictObject({ up_to: z.number().nullable(), requests: count() }))
+        .describe(
+          "Requests by estimated cost; null: above all bounds. Empty if metrics are disabled or the app shares its label.",
+        ),
     })
     .describe("Of this service's gateways since they started."),
   why: z.string().describe("What currently limits the app, in plain sentences."),

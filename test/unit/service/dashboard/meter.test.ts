@@ -6,7 +6,7 @@ import { createPlaneTotals, noDecisions } from "../../../../src/service/metrics/
 import { latencyBoundsSeconds } from "../../../../src/service/metrics/process-counters.js";
 import { nodeReport } from "../../../support/node-reports.js";
 
-const idle = { storeLatency: [], storeErrors: 0 };
+const idle = { storeLatency: [], storeErrors: 0, connectionRefusals: {} };
 const histogram = (bound: number, count: number) => {
   const values = [0, ...latencyBoundsSeconds.map(() => 0), 0];
   values[latencyBoundsSeconds.indexOf(bound) + 1] = count;
@@ -28,7 +28,7 @@ it("adds workers and data planes, with quantiles of this interval only", () => {
     latency,
   });
   const planes = { ...noDecisions(), requests: 50, refused: 4, l3Hits: 50, refusals: { cluster_exhausted: 4 } };
-  const rates = measure({ atMs: 2_000, workers: [after], planes, primary: { storeLatency: [], storeErrors: 2 } });
+  const rates = measure({ atMs: 2_000, workers: [after], planes, primary: { ...idle, storeErrors: 2 } });
   expect(rates).toMatchObject({ requests: 50, refused: 5, admitted: 45, local: 0.9, store_errors: 1 });
   expect(rates?.refusals).toEqual({ quota_exhausted: 3, cluster_exhausted: 2 });
   expect(rates?.decision.p99_ms).toBeLessThanOrEqual(0.01);
