@@ -119,20 +119,23 @@ function Detail({ app, balances }: { app: AppReply; balances: Balance[] }) {
           format={(value) => count(Math.floor(value))}
           axisFormat={short}
         />
-        <Card title="Refusals by reason">
-          {Object.keys(statistics.refusals).length === 0 ? (
-            <p class="quiet">No request of this app was refused.</p>
-          ) : (
-            <ul class="reasons">
-              {Object.entries(statistics.refusals).map(([code, total]) => (
-                <li key={code}>
-                  <span>{words(code)}</span>
-                  <span class="num">{count(total)}</span>
-                </li>
-              ))}
-            </ul>
-          )}
-        </Card>
+        <div class="stack">
+          <Card title="Refusals by reason">
+            {Object.keys(statistics.refusals).length === 0 ? (
+              <p class="quiet">No request of this app was refused.</p>
+            ) : (
+              <ul class="reasons">
+                {Object.entries(statistics.refusals).map(([code, total]) => (
+                  <li key={code}>
+                    <span>{words(code)}</span>
+                    <span class="num">{count(total)}</span>
+                  </li>
+                ))}
+              </ul>
+            )}
+          </Card>
+          <Costs histogram={statistics.cost_histogram} />
+        </div>
       </div>
       <Leases app={app} />
       <Card title="Recent refusals">
@@ -154,6 +157,28 @@ function Detail({ app, balances }: { app: AppReply; balances: Balance[] }) {
         )}
       </Card>
     </>
+  );
+}
+
+function Costs({ histogram }: { histogram: AppReply["statistics"]["cost_histogram"] }) {
+  const most = Math.max(...histogram.map(({ requests }) => requests), 1);
+  const shown = histogram.filter(({ requests }) => requests > 0);
+  return (
+    <Card title="Requests by cost">
+      {shown.length === 0 ? (
+        <p class="quiet">No requests yet, or metrics are disabled.</p>
+      ) : (
+        <ul class="costs">
+          {shown.map(({ up_to, requests }) => (
+            <li key={up_to}>
+              <span class="num">{up_to === null ? "more" : `≤ ${short(up_to)}`}</span>
+              <Bar share={requests / most} label={`${requests} requests`} />
+              <span class="num right">{short(requests)}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
   );
 }
 

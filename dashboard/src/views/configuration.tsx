@@ -175,7 +175,7 @@ function WhatIf() {
     setFailure(result.ok ? "" : result.failure.detail || result.failure.reason);
   };
   return (
-    <div class="columns">
+    <div class="columns columns-even">
       <Card title="Try another configuration">
         <form onSubmit={(event) => void run(event)}>
           <p class="form-help">
@@ -235,21 +235,6 @@ function WhatIfResult({ reply }: { reply: WhatIfReply }) {
   const { replay } = reply;
   return (
     <>
-      <Card title={plural(reply.changes.length, "changed option")}>
-        {reply.changes.length === 0 ? (
-          <p class="quiet">Equal to the current configuration.</p>
-        ) : (
-          <ul class="diff">
-            {reply.changes.slice(0, 200).map(({ path, before, after }) => (
-              <li key={path}>
-                <span class="mono">{path}</span>
-                <span class="mono diff-before">{before ?? "not set"}</span>
-                <span class="mono diff-after">{after ?? "removed"}</span>
-              </li>
-            ))}
-          </ul>
-        )}
-      </Card>
       <Card title="Replay">
         {replay === null ? (
           <p class="quiet">No requests were recorded in the last minutes.</p>
@@ -284,6 +269,21 @@ function WhatIfResult({ reply }: { reply: WhatIfReply }) {
               </table>
             </div>
           </>
+        )}
+      </Card>
+      <Card title={plural(reply.changes.length, "changed option")}>
+        {reply.changes.length === 0 ? (
+          <p class="quiet">Equal to the current configuration.</p>
+        ) : (
+          <ul class="diff">
+            {reply.changes.slice(0, 200).map(({ path, before, after }) => (
+              <li key={path}>
+                <span class="mono">{path}</span>
+                <span class="mono diff-before">{before ?? "not set"}</span>
+                <span class="mono diff-after">{after ?? "removed"}</span>
+              </li>
+            ))}
+          </ul>
         )}
       </Card>
     </>

@@ -1,20 +1,26 @@
 /** Connections: slots per route and pod. */
 import type { State } from "../../../src/service/dashboard/contract.js";
 import type { ConnectionsReply } from "../../../src/service/operations/contract/contract.js";
-import { count, percent, plural } from "../format.js";
+import { count, percent, plural, words } from "../format.js";
 import { Banner, Bar, Card, Empty, Loading, PageHead, Tile, type Tone } from "../parts/parts.js";
 
 export function ConnectionsView({ state }: { state: State }) {
-  const { connections } = state;
+  const { connections, overview } = state;
   return (
     <>
       <PageHead title="Connections" />
-      {connections === undefined ? <Loading rows={6} /> : <Connections reply={connections} />}
+      {connections === undefined ? (
+        <Loading rows={6} />
+      ) : (
+        <Connections reply={connections} refusals={overview.connection_refusals} />
+      )}
     </>
   );
 }
 
-function Connections({ reply }: { reply: ConnectionsReply }) {
+type Refusals = State["overview"]["connection_refusals"];
+
+function Connections({ reply, refusals }: { reply: ConnectionsReply; refusals: Refusals }) {
   if (reply.routes.length === 0 && reply.unavailable.length === 0) {
     return (
       <Card title="Routes">
@@ -73,6 +79,20 @@ function Connections({ reply }: { reply: ConnectionsReply }) {
           </ul>
         </Card>
       ))}
+      <Card title="Refusals by reason">
+        {refusals.length === 0 ? (
+          <p class="quiet">This service refused no connection since it started.</p>
+        ) : (
+          <ul class="reasons">
+            {refusals.map(({ code, total }) => (
+              <li key={code}>
+                <span>{words(code)}</span>
+                <span class="num">{count(total)}</span>
+              </li>
+            ))}
+          </ul>
+        )}
+      </Card>
     </>
   );
 }
