@@ -73,6 +73,10 @@ const made: [call: string, status: number, body?: unknown, headers?: Record<stri
   [`POST ${admin}/config/what-if`, 200, { yaml: "apps: 1" }],
   [`POST ${admin}/config/what-if`, 400, {}],
   [`GET ${admin}/audit`, 200],
+  [`GET ${admin}/limits`, 200],
+  [`GET ${admin}/limits/none`, 404],
+  [`POST ${admin}/limits/none/reset`, 404, { value: "a" }],
+  [`POST ${admin}/limits/none/top-up`, 404, { value: "a", amount: 1 }],
   [`POST ${admin}/reload`, 200, { source: "all", force: true }],
   [`POST ${admin}/reload`, 415, "source=all", { "content-type": "application/x-www-form-urlencoded" }],
 ];
@@ -106,7 +110,10 @@ describe.each(stores)("over the %s store", (_name, open) => {
   });
 
   const operationOf = (method: string, path: string): Operation => {
-    const known = path.split("?", 1)[0]!.replace(/\/apps\/[^/]+$/, "/apps/{id}");
+    const known = path
+      .split("?", 1)[0]!
+      .replace(/\/apps\/[^/]+$/, "/apps/{id}")
+      .replace(/\/limits\/[^/]+/, "/limits/{name}");
     const found = document.paths[known]?.[method.toLowerCase()];
     if (found === undefined) throw new Error(`${method} ${known} is not in the document`);
     return found;
@@ -133,7 +140,12 @@ describe.each(stores)("over the %s store", (_name, open) => {
     const described = Object.entries(document.paths).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     );
-    const called = made.map(([call]) => call.split("?", 1)[0]!.replace(/\/apps\/[^/]+$/, "/apps/{id}"));
+    const called = made.map(([call]) =>
+      call
+        .split("?", 1)[0]!
+        .replace(/\/apps\/[^/]+$/, "/apps/{id}")
+        .replace(/\/limits\/[^/]+/, "/limits/{name}"),
+    );
     expect(new Set(called)).toEqual(new Set(described));
   });
 
