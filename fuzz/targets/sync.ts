@@ -104,7 +104,7 @@ async function start(): Promise<RunningTarget> {
     }),
   ];
 
-  const access = { token: "", isCurrent: () => true };
+  const access = { token: "", name: "", isCurrent: () => true, mayActFor: () => true };
   return {
     async run(input) {
       const endpoint = endpoints[byteAt(input, 0) % endpoints.length]!;

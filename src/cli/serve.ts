@@ -1,6 +1,7 @@
 /** `tollgate serve`: runs the gateway and the control listener until SIGTERM or SIGINT. */
 
 import { randomBytes } from "node:crypto";
+import { credentialProblems } from "../config/credentials.js";
 import { readLargeConfig } from "../config/live/read-large.js";
 import { readText } from "../config/load.js";
 import type { Config } from "../config/schema.js";
@@ -44,7 +45,7 @@ export const command: Command = {
       const { text: yaml = "", problems } =
         demo === undefined ? readText(options.config!) : { text: demoYaml(demo.target, isOpen), problems: [] };
       const loaded = problems.length > 0 ? { config: undefined, problems } : await readLargeConfig(yaml, process.env);
-      const config = overrides(configOrThrow(options.config, withFileChecks(loaded)));
+      const config = checked(overrides(configOrThrow(options.config, withFileChecks(loaded))), options.config);
       const service = serve({
         config,
         yaml,
@@ -70,6 +71,12 @@ export const command: Command = {
     return "";
   },
 };
+
+/** The options may have changed the addresses of listeners. */
+function checked(config: Config, file: string | undefined): Config {
+  const problems = credentialProblems(config);
+  return problems.length === 0 ? config : configOrThrow(file, { config: undefined, problems });
+}
 
 type Overrides = OptionValues<Omit<typeof optionSpecs, "config">>;
 

@@ -12,6 +12,7 @@ export interface OptionSchema extends KindNote {
   properties?: Record<string, OptionSchema>;
   required?: string[];
   items?: OptionSchema;
+  anyOf?: OptionSchema[];
   additionalProperties?: OptionSchema | boolean;
   propertyNames?: OptionSchema;
   [keyword: string]: unknown;
@@ -61,6 +62,7 @@ function forEditors(option: OptionSchema): OptionSchema {
     plain.properties = Object.fromEntries(named);
   }
   if (items !== undefined) plain.items = forEditors(items);
+  if (option.anyOf !== undefined) return { ...plain, anyOf: option.anyOf.map(forEditors) };
   if (typeof additionalProperties === "object") plain.additionalProperties = forEditors(additionalProperties);
   if (option.type === "array") return plain;
   const { description, default: otherwise, ...kind } = plain;

@@ -18,7 +18,9 @@ export interface PlacedProblem extends Problem {
 
 const LONGEST = 60;
 /** Options whose values are not shown. A URL may contain a password. */
-const secretNames = new Set<PropertyKey>(["admin_token", "plane_token", "api_keys", "store"]);
+const secretNames = new Set<PropertyKey>(["admin_token", "plane_token", "operators", "planes", "api_keys", "store"]);
+/** Options with secrets by name. */
+const keyed: readonly PropertyKey[] = ["api_keys", "operators", "planes"];
 
 export function describeProblem({ path, value, reason }: Problem): string {
   return value === "" ? `${path}: ${reason}` : `${path}: ${reason} (is ${value})`;
@@ -62,9 +64,9 @@ function writtenPlace(path: Path, raw: unknown): Path {
   return path;
 }
 
-/** Shows entries of api_keys by number: if key and app are swapped, the name is a secret. */
+/** Shows entries of api_keys and the like by number: if name and secret are swapped, the name is a secret. */
 function withoutKeys(path: Path, raw: unknown): Path {
-  const at = path.indexOf("api_keys") + 1;
+  const at = path.findIndex((part) => keyed.includes(part)) + 1;
   if (at === 0 || at === path.length) return path;
   const names = Object.keys(Object(valueAt(raw, path.slice(0, at))));
   return [...path.slice(0, at), names.indexOf(String(path[at])), ...path.slice(at + 1)];

@@ -4,6 +4,7 @@ import { BUCKET_PREFIX } from "../descriptors/limit-rules.js";
 import { LIMITS_DOMAIN } from "../limiter/descriptors/attribute-limits.js";
 import { APPS_DOMAIN } from "../limiter/descriptors/limit-requests.js";
 import { LIMIT_PREFIX } from "../limiter/descriptors/rules.js";
+import { checkCredentials } from "./credentials.js";
 import { checkLimits } from "./limit-relations.js";
 import { didYouMean } from "./nearest.js";
 import { type Path, type PlacedProblem, problemAt } from "./problem.js";
@@ -14,11 +15,9 @@ import type { DescriptorConfig } from "./sections/rate-limits.js";
 export function relationProblems(config: Partial<Config>, raw: unknown): PlacedProblem[] {
   const problems: PlacedProblem[] = [];
   const complain = (path: Path, reason: string) => problems.push(problemAt(path, raw, reason));
-  const { routes, upstreams, control, envoy, identity, apps, rate_limits, store, store_tls } = config;
+  const { routes, upstreams, envoy, identity, apps, rate_limits, store, store_tls } = config;
   if (routes !== undefined) checkRoutes(routes, upstreams, complain);
-  if (control !== undefined && control.admin_token !== "" && control.admin_token === control.plane_token) {
-    complain(["control", "plane_token"], "must differ from admin_token: data planes must not have admin access");
-  }
+  checkCredentials(config, complain);
   if (store_tls !== undefined && store !== undefined && !/^rediss/i.test(store)) {
     complain(["store_tls"], "requires a rediss:// URL in store");
   }

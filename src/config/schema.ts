@@ -26,6 +26,7 @@ import {
   oneOf,
   optional,
   secret,
+  secrets,
   section,
   sectionOrName,
   storeUrl,
@@ -70,10 +71,24 @@ const control = section({
     .describe("Addresses and networks that may call. Health checks are allowed from anywhere."),
   tls: optional(listenerTls, "plaintext").describe("TLS of the listener; see TLS.md."),
   hosts: list(hostName(), 0, 1_000).default([]).describe("Allowed Host names besides localhost and plain addresses."),
-  admin_token: secret().default("").describe("Bearer token of administrators. Empty: the admin API is disabled."),
+  admin_token: secret()
+    .default("")
+    .describe("Bearer token that all administrators share. Without it and `operators`, the admin API is disabled."),
   plane_token: secret()
     .default("")
-    .describe("Bearer token of data planes; it gives no admin access. Empty: their API is disabled."),
+    .describe(
+      "Bearer token of data planes, for all nodes; it gives no admin access. Without it and `planes`, their API is disabled.",
+    ),
+  operators: named(secrets())
+    .prefault({})
+    .describe(
+      "Administrators by name, each with a token of their own, or two during a rotation. The audit log has their names.",
+    ),
+  planes: named(secrets())
+    .prefault({})
+    .describe(
+      "Data planes by name, each with a token of its own, or two during a rotation. A plane may act only for the nodes NAME, NAME-… and NAME.…. Without a token it needs a client certificate with its name; see TLS.md.",
+    ),
   session_seconds: whole(1, 30 * 86_400)
     .default(28_800)
     .describe("After this time, users of the dashboard have to sign in again."),
@@ -82,7 +97,7 @@ const control = section({
 /** The listener for Envoy: rate limit service, access log service and check API. */
 const envoy = section({
   listen: optional(address(), "no listener").describe(
-    "Address for Envoy: gRPC over HTTP/2, and HTTP. Callers must be listed in `control.allow` and send `control.plane_token` if it is set.",
+    "Address for Envoy: gRPC over HTTP/2, and HTTP. Callers must be listed in `control.allow` and have the credentials of a data plane. Without any, only a loopback address is allowed.",
   ),
   tls: optional(listenerTls, "plaintext").describe("TLS of the listener."),
   max_message_bytes: whole(1_024, 64 * 1_024 * 1_024)

@@ -166,6 +166,14 @@ export const target = () =>
 export const secret = () =>
   text("must be empty or 16 to 512 printable characters without spaces", /^([!-~]{16,512})?$/);
 
+/** One secret, or two while one replaces the other. Empty ones, such as those of unset variables, do not count. */
+export function secrets() {
+  const wanted =
+    "must be a token or a list of at most two, each empty or 16 to 512 printable characters without spaces";
+  const kind = z.union([secret(), z.array(secret()).max(2)], wanted);
+  return described(kind, wanted).transform((value) => [value].flat().filter((token) => token !== ""));
+}
+
 /** The URL parser provides the message; it does not quote the URL. */
 export function storeUrl() {
   const wanted = "must be embedded, redis://…, rediss://…, redis-cluster://… or redis-sentinel://…/name";

@@ -16,6 +16,9 @@ export function configVersion(config: Config): string {
   // Data planes compute the version without the admin token, which they must not have.
   shared = withOption(shared, "control.admin_token", "");
   shared = withOption(shared, "control.plane_token", "");
+  // A new token of one plane must not outdate the rendered configurations of the others.
+  shared = withOption(shared, "control.planes", "");
+  shared = withOption(shared, "control.operators", "");
   shared = withOption(shared, "identity.api_keys", "");
   const version = createHash("sha256")
     .update(sortedJson(shared))

@@ -1,10 +1,13 @@
-/** Decides who may call the Envoy listener: addresses listed in control.allow, with control.plane_token if that is set. */
+/** Decides who may call the Envoy listener: addresses listed in control.allow, with the credentials of a data plane if there are any. */
+import type { Socket } from "node:net";
 import type { EnvoyServiceOptions } from "../config/options/service.js";
+import { bearerToken } from "../shared/access/bearer-token.js";
+import { createFailedLogins } from "../shared/access/failed-logins.js";
+import { createPlanes, type Planes } from "../shared/access/planes.js";
 import { createAddressMatcher, plainAddress } from "../shared/addresses.js";
-import { bearerToken, tokenCheck } from "../shared/bearer-token.js";
-import { createFailedLogins } from "../shared/failed-logins.js";
+import { certificateNames } from "../shared/tls/certificate-names.js";
 
-/** An empty `planeToken`: no token is needed. */
+/** Without a token and planes, no credentials are needed. */
 export type EnvoyAccess = EnvoyServiceOptions["access"];
 
 export interface AccessDenial {
@@ -12,14 +15,30 @@ export interface AccessDenial {
   detail: string;
 }
 
-/** Checks the Authorization header of a request on one connection. */
-export type AccessCheck = (authorization: string | undefined) => AccessDenial | undefined;
+/** An authorized caller. */
+export interface Caller {
+  /** Whether it may act for this node, or for this proxy with connections. */
+  mayActFor(node: string): boolean;
+}
 
-const forbidden: AccessDenial = { kind: "forbidden", detail: "control.allow does not list this address" };
+/** A caller of a public method. */
+export const nobody: Caller = { mayActFor: () => false };
+
+export type AccessVerdict = { denial: AccessDenial; caller?: undefined } | { denial?: undefined; caller: Caller };
+
+/** Checks the Authorization header of a request on one connection. */
+export type AccessCheck = (authorization: string | undefined) => AccessVerdict;
+
+const forbidden = (detail: string): AccessDenial => ({ kind: "forbidden", detail });
 const unauthenticated = (detail: string): AccessDenial => ({ kind: "unauthenticated", detail });
-const missing = unauthenticated("the bearer token of data planes (control.plane_token) is needed");
-const wrong = unauthenticated("this is not the bearer token of data planes (control.plane_token)");
+const CREDENTIALS = "(control.plane_token or control.planes)";
+const outside = forbidden("control.allow does not list this address");
 const locked: AccessDenial = { kind: "locked", detail: "too many wrong tokens from this address; try again later" };
+const denials = {
+  no_token: unauthenticated(`the bearer token of data planes ${CREDENTIALS} is needed`),
+  wrong_token: unauthenticated(`this is not the bearer token of data planes ${CREDENTIALS}`),
+  wrong_plane: forbidden("token and certificate belong to different data planes"),
+};
 
 export type AccessChecks = ReturnType<typeof createAccessChecks>;
 
@@ -28,51 +47,62 @@ export function createAccessChecks(access: () => EnvoyAccess) {
   const failures = createFailedLogins({ now: () => performance.now() });
   let current: EnvoyAccess | undefined;
   let isAllowed = (_address: string) => false;
-  let isToken = (_token: string) => false;
+  let planes: Planes;
 
-  function currentAccess(): EnvoyAccess {
+  function update(): EnvoyAccess {
     const latest = access();
     if (current !== latest) {
       current = latest;
       isAllowed = createAddressMatcher(latest.allow);
-      isToken = tokenCheck(latest.planeToken);
+      planes = createPlanes(latest);
     }
     return latest;
   }
 
-  function denialOf(address: string, authorization: string | undefined): AccessDenial | undefined {
-    const { planeToken } = currentAccess();
-    if (!isAllowed(address)) return forbidden;
-    if (planeToken === "") return undefined;
+  /** The name of the data plane, which is empty if several share the credentials; or why it is denied. */
+  function planeOn(socket: Socket, address: string, authorization: string | undefined): string | AccessDenial {
+    if (!isAllowed(address)) return outside;
+    if (!planes.isConfigured) return "";
     const token = bearerToken(authorization);
-    if (token === "") return missing;
-    if (failures.waitMs(address) > 0) return locked;
-    if (isToken(token)) {
-      failures.succeeded(address);
-      return undefined;
+    if (token !== "" && failures.waitMs(address) > 0) return locked;
+    const identity = planes.identify(token, certificateNames(socket));
+    if ("denied" in identity) {
+      if (identity.denied === "wrong_token") failures.failed(address);
+      return denials[identity.denied];
     }
-    failures.failed(address);
-    return wrong;
+    if (token !== "") failures.succeeded(address);
+    return identity.plane;
   }
 
   /** The check of one connection. */
-  function forAddress(remoteAddress: string): AccessCheck {
-    const address = plainAddress(remoteAddress);
-    let accepted: { access: EnvoyAccess; authorization: string | undefined } | undefined;
-    return (authorization) => {
-      const latest = access();
+  function forConnection(socket: Socket): AccessCheck {
+    const address = plainAddress(socket.remoteAddress ?? "");
+    let accepted: { access: EnvoyAccess; authorization: string | undefined; verdict: AccessVerdict } | undefined;
+
+    function check(authorization: string | undefined): AccessVerdict {
+      const latest = update();
       // Not compared in constant time: only a connection that has sent the right token gets here.
-      if (accepted?.access === latest && accepted.authorization === authorization) return undefined;
-      const denial = denialOf(address, authorization);
-      if (denial === undefined) accepted = { access: latest, authorization };
-      return denial;
-    };
+      if (accepted?.access === latest && accepted.authorization === authorization) return accepted.verdict;
+      const plane = planeOn(socket, address, authorization);
+      if (typeof plane !== "string") return { denial: plane };
+      const caller: Caller = {
+        mayActFor(node) {
+          // A stream may live longer than the credentials with which it was opened.
+          if (update() !== latest) return check(authorization).caller?.mayActFor(node) === true;
+          return planes.mayActFor(plane, node);
+        },
+      };
+      accepted = { access: latest, authorization, verdict: { caller } };
+      return accepted.verdict;
+    }
+
+    return check;
   }
 
   return {
-    forAddress,
+    forConnection,
     isAllowed(remoteAddress: string): boolean {
-      currentAccess();
+      update();
       return isAllowed(plainAddress(remoteAddress));
     },
   };

@@ -62,7 +62,7 @@ export function createHttpRoutes(options: HttpRoutesOptions) {
     const candidates = routes.filter((route) => route.path === path);
     const route = candidates.find((candidate) => candidate.method === method);
     if (route?.isPublic !== true) {
-      const denial = check(headers.authorization);
+      const { denial } = check(headers.authorization);
       if (denial !== undefined) return denied(denial);
       // Only browsers send these headers.
       if (headers.origin !== undefined || headers["sec-fetch-site"] !== undefined) {

@@ -11,7 +11,7 @@ import {
 import { Server as NetServer, type Socket } from "node:net";
 import type { EnvoyServiceOptions } from "../config/options/service.js";
 import type { Log } from "../shared/log.js";
-import { createAccessChecks, type EnvoyAccess } from "./access.js";
+import { createAccessChecks, type EnvoyAccess, nobody } from "./access.js";
 import { createBuffers } from "./buffers.js";
 import { createExpiry } from "./expiry.js";
 import { createGrpcServer, endWithStatus, type GrpcMethod } from "./grpc/server.js";
@@ -146,9 +146,10 @@ export function createEnvoyListener(options: EnvoyListenerOptions) {
       http.serveHttp2(stream, headers, peer);
       return;
     }
-    const denial = grpc.isPublic(headers[":path"] ?? "") ? undefined : peer.check(headers.authorization);
+    const isPublic = grpc.isPublic(headers[":path"] ?? "");
+    const { denial, caller } = isPublic ? { caller: nobody } : peer.check(headers.authorization);
     if (denial === undefined) {
-      grpc.serve(stream, headers, peer.buffers);
+      grpc.serve(stream, headers, { buffers: peer.buffers, caller });
       return;
     }
     const status = denial.kind === "forbidden" ? PERMISSION_DENIED : UNAUTHENTICATED;

@@ -50,19 +50,19 @@ export function createPeers({ access, maxConnections, buffersFor }: PeersOptions
         socket.destroy();
         return undefined;
       }
-      const check = access.forAddress(address);
+      const check = access.forConnection(socket);
       const peer: Peer = {
         buffers: buffersFor(),
         hasProtocol: false,
         isAuthorized: false,
         isOutsider,
         check(authorization) {
-          const denial = check(authorization);
-          if (denial === undefined && !peer.isAuthorized) {
+          const verdict = check(authorization);
+          if (verdict.denial === undefined && !peer.isAuthorized) {
             peer.isAuthorized = true;
             unauthorized.delete(socket);
           }
-          return denial;
+          return verdict;
         },
       };
       all.set(socket, peer);

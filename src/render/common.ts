@@ -3,6 +3,7 @@ import { isIP } from "node:net";
 import type { ServiceAddress } from "../config/options/plane-options.js";
 import type { Config } from "../config/schema.js";
 import { parseAddress } from "../config/values.js";
+import { planeOfNode } from "../shared/access/planes.js";
 
 /** Options that the renderers have in common. */
 export interface CommonRenderOptions {
@@ -62,11 +63,25 @@ export function refuseLimits({ limits }: Config, plane: string): void {
   throw new RenderError(`limits: ${plane} cannot enforce ${first.name}; use the Node gateway, or remove limits`);
 }
 
-/** @param plane the name of the plane in the error message */
-export function requirePlaneToken(config: Config, plane: string): void {
-  if (config.control.plane_token === "") {
-    throw new RenderError(`control.plane_token is empty: the service would reject ${plane}`);
+/**
+ * The token that the proxy sends to the services: of the plane that `node` belongs to, otherwise the common one. Empty for a
+ * plane that has only a certificate. Throws RenderError if the services would reject the proxy.
+ */
+export function planeToken({ control }: Config, { node = "", serviceTls }: CommonRenderOptions, proxy: string): string {
+  const { planes, plane_token: common } = control;
+  const names = Object.keys(planes);
+  const plane = planeOfNode(node, names);
+  const own = plane === undefined ? undefined : planes[plane];
+  if (own === undefined) {
+    if (common !== "") return common;
+    if (names.length > 0)
+      throw new RenderError("--node must name one of control.planes, because there is no plane_token");
+    throw new RenderError(`control.plane_token is empty: the service would reject ${proxy}`);
   }
+  if (own[0] === undefined && serviceTls?.client === undefined) {
+    throw new RenderError(`control.planes.${plane} has no token: use --client-certificate and --client-key`);
+  }
+  return own[0] ?? "";
 }
 
 /** The names that the certificates of servers must have. Throws RenderError if a proxy could not tell them apart. */

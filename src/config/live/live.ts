@@ -7,6 +7,7 @@ import { watchFile } from "../../shared/file-watch.js";
 import type { Log } from "../../shared/log.js";
 import { StoreError } from "../../store/errors.js";
 import type { Store, Unsubscribe } from "../../store/store.js";
+import { credentialProblems } from "../credentials.js";
 import { isFromLayer, layerProblem } from "../layer.js";
 import { deepFreeze, type Loaded, readText } from "../load.js";
 import { describeProblem, type Problem } from "../problem.js";
@@ -153,8 +154,8 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
     const wanted = overrides(loaded.config);
     const restarts = restartsNeeded(wanted, current, waiting);
     if (restarts.problems.length > 0 && !force) return refused(restarts.problems, restarts.options);
-    const wrongFiles = tlsFileProblems(wanted, before);
-    if (wrongFiles.length > 0) return refused(wrongFiles);
+    const problems = [...credentialProblems(wanted), ...tlsFileProblems(wanted, before)];
+    if (problems.length > 0) return refused(problems);
     text = newText;
     layer = newLayer;
     waiting = restarts.waiting;

@@ -76,6 +76,7 @@ export interface NginxServiceTls {
 }
 
 export interface NginxOptions extends PlaneOptions {
+  /** Empty: none, the plane has a certificate. */
   planeToken: string;
   /** Request headers that backends never get, in lower case. */
   hiddenHeaders: string[];

@@ -65,18 +65,18 @@ function socketRoutes(config: Config) {
 }
 
 /** What the rendered nginx configuration adds to the options. An empty node: nginx names the node itself. */
-export interface NginxPlaneFacts extends Pick<NginxOptions, "node" | "services" | "serviceTls"> {
+export interface NginxPlaneFacts extends Pick<NginxOptions, "node" | "planeToken" | "services" | "serviceTls"> {
   /** The nginx upstream block of the n-th pod of an upstream. */
   podUpstream(upstream: string, index: number): string;
 }
 
 export function nginxOptions(
   config: Config,
-  { node, services, serviceTls, podUpstream }: NginxPlaneFacts,
+  { node, planeToken, services, serviceTls, podUpstream }: NginxPlaneFacts,
 ): NginxOptions {
   return {
     ...planeOptions(config, node, "base64"),
-    planeToken: config.control.plane_token,
+    planeToken,
     hiddenHeaders: hiddenHeaders(config),
     services,
     serviceTls,

@@ -10,10 +10,11 @@ import { appLimits, headerOptions } from "./limits.js";
 import { routeName, slotLimits, upstreamPods } from "./slots.js";
 
 /** Who may call the control listener. */
-export type AccessOptions = Omit<CamelCase<Config["control"]>, "listen" | "tls">;
+export type AccessOptions = Omit<CamelCase<Config["control"]>, "listen" | "tls" | "operators" | "planes"> &
+  Pick<Config["control"], "operators" | "planes">;
 
-export function accessOptions({ control }: Config): AccessOptions {
-  return camelCase(control);
+export function accessOptions({ control: { operators, planes, ...control } }: Config): AccessOptions {
+  return { ...camelCase(control), operators, planes };
 }
 
 export interface MetricsOptions {
@@ -38,7 +39,7 @@ export function overloadLimits({ overload }: Config): OverloadLimits {
 const DEFAULT_LEASE_MS = 30_000;
 
 export interface EnvoyServiceOptions {
-  access: Pick<AccessOptions, "planeToken" | "allow">;
+  access: Pick<AccessOptions, "planeToken" | "allow"> & Partial<Pick<AccessOptions, "planes">>;
   limits: {
     /** Limit for a gRPC message or an HTTP body. */
     maxMessageBytes: number;

@@ -1,7 +1,9 @@
 /** Envoy's Access Log Service: renews and releases connection slots and settles exchanges, as the log entries report. */
 import { isIdentifier } from "../../core/platform.js";
 import type { Log } from "../../shared/log.js";
+import type { Caller } from "../access.js";
 import type { ClientStreamMethod } from "../grpc/server.js";
+import { GrpcError, PERMISSION_DENIED } from "../grpc/status.js";
 import type { EnvoyConnections } from "./envoy-connections.js";
 import { END, type LogEntry, type Marks, PERIODIC, readAccessLogMessage } from "./messages.js";
 import type { FinishedExchange } from "./settlement.js";
@@ -22,12 +24,14 @@ const MAX_TOKENS = 1_000_000;
 const MAX_METHOD_LENGTH = 64;
 
 export function createAccessLogService({ connections, settle, log }: AccessLogOptions): ClientStreamMethod {
-  function handle(node: string, entry: LogEntry): void {
+  function handle(node: string, entry: LogEntry, caller: Caller): void {
     const { marks, kind } = entry;
     if (marks.connection !== "") {
       const { connection, proxy, pod, app, route } = marks;
       const socket = { connection, proxy, pod, app, route };
       if (!isSocket(marks)) log.warn({ node }, "an Envoy reported a connection with an invalid name");
+      else if (!caller.mayActFor(proxy))
+        log.warn({ node, proxy }, "an Envoy reported a connection of another data plane");
       else if (kind === PERIODIC) connections.alive(socket, node);
       else if (kind === END) connections.ended(socket);
     }
@@ -41,13 +45,17 @@ export function createAccessLogService({ connections, settle, log }: AccessLogOp
   return {
     kind: "client-stream",
     path: "/envoy.service.accesslog.v3.AccessLogService/StreamAccessLogs",
-    open() {
+    open(caller) {
       let node = UNNAMED;
       return {
         message(bytes) {
           const message = readAccessLogMessage(bytes);
           if (message.node !== undefined) node = isIdentifier(message.node) ? message.node : UNNAMED;
-          for (const entry of message.entries) handle(node, entry);
+          if (!caller.mayActFor(node)) {
+            log.warn({ node }, "an Envoy reported as the node of another data plane");
+            throw new GrpcError(PERMISSION_DENIED, "this data plane may not act for this node");
+          }
+          for (const entry of message.entries) handle(node, entry, caller);
         },
         ended: () => new Uint8Array(0),
       };

@@ -2,6 +2,7 @@
 import { constants, type IncomingHttpHeaders, type ServerHttp2Stream } from "node:http2";
 import { OVERLOADED } from "../../core/codes.js";
 import type { Log } from "../../shared/log.js";
+import type { Caller } from "../access.js";
 import type { BufferShare } from "../buffers.js";
 import type { Expiry } from "../expiry.js";
 import { createMessageReader, framed } from "./framing.js";
@@ -33,7 +34,7 @@ export interface ClientStreamMethod {
   kind: "client-stream";
   path: string;
   isPublic?: boolean;
-  open(): ClientStream;
+  open(caller: Caller): ClientStream;
 }
 
 export interface ClientStream {
@@ -44,6 +45,13 @@ export interface ClientStream {
 }
 
 export type GrpcMethod = UnaryMethod | ClientStreamMethod;
+
+/** Who calls. */
+export interface GrpcPeer {
+  /** Of its connection. */
+  buffers: BufferShare;
+  caller: Caller;
+}
 
 export interface GrpcServerOptions {
   methods: readonly GrpcMethod[];
@@ -68,10 +76,10 @@ export function createGrpcServer(options: GrpcServerOptions) {
     stream: ServerHttp2Stream,
     method: GrpcMethod,
     headers: IncomingHttpHeaders,
-    buffers: BufferShare,
+    { buffers, caller }: GrpcPeer,
   ): void {
     const withinMs = timeoutMs(headers["grpc-timeout"]);
-    const call = method.kind === "unary" ? unaryCall(method) : method.open();
+    const call = method.kind === "unary" ? unaryCall(method) : method.open(caller);
     const maxBytes = method.isPublic === true ? maxPublicBytes : maxMessageBytes();
     const encoding = headers["grpc-encoding"];
     const reader = createMessageReader({ maxBytes, encoding, buffers }, (message) => call.message(message));
@@ -141,14 +149,13 @@ export function createGrpcServer(options: GrpcServerOptions) {
 
   return {
     isPublic: (path: string) => byPath.get(path)?.isPublic === true,
-    /** `buffers`: of its connection. */
-    serve(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, buffers: BufferShare): void {
+    serve(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, peer: GrpcPeer): void {
       const method = byPath.get(headers[":path"] ?? "");
       try {
         if (method === undefined) throw new GrpcError(UNIMPLEMENTED, "unknown method");
         if (method.kind === "unary" && method.isPublic !== true && sheds())
           throw new GrpcError(UNAVAILABLE, OVERLOADED);
-        serveCall(stream, method, headers, buffers);
+        serveCall(stream, method, headers, peer);
       } catch (error) {
         endWithStatus(stream, statusOf(error, headers[":path"] ?? "", log));
       }

@@ -61,11 +61,12 @@ function callOne(service: number, path: string, body: string, deadlineMs: number
 }
 
 function exchange(socket: Socket, authority: string, path: string, body: string): ServiceReply {
+  const { planeToken } = worker.options;
   const head = luaString.format(
-    "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n",
+    "POST %s HTTP/1.1\r\nHost: %s\r\n%sContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n",
     path,
     authority,
-    worker.options.planeToken,
+    planeToken === "" ? "" : `Authorization: Bearer ${planeToken}\r\n`,
     body.length,
   );
   const [sent, unsent] = socket.send(head + body);

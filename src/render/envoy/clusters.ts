@@ -156,7 +156,7 @@ function serviceCluster(
     },
     common_lb_config: { healthy_panic_threshold: { value: 1 } },
     outlier_detection: ejectUnreachable({ failures: 2, baseMs: 1_000, maxMs: 5_000, intervalMs: 500 }),
-    typed_extension_protocol_options: upstreamProtocol(version, "30s", credentialFilters(options)),
+    typed_extension_protocol_options: upstreamProtocol(version, "30s", credentialFilters(config, options)),
     transport_socket: section.tls === undefined ? undefined : serviceTls(names, options),
   };
 }

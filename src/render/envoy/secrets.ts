@@ -2,15 +2,9 @@
 import { dirname } from "node:path";
 import type { Config } from "../../config/schema.js";
 import { commentedYaml, NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
-import {
-  type CommonRenderOptions,
-  type RenderedFile,
-  requirePlaneToken,
-  type Upstream,
-  usedUpstreams,
-} from "../common.js";
+import { type CommonRenderOptions, planeToken, type RenderedFile, type Upstream, usedUpstreams } from "../common.js";
 import { extension, fromFile, TYPES } from "./common.js";
-import type { EnvoyRenderOptions } from "./options.js";
+import { DEFAULT_NODE, type EnvoyRenderOptions } from "./options.js";
 
 /** Names of secrets. Each is in a file of its own: Envoy accepts only one per file. */
 const TOKEN = "token";
@@ -25,13 +19,16 @@ const SYSTEM_ROOTS = "/etc/ssl/certs/ca-certificates.crt";
 
 const fileOf = (name: string) => `secret-${name.replace(/[^A-Za-z0-9.-]/g, (odd) => `_${odd.charCodeAt(0)}_`)}.yaml`;
 
+function tokenOf(config: Config, options: EnvoyRenderOptions): string {
+  return planeToken(config, { ...options, node: options.node ?? DEFAULT_NODE }, "Envoy");
+}
+
 /** Every secret that the configuration refers to. */
 export function secretFiles(config: Config, options: EnvoyRenderOptions): RenderedFile[] {
-  requirePlaneToken(config, "Envoy");
+  const token = tokenOf(config, options);
   const { tls, serviceTls } = options;
-  const secrets: [name: string, value: YamlSection][] = [
-    [TOKEN, { generic_secret: { secret: { inline_string: `Bearer ${config.control.plane_token}` } } }],
-  ];
+  const secrets: [name: string, value: YamlSection][] = [];
+  if (token !== "") secrets.push([TOKEN, { generic_secret: { secret: { inline_string: `Bearer ${token}` } } }]);
   if (tls !== undefined) secrets.push([LISTENER, certificate(tls)]);
   const { ca, client } = serviceTls ?? {};
   if (ca !== undefined) secrets.push([SERVICE_CA, authority(ca)]);
@@ -69,8 +66,9 @@ function secretSource(name: string, { path }: Pick<CommonRenderOptions, "path">)
   return { name, sds_config: fromFile(path, fileOf(name)) };
 }
 
-/** Upstream filters that add the token to every call of the service. */
-export function credentialFilters(options: EnvoyRenderOptions): YamlSection[] {
+/** Upstream filters that add the token to every call of the service; undefined if the plane has only a certificate. */
+export function credentialFilters(config: Config, options: EnvoyRenderOptions): YamlSection[] | undefined {
+  if (tokenOf(config, options) === "") return undefined;
   const generic = extension(
     "envoy.http.injected_credentials.generic",
     "extensions.http.injected_credentials.generic.v3.Generic",

@@ -2,10 +2,10 @@
 import { nginxOptions } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
 import {
+  planeToken,
   type Rendered,
   type RenderedFile,
   refuseLimits,
-  requirePlaneToken,
   serviceAddresses,
   upgradingRoutes,
 } from "../common.js";
@@ -19,11 +19,11 @@ import { podUpstream, socketInclude, socketLocation } from "./sockets.js";
 /** Throws RenderError. */
 export function renderNginx(config: Config, options: RenderOptions): Rendered {
   const warnings: string[] = [];
-  requirePlaneToken(config, "nginx");
   refuseLimits(config, "nginx");
   const services = serviceAddresses(options.services, "--service", config.control.listen);
   const plane = nginxOptions(config, {
     node: options.node ?? "",
+    planeToken: planeToken(config, options, "nginx"),
     services,
     serviceTls: serviceTls(config, services, options),
     podUpstream,

@@ -80,10 +80,12 @@ export function createControl({ log, version, access, clock = systemClock, ...op
     const [path = "", search = ""] = (request.url ?? "").split(/\?(.*)/s);
     const { endpoint, params = {}, allow } = find(method, path) ?? {};
     const changes = method !== "GET" && method !== "HEAD";
-    const admit = () => guard(request, endpoint?.role ?? "address", changes);
-    const { refusal, token } = admit();
+    const admit = () => guard.admit(request, endpoint?.role ?? "address", changes);
+    const { refusal, token, name } = admit();
     if (refusal !== undefined) {
-      if (endpoint !== undefined && endpoint.role !== "public") audit.rejected(auditEntry(request, endpoint, refusal));
+      if (endpoint !== undefined && endpoint.role !== "public") {
+        audit.rejected(auditEntry({ request, endpoint, reply: refusal, name }));
+      }
       return refusal;
     }
     if (allow === undefined) return problem(404, "not_found", "no_such_endpoint");
@@ -98,15 +100,21 @@ export function createControl({ log, version, access, clock = systemClock, ...op
     try {
       call = await readCall(request, endpoint, params, {
         search,
-        access: { token, isCurrent: () => admit().refusal === undefined },
+        access: {
+          token,
+          name,
+          isCurrent: () => admit().refusal === undefined,
+          mayActFor: (node) => guard.mayActFor(name, node),
+        },
       });
       reply = await endpoint.handle(call);
     } catch (error) {
       reply = failure(error, endpoint);
     }
-    if (endpoint.role === "admin" && endpoint.action !== undefined) {
-      audit.changed(auditEntry(request, endpoint, reply, call));
-    }
+    const audited = { request, endpoint, reply, name, call };
+    if (endpoint.role === "admin" && endpoint.action !== undefined) audit.changed(auditEntry(audited));
+    // A data plane acted for a node that is not its own.
+    if (endpoint.role === "plane" && reply.status === 403) audit.rejected(auditEntry(audited));
     if (endpoint.text === undefined || reply.status !== 200 || !isPlainText(request)) return reply;
     const lines = endpoint.text.format(reply.body);
     return { ...reply, body: `${lines.join("\n")}\n`, mediaType: "text/plain; charset=utf-8" };

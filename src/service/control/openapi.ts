@@ -36,8 +36,8 @@ export function openApiDocument(endpoints: readonly Endpoint[], version: string)
     components: {
       schemas: { Problem: schemaOf(problemReply, "output") },
       securitySchemes: {
-        admin: { type: "http", scheme: "bearer", description: "control.admin_token" },
-        plane: { type: "http", scheme: "bearer", description: "control.plane_token" },
+        admin: { type: "http", scheme: "bearer", description: "control.admin_token or control.operators" },
+        plane: { type: "http", scheme: "bearer", description: "control.plane_token or control.planes" },
       },
     },
   };

@@ -23,7 +23,7 @@ export async function readCall(
   const query = parseQuery(new URLSearchParams(search), endpoint.query);
   const text = await readBody(request, endpoint);
   const body = endpoint.request === undefined ? undefined : parseBody(text, isPlainText(request), endpoint);
-  return { params, query, body, operator: operatorOf(request, body), access };
+  return { params, query, body, operator: access.name === "" ? operatorOf(request, body) : access.name, access };
 }
 
 export const isPlainText = (request: IncomingMessage) => mediaType(request) === "text/plain";

@@ -16,7 +16,7 @@ export interface Call<Body = unknown, Query = unknown> {
   params: Record<string, string>;
   query: Query;
   body: Body;
-  /** Who makes the change: from the body, from X-Operator, or "admin". */
+  /** Who makes the change: the owner of the token; with a shared one as claimed in the body or by X-Operator, or "admin". */
   operator: string;
   access: CallAccess;
 }
@@ -25,6 +25,10 @@ export interface Call<Body = unknown, Query = unknown> {
 export interface CallAccess {
   /** The token of the caller, or of the session; empty if the endpoint needs none. */
   token: string;
+  /** The operator or data plane that owns the credentials; empty if several share them. */
+  name: string;
+  /** Whether a data plane may act for this node, or for this proxy with connections. */
+  mayActFor(node: string): boolean;
   /** For long replies: whether the same request would still be allowed. */
   isCurrent(): boolean;
 }

@@ -1,7 +1,7 @@
 /** Copies of values for logs and replies: secrets hidden, strings printable, size bounded. */
 import { printable } from "../../shared/printable.js";
 
-const SECRET = /(^|_)(token|password|secret|key|api_keys)$|^authorization$|^store$/i;
+const SECRET = /(^|_)(token|password|secret|key|api_keys)$|^(authorization|store|operators|planes)$/i;
 const MOST_LEVELS = 6;
 const MOST_ITEMS = 50;
 const HIDDEN = "(hidden)";
@@ -23,7 +23,7 @@ export function redacted(value: unknown, level = 0): unknown {
   return { ...Object.fromEntries(some), ...rest };
 }
 
-const secretOptions = new Set(["admin_token", "plane_token", "api_keys", "store"]);
+const secretOptions = new Set(["admin_token", "plane_token", "operators", "planes", "api_keys", "store"]);
 
 /** A complete copy of a configuration, only with its secrets hidden. */
 export function withoutSecrets(value: unknown): unknown {

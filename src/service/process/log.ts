@@ -18,6 +18,8 @@ const secretFields = [
   "token",
   "admin_token",
   "plane_token",
+  "operators",
+  "planes",
   "api_key",
   "api_keys",
   "store",

@@ -11,6 +11,7 @@ import {
 } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { EnvoyAccess } from "../../../src/envoy-service/access.js";
 import type { EnvoySocket } from "../../../src/envoy-service/access-log/route-connections.js";
 import { createAccessLogService } from "../../../src/envoy-service/access-log/service.js";
 import type { FinishedExchange } from "../../../src/envoy-service/access-log/settlement.js";
@@ -34,6 +35,7 @@ const handled: { alive: [EnvoySocket, string][]; ended: EnvoySocket[]; settled: 
     warnings: 0,
   };
 let listener: ListenerUnderTest;
+let access: EnvoyAccess;
 let client: InstanceType<ServiceClientConstructor>;
 
 beforeEach(async () => {
@@ -46,8 +48,12 @@ beforeEach(async () => {
     settle: (settlement) => void handled.settled.push(settlement),
     log: { debug() {}, info() {}, warn: () => void handled.warnings++, error() {} },
   });
-  const access = () => ({ planeToken: "the-token-of-the-planes", allow: ["127.0.0.0/8"] });
-  listener = await startEnvoyListener({ descriptors: { decide: () => never() }, methods: [method], access });
+  access = { planeToken: "the-token-of-the-planes", allow: ["127.0.0.0/8"] };
+  listener = await startEnvoyListener({
+    descriptors: { decide: () => never() },
+    methods: [method],
+    access: () => access,
+  });
   client = new service(listener.address, credentials.createInsecure());
 });
 afterEach(async () => {
@@ -196,5 +202,34 @@ describe("the access log service", () => {
     log.write({ identifier, ...logs(entry("DownstreamEnd", marks)) });
     expect(await log.end()).toBe(status.UNAUTHENTICATED);
     expect(handled.ended).toEqual([]);
+  });
+
+  it("a data plane with a token of its own reports only its own Envoys and connections", async () => {
+    const token = "the-token-of-edge-1";
+    access = { ...access, planes: { "edge-1": [token], "edge-2": ["the-token-of-edge-2"] } };
+    const foreign = openLog("the-token-of-edge-2");
+    foreign.write({ identifier, ...logs(entry("DownstreamEnd", { ...marks, ...paid })) });
+    expect(await foreign.end()).toBe(status.PERMISSION_DENIED);
+    const unnamed = openLog(token);
+    unnamed.write(logs(entry("DownstreamEnd", marks)));
+    expect(await unnamed.end()).toBe(status.PERMISSION_DENIED);
+    expect([handled.ended, handled.settled, handled.warnings]).toEqual([[], [], 2]);
+    const own = openLog(token);
+    const proxy = text("edge-1-12ab");
+    own.write({ identifier, ...logs(entry("DownstreamEnd", marks), entry("DownstreamEnd", { ...marks, proxy })) });
+    expect(await own.end()).toBe(status.OK);
+    expect([handled.ended, handled.warnings]).toEqual([[{ ...socket, proxy: "edge-1-12ab" }], 3]);
+  });
+
+  it("ends an open stream when its token is revoked", async () => {
+    const own = { ...marks, proxy: text("edge-1-12ab") };
+    access = { ...access, planes: { "edge-1": ["the-token-of-edge-1"] } };
+    const log = openLog("the-token-of-edge-1");
+    log.write({ identifier, ...logs(entry("DownstreamEnd", own)) });
+    await waitFor("the entry to be handled", () => handled.ended.length === 1);
+    access = { ...access, planes: { "edge-1": ["another-token-of-edge-1"] } };
+    log.write(logs(entry("DownstreamEnd", own)));
+    expect(await log.end()).toBe(status.PERMISSION_DENIED);
+    expect(handled.ended).toHaveLength(1);
   });
 });

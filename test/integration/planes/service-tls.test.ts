@@ -1,6 +1,6 @@
 /** nginx and Envoy call the service over mutual TLS: what is rejected, rotation under load, and that Envoy hides the token. */
 import { once } from "node:events";
-import { statSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -42,6 +42,9 @@ upstreams: { backend: { targets: ["${backend.target}"] } }
 routes: [{ path: /, upstream: backend }]
 `;
 
+const tlsOfServer = () =>
+  `tls: { cert: ${server.cert}, key: ${server.key}, ca: ${authority.ca}, client_auth: required }`;
+
 beforeAll(async () => {
   nginxPlane();
   envoyPlane();
@@ -53,11 +56,11 @@ beforeAll(async () => {
   backend = await startSmallBackend();
   endings.push(() => backend.stop());
   envoyListen = `127.0.0.1:${await freePort()}`;
-  const tls = `tls: { cert: ${server.cert}, key: ${server.key}, ca: ${authority.ca}, client_auth: required }`;
-  control = tls;
+  const tls = tlsOfServer();
+  control = `planes: { edge-1: [], edge-2: [] }, ${tls}`;
   service = await startGateway(`${limits()}\nenvoy: { listen: "${envoyListen}", ${tls} }\n`, {
     controlTls: true,
-    control: `plane_token: ${PLANE_TOKEN}, ${tls}`,
+    control: `plane_token: ${PLANE_TOKEN}, ${control}`,
   });
   endings.push(() => service.stop());
 });
@@ -85,13 +88,21 @@ const good = (): ServiceTls => ({
   client: { certificate: client.cert, key: client.key },
 });
 
-async function start(kind: Kind, serviceTls: ServiceTls, place = new URL(service.controlUrl).host): Promise<Plane> {
-  const tls = `tls: { cert: ${server.cert}, key: ${server.key} }`;
-  const common = { services: [place], serviceTls, control };
+interface StartOptions {
+  place?: string;
+  node?: string;
+}
+
+async function start(
+  kind: Kind,
+  serviceTls: ServiceTls,
+  { place, node = "edge-1" }: StartOptions = {},
+): Promise<Plane> {
+  const common = { services: [place ?? new URL(service.controlUrl).host], serviceTls, control, node };
   const plane: Plane =
     kind === "nginx"
       ? await startNginx(limits(), common)
-      : await startEnvoy(`${limits()}envoy: { listen: "127.0.0.1:1", ${tls} }\n`, {
+      : await startEnvoy(`${limits()}envoy: { listen: "127.0.0.1:1", ${tlsOfServer()} }\n`, {
           ...common,
           envoyServices: [envoyListen],
         });
@@ -104,6 +115,12 @@ async function statusOf(plane: Plane, app = "default"): Promise<number> {
   const { statusCode, body } = await request(`${plane.url}/`, { headers: { "x-app-id": app }, reset: true });
   await body.dump();
   return statusCode;
+}
+
+/** The content of all rendered files. */
+function filesOf({ dir }: Plane): string {
+  const names = readdirSync(dir).filter((name) => /\.(conf|lua|yaml)$/.test(name));
+  return names.map((name) => readFileSync(join(dir, name), "utf8")).join("\n");
 }
 
 /** Like a service, with an expired certificate. The service itself would not start with one. */
@@ -135,11 +152,29 @@ function suite(kind: Kind): void {
       [good(), await expiredService()],
     ];
     for (const [tls, place] of cases) {
-      const plane = await start(kind, tls, place);
+      // Only a node of no plane may use the common token without a certificate.
+      const node = tls.client === undefined ? "unlisted" : "edge-1";
+      const plane = await start(kind, tls, { node, ...(place === undefined ? {} : { place }) });
       // The app is closed without the store.
       expect([await statusOf(plane), await statusOf(plane)]).toEqual([503, 503]);
       await plane.stop();
     }
+  });
+
+  it("is identified by its certificate: it needs no token, and cannot act for another plane", async () => {
+    const own = await start(kind, good());
+    await waitFor("the service to answer", async () => (await statusOf(own)) === 200);
+    expect(filesOf(own)).not.toContain(PLANE_TOKEN);
+    const refused = () => service.output().match(/"plane":"edge-1".*"why":"wrong_plane"/g)?.length ?? 0;
+    const before = refused();
+    const other = await start(kind, good(), { node: "edge-2" });
+    await waitFor("the refusal to be logged", async () => {
+      // The app is closed without the service.
+      expect(await statusOf(other)).toBe(503);
+      return refused() > before;
+    });
+    expect(await statusOf(other)).toBe(503);
+    expect(await statusOf(own)).toBe(200);
   });
 
   it("rotates the certificates of both sides under load without a failed request", async () => {
@@ -178,7 +213,7 @@ describeEnvoy("Envoy", () => {
   suite("Envoy");
 
   it("does not show the token in its admin interface, which only its user can reach", async () => {
-    const plane = (await start("Envoy", good())) as EnvoyProcess;
+    const plane = (await start("Envoy", good(), { node: "unlisted" })) as EnvoyProcess;
     const dump = await plane.admin("/config_dump?include_eds");
     expect(dump).toContain("secret-token.yaml");
     expect(dump).not.toContain(PLANE_TOKEN);

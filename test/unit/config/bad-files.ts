@@ -204,6 +204,40 @@ export const said: Record<string, string[]> = {
   "token-misspelt": ["control.plane_tokn: unknown option; did you mean plane_token?"],
   "token-short": ["control.admin_token: must be empty or 16 to 512 printable characters without spaces"],
   "tokens-alike": ["control.plane_token: must differ from admin_token: data planes must not have admin access"],
+  "published-tokens": [
+    "control.admin_token: is published in the documentation, and control.listen 0.0.0.0:9145 is not a loopback address: choose another one",
+    "control.operators[0]: is published in the documentation, and control.listen 0.0.0.0:9145 is not a loopback address: choose another one",
+    "control.plane_token: is published in the documentation, and control.listen 0.0.0.0:9145 is not a loopback address: choose another one",
+    "control.planes[0]: is published in the documentation, and control.listen 0.0.0.0:9145 is not a loopback address: choose another one",
+  ],
+  "published-tokens-envoy": [
+    "control.plane_token: is published in the documentation, and envoy.listen [::]:9147 is not a loopback address: choose another one",
+  ],
+  "envoy-without-token": [
+    'envoy.listen: is not a loopback address: set control.plane_token or control.planes (is "10.0.0.5:9147")',
+  ],
+  "credentials-alike": [
+    "control.operators[0]: must differ from admin_token",
+    "control.operators[1]: must differ from the tokens of operators",
+    "control.planes[0]: must differ from the tokens of operators: data planes must not have admin access",
+    "control.planes[1]: must differ from plane_token",
+  ],
+  credentials: [
+    "control.operators[0]: must be empty or 16 to 512 printable characters without spaces",
+    "control.operators[1]: must be empty or 16 to 512 printable characters without spaces",
+    "control.planes[1]: must be a token or a list of at most two, each empty or 16 to 512 printable characters without spaces",
+    "control.planes[2]: must be a token or a list of at most two, each empty or 16 to 512 printable characters without spaces",
+  ],
+  planes: [
+    "control.operators[0]: has no token",
+    "control.planes[0]: has no token, and control.tls.client_auth does not ask for its certificate",
+    "control.planes[1]: the name must have at most 64 characters",
+  ],
+  "identity-header": [
+    'identity.app_header: must be a header name with at most four hyphens or underscores (is "X-A-B-C-D-E")',
+    'identity.user_header: must be a header name with at most four hyphens or underscores (is "X User")',
+    'identity.api_key_header: must be a header name with at most four hyphens or underscores (is "-key")',
+  ],
   "too-few-buffers": ["envoy.max_buffered_bytes: must be at least 1.25 times max_message_bytes (is 4194304)"],
   "too-large": ["apps.video.burst: must be a whole number from 1 to 1000000000 (is 100000000000000000000)"],
   twice: ["line 2, column 1: this name occurs twice"],

@@ -53,17 +53,25 @@ export function createAudit(log: Log, clock: Clock) {
 
 export type AuditEntry = ReturnType<typeof auditEntry>;
 
-/** @param call undefined if the request was rejected before its body was read */
-export function auditEntry(request: IncomingMessage, endpoint: Endpoint, reply: Reply, call?: Call) {
-  const { action, method, path } = endpoint;
-  const named = request.headers["x-operator"];
+export interface Audited {
+  request: IncomingMessage;
+  endpoint: Endpoint;
+  reply: Reply;
+  /** The operator or data plane that owns the credentials; empty if several share them, or if they were rejected. */
+  name: string;
+  /** Undefined if the request was rejected before its body was read. */
+  call?: Call | undefined;
+}
+
+export function auditEntry({ request, endpoint, reply, name, call }: Audited) {
+  const { action, method, path, role } = endpoint;
   const { operator: _, reason, ...parameters } = Object(call?.body) as Record<string, unknown>;
   const { reason: cause, code } = Object(reply.body) as { reason?: unknown; code?: unknown };
   const { status, before, after } = reply;
   const isDone = status < 400 && reply.refused !== true;
   return {
     action: action ?? `${method} ${path}`,
-    operator: call?.operator ?? (typeof named === "string" ? named.slice(0, LONGEST_OPERATOR) : ""),
+    ...(role === "plane" ? { operator: "", verified: false, plane: name } : operatorFields(request, name, call)),
     client: addressOf(request),
     status,
     /** As given by the operator. */
@@ -75,4 +83,11 @@ export function auditEntry(request: IncomingMessage, endpoint: Endpoint, reply: 
     before,
     after,
   };
+}
+
+/** `verified`: the token belongs to this operator alone. Otherwise the name is as claimed. */
+function operatorFields({ headers }: IncomingMessage, name: string, call: Call | undefined) {
+  const claimed = headers["x-operator"];
+  const operator = call?.operator ?? (typeof claimed === "string" ? claimed.slice(0, LONGEST_OPERATOR) : "");
+  return name === "" ? { operator, verified: false } : { operator: name, verified: true };
 }

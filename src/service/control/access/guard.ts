@@ -2,9 +2,11 @@
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { isIP } from "node:net";
 import type { AccessOptions } from "../../../config/options/service.js";
+import { bearerToken, tokenHolders } from "../../../shared/access/bearer-token.js";
+import { createFailedLogins } from "../../../shared/access/failed-logins.js";
+import { createPlanes } from "../../../shared/access/planes.js";
 import { createAddressMatcher, plainAddress } from "../../../shared/addresses.js";
-import { bearerToken, tokenCheck } from "../../../shared/bearer-token.js";
-import { createFailedLogins } from "../../../shared/failed-logins.js";
+import { certificateNames } from "../../../shared/tls/certificate-names.js";
 import { problem, type Reply, type Role } from "../../operations/endpoint.js";
 
 export function addressOf({ socket }: IncomingMessage): string {
@@ -26,7 +28,14 @@ export interface Admission {
   refusal?: Reply;
   /** The token that was accepted; empty if none is needed. */
   token: string;
+  /** The name of the operator or data plane that the credentials belong to; empty if they are shared by several. */
+  name: string;
 }
+
+const anybody: Admission = { token: "", name: "" };
+const refused = (refusal: Reply): Admission => ({ refusal, token: "", name: "" });
+
+export type Guard = ReturnType<typeof createGuard>;
 
 export function createGuard({ access, now, sessionToken = () => "", isOpen = false }: GuardOptions) {
   let own = checks(access());
@@ -40,36 +49,39 @@ export function createGuard({ access, now, sessionToken = () => "", isOpen = fal
   }
 
   function checkToken(request: IncomingMessage, role: "plane" | "admin"): Admission {
-    const inHeader = bearerToken(request.headers.authorization);
-    const token = inHeader === "" && role === "admin" ? tokenWithoutHeader(request) : inHeader;
-    const refusal = tokenRefusal(request, role, token);
-    return refusal === undefined ? { token } : { refusal, token: "" };
-  }
-
-  function tokenRefusal(request: IncomingMessage, role: "plane" | "admin", token: string): Reply | undefined {
-    if ((role === "admin" ? own.access.adminToken : own.access.planeToken) === "") {
-      const detail = `${apis[role]} is disabled: set control.${role}_token in the configuration`;
-      return forbidden(`${role}_disabled`, detail);
+    if (role === "admin" ? !own.hasOperators : !own.planes.isConfigured) {
+      return refused(forbidden(`${role}_disabled`, `${apis[role]} is disabled: configure ${options[role]}`));
     }
     const address = addressOf(request);
-    if (token === "") return unauthorized("no_token", `the bearer token of ${holders[role]} is required`);
-    const waitMs = failures[role].waitMs(address);
+    const inHeader = bearerToken(request.headers.authorization);
+    const token = inHeader === "" && role === "admin" ? tokenWithoutHeader(request) : inHeader;
+    const waitMs = token === "" ? 0 : failures[role].waitMs(address);
     if (waitMs > 0) {
       const detail = "too many wrong tokens from this address; try again later";
       const headers = { "Retry-After": String(Math.ceil(waitMs / 1000)) };
-      return { ...problem(429, "too_many_requests", "failed_logins", { detail }), headers };
+      return refused({ ...problem(429, "too_many_requests", "failed_logins", { detail }), headers });
     }
-    // Both are always compared, so that the timing reveals nothing.
-    const [isAdmin, isPlane] = [own.isAdmin(token), own.isPlane(token)];
-    if (role === "admin" ? isAdmin : isPlane) {
-      failures[role].succeeded(address);
-      return undefined;
+    const holder = role === "admin" ? operatorWith(token) : planeWith(token, request);
+    if ("denied" in holder) {
+      if (holder.denied === "wrong_token") failures[role].failed(address);
+      return refused(denials[holder.denied](role));
     }
-    if (isAdmin || isPlane) {
-      return forbidden("wrong_role", `this is the token of ${holders[isAdmin ? "admin" : "plane"]}`);
-    }
-    failures[role].failed(address);
-    return unauthorized("wrong_token", `this is not the bearer token of ${holders[role]}`);
+    if (token !== "") failures[role].succeeded(address);
+    return { token, name: holder.name };
+  }
+
+  function operatorWith(token: string): Holder {
+    if (token === "") return { denied: "no_token" };
+    const name = own.operatorOf(token);
+    if (name !== undefined) return { name };
+    return { denied: own.planes.isToken(token) ? "wrong_role" : "wrong_token" };
+  }
+
+  function planeWith(token: string, { socket }: IncomingMessage): Holder {
+    const identity = own.planes.identify(token, certificateNames(socket));
+    if ("plane" in identity) return { name: identity.plane };
+    const isOperator = identity.denied === "wrong_token" && own.operatorOf(token) !== undefined;
+    return isOperator ? { denied: "wrong_role" } : identity;
   }
 
   /** The error reply if address, Host or origin are not allowed. */
@@ -88,17 +100,35 @@ export function createGuard({ access, now, sessionToken = () => "", isOpen = fal
     return undefined;
   }
 
-  /** @param changes the call is not read-only */
-  return (request: IncomingMessage, role: Role, changes: boolean): Admission => {
-    const refusal = peerRefusal(request, role, changes);
-    if (refusal !== undefined) return { refusal, token: "" };
-    return role === "plane" || role === "admin" ? checkToken(request, role) : { token: "" };
+  return {
+    /** @param changes the call is not read-only */
+    admit(request: IncomingMessage, role: Role, changes: boolean): Admission {
+      const refusal = peerRefusal(request, role, changes);
+      if (refusal !== undefined) return refused(refusal);
+      return role === "plane" || role === "admin" ? checkToken(request, role) : anybody;
+    },
+    /** @param plane as in `Admission.name` */
+    mayActFor: (plane: string, node: string) => own.planes.mayActFor(plane, node),
   };
 }
 
 const isLoopback = createAddressMatcher(["127.0.0.0/8", "::1/128"]);
 
-const holders = { admin: "operators (control.admin_token)", plane: "data planes (control.plane_token)" };
+type Denial = "no_token" | "wrong_token" | "wrong_role" | "wrong_plane";
+type Holder = { name: string } | { denied: Denial };
+
+const options = {
+  admin: "control.admin_token or control.operators",
+  plane: "control.plane_token or control.planes",
+};
+const holders = { admin: `operators (${options.admin})`, plane: `data planes (${options.plane})` };
+const others = { admin: "plane", plane: "admin" } as const;
+const denials: Record<Denial, (role: "admin" | "plane") => Reply> = {
+  no_token: (role) => unauthorized("no_token", `the bearer token of ${holders[role]} is required`),
+  wrong_token: (role) => unauthorized("wrong_token", `this is not the bearer token of ${holders[role]}`),
+  wrong_role: (role) => forbidden("wrong_role", `this is the token of ${holders[others[role]]}`),
+  wrong_plane: () => forbidden("wrong_plane", "token and certificate belong to different data planes"),
+};
 const apis = { admin: "the admin API", plane: "the API of data planes" };
 
 function forbidden(reason: string, detail: string): Reply {
@@ -114,8 +144,13 @@ function checks(access: AccessOptions) {
     access,
     isAllowed: createAddressMatcher(access.allow),
     isKnownHost: hostCheck(access.hosts),
-    isAdmin: tokenCheck(access.adminToken),
-    isPlane: tokenCheck(access.planeToken),
+    /** The name of an operator; empty for the token that they share. */
+    operatorOf: tokenHolders([
+      [access.adminToken, ""] as const,
+      ...Object.entries(access.operators).flatMap(([name, tokens]) => tokens.map((token) => [token, name] as const)),
+    ]),
+    hasOperators: access.adminToken !== "" || Object.keys(access.operators).length > 0,
+    planes: createPlanes(access),
   };
 }
 

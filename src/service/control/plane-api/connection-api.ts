@@ -8,6 +8,7 @@ import type { RouteSlots } from "../../../slots/slots.js";
 import { badField, type Endpoint, endpoint, ok, problem, Rejected } from "../../operations/endpoint.js";
 import * as messages from "./connection-messages.js";
 import { releaseHeld, renewHeld } from "./held-connections.js";
+import { requireOwn } from "./own-nodes.js";
 import { atomicReply, atomicRequest, atomicText, runAtomic } from "./redis-atomic.js";
 
 export interface ConnectionApiOptions {
@@ -56,7 +57,8 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
             "The store does not answer. Retry with the same connection, or release it: the slot may have been acquired.",
         },
       },
-      async handle({ body: { proxy, connection, reclaim, memory, pod: only, ...asked } }) {
+      async handle({ access, body: { proxy, connection, reclaim, memory, pod: only, ...asked } }) {
+        requireOwn(access, proxy);
         const { name: route, limits } = limitsOf(asked.route);
         if ((only === undefined) === (asked.pods === undefined)) {
           throw badField("pods", "must be given, or pod instead");
@@ -92,7 +94,10 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
       mostBodyBytes: MOST_BODY_BYTES,
       reply: messages.renewReply,
       text: messages.renewText,
-      handle: async ({ body }) => ok(await renewHeld(body, heldOptions())),
+      async handle({ body, access }) {
+        requireOwn(access, body.proxy);
+        return ok(await renewHeld(body, heldOptions()));
+      },
     }),
 
     endpoint("POST", "/v1/connections/release", "plane", {
@@ -101,7 +106,10 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
       mostBodyBytes: MOST_BODY_BYTES,
       reply: messages.releaseReply,
       text: messages.releaseText,
-      handle: async ({ body }) => ok(await releaseHeld(body, heldOptions())),
+      async handle({ body, access }) {
+        requireOwn(access, body.proxy);
+        return ok(await releaseHeld(body, heldOptions()));
+      },
     }),
 
     endpoint("POST", "/v1/connections/counts", "plane", {
@@ -130,7 +138,11 @@ export function connectionEndpoints(options: ConnectionApiOptions): Endpoint[] {
       request: atomicRequest,
       reply: atomicReply,
       text: atomicText,
-      handle: async ({ body }) => ok(await runAtomic(body, { slots, routes: routes(), ...limitsOf() }, deadline())),
+      async handle({ body, access }) {
+        const requireOwnProxy = (proxy: string) => requireOwn(access, proxy);
+        const options = { slots, routes: routes(), ...limitsOf(), requireOwnProxy };
+        return ok(await runAtomic(body, options, deadline()));
+      },
     }),
   ];
 }

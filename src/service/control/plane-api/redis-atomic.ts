@@ -58,6 +58,8 @@ export interface AtomicOptions {
   /** The default route and its limits. */
   name: string;
   limits: RouteLimits;
+  /** Throws a Rejected if the caller may not act for this proxy. */
+  requireOwnProxy(proxy: string): void;
 }
 
 /** Throws a Rejected before it changes anything. */
@@ -70,13 +72,22 @@ export async function runAtomic(
   const key = fullKey.replace(TAG, "ws:");
   const slots = options.slots.of(route);
   const { leaseMs } = limits;
+  const ownProxy = (proxy: string) => {
+    options.requireOwnProxy(proxy);
+    return proxy;
+  };
   switch (operation) {
     case "acquire":
     case "check_and_increment": {
       const pod = podOf(key);
       const [max, connection, proxy] = exactly(args, ["max", "connection", "proxy"]);
       const maxPerPod = Math.min(wholeOf(max, 0), limits.maxPerPod);
-      const request = { proxy: idOf(proxy, 2), connection: idOf(connection, 1), app: DEFAULT_APP, pods: [pod] };
+      const request = {
+        proxy: ownProxy(idOf(proxy, 2)),
+        connection: idOf(connection, 1),
+        app: DEFAULT_APP,
+        pods: [pod],
+      };
       const { allowed, count, code } = await slots.acquire(request, { ...limits, maxPerPod }, deadline);
       return [allowed ? 1 : 0, count, code];
     }
@@ -85,14 +96,14 @@ export async function runAtomic(
       const pod = podOf(key);
       const [connection, proxy] = exactly(args, ["connection", "proxy"]);
       const ended = { connection: idOf(connection, 0), pod, app: DEFAULT_APP };
-      await slots.release(idOf(proxy, 1), leaseMs, [ended], deadline);
+      await slots.release(ownProxy(idOf(proxy, 1)), leaseMs, [ended], deadline);
       return [1, await countOn(slots, pod, leaseMs), SLOT_SUCCESS];
     }
     case "renew": {
       const pod = podOf(key);
       const [proxy, ...connections] = args;
       const held = connections.map((one, i) => ({ connection: idOf(one, i + 1), pod, app: DEFAULT_APP }));
-      const { renewed, lost } = await slots.renew(idOf(proxy, 0), leaseMs, held, deadline);
+      const { renewed, lost } = await slots.renew(ownProxy(idOf(proxy, 0)), leaseMs, held, deadline);
       const gone = new Set(lost);
       return [1, renewed, SLOT_SUCCESS, ...held.map(({ connection }) => (gone.has(connection) ? 0 : 1))];
     }
@@ -100,7 +111,7 @@ export async function runAtomic(
       const proxy = HEARTBEAT_KEY.exec(key)?.[1];
       if (proxy === undefined) throw badField("key", "must be ws:proxy:<proxy>:heartbeat");
       exactly(args, []);
-      await slots.renew(proxy, leaseMs, [], deadline);
+      await slots.renew(ownProxy(proxy), leaseMs, [], deadline);
       return [1, 0, SLOT_SUCCESS];
     }
     case "count": {

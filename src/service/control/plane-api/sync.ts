@@ -16,6 +16,7 @@ import type { GrantRequest, Quota, ShardQuota } from "../../../quota/quota.js";
 import { StoreError } from "../../../store/errors.js";
 import type { PlaneReport } from "../../metrics/reports.js";
 import { badField, type Endpoint, endpoint, ok } from "../../operations/endpoint.js";
+import { requireOwn } from "./own-nodes.js";
 import { type SyncMessage, type SyncReply, syncReply, syncRequest, syncText } from "./sync-message.js";
 
 export interface SyncHandlerOptions {
@@ -170,7 +171,10 @@ export function syncEndpoint(sync: SyncHandler): Endpoint {
     request: syncRequest,
     reply: syncReply,
     text: syncText,
-    handle: async ({ body }) => ok(await sync(body)),
+    async handle({ body, access }) {
+      requireOwn(access, body.node);
+      return ok(await sync(body));
+    },
   });
 }
 

@@ -130,6 +130,19 @@ describe("tollgate render nginx", () => {
     expect(read("tollgate-http.conf")).toContain("lua_shared_dict tollgate 16m;");
   });
 
+  it("gives each data plane its own token and no other", () => {
+    const own = plain.replace(
+      `plane_token: ${SECRET}`,
+      "planes: { edge-1: [the-new-token-of-edge-1, the-old-token-of-edge-1], edge-2: the-token-of-edge-2 }",
+    );
+    render(own, "--node", "edge-1-a");
+    const text = read("tollgate-settings.lua");
+    expect(text).toContain("the-new-token-of-edge-1");
+    expect(text).not.toMatch(/the-old-token|the-token-of-edge-2/);
+    for (const node of [[], ["--node", "edge-3"]])
+      expect(() => render(own, ...node)).toThrow("--node must name one of");
+  });
+
   it.each([
     ["no token of data planes", plain.replace(SECRET, '""'), [], "control.plane_token is empty"],
     ["no routes", plain.slice(0, plain.indexOf("upstreams:")), [], "routes is empty"],

@@ -7,6 +7,7 @@ import { createSimulatedClock } from "../../../support/simulated-clock.js";
 const entry: AuditEntry = {
   action: "emergency",
   operator: "alice",
+  verified: false,
   reason: "why",
   client: "10.0.0.1",
   outcome: "done",
@@ -62,6 +63,7 @@ describe("changes", () => {
     expect(lines[0]).toEqual([
       {
         ...{ audit: true, action: "emergency", operator: "alice", reason: "why", client: "10.0.0.1", outcome: "done" },
+        verified: false,
         ...{ status: 200, parameters: { level: 2 }, before: 1, after: 2 },
       },
       "emergency: done",

@@ -1,5 +1,5 @@
 /** Limits token guessing: after several wrong tokens, an address is locked for a while. */
-import { networkOf } from "./addresses.js";
+import { networkOf } from "../addresses.js";
 
 interface Visitor {
   since: number;

@@ -1,6 +1,6 @@
 /** Guessing is slow, honest callers are not shut out, and memory is bounded. */
 import { describe, expect, it } from "vitest";
-import { createFailedLogins } from "../../../src/shared/failed-logins.js";
+import { createFailedLogins } from "../../../../src/shared/access/failed-logins.js";
 
 function logins(options = {}) {
   const clock = { now: 0 };
