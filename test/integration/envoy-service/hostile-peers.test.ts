@@ -23,6 +23,9 @@ import {
 
 useListener();
 
+/** Short times for pings, and none for connections without an authorized call. */
+const pinging = { pingMs: 50, handshakeMs: 200, unauthorizedMs: 3_600_000 };
+
 describe("a hostile peer", () => {
   const callHeaders = headerBlock({
     ":method": "POST",
@@ -106,7 +109,7 @@ describe("a hostile peer", () => {
     ["settings of the wrong length", http2Frame(4, 0, 0, Buffer.alloc(7))],
     ["a ping on a stream", http2Frame(6, 0, 9, Buffer.alloc(8))],
   ] as const)("is disconnected after %s, also if it has ended its side", async ([, invalid]) => {
-    const own = await startEnvoyListener({ descriptors: allowAll, timeouts: { pingMs: 50, handshakeMs: 200 } });
+    const own = await startEnvoyListener({ descriptors: allowAll, timeouts: pinging });
     for (const allowHalfOpen of [false, true]) {
       const socket = connect({ port: own.port, host: "127.0.0.1", allowHalfOpen });
       const closed = new Promise((resolve) => socket.once("close", resolve));
@@ -121,7 +124,7 @@ describe("a hostile peer", () => {
 
   it("that is idle is disconnected if it does not reply to pings, and after a time if it does", async () => {
     const idleMs = 400;
-    const own = await startEnvoyListener({ descriptors: allowAll, timeouts: { pingMs: 50, handshakeMs: 200, idleMs } });
+    const own = await startEnvoyListener({ descriptors: allowAll, timeouts: { ...pinging, idleMs } });
     const silent = connect(own.port, "127.0.0.1");
     const ended = new Promise((resolve) => silent.once("close", resolve));
     silent.on("error", () => {}).resume();
