@@ -48,7 +48,8 @@ export function outcomeOf(status: number, body: string): string {
   return hasReason(body, "out_of_memory") || hasReason(body, "script") ? FAILED : UNAVAILABLE;
 }
 
-function hasReason(body: string, reason: string): boolean {
+/** Whether the body of an error has this reason. */
+export function hasReason(body: string, reason: string): boolean {
   return luaString.find(body, `"reason":"${reason}"`, 1, true) !== undefined;
 }
 

@@ -1,6 +1,8 @@
 /** Calls a service over kept connections; tries the next address if one fails, within one deadline. */
+import { OVERLOADED } from "../../core/codes.js";
 import { storedNumber } from "../../core/platform.js";
 import { luaString } from "../lua/library.js";
+import { hasReason } from "../lua/slot-messages.js";
 import { nowMs } from "./clock.js";
 import { ngx, type Socket } from "./ngx.js";
 import { secure } from "./service-tls.js";
@@ -23,7 +25,7 @@ function noReply(problem: string): ServiceReply {
   return { status: 0, body: "", timedOut: problem === "timeout", problem };
 }
 
-/** Tries the services in turn, starting with the one that replied last, until one replies. */
+/** Tries the services in turn, starting with the one that replied last, until one replies that is not overloaded. */
 export function callService(path: string, body: string, deadlineMs: number): ServiceReply {
   const { services } = worker.options;
   const { node } = worker;
@@ -35,7 +37,7 @@ export function callService(path: string, body: string, deadlineMs: number): Ser
     // One service must not use up the time of the others.
     const share = Math.ceil(left / (services.length - attempt));
     reply = callOne(node.service, path, body, share);
-    if (reply.status > 0) return reply;
+    if (reply.status > 0 && !(reply.status === 503 && hasReason(reply.body, OVERLOADED))) return reply;
     node.service = node.service + 1 < services.length ? node.service + 1 : 0;
   }
   return reply;

@@ -31,7 +31,7 @@ beforeAll(async () => {
     `node_id: service
 workers: 1
 envoy: { listen: "127.0.0.1:${port}" }
-overload: { loop_lag_ms: 50, heap: 0.4 }
+overload: { loop_lag_ms: 200, heap: 0.4 }
 upstreams: { backend: { targets: ["${backend.target}"] } }
 routes: [{ path: /, upstream: backend, connections: {} }]
 `,

@@ -1,4 +1,5 @@
 /** nginx and its services: failover, a node that was declared dead, added and removed apps, configuration mismatch, metrics and health. */
+import { fileURLToPath } from "node:url";
 import { request } from "undici";
 import { afterEach, expect, it } from "vitest";
 import { createQuota, type Quota } from "../../../../src/quota/quota.js";
@@ -27,7 +28,7 @@ interface World {
   yaml(apps: string): string;
 }
 
-async function start({ services: count = 1, idleMs = 1_000 } = {}): Promise<World> {
+async function start({ services: count = 1, idleMs = 1_000, env = {}, overload = "" } = {}): Promise<World> {
   const redis = await startRedis();
   endings.push(() => redis.stop());
   const backend = await startSmallBackend();
@@ -38,13 +39,14 @@ workers: 1
 cluster: { id: exact, node_ttl_ms: ${TTL_MS}, reconcile_interval_ms: 1000 }
 lease: { idle_ms: ${idleMs}, report_interval_ms: 1000 }
 log: { level: warn }
+${overload}
 ${apps}
 upstreams: { backend: { targets: ["${backend.target}"] } }
 routes: [{ path: /, upstream: backend }]
 `;
   const services: GatewayProcess[] = [];
   for (let i = 0; i < count; i++) {
-    const service = await startGateway(`node_id: service-${i}\n${yaml(both)}`);
+    const service = await startGateway(`node_id: service-${i}\n${yaml(both)}`, { env });
     endings.push(() => service.stop());
     services.push(service);
   }
@@ -57,6 +59,31 @@ routes: [{ path: /, upstream: backend }]
   const spent = async (app: string) => Number(await redis.command("HGET", `ratelimit:{exact/0}:app:${app}`, "spent"));
   return { nginx, quota, services, spent, yaml };
 }
+
+it("uses another service while one is overloaded", async () => {
+  const preload = fileURLToPath(new URL("../../../support/load-process.mjs", import.meta.url));
+  const { nginx, services } = await start({
+    services: 2,
+    env: { NODE_OPTIONS: `--import ${preload} --expose-gc --max-old-space-size=160` },
+    overload: "overload: { loop_lag_ms: 0, heap: 0.4 }",
+  });
+  const metric = async (service: GatewayProcess, name: string) => {
+    const { body } = await request(`${service.controlUrl}/metrics`);
+    const line = (await body.text()).split("\n").find((one) => one.startsWith(name));
+    return Number(line?.split(" ").at(-1));
+  };
+  const syncs = (service: GatewayProcess) => metric(service, 'ratelimit_node_syncs_total{node_id="nginx"}');
+  await waitFor("the first service to be used", async () => (await syncs(services[0]!)) > 0);
+  process.kill(services[0]!.pid, "SIGWINCH");
+  await waitFor(
+    "a refusal",
+    async () => (await metric(services[0]!, 'ratelimit_overload_refusals_total{listener="control"}')) > 0,
+  );
+  await waitFor("the other service to be used", async () => (await syncs(services[1]!)) > 0);
+  process.kill(services[0]!.pid, "SIGWINCH");
+  const { statusCode } = await request(`${nginx.url}/`);
+  expect(statusCode).toBe(200);
+});
 
 async function nodeOf(quota: Quota): Promise<string | undefined> {
   return (await quota.nodes()).find(({ node }) => node.startsWith("nginx@"))?.node;
