@@ -3,43 +3,46 @@ import { pause } from "../test/support/wait-for.js";
 import type { FaultRecord } from "./history.js";
 import { NODE_TTL_MS, type World } from "./world.js";
 
-export type FaultEffects = Partial<Omit<FaultRecord, "name" | "from" | "to">>;
+export type FaultEffects = Partial<Omit<FaultRecord, "name" | "from" | "to" | "unavailableTo">>;
 
 export interface Fault {
   name: string;
   effects: FaultEffects;
-  /** Resolves when the fault is over. */
-  play(world: World, durationMs: number): Promise<void>;
+  /** Resolves when the fault is over. Calls `answers` before the store can answer again, if it did not. */
+  play(world: World, durationMs: number, answers: () => void): Promise<void>;
 }
 
 const names = ["service-a", "service-b"];
-const unavailable: FaultEffects = { withoutStore: true, unavailable: true };
+const unavailable: FaultEffects = { withoutStore: true };
 
 const redisFaults: Fault[] = [
   {
     name: "Redis killed",
     effects: unavailable,
-    async play({ redis }, durationMs) {
+    async play({ redis }, durationMs, answers) {
       await redis.kill();
       await pause(durationMs);
+      answers();
       await redis.restart();
     },
   },
   {
     name: "Redis stopped",
     effects: unavailable,
-    async play({ redis }, durationMs) {
+    async play({ redis }, durationMs, answers) {
       redis.stop();
       await pause(durationMs);
+      answers();
       redis.resume();
     },
   },
   {
     name: "Redis cut off",
     effects: unavailable,
-    async play({ redis }, durationMs) {
+    async play({ redis }, durationMs, answers) {
       redis.cut();
       await pause(durationMs);
+      answers();
       redis.heal();
     },
   },
@@ -56,9 +59,10 @@ const redisFaults: Fault[] = [
   {
     name: "Redis full",
     effects: unavailable,
-    async play({ redis }, durationMs) {
+    async play({ redis }, durationMs, answers) {
       await redis.command("CONFIG", "SET", "maxmemory", 1);
       await pause(durationMs);
+      answers();
       await redis.command("CONFIG", "SET", "maxmemory", 0);
     },
   },
@@ -170,7 +174,8 @@ export function faultDurationMs(random: () => number): number {
   return 2_000 + random() * (NODE_TTL_MS + 1_000);
 }
 
-export function recordOf(fault: Fault, from: number, to: number): FaultRecord {
-  const none = { withoutStore: false, unavailable: false, lostNodes: 0, refilled: false, planes: [] };
-  return { name: fault.name, from, to, ...none, ...fault.effects };
+/** `unavailableTo`: as in the record. */
+export function recordOf(fault: Fault, from: number, to: number, unavailableTo = 0): FaultRecord {
+  const none = { withoutStore: false, lostNodes: 0, refilled: false, planes: [] };
+  return { name: fault.name, from, to, unavailableTo, ...none, ...fault.effects };
 }

@@ -10,6 +10,7 @@ export interface Exchange {
   status: number;
   /** Of a refusal. */
   reason: string;
+  retryAfterS: number;
 }
 
 /** What a fault permits beyond the limits, by the documented bounds. */
@@ -20,8 +21,8 @@ export interface FaultRecord {
   to: number;
   /** Requests are decided without the store. */
   withoutStore: boolean;
-  /** The store does not answer at all. */
-  unavailable: boolean;
+  /** Until then the store does not answer at all; 0: it does. */
+  unavailableTo: number;
   /** Nodes that lost what they had not reported, or may spend leases that were given back. */
   lostNodes: number;
   /** The buckets were filled by the clock. */

@@ -129,20 +129,32 @@ const outages = ["store_unavailable", "overloaded", "upstream_queue_full", "upst
 
 function judgeResponses({ exchanges, faults }: History, findings: Finding[]): void {
   const problems = new Map<string, number>();
+  const refused = exchanges.filter(({ status }) => status === 429);
   for (const exchange of exchanges) {
-    const problem = problemOf(exchange, faults);
+    const problem = exchange.status === 429 ? problemOfRefusal(exchange, faults, refused) : problemOf(exchange, faults);
     if (problem !== undefined) problems.set(problem, (problems.get(problem) ?? 0) + 1);
   }
   for (const [problem, count] of problems) findings.push({ check: "responses", detail: `${count} × ${problem}` });
 }
 
+/** Without the store, a node may only repeat a refusal that it got before, until the time in its Retry-After. */
+function problemOfRefusal(refusal: Exchange, faults: FaultRecord[], refused: Exchange[]): string | undefined {
+  const { reason, plane, app, from, to } = refusal;
+  if (!refusals.includes(reason)) return `429 "${reason}" from ${plane}`;
+  const outage = faults.find((fault) => from > fault.from + NOTICE_MS && to < fault.unavailableTo);
+  if (outage === undefined) return undefined;
+  const isRepeated = refused.some(
+    (before) =>
+      before.app === app &&
+      before.plane === plane &&
+      before.from <= outage.from + NOTICE_MS &&
+      from <= before.to + before.retryAfterS * 1_000,
+  );
+  return isRepeated ? undefined : `429 from ${plane} while the store was unavailable`;
+}
+
 function problemOf({ status, reason, plane, from, to }: Exchange, faults: FaultRecord[]): string | undefined {
   if (status === 200) return undefined;
-  if (status === 429) {
-    if (!refusals.includes(reason)) return `429 "${reason}" from ${plane}`;
-    const isOutage = (fault: FaultRecord) => fault.unavailable && from > fault.from + NOTICE_MS && to < fault.to;
-    return faults.some(isOutage) ? `429 from ${plane} while the store was unavailable` : undefined;
-  }
   if (status === 503 && outages.includes(reason)) return undefined;
   const isExcused = faults.some(
     (fault) => fault.planes.includes(plane) && to >= fault.from - 500 && from <= fault.to + RECOVERY_MS,

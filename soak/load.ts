@@ -31,17 +31,18 @@ export function startLoad({ world, random, now, ended }: LoadOptions) {
 
   async function exchange(plane: (typeof planeNames)[number], app: string): Promise<void> {
     const from = now();
-    let [status, reason] = [0, ""];
+    let [status, reason, retryAfterS] = [0, "", 0];
     try {
       const reply = await request(`${world.urlOf(plane)}/`, { dispatcher: agent, headers: { "x-app-id": app } });
       status = reply.statusCode;
       const text = await reply.body.text();
-      if (status !== 200) reason = /"reason": ?"(\w+)"/.exec(text)?.[1] ?? text.slice(0, 80);
+      if (status !== 200) reason = /"reason": ?"(\w+)"/.exec(text)?.[1] ?? text.slice(0, 160);
+      retryAfterS = Number(/"retry_after": ?(\d+)/.exec(text)?.[1] ?? 0);
     } catch (error) {
       // A response that breaks off after its head was admitted.
       if (status !== 200) reason = (error as NodeJS.ErrnoException).code ?? String(error);
     }
-    ended({ app, plane, from, to: now(), status, reason });
+    ended({ app, plane, from, to: now(), status, reason, retryAfterS });
   }
 
   async function requests(plane: (typeof planeNames)[number], app: string): Promise<void> {

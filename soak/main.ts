@@ -53,8 +53,11 @@ async function playFaults(world: World, random: () => number, history: History, 
     const [fault] = waiting.splice(Math.floor(random() * waiting.length), 1);
     const from = now();
     console.log(`${(from / 1_000).toFixed(0).padStart(5)} s  ${fault!.name}`);
-    await fault!.play(world, faultDurationMs(random));
-    history.faults.push(recordOf(fault!, from, now()));
+    let unavailableTo = 0;
+    await fault!.play(world, faultDurationMs(random), () => {
+      unavailableTo = now();
+    });
+    history.faults.push(recordOf(fault!, from, now(), unavailableTo));
     await pause(QUIET_MS + random() * QUIET_MS);
   }
 }

@@ -26,7 +26,7 @@ export type World = Awaited<ReturnType<typeof startWorld>>;
 export type PlaneName = "service-a" | "service-b" | "nginx" | "envoy";
 export const planeNames: readonly PlaneName[] = ["service-a", "service-b", "nginx", "envoy"];
 
-function configuration(store: string, pods: string[]): string {
+export function configuration(store: string, pods: string[]): string {
   const apps = Object.entries(rules).map(
     ([app, { rate, burst, onStoreFailure }]) =>
       `  ${app}: { guaranteed: ${rate}, burst: ${burst}, on_store_failure: ${onStoreFailure}, profile: { based_on: iops, bandwidth: 0 } }`,
@@ -39,7 +39,7 @@ cluster: { id: soak, node_ttl_ms: ${NODE_TTL_MS}, reconcile_interval_ms: 5000, a
 lease: { timeout_ms: 500, batch_threshold: ${BATCH_THRESHOLD}, report_interval_ms: 2000 }
 fail_open_tokens: ${FAIL_OPEN_TOKENS}
 timeouts: { shutdown_ms: 5000 }
-limits: { requests_per_client: 0 }
+request_limits: { requests_per_client: 0 }
 apps:
 ${apps.join("\n")}
   ${SOCKET_APP}: { guaranteed: 10000, burst: 20000 }
@@ -52,6 +52,8 @@ routes:
 
 export async function startWorld(number: number) {
   const pods = await Promise.all([startWebSocketBackend(), startWebSocketBackend()]);
+  // A proxy may send a request on a connection that the pod is about to close. Pods that keep them do not have that race.
+  for (const pod of pods) pod.keepConnections();
   const redis = await startIsolatedRedis(number);
   const common = configuration(
     redis.url,

@@ -10,6 +10,8 @@ export interface WebSocketBackend extends Backend {
   /** Connections as the backend itself sees them. */
   open(): number;
   readonly requests: IncomingMessage[];
+  /** Does not close idle HTTP connections. */
+  keepConnections(): void;
 }
 
 export type OnSocket = (socket: WebSocket, request: IncomingMessage) => void;
@@ -32,6 +34,9 @@ export async function startWebSocketBackend(
     server,
     requests,
     open: () => server.clients.size,
+    keepConnections() {
+      backend.server.keepAliveTimeout = 0;
+    },
     async stop() {
       for (const client of server.clients) client.terminate();
       await backend.stop();

@@ -15,6 +15,7 @@ const admitted = (count: number, at: number, changes: Partial<Exchange> = {}): E
     to: at,
     status: 200,
     reason: "",
+    retryAfterS: 0,
     ...changes,
   }));
 
@@ -45,8 +46,8 @@ function historyOf(changes: Partial<History> = {}): History {
 
 const found = (changes: Partial<History>) => judge(historyOf(changes)).findings.map(({ check }) => check);
 
-function fault(from: number, to: number, effects: Partial<FaultRecord>): FaultRecord {
-  return recordOf({ name: "a fault", effects, play: async () => {} }, from, to);
+function fault(from: number, to: number, { unavailableTo = 0, ...effects }: Partial<FaultRecord>): FaultRecord {
+  return recordOf({ name: "a fault", effects, play: async () => {} }, from, to, unavailableTo);
 }
 
 describe("a history", () => {
@@ -116,7 +117,7 @@ describe("a response is found", () => {
     [
       "429 while the store is unavailable",
       { status: 429, reason: "quota_exhausted" },
-      [fault(10_000, 25_000, { unavailable: true })],
+      [fault(10_000, 25_000, { unavailableTo: 25_000 })],
     ],
     ["500", { status: 500, reason: "internal_error" }, []],
     ["503 with a wrong reason", { status: 503, reason: "plane_error" }, []],
@@ -127,6 +128,16 @@ describe("a response is found", () => {
     ],
   ])("%s", (_what, changes, faults) => {
     expect(found({ exchanges: refusal(changes), faults })).toEqual(["responses"]);
+  });
+
+  it("except for a refusal that was received before the store was unavailable, until its Retry-After", () => {
+    const faults = [fault(10_000, 25_000, { unavailableTo: 25_000 })];
+    const again = refusal({ status: 429, reason: "quota_exhausted" });
+    const earlier = (retryAfterS: number, plane = "nginx") =>
+      admitted(1, 9_000, { status: 429, reason: "quota_exhausted", retryAfterS, plane });
+    expect(found({ faults, exchanges: [...earlier(11), ...again] })).toEqual([]);
+    expect(found({ faults, exchanges: [...earlier(10), ...again] })).toEqual(["responses"]);
+    expect(found({ faults, exchanges: [...earlier(11, "envoy"), ...again] })).toEqual(["responses"]);
   });
 
   it("unless it is a proper refusal, or the plane had a fault", () => {
