@@ -160,7 +160,11 @@ it("nginx logs once that the service has another configuration", async () => {
   const { nginx, yaml } = await start();
   await nginx.reload(yaml(`apps: { metered: ${metered}, third: ${metered} }`));
   const ready = async () => (await (await request(`${nginx.statusUrl}/health/ready`)).body.json()) as Ready;
-  const { config_version: own } = await ready();
+  // An old worker may still reply.
+  const own = await waitFor("a worker with the new configuration", async () => {
+    const { config_version, service_config_version } = await ready();
+    return config_version !== service_config_version && config_version;
+  });
   const said = () => nginx.log().split(`this nginx has ${own}`).length - 1;
   await waitFor("the log line", () => said() > 0);
   await sendLoad(nginx.url, "metered", 100, 1);
@@ -171,6 +175,7 @@ interface Ready {
   ready: boolean;
   node: string;
   config_version: string;
+  service_config_version: string;
 }
 
 it("nginx serves its metrics and its health on the status listener", async () => {
