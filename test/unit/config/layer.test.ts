@@ -83,7 +83,7 @@ lease:
     expect(apps.a).toMatchObject({ guaranteed: 10, burst: 30, priority: 1 });
     expect(Object.keys(apps)).toEqual(["a", "b", "c"]);
     expect(upstreams.x).toMatchObject({ targets: ["y:1"], active: { path: "/up", interval_ms: 500 } });
-    expect(routes).toEqual([{ path: "/c", upstream: "x" }]);
+    expect(routes).toEqual([{ path: "/c", upstream: "x", limits: [] }]);
     expect(lease.reserve).toBe(5);
   });
 
