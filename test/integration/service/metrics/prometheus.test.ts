@@ -52,7 +52,7 @@ beforeAll(async () => {
   const limits = "guaranteed: 0.001, burst: 40, on_store_failure: closed";
   const config = `
 unknown_apps: reject
-apps: { video: { ${limits} }, audio: { ${limits}, dry_run: true }, upload: { ${limits}, unknown_length: cut } }
+apps: { video: { ${limits} }, audio: { ${limits}, dry_run: true }, upload: { ${limits}, unknown_length: cut }, chat: { ${limits} } }
 upstreams:
   backend: { targets: ["${backend.target}"] }
   reader: { targets: ["127.0.0.1:${reader.port}"] }
@@ -74,7 +74,7 @@ log: { level: warn }
   await upload();
   await ask("video", "REPORT");
   await waitFor("two connections, and one too many", async () => {
-    const socket = connectSocket(`${gateway.url}/ws/`, { "x-app-id": "audio" });
+    const socket = connectSocket(`${gateway.url}/ws/`, { "x-app-id": "chat" });
     const outcome = await socket.outcome;
     if (outcome.open) sockets.push(socket);
     else refusedSockets[outcome.reason] = (refusedSockets[outcome.reason] ?? 0) + 1;
