@@ -63,7 +63,9 @@ routes:
   - { path: /ws/, upstream: sockets, connections: { max_per_pod: 2 } }
 log: { level: warn }
 `;
-  gateway = await startGateway(`node_id: gw\nworkers: 2\nstore: ${redis.url}\n${config}`);
+  // Not for nginx, which cannot apply it.
+  const byApp = "limits: [{ name: by-app, key: [app], rate: 1000/s }]\n";
+  gateway = await startGateway(`node_id: gw\nworkers: 2\nstore: ${redis.url}\n${config}${byApp}`);
   endings.push(() => gateway.stop());
   // nginx gets no requests. The service must expose the metrics that nginx reports to it.
   const nginx = await startNginx(config, { services: [new URL(gateway.controlUrl).host], node: "edge" });
@@ -137,7 +139,7 @@ describe("Prometheus", () => {
       (await prometheus.until(`count by (${label}) ({__name__=~"ratelimit_.+",${label}!=""})`))
         .map(({ labels }) => labels[label])
         .sort();
-    expect(await values("app_id")).toEqual(["audio", "none", "upload", "video"]);
+    expect(await values("app_id")).toEqual(["audio", "chat", "none", "upload", "video"]);
     expect(await values("method")).toEqual(["GET", "OTHER", "PUT"]);
     expect(reasons).toEqual(expect.arrayContaining(await values("reason")));
     expect(await values("node_id")).toEqual(["edge", "gw", "gw-1", "gw-2"]);
