@@ -104,7 +104,7 @@ function overrideStore(config: Section, environment: Environment): Problem[] {
     address = { kind: "redis", tls: false, hosts: [{ host: "127.0.0.1", port: 6379 }], db: 0 };
   } else {
     try {
-      address = parseRedisUrl(String(store));
+      address = parseRedisUrl(String(store), password === "" ? undefined : password);
     } catch {
       // The schema reports the problem.
       return [];

@@ -144,7 +144,7 @@ function serviceCluster(
 ): YamlSection {
   const section = name === CONTROL_CLUSTER ? config.control : config.envoy;
   const hosts = addresses.map(({ host }) => host);
-  const names = expectedNames(hosts, options.serviceTls?.name, "the services");
+  const tls = () => serviceTls(expectedNames(hosts, options.serviceTls?.name, "the services"), options);
   return {
     name,
     type: discovery(addresses),
@@ -157,7 +157,7 @@ function serviceCluster(
     common_lb_config: { healthy_panic_threshold: { value: 1 } },
     outlier_detection: ejectUnreachable({ failures: 2, baseMs: 1_000, maxMs: 5_000, intervalMs: 500 }),
     typed_extension_protocol_options: upstreamProtocol(version, "30s", credentialFilters(config, options)),
-    transport_socket: section.tls === undefined ? undefined : serviceTls(names, options),
+    transport_socket: section.tls === undefined ? undefined : tls(),
   };
 }
 

@@ -23,7 +23,8 @@ export function isRedisUrl(url: string): boolean {
   return SCHEME.test(url);
 }
 
-export function parseRedisUrl(url: string): RedisAddress {
+/** @param password for a URL with a user name but no password */
+export function parseRedisUrl(url: string, password?: string): RedisAddress {
   const [scheme, protocol = "", suffix = ""] = SCHEME.exec(url) ?? fail(`the scheme must be one of ${SCHEMES}`);
   const kind = `redis${suffix.toLowerCase()}` as RedisAddress["kind"];
   const rest = url.slice(scheme.length);
@@ -39,15 +40,18 @@ export function parseRedisUrl(url: string): RedisAddress {
   return {
     kind,
     tls: protocol.toLowerCase() === "rediss",
-    ...(at > 0 ? parseUser(authority.slice(0, at)) : {}),
+    ...(at > 0 ? parseUser(authority.slice(0, at), password) : {}),
     hosts: parseHosts(kind, authority.slice(at + 1)),
     ...(sentinelName === undefined ? {} : { sentinelName }),
     db: parseDb(kind, path),
   };
 }
 
-function parseUser(text: string): Pick<RedisAddress, "username" | "password"> {
+function parseUser(text: string, defaultPassword?: string): Pick<RedisAddress, "username" | "password"> {
   const colon = text.indexOf(":");
+  if (colon === -1 && defaultPassword !== undefined) {
+    return { username: decode("user name", text), password: defaultPassword };
+  }
   // Without a password the connection would silently use another user.
   if (colon === -1 || colon === text.length - 1) fail("there is a user name but no password");
   const username = decode("user name", text.slice(0, colon));

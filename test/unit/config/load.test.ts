@@ -181,6 +181,14 @@ describe("the environment", () => {
     ]);
   });
 
+  it("completes the url of a store that has only a user name", () => {
+    const yaml = "store: rediss://tollgate@a:1";
+    expect(good(yaml, { REDIS_PASSWORD: "p@ss/word" }).store).toBe("rediss://tollgate:p%40ss%2Fword@a:1");
+    expect(readConfig(yaml, {}).problems.map(({ reason }) => reason)).toEqual([
+      expect.stringContaining("a user name but no password"),
+    ]);
+  });
+
   it("is reported instead of the file when it is invalid", () => {
     const env = { RATELIMIT_L3_RESERVE: "-1", LOG_LEVEL: "loud\u001b", REDIS_PORT: "tcp://10.0.0.1:6379" };
     expect(readConfig("lease: { reserve: 5 }", env).problems.map(describeProblem)).toEqual([

@@ -141,6 +141,16 @@ describeEnvoy("tollgate render envoy", () => {
     expect(open).toEqual([]);
   });
 
+  it("calls several services by their names, without TLS", () => {
+    render(plain, "--service", "tollgate-1:9145", "--service", "tollgate-2:9145");
+    const { type, load_assignment } = cluster("tollgate_control");
+    const hosts = load_assignment.endpoints[0].lb_endpoints.map(
+      (each: { endpoint: { address: { socket_address: { address: string } } } }) =>
+        each.endpoint.address.socket_address.address,
+    );
+    expect({ type, hosts }).toEqual({ type: "STRICT_DNS", hosts: ["tollgate-1", "tollgate-2"] });
+  });
+
   it("has the admin interface on a Unix socket of its user by default", () => {
     render(plain);
     expect(bootstrap().admin.address).toEqual({ pipe: { path: join(dir, "out", "admin.sock"), mode: 0o600 } });
