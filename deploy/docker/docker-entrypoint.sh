@@ -19,7 +19,7 @@
 set -eu
 
 config=${TOLLGATE_CONFIG:-/etc/tollgate/tollgate.yaml}
-run=/run/tollgate
+run=/var/lib/tollgate
 
 log() { echo "docker-entrypoint.sh: $1" >&2; }
 fail() {
@@ -101,6 +101,8 @@ watch() {
 run_plane() {
   plane=$1
   shift
+  # The configuration may name a user of the store. Planes do not use it, and must not have its password.
+  export REDIS_PASSWORD="${REDIS_PASSWORD:-not-used-by-planes}"
   [ -w "$run" ] || fail "$run is not writable: mount an empty volume there"
   # The names of backends may not exist yet when this container starts.
   attempts=30

@@ -62,7 +62,7 @@ stand_in() {
 podman image exists localhost/base/debian || podman import -q "$cache/debian.tar" localhost/base/debian >/dev/null
 podman image exists "localhost/base/node:$node_version" || make_node
 mkdir -p "$cache/empty"
-stand_in redis localhost/standin/redis "$cache/empty"
+for name in redis prometheus alertmanager; do stand_in "$name" "localhost/standin/$name" "$cache/empty"; done
 envoy=${TOLLGATE_ENVOY:-$(ls "$root"/.cache/envoy/*/envoy/_bin/envoy 2>/dev/null || true)}
 if [ -n "$envoy" ]; then
   mkdir -p "$cache/envoy"

@@ -25,6 +25,10 @@ why_no_containers() {
 
 . "$root/deploy/test/engine.sh"
 build/ensure-envoy.sh
+if ! deploy/test/ensure-tools.sh; then
+  unavailable "HELM OR THE LINTERS ARE" "they could not be installed" "What they check"
+  export TOLLGATE_NO_TOOLS=1
+fi
 TOLLGATE_NO_CONTAINERS=$(why_no_containers | tr '\n' ' ')
 export TOLLGATE_NO_CONTAINERS
 if [ -n "$TOLLGATE_NO_CONTAINERS" ]; then

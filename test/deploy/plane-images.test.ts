@@ -20,8 +20,8 @@ const yaml = tollgateYaml(sockets).replace("routes:\n", `${pods}routes:\n`);
 const config = "/etc/tollgate/tollgate.yaml";
 
 const planes = [
-  { name: "nginx", image: NGINX, user: "1000", stopSignal: "SIGQUIT" },
-  { name: "envoy", image: ENVOY, user: "1000", stopSignal: "SIGTERM" },
+  { name: "nginx", image: NGINX, user: "10001", stopSignal: "SIGQUIT" },
+  { name: "envoy", image: ENVOY, user: "10001", stopSignal: "SIGTERM" },
 ];
 
 function planeContainer(image: string, network: string, text = yaml): Promise<Container> {
@@ -35,7 +35,7 @@ function planeContainer(image: string, network: string, text = yaml): Promise<Co
       TOLLGATE_ENVOY_SERVICES: "tollgate:9147",
       TOLLGATE_WATCH_SECONDS: "1",
     },
-    writable: ["/run/tollgate"],
+    writable: ["/var/lib/tollgate"],
   });
 }
 

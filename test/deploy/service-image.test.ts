@@ -22,7 +22,7 @@ describe.skipIf(noContainers !== undefined)("the service image", () => {
   it("runs as a numeric user without privileges, with a health check and labels", async () => {
     const image = JSON.parse(await podman("image", "inspect", SERVICE))[0];
     expect(image.Config).toMatchObject({
-      User: "1000:1000",
+      User: "10001:10001",
       StopSignal: "SIGTERM",
       Entrypoint: ["docker-entrypoint.sh"],
       Cmd: ["serve"],
@@ -117,7 +117,7 @@ describe.skipIf(noContainers !== undefined)("two service containers", () => {
 
   it("run without root, capabilities and a writable file system", async () => {
     const [service] = services as [Container];
-    expect(await service.exec("id", "-u")).toBe("1000");
+    expect(await service.exec("id", "-u")).toBe("10001");
     expect(
       await service.exec("sh", "-c", "grep -E '^Cap(Prm|Eff|Bnd)' /proc/1/status | awk '{ print $2 }' | sort -u"),
     ).toBe("0000000000000000");

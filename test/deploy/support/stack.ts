@@ -45,12 +45,13 @@ export function redisContainer(network: string): Promise<Container> {
 }
 
 /** Runs the demo backend of the Compose file with the Node of the service image. */
-export function demoBackend(network: string, alias = "backend"): Promise<Container> {
+export function demoBackend(network: string, alias = "backend", port = 9000): Promise<Container> {
   return startContainer({
     image: SERVICE,
     network,
     alias,
     files: { "/demo/backend.mjs": readFileSync(fromRoot("deploy/compose/demo/backend.mjs"), "utf8") },
+    env: { PORT: String(port) },
     options: ["--entrypoint", "node"],
     command: ["/demo/backend.mjs"],
   });
