@@ -1,6 +1,6 @@
 # Commands for working on Tollgate. Each one first makes what it needs, so a fresh clone can start with any of them.
 .DEFAULT_GOAL := help
-.PHONY: help run quick test check bench fuzz soak build clean tools test-deploy
+.PHONY: help run quick test check bench fuzz soak build clean tools test-deploy deploy-files
 .NOTPARALLEL:
 
 INSTALLED := node_modules/.package-lock.json
@@ -36,6 +36,10 @@ test: tools check build ## Check, then run all tests with coverage; NODE=24 uses
 
 check: $(INSTALLED) ## Check types, style, module structure and portable code
 	@npm run --silent check
+
+deploy-files: $(INSTALLED) ## Write the deployment files that are derived from the values of the Helm chart
+	@deploy/test/ensure-tools.sh helm
+	@node_modules/.bin/tsx build/deploy-files.ts
 
 test-deploy: build ## Build the container images and test the deployment files
 	@deploy/test/run.sh
