@@ -156,6 +156,8 @@ export interface LeaseSituation {
   timers: boolean;
   /** The bucket of the app is well filled. */
   plentiful: boolean;
+  /** Tokens that the bucket gains per second. */
+  gain: number;
   now: number;
 }
 
@@ -211,8 +213,10 @@ export function isLeaseWorthwhile(lease: Lease, now: number): boolean {
 }
 
 /** The wanted balance: it follows the spending rate and the scarcity of tokens, and is larger while the store is slow. */
-function leaseTarget(spendRate: number, { options, level, timers, plentiful }: LeaseSituation): number {
-  const rate = Math.max(spendRate, 0);
+function leaseTarget(spendRate: number, situation: LeaseSituation): number {
+  const { options, level, timers, plentiful, gain } = situation;
+  // While tokens are scarce, a node cannot go on spending more than the bucket gains: a burst must not keep tokens from others.
+  const rate = Math.max(plentiful ? spendRate : Math.min(spendRate, gain), 0);
   const factor = leaseFactor(level);
   if (!plentiful && level === 0) return Math.floor(rate * SCARCE_LEASE_SECONDS);
   if (!plentiful || !timers) return Math.floor(rate * SHORT_LEASE_SECONDS * factor);

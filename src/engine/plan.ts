@@ -97,7 +97,7 @@ const LOOK_MS = 1000;
 /** The accounts of the next message: the urgent ones, and once per sync interval all that are due. */
 export function planMessage<A extends Account>(node: NodeState<A>, now: number): PlannedSync<A>[] {
   const { lease: options, timers } = node.options;
-  const situation: LeaseSituation = { options, level: node.level, timers, plentiful: true, now };
+  const situation: LeaseSituation = { options, level: node.level, timers, plentiful: true, gain: 0, now };
   const planned: PlannedSync<A>[] = [];
   const urgent = node.urgent;
   node.clock = now;
@@ -131,6 +131,7 @@ function planIfDue<A extends Account>(
   const { now, options } = situation;
   if (!situation.timers && !node.epochClosed) returnUnused(account, now);
   situation.plentiful = account.sync.plentiful;
+  situation.gain = account.limits.guaranteed;
   if (!isDue(node, account, situation)) {
     account.lookAt =
       now + (situation.plentiful && !account.leaving ? lookAfterMs(account, options) : options.syncIntervalMs);

@@ -59,6 +59,7 @@ function situationAt(words: string[], from: number, now: number): LeaseSituation
     level: numberAt(words, from),
     timers: textAt(words, from + 1) === "yes",
     plentiful: textAt(words, from + 2) === "yes",
+    gain: 500,
     now,
   };
 }

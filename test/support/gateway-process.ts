@@ -138,14 +138,16 @@ export interface SmallBackend {
   stop(): Promise<void>;
 }
 
-/** Responds "ok" to every request, or as many bytes as `?bytes=` in the path says. */
+/** Responds "ok" to every request, or as many bytes as `?bytes=` in the path says; after the body, if its length is declared. */
 export async function startSmallBackend(): Promise<SmallBackend> {
   let count = 0;
   const server: Server = createServer((incoming, response) => {
     count++;
-    incoming.resume();
     const bytes = incoming.url?.split("?bytes=")[1];
-    response.end(bytes === undefined ? "ok" : Buffer.alloc(Number(bytes)));
+    const respond = () => response.end(bytes === undefined ? "ok" : Buffer.alloc(Number(bytes)));
+    incoming.resume();
+    if (incoming.headers["content-length"] === undefined) respond();
+    else incoming.on("end", respond);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return {

@@ -26,9 +26,9 @@ export function plainCell(balance: number): Cell {
 /** No request waits. */
 export const NOBODY: Demand = { nextCost: 0, waitingCost: 0 };
 
-/** A host with timers, a fast store and plentiful tokens, unless given otherwise. */
+/** A host with timers, a fast store, plentiful tokens and a bucket that gains more than is spent, unless given otherwise. */
 export function situation(now: number, given: Partial<LeaseSituation> = {}): LeaseSituation {
-  return { options: defaultLeaseOptions, level: 0, timers: true, plentiful: true, now, ...given };
+  return { options: defaultLeaseOptions, level: 0, timers: true, plentiful: true, gain: 1_000_000, now, ...given };
 }
 
 /** A lease that was granted `granted` tokens at `now`. */

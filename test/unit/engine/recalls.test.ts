@@ -27,13 +27,17 @@ describe("a node whose tokens are recalled", () => {
     expect(account.cell.get()).toBe(0);
   });
 
-  it("keeps 30 ms of its spending", () => {
-    const { driver, account } = holding(201);
+  it.each([
+    ["of its spending", 5_000, 30],
+    ["of what the bucket gains, if it spent more: a burst does not go on", 100, 3],
+    ["of a small limit: nothing", 1, 0],
+  ])("keeps 30 ms %s", (_, guaranteed, kept) => {
+    const { driver, account } = holding(201, { guaranteed });
     for (let i = 0; i < 100; i++) driver.request("app");
     driver.advance(100);
     recallTokens(driver.node, account);
-    expect(driver.send()[0]!.message).toMatchObject({ spent: 101, returned: 100 - 30 });
-    expect(account.cell.get()).toBe(30);
+    expect(driver.send()[0]!.message).toMatchObject({ spent: 101, returned: 100 - kept });
+    expect(account.cell.get()).toBe(kept);
   });
 
   it("reports what it spent even if it has nothing to return", () => {

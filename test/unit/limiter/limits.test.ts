@@ -41,6 +41,15 @@ async function codes(simulation: Simulation, node: SimulatedNode, requests: Own[
 
 const times = <T>(count: number, value: T): T[] => Array.from({ length: count }, () => value);
 
+/** Numbers from 0 to below 1, the same in every run. */
+function randomNumbers(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state * 48_271) % 2_147_483_647;
+    return state / 2_147_483_647;
+  };
+}
+
 describe("a limit", () => {
   it("per user gives each user a bucket", async () => {
     const simulation = start([{ name: "per-user", key: ["user"], rate: "2/min" }]);
@@ -223,6 +232,38 @@ describe("a limit by cost", () => {
     expect(spent).toBeLessThanOrEqual(15 + 45);
   });
 
+  it("is exact for parallel uploads over two nodes, also if some end early", async () => {
+    const quantum = 65_536;
+    for (let seed = 1; seed <= 10; seed++) {
+      const random = randomNumbers(seed);
+      const simulation = start([{ name: "uploads", key: ["user"], rate: "800/h", count: "cost" }]);
+      const nodes = [simulation.addNode("n1"), simulation.addNode("n2")];
+      await simulation.clock.advance(50);
+      const some = seed % 2 === 0;
+      let whole = 0;
+      let tokens = 0;
+      for (let i = 0; i < 28; i++) {
+        const { limiter } = nodes[i % 2]!;
+        // Every other run, uploads end after a part of their bytes, which is refunded.
+        const quanta = some ? Math.floor(81 * random()) : 80;
+        simulation.clock.after(300 * random(), () => {
+          void Promise.resolve(limiter.check("app", "PUT", 80 * quantum, attributes({ method: "PUT" }))).then(
+            (made) => {
+              if (!made.allowed) return;
+              whole++;
+              tokens += 5 + quanta;
+              simulation.clock.after(50 * random(), () => limiter.settle(made, quanta * quantum, 0));
+            },
+          );
+        });
+      }
+      await simulation.clock.advance(3_000);
+      // A whole one costs 85.
+      if (!some) expect(whole).toBe(9);
+      expect(tokens).toBeLessThanOrEqual(800 + 1);
+    }
+  });
+
   it("refuses a declared body that its burst can never pay", async () => {
     const simulation = start([{ name: "uploads", key: ["user"], rate: "10/h", count: "cost" }]);
     const made = await check(simulation, simulation.addNode("n1"), { method: "PUT" }, 20 * 65_536);
@@ -289,6 +330,38 @@ describe("over several nodes", () => {
     const later: string[] = [];
     for (const node of nodes) later.push((await check(simulation, node)).code);
     expect(later.filter((code) => code === "ok")).toHaveLength(5);
+  });
+});
+
+describe("a burst of requests over several nodes", () => {
+  it.each([
+    { nodes: 2, latencyMs: 1, spreadMs: 20 },
+    { nodes: 2, latencyMs: 5, spreadMs: 100 },
+    { nodes: 2, latencyMs: 30, spreadMs: 5 },
+    { nodes: 5, latencyMs: 3, spreadMs: 60 },
+  ])("uses every token of a small limit: $nodes nodes, $latencyMs ms to the store", async (given) => {
+    const { nodes: count, latencyMs, spreadMs } = given;
+    for (let seed = 1; seed <= 20; seed++) {
+      const random = randomNumbers(seed);
+      const simulation = start([{ name: "searches", key: ["app"], rate: "100/h" }]);
+      simulation.store.latencyMs = latencyMs;
+      const nodes = Array.from({ length: count }, (_, i) => simulation.addNode(`n${i + 1}`));
+      await simulation.clock.advance(50);
+      const starts = nodes.map(() => spreadMs * random());
+      let allowed = 0;
+      for (let i = 0; i < 130; i++) {
+        const { limiter } = nodes[i % count]!;
+        // Those of a node arrive almost together.
+        const at = starts[i % count]! + 2 * random();
+        simulation.clock.after(at, () => {
+          void Promise.resolve(limiter.check("app", "GET", 0, attributes())).then((made) => {
+            if (made.allowed) allowed++;
+          });
+        });
+      }
+      await simulation.clock.advance(3_000);
+      expect(`seed ${seed}: ${allowed}`).toBe(`seed ${seed}: 100`);
+    }
   });
 });
 
