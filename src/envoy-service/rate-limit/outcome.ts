@@ -7,7 +7,12 @@ import {
   type HeaderOptions,
   headerWriter,
 } from "../../core/refusals.js";
-import { type DescriptorDecision, type DescriptorStatus, SECONDS } from "../../limiter/descriptors/descriptor.js";
+import {
+  type AppliedLimit,
+  type DescriptorDecision,
+  type DescriptorStatus,
+  SECONDS,
+} from "../../limiter/descriptors/descriptor.js";
 import { GrpcError, UNAVAILABLE } from "../grpc/status.js";
 import type { RateLimitRequest } from "./request.js";
 
@@ -75,15 +80,21 @@ const addPair: AddHeader<[string, string][]> = (pairs, name, value) => {
 function headersOf(status: DescriptorStatus, decision: ClientDecision, options: HeaderOptions): [string, string][] {
   const { limit, resetMs } = status;
   const name = limit === undefined ? "" : quoted(limit.name);
-  const perUnit = String(decision.limit);
-  const window = limit === undefined ? 0 : SECONDS[limit.unit];
-  const texts = { limitText: perUnit, policy: `${name};q=${perUnit};w=${window}`, remainingPrefix: `${name};r=` };
+  const burst = String(decision.limit);
+  const window = limit === undefined ? 0 : windowSeconds(limit);
+  const texts = { limitText: burst, policy: `${name};q=${burst};w=${window}`, remainingPrefix: `${name};r=` };
   const headers: [string, string][] = [];
   // Limits without a name have the IETF headers as well.
   headerWriter(options, addPair)(headers, { ...decision, app: name }, texts, Math.ceil(resetMs / 1000));
   // Envoy would send the body as plain text.
   if (!decision.allowed) headers.push(["content-type", "application/json"]);
   return headers;
+}
+
+/** The time in which an empty bucket fills, as in the headers of the other planes. */
+function windowSeconds({ perUnit, unit, burst = perUnit }: AppliedLimit): number {
+  const seconds = SECONDS[unit];
+  return burst === perUnit ? seconds : Math.max(Math.ceil((burst / Math.max(perUnit, 1e-6)) * seconds), 1);
 }
 
 /** A string of a structured field. Names of rules may contain any character. */
@@ -102,7 +113,7 @@ function clientDecision(status: DescriptorStatus, cost: number, allowed: boolean
     app: limit === undefined ? "" : JSON.stringify(limit.name).slice(1, -1),
     cost,
     remaining,
-    limit: limit?.perUnit ?? 0,
+    limit: limit?.burst ?? limit?.perUnit ?? 0,
     retryAfterMs,
   };
 }

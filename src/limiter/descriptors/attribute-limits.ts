@@ -9,8 +9,7 @@ import {
   type DescriptorDecision,
   type DescriptorStatus,
   type Entry,
-  SECONDS,
-  type Unit,
+  perUnitOf,
 } from "./descriptor.js";
 
 export const LIMITS_DOMAIN = "limits";
@@ -57,18 +56,9 @@ function statusOf({ allowed, code, retryAfterMs, limits }: LimitsOutcome): Descr
   const left = Math.floor(remaining);
   return {
     ...none,
-    limit: { name, ...perUnitOf(rate, limit) },
+    limit: { name, ...perUnitOf(rate), burst: limit },
     remaining: left,
     resetMs: Math.ceil(((limit - left) / rate) * 1000),
     shadow: dryRun,
   };
-}
-
-/** The shortest unit in which the rate is a whole number. */
-function perUnitOf(rate: number, burst: number): { perUnit: number; unit: Unit } {
-  for (const unit of ["second", "minute", "hour", "day"] as const) {
-    const perUnit = rate * SECONDS[unit];
-    if (Math.abs(perUnit - Math.round(perUnit)) < 1e-6 && perUnit >= 1) return { perUnit: Math.round(perUnit), unit };
-  }
-  return { perUnit: burst, unit: "second" };
 }

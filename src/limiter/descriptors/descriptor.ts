@@ -33,8 +33,21 @@ export interface Descriptor {
 export interface AppliedLimit {
   /** Empty if the rule has no name. */
   name: string;
+  /** The rate: so many per unit. */
   perUnit: number;
   unit: Unit;
+  /** How many may arrive at once. Default: `perUnit`. */
+  burst?: number;
+}
+
+/** A rate in the shortest unit in which it is a whole number; otherwise rounded, per year. */
+export function perUnitOf(rate: number): { perUnit: number; unit: Unit } {
+  for (const unit of units) {
+    const perUnit = rate * SECONDS[unit];
+    const whole = Math.round(perUnit);
+    if (whole >= 1 && Math.abs(perUnit - whole) < 1e-6) return { perUnit: whole, unit };
+  }
+  return { perUnit: Math.round(rate * SECONDS.year), unit: "year" };
 }
 
 export interface DescriptorStatus {

@@ -2,7 +2,7 @@
 import { OK, STORE_UNAVAILABLE } from "../../core/codes.js";
 import type { Clock } from "../../shared/clock.js";
 import type { Decision, Limiter } from "../limiter.js";
-import type { DescriptorDecision, DescriptorStatus } from "./descriptor.js";
+import { type DescriptorDecision, type DescriptorStatus, perUnitOf } from "./descriptor.js";
 import { type Found, isRequest, type LimitRequest } from "./limit-requests.js";
 
 /** Undefined where no tokens are taken. */
@@ -62,7 +62,7 @@ export function createTokenTaker(limiter: Pick<Limiter, "take" | "giveBack" | "l
     };
     if (request.bucket !== undefined) status.limit = request.bucket.limit;
     // Empty for an unknown app, which has no limit.
-    else if (decision.app !== "") status.limit = { name: decision.app, perUnit: burst, unit: "second" };
+    else if (decision.app !== "") status.limit = { name: decision.app, ...perUnitOf(rate), burst };
     return status;
   }
 

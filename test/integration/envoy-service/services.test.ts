@@ -33,6 +33,7 @@ apps:
   closed: { guaranteed: 1000, burst: 1000, on_store_failure: closed }
   open: { guaranteed: 1000, burst: 1000, on_store_failure: open }
   few: { guaranteed: 0.001, burst: 2 }
+  twice: { guaranteed: 200, burst: 400 }
 upstreams: { none: { targets: ["127.0.0.1:9"] } }
 routes: [{ path: /, upstream: none }]
 `);
@@ -100,7 +101,7 @@ describe("a shared limit", () => {
     expect(json.status).toBe(429);
     expect(await json.json()).toMatchObject({
       overallCode: "OVER_LIMIT",
-      statuses: [{ code: "OVER_LIMIT", currentLimit: { name: "few", requestsPerUnit: 2 } }],
+      statuses: [{ code: "OVER_LIMIT", currentLimit: { name: "few", requestsPerUnit: 2592, unit: "MONTH" } }],
     });
     expect(await (await post(service, "/v1/check", "few 1\nopen 1\n")).text()).toMatch(
       /^0 quota_exhausted 0 2 [0-9]+\n1 ok [0-9]+ 1000 0\n$/,
@@ -113,6 +114,16 @@ describe("a shared limit", () => {
     expect(reply.overall_code).toBe("OVER_LIMIT");
     expect(JSON.parse(reply.raw_body!.toString())).toMatchObject({ reason: "cost_exceeds_capacity", retry_after: 0 });
     expect((await ask(service, "open")).overall_code).toBe("OK");
+  });
+
+  it("is announced with its rate, and in headers like those of the gateway", async () => {
+    const [service] = services as [Service];
+    const reply = await ask(service, "twice");
+    expect(reply.statuses?.[0]?.current_limit).toEqual({ name: "twice", requests_per_unit: 200, unit: "SECOND" });
+    const own = Object.fromEntries(reply.response_headers_to_add!.map(({ key, value }) => [key!.toLowerCase(), value]));
+    const { headers } = await fetch(service.gateway.url, { headers: { "x-app-id": "twice" } });
+    for (const name of ["ratelimit-policy", "x-ratelimit-limit"]) expect(own[name], name).toBe(headers.get(name));
+    expect(own["ratelimit-policy"]).toBe('"twice";q=400;w=2');
   });
 
   it("is counted in the metrics", async () => {

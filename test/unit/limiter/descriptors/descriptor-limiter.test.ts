@@ -225,7 +225,9 @@ describe("the domain tollgate", () => {
       allowed: true,
     });
     expect(await countAllowed(5, () => app("video"))).toBe(2);
-    expect((await app("video")).statuses[0]).toMatchObject({ limit: { name: "video", perUnit: 3, unit: "second" } });
+    expect((await app("video")).statuses[0]).toMatchObject({
+      limit: { name: "video", perUnit: 1, unit: "second", burst: 3 },
+    });
   });
 
   it("refuses unknown apps and invalid ids", async () => {
