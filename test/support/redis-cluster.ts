@@ -59,6 +59,8 @@ async function startNode(nodeTimeoutMs: number, args: string[]): Promise<Cluster
     args: [
       ...["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"],
       ...["--cluster-node-timeout", String(nodeTimeoutMs), "--cluster-replica-validity-factor", "0"],
+      // By default, Redis refuses calls on all primaries until the replica of a failed one has taken over.
+      ...["--cluster-require-full-coverage", "no"],
       ...["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"],
       ...args,
     ],

@@ -170,13 +170,13 @@ describe("a client that disconnects during its upgrade", () => {
       else client.socket.end();
       await client.closed();
     }
-    for (let round = 0; round < 10; round++) {
+    // On a busy machine most clients leave before they have a slot.
+    for (let round = 0; round < 10 || running.slots.given.length <= 20; round++) {
       await Promise.all(Array.from({ length: 40 }, (_, n) => visit(n)));
     }
     await running.slots.allFree();
     await nothingLeft(running);
     await waitFor("the backend to see it", () => backend.open() === 0);
-    expect(running.slots.given.length).toBeGreaterThan(20);
     expect(running.slots.given.every(({ releases }) => releases === 1)).toBe(true);
   });
 });
