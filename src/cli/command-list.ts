@@ -11,6 +11,7 @@ const groups: Record<string, [name: string, summary: string, load: Load][]> = {
     ["schema", "Print the JSON Schema of the configuration file", () => import("./schema.js")],
     ["render", "Write the configuration for nginx or Envoy", () => import("./render.js")],
     ["import", "Convert rules of envoyproxy/ratelimit", () => import("./import.js")],
+    ["certs", "Create a CA and certificates for evaluation", () => import("./certs.js")],
     ["simulate", "Replay an access log against a configuration", () => import("./simulate.js")],
   ],
   Inspect: [
