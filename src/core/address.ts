@@ -175,7 +175,7 @@ const MOST_HOPS = 32;
 
 /**
  * The client's address. `peer` sent the request; if it is trusted, the last address in its X-Forwarded-For that is not
- * trusted is the client: everything to the left of it may be invented. Empty if that is not an address.
+ * trusted is the client: everything to the left of it may be invented. It may be no address.
  */
 export function clientAddress(
   peer: string,
@@ -183,11 +183,11 @@ export function clientAddress(
   isTrusted: (this: void, address: string) => boolean,
 ): string {
   if (forwardedFor === "" || !isTrusted(peer)) return peer;
+  if (findText(forwardedFor, ",", 0) < 0) return withoutPort(trimmed(forwardedFor));
   const listed = splitText(forwardedFor, ",");
   let client = peer;
   for (let i = listed.length - 1; i >= 0 && i >= listed.length - MOST_HOPS; i--) {
     client = withoutPort(trimmed(listed[i]!));
-    if (addressGroups(client).length === 0) return "";
     if (!isTrusted(client)) return client;
   }
   return client;

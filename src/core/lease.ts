@@ -158,12 +158,26 @@ export interface LeaseSituation {
   plentiful: boolean;
   /** Tokens that the bucket gains per second. */
   gain: number;
+  /** It is a limit of a value, not of an app. */
+  isLimit: boolean;
   now: number;
 }
 
+/**
+ * There are many limits of values, and most are used rarely: while tokens are plentiful, they are reported and returned later.
+ * What is not reported counts as held, so it makes no tokens.
+ */
+const LIMIT_PATIENCE = 10;
+
 /** Time between reports about a lease. */
-export function reportIntervalMs({ options, level, plentiful }: LeaseSituation): number {
-  return (plentiful ? options.reportIntervalMs : options.syncIntervalMs) * reportFactor(level);
+export function reportIntervalMs({ options, level, plentiful, isLimit }: LeaseSituation): number {
+  if (!plentiful) return options.syncIntervalMs * reportFactor(level);
+  return options.reportIntervalMs * (isLimit ? LIMIT_PATIENCE : 1) * reportFactor(level);
+}
+
+/** Time without use after which a lease is returned. */
+export function idleMs({ options, isLimit }: LeaseSituation): number {
+  return options.idleMs * (isLimit ? LIMIT_PATIENCE : 1);
 }
 
 /** Whether it is time to report what was spent, or to return tokens that are scarce and were not used. */
@@ -264,8 +278,9 @@ function measure(lease: Lease, spent: number, elapsed: number): void {
 }
 
 /** What a lease keeps: everything up to twice its target, but only what it will need at once while tokens are scarce. */
-function keptTokens(lease: Lease, isUsed: boolean, { options, plentiful, now }: LeaseSituation): number {
-  if (now - lease.activeAt >= options.idleMs) return 0;
+function keptTokens(lease: Lease, isUsed: boolean, situation: LeaseSituation): number {
+  const { plentiful, now } = situation;
+  if (now - lease.activeAt >= idleMs(situation)) return 0;
   if (plentiful) return lease.target * 2;
   return isUsed ? lease.target : 0;
 }
@@ -287,7 +302,7 @@ export function planSync(lease: Lease, cell: Cell, demand: Demand, situation: Le
   }
   const isUsed = hasSpent || elapsed < options.syncIntervalMs;
   if (waitingCost === 0) lease.returned = lease.returned + drain(cell, keptTokens(lease, isUsed, situation));
-  const idle = waitingCost === 0 && now - lease.activeAt >= options.idleMs;
+  const idle = waitingCost === 0 && now - lease.activeAt >= idleMs(situation);
   // Read once: other workers may change the balance meanwhile, and the counters of a message must be consistent.
   const left = cell.get();
   const balance = Math.max(left, 0);

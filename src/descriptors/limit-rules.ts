@@ -15,7 +15,7 @@ export interface RequestAttributes {
   host: string;
   /** As received; a query is ignored. */
   path: string;
-  /** The client's address; empty if it is invalid. */
+  /** The client's address; may be invalid. */
   address: string;
   /** How often the header was sent: 0, 1, or 2 for more. */
   headerCount(name: string): number;

@@ -2,6 +2,7 @@
 import { BORROW_RATIO } from "../core/borrow.js";
 import {
   cutLease,
+  idleMs,
   isLeaseWorthwhile,
   isRefused,
   isReportDue,
@@ -80,7 +81,7 @@ function isDue(node: NodeState, account: Account, situation: LeaseSituation): bo
   if (hasRefunds && now - lease.reportedAt >= reportIntervalMs(situation)) return true;
   const scarce = isScarce(account, now);
   if (account.waitingCost > 0) return !scarce;
-  if (now - lease.activeAt >= options.idleMs) return unreported;
+  if (now - lease.activeAt >= idleMs(situation)) return unreported;
   return !scarce && needsRefill(lease, cell, options) && !isRefused(lease, 1, now);
 }
 
@@ -97,7 +98,15 @@ const LOOK_MS = 1000;
 /** The accounts of the next message: the urgent ones, and once per sync interval all that are due. */
 export function planMessage<A extends Account>(node: NodeState<A>, now: number): PlannedSync<A>[] {
   const { lease: options, timers } = node.options;
-  const situation: LeaseSituation = { options, level: node.level, timers, plentiful: true, gain: 0, now };
+  const situation: LeaseSituation = {
+    options,
+    level: node.level,
+    timers,
+    plentiful: true,
+    gain: 0,
+    isLimit: false,
+    now,
+  };
   const planned: PlannedSync<A>[] = [];
   const urgent = node.urgent;
   node.clock = now;
@@ -132,6 +141,7 @@ function planIfDue<A extends Account>(
   if (!situation.timers && !node.epochClosed) returnUnused(account, now);
   situation.plentiful = account.sync.plentiful;
   situation.gain = account.limits.guaranteed;
+  situation.isLimit = account.limits.fillSeconds !== undefined;
   if (!isDue(node, account, situation)) {
     account.lookAt =
       now + (situation.plentiful && !account.leaving ? lookAfterMs(account, options) : options.syncIntervalMs);

@@ -4,6 +4,7 @@ import { INVALID_ARGUMENT, OK } from "../core/codes.js";
 import { price } from "../core/cost.js";
 import type { AppLimits } from "../core/limits.js";
 import {
+  type LimitMatch,
   type LimitRule,
   type LimitRules,
   matchLimits,
@@ -79,8 +80,9 @@ export function createLimitChecks(options: LimitChecksOptions) {
     limitsOf,
   });
 
-  const bucketOf = (rule: LimitRule, id: string) =>
-    table.of(id, rule, !rule.hasFreeValues, () => overflowId(rule.name)).account;
+  function bucketOf(rule: LimitRule, id: string): LimiterAccount {
+    return (table.find(id, rule, !rule.hasFreeValues) ?? table.single(overflowId(rule.name), rule)).account;
+  }
 
   /** `app` has its estimated cost. A promise if the request has to wait for the store. */
   function check(
@@ -91,19 +93,18 @@ export function createLimitChecks(options: LimitChecksOptions) {
     const { invalid, matches } = matchLimits(rules, request, sha1);
     if (invalid !== undefined) return refuseInvalid(app, invalid);
     const outcomes: Outcomes = [app];
-    const denied = [false];
-    const found: LimitRule[] = [];
-    for (const match of matches) {
-      const account = bucketOf(match.rule, match.id);
-      outcomes.push(newOutcome(account, app.method, costAtLimit(match.rule, app, contentLength)) as Outcomes[number]);
-      denied.push(match.denied);
-      found.push(match.rule);
+    let anyDenied = false;
+    for (const { rule, id, denied } of matches) {
+      const cost = costAtLimit(rule, app, contentLength);
+      outcomes.push(newOutcome(bucketOf(rule, id), app.method, cost) as Outcomes[number]);
+      if (denied) anyDenied = true;
     }
-    const anyDenied = denied.includes(true);
     if (!anyDenied && takeTogether(outcomes) === ALL_TAKEN) {
       for (const { account, balance } of outcomes) spent(account, balance);
-      return decisionOf(outcomes, found);
+      return decisionOf(outcomes, matches);
     }
+    const found = matches;
+    const denied = [false, ...matches.map((match) => match.denied)];
     if (refuseTogether(outcomes, denied, clock.now())) return decisionOf(outcomes, found);
     const waiting = outcomes.flatMap((outcome) => takeOrWait(outcome) ?? []);
     if (waiting.length === 0) return concluded(outcomes, found);
@@ -119,7 +120,7 @@ export function createLimitChecks(options: LimitChecksOptions) {
     const { invalid, matches } = matchLimits(rules, request, sha1);
     if (invalid !== undefined) return { allowed: false, code: INVALID_ARGUMENT, retryAfterMs: 0, limits: [] };
     if (matches.length === 0) return { allowed: true, code: OK, retryAfterMs: 0, limits: [] };
-    const found = matches.map(({ rule }) => rule);
+    const found = matches;
     const outcomes = matches.map(
       ({ rule, id }) => newOutcome(bucketOf(rule, id), request.method, hits) as Outcomes[number],
     );
@@ -138,9 +139,9 @@ export function createLimitChecks(options: LimitChecksOptions) {
     return waiting.length === 0 ? finish() : Promise.all(waiting).then(finish);
   }
 
-  function outcomeOf(outcomes: Outcomes, found: readonly LimitRule[]): LimitsOutcome {
+  function outcomeOf(outcomes: Outcomes, found: readonly LimitMatch[]): LimitsOutcome {
     const { code, allowed, retryAfterMs } = outcomes[decisiveOutcome(outcomes)]!;
-    const limits = found.map((rule, i) => limitDecision(rule, outcomes[i]!));
+    const limits = found.map(({ rule }, i) => limitDecision(rule, outcomes[i]!));
     return { allowed, code, retryAfterMs: allowed ? 0 : retryAfterMs, limits };
   }
 
@@ -185,7 +186,7 @@ export function createLimitChecks(options: LimitChecksOptions) {
     });
   }
 
-  function concluded(outcomes: Outcomes, found: readonly LimitRule[]): Decision {
+  function concluded(outcomes: Outcomes, found: readonly LimitMatch[]): Decision {
     const refused = !allAllowed(outcomes);
     const decision = decisionOf(outcomes, found);
     if (refused) giveBackPaid(outcomes);
@@ -201,23 +202,25 @@ export function createLimitChecks(options: LimitChecksOptions) {
     }
   }
 
-  function decisionOf(outcomes: Outcomes, found: readonly LimitRule[]): Decision {
+  function decisionOf(outcomes: Outcomes, found: readonly LimitMatch[]): Decision {
     const app = outcomes[0]!;
     const decision = decisionFrom(app);
     if (found.length === 0) return decision;
     const at = decisiveOutcome(outcomes);
-    const { code, allowed, retryAfterMs } = outcomes[at]!;
-    const slowest = outcomes.find(({ source }) => source === "remote" || source === "without_store");
-    return {
-      ...decision,
-      allowed,
-      code,
-      retryAfterMs: allowed ? 0 : retryAfterMs,
-      source: outcomes[at]!.source === "local" ? (slowest?.source ?? "local") : outcomes[at]!.source,
-      appCode: app.code,
-      ...(at > 0 && code !== OK ? { limitName: found[at - 1]!.name } : {}),
-      limits: found.map((rule, i) => limitDecision(rule, outcomes[i + 1]!)),
-    };
+    const { code, allowed, retryAfterMs, source } = outcomes[at]!;
+    const limits: LimitDecision[] = [];
+    for (let i = 0; i < found.length; i++) {
+      limits.push(limitDecision(found[i]!.rule, outcomes[i + 1]!));
+      if (source === "local" && outcomes[i + 1]!.source !== "local") decision.source = outcomes[i + 1]!.source;
+    }
+    if (source !== "local") decision.source = source;
+    decision.allowed = allowed;
+    decision.code = code;
+    decision.retryAfterMs = allowed ? 0 : retryAfterMs;
+    decision.appCode = app.code;
+    if (at > 0 && code !== OK) decision.limitName = found[at - 1]!.rule.name;
+    decision.limits = limits;
+    return decision;
   }
 
   return {

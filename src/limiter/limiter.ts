@@ -130,6 +130,9 @@ export function createLimiter(options: LimiterOptions) {
       rate: guaranteed,
       retryAfterMs,
       source,
+      limitName: undefined,
+      limits: undefined,
+      appCode: undefined,
     };
   }
 

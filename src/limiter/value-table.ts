@@ -38,8 +38,8 @@ const SWEEP_MS = 1_000;
 /** While there is no room, the table is swept this often. */
 const FULL_SWEEP_MS = 100;
 /** An idle bucket is released after this time, sooner when many of the values are in use. */
-const IDLE_MS = 60_000;
-const CROWDED_IDLE_MS = 10_000;
+const IDLE_MS = 300_000;
+const CROWDED_IDLE_MS = 60_000;
 /** Above this share of the maximum, the least recently used buckets are released, … */
 const CROWDED = 0.8;
 /** … above this share if there was no room for a value, … */
@@ -115,10 +115,10 @@ export function createValueTable<S extends object>(options: ValueTableOptions<S>
   }
 
   return {
-    /** The bucket of this name. If there is no room for it, the one that is shared under the name `shared`. */
-    of(name: string, limit: S, single: boolean, shared: () => string): ValueBucket<S> {
-      return find(name, limit, single) ?? find(shared(), limit, true)!;
-    },
+    /** The bucket of this name; undefined if there is no room for it. */
+    find,
+    /** A bucket that does not count as a value. */
+    single: (name: string, limit: S): ValueBucket<S> => find(name, limit, true)!,
 
     stats: () => ({ buckets: byName.size, overflowed }),
 

@@ -60,6 +60,7 @@ function situationAt(words: string[], from: number, now: number): LeaseSituation
     timers: textAt(words, from + 1) === "yes",
     plentiful: textAt(words, from + 2) === "yes",
     gain: 500,
+    isLimit: false,
     now,
   };
 }

@@ -24,13 +24,13 @@ export function createBuckets(limits: LimitAccounts, clock: Clock, maxValues: ()
       const single = known !== undefined || hasSingleBucket(rule);
       const name = known ?? bucketName(rule, entries);
       if (single && known === undefined) singleNames.set(rule, name);
-      return table.of(name, rule, single, () => overflowName(rule));
+      return table.find(name, rule, single) ?? table.single(overflowName(rule), rule);
     },
 
     /** The bucket of entries whose limit is sent with the request. */
     ofOverride(domain: string, entries: readonly Entry[], limit: CountedLimit): Bucket {
       const name = overrideName(domain, entries, limit.unit);
-      return table.of(name, limit, false, () => overrideName(domain, [], limit.unit));
+      return table.find(name, limit, false) ?? table.single(overrideName(domain, [], limit.unit), limit);
     },
 
     stats: table.stats,

@@ -80,6 +80,39 @@ export interface RateLimitAdmissionOptions {
 }
 
 const NOTHING: readonly string[] = [];
+/** A class: one per request, and closures cost more. */
+class ArrivalAttributes implements RequestAttributes {
+  readonly app: string;
+  readonly user: string;
+  readonly method: string;
+  readonly host: string;
+  readonly path: string;
+  readonly address: string;
+
+  constructor(
+    private readonly arrival: Arrival,
+    { app, user }: Identity,
+    isTrustedHop: (address: string) => boolean,
+  ) {
+    const { host = "", path = "/", method, remoteAddress, forwardedFor = "" } = arrival;
+    this.app = app;
+    this.user = user;
+    // Only a GET can be upgraded.
+    this.method = method === "UPGRADE" ? "GET" : method;
+    this.host = host;
+    this.path = path;
+    this.address = clientAddress(remoteAddress, forwardedFor, isTrustedHop);
+  }
+
+  headerCount(name: string): number {
+    return Math.min(this.arrival.headerValues(name).length, 2);
+  }
+
+  header(name: string): string {
+    return this.arrival.headerValues(name)[0] ?? "";
+  }
+}
+
 const digest = (key: string) => createHash("sha256").update(key).digest("base64");
 
 export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Admission {
@@ -109,7 +142,7 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
     };
     const identity = identify(claims, rules, isConfigured);
     if (identity.code !== OK) return verdictOf(limiter.refuse(identity.code, arrival.method));
-    const attributes = options.hasLimits ? attributesOf(arrival, identity) : undefined;
+    const attributes = options.hasLimits ? new ArrivalAttributes(arrival, identity, isTrustedHop) : undefined;
     const made = limiter.check(identity.app, arrival.method, arrival.contentLength, attributes);
     const forwarded = forwardedIdentity(identity);
     return made instanceof Promise
@@ -120,21 +153,6 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
   function forwardedIdentity({ app, user }: Identity): readonly string[] {
     if (!options.forwardIdentity) return NOTHING;
     return user === ANONYMOUS_USER ? [options.appHeader, app] : [options.appHeader, app, options.userHeader, user];
-  }
-
-  function attributesOf(arrival: Arrival, { app, user }: Identity): RequestAttributes {
-    const { host = "", path = "/", method, remoteAddress, forwardedFor = "" } = arrival;
-    return {
-      app,
-      user,
-      // Only a GET can be upgraded.
-      method: method === "UPGRADE" ? "GET" : method,
-      host,
-      path,
-      address: clientAddress(remoteAddress, forwardedFor, isTrustedHop),
-      headerCount: (name) => Math.min(arrival.headerValues(name).length, 2),
-      header: (name) => arrival.headerValues(name)[0] ?? "",
-    };
   }
 
   function verdictOf(decision: Decision, identity = NOTHING): RateLimitVerdict {

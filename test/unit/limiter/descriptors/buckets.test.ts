@@ -20,7 +20,7 @@ describe("an idle bucket", () => {
     await countAllowed(3, () => node!.ask("user=ann"));
     await countAllowed(9, (i) => node!.ask(`user=${i}`));
     expect([node!.limiter.limits.count(), await ledgerApps(world)]).toEqual([10, 10]);
-    await world.pass(65_000);
+    await world.pass(305_000);
     expect([node!.limiter.limits.count(), await ledgerApps(world)]).toEqual([0, 0]);
     expect(node!.descriptors.stats().buckets).toBe(0);
     expect(await countAllowed(9, () => node!.ask("user=ann"))).toBe(2);
@@ -31,7 +31,7 @@ describe("an idle bucket", () => {
       const world = createSimulatedNodes({ domains: [users(10)] });
       const [node] = world.nodes;
       await countAllowed(4, () => node!.ask("user=ann"));
-      await world.pass(58_000);
+      await world.pass(298_000);
       world.simulation.store.mode = mode;
       await world.pass(10_000);
       // It is used again before it is known whether the store has received the report.
@@ -41,7 +41,7 @@ describe("an idle bucket", () => {
       await world.pass(10_000);
       expect(await waiting).toMatchObject({ allowed: false, code: "store_unavailable" });
       expect(await countAllowed(20, () => node!.ask("user=ann"))).toBe(6);
-      await world.pass(70_000);
+      await world.pass(310_000);
       expect(await ledgerApps(world)).toBe(0);
     }
   });
