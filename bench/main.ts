@@ -10,6 +10,7 @@ import { growth } from "./growth/growth.js";
 import { l3TakeLuajit, l3TakeNode } from "./l3-take.js";
 import { leases } from "./leases/leases.js";
 import { limiterCheck } from "./limiter-check.js";
+import { limits } from "./limits.js";
 import { metricsCost } from "./metrics-cost.js";
 import { nginx } from "./nginx.js";
 import { type Result, resultsJson, resultsTable } from "./results.js";
@@ -42,6 +43,7 @@ const parts: Record<string, Part> = {
   simulate: { run: simulate },
   leases: { run: leases, tools: ["wrk"] },
   growth: { run: growth },
+  limits: { run: limits },
 };
 
 async function main(only: string | undefined): Promise<number> {
