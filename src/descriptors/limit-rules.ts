@@ -72,6 +72,14 @@ export interface LimitRule {
   rejectsInvalid: boolean;
   /** Clients choose the values, so their number has to be limited. */
   hasFreeValues: boolean;
+  /** Of a rule with the key `user` or `ip` only: so that a value is not parsed and escaped for each request. */
+  matchesByValue?: MatchesByValue;
+}
+
+/** Some recent matches; the host limits their number. */
+export interface MatchesByValue {
+  get(value: string): LimitMatch | undefined;
+  set(value: string, match: LimitMatch): void;
 }
 
 export interface RouteEntry {
@@ -89,10 +97,10 @@ export interface LimitRules {
 }
 
 export interface LimitMatch {
-  rule: LimitRule;
+  readonly rule: LimitRule;
   /** The id of the bucket. */
-  id: string;
-  denied: boolean;
+  readonly id: string;
+  readonly denied: boolean;
 }
 
 export interface MatchedLimits {
@@ -139,8 +147,23 @@ interface Found {
   digest: Digest;
 }
 
-/** Undefined if a value is invalid and rejected. The id is empty for an allowed value. */
+/** Longer values are not remembered: no address is longer. */
+const LONGEST_REMEMBERED = 64;
+
+/** As `newMatch`, for values of recent requests. */
 function matchOf(rule: LimitRule, request: RequestAttributes, found: Found): LimitMatch | undefined {
+  const { matchesByValue } = rule;
+  if (matchesByValue === undefined) return newMatch(rule, request, found);
+  const value = rule.key[0]!.kind === "ip" ? request.address : request.user;
+  const known = matchesByValue.get(value);
+  if (known !== undefined) return known;
+  const match = newMatch(rule, request, found);
+  if (match !== undefined && value.length <= LONGEST_REMEMBERED) matchesByValue.set(value, match);
+  return match;
+}
+
+/** Undefined if a value is invalid and rejected. The id is empty for an allowed value. */
+function newMatch(rule: LimitRule, request: RequestAttributes, found: Found): LimitMatch | undefined {
   let values = "";
   let first = "";
   for (let i = 0; i < rule.key.length; i++) {

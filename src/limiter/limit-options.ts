@@ -4,7 +4,14 @@ import { parseNetwork } from "../core/address.js";
 import { MAX_TOKENS } from "../core/bucket.js";
 import { standardProfile } from "../core/cost.js";
 import type { OnStoreFailure } from "../core/limits.js";
-import type { LimitRule, LimitRules, RouteEntry, ValueList } from "../descriptors/limit-rules.js";
+import type {
+  LimitMatch,
+  LimitRule,
+  LimitRules,
+  MatchesByValue,
+  RouteEntry,
+  ValueList,
+} from "../descriptors/limit-rules.js";
 import { parsePattern } from "../descriptors/pattern.js";
 
 /** Their meaning and defaults are those of `limits` in the configuration. */
@@ -89,6 +96,20 @@ function limitRule(limit: LimitOptions, routes: readonly LimitedRoute[]): LimitR
     deny: list(deny),
     rejectsInvalid: invalidValues === "reject",
     hasFreeValues: key.some((part) => part !== "app" && part !== "route"),
+    ...(key.length === 1 && (key[0] === "user" || key[0] === "ip") && { matchesByValue: recentMatches() }),
+  };
+}
+
+const MAX_RECENT = 10_000;
+
+function recentMatches(): MatchesByValue {
+  const matches = new Map<string, LimitMatch>();
+  return {
+    get: (value) => matches.get(value),
+    set(value, match) {
+      if (matches.size >= MAX_RECENT) matches.clear();
+      matches.set(value, match);
+    },
   };
 }
 
