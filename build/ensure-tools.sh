@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that the programs which the tests and benchmarks use are installed.
-# Always: Redis 7 or later, LuaJIT, Prometheus with promtool, nginx with Lua, Chromium, curl, ip, Envoy (see ensure-envoy.sh) and h2spec
+# Always: Redis 7 or later, LuaJIT, Prometheus with promtool, nginx with Lua, Chromium, curl, ip, zsh, Envoy (see ensure-envoy.sh) and h2spec
 # (see ensure-h2spec.sh).
 # By name, for benchmarks: wrk, lua-nginx-redis, go. For the soak test: gcc.
 # Installs with apt-get when run as root, otherwise prints the command to run. No service stays running: the tests start
@@ -23,6 +23,7 @@ package prometheus command -v prometheus
 package curl command -v curl
 package chromium command -v chromium
 package iproute2 command -v ip
+package zsh command -v zsh
 package nginx command -v nginx
 package libnginx-mod-http-lua test -e /usr/lib/nginx/modules/ngx_http_lua_module.so
 # Envoy is installed from PyPI.

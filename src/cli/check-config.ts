@@ -7,6 +7,7 @@ import { withFileChecks } from "../config/tls-files.js";
 import { configVersion } from "../config/version.js";
 import { type Command, expectWords, FINE, flagOption, REFUSED, readArguments, textOption } from "./command.js";
 import { explainRequest, explanationText } from "./explain-limits.js";
+import { counted } from "./numbers.js";
 
 const help = `Usage: tollgate check-config FILE [--explain REQUEST] [--json]
 
@@ -38,7 +39,7 @@ export const command: Command = {
     }
     if (!values.json) {
       const { apps, routes, upstreams } = counts(configOrThrow(file, loaded));
-      return `${file} is valid: ${apps} apps, ${routes} routes, ${upstreams} upstreams\n`;
+      return `${file} is valid: ${counted(apps, "app")}, ${counted(routes, "route")}, ${counted(upstreams, "upstream")}\n`;
     }
     const { config, problems } = loaded;
     const found = config === undefined ? {} : { version: configVersion(config), ...counts(config) };

@@ -2,7 +2,7 @@
 import { didYouMean } from "../config/nearest.js";
 import { quoted } from "../config/problem.js";
 import { programVersion } from "../service/process/version.js";
-import { exitCodes, Failure, FINE, type Outcome, REFUSED, UsageError, WRONG_CALL } from "./command.js";
+import { type Command, exitCodes, Failure, FINE, type Outcome, REFUSED, UsageError, WRONG_CALL } from "./command.js";
 import { commandGroups } from "./command-list.js";
 
 const commands = commandGroups.flatMap((group) => group.commands);
@@ -13,8 +13,8 @@ const listed = ({ title, commands: members }: (typeof commandGroups)[number]) =>
 const help = `Usage: tollgate <command> [options]
 
 ${commandGroups.map(listed).join("\n")}
-  --help        Show this text; after a command, the help of that command
-  --version     Show the version
+  help COMMAND, or COMMAND --help   Show the help of a command
+  --version, -v                     Show the version
 
 Exit codes:
 ${exitCodes.map(([code, meaning]) => `  ${code}  ${meaning}`).join("\n")}
@@ -27,16 +27,19 @@ Examples:
 
 async function run([name, ...rest]: string[]): Promise<string | Outcome> {
   if (name === undefined) throw new UsageError("a command is missing");
+  if (name === "help" && rest[0] !== undefined) return (await load(rest[0])).help;
   if (name === "--help" || name === "-h" || name === "help") return help;
-  if (name === "--version") return `${programVersion()}\n`;
-  const listedCommand = commandNamed(name);
-  if (listedCommand === undefined) {
-    const names = commands.map((each) => each.name);
-    const hint = didYouMean(name, names) || `; expected ${names.join(", ")}`;
-    throw new UsageError(`unknown command ${quoted(name)}${hint}`);
-  }
-  const { command } = await listedCommand.load();
+  if (name === "--version" || name === "-v") return `${programVersion()}\n`;
+  const command = await load(name);
   return rest.includes("--help") || rest.includes("-h") ? command.help : command.run(rest);
+}
+
+async function load(name: string): Promise<Command> {
+  const listedCommand = commandNamed(name);
+  if (listedCommand !== undefined) return (await listedCommand.load()).command;
+  const names = commands.map((each) => each.name);
+  const hint = didYouMean(name, names) || `; expected ${names.join(", ")}`;
+  throw new UsageError(`unknown command ${quoted(name)}${hint}`);
 }
 
 export async function runCommandLine(args: string[]): Promise<Outcome> {

@@ -4,6 +4,11 @@ import type { Command } from "./command.js";
 /** Loads the command on use: `tollgate price` needs no Redis client. */
 type Load = () => Promise<{ command: Command }>;
 
+const loadCompletion: Load = async () => {
+  const { completionOf } = await import("./completion.js");
+  return { command: completionOf(commandGroups.flatMap(({ commands }) => commands)) };
+};
+
 const groups: Record<string, [name: string, summary: string, load: Load][]> = {
   "Run and configure": [
     ["serve", "Run the gateway; without a configuration file, a demo", () => import("./serve.js")],
@@ -41,6 +46,7 @@ const groups: Record<string, [name: string, summary: string, load: Load][]> = {
     ["price", "Compute the cost of a request", () => import("./price.js")],
     ["scripts", "Show the Redis function library and its versions on the servers", () => import("./scripts.js")],
     ["demo", "Print example prices", () => import("./demo.js")],
+    ["completion", "Print the completion script for bash and zsh", loadCompletion],
   ],
 };
 

@@ -1,5 +1,6 @@
 /** The interface of CLI commands, their exit codes, and functions to read their arguments. */
 import { type ParseArgsConfig, parseArgs } from "node:util";
+import { didYouMean } from "../config/nearest.js";
 import { quoted } from "../config/problem.js";
 
 export interface Command {
@@ -66,8 +67,20 @@ export function readArguments<T extends OptionSpecs>(
     const { values, positionals } = parseArgs({ args, options, strict: true, allowPositionals: true });
     return { values, words: positionals };
   } catch (error) {
-    throw new UsageError(error instanceof Error ? error.message : String(error));
+    throw new UsageError(error instanceof Error ? (unknownOption(args, options) ?? error.message) : String(error));
   }
+}
+
+/** The message for the first option that does not exist; undefined if all exist. */
+function unknownOption(args: string[], options: OptionSpecs): string | undefined {
+  const { tokens } = parseArgs({ args, options, strict: false, allowPositionals: true, tokens: true });
+  const shorts = Object.values(options).map(({ short }) => short);
+  for (const token of tokens) {
+    if (token.kind !== "option" || token.name in options || shorts.includes(token.name)) continue;
+    const known = Object.keys(options).map((name) => `--${name}`);
+    return `unknown option ${quoted(token.rawName)}${didYouMean(token.rawName, known)}`;
+  }
+  return undefined;
 }
 
 /** For commands that take options only. */

@@ -11,6 +11,7 @@ import { costAtLimit } from "../engine/together.js";
 import { sha1 } from "../limiter/limit-checks.js";
 import { bytesOf } from "../limiter/limit-options.js";
 import { UsageError } from "./command.js";
+import { counted } from "./numbers.js";
 
 const FORM =
   "must be like 'POST /login from 10.1.2.3 user ann app shop host example.com bytes 1000 header X-Plan=free'";
@@ -107,7 +108,7 @@ export function explanationText(config: Config, text: string): string {
     if (result === "denied") return `  ${limit}: 403, the value is in deny${dry}`;
     return `  ${limit}: ${tokens} of ${burst}, refills ${rate}${dry}, bucket ${bucket}`;
   });
-  return [`app ${app}: ${cost} tokens`, ...(lines.length === 0 ? ["  no limit matches"] : lines)]
+  return [`app ${app}: ${counted(cost, "token")}`, ...(lines.length === 0 ? ["  no limit matches"] : lines)]
     .map((line) => `${line}\n`)
     .join("");
 }

@@ -62,7 +62,7 @@ function explain(name: keyof typeof costProfiles, method: string, text: string |
 function asText(it: ReturnType<typeof explain>): string {
   const sum = it.base + it.quanta * it.bandwidth;
   const lines = [
-    `${it.cost} tokens for ${it.method} with ${it.bytes} bytes (profile ${it.profile})`,
+    `${it.cost} ${it.cost === 1 ? "token" : "tokens"} for ${it.method} with ${it.bytes} ${it.bytes === 1 ? "byte" : "bytes"} (profile ${it.profile})`,
     `  base       ${it.base}`,
     `  bandwidth  ${it.quanta * it.bandwidth} = ceil(${it.bytes} / ${it.quantum}) × ${it.bandwidth}`,
     it.clamped ? `  sum        ${sum}, clamped to ${it.max_cost}` : `  sum        ${sum}`,

@@ -34,20 +34,21 @@ export function reportLines(report: Report, columns: number): string[] {
 
 function headLines({ replay, configs, nodes }: Report, columns: number): string[] {
   const { requests, firstMs = 0, lastMs = 0, badLines, lines, late, format, examples } = replay;
-  if (requests === 0) return [lines === 0 ? "The log is empty." : `None of the ${whole(lines)} lines is a request.`];
+  if (requests === 0)
+    return [lines === 0 ? "The log is empty." : `The log has ${counted(lines, "line")} and no request.`];
   const time = `${span((lastMs - firstMs) / 1000)}, from ${dateTime(firstMs)} to ${dateTime(lastMs)} UTC`;
   const head = [
-    `${toned("strong", `${whole(requests)} requests`)} in ${time}`,
+    `${toned("strong", counted(requests, "request"))} in ${time}`,
     `${counted(nodes, "node")}, log format ${format}`,
   ];
   if (configs.length > 1) head.push(escaped(`A is ${configs[0]}, B is ${configs[1]}`));
   if (late > 0) {
-    const text = `${whole(late)} lines were further out of order than --tolerance allows and count at a later time.`;
+    const text = `Further out of order than --tolerance allows: ${counted(late, "line")}, counted at a later time.`;
     head.push(...wrapped(text, columns));
   }
   if (badLines > 0) {
     const share = percent(badLines / Math.max(lines, 1));
-    head.push(`${toned("warning", `${whole(badLines)} lines could not be read`)} (${share}). The first ones:`);
+    head.push(`${toned("warning", `${counted(badLines, "line")} could not be read`)} (${share}). The first ones:`);
     head.push(
       ...examples.map(({ line, reason, text }) => `  line ${line}: ${reason}: ${toned("faint", escaped(text))}`),
     );

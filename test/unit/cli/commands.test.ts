@@ -215,9 +215,9 @@ describe("exit codes", () => {
     ["borrow video-service", /AMOUNT is missing/],
     ["borrow video-service 1.5", /AMOUNT: "1.5" is not an integer/],
     ["repay video-service 0", /AMOUNT: "0" is not an integer from 1/],
-    ["status --token admin-token-0123456789", /Unknown option '--token'/],
+    ["status --token admin-token-0123456789", /unknown option "--token"/],
     ["status --url nonsense", /--url: "nonsense" is not a URL/],
-    ["connections --operator kim", /Unknown option '--operator'/],
+    ["connections --operator kim", /unknown option "--operator"/],
     ["statsu", /unknown command "statsu"; did you mean status\?/],
   ])("2: tollgate %s", async (line, complaint) => {
     const outcome = await tollgate(line);
