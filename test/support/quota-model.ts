@@ -37,7 +37,12 @@ export interface Model {
 /** Descriptions of violations. */
 export class BrokenPromise extends Error {}
 
+/**
+ * With several shards, spending beyond a grant is charged to the share of L1 on the shard of its app, and may exceed it. Other
+ * shards grant from their own shares, so that the model charges it to L2 only.
+ */
 export function createModel(cluster: ClusterLimits, apps: BucketLimits[], start: number): Model {
+  const oneShard = (cluster.shards ?? 1) === 1;
   const limits = new Map<string, { capacity: number; rate: number }>();
   const levels = new Map<string, Level>();
   const add = (name: string, capacity: number, rate: number) => {
@@ -70,7 +75,7 @@ export function createModel(cluster: ClusterLimits, apps: BucketLimits[], start:
     for (const name of ["", app]) level(name).tokens = Math.min(level(name).tokens + tokens, room(name));
   };
   const charge = (app: string, tokens: number) => {
-    for (const name of ["", app]) level(name).tokens -= tokens;
+    for (const name of oneShard ? ["", app] : [app]) level(name).tokens -= tokens;
   };
 
   function take(app: string, tokens: number, lent: number): void {
