@@ -5,7 +5,7 @@ import type { Config } from "../config/schema.js";
 import { estimate, newLearnedSizes } from "../core/cost.js";
 import { ANONYMOUS_USER, DEFAULT_APP } from "../core/identity.js";
 import { defaultLeaseOptions } from "../core/lease.js";
-import { type LimitMatch, matchLimits, type RequestAttributes } from "../descriptors/limit-rules.js";
+import { type LimitMatch, type LimitRule, matchLimits, type RequestAttributes } from "../descriptors/limit-rules.js";
 import { newAccount, newOutcome } from "../engine/account.js";
 import { costAtLimit } from "../engine/together.js";
 import { sha1 } from "../limiter/limit-checks.js";
@@ -85,10 +85,10 @@ export function explainRequest(config: Config, text: string) {
   const limits = config.limits.flatMap(({ name, rate }, i): ExplainedLimit[] => {
     const rule = rules.rules[i]!;
     const match = found.get(name);
+    const { matchesByValue: _remembered, ...parts } = rule;
+    const withoutAllow: LimitRule = { ...parts, allow: { texts: [], networks: [] } };
     const isExempt =
-      match === undefined &&
-      matchLimits({ ...rules, rules: [{ ...rule, allow: { texts: [], networks: [] } }] }, request, sha1).matches
-        .length > 0;
+      match === undefined && matchLimits({ ...rules, rules: [withoutAllow] }, request, sha1).matches.length > 0;
     if (match === undefined && !isExempt && invalid !== rule) return [];
     const result = invalid === rule ? "invalid" : match === undefined ? "allowed" : match.denied ? "denied" : "limited";
     const { burst, dryRun: dry_run } = rule.limits;
