@@ -2,8 +2,8 @@
 import * as contract from "../service/operations/contract/contract.js";
 import { textOption, UsageError } from "./command.js";
 import { actionCommand, show } from "./control/operator-command.js";
-import { readDuration, readWhole, spanBetween } from "./numbers.js";
-import { tableLines, toned } from "./printing.js";
+import { latency, readDuration, readWhole, spanBetween, whole } from "./numbers.js";
+import { tableLines, toned, wrapped } from "./printing.js";
 
 const help = `Usage: tollgate degradation [get]
        tollgate degradation set LEVEL [--for TIME]
@@ -62,11 +62,23 @@ export function degradationLines(reply: contract.DegradationState, columns: numb
   const { level, pinned_level: pinned, pinned_until: until, operator, reason, workers, timestamp } = reply;
   const left = until === null ? "" : ` for another ${spanBetween(timestamp, until)}`;
   const by = operator === "" ? "" : ` by ${operator}`;
-  const rows = workers.map((worker) => [worker.node_id, String(worker.level)]);
-  rows.push(["data planes of this service", String(reply.service_level)]);
+  const rows = workers.map(({ node_id, level: own, store_latency_ms, store_calls, store_errors }) => [
+    node_id,
+    String(own),
+    store_calls === 0 ? "-" : latency(store_latency_ms),
+    whole(store_calls),
+    whole(store_errors),
+  ]);
+  rows.push(["data planes of this service", String(reply.service_level), "", "", ""]);
   return [
     toned(level === 0 ? "good" : "warning", `level ${level}`),
     pinned === null ? "  not pinned" : `  pinned at ${pinned}${by}${left}${reason === "" ? "" : `: ${reason}`}`,
-    ...tableLines(["node", ">level"], rows, columns, { indent: "  " }),
+    ...tableLines(["node", ">level", ">store latency", ">calls in 2 s", ">failed"], rows, columns, { indent: "  " }),
+    ...wrapped(
+      `Level 1 from a mean latency of ${latency(reply.slow_ms)} on, 2 above ${latency(reply.very_slow_ms)} or with 5 % of failed calls, ` +
+        "3 with timeouts or 50 %. On a busy machine the time that this process waits for a core counts as well.",
+      columns,
+      "  ",
+    ),
   ];
 }

@@ -49,7 +49,7 @@ export function readyLines({ ready: isReady, checks }: contract.ReadyReply): str
   const mark = (isFine: boolean) => (isFine ? toned("good", "ok") : toned("bad", "error"));
   return [
     isReady ? toned("good", "ready") : toned("bad", "not ready"),
-    `  store          ${mark(checks.redis === "ok")}`,
+    `  store          ${mark(checks.store === "ok")}`,
     `  workers        ${mark(checks.shared_memory === "ok")}`,
     `  configuration  ${mark(checks.config_loaded)}`,
   ];
@@ -85,6 +85,7 @@ export function deepLines(reply: contract.DeepReply, columns: number): string[] 
 
 function storeText(store: contract.DeepReply["components"]["redis"]): string {
   const { kind, version, connected_nodes, cluster_nodes, latency_ms } = store;
+  if (kind === "embedded") return "embedded in this process";
   if (latency_ms === null || connected_nodes === 0) return `${kind}, no reply`;
   return `${kind} ${version}, ${connected_nodes} of ${counted(cluster_nodes, "server")}, ${latency(latency_ms)}`;
 }

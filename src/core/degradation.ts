@@ -43,26 +43,33 @@ export function observeCall(state: Degradation, now: number, outcome: number, la
   if (outcome === STORE_TIMEOUT) slot.timeouts = slot.timeouts + 1;
 }
 
-/** The level of the window: by timeouts and errors first, then by the mean latency of successful calls. */
-function windowLevel(state: Degradation, now: number): number {
+/** From these mean latencies on, the store is slow (level 1) and very slow (level 2). */
+export const SLOW_MS = 10;
+export const VERY_SLOW_MS = 100;
+
+/** The calls of the window, and the mean latency of those that succeeded. */
+export function recentCalls(state: Degradation, now: number) {
   const newest = Math.floor(now / SLOT_MS);
-  let calls = 0;
-  let errors = 0;
-  let timeouts = 0;
-  let latencyMs = 0;
+  const sum = { calls: 0, errors: 0, timeouts: 0, latencyMs: 0 };
   for (const slot of state.slots) {
     if (slot.index > newest - SLOTS && slot.index <= newest) {
-      calls = calls + slot.calls;
-      errors = errors + slot.errors;
-      timeouts = timeouts + slot.timeouts;
-      latencyMs = latencyMs + slot.latencyMs;
+      sum.calls = sum.calls + slot.calls;
+      sum.errors = sum.errors + slot.errors;
+      sum.timeouts = sum.timeouts + slot.timeouts;
+      sum.latencyMs = sum.latencyMs + slot.latencyMs;
     }
   }
+  sum.latencyMs = sum.latencyMs / Math.max(sum.calls - sum.errors, 1);
+  return sum;
+}
+
+/** The level of the window: by timeouts and errors first, then by the mean latency of successful calls. */
+function windowLevel(state: Degradation, now: number): number {
+  const { calls, errors, timeouts, latencyMs } = recentCalls(state, now);
   if (calls === 0) return 0;
   if (timeouts > 0 || errors > calls * 0.5) return 3;
-  const mean = latencyMs / Math.max(calls - errors, 1);
-  if (errors >= calls * 0.05 || mean > 100) return 2;
-  return mean >= 10 ? 1 : 0;
+  if (errors >= calls * 0.05 || latencyMs > VERY_SLOW_MS) return 2;
+  return latencyMs >= SLOW_MS ? 1 : 0;
 }
 
 /** The current level. It rises at once and falls one step at a time. A pinned level replaces it until the pin expires. */

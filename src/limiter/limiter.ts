@@ -1,6 +1,7 @@
 /** The Node host of the engine: decides about requests, with a promise for those that wait for a sync. */
 import { OK, UNKNOWN_APP } from "../core/codes.js";
 import { deviation } from "../core/cost.js";
+import { recentCalls } from "../core/degradation.js";
 import { DEFAULT_APP } from "../core/identity.js";
 import { defaultLeaseOptions, isRefused } from "../core/lease.js";
 import type { AppLimits } from "../core/limits.js";
@@ -362,7 +363,7 @@ export function createLimiter(options: LimiterOptions) {
 
     /**
      * Decisions by source and how many of them were refused (`dryRunRefused`: admitted by a dry run), and the syncs. `level`
-     * is the highest of the shards, `levels` has that of each.
+     * is the highest of the shards, `levels` has that of each. `storeCalls`: of the last two seconds, on the slowest shard.
      */
     stats() {
       const { without_store: withoutStore, ...others } = counts;
@@ -376,6 +377,7 @@ export function createLimiter(options: LimiterOptions) {
         failedSyncs: sum(nodes.map(({ failures }) => failures)),
         level: Math.max(...levels),
         levels,
+        storeCalls: worstCalls(nodes.map(({ degradation }) => recentCalls(degradation, clock.now()))),
         emergency: nodes.some(({ emergency }) => emergency),
         liveNodes: Math.max(...nodes.map(({ liveNodes }) => liveNodes)),
       };
@@ -396,4 +398,12 @@ export function createLimiter(options: LimiterOptions) {
       await Promise.all(syncers.map((syncer) => syncer.close()));
     },
   };
+}
+
+type RecentCalls = ReturnType<typeof recentCalls>;
+
+function worstCalls(shards: RecentCalls[]): RecentCalls {
+  return shards.reduce((worst, one) =>
+    one.errors > worst.errors || (one.errors === worst.errors && one.latencyMs > worst.latencyMs) ? one : worst,
+  );
 }

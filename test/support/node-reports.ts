@@ -13,6 +13,7 @@ export function nodeReport(changes: Partial<NodeReport> = {}): NodeReport {
     overload: { share: 0, causes: [] },
     level: 0,
     levels: [0],
+    storeCalls: { calls: 0, errors: 0, timeouts: 0, latencyMs: 0 },
     emergency: false,
     liveNodes: 2,
     refused: 10,

@@ -1,4 +1,5 @@
 /** The degradation level: reads it, pins and unpins it. */
+import { SLOW_MS, VERY_SLOW_MS } from "../../core/degradation.js";
 import type { OperationsContext } from "./context.js";
 import * as contract from "./contract/contract.js";
 import { admin, type Endpoint, ok } from "./endpoint.js";
@@ -14,7 +15,15 @@ export function degradationEndpoints(context: OperationsContext): Endpoint[] {
       reason: pinned?.reason ?? "",
       operator: pinned?.operator ?? "",
       service_level: context.serviceLevel(),
-      workers: reports.map(({ node, level }) => ({ node_id: node, level })),
+      workers: reports.map(({ node, level, storeCalls }) => ({
+        node_id: node,
+        level,
+        store_latency_ms: Math.round(storeCalls.latencyMs * 1000) / 1000,
+        store_calls: storeCalls.calls,
+        store_errors: storeCalls.errors,
+      })),
+      slow_ms: SLOW_MS,
+      very_slow_ms: VERY_SLOW_MS,
       timestamp: context.timestamp(),
     };
   }

@@ -66,8 +66,10 @@ export function healthEndpoints(context: OperationsContext): Endpoint[] {
         const config_loaded = context.live.loadedAtMs() > 0;
         const state = context.state();
         const ready = storeAnswers && workersListen && config_loaded && state !== "stopping";
+        const store = storeAnswers ? ("ok" as const) : ("error" as const);
         const checks = {
-          redis: storeAnswers ? ("ok" as const) : ("error" as const),
+          redis: context.store.kind === "embedded" ? ("not_used" as const) : store,
+          store,
           shared_memory: workersListen ? ("ok" as const) : ("error" as const),
           config_loaded,
         };

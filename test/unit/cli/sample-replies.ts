@@ -27,12 +27,16 @@ export const live: LiveReply = { status: "healthy", timestamp };
 
 export const ready: ReadyReply = {
   ready: true,
-  checks: { redis: "ok", shared_memory: "ok", config_loaded: true },
+  checks: { redis: "ok", store: "ok", shared_memory: "ok", config_loaded: true },
   state: "running",
   timestamp,
 };
 
-export const notReady: ReadyReply = { ...ready, ready: false, checks: { ...ready.checks, redis: "error" } };
+export const notReady: ReadyReply = {
+  ...ready,
+  ready: false,
+  checks: { ...ready.checks, redis: "error", store: "error" },
+};
 
 export const deep: DeepReply = {
   status: "healthy",
@@ -239,7 +243,9 @@ export const degradation: DegradationState = {
   reason: "Redis is being upgraded",
   operator: "alex",
   service_level: 0,
-  workers: [{ node_id: "gw-01-w1", level: 2 }],
+  workers: [{ node_id: "gw-01-w1", level: 2, store_latency_ms: 132.5, store_calls: 41, store_errors: 0 }],
+  slow_ms: 10,
+  very_slow_ms: 100,
   timestamp,
 };
 

@@ -274,9 +274,11 @@ describe("orders", () => {
       [
         "level 2",
         "  pinned at 2 by alex for another 5m: Redis is being upgraded",
-        "  node                         level",
-        "  gw-01-w1                         2",
+        "  node                         level  store latency  calls in 2 s  failed",
+        "  gw-01-w1                         2         133 ms            41       0",
         "  data planes of this service      0",
+        "  Level 1 from a mean latency of 10.0 ms on, 2 above 100 ms or with 5 % of failed calls, 3 with",
+        "  timeouts or 50 %. On a busy machine the time that this process waits for a core counts as well.",
         "",
       ].join("\n"),
     );

@@ -15,7 +15,17 @@ export const degradationState = reply({
   reason: z.string().describe("Why the level was pinned."),
   operator: z.string(),
   service_level: count().describe("The level that this service sends to data planes."),
-  workers: z.array(z.strictObject({ node_id: z.string(), level: count() })),
+  workers: z.array(
+    z.strictObject({
+      node_id: z.string(),
+      level: count(),
+      store_latency_ms: z.number().describe("Mean latency of store calls in the last two seconds; 0 without calls."),
+      store_calls: count().describe("In the last two seconds."),
+      store_errors: count(),
+    }),
+  ),
+  slow_ms: z.number().describe("Level 1 from this mean latency on."),
+  very_slow_ms: z.number().describe("Level 2 above this mean latency."),
 });
 
 export const degradationReply = reply({

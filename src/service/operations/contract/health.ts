@@ -7,7 +7,8 @@ export const liveReply = reply({ status: z.literal("healthy") });
 export const readyReply = reply({
   ready: z.boolean(),
   checks: z.strictObject({
-    redis: z.enum(["ok", "error"]).describe("Whether the store answers, for every kind of store."),
+    redis: z.enum(["ok", "error", "not_used"]).describe("Whether Redis answers; not_used with the embedded store."),
+    store: z.enum(["ok", "error"]).describe("Whether the store answers, of any kind."),
     shared_memory: z.enum(["ok", "error"]).describe("Whether every worker listens."),
     config_loaded: z.boolean(),
   }),

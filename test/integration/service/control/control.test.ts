@@ -161,7 +161,7 @@ describe("health", () => {
     const ready = await (await fetch(`${control.url}/health/ready`)).json();
     expect(ready).toEqual({
       ready: true,
-      checks: { redis: "ok", shared_memory: "ok", config_loaded: true },
+      checks: { redis: "not_used", store: "ok", shared_memory: "ok", config_loaded: true },
       state: "running",
       timestamp: expect.any(String),
     });

@@ -31,7 +31,12 @@ export function quietLimiter(balances: Record<string, number> = {}, level = 0) {
       failedSyncs: 1,
       level,
     },
-    ...{ levels: [level], emergency: false, liveNodes: 3 },
+    ...{
+      levels: [level],
+      storeCalls: { calls: 0, errors: 0, timeouts: 0, latencyMs: 0 },
+      emergency: false,
+      liveNodes: 3,
+    },
   };
   return {
     stats: () => stats,
