@@ -1,6 +1,6 @@
 # Commands for working on Tollgate. Each one first makes what it needs, so a fresh clone can start with any of them.
 .DEFAULT_GOAL := help
-.PHONY: help run quick test check bench fuzz soak build clean tools test-deploy deploy-files
+.PHONY: help run quick test check bench fuzz soak build clean tools test-deploy deploy-tools deploy-files sbom release release-files
 .NOTPARALLEL:
 
 INSTALLED := node_modules/.package-lock.json
@@ -43,6 +43,20 @@ deploy-files: $(INSTALLED) ## Write the deployment files that are derived from t
 
 test-deploy: build ## Build the container images and test the deployment files
 	@deploy/test/run.sh
+
+deploy-tools: ## Build what test-deploy can also use: a Kubernetes API server, Terraform providers, linters. Takes long, once
+	@deploy/test/ensure-go-tool.sh actionlint kube-score kubectl kube-apiserver kube-controller-manager kube-scheduler kwok tflint
+
+sbom: $(INSTALLED) ## Write the CycloneDX SBOM of the npm package to .cache/sbom.cdx.json
+	@build/sbom.sh .cache/sbom.cdx.json
+
+release: build ## Run the release checklist, then commit and tag VERSION=1.2.3; nothing is published
+	@deploy/test/ensure-tools.sh helm
+	@node_modules/.bin/tsx build/release.ts prepare "$(VERSION)"
+
+release-files: build # Write what belongs to the release TAG=v1.2.3 to .cache/release
+	@deploy/test/ensure-tools.sh helm
+	@node_modules/.bin/tsx build/release.ts files "$(TAG)"
 
 bench: build ## Run the benchmarks; ONLY=name runs one
 	@node_modules/.bin/tsx bench/main.ts $(ONLY)

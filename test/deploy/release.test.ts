@@ -1,0 +1,123 @@
+/** The release process: changelog, version, tag, SBOM and workflows. */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import { fromRoot } from "../../build/paths.js";
+import { notesOf, promote, requireNext } from "../../build/release/changelog.js";
+import { prepareRelease, type ReleaseOptions } from "../../build/release/prepare.js";
+import { goTool, noTools, pythonTool, tool } from "./support/tools.js";
+
+const changelog = "# Changelog\n\n## Unreleased\n\n### Added\n\n- A thing.\n\n## 1.0.0 (2026-01-01)\n\n- The first.\n";
+
+describe("the changelog", () => {
+  it("gives the notes of a version, and an error for an unknown or empty one", () => {
+    expect(notesOf(changelog, "1.0.0")).toBe("- The first.");
+    expect(notesOf(changelog, "Unreleased")).toBe("### Added\n\n- A thing.");
+    expect(() => notesOf(changelog, "1.0")).toThrow('there is no section "## 1.0"');
+    expect(() => notesOf("## Unreleased\n\n## 1.0.0\n- x", "Unreleased")).toThrow("lists no change");
+  });
+
+  it("gets a section for a new version, and an empty one for what follows", () => {
+    const after = promote(changelog, "1.1.0", "2026-02-01");
+    expect(notesOf(after, "1.1.0")).toBe("### Added\n\n- A thing.");
+    expect(() => notesOf(after, "Unreleased")).toThrow("lists no change");
+    expect(() => promote(changelog, "1.0.0", "2026-02-01")).toThrow("1.0.0 is already listed");
+  });
+
+  it("is followed by higher versions only", () => {
+    for (const next of ["1.2.4", "1.3.0", "2.0.0"]) expect(() => requireNext("1.2.3", next, false)).not.toThrow();
+    for (const next of ["1.2.3", "1.2.2", "1.1.9", "0.9.9"])
+      expect(() => requireNext("1.2.3", next, false)).toThrow("must be above 1.2.3");
+    for (const next of ["1.2", "v1.2.4", "1.2.4-rc1", ""])
+      expect(() => requireNext("1.2.3", next, false)).toThrow("expected MAJOR.MINOR.PATCH");
+    expect(() => requireNext("0.1.0", "0.1.0", true)).not.toThrow();
+  });
+});
+
+describe("make release", () => {
+  const root = mkdtempSync(join(tmpdir(), "tollgate-release-"));
+  const git = (...args: string[]) => execFileSync("git", args, { cwd: root, encoding: "utf8", stdio: "pipe" }).trim();
+  const options: ReleaseOptions = {
+    version: "1.1.0",
+    root,
+    date: "2026-02-01",
+    checks: [["test", "-e", "package.json"]],
+    derive: [["cp", "package.json", "derived.json"]],
+    log: () => {},
+  };
+  afterAll(() => rmSync(root, { recursive: true, force: true }));
+  beforeEach(() => {
+    rmSync(join(root, ".git"), { recursive: true, force: true });
+    writeFileSync(join(root, "package.json"), `${JSON.stringify({ name: "x", version: "1.0.0" }, null, 2)}\n`);
+    writeFileSync(join(root, "CHANGELOG.md"), changelog);
+    git("init", "--quiet");
+    git("config", "user.email", "test@example.com");
+    git("config", "user.name", "test");
+    git("config", "commit.gpgsign", "false");
+    git("config", "tag.gpgsign", "false");
+    git("add", "--all");
+    git("commit", "--quiet", "--message", "first");
+    git("tag", "v1.0.0");
+  });
+
+  it("commits the version, the changelog and derived files, and tags them with the notes", () => {
+    prepareRelease(options);
+    expect(JSON.parse(readFileSync(join(root, "derived.json"), "utf8"))).toMatchObject({ version: "1.1.0" });
+    expect(readFileSync(join(root, "CHANGELOG.md"), "utf8")).toContain("## 1.1.0 (2026-02-01)");
+    expect(git("status", "--porcelain")).toBe("");
+    expect(git("tag", "--list", "--format=%(contents)", "v1.1.0")).toContain("- A thing.");
+    expect(git("rev-parse", "v1.1.0^{commit}")).toBe(git("rev-parse", "HEAD"));
+  });
+
+  it.each<[string, Partial<ReleaseOptions>, () => void]>([
+    ["a check fails", { checks: [["false"]] }, () => {}],
+    ["the version is too low", { version: "1.0.0" }, () => {}],
+    ["there are uncommitted changes", {}, () => writeFileSync(join(root, "new.txt"), "")],
+    ["the tag exists", {}, () => git("tag", "v1.1.0")],
+  ])("changes nothing if %s", (_, changed, arrange) => {
+    arrange();
+    const before = [git("rev-parse", "HEAD"), git("tag"), git("status", "--porcelain")];
+    expect(() => prepareRelease({ ...options, ...changed })).toThrow();
+    expect([git("rev-parse", "HEAD"), git("tag"), git("status", "--porcelain")]).toEqual(before);
+    rmSync(join(root, "new.txt"), { force: true });
+  });
+});
+
+describe("the SBOM", () => {
+  it("lists exactly the packages of the lock file that the npm package needs", () => {
+    const file = join(mkdtempSync(join(tmpdir(), "tollgate-sbom-")), "sbom.json");
+    const { status, output } = tool(fromRoot("build/sbom.sh"), [file]);
+    expect(status, output).toBe(0);
+    const sbom = JSON.parse(readFileSync(file, "utf8")) as {
+      bomFormat: string;
+      components: { purl: string }[];
+      metadata: { component: { version: string } };
+    };
+    const lock = JSON.parse(readFileSync(fromRoot("package-lock.json"), "utf8")) as {
+      version: string;
+      packages: Record<string, { version: string; dev?: boolean; devOptional?: boolean }>;
+    };
+    const needed = Object.entries(lock.packages)
+      .filter(([path, { dev, devOptional }]) => path !== "" && dev !== true && devOptional !== true)
+      .map(([path, { version }]) => `pkg:npm/${path.split("node_modules/").at(-1)!.replace("@", "%40")}@${version}`);
+    expect(sbom.bomFormat).toBe("CycloneDX");
+    expect(sbom.metadata.component.version).toBe(lock.version);
+    expect(sbom.components.map(({ purl }) => purl.replace(/\?.*/, "")).sort()).toEqual(needed.sort());
+  });
+});
+
+describe.skipIf(noTools)("the workflows", () => {
+  it("pass zizmor: pinned actions, minimal permissions, no injection", () => {
+    const { status, output } = pythonTool("lint", "zizmor", "--offline", "--no-progress", ".github");
+    expect(status, output).toBe(0);
+  });
+
+  it("pass actionlint", ({ skip }) => {
+    const actionlint = goTool("actionlint");
+    if (actionlint === undefined) return skip("actionlint could not be built");
+    const { status, output } = actionlint();
+    expect(status, output).toBe(0);
+  });
+});
