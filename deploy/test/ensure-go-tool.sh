@@ -58,13 +58,25 @@ kubernetes_program() {
   mv "$bin/$1.new" "$bin/$1"
 }
 
+# kwok has no stages of its own: what simulated nodes and pods do is in files of its module.
+kwok_stages() {
+  for stage in node/fast/node-initialize node/heartbeat/node-heartbeat pod/fast/pod-ready pod/fast/pod-complete pod/fast/pod-delete; do
+    cat "$(go env GOMODCACHE)/sigs.k8s.io/kwok@$1/kustomize/stage/$stage.yaml"
+    echo ---
+  done >"$bin/../kwok-stages.yaml.new"
+  mv "$bin/../kwok-stages.yaml.new" "$bin/../kwok-stages.yaml"
+}
+
 for name in "$@"; do
   [ ! -x "$bin/$name" ] || continue
   echo "building $name" >&2
   case "$name" in
     actionlint) install actionlint github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 ;;
     kube-score) install kube-score github.com/zegl/kube-score/cmd/kube-score@v1.20.0 ;;
-    kwok) install kwok sigs.k8s.io/kwok/cmd/kwok@v0.8.0 ;;
+    kwok)
+      install kwok sigs.k8s.io/kwok/cmd/kwok@v0.8.0
+      kwok_stages v0.8.0
+      ;;
     tflint) install tflint github.com/terraform-linters/tflint@v0.64.0 ;;
     kube-apiserver | kube-controller-manager | kube-scheduler | kubectl) kubernetes_program "$name" ;;
     *)

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Makes sure that the container tools from Debian are installed: buildah, podman with runc, and debootstrap.
+# Makes sure that the container tools from Debian are installed: buildah, podman with runc, debootstrap, and etcd for a
+# Kubernetes API server.
 # Installs with apt-get when run as root, otherwise prints the command to run and fails.
 set -eu
 
 missing=""
-for pair in buildah:buildah podman:podman runc:runc debootstrap:debootstrap iptables:iptables \
+for pair in buildah:buildah podman:podman runc:runc debootstrap:debootstrap etcd-server:etcd iptables:iptables \
   netavark:/usr/lib/podman/netavark aardvark-dns:/usr/lib/podman/aardvark-dns; do
   command -v "${pair#*:}" >/dev/null 2>&1 || missing="$missing ${pair%%:*}"
 done

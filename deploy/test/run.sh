@@ -36,4 +36,7 @@ if [ -n "$TOLLGATE_NO_CONTAINERS" ]; then
 else
   deploy/test/images.sh
 fi
+for tool in actionlint kube-score kubectl kube-apiserver; do
+  [ -x "$cache/bin/$tool" ] || unavailable "$tool IS" "run \`make deploy-tools\` once (15 minutes and more)" "What needs it"
+done
 exec node_modules/.bin/vitest run --config test/deploy/vitest.config.ts "$@"

@@ -1,12 +1,14 @@
 /** The deployment files, without running them: up to date, accepted by linters and schemas, and valid for Tollgate itself. */
-import { readdirSync, readFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { deployFiles } from "../../build/deploy/files.js";
 import { CHART, helmTemplate, packageVersion, substitute } from "../../build/deploy/values.js";
 import { fromRoot } from "../../build/paths.js";
 import { readConfig } from "../../src/config/load.js";
-import { helm, noTools, pythonTool } from "./support/tools.js";
+import { goTool, helm, noTools, pythonTool } from "./support/tools.js";
 
 const read = (path: string) => readFileSync(fromRoot(path), "utf8");
 const valueSets = {
@@ -109,6 +111,20 @@ describe.skipIf(noTools)("linters", () => {
       ...known,
     );
     expect(status, output).toBe(0);
+  });
+
+  it.each(Object.entries(valueSets))("kube-score accepts the values for %s", (_, files) => {
+    const score = goTool("kube-score");
+    if (score === undefined) return;
+    const folder = mkdtempSync(join(tmpdir(), "tollgate-score-"));
+    writeFileSync(join(folder, "all.yaml"), helmTemplate("tollgate", files));
+    // Versions and digests do not change: with Always, a pod could not start while the registry is unavailable.
+    const { status, output } = score(
+      ...["score", "--ignore-test", "container-image-pull-policy", "--output-format", "ci", join(folder, "all.yaml")],
+    );
+    rmSync(folder, { recursive: true });
+    expect(status, output).toBe(0);
+    expect(output).not.toMatch(/^\[(WARNING|CRITICAL)/m);
   });
 
   it("accept the Dockerfiles", () => {
