@@ -10,7 +10,14 @@ const TEMPLATES = "deploy/templates";
 const note = (source: string) => `Written by \`make deploy-files\` from ${source}. Do not edit.`;
 
 export function deployFiles(): Files {
-  return new Map([...chartFiles(), ...fromTemplates(), ...manifests(), ...composeConfigs(), ...alpine()]);
+  return new Map([
+    ...chartFiles(),
+    ...fromTemplates(),
+    ...manifests(),
+    ...composeConfigs(),
+    ...alpine(),
+    ...terraform(),
+  ]);
 }
 
 /** Folders that contain only derived files, so that others in them are stale. */
@@ -108,6 +115,20 @@ function alpine(): Files {
     .replace(/^ARG NODE_IMAGE=.*$/m, `ARG NODE_IMAGE=${base}`)
     .replace(/^ARG ENVOY_IMAGE=.*\n/m, "");
   return new Map([[`${path}.alpine`, `# ${note(path)}\n# The service on Alpine.\n${stages}`]]);
+}
+
+/** Variables of the Terraform example. */
+function terraform(): Files {
+  const values = readValues();
+  const names = [
+    ...["project_name", "environment", "region", "cluster_name", "namespace"],
+    ...["service_replicas", "nginx_replicas", "envoy_replicas"],
+    ...["max_connections_per_pod", "rate_limit_requests_per_minute"],
+  ];
+  const { idle_timeout_seconds } = values.load_balancer as { idle_timeout_seconds: number };
+  const variables = { ...Object.fromEntries(names.map((name) => [name, values[name]])), idle_timeout_seconds };
+  const path = "deploy/terraform/examples/complete/terraform.auto.tfvars.json";
+  return new Map([[path, `${JSON.stringify(variables, null, 2)}\n`]]);
 }
 
 function listed(folder: string, recursive = false): string[] {
