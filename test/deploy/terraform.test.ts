@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { CHART } from "../../build/deploy/values.js";
 import { fromRoot } from "../../build/paths.js";
 import { type Cluster, noCluster, startCluster } from "./support/cluster.js";
-import { goTool } from "./support/tools.js";
+import { goTool, noTools, pythonTool } from "./support/tools.js";
 
 const run = promisify(execFile);
 const folders = [
@@ -47,6 +47,14 @@ describe.skipIf(noTerraform)("the Terraform files", () => {
       fromRoot("deploy/terraform"),
     ]).catch((error: { stdout: string }) => error);
     expect(stdout).toBe("");
+  });
+
+  it.skipIf(noTools)("pass checkov, apart from exceptions that are explained next to the resource", () => {
+    const { status, output } = pythonTool(
+      ...(["terraform", "checkov", "--directory", "deploy/terraform", "--framework", "terraform"] as const),
+      ...["--compact", "--quiet", "--skip-download"],
+    );
+    expect(status, output).toBe(0);
   });
 
   it.skipIf(goTool("tflint") === undefined).each(folders)("pass tflint: %s", (folder) => {

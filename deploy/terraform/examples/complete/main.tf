@@ -13,9 +13,6 @@ provider "aws" {
 }
 
 data "aws_caller_identity" "current" {}
-data "aws_availability_zones" "available" {
-  state = "available"
-}
 
 resource "aws_kms_key" "this" {
   description         = "${local.name}: logs, Kubernetes secrets, Redis"
@@ -47,7 +44,7 @@ resource "aws_kms_key" "this" {
 module "network" {
   source             = "../../modules/network"
   name               = local.name
-  availability_zones = slice(data.aws_availability_zones.available.names, 0, 3)
+  availability_zones = [for letter in var.zones : "${var.region}${letter}"]
   kms_key_arn        = aws_kms_key.this.arn
 }
 

@@ -69,3 +69,9 @@ variable "demo" {
   type        = bool
   default     = false
 }
+
+variable "zones" {
+  description = "Zones of the region, by their letters."
+  type        = list(string)
+  default     = ["a", "b", "c"]
+}

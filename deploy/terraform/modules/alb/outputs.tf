@@ -12,3 +12,8 @@ output "dns_name" {
   description = "Name to which the domain of the service must point."
   value       = aws_lb.this.dns_name
 }
+
+output "arn" {
+  description = "The load balancer."
+  value       = aws_lb.this.arn
+}
