@@ -5,7 +5,7 @@ import type { Config } from "../../config/schema.js";
 import { keepVersion } from "../../config/version.js";
 import { RenderError, type RenderedFile } from "../../render/common.js";
 
-/** One line per name, with its addresses. Whoever runs the proxy compares them with DNS, and renders again when they differ. */
+/** One line per name, with its addresses. The operator compares them with DNS and renders again when they differ. */
 const ADDRESSES = "addresses.txt";
 
 export interface Resolved {

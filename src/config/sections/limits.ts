@@ -74,7 +74,7 @@ export const limit = section({
   invalid_values: oneOf("reject", "ignore")
     .default("reject")
     .describe(
-      "A header that was sent twice, is longer than 1,024 bytes or has control characters, and a client address that is none: 400, or count as a request without the value.",
+      "A header that was sent twice, is longer than 1,024 bytes or has control characters, and an invalid client address: 400, or count as a request without the value.",
     ),
   dry_run: flag().default(false).describe("Decide and count as usual, but never refuse."),
   priority: whole(0, 1_000)
