@@ -156,7 +156,8 @@ function matchOf(rule: LimitRule, request: RequestAttributes, found: Found): Lim
   if (matchesByValue === undefined) return newMatch(rule, request, found);
   const value = rule.key[0]!.kind === "ip" ? request.address : request.user;
   const known = matchesByValue.get(value);
-  if (known !== undefined) return known;
+  // A copy of the rule, with other lists, has the same memory.
+  if (known !== undefined && known.rule === rule) return known;
   const match = newMatch(rule, request, found);
   if (match !== undefined && value.length <= LONGEST_REMEMBERED) matchesByValue.set(value, match);
   return match;
