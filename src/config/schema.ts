@@ -8,7 +8,7 @@ import { requestLimits, route, timeouts, upstream } from "./sections/gateway.js"
 import { limit } from "./sections/limits.js";
 import { overload } from "./sections/overload.js";
 import { rateLimitDomain } from "./sections/rate-limits.js";
-import { clientTls, listenerTls } from "./sections/tls.js";
+import { clientTls, gatewayTls, listenerTls } from "./sections/tls.js";
 import {
   address,
   amount,
@@ -239,7 +239,7 @@ export const sections = {
     .meta({ otherwise: "host name and process id" })
     .describe("The name of this service within the cluster."),
   listen: address().default("0.0.0.0:8080").describe("Address of the gateway."),
-  tls: optional(listenerTls, "plaintext").describe(
+  tls: optional(gatewayTls, "plaintext").describe(
     "TLS of the gateway's listener. Changed files are used for new connections; invalid ones are logged and ignored.",
   ),
   workers: whole(1, 256)

@@ -6,6 +6,7 @@ import type { UpstreamOptions } from "../../src/config/options/proxy.js";
 import type { Admission, Arrival, Verdict } from "../../src/planes/node/http/admission.js";
 import { createProxy, type ReverseProxy } from "../../src/planes/node/http/proxy.js";
 import type { CreateProxyOptions, ProxyLog } from "../../src/planes/node/options.js";
+import { type SecureServerOptions, secureServer } from "../../src/shared/tls/secure-server.js";
 
 export interface Settlement {
   verdict: Verdict;
@@ -85,12 +86,15 @@ export interface TestProxyOptions extends Partial<Omit<CreateProxyOptions, "admi
   /** Targets of the upstream `backend`, which serves all paths unless `routes` is given. */
   targets?: string[];
   upstream?: Partial<UpstreamOptions>;
+  /** Plaintext without it. */
+  tls?: SecureServerOptions;
 }
 
 export async function startProxy({
   decide = () => admitted(),
   targets = [],
   upstream = {},
+  tls,
   ...options
 }: TestProxyOptions): Promise<RunningProxy> {
   const admission = createTestAdmission(decide);
@@ -106,6 +110,7 @@ export async function startProxy({
     admission,
     log,
   });
+  if (tls !== undefined) secureServer(proxy.server, tls);
   proxy.server.listen(0, "127.0.0.1");
   await once(proxy.server, "listening");
   return {

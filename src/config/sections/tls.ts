@@ -1,17 +1,35 @@
 /** Options of TLS: of a listener, and of connections to servers. All files are PEM. */
-import { filePath, hostName, oneOf, optional, section } from "../values.js";
+import { filePath, flag, hostName, oneOf, optional, section } from "../values.js";
 
-export const listenerTls = section({
+const ofListener = {
   cert: filePath().describe("The certificate, followed by intermediate certificates."),
   key: filePath().describe("The private key of the certificate, without a passphrase."),
   ca: optional(filePath(), "none").describe("CA certificates that sign the certificates of clients."),
   client_auth: oneOf("none", "optional", "required")
     .default("none")
     .describe("Whether clients present a certificate of `ca`."),
-}).superRefine(({ ca, client_auth }, { addIssue }) => {
+};
+
+interface ClientAuth {
+  ca?: string | undefined;
+  client_auth: string;
+}
+
+interface CustomIssues {
+  addIssue(issue: { code: "custom"; path: string[]; message: string }): void;
+}
+
+function requireCa({ ca, client_auth }: ClientAuth, { addIssue }: CustomIssues): void {
   if (client_auth === "none" || ca !== undefined) return;
   addIssue({ code: "custom", path: ["ca"], message: `is required with client_auth: ${client_auth}` });
-});
+}
+
+export const listenerTls = section(ofListener).superRefine(requireCa);
+
+export const gatewayTls = section({
+  ...ofListener,
+  http2: flag().default(true).describe("Offer HTTP/2 to clients besides HTTP/1.1."),
+}).superRefine(requireCa);
 
 /** @param otherwise the name that is expected without the option */
 export const clientTls = (otherwise: string) =>

@@ -10,7 +10,7 @@ import { openTlsFiles } from "../../shared/tls/tls-files.js";
 /** Undefined for plaintext. `name`: the path of the section. Throws if a file is invalid. */
 export function listenerTls(
   name: string,
-  section: Config["tls"],
+  section: Config["envoy"]["tls"],
   protocols: string[],
   log: Log,
 ): SecureServerOptions | undefined {

@@ -58,14 +58,19 @@ async function start({ config: packed, version, node }: ToWorker & { worker: "st
     gateway = createGateway({ config, configVersion: version, node, store, log });
     const { proxy, envoy } = gateway;
     const wanted = config.envoy.listen;
-    const secured = (name: string, section: Config["tls"], ...protocols: string[]) =>
+    const secured = (name: string, section: Config["envoy"]["tls"], ...protocols: string[]) =>
       listenerTls(name, section, protocols, log!);
     send({
       worker: "listening",
       gateway:
         config.routes.length === 0
           ? undefined
-          : await listen(proxy.server, "listen", config.listen, secured("tls", config.tls, "http/1.1")),
+          : await listen(
+              proxy.server,
+              "listen",
+              config.listen,
+              secured("tls", config.tls, ...gatewayProtocols(config)),
+            ),
       envoy:
         wanted === undefined
           ? undefined
@@ -79,6 +84,11 @@ async function start({ config: packed, version, node }: ToWorker & { worker: "st
   } catch (error) {
     send({ worker: "failed", reason: error instanceof Error ? error.message : String(error) });
   }
+}
+
+/** In the order of preference. */
+function gatewayProtocols({ tls }: Config): string[] {
+  return tls?.http2 ? ["h2", "http/1.1"] : ["http/1.1"];
 }
 
 function reconfigure(config: Config, version: string): void {

@@ -1,5 +1,4 @@
 /** One request and its response: admitted, forwarded, streamed, and settled exactly once. */
-import type { ServerResponse } from "node:http";
 import type { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import { DRY_RUN_HEADER, dryRunText, type GatewayError } from "../../../core/refusals.js";
@@ -8,6 +7,7 @@ import { closeSlowly, endsNow } from "../upgrade/connections.js";
 import { type Failure, mayRepeat, reasonOf } from "../upstream/failures.js";
 import type { Target } from "../upstream/upstream.js";
 import type { Verdict } from "./admission.js";
+import type { ClientResponse } from "./client-messages.js";
 import { latin1, requestHeaders, responseHead, trailerPairs } from "./forwarded-heads.js";
 import { type BodyWatcher, RequestBody } from "./request-body.js";
 import { valuesOf } from "./request-head.js";
@@ -48,7 +48,7 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
 
   constructor(
     routed: RoutedRequest,
-    private readonly response: ServerResponse,
+    private readonly response: ClientResponse,
     private readonly expectsContinue: boolean,
   ) {
     super(routed, "exchange failed");

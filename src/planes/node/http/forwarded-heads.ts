@@ -23,7 +23,7 @@ export function requestHeaders(
   );
   const shownHost = forwardedHost === "" ? host : forwardedHost;
   if (shownHost !== "") headers.push("x-forwarded-host", shownHost);
-  headers.push("via", VIA);
+  headers.push("via", client.version === "1.1" ? VIA : `${client.version} tollgate`);
   return headers;
 }
 

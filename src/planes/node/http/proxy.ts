@@ -1,7 +1,8 @@
-/** The reverse proxy for HTTP/1.1: reads the head, finds the route, and starts an exchange or an upgrade. */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+/** The reverse proxy for HTTP/1.1 and HTTP/2: reads the head, finds the route, and starts an exchange or an upgrade. */
+import { createServer, type IncomingMessage, type Server } from "node:http";
 import { Server as NetServer, type Socket } from "node:net";
 import { performance } from "node:perf_hooks";
+import type { TLSSocket } from "node:tls";
 import type { Pool } from "undici";
 import type { ProxyOptions } from "../../../config/options/proxy.js";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
@@ -10,12 +11,15 @@ import { isAmbiguousPath } from "../../../shared/ambiguous-path.js";
 import { systemClock } from "../../../shared/clock.js";
 import { printable } from "../../../shared/printable.js";
 import { createTlsClients } from "../../../shared/tls/tls-clients.js";
+import { createSessions } from "../http2/sessions.js";
+import type { StreamRequest, StreamResponse } from "../http2/stream.js";
 import { type CreateProxyOptions, type Deciders, putInForce, type Shared, tickFor } from "../options.js";
 import { type Connection, closeSlowly, createConnections, isIdle } from "../upgrade/connections.js";
 import { Tunnels } from "../upgrade/tunnels.js";
 import { Upgrade } from "../upgrade/upgrade.js";
 import { judgeUpgrade, requestClass } from "../upgrade/upgrade-request.js";
 import { createHealthChecks } from "../upstream/health-checks.js";
+import type { ClientRequest, ClientResponse } from "./client-messages.js";
 import { Concurrency } from "./concurrency.js";
 import { Exchange } from "./exchange.js";
 import { readHead } from "./request-head.js";
@@ -42,6 +46,13 @@ export interface ReverseProxy {
   close(): Promise<void>;
 }
 
+/** A request of either protocol, and where its response goes. */
+interface Message {
+  connection: Connection;
+  request: ClientRequest;
+  response: ClientResponse;
+}
+
 /** After these refusals of a complete request the connection can be used again. */
 const reusable: readonly GatewayError[] = ["no_route", "client_concurrency"];
 
@@ -56,22 +67,36 @@ export function createProxy({ log, overload, ...first }: CreateProxyOptions): Re
   const tunnels = new Tunnels();
   const tunnelProxy = { shared, tunnels };
   const connections = createConnections(() => options);
+  const sessions = createSessions({ shared, options: () => options, serve: onStream, sweep: sweepConnection });
   const takenUpgrades = new WeakMap<IncomingMessage, RoutedRequest>();
 
-  function onRequest(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
+  function onRequest(request: IncomingMessage, response: ClientResponse, expectsContinue: boolean): void {
     const connection = connections.of(request.socket);
     // Ignore requests after one that closes the connection.
     if (connection === undefined || connection.closing || !request.socket.writable) return;
-    const routed = route(connection, request);
-    if (typeof routed === "string") refuse(connection, response, routed);
-    else if (isShed(routed)) refuse(connection, response, "overloaded");
-    // It was not taken as an upgrade.
-    else if (routed.upgrade !== undefined) refuse(connection, response, "unsupported_upgrade");
-    else if (!mayRun(routed)) refuse(connection, response, "client_concurrency");
-    else new Exchange(routed, response, expectsContinue).start();
+    serve({ connection, request, response }, expectsContinue);
   }
 
-  function route(connection: Connection, request: IncomingMessage): RoutedRequest | GatewayError {
+  function onStream(connection: Connection, request: StreamRequest, response: StreamResponse): void {
+    const { expect, bytes } = request.head;
+    const message = { connection, request, response };
+    if (request.method === "CONNECT") refuse(message, "unsupported_method");
+    else if (bytes > options.limits.headerBytes) refuse(message, "headers_too_large");
+    else if (expect !== undefined && expect.toLowerCase() !== "100-continue") refuse(message, "unknown_expectation");
+    else serve(message, expect !== undefined);
+  }
+
+  function serve(message: Message, expectsContinue: boolean): void {
+    const routed = route(message.connection, message.request);
+    if (typeof routed === "string") refuse(message, routed);
+    else if (isShed(routed)) refuse(message, "overloaded");
+    // It was not taken as an upgrade.
+    else if (routed.upgrade !== undefined) refuse(message, "unsupported_upgrade");
+    else if (!mayRun(routed)) refuse(message, "client_concurrency");
+    else new Exchange(routed, message.response, expectsContinue).start();
+  }
+
+  function route(connection: Connection, request: ClientRequest): RoutedRequest | GatewayError {
     const head = readHead(request, options, connection.trusted);
     if (typeof head === "string") return head;
     if (request.method === "TRACE") return "unsupported_method";
@@ -113,12 +138,11 @@ export function createProxy({ log, overload, ...first }: CreateProxyOptions): Re
   function onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void {
     const routed = takenUpgrades.get(request);
     if (connections.of(socket) === undefined || routed === undefined || !socket.writable) socket.destroy();
-    else new Upgrade(routed, tunnelProxy, connections.release).begin(head);
+    else new Upgrade(routed, socket, tunnelProxy, connections.release).begin(head);
   }
 
   /** Rejects a request before admission, and closes the connection unless the request is valid. */
-  function refuse(connection: Connection, response: ServerResponse, reason: GatewayError): void {
-    const request = response.req;
+  function refuse({ connection, request, response }: Message, reason: GatewayError): void {
     const valid = reusable.includes(reason) && request.complete;
     if (!valid) {
       closeSlowly(connection, options.timeouts.lingerMs);
@@ -148,7 +172,7 @@ export function createProxy({ log, overload, ...first }: CreateProxyOptions): Re
   server.on("checkContinue", (request, response) => onRequest(request, response, true));
   server.on("checkExpectation", (request, response) => {
     const connection = connections.of(request.socket);
-    if (connection !== undefined) refuse(connection, response, "unknown_expectation");
+    if (connection !== undefined) refuse({ connection, request, response }, "unknown_expectation");
   });
   server.on("clientError", (error: Error, socket) => {
     const connection = connections.of(socket as Socket);
@@ -159,6 +183,12 @@ export function createProxy({ log, overload, ...first }: CreateProxyOptions): Re
     connections.refuse(socket as Socket, "unsupported_method"),
   );
   server.on("upgrade", (request, socket, head) => onUpgrade(request, socket as Socket, head));
+  const acceptHttp1 = server.listeners("connection") as ((this: Server, socket: Socket) => void)[];
+  server.removeAllListeners("connection");
+  server.on("connection", (socket: Socket) => {
+    if ((socket as TLSSocket).alpnProtocol === "h2") sessions.accept(socket);
+    else for (const accept of acceptHttp1) accept.call(server, socket);
+  });
 
   let sweep: NodeJS.Timeout | undefined;
   function applyOptions(): void {
@@ -175,6 +205,7 @@ export function createProxy({ log, overload, ...first }: CreateProxyOptions): Re
     sweep = setInterval(() => {
       shared.clockMs += tickMs;
       for (const connection of connections.all.values()) sweepConnection(connection);
+      sessions.sweep();
       for (const tunnel of tunnels) tunnel.checkTime();
     }, tickMs);
     sweep.unref();
@@ -194,6 +225,7 @@ export function createProxy({ log, overload, ...first }: CreateProxyOptions): Re
     for (const upstream of before.upstreams.values()) upstream.release();
     applyOptions();
     connections.updateTrust();
+    sessions.updateTrust();
     tunnels.follow(options.upstreams.values());
   }
 
@@ -212,6 +244,7 @@ export function createProxy({ log, overload, ...first }: CreateProxyOptions): Re
     if (shared.clockMs - connection.unsentSinceMs > options.timeouts.bodyIdleMs) connection.socket.destroy();
   }
 
+  const openConnections = () => connections.all.size + sessions.size() + tunnels.open();
   let closed: Promise<void> | undefined;
   function close(): Promise<void> {
     closed ??= (async () => {
@@ -219,6 +252,7 @@ export function createProxy({ log, overload, ...first }: CreateProxyOptions): Re
       checks.stop();
       const stopped = stopListening(server);
       for (const socket of connections.all.keys()) socket.destroy();
+      sessions.close();
       for (const tunnel of tunnels) tunnel.cut();
       await Promise.all([stopped, tunnels.empty()]);
       // Stops the timers of the HTTP server.
@@ -233,11 +267,12 @@ export function createProxy({ log, overload, ...first }: CreateProxyOptions): Re
     server,
     reconfigure,
     setTargets: (name, targets) => reconfigure(options.given, new Map([...discovered, [name, [...targets]]])),
-    openConnections: () => connections.all.size + tunnels.open(),
+    openConnections,
     upgradedConnections: () => tunnels.size,
     async drain(graceMs) {
       shared.draining = true;
       const stopped = stopListening(server);
+      sessions.drain();
       for (const tunnel of tunnels) tunnel.goAway();
       let timer: NodeJS.Timeout | undefined;
       const grace = new Promise<void>((resolve) => {
@@ -245,7 +280,7 @@ export function createProxy({ log, overload, ...first }: CreateProxyOptions): Re
       });
       await Promise.race([Promise.all([stopped, tunnels.empty()]), grace]);
       clearTimeout(timer);
-      const left = connections.all.size + tunnels.open();
+      const left = openConnections();
       if (left > 0) log.warn({ connections: left }, "connections closed at the end of the grace period");
       await close();
     },

@@ -1,6 +1,6 @@
 /** A request body on its way to the backend: counted, limited, and paused while the backend is slow or tokens are missing. */
 import { EventEmitter } from "node:events";
-import type { IncomingMessage } from "node:http";
+import type { ClientRequest } from "./client-messages.js";
 
 export interface BodyWatcher {
   /** The backend is connected and the body is read for the first time. */
@@ -28,7 +28,7 @@ export class RequestBody extends EventEmitter {
   private periodBytes = 0;
 
   constructor(
-    private readonly request: IncomingMessage,
+    private readonly request: ClientRequest,
     private readonly watcher: BodyWatcher,
   ) {
     super();

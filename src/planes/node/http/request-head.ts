@@ -1,8 +1,8 @@
 /** Validates the head of a request and extracts what routing, admission and forwarding need. */
-import type { IncomingMessage } from "node:http";
 import type { Limits } from "../../../config/options/proxy.js";
 import { UNKNOWN_LENGTH } from "../../../core/cost.js";
 import type { GatewayError } from "../../../core/refusals.js";
+import type { ClientRequest } from "./client-messages.js";
 import { kindOf, namedByConnection, withoutNamed } from "./header-kinds.js";
 
 export type RequestHead = Exclude<ReturnType<typeof readHead>, GatewayError>;
@@ -14,7 +14,7 @@ export interface HeadRules {
 }
 
 /** Returns an error if the request is invalid. `trusted`: the client's X-Forwarded-* and Forwarded headers are used. */
-export function readHead(request: IncomingMessage, { limits, isIdentityHeader }: HeadRules, trusted: boolean) {
+export function readHead(request: ClientRequest, { limits, isIdentityHeader }: HeadRules, trusted: boolean) {
   const raw = request.rawHeaders;
   if (raw.length > limits.headerCount * 2) return "headers_too_large";
   const headers: string[] = [];

@@ -1,7 +1,8 @@
 /** Responses of the proxy itself: refusals and errors as JSON. */
-import { type ServerResponse, STATUS_CODES } from "node:http";
+import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { lingerOnClose } from "../../../shared/linger.js";
+import type { ClientResponse } from "./client-messages.js";
 
 export interface JsonResponse {
   status: number;
@@ -10,7 +11,7 @@ export interface JsonResponse {
 }
 
 /** `close`: the connection is closed after the response. */
-export function send(response: ServerResponse, { status, body, headers }: JsonResponse, close: boolean): void {
+export function send(response: ClientResponse, { status, body, headers }: JsonResponse, close: boolean): void {
   const head = headFields(body, headers);
   if (close) head.push("Connection", "close");
   response.writeHead(status, head);

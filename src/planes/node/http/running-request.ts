@@ -1,5 +1,4 @@
 /** What an exchange and an upgrade have in common: admission, log lines, and the end, which settles exactly once. */
-import type { IncomingMessage } from "node:http";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
 import { printable } from "../../../shared/printable.js";
 import type { OptionsInForce, Shared } from "../options.js";
@@ -8,6 +7,7 @@ import type { WantedUpgrade } from "../upgrade/upgrade-request.js";
 import { causeOf } from "../upstream/failures.js";
 import type { Target, Upstream } from "../upstream/upstream.js";
 import type { Arrival, TransferMeter, Verdict } from "./admission.js";
+import type { ClientRequest } from "./client-messages.js";
 import { type RequestHead, valuesOf } from "./request-head.js";
 import type { JsonResponse } from "./responses.js";
 
@@ -16,7 +16,7 @@ export interface RoutedRequest {
   shared: Shared;
   options: OptionsInForce;
   connection: Connection;
-  request: IncomingMessage;
+  request: ClientRequest;
   head: RequestHead;
   upstream: Upstream;
   upgrade: WantedUpgrade | undefined;

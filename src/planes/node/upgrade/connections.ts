@@ -16,9 +16,18 @@ export interface Running {
   checkTime(): void;
 }
 
-export type Connection = ReturnType<typeof connectionOn>;
+/** What the proxy needs of a socket. A stream of HTTP/2 has one, too. */
+export type ClientSocket = Pick<Socket, "bytesRead" | "writable" | "writableLength" | "destroySoon"> & {
+  destroy(): unknown;
+  /** Closes it so that the client does not take it for the end of the response. */
+  resetAndDestroy(): unknown;
+};
 
-function connectionOn(socket: Socket, isTrusted: AddressMatcher, clockMs: number) {
+export interface Connection extends Omit<ReturnType<typeof connectionOn>, "socket"> {
+  socket: ClientSocket;
+}
+
+export function connectionOn(socket: Socket, isTrusted: AddressMatcher, clockMs: number) {
   const remoteAddress = plainAddress(socket.remoteAddress ?? "");
   return {
     socket,
@@ -28,6 +37,10 @@ function connectionOn(socket: Socket, isTrusted: AddressMatcher, clockMs: number
     /** Its X-Forwarded-* headers are trusted. */
     trusted: isTrusted(remoteAddress),
     protocol: "encrypted" in socket ? "https" : "http",
+    /** The version of HTTP, for the Via header. */
+    version: "1.1",
+    /** Called before a response after which the connection is closed. */
+    linger: (lingerMs: number): void => lingerOnClose(socket, lingerMs),
     /** In the order of their requests; several if the client pipelines. */
     running: new Set<Running>(),
     /** Further input is not read as a request. */
@@ -41,6 +54,15 @@ function connectionOn(socket: Socket, isTrusted: AddressMatcher, clockMs: number
     /** To detect clients that do not read the end of their response. */
     unsentBytes: 0,
     unsentSinceMs: 0,
+  };
+}
+
+/** Of an HTTP/2 stream, which has one request. `session`: the connection of the stream. */
+export function streamConnection(session: Connection, socket: ClientSocket, clockMs: number): Connection {
+  const { remoteAddress, network, trusted, protocol } = session;
+  return {
+    ...{ socket, remoteAddress, network, trusted, protocol, version: "2", linger: ignore, running: new Set<Running>() },
+    ...{ closing: false, lastAnswered: false, readBytes: 0, openedMs: clockMs, unsentBytes: 0, unsentSinceMs: clockMs },
   };
 }
 
@@ -106,7 +128,7 @@ export function ignore(): void {}
 /** Closes the connection after the next response, when the client had time to read it. */
 export function closeSlowly(connection: Connection, lingerMs: number): void {
   connection.closing = true;
-  lingerOnClose(connection.socket, lingerMs);
+  connection.linger(lingerMs);
 }
 
 /** Whether the connection is closed after the next response. */

@@ -1,6 +1,7 @@
 /** Decides which requests are upgraded. The others stay HTTP requests or are rejected. */
 import { IncomingMessage } from "node:http";
 import type { GatewayError } from "../../../core/refusals.js";
+import type { ClientRequest } from "../http/client-messages.js";
 import type { RequestHead } from "../http/request-head.js";
 import type { ConnectionRules } from "../options.js";
 
@@ -13,7 +14,7 @@ export interface WantedUpgrade {
 
 /** An error if the request cannot be served; undefined if the Upgrade header can be ignored. */
 export function judgeUpgrade(
-  request: IncomingMessage,
+  request: ClientRequest,
   head: RequestHead,
   rules: ConnectionRules | undefined,
 ): WantedUpgrade | GatewayError | undefined {

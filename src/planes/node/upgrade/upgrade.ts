@@ -28,7 +28,6 @@ export class Upgrade extends RunningRequest implements CallHandler {
   readonly method = "UPGRADE";
   readonly requestComplete = true;
 
-  private readonly socket: Socket;
   private stage: Stage = "deciding";
   private tunnel: Tunnel | undefined;
   private retried = false;
@@ -38,11 +37,11 @@ export class Upgrade extends RunningRequest implements CallHandler {
   /** `detach` separates the socket from HTTP. */
   constructor(
     routed: RoutedRequest,
+    private readonly socket: Socket,
     private readonly proxy: TunnelProxy,
     private readonly detach: (socket: Socket) => void,
   ) {
     super(routed, "upgrade failed");
-    this.socket = routed.connection.socket;
     // No further request may follow on this connection.
     routed.connection.closing = true;
   }
