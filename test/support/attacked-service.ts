@@ -1,7 +1,9 @@
 /** A real service process under attack: peers that send raw bytes, and what an attack costs the process in memory and CPU time. */
 import { connect, type Socket } from "node:net";
-import { request } from "undici";
+import { connect as connectTls } from "node:tls";
+import { Agent, request } from "undici";
 import { expect } from "vitest";
+import type { TestAuthority } from "./certificates.js";
 import {
   type GatewayProcess,
   type SmallBackend,
@@ -50,11 +52,14 @@ export interface AttackedServiceOptions {
   control?: string;
   /** The backend of the gateway; one that replies at once by default. */
   target?: string;
+  /** The gateway has TLS, and peers connect to it with HTTP/2 instead of to the listener for Envoy. */
+  authority?: TestAuthority;
 }
 
 /** One worker without a token, as on the loopback address: everything that a peer may do without credentials can be tried. */
 export async function startAttackedService(options: AttackedServiceOptions = {}): Promise<AttackedService> {
-  const { yaml = "", control = "" } = options;
+  const { yaml = "", control = "", authority } = options;
+  const server = authority?.issue("server");
   const backend = await startSmallBackend();
   const port = await freePort();
   const gateway = await startGateway(
@@ -63,18 +68,31 @@ workers: 1
 envoy: { listen: "127.0.0.1:${port}" }
 upstreams: { backend: { targets: ["${options.target ?? backend.target}"] } }
 routes: [{ path: /, upstream: backend }]
+${server === undefined ? "" : `tls: { cert: ${server.cert}, key: ${server.key} }`}
 ${yaml}`,
-    { control: `admin_token: admin-token-of-the-tests, ${control}`, env: { NODE_OPTIONS: "--max-old-space-size=512" } },
+    {
+      control: `admin_token: admin-token-of-the-tests, ${control}`,
+      env: { NODE_OPTIONS: "--max-old-space-size=512" },
+      ...(authority && { ca: authority.pem }),
+    },
   );
+  const dispatcher = new Agent({ connect: { ca: authority?.pem } });
   const worker = workersOf(gateway.pid)[0]!;
   const memoryBefore = residentMb(worker);
 
   async function openPeer({ from = "127.0.0.1", reads = true }: PeerOptions = {}): Promise<Peer> {
-    const socket = connect({ port, host: "127.0.0.1", localAddress: from });
+    const address = { host: "127.0.0.1", localAddress: from };
+    const socket =
+      authority === undefined
+        ? connect({ ...address, port })
+        : connectTls({
+            ...{ ...address, port: Number(new URL(gateway.url).port), ca: authority.pem },
+            ALPNProtocols: ["h2"],
+          });
     let closed = false;
     socket.on("error", () => {});
     socket.on("close", () => (closed = true));
-    await new Promise((resolve) => socket.once("connect", resolve));
+    await new Promise((resolve) => socket.once(authority === undefined ? "connect" : "secureConnect", resolve));
     if (reads) socket.resume();
     return {
       socket,
@@ -97,7 +115,7 @@ ${yaml}`,
     const watch = setInterval(() => (most = Math.max(most, residentMb(worker))), 50);
     try {
       const peers = await attack();
-      expect((await request(`${gateway.url}/`)).statusCode).toBe(200);
+      expect((await request(`${gateway.url}/`, { dispatcher })).statusCode).toBe(200);
       expect((await request(`http://127.0.0.1:${port}/healthcheck`)).statusCode).toBe(200);
       most = Math.max(most, residentMb(worker));
       const used = cpuMs(worker) - cpuBefore;
@@ -117,6 +135,7 @@ ${yaml}`,
     openPeer,
     costOf,
     async stop() {
+      await dispatcher.destroy();
       await gateway.stop();
       await backend.stop();
     },

@@ -1,12 +1,14 @@
-/** HTTP/2 conformance of the listener for Envoy, tested by h2spec. */
+/** HTTP/2 conformance of the listener for Envoy and of the gateway with TLS, tested by h2spec. */
 import { execFile } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { fromRoot } from "../../../build/paths.js";
-import { startGateway } from "../../support/gateway-process.js";
+import { createTestAuthority } from "../../support/certificates.js";
+import { type GatewayProcess, startGateway } from "../../support/gateway-process.js";
+import { mirror, startBackend } from "../../support/http-backend.js";
 import { freePort } from "../../support/ports.js";
 
 /** Servers of Node 20 and 24 without our code fail these, too. */
@@ -64,27 +66,51 @@ function readCases(report: string): Case[] {
   }));
 }
 
-it("the listener for Envoy passes h2spec, except for the cases that Node fails", async () => {
+async function failedCases(gateway: GatewayProcess, target: string[]): Promise<Case[]> {
   const dir = mkdtempSync(join(tmpdir(), "tollgate-h2spec-"));
-  const port = await freePort();
-  const gateway = await startGateway(`workers: 1
-envoy: { listen: "127.0.0.1:${port}" }
-upstreams: { backend: { targets: ["127.0.0.1:1"] } }
-routes: [{ path: /, upstream: backend }]
-`);
   try {
     const report = join(dir, "report.xml");
-    // The listener reads the body of a POST to this path before it replies.
-    const target = ["-h", "127.0.0.1", "-p", String(port), "-P", "/json"];
+    const options = ["-h", "127.0.0.1", ...target, "-o", String(TIMEOUT_SECONDS), "-j", report];
     // It exits with 1 if a case fails.
-    await promisify(execFile)(h2spec(), [...target, "-o", String(TIMEOUT_SECONDS), "-j", report]).catch(() => {});
+    await promisify(execFile)(h2spec(), options).catch(() => {});
     const cases = readCases(readFileSync(report, "latin1"));
     expect(cases).toHaveLength(CASES);
-    const failed = cases.filter((one) => one.failure !== undefined);
     const tolerated = [...failedByNode, ...raceWithReply];
-    expect(failed.filter(({ name }) => !tolerated.includes(name))).toEqual([]);
+    return cases.filter(({ name, failure }) => failure !== undefined && !tolerated.includes(name));
   } finally {
     await gateway.stop();
     rmSync(dir, { recursive: true, force: true });
   }
+}
+
+describe.concurrent("passes h2spec, except for the cases that Node fails:", () => {
+  it("the listener for Envoy", async () => {
+    const port = await freePort();
+    const gateway = await startGateway(`workers: 1
+envoy: { listen: "127.0.0.1:${port}" }
+upstreams: { backend: { targets: ["127.0.0.1:1"] } }
+routes: [{ path: /, upstream: backend }]
+`);
+    // The listener reads the body of a POST to this path before it replies.
+    expect(await failedCases(gateway, ["-p", String(port), "-P", "/json"])).toEqual([]);
+  });
+
+  it("the gateway with TLS", async () => {
+    const authority = createTestAuthority();
+    const { cert, key } = authority.issue("server");
+    const backend = await startBackend(mirror);
+    const gateway = await startGateway(
+      `workers: 1
+tls: { cert: ${cert}, key: ${key} }
+apps: { default: { guaranteed: 100000, burst: 100000 } }
+upstreams: { backend: { targets: ["${backend.target}"] } }
+routes: [{ path: /, upstream: backend }]
+`,
+      { ca: authority.pem },
+    );
+    const { port } = new URL(gateway.url);
+    expect(await failedCases(gateway, ["-p", port, "-t", "-k"])).toEqual([]);
+    await backend.stop();
+    authority.remove();
+  });
 });

@@ -33,6 +33,8 @@ interface Session {
   idleSinceMs: number;
   /** No stream was opened yet. */
   isNew: boolean;
+  /** When a ping was sent that has no reply yet. */
+  pingedMs: number | undefined;
 }
 
 /** As many as the default of `request_limits.requests_per_client`. */
@@ -71,7 +73,14 @@ export function createSessions({ shared, options, serve, sweep }: SessionsOption
     http2.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
     const { clockMs } = shared;
     const connection = connectionOn(socket, options().isTrusted, clockMs);
-    const session: Session = { http2, connection, streams: new Set(), idleSinceMs: clockMs, isNew: true };
+    const session: Session = {
+      http2,
+      connection,
+      streams: new Set(),
+      idleSinceMs: clockMs,
+      isNew: true,
+      pingedMs: undefined,
+    };
     all.set(socket, session);
     http2.on("error", (error: NodeJS.ErrnoException) => {
       if (error.code !== "ERR_HTTP2_ERROR" && error.code !== "ERR_HTTP2_SESSION_ERROR") return;
@@ -88,7 +97,7 @@ export function createSessions({ shared, options, serve, sweep }: SessionsOption
   }
 
   function opened(session: Session, stream: ServerHttp2Stream, raw: string[]): void {
-    const socket = new StreamSocket(stream, () => shared.clockMs);
+    const socket = new StreamSocket(stream);
     const connection = streamConnection(session.connection, socket, shared.clockMs);
     const request = new StreamRequest(stream, raw);
     const one = { connection, request, socket };
@@ -101,14 +110,24 @@ export function createSessions({ shared, options, serve, sweep }: SessionsOption
     stream.on("error", () => {});
     // Before "end", so that a body that was cut off is not taken for a complete one.
     stream.on("aborted", () => {
-      if (socket.resetMs === undefined) gone();
+      if (!socket.isReset) gone();
     });
     stream.on("close", () => {
       session.streams.delete(one);
       session.idleSinceMs = shared.clockMs;
       gone();
+      if (socket.isReset) ping(session);
     });
     serve(connection, request, new StreamResponse(stream, request));
+  }
+
+  /** After a stream was aborted: its client may not read the connection at all. Then what is buffered for it must not stay. */
+  function ping(session: Session): void {
+    if (session.pingedMs !== undefined || session.http2.destroyed) return;
+    session.pingedMs = shared.clockMs;
+    session.http2.ping(() => {
+      session.pingedMs = undefined;
+    });
   }
 
   /** Running requests continue; further ones of the client are refused by GOAWAY, so that it repeats them elsewhere. */
@@ -118,19 +137,17 @@ export function createSessions({ shared, options, serve, sweep }: SessionsOption
   }
 
   function sweepSession(session: Session): void {
-    const { http2, streams, isNew, idleSinceMs, connection } = session;
+    const { http2, streams, isNew, idleSinceMs, pingedMs, connection } = session;
     const { timeouts } = options();
     const { clockMs } = shared;
     const idleMs = clockMs - idleSinceMs;
     if (streams.size === 0 && idleMs > (isNew ? timeouts.headersMs : timeouts.keepAliveMs)) leave(session);
     // A client that does not acknowledge the settings is not bound by them.
-    else if (http2.pendingSettingsAck && clockMs - connection.openedMs > timeouts.headersMs) http2.destroy();
+    else if (http2.pendingSettingsAck && clockMs - connection.openedMs > timeouts.headersMs) cut(session);
+    else if (pingedMs !== undefined && clockMs - pingedMs > timeouts.bodyIdleMs) cut(session);
     for (const stream of streams) {
       sweep(stream.connection);
-      const { resetMs } = stream.socket;
-      // The client does not even read the reset.
-      if (resetMs !== undefined && clockMs - resetMs > timeouts.lingerMs + GOODBYE_MS) http2.destroy();
-      else if (isOverdue(stream, timeouts.requestMs)) failOverdue(stream);
+      if (isOverdue(stream, timeouts.requestMs)) failOverdue(stream);
     }
   }
 
@@ -155,9 +172,15 @@ export function createSessions({ shared, options, serve, sweep }: SessionsOption
       for (const { http2 } of all.values()) http2.close();
     },
     close(): void {
-      for (const { http2 } of all.values()) http2.destroy();
+      for (const session of all.values()) cut(session);
     },
   };
+}
+
+/** `destroy` of the session alone would wait until the client has read what was sent. */
+function cut({ http2, connection }: Session): void {
+  http2.destroy();
+  connection.socket.destroy();
 }
 
 function failOverdue({ connection, socket }: Stream): void {

@@ -115,15 +115,12 @@ export class StreamResponse implements ClientResponse {
 
 /** Closing it resets the stream; the connection stays open. */
 export class StreamSocket implements ClientSocket {
-  /** The stream was reset by this side, at this time of the proxy's clock. */
-  resetMs: number | undefined;
+  /** By this side. */
+  isReset = false;
   /** A stream has one request: what follows it is not counted. */
   readonly bytesRead = 0;
 
-  constructor(
-    private readonly stream: ServerHttp2Stream,
-    private readonly clockMs: () => number,
-  ) {}
+  constructor(private readonly stream: ServerHttp2Stream) {}
 
   get writable(): boolean {
     return !this.stream.closed;
@@ -134,8 +131,7 @@ export class StreamSocket implements ClientSocket {
   }
 
   destroy(): void {
-    if (this.resetMs !== undefined) return;
-    this.resetMs = this.clockMs();
+    this.isReset = true;
     // Not `close`, which would end the response before the reset. The client gets INTERNAL_ERROR.
     this.stream.destroy(new Error("aborted"));
   }
