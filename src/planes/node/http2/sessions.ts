@@ -69,6 +69,7 @@ export function createSessions({ shared, options, serve, sweep }: SessionsOption
   const all = new Map<Socket, Session>();
 
   function accept(socket: Socket): void {
+    if (socket.destroyed) return;
     const http2 = performServerHandshake(socket, sessionOptions(options()));
     http2.setLocalWindowSize(CONNECTION_WINDOW_BYTES);
     const { clockMs } = shared;
@@ -93,7 +94,7 @@ export function createSessions({ shared, options, serve, sweep }: SessionsOption
     http2.on("close", () => all.delete(socket));
     // Also if an error has left the session open.
     socket.on("close", () => http2.destroy());
-    if (shared.draining) http2.close();
+    if (shared.draining) leave(session);
   }
 
   function opened(session: Session, stream: ServerHttp2Stream, raw: string[]): void {
@@ -130,10 +131,11 @@ export function createSessions({ shared, options, serve, sweep }: SessionsOption
     });
   }
 
-  /** Running requests continue; further ones of the client are refused by GOAWAY, so that it repeats them elsewhere. */
-  function leave({ http2, connection }: Session): void {
-    http2.close();
-    setTimeout(() => connection.socket.destroy(), GOODBYE_MS).unref();
+  /** Further requests are refused by GOAWAY, so that the client repeats them elsewhere. `sweepSession` closes the connection. */
+  function leave(session: Session): void {
+    if (session.http2.closed) return;
+    session.http2.close();
+    session.idleSinceMs = shared.clockMs;
   }
 
   function sweepSession(session: Session): void {
@@ -141,7 +143,8 @@ export function createSessions({ shared, options, serve, sweep }: SessionsOption
     const { timeouts } = options();
     const { clockMs } = shared;
     const idleMs = clockMs - idleSinceMs;
-    if (streams.size === 0 && idleMs > (isNew ? timeouts.headersMs : timeouts.keepAliveMs)) leave(session);
+    if (streams.size === 0 && http2.closed && idleMs > GOODBYE_MS) cut(session);
+    else if (streams.size === 0 && idleMs > (isNew ? timeouts.headersMs : timeouts.keepAliveMs)) leave(session);
     // A client that does not acknowledge the settings is not bound by them.
     else if (http2.pendingSettingsAck && clockMs - connection.openedMs > timeouts.headersMs) cut(session);
     else if (pingedMs !== undefined && clockMs - pingedMs > timeouts.bodyIdleMs) cut(session);
@@ -169,7 +172,7 @@ export function createSessions({ shared, options, serve, sweep }: SessionsOption
     },
     /** Accepts no new streams, and closes each connection after its last one. */
     drain(): void {
-      for (const { http2 } of all.values()) http2.close();
+      for (const session of all.values()) leave(session);
     },
     close(): void {
       for (const session of all.values()) cut(session);

@@ -109,6 +109,16 @@ it("the listener for Envoy offers HTTP/2 over TLS", async () => {
   session.close();
 });
 
+it("the gateway offers HTTP/2", async () => {
+  const session = connectHttp2(service.url, { ca: authority.pem });
+  const status = await new Promise((resolve, reject) => {
+    session.on("error", reject);
+    session.request({ ":path": "/" }).on("response", (headers) => resolve(headers[":status"]));
+  });
+  expect([status, session.alpnProtocol]).toEqual([200, "h2"]);
+  session.close();
+});
+
 it("requests pass through the gateway, and the control listener answers with a token", async () => {
   const dispatcher = new Agent({ connect: { ca: authority.pem } });
   const { statusCode } = await request(`${service.url}/`, { dispatcher });
