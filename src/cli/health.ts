@@ -86,7 +86,7 @@ export function deepLines(reply: contract.DeepReply, columns: number): string[] 
 function storeText(store: contract.DeepReply["components"]["redis"]): string {
   const { kind, version, connected_nodes, cluster_nodes, latency_ms } = store;
   if (kind === "embedded") return "embedded in this process";
-  if (latency_ms === null || connected_nodes === 0) return `${kind}, no reply`;
+  if (latency_ms === null || connected_nodes === 0) return `${kind}, not available`;
   return `${kind} ${version}, ${connected_nodes} of ${counted(cluster_nodes, "server")}, ${latency(latency_ms)}`;
 }
 

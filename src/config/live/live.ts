@@ -133,8 +133,9 @@ export function createLiveConfig(options: LiveConfigOptions): LiveConfig {
       return recorded(source, await accept(readFile.text, read.layer, force));
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
-      if (source === "store") return recorded("store", refused([layerProblem(`cannot be read: ${error.message}`)]));
-      log.warn({ err: error, revision: layer.revision }, "the store does not answer: keeping the last known layer");
+      log.warn({ err: error, revision: layer.revision }, "the store is not available: keeping the last known layer");
+      // No error of the configuration, so that nothing is recorded.
+      if (source === "store") return refused([layerProblem(`cannot be read: ${error.message}`)]);
       return recorded("file", await accept(readFile.text, layer, force));
     }
   }

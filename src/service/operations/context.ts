@@ -11,6 +11,7 @@ import type { Quota } from "../../quota/quota.js";
 import type { OverloadState } from "../../shared/overload.js";
 import type { RouteLimits } from "../../slots/limits.js";
 import type { RouteSlots } from "../../slots/slots.js";
+import { StoreError } from "../../store/errors.js";
 import type { Store, StoreFacts } from "../../store/store.js";
 import type { NodeReport, ReportRequest, Reports } from "../metrics/reports.js";
 import type { ServiceMetrics } from "../metrics/service-metrics.js";
@@ -71,6 +72,7 @@ export function createContext(options: OperationsOptions) {
   let measured: { config: Config; bytes: number } | undefined;
   let facts: Promise<StoreFacts | undefined> | undefined;
   let factsAt = 0;
+  let denial: string | undefined;
   return {
     ...options,
     timestamp: () => new Date().toISOString(),
@@ -81,12 +83,22 @@ export function createContext(options: OperationsOptions) {
       if (facts === undefined || performance.now() - factsAt > FRESH_MS) {
         factsAt = performance.now();
         facts = within(READ_MS, options.store.inspect()).then(
-          (found) => (found.connectedNodes > 0 ? found : undefined),
-          () => undefined,
+          (found) => {
+            denial = undefined;
+            return found.connectedNodes > 0 ? found : undefined;
+          },
+          (error: unknown) => {
+            denial = error instanceof StoreError && error.kind === "denied" ? error.message : undefined;
+            return undefined;
+          },
         );
       }
       return facts;
     },
+
+    /** Why the last `storeFacts` was undefined. */
+    storeProblem: () =>
+      denial === undefined ? "The store does not answer." : `${denial} Check its user and password.`,
 
     /** The reports of all workers that reply in time. */
     reports: async () => (await ifAvailable(options.ask({ kind: "report" }))) ?? [],

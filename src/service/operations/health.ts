@@ -32,7 +32,7 @@ export function healthEndpoints(context: OperationsContext): Endpoint[] {
       connected_nodes: facts?.connectedNodes ?? 0,
       latency_ms: answers ? Math.round(facts.latencyMs * 1000) / 1000 : null,
       eviction_policy: facts?.evictionPolicy ?? "unknown",
-      warnings: facts?.warnings ?? ["The store does not answer."],
+      warnings: facts?.warnings ?? [context.storeProblem()],
     };
   }
 

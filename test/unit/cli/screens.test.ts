@@ -240,7 +240,7 @@ describe("health", () => {
     };
     const shown = text(deepLines(reply, wide));
     expect(shown).toContain("degraded  level 0  emergency\n");
-    expect(shown).toMatch(/^ {2}store +healthy +redis, no reply$/m);
+    expect(shown).toMatch(/^ {2}store +healthy +redis, not available$/m);
     expect(shown).toMatch(/^ {2}gateway +healthy +0\.1\.0, up 2h 3m, 2 workers$/m);
     expect(shown).toContain("warning: maxmemory-policy is allkeys-lru\n");
     expect(shown).toContain("warning: the last reload was rejected: apps.x.burst: must be a whole number\n");

@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
+import type * as contract from "../../../../src/service/operations/contract/contract.js";
 import { freePort } from "../../../support/ports.js";
 import { startProcess } from "../../../support/processes.js";
 import { tollgateProgram } from "../../../support/program.js";
@@ -38,4 +39,18 @@ test("the log states the requirement for a user without permission for functions
   await redis.command("ACL", "SETUSER", "narrow", "on", ">narrow-secret", "~*", "&*", "+@all", "-function", "-fcall");
   const log = await logWith("(ACL: +fcall +function|load)", `redis://narrow:narrow-secret@127.0.0.1:${redis.port}`);
   expect(log).not.toContain("narrow-secret");
+});
+
+test("a wrong password is reported as such, not as an error of the configuration or a missing reply", async () => {
+  const redis = await startRedis({ args: ["--requirepass", "right-secret"], client: { password: "right-secret" } });
+  endings.push(() => redis.stop());
+  const log = await logWith('"msg":"dashboard"', `redis://:wrong-secret@127.0.0.1:${redis.port}`);
+  expect(log).toContain("WRONGPASS");
+  expect(log).not.toContain("invalid configuration");
+  const [, url = ""] = /"url":"([^"]+)"/.exec(log) ?? [];
+  const deep = (await (await fetch(new URL("/health/deep", url))).json()) as contract.DeepReply;
+  const { components } = deep;
+  expect(components.redis.warnings).toEqual([expect.stringMatching(/WRONGPASS .* Check its user and password\.$/)]);
+  expect(components.config).toMatchObject({ status: "healthy", last_error: null });
+  expect(JSON.stringify(components)).not.toContain("wrong-secret");
 });
