@@ -10,14 +10,14 @@ import { type HttpRoute, problem } from "./http-routes.js";
 const MAX_REQUESTS = 1_000;
 const LINE = /^([^ ]+) ([0-9]{1,10})$/;
 
-export function createCheckApi({ take }: Pick<Limiter, "take">): HttpRoute {
+export function createCheckApi({ takeForPlane }: Pick<Limiter, "takeForPlane">): HttpRoute {
   return {
     method: "POST",
     path: "/v1/check",
     async handle(body) {
       const requests = requestsOf(body.toString("latin1"));
       if (typeof requests === "string") return problem(400, "bad_request", "invalid_argument", requests);
-      const decisions = await Promise.all(requests.map(([app, cost]) => take(app, cost)));
+      const decisions = await Promise.all(requests.map(([app, cost]) => takeForPlane(app, cost)));
       return { status: 200, headers: { "content-type": "text/plain" }, body: decisions.map(lineOf).join("") };
     },
   };

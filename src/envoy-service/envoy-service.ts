@@ -15,7 +15,7 @@ import { createEnvoyListener } from "./listener.js";
 import { createJsonApi, createRateLimitService } from "./rate-limit/service.js";
 
 export interface EnvoyServiceDependencies {
-  limiter: Pick<Limiter, "take" | "settle" | "giveBack" | "limitsOf">;
+  limiter: Pick<Limiter, "take" | "takeForPlane" | "settle" | "giveBack" | "limitsOf">;
   descriptors: Pick<DescriptorLimiter, "decide">;
   slots: SlotCalls;
   /** Targets of an upstream that were found by DNS. */

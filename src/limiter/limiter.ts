@@ -196,6 +196,28 @@ export function createLimiter(options: LimiterOptions) {
     return decisionOf(current, startedMs);
   }
 
+  /** As `take`, for a request that a data plane counts itself. */
+  function takeForPlane(id: string, cost: number, startedMs = startTime()): Deciding {
+    const account = apps.get(id) ?? fallback;
+    if (account === undefined) return unknownApp(UNKNOWN_APP, "");
+    startDecision(current, account, "");
+    if (cost === 0) {
+      decideLook(current, clock.now());
+      return decisionFrom(current);
+    }
+    const syncer = syncerOf(account);
+    const step = decideCost(syncer.node, current, cost);
+    if (step === MISSED) return miss(account, startedMs, (since) => takeForPlane(id, cost, since), observedForPlane);
+    if (step === DECIDED_SYNC) syncer.wake(account);
+    return observedForPlane(current, startedMs);
+  }
+
+  function observedForPlane(outcome: Outcome, startedMs: StartTime, waited = false): Decision {
+    const decision = decisionFrom(outcome);
+    observer.decidedForPlane?.(decision, startedMs === undefined ? 0 : clock.now() - startedMs, waited);
+    return decision;
+  }
+
   /** As `take`, for an exchange that was admitted before: not counted as another decision. */
   function takeMore(id: string, cost: number, startedMs?: number): Deciding {
     const account = apps.get(id);
@@ -241,7 +263,11 @@ export function createLimiter(options: LimiterOptions) {
 
   /** The decision does not name the app of the request, so that clients cannot create labels. */
   function refuse(code: string, method: string, startedMs: StartTime): Decision {
-    return recorded({ ...unidentified(code), method, balance: 0, rate: 0, source: "local" }, startedMs, false);
+    return recorded(unknownApp(code, method), startedMs, false);
+  }
+
+  function unknownApp(code: string, method: string): Decision {
+    return { ...unidentified(code), method, balance: 0, rate: 0, source: "local" };
   }
 
   function giveBack(account: LimiterAccount | undefined, tokens: number): void {
@@ -292,6 +318,8 @@ export function createLimiter(options: LimiterOptions) {
     checkLimits: limitChecks.checkOnly,
     /** Takes `cost` tokens of an app; 0 takes nothing and returns the current state. */
     take: (app: string, cost: number) => take(app, cost),
+    /** As `take`, for a request that a data plane counts itself. */
+    takeForPlane: (app: string, cost: number) => takeForPlane(app, cost),
     /** The decision about a request that is refused because of its identity. */
     refuse: (code: string, method: string) => refuse(code, method, undefined),
     /** Returns tokens of `take`, at most as many as this node has spent. */

@@ -205,6 +205,7 @@ export function limiterObserver(log: Log, metrics: NodeMetrics, decisionLog: Dec
       metrics.decided(decision, milliseconds / 1000, waited);
       decisionLog.decided(decision, milliseconds, waited);
     },
+    decidedForPlane: (decision, milliseconds, waited) => decisionLog.decided(decision, milliseconds, waited),
     settled: metrics.settled,
     deviated: metrics.deviated,
     transferLimited: metrics.transferLimited,
