@@ -45,7 +45,8 @@ test-deploy: build ## Build the container images and test the deployment files
 	@deploy/test/run.sh
 
 deploy-tools: ## Build what test-deploy can also use: a Kubernetes API server, Terraform providers, linters. Takes long, once
-	@deploy/test/ensure-go-tool.sh actionlint kube-score kubectl kube-apiserver kube-controller-manager kube-scheduler kwok tflint
+	@deploy/test/ensure-go-tool.sh actionlint kube-score kubectl kube-apiserver kube-controller-manager kube-scheduler kwok tflint \
+		terraform-provider-helm
 
 sbom: $(INSTALLED) ## Write the CycloneDX SBOM of the npm package to .cache/sbom.cdx.json
 	@build/sbom.sh .cache/sbom.cdx.json

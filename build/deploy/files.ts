@@ -17,6 +17,7 @@ export function deployFiles(): Files {
     ...composeConfigs(),
     ...alpine(),
     ...terraform(),
+    ...ansible(),
   ]);
 }
 
@@ -129,6 +130,16 @@ function terraform(): Files {
   const variables = { ...Object.fromEntries(names.map((name) => [name, values[name]])), idle_timeout_seconds };
   const path = "deploy/terraform/examples/complete/terraform.auto.tfvars.json";
   return new Map([[path, `${JSON.stringify(variables, null, 2)}\n`]]);
+}
+
+/** Variables of the Ansible playbooks. `environment` is a keyword there. */
+function ansible(): Files {
+  const { environment, ...values } = readValues();
+  const names = ["project_name", "redis_service_name", "max_connections_per_pod", "rate_limit_requests_per_minute"];
+  const variables = { environment_name: environment, ...Object.fromEntries(names.map((name) => [name, values[name]])) };
+  const lines = Object.entries(variables).map(([name, value]) => `${name}: ${String(value)}\n`);
+  const path = "deploy/ansible/group_vars/all/values.yml";
+  return new Map([[path, `# ${note(`${CHART}/values.yaml`)}\n${lines.join("")}`]]);
 }
 
 function listed(folder: string, recursive = false): string[] {

