@@ -1,6 +1,6 @@
 # Commands for working on Tollgate. Each one first makes what it needs, so a fresh clone can start with any of them.
 .DEFAULT_GOAL := help
-.PHONY: help run quick test check bench fuzz soak build clean tools test-deploy deploy-tools deploy-files sbom release release-files
+.PHONY: help run quick test check bench fuzz soak build clean tools test-deploy test-deploy-files deploy-tools deploy-files sbom release release-files
 .NOTPARALLEL:
 
 INSTALLED := node_modules/.package-lock.json
@@ -23,7 +23,7 @@ JS := dist/.built/js
 DASHBOARD := dist/.built/dashboard
 
 help: ## Show the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' Makefile
 
 run: build ## Run a gateway on localhost:8080 with a demo backend
 	@node dist/cli/main.js serve
@@ -43,6 +43,10 @@ deploy-files: $(INSTALLED) ## Write the deployment files that are derived from t
 
 test-deploy: build ## Build the container images and test the deployment files
 	@deploy/test/run.sh
+
+test-deploy-files: build ## The part of test-deploy that runs nothing: stale files, linters, schemas, release. About a minute
+	@deploy/test/ensure-tools.sh
+	@node_modules/.bin/vitest run --config test/deploy/vitest.config.ts test/deploy/files.test.ts test/deploy/release.test.ts
 
 deploy-tools: ## Build what test-deploy can also use: a Kubernetes API server, Terraform providers, linters. Takes long, once
 	@deploy/test/ensure-go-tool.sh actionlint kube-score kubectl kube-apiserver kube-controller-manager kube-scheduler kwok tflint \
