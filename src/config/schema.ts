@@ -201,8 +201,11 @@ export const app = section({
   on_store_failure: oneOf("open", "local", "closed")
     .default("open")
     .describe(
-      "Without the store: admit up to `fail_open_tokens` per second, the node's share of the rate, or nothing.",
+      "Without the store, each node applies the app's whole limit by itself, its share of it, or admits nothing.",
     ),
+  fail_open_tokens: optional(whole(0, MAX_TOKENS), "the global `fail_open_tokens`").describe(
+    "With `on_store_failure: open`, tokens per second of one node without the store, instead of the app's own limit.",
+  ),
   unknown_length: oneOf("cut", "delay", "charge")
     .default("delay")
     .describe(
@@ -259,9 +262,9 @@ export const sections = {
   control: control.prefault({}).describe("The listener for operators and data planes."),
   envoy: envoy.prefault({}).describe("The listener for Envoy, in each gateway process."),
   lease: lease.prefault({}).describe("Tokens that a node holds in advance."),
-  fail_open_tokens: whole(0, MAX_TOKENS)
-    .default(100)
-    .describe("Tokens per second that an app with `on_store_failure: open` may spend per node without the store."),
+  fail_open_tokens: optional(whole(0, MAX_TOKENS), "each app's own limit").describe(
+    "Default of `fail_open_tokens` of apps, and for descriptor limits. An Envoy divides it among its workers.",
+  ),
   unknown_apps: oneOf("default", "reject")
     .default("default")
     .describe("Apps that are not configured share the app `default`, or are refused."),

@@ -1,4 +1,5 @@
 /** Degradation level of the store, from 0 (fast) to 3 (unavailable), and what a node does at each level. */
+import type { AppLimits } from "./limits.js";
 
 export const STORE_OK = 0;
 export const STORE_ERROR = 1;
@@ -108,17 +109,32 @@ export function mayWaitForStore(level: number): boolean {
   return level < 2;
 }
 
-/**
- * Tokens that one node may admit per second for an app without the store: a fixed allowance if `open`, the app's rate
- * divided among the live nodes if `local`, none if `closed`.
- */
-export function withoutStoreAllowance(
-  onStoreFailure: string,
-  failOpenTokens: number,
-  guaranteed: number,
-  liveNodes: number,
-): number {
-  if (onStoreFailure === "open") return failOpenTokens;
-  if (onStoreFailure === "local") return Math.floor(guaranteed / Math.max(liveNodes, 1));
-  return 0;
+type LimitsWithoutStore = Pick<AppLimits, "onStoreFailure" | "guaranteed" | "burst" | "failOpenTokens">;
+
+/** What a node knows about the nodes that decide without the store, and the cap of apps that have none. */
+export interface WithoutStoreSituation {
+  failOpenTokens: number | undefined;
+  /** Workers of one process that divide a cap. */
+  sharers: number;
+  liveNodes: number;
+}
+
+/** Tokens that a node may admit without the store: `burst` at once, and `rate` per second. */
+export interface Allowance {
+  rate: number;
+  burst: number;
+}
+
+/** `open`: the whole limit of the app, or its cap. `local`: an equal part of the limit. `closed`: nothing. */
+export function withoutStoreAllowance(app: LimitsWithoutStore, situation: WithoutStoreSituation): Allowance {
+  const { onStoreFailure, guaranteed, burst } = app;
+  if (onStoreFailure === "open") {
+    const cap = app.failOpenTokens ?? situation.failOpenTokens;
+    if (cap === undefined) return { rate: guaranteed, burst };
+    const own = Math.floor(cap / Math.max(situation.sharers, 1));
+    return { rate: own, burst: own };
+  }
+  const nodes = Math.max(situation.liveNodes, 1);
+  if (onStoreFailure === "local") return { rate: guaranteed / nodes, burst: Math.floor(burst / nodes) };
+  return { rate: 0, burst: 0 };
 }

@@ -1,6 +1,6 @@
 /** Lease arithmetic (L3): tokens that a node was granted and may spend without a sync. The balance is one atomic counter. */
 import { COST_EXCEEDS_CAPACITY, OK } from "./codes.js";
-import { leaseFactor, reportFactor } from "./degradation.js";
+import { type Allowance, leaseFactor, reportFactor } from "./degradation.js";
 
 /**
  * The balance of a lease, which all workers of a node change atomically: shared memory in nginx, a plain number elsewhere.
@@ -126,10 +126,33 @@ export function takeUncovered(cell: Cell, cost: number): number {
   return cell.add(-cost);
 }
 
-/** Counts `cost` in a counter that starts at zero each second. False, and nothing is counted, above the allowance. */
-export function takeAllowance(usedThisSecond: Cell, allowance: number, cost: number): boolean {
-  if (usedThisSecond.add(cost) <= allowance) return true;
-  usedThisSecond.add(-cost);
+/** Times in `takeAllowance` are below this, so that a double can hold them and the price of a token: about 49 days. */
+const CLOCK_RANGE_MS = 4294967296;
+/** Clocks of workers that share a counter differ by less than this. */
+const CLOCK_DIFFERENCE_MS = 1000;
+const ROUNDING_MS = 0.001;
+/** Instead of a rate of zero. */
+const LOWEST_RATE = 1e-9;
+
+/**
+ * Takes `cost` from what may be admitted without the store: a bucket of `burst` tokens that gains `rate` per second. The
+ * counter, which workers may share, is the time at which an empty bucket would have begun to fill, in milliseconds; 0
+ * before the first use. False, and nothing is taken, if the bucket cannot pay. A clock that was set back refills nothing.
+ */
+export function takeAllowance(fillsSince: Cell, { rate, burst }: Allowance, cost: number, now: number): boolean {
+  if (cost > burst) return false;
+  const msPerToken = 1000 / Math.max(rate, LOWEST_RATE);
+  const at = now - Math.floor(now / CLOCK_RANGE_MS) * CLOCK_RANGE_MS;
+  const full = at - burst * msPerToken;
+  const since = fillsSince.get();
+  if (since > at + CLOCK_DIFFERENCE_MS) fillsSince.add(at - since);
+  else if (since === 0 || since < full) {
+    const moved = full - since;
+    // Undone if another worker has done the same meanwhile.
+    if (fillsSince.add(moved) - moved > since + ROUNDING_MS) fillsSince.add(0 - moved);
+  }
+  if (fillsSince.add(cost * msPerToken) <= at + ROUNDING_MS) return true;
+  fillsSince.add(0 - cost * msPerToken);
   return false;
 }
 

@@ -1,7 +1,7 @@
 /** The limits of one app: what its bucket in the store needs, and what a node needs to decide. */
 import type { CostProfile } from "./cost.js";
 
-/** What a node does while the store is unavailable: admit a fixed allowance, a share of the app's rate, or nothing. */
+/** What a node does while the store is unavailable: apply the app's whole limit, its share of it, or admit nothing. */
 export type OnStoreFailure = "open" | "local" | "closed";
 
 /**
@@ -31,6 +31,8 @@ export interface BucketLimits {
 export interface AppLimits extends BucketLimits {
   profile: CostProfile;
   onStoreFailure: OnStoreFailure;
+  /** With "open": tokens per second of one node without the store, instead of the app's own limit. */
+  failOpenTokens?: number;
   /** Decide and count as usual, but admit requests that would be refused. */
   dryRun: boolean;
   /** Default "charge". */

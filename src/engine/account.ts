@@ -47,11 +47,6 @@ export interface Waiter {
   recalling: boolean;
 }
 
-/** Counters that start at zero each second, for the tokens admitted without the store. */
-export interface SecondCounter {
-  of(second: number): Cell;
-}
-
 /** What a node remembers between syncs about an account. Times are host milliseconds. */
 export interface SyncState {
   /** Counters in the last message that the store has applied. */
@@ -105,8 +100,8 @@ export interface Account<W extends Waiter = Waiter> {
   /** The final report of a descriptor limit. It is repeated until a reply arrives; then the counters restart at zero. */
   finalReport: LeaseMessage | undefined;
   learned: LearnedSizesByMethod;
-  /** Undefined until the store first fails to answer; most accounts never need it. */
-  withoutStore: SecondCounter | undefined;
+  /** For `takeAllowance`. Undefined until the store first fails to answer; most accounts never need it. */
+  withoutStore: Cell | undefined;
 }
 
 /** While tokens are scarce an account asks at most this often. */
@@ -120,26 +115,6 @@ export function notScarceAt(now: number): number {
 export function isScarce(account: Account, now: number): boolean {
   const elapsed = now - account.sync.scarceAt;
   return elapsed >= 0 && elapsed < SCARCE_GAP_MS;
-}
-
-function plainSecondCounter(): SecondCounter {
-  let current = -1;
-  let cell = plainCell();
-  return {
-    of(second: number): Cell {
-      if (second !== current) {
-        current = second;
-        cell = plainCell();
-      }
-      return cell;
-    },
-  };
-}
-
-/** The counter of tokens that the account admits without the store. */
-export function withoutStoreCounter(account: Account): SecondCounter {
-  if (account.withoutStore === undefined) account.withoutStore = plainSecondCounter();
-  return account.withoutStore;
 }
 
 /** An account over plain counters. Hosts with other counters pass their cell, or replace the three cells. */

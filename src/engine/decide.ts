@@ -2,8 +2,8 @@
 import { COST_EXCEEDS_CAPACITY, INVALID_ARGUMENT, OK, STORE_UNAVAILABLE } from "../core/codes.js";
 import { checkAge, declaredCost, estimate, INVALID_COST, isCheckDue, learnedSizes } from "../core/cost.js";
 import { mayWaitForStore, withoutStoreAllowance } from "../core/degradation.js";
-import { applyReply, isRefused, MISS, takeAllowance, takeUncovered } from "../core/lease.js";
-import { type Account, type DecisionSource, type Outcome, withoutStoreCounter } from "./account.js";
+import { applyReply, isRefused, MISS, plainCell, takeAllowance, takeUncovered } from "../core/lease.js";
+import type { Account, DecisionSource, Outcome } from "./account.js";
 import { activate, type NodeState, urge } from "./node.js";
 
 /** The request is decided. */
@@ -174,9 +174,10 @@ export function decideRemotely(outcome: Outcome, decision: RemoteDecision, now: 
 /** Admits what `onStoreFailure` allows, to be charged when the store is back; refuses the rest with 503. */
 export function decideWithoutStore(node: NodeState, outcome: Outcome, now: number): void {
   const account = outcome.account;
-  const { onStoreFailure, guaranteed } = account.limits;
-  const allowance = withoutStoreAllowance(onStoreFailure, node.options.failOpenTokens, guaranteed, node.liveNodes);
-  if (!takeAllowance(withoutStoreCounter(account).of(Math.floor(now / 1000)), allowance, outcome.cost)) {
+  const { failOpenTokens, sharers } = node.options;
+  const allowance = withoutStoreAllowance(account.limits, { failOpenTokens, sharers, liveNodes: node.liveNodes });
+  if (account.withoutStore === undefined) account.withoutStore = plainCell();
+  if (!takeAllowance(account.withoutStore, allowance, outcome.cost, now)) {
     refuseWithoutStore(outcome);
     return;
   }

@@ -7,8 +7,10 @@ export interface NodeOptions {
   lease: LeaseOptions;
   /** Maximum time that a decision or a call waits for the store. */
   timeoutMs: number;
-  /** Tokens per app and second without the store, if the app's `onStoreFailure` is "open". */
-  failOpenTokens: number;
+  /** Cap on tokens per app and second without the store, if the app's `onStoreFailure` is "open" and it has no cap of its own. */
+  failOpenTokens: number | undefined;
+  /** Workers of one process that divide such a cap, because each is a node. */
+  sharers: number;
   /** False on a host that can only send a sync while it handles a request. */
   timers: boolean;
   /** The host learns from replies only that tokens are recalled: while it holds any, it sends a message per sync interval. */

@@ -28,6 +28,8 @@ export interface AppOptions {
   borrow?: boolean;
   /** What to do while the store is unavailable; default "open". */
   onStoreFailure?: OnStoreFailure;
+  /** With "open": tokens per second without the store; default: the app's own rate and burst. */
+  failOpenTokens?: number;
   /** Decide and count, but refuse nothing. */
   dryRun?: boolean;
 }
@@ -39,6 +41,7 @@ export interface Limits {
   lease?: Partial<LeaseOptions>;
   /** Maximum time that a decision waits for the store. */
   timeoutMs?: number;
+  /** `failOpenTokens` of apps without their own. */
   failOpenTokens?: number;
   /** Limits per user, address, header and others, for requests that are checked with attributes. */
   limits?: LimitOptions[];
@@ -65,7 +68,8 @@ function limitsOf(id: string, limits: AppOptions): AppLimits {
   // Ids become part of keys, headers and response bodies without escaping.
   if (!isIdentifier(id)) throw new RangeError("apps: an id must be 1 to 128 of A–Z a–z 0–9 . _ : -");
   const { guaranteed, burst = guaranteed * 2, priority = 2, profile = "standard" } = limits;
-  for (const [field, value] of Object.entries({ guaranteed, burst, priority })) {
+  const { failOpenTokens = 0 } = limits;
+  for (const [field, value] of Object.entries({ guaranteed, burst, priority, failOpenTokens })) {
     if (!(value >= 0 && value <= 1e9)) throw new RangeError(`apps.${id}.${field} must be a number from 0 to 1e9`);
   }
   for (const [field, value] of Object.entries({ burst, priority })) {
@@ -79,6 +83,7 @@ function limitsOf(id: string, limits: AppOptions): AppLimits {
     borrow: limits.borrow ?? false,
     profile: typeof profile === "string" ? costProfiles[profile] : profile,
     onStoreFailure: limits.onStoreFailure ?? "open",
+    ...(limits.failOpenTokens === undefined ? {} : { failOpenTokens }),
     dryRun: limits.dryRun ?? false,
   };
 }

@@ -53,7 +53,7 @@ export interface LimitOptions {
   lease?: Partial<LeaseOptions> | undefined;
   /** Maximum time that a decision waits for the store. */
   timeoutMs?: number | undefined;
-  /** Tokens per app and second without the store, if `onStoreFailure` is "open". */
+  /** Cap on tokens per second without the store, for apps with `onStoreFailure` "open" and no cap of their own. Default: none. */
   failOpenTokens?: number | undefined;
   /** Limits on any key, for requests that are checked with attributes. */
   limits?: LimitRules | undefined;

@@ -60,9 +60,9 @@ const MAX_VALUES = 10_000;
 
 type Result = (outcome: Outcome, startedMs: StartTime, waited?: boolean) => Decision;
 
-function nodeOptions({ target, lease, timeoutMs = 1000, failOpenTokens = 100 }: LimitOptions): NodeOptions {
-  const shared = { timeoutMs, failOpenTokens, timers: true, polls: false, heartbeats: target.shards.length === 1 };
-  return { lease: { ...defaultLeaseOptions, ...lease }, ...shared };
+function nodeOptions({ target, lease, timeoutMs = 1000, failOpenTokens }: LimitOptions): NodeOptions {
+  const host = { timers: true, polls: false, heartbeats: target.shards.length === 1, sharers: 1 };
+  return { lease: { ...defaultLeaseOptions, ...lease }, timeoutMs, failOpenTokens, ...host };
 }
 
 export type Limiter = ReturnType<typeof createLimiter>;

@@ -6,6 +6,8 @@ export type OnStoreFailure = "open" | "local" | "closed";
 
 export interface RouteLimits extends SlotLimits {
   onStoreFailure: OnStoreFailure;
+  /** See PolicyWithoutStore. */
+  maxWithoutStore?: number;
 }
 
 /**

@@ -90,7 +90,7 @@ const leases = fc.oneof(
   line("lease-take", fc.nat(50)),
   line("lease-uncovered", cost),
   line("lease-settle", fc.integer({ min: -50, max: 50 })),
-  line("lease-allowance", fc.constant(100), fc.nat(40)),
+  line("lease-allowance", fc.nat(120), fc.nat(100_000)),
   fc.tuple(cost, level, yesNo, yesNo).map(
     ([asked, at, timers, plentiful]): Command =>
       (now) =>

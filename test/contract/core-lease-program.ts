@@ -75,7 +75,8 @@ export function leaseCommand(world: LeaseWorld, words: string[]): string {
   if (command === "lease-take") return `${exact(takeTokens(cell, first))} ${exact(cell.get())}`;
   if (command === "lease-uncovered") return exact(takeUncovered(cell, first));
   if (command === "lease-allowance") {
-    return `${yesNo(takeAllowance(world.allowance, first, second))} ${exact(world.allowance.get())}`;
+    const taken = takeAllowance(world.allowance, { rate: 30, burst: 100 }, first, second);
+    return `${yesNo(taken)} ${exact(world.allowance.get())}`;
   }
   if (command === "lease-look") {
     const refused = yesNo(isRefused(lease, first, second));

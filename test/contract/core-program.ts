@@ -51,6 +51,7 @@ import {
   podKey,
   proxyHeartbeatKey,
 } from "../../src/core/keys.js";
+import type { OnStoreFailure } from "../../src/core/limits.js";
 import { joinValues, splitText } from "../../src/core/platform.js";
 import { type LeaseWorld, leaseCommand, newLeaseWorld } from "./core-lease-program.js";
 import { platformCommand } from "./core-platform-program.js";
@@ -182,7 +183,11 @@ function degradationCommand(world: World, words: string[]): string {
   } else if (command === "pin") {
     pinLevel(state, numberAt(words, 2), numberAt(words, 3));
   } else if (command === "without-store") {
-    return exact(withoutStoreAllowance(textAt(words, 1), numberAt(words, 2), numberAt(words, 3), numberAt(words, 4)));
+    const { rate, burst } = withoutStoreAllowance(
+      { onStoreFailure: textAt(words, 1) as OnStoreFailure, guaranteed: numberAt(words, 3), burst: numberAt(words, 2) },
+      { failOpenTokens: undefined, sharers: 2, liveNodes: numberAt(words, 4) },
+    );
+    return `${exact(rate)} ${exact(burst)}`;
   } else if (command !== "health") {
     return "";
   }

@@ -150,33 +150,38 @@ export function floodOfRefused(kind: PlaneKind): Promise<Verdict> {
 }
 
 const POLICIES = [
-  `open: { guaranteed: 100000, burst: 100000, on_store_failure: open, ${BY_REQUEST} }`,
+  `open: { guaranteed: 5000, burst: 5000, on_store_failure: open, ${BY_REQUEST} }`,
+  `capped: { guaranteed: 5000, burst: 5000, on_store_failure: open, fail_open_tokens: 20, ${BY_REQUEST} }`,
   `local: { guaranteed: 40, burst: 40, on_store_failure: local, ${BY_REQUEST} }`,
   `closed: { guaranteed: 1000, burst: 1000, on_store_failure: closed, ${BY_REQUEST} }`,
 ].join(", ");
 
 /** Without the store each app's policy applies, a failure is never a 429, and requests pass again when it is back. */
 export function storeGone(kind: PlaneKind, how: "killed" | "stopped"): Promise<Verdict> {
-  const yaml = "fail_open_tokens: 20\nlease: { timeout_ms: 500 }\n";
+  const yaml = "lease: { timeout_ms: 500 }\n";
   return withFixture(kind, { apps: POLICIES, yaml, instances: 1, workers: 2 }, async (fixture) => {
     const { url } = fixture.plane.instances[0]!;
-    for (const app of ["open", "local", "closed"]) await untilPasses(url, app);
+    for (const app of ["open", "capped", "local", "closed"]) await untilPasses(url, app);
     if (how === "killed") await fixture.redis.kill();
     else fixture.redis.pause();
     const noticed = async () => (await send(url, "closed")).status === 503;
     await waitFor("the failure to be noticed", noticed);
     const reasons: string[] = [];
     const statuses = new Set<number>();
-    for (const app of ["open", "closed"]) {
+    for (const app of ["capped", "closed"]) {
       const answers = await steadyLoad(url, app, 300, 2);
       // Status 0 would mean that no decision was made in time.
       for (const { status } of answers) statuses.add(status);
       reasons.push(`${app} ${await refusalOf(url, app, 503)}`);
     }
     expect([...statuses].filter((status) => status === 0 || status === 429)).toEqual([]);
+    // An app that stays within its rate notices nothing, also when the store is back.
+    const open = steadyLoad(url, "open", 300, 4);
+    await pause(1_500);
     if (how === "killed") await fixture.redis.restart();
     else fixture.redis.resume();
     await untilPasses(url, "closed");
+    expect((await open).filter(({ status }) => status !== 200)).toEqual([]);
     return { statuses: [...statuses].sort(), reasons };
   });
 }
@@ -184,7 +189,7 @@ export function storeGone(kind: PlaneKind, how: "killed" | "stopped"): Promise<V
 /** With a store that answers 300 ms late, no request waits beyond the timeout and none gets a 429. */
 export function storeSlow(kind: PlaneKind): Promise<Verdict> {
   const apps = `ample: { guaranteed: 5000, burst: 5000, ${BY_REQUEST} }`;
-  return withFixture(kind, { apps, yaml: "fail_open_tokens: 1000\n" }, async (fixture) => {
+  return withFixture(kind, { apps }, async (fixture) => {
     await loadAll(fixture, "ample", 100, 1, [0.5, 0.5]);
     fixture.link.delayMs = 300;
     const answers = await loadAll(fixture, "ample", 300, 4, [0.5, 0.5]);

@@ -20,7 +20,7 @@ export function nodeReport(changes: Partial<NodeReport> = {}): NodeReport {
     dryRunRefused: 2,
     syncs: 5,
     failedSyncs: 1,
-    ...{ local: 90, remote: 4, cached: 6, withoutStore: 0 },
+    ...{ local: 90, remote: 4, cached: 6, withoutStore: 0, paidWithoutStore: 0 },
     latency: latencyBoundsSeconds.map(() => 0).concat(0, 0),
     refusals: { quota_exhausted: 10 },
     storeLatency: latencyBoundsSeconds.map(() => 0).concat(0, 0),

@@ -119,6 +119,7 @@ function limitsOf(id: string, app: AppConfig, profiles: Map<string, CostProfile>
     borrow: app.borrow,
     profile,
     onStoreFailure: app.on_store_failure,
+    ...(app.fail_open_tokens === undefined ? {} : { failOpenTokens: app.fail_open_tokens }),
     dryRun: app.dry_run,
     unknownLength: app.unknown_length,
   };

@@ -3,7 +3,7 @@ import type { IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
 import type { HeaderOptions } from "../../core/refusals.js";
-import type { PlacementLimits } from "../../engine/slots/without-store.js";
+import type { PlacementLimits, PolicyWithoutStore } from "../../engine/slots/without-store.js";
 
 export interface PlaneOptions {
   /** Empty: host name and process. In Envoy the name that all workers share; each appends its own suffix. */
@@ -11,7 +11,7 @@ export interface PlaneOptions {
   configVersion: string;
   lease: LeaseOptions;
   timeoutMs: number;
-  failOpenTokens: number;
+  failOpenTokens?: number;
   identity: {
     /** In lower case. */
     appHeader: string;
@@ -30,8 +30,7 @@ export interface PlaneOptions {
 }
 
 /** Limits of a route that accepts connections. */
-export interface SocketRouteLimits extends PlacementLimits {
-  onStoreFailure: string;
+export interface SocketRouteLimits extends PlacementLimits, PolicyWithoutStore {
   leaseMs: number;
   /** Protocols to upgrade to, in lower case. */
   protocols: string[];

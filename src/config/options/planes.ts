@@ -16,7 +16,7 @@ function planeOptions(config: Config, node: string, encoding: "base64" | "hex"):
     configVersion: configVersion(config),
     lease: leaseOptions(config),
     timeoutMs: config.lease.timeout_ms,
-    failOpenTokens: config.fail_open_tokens,
+    ...(config.fail_open_tokens === undefined ? {} : { failOpenTokens: config.fail_open_tokens }),
     identity: {
       appHeader: identity.appHeader.toLowerCase(),
       userHeader: identity.userHeader.toLowerCase(),

@@ -7,10 +7,12 @@ import type { Config } from "../schema.js";
 import { camelCase } from "./camel-case.js";
 
 type Route = Config["routes"][number];
+type Connections = NonNullable<Route["connections"]>;
 type ConnectionsConfig = Pick<
-  NonNullable<Route["connections"]>,
+  Connections,
   "max_per_pod" | "max_total" | "max_per_app" | "rate_per_second" | "burst" | "lease_s" | "on_store_failure"
->;
+> &
+  Partial<Pick<Connections, "max_without_store">>;
 
 /** A pod that connections of a route may be opened to. */
 export interface Pod {

@@ -81,7 +81,14 @@ const connections = section({
     .describe("Lease of a slot: the slots of a crashed proxy are free after this time."),
   on_store_failure: oneOf("open", "local", "closed")
     .default("closed")
-    .describe("Without the store: admit all connections, the node's share, or none."),
+    .describe(
+      "Without the store, a process admits all connections (see `max_without_store`), its share of the limits, or none.",
+    ),
+  max_without_store: whole(0, MAX_CONNECTIONS)
+    .default(0)
+    .describe(
+      "With `on_store_failure: open`, maximum connections of the route in one process (an nginx or an Envoy, with all workers) while new ones are admitted without the store; 0: no limit.",
+    ),
   placement: optional(whole(0, 16_383), "by a hash of host and path").describe(
     "On Redis Cluster, routes with the numbers 0, 1, 2, … are spread evenly over the primaries. Change it only while the route has no connections.",
   ),

@@ -51,9 +51,7 @@ const own = {
     .describe("In an emergency, priority 0 keeps 100 % of the limit, 1 keeps 50 %, 2 keeps 10 %, others are blocked."),
   on_store_failure: oneOf("open", "local", "closed")
     .default("open")
-    .describe(
-      "Without the store: admit up to `fail_open_tokens` per second, the node's share of the limit, or nothing.",
-    ),
+    .describe("Without the store, each node applies the whole limit by itself, its share of it, or admits nothing."),
   metadata: optional(anything(), "none").describe("Added to Envoy's dynamic metadata for requests within the limit."),
 };
 

@@ -1,9 +1,9 @@
 /**
  * Admission while the store is unavailable, by `on_store_failure`.
  *
- * `open` applies the limits to this process alone: with N processes a pod may get N times its limit. Where several workers
- * of one process decide separately (Envoy), each gets an equal part, rounded up. `local` applies this process's share of
- * the limits, rounded down: all processes together stay within the limit, not counting connections from before.
+ * `open` admits every connection, unless the process holds as many on the route as `maxWithoutStore` allows. Where several
+ * workers of one process decide separately (Envoy), each gets an equal part of it, rounded up. `local` applies this process's
+ * share of the limits, rounded down: all processes together stay within the limit, not counting connections from before.
  */
 
 /** Limits of a route's connections, as the store applies them and as a process applies them without the store. */
@@ -17,6 +17,13 @@ export interface PlacementLimits {
   ratePerSecond: number;
   /** At most this many new connections in any window of burst ÷ rate seconds. */
   burst: number;
+}
+
+/** What a process does while the store is unavailable. */
+export interface PolicyWithoutStore {
+  onStoreFailure: string;
+  /** With `open`, connections of the route that a process may hold when it admits one without the store; 0: no limit. */
+  maxWithoutStore?: number;
 }
 
 /** The window in which at most `burst` connections are admitted. Its length is part of a Redis key. */
@@ -53,7 +60,7 @@ export function countSlot(counters: SlotCounters, slot: { pod: string; app: stri
 
 export interface PlacementWithoutStore {
   counters: SlotCounters;
-  limits: PlacementLimits & { onStoreFailure: string };
+  limits: PlacementLimits & PolicyWithoutStore;
   route: string;
   app: string;
   pods: string[];
@@ -69,13 +76,13 @@ const NO_LIMIT = 9007199254740991;
 export function placeWithoutStore(asked: PlacementWithoutStore, now: number): string | undefined {
   const { counters, limits, app, pods } = asked;
   if (limits.onStoreFailure === "closed" || pods.length === 0) return undefined;
-  const local = limits.onStoreFailure === "local";
-  const sharers = Math.max(local ? asked.liveNodes : asked.workers, 1);
   const pod = leastLoadedPod(counters, pods);
-  if (counters.add(podCountKey(pod), 1) <= shareOf(limits.maxPerPod, sharers, local)) {
-    const appShare = limits.maxPerApp === 0 ? NO_LIMIT : shareOf(limits.maxPerApp, sharers, local);
+  if (limits.onStoreFailure === "open") return placeOpen(asked, pod);
+  const sharers = Math.max(asked.liveNodes, 1);
+  if (counters.add(podCountKey(pod), 1) <= Math.floor(limits.maxPerPod / sharers)) {
+    const appShare = limits.maxPerApp === 0 ? NO_LIMIT : Math.floor(limits.maxPerApp / sharers);
     if (counters.add(appCountKey(app), 1) <= appShare) {
-      const totalShare = limits.maxTotal === 0 ? NO_LIMIT : shareOf(limits.maxTotal, sharers, local);
+      const totalShare = limits.maxTotal === 0 ? NO_LIMIT : Math.floor(limits.maxTotal / sharers);
       if (counters.add(ALL_CONNECTIONS, 1) <= totalShare) {
         const rate = { route: asked.route, burst: limits.burst, windowMs: rateWindowMs(limits) * sharers };
         if (limits.ratePerSecond === 0 || counters.takeRate(rate, now)) return pod;
@@ -88,8 +95,13 @@ export function placeWithoutStore(asked: PlacementWithoutStore, now: number): st
   return undefined;
 }
 
-function shareOf(limit: number, sharers: number, roundDown: boolean): number {
-  return roundDown ? Math.floor(limit / sharers) : Math.ceil(limit / sharers);
+function placeOpen({ counters, limits, app, workers }: PlacementWithoutStore, pod: string): string | undefined {
+  const { maxWithoutStore = 0 } = limits;
+  const most = maxWithoutStore === 0 ? NO_LIMIT : Math.ceil(maxWithoutStore / Math.max(workers, 1));
+  countSlot(counters, { pod, app }, 1);
+  if (counters.add(ALL_CONNECTIONS, 0) <= most) return pod;
+  countSlot(counters, { pod, app }, -1);
+  return undefined;
 }
 
 function leastLoadedPod(counters: SlotCounters, pods: string[]): string {

@@ -2,7 +2,7 @@
 import type { EnvoyOptions } from "../../config/options/plane-options.js";
 import { newAccount } from "../../engine/account.js";
 import { newEpoch } from "../../engine/epoch.js";
-import { newNode } from "../../engine/node.js";
+import { type NodeOptions, newNode } from "../../engine/node.js";
 import { newCounts } from "../lua/counts.js";
 import { luaMath, luaString } from "../lua/library.js";
 import { hostAndProcess, processId } from "../lua/node-name.js";
@@ -27,9 +27,8 @@ export function begin(options: EnvoyOptions): void {
     worker.accounts.push(account);
   }
   worker.name = `${options.node === "" ? hostAndProcess("envoy") : options.node}-${randomSuffix()}`;
-  // Every worker is a node: what all of them may admit without the store is divided among them.
-  const ownTokens = Math.floor(failOpenTokens / Math.max(workers, 1));
-  const nodeOptions = { lease, timeoutMs, failOpenTokens: ownTokens, timers: false, polls: false, heartbeats: true };
+  const host = { timers: false, polls: false, heartbeats: true, sharers: workers };
+  const nodeOptions: NodeOptions = { ...host, lease, timeoutMs, failOpenTokens };
   worker.node = newNode(nodeOptions, newEpoch(0, now, luaMath.random()));
   worker.syncing = 0;
   worker.syncingUntil = 0;

@@ -5,7 +5,7 @@ import type { AppLimits } from "../../core/limits.js";
 import { type Account, newAccount, type Waiter } from "../../engine/account.js";
 import { type NodeState, newNode } from "../../engine/node.js";
 import { type AppCounts, newCounts } from "../lua/counts.js";
-import { type PouringCell, pouringCell, type SharedCell, sharedCell, sharedSecondCounter } from "./http/shared-cell.js";
+import { type PouringCell, pouringCell, type SharedCell, sharedCell, sharedCounter } from "./http/shared-cell.js";
 import type { Semaphore, SharedDict } from "./ngx.js";
 
 /** A request in this worker that waits for a sync. */
@@ -79,7 +79,7 @@ export function allAccounts(this: void): readonly NginxAccount[] {
 export function newNginxNode(options: NginxOptions): NginxNode {
   const { lease, timeoutMs, failOpenTokens } = options;
   const node = newNode(
-    { lease, timeoutMs, failOpenTokens, timers: true, polls: true, heartbeats: true },
+    { lease, timeoutMs, failOpenTokens, sharers: 1, timers: true, polls: true, heartbeats: true },
     0,
   ) as NginxNode;
   node.service = 0;
@@ -94,7 +94,7 @@ export function newNginxAccount(limits: AppLimits, now: number): NginxAccount {
   account.cell = sharedCell(dict, `c:${id}`);
   account.syncCell = pouringCell(account.cell);
   account.refunds = sharedCell(dict, `r:${id}`);
-  account.withoutStore = sharedSecondCounter(dict, id);
+  account.withoutStore = sharedCounter(dict, `d:${id}`);
   // Not used yet: no tokens are fetched in advance.
   account.lease.activeAt = 0;
   account.record = "";

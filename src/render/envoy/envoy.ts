@@ -73,7 +73,7 @@ For Envoy 1.38 or later. Check and start it with
   envoy --mode validate -c ${BOOTSTRAP}
   envoy -c ${BOOTSTRAP} --concurrency ${workers} --drain-time-s ${drain} --parent-shutdown-time-s ${drain + 5}
 
-Use this --concurrency: while the store is unavailable, each worker thread admits 1/${workers} of the limits.
+Use this --concurrency: while the store is unavailable, each worker thread admits 1/${workers} of fail_open_tokens.
 ${others}A change of this file needs a hot restart: start the same command with --restart-epoch 1 (then 2, …) while the old process runs.`;
   const data: YamlData = {
     node: { id: options.node ?? DEFAULT_NODE, cluster: "tollgate" },

@@ -9,10 +9,14 @@ import type { RefusalReport } from "../metrics/app-counters.js";
 export interface ClusterLimits {
   capacity: number;
   rate: number;
-  failOpenTokens: number;
+  /** Of apps without their own. */
+  failOpenTokens: number | undefined;
 }
 
-export type ExplainedApp = Pick<AppLimits, "id" | "guaranteed" | "burst" | "priority" | "onStoreFailure" | "dryRun">;
+export type ExplainedApp = Pick<
+  AppLimits,
+  "id" | "guaranteed" | "burst" | "priority" | "onStoreFailure" | "failOpenTokens" | "dryRun"
+>;
 
 export function explainRefusal(refusal: RefusalReport, app: ExplainedApp, cluster: ClusterLimits): string {
   const sentence = refusalSentence(refusal, app, cluster);
@@ -70,11 +74,13 @@ function kept(priority: number): string {
 }
 
 /** What limits an app while the store is unavailable. */
-function withoutStore({ id, onStoreFailure, guaranteed }: ExplainedApp, { failOpenTokens }: ClusterLimits): string {
+function withoutStore(app: ExplainedApp, cluster: ClusterLimits): string {
+  const { id, onStoreFailure, guaranteed, failOpenTokens: cap = cluster.failOpenTokens } = app;
+  const allowed = cap === undefined ? rate(guaranteed) : `${tokens(cap)} per second`;
   const sentences: Record<OnStoreFailure, string> = {
     closed: `${id} is blocked without it (on_store_failure: closed)`,
     local: `${id} has used this node's share of ${rate(guaranteed)} (on_store_failure: local)`,
-    open: `${id} has used the ${tokens(failOpenTokens)} per second and node that it may spend without it (on_store_failure: open)`,
+    open: `${id} has used the ${allowed} that it may spend on one node without it (on_store_failure: open)`,
   };
   return sentences[onStoreFailure];
 }

@@ -15,6 +15,8 @@ import {
   STORE_TIMEOUT,
   withoutStoreAllowance,
 } from "../../../src/core/degradation.js";
+import type { AppLimits } from "../../../src/core/limits.js";
+import { limitedApp } from "../../support/simulation.js";
 
 const NOW = 1750000000000;
 const WINDOW_MS = 2000;
@@ -189,11 +191,18 @@ describe("a data plane", () => {
   });
 
   it("admits without the store what on_store_failure allows", () => {
-    expect(withoutStoreAllowance("open", 100, 10000, 4)).toBe(100);
-    expect(withoutStoreAllowance("local", 100, 10000, 4)).toBe(2500);
-    expect(withoutStoreAllowance("local", 100, 10000, 3)).toBe(3333);
-    expect(withoutStoreAllowance("local", 100, 10000, 0)).toBe(10000);
-    expect(withoutStoreAllowance("closed", 100, 10000, 4)).toBe(0);
-    expect(withoutStoreAllowance("no such policy", 100, 10000, 4)).toBe(0);
+    const allowance = (app: Partial<AppLimits>, liveNodes = 4, failOpenTokens?: number) => {
+      const limits = { ...limitedApp({ id: "app", guaranteed: 10_000, burst: 20_000 }), ...app };
+      const { rate, burst } = withoutStoreAllowance(limits, { failOpenTokens, sharers: 2, liveNodes });
+      return [rate, burst];
+    };
+    expect(allowance({ onStoreFailure: "open" })).toEqual([10_000, 20_000]);
+    // A cap is divided among the workers of a process.
+    expect(allowance({ onStoreFailure: "open" }, 4, 101)).toEqual([50, 50]);
+    expect(allowance({ onStoreFailure: "open", failOpenTokens: 7 }, 4, 101)).toEqual([3, 3]);
+    expect(allowance({ onStoreFailure: "local" })).toEqual([2500, 5000]);
+    expect(allowance({ onStoreFailure: "local" }, 0)).toEqual([10_000, 20_000]);
+    expect(allowance({ onStoreFailure: "closed" }, 4, 100)).toEqual([0, 0]);
+    expect(allowance({ onStoreFailure: "no such policy" as "open" }, 4, 100)).toEqual([0, 0]);
   });
 });

@@ -3,6 +3,7 @@ import { describe, expect, it, test } from "vitest";
 import { COST_EXCEEDS_CAPACITY, OK, QUOTA_EXHAUSTED } from "../../../src/core/codes.js";
 import {
   applyReply,
+  type Cell,
   defaultLeaseOptions,
   isLeaseWorthwhile,
   isRefused,
@@ -46,10 +47,46 @@ describe("taking tokens", () => {
     expect(spentTokens(lease, cell)).toBe(5);
   });
 
-  it("from an allowance admits up to the allowance and counts nothing beyond it", () => {
-    const used = plainCell(0);
-    expect([60, 50, 40, 1].map((cost) => takeAllowance(used, 100, cost))).toEqual([true, false, true, false]);
-    expect(used.get()).toBe(100);
+  describe("without the store", () => {
+    const take = (used: Cell, cost: number, now: number, allowance = { rate: 10, burst: 100 }) =>
+      takeAllowance(used, allowance, cost, now);
+
+    it("admits the burst at once, then the rate, and counts nothing that it refuses", () => {
+      const used = plainCell(0);
+      expect([60, 50, 40, 1].map((cost) => take(used, cost, NOW))).toEqual([true, false, true, false]);
+      expect([10, 1].map((cost) => take(used, cost, NOW + 1000))).toEqual([true, false]);
+      // Never more than the burst at once, however long nothing was spent.
+      expect([101, 100, 1].map((cost) => take(used, cost, NOW + 1_000_000))).toEqual([false, true, false]);
+    });
+
+    it("admits every request that a full bucket of a slow limit can pay", () => {
+      const slow = { rate: 5 / 86_400, burst: 5 };
+      const used = plainCell(0);
+      expect([3, 2, 1].map((cost) => take(used, cost, 1_000, slow))).toEqual([true, true, false]);
+      expect([1, 1].map((cost) => take(used, cost, 1_000 + 17_280_000, slow))).toEqual([true, false]);
+    });
+
+    it("loses no tokens to rounding at a billion tokens per second", () => {
+      const fast = { rate: 1e9, burst: 1e9 };
+      const used = plainCell(0);
+      const now = 1_800_000_000_000;
+      for (let i = 0; i < 1000; i++) expect(take(used, 1e6, now, fast)).toBe(true);
+      expect(take(used, 1e4, now, fast)).toBe(false);
+    });
+
+    it("refills nothing when the clock is set back, and continues from there", () => {
+      const used = plainCell(0);
+      expect(take(used, 100, NOW)).toBe(true);
+      expect(take(used, 1, NOW - 3_600_000)).toBe(false);
+      expect([10, 1].map((cost) => take(used, cost, NOW - 3_599_000))).toEqual([true, false]);
+    });
+
+    it("follows a changed limit", () => {
+      const used = plainCell(0);
+      expect(take(used, 100, NOW)).toBe(true);
+      expect(take(used, 1, NOW, { rate: 1000, burst: 1000 })).toBe(false);
+      expect(take(used, 50, NOW + 50, { rate: 1000, burst: 1000 })).toBe(true);
+    });
   });
 });
 

@@ -106,28 +106,31 @@ describe("a sync that fails", () => {
   });
 
   it.each([
-    ["open", 10],
-    ["local", 50],
-    ["closed", 0],
-  ] as const)("decides without the store: %s admits %s tokens per second", (onStoreFailure, allowance) => {
-    const driver = createNodeDriver([limits({ id: "app", onStoreFailure })]);
+    ["open", 10, { burst: 10, rate: 10 }],
+    ["open", undefined, { burst: 200, rate: 100 }],
+    ["local", 10, { burst: 100, rate: 50 }],
+    ["closed", 10, { burst: 0, rate: 0 }],
+  ] as const)("decides without the store: %s, with a cap of %s", (onStoreFailure, failOpenTokens, { burst, rate }) => {
+    const driver = createNodeDriver([limits({ id: "app", onStoreFailure })], { failOpenTokens });
     driver.request("app");
     driver.send();
     driver.node.liveNodes = 2;
     driver.fail();
     const admitted = () => {
       let count = 0;
-      for (let i = 0; i < 100; i++) if (driver.request("app").allowed) count++;
+      for (let i = 0; i < 300; i++) if (driver.request("app").allowed) count++;
       return count;
     };
-    // The first request was decided in the same second.
-    expect(admitted()).toBe(Math.max(allowance - 1, 0));
+    // The first request was decided without the store, too.
+    expect(admitted()).toBe(Math.max(burst - 1, 0));
     driver.advance(1000);
-    expect(admitted()).toBe(allowance);
+    expect(admitted()).toBe(rate);
     expect(driver.request("app")).toMatchObject({ code: "store_unavailable", retryAfterMs: 1000 });
-    // What was admitted is charged with the next grant.
     const account = driver.account("app");
-    expect(spentTokens(account.lease, account.cell)).toBe(2 * allowance);
+    expect(spentTokens(account.lease, account.cell)).toBe(burst + rate);
+    // All of it is charged with the next message.
+    driver.advance(500);
+    if (burst > 0) expect(driver.send()[0]!.message.spent).toBe(burst + rate);
   });
 
   it("reports the same counters again, and grants of a lost reply arrive with the next one", () => {

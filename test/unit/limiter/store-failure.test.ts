@@ -3,7 +3,7 @@
 import { describe, expect, it } from "vitest";
 import type { OnStoreFailure } from "../../../src/core/limits.js";
 import type { Decision } from "../../../src/limiter/limiter.js";
-import { createSimulation, limitedApp, type SimulatedNode } from "../../support/simulation.js";
+import { type Changed, createSimulation, limitedApp, type SimulatedNode } from "../../support/simulation.js";
 
 const app = (onStoreFailure: OnStoreFailure, more = {}) =>
   limitedApp({ id: "app", guaranteed: 200, burst: 200, onStoreFailure, ...more });
@@ -12,10 +12,10 @@ const between = (node: SimulatedNode, from: number, to: number): Decision[] =>
   node.decisions.filter(({ at }) => at >= from && at < to).map(({ decision }) => decision);
 
 describe.each(["refusing", "hanging"] as const)("a store that is %s", (mode) => {
-  async function outage(policy: OnStoreFailure) {
-    const simulation = createSimulation([app(policy)], {}, { failOpenTokens: 50 });
+  async function outage(policy: OnStoreFailure, perSecond = 400, options: Changed = { failOpenTokens: 50 }) {
+    const simulation = createSimulation([app(policy)], {}, options);
     const node = simulation.addNode("n1");
-    simulation.load(node, "app", 400, 20_000);
+    simulation.load(node, "app", perSecond, 20_000);
     await simulation.clock.advance(5_000);
     simulation.store.mode = mode;
     await simulation.clock.advance(7_000);
@@ -30,9 +30,35 @@ describe.each(["refusing", "hanging"] as const)("a store that is %s", (mode) => 
       expect(decision).toMatchObject({ allowed: false, code: "store_unavailable", source: "without_store" });
   });
 
-  it("open: the configured tokens per second are admitted, then store_unavailable", async () => {
+  it("open: an app within its rate is not refused during the failure", async () => {
+    const { node } = await outage("open", 180, {});
+    expect(node.decisions.length).toBeGreaterThan(2_000);
+    expect(node.decisions.filter(({ decision }) => !decision.allowed)).toEqual([]);
+  });
+
+  it("open: the cap of the app comes before the common one", async () => {
+    const { node } = await outage("open", 400, { apps: [app("open", { failOpenTokens: 20 })], failOpenTokens: 50 });
+    expect(node.admitted(8_000, 12_000)).toBeGreaterThanOrEqual(4 * 20 - 1);
+    expect(node.admitted(8_000, 12_000)).toBeLessThanOrEqual(4 * 20 + 1);
+  });
+
+  it("open: above its rate, an app gets its own rate on each node, and its burst once", async () => {
+    const simulation = createSimulation([app("open")]);
+    const nodes = ["n1", "n2"].map((name) => simulation.addNode(name));
+    for (const node of nodes) simulation.load(node, "app", 400, 20_000);
+    await simulation.clock.advance(5_000);
+    simulation.store.mode = mode;
+    await simulation.clock.advance(7_000);
+    for (const node of nodes) {
+      expect(node.admitted(9_000, 12_000)).toBeGreaterThanOrEqual(3 * 200 - 1);
+      expect(node.admitted(5_000, 12_000)).toBeLessThanOrEqual(200 + 7 * 200 + 200);
+    }
+  });
+
+  it("open with a cap: the configured tokens per second are admitted, then store_unavailable", async () => {
     const { node } = await outage("open");
-    for (let from = 8_000; from < 12_000; from += 1_000) expect(node.admitted(from, from + 1000)).toBe(50);
+    expect(node.admitted(8_000, 12_000)).toBeGreaterThanOrEqual(4 * 50 - 1);
+    expect(node.admitted(8_000, 12_000)).toBeLessThanOrEqual(4 * 50 + 1);
     const refused = between(node, 8_000, 12_000).filter((decision) => !decision.allowed);
     expect(new Set(refused.map((decision) => decision.code))).toEqual(new Set(["store_unavailable"]));
   });
@@ -45,7 +71,8 @@ describe.each(["refusing", "hanging"] as const)("a store that is %s", (mode) => 
     simulation.store.mode = mode;
     await simulation.clock.advance(7_000);
     for (const node of nodes) {
-      for (let from = 8_000; from < 12_000; from += 1_000) expect(node.admitted(from, from + 1000)).toBe(100);
+      expect(node.admitted(8_000, 12_000)).toBeGreaterThanOrEqual(4 * 100 - 1);
+      expect(node.admitted(8_000, 12_000)).toBeLessThanOrEqual(4 * 100 + 1);
     }
   });
 
@@ -69,8 +96,11 @@ describe.each(["refusing", "hanging"] as const)("a store that is %s", (mode) => 
     expect(levels.slice(-4)).toEqual([3, 2, 1, 0]);
   });
 
-  it("what was spent without the store is charged once after recovery", async () => {
-    const { simulation, node } = await outage("open");
+  it.each([
+    ["with a cap", { failOpenTokens: 50 }],
+    ["without a cap", {}],
+  ])("what was spent without the store is charged once and in full after recovery, %s", async (_, options) => {
+    const { simulation, node } = await outage("open", 400, options);
     simulation.store.mode = "up";
     await simulation.clock.advance(3_000);
     await simulation.during(node.limiter.close());

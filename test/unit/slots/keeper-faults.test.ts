@@ -243,15 +243,20 @@ describe("admitted without the store", () => {
     for (const process of processes) for (let i = 0; i < times; i++) await process.connect(pods);
   };
 
-  it("open: the limit of a pod applies per process, others get 503", async () => {
-    const { bench, processes } = await away("open");
+  it("open: all are admitted, evenly on the pods, whatever the limits are", async () => {
+    const { bench, processes } = await away("open", { maxTotal: 3, maxPerApp: 2, ratePerSecond: 1, burst: 2 });
     await knock(processes, 20, ["pod-1", "pod-2"]);
     for (const { open, keeper, seen } of processes) {
-      expect([...open.values()].filter(({ pod }) => pod === "pod-1").length).toBe(5);
-      expect(open.size).toBe(10);
-      expect([keeper.stats().withoutLease, seen.refused]).toEqual([10, { store_unavailable: 10 }]);
+      expect([...open.values()].filter(({ pod }) => pod === "pod-1").length).toBe(10);
+      expect([open.size, keeper.stats().withoutLease, seen.refused]).toEqual([20, 20, {}]);
     }
     expect(await bench.total()).toBe(0);
+  });
+
+  it("open with a maximum: it applies per process, others get 503", async () => {
+    const { processes } = await away("open", { maxWithoutStore: 15 });
+    await knock(processes, 20, ["pod-1", "pod-2"]);
+    for (const { open, seen } of processes) expect([open.size, seen.refused]).toEqual([15, { store_unavailable: 5 }]);
   });
 
   it("local: each process admits its share, rounded down; together never more than the limit", async () => {
@@ -263,13 +268,7 @@ describe("admitted without the store", () => {
     expect(few.processes.map(({ open }) => open.size)).toEqual([0, 0]);
   });
 
-  it("open and local: the other limits and the rate apply in each process as well", async () => {
-    const open = await away("open", { maxTotal: 3, ratePerSecond: 1, burst: 2 });
-    await knock(open.processes, 5, ["pod-1"]);
-    expect(open.processes.map((one) => one.open.size)).toEqual([2, 2]);
-    await open.bench.clock.advance(2_100);
-    await knock(open.processes, 5, ["pod-1"]);
-    expect(open.processes.map((one) => one.open.size)).toEqual([3, 3]);
+  it("local: the rate applies to the share of each process as well", async () => {
     const local = await away("local", { ratePerSecond: 1, burst: 1 });
     await knock(local.processes, 5, ["pod-1"]);
     await local.bench.clock.advance(1_100);

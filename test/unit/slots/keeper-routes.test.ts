@@ -51,7 +51,7 @@ describe("two routes to one pod", () => {
 
   it("count separately without the store, too", async () => {
     const bench = createKeeperBench();
-    const a = bench.start("a", twoRoutes({ onStoreFailure: "open" }));
+    const a = bench.start("a", twoRoutes({ onStoreFailure: "open", maxWithoutStore: 2 }));
     a.way.mode = "refusing";
     for (const route of [ROUTE, OTHER]) {
       const verdicts = [];

@@ -1,6 +1,5 @@
 /** The balance of a lease in shared memory: all workers take from it, each in one atomic step. */
 import { type BalanceCell, type Cell, takeTokens } from "../../../core/lease.js";
-import type { SecondCounter } from "../../../engine/account.js";
 import type { SharedDict } from "../ngx.js";
 
 export interface SharedCell extends BalanceCell {
@@ -71,18 +70,24 @@ export function pourIn(pouring: PouringCell): void {
   pouring.held = 0;
 }
 
-interface SharedSecondCounter extends SecondCounter {
+/** A counter whose entry is created when it is first changed, because most are never used. */
+interface SharedCounter extends Cell {
   dict: SharedDict;
-  id: string;
+  key: string;
 }
 
-/** Two counters alternate; each expires before its second comes round again. */
-function sharedSecond(this: SharedSecondCounter, second: number): Cell {
-  const key = (second - Math.floor(second / 2) * 2 === 0 ? "d0:" : "d1:") + this.id;
-  this.dict.safe_add(key, 0, 1);
-  return sharedCell(this.dict, key);
+/** There is no room for the entry. */
+const NO_ROOM = 1e300;
+
+function addCounter(this: SharedCounter, delta: number): number {
+  this.dict.safe_add(this.key, 0);
+  return (this.dict.incr(this.key, delta) as number | undefined) ?? NO_ROOM;
 }
 
-export function sharedSecondCounter(dict: SharedDict, id: string): SharedSecondCounter {
-  return { dict, id, of: sharedSecond };
+function getCounter(this: SharedCounter): number {
+  return (this.dict.get(this.key) as number | undefined) ?? 0;
+}
+
+export function sharedCounter(dict: SharedDict, key: string): SharedCounter {
+  return { dict, key, add: addCounter, get: getCounter };
 }

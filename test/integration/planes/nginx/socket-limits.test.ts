@@ -23,7 +23,8 @@ const routes = {
   local: "max_per_pod: 7, max_total: 0, on_store_failure: local",
   "local-total": "max_per_pod: 50, max_total: 10, on_store_failure: local",
   "local-app": "max_per_pod: 50, max_total: 0, max_per_app: 4, on_store_failure: local",
-  "open-rate": "max_per_pod: 50, max_total: 0, rate_per_second: 0.01, burst: 3, on_store_failure: open",
+  open: "max_per_pod: 20, max_total: 0, on_store_failure: open",
+  "open-most": "max_per_pod: 50, max_total: 0, on_store_failure: open, max_without_store: 3",
 };
 
 beforeAll(async () => {
@@ -160,9 +161,10 @@ describe("without the store", () => {
     });
   });
 
-  it("open: the rate applies to this nginx alone", async () => {
+  it("open: all are admitted, or max_without_store by both workers together", async () => {
     await withoutStore(async () => {
-      for (const url of on("open-rate")) {
+      for (const url of on("open")) expect(opened(await connect([url], 20))).toBe(20);
+      for (const url of on("open-most")) {
         const outcomes = await connect([url], 10);
         expect(opened(outcomes)).toBe(3);
         expect(refusals(outcomes)).toEqual(["503 store_unavailable"]);

@@ -121,18 +121,20 @@ describe("without the store", () => {
     return count;
   }
 
-  it("open admits up to the limits, local its share rounded down, closed nothing", () => {
-    expect([admitted("open"), admitted("local"), admitted("closed")]).toEqual([14, 4, 0]);
-    expect([admitted("open", { maxTotal: 5 }), admitted("local", { maxTotal: 5 })]).toEqual([5, 1]);
-    expect([admitted("open", { maxPerApp: 6 }), admitted("local", { maxPerApp: 6 })]).toEqual([6, 2]);
+  it("open admits all, local its share rounded down, closed nothing", () => {
+    const narrow = { maxTotal: 5, maxPerApp: 2, ratePerSecond: 1 };
+    expect([admitted("open"), admitted("open", narrow)]).toEqual([50, 50]);
+    expect([admitted("local"), admitted("closed")]).toEqual([4, 0]);
+    expect(admitted("local", { maxTotal: 5 })).toBe(1);
+    expect(admitted("local", { maxPerApp: 6 })).toBe(2);
   });
 
-  it("workers that count separately get equal parts of an open limit, rounded up", () => {
-    expect(admitted("open", {}, { liveNodes: 9, workers: 2 })).toBe(8);
+  it("open with a maximum admits up to it; workers that count separately get equal parts, rounded up", () => {
+    expect(admitted("open", { maxWithoutStore: 15 })).toBe(15);
+    expect(admitted("open", { maxWithoutStore: 15 }, { liveNodes: 9, workers: 2 })).toBe(8);
   });
 
   it("the rate applies in a sliding window, which is longer for a share", () => {
-    expect(admitted("open", { ratePerSecond: 100, burst: 1 })).toBe(5);
     expect(admitted("local", { maxPerPod: 70, ratePerSecond: 100, burst: 1 })).toBe(2);
   });
 });

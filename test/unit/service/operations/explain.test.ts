@@ -66,7 +66,7 @@ const rows: Row[] = [
     codes.STORE_UNAVAILABLE,
     { cost: 200 },
     {},
-    "The store is unavailable, and video-service has used the 100 tokens per second and node that it may spend without it (on_store_failure: open). The request of video-service cost 200 tokens.",
+    "The store is unavailable, and video-service has used the 100 tokens per second that it may spend on one node without it (on_store_failure: open). The request of video-service cost 200 tokens.",
   ],
   [
     codes.STORE_UNAVAILABLE,
@@ -216,7 +216,7 @@ describe("what limits an app", () => {
       "a store that is gone",
       { balances: undefined },
       {},
-      "The store does not answer, so the balance of video-service is unknown. Requests get 503 once video-service has used the 100 tokens per second and node that it may spend without it (on_store_failure: open).",
+      "The store does not answer, so the balance of video-service is unknown. Requests get 503 once video-service has used the 100 tokens per second that it may spend on one node without it (on_store_failure: open).",
     ],
     [
       "a pinned level",
