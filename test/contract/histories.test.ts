@@ -7,6 +7,7 @@ import { history, play } from "../support/quota-history.js";
 import { type RedisCluster, startRedisCluster } from "../support/redis-cluster.js";
 import { type RedisServer, startRedis } from "../support/redis-server.js";
 import { playOnBoth } from "../support/replay.js";
+import { playShares, shareHistory } from "../support/share-history.js";
 import { playSlots, slotHistory } from "../support/slot-history.js";
 import { mutants } from "./mutants.js";
 
@@ -45,6 +46,13 @@ function quotaHistories(shards: number): Kind {
 const kinds = {
   quota: quotaHistories(1),
   "quota on three shards": quotaHistories(3),
+  shares: {
+    property: (runs) =>
+      fc.asyncProperty(shareHistory, (steps) => {
+        const name = freshName();
+        return runs((store) => playShares(store, name, steps));
+      }),
+  },
   slots: {
     property: (runs) =>
       fc.asyncProperty(slotHistory, (steps) => {

@@ -9,7 +9,7 @@ interface Mutant {
   replace: string;
   seed: number;
   /** The kind of histories that detects it. */
-  kind: "quota" | "slots";
+  kind: "quota" | "shares" | "slots";
   /** What the histories report: the violated invariant or the wrong reply. */
   promise: "I1" | "I5" | "acquire" | "lost" | "counts";
 }
@@ -95,6 +95,25 @@ export const mutants: Mutant[] = [
     replace: "if false then",
     seed: 1,
     promise: "I5",
+  },
+  {
+    name: "a rebalance that increases before it reduces: the reduction is answered, but not made",
+    kind: "shares",
+    module: "share-set",
+    find: /writeShare\(redis, key, share\)/g,
+    replace:
+      "if share.capacity >= before.capacity and share.rate >= before.rate then writeShare(redis, key, share) end",
+    seed: 1,
+    promise: "I1",
+  },
+  {
+    name: "a share that survives a crash twice: an ended round still changes it",
+    kind: "shares",
+    module: "share-set",
+    find: /return \{STALE_MESSAGE, before\.capacity, before\.rate\}/g,
+    replace: "",
+    seed: 1,
+    promise: "I1",
   },
   {
     name: "acquire without the pod's limit",
