@@ -55,6 +55,8 @@ export interface GatewayProcessOptions {
   ports?: { port: number; controlPort: number };
   /** The CA of the gateway's certificate, if `yaml` has `tls`. */
   ca?: string;
+  /** The certificate of the test, if the gateway requires one. */
+  client?: { cert: string; key: string };
   /** The control listener has TLS. */
   controlTls?: boolean;
   /** Runs what `make build` built, also if it is not up to date: for measurements. */
@@ -85,7 +87,7 @@ export async function startGateway(yaml: string, options: GatewayProcessOptions 
   const onExit = () => child.kill("SIGKILL");
   process.once("exit", onExit);
   const url = `${options.ca === undefined ? "http" : "https"}://127.0.0.1:${port}`;
-  const agent = new Agent({ connect: { ca: options.ca } });
+  const agent = new Agent({ connect: { ca: options.ca, ...options.client } });
   function signalAll(signal: NodeJS.Signals): void {
     // The primary first, so that it does not replace a killed worker.
     const all = [child.pid ?? 0, ...workersOf(child.pid ?? 0)];

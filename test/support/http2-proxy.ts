@@ -39,7 +39,7 @@ export async function startSecureProxy(options: TestProxyOptions): Promise<Secur
   const files = openTlsFiles({ cert, key }, { name: "tls", clock: systemClock, log: silent });
   const proxy = await startProxy({
     ...options,
-    tls: { files, clientAuth: "none", protocols: ["h2", "http/1.1"], log: silent },
+    tls: { files, clientAuth: "none", protocols: ["h2", "http/1.1"], handshakeFailed() {} },
   });
   const ca = authority.pem;
   const ends: (() => void)[] = [];

@@ -116,6 +116,10 @@ const definitions = {
     ["listener"],
     "New work that was refused with `overloaded`, by listener: gateway, envoy or control.",
   ),
+  ratelimit_tls_handshake_failures_total: counter(
+    ["listener"],
+    "Failed TLS handshakes and rejected client certificates, by listener: gateway, envoy or control.",
+  ),
   ratelimit_build_info: gauge(["version"], "1 for the running version of Tollgate."),
 
   websocket_connections_active_total: metric("untyped")(

@@ -24,8 +24,8 @@ const withoutLabels = [
   "websocket_leases_reclaimed_total",
 ] as const;
 
-/** Where new work is refused if the process is overloaded. */
-export type Listener = "gateway" | "envoy" | "control";
+const listeners = ["gateway", "envoy", "control"] as const;
+export type Listener = (typeof listeners)[number];
 
 export type ProcessCounters = ReturnType<typeof createProcessCounters>;
 
@@ -38,7 +38,10 @@ export function createProcessCounters(series: Series) {
     if (isLiftedByDryRun(reason)) series.of("websocket_dry_run_refusals_total", reason);
   }
   for (const name of withoutLabels) series.of(name);
-  for (const listener of ["gateway", "envoy", "control"]) series.of("ratelimit_overload_refusals_total", listener);
+  for (const listener of listeners) {
+    series.of("ratelimit_overload_refusals_total", listener);
+    series.of("ratelimit_tls_handshake_failures_total", listener);
+  }
   const connectionRefusals: Record<string, number> = {};
   function refused(code: string): void {
     const reason = connectionReasons.includes(code) ? code : "other";
@@ -72,6 +75,7 @@ export function createProcessCounters(series: Series) {
     },
     /** New work was refused because of overload. */
     shed: (listener: Listener): void => series.add("ratelimit_overload_refusals_total", [listener]),
+    handshakeFailed: (listener: Listener): void => series.add("ratelimit_tls_handshake_failures_total", [listener]),
     /** For the syncs of a limiter, and for sync messages of data planes. */
     synced(outcome: (typeof syncOutcomes)[number], milliseconds: number, apps: number): void {
       series.observe("ratelimit_sync_apps", [], apps);

@@ -163,6 +163,7 @@ export function createControlPlane({ live, store, log, state, workers, isOpen }:
     /** Not listening yet. */
     server: control.server,
     storeObserver: metrics.storeObserver,
+    handshakeFailed: () => metrics.handshakeFailed("control"),
     /** Rejects if the cluster was created with another number of shards. Without the store, each call verifies it first. */
     async verifyShards(): Promise<void> {
       await quota.verify().catch((error: unknown) => {

@@ -148,6 +148,7 @@ export function createGateway({ config, node, store: plainStore, log, ...options
     limiter,
     /** Not listening yet; never listens if the configuration has no `envoy.listen`. */
     envoy,
+    handshakeFailed: metrics.handshakeFailed,
     /** Applies a configuration between two requests. Running requests continue. */
     reconfigure(changed: Config, version: string): void {
       settings = settingsOf(changed);

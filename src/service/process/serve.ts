@@ -100,7 +100,13 @@ export function serve({ config: initial, file, yaml, env, overrides, commandLine
       plane.server,
       "control.listen",
       controlOptions.listen,
-      listenerTls("control.tls", controlOptions.tls, ["http/1.1"], log),
+      listenerTls({
+        name: "control.tls",
+        section: controlOptions.tls,
+        protocols: ["http/1.1"],
+        log,
+        handshakeFailed: plane.handshakeFailed,
+      }),
     );
     void store.inspect().then(
       ({ warnings }) => {

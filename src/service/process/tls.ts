@@ -3,20 +3,28 @@ import type { ConnectionOptions } from "node:tls";
 import type { Config } from "../../config/schema.js";
 import { systemClock as clock } from "../../shared/clock.js";
 import type { Log } from "../../shared/log.js";
+import { createHandshakeLog } from "../../shared/tls/handshake-log.js";
 import type { SecureServerOptions } from "../../shared/tls/secure-server.js";
 import { followingOptions } from "../../shared/tls/tls-clients.js";
 import { openTlsFiles } from "../../shared/tls/tls-files.js";
 
-/** Undefined for plaintext. `name`: the path of the section. Throws if a file is invalid. */
-export function listenerTls(
-  name: string,
-  section: Config["envoy"]["tls"],
-  protocols: string[],
-  log: Log,
-): SecureServerOptions | undefined {
+interface ListenerTlsOptions {
+  /** The path of the section. */
+  name: string;
+  section: Config["envoy"]["tls"];
+  /** In the order of preference. */
+  protocols: string[];
+  log: Log;
+  handshakeFailed(): void;
+}
+
+/** Undefined for plaintext. Throws if a file is invalid. */
+export function listenerTls(options: ListenerTlsOptions): SecureServerOptions | undefined {
+  const { name, section, protocols, log } = options;
   if (section === undefined) return undefined;
   const files = openTlsFiles(section, { name, clock, log });
-  return { files, clientAuth: section.client_auth, protocols, log };
+  const handshakeFailed = createHandshakeLog({ name, log, failed: options.handshakeFailed });
+  return { files, clientAuth: section.client_auth, protocols, handshakeFailed };
 }
 
 export function storeTls({ store_tls: section }: Config, log: Log): { tls?: ConnectionOptions } {

@@ -56,39 +56,31 @@ async function start({ config: packed, version, node }: ToWorker & { worker: "st
     const options = { ...storeOptions(config), ...storeTls(config, log) };
     store = config.store === "embedded" ? createIpcStore(process, options) : openStore(config.store, options);
     gateway = createGateway({ config, configVersion: version, node, store, log });
-    const { proxy, envoy } = gateway;
+    const { proxy, envoy, handshakeFailed } = gateway;
     const wanted = config.envoy.listen;
-    const secured = (name: string, section: Config["envoy"]["tls"], ...protocols: string[]) =>
-      listenerTls(name, section, protocols, log!);
+    const protocols = ["h2", "http/1.1"];
+    const gatewayTls = listenerTls({
+      name: "tls",
+      section: config.tls,
+      protocols: config.tls?.http2 === false ? ["http/1.1"] : protocols,
+      log,
+      handshakeFailed: () => handshakeFailed("gateway"),
+    });
+    const envoyTls = listenerTls({
+      name: "envoy.tls",
+      section: config.envoy.tls,
+      protocols,
+      log,
+      handshakeFailed: () => handshakeFailed("envoy"),
+    });
     send({
       worker: "listening",
-      gateway:
-        config.routes.length === 0
-          ? undefined
-          : await listen(
-              proxy.server,
-              "listen",
-              config.listen,
-              secured("tls", config.tls, ...gatewayProtocols(config)),
-            ),
-      envoy:
-        wanted === undefined
-          ? undefined
-          : await listen(
-              envoy.server,
-              "envoy.listen",
-              wanted,
-              secured("envoy.tls", config.envoy.tls, "h2", "http/1.1"),
-            ),
+      gateway: config.routes.length === 0 ? undefined : await listen(proxy.server, "listen", config.listen, gatewayTls),
+      envoy: wanted === undefined ? undefined : await listen(envoy.server, "envoy.listen", wanted, envoyTls),
     });
   } catch (error) {
     send({ worker: "failed", reason: error instanceof Error ? error.message : String(error) });
   }
-}
-
-/** In the order of preference. */
-function gatewayProtocols({ tls }: Config): string[] {
-  return tls?.http2 ? ["h2", "http/1.1"] : ["http/1.1"];
 }
 
 function reconfigure(config: Config, version: string): void {

@@ -2,7 +2,6 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { createServer, type SecureContextOptions, type TLSSocket } from "node:tls";
-import type { Log } from "../log.js";
 import type { TlsFiles } from "./tls-files.js";
 
 export interface SecureServerOptions {
@@ -11,7 +10,7 @@ export interface SecureServerOptions {
   clientAuth: "none" | "optional" | "required";
   /** In the order of preference. */
   protocols: string[];
-  log: Pick<Log, "debug">;
+  handshakeFailed(error: Error, socket: TLSSocket): void;
 }
 
 const HANDSHAKE_TIMEOUT_MS = 10_000;
@@ -19,7 +18,8 @@ const HANDSHAKE_TIMEOUT_MS = 10_000;
 const SWEEP_MS = 250;
 
 /** Call it when all listeners for "connection" are set. New certificates apply to new connections. */
-export function secureServer(server: Server, { files, clientAuth, protocols, log }: SecureServerOptions): void {
+export function secureServer(server: Server, options: SecureServerOptions): void {
+  const { files, clientAuth, protocols, handshakeFailed } = options;
   const accept = server.listeners("connection") as ((this: Server, socket: Socket) => void)[];
   server.removeAllListeners("connection");
   const secure = createServer({
@@ -37,7 +37,7 @@ export function secureServer(server: Server, { files, clientAuth, protocols, log
     for (const each of accept) each.call(server, socket);
   });
   secure.on("tlsClientError", (error, socket) => {
-    log.debug({ err: error, client: socket.remoteAddress }, "TLS handshake failed");
+    handshakeFailed(error, socket);
     socket.destroy();
   });
   server.on("connection", (socket: Socket) => {

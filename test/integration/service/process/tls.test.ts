@@ -1,10 +1,16 @@
 /** TLS on the listeners of a real service: which connections are accepted, rotation under load, and invalid files. */
+import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { connect as connectHttp2 } from "node:http2";
 import { type ConnectionOptions, connect, type PeerCertificate } from "node:tls";
 import { Agent, request } from "undici";
-import { afterAll, beforeAll, expect, it } from "vitest";
-import { createTestAuthority, type TestAuthority, type TestCertificate } from "../../../support/certificates.js";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import {
+  createTestAuthority,
+  replace,
+  type TestAuthority,
+  type TestCertificate,
+} from "../../../support/certificates.js";
 import {
   type GatewayProcess,
   PLANE_TOKEN,
@@ -94,6 +100,98 @@ it("a listener that requires client certificates rejects connections without one
   expect(await handshake(envoyPort, expired)).toMatch(/alert|closed|ECONNRESET/i);
   // Where they are optional, health checks work without.
   expect(await handshake(portOf(service.controlUrl), {})).toMatchObject({ subject: { CN: "server" } });
+});
+
+describe("a gateway that requires client certificates", () => {
+  let gateway: GatewayProcess;
+  beforeAll(async () => {
+    const tls = `cert: ${server.cert}, key: ${server.key}, ca: ${authority.ca}, client_auth: required, http2: false`;
+    const yaml = `
+workers: 1
+tls: { ${tls} }
+apps: { default: { guaranteed: 100000, burst: 100000 } }
+upstreams: { backend: { targets: ["${backend.target}"] } }
+routes: [{ path: /, upstream: backend }]
+`;
+    gateway = await startGateway(yaml, { ca: authority.pem, client: authority.issue("client").pem });
+  });
+  afterAll(() => gateway?.stop());
+
+  it("rejects a missing, expired or foreign certificate, logs the reason, and counts them", async () => {
+    const other = createTestAuthority("another CA");
+    const stranger = other.issue("stranger").pem;
+    other.remove();
+    const port = portOf(gateway.url);
+    const lines = () =>
+      gateway
+        .output()
+        .split("\n")
+        .filter((line) => line.includes("TLS handshake failed"));
+    const cases: [ConnectionOptions, RegExp][] = [
+      [{}, /PEER_DID_NOT_RETURN_A_CERTIFICATE/],
+      [stranger, /client certificate rejected: .*(ISSUER|SIGNED|LEAF)/],
+      [authority.expired("old-client").pem, /client certificate rejected: .*EXPIRED/],
+    ];
+    for (const [options, reason] of cases) {
+      const before = lines().length;
+      expect(await handshake(port, options)).toMatch(/alert|closed|ECONNRESET/i);
+      await waitFor("the log line", () => lines().length > before);
+      expect(lines().at(-1)).toMatch(reason);
+      expect(lines().at(-1)).toContain('"client":"127.0.0.1"');
+    }
+    const page = await (await request(`${gateway.controlUrl}/metrics`)).body.text();
+    expect(page).toMatch(/ratelimit_tls_handshake_failures_total\{listener="gateway"\} 3\n/);
+    expect(await handshake(port, authority.issue("client").pem)).toMatchObject({ subject: { CN: "server" } });
+  });
+
+  it("logs at most five lines per second and process; the rest as a count", async () => {
+    await Promise.all(Array.from({ length: 40 }, () => handshake(portOf(gateway.url), {})));
+    await waitFor("the count", () => gateway.output().includes("more TLS handshakes failed in the same second"));
+  });
+
+  it("offers no HTTP/2 with http2: false", async () => {
+    const options = { ...authority.issue("client").pem, ALPNProtocols: ["h2", "http/1.1"] };
+    const socket = connect({ host: "127.0.0.1", port: portOf(gateway.url), ca: authority.pem, ...options });
+    await once(socket, "secureConnect");
+    expect(socket.alpnProtocol).toBe("http/1.1");
+    socket.destroy();
+  });
+
+  it("rotates the CA of clients and its certificate under load without a failed request", async () => {
+    const { cert, key } = authority.issue("client").pem;
+    const dispatcher = new Agent({ connect: { ca: authority.pem, cert, key, maxCachedSessions: 0 }, pipelining: 0 });
+    let running = true;
+    let done = 0;
+    const failed: unknown[] = [];
+    const load = (async () => {
+      while (running) {
+        try {
+          await (await request(`${gateway.url}/`, { dispatcher })).body.dump();
+          done++;
+        } catch (error) {
+          failed.push(error);
+        }
+      }
+    })();
+    await waitFor("requests before", () => done > 10);
+    const logged = () => gateway.output().split("TLS files changed").length - 1;
+    const before = logged();
+    const other = createTestAuthority("next CA");
+    const next = other.issue("next").pem;
+    replace(authority.ca, `${authority.pem}\n${other.pem}`);
+    authority.issue("server");
+    await waitFor("the new files", () => logged() > before);
+    const newClient = () => handshake(portOf(gateway.url), next);
+    await waitFor("clients of the new CA", async () => typeof (await newClient()) !== "string");
+    const count = done;
+    await waitFor("requests after", () => done > count + 10);
+    running = false;
+    await load;
+    await dispatcher.destroy();
+    replace(authority.ca, authority.pem);
+    other.remove();
+    expect(failed).toEqual([]);
+  });
 });
 
 it("the listener for Envoy offers HTTP/2 over TLS", async () => {
