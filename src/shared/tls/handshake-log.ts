@@ -1,4 +1,5 @@
 /** Logs failed TLS handshakes. Anyone can cause them, so the rate of lines is limited; the rest are logged as a count. */
+import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { type Clock, systemClock } from "../clock.js";
 import type { Log } from "../log.js";
@@ -24,7 +25,7 @@ export function createHandshakeLog({ name, log, failed, clock = systemClock }: H
   }
 
   return (error: NodeJS.ErrnoException, socket: TLSSocket): void => {
-    const client = socket.remoteAddress;
+    const client = addressOf(socket);
     // Of a client certificate that was rejected. Node then reports only that the connection was closed.
     const rejected = socket.authorizationError as Error | string | undefined | null;
     if (!rejected && error.code === "ECONNRESET") {
@@ -38,4 +39,9 @@ export function createHandshakeLog({ name, log, failed, clock = systemClock }: H
     const reason = rejected ? `client certificate rejected: ${String(rejected)}` : (error.code ?? error.message);
     log.info({ name, reason, client }, "TLS handshake failed");
   };
+}
+
+/** Once a TLS socket is closed, only the socket beneath it still has the address. It has no public name. */
+function addressOf(socket: TLSSocket & { _parent?: Socket | null }): string | undefined {
+  return socket.remoteAddress ?? socket._parent?.remoteAddress;
 }
