@@ -2,6 +2,7 @@
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { connect as connectHttp2 } from "node:http2";
+import { join } from "node:path";
 import { type ConnectionOptions, connect, type PeerCertificate } from "node:tls";
 import { Agent, request } from "undici";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -104,8 +105,13 @@ it("a listener that requires client certificates rejects connections without one
 
 describe("a gateway that requires client certificates", () => {
   let gateway: GatewayProcess;
+  let ca: string;
   beforeAll(async () => {
-    const tls = `cert: ${server.cert}, key: ${server.key}, ca: ${authority.ca}, client_auth: required, http2: false`;
+    // Other files than those of the service.
+    const { cert, key } = authority.issue("gateway");
+    ca = join(authority.dir, "clients-ca.pem");
+    replace(ca, authority.pem);
+    const tls = `cert: ${cert}, key: ${key}, ca: ${ca}, client_auth: required, http2: false`;
     const yaml = `
 workers: 1
 tls: { ${tls} }
@@ -141,7 +147,7 @@ routes: [{ path: /, upstream: backend }]
     }
     const page = await (await request(`${gateway.controlUrl}/metrics`)).body.text();
     expect(page).toMatch(/ratelimit_tls_handshake_failures_total\{listener="gateway"\} 3\n/);
-    expect(await handshake(port, authority.issue("client").pem)).toMatchObject({ subject: { CN: "server" } });
+    expect(await handshake(port, authority.issue("client").pem)).toMatchObject({ subject: { CN: "gateway" } });
   });
 
   it("logs at most five lines per second and process; the rest as a count", async () => {
@@ -178,8 +184,8 @@ routes: [{ path: /, upstream: backend }]
     const before = logged();
     const other = createTestAuthority("next CA");
     const next = other.issue("next").pem;
-    replace(authority.ca, `${authority.pem}\n${other.pem}`);
-    authority.issue("server");
+    replace(ca, `${authority.pem}\n${other.pem}`);
+    authority.issue("gateway");
     await waitFor("the new files", () => logged() > before);
     const newClient = () => handshake(portOf(gateway.url), next);
     await waitFor("clients of the new CA", async () => typeof (await newClient()) !== "string");
@@ -188,7 +194,6 @@ routes: [{ path: /, upstream: backend }]
     running = false;
     await load;
     await dispatcher.destroy();
-    replace(authority.ca, authority.pem);
     other.remove();
     expect(failed).toEqual([]);
   });
