@@ -70,6 +70,8 @@ export interface History {
   /** Tokens of an app that a killed node may have spent without a report. */
   unreportedTokens: number;
   maxPerPod: number;
+  /** A slot that is not renewed for this long is free. */
+  slotLeaseMs: number;
   exchanges: Exchange[];
   faults: FaultRecord[];
   /** Times at which a service measured a degraded store. */

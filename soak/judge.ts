@@ -7,6 +7,10 @@ const RECOVERY_MS = 8_000;
 const NOTICE_MS = 3_000;
 /** A client waits no longer for a response. */
 export const CLIENT_TIMEOUT_MS = 15_000;
+/** Sockets are counted in this interval. */
+const SAMPLE_MS = 100;
+/** A proxy that runs again closes the sockets without slots within this time. */
+const CLOSING_MS = 3_000;
 /** Growth between the second and the last third of the run. */
 const MEMORY_GROWTH = { factor: 1.2, mb: 30 };
 const FILE_GROWTH = { factor: 1.3, files: 60 };
@@ -163,7 +167,23 @@ function problemOf({ status, reason, plane, from, to }: Exchange, faults: FaultR
   return status === 0 ? `no response from ${plane} (${reason})` : `${status} "${reason}" from ${plane}`;
 }
 
-function judgeSockets({ sockets, maxPerPod, slotsAtEnd }: History, findings: Finding[]): void {
+/**
+ * A proxy that is stopped (SIGSTOP) keeps its sockets open while its slots expire; it closes them when it runs again. The slots
+ * were last renewed up to a third of the lease before.
+ */
+function isStopped(faults: FaultRecord[], at: number, slotLeaseMs: number): boolean {
+  return faults.some(
+    ({ name, planes, from, to }) =>
+      planes.length > 0 &&
+      name.endsWith(" stopped") &&
+      at >= from + (slotLeaseMs * 2) / 3 - SAMPLE_MS &&
+      at <= to + CLOSING_MS,
+  );
+}
+
+function judgeSockets(history: History, findings: Finding[]): void {
+  const { faults, maxPerPod, slotLeaseMs, slotsAtEnd } = history;
+  const sockets = history.sockets.filter(({ at }) => !isStopped(faults, at, slotLeaseMs));
   const most = sockets.reduce((max, { pods }) => Math.max(max, ...pods), 0);
   if (most > maxPerPod) findings.push({ check: "slots", detail: `${most} connections on a pod; limit ${maxPerPod}` });
   if (slotsAtEnd !== 0)

@@ -70,7 +70,14 @@ const world = await startWorld(process.pid % 64);
 const started = performance.now();
 const now = () => performance.now() - started;
 const history: History = {
-  ...{ durationMs: minutes * 60_000, rules, nodes: NODES, failOpenTokens: FAIL_OPEN_TOKENS, maxPerPod: MAX_PER_POD },
+  ...{
+    durationMs: minutes * 60_000,
+    rules,
+    nodes: NODES,
+    failOpenTokens: FAIL_OPEN_TOKENS,
+    maxPerPod: MAX_PER_POD,
+    slotLeaseMs: LEASE_S * 1_000,
+  },
   // On its lease, and spent since its last report.
   unreportedTokens: 2 * BATCH_THRESHOLD,
   ...{ exchanges: [], faults: [], degradedAt: [], sockets: [], processes: [], slotsAtEnd: 0, ledgers: [], errors: [] },

@@ -32,6 +32,7 @@ function historyOf(changes: Partial<History> = {}): History {
     failOpenTokens: 5,
     unreportedTokens: 8,
     maxPerPod: 2,
+    slotLeaseMs: 6_000,
     exchanges,
     faults: [],
     degradedAt: [],
@@ -160,6 +161,17 @@ describe("slots and ledgers", () => {
     ["ledgers: tokens on leases", { ledgers: [{ app: "a", tokens: 15, held: 5, spent: 620 }] }],
   ])("%s", (what, changes) => {
     expect(found(changes)).toEqual([what.split(":")[0]]);
+  });
+
+  it("may exceed the slots of a pod while a proxy is stopped longer than its slots last, and not earlier or later", () => {
+    const stop: FaultRecord = { ...fault(10_000, 20_000, { planes: ["envoy"] }), name: "Envoy stopped" };
+    const at = (time: number, name = stop.name) =>
+      found({ sockets: [{ at: time, pods: [3, 2] }], faults: [{ ...stop, name }] });
+    expect(at(14_000)).toEqual([]);
+    expect(at(22_000)).toEqual([]);
+    expect(at(13_000)).toEqual(["slots"]);
+    expect(at(23_500)).toEqual(["slots"]);
+    expect(at(15_000, "Envoy killed")).toEqual(["slots"]);
   });
 
   it("may lose what killed nodes did not report, and charge requests without a response", () => {
