@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { fromRoot } from "../../../build/paths.js";
 import { createTestAuthority } from "../../support/certificates.js";
-import { type GatewayProcess, startGateway } from "../../support/gateway-process.js";
+import { ADMIN_TOKEN, type GatewayProcess, startGateway } from "../../support/gateway-process.js";
 import { mirror, startBackend } from "../../support/http-backend.js";
 import { freePort } from "../../support/ports.js";
 
@@ -86,12 +86,13 @@ async function failedCases(gateway: GatewayProcess, target: string[]): Promise<C
 describe.concurrent("passes h2spec, except for the cases that Node fails:", () => {
   it("the listener for Envoy", async () => {
     const port = await freePort();
-    const gateway = await startGateway(`workers: 1
+    const yaml = `workers: 1
 envoy: { listen: "127.0.0.1:${port}" }
 upstreams: { backend: { targets: ["127.0.0.1:1"] } }
 routes: [{ path: /, upstream: backend }]
-`);
-    // The listener reads the body of a POST to this path before it replies.
+`;
+    // Without a token of planes, the listener reads the body of a POST to this path before it replies.
+    const gateway = await startGateway(yaml, { control: `admin_token: ${ADMIN_TOKEN}` });
     expect(await failedCases(gateway, ["-p", String(port), "-P", "/json"])).toEqual([]);
   });
 
