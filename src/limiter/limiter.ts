@@ -99,6 +99,15 @@ export function createLimiter(options: LimiterOptions) {
     observer.emergencyChanged?.(active);
   }
 
+  /** One timer for all shards: messages of the same turn to the same server are sent together. */
+  function tickAfter(ms: number): () => void {
+    return clock.after(ms, () => {
+      stopTicking = tickAfter(first.node.options.lease.syncIntervalMs);
+      for (const syncer of syncers) syncer.tick();
+    });
+  }
+  let stopTicking = tickAfter(firstOptions.lease.syncIntervalMs);
+
   const syncerOf = ({ shard }: LimiterAccount) => syncers[shard] as Syncer;
   const first = syncers[0] as Syncer;
   let fallback = fallbackOf(options);
@@ -386,6 +395,8 @@ export function createLimiter(options: LimiterOptions) {
       fallback = fallbackOf(next);
       limitChecks.reconfigure(next.limits, next.maxValues ?? MAX_VALUES);
       for (const [shard, target] of next.target.shards.entries()) syncers[shard]?.reconfigure(target, changed, removed);
+      stopTicking();
+      stopTicking = tickAfter(changed.lease.syncIntervalMs);
       for (const account of removed) for (const waiter of takeWaiters(account)) waiter.decideAgain();
     },
 
@@ -423,6 +434,7 @@ export function createLimiter(options: LimiterOptions) {
     /** Sends the final report and returns all tokens; waits at most `timeoutMs`. */
     async close(): Promise<void> {
       limitChecks.close();
+      stopTicking();
       await Promise.all(syncers.map((syncer) => syncer.close()));
     },
   };

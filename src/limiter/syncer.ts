@@ -46,7 +46,7 @@ export function createSyncer(options: SyncerOptions) {
   let inFlight: Promise<void> | undefined;
   let soon = false;
   let closing = false;
-  let stopTicking = clock.after(node.options.lease.syncIntervalMs, tick);
+  let cancelGap = () => {};
   const { onRecall } = target;
   const stopWatching = onRecall === undefined ? () => {} : watchRecalls({ onRecall }, clock, recall);
 
@@ -95,14 +95,15 @@ export function createSyncer(options: SyncerOptions) {
     });
   }
 
-  function tickAfter(ms: number): void {
-    stopTicking();
-    stopTicking = clock.after(ms, tick);
+  /** Waiters ask again when the gap after a short reply is over, not at the next tick. */
+  function tickAfterGap(): void {
+    cancelGap();
+    cancelGap = clock.after(SCARCE_GAP_MS, tick);
   }
 
   function tick(): void {
-    tickAfter(inFlight === undefined && hasWaiters() ? SCARCE_GAP_MS : node.options.lease.syncIntervalMs);
     if (closing) return;
+    if (inFlight === undefined && hasWaiters()) tickAfterGap();
     const now = clock.now();
     for (const account of node.active) giveUpExpired(node, account, now);
     wakeDecided();
@@ -126,8 +127,7 @@ export function createSyncer(options: SyncerOptions) {
       inFlight = undefined;
       if (closing) return;
       if (node.epochClosed || isUrgent()) start();
-      // Waiters continue when the scarce gap is over, not at the next tick.
-      else if (hasWaiters()) tickAfter(SCARCE_GAP_MS);
+      else if (hasWaiters()) tickAfterGap();
     });
   }
 
@@ -179,7 +179,7 @@ export function createSyncer(options: SyncerOptions) {
   async function close(): Promise<void> {
     if (closing) return;
     closing = true;
-    stopTicking();
+    cancelGap();
     stopWatching();
     const now = clock.now();
     for (const account of node.active) giveUpAll(node, account, now);
@@ -207,6 +207,8 @@ export function createSyncer(options: SyncerOptions) {
     level,
     spent,
     wake,
+    /** To be called once per sync interval. */
+    tick,
     close,
     isClosed: () => closing,
     pinLevel: (pinned: number, durationMs: number) => pinLevel(node.degradation, pinned, clock.now() + durationMs),
@@ -224,7 +226,6 @@ export function createSyncer(options: SyncerOptions) {
       const now = clock.now();
       for (const account of accounts.inForce(shard)) refit(node, account, now);
       for (const account of removed) if (account.shard === shard) leaveNode(node, account);
-      tickAfter(node.options.lease.syncIntervalMs);
       if (inFlight === undefined) startSoon();
     },
   };

@@ -85,10 +85,11 @@ export function createShardQuota(store: Pick<Store, "run" | "subscribe">, cluste
     operation: (id: string) => operationKey(tag, id),
   };
 
-  async function run(script: ScriptName, scriptKeys: string[], args: RedisValue[], options?: RunOptions) {
-    const reply = await store.run(script, scriptKeys, [...clusterArgs, ...args], options);
-    if (reply[0] === INVALID_ARGUMENT) throw new InvalidArgument(script, text(reply, 1));
-    return reply;
+  function run(script: ScriptName, scriptKeys: string[], args: RedisValue[], options?: RunOptions) {
+    return store.run(script, scriptKeys, [...clusterArgs, ...args], options).then((reply) => {
+      if (reply[0] === INVALID_ARGUMENT) throw new InvalidArgument(script, text(reply, 1));
+      return reply;
+    });
   }
 
   const nameOf = (sender: { node: string; epoch: number }) => nodeInEpoch(sender.node, String(sender.epoch));

@@ -25,6 +25,7 @@ type PlainOptions = Omit<RedisOptions, "replyMapping">;
 
 export const DEFAULT_DEADLINE_MS = 1_000;
 const DEFAULT_CONNECT_TIMEOUT_MS = 2_000;
+const SILENCE_MARGIN_MS = 20;
 /** How long a closing connection may wait for the other side. */
 const DISCONNECT_TIMEOUT_MS = 200;
 const MAX_RECONNECT_DELAY_MS = 500;
@@ -69,20 +70,41 @@ export function primaries(client: Client): Redis[] {
   return client instanceof Cluster ? client.nodes("master") : [client];
 }
 
-/** The primary that probably serves the key; empty outside a cluster. */
-export function serverOf(client: Client, key: string | undefined): string {
-  if (!(client instanceof Cluster) || key === undefined) return "";
-  return client.slots[hashSlot(key)]?.[0] ?? "";
+/** Finds the primary of a key and the connection to it. Outside a cluster there is one, with an empty name. */
+export function serverFinder(client: Client) {
+  if (!(client instanceof Cluster)) return { serverOf: () => "", connectionTo: () => client };
+  const slots = new Map<string, number>();
+  let connections: Map<string, Redis> | undefined;
+  for (const event of ["+node", "-node", "refresh"]) {
+    client.on(event, () => {
+      connections = undefined;
+    });
+  }
+  function slotOf(key: string): number {
+    const known = slots.get(key);
+    if (known !== undefined) return known;
+    if (slots.size >= MOST_KNOWN_KEYS) slots.clear();
+    const slot = hashSlot(key);
+    slots.set(key, slot);
+    return slot;
+  }
+  return {
+    /** The primary that probably serves the key, as `host:port`. */
+    serverOf: (key: string | undefined): string => (key === undefined ? "" : (client.slots[slotOf(key)]?.[0] ?? "")),
+    /** Undefined when the cluster has no such primary. */
+    connectionTo(server: string): Redis | undefined {
+      connections ??= new Map(client.nodes("master").map((node) => [addressOf(node), node]));
+      return connections.get(server);
+    },
+  };
 }
+
+/** First keys of calls: one for each shard, route and lock. */
+const MOST_KNOWN_KEYS = 1_000;
 
 /** As ioredis computes it, which is wrong for some keys with an empty hash tag `{}`: then the call is redirected. */
 export function hashSlot(key: string): number {
   return new Command("GET", [key]).getSlot() ?? 0;
-}
-
-/** The connection to a primary of a cluster by its `host:port`; undefined when the cluster has no such primary. */
-export function connectionTo(client: Client, server: string): Redis | undefined {
-  return client instanceof Cluster ? client.nodes("master").find((node) => addressOf(node) === server) : client;
 }
 
 /** Resolves when the connection has ended, or should have. */
@@ -168,7 +190,8 @@ function connectionOptions(address: RedisAddress, options: ClientOptions): Plain
     protocol: 2,
     connectTimeout: connectTimeoutMs,
     disconnectTimeout: DISCONNECT_TIMEOUT_MS,
-    socketTimeout: deadlineMs,
+    // After the deadline of all calls that were sent with the first one: they fail because of the time, not of the connection.
+    socketTimeout: deadlineMs + SILENCE_MARGIN_MS,
     maxLoadingRetryTime: 100,
     autoResendUnfulfilledCommands: false,
     // The primary became a replica: reconnect, so that Sentinel or DNS can name the new primary.

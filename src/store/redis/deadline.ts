@@ -7,13 +7,11 @@ export type Deadline = ReturnType<typeof createDeadline>;
 
 /** @param obstacle the current problem, used when no attempt has failed yet */
 export function createDeadline(ms: number, obstacle?: () => StoreError | undefined) {
-  let timer: NodeJS.Timeout | undefined;
-  const expired = new Promise<void>((resolve) => {
-    timer = setTimeout(() => {
-      deadline.over = true;
-      resolve();
-    }, ms);
-  });
+  const listeners: (() => void)[] = [];
+  const timer = setTimeout(() => {
+    deadline.over = true;
+    for (const expired of listeners) expired();
+  }, ms);
 
   const deadline = {
     over: false,
@@ -31,14 +29,20 @@ export function createDeadline(ms: number, obstacle?: () => StoreError | undefin
     },
     /** The result of `work`; rejects at the deadline. */
     race<T>(work: Promise<T>): Promise<T> {
-      const tooLate = expired.then(() => {
-        throw deadline.error();
+      return new Promise((resolve, reject) => {
+        const expired = () => reject(deadline.error());
+        work.then(resolve, reject);
+        if (deadline.over) expired();
+        else listeners.push(expired);
       });
-      return Promise.race([work, tooLate]);
     },
     /** Resolves with the event, at the latest at the deadline. */
-    async until(event: Promise<unknown>): Promise<void> {
-      await Promise.race([event, expired]);
+    until(event: Promise<unknown>): Promise<void> {
+      if (deadline.over) return Promise.resolve();
+      return new Promise((resolve, reject) => {
+        listeners.push(resolve);
+        event.then(() => resolve(), reject);
+      });
     },
     /** Resolves with the next "change", at the latest at the deadline. */
     async nextChange(changes: EventEmitter): Promise<void> {

@@ -82,6 +82,8 @@ export function createGate(client: Client, maxWaitMs: number, examine?: () => Pr
   return {
     failure,
     untilOpen,
+    /** Whether a call can be sent now. */
+    isOpen: () => open && !closed && client.status === "ready",
     isClosed: () => closed,
     async ready(withinMs: number): Promise<void> {
       const deadline = createDeadline(withinMs, failure);

@@ -37,6 +37,11 @@ export function isFunctionMissing(error: unknown): boolean {
   return error instanceof Error && FUNCTION_MISSING.test(error.message);
 }
 
+/** The hash slot is served by another server. */
+export function isRedirection(error: unknown): boolean {
+  return error instanceof Error && /^(MOVED|ASK) /.test(error.message);
+}
+
 /** ioredis wraps errors: "Too many Cluster redirections. Last error: ReplyError: TRYAGAIN …", and `lastNodeError`. */
 function rootMessage(error: Error): string {
   const inner = "lastNodeError" in error && error.lastNodeError instanceof Error ? error.lastNodeError.message : "";

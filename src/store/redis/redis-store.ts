@@ -44,9 +44,15 @@ export function createRedisStore(urlOrOptions: string | RedisStoreOptions): Stor
 
   return {
     kind,
-    async run(script, keys, args, { deadlineMs: ownMs = deadlineMs } = {}) {
+    async run(script, keys, args, options) {
       expectOpen();
-      return checkReply(script, await caller.fcall(functionName(library.name, script), keys, args, ownMs));
+      const reply = await caller.fcall(
+        functionName(library.name, script),
+        keys,
+        args,
+        options?.deadlineMs ?? deadlineMs,
+      );
+      return checkReply(script, reply);
     },
     async publish(channel, message, { deadlineMs: ownMs = deadlineMs } = {}) {
       expectOpen();
