@@ -4,7 +4,7 @@ import { checkAge, declaredCost, estimate, INVALID_COST, isCheckDue, learnedSize
 import { mayWaitForStore, withoutStoreAllowance } from "../core/degradation.js";
 import { applyReply, isRefused, MISS, plainCell, takeAllowance, takeUncovered } from "../core/lease.js";
 import type { Account, DecisionSource, Outcome } from "./account.js";
-import { activate, type NodeState, urge } from "./node.js";
+import { activate, knownNodes, type NodeState, urge } from "./node.js";
 
 /** The request is decided. */
 export const DECIDED = 0;
@@ -175,7 +175,7 @@ export function decideRemotely(outcome: Outcome, decision: RemoteDecision, now: 
 export function decideWithoutStore(node: NodeState, outcome: Outcome, now: number): void {
   const account = outcome.account;
   const { failOpenTokens, sharers } = node.options;
-  const allowance = withoutStoreAllowance(account.limits, { failOpenTokens, sharers, liveNodes: node.liveNodes });
+  const allowance = withoutStoreAllowance(account.limits, { failOpenTokens, sharers, liveNodes: knownNodes(node) });
   if (account.withoutStore === undefined) account.withoutStore = plainCell();
   if (!takeAllowance(account.withoutStore, allowance, outcome.cost, now)) {
     refuseWithoutStore(outcome);

@@ -13,14 +13,18 @@ export interface NodeOptions {
   sharers: number;
   /** False on a host that can only send a sync while it handles a request. */
   timers: boolean;
-  /** The host learns from replies only that tokens are recalled: while it holds any, it sends a message per sync interval. */
-  polls: boolean;
-  /** It sends messages also while it holds no tokens. False with several shards: most nodes use few of them. */
+  /**
+   * It sends messages also while it holds no tokens. With several shards only to the first one: so that knows all nodes,
+   * and the others those that use them.
+   */
   heartbeats: boolean;
 }
 
+/** To each shard, a node is another one: with its own epoch, messages, degradation level and accounts. */
 export interface NodeState<A extends Account = Account> {
   options: NodeOptions;
+  /** The states of this node on all shards, this one included. */
+  peers: NodeState<A>[];
   epoch: number;
   /** The number of the last message in this epoch. */
   seq: number;
@@ -52,9 +56,15 @@ export interface NodeState<A extends Account = Account> {
   decided: A["waiters"];
 }
 
-export function newNode<A extends Account>(options: NodeOptions, epoch: number): NodeState<A> {
-  return {
+/** @param peers the states on shards that exist already; this one is added */
+export function newNode<A extends Account>(
+  options: NodeOptions,
+  epoch: number,
+  peers: NodeState<A>[] = [],
+): NodeState<A> {
+  const node: NodeState<A> = {
     options,
+    peers,
     epoch,
     seq: 0,
     epochClosed: false,
@@ -74,6 +84,39 @@ export function newNode<A extends Account>(options: NodeOptions, epoch: number):
     departed: [],
     decided: [],
   };
+  peers.push(node);
+  return node;
+}
+
+/** The number of nodes as far as this one knows: a shard counts only those that use it. */
+export function knownNodes({ peers }: NodeState): number {
+  let most = 1;
+  for (const { liveNodes } of peers) most = Math.max(most, liveNodes);
+  return most;
+}
+
+/** What a node reports about itself, over all shards. */
+export interface NodeSummary {
+  /** The highest one. */
+  level: number;
+  emergency: boolean;
+  syncs: number;
+  failures: number;
+  /** Time of the last reply; 0 before the first one. */
+  lastContact: number;
+  liveNodes: number;
+}
+
+export function summaryOf(node: NodeState): NodeSummary {
+  const sum = { level: 0, emergency: false, syncs: 0, failures: 0, lastContact: 0, liveNodes: knownNodes(node) };
+  for (const { level, emergency, syncs, failures, lastContact } of node.peers) {
+    sum.level = Math.max(sum.level, level);
+    sum.emergency = sum.emergency || emergency;
+    sum.syncs = sum.syncs + syncs;
+    sum.failures = sum.failures + failures;
+    sum.lastContact = Math.max(sum.lastContact, lastContact);
+  }
+  return sum;
 }
 
 export function activate(node: NodeState, account: Account): void {

@@ -172,14 +172,29 @@ function scan<A extends Account>(node: NodeState<A>, situation: LeaseSituation, 
   node.active = active;
 }
 
-/** Whether a message has to be sent, if only as a sign of life or to learn of recalls. */
+/** Whether a message has to be sent, if only as a sign of life. */
 export function isMessageDue(node: NodeState, planned: PlannedSync[], now: number): boolean {
-  const { polls, heartbeats, lease } = node.options;
-  const elapsed = now - node.lastContact;
   if (planned.length > 0) return true;
-  if (!heartbeats && node.active.length === 0) return false;
-  if (node.lastContact === 0 || elapsed < 0) return true;
-  return elapsed >= (polls && node.active.length > 0 ? lease.syncIntervalMs : HEARTBEAT_MS);
+  if (!node.options.heartbeats && node.active.length === 0) return false;
+  const elapsed = now - node.lastContact;
+  return node.lastContact === 0 || elapsed < 0 || elapsed >= HEARTBEAT_MS;
+}
+
+/**
+ * Whether a message has to be sent to learn of recalls, by a host that learns of them from replies only: one message per
+ * sync interval while it holds tokens. Replies tell of recalls on all shards, so only one of them is asked: the first one
+ * that replies.
+ */
+export function isPollDue(node: NodeState, now: number): boolean {
+  let holds = false;
+  let asked: NodeState | undefined;
+  for (const one of node.peers) {
+    holds = holds || one.active.length > 0;
+    if (asked === undefined && one.failuresInARow === 0) asked = one;
+  }
+  if (!holds || (asked ?? node.peers[0]) !== node) return false;
+  const elapsed = now - node.lastContact;
+  return elapsed < 0 || elapsed >= node.options.lease.syncIntervalMs;
 }
 
 /** Numbers a message that is about to be sent. */

@@ -23,7 +23,7 @@ import {
   WAIT,
 } from "../engine/decide.js";
 import { leaveNode, refit } from "../engine/limits.js";
-import type { NodeOptions } from "../engine/node.js";
+import { knownNodes, type NodeOptions, type NodeState } from "../engine/node.js";
 import { refund, settleExchange } from "../engine/settle.js";
 import { addWaiter, newWaiter, takeWaiters } from "../engine/waiters.js";
 import { systemClock } from "../shared/clock.js";
@@ -60,8 +60,8 @@ const MAX_VALUES = 10_000;
 
 type Result = (outcome: Outcome, startedMs: StartTime, waited?: boolean) => Decision;
 
-function nodeOptions({ target, lease, timeoutMs = 1000, failOpenTokens }: LimitOptions): NodeOptions {
-  const host = { timers: true, polls: false, heartbeats: target.shards.length === 1, sharers: 1 };
+function nodeOptions({ lease, timeoutMs = 1000, failOpenTokens }: LimitOptions): NodeOptions {
+  const host = { timers: true, heartbeats: true, sharers: 1 };
   return { lease: { ...defaultLeaseOptions, ...lease }, timeoutMs, failOpenTokens, ...host };
 }
 
@@ -81,12 +81,13 @@ export function createLimiter(options: LimiterOptions) {
   const { apps } = accounts;
   const counts = { local: 0, remote: 0, cached: 0, without_store: 0, refused: 0, dryRunRefused: 0 };
   const epoch = nextEpoch(0);
+  const nodes: NodeState<LimiterAccount>[] = [];
   /** One per shard: each has its own epoch, degradation level and messages. */
   const syncers = shards.map((target, shard) =>
     createSyncer({
       ...options,
       observer: { ...observer, emergencyChanged },
-      ...{ epoch, shard, target, clock, defer, accounts, nodeOptions: firstOptions },
+      ...{ epoch, shard, nodes, target, clock, defer, accounts, nodeOptions: firstOptions },
     }),
   );
   let emergencyKnown = false;
@@ -407,7 +408,6 @@ export function createLimiter(options: LimiterOptions) {
     stats() {
       const { without_store: withoutStore, ...others } = counts;
       const levels = syncers.map((syncer) => syncer.level());
-      const nodes = syncers.map(({ node }) => node);
       const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
       return {
         ...others,
@@ -418,7 +418,7 @@ export function createLimiter(options: LimiterOptions) {
         levels,
         storeCalls: worstCalls(nodes.map(({ degradation }) => recentCalls(degradation, clock.now()))),
         emergency: nodes.some(({ emergency }) => emergency),
-        liveNodes: Math.max(...nodes.map(({ liveNodes }) => liveNodes)),
+        liveNodes: knownNodes(first.node),
       };
     },
 

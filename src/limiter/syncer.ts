@@ -5,7 +5,7 @@ import { isScarce, SCARCE_GAP_MS } from "../engine/account.js";
 import { isLow, lastsUntilNextSync } from "../engine/decide.js";
 import { newEpoch } from "../engine/epoch.js";
 import { leaveNode, refit, setEmergency } from "../engine/limits.js";
-import { activate, type NodeOptions, newNode, takeDecided, updateLevel, urge } from "../engine/node.js";
+import { activate, type NodeOptions, type NodeState, newNode, takeDecided, updateLevel, urge } from "../engine/node.js";
 import {
   isMessageDue,
   isReturnDue,
@@ -25,6 +25,8 @@ import type { LimiterObserver, LimiterOptions, ShardTarget } from "./limiter-con
 export interface SyncerOptions extends Required<Pick<LimiterOptions, "node" | "clock" | "defer">> {
   /** The number of the shard. */
   shard: number;
+  /** The nodes of the shards before it; that of this one is added. */
+  nodes: NodeState<LimiterAccount>[];
   target: ShardTarget;
   epoch: number;
   observer: LimiterObserver;
@@ -41,7 +43,7 @@ export const nextEpoch = (before: number) => newEpoch(before, Date.now(), Math.r
 export function createSyncer(options: SyncerOptions) {
   const { node: name, clock, observer, accounts, shard } = options;
   let { target } = options;
-  const node = newNode<LimiterAccount>(options.nodeOptions, options.epoch);
+  const node = newNode<LimiterAccount>(ofShard(options.nodeOptions), options.epoch, options.nodes);
   let lastLevel = 0;
   let inFlight: Promise<void> | undefined;
   let soon = false;
@@ -51,6 +53,11 @@ export function createSyncer(options: SyncerOptions) {
   const stopWatching = onRecall === undefined ? () => {} : watchRecalls({ onRecall }, clock, recall);
 
   const all = () => accounts.all(shard);
+
+  /** Every node tells the first shard that it is alive, and the others while it uses them. */
+  function ofShard(nodeOptions: NodeOptions): NodeOptions {
+    return shard === 0 ? nodeOptions : { ...nodeOptions, heartbeats: false };
+  }
 
   function level(): number {
     updateLevel(node, clock.now());
@@ -222,7 +229,7 @@ export function createSyncer(options: SyncerOptions) {
     /** Applies new options. Excess tokens are returned at once; waiting requests are asked for again. */
     reconfigure(nextTarget: ShardTarget, nodeOptions: NodeOptions, removed: LimiterAccount[]): void {
       target = nextTarget;
-      node.options = nodeOptions;
+      node.options = ofShard(nodeOptions);
       const now = clock.now();
       for (const account of accounts.inForce(shard)) refit(node, account, now);
       for (const account of removed) if (account.shard === shard) leaveNode(node, account);

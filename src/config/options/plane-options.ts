@@ -27,6 +27,8 @@ export interface PlaneOptions {
   headerCount: number;
   headers: HeaderOptions;
   apps: AppLimits[];
+  /** Number of shards. */
+  shards: number;
 }
 
 /** Limits of a route that accepts connections. */

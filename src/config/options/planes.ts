@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { isIPv6 } from "node:net";
 import type { Config } from "../schema.js";
 import { configVersion } from "../version.js";
-import { appLimits, headerOptions, identityOptions, leaseOptions } from "./limits.js";
+import { appLimits, headerOptions, identityOptions, leaseOptions, shardCount } from "./limits.js";
 import type { EnvoyOptions, NginxOptions, PlaneOptions, SocketRouteLimits, TrustedNetwork } from "./plane-options.js";
 import { routeName, slotLimits, upstreamPods } from "./slots.js";
 
@@ -28,6 +28,7 @@ function planeOptions(config: Config, node: string, encoding: "base64" | "hex"):
     headerCount: config.request_limits.header_count,
     headers: headerOptions(config),
     apps: appLimits(config),
+    shards: shardCount(config),
   };
 }
 

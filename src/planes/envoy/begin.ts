@@ -1,5 +1,6 @@
 /** Turns a worker into a node at its first request: Envoy also loads the script in threads that get no requests. */
 import type { EnvoyOptions } from "../../config/options/plane-options.js";
+import { shardOf } from "../../core/shard.js";
 import { newAccount } from "../../engine/account.js";
 import { newEpoch } from "../../engine/epoch.js";
 import { type NodeOptions, newNode } from "../../engine/node.js";
@@ -9,7 +10,7 @@ import { hostAndProcess, processId } from "../lua/node-name.js";
 import { nowMs, prepareClock } from "./clock.js";
 import { io } from "./envoy-api.js";
 import { prepareHeaders } from "./http/response.js";
-import { type EnvoyAccount, worker } from "./state.js";
+import { type EnvoyAccount, type EnvoyNode, worker } from "./state.js";
 
 export function begin(options: EnvoyOptions): void {
   prepareClock();
@@ -18,25 +19,34 @@ export function begin(options: EnvoyOptions): void {
   const { lease, timeoutMs, failOpenTokens, workers } = options;
   worker.options = options;
   worker.apps = {};
-  worker.accounts = [];
+  worker.name = `${options.node === "" ? hostAndProcess("envoy") : options.node}-${randomSuffix()}`;
+  const host = { timers: false, heartbeats: true, sharers: workers };
+  const nodeOptions: NodeOptions = { ...host, lease, timeoutMs, failOpenTokens };
+  worker.nodes = [];
+  worker.lastContact = 0;
+  const epoch = newEpoch(0, now, luaMath.random());
+  for (let shard = 0; shard < options.shards; shard++) beginShard(shard, nodeOptions, epoch);
   for (const limits of options.apps) {
     const account = newAccount(limits, lease, now) as EnvoyAccount;
     account.lease.target = 0;
     account.counts = newCounts();
+    account.node = worker.nodes[shardOf(limits.id, options.shards)]!;
+    account.node.accounts.push(account);
     worker.apps[limits.id] = account;
-    worker.accounts.push(account);
   }
-  worker.name = `${options.node === "" ? hostAndProcess("envoy") : options.node}-${randomSuffix()}`;
-  const host = { timers: false, polls: false, heartbeats: true, sharers: workers };
-  const nodeOptions: NodeOptions = { ...host, lease, timeoutMs, failOpenTokens };
-  worker.node = newNode(nodeOptions, newEpoch(0, now, luaMath.random()));
-  worker.syncing = 0;
-  worker.syncingUntil = 0;
-  worker.sinceContact = 0;
-  worker.lookAt = 0;
   worker.configVersion = "-";
   prepareHeaders(options.headers);
   worker.begun = true;
+}
+
+function beginShard(shard: number, options: NodeOptions, epoch: number): void {
+  const node = newNode<EnvoyAccount>(options, epoch, worker.nodes) as EnvoyNode;
+  node.shard = shard;
+  node.accounts = [];
+  node.syncing = 0;
+  node.syncingUntil = 0;
+  node.sinceContact = 0;
+  node.lookAt = 0;
 }
 
 /** Workers start at the same moment: the time alone would give all of them the same seed. */

@@ -1,4 +1,5 @@
 /** The lines of a message that report counters, in batches that are repeated until a service has replied. */
+import { summaryOf } from "../../engine/node.js";
 import {
   BATCH_PAUSE_MS,
   type Counted,
@@ -9,15 +10,22 @@ import {
   tally,
 } from "../lua/counts.js";
 import { luaString } from "../lua/library.js";
-import { worker } from "./state.js";
+import type { EnvoyNode } from "./state.js";
 
 /** `text` is the batch without a reply yet; empty if there is none. */
 const batch = { text: "", number: 0, madeAt: 0 };
+/** The node whose message in flight has the batch, and the end of its deadline. */
+const carrier: { node: EnvoyNode | undefined; until: number } = { node: undefined, until: 0 };
 
-export function countersText(now: number): string {
+/** The lines for a message of this node, which may be in flight until `until`. Only one message in flight has the batch. */
+export function countersText(node: EnvoyNode, now: number, until: number): string {
+  const state = `${nodeText(summaryOf(node))}\n`;
+  if (carrier.node !== undefined && carrier.node !== node && now < carrier.until) return state;
   const elapsed = now - batch.madeAt;
   if (batch.text === "" && (elapsed < 0 || elapsed >= BATCH_PAUSE_MS)) makeBatch(now);
-  return `${nodeText(worker.node)}\n${batch.text}`;
+  carrier.node = node;
+  carrier.until = until;
+  return state + batch.text;
 }
 
 function makeBatch(now: number): void {
@@ -38,7 +46,9 @@ function makeBatch(now: number): void {
   batch.text = luaString.format("#numbers %d\n", batch.number) + lines;
 }
 
-/** A service has replied to the message with the batch. */
-export function batchReceived(): void {
-  batch.text = "";
+/** The message of the node has ended. Without a reply, the next message has the batch again. */
+export function messageEnded(node: EnvoyNode, replied: boolean): void {
+  if (carrier.node !== node) return;
+  carrier.node = undefined;
+  if (replied) batch.text = "";
 }

@@ -6,16 +6,14 @@ import type { AppCounts } from "../lua/counts.js";
 
 export interface EnvoyAccount extends Account {
   counts: AppCounts;
+  /** The node on the shard of this account. */
+  node: EnvoyNode;
 }
 
-export interface Worker {
-  begun: boolean;
-  options: EnvoyOptions;
-  /** The node's name. */
-  name: string;
-  apps: { [id: string]: EnvoyAccount | undefined };
+/** The node on one shard. */
+export interface EnvoyNode extends NodeState<EnvoyAccount> {
+  shard: number;
   accounts: EnvoyAccount[];
-  node: NodeState<EnvoyAccount>;
   /** The number of the message in flight; a reply to another one came too late. */
   syncing: number;
   /** A message is in flight until its reply arrives, or until this time: the request that sent it may have been aborted. */
@@ -26,13 +24,20 @@ export interface Worker {
   sinceContact: number;
   /** Next time to check whether a report is due. */
   lookAt: number;
+}
+
+export interface Worker {
+  begun: boolean;
+  options: EnvoyOptions;
+  /** The node's name. */
+  name: string;
+  apps: { [id: string]: EnvoyAccount | undefined };
+  /** By shard. */
+  nodes: EnvoyNode[];
+  /** Time of the last reply from any shard. */
+  lastContact: number;
   configVersion: string;
 }
 
 /** Filled by `begin`. One table, so that functions need no parameter for it. */
 export const worker = { begun: false } as Worker;
-
-/** All accounts, for the engine. */
-export function allAccounts(this: void): readonly EnvoyAccount[] {
-  return worker.accounts;
-}

@@ -3,7 +3,7 @@ import { OK } from "../../core/codes.js";
 import { COST_BOUNDS, knownMethod } from "../../core/cost.js";
 import { splitText, storedNumber, wholeText } from "../../core/platform.js";
 import type { Outcome } from "../../engine/account.js";
-import type { NodeState } from "../../engine/node.js";
+import type { NodeSummary } from "../../engine/node.js";
 import { luaString } from "./library.js";
 
 /** Numbers that only grow. There are few names: `l3`, methods, and codes of refusals. */
@@ -144,7 +144,7 @@ export function numbersText(numbers: Numbers): string {
 }
 
 /** The state of a node, for the services, without the end of the line: see docs/API.md. */
-export function nodeText({ level, emergency, syncs, failures }: NodeState): string {
+export function nodeText({ level, emergency, syncs, failures }: NodeSummary): string {
   const text = "#node level=%d emergency=%d syncs=%.0f failed_syncs=%.0f";
   return luaString.format(text, level, emergency ? 1 : 0, syncs, failures);
 }

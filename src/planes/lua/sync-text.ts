@@ -1,18 +1,21 @@
 /** The sync message and its reply as lines of text: see docs/API.md. */
+import { ALL_APPS } from "../../core/keys.js";
 import { splitText, wholeNumber, wholeText } from "../../core/platform.js";
 import type { Account } from "../../engine/account.js";
+import type { NodeState } from "../../engine/node.js";
 import type { PlannedSync, SyncReply } from "../../engine/plan.js";
-import type { NodeReply } from "../../engine/reply.js";
-import { luaTable } from "./library.js";
+import { type NodeReply, recallTokens } from "../../engine/reply.js";
+import { luaString, luaTable } from "./library.js";
 
 interface Sender {
   name: string;
-  node: { epoch: number; seq: number };
+  node: { epoch: number; seq: number; shard: number };
 }
 
-/** `node epoch seq [leave]`, `app granted spent returned need want` for each account, and lines with counters. */
+/** `node epoch seq [shard] [leave]`, `app granted spent returned need want` for each account, and lines with counters. */
 export function messageText({ name, node }: Sender, planned: PlannedSync[], counters: string, leave = false): string {
-  const lines = [`${name} ${wholeText(node.epoch)} ${wholeText(node.seq)}${leave ? " leave" : ""}`];
+  const shard = node.shard === 0 ? "" : ` ${wholeText(node.shard)}`;
+  const lines = [`${name} ${wholeText(node.epoch)} ${wholeText(node.seq)}${shard}${leave ? " leave" : ""}`];
   for (const { account, message } of planned) {
     const { granted, spent, returned, need, want } = message;
     let line = account.limits.id;
@@ -24,7 +27,7 @@ export function messageText({ name, node }: Sender, planned: PlannedSync[], coun
 }
 
 export interface SyncAnswer extends NodeReply {
-  /** Apps whose unused tokens are to be returned; "*" stands for all. */
+  /** Apps whose unused tokens are to be returned: see `recallApps`. */
   recalled: string[];
   /** The version of the service's configuration. */
   configVersion: string;
@@ -62,6 +65,33 @@ export function readAnswer<A extends Account>(text: string, planned: PlannedSync
     known: head[6] !== "0",
     recalled,
   };
+}
+
+/**
+ * Other nodes need tokens of these apps; `*` stands for all apps, `*3` for all of shard 3. Returns the nodes of these shards.
+ */
+export function recallApps<N extends NodeState & { accounts: Account[] }>(
+  recalled: string[],
+  nodes: N[],
+  byId: { [id: string]: (Account & { node: N }) | undefined },
+): N[] {
+  const found: N[] = [];
+  for (const id of recalled) {
+    const account = byId[id];
+    if (account !== undefined) {
+      recallTokens(account.node, account);
+      found.push(account.node);
+    } else if (luaString.sub(id, 1, 1) === ALL_APPS) {
+      const shard = wholeNumber(luaString.sub(id, 2, -1));
+      for (const node of nodes) {
+        if (id === ALL_APPS || node === nodes[shard]) {
+          for (const one of node.accounts) recallTokens(node, one);
+          found.push(node);
+        }
+      }
+    }
+  }
+  return found;
 }
 
 /** The warning if the plane and the service have different configurations. */

@@ -1,9 +1,15 @@
 /** Health endpoints of this nginx. */
+import { summaryOf } from "../../engine/node.js";
 import { luaString } from "../lua/library.js";
 import { nowMs } from "./clock.js";
 import { readNode } from "./http/records.js";
 import { ngx } from "./ngx.js";
-import { worker } from "./state.js";
+import { firstNode, worker } from "./state.js";
+
+function currentState() {
+  for (const node of worker.nodes) readNode(node);
+  return summaryOf(firstNode());
+}
 
 function send(body: string): void {
   ngx.header["Content-Type"] = "application/json";
@@ -16,8 +22,8 @@ export function live(): void {
 
 /** Ready after the first reply of a service: before it, the node has no tokens. */
 export function ready(): void {
-  readNode();
-  const { node, options, name } = worker;
+  const { options, name } = worker;
+  const node = currentState();
   const isReady = node.lastContact > 0;
   if (!isReady) ngx.status = 503;
   send(
@@ -28,7 +34,7 @@ export function ready(): void {
       node.level,
       node.emergency ? "true" : "false",
       options.configVersion,
-      node.configVersion,
+      firstNode().configVersion,
       isReady ? Math.max(nowMs() - node.lastContact, 0) : -1,
     ),
   );
@@ -48,8 +54,8 @@ function healthOf(well: boolean): string {
 
 /** The state of each component; 503 before the first reply of a service. */
 export function deep(): void {
-  readNode();
-  const { node, options, name, dict } = worker;
+  const { options, name, dict } = worker;
+  const node = currentState();
   const { level } = node;
   const known = node.lastContact > 0;
   const silentMs = known ? Math.max(nowMs() - node.lastContact, 0) : -1;
@@ -57,7 +63,7 @@ export function deep(): void {
   const size = dict.capacity();
   const service = known ? healthOf(silentMs < LATE_MS && level === 0) : "unhealthy";
   const memory = healthOf(free >= size * SCARCE_MEMORY);
-  const config = healthOf(!known || node.configVersion === options.configVersion);
+  const config = healthOf(!known || firstNode().configVersion === options.configVersion);
   let status = service;
   if (status === HEALTHY && (memory === DEGRADED || config === DEGRADED)) status = DEGRADED;
   if (!known) ngx.status = 503;
@@ -65,6 +71,6 @@ export function deep(): void {
 "nginx":{"status":"healthy","version":"${luaString.format("%d", ngx.config.nginx_version)}","workers":${luaString.format("%d", ngx.worker.count())}},\
 "service":{"status":"${service}","last_contact_ms":${luaString.format("%d", silentMs)},"syncs":${luaString.format("%.0f", node.syncs)},"failed_syncs":${luaString.format("%.0f", node.failures)},"live_nodes":${luaString.format("%d", node.liveNodes)}},\
 "shared_memory":{"status":"${memory}","ratelimit":{"capacity_mb":${luaString.format("%.2f", size / MIB)},"free_mb":${luaString.format("%.2f", free / MIB)}}},\
-"config":{"status":"${config}","version":"${options.configVersion}","service_version":"${node.configVersion}"}},\
+"config":{"status":"${config}","version":"${options.configVersion}","service_version":"${firstNode().configVersion}"}},\
 "degradation_level":${luaString.format("%d", level)},"emergency_mode":${node.emergency ? "true" : "false"}}\n`);
 }

@@ -19,7 +19,7 @@ import { check, readsFirst, settle } from "./http/limiter.js";
 import { readAccount, readNode, writeNode } from "./http/records.js";
 import { hideClaims, readBody, readHead } from "./http/request.js";
 import { prepareHeaders, refuse, refuseHead, refuseUnidentified, showDecision } from "./http/response.js";
-import { runSync } from "./http/syncer.js";
+import { runSyncs } from "./http/syncer.js";
 import { ngx, type SharedDict } from "./ngx.js";
 import { readClientCertificate } from "./service-tls.js";
 import { placeSocket } from "./sockets/admission.js";
@@ -27,7 +27,7 @@ import { endSocket, socketAnswered } from "./sockets/end.js";
 import { beginSockets, initSockets } from "./sockets/life.js";
 import { failedStatus, isSecondTry, wantedProtocols } from "./sockets/request.js";
 import { sockets } from "./sockets/state.js";
-import { type NginxAccount, newNginxAccount, newNginxNode, worker } from "./state.js";
+import { type NginxAccount, newNginxAccount, newNginxNodes, worker } from "./state.js";
 
 export { deep, live, ready } from "./health.js";
 export { metrics } from "./status.js";
@@ -45,13 +45,7 @@ export function init(options: NginxOptions): void {
   readClientCertificate();
   worker.apps = {};
   worker.accounts = [];
-  worker.node = newNginxNode(options);
-  worker.nodeText = "";
-  worker.degradationText = "";
-  worker.seen = -1;
-  worker.failuresSeen = 0;
-  worker.syncing = false;
-  worker.soon = false;
+  worker.nodes = newNginxNodes(options);
   worker.watchedAt = 0;
   worker.open = 0;
   dict.safe_add(NAME, options.node === "" ? hostAndProcess("nginx") : options.node);
@@ -59,9 +53,11 @@ export function init(options: NginxOptions): void {
   worker.byId = {};
   for (const limits of options.apps) worker.apps[limits.id] = addApp(limits);
   addFormerApps();
-  if (!readNode()) {
-    worker.node.epoch = newEpoch(0, nowMs(), luaMath.random());
-    writeNode();
+  for (const node of worker.nodes) {
+    if (!readNode(node)) {
+      node.epoch = newEpoch(0, nowMs(), luaMath.random());
+      writeNode(node);
+    }
   }
   worker.generation = dict.incr(GENERATION, 1, 0) as number;
   dict.safe_set(LEFT, 0);
@@ -114,12 +110,14 @@ function addFormerApps(): void {
 /** In each worker, also in one that replaces a dead one and has to report for it. */
 export function initWorker(): void {
   luaMath.randomseed(Math.floor(ngx.now() * 1000) + ngx.worker.pid());
-  catchUp();
-  for (const account of worker.accounts) {
-    readAccount(account);
-    activate(worker.node, account);
+  for (const node of worker.nodes) {
+    catchUp(node);
+    for (const account of node.accounts) {
+      readAccount(account);
+      activate(node, account);
+    }
+    node.failuresSeen = node.failures;
   }
-  worker.failuresSeen = worker.node.failures;
   ngx.timer.every(worker.options.lease.syncIntervalMs / 1000, onTick);
   beginSockets();
 }
@@ -130,12 +128,14 @@ function onTick(premature: boolean): void {
     ngx.timer.at(0, onExit);
     return;
   }
-  catchUp();
-  // Another worker may be the one that plans messages.
-  worker.node.clock = nowMs();
+  for (const node of worker.nodes) {
+    catchUp(node);
+    // Another worker may be the one that plans messages.
+    node.clock = nowMs();
+  }
   // Workers from before a reload may still settle exchanges of former apps, but no longer report them.
-  for (const account of worker.accounts) if (account.leaving) activate(worker.node, account);
-  runSync();
+  for (const account of worker.accounts) if (account.leaving) activate(account.node, account);
+  runSyncs();
 }
 
 const EXIT_LOOK_SECONDS = 0.05;

@@ -6,7 +6,7 @@ import { hasReason } from "../lua/slot-messages.js";
 import { nowMs } from "./clock.js";
 import { ngx, type Socket } from "./ngx.js";
 import { secure } from "./service-tls.js";
-import { worker } from "./state.js";
+import { type NginxNode, worker } from "./state.js";
 
 export interface ServiceReply {
   /** 0 if no service replied. */
@@ -25,10 +25,9 @@ function noReply(problem: string): ServiceReply {
   return { status: 0, body: "", timedOut: problem === "timeout", problem };
 }
 
-/** Tries the services in turn, starting with the one that replied last, until one replies that is not overloaded. */
-export function callService(path: string, body: string, deadlineMs: number): ServiceReply {
+/** Tries the services in turn, starting with the one that last replied to this node, until one replies that is not overloaded. */
+export function callService(node: NginxNode, path: string, body: string, deadlineMs: number): ServiceReply {
   const { services } = worker.options;
-  const { node } = worker;
   const until = nowMs() + deadlineMs;
   let reply = noReply("no service");
   for (let attempt = 0; attempt < services.length; attempt++) {

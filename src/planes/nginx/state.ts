@@ -2,6 +2,8 @@
 
 import type { NginxOptions } from "../../config/options/plane-options.js";
 import type { AppLimits } from "../../core/limits.js";
+import { wholeText } from "../../core/platform.js";
+import { shardOf } from "../../core/shard.js";
 import { type Account, newAccount, type Waiter } from "../../engine/account.js";
 import { type NodeState, newNode } from "../../engine/node.js";
 import { type AppCounts, newCounts } from "../lua/counts.js";
@@ -26,28 +28,23 @@ export interface NginxAccount extends Account<NginxWaiter> {
   refusedUntilKey: string;
   /** Decisions of this worker that are not added up yet. */
   counts: AppCounts;
+  /** The node on the shard of this account. */
+  node: NginxNode;
 }
 
-/** Shared by all workers, except for the lists; a copy, like the leases. */
+/** The node on one shard. Shared by all workers, except for the lists; a copy, like the leases. */
 export interface NginxNode extends NodeState<NginxAccount> {
+  shard: number;
+  /** Ends the names of its entries in shared memory; empty for the first shard. */
+  suffix: string;
+  /** Configured apps of the shard, and those of earlier configurations whose tokens are returned. */
+  accounts: NginxAccount[];
   /** Index of the service that replied last. */
   service: number;
   /** The version of the service's configuration; "-" before the first reply. */
   configVersion: string;
-}
-
-export interface Worker {
-  dict: SharedDict;
-  options: NginxOptions;
-  /** The node's name. */
-  name: string;
-  /** Configured apps. */
-  apps: { [id: string]: NginxAccount | undefined };
-  /** Configured apps, and those of earlier configurations whose tokens are returned. */
-  accounts: NginxAccount[];
-  byId: { [id: string]: NginxAccount | undefined };
-  node: NginxNode;
-  nodeText: string;
+  /** The texts that the records were last read from or written as. */
+  text: string;
   degradationText: string;
   /** The number of the last change that the copies include. */
   seen: number;
@@ -57,6 +54,20 @@ export interface Worker {
   syncing: boolean;
   /** A timer that sends a message is set. */
   soon: boolean;
+}
+
+export interface Worker {
+  dict: SharedDict;
+  options: NginxOptions;
+  /** The node's name. */
+  name: string;
+  /** Configured apps. */
+  apps: { [id: string]: NginxAccount | undefined };
+  /** Those of all shards. */
+  accounts: NginxAccount[];
+  byId: { [id: string]: NginxAccount | undefined };
+  /** By shard. */
+  nodes: NginxNode[];
   /** The waiter that looks for replies to other workers, and when it last did. */
   watcher: NginxWaiter | undefined;
   watchedAt: number;
@@ -71,24 +82,37 @@ export interface Worker {
 /** Filled by `init`. One table, so that functions need no parameter for it. */
 export const worker = {} as Worker;
 
-/** All accounts, for the engine. */
-export function allAccounts(this: void): readonly NginxAccount[] {
-  return worker.accounts;
+/** The node on the first shard, which every node tells that it is alive. */
+export function firstNode(): NginxNode {
+  return worker.nodes[0]!;
 }
 
-export function newNginxNode(options: NginxOptions): NginxNode {
-  const { lease, timeoutMs, failOpenTokens } = options;
-  const node = newNode(
-    { lease, timeoutMs, failOpenTokens, sharers: 1, timers: true, polls: true, heartbeats: true },
-    0,
-  ) as NginxNode;
-  node.service = 0;
-  node.configVersion = "-";
-  return node;
+/** The nodes on all shards. */
+export function newNginxNodes({ lease, timeoutMs, failOpenTokens, shards }: NginxOptions): NginxNode[] {
+  const nodes: NginxNode[] = [];
+  for (let shard = 0; shard < shards; shard++) {
+    const node = newNode<NginxAccount>(
+      { lease, timeoutMs, failOpenTokens, sharers: 1, timers: true, heartbeats: shard === 0 },
+      0,
+      nodes,
+    ) as NginxNode;
+    node.shard = shard;
+    node.suffix = shard === 0 ? "" : `:${wholeText(shard)}`;
+    node.accounts = [];
+    node.service = 0;
+    node.configVersion = "-";
+    node.text = "";
+    node.degradationText = "";
+    node.seen = -1;
+    node.failuresSeen = 0;
+    node.syncing = false;
+    node.soon = false;
+  }
+  return nodes;
 }
 
 export function newNginxAccount(limits: AppLimits, now: number): NginxAccount {
-  const { dict, options } = worker;
+  const { dict, options, nodes } = worker;
   const { id } = limits;
   const account = newAccount(limits, options.lease, now) as NginxAccount;
   account.cell = sharedCell(dict, `c:${id}`);
@@ -101,5 +125,7 @@ export function newNginxAccount(limits: AppLimits, now: number): NginxAccount {
   account.recordKey = `l:${id}`;
   account.refusedUntilKey = `u:${id}`;
   account.counts = newCounts();
+  account.node = nodes[shardOf(id, nodes.length)]!;
+  account.node.accounts.push(account);
   return account;
 }

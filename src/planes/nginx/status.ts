@@ -1,5 +1,6 @@
 /** The metrics page of this nginx in the Prometheus text format, and the line about the node in sync messages. */
 import { isLiftedByDryRun } from "../../core/refusals.js";
+import { summaryOf } from "../../engine/node.js";
 import { NOBODY, type Numbers, nodeText, numberOf, sumOf } from "../lua/counts.js";
 import { luaString, luaTable } from "../lua/library.js";
 import { countedIds, flushCounts, totalCounts } from "./http/counters.js";
@@ -8,7 +9,7 @@ import { ngx } from "./ngx.js";
 import * as slots from "./sockets/counters.js";
 import { countHeld, heldOnPod } from "./sockets/held-counts.js";
 import { type PodLimit, sockets } from "./sockets/state.js";
-import { worker } from "./state.js";
+import { firstNode, worker } from "./state.js";
 
 type MetricType = "counter" | "gauge" | "histogram" | "untyped";
 
@@ -31,7 +32,7 @@ export function nodeLine(): string {
   const held = heldConnections();
   const connections = held === undefined ? "" : luaString.format(" connections=%d", held);
   const memory = luaString.format(" memory_free_bytes=%.0f", worker.dict.free_space());
-  return `${nodeText(worker.node)}${memory}${connections}\n`;
+  return `${nodeText(summaryOf(firstNode()))}${memory}${connections}\n`;
 }
 
 function appLines(lines: string[]): void {
@@ -57,8 +58,9 @@ function appLines(lines: string[]): void {
 /** Counters are as of the last sync. */
 export function metrics(): void {
   flushCounts();
-  readNode();
-  const { node, name, dict, options } = worker;
+  for (const one of worker.nodes) readNode(one);
+  const { name, dict, options } = worker;
+  const node = summaryOf(firstNode());
   const lines: string[] = [];
   const own = `node_id="${name}"`;
   appLines(lines);

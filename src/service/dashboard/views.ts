@@ -1,5 +1,4 @@
 /** The data of each view, from the operations that also serve the admin API. */
-import { ALL_APPS } from "../../core/keys.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
 import { layerOf } from "../metrics/labels.js";
 import type { NodeReport } from "../metrics/reports.js";
@@ -128,7 +127,6 @@ export function createViews({ context, reading, clusterId }: ViewOptions) {
         }),
       ),
     ]);
-    const recalled = context.recalled();
     const apps = shown.map((busy, i): FlowApp => {
       const app = byId.get(busy.app_id);
       const leases = (ledgers ?? []).map((ledger) => {
@@ -142,7 +140,7 @@ export function createViews({ context, reading, clusterId }: ViewOptions) {
         tokens: balances?.[i]?.tokens ?? null,
         debt: balances?.[i]?.debt ?? null,
         held: leases.reduce((sum, tokens) => sum + tokens, 0),
-        recalled: recalled.includes(busy.app_id) || recalled.includes(ALL_APPS),
+        recalled: context.isRecalled(busy.app_id),
         leases,
       };
     });

@@ -1,6 +1,5 @@
 /** Apps: balances of every layer, leases, request counters, and explanations of refusals. */
 import { COST_BOUNDS } from "../../core/cost.js";
-import { ALL_APPS } from "../../core/keys.js";
 import type { AppLimits } from "../../core/limits.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
 import type { AppReport, RefusalReport } from "../metrics/app-counters.js";
@@ -49,10 +48,11 @@ function appReader(context: OperationsContext) {
   /** The leases of an app according to the store, with the balances that our workers report. */
   async function leasesOf(app: string, reports: AppReport[]): Promise<Lease[] | undefined> {
     const balances = new Map(reports.map(({ node, balance }) => [node, balance]));
+    const shard = quota.of(app);
     const leases = await ifAvailable(
-      quota.nodes().then((nodes) =>
+      shard.nodes().then((nodes) =>
         mapConcurrently(nodes, CONCURRENT, async ({ node, alive }) => {
-          const own = (await quota.ledger(node)).apps.find((entry) => entry.app === app);
+          const own = (await shard.ledger(node)).apps.find((entry) => entry.app === app);
           if (own === undefined) return [];
           const { granted, spent, returned } = own;
           const held = Math.max(granted - spent - returned, 0);
@@ -128,7 +128,7 @@ function appReader(context: OperationsContext) {
           l2: balances === undefined ? null : bucketOf(balances),
           l3: {
             held: leases?.reduce((sum, { held }) => sum + held, 0) ?? null,
-            recalling: context.recalled().some((app) => app === id || app === ALL_APPS),
+            recalling: context.isRecalled(id),
             leases: leases ?? [],
           },
         },

@@ -5,7 +5,9 @@ import type { Pod } from "../../config/options/slots.js";
 import { quoted } from "../../config/problem.js";
 import type { Config } from "../../config/schema.js";
 import { UNKNOWN_APP } from "../../core/codes.js";
+import { ALL_APPS } from "../../core/keys.js";
 import type { AppLimits } from "../../core/limits.js";
+import { shardOf } from "../../core/shard.js";
 import type { Coordinator } from "../../quota/coordinator.js";
 import type { Quota } from "../../quota/quota.js";
 import type { OverloadState } from "../../shared/overload.js";
@@ -32,8 +34,8 @@ export interface OperationsOptions {
     "current" | "version" | "loadedAtMs" | "lastError" | "reload" | "layer" | "putLayer" | "effective" | "tryFile"
   >;
   apps(): readonly AppLimits[];
-  quota: Pick<Quota, "inspect" | "nodes" | "holdings" | "ledger" | "cluster" | "credit">;
-  /** Apps whose tokens were recalled in the last seconds; "*" stands for all. */
+  quota: Pick<Quota, "inspect" | "nodes" | "holdings" | "ledger" | "cluster" | "credit" | "of" | "shards">;
+  /** Apps whose tokens were recalled in the last seconds; "*" stands for all, "*3" for all of shard 3. */
   recalled(): string[];
   coordinator: Pick<Coordinator, "emergency" | "emergencyOn" | "emergencyOff" | "reconcileNow" | "borrow" | "repay">;
   store: Pick<Store, "kind" | "inspect">;
@@ -108,6 +110,12 @@ export function createContext(options: OperationsOptions) {
       const pinned = options.pin.current();
       if (pinned !== undefined) return pinned.level;
       return reports.length === 0 ? options.serviceLevel() : Math.max(...reports.map(({ level }) => level));
+    },
+
+    /** Whether tokens of the app were recalled in the last seconds. */
+    isRecalled(app: string): boolean {
+      const shard = shardOf(app, options.quota.shards.length);
+      return options.recalled().some((one) => one === app || one === ALL_APPS || one === `${ALL_APPS}${shard}`);
     },
 
     /** Size of the current configuration as JSON. */

@@ -82,6 +82,7 @@ export function createControlPlane({ live, store, log, state, workers, isOpen }:
   const sync = createSyncHandler({
     quota,
     recalled: recalls.forNode,
+    emergency: coordinator.emergency,
     apps: () => apps,
     synced: metrics.synced,
     counted: metrics.counted,

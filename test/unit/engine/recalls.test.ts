@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { PENDING } from "../../../src/engine/account.js";
 import { urge } from "../../../src/engine/node.js";
-import { isMessageDue, type PlannedSync } from "../../../src/engine/plan.js";
+import { isMessageDue, isPollDue, type PlannedSync } from "../../../src/engine/plan.js";
 import { recallTokens } from "../../../src/engine/reply.js";
 import { giveUpExpired } from "../../../src/engine/waiters.js";
 import { createNodeDriver, limits } from "./node-driver.js";
@@ -212,13 +212,14 @@ describe("the accounts in a message", () => {
   });
 
   it("are none for a node that only polls for recalls, once per sync interval while it holds tokens", () => {
-    const driver = createNodeDriver([limits({ id: "app" })], { polls: true });
+    const driver = createNodeDriver([limits({ id: "app" })]);
     driver.receive([], () => undefined);
-    expect(isMessageDue(driver.node, [], driver.now() + 100)).toBe(false);
+    expect(isPollDue(driver.node, driver.now() + 100)).toBe(false);
     driver.request("app");
     driver.fill();
-    expect(isMessageDue(driver.node, [], driver.now() + 99)).toBe(false);
-    expect(isMessageDue(driver.node, [], driver.now() + 100)).toBe(true);
+    expect(isPollDue(driver.node, driver.now() + 99)).toBe(false);
+    expect(isPollDue(driver.node, driver.now() + 100)).toBe(true);
+    expect(isMessageDue(driver.node, [], driver.now() + 100)).toBe(false);
   });
 });
 

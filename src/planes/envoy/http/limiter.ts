@@ -28,42 +28,43 @@ import { isReportDue, isSyncing, maySync, sendSync } from "./syncer.js";
 /** Decides about an exchange. May wait for the service. */
 export function check(handle: Handle, exchange: Exchange, account: EnvoyAccount, method: string): void {
   const { arrivedAt, requestBytes } = exchange;
+  const { node } = account;
   // Before tokens are taken: an emergency may have started, or the epoch may have been closed.
-  if (isReportDue(arrivedAt) && maySync(arrivedAt)) sendSync(handle, account, undefined, arrivedAt);
-  worker.node.clock = arrivedAt;
+  if (isReportDue(node, arrivedAt) && maySync(node, arrivedAt)) sendSync(handle, account, undefined, arrivedAt);
+  node.clock = arrivedAt;
   startDecision(exchange, account, method);
-  const step = decide(worker.node, exchange, requestBytes);
+  const step = decide(node, exchange, requestBytes);
   if (step === MISSED) miss(handle, exchange, account);
   count(exchange);
   if (exchange.code !== OK) return;
   // Refused requests do not count: a flood of them must not cause reports.
-  worker.sinceContact = worker.sinceContact + 1;
+  node.sinceContact = node.sinceContact + 1;
   if (step === DECIDED_SYNC) refill(handle, account);
 }
 
 /** The request has its tokens and fetches more for later ones. */
 function refill(handle: Handle, account: EnvoyAccount): void {
   const now = nowMs();
-  if (!maySync(now) || isScarce(account, now) || isRefused(account.lease, 1, now)) return;
+  if (!maySync(account.node, now) || isScarce(account, now) || isRefused(account.lease, 1, now)) return;
   sendSync(handle, account, undefined, now);
 }
 
 /** The lease cannot pay: the request syncs, or asks the service to decide about it while another request syncs. */
 function miss(handle: Handle, exchange: Exchange, account: EnvoyAccount): void {
-  const { node } = worker;
+  const { node } = account;
   const now = nowMs();
   if (decideCached(exchange, "cached", now)) return;
   // While the store is slow or unavailable requests do not wait, except one that finds out whether it has recovered.
   const mayWait = mayWaitForStore(node.level);
   // A slow app holds no tokens here, because this worker could not return them without a request: the service pays.
   const leases = account.lease.target >= 1;
-  if (maySync(now) && !(mayWait && (!leases || isScarce(account, now)))) {
+  if (maySync(node, now) && !(mayWait && (!leases || isScarce(account, now)))) {
     const waiter = newWaiter(exchange, now + worker.options.timeoutMs);
     const replied = sendSync(handle, account, waiter, now);
     if (exchange.code !== PENDING) return;
     if (replied && mayWait) decideByService(handle, exchange, account);
     else decideWithoutStore(node, exchange, nowMs());
-  } else if (mayWait && (isSyncing(now) || now >= node.retryAt)) {
+  } else if (mayWait && (isSyncing(node, now) || now >= node.retryAt)) {
     decideByService(handle, exchange, account);
   } else {
     decideWithoutStore(node, exchange, now);
@@ -75,10 +76,10 @@ function miss(handle: Handle, exchange: Exchange, account: EnvoyAccount): void {
  * retry_after_ms`.
  */
 function decideByService(handle: Handle, exchange: Exchange, account: EnvoyAccount): void {
-  const { node, options } = worker;
+  const { node } = account;
   const started = nowMs();
   const message = `${account.limits.id} ${wholeText(exchange.cost)}\n`;
-  const reply = callService(handle, options.clusters.envoy, "/v1/check", message);
+  const reply = callService(handle, worker.options.clusters.envoy, "/v1/check", message);
   const now = nowMs();
   const words = reply.status === 200 ? splitText(splitText(reply.body, "\n")[0]!, " ") : [];
   if (words.length < 5) {
@@ -98,5 +99,5 @@ function decideByService(handle: Handle, exchange: Exchange, account: EnvoyAccou
 export function settle(exchange: Exchange): void {
   const { account, requestBytes, responseBytes } = exchange;
   const difference = settleExchange(account, exchange, requestBytes, responseBytes);
-  if (difference !== 0) activate(worker.node, account);
+  if (difference !== 0) activate(account.node, account);
 }

@@ -1,40 +1,55 @@
-/** Sends syncs of this worker: one at a time, by the request that has a reason. Without requests nothing is sent. */
+/** Sends syncs of this worker: to each shard one at a time, by the request that has a reason. Without requests nothing is sent. */
 import { reportFactor } from "../../../core/degradation.js";
-import { ALL_APPS } from "../../../core/keys.js";
 import type { Waiter } from "../../../engine/account.js";
 import { newEpoch } from "../../../engine/epoch.js";
 import { takeDecided, updateLevel, urge } from "../../../engine/node.js";
 import { HEARTBEAT_MS, type PlannedSync, planMessage, startMessage } from "../../../engine/plan.js";
-import { applyReplies, failSync, recallTokens, serveReplies } from "../../../engine/reply.js";
+import { applyReplies, failSync, serveReplies } from "../../../engine/reply.js";
 import { addWaiter, takeWaiters } from "../../../engine/waiters.js";
 import { luaMath } from "../../lua/library.js";
-import { emergencyNotice, messageText, readAnswer, type SyncAnswer, versionWarning } from "../../lua/sync-text.js";
+import {
+  emergencyNotice,
+  messageText,
+  readAnswer,
+  recallApps,
+  type SyncAnswer,
+  versionWarning,
+} from "../../lua/sync-text.js";
 import { nowMs } from "../clock.js";
-import { batchReceived, countersText } from "../counters.js";
+import { countersText, messageEnded } from "../counters.js";
 import type { Handle } from "../envoy-api.js";
 import { callService } from "../service-calls.js";
-import { allAccounts, type EnvoyAccount, worker } from "../state.js";
+import { type EnvoyAccount, type EnvoyNode, worker } from "../state.js";
 
 /** After the deadline of a call plus this time, the request that made it has been aborted. */
 const SPARE_MS = 100;
 /** A report alone is sent, and delays a request, only after this many requests. */
 const REPORT_REQUESTS = 50;
+/**
+ * With several shards, each is contacted this often while requests need it, and any of them once per heartbeat: a reply
+ * tells of emergencies and recalls on all shards.
+ */
+const SHARD_CONTACT_MS = 2 * HEARTBEAT_MS;
 
 /** Whether a sync may start now. */
-export function maySync(now: number): boolean {
-  return !isSyncing(now) && now >= worker.node.retryAt;
+export function maySync(node: EnvoyNode, now: number): boolean {
+  return !isSyncing(node, now) && now >= node.retryAt;
 }
 
 /** Whether a message is in flight. A clock that was set back ends it, too. */
-export function isSyncing(now: number): boolean {
-  return now < worker.syncingUntil && now + worker.options.timeoutMs + SPARE_MS >= worker.syncingUntil;
+export function isSyncing({ syncingUntil }: EnvoyNode, now: number): boolean {
+  return now < syncingUntil && now + worker.options.timeoutMs + SPARE_MS >= syncingUntil;
 }
 
 /** Whether a report is due, independent of the current request. */
-export function isReportDue(now: number): boolean {
-  const elapsed = now - worker.node.lastContact;
-  if (now < worker.lookAt && elapsed >= 0) return false;
-  return elapsed >= HEARTBEAT_MS || elapsed < 0 || worker.sinceContact >= REPORT_REQUESTS;
+export function isReportDue(node: EnvoyNode, now: number): boolean {
+  const elapsed = now - node.lastContact;
+  if (now < node.lookAt && elapsed >= 0) return false;
+  if (elapsed < 0 || node.sinceContact >= REPORT_REQUESTS) return true;
+  if (elapsed < HEARTBEAT_MS) return false;
+  if (elapsed >= SHARD_CONTACT_MS || worker.nodes.length === 1) return true;
+  const sinceAny = now - worker.lastContact;
+  return sinceAny >= HEARTBEAT_MS || sinceAny < 0;
 }
 
 /**
@@ -42,50 +57,42 @@ export function isReportDue(now: number): boolean {
  * the reply leaves it open: then it waits no longer.
  */
 export function sendSync(handle: Handle, account: EnvoyAccount, waiter: Waiter | undefined, now: number): boolean {
-  const { node } = worker;
+  const { node } = account;
   // A waiter that is still there belongs to an aborted request.
-  if (worker.waiting !== undefined) takeWaiters(worker.waiting);
-  worker.waiting = account;
+  if (node.waiting !== undefined) takeWaiters(node.waiting);
+  node.waiting = account;
   if (waiter !== undefined) addWaiter(account, waiter);
   urge(node, account);
-  let replied = exchangeMessages(handle, now);
-  while (replied && node.epochClosed) replied = exchangeMessages(handle, nowMs());
+  let replied = exchangeMessages(handle, node, now);
+  while (replied && node.epochClosed) replied = exchangeMessages(handle, node, nowMs());
   return replied;
 }
 
 /** One message and its reply. False if none arrived, or another request has continued in the meantime. */
-function exchangeMessages(handle: Handle, started: number): boolean {
-  const { node, options } = worker;
+function exchangeMessages(handle: Handle, node: EnvoyNode, started: number): boolean {
+  const { name, options } = worker;
   updateLevel(node, started);
   const planned = planMessage(node, started);
   startMessage(node, planned);
   const { seq, epoch } = node;
-  worker.syncing = seq;
-  worker.syncingUntil = started + options.timeoutMs + SPARE_MS;
-  const message = messageText(worker, planned, countersText(started));
+  node.syncing = seq;
+  node.syncingUntil = started + options.timeoutMs + SPARE_MS;
+  const message = messageText({ name, node }, planned, countersText(node, started, node.syncingUntil));
   const reply = callService(handle, options.clusters.control, "/v1/sync", message);
-  if (worker.syncing !== seq || node.epoch !== epoch) return false;
-  worker.syncingUntil = 0;
+  if (node.syncing !== seq || node.epoch !== epoch) return false;
+  node.syncingUntil = 0;
   const now = nowMs();
   const answer = reply.status === 200 ? readAnswer(reply.body, planned) : undefined;
+  messageEnded(node, answer !== undefined);
   if (answer === undefined) {
     failSync(node, { timedOut: reply.timedOut, started, now, random: luaMath.random() });
     if (node.failuresInARow === 1) handle.logWarn(`tollgate: no reply from the service: ${reply.body}`);
   } else {
-    batchReceived();
-    apply(handle, answer, { planned, started, now });
+    apply(handle, node, answer, { planned, started, now });
   }
   takeDecided(node);
-  if (worker.waiting !== undefined && !node.epochClosed) takeWaiters(worker.waiting);
+  if (node.waiting !== undefined && !node.epochClosed) takeWaiters(node.waiting);
   return answer !== undefined;
-}
-
-/** Other nodes need tokens of an app, or of all apps. They are returned with the next message. */
-function recallApp(id: string): void {
-  const { node, apps, accounts } = worker;
-  const account = apps[id];
-  if (account !== undefined) recallTokens(node, account);
-  if (id === ALL_APPS) for (const one of accounts) recallTokens(node, one);
 }
 
 interface SentMessage {
@@ -94,9 +101,10 @@ interface SentMessage {
   now: number;
 }
 
-function apply(handle: Handle, answer: SyncAnswer, { planned, started, now }: SentMessage): void {
-  const { node, options } = worker;
+function apply(handle: Handle, node: EnvoyNode, answer: SyncAnswer, { planned, started, now }: SentMessage): void {
+  const { options } = worker;
   const { emergency, epoch } = node;
+  worker.lastContact = now;
   if (answer.configVersion !== worker.configVersion) {
     worker.configVersion = answer.configVersion;
     if (answer.configVersion !== options.configVersion) {
@@ -104,15 +112,31 @@ function apply(handle: Handle, answer: SyncAnswer, { planned, started, now }: Se
     }
   }
   const nextEpoch = newEpoch(epoch, now, luaMath.random());
-  applyReplies(node, { accounts: allAccounts, planned, answer, started, now, nextEpoch });
-  for (const id of answer.recalled) recallApp(id);
+  const accounts = () => node.accounts;
+  applyReplies(node, { accounts, planned, answer, started, now, nextEpoch });
+  // They are returned with the next message.
+  const recalled = recallApps(answer.recalled, worker.nodes, worker.apps);
+  for (const other of recalled) if (other.urgent.length > 0) contactSoon(other);
   serveReplies(node, planned);
-  worker.sinceContact = 0;
-  worker.lookAt = now + options.lease.syncIntervalMs * reportFactor(node.level);
-  if (node.emergency !== emergency) handle.logWarn(emergencyNotice(node.emergency));
-  // The next request sends a message at once: to register the new epoch, or to return tokens.
-  if (node.epoch !== epoch || (node.emergency && !emergency) || node.urgent.length > 0) {
-    worker.lookAt = 0;
-    node.lastContact = 0;
+  node.sinceContact = 0;
+  node.lookAt = now + options.lease.syncIntervalMs * reportFactor(node.level);
+  if (node.emergency !== emergency) emergencyChanged(handle, node);
+  // To register the new epoch, or to return tokens.
+  if (node.epoch !== epoch || (node.emergency && !emergency) || node.urgent.length > 0) contactSoon(node);
+}
+
+/** The next request of the shard sends a message before it is decided. */
+function contactSoon(node: EnvoyNode): void {
+  node.lookAt = 0;
+  node.lastContact = 0;
+}
+
+/** The other shards are asked before their next request, because each reply changes only what belongs to its shard. */
+function emergencyChanged(handle: Handle, node: EnvoyNode): void {
+  let known = false;
+  for (const other of worker.nodes) {
+    if (other !== node && other.emergency === node.emergency) known = true;
+    if (other.emergency !== node.emergency) contactSoon(other);
   }
+  if (!known) handle.logWarn(emergencyNotice(node.emergency));
 }

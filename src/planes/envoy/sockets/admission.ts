@@ -15,6 +15,7 @@ import {
   type Refusal,
 } from "../../../core/refusals.js";
 import { renewalMs } from "../../../core/slot-lease.js";
+import { knownNodes } from "../../../engine/node.js";
 import { candidatePods, DECIDED, meaningOf, NO_CONNECTIONS, STATE_LOST } from "../../../engine/slots/admission.js";
 import {
   ANSWERED,
@@ -87,7 +88,7 @@ function isOffered(route: EnvoySocketRoute, wanted: string): boolean {
  * cost is settled when the connection ends.
  */
 export function admitUpgrade(handle: Handle, exchange: Exchange): Refusal | undefined {
-  const { liveNodes } = worker.node;
+  const liveNodes = knownNodes(exchange.account.node);
   const { id: app, dryRun } = exchange.account.limits;
   const paid = exchange.code === OK ? exchange.cost : -1;
   const name = routeName(handle);

@@ -1,47 +1,50 @@
-/** A log of changed records: other workers read only those. */
+/** A log of changed records per shard: other workers read only those. */
 import { splitText } from "../../../core/platform.js";
 import { luaString, luaTable } from "../../lua/library.js";
-import { type NginxAccount, worker } from "../state.js";
+import { type NginxAccount, type NginxNode, worker } from "../state.js";
 import { readAccount, readNode } from "./records.js";
 
-const CHANGES = "changes";
+function changesKey({ suffix }: NginxNode): string {
+  return `changes${suffix}`;
+}
+
 /** Length of the log. A worker that missed more changes reads everything. */
 const LOG_LENGTH = 256;
 
-function logKey(change: number): string {
-  return luaString.format("log:%d", change - Math.floor(change / LOG_LENGTH) * LOG_LENGTH);
+function logKey({ suffix }: NginxNode, change: number): string {
+  return luaString.format("log:%d%s", change - Math.floor(change / LOG_LENGTH) * LOG_LENGTH, suffix);
 }
 
 /** The number of the newest change. */
-export function newestChange(): number {
-  const newest = worker.dict.get(CHANGES);
+export function newestChange(node: NginxNode): number {
+  const newest = worker.dict.get(changesKey(node));
   return newest === undefined ? 0 : (newest as number);
 }
 
 /** Called with the lock, after writing. */
-export function announce(changed: readonly NginxAccount[]): void {
-  const change = newestChange() + 1;
+export function announce(node: NginxNode, changed: readonly NginxAccount[]): void {
+  const change = newestChange(node) + 1;
   const words = [luaString.format("%d", change)];
   for (const account of changed) words.push(account.limits.id);
-  worker.dict.safe_set(logKey(change), luaTable.concat(words, " "));
-  worker.dict.safe_set(CHANGES, change);
-  worker.seen = change;
+  worker.dict.safe_set(logKey(node, change), luaTable.concat(words, " "));
+  worker.dict.safe_set(changesKey(node), change);
+  node.seen = change;
 }
 
 /** Updates this worker's copies. */
-export function catchUp(): void {
-  const newest = newestChange();
-  if (newest === worker.seen) return;
-  readNode();
-  if (newest < worker.seen || newest - worker.seen >= LOG_LENGTH || !readChanges(newest)) {
-    for (const account of worker.accounts) readAccount(account);
+export function catchUp(node: NginxNode): void {
+  const newest = newestChange(node);
+  if (newest === node.seen) return;
+  readNode(node);
+  if (newest < node.seen || newest - node.seen >= LOG_LENGTH || !readChanges(node, newest)) {
+    for (const account of node.accounts) readAccount(account);
   }
-  worker.seen = newest;
+  node.seen = newest;
 }
 
-function readChanges(newest: number): boolean {
-  for (let change = worker.seen + 1; change <= newest; change++) {
-    const logged = worker.dict.get(logKey(change));
+function readChanges(node: NginxNode, newest: number): boolean {
+  for (let change = node.seen + 1; change <= newest; change++) {
+    const logged = worker.dict.get(logKey(node, change));
     if (logged === undefined) return false;
     const words = splitText(logged as string, " ");
     if (words[0] !== luaString.format("%d", change)) return false;

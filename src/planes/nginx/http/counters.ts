@@ -14,7 +14,7 @@ import {
   tally,
 } from "../../lua/counts.js";
 import { luaString } from "../../lua/library.js";
-import { worker } from "../state.js";
+import { firstNode, worker } from "../state.js";
 
 /** A list of counters that belong to no app, to be added to. */
 export function nobodysNumbers(name: string, width: number): number[] {
@@ -62,7 +62,7 @@ function addTo(key: string, text: string): boolean {
   return isNew;
 }
 
-/** Adds up what the workers passed on. Called with the lock; if the worker dies meanwhile, the counts are lost. */
+/** Adds up what the workers passed on. Called with the lock of the first shard; if the worker dies meanwhile, the counts are lost. */
 export function addUpCounts(): void {
   const { dict } = worker;
   flushCounts();
@@ -97,10 +97,10 @@ const BATCH_AT = "batch at";
 
 /**
  * The lines of a message that report counters; empty if there are none. They keep their number until a service has
- * replied, so that a service that receives them twice counts them once. Needs the lock.
+ * replied, so that a service that receives them twice counts them once. Needs the lock of the first shard.
  */
 export function batchText(now: number, last: boolean): string {
-  const { dict, node } = worker;
+  const { dict } = worker;
   const pending = dict.get(BATCH);
   if (pending !== undefined) return pending as string;
   const elapsed = now - ((dict.get(BATCH_AT) as number | undefined) ?? 0);
@@ -118,7 +118,7 @@ export function batchText(now: number, last: boolean): string {
   dict.safe_set(BATCH_AT, taken < MAX_IN_BATCH ? now : 0);
   if (lines === "") return "";
   // Numbers start with the epoch, so that they are not reused after a restart.
-  dict.safe_add(BATCH_NUMBER, node.epoch);
+  dict.safe_add(BATCH_NUMBER, firstNode().epoch);
   const batch = luaString.format("#numbers %.0f\n", dict.incr(BATCH_NUMBER, 1) as number) + lines;
   dict.safe_set(BATCH, batch);
   return batch;

@@ -9,7 +9,7 @@ import { addWaiter, giveUpExpired, newWaiter, serveFromLease } from "../../../en
 import { count } from "../../lua/counts.js";
 import { nowMs } from "../clock.js";
 import { semaphore } from "../ngx.js";
-import { type NginxAccount, type NginxWaiter, worker } from "../state.js";
+import { type NginxAccount, type NginxNode, type NginxWaiter, worker } from "../state.js";
 import { catchUp, newestChange } from "./changes.js";
 import type { Exchange } from "./exchanges.js";
 import { readRefusedUntil } from "./records.js";
@@ -23,11 +23,12 @@ const WATCHER_TIMEOUT_MS = 100;
 /** Decides about an exchange. May wait for the service. */
 export function check(exchange: Exchange, account: NginxAccount, method: string, contentLength: number): void {
   startDecision(exchange, account, method);
-  let step = decide(worker.node, exchange, contentLength);
+  const { node } = account;
+  let step = decide(node, exchange, contentLength);
   if (step === MISSED) {
-    catchUp();
+    catchUp(node);
     readRefusedUntil(account);
-    step = decideMiss(worker.node, exchange, nowMs());
+    step = decideMiss(node, exchange, nowMs());
     if (step === WAIT) waitForSync(exchange, account);
   }
   if (step === DECIDED_SYNC) wake(account);
@@ -44,7 +45,7 @@ export function readsFirst(account: NginxAccount, method: string): boolean {
   if (unknownLength === undefined || unknownLength === "charge" || dryRun || profile.bandwidth === 0) return false;
   const cost = price(profile, method, 0);
   if (cell.get() >= cost) return true;
-  catchUp();
+  catchUp(account.node);
   readRefusedUntil(account);
   return !isRefused(lease, cost, nowMs());
 }
@@ -63,12 +64,13 @@ function waitForSync(exchange: Exchange, account: NginxAccount): void {
     const left = Math.max(waiter.deadline - now, 1) / 1000;
     waiter.signal.wait(Math.min(left, watches ? WATCH_SECONDS : WATCHER_TIMEOUT_MS / 1000));
     if (watches && isPending(exchange)) {
-      watch();
+      worker.watchedAt = nowMs();
+      for (const node of worker.nodes) if (node.urgent.length > 0) watch(node);
       wakeWaiting();
     }
     if (isPending(exchange)) {
-      giveUpExpired(worker.node, account, nowMs());
-      wakeDecided();
+      giveUpExpired(account.node, account, nowMs());
+      wakeDecided(account.node);
     }
   }
   if (worker.watcher === waiter) replaceWatcher();
@@ -80,29 +82,29 @@ function isPending(exchange: Exchange): boolean {
 }
 
 /** Looks whether another worker received a reply, or failed to, and decides the waiters of this worker accordingly. */
-function watch(): void {
-  const { node } = worker;
-  worker.watchedAt = nowMs();
-  if (newestChange() === worker.seen) return;
-  catchUp();
-  if (node.failures !== worker.failuresSeen) {
-    worker.failuresSeen = node.failures;
-    giveUpWaiting();
+function watch(node: NginxNode): void {
+  if (newestChange(node) === node.seen) return;
+  catchUp(node);
+  if (node.failures !== node.failuresSeen) {
+    node.failuresSeen = node.failures;
+    giveUpWaiting(node);
   } else {
     const now = nowMs();
     for (const account of node.active) serveFromLease(node, account, now);
   }
-  wakeDecided();
+  wakeDecided(node);
 }
 
 function replaceWatcher(): void {
   worker.watcher = undefined;
-  for (const account of worker.node.active) {
-    const next = account.waiters[0];
-    if (next !== undefined) {
-      worker.watcher = next;
-      next.signal.post(1);
-      return;
+  for (const node of worker.nodes) {
+    for (const account of node.active) {
+      const next = account.waiters[0];
+      if (next !== undefined) {
+        worker.watcher = next;
+        next.signal.post(1);
+        return;
+      }
     }
   }
 }
@@ -114,6 +116,6 @@ export function settle(exchange: Exchange, requestBytes: number, responseBytes: 
   if (difference === 0) return;
   // A refund ends a cached refusal, for all workers.
   if (difference < 0) worker.dict.safe_set(account.refusedUntilKey, 0);
-  activate(worker.node, account);
-  if (isLow(worker.node, account, account.cell.get())) wake(account);
+  activate(account.node, account);
+  if (isLow(account.node, account, account.cell.get())) wake(account);
 }

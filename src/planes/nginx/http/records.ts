@@ -3,7 +3,7 @@ import { QUOTA_EXHAUSTED } from "../../../core/codes.js";
 import { splitText, storedNumber } from "../../../core/platform.js";
 import { luaString, luaTable } from "../../lua/library.js";
 import { ngx } from "../ngx.js";
-import { type NginxAccount, worker } from "../state.js";
+import { type NginxAccount, type NginxNode, worker } from "../state.js";
 import { pourIn } from "./shared-cell.js";
 
 // The order of the fields must not change: after a reload, records of an older version are read.
@@ -101,38 +101,37 @@ export function readRefusedUntil(account: NginxAccount): void {
 const NODE_KEY = "node";
 const DEGRADATION_KEY = "degradation";
 
-export function writeNode(): void {
-  const { node } = worker;
+export function writeNode(node: NginxNode): void {
   const parts: string[] = [];
   addFields(parts, node, NODE);
   parts.push(flag(node.emergency));
   addFields(parts, node, ["service"]);
   parts.push(node.configVersion);
-  worker.nodeText = luaTable.concat(parts, " ");
-  write(NODE_KEY, worker.nodeText);
+  node.text = luaTable.concat(parts, " ");
+  write(NODE_KEY + node.suffix, node.text);
   const levels: string[] = [];
   addFields(levels, node.degradation, LEVEL);
   for (const slot of node.degradation.slots) addFields(levels, slot, SLOT);
-  worker.degradationText = luaTable.concat(levels, " ");
-  write(DEGRADATION_KEY, worker.degradationText);
+  node.degradationText = luaTable.concat(levels, " ");
+  write(DEGRADATION_KEY + node.suffix, node.degradationText);
 }
 
 /** False if nothing was ever written. */
-export function readNode(): boolean {
-  const { node, dict } = worker;
-  const text = dict.get(NODE_KEY);
+export function readNode(node: NginxNode): boolean {
+  const { dict } = worker;
+  const text = dict.get(NODE_KEY + node.suffix);
   if (text === undefined) return false;
-  if (text !== worker.nodeText) {
-    worker.nodeText = text as string;
+  if (text !== node.text) {
+    node.text = text as string;
     const parts = splitText(text as string, " ");
     let at = readFields(parts, 0, node, NODE);
     node.emergency = parts[at] === "1";
     at = readFields(parts, at + 1, node, ["service"]);
     node.configVersion = parts[at]!;
   }
-  const levels = dict.get(DEGRADATION_KEY);
-  if (levels !== undefined && levels !== worker.degradationText) {
-    worker.degradationText = levels as string;
+  const levels = dict.get(DEGRADATION_KEY + node.suffix);
+  if (levels !== undefined && levels !== node.degradationText) {
+    node.degradationText = levels as string;
     const parts = splitText(levels as string, " ");
     let at = readFields(parts, 0, node.degradation, LEVEL);
     for (const slot of node.degradation.slots) at = readFields(parts, at, slot, SLOT);

@@ -8,6 +8,7 @@ import {
   dryRunText,
   isLiftedByDryRun,
 } from "../../../core/refusals.js";
+import { knownNodes } from "../../../engine/node.js";
 import {
   ACQUIRE,
   candidatePods,
@@ -29,7 +30,7 @@ import { nowMs } from "../clock.js";
 import type { Exchange } from "../http/exchanges.js";
 import { refuseHead, sendRefusal } from "../http/response.js";
 import { ngx } from "../ngx.js";
-import { worker } from "../state.js";
+import { firstNode, worker } from "../state.js";
 import { currentClient } from "./client-socket.js";
 import { countSlotDecision, countSlotRefusal } from "./counters.js";
 import { endConnection } from "./end.js";
@@ -162,7 +163,7 @@ function ask(slot: NginxSlot, admission: SlotAdmission): SlotReply | undefined {
 }
 
 function placeAlone({ app, pods }: SlotAdmission, { options, counts }: SocketRoute): string | undefined {
-  const { liveNodes } = worker.node;
+  const liveNodes = knownNodes(firstNode());
   const asked = { counters: counts, limits: options, route: options.name, app, pods, liveNodes, workers: 1 };
   return placeWithoutStore(asked, nowMs());
 }

@@ -4,12 +4,13 @@ import type { EndedSlot } from "../../../engine/slots/releases.js";
 import * as messages from "../../lua/slot-messages.js";
 import { ngx } from "../ngx.js";
 import { callService, type ServiceReply } from "../service-client.js";
+import { firstNode } from "../state.js";
 import { type NginxSlot, type SocketRoute, sockets } from "./state.js";
 
 const incarnationKey = ({ options }: SocketRoute) => `incarnation:${options.name}`;
 
 function call(path: string, message: string, deadlineMs: number): ServiceReply {
-  const reply = callService(path, message, deadlineMs);
+  const reply = callService(firstNode(), path, message, deadlineMs);
   if (messages.outcomeOf(reply.status, reply.body) === NOT_CONFIGURED) {
     ngx.log(ngx.ERR, "tollgate: the service's configuration differs from that of this nginx: ", reply.body);
   }

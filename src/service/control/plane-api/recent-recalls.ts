@@ -1,6 +1,6 @@
 /** Recent recalls of tokens, for data planes that learn of them with their next sync reply. */
 import { ALL_APPS } from "../../../core/keys.js";
-import type { Quota, ShardQuota } from "../../../quota/quota.js";
+import type { Quota } from "../../../quota/quota.js";
 import { watchRecalls } from "../../../quota/recall-watch.js";
 import type { Clock } from "../../../shared/clock.js";
 
@@ -17,27 +17,14 @@ interface Numbered {
 }
 
 export function createRecentRecalls({ shards }: Pick<Quota, "shards">, clock: Clock) {
-  const recalls = shards.map((shard) => createShardRecalls(shard, clock));
-  return {
-    /** The recalled apps; "*" stands for all apps of a shard. */
-    list: () => [...new Set(recalls.flatMap((one) => one.list()))],
-
-    /** The recalled apps of a shard that the node does not know of. */
-    forNode: (node: string, shard: number) => recalls[shard]?.forNode(node) ?? [],
-
-    close(): void {
-      for (const one of recalls) one.close();
-    },
-  };
-}
-
-function createShardRecalls(quota: Pick<ShardQuota, "onRecall">, clock: Clock) {
-  /** App → its last recall, oldest first. */
+  /** App, or "*" and a shard → its last recall, oldest first. */
   const recalls = new Map<string, Numbered>();
   /** Node → the last recall that it was told of, the longest silent first. */
   const told = new Map<string, Numbered>();
   let number = 0;
-  const close = watchRecalls(quota, clock, (app) => put(recalls, app, ++number));
+  const stops = shards.map((shard, i) => watchRecalls(shard, clock, (app) => put(recalls, nameOf(app, i), ++number)));
+
+  const nameOf = (app: string, shard: number) => (app === ALL_APPS && shards.length > 1 ? `${ALL_APPS}${shard}` : app);
 
   function put(map: Map<string, Numbered>, key: string, value: number): void {
     map.delete(key);
@@ -60,6 +47,7 @@ function createShardRecalls(quota: Pick<ShardQuota, "onRecall">, clock: Clock) {
   }
 
   return {
+    /** The recalled apps; "*" stands for all apps, and with several shards "*3" for those of shard 3. */
     list: () => after(0),
 
     /**
@@ -73,6 +61,8 @@ function createShardRecalls(quota: Pick<ShardQuota, "onRecall">, clock: Clock) {
       return apps;
     },
 
-    close,
+    close(): void {
+      for (const stop of stops) stop();
+    },
   };
 }

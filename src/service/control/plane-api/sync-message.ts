@@ -50,7 +50,9 @@ export const syncReply = z.strictObject({
   degradation: z.int().min(0).max(3),
   config_version: z.string(),
   known: z.boolean().describe("False: the store has no counters of this node. It reports everything that it holds."),
-  recalled: z.array(z.string()).describe('Apps whose unused tokens are to be returned; "*": all apps.'),
+  recalled: z
+    .array(z.string())
+    .describe('Apps whose unused tokens are to be returned; "*": all apps, "*3": those of shard 3.'),
   apps: z.array(
     z.strictObject({
       app: z.string(),

@@ -24,8 +24,10 @@ export interface SyncHandlerOptions {
   /** Returns the same list until the configuration changes. */
   apps(): readonly BucketLimits[];
   configVersion(): string;
-  /** Apps whose unused tokens are to be returned. */
-  recalled(node: string, shard: number): string[];
+  /** Apps of all shards whose unused tokens are to be returned. */
+  recalled(node: string): string[];
+  /** The emergency as the service knows it. Used with several shards: some learn of it later than others. */
+  emergency?(): { active: boolean; leftMs: number };
   timeoutMs(): number;
   /** The level that an operator pinned, if any. */
   pinnedLevel?(): number | undefined;
@@ -122,16 +124,18 @@ export function createSyncHandler(options: SyncHandlerOptions) {
     const reply = await measured(message, () => callQuota(message, known));
     const { node, epoch, numbers } = message;
     if (numbers !== undefined) options.counted?.(node, epoch, numbers);
+    const ofShard = { active: reply.emergency, leftMs: reply.emergencyLeftMs };
+    const emergency = shards.length > 1 ? (options.emergency?.() ?? ofShard) : ofShard;
     const byApp = new Map(reply.apps.map((one) => [one.app, one]));
     return {
       code: reply.code,
       live_nodes: reply.liveNodes,
-      emergency: reply.emergency,
-      emergency_left_ms: reply.emergencyLeftMs,
+      emergency: emergency.active,
+      emergency_left_ms: emergency.leftMs,
       degradation: levelOf(message.shard),
       config_version: options.configVersion(),
       known: reply.known,
-      recalled: options.recalled(node, message.shard),
+      recalled: options.recalled(node),
       apps: message.apps.flatMap(({ app, granted: before }) => {
         const one = byApp.get(app);
         const granted = one?.granted ?? before;
