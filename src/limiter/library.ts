@@ -114,7 +114,8 @@ export async function createLimiter(options: CreateLimiterOptions): Promise<Libr
   const shares = quota.shards.length === 1 ? undefined : startShareRounds();
   const ticking = setInterval(() => {
     // The next tick makes up for a failed one; the limiter itself notices that the store is unavailable.
-    quota.emergencyCheck(10_000, true).then(
+    const decides = shares?.holdsLock() ?? true;
+    (decides ? quota.emergencyCheck(10_000, true) : quota.emergencyState(node)).then(
       ({ active }) => limiter.setEmergency(active),
       () => undefined,
     );

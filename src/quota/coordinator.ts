@@ -71,11 +71,13 @@ export function createCoordinator({
 
   const failed = (doing: CoordinatorDuty, error: unknown) => observer.failed?.(doing, error);
   const changed = (state: EmergencyState) => observer.emergencyChanged?.(state);
-  const watch = createEmergencyWatch({ quota, store, clusterId, clock, random, failed, changed, checkMs, options });
+  const shares = quota.shards.length === 1 ? undefined : startShareRounds();
+  const watch = createEmergencyWatch({
+    ...{ quota, store, clusterId, node, clock, random, failed, changed, checkMs, options },
+    decides: () => shares?.holdsLock() ?? true,
+  });
   const lock = createLock(store, clusterId, "reconcile", node);
   const rounds = createReconcileRounds({ quota, lock, apps, clock, random, failed, reconciled, options, ended });
-
-  const shares = quota.shards.length === 1 ? undefined : startShareRounds();
 
   function startShareRounds() {
     return createShareRounds({

@@ -15,9 +15,13 @@ export interface EmergencyState {
 }
 
 export interface EmergencyWatchOptions {
-  quota: Pick<Quota, "emergencyCheck">;
+  quota: Pick<Quota, "emergencyCheck" | "emergencyState">;
   store: Pick<Store, "publish" | "subscribe">;
   clusterId: string;
+  /** The name of this service. */
+  node: string;
+  /** Whether this service decides about emergencies. With several shards that takes many calls, so only one does. */
+  decides(): boolean;
   clock: Clock;
   random(): number;
   checkMs: number;
@@ -81,7 +85,10 @@ export function createEmergencyWatch(parts: EmergencyWatchOptions) {
   async function checkOnce(): Promise<void> {
     try {
       const { cooldownMs, automaticEmergency } = options;
-      const { changed: isNew, usage: _, ...state } = await quota.emergencyCheck(cooldownMs, automaticEmergency);
+      const checked = parts.decides()
+        ? quota.emergencyCheck(cooldownMs, automaticEmergency)
+        : quota.emergencyState(parts.node);
+      const { changed: isNew, usage: _, ...state } = await checked;
       failures = 0;
       if (isNew || unpublished) void publish(state);
       update(state);

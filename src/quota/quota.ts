@@ -31,6 +31,8 @@ export const defaultShards = (kind: StoreKind) => (kind === "redis-cluster" ? SH
 
 /** Smaller differences of the end result from latency. */
 const SAME_END_MS = 1000;
+/** A shard that does not reply sooner must not delay an emergency on the others. */
+const SOON = { deadlineMs: 300 };
 
 export function createQuota(store: Store, cluster: ClusterLimits) {
   const count = cluster.shards ?? 1;
@@ -71,9 +73,9 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
     return { tokens, held, usage: room > 0 ? Math.min(Math.max(1 - (tokens + held) / room, 0), 1) : 1 };
   }
 
-  /** Shards that do not reply get it with a later check. */
+  /** Shards that do not reply in time get it with a later check. */
   async function copyEmergency(emergency: CopiedEmergency, to = shards.slice(1)): Promise<void> {
-    await Promise.allSettled(to.map((shard) => shard.emergencyCopy(emergency)));
+    await Promise.allSettled(to.map((shard) => shard.emergencyCopy(emergency, SOON)));
   }
 
   return {
@@ -140,10 +142,10 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
       return reply;
     },
 
-    /** The first shard decides, by the usage of all; the others get a copy. */
+    /** The first shard decides, by the usage of all; the others get a copy. One service at a time should do this. */
     async emergencyCheck(cooldownMs: number, automatic: boolean) {
       if (count === 1) return first.emergencyCheck(cooldownMs, automatic);
-      const replies = await Promise.allSettled(shards.map((shard) => shard.read()));
+      const replies = await Promise.allSettled(shards.map((shard) => shard.read(undefined, SOON)));
       const states = replies.map((reply) => (reply.status === "fulfilled" ? reply.value : undefined));
       const { usage } = summary(states.filter((state) => state !== undefined));
       const reply = await first.emergencyCheck(cooldownMs, automatic, usage);
@@ -153,6 +155,12 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
       });
       await copyEmergency(reply, differing);
       return reply;
+    },
+
+    /** The emergency as one of the shards knows it: which one depends on the name, so that services ask different ones. */
+    async emergencyState(name: string) {
+      const { changed: _, ...state } = await of(name).emergencyCheck(0, false);
+      return { ...state, changed: false };
     },
   };
 }

@@ -240,8 +240,8 @@ export function createShardQuota(store: Pick<Store, "run" | "subscribe">, cluste
     },
 
     /** Takes over the emergency of the first shard. */
-    async emergencyCopy({ active, sinceMs, leftMs, source }: CopiedEmergency): Promise<void> {
-      await run("emergency-copy", [keys.cluster], [active ? 1 : 0, sinceMs, leftMs, source]);
+    async emergencyCopy({ active, sinceMs, leftMs, source }: CopiedEmergency, options?: RunOptions): Promise<void> {
+      await run("emergency-copy", [keys.cluster], [active ? 1 : 0, sinceMs, leftMs, source], options);
     },
 
     /** The state of the shard. A `round` begins here: earlier ones cannot change the share any more. */

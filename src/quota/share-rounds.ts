@@ -45,6 +45,7 @@ export function createShareRounds(options: ShareRoundsOptions) {
   let running: Promise<void> | undefined;
   let closed = false;
   let mayHold = false;
+  let heldUntil = 0;
   let cancel = clock.after(0, tick);
 
   function tick(): void {
@@ -64,6 +65,7 @@ export function createShareRounds(options: ShareRoundsOptions) {
     mayHold = true;
     const { ours, leftMs } = await lock.take(LOCK_MS);
     mayHold = ours;
+    heldUntil = ours ? clock.now() + LOCK_MS : 0;
     if (!ours) {
       before = undefined;
       return Math.max(leftMs, 1);
@@ -95,9 +97,14 @@ export function createShareRounds(options: ShareRoundsOptions) {
     await move(
       current,
       known.map(({ shard, state }) => ({ shard, share: state.share })),
-      targetShares(demands, pool),
+      targetShares(demands, pool, fillSeconds()),
       pool,
     );
+  }
+
+  function fillSeconds(): number {
+    const { capacity, rate } = quota.limits();
+    return Math.max(capacity, 1) / Math.max(rate, 1e-6);
   }
 
   function demandOf(known: { shard: number; state: ShardState }[], earlier: Snapshot | undefined, now: number) {
@@ -178,6 +185,9 @@ export function createShareRounds(options: ShareRoundsOptions) {
   }
 
   return {
+    /** Whether this service has the lock, and with it the duties of one service for all shards. */
+    holdsLock: () => clock.now() < heldUntil,
+
     /** Finishes the running round. Never rejects. */
     async close(): Promise<void> {
       closed = true;

@@ -1,5 +1,5 @@
 /** How the cluster's capacity and rate are divided among the shards: by demand, with a minimum by configured rates. */
-import { WHOLE_SHARE } from "../core/shard.js";
+import { LARGEST_NEED, WHOLE_SHARE } from "../core/shard.js";
 
 /** What a round knows about one shard. Shares in millionths of L1. */
 export interface ShardDemand {
@@ -8,7 +8,7 @@ export interface ShardDemand {
   wanted: number;
   /** Requests were refused because the shard's bucket was short. */
   isShort: boolean;
-  /** The largest need that was refused, as a fraction of the cluster's capacity. */
+  /** The largest need that was refused and not paid since, as a fraction of the cluster's capacity. */
   largest: number;
   /** The configured rates of the shard's apps, as a fraction of those of all apps. */
   weight: number;
@@ -21,8 +21,12 @@ export interface SharePair {
 
 /** Of the rate, this fraction is divided by weight, so that an idle shard can start. The rest follows demand. */
 const RATE_BY_WEIGHT = 0.02;
-/** Of the capacity more, because a bucket that is full costs nothing. */
+/** Of the capacity more, because a bucket that is full costs nothing … */
 const CAPACITY_BY_WEIGHT = 0.25;
+/** … but less while a shard needs nearly all of it for one request. */
+const LEAST_CAPACITY_BY_WEIGHT = 1 - LARGEST_NEED;
+/** A shard gets capacity for this many seconds of its demand, as far as there is some. */
+const CAPACITY_SECONDS = 1;
 /** A shard gets this much more rate than it used, as far as there is some. */
 const HEADROOM = 1.25;
 /** A shard that uses more than this fraction of its rate may soon be short. */
@@ -36,19 +40,23 @@ export function isRebalanceDue(shards: ShardDemand[], pool: SharePair): boolean 
   if (capacity > pool.capacity || rate > pool.rate) return true;
   const unused = Math.min(pool.capacity - capacity, pool.rate - rate);
   if (unused > SMALLEST_CHANGE * WHOLE_SHARE) return true;
-  return shards.some(({ isShort, wanted, share }) => isShort || wanted * WHOLE_SHARE > share.rate * TIGHT);
+  return shards.some(
+    ({ isShort, wanted, largest, share }) =>
+      isShort || wanted * WHOLE_SHARE > share.rate * TIGHT || largest * WHOLE_SHARE > share.capacity,
+  );
 }
 
-/** New shares that sum to at most the pool, which is what these shards may have together. */
-export function targetShares(shards: ShardDemand[], pool: SharePair): SharePair[] {
+/**
+ * New shares that sum to at most the pool, which is what these shards may have together.
+ * @param fillSeconds the cluster's capacity ÷ its rate
+ */
+export function targetShares(shards: ShardDemand[], pool: SharePair, fillSeconds: number): SharePair[] {
   const rates = divide(shards, pool.rate, RATE_BY_WEIGHT, (shard) => shard.wanted * HEADROOM * WHOLE_SHARE);
-  const rateSum = Math.max(
-    rates.reduce((sum, rate) => sum + rate, 0),
-    1,
-  );
-  const capacities = divide(shards, pool.capacity, CAPACITY_BY_WEIGHT, ({ largest }, i) =>
-    Math.max(((rates[i] as number) / rateSum) * pool.capacity, largest * WHOLE_SHARE),
-  );
+  const ofDemand = (wanted: number) => Math.min((wanted * CAPACITY_SECONDS) / fillSeconds, 1);
+  const wantedCapacity: Wanted = (shard) => Math.max(ofDemand(shard.wanted) * WHOLE_SHARE, largestShare(shard));
+  const usual = divide(shards, pool.capacity, CAPACITY_BY_WEIGHT, wantedCapacity);
+  const isEnough = shards.every((shard, i) => (usual[i] as number) >= largestShare(shard));
+  const capacities = isEnough ? usual : divide(shards, pool.capacity, LEAST_CAPACITY_BY_WEIGHT, wantedCapacity);
   const targets = shards.map((_, i) => ({
     capacity: Math.floor(capacities[i] as number),
     rate: Math.floor(rates[i] as number),
@@ -57,12 +65,17 @@ export function targetShares(shards: ShardDemand[], pool: SharePair): SharePair[
   const least = (SMALLEST_CHANGE * WHOLE_SHARE) / shards.length;
   const settle = (before: number, next: number) => (Math.abs(next - before) < least ? before : next);
   const settled = targets.map((target, i) => {
-    const { share } = shards[i] as ShardDemand;
-    return { capacity: settle(share.capacity, target.capacity), rate: settle(share.rate, target.rate) };
+    const shard = shards[i] as ShardDemand;
+    const { capacity, rate } = shard.share;
+    const isShort = capacity < largestShare(shard);
+    return { capacity: isShort ? target.capacity : settle(capacity, target.capacity), rate: settle(rate, target.rate) };
   });
   const sum = sumOf(settled);
   return sum.capacity > pool.capacity || sum.rate > pool.rate ? targets : settled;
 }
+
+/** The share of the capacity that the largest need requires. One more, because targets are rounded down. */
+const largestShare = ({ largest }: ShardDemand) => (largest > 0 ? Math.ceil(largest * WHOLE_SHARE) + 1 : 0);
 
 type Wanted = (shard: ShardDemand, index: number) => number;
 

@@ -11,7 +11,8 @@
  *
  * `need` must be met in full or nothing is taken. Beyond it the node gets up to `want`: while tokens are plentiful, at most
  * half of its share of what is left, while they are scarce, at most what the app gains in a few milliseconds. If need is
- * not met but other nodes hold tokens, these are recalled and the code is recalling. If a reply was lost, the tokens that
+ * not met but other nodes hold tokens, these are recalled and the code is recalling; likewise at the beginning of a shortage
+ * of the shard's share, which other shards may reduce. If a reply was lost, the tokens that
  * it granted count towards what the node asks for now. A repeated seq gets the same reply; an older one changes nothing.
  * After the final report the ledger entry is removed: the node would start again with counters at zero. The final
  * report may be repeated.
@@ -62,7 +63,7 @@ import {
 } from "./common/message.js";
 import { recallTokens } from "./common/recall.js";
 import { packReply } from "./common/saved-reply.js";
-import { recordRefused } from "./common/share.js";
+import { forgetLargest, recordRefused } from "./common/share.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 const FIRST_APP = 6;
@@ -78,6 +79,8 @@ const WIDTH = MESSAGE_NUMBERS + 4;
 const PLENTIFUL = 0.5;
 /** While tokens are scarce, a node gets at most what the app gains in this time beyond what it needs. */
 const SCARCE_SECONDS = 0.03;
+/** A need of this fraction of L1 may have been refused before, because the share of the shard was too small. */
+const LARGE_NEED = 0.05;
 /** How soon a node asks again after a recall. */
 const RECALL_RETRY_MS = 10;
 /** Longest retry delay while other nodes hold enough tokens: they may return them long before the bucket refills. */
@@ -119,7 +122,7 @@ interface Ask {
 
 /** The number of tokens to grant, or a negative reason for the refusal. Only borrowing changes the app here. */
 function decide(app: App, cluster: Cluster, request: number[], { need, want, live, appsInCall }: Ask): number {
-  if (need * MICRO > Math.min(configuredCapacity(request), cluster.wholeCapacity)) return ABOVE_CAPACITY;
+  if (need * MICRO > Math.min(configuredCapacity(request), cluster.largestNeed)) return ABOVE_CAPACITY;
   if (need * MICRO > app.capacity) return BLOCKED;
   // Negative when overdrawn: borrowing must cover that as well.
   const inApp = Math.floor(app.tokens / MICRO);
@@ -205,9 +208,9 @@ function grantApp(call: GrantCall, i: number): void {
     const want = Math.max(request[WANT]! - undelivered, 0);
     const scarce = isScarce(app, cluster);
     const verdict = decide(app, cluster, request, { need, want, live: call.live, appsInCall: message.apps.length });
-    if (verdict === CLUSTER_SHORT) recordRefused(cluster.demand, need);
     const elsewhere = heldElsewhere(verdict, need, { app, cluster, ledger, entry }) > 0;
-    const recalling = elsewhere && recall(call, i, verdict === APP_SHORT ? app : undefined);
+    const recalled = elsewhere && recall(call, i, verdict === APP_SHORT ? app : undefined);
+    const recalling = awaitsShare(call, verdict, need) || recalled;
     const amount = Math.max(verdict, 0);
     takeFromBoth(app, cluster, amount);
     entry.granted = entry.granted + amount;
@@ -223,6 +226,19 @@ function grantApp(call: GrantCall, i: number): void {
     reply[place + 5] = scarce ? 1 : 0;
   }
   writeApp(redis, appKey, app, request);
+}
+
+/** With several shards: whether the request waits until the share of this one is increased. */
+function awaitsShare({ redis, keys, state }: GrantCall, verdict: number, need: number): boolean {
+  const { cluster } = state;
+  const { shards, now } = cluster;
+  if (shards === 1) return false;
+  const key = keys[0]!;
+  if (verdict === CLUSTER_SHORT) {
+    return recordRefused(redis, cluster, { key, tokens: need, waitMs: waitMs(cluster, need), now });
+  }
+  if (verdict > 0 && need * MICRO >= cluster.largestNeed * LARGE_NEED) forgetLargest(redis, key);
+  return false;
 }
 
 /** Recalls tokens of one app; without it those of all apps, because L1 is short. */

@@ -7,7 +7,7 @@
  *       5 round (0: only read) · 6 owner of the round
  * Reply code · latest round · share of the capacity (millionths) · share of the rate (millionths)
  *       level (micro-tokens, rounded down) · held (tokens) · taken · refused (tokens, cumulative)
- *       largest refused need (since the last round began) · emergency (0 or 1) · its source · since (ms since 1970) · left (ms)
+ *       largest refused need (that was not paid since) · emergency (0 or 1) · its source · since (ms since 1970) · left (ms)
  *
  * The code is stale_message, and nothing changes, if a later round has begun or another owner runs this one.
  */
@@ -26,7 +26,7 @@ import {
   writeCluster,
 } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
-import { isSameRound, readRound, writeRound } from "./common/share.js";
+import { isSameRound, largestRefused, readRound, writeRound } from "./common/share.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
 const ROUND = CLUSTER_ARGUMENTS;
@@ -54,7 +54,7 @@ export function shardRead(redis: RedisApi, keys: string[], argv: string[]): Scri
     cluster.held / MICRO,
     demand.taken,
     demand.refused,
-    demand.largest,
+    largestRefused(redis, key, cluster.now),
     active ? 1 : 0,
     active ? emergency.source : BY_NOBODY,
     active ? Math.floor(emergency.since / 1000) : 0,
@@ -62,7 +62,6 @@ export function shardRead(redis: RedisApi, keys: string[], argv: string[]): Scri
   ];
   if (begins && asked.round > latest.round) {
     writeRound(redis, key, asked);
-    demand.largest = 0;
     writeCluster(redis, key, cluster);
   }
   return reply;

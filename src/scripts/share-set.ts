@@ -6,11 +6,12 @@
  *       5 round · 6 share of the capacity (millionths) · 7 share of the rate (millionths) · 8 owner of the round
  * Reply code · share of the capacity · share of the rate (millionths), as they are now
  *
- * The capacity does not fall below what nodes hold; what the bucket has beyond the new capacity is lost. The code is
- * stale_message, and nothing changes, unless `shard-read` began this round here and no later one has begun since.
+ * The capacity does not fall below what nodes hold: then their unused tokens are recalled, and the next round reduces it
+ * further. What the bucket has beyond the new capacity is lost. The code is stale_message, and nothing changes, unless `shard-read` began this round here and no later one has begun since.
  */
-import { cutToHighest } from "../core/bucket.js";
+import { cutToHighest, MICRO } from "../core/bucket.js";
 import { OK, STALE_MESSAGE } from "../core/codes.js";
+import { ALL_APPS } from "../core/keys.js";
 import { WHOLE_SHARE } from "../core/shard.js";
 import {
   CLUSTER_ARGUMENTS,
@@ -21,6 +22,7 @@ import {
   writeCluster,
 } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
+import { recallTokens } from "./common/recall.js";
 import { isSameRound, readRound, shareOfCapacity, writeShare } from "./common/share.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
 
@@ -48,6 +50,10 @@ export function shareSet(redis: RedisApi, keys: string[], argv: string[]): Scrip
   const wholeTokens = Math.max(numbers[CAPACITY]!, 1);
   const ofHeld = Math.ceil(cluster.held / wholeTokens);
   if (share.capacity < before.capacity) share.capacity = Math.min(Math.max(share.capacity, ofHeld), before.capacity);
+  if (share.capacity > numbers[SHARE_CAPACITY]!) {
+    const held = cluster.held / MICRO;
+    recallTokens(redis, { clusterKey: key, key, app: ALL_APPS, held, now: cluster.now });
+  }
   cluster.capacity = shareOfCapacity(numbers[CAPACITY]!, share);
   cutToHighest(cluster);
   writeCluster(redis, key, cluster);

@@ -3,6 +3,7 @@ import { expect } from "vitest";
 import { shardOf } from "../../src/core/shard.js";
 import { createQuota, type ShardQuota } from "../../src/quota/quota.js";
 import { ShardMismatch } from "../../src/quota/shard-count.js";
+import { waitFor } from "../support/wait-for.js";
 import { type Bench, forEachBackend } from "./backends.js";
 
 const SHARDS = 4;
@@ -37,11 +38,32 @@ forEachBackend("shards", (it) => {
     expect(await quota.cluster()).toEqual({ tokens: 500, held: 500, usage: 0 });
   });
 
-  it("refuse a cost above the share for now, and one above L1 for good", async (bench) => {
+  it("let a cost above the share wait at first, then refuse it for now, and one above 0.98 of L1 for good", async (bench) => {
     const quota = quotaOf(bench);
-    expect(await take(quota, 0, 900)).toMatchObject({ code: "cluster_exhausted" });
-    expect(await take(quota, 0, 1001, "n2")).toMatchObject({ code: "cost_exceeds_capacity", retryAfterMs: 0 });
-    expect(await quota.shards[0]!.read()).toMatchObject({ taken: 0, refused: 900, largestRefused: 900 });
+    expect(await take(quota, 0, 900)).toMatchObject({ code: "recalling" });
+    bench.store.clock.now += 0.5 * SECOND;
+    expect(await take(quota, 0, 700, "n2")).toMatchObject({ code: "recalling" });
+    bench.store.clock.now += 0.5 * SECOND;
+    expect(await take(quota, 0, 700, "n3")).toMatchObject({ code: "cluster_exhausted" });
+    expect(await take(quota, 0, 981, "n4")).toMatchObject({ code: "cost_exceeds_capacity", retryAfterMs: 0 });
+    expect(await quota.shards[0]!.read()).toMatchObject({ taken: 0, refused: 2300, largestRefused: 900 });
+  });
+
+  it("remember the largest refused need until it is paid, or longer than its waiting time", async (bench) => {
+    const quota = quotaOf(bench);
+    const shard = quota.shards[1] as ShardQuota;
+    const largest = async () => (await shard.read()).largestRefused;
+    await take(quota, 1, 500);
+    await shard.read(one);
+    expect(await largest()).toBe(500);
+    await shard.setShare(one, { capacity: 500_000, rate: 1_000_000 });
+    bench.store.clock.now += 10 * SECOND;
+    expect(await take(quota, 1, 500, "n2")).toMatchObject({ code: "ok" });
+    expect(await largest()).toBe(0);
+    await take(quota, 1, 400, "n3");
+    expect(await largest()).toBe(400);
+    bench.store.clock.now += 60 * SECOND;
+    expect(await largest()).toBe(0);
   });
 
   it("change their share in the round that began last; its repetition changes nothing more", async (bench) => {
@@ -61,11 +83,16 @@ forEachBackend("shards", (it) => {
     const quota = quotaOf(bench);
     const shard = quota.shards[3] as ShardQuota;
     await take(quota, 3, 100);
+    const recalled: string[] = [];
+    const stop = await shard.onRecall((app) => recalled.push(app));
     await shard.read(one);
     expect(await shard.setShare(one, { capacity: 0, rate: 0 })).toEqual({
       changed: true,
       share: { capacity: 100_000, rate: 0 },
     });
+    await waitFor("the recall", () => recalled.length > 0);
+    stop();
+    expect(recalled).toEqual(["*"]);
     bench.store.clock.now += 10 * SECOND;
     expect(await shard.read()).toMatchObject({ tokens: 0, held: 100 });
   });

@@ -2,7 +2,7 @@
 import { type Bucket, MAX_TOKENS, MICRO, refill } from "../../core/bucket.js";
 import { BY_NOBODY, type Emergency } from "../../core/emergency.js";
 import { storedNumber, wholeNumbers } from "../../core/platform.js";
-import { MAX_SHARDS } from "../../core/shard.js";
+import { largestNeed, MAX_SHARDS } from "../../core/shard.js";
 import type { RedisApi } from "../redis-api.js";
 import { type Demand, readShard, type Share, shareOfCapacity, shareOfRate } from "./share.js";
 
@@ -27,8 +27,8 @@ export const NO_EMERGENCY = -1;
 export interface Cluster extends Bucket {
   /** Number of shards. */
   shards: number;
-  /** Maximum micro-tokens of all shards together. */
-  wholeCapacity: number;
+  /** Micro-tokens of L1 that one request may need at most. */
+  largestNeed: number;
   share: Share;
   /** Only stored if there are several shards. */
   demand: Demand;
@@ -96,7 +96,7 @@ export function readCluster(redis: RedisApi, key: string, numbers: number[]): Cl
     rate: shareOfRate(numbers[RATE]!, share),
     reserve: 0,
     shards,
-    wholeCapacity: numbers[CAPACITY]! * MICRO,
+    largestNeed: largestNeed(numbers[CAPACITY]!, shards) * MICRO,
     share,
     demand,
     now,
@@ -112,8 +112,8 @@ export function writeCluster(redis: RedisApi, key: string, cluster: Cluster): vo
   const { tokens, now, clock, held } = cluster;
   const values: (string | number)[] = ["tokens", tokens, "at", now, "clock", clock, "held", held / MICRO];
   if (cluster.shards > 1) {
-    const { taken, refused, largest } = cluster.demand;
-    for (const value of ["taken", taken, "refused", refused, "largest", largest]) values.push(value);
+    const { taken, refused } = cluster.demand;
+    for (const value of ["taken", taken, "refused", refused]) values.push(value);
   }
   redis.call("HSET", key, ...values);
 }

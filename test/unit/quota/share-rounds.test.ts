@@ -3,15 +3,12 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { shardOf, WHOLE_SHARE } from "../../../src/core/shard.js";
 import type { Lock } from "../../../src/quota/lock.js";
-import { createLock } from "../../../src/quota/lock.js";
 import type { ShardQuota, ShareRound } from "../../../src/quota/quota.js";
 import { createShareRounds } from "../../../src/quota/share-rounds.js";
 import { createEmbeddedStore } from "../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../src/store/errors.js";
 import { createSimulatedClock } from "../../support/simulated-clock.js";
-import { createSimulation, limitedApp, type SimulatedNode } from "../../support/simulation.js";
 import { createQuota } from "../../support/split-quota.js";
-import { type Taken, worstWindow } from "../../support/windows.js";
 
 const START_US = 1_800_000_000_000_000;
 
@@ -152,45 +149,3 @@ describe("with two services at once, lost calls, lost replies, crashes in the mi
     expect(failed, JSON.stringify(counterexample)).toBe(true);
   });
 });
-
-describe("demand that moves from one shard to another", () => {
-  it("gets the whole rate within two seconds, and no window exceeds capacity + rate × time", async () => {
-    const ids = Array.from({ length: 4 }, (_, shard) => idOn(shard));
-    const apps = ids.map((id) => limitedApp({ id, guaranteed: 2000, burst: 2000 }));
-    const cluster = { id: "moving", capacity: 1000, rate: 1000, nodeTtlMs: 5000, shards: 4 };
-    const simulation = createSimulation(apps, cluster);
-    const { clock, quota } = simulation;
-    const nodes = [simulation.addNode("n1"), simulation.addNode("n2")];
-    const store = createEmbeddedStore({ clock: () => START_US + clock.now() * 1000 });
-    const rounds = createShareRounds({
-      ...{ quota, clock, apps: () => apps, failed: () => undefined },
-      lock: createLock(store, "moving", "shares", "n1"),
-    });
-    /** 80 % of three times the rate on one shard, the rest on the others. */
-    function flood(hot: number, until: number): void {
-      for (const node of nodes) {
-        for (const [i, id] of ids.entries()) simulation.load(node, id, i === hot ? 1200 : 100, until);
-      }
-    }
-    flood(0, 6000);
-    await clock.advance(6000);
-    flood(1, 12_000);
-    await clock.advance(6500);
-    const admitted = (from: number, to: number) => nodes.reduce((sum, node) => sum + node.admitted(from, to), 0);
-    expect(admitted(3000, 6000) / 3000).toBeGreaterThanOrEqual(0.95);
-    expect(admitted(8000, 12_000) / 4000).toBeGreaterThanOrEqual(0.95);
-    expect(worstWindow(taken(nodes), { from: 0, to: 1e9, rate: 1000, burst: 1000 })).toBeUndefined();
-    await simulation.during(rounds.close());
-  });
-});
-
-function taken(nodes: SimulatedNode[]): Taken[] {
-  const all = nodes.flatMap((node) => node.decisions).filter(({ decision }) => decision.allowed);
-  // Admissions in the same millisecond are one, so that the quadratic check stays quick.
-  const byTime = new Map<number, number>();
-  for (const { at, decision } of all) {
-    const ms = Math.floor(at);
-    byTime.set(ms, (byTime.get(ms) ?? 0) + decision.cost);
-  }
-  return [...byTime].map(([at, tokens]) => ({ at, tokens }));
-}
