@@ -1,6 +1,6 @@
 # Commands for working on Tollgate. Each one first makes what it needs, so a fresh clone can start with any of them.
 .DEFAULT_GOAL := help
-.PHONY: help run quick test check bench fuzz soak build clean tools test-deploy test-deploy-files deploy-tools deploy-files sbom release release-files
+.PHONY: help run quick test check scenarios bench fuzz soak build clean tools test-deploy test-deploy-files deploy-tools deploy-files sbom release release-files
 .NOTPARALLEL:
 
 INSTALLED := node_modules/.package-lock.json
@@ -62,6 +62,9 @@ release: build ## Run the release checklist, then commit and tag VERSION=1.2.3; 
 release-files: build # Write what belongs to the release TAG=v1.2.3 to .cache/release
 	@deploy/test/ensure-tools.sh helm
 	@node_modules/.bin/tsx build/release.ts files "$(TAG)"
+
+scenarios: tools build ## Run all scenarios with several shards on every kind of store: half an hour
+	@SCENARIOS=all node_modules/.bin/vitest run test/e2e/planes-shards.test.ts
 
 bench: build ## Run the benchmarks; ONLY=name runs one
 	@node_modules/.bin/tsx bench/main.ts $(ONLY)

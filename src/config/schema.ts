@@ -44,8 +44,8 @@ const cluster = section({
   id: clusterName().default("cluster-01").describe("Nodes with the same id on the same store share their limits."),
   capacity: tokens().default(1_000_000).describe("L1: maximum tokens for all apps together."),
   rate: rate().default(500_000).describe("L1: tokens per second for all apps together."),
-  shards: optional(whole(1, MAX_SHARDS), "1").describe(
-    "Parts into which the apps are divided, each in one hash slot. Cannot be changed for an existing `id`.",
+  shards: optional(whole(1, MAX_SHARDS), "16 with Redis Cluster, otherwise 1").describe(
+    "Parts into which the apps are divided, each in one hash slot, so that all primaries of a Redis Cluster share the load. Recorded in the store when the first service starts. Cannot be changed for an existing `id`: see GUARANTEES.md, Shards.",
   ),
   node_ttl_ms: milliseconds(SHORTEST_TTL_MS, HOUR_MS)
     .default(10_000)

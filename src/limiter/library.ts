@@ -52,7 +52,7 @@ export interface Limits {
 export interface CreateLimiterOptions extends Limits {
   /** "embedded" for one process, a Redis URL, or an open store, which the caller closes. */
   store?: string | Store;
-  /** Limiters with the same store and cluster share the limits. `shards`: default 1. */
+  /** Limiters with the same store and cluster share the limits. `shards`: default 16 with Redis Cluster, otherwise 1. */
   cluster?: { id?: string; capacity?: number; rate?: number; shards?: number };
   /** The name of this node; default: host name and process id. */
   node?: string;

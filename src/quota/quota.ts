@@ -25,7 +25,7 @@ interface ListedNode {
 }
 
 /** On Redis Cluster, enough shards for as many primaries; elsewhere more than one only costs. */
-const SHARDS_ON_CLUSTER = 1;
+const SHARDS_ON_CLUSTER = 16;
 
 export const defaultShards = (kind: StoreKind) => (kind === "redis-cluster" ? SHARDS_ON_CLUSTER : 1);
 
@@ -147,8 +147,10 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
       if (count === 1) return first.emergencyCheck(cooldownMs, automatic);
       const replies = await Promise.allSettled(shards.map((shard) => shard.read(undefined, SOON)));
       const states = replies.map((reply) => (reply.status === "fulfilled" ? reply.value : undefined));
-      const { usage } = summary(states.filter((state) => state !== undefined));
-      const reply = await first.emergencyCheck(cooldownMs, automatic, usage);
+      const known = states.filter((state) => state !== undefined);
+      // The usage of a small part of the cluster says nothing about the rest.
+      const decides = automatic && known.length * 2 > count;
+      const reply = await first.emergencyCheck(cooldownMs, decides, summary(known).usage);
       const differing = shards.filter((_, i) => {
         const state = states[i];
         return i > 0 && state !== undefined && !isSame(reply, { ...state, active: state.emergency });

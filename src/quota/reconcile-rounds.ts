@@ -30,8 +30,11 @@ export interface ReconcileRoundsOptions {
 }
 
 interface Job {
+  shard: ShardQuota;
   app: BucketLimits;
   tolerance: number;
+  /** Only removes dead nodes from the shard, of which no app is reconciled. */
+  onlyNodes?: boolean;
 }
 
 /** Random extra delay as a fraction of the interval, so that services do not act at the same time. */
@@ -44,6 +47,8 @@ const APPS_PER_TURN = 20;
 /** For an app that is not configured here but may be elsewhere: return its tokens, but correct no drift. */
 const FORGOTTEN = { guaranteed: 0, burst: MAX_TOKENS, priority: 0, borrow: false };
 const ANY_DRIFT = 1;
+/** Stands for the apps of a shard without any. It has no bucket, and gets none. */
+const NO_APP: BucketLimits = { id: "none", ...FORGOTTEN };
 
 export function createReconcileRounds(parts: ReconcileRoundsOptions) {
   const { quota, lock, clock, options, failed } = parts;
@@ -120,17 +125,17 @@ export function createReconcileRounds(parts: ReconcileRoundsOptions) {
     return "complete";
   }
 
-  async function reconcileOne({ app, tolerance }: Job, round: Round, away: Set<ShardQuota>): Promise<void> {
+  async function reconcileOne(job: Job, round: Round, away: Set<ShardQuota>): Promise<void> {
+    const { shard, app, tolerance, onlyNodes = false } = job;
     const how = { tolerance, force: false, operation: randomUUID() };
-    const shard = quota.of(app.id);
-    round.apps++;
+    if (!onlyNodes) round.apps++;
     if (away.has(shard)) {
       round.failedApps++;
       return;
     }
     try {
       const result = await retried(() => shard.reconcile(app, how));
-      parts.reconciled(app.id, result);
+      if (!onlyNodes) parts.reconciled(app.id, result);
     } catch (error) {
       round.failedApps++;
       if (isTransient(error)) leaveOut(shard, away, error);
@@ -144,29 +149,32 @@ export function createReconcileRounds(parts: ReconcileRoundsOptions) {
     failed("reconcile", error);
   }
 
-  /** The configured apps, and other apps of which dead nodes hold tokens. */
+  /** The configured apps, other apps of which dead nodes hold tokens, and shards without apps that list dead nodes. */
   async function jobs(away: Set<ShardQuota>): Promise<Job[]> {
-    const configured = parts.apps();
     const tolerance = options.driftTolerance;
-    const ids = new Set(configured.map((app) => app.id));
-    const forgotten = new Set<string>();
+    const configured = parts.apps().map((app): Job => ({ shard: quota.of(app.id), app, tolerance }));
+    const ids = new Set(configured.map(({ app }) => app.id));
+    const used = new Set(configured.map(({ shard }) => shard));
+    const more: Job[] = [];
     for (const shard of quota.shards) {
       try {
-        for (const app of await heldByDead(shard)) if (!ids.has(app)) forgotten.add(app);
+        const dead = (await retried(() => shard.nodes())).filter(({ alive }) => !alive);
+        const forgotten = (await heldBy(shard, dead)).filter((id) => !ids.has(id));
+        const also = [...new Set(forgotten)].sort().map((id) => ({ id, ...FORGOTTEN }));
+        for (const app of also) more.push({ shard, app, tolerance: ANY_DRIFT });
+        const isUnused = also.length === 0 && !used.has(shard);
+        if (dead.length > 0 && isUnused) more.push({ shard, app: NO_APP, tolerance: ANY_DRIFT, onlyNodes: true });
       } catch (error) {
         leaveOut(shard, away, error);
       }
     }
-    return [
-      ...configured.map((app) => ({ app, tolerance })),
-      ...[...forgotten].sort().map((id) => ({ app: { id, ...FORGOTTEN }, tolerance: ANY_DRIFT })),
-    ];
+    return [...configured, ...more];
   }
 
-  async function heldByDead(shard: ShardQuota): Promise<string[]> {
+  /** The apps of which these nodes hold tokens. */
+  async function heldBy(shard: ShardQuota, nodes: { node: string }[]): Promise<string[]> {
     const apps: string[] = [];
-    for (const { node, alive } of await retried(() => shard.nodes())) {
-      if (alive) continue;
+    for (const { node } of nodes) {
       const ledger = await retried(() => shard.ledger(node));
       for (const { app, granted, spent, returned } of ledger.apps) if (granted > spent + returned) apps.push(app);
     }

@@ -1,24 +1,21 @@
-/** The servers of one scenario: a Redis, a backend and a plane, started and stopped together. */
+/** The servers of one scenario: a store, a backend and a plane, started and stopped together. */
 import { createQuota } from "../../src/quota/quota.js";
+import { createEmbeddedStore } from "../../src/store/embedded/embedded-store.js";
 import { createRedisStore } from "../../src/store/redis/redis-store.js";
 import { type SmallBackend, startSmallBackend } from "../support/gateway-process.js";
 import { type PlaneKind, type PlaneOptions, type PlaneUnderTest, preparePlane, startPlane } from "../support/planes.js";
-import { type RedisServer, scriptCalls, startRedis } from "../support/redis-server.js";
-import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.js";
+import { type ScenarioStore, startScenarioStore } from "./scenario-store.js";
 
-const CLUSTER = "cluster: { id: scenario, node_ttl_ms: 3000, reconcile_interval_ms: 1000 }\n";
+const CLUSTER = "id: scenario, node_ttl_ms: 3000, reconcile_interval_ms: 1000";
 /** A request costs one token, whatever its size. */
 export const BY_REQUEST = "profile: { based_on: iops, bandwidth: 0 }";
 
 export interface Fixture {
   plane: PlaneUnderTest;
-  redis: RedisServer;
-  /** The proxy between the services and Redis. */
-  link: TcpProxy;
+  store: ScenarioStore;
   backend: SmallBackend;
+  /** Not usable with the embedded store. */
   quota: ReturnType<typeof createQuota>;
-  /** Script calls since the previous call of this function. */
-  storeCalls(): Promise<number>;
   /** Tokens that the store counts as held by the nodes of one instance. */
   heldBy(instance: number): Promise<number>;
   stop(): Promise<void>;
@@ -39,36 +36,30 @@ export async function startFixture(kind: PlaneKind, options: FixtureOptions): Pr
     for (const end of endings.splice(0).reverse()) await end();
   };
   try {
-    const redis = await startRedis();
-    endings.push(() => redis.stop());
-    const link = await startTcpProxy(redis.port);
-    endings.push(() => link.stop());
+    const store = await startScenarioStore();
+    endings.push(() => store.stop());
     const backend = await startSmallBackend();
     endings.push(() => backend.stop());
-    const store = createRedisStore(redis.url);
-    endings.push(() => store.close());
-    const quota = createQuota(store, { id: "scenario", capacity: 1_000_000, rate: 500_000, nodeTtlMs: 3000 });
+    const { shards, directUrl } = store;
+    const direct = directUrl === undefined ? createEmbeddedStore() : createRedisStore(directUrl);
+    endings.push(() => direct.close());
+    const limits = { id: "scenario", capacity: 1_000_000, rate: 500_000, nodeTtlMs: 3000, shards };
+    const quota = createQuota(direct, limits);
     const plane = await startPlane(kind, {
       instances: options.instances ?? 2,
       workers: options.workers ?? 2,
-      store: `redis://127.0.0.1:${link.port}`,
+      store: store.url,
       backend: backend.target,
       paths: options.paths ?? [],
-      yaml: `${CLUSTER}apps: { ${options.apps} }\n${options.yaml ?? ""}`,
+      yaml: `cluster: { ${CLUSTER}, shards: ${shards} }\napps: { ${options.apps} }\n${options.yaml ?? ""}`,
     });
     endings.push(() => plane.stop());
     return {
       plane,
-      redis,
-      link,
+      store,
       backend,
       quota,
       stop,
-      async storeCalls() {
-        const calls = await scriptCalls(redis);
-        await redis.command("CONFIG", "RESETSTAT");
-        return calls;
-      },
       async heldBy(instance) {
         const nodes = (await quota.nodes()).filter(({ node }) => node.startsWith(`${kind}-${instance}`));
         const ledgers = await Promise.all(nodes.map(({ node }) => quota.ledger(node)));

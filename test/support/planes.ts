@@ -30,7 +30,7 @@ export interface PlaneOptions {
   instances: number;
   /** Per instance. */
   workers: number;
-  /** `redis://…` */
+  /** `redis://…`, `redis-cluster://…` or `embedded`. */
   store: string;
   /** host:port; empty if `yaml` contains upstreams and routes. */
   backend: string;
@@ -60,13 +60,16 @@ function routesTo({ backend, paths = [] }: Pick<PlaneOptions, "backend" | "paths
 }
 
 async function startNodePlane({ instances, workers, store, yaml, ...to }: PlaneOptions): Promise<PlaneUnderTest> {
-  const head = (i: number) => `node_id: node-${i}\nworkers: ${workers}\nstore: ${store}\nlog: { level: warn }\n`;
+  // Gateways cannot share an embedded store: one with as many workers takes the place of all.
+  const gateways = store === "embedded" ? 1 : instances;
+  const ofEach = (workers * instances) / gateways;
+  const head = (i: number) => `node_id: node-${i}\nworkers: ${ofEach}\nstore: ${store}\nlog: { level: warn }\n`;
   const started = await Promise.all(
-    Array.from({ length: instances }, (_, i) => startGateway(`${head(i)}${routesTo(to)}${yaml}`)),
+    Array.from({ length: gateways }, (_, i) => startGateway(`${head(i)}${routesTo(to)}${yaml}`)),
   );
   return {
     kind: "node",
-    instances: started.map(nodeInstance),
+    instances: Array.from({ length: instances }, (_, i) => nodeInstance(started[i % gateways]!)),
     controlUrl: started[0]!.controlUrl,
     async stop() {
       await Promise.all(started.map((gateway) => gateway.stop()));

@@ -53,9 +53,10 @@ export function init(options: NginxOptions): void {
   worker.byId = {};
   for (const limits of options.apps) worker.apps[limits.id] = addApp(limits);
   addFormerApps();
+  const epoch = newEpoch(0, nowMs(), luaMath.random());
   for (const node of worker.nodes) {
     if (!readNode(node)) {
-      node.epoch = newEpoch(0, nowMs(), luaMath.random());
+      node.epoch = epoch;
       writeNode(node);
     }
   }
