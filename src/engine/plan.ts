@@ -193,8 +193,9 @@ export function isPollDue(node: NodeState, now: number): boolean {
     if (asked === undefined && one.failuresInARow === 0) asked = one;
   }
   if (!holds || (asked ?? node.peers[0]) !== node) return false;
+  // Less than an interval, because the last reply came some time after the beginning of the interval.
   const elapsed = now - node.lastContact;
-  return elapsed < 0 || elapsed >= node.options.lease.syncIntervalMs;
+  return elapsed < 0 || elapsed >= node.options.lease.syncIntervalMs / 2;
 }
 
 /** Numbers a message that is about to be sent. */

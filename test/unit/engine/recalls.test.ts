@@ -217,8 +217,8 @@ describe("the accounts in a message", () => {
     expect(isPollDue(driver.node, driver.now() + 100)).toBe(false);
     driver.request("app");
     driver.fill();
-    expect(isPollDue(driver.node, driver.now() + 99)).toBe(false);
-    expect(isPollDue(driver.node, driver.now() + 100)).toBe(true);
+    expect(isPollDue(driver.node, driver.now() + 49)).toBe(false);
+    expect(isPollDue(driver.node, driver.now() + 50)).toBe(true);
     expect(isMessageDue(driver.node, [], driver.now() + 100)).toBe(false);
   });
 });
