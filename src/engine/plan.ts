@@ -139,7 +139,8 @@ function planIfDue<A extends Account>(
 ): boolean {
   const { now, options } = situation;
   if (!situation.timers && !node.epochClosed) returnUnused(account, now);
-  situation.plentiful = account.sync.plentiful;
+  // A recall counts even if the record of a shared account, which is from before it, was read since.
+  situation.plentiful = account.sync.plentiful && !account.sync.recalled;
   situation.gain = account.limits.guaranteed;
   situation.isLimit = account.limits.fillSeconds !== undefined;
   if (!isDue(node, account, situation)) {

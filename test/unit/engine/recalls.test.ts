@@ -1,7 +1,7 @@
 /** Recalls: nodes return what they do not need at once, and requests wait for recalled tokens until their deadline. */
 import { describe, expect, it } from "vitest";
 import { PENDING } from "../../../src/engine/account.js";
-import { urge } from "../../../src/engine/node.js";
+import { newNode, urge } from "../../../src/engine/node.js";
 import { isMessageDue, isPollDue, type PlannedSync } from "../../../src/engine/plan.js";
 import { recallTokens } from "../../../src/engine/reply.js";
 import { giveUpExpired } from "../../../src/engine/waiters.js";
@@ -25,6 +25,13 @@ describe("a node whose tokens are recalled", () => {
     recallTokens(driver.node, account);
     expect(driver.send()[0]!.message).toMatchObject({ granted: 101, spent: 1, returned: 100, need: 0 });
     expect(account.cell.get()).toBe(0);
+  });
+
+  it("returns them also if it has read a record from before the recall since then", () => {
+    const { driver, account } = holding(101);
+    recallTokens(driver.node, account);
+    account.sync.plentiful = true;
+    expect(driver.send()[0]!.message).toMatchObject({ spent: 1, returned: 100 });
   });
 
   it.each([
@@ -220,6 +227,21 @@ describe("the accounts in a message", () => {
     expect(isPollDue(driver.node, driver.now() + 49)).toBe(false);
     expect(isPollDue(driver.node, driver.now() + 50)).toBe(true);
     expect(isMessageDue(driver.node, [], driver.now() + 100)).toBe(false);
+  });
+
+  it("are sent to one shard only, the first that replies, while it holds tokens of any", () => {
+    const driver = createNodeDriver([limits({ id: "app" })]);
+    driver.request("app");
+    driver.fill();
+    const { options, epoch, lastContact } = driver.node;
+    const other = newNode(options, epoch, driver.node.peers);
+    other.lastContact = lastContact;
+    const due = () => [driver.node, other].map((node) => isPollDue(node, driver.now() + 100));
+    expect(due()).toEqual([true, false]);
+    driver.node.failuresInARow = 1;
+    expect(due()).toEqual([false, true]);
+    other.failuresInARow = 1;
+    expect(due()).toEqual([true, false]);
   });
 });
 
