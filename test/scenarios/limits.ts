@@ -217,7 +217,8 @@ export function emergency(kind: PlaneKind): Promise<Verdict> {
     const loadOf = (app: string) => urls.map((url) => startHttpLoad(url, app, 50, REQUEST_TIMEOUT_MS));
     const [vital, minor] = [loadOf("vital"), loadOf("minor")];
     await pause(500);
-    await quota.emergencyOn(60_000, "a test", "the test", "emergency-on-1");
+    // Longer than this test waits: a refusal must not outlive the emergency.
+    await quota.emergencyOn(600_000, "a test", "the test", "emergency-on-1");
     const isBlocked = ({ answers }: HttpLoad) => answers.some(({ status }) => status === 429);
     await waitFor("the emergency under load", () => minor.every(isBlocked));
     const reasons: string[] = [];

@@ -1,6 +1,6 @@
 /** Decides about requests on the worker's own leases, and settles exchanges. */
 
-import { OK } from "../../../core/codes.js";
+import { EMERGENCY_BLOCKED, OK } from "../../../core/codes.js";
 import { mayWaitForStore, STORE_ERROR, STORE_OK, STORE_TIMEOUT } from "../../../core/degradation.js";
 import { isRefused } from "../../../core/lease.js";
 import { splitText, wholeNumber, wholeText } from "../../../core/platform.js";
@@ -23,7 +23,7 @@ import type { Handle } from "../envoy-api.js";
 import { callService } from "../service-calls.js";
 import { type EnvoyAccount, worker } from "../state.js";
 import type { Exchange } from "./exchanges.js";
-import { isReportDue, isSyncing, maySync, sendSync } from "./syncer.js";
+import { contactSoon, isReportDue, isSyncing, maySync, sendSync } from "./syncer.js";
 
 /** Decides about an exchange. May wait for the service. */
 export function check(handle: Handle, exchange: Exchange, account: EnvoyAccount, method: string): void {
@@ -92,6 +92,8 @@ function decideByService(handle: Handle, exchange: Exchange, account: EnvoyAccou
   const numberAt = (place: number) => Math.max(wholeNumber(words[place]!), 0);
   const answer = { code: words[1]!, remaining: numberAt(2), limit: numberAt(3), retryAfterMs: numberAt(4) };
   decideRemotely(exchange, answer, now);
+  // Otherwise this worker could miss the whole emergency, and the cached refusal would outlive it.
+  if (answer.code === EMERGENCY_BLOCKED && !node.emergency) contactSoon(node);
   activate(node, account);
 }
 

@@ -126,7 +126,7 @@ function apply(handle: Handle, node: EnvoyNode, answer: SyncAnswer, { planned, s
 }
 
 /** The next request of the shard sends a message before it is decided. */
-function contactSoon(node: EnvoyNode): void {
+export function contactSoon(node: EnvoyNode): void {
   node.lookAt = 0;
   node.lastContact = 0;
 }
