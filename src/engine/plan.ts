@@ -181,6 +181,12 @@ export function isMessageDue(node: NodeState, planned: PlannedSync[], now: numbe
   return node.lastContact === 0 || elapsed < 0 || elapsed >= HEARTBEAT_MS;
 }
 
+/** Whether the store counts tokens as held by this node. */
+function holdsTokens({ active }: NodeState): boolean {
+  for (const { lease, sync } of active) if (lease.granted - lease.returned > sync.reportedSpent) return true;
+  return false;
+}
+
 /**
  * Whether a message has to be sent to learn of recalls, by a host that learns of them from replies only: one message per
  * sync interval while it holds tokens. Replies tell of recalls on all shards, so only one of them is asked: the first one
@@ -190,7 +196,7 @@ export function isPollDue(node: NodeState, now: number): boolean {
   let holds = false;
   let asked: NodeState | undefined;
   for (const one of node.peers) {
-    holds = holds || one.active.length > 0;
+    holds = holds || holdsTokens(one);
     if (asked === undefined && one.failuresInARow === 0) asked = one;
   }
   if (!holds || (asked ?? node.peers[0]) !== node) return false;

@@ -227,6 +227,9 @@ describe("the accounts in a message", () => {
     expect(isPollDue(driver.node, driver.now() + 49)).toBe(false);
     expect(isPollDue(driver.node, driver.now() + 50)).toBe(true);
     expect(isMessageDue(driver.node, [], driver.now() + 100)).toBe(false);
+    const account = driver.account("app");
+    account.sync.reportedSpent = account.lease.granted;
+    expect(isPollDue(driver.node, driver.now() + 50)).toBe(false);
   });
 
   it("are sent to one shard only, the first that replies, while it holds tokens of any", () => {

@@ -65,7 +65,7 @@ function waitForSync(exchange: Exchange, account: NginxAccount): void {
     waiter.signal.wait(Math.min(left, watches ? WATCH_SECONDS : WATCHER_TIMEOUT_MS / 1000));
     if (watches && isPending(exchange)) {
       worker.watchedAt = nowMs();
-      for (const node of worker.nodes) if (node.urgent.length > 0) watch(node);
+      for (const node of worker.nodes) if (node.active.length > 0) watch(node);
       wakeWaiting();
     }
     if (isPending(exchange)) {
