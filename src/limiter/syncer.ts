@@ -49,6 +49,7 @@ export function createSyncer(options: SyncerOptions) {
   let soon = false;
   let closing = false;
   let cancelGap = () => {};
+  let gapEndsAt = 0;
   const { onRecall } = target;
   const stopWatching = onRecall === undefined ? () => {} : watchRecalls({ onRecall }, clock, recall);
 
@@ -90,7 +91,9 @@ export function createSyncer(options: SyncerOptions) {
     urge(node, account);
     if (soon || inFlight !== undefined || closing || lastsUntilNextSync(node, account)) return;
     const now = clock.now();
-    if (now >= node.retryAt && !isScarce(account, now)) startSoon();
+    if (now < node.retryAt) return;
+    if (!isScarce(account, now)) startSoon();
+    else if (account.waiters.length > 0 && now >= gapEndsAt) tickAfterGap();
   }
 
   function startSoon(): void {
@@ -105,6 +108,7 @@ export function createSyncer(options: SyncerOptions) {
   /** Waiters ask again when the gap after a short reply is over, not at the next tick. */
   function tickAfterGap(): void {
     cancelGap();
+    gapEndsAt = clock.now() + SCARCE_GAP_MS;
     cancelGap = clock.after(SCARCE_GAP_MS, tick);
   }
 

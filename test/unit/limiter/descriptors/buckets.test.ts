@@ -79,7 +79,7 @@ describe("values above the maximum", () => {
     await countAllowed(10, (i) => node!.ask(`user=${i}`));
     await world.pass(5_000);
     await countAllowed(20, (i) => node!.ask(`user=new-${i}`));
-    await world.pass(500);
+    await world.pass(2_000);
     // There was no room: the least recently used half has left.
     expect(await countAllowed(5, (i) => node!.ask(`user=newer-${i}`))).toBe(5);
   });
