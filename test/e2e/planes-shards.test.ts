@@ -5,6 +5,7 @@
 import { describe, expect, it } from "vitest";
 import { leaseScenarios } from "../scenarios/leases.js";
 import { scenarios, type Verdict } from "../scenarios/limits.js";
+import { playAll } from "../scenarios/play-all.js";
 import { onStore, type StoreSetup } from "../scenarios/scenario-store.js";
 import { findEnvoy } from "../support/envoy-binary.js";
 import type { PlaneKind } from "../support/planes.js";
@@ -32,7 +33,7 @@ describe.each(selection)("on $setup.kind with $setup.shards shards", ({ setup, n
     "planes decide alike: %s",
     (_name, play) =>
       onStore(setup, async () => {
-        const [onNode, ...others] = [await play("node"), ...(await Promise.all(kinds.map((kind) => play(kind))))];
+        const [onNode, ...others] = [await play("node"), ...(await playAll(play, kinds))];
         for (const verdict of others) expect(verdict).toEqual(onNode);
       }),
     240_000,

@@ -1,19 +1,10 @@
 /** Runs the same scenarios on the Node gateway, nginx and Envoy: each must pass, with the same verdict. */
 import { describe, expect, it } from "vitest";
-import { scenarios, type Verdict } from "../scenarios/limits.js";
+import { scenarios } from "../scenarios/limits.js";
+import { playAll } from "../scenarios/play-all.js";
 import { describeEnvoy, findEnvoy } from "../support/envoy-binary.js";
-import type { PlaneKind } from "../support/planes.js";
 
 const hasEnvoy = findEnvoy() !== undefined;
-
-/** Runs them in parallel and waits for all, even if one fails. */
-async function playAll(play: (kind: PlaneKind) => Promise<Verdict>, kinds: PlaneKind[]): Promise<Verdict[]> {
-  const played = await Promise.allSettled(kinds.map(play));
-  return played.map((each) => {
-    if (each.status === "rejected") throw each.reason;
-    return each.value;
-  });
-}
 
 describe(hasEnvoy ? "Node gateway, nginx and Envoy" : "Node gateway and nginx", () => {
   it.each(scenarios)(
