@@ -15,6 +15,7 @@ import { metricsCost } from "./metrics-cost.js";
 import { nginx } from "./nginx.js";
 import { type Result, resultsJson, resultsTable } from "./results.js";
 import { rls } from "./rls.js";
+import { shards } from "./shards.js";
 import { simulate } from "./simulate.js";
 import { slotPrimaries } from "./slot-primaries.js";
 import { storeCalls } from "./store-calls.js";
@@ -37,6 +38,7 @@ const parts: Record<string, Part> = {
   "metrics-cost": { run: metricsCost, tools: ["wrk"] },
   websockets: { run: websockets },
   "slot-primaries": { run: slotPrimaries },
+  shards: { run: shards },
   nginx: { run: nginx, tools: ["wrk", "lua-nginx-redis"] },
   rls: { run: rls },
   envoy: { run: envoy, tools: ["wrk", "go"] },

@@ -42,12 +42,12 @@ export interface Measured {
   p99Ms: number;
 }
 
-interface Side {
+export interface Side {
   tell<K extends Order["do"]>(order: Extract<Order, { do: K }>): Promise<Told[K]>;
   end(): void;
 }
 
-async function startSide(): Promise<Side> {
+export async function startSide(): Promise<Side> {
   const script = new URL("fleet-side.ts", import.meta.url).pathname;
   const child: ChildProcess = fork(script, { execArgv: ["--import", "tsx", "--expose-gc"] });
   const ended = once(child, "exit").then(() => Promise.reject(new Error("a process with nodes has ended")));

@@ -64,7 +64,8 @@ export function createSubscriber(options: ClientOptions, client: Client, checkMs
       },
       (error: unknown) => {
         fail(error);
-        own.disconnect();
+        // Once is enough: when the connection is lost, the subscriptions to all channels fail.
+        if (own.status === "ready") own.disconnect();
       },
     );
   }
