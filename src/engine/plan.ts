@@ -187,19 +187,27 @@ function holdsTokens({ active }: NodeState): boolean {
   return false;
 }
 
+/** The first shard that replies, beginning with one that depends on the epoch: so nodes poll different shards. */
+function polledShard({ peers }: NodeState): NodeState {
+  const { epoch } = peers[0]!;
+  const start = epoch - Math.floor(epoch / peers.length) * peers.length;
+  for (let i = 0; i < peers.length; i++) {
+    const at = start + i;
+    const one = peers[at < peers.length ? at : at - peers.length]!;
+    if (one.failuresInARow === 0) return one;
+  }
+  return peers[start]!;
+}
+
 /**
  * Whether a message has to be sent to learn of recalls, by a host that learns of them from replies only: one message per
- * sync interval while it holds tokens. Replies tell of recalls on all shards, so only one of them is asked: the first one
- * that replies.
+ * sync interval while it holds tokens. Replies tell of recalls on all shards, so only one of them is asked.
  */
 export function isPollDue(node: NodeState, now: number): boolean {
+  if (polledShard(node) !== node) return false;
   let holds = false;
-  let asked: NodeState | undefined;
-  for (const one of node.peers) {
-    holds = holds || holdsTokens(one);
-    if (asked === undefined && one.failuresInARow === 0) asked = one;
-  }
-  if (!holds || (asked ?? node.peers[0]) !== node) return false;
+  for (const one of node.peers) holds = holds || holdsTokens(one);
+  if (!holds) return false;
   // Less than an interval, because the last reply came some time after the beginning of the interval.
   const elapsed = now - node.lastContact;
   return elapsed < 0 || elapsed >= node.options.lease.syncIntervalMs / 2;

@@ -140,10 +140,10 @@ export function floodOfRefused(kind: PlaneKind): Promise<Verdict> {
     const answers = await loadAll(fixture, "scarce", 1000, 4, [0.5, 0.5]);
     const calls = await fixture.store.calls();
     const elapsed = (performance.now() - startedAt) / 1000;
-    // Reports of the nodes, polls of nginx for recalls in every second sync interval of 100 ms, and the checks of the services
+    // Reports of the nodes, polls of nginx for recalls in every sync interval of 100 ms, and the checks of the services
     // for an emergency: by the clock, not by requests.
     const { shards } = fixture.store;
-    const perInstance = 2 * 1.5 + (kind === "nginx" ? 5 : 0);
+    const perInstance = 2 * 1.5 + (kind === "nginx" ? 10 : 0);
     const ofNodes = fixture.plane.instances.length * perInstance * elapsed + 4 * 3 * elapsed;
     // One service checks all shards four times per second, and divides L1 among them twice.
     const background = ofNodes + (shards > 1 ? (6 * shards + 10) * elapsed : 0);
