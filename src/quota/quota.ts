@@ -1,7 +1,7 @@
 /** The quota of a cluster: its shards, and what concerns all of them. */
 import type { BucketLimits } from "../core/limits.js";
 import { shardOf, WHOLE_SHARE } from "../core/shard.js";
-import type { Store, StoreKind } from "../store/store.js";
+import type { RunOptions, Store, StoreKind } from "../store/store.js";
 import { createShardCount } from "./shard-count.js";
 import {
   type ClusterLimits,
@@ -73,6 +73,12 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
     return { tokens, held, usage: room > 0 ? Math.min(Math.max(1 - (tokens + held) / room, 0), 1) : 1 };
   }
 
+  /** The state of each shard; undefined for those that do not reply. */
+  async function states(options?: RunOptions): Promise<(ShardState | undefined)[]> {
+    const replies = await Promise.allSettled(shards.map((shard) => shard.read(undefined, options)));
+    return replies.map((reply) => (reply.status === "fulfilled" ? reply.value : undefined));
+  }
+
   /** Shards that do not reply in time get it with a later check. */
   async function copyEmergency(emergency: CopiedEmergency, to = shards.slice(1)): Promise<void> {
     await Promise.allSettled(to.map((shard) => shard.emergencyCopy(emergency, SOON)));
@@ -93,6 +99,8 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
 
     /** The configured limits of L1. */
     limits: () => limits,
+
+    states,
 
     /** L1 over the shards that reply: tokens left, tokens held, and the usage from 0 to 1. */
     cluster: async () => summary(await fromEach((shard) => shard.read())),
@@ -145,14 +153,13 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
     /** The first shard decides, by the usage of all; the others get a copy. One service at a time should do this. */
     async emergencyCheck(cooldownMs: number, automatic: boolean) {
       if (count === 1) return first.emergencyCheck(cooldownMs, automatic);
-      const replies = await Promise.allSettled(shards.map((shard) => shard.read(undefined, SOON)));
-      const states = replies.map((reply) => (reply.status === "fulfilled" ? reply.value : undefined));
-      const known = states.filter((state) => state !== undefined);
+      const replies = await states(SOON);
+      const known = replies.filter((state) => state !== undefined);
       // The usage of a small part of the cluster says nothing about the rest.
       const decides = automatic && known.length * 2 > count;
       const reply = await first.emergencyCheck(cooldownMs, decides, summary(known).usage);
       const differing = shards.filter((_, i) => {
-        const state = states[i];
+        const state = replies[i];
         return i > 0 && state !== undefined && !isSame(reply, { ...state, active: state.emergency });
       });
       await copyEmergency(reply, differing);

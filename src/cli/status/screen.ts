@@ -117,9 +117,21 @@ function systemLines(status: StatusReply): string[] {
     fact("store", redis.connected_nodes === 0 ? "no server is connected" : `${servers}, ${calls} in flight`),
     fact("workers", `${status.workers}, memory ${whole(used)} of ${whole(used + free)} MB`),
     fact("cluster", `${counted(status.live_nodes, "node")}, ${counted(status.connections, "open connection")} here`),
+    ...shardLines(status).map((text) => fact("shards", text)),
     ...holdingLines(status).map(([name, text]) => fact(name, text)),
     fact("config", status.config_version),
   ];
+}
+
+/** Shards that do not reply, and how L1's rate is divided among the others. */
+function shardLines({ shards }: StatusReply): string[] {
+  if (shards.length === 0) return [];
+  const missing = shards.filter(({ available }) => !available).map(({ shard }) => shard);
+  const rates = shards.filter(({ available }) => available).map(({ rate }) => rate);
+  const range =
+    rates.length === 0 ? "" : `, ${whole(Math.min(...rates))} to ${whole(Math.max(...rates))} tokens/s each`;
+  const state = missing.length === 0 ? "all available" : toned("bad", `unavailable: ${missing.join(", ")}`);
+  return [`${shards.length}, ${state}${range}`];
 }
 
 const MOST_NODES = 8;

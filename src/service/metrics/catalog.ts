@@ -53,6 +53,9 @@ const definitions = {
   ),
 
   ratelimit_l1_tokens_available: gauge(["cluster_id"], "Tokens in the bucket of the cluster."),
+  ratelimit_shard_up: gauge(["shard"], "1 if the shard replied to this service. Only with several shards, also below."),
+  ratelimit_shard_tokens_available: gauge(["shard"], "Tokens in the shard's part of the bucket of the cluster."),
+  ratelimit_shard_rate_share: gauge(["shard"], "The shard's share of the rate of the cluster, from 0 to 1."),
   ratelimit_l2_tokens_available: gauge(["app_id"], "Tokens in the bucket of the app."),
   ratelimit_l3_tokens_local: gauge(
     ["app_id", "node_id"],

@@ -2,6 +2,7 @@
 import { collectDefaultMetrics, Registry } from "prom-client";
 import type { MetricsOptions } from "../../config/options/service.js";
 import type { BucketLimits } from "../../core/limits.js";
+import { WHOLE_SHARE } from "../../core/shard.js";
 import type { Coordinator } from "../../quota/coordinator.js";
 import type { Quota } from "../../quota/quota.js";
 import type { Clock } from "../../shared/clock.js";
@@ -26,7 +27,7 @@ export interface ServiceMetricsOptions {
   metrics(): MetricsOptions;
   config: { version(): string; loadedAtMs(): number };
   coordinator: Pick<Coordinator, "stats" | "emergency">;
-  quota: Pick<Quota, "inspect" | "nodes" | "cluster">;
+  quota: Pick<Quota, "inspect" | "nodes" | "cluster" | "shards" | "states">;
   /** Of the primary. */
   overload(): OverloadState;
   clock?: Clock | undefined;
@@ -80,9 +81,15 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
   }
 
   async function addService(page: Series): Promise<void> {
-    const { clusterTokens, liveNodes, tokens } = await storeGauges();
+    const { clusterTokens, liveNodes, shards, tokens } = await storeGauges();
     if (clusterTokens !== undefined) page.add("ratelimit_l1_tokens_available", [clusterId], clusterTokens);
     if (liveNodes !== undefined) page.add("ratelimit_live_nodes", [], liveNodes);
+    for (const [shard, state] of shards.entries()) {
+      page.add("ratelimit_shard_up", [String(shard)], state === undefined ? 0 : 1);
+      if (state === undefined) continue;
+      page.add("ratelimit_shard_tokens_available", [String(shard)], state.tokens);
+      page.add("ratelimit_shard_rate_share", [String(shard)], state.share.rate / WHOLE_SHARE);
+    }
     for (const [app, available] of tokens) page.add("ratelimit_l2_tokens_available", [app], available);
     const { rounds, corrections, recoveredTokens } = coordinator.stats();
     page.add("ratelimit_reconcile_rounds_total", [], rounds);

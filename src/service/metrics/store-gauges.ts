@@ -6,7 +6,7 @@ import { mapConcurrently } from "../../shared/concurrently.js";
 import { StoreError } from "../../store/errors.js";
 
 export interface StoreGaugesOptions {
-  quota: Pick<Quota, "inspect" | "nodes" | "cluster">;
+  quota: Pick<Quota, "inspect" | "nodes" | "cluster" | "shards" | "states">;
   /** The apps to read. */
   apps(): readonly BucketLimits[];
   clock?: Clock | undefined;
@@ -15,6 +15,8 @@ export interface StoreGaugesOptions {
 const FRESH_MS = 1_000;
 /** Values that take longer are left out. */
 const WITHIN_MS = 1_000;
+/** Sooner, so that a failed shard is reported. */
+const SHARD_WITHIN_MS = 700;
 /** Concurrent calls: few compared with those that requests wait for. */
 const AT_A_TIME = 16;
 
@@ -26,6 +28,7 @@ export function createStoreGauges({ quota, apps, clock = systemClock }: StoreGau
   async function take() {
     let clusterTokens: number | undefined;
     let liveNodes: number | undefined;
+    let shards: Awaited<ReturnType<Quota["states"]>> = [];
     const tokens = new Map<string, number>();
     let over = false;
 
@@ -50,7 +53,15 @@ export function createStoreGauges({ quota, apps, clock = systemClock }: StoreGau
       if (!over) clusterTokens = left;
     }
 
-    const all = Promise.allSettled([askForNodes(), askForCluster(), mapConcurrently(apps(), AT_A_TIME, askForApp)]);
+    /** Not with one shard, which is the cluster. */
+    async function askForShards(): Promise<void> {
+      if (quota.shards.length === 1) return;
+      const states = await quota.states({ deadlineMs: SHARD_WITHIN_MS });
+      if (!over) shards = states;
+    }
+
+    const asked = [askForNodes(), askForCluster(), askForShards()];
+    const all = Promise.allSettled([...asked, mapConcurrently(apps(), AT_A_TIME, askForApp)]);
     await new Promise<void>((resolve) => {
       const stop = clock.after(WITHIN_MS, resolve);
       void all.then(() => {
@@ -59,7 +70,7 @@ export function createStoreGauges({ quota, apps, clock = systemClock }: StoreGau
       });
     });
     over = true;
-    return { clusterTokens, liveNodes, tokens };
+    return { clusterTokens, liveNodes, shards, tokens };
   }
 
   return () => {

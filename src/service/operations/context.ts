@@ -34,7 +34,10 @@ export interface OperationsOptions {
     "current" | "version" | "loadedAtMs" | "lastError" | "reload" | "layer" | "putLayer" | "effective" | "tryFile"
   >;
   apps(): readonly AppLimits[];
-  quota: Pick<Quota, "inspect" | "nodes" | "holdings" | "ledger" | "cluster" | "credit" | "of" | "shards">;
+  quota: Pick<
+    Quota,
+    "inspect" | "nodes" | "holdings" | "ledger" | "cluster" | "credit" | "of" | "shards" | "states" | "limits"
+  >;
   /** Apps whose tokens were recalled in the last seconds; "*" stands for all, "*3" for all of shard 3. */
   recalled(): string[];
   coordinator: Pick<Coordinator, "emergency" | "emergencyOn" | "emergencyOff" | "reconcileNow" | "borrow" | "repay">;

@@ -2,6 +2,7 @@
 import { getHeapStatistics } from "node:v8";
 import { MAX_CONFIG_BYTES } from "../../config/load.js";
 import type { Pod } from "../../config/options/slots.js";
+import { WHOLE_SHARE } from "../../core/shard.js";
 import { countRoutes } from "../../slots/route-counts.js";
 import type { OperationsContext } from "./context.js";
 import * as contract from "./contract/contract.js";
@@ -13,11 +14,22 @@ import { statistics } from "./statistics.js";
 
 const usage = ({ used_mb, free_mb }: ReturnType<typeof memory>) => ({ used_mb, free_mb });
 
+async function shardsOf({ quota }: OperationsContext): Promise<contract.StatusReply["shards"]> {
+  if (quota.shards.length === 1) return [];
+  const { capacity, rate } = quota.limits();
+  return (await quota.states({ deadlineMs: READ_MS })).map((state, shard) => ({
+    ...{ shard, available: state !== undefined, tokens: state?.tokens ?? 0, held: state?.held ?? 0 },
+    capacity: ((state?.share.capacity ?? 0) / WHOLE_SHARE) * capacity,
+    rate: ((state?.share.rate ?? 0) / WHOLE_SHARE) * rate,
+  }));
+}
+
 export async function statusOf(context: OperationsContext): Promise<contract.StatusReply> {
-  const [reports, facts, nodes] = await Promise.all([
+  const [reports, facts, nodes, shards] = await Promise.all([
     context.reports(),
     context.storeFacts(),
     ifAvailable(context.quota.holdings()),
+    shardsOf(context),
   ]);
   const level = context.level(reports);
   const emergency = context.coordinator.emergency();
@@ -49,6 +61,7 @@ export async function statusOf(context: OperationsContext): Promise<contract.Sta
       silent_ms: silentMs,
       held,
     })),
+    shards,
     recalls: context.recalled(),
     shared_memory: {
       ratelimit: usage(workerMemory(reports)),

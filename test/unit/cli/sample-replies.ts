@@ -85,6 +85,7 @@ export const status: StatusReply = {
     { node_id: "gw-01-w2@1750000000000", alive: true, silent_ms: 20, held: 0 },
     { node_id: "gw-02-w1@1750000000000", alive: false, silent_ms: 65_000, held: 1_000 },
   ],
+  shards: [],
   recalls: [],
   shared_memory: {
     ratelimit: { used_mb: 41.5, free_mb: 4246.5 },

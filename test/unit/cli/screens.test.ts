@@ -90,6 +90,16 @@ describe("status", () => {
     expect(lines[3]).toBe("store: 5 of 6 servers are connected");
   });
 
+  it("shows shards that do not reply, and the range of their rates", () => {
+    expect(text(screen())).not.toMatch(/^shards/m);
+    const shard = (number: number, rate: number, available = true) => ({
+      ...{ shard: number, available, capacity: 100, rate, tokens: 50, held: 10 },
+    });
+    const shown = (shards: contract.StatusReply["shards"]) => text(screen({ status: { ...samples.status, shards } }));
+    expect(shown([shard(0, 20), shard(1, 80)])).toMatch(/^shards +2, all available, 20 to 80 tokens\/s each$/m);
+    expect(shown([shard(0, 20), shard(1, 0, false)])).toMatch(/^shards +2, unavailable: 1, 20 to 20 tokens\/s each$/m);
+  });
+
   it("shows the tokens on leases, the largest first, and recalls in progress", () => {
     expect(text(screen())).toMatch(/^leases +gw-02-w1 1,000 \(dead\), gw-01-w1 990$/m);
     expect(text(screen())).not.toContain("recalls");

@@ -82,6 +82,18 @@ export const statusReply = reply({
       }),
     )
     .describe("Empty if the store does not answer."),
+  shards: z
+    .array(
+      z.strictObject({
+        shard: count(),
+        available: z.boolean().describe("It replied in time. Otherwise the numbers below are 0."),
+        capacity: z.number().describe("Its share of the cluster's capacity, in tokens."),
+        rate: z.number().describe("Its share of the cluster's rate, in tokens per second."),
+        tokens: z.number().describe("Tokens in its part of the cluster's bucket."),
+        held: z.number().describe("Tokens of its apps on leases of nodes."),
+      }),
+    )
+    .describe("Empty with one shard."),
   recalls: z.array(z.string()).describe('Apps whose unused tokens nodes are asked to return; "*": all apps.'),
   shared_memory: z
     .strictObject({ ratelimit: megabytes(), config_cache: megabytes(), metrics: megabytes() })

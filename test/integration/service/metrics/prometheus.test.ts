@@ -52,6 +52,7 @@ beforeAll(async () => {
   const limits = "guaranteed: 0.001, burst: 40, on_store_failure: closed";
   const config = `
 unknown_apps: reject
+cluster: { shards: 2 }
 apps: { video: { ${limits} }, audio: { ${limits}, dry_run: true }, upload: { ${limits}, unknown_length: cut }, chat: { ${limits} } }
 upstreams:
   backend: { targets: ["${backend.target}"] }

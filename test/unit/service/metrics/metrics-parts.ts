@@ -63,7 +63,7 @@ export function serviceMetrics(
       emergency: () => ({ active: true, source: "operator", sinceMs: 0, leftMs: 0 }),
     },
     overload: () => ({ share: 0, causes: [] }),
-    quota: { inspect: gone, nodes: gone, cluster: gone },
+    quota: { inspect: gone, nodes: gone, cluster: gone, shards: [], states: gone },
     ...more,
   });
 }

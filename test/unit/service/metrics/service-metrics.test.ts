@@ -4,10 +4,12 @@ import { readFileSync } from "node:fs";
 import { text } from "node:stream/consumers";
 import { afterEach, describe, expect, it } from "vitest";
 import * as codes from "../../../../src/core/codes.js";
+import { createQuota } from "../../../../src/quota/quota.js";
 import { metrics } from "../../../../src/service/metrics/catalog.js";
 import { connectionReasons, layerOf, reasons } from "../../../../src/service/metrics/labels.js";
 import { createNodeMetrics } from "../../../../src/service/metrics/node-metrics.js";
 import type { ProcessCounters } from "../../../../src/service/metrics/process-counters.js";
+import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-store.js";
 import { readPage } from "../../../support/metrics-page.js";
 import { decision, quietLimiter, refusal, serviceMetrics } from "./metrics-parts.js";
 
@@ -65,11 +67,20 @@ async function fullPage() {
     ...{ tokens: 70, debt: 0, clusterTokens: 800, granted: 0, spent: 0, returned: 0 },
     ...{ emergency: false, emergencyLeftMs: 0 },
   };
+  const twoShards = createQuota(createEmbeddedStore(), {
+    id: "c",
+    capacity: 800,
+    rate: 10,
+    nodeTtlMs: 3000,
+    shards: 2,
+  });
   const service = serviceMetrics({
     quota: {
       inspect: async () => balances,
       nodes: async () => [{ node: "gw-1@1", silentMs: 0, alive: true }],
       cluster: async () => ({ tokens: 800, held: 0, usage: 0 }),
+      shards: twoShards.shards,
+      states: twoShards.states,
     },
   });
   service.configReloaded("reloaded");
@@ -131,6 +142,9 @@ describe("the page of a service", () => {
       ratelimit_sync_apps_sum: 4,
     };
     for (const [name, value] of Object.entries(said)) expect(page.value(name), name).toBe(value);
+    expect(page.value("ratelimit_shard_up", { shard: "1" })).toBe(1);
+    expect(page.value("ratelimit_shard_tokens_available", { shard: "0" })).toBe(400);
+    expect(page.value("ratelimit_shard_rate_share", { shard: "1" })).toBe(0.5);
     expect(page.value("ratelimit_config_info", { version: "abc" })).toBe(1);
     expect(page.value("ratelimit_build_info", { version: "1.2.3" })).toBe(1);
     expect(page.value("ratelimit_config_reloads_total", { result: "refused" })).toBe(2);

@@ -1,10 +1,14 @@
 /** Store gauges for a scrape: read at most once per second, in bounded time, and omitted on failure. */
 import { describe, expect, it } from "vitest";
-import type { Quota } from "../../../../src/quota/quota.js";
+import { createQuota, type Quota } from "../../../../src/quota/quota.js";
 import { createStoreGauges } from "../../../../src/service/metrics/store-gauges.js";
+import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-store.js";
 import { StoreError } from "../../../../src/store/errors.js";
 import { createSimulatedClock } from "../../../support/simulated-clock.js";
 import { policy } from "./metrics-parts.js";
+
+const cluster = { id: "gauges", capacity: 900, rate: 90, nodeTtlMs: 3000 };
+const oneShard = createQuota(createEmbeddedStore(), cluster);
 
 type Balances = Awaited<ReturnType<Quota["inspect"]>>;
 
@@ -31,6 +35,8 @@ function gauges(inspect: (app: string) => Promise<Balances>, ids: string[], askN
         await askNodes();
         return { tokens: 900, held: 0, usage: 0 };
       },
+      shards: oneShard.shards,
+      states: oneShard.states,
     },
     apps: () => ids.map(policy),
     clock,
@@ -47,6 +53,16 @@ describe("store gauges", () => {
       ["audio", 3],
     ]);
     expect([clusterTokens, liveNodes]).toEqual([900, 2]);
+  });
+
+  it("contain each shard if there are several; one that does not reply has no numbers", async () => {
+    const quota = createQuota(createEmbeddedStore(), { ...cluster, shards: 3 });
+    const states = async () => (await quota.states()).map((state, shard) => (shard === 1 ? undefined : state));
+    const take = createStoreGauges({ quota: { ...quota, states }, apps: () => [] });
+    const tokens = (await take()).shards.map((state) => state && Math.round(state.tokens));
+    expect(tokens).toEqual([300, undefined, 300]);
+    const { take: takeOne } = gauges(async () => balances(1), []);
+    expect((await takeOne()).shards).toEqual([]);
   });
 
   it("are read once per second, however many scrape", async () => {
@@ -74,7 +90,7 @@ describe("store gauges", () => {
       throw new StoreError("unavailable", "gone");
     };
     const { asked, take } = gauges(gone, ids, gone);
-    expect(await take()).toEqual({ clusterTokens: undefined, liveNodes: undefined, tokens: new Map() });
+    expect(await take()).toEqual({ clusterTokens: undefined, liveNodes: undefined, shards: [], tokens: new Map() });
     expect(asked.length).toBeLessThan(50);
   });
 
