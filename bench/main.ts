@@ -13,6 +13,7 @@ import { limiterCheck } from "./limiter-check.js";
 import { limits } from "./limits.js";
 import { metricsCost } from "./metrics-cost.js";
 import { nginx } from "./nginx.js";
+import { planning } from "./planning/planning.js";
 import { type Result, resultsJson, resultsTable } from "./results.js";
 import { rls } from "./rls.js";
 import { shards } from "./shards.js";
@@ -45,6 +46,7 @@ const parts: Record<string, Part> = {
   simulate: { run: simulate },
   leases: { run: leases, tools: ["wrk"] },
   growth: { run: growth },
+  planning: { run: planning },
   limits: { run: limits },
 };
 

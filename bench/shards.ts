@@ -7,6 +7,7 @@ import { limitedApp } from "../test/support/simulation.js";
 import { pause } from "../test/support/wait-for.js";
 import { atMost, noBudget, type Result, result } from "./results.js";
 import { median } from "./rounds.js";
+import { shardsKilled } from "./shards-killed.js";
 import { cpuNs } from "./support/cpu-time.js";
 import { startSide } from "./support/fleet.js";
 
@@ -31,6 +32,7 @@ export async function shards(): Promise<Result[]> {
       await cluster.stop();
     }
   }
+  results.push(...(await shardsKilled()));
   return results;
 }
 
