@@ -1,11 +1,9 @@
 /** The limiter as a library: `createLimiter` opens the store and returns a limiter. */
 
 import { hostname } from "node:os";
-import { type CostProfile, costProfiles, UNKNOWN_LENGTH } from "../core/cost.js";
+import { costProfiles, UNKNOWN_LENGTH } from "../core/cost.js";
 import { DEFAULT_APP } from "../core/identity.js";
-import type { LeaseOptions } from "../core/lease.js";
-import type { AppLimits, OnStoreFailure } from "../core/limits.js";
-import { isIdentifier } from "../core/platform.js";
+import type { AppLimits } from "../core/limits.js";
 import { createLock } from "../quota/lock.js";
 import { type ClusterLimits, createQuota, defaultShards } from "../quota/quota.js";
 import { ShardMismatch } from "../quota/shard-count.js";
@@ -13,68 +11,18 @@ import { createShareRounds } from "../quota/share-rounds.js";
 import { systemClock } from "../shared/clock.js";
 import { openStore } from "../store/open.js";
 import type { Store } from "../store/store.js";
-import { compileLimits, type LimitOptions } from "./limit-options.js";
-import { createLimiter as createNodeLimiter, type Limiter, type LimiterObserver } from "./limiter.js";
+import { type AppOptions, type CreateLimiterOptions, checkOptions, type Limits } from "./library-options.js";
+import { compileLimits } from "./limit-options.js";
+import { createLimiter as createNodeLimiter, type Limiter } from "./limiter.js";
 
-export interface AppOptions {
-  /** Tokens per second. */
-  guaranteed: number;
-  /** Maximum tokens; default: twice `guaranteed`. */
-  burst?: number;
-  /** In an emergency, 0 is cut last; default 2. */
-  priority?: number;
-  /** How requests are priced; default "standard". */
-  profile?: keyof typeof costProfiles | CostProfile;
-  borrow?: boolean;
-  /** What to do while the store is unavailable; default "open". */
-  onStoreFailure?: OnStoreFailure;
-  /** With "open": tokens per second without the store; default: the app's own rate and burst. */
-  failOpenTokens?: number;
-  /** Decide and count, but refuse nothing. */
-  dryRun?: boolean;
-}
-
-/** What may change while the limiter runs. */
-export interface Limits {
-  /** Unlisted apps share "default"; without it they are refused. */
-  apps: Record<string, AppOptions>;
-  lease?: Partial<LeaseOptions>;
-  /** Maximum time that a decision waits for the store. */
-  timeoutMs?: number;
-  /** `failOpenTokens` of apps without their own. */
-  failOpenTokens?: number;
-  /** Limits per user, address, header and others, for requests that are checked with attributes. */
-  limits?: LimitOptions[];
-  /** Maximum number of values of `limits` with their own bucket; default 10,000. */
-  maxValues?: number;
-}
-
-export interface CreateLimiterOptions extends Limits {
-  /** "embedded" for one process, a Redis URL, or an open store, which the caller closes. */
-  store?: string | Store;
-  /** Limiters with the same store and cluster share the limits. `shards`: default 16 with Redis Cluster, otherwise 1. */
-  cluster?: { id?: string; capacity?: number; rate?: number; shards?: number };
-  /** The name of this node; default: host name and process id. */
-  node?: string;
-  observer?: LimiterObserver;
-}
+export type { AppOptions, CreateLimiterOptions, Limits };
 
 const NODE_TTL_MS = 5_000;
 /** Without a service, the library checks for emergencies itself. */
 const TICK_MS = 500;
 
-/** Throws for invalid limits; the error names the app and the field. */
 function limitsOf(id: string, limits: AppOptions): AppLimits {
-  // Ids become part of keys, headers and response bodies without escaping.
-  if (!isIdentifier(id)) throw new RangeError("apps: an id must be 1 to 128 of A–Z a–z 0–9 . _ : -");
-  const { guaranteed, burst = guaranteed * 2, priority = 2, profile = "standard" } = limits;
-  const { failOpenTokens = 0 } = limits;
-  for (const [field, value] of Object.entries({ guaranteed, burst, priority, failOpenTokens })) {
-    if (!(value >= 0 && value <= 1e9)) throw new RangeError(`apps.${id}.${field} must be a number from 0 to 1e9`);
-  }
-  for (const [field, value] of Object.entries({ burst, priority })) {
-    if (!Number.isInteger(value)) throw new RangeError(`apps.${id}.${field} must be a whole number`);
-  }
+  const { guaranteed, burst = guaranteed * 2, priority = 2, profile = "standard", failOpenTokens } = limits;
   return {
     id,
     guaranteed,
@@ -83,7 +31,7 @@ function limitsOf(id: string, limits: AppOptions): AppLimits {
     borrow: limits.borrow ?? false,
     profile: typeof profile === "string" ? costProfiles[profile] : profile,
     onStoreFailure: limits.onStoreFailure ?? "open",
-    ...(limits.failOpenTokens === undefined ? {} : { failOpenTokens }),
+    ...(failOpenTokens === undefined ? {} : { failOpenTokens }),
     dryRun: limits.dryRun ?? false,
   };
 }
@@ -158,7 +106,9 @@ function clusterLimits({ cluster = {} }: CreateLimiterOptions, { kind }: Store):
   return { id, capacity, rate, shards, nodeTtlMs: NODE_TTL_MS };
 }
 
+/** Throws for invalid options. */
 function optionsOf(limits: CreateLimiterOptions) {
+  checkOptions(limits);
   const { lease, timeoutMs, failOpenTokens, maxValues } = limits;
   const unknownApps = Object.hasOwn(limits.apps, DEFAULT_APP) ? ("default" as const) : ("reject" as const);
   const rules = compileLimits(limits.limits ?? []);
