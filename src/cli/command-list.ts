@@ -45,7 +45,7 @@ const groups: Record<string, [name: string, summary: string, load: Load][]> = {
   Learn: [
     ["price", "Compute the cost of a request", () => import("./price.js")],
     ["scripts", "Show the Redis function library and its versions on the servers", () => import("./scripts.js")],
-    ["demo", "Print example prices", () => import("./demo.js")],
+    ["demo", "Print example prices, send traffic, or run a backend for trials", () => import("./demo.js")],
     ["completion", "Print the completion script for bash and zsh", loadCompletion],
   ],
 };

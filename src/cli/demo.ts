@@ -1,5 +1,7 @@
-/** `tollgate demo`: prints the cost of some requests in every profile, or sends light traffic to a gateway. */
+/** `tollgate demo`: prints the cost of some requests in every profile, sends light traffic to a gateway, or runs a small backend. */
+import { parseAddress } from "../config/values.js";
 import { costProfiles, price } from "../core/cost.js";
+import { startDemoBackend } from "../service/process/demo-backend.js";
 import { startDemoTraffic } from "../service/process/demo-traffic.js";
 import { type Command, flagOption, readOptions, textOption, UsageError } from "./command.js";
 import { readWhole, whole } from "./numbers.js";
@@ -7,18 +9,22 @@ import { columnsOf, jsonLine, printed, tableLines } from "./printing.js";
 
 const help = `Usage: tollgate demo [--json]
        tollgate demo --traffic [--url URL] [--seconds N]
+       tollgate demo --backend HOST:PORT
 
 Prints the cost of requests of several sizes in each profile. With --traffic it sends light traffic of five apps to a
-gateway on this machine, about 30 requests per second, so that status and dashboard show activity.
+gateway on this machine, about 30 requests per second, so that status and dashboard show activity. With --backend it runs
+a small HTTP server, so that there is something behind a gateway, nginx or Envoy: /api/hello, /api/big?bytes=N, /api/echo.
 
   --json     machine-readable
   --traffic  send requests until Ctrl-C, then print the responses by status
   --url      the gateway (default: http://127.0.0.1:8080)
   --seconds  end after this time
+  --backend  run the server until Ctrl-C; repeat for several
 
 Examples:
   tollgate demo
   tollgate demo --traffic --seconds 60
+  tollgate demo --backend 127.0.0.1:9001
 `;
 
 const methods = ["GET", "DELETE", "PUT"];
@@ -46,22 +52,48 @@ async function sendTraffic(options: { url?: string | undefined; seconds?: string
   const statuses = new Map<number, number>();
   const answered = (status: number) => statuses.set(status, (statuses.get(status) ?? 0) + 1);
   const traffic = startDemoTraffic({ url: url.origin, answered });
-  await new Promise<void>((resolve) => {
-    process.once("SIGINT", resolve);
-    process.once("SIGTERM", resolve);
-    if (seconds !== undefined) setTimeout(resolve, seconds * 1000);
-  });
+  await untilStopped(seconds);
   traffic.stop();
   if (statuses.size === 0) return ["no response"];
   const shown = [...statuses].sort(([one], [other]) => one - other);
   return shown.map(([status, count]) => `${status === 0 ? "failed" : status}: ${whole(count)}`);
 }
 
+async function runBackends(addresses: string[]): Promise<string[]> {
+  const unusable = addresses.find((address) => parseAddress(address) === undefined);
+  if (unusable !== undefined) throw new UsageError(`--backend: ${JSON.stringify(unusable)} is not host:port`);
+  const backends: Awaited<ReturnType<typeof startDemoBackend>>[] = [];
+  try {
+    for (const address of addresses) backends.push(await startDemoBackend(address));
+    const urls = backends.map(({ target }) => `http://${target}/api/hello`);
+    process.stdout.write(`A demo backend is running. Press Ctrl-C to stop.\n  ${urls.join("\n  ")}\n`);
+    await untilStopped();
+  } finally {
+    await Promise.all(backends.map((backend) => backend.close()));
+  }
+  return [];
+}
+
+function untilStopped(seconds?: number): Promise<void> {
+  return new Promise((resolve) => {
+    process.once("SIGINT", resolve);
+    process.once("SIGTERM", resolve);
+    if (seconds !== undefined) setTimeout(resolve, seconds * 1000);
+  });
+}
+
 export const command: Command = {
   help,
   async run(args) {
-    const options = readOptions(args, { json: flagOption, traffic: flagOption, url: textOption, seconds: textOption });
+    const options = readOptions(args, {
+      json: flagOption,
+      traffic: flagOption,
+      url: textOption,
+      seconds: textOption,
+      backend: { type: "string", multiple: true },
+    });
     const { json } = options;
+    if (options.backend !== undefined) return printed(await runBackends(options.backend));
     if (options.traffic) return printed(await sendTraffic(options));
     if (options.url !== undefined || options.seconds !== undefined) {
       throw new UsageError("--url and --seconds are for --traffic");

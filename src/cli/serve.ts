@@ -141,18 +141,17 @@ Try:
   curl -s ${here}/api/big?bytes=1048576 | wc -c      a megabyte is charged when it has been sent
   curl -s ${there}/health/ready                       the control listener
   curl -s ${there}/metrics                            metrics for Prometheus
-${operatorHint()}
+  ${self()} status --watch
+  ${self()} why demo                         why requests of the app are refused
+
 Press Ctrl-C to stop.
 `;
 }
 
-function operatorHint(): string {
-  const command = "node dist/cli/main.js";
-  if ((process.env.TOLLGATE_ADMIN_TOKEN ?? "") === "") {
-    return "\nIf TOLLGATE_ADMIN_TOKEN (16 or more characters) is set for both: tollgate status --watch, tollgate why demo\n";
-  }
-  return `  ${command} status --watch                   a live view of the service
-  ${command} why demo                         why requests of the app are refused\n`;
+/** How the user calls this program. */
+function self(): string {
+  if (process.env.npm_command === "exec") return "npx tollgate";
+  return process.argv[1]?.endsWith("/tollgate") ? "tollgate" : "node dist/cli/main.js";
 }
 
 /** The first signal stops gracefully, the second one immediately. */

@@ -2,7 +2,7 @@
 import { resolve } from "node:path";
 import { renderNginx } from "../../render/nginx/nginx.js";
 import { DEFAULT_STATUS, type RenderOptions } from "../../render/nginx/options.js";
-import { flagOption, readOptions, textOption } from "../command.js";
+import { flagOption, readOptions, textOption, UsageError } from "../command.js";
 import { commonOptions, readBundle, readCommon, renderTo } from "./files.js";
 
 export const nginxHelp = `Usage: tollgate render nginx --config FILE --out DIR [options]
@@ -15,9 +15,11 @@ nothing else.
   --out DIR              output folder; created if missing
   --service HOST:PORT    control listener of a service; repeat for several (default: from the configuration)
   --include              write only the includes, for an nginx that already has a configuration
+  --own-lua              with --include: write no Lua directives; the Lua of that configuration calls Tollgate
   --openresty            for OpenResty instead of Debian's nginx
   --resolve              replace upstreams with dns by their current addresses, and list these in addresses.txt
   --path DIR             the folder from which nginx reads the files, if not --out
+  --listen HOST:PORT     address for clients in nginx.conf (default: listen of the configuration)
   --run DIR              folder for pid file, logs and temporary files
   --workers N            worker processes (default: auto)
   --node NAME            name of the node (default: host name and process of each nginx)
@@ -35,6 +37,8 @@ Example:
 const optionSpecs = {
   ...commonOptions,
   include: flagOption,
+  "own-lua": flagOption,
+  listen: textOption,
   openresty: flagOption,
   run: textOption,
   status: { type: "string", default: DEFAULT_STATUS },
@@ -45,10 +49,15 @@ const optionSpecs = {
 export function renderForNginx(args: string[]): string | Promise<string> {
   const values = readOptions(args, optionSpecs);
   const { out, options } = readCommon(values);
+  if (values["own-lua"] && !values.include) throw new UsageError("--own-lua requires --include");
+  if (values.listen !== undefined && values.include)
+    throw new UsageError("--listen: with --include, nginx has its own");
   const all: RenderOptions = {
     ...options,
     flavour: values.openresty ? "openresty" : "debian",
     includeOnly: values.include,
+    ownLua: values["own-lua"],
+    listen: values.listen,
     status: values.status,
     runDir: values.run === undefined ? undefined : resolve(values.run),
     resolver: values.resolver,

@@ -37,15 +37,23 @@ map $tollgate_exchange $tollgate_admitted {
     default 1;
 }
 
-init_by_lua_block {
-    tollgate = dofile(${file(BUNDLE)})
-    tollgate.init(dofile(${file(OPTIONS)}))
+${luaHooks(file(BUNDLE), file(OPTIONS), options)}${socketHttp(config, plane.connections, options)}`;
+}
+
+function luaHooks(bundle: string, settings: string, { ownLua }: RenderOptions): string {
+  const hooks = `init_by_lua_block {
+    tollgate = dofile(${bundle})
+    tollgate.init(dofile(${settings}))
 }
 init_worker_by_lua_block { tollgate.initWorker() }
 
 # Settles every admitted request when it ends.
 log_by_lua_block { tollgate.log() }
-${socketHttp(config, plane.connections, options)}`;
+`;
+  if (ownLua !== true) return hooks;
+  return `# Rendered with --own-lua. Your own Lua has to call Tollgate, in each limited location also tollgate.access():
+${hooks.replace(/^(?=.)/gm, "#   ")}#   ${ACCESS}
+`;
 }
 
 function resolverLine({ services }: NginxOptions, { resolver }: RenderOptions): string {
@@ -59,11 +67,14 @@ function resolverLine({ services }: NginxOptions, { resolver }: RenderOptions): 
   return `\n# Resolves the host names of the services.\nresolver ${resolverAddress(resolver)};\n`;
 }
 
-export function locationInclude(config: Config): string {
+export function locationInclude(config: Config, { ownLua }: RenderOptions): string {
+  const hook = ownLua === true ? "# Its access_by_lua_block has to call tollgate.access()." : ACCESS;
   return `# Tollgate: include this in every location (or server) that is to be limited.
-access_by_lua_block { tollgate.access() }
+${hook}
 ${hiddenHeaders(headerOptions(config))}`;
 }
+
+const ACCESS = "access_by_lua_block { tollgate.access() }";
 
 /** A separate server, unreachable through the listener and the routes of clients. */
 export function statusInclude({ status }: RenderOptions): string {

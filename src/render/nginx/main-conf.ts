@@ -2,7 +2,7 @@
 import type { NginxSocketOptions } from "../../config/options/plane-options.js";
 import type { Config } from "../../config/schema.js";
 import { parseAddress } from "../../config/values.js";
-import { hostAndPort, RenderError } from "../common.js";
+import { addressOf, hostAndPort, RenderError } from "../common.js";
 import { forwardedHeaders, forwardedMaps, quoted } from "./directives.js";
 import { HTTP_INCLUDE, type RenderOptions, STATUS_INCLUDE } from "./options.js";
 import { serverBlocks } from "./servers.js";
@@ -18,7 +18,8 @@ export function mainConf(
   if (config.routes.length === 0) throw new RenderError("routes is empty: use --include to render only the includes");
   const { request_limits: limits, timeouts } = config;
   const bodyLimit = limits.body_bytes === Number.MAX_SAFE_INTEGER ? "0" : String(limits.body_bytes);
-  const listen = `${hostAndPort(parseAddress(config.listen)!)}${options.tls === undefined ? "" : " ssl"}`;
+  const address = options.listen === undefined ? parseAddress(config.listen)! : addressOf(options.listen, "--listen");
+  const listen = `${hostAndPort(address)}${options.tls === undefined ? "" : " ssl"}`;
   return `# Written by \`tollgate render nginx\`. Do not edit: change the configuration and render it again.
 ${modules(options)}
 worker_processes ${options.workers ?? "auto"};

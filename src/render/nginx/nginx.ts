@@ -35,7 +35,7 @@ return ${luaTable(plane as unknown as LuaData)}
     { name: BUNDLE, text: options.bundle, secret: false },
     { name: OPTIONS, text: optionsLua, secret: true },
     { name: HTTP_INCLUDE, text: httpInclude(config, plane, options), secret: false },
-    { name: LOCATION_INCLUDE, text: locationInclude(config), secret: false },
+    { name: LOCATION_INCLUDE, text: locationInclude(config, options), secret: false },
     { name: STATUS_INCLUDE, text: statusInclude(options), secret: false },
   ];
   for (const route of upgradingRoutes(config)) {

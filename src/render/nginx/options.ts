@@ -6,6 +6,10 @@ export interface RenderOptions extends CommonRenderOptions {
   flavour: "debian" | "openresty";
   /** Write only the includes, for an nginx that already has a configuration. */
   includeOnly: boolean;
+  /** With `includeOnly`: no Lua directives, because nginx allows each only once per block and the configuration has its own. */
+  ownLua?: boolean;
+  /** Address for clients in nginx.conf. Default: `listen` of the configuration. */
+  listen?: string | undefined;
   /** Folder for pid file, logs and temporary files of an nginx that is not the system's. */
   runDir?: string | undefined;
   /** Name server for service names and for upstreams with `dns`. */

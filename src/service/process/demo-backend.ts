@@ -1,4 +1,4 @@
-/** The backend of `tollgate serve --demo`: three endpoints on a free loopback port. */
+/** A small backend for trials: three endpoints. */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { Readable } from "node:stream";
 import { listen } from "./listen.js";
@@ -6,16 +6,17 @@ import { listen } from "./listen.js";
 const MOST_BYTES = 1024 ** 3;
 const CHUNK = Buffer.alloc(64 * 1024, "tollgate ");
 
-/** Returns its address, as host:port. */
-export async function startDemoBackend() {
+/** Returns its address, as host:port. By default a free loopback port. */
+export async function startDemoBackend(address = "127.0.0.1:0") {
   const server = createServer((request, response) => {
     const url = new URL(request.url ?? "/", "http://demo");
-    if (url.pathname === "/api/hello") sendJson(response, 200, { hello: "from behind the tollgate" });
+    if (url.pathname === "/" || url.pathname === "/api/hello")
+      sendJson(response, 200, { hello: "from behind the tollgate" });
     else if (url.pathname === "/api/big") sendBytes(response, url.searchParams.get("bytes") ?? "1048576");
     else if (url.pathname === "/api/echo") echo(request, response);
     else sendJson(response, 404, { error: "not_found", try: ["/api/hello", "/api/big?bytes=1048576", "/api/echo"] });
   });
-  const { host, port } = await listen(server, "demo backend", "127.0.0.1:0");
+  const { host, port } = await listen(server, "demo backend", address);
   const close = () =>
     new Promise<void>((resolve) => {
       server.close(() => resolve());

@@ -119,6 +119,14 @@ describe("tollgate render nginx", () => {
     expect(stderr).toContain("syntax is ok");
   });
 
+  it("listens where --listen says, otherwise as configured", () => {
+    render(plain);
+    expect(read("nginx.conf")).toContain("listen 127.0.0.1:18080 default_server");
+    render(plain, "--listen", "[::1]:18082");
+    expect(read("nginx.conf")).toContain("listen [::1]:18082 default_server");
+    expect(read("nginx.conf")).not.toContain("18080");
+  });
+
   it("omits Debian's directives for OpenResty", () => {
     render(plain, "--openresty");
     expect(read("nginx.conf")).not.toMatch(/load_module|www-data/);
@@ -147,6 +155,9 @@ describe("tollgate render nginx", () => {
     ["no token of data planes", plain.replace(SECRET, '""'), [], "control.plane_token is empty"],
     ["no routes", plain.slice(0, plain.indexOf("upstreams:")), [], "routes is empty"],
     ["a service with a host name, without a resolver", plain, ["--service", "service.example.com:9145"], "--resolver"],
+    ["a listener without a port", plain, ["--listen", "10.0.0.1"], "--listen 10.0.0.1: must be host:port"],
+    ["a listener of an nginx with its own", plain, ["--listen", "10.0.0.1:1", "--include"], "--listen: with --include"],
+    ["own Lua in a rendered nginx.conf", plain, ["--own-lua"], "--own-lua requires --include"],
     ["a service without a port", plain, ["--service", "10.0.0.1"], "must be host:port"],
     [
       "a resolver that is not an IP address",
