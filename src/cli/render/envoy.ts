@@ -38,7 +38,7 @@ planes, which Envoy reloads when it is replaced. The last two are readable by th
   --client-certificate FILE, --client-key FILE   own certificate for the services
 
 Example:
-  tollgate render envoy --config tollgate.yaml --out /etc/envoy --service 10.0.0.5:9145 --envoy-service 10.0.0.5:9146
+  tollgate render envoy --config tollgate.yaml --out /etc/envoy --service 10.0.0.5:9145 --envoy-service 10.0.0.5:9147
 `;
 
 const optionSpecs = {

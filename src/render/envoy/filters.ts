@@ -112,16 +112,12 @@ function trusted(networks: readonly string[]): YamlData {
     const [address = "", bits = ""] = network.split("/");
     return { address_prefix: address, prefix_len: Number(bits) };
   });
-  return {
-    matcher_tree: {
-      input: extension("source-ip", "extensions.matching.common_inputs.network.v3.SourceIPInput"),
-      custom_match: {
-        name: "ip-matcher",
-        typed_config: {
-          "@type": "type.googleapis.com/xds.type.matcher.v3.IPMatcher",
-          range_matchers: [{ ranges, on_match: skip }],
-        },
-      },
-    },
+  const predicate = {
+    input: extension("source-ip", "extensions.matching.common_inputs.network.v3.SourceIPInput"),
+    custom_match: extension("envoy.matching.matchers.ip", "extensions.matching.input_matchers.ip.v3.Ip", {
+      cidr_ranges: ranges,
+      stat_prefix: "trusted_hops",
+    }),
   };
+  return { matcher_list: { matchers: [{ predicate: { single_predicate: predicate }, on_match: skip }] } };
 }
