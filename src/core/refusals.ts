@@ -278,7 +278,7 @@ export function decisionRefusal(decision: ClientDecision): Refusal {
   return { status, body, retryAfter };
 }
 
-/** The same for a decision with several limits: `remaining` and `limit` are those of the limit that refused. */
+/** Status, body and Retry-After of a refused request. If it has several limits, `remaining` and `limit` are those of the limit that refused. */
 export function limitedRefusal(decision: LimitedDecision): Refusal {
   for (const { name, remaining, limit } of decision.limits ?? []) {
     if (name === decision.limitName) {

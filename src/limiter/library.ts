@@ -42,6 +42,10 @@ export interface LibraryLimiter extends Omit<Limiter, "reconfigure" | "meter"> {
   reconfigure(limits: Limits & { cluster?: { capacity?: number; rate?: number } }): void;
 }
 
+/**
+ * Opens the store and returns a limiter. Rejects if an option is invalid. If the store is unavailable, the limiter starts and decides by
+ * `onStoreFailure` until it is there.
+ */
 export async function createLimiter(options: CreateLimiterOptions): Promise<LibraryLimiter> {
   let limits = options;
   // Checked before the store is opened.

@@ -166,10 +166,12 @@ export function limitPlugin<Request extends { raw: IncomingMessage }>(
 // The hook applies to the whole server, not only to routes registered inside the plugin.
 Object.assign(limitPlugin, { [Symbol.for("skip-override")]: true });
 
+/** The response headers of a decision: X-RateLimit-*, RateLimit and RateLimit-Policy; without Retry-After. */
 export function rateLimitHeaders(decision: Decision, options: HeaderOptions = ALL_HEADERS): Record<string, string> {
   return decisionHeaders(options)(decision);
 }
 
+/** The value of Retry-After in whole seconds; 0 if a retry cannot succeed or is not needed. */
 export function retryAfterSeconds(decision: Decision): number {
   return secondsOf(decision.retryAfterMs);
 }

@@ -31,6 +31,8 @@ log: { level: warn }
 workers: 1
 lease: { report_interval_ms: 1000 }
 apps: { default: { guaranteed: 1000, burst: 2000 }, demo: { guaranteed: 1, burst: 6 } }
+upstreams: { backend: { targets: ["${backend.target}"] } }
+routes: [{ path: /, upstream: backend }]
 `;
   const service = await startGateway(limits);
   endings.push(() => service.stop());
