@@ -111,7 +111,5 @@ it("without --own-lua, nginx rejects the duplicate directive", async () => {
   await renderCommand.run(["nginx", ...args]);
   const file = conf("plain.conf", `include ${include}/tollgate-http.conf;\ninit_by_lua_block { version = "1.2.3" }`);
   const failed = promisify(execFile)("nginx", ["-t", "-p", dir, "-c", file]);
-  await expect(failed).rejects.toMatchObject({
-    stderr: expect.stringContaining('"init_by_lua_block" directive is duplicate'),
-  });
+  await expect(failed).rejects.toMatchObject({ stderr: expect.stringContaining("is duplicate") });
 });
