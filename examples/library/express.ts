@@ -1,23 +1,18 @@
-/** An Express server that lets each team spend 100 tokens per second, with bursts of 200. */
-import type { IncomingMessage } from "node:http";
-import express from "express";
-import { createLimiter, limit } from "tollgate";
-
-const limiter = await createLimiter({
-  store: process.env.TOLLGATE_STORE ?? "embedded",
-  apps: {
-    default: { guaranteed: 100, burst: 200 },
-    tiny: { guaranteed: 1, burst: 2 },
-    // Tries a limit out: decides and says so in X-RateLimit-Dry-Run, but refuses nothing.
-    trial: { guaranteed: 1, burst: 2, dryRun: true },
-  },
-});
+/** An Express server with 100 tokens per second for the team "red", in bursts of at most 200. Teams have API keys. */
+import express, { type Request } from "express";
+import { limit } from "tollgate";
+import { limiter, teamOf } from "./teams.js";
 
 const app = express();
-app.use(limit({ limiter, app: (request: IncomingMessage) => String(request.headers["x-team"] ?? "default") }));
-app.get("/hello", (_request: unknown, response: { json(body: unknown): void }) => response.json({ hello: "world" }));
+app.use((request, response, next) => {
+  response.locals.team = teamOf(request.headers["x-api-key"]);
+  if (response.locals.team === undefined) response.status(401).json({ error: "unknown API key" });
+  else next();
+});
+app.use(limit({ limiter, app: (request: Request) => request.res?.locals.team }));
+app.get("/hello", (_request, response) => void response.json({ hello: "world" }));
 
-export const server = app.listen(Number(process.env.PORT ?? 3000), "127.0.0.1");
+export const server = app.listen(Number(process.env.PORT ?? 3000), "127.0.0.1", () => console.log("listening"));
 export const stop = async () => {
   server.close();
   await limiter.close();

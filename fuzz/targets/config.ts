@@ -11,7 +11,7 @@ const invalid = "test/unit/config/bad";
 const files = [
   "examples/gateway.yaml",
   "examples/nginx/tollgate.yaml",
-  "examples/envoy/tollgate.yaml",
+  "examples/envoy-websockets/tollgate.yaml",
   ...readdirSync(fromRoot(invalid)).map((name) => `${invalid}/${name}`),
 ];
 

@@ -18,7 +18,7 @@ function read(yaml: string, env = {}) {
 
 describe("published tokens", () => {
   it("are all known: no page or example has another one", () => {
-    const folders = ["docs", "examples", "examples/nginx", "examples/envoy", "."];
+    const folders = ["docs", "examples", "examples/nginx", "examples/envoy-websockets", "."];
     const files = folders.flatMap((folder) =>
       readdirSync(join(root, folder), { withFileTypes: true })
         .filter((entry) => entry.isFile() && /\.(md|ya?ml|conf)$/.test(entry.name))
