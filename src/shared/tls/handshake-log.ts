@@ -1,5 +1,4 @@
 /** Logs failed TLS handshakes. Anyone can cause them, so the rate of lines is limited; the rest are logged as a count. */
-import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import { type Clock, systemClock } from "../clock.js";
 import type { Log } from "../log.js";
@@ -24,8 +23,7 @@ export function createHandshakeLog({ name, log, failed, clock = systemClock }: H
     inSecond = 0;
   }
 
-  return (error: NodeJS.ErrnoException, socket: TLSSocket): void => {
-    const client = addressOf(socket);
+  return (error: NodeJS.ErrnoException, socket: TLSSocket, client: string | undefined): void => {
     // Of a client certificate that was rejected. Node then reports only that the connection was closed.
     const rejected = socket.authorizationError as Error | string | undefined | null;
     if (!rejected && error.code === "ECONNRESET") {
@@ -39,9 +37,4 @@ export function createHandshakeLog({ name, log, failed, clock = systemClock }: H
     const reason = rejected ? `client certificate rejected: ${String(rejected)}` : (error.code ?? error.message);
     log.info({ name, reason, client }, "TLS handshake failed");
   };
-}
-
-/** Once a TLS socket is closed, only the socket beneath it still has the address. It has no public name. */
-function addressOf(socket: TLSSocket & { _parent?: Socket | null }): string | undefined {
-  return socket.remoteAddress ?? socket._parent?.remoteAddress;
 }

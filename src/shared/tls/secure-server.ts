@@ -10,7 +10,7 @@ export interface SecureServerOptions {
   clientAuth: "none" | "optional" | "required";
   /** In the order of preference. */
   protocols: string[];
-  handshakeFailed(error: Error, socket: TLSSocket): void;
+  handshakeFailed(error: Error, socket: TLSSocket, client: string | undefined): void;
 }
 
 const HANDSHAKE_TIMEOUT_MS = 10_000;
@@ -36,8 +36,12 @@ export function secureServer(server: Server, options: SecureServerOptions): void
     pending.delete(clientOf(socket));
     for (const each of accept) each.call(server, socket);
   });
+  /** Of sockets that Node may have closed when it reports why: their address is then unknown. */
+  const clients = new WeakMap<TLSSocket, string | undefined>();
+  // The only event before the end of a handshake. The key itself is not used.
+  if (clientAuth === "required") secure.on("keylog", (_key, socket) => clients.set(socket, socket.remoteAddress));
   secure.on("tlsClientError", (error, socket) => {
-    handshakeFailed(error, socket);
+    handshakeFailed(error, socket, socket.remoteAddress ?? clients.get(socket));
     socket.destroy();
   });
   server.on("connection", (socket: Socket) => {
