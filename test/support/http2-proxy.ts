@@ -12,6 +12,7 @@ import {
 import { request as httpsRequest } from "node:https";
 import { connect as connectTls, type TLSSocket } from "node:tls";
 import { systemClock } from "../../src/shared/clock.js";
+import type { SecureServerOptions } from "../../src/shared/tls/secure-server.js";
 import { openTlsFiles } from "../../src/shared/tls/tls-files.js";
 import { createTestAuthority, type TestAuthority } from "./certificates.js";
 import { type RunningProxy, startProxy, type TestProxyOptions } from "./http-proxy.js";
@@ -33,14 +34,16 @@ export interface Answer {
   body: string;
 }
 
-export async function startSecureProxy(options: TestProxyOptions): Promise<SecureProxy> {
-  const authority = createTestAuthority();
+/** TLS with HTTP/2 and a certificate of the authority. */
+export function serverTls(authority: TestAuthority): SecureServerOptions {
   const { cert, key } = authority.issue("server");
   const files = openTlsFiles({ cert, key }, { name: "tls", clock: systemClock, log: silent });
-  const proxy = await startProxy({
-    ...options,
-    tls: { files, clientAuth: "none", protocols: ["h2", "http/1.1"], handshakeFailed() {} },
-  });
+  return { files, clientAuth: "none", protocols: ["h2", "http/1.1"], handshakeFailed() {} };
+}
+
+export async function startSecureProxy(options: TestProxyOptions): Promise<SecureProxy> {
+  const authority = createTestAuthority();
+  const proxy = await startProxy({ ...options, tls: serverTls(authority) });
   const ca = authority.pem;
   const ends: (() => void)[] = [];
   return {

@@ -7,6 +7,7 @@ import { createQuota } from "../../src/quota/quota.js";
 import type { MetricsReport } from "../../src/service/metrics/reports.js";
 import { createGateway } from "../../src/service/process/gateway.js";
 import type { Log } from "../../src/shared/log.js";
+import { type SecureServerOptions, secureServer } from "../../src/shared/tls/secure-server.js";
 import { createEmbeddedStore } from "../../src/store/embedded/embedded-store.js";
 
 export const QUANTUM = 65_536;
@@ -33,6 +34,7 @@ export interface MeteredGatewayOptions {
   policy: UnknownLength;
   dryRun?: boolean;
   bodyIdleMs?: number;
+  tls?: SecureServerOptions;
 }
 
 export async function startMeteredGateway(options: MeteredGatewayOptions): Promise<MeteredGateway> {
@@ -56,6 +58,7 @@ export async function startMeteredGateway(options: MeteredGatewayOptions): Promi
   });
   const gateway = createGateway({ config, configVersion: "", node: "gateway", store, log });
   const { server } = gateway.proxy;
+  if (options.tls !== undefined) secureServer(server, options.tls);
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
   let closing: Promise<number> | undefined;
