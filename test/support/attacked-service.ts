@@ -121,7 +121,9 @@ ${yaml}`,
       const used = cpuMs(worker) - cpuBefore;
       for (const { socket } of peers) socket.destroy();
       expect(workersOf(gateway.pid)).toEqual([worker]);
-      return { memoryMb: most - memoryBefore, cpuMs: used };
+      const cost = { memoryMb: most - memoryBefore, cpuMs: used };
+      console.log(`${expect.getState().currentTestName}: ${cost.memoryMb.toFixed()} MB, ${used} ms of CPU time`);
+      return cost;
     } finally {
       clearInterval(watch);
     }
