@@ -17,12 +17,14 @@ export interface AccessDenial {
 
 /** An authorized caller. */
 export interface Caller {
+  /** The name of the data plane; empty if several share the credentials. */
+  plane: string;
   /** Whether it may act for this node, or for this proxy with connections. */
   mayActFor(node: string): boolean;
 }
 
 /** A caller of a public method. */
-export const nobody: Caller = { mayActFor: () => false };
+export const nobody: Caller = { plane: "", mayActFor: () => false };
 
 export type AccessVerdict = { denial: AccessDenial; caller?: undefined } | { denial?: undefined; caller: Caller };
 
@@ -86,6 +88,7 @@ export function createAccessChecks(access: () => EnvoyAccess) {
       const plane = planeOn(socket, address, authorization);
       if (typeof plane !== "string") return { denial: plane };
       const caller: Caller = {
+        plane,
         mayActFor(node) {
           // A stream may live longer than the credentials with which it was opened.
           if (update() !== latest) return check(authorization).caller?.mayActFor(node) === true;

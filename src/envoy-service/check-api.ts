@@ -3,21 +3,27 @@
  * the reply a line `allowed code remaining limit retry_after_ms` per request, in the same order. If a line is invalid, the
  * body is rejected and nothing is taken.
  */
+import { OK } from "../core/codes.js";
 import { isIdentifier } from "../core/platform.js";
 import type { Decision, Limiter } from "../limiter/limiter.js";
 import { type HttpRoute, problem } from "./http-routes.js";
+import type { PaidForPlanes } from "./paid-for-planes.js";
 
 const MAX_REQUESTS = 1_000;
 const LINE = /^([^ ]+) ([0-9]{1,10})$/;
 
-export function createCheckApi({ takeForPlane }: Pick<Limiter, "takeForPlane">): HttpRoute {
+export function createCheckApi(
+  { takeForPlane }: Pick<Limiter, "takeForPlane">,
+  paid: Pick<PaidForPlanes, "add">,
+): HttpRoute {
   return {
     method: "POST",
     path: "/v1/check",
-    async handle(body) {
+    async handle(body, { plane }) {
       const requests = requestsOf(body.toString("latin1"));
       if (typeof requests === "string") return problem(400, "bad_request", "invalid_argument", requests);
       const decisions = await Promise.all(requests.map(([app, cost]) => takeForPlane(app, cost)));
+      for (const { app, cost, code } of decisions) if (code === OK) paid.add(plane, app, cost);
       return { status: 200, headers: { "content-type": "text/plain" }, body: decisions.map(lineOf).join("") };
     },
   };

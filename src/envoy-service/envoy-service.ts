@@ -3,19 +3,23 @@ import type { EnvoyServiceOptions } from "../config/options/service.js";
 import { DEFAULT_APP } from "../core/identity.js";
 import type { DescriptorLimiter } from "../limiter/descriptors/descriptor-limiter.js";
 import type { Limiter } from "../limiter/limiter.js";
+import type { Quota } from "../quota/quota.js";
 import type { Log } from "../shared/log.js";
 import type { SlotCalls, SlotKeeperObserver } from "../slots/slot-keeper-options.js";
 import { createEnvoyConnections } from "./access-log/envoy-connections.js";
+import { createRefunds } from "./access-log/refunds.js";
 import { createAccessLogService } from "./access-log/service.js";
 import { createSettlement } from "./access-log/settlement.js";
 import { createCheckApi } from "./check-api.js";
 import { createHealthService } from "./grpc/health-service.js";
 import type { HttpRoute } from "./http-routes.js";
 import { createEnvoyListener } from "./listener.js";
+import { createPaidForPlanes } from "./paid-for-planes.js";
 import { createJsonApi, createRateLimitService } from "./rate-limit/service.js";
 
 export interface EnvoyServiceDependencies {
   limiter: Pick<Limiter, "take" | "takeForPlane" | "settle" | "giveBack" | "limitsOf">;
+  quota: Pick<Quota, "refund">;
   descriptors: Pick<DescriptorLimiter, "decide">;
   slots: SlotCalls;
   /** Targets of an upstream that were found by DNS. */
@@ -27,7 +31,7 @@ export interface EnvoyServiceDependencies {
 }
 
 export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: EnvoyServiceDependencies) {
-  const { limiter, descriptors, slots, discoveredPods, observer, sheds, log } = dependencies;
+  const { limiter, quota, descriptors, slots, discoveredPods, observer, sheds, log } = dependencies;
   let options = initial;
   let serving = true;
   const connections = createEnvoyConnections({
@@ -38,7 +42,9 @@ export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: E
     podsOf: (route) => options.podsOf(route, discoveredPods),
     appOf: (name) => (limiter.limitsOf(name) === undefined ? DEFAULT_APP : name),
   });
-  const settle = createSettlement(limiter, (app) => limiter.limitsOf(app)?.profile);
+  const paidForPlanes = createPaidForPlanes(limiter.limitsOf);
+  const refunds = createRefunds({ quota, log });
+  const settle = createSettlement({ limiter, paidForPlanes, refunds });
   const rateLimit = { descriptors, headers: () => options.headers };
   const services = [createRateLimitService(rateLimit), createAccessLogService({ connections, settle, log })];
   const names = services.map(({ path }) => path.split("/")[1] ?? "");
@@ -54,7 +60,7 @@ export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: E
   };
   const listener = createEnvoyListener({
     methods: [...services, createHealthService(names, () => serving)],
-    routes: [createJsonApi(rateLimit), createCheckApi(limiter), healthCheck],
+    routes: [createJsonApi(rateLimit), createCheckApi(limiter, paidForPlanes), healthCheck],
     access: () => options.access,
     limits: () => options.limits,
     sheds,
@@ -64,6 +70,7 @@ export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: E
     ...listener,
     /** The WebSocket connections that Envoys hold. */
     connections,
+    refunds,
     reconfigure(changed: EnvoyServiceOptions): void {
       options = changed;
     },

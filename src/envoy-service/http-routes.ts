@@ -5,7 +5,7 @@ import type { Readable } from "node:stream";
 import { OVERLOADED } from "../core/codes.js";
 import { OVERLOAD_RETRY_SECONDS } from "../core/refusals.js";
 import type { Log } from "../shared/log.js";
-import type { AccessCheck, AccessDenial } from "./access.js";
+import { type AccessCheck, type AccessDenial, type Caller, nobody } from "./access.js";
 import { type BufferShare, ChunkList } from "./buffers.js";
 import type { Expiry } from "./expiry.js";
 
@@ -20,7 +20,7 @@ export interface HttpRoute {
   path: string;
   /** No token needed, as for health checks. */
   isPublic?: boolean;
-  handle(body: Buffer): HttpReply | Promise<HttpReply>;
+  handle(body: Buffer, caller: Caller): HttpReply | Promise<HttpReply>;
 }
 
 /** The connection of a request. */
@@ -52,18 +52,25 @@ interface HttpRequest {
   send(reply: HttpReply): void;
 }
 
+interface HttpCall {
+  route: HttpRoute;
+  caller: Caller;
+}
+
 export function createHttpRoutes(options: HttpRoutesOptions) {
   const { routes, maxBodyBytes, maxPublicBytes, sheds, expiry, log } = options;
   const maxBytesOf = ({ isPublic }: HttpRoute) => (isPublic === true ? maxPublicBytes : maxBodyBytes());
 
-  /** Returns the route to call, or the reply if it must not be called. */
-  function routeOf({ method, url = "", headers, peer: { check } }: HttpRequest): HttpRoute | HttpReply {
+  /** Returns the route to call and who calls it, or the reply if it must not be called. */
+  function callOf({ method, url = "", headers, peer: { check } }: HttpRequest): HttpCall | HttpReply {
     const path = url.split("?", 1)[0];
     const candidates = routes.filter((route) => route.path === path);
     const route = candidates.find((candidate) => candidate.method === method);
+    let caller = nobody;
     if (route?.isPublic !== true) {
-      const { denial } = check(headers.authorization);
-      if (denial !== undefined) return denied(denial);
+      const verdict = check(headers.authorization);
+      if (verdict.denial !== undefined) return denied(verdict.denial);
+      caller = verdict.caller;
       // Only browsers send these headers.
       if (headers.origin !== undefined || headers["sec-fetch-site"] !== undefined) {
         return problem(403, "forbidden", "cross_site", "web pages must not call this listener");
@@ -72,7 +79,7 @@ export function createHttpRoutes(options: HttpRoutesOptions) {
     if (route !== undefined) {
       if (route.isPublic !== true && sheds()) return overloaded;
       const maxBytes = maxBytesOf(route);
-      return Number(headers["content-length"] ?? 0) > maxBytes ? tooLarge(maxBytes) : route;
+      return Number(headers["content-length"] ?? 0) > maxBytes ? tooLarge(maxBytes) : { route, caller };
     }
     if (candidates.length === 0) return problem(404, "not_found", "no_such_path", "unknown path on this listener");
     const allowed = candidates.map((candidate) => candidate.method).join(", ");
@@ -80,9 +87,9 @@ export function createHttpRoutes(options: HttpRoutesOptions) {
     return { ...reply, headers: { ...JSON_TYPE, Allow: allowed } };
   }
 
-  async function call(route: HttpRoute, body: Buffer, send: HttpRequest["send"]): Promise<void> {
+  async function call({ route, caller }: HttpCall, body: Buffer, send: HttpRequest["send"]): Promise<void> {
     try {
-      send(await route.handle(body));
+      send(await route.handle(body, caller));
     } catch (error) {
       log.error({ err: error, path: route.path }, "an HTTP request of an Envoy failed");
       send(problem(500, "internal_error", "internal_error", "internal error"));
@@ -92,12 +99,12 @@ export function createHttpRoutes(options: HttpRoutesOptions) {
   /** A request whose client disconnects within the body gets no reply. */
   function serve(request: HttpRequest): void {
     const { body, send, peer } = request;
-    const route = routeOf(request);
-    if ("status" in route) {
-      send(route);
+    const found = callOf(request);
+    if ("status" in found) {
+      send(found);
       return;
     }
-    const maxBytes = maxBytesOf(route);
+    const maxBytes = maxBytesOf(found.route);
     const chunks = new ChunkList(peer.buffers);
     let isRejected = false;
     function reject(reply: HttpReply): void {
@@ -111,7 +118,7 @@ export function createHttpRoutes(options: HttpRoutesOptions) {
       else if (!chunks.add(chunk)) reject(buffersFull);
     });
     body.on("end", () => {
-      if (!isRejected) void call(route, chunks.join(), send);
+      if (!isRejected) void call(found, chunks.join(), send);
     });
     body.on("close", () => chunks.clear());
   }

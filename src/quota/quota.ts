@@ -131,6 +131,8 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
     inspect: (app: BucketLimits) => of(app.id).inspect(app),
     borrow: (app: BucketLimits, amount: number, operation: string) => of(app.id).borrow(app, amount, operation),
     credit: (app: BucketLimits, amount: number, operation: string) => of(app.id).credit(app, amount, operation),
+    refund: (app: BucketLimits, node: string, amount: number, operation: string) =>
+      of(app.id).refund(app, node, amount, operation),
     repay: (app: BucketLimits, amount: number, operation: string) => of(app.id).repay(app, amount, operation),
     reconcile: (
       app: BucketLimits,

@@ -207,6 +207,13 @@ export function createShardQuota(store: Pick<Store, "run" | "subscribe">, cluste
       return { code: text(reply, 0), ...numbers(reply, ["added", "remaining"]) };
     },
 
+    /** Refunds what the node has reported as spent and was not refunded before; `node` as returned by `nodes`. */
+    async refund(app: BucketLimits, node: string, amount: number, operation: string) {
+      const scriptKeys = [keys.cluster, keys.app(app.id), keys.ledger(node), keys.operation(operation)];
+      const reply = await run("refund", scriptKeys, [...appArguments(app), amount]);
+      return { code: text(reply, 0), ...numbers(reply, ["refunded", "remaining"]) };
+    },
+
     async repay(app: BucketLimits, amount: number, operation: string) {
       const args = [...appArguments(app), amount];
       const reply = await run("repay", [keys.cluster, keys.app(app.id), keys.operation(operation)], args);

@@ -48,6 +48,12 @@ const mutants: { name: string; module: string; find: RegExp; replace: string }[]
     replace: "if false then",
   },
   {
+    name: "refunds of spending that was refunded before",
+    module: "common/ledger",
+    find: /if refunded > 0 then/g,
+    replace: "if false then",
+  },
+  {
     name: "final reports that ask for tokens",
     module: "grant",
     find: /request\[NEED \+ 1\] \+ request\[WANT \+ 1\] > 0/g,

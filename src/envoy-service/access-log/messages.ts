@@ -83,6 +83,8 @@ function marksOf(struct: Reader | undefined) {
     method: textOf("method"),
     /** Tokens taken for the exchange. */
     paid: values.get("paid")?.number_value ?? 0,
+    /** The node that has taken them, in its epoch. */
+    node: textOf("node"),
     /** The service has to settle the exchange. */
     settle: values.get("settle")?.bool_value ?? false,
   };

@@ -10,7 +10,7 @@ import type { FinishedExchange } from "./settlement.js";
 
 export interface AccessLogOptions {
   connections: Pick<EnvoyConnections, "alive" | "ended">;
-  settle(exchange: FinishedExchange): void;
+  settle(exchange: FinishedExchange, plane: string): void;
   log: Log;
 }
 
@@ -20,6 +20,8 @@ const UNNAMED = "envoy";
 const POD = /^[A-Za-z0-9._:[\]-]{0,256}$/;
 /** Host and path. */
 const ROUTE = /^[!-.0-~]{0,300}\/[!-~]{0,700}$/;
+/** See `nodeInEpoch`. */
+const NODE_IN_EPOCH = /^[A-Za-z0-9._:-]{1,128}@[0-9]{1,16}$/;
 const MAX_TOKENS = 1_000_000;
 const MAX_METHOD_LENGTH = 64;
 
@@ -38,7 +40,9 @@ export function createAccessLogService({ connections, settle, log }: AccessLogOp
     if (marks.settle && kind === END) {
       const exchange = exchangeOf(entry);
       if (exchange === undefined) log.warn({ node }, "an Envoy reported an invalid exchange");
-      else settle(exchange);
+      else if (!caller.mayActFor(nameOf(exchange.node, node)))
+        log.warn({ node }, "an Envoy reported an exchange of another data plane");
+      else settle(exchange, caller.plane);
     }
   }
 
@@ -63,21 +67,28 @@ export function createAccessLogService({ connections, settle, log }: AccessLogOp
   };
 }
 
+/** The name without the epoch. An older script does not set it: then that of the Envoy. */
+function nameOf(nodeInEpoch: string, envoy: string): string {
+  return nodeInEpoch === "" ? envoy : nodeInEpoch.split("@", 1)[0]!;
+}
+
 function isSocket({ connection, proxy, pod, app, route }: Marks): boolean {
   return isIdentifier(connection) && isIdentifier(proxy) && isIdentifier(app) && POD.test(pod) && ROUTE.test(route);
 }
 
 /** Undefined if the marks are invalid. */
 function exchangeOf({ status, requestBytes, responseBytes, marks }: LogEntry): FinishedExchange | undefined {
-  const { app, method, paid } = marks;
+  const { app, method, paid, node } = marks;
   const isCost = Number.isInteger(paid) && paid >= 0 && paid <= MAX_TOKENS;
   if (!isCost || !isIdentifier(app) || method === "" || method.length > MAX_METHOD_LENGTH) return undefined;
+  if (node !== "" && !NODE_IN_EPOCH.test(node)) return undefined;
   // The bytes of a tunnel count as request bytes on all planes: they must not raise the expected size of responses.
   const isTunnel = status === SWITCHING_PROTOCOLS;
   return {
     app,
     method,
     paid,
+    node,
     requestBytes: isTunnel ? requestBytes + responseBytes : requestBytes,
     responseBytes: isTunnel ? 0 : responseBytes,
   };

@@ -1,24 +1,35 @@
 /** Settles exchanges that Envoy reports: charges or refunds the difference between the tokens taken and the actual cost. */
 import { OK } from "../../core/codes.js";
-import { type CostProfile, INVALID_COST, price } from "../../core/cost.js";
+import { INVALID_COST, price } from "../../core/cost.js";
 import type { Limiter } from "../../limiter/limiter.js";
+import type { PaidForPlanes } from "../paid-for-planes.js";
 import type { LogEntry, Marks } from "./messages.js";
+import type { Refunds } from "./refunds.js";
 
-export type FinishedExchange = Pick<Marks, "app" | "method" | "paid"> &
+export type FinishedExchange = Pick<Marks, "app" | "method" | "paid" | "node"> &
   Pick<LogEntry, "requestBytes" | "responseBytes">;
 
-/** The tokens were taken from a lease of an Envoy worker, and are corrected on one of this process: the store adds both. */
-export function createSettlement(
-  limiter: Pick<Limiter, "settle" | "giveBack">,
-  profileOf: (app: string) => CostProfile | undefined,
-) {
-  return ({ app, method, paid, requestBytes, responseBytes }: FinishedExchange): void => {
-    const profile = profileOf(app);
-    if (profile === undefined) return;
-    const actual = price(profile, method, requestBytes + responseBytes);
+interface SettlementDependencies {
+  limiter: Pick<Limiter, "settle" | "giveBack" | "limitsOf">;
+  paidForPlanes: Pick<PaidForPlanes, "takeBack">;
+  refunds: Pick<Refunds, "add">;
+}
+
+/**
+ * Charges go to a lease of this process, also if the tokens were taken from one of an Envoy worker: the store adds both. `paid`
+ * is only what the plane claims. So it gets back what this process has paid for it, and what its node has spent, and no more.
+ */
+export function createSettlement({ limiter, paidForPlanes, refunds }: SettlementDependencies) {
+  return ({ app, method, paid, node, requestBytes, responseBytes }: FinishedExchange, plane: string): void => {
+    const limits = limiter.limitsOf(app);
+    if (limits === undefined) return;
+    const actual = price(limits.profile, method, requestBytes + responseBytes);
     if (actual === INVALID_COST || actual === paid) return;
     if (actual < paid) {
-      limiter.giveBack(app, paid - actual);
+      const paidHere = paidForPlanes.takeBack(plane, app, paid - actual);
+      limiter.giveBack(app, paidHere);
+      const tokens = paid - actual - paidHere;
+      if (tokens > 0 && node !== "") refunds.add({ plane, node, limits, tokens });
       return;
     }
     const admitted = {

@@ -156,6 +156,15 @@ export function recordSpent(app: App, cluster: Cluster, tokens: number): void {
   cutToHighest(cluster);
 }
 
+/** Returns tokens to both layers that a node has spent, without changing what it holds. */
+export function refundBoth(app: App, cluster: Cluster, tokens: number): void {
+  app.spent = app.spent - tokens;
+  app.returned = app.returned + tokens;
+  cluster.demand.taken = cluster.demand.taken - tokens;
+  giveBack(app, tokens);
+  giveBack(cluster, tokens);
+}
+
 /** Returns tokens that a node no longer holds to both layers. */
 export function returnToBoth(app: App, cluster: Cluster, tokens: number): void {
   app.returned = app.returned + tokens;

@@ -50,8 +50,8 @@ export function returnedField(app: string): string {
   return "r:" + app;
 }
 
-/** Spending that no bucket has paid for: see `startLostEntry`. */
-function lostSpentField(app: string): string {
+/** Spending that no bucket pays for, so that it cannot be refunded: see `startLostEntry` and `refundSpent`. */
+function finalSpentField(app: string): string {
   return "l:" + app;
 }
 
@@ -119,12 +119,22 @@ export function writeLedger(redis: RedisApi, key: string, ledger: Ledger, answer
 
 /** Removes the entry of an app; if the node uses the app again, its counters start at zero. */
 export function forgetEntry(redis: RedisApi, key: string, app: string): void {
-  redis.call("HDEL", key, grantedField(app), "s:" + app, returnedField(app), lostSpentField(app));
+  redis.call("HDEL", key, grantedField(app), "s:" + app, returnedField(app), finalSpentField(app));
 }
 
 /** Tokens of this app that the node holds, by the ledger. Never negative after a report was applied. */
 export function heldTokens(entry: Entry): number {
   return entry.granted - entry.spent - entry.returned;
+}
+
+/**
+ * Refunds up to `tokens` of what the node has spent, without the node, which must not claim them back as well. Returns how many.
+ */
+export function refundSpent({ redis, key }: Ledger, { app, spent }: Entry, tokens: number): number {
+  const before = storedNumber(redis.call("HGET", key, finalSpentField(app)), 0);
+  const refunded = Math.max(Math.min(tokens, spent - before), 0);
+  if (refunded > 0) redis.call("HSET", key, finalSpentField(app), before + refunded);
+  return refunded;
 }
 
 /**
@@ -135,7 +145,7 @@ function startLostEntry({ redis, key }: Ledger, entry: Entry, message: number[])
   entry.returned = message[RETURNED]!;
   entry.spent = Math.min(message[GRANTED]! - entry.returned, message[SPENT]!);
   entry.granted = entry.spent + entry.returned;
-  if (entry.spent > 0) redis.call("HSET", key, lostSpentField(entry.app), entry.spent);
+  if (entry.spent > 0) redis.call("HSET", key, finalSpentField(entry.app), entry.spent);
 }
 
 /**
@@ -151,7 +161,7 @@ export function applyReport({ ledger, cluster }: NodeState, entry: Entry, messag
   let spent = message[SPENT]!;
   if (entry.lost) startLostEntry(ledger, entry, message);
   else if (spent < entry.spent) {
-    spent = Math.max(spent, storedNumber(ledger.redis.call("HGET", ledger.key, lostSpentField(entry.app)), 0));
+    spent = Math.max(spent, storedNumber(ledger.redis.call("HGET", ledger.key, finalSpentField(entry.app)), 0));
   }
   // Counters only grow, except `spent`.
   const newlyReturned = Math.max(message[RETURNED]! - entry.returned, 0);

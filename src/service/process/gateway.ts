@@ -84,6 +84,7 @@ export function createGateway({ config, node, store: plainStore, log, ...options
   const descriptors = createDescriptorLimiter({ limiter, ...descriptorOptions(config) });
   const envoy = createEnvoyService(envoyServiceOptions(config), {
     limiter,
+    quota,
     descriptors,
     slots,
     discoveredPods: (upstream) => directory.pods(upstream),
@@ -186,7 +187,7 @@ export function createGateway({ config, node, store: plainStore, log, ...options
       await Promise.all([proxy.drain(graceMs), envoy.close(graceMs)]);
       descriptors.close();
       // Exchanges are settled until the last one has ended; only then it is known which tokens to return.
-      await Promise.all([limiter.close(), keeper.close(), envoy.connections.close()]);
+      await Promise.all([limiter.close(), keeper.close(), envoy.connections.close(), envoy.refunds.close()]);
       decisionLog.close();
       metrics.close();
       overload.close();

@@ -10,12 +10,15 @@ import {
   status,
 } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
+import { request } from "undici";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { EnvoyAccess } from "../../../src/envoy-service/access.js";
 import type { EnvoySocket } from "../../../src/envoy-service/access-log/route-connections.js";
 import { createAccessLogService } from "../../../src/envoy-service/access-log/service.js";
 import type { FinishedExchange } from "../../../src/envoy-service/access-log/settlement.js";
 import { type ListenerUnderTest, startEnvoyListener } from "../../support/envoy-listener.js";
+import { ADMIN_TOKEN, startGateway, startSmallBackend } from "../../support/gateway-process.js";
+import { freePort } from "../../support/ports.js";
 import { waitFor } from "../../support/wait-for.js";
 
 const deps = fileURLToPath(new URL("../../../node_modules/@grpc/grpc-js-xds/deps/", import.meta.url));
@@ -71,14 +74,14 @@ interface Log {
   end(): Promise<number>;
 }
 
-function openLog(token = "the-token-of-the-planes"): Log {
+function openLog(token = "the-token-of-the-planes", to = client): Log {
   const metadata = new Metadata();
   metadata.set("authorization", `Bearer ${token}`);
   let answered: (code: number) => void;
   const answer = new Promise<number>((resolve) => {
     answered = resolve;
   });
-  const stream = client.StreamAccessLogs!(metadata, (error: { code: number } | null) =>
+  const stream = to.StreamAccessLogs!(metadata, (error: { code: number } | null) =>
     answered(error?.code ?? status.OK),
   ) as ClientWritableStream<unknown>;
   stream.on("error", () => undefined);
@@ -151,8 +154,8 @@ describe("the access log service", () => {
     });
     expect(await log.end()).toBe(status.OK);
     expect(handled.settled).toEqual([
-      { app: "chat", method: "GET", paid: 5, requestBytes: 1_000, responseBytes: 70_000 },
-      { app: "chat", method: "UPGRADE", paid: 5, requestBytes: 71_000, responseBytes: 0 },
+      { app: "chat", method: "GET", paid: 5, node: "", requestBytes: 1_000, responseBytes: 70_000 },
+      { app: "chat", method: "UPGRADE", paid: 5, node: "", requestBytes: 71_000, responseBytes: 0 },
     ]);
   });
 
@@ -182,6 +185,8 @@ describe("the access log service", () => {
       ...[-1, 0.5, Number.NaN, 1e308].map((value) => ({ ...paid, paid: { numberValue: value } })),
       { ...paid, method: text("") },
       { ...paid, app: text("{}") },
+      { ...paid, node: text("edge-1") },
+      { ...paid, node: text("edge 1@1") },
     ].map((odd) => entry("DownstreamEnd", odd));
     log.write({ identifier: { node: { id: "an envoy\n" } }, ...logs(...wrong, entry("DownstreamPeriodic", marks)) });
     expect(await log.end()).toBe(status.OK);
@@ -232,4 +237,72 @@ describe("the access log service", () => {
     expect(await log.end()).toBe(status.PERMISSION_DENIED);
     expect(handled.ended).toHaveLength(1);
   });
+});
+
+it("a lying Envoy gets back what the service has paid for it and what its node has spent, and nothing of others", async () => {
+  const [burst, spentByClients, paidForLiar, spentByLiar] = [100, 50, 10, 5];
+  const address = `127.0.0.1:${await freePort()}`;
+  const backend = await startSmallBackend();
+  const tokens = { "edge-1": "the-token-of-edge-1", "edge-2": "the-token-of-edge-2" };
+  const gateway = await startGateway(
+    `
+workers: 1
+envoy: { listen: "${address}" }
+lease: { report_interval_ms: 100 }
+apps: { default: { guaranteed: 0.001, burst: ${burst}, profile: { based_on: iops, bandwidth: 0 } } }
+upstreams: { backend: { targets: ["${backend.target}"] } }
+routes: [{ path: /, upstream: backend }]
+`,
+    {
+      control: `admin_token: ${ADMIN_TOKEN}, planes: { edge-1: ["${tokens["edge-1"]}"], edge-2: ["${tokens["edge-2"]}"] }`,
+    },
+  );
+  /** How many of `count` tokens the service pays, one by one. */
+  const paidFor = async (plane: keyof typeof tokens, count: number) => {
+    const headers = { authorization: `Bearer ${tokens[plane]}`, "content-type": "text/plain" };
+    const lines = "default 1\n".repeat(count);
+    const { body } = await request(`http://${address}/v1/check`, { method: "POST", headers, body: lines });
+    return (await body.text()).split("\n").filter((line) => line.startsWith("1 ")).length;
+  };
+  const spent = async () => {
+    const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
+    const { body } = await request(`${gateway.controlUrl}/admin/ratelimit/apps/default`, { headers });
+    return ((await body.json()) as { layers: { l2: { spent: number } } }).layers.l2.spent;
+  };
+  /** A node of the plane takes tokens and reports them as spent. */
+  const spendOn = async (plane: keyof typeof tokens, cost: number) => {
+    const headers = { authorization: `Bearer ${tokens[plane]}`, "content-type": "text/plain" };
+    for (const body of [
+      `${plane}-a 1 1\ndefault 0 0 0 ${cost} ${cost}`,
+      `${plane}-a 1 2\ndefault ${cost} ${cost} 0 0 0`,
+    ]) {
+      const reply = await request(`${gateway.controlUrl}/v1/sync`, { method: "POST", headers, body });
+      expect(await reply.body.text()).toMatch(new RegExp(`^ok .*\\ndefault ok \\d+ ${cost} `));
+    }
+  };
+  const liar = new service(address, credentials.createInsecure());
+  try {
+    // The one that waited for the gateway to listen is the first.
+    for (let i = 1; i < spentByClients; i++) await (await request(gateway.url)).body.dump();
+    expect(await paidFor("edge-1", paidForLiar)).toBe(paidForLiar);
+    await spendOn("edge-1", spentByLiar);
+    const all = spentByClients + paidForLiar + spentByLiar;
+    await waitFor("all spending to be reported", async () => (await spent()) === all);
+    const log = openLog(tokens["edge-1"], liar);
+    const lies = ["edge-1-a@1", "edge-1-b@7", "edge-2-a@1", ""].map((node) =>
+      entry("DownstreamEnd", { ...paid, app: text("default"), paid: { numberValue: 1_000_000 }, node: text(node) }),
+    );
+    log.write({ identifier: { node: { id: "edge-1" } }, ...logs(...lies, ...lies, ...lies) });
+    expect(await log.end()).toBe(status.OK);
+    // The other plane has paid nothing here.
+    const other = openLog(tokens["edge-2"], liar);
+    other.write({ identifier: { node: { id: "edge-2" } }, ...logs(...lies) });
+    expect(await other.end()).toBe(status.OK);
+    await waitFor("the refunds of the liar, and no others", async () => (await spent()) === spentByClients);
+    expect(await paidFor("edge-2", 2 * burst)).toBe(burst - spentByClients);
+  } finally {
+    liar.close();
+    await gateway.stop();
+    await backend.stop();
+  }
 });

@@ -1,5 +1,7 @@
 /** Counts bodies of unknown length as they pass; the exchange is settled when both lengths are known. */
 import { OK } from "../../../core/codes.js";
+import { nodeInEpoch } from "../../../core/keys.js";
+import { wholeText } from "../../../core/platform.js";
 import { pcall } from "../../lua/library.js";
 import type { Chunk, Handle } from "../envoy-api.js";
 import { worker } from "../state.js";
@@ -53,6 +55,7 @@ function leaveToAccessLog(handle: Handle, exchange: Exchange): void {
   metadata.set(NAMESPACE, "app", exchange.account.limits.id);
   metadata.set(NAMESPACE, "paid", exchange.cost);
   metadata.set(NAMESPACE, "method", exchange.method);
+  metadata.set(NAMESPACE, "node", nodeInEpoch(worker.name, wholeText(exchange.account.node.epoch)));
   metadata.set(NAMESPACE, "settle", true);
 }
 

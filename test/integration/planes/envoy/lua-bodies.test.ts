@@ -19,7 +19,7 @@ describeEnvoy("Envoy's generated filter, like the Node gateway,", () => {
   beforeAll(async () => {
     const sized = "{ guaranteed: 100000, burst: 100000 }";
     world = await startLuaWorld(
-      `default: ${sized}, refused: ${sized}, broken: ${sized}, got: ${sized}, put: ${sized}, whole: ${sized}`,
+      `default: ${sized}, refused: ${sized}, broken: ${sized}, got: ${sized}, put: ${sized}, whole: ${sized}, less: ${sized}`,
       `request_limits: { body_bytes: ${MOST} }\nlease: { report_interval_ms: 100 }`,
       { edit: closeSoon, path: "/known/" },
     );
@@ -90,6 +90,20 @@ describeEnvoy("Envoy's generated filter, like the Node gateway,", () => {
     await waitFor("the backend to be sent all bytes", async () => (await passed()) >= before + 5 * KIB_64);
     client.socket.destroy();
     await booked("broken", 1 + 1 + (1 + 5));
+  });
+
+  it("refunds an aborted body that is smaller than those before it: what its worker has paid from its lease", async () => {
+    const headers = { "x-app-id": "less", "transfer-encoding": "chunked" };
+    const body = "u".repeat(3 * KIB_64);
+    for (let i = 0; i < 3; i++) await fetchReply(world.envoy.port, "/known/", { headers, body });
+    await booked("less", 3 * (1 + 4));
+    const before = await passed();
+    const client = await openRaw(world.envoy.port);
+    const head = "GET /known/ HTTP/1.1\r\nHost: a\r\nX-App-Id: less\r\nTransfer-Encoding: chunked\r\n\r\n";
+    client.write(`${head}3e8\r\n${"u".repeat(1_000)}`);
+    await waitFor("the backend to be sent the bytes", async () => (await passed()) >= before + 1_000);
+    client.socket.destroy();
+    await booked("less", 3 * (1 + 4) + (1 + 1));
   });
 
   /** Envoy reports only when requests arrive, so this sends requests until the tokens are booked. */
