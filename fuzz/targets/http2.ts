@@ -3,32 +3,14 @@ import { ALL_HEADERS } from "../../src/core/refusals.js";
 import { createHealthService } from "../../src/envoy-service/grpc/health-service.js";
 import { createEnvoyListener } from "../../src/envoy-service/listener.js";
 import { createJsonApi, createRateLimitService } from "../../src/envoy-service/rate-limit/service.js";
-import { headerBlock, http2Frame, huffmanHeader, prefaceWith } from "../../test/support/http2-frames.js";
+import { headerBlock, huffmanHeader } from "../../test/support/http2-frames.js";
 import { getHead, grpcHead } from "../../test/support/http2-heads.js";
 import { waitFor } from "../../test/support/wait-for.js";
 import type { FuzzTarget, RunningTarget } from "../target.js";
-import { exchange, listening } from "./http1.js";
+import { frameSequence, isAnswered, record } from "./frame-sequences.js";
+import { exchange, listening } from "./gateway.js";
 
 const HEALTH_EVERY = 50;
-/** When its reply has arrived, all frames before it were processed. */
-const PAYLOAD = Buffer.from("the last");
-const finalPing = http2Frame(6, 0, 0, PAYLOAD);
-const [GOAWAY, PING] = [7, 6];
-
-/** The reply to the last ping, or GOAWAY. */
-function isOver(received: Buffer): boolean {
-  for (let at = 0; at + 9 <= received.length; at += 9 + received.readUIntBE(at, 3)) {
-    const type = received[at + 3];
-    if (type === GOAWAY || (type === PING && received.subarray(at + 9, at + 17).equals(PAYLOAD))) return true;
-  }
-  return false;
-}
-
-/** Type, flags, stream, and two bytes for the length of the payload, which follows. */
-const RECORD_BYTES = 5;
-
-const record = (type: number, flags: number, stream: number, payload: Uint8Array = Buffer.alloc(0)) =>
-  Buffer.concat([Buffer.from([type, flags, stream, payload.length >> 8, payload.length]), payload]);
 const message = Buffer.from([0, 0, 0, 0, 7, 10, 1, 97, 18, 2, 10, 0]);
 const trailers = headerBlock({ "x-trailer": "1" });
 
@@ -127,7 +109,7 @@ async function start(): Promise<RunningTarget> {
   let inputs = 0;
   return {
     async run(input) {
-      await exchange(port, Buffer.concat([prefaceWith(), ...framesOf(input), finalPing]), isOver);
+      await exchange(port, frameSequence(input), isAnswered);
       if (++inputs % HEALTH_EVERY === 0) {
         const { status } = await fetch(`http://127.0.0.1:${port}/healthcheck`);
         if (status !== 200) errors.push(`a health check got ${status}`);
@@ -140,17 +122,4 @@ async function start(): Promise<RunningTarget> {
       await waitFor("the end of all connections", () => listener.openConnections() === 0);
     },
   };
-}
-
-/** Records become frames with correct lengths; what is left over is sent as it is. */
-function framesOf(input: Buffer): Buffer[] {
-  const frames: Buffer[] = [];
-  let at = 0;
-  while (input.length - at >= RECORD_BYTES) {
-    const [type, flags, stream] = input.subarray(at);
-    const end = at + RECORD_BYTES + input.readUInt16BE(at + 3);
-    frames.push(http2Frame(type!, flags!, stream!, input.subarray(at + RECORD_BYTES, end)));
-    at = end;
-  }
-  return [...frames, input.subarray(at)];
 }

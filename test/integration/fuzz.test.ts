@@ -8,7 +8,14 @@ import { targets } from "../../fuzz/targets/targets.js";
 
 const SEED = 1;
 /** A second or two each. */
-const inputs: Record<string, number> = { grpc: 20_000, sync: 3_000, http1: 400, http2: 400, config: 500 };
+const inputs: Record<string, number> = {
+  grpc: 20_000,
+  sync: 3_000,
+  http1: 400,
+  http2: 400,
+  "gateway-http2": 300,
+  config: 500,
+};
 
 describe.each(Object.entries(targets))("%s", (name, target) => {
   it("handles mutated inputs within its budgets", async () => {
