@@ -5,9 +5,10 @@
 
 INSTALLED := node_modules/.package-lock.json
 
-# NODE=24 runs a command with the latest Node 24, from the npm package "node", instead of the installed one.
+# NODE=24 runs a command with the latest Node 24, from its npm package, instead of the installed one.
 ifeq ($(origin NODE),command line)
-OTHER_NODE := .cache/node-$(NODE)/node_modules/node/bin/node
+NODE_PACKAGE := $(shell node -p "'node-' + (process.platform === 'darwin' ? 'bin-' : '') + process.platform + '-' + process.arch")
+OTHER_NODE := .cache/node-$(NODE)/node_modules/$(NODE_PACKAGE)/bin/node
 export PATH := $(CURDIR)/$(dir $(OTHER_NODE)):$(PATH)
 $(INSTALLED): | $(OTHER_NODE)
 endif
@@ -105,5 +106,5 @@ $(INSTALLED): package-lock.json
 	npm ci --no-audit --no-fund --ignore-scripts
 	@touch $@
 
-.cache/node-%/node_modules/node/bin/node:
-	npm install --no-audit --no-fund --no-save --prefix .cache/node-$* node@$*
+.cache/node-%/node_modules/$(NODE_PACKAGE)/bin/node:
+	npm install --no-audit --no-fund --no-save --ignore-scripts --prefix .cache/node-$* $(NODE_PACKAGE)@$*

@@ -41,9 +41,10 @@ make_node() {
   rm -rf "$folder"
   mkdir -p "$folder"
   tar -xC "$folder" -f "$cache/debian.tar"
-  npm install --silent --no-audit --no-fund --prefix "$cache/node-$node_version" "node@$node_version"
+  package=node-linux-$(node -p process.arch)
+  npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$cache/node-$node_version" "$package@$node_version"
   mkdir -p "$folder/usr/local/lib/node_modules"
-  cp "$cache/node-$node_version/node_modules/node/bin/node" "$folder/usr/local/bin/node"
+  cp "$cache/node-$node_version/node_modules/$package/bin/node" "$folder/usr/local/bin/node"
   cp -r "$(npm root --global)/npm" "$folder/usr/local/lib/node_modules/npm"
   ln -s ../lib/node_modules/npm/bin/npm-cli.js "$folder/usr/local/bin/npm"
   chroot "$folder" sh -c 'groupadd --gid 1000 node && useradd --uid 1000 --gid node --shell /bin/bash --create-home node'

@@ -19,9 +19,6 @@ if [ -z "$python" ]; then
   exit 1
 fi
 rm -rf "$folder"
-hashes=""
-! grep -q -- --hash= "$list" || hashes=--require-hashes
-# shellcheck disable=SC2086 # empty or one word
 PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --disable-pip-version-check --only-binary :all: --no-compile \
-  $hashes --target "$folder" --requirement "$list"
+  --require-hashes --target "$folder" --requirement "$list"
 printf '%s' "$stamp" >"$folder/.installed"
