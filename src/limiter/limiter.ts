@@ -58,7 +58,27 @@ interface LimitedRequest extends CheckedRequest {
 /** Default of `maxValues`. */
 const MAX_VALUES = 10_000;
 
-type Result = (outcome: Outcome, startedMs: StartTime, waited?: boolean) => Decision;
+/** Counts and observes a decision, and returns it. */
+type Recorder = (decision: Decision, startedMs: StartTime, waited: boolean) => Decision;
+
+/** Why tokens of a stated cost are taken. */
+interface TakeKind {
+  record: Recorder;
+  /** The default app pays if the app is not configured. */
+  usesFallback: boolean;
+}
+
+interface Taking {
+  id: string;
+  cost: number;
+  kind: TakeKind;
+}
+
+/** For an exchange that was admitted before: no other decision. If its app was removed meanwhile, it is settled as usual. */
+const more: TakeKind = {
+  record: (decision) => (decision.code === UNKNOWN_APP ? { ...decision, allowed: true } : decision),
+  usesFallback: false,
+};
 
 function nodeOptions({ lease, timeoutMs = 1000, failOpenTokens }: LimitOptions): NodeOptions {
   const host = { timers: true, heartbeats: true, sharers: 1 };
@@ -121,10 +141,6 @@ export function createLimiter(options: LimiterOptions) {
     return unknownApps === "reject" ? undefined : apps.get(DEFAULT_APP);
   }
 
-  function decisionOf(outcome: Outcome, startedMs: StartTime, waited = false): Decision {
-    return recorded(decisionFrom(outcome), startedMs, waited);
-  }
-
   function decisionFrom(outcome: Outcome): Decision {
     const { account, method, cost, code, allowed, source, balance, retryAfterMs } = outcome;
     const { id, label = id, guaranteed, dryRun } = account.limits;
@@ -158,6 +174,18 @@ export function createLimiter(options: LimiterOptions) {
     return decision;
   }
 
+  const decided: TakeKind = { record: recorded, usesFallback: true };
+  /** Of a request that a data plane counts itself. */
+  const decidedForPlane: TakeKind = {
+    record(decision, startedMs, waited) {
+      const isDecided = decision.cost > 0 && decision.code !== UNKNOWN_APP;
+      const milliseconds = startedMs === undefined ? 0 : clock.now() - startedMs;
+      if (isDecided) observer.decidedForPlane?.(decision, milliseconds, waited);
+      return decision;
+    },
+    usesFallback: true,
+  };
+
   function check(
     { app: id, method, contentLength, attributes }: CheckedRequest,
     startedMs: StartTime = startTime(),
@@ -172,7 +200,7 @@ export function createLimiter(options: LimiterOptions) {
     const step = decide(syncer.node, current, contentLength);
     if (step === MISSED) return miss(account, startedMs, (since) => check({ app: id, method, contentLength }, since));
     if (step === DECIDED_SYNC) syncer.wake(account);
-    return decisionOf(current, startedMs);
+    return recorded(decisionFrom(current), startedMs, false);
   }
 
   /** As `check`, for a request that has limits besides that of its app. */
@@ -180,90 +208,54 @@ export function createLimiter(options: LimiterOptions) {
     const { method, contentLength, attributes } = request;
     const since = startedMs ?? clock.now();
     const app = newOutcome(account, method, 0) as Outcome & { account: LimiterAccount };
-    if (!estimateCost(syncerOf(account).node, app, contentLength)) return decisionOf(app, startedMs);
+    if (!estimateCost(syncerOf(account).node, app, contentLength)) return recorded(decisionFrom(app), startedMs, false);
     const made = limitChecks.check(app, contentLength, attributes);
     if (!(made instanceof Promise)) return recorded(made, startedMs, false);
     return made.then((decision) => (decision === AGAIN ? check(request, since) : recorded(decision, since, true)));
   }
 
   /** As `check`, for a cost that the caller states. */
-  function take(id: string, cost: number, startedMs = startTime()): Deciding {
-    const account = apps.get(id) ?? fallback;
-    if (account === undefined) return refuse(UNKNOWN_APP, "", startedMs);
-    return takeOf(account, id, cost, startedMs);
+  function take(id: string, cost: number, kind = decided, startedMs = startTime()): Deciding {
+    const account = apps.get(id) ?? (kind.usesFallback ? fallback : undefined);
+    if (account === undefined) return kind.record(unknownApp(UNKNOWN_APP, ""), startedMs, false);
+    return takeOf(account, { id, cost, kind }, startedMs);
   }
 
-  function takeOf(account: LimiterAccount, id: string, cost: number, startedMs: StartTime): Deciding {
+  function takeOf(account: LimiterAccount, { id, cost, kind }: Taking, startedMs: StartTime): Deciding {
+    const { record } = kind;
     startDecision(current, account, "");
     if (cost === 0) {
       decideLook(current, clock.now());
-      return decisionOf(current, startedMs);
+      return record(decisionFrom(current), startedMs, false);
     }
     const syncer = syncerOf(account);
     const step = decideCost(syncer.node, current, cost);
-    if (step === MISSED) return miss(account, startedMs, (since) => take(id, cost, since));
+    if (step === MISSED) return miss(account, startedMs, (since) => take(id, cost, kind, since), record);
     if (step === DECIDED_SYNC) syncer.wake(account);
-    return decisionOf(current, startedMs);
+    return record(decisionFrom(current), startedMs, false);
   }
 
-  /** As `take`, for a request that a data plane counts itself. */
-  function takeForPlane(id: string, cost: number, startedMs = startTime()): Deciding {
-    const account = apps.get(id) ?? fallback;
-    if (account === undefined) return unknownApp(UNKNOWN_APP, "");
-    startDecision(current, account, "");
-    if (cost === 0) {
-      decideLook(current, clock.now());
-      return decisionFrom(current);
-    }
-    const syncer = syncerOf(account);
-    const step = decideCost(syncer.node, current, cost);
-    if (step === MISSED) return miss(account, startedMs, (since) => takeForPlane(id, cost, since), observedForPlane);
-    if (step === DECIDED_SYNC) syncer.wake(account);
-    return observedForPlane(current, startedMs);
-  }
-
-  function observedForPlane(outcome: Outcome, startedMs: StartTime, waited = false): Decision {
-    const decision = decisionFrom(outcome);
-    observer.decidedForPlane?.(decision, startedMs === undefined ? 0 : clock.now() - startedMs, waited);
-    return decision;
-  }
-
-  /** As `take`, for an exchange that was admitted before: not counted as another decision. */
-  function takeMore(id: string, cost: number, startedMs?: number): Deciding {
-    const account = apps.get(id);
-    // The app was removed while the transfer waited: it is settled as usual.
-    if (account === undefined) {
-      return { ...unidentified(UNKNOWN_APP), allowed: true, method: "", balance: 0, rate: 0, source: "local" };
-    }
-    startDecision(current, account, "");
-    const syncer = syncerOf(account);
-    const step = decideCost(syncer.node, current, cost);
-    if (step === MISSED) return miss(account, startedMs, (since) => takeMore(id, cost, since), decisionFrom);
-    if (step === DECIDED_SYNC) syncer.wake(account);
-    return decisionFrom(current);
-  }
-
-  function miss(account: LimiterAccount, startedMs: StartTime, again: Again, result: Result = decisionOf): Deciding {
+  function miss(account: LimiterAccount, startedMs: StartTime, again: Again, record: Recorder = recorded): Deciding {
     const now = clock.now();
     const syncer = syncerOf(account);
     if (syncer.isClosed()) {
       if (!decideCached(current, "cached", now)) refuseWithoutStore(current);
-      return result(current, startedMs);
+      return record(decisionFrom(current), startedMs, false);
     }
     syncer.level();
     const step = decideMiss(syncer.node, current, now);
-    if (step === WAIT) return wait(account, startedMs ?? now, again, result);
+    if (step === WAIT) return wait(account, startedMs ?? now, again, record);
     if (step === DECIDED_SYNC) syncer.wake(account);
-    return result(current, startedMs);
+    return record(decisionFrom(current), startedMs, false);
   }
 
-  function wait(account: LimiterAccount, startedMs: number, again: Again, result: Result): Promise<Decision> {
+  function wait(account: LimiterAccount, startedMs: number, again: Again, record: Recorder): Promise<Decision> {
     const outcome = newOutcome(account, current.method, current.cost);
     const syncer = syncerOf(account);
     return new Promise((resolve) => {
       const waiter: LimiterWaiter = {
         ...newWaiter(outcome, startedMs + syncer.node.options.timeoutMs),
-        wake: () => resolve(result(outcome, startedMs, true)),
+        wake: () => resolve(record(decisionFrom(outcome), startedMs, true)),
         decideAgain: () => resolve(again(startedMs)),
       };
       addWaiter(account, waiter);
@@ -313,7 +305,7 @@ export function createLimiter(options: LimiterOptions) {
     clock,
     observer,
     account: (app) => apps.get(app),
-    take: (app, tokens) => takeMore(app, tokens),
+    take: (app, tokens) => take(app, tokens, more),
     giveBack: (app, tokens) => giveBack(accounts.owner(app), tokens),
   };
 
@@ -329,7 +321,7 @@ export function createLimiter(options: LimiterOptions) {
     /** Takes `cost` tokens of an app; 0 takes nothing and returns the current state. */
     take: (app: string, cost: number) => take(app, cost),
     /** As `take`, for a request that a data plane counts itself. */
-    takeForPlane: (app: string, cost: number) => takeForPlane(app, cost),
+    takeForPlane: (app: string, cost: number) => take(app, cost, decidedForPlane),
     /** The decision about a request that is refused because of its identity. */
     refuse: (code: string, method: string) => refuse(code, method, undefined),
     /** Returns tokens of `take`, at most as many as this node has spent. */
@@ -342,7 +334,8 @@ export function createLimiter(options: LimiterOptions) {
     limits: {
       /** Adds a limit, brings one back, or changes the numbers of an existing one. */
       enter,
-      take: (limit: LimiterAccount, cost: number) => takeOf(limit, limit.limits.id, cost, startTime()),
+      take: (limit: LimiterAccount, cost: number) =>
+        takeOf(limit, { id: limit.limits.id, cost, kind: decided }, startTime()),
       giveBack: (limit: LimiterAccount, tokens: number) => giveBack(limit, tokens),
       /** Whether a refusal of this cost is cached: taking it would be refused at once. */
       isRefused: ({ lease, cell }: LimiterAccount, cost: number) =>
