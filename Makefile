@@ -45,13 +45,12 @@ deploy-files: $(INSTALLED) ## Write the deployment files that are derived from t
 test-deploy: build ## Build the container images and test the deployment files
 	@deploy/test/run.sh
 
-test-deploy-files: build ## The part of test-deploy that runs nothing: stale files, linters, schemas, release. About a minute
+test-deploy-files: build ## The part of test-deploy that runs nothing: stale files, linters, schemas, release
 	@deploy/test/ensure-tools.sh
-	@node_modules/.bin/vitest run --config test/deploy/vitest.config.ts test/deploy/files.test.ts test/deploy/release.test.ts
+	@node_modules/.bin/vitest run --config test/deploy/vitest.config.ts test/deploy/files test/deploy/network-policies test/deploy/release
 
 deploy-tools: ## Build what test-deploy can also use: a Kubernetes API server, Terraform providers, linters. Takes long, once
-	@deploy/test/ensure-go-tool.sh actionlint kube-score kubectl kube-apiserver kube-controller-manager kube-scheduler kwok tflint \
-		terraform-provider-helm
+	@deploy/test/ensure-go-tool.sh
 
 sbom: $(INSTALLED) ## Write the CycloneDX SBOM of the npm package to .cache/sbom.cdx.json
 	@build/sbom.sh .cache/sbom.cdx.json

@@ -4,7 +4,15 @@ import { pathToFileURL } from "node:url";
 import { shown } from "./paths.js";
 
 /** Marks the name of a test that was skipped because Envoy is not available; see test/support/envoy-binary.ts. */
-export const NEEDS_ENVOY = "(needs Envoy)";
+export const NEEDS_ENVOY = needs("Envoy");
+
+/** Marks the name of a test of test/deploy that was skipped because something is missing; see test/deploy/support/needs.ts. */
+export function needs(missing: string): string {
+  return `(needs ${missing})`;
+}
+
+/** Takes too long to be built in every run: tests that need it may be skipped. */
+const OPTIONAL = [needs("make deploy-tools"), needs("terraform")];
 
 /** The fields used of vitest's JSON report. */
 export interface TestReport {
@@ -24,6 +32,41 @@ export interface TestSummary {
   leftOut: number;
 }
 
+/** A summary of the tests of test/deploy: all must have run, except those whose tools are optional. `leftOut` counts these. */
+export function summarizeDeploy(report: TestReport, withoutEnvoy = false): TestSummary & { missing: string[] } {
+  const allowed = withoutEnvoy ? [...OPTIONAL, NEEDS_ENVOY] : OPTIONAL;
+  const missing = new Set<string>();
+  const summary: TestSummary = { passed: 0, failed: 0, problems: [], leftOut: 0 };
+  for (const { path, fullName, status } of outcomes(report, summary)) {
+    const optional = allowed.find((marker) => fullName.includes(marker));
+    if (optional === undefined) summary.problems.push(`${path}: "${fullName}" did not run (${status})`);
+    else {
+      summary.leftOut++;
+      missing.add(optional.slice("(needs ".length, -1));
+    }
+  }
+  if (summary.passed === 0) summary.problems.push("no test of test/deploy passed");
+  return { ...summary, missing: [...missing] };
+}
+
+/** Counts what passed and failed, and yields the tests that did not run. */
+function* outcomes(report: TestReport, summary: TestSummary, onPassed?: (path: string, fullName: string) => void) {
+  for (const file of report.testResults) {
+    const path = shown(file.name);
+    if (file.status === "failed" && !file.assertionResults.some(({ status }) => status === "failed")) {
+      summary.failed++;
+      summary.problems.push(`${path} failed outside of its tests`);
+    }
+    for (const { status, fullName } of file.assertionResults) {
+      if (status === "passed") {
+        summary.passed++;
+        onPassed?.(path, fullName);
+      } else if (status === "failed") summary.failed++;
+      else yield { path, fullName, status };
+    }
+  }
+}
+
 const parts = ["unit", "contract", "integration", "e2e"];
 /** The contract suite must have run on each of these. */
 const runtimes = ["embedded", "redis", "redis-cluster", "luajit"];
@@ -32,25 +75,13 @@ const proxies = ["nginx", "envoy"];
 
 /** @param withoutEnvoy tests of Envoy may be skipped */
 export function summarize(report: TestReport, withoutEnvoy = false): TestSummary {
-  const problems: string[] = [];
+  const summary: TestSummary = { passed: 0, failed: 0, problems: [], leftOut: 0 };
+  const { problems } = summary;
   const passedNames = new Map<string, string[]>(parts.map((part) => [part, []]));
-  let passed = 0;
-  let failed = 0;
-  let leftOut = 0;
-  for (const file of report.testResults) {
-    const path = shown(file.name);
-    if (file.status === "failed" && !file.assertionResults.some(({ status }) => status === "failed")) {
-      failed++;
-      problems.push(`${path} failed outside of its tests`);
-    }
-    for (const { status, fullName } of file.assertionResults) {
-      if (status === "passed") {
-        passed++;
-        passedNames.get(path.split("/")[1] ?? "")?.push(fullName);
-      } else if (status === "failed") failed++;
-      else if (withoutEnvoy && fullName.includes(NEEDS_ENVOY)) leftOut++;
-      else problems.push(`${path}: "${fullName}" did not run (${status})`);
-    }
+  const keep = (path: string, fullName: string) => passedNames.get(path.split("/")[1] ?? "")?.push(fullName);
+  for (const { path, fullName, status } of outcomes(report, summary, keep)) {
+    if (withoutEnvoy && fullName.includes(NEEDS_ENVOY)) summary.leftOut++;
+    else problems.push(`${path}: "${fullName}" did not run (${status})`);
   }
   for (const [part, names] of passedNames) {
     if (names.length === 0) problems.push(`no test of test/${part} passed`);
@@ -64,24 +95,47 @@ export function summarize(report: TestReport, withoutEnvoy = false): TestSummary
   };
   for (const runtime of runtimes) mustName("contract", runtime);
   for (const proxy of proxies) if (proxy !== "envoy" || !withoutEnvoy) mustName("e2e", proxy);
-  return { passed, failed, problems, leftOut };
+  return summary;
 }
 
-function main(path: string): number {
-  if (!existsSync(path)) {
-    console.error(`${path} is missing: the tests did not run`);
-    console.log("0 passed, 1 failed");
-    return 1;
-  }
-  const report = JSON.parse(readFileSync(path, "utf8")) as TestReport;
+/** Undefined if the tests did not run. */
+function read(path: string): TestReport | undefined {
+  return existsSync(path) ? (JSON.parse(readFileSync(path, "utf8")) as TestReport) : undefined;
+}
+
+const didNotRun = (path: string): TestSummary => ({
+  passed: 0,
+  failed: 1,
+  problems: [`${path} is missing: the tests did not run`],
+  leftOut: 0,
+});
+
+/** @param deployPath the report of `make test-deploy`, if it was to run */
+function main(path: string, deployPath: string | undefined): number {
   const withoutEnvoy = process.env.TOLLGATE_WITHOUT_ENVOY === "1";
-  const { passed, failed, problems, leftOut } = summarize(report, withoutEnvoy);
-  for (const problem of problems) console.error(problem);
-  if (withoutEnvoy) console.error(`*** TOLLGATE_WITHOUT_ENVOY=1: ${leftOut} tests that need Envoy were skipped`);
-  console.log(`${passed} passed, ${failed} failed`);
-  return failed === 0 && problems.length === 0 ? 0 : 1;
+  const report = read(path);
+  const summaries = [report === undefined ? didNotRun(path) : summarize(report, withoutEnvoy)];
+  if (withoutEnvoy)
+    console.error(`*** TOLLGATE_WITHOUT_ENVOY=1: ${summaries[0]!.leftOut} tests that need Envoy were skipped`);
+  if (deployPath === undefined) console.error("*** TOLLGATE_DEPLOY=none: the tests of the deployment did not run");
+  else {
+    const deployReport = read(deployPath);
+    if (deployReport === undefined) summaries.push(didNotRun(deployPath));
+    else {
+      const deploy = summarizeDeploy(deployReport, withoutEnvoy);
+      summaries.push(deploy);
+      if (deploy.leftOut > 0)
+        console.error(
+          `*** ${deploy.leftOut} tests of the deployment were skipped, because they need: ${deploy.missing.join(", ")}`,
+        );
+    }
+  }
+  for (const problem of summaries.flatMap(({ problems }) => problems)) console.error(problem);
+  const sum = (field: "passed" | "failed") => summaries.reduce((total, summary) => total + summary[field], 0);
+  console.log(`${sum("passed")} passed, ${sum("failed")} failed`);
+  return summaries.every(({ failed, problems }) => failed === 0 && problems.length === 0) ? 0 : 1;
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
-  process.exitCode = main(process.argv[2] ?? "test-results.json");
+  process.exitCode = main(process.argv[2] ?? "test-results.json", process.argv[3]);
 }

@@ -1,5 +1,5 @@
 /** All derived deployment files: path → content. */
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { parseAllDocuments } from "yaml";
 import { fromRoot } from "../paths.js";
 import { CHART, helmTemplate, packageVersion, readValues, substitute } from "./values.js";
@@ -22,7 +22,21 @@ export function deployFiles(): Files {
 }
 
 /** Folders that contain only derived files, so that others in them are stale. */
-export const DERIVED_FOLDERS = ["deploy/kubernetes/trial", "deploy/kubernetes/production"];
+const DERIVED_FOLDERS = [
+  ...["deploy/kubernetes/trial", "deploy/kubernetes/production"],
+  ...[`${CHART}/files/dashboards`, `${CHART}/files/rules`],
+];
+
+/** Which of the files must be written, and which in the repository are no longer derived from anything. */
+export function compareFiles(files: Files): { stale: string[]; extra: string[] } {
+  const isCurrent = (path: string, text: string) =>
+    existsSync(fromRoot(path)) && readFileSync(fromRoot(path), "utf8") === text;
+  const existing = DERIVED_FOLDERS.flatMap((folder) => listed(folder).map((name) => `${folder}/${name}`));
+  return {
+    stale: [...files].filter(([path, text]) => !isCurrent(path, text)).map(([path]) => path),
+    extra: existing.filter((path) => !files.has(path)),
+  };
+}
 
 /** What the chart contains besides its own templates: the version, and files that a chart cannot read from outside. */
 function chartFiles(): Files {

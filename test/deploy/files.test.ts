@@ -4,11 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import { parseAllDocuments } from "yaml";
-import { deployFiles } from "../../build/deploy/files.js";
+import { compareFiles, deployFiles } from "../../build/deploy/files.js";
 import { CHART, helmTemplate, packageVersion, substitute } from "../../build/deploy/values.js";
 import { fromRoot } from "../../build/paths.js";
 import { readConfig } from "../../src/config/load.js";
-import { goTool, helm, noTools, pythonTool } from "./support/tools.js";
+import { describeWith } from "./support/needs.js";
+import { goTool, helm, pythonTool } from "./support/tools.js";
 
 const read = (path: string) => readFileSync(fromRoot(path), "utf8");
 const valueSets = {
@@ -24,10 +25,9 @@ describe("placeholders", () => {
   });
 });
 
-describe.skipIf(noTools)("the derived files", () => {
+describeWith(["tools"], "the derived files", () => {
   it("are up to date: otherwise run make deploy-files", () => {
-    const stale = [...deployFiles()].filter(([path, text]) => read(path) !== text).map(([path]) => path);
-    expect(stale).toEqual([]);
+    expect(compareFiles(deployFiles())).toEqual({ stale: [], extra: [] });
   });
 
   it("have the version of package.json", () => {
@@ -36,7 +36,7 @@ describe.skipIf(noTools)("the derived files", () => {
   });
 });
 
-describe.skipIf(noTools)("the chart", () => {
+describeWith(["tools"], "the chart", () => {
   it.each(Object.entries(valueSets))("passes helm lint with the values for %s", (_, files) => {
     const { status, output } = helm("lint", "--strict", CHART, ...files.flatMap((file) => ["--values", file]));
     expect(status, output).toBe(0);
@@ -93,7 +93,7 @@ describe.skipIf(noTools)("the chart", () => {
   });
 });
 
-describe.skipIf(noTools)("linters", () => {
+describeWith(["tools"], "linters", () => {
   it.each(["1.34", "1.35", "1.36", "1.37"])("accept the manifests for Kubernetes %s", (version) => {
     const files = ["trial", "production", "examples"].flatMap((set) => {
       const folder = `deploy/kubernetes/${set}`;
@@ -111,19 +111,6 @@ describe.skipIf(noTools)("linters", () => {
       ...known,
     );
     expect(status, output).toBe(0);
-  });
-
-  const score = goTool("kube-score");
-  it.skipIf(score === undefined).each(Object.entries(valueSets))("kube-score accepts the values for %s", (_, files) => {
-    const folder = mkdtempSync(join(tmpdir(), "tollgate-score-"));
-    writeFileSync(join(folder, "all.yaml"), helmTemplate("tollgate", files));
-    // Versions and digests do not change: with Always, a pod could not start while the registry is unavailable.
-    const { status, output } = score!(
-      ...["score", "--ignore-test", "container-image-pull-policy", "--output-format", "ci", join(folder, "all.yaml")],
-    );
-    rmSync(folder, { recursive: true });
-    expect(status, output).toBe(0);
-    expect(output).not.toMatch(/^\[(WARNING|CRITICAL)/m);
   });
 
   it("accept the Dockerfiles", () => {
@@ -146,6 +133,20 @@ describe.skipIf(noTools)("linters", () => {
       ...files,
     );
     expect(status, output).toBe(0);
+  });
+});
+
+describeWith(["tools", "kube-score"], "kube-score", () => {
+  it.each(Object.entries(valueSets))("accepts the values for %s", (_, files) => {
+    const folder = mkdtempSync(join(tmpdir(), "tollgate-score-"));
+    writeFileSync(join(folder, "all.yaml"), helmTemplate("tollgate", files));
+    // Versions and digests do not change: with Always, a pod could not start while the registry is unavailable.
+    const { status, output } = goTool("kube-score")(
+      ...["score", "--ignore-test", "container-image-pull-policy", "--output-format", "ci", join(folder, "all.yaml")],
+    );
+    rmSync(folder, { recursive: true });
+    expect(status, output).toBe(0);
+    expect(output).not.toMatch(/^\[(WARNING|CRITICAL)/m);
   });
 });
 

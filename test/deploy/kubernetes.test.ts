@@ -1,9 +1,9 @@
 /** The chart and the manifests on a real API server with controllers and simulated nodes. No container is run here. */
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { CHART } from "../../build/deploy/values.js";
 import { waitFor } from "../support/wait-for.js";
-import { type Cluster, noCluster, startCluster, startMetrics } from "./support/cluster.js";
-import { noTools } from "./support/tools.js";
+import { type Cluster, startCluster, startMetrics } from "./support/cluster.js";
+import { describeWith } from "./support/needs.js";
 
 interface Deployment {
   metadata: { name: string; generation: number };
@@ -94,7 +94,7 @@ const monitoringResource = (kind: string) => ({
   },
 });
 
-describe.skipIf(noTools || noCluster !== "")("the chart on an API server", () => {
+describeWith(["tools", "cluster"], "the chart on an API server", () => {
   beforeAll(async () => {
     cluster = await startCluster();
     metrics = await startMetrics(cluster, { cpuMillis: 100, memoryMi: 100 });

@@ -1,9 +1,10 @@
 /** The nginx and Envoy images: they serve traffic through the services, follow changes, and stop gracefully. */
 import { request } from "undici";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { connectSocket } from "../support/socket-clients.js";
 import { waitFor } from "../support/wait-for.js";
-import { answers, type Container, createNetwork, noContainers, startContainer } from "./support/containers.js";
+import { answers, type Container, createNetwork, startContainer } from "./support/containers.js";
+import { describeWith, type Need } from "./support/needs.js";
 import {
   demoBackend,
   ENVOY,
@@ -19,9 +20,9 @@ const pods = `  pods: { dns: { name: pods, port: 9000, interval_ms: 500 } }\n`;
 const yaml = tollgateYaml(sockets).replace("routes:\n", `${pods}routes:\n`);
 const config = "/etc/tollgate/tollgate.yaml";
 
-const planes = [
-  { name: "nginx", image: NGINX, user: "10001", stopSignal: "SIGQUIT" },
-  { name: "envoy", image: ENVOY, user: "10001", stopSignal: "SIGTERM" },
+const planes: { name: string; image: string; needed: Need[] }[] = [
+  { name: "nginx", image: NGINX, needed: ["containers"] },
+  { name: "envoy", image: ENVOY, needed: ["containers", "envoy"] },
 ];
 
 function planeContainer(image: string, network: string, text = yaml): Promise<Container> {
@@ -39,7 +40,9 @@ function planeContainer(image: string, network: string, text = yaml): Promise<Co
   });
 }
 
-describe.skipIf(noContainers !== undefined).each(planes)("the $name image", ({ image, user, name }) => {
+for (const plane of planes) describeWith(plane.needed, `the ${plane.name} image`, () => testImage(plane));
+
+function testImage({ name, image }: (typeof planes)[number]): void {
   const endings: (() => Promise<unknown>)[] = [];
   const started: Container[] = [];
   let network: string;
@@ -72,7 +75,7 @@ describe.skipIf(noContainers !== undefined).each(planes)("the $name image", ({ i
       text: expect.stringContaining("hello from"),
     });
     expect(headers).toHaveProperty("x-ratelimit-limit");
-    expect(await plane.exec("id", "-u")).toBe(user);
+    expect(await plane.exec("id", "-u")).toBe("10001");
     await expect(plane.exec("touch", "/tmp/x")).rejects.toThrow(/Read-only file system/);
     await plane.exec("docker-entrypoint.sh", "health", "live");
     await plane.exec("docker-entrypoint.sh", "health", "ready");
@@ -141,4 +144,4 @@ describe.skipIf(noContainers !== undefined).each(planes)("the $name image", ({ i
     expect(await plane.stop()).toBe(0);
     expect((await answer).statusCode).toBe(200);
   });
-});
+}

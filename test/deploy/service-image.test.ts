@@ -2,23 +2,16 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { Agent, request } from "undici";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { fromRoot } from "../../build/paths.js";
 import { waitFor } from "../support/wait-for.js";
-import {
-  answers,
-  type Container,
-  createNetwork,
-  noContainers,
-  podman,
-  runOnce,
-  startContainer,
-} from "./support/containers.js";
+import { answers, type Container, createNetwork, podman, runOnce, startContainer } from "./support/containers.js";
+import { describeWith } from "./support/needs.js";
 import { demoBackend, redisContainer, SERVICE, serviceContainer } from "./support/stack.js";
 
 const { version } = JSON.parse(readFileSync(fromRoot("package.json"), "utf8")) as { version: string };
 
-describe.skipIf(noContainers !== undefined)("the service image", () => {
+describeWith(["containers"], "the service image", () => {
   it("runs as a numeric user without privileges, with a health check and labels", async () => {
     const image = JSON.parse(await podman("image", "inspect", SERVICE))[0];
     expect(image.Config).toMatchObject({
@@ -84,7 +77,7 @@ describe.skipIf(noContainers !== undefined)("the service image", () => {
   });
 });
 
-describe.skipIf(noContainers !== undefined)("two service containers", () => {
+describeWith(["containers"], "two service containers", () => {
   const endings: (() => Promise<unknown>)[] = [];
   const services: Container[] = [];
   let backend: Container;

@@ -4,7 +4,7 @@
  */
 import { execFile } from "node:child_process";
 import { generateKeyPairSync, randomBytes } from "node:crypto";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,10 +17,6 @@ import { waitFor } from "../../support/wait-for.js";
 
 const run = promisify(execFile);
 const bin = (name: string) => fromRoot(`.cache/deploy/bin/${name}`);
-const programs = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok"];
-
-/** The programs that are missing; deploy/test/run.sh has printed why. */
-export const noCluster = programs.filter((name) => !existsSync(bin(name))).join(", ");
 
 export type Cluster = Awaited<ReturnType<typeof startCluster>>;
 

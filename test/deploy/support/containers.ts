@@ -8,9 +8,6 @@ import { waitFor } from "../../support/wait-for.js";
 
 const run = promisify(execFile);
 
-/** Why containers cannot run here, as found by deploy/test/run.sh; undefined if they can. */
-export const noContainers = process.env.TOLLGATE_NO_CONTAINERS || undefined;
-
 export async function podman(...args: string[]): Promise<string> {
   if (process.env.CONTAINERS_STORAGE_CONF === undefined) throw new Error("run these tests with make test-deploy");
   const { stdout } = await run("podman", args, { maxBuffer: 64 * 1024 * 1024 });

@@ -1,10 +1,6 @@
 /** Tools that deploy/test/ensure-tools.sh and ensure-go-tool.sh install into .cache/deploy. */
 import { spawnSync } from "node:child_process";
-import { existsSync } from "node:fs";
 import { fromRoot } from "../../../build/paths.js";
-
-/** Whether the tools from PyPI are missing; deploy/test/run.sh has printed why. */
-export const noTools = process.env.TOLLGATE_NO_TOOLS === "1";
 
 export interface ToolResult {
   status: number;
@@ -22,10 +18,9 @@ export function helm(...args: string[]): ToolResult {
   return tool(fromRoot(".cache/deploy/helm/bin/helm"), args);
 }
 
-/** Undefined if it was not built. */
-export function goTool(name: string): ((...args: string[]) => ToolResult) | undefined {
-  const path = fromRoot(`.cache/deploy/bin/${name}`);
-  return existsSync(path) ? (...args) => tool(path, args) : undefined;
+/** A program that `make deploy-tools` has built. */
+export function goTool(name: string): (...args: string[]) => ToolResult {
+  return (...args) => tool(fromRoot(`.cache/deploy/bin/${name}`), args);
 }
 
 export function tool(path: string, args: string[], env: Record<string, string> = {}): ToolResult {

@@ -1,7 +1,7 @@
 /** A test run counts only if every part of it ran. */
 import { expect, test } from "vitest";
 import { fromRoot } from "../../../build/paths.js";
-import { NEEDS_ENVOY, summarize, type TestReport } from "../../../build/test-summary.js";
+import { NEEDS_ENVOY, needs, summarize, summarizeDeploy, type TestReport } from "../../../build/test-summary.js";
 
 function report(...tests: [path: string, fullName: string, status?: string][]): TestReport {
   return {
@@ -83,4 +83,27 @@ test("a failed test counts as failed, and so does a file that did not load", () 
     problems: ["test/unit/z.test.ts failed outside of its tests"],
     leftOut: 0,
   });
+});
+
+const deploy: Parameters<typeof report>[number] = ["test/deploy/a.test.ts", "the chart is accepted"];
+const skippedFor = (missing: string): Parameters<typeof report>[number] => [
+  "test/deploy/b.test.ts",
+  `the images ${needs(missing)} start`,
+  "skipped",
+];
+
+test("tests of the deployment may be skipped for tools that take long to build, which are named", () => {
+  const { problems, leftOut, missing } = summarizeDeploy(report(deploy, skippedFor("make deploy-tools")));
+  expect({ problems, leftOut, missing }).toEqual({ problems: [], leftOut: 1, missing: ["make deploy-tools"] });
+});
+
+test.each(["containers", "Envoy"])("tests of the deployment must not be skipped for %s", (missing) => {
+  expect(summarizeDeploy(report(deploy, skippedFor(missing))).problems).toEqual([
+    `test/deploy/b.test.ts: "the images ${needs(missing)} start" did not run (skipped)`,
+  ]);
+  expect(summarizeDeploy(report(deploy, skippedFor("Envoy")), true).problems).toEqual([]);
+});
+
+test("a run without a test of the deployment has a problem", () => {
+  expect(summarizeDeploy(report()).problems).toEqual(["no test of test/deploy passed"]);
 });
