@@ -1,170 +1,177 @@
-/**
- * The Ansible playbooks with a local connection, in a mount namespace with its own /etc, /opt and /run. No systemd runs there: units are started
- * by a stand-in (support/systemctl.sh) and verified with systemd-analyze.
- */
-import { execFile, execFileSync } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+/** The Ansible playbooks with a local connection, on three hosts that are simulated here (support/ansible-hosts.ts). */
+import { execFileSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { packageVersion } from "../../build/deploy/values.js";
 import { fromRoot } from "../../build/paths.js";
 import { freePort } from "../support/ports.js";
-import { noTools } from "./support/tools.js";
+import { type Component, components, createHosts, type Hosts } from "./support/ansible-hosts.js";
+import { describeWith } from "./support/needs.js";
 
-const run = promisify(execFile);
-const python = fromRoot(".cache/deploy/python-ansible");
-const isRoot = process.getuid?.() === 0;
-const folder = mkdtempSync(join(tmpdir(), "tollgate-ansible-"));
-const state = join(folder, "state");
 const current = packageVersion();
 const next = current.replace(/\d+$/, (patch) => String(Number(patch) + 1));
 /** A reference to an environment variable in a configuration. */
 const variable = (name: string) => `\${${name}}`;
-let control = 0;
-let gateway = 0;
+const secrets = { TOLLGATE_ADMIN_TOKEN: "admin-token-of-the-test", TOLLGATE_PLANE_TOKEN: "plane-token-of-the-test" };
+const units = { service: "tollgate", nginx: "tollgate-nginx", envoy: "tollgate-envoy" };
+const none = { service: 0, nginx: 0, envoy: 0 };
 
-/** Runs a shell command in the namespace, with the systemctl of the tests. */
-async function inside(command: string) {
-  const script = `set -e
-mount --bind ${folder}/etc /etc
-mount --bind ${folder}/opt /opt
-PATH=${folder}/bin:$PATH
-${command}`;
-  const env = {
-    ...process.env,
-    UNITS_STATE: state,
-    PYTHONPATH: python,
-    ANSIBLE_LOCALHOST_WARNING: "false",
-    ANSIBLE_NOCOLOR: "1",
-    ANSIBLE_LOCAL_TEMP: join(folder, "ansible"),
-    ANSIBLE_REMOTE_TEMP: join(folder, "ansible"),
-  };
-  try {
-    const { stdout, stderr } = await run("unshare", ["--mount", "sh", "-c", script], { env, cwd: folder });
-    return { status: 0, output: stdout + stderr };
-  } catch (error) {
-    const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string };
-    return { status: code, output: `${stdout}${stderr}` };
-  }
-}
+const ports: Record<string, number> = {};
+let backend: Server;
+let hosts: Hosts;
 
-function playbook(name: string, variables: Record<string, unknown> = {}) {
-  const file = join(folder, "variables.json");
-  const configuration = {
-    listen: `127.0.0.1:${gateway}`,
+function configuration(component: Component) {
+  return {
+    listen: `127.0.0.1:${ports[component]}`,
     store: "embedded",
     control: {
-      listen: `127.0.0.1:${control}`,
+      listen: `127.0.0.1:${ports.control}`,
       admin_token: variable("TOLLGATE_ADMIN_TOKEN"),
       plane_token: variable("TOLLGATE_PLANE_TOKEN"),
     },
+    envoy: { listen: `127.0.0.1:${ports.envoyService}` },
     workers: 1,
-    apps: { default: { guaranteed: 1000, burst: 2000 } },
-    upstreams: { http: { targets: ["http://127.0.0.1:9"] } },
+    apps: { default: { guaranteed: 1000, burst: "{{ burst_of_the_test | default(2000) }}" } },
+    upstreams: { http: { targets: [`http://127.0.0.1:${ports.backend}`] } },
     routes: [{ path: "/", upstream: "http" }],
   };
-  const secrets = { TOLLGATE_ADMIN_TOKEN: "admin-token-of-the-test", TOLLGATE_PLANE_TOKEN: "plane-token-of-the-test" };
-  writeFileSync(
-    file,
-    JSON.stringify({
-      tollgate_package: join(folder, `tollgate-${current}.tgz`),
-      tollgate_config: configuration,
-      tollgate_secrets: secrets,
-      ansible_python_interpreter: "/usr/bin/python3",
-      ...variables,
+}
+
+const archive = (version: string) => join(hosts.folder, `tollgate-${version}.tgz`);
+const deploy = (extra: Record<string, unknown> = {}) =>
+  hosts.playbook("deploy", { tollgate_package: archive(current), ...extra });
+
+/** The limit that each component announces; NaN if it does not serve. */
+async function limits(): Promise<number[]> {
+  return Promise.all(
+    components.map(async (name) => {
+      const response = await fetch(`http://127.0.0.1:${ports[name]}/`).catch(() => undefined);
+      return response?.ok ? Number(response.headers.get("x-ratelimit-limit")) : Number.NaN;
     }),
   );
-  return inside(
-    `python3 ${python}/bin/ansible-playbook -i ${folder}/inventory.yml -e @${file} ${fromRoot(`deploy/ansible/${name}.yml`)}`,
-  );
 }
 
-const changed = (output: string) => Number(/changed=(\d+)/.exec(output)?.[1] ?? Number.NaN);
-const active = () => execFileSync("readlink", [join(folder, "opt/tollgate/current")], { encoding: "utf8" }).trim();
-const starts = () => readFileSync(join(state, "calls"), "utf8").trim().split("\n").length;
-async function isServing(): Promise<boolean> {
-  return (await fetch(`http://127.0.0.1:${control}/health/ready`)).ok;
-}
-
-describe.skipIf(noTools || !isRoot || !existsSync(python))("the Ansible playbooks", () => {
+describeWith(["tools", "mount namespaces", "envoy"], "the Ansible playbooks", () => {
   beforeAll(async () => {
-    [control, gateway] = [await freePort(), await freePort()];
-    for (const name of ["opt", "state", "bin", "ansible"]) mkdirSync(join(folder, name));
-    execFileSync("cp", ["-a", "/etc", join(folder, "etc")]);
-    cpSync(fromRoot("test/deploy/support/systemctl.sh"), join(folder, "bin/systemctl"));
-    writeFileSync(
-      join(folder, "inventory.yml"),
-      "all: { children: { tollgate_services: { hosts: { localhost: { ansible_connection: local } } }, tollgate_nginx: {}, tollgate_envoy: {} } }\n",
-    );
+    for (const name of ["service", "nginx", "envoy", "control", "envoyService", "status"])
+      ports[name] = await freePort();
+    backend = createServer((request, response) => {
+      response.statusCode = request.url === "/" ? 200 : 404;
+      response.end("hello");
+    });
+    await new Promise<void>((resolve) => backend.listen(0, "127.0.0.1", resolve));
+    ports.backend = (backend.address() as AddressInfo).port;
+    hosts = createHosts((component) => ({
+      tollgate_config: configuration(component),
+      tollgate_secrets: secrets,
+      tollgate_nginx_status: `127.0.0.1:${ports.status}`,
+      tollgate_drain_seconds: 0,
+    }));
     // The package, and the same with the next version.
+    const { folder } = hosts;
     execFileSync("npm", ["pack", "--silent", "--ignore-scripts", "--pack-destination", folder], { cwd: fromRoot(".") });
-    execFileSync("tar", ["-xzf", `tollgate-${current}.tgz`], { cwd: folder });
+    execFileSync("tar", ["-xzf", archive(current)], { cwd: folder });
     const manifest = join(folder, "package/package.json");
     const description = JSON.parse(readFileSync(manifest, "utf8")) as object;
     writeFileSync(manifest, JSON.stringify({ ...description, version: next }));
-    execFileSync("tar", ["-czf", `tollgate-${next}.tgz`, "package"], { cwd: folder });
+    execFileSync("tar", ["-czf", archive(next), "package"], { cwd: folder });
   });
   afterAll(async () => {
-    await inside("systemctl stop tollgate");
-    rmSync(folder, { recursive: true, force: true });
+    await hosts?.remove();
+    backend?.close();
   });
 
-  it("deploy a version with its configuration, and the service is ready", async () => {
-    const { status, output } = await playbook("deploy");
+  it("deploy a version with its configuration: service, nginx and Envoy serve requests without root", async () => {
+    const { status, output } = await deploy();
     expect(status, output).toBe(0);
-    expect(active()).toMatch(new RegExp(`^/opt/tollgate/releases/${current}-`));
-    expect(await isServing()).toBe(true);
+    for (const state of hosts.state()) {
+      expect(state.current).toMatch(new RegExp(`^/opt/tollgate/releases/${current}-`));
+      expect(state.starts).toBe(1);
+    }
+    expect(await limits()).toEqual([2000, 2000, 2000]);
+    for (const name of components) {
+      const found = await hosts.inside(name, `stat -c %U /proc/$(cat $UNITS_STATE/${units[name]}.pid)`);
+      expect(found.output.trim(), name).toBe("tollgate");
+    }
   });
 
   it("change nothing when they run again", async () => {
-    const before = starts();
-    const { status, output } = await playbook("deploy");
-    expect([status, changed(output)], output).toEqual([0, 0]);
-    expect(starts()).toBe(before);
+    const before = hosts.state();
+    const { status, output, changed } = await deploy();
+    expect([status, changed], output).toEqual([0, none]);
+    expect(hosts.state()).toEqual(before);
   });
 
-  it("stop at an invalid configuration before anything changes", async () => {
-    const before = { active: active(), starts: starts(), releases: readdirSync(join(folder, "opt/tollgate/releases")) };
-    const { status, output } = await playbook("deploy", { tollgate_config: { listen: "127.0.0.1:1", workers: -3 } });
+  it("keep the admin token from planes, and the token of the planes from other users", async () => {
+    for (const plane of ["nginx", "envoy"] as const) {
+      const found = await hosts.inside(plane, `grep -rl ${secrets.TOLLGATE_ADMIN_TOKEN} /etc /opt/tollgate/releases`);
+      expect(found.output).toBe("");
+      const readable = await hosts.inside(
+        plane,
+        `grep -rlZ ${secrets.TOLLGATE_PLANE_TOKEN} /opt/tollgate/releases/ | xargs -0 stat -c '%a %U:%G' | sort -u`,
+      );
+      expect(readable.output).toBe("640 root:tollgate\n");
+    }
+  });
+
+  it.each<[string, Record<string, unknown>, string]>([
+    ["Tollgate", { tollgate_config: { listen: "127.0.0.1:1", workers: -3 } }, "workers"],
+    [
+      "nginx",
+      { tollgate_render_arguments: ["--tls-certificate", "/no/such.crt", "--tls-key", "/no/such.key"] },
+      "/no/such.crt",
+    ],
+  ])("stop at a configuration that is invalid for %s before anything changes", async (_, extra, reason) => {
+    const before = hosts.state();
+    const { status, output, changed } = await deploy(extra);
     expect(status).not.toBe(0);
-    expect(output).toContain("workers");
-    expect(changed(output), output).toBe(0);
-    expect({
-      active: active(),
-      starts: starts(),
-      releases: readdirSync(join(folder, "opt/tollgate/releases")),
-    }).toEqual(before);
+    expect(output).toContain(reason);
+    // The service does not render, so its release may have been prepared, but nothing was activated.
+    expect({ ...changed, service: 0 }, output).toEqual(none);
+    expect(hosts.state()).toEqual(before);
+    expect(await limits()).toEqual([2000, 2000, 2000]);
   });
 
-  it("update to another version, and return to the one before", async () => {
-    const before = active();
-    const updated = await playbook("deploy", { tollgate_package: join(folder, `tollgate-${next}.tgz`) });
+  it("update to another version and configuration, and return to the ones before", async () => {
+    const before = hosts.state().map((state) => state.current);
+    const updated = await deploy({ tollgate_package: archive(next), burst_of_the_test: 3000 });
     expect(updated.status, updated.output).toBe(0);
-    expect(active()).toMatch(new RegExp(`^/opt/tollgate/releases/${next}-`));
-    expect(await isServing()).toBe(true);
-    const back = await playbook("rollback");
+    for (const state of hosts.state()) expect(state.current).toContain(`/opt/tollgate/releases/${next}-`);
+    expect(await limits()).toEqual([3000, 3000, 3000]);
+    const back = await hosts.playbook("rollback", {});
     expect(back.status, back.output).toBe(0);
-    expect(active()).toBe(before);
-    expect(await isServing()).toBe(true);
+    expect(hosts.state().map((state) => state.current)).toEqual(before);
+    expect(await limits()).toEqual([2000, 2000, 2000]);
   });
 
-  it("restore the old release when the new one does not become healthy", async () => {
-    const before = active();
-    const { status, output } = await playbook("deploy", {
-      tollgate_package: join(folder, `tollgate-${next}.tgz`),
-      tollgate_control_url: "http://127.0.0.1:1",
-      tollgate_health_retries: 1,
-    });
+  it.each<[Component, () => Record<string, unknown>]>([
+    ["service", () => ({ tollgate_package: archive(next), tollgate_control_url: "http://127.0.0.1:1" })],
+    // nginx cannot start: its port is in use.
+    ["nginx", () => ({ tollgate_nginx_status: `127.0.0.1:${ports.backend}` })],
+  ])("restore the old release when the new one of %s does not become healthy, and stop", async (failing, extra) => {
+    const before = hosts.state();
+    const retries = `{{ 1 if inventory_hostname == '${failing}' else 30 }}`;
+    const { status, output } = await deploy({ ...extra(), tollgate_health_retries: retries });
     expect(status).not.toBe(0);
     expect(output).toContain("did not become healthy; the old release was restored");
-    expect(active()).toBe(before);
+    const after = hosts.state();
+    expect(after.map((state) => state.current)).toEqual(before.map((state) => state.current));
+    for (const [i, { name, starts }] of after.entries())
+      expect([name, starts]).toEqual([name, before[i]!.starts + (name === failing ? 2 : 0)]);
   });
 
-  it("write units that systemd accepts", async () => {
-    const { status, output } = await inside("systemd-analyze verify --man=no /etc/systemd/system/tollgate.service");
-    expect(status, output).toBe(0);
-    expect(output).not.toContain("tollgate.service:");
+  it("write hardened units that systemd accepts", async () => {
+    for (const name of components) {
+      const path = `/etc/systemd/system/${units[name]}.service`;
+      const verified = await hosts.inside(name, `systemd-analyze verify --man=no ${path}`);
+      expect(verified.status, verified.output).toBe(0);
+      expect(verified.output).not.toContain(`${units[name]}.service:`);
+      // 0 is no exposure, 10 is a unit without restrictions: 9.6. The threshold is 10 times that.
+      const security = await hosts.inside(name, `systemd-analyze security --offline=yes --threshold=20 ${path}`);
+      expect(security.status, security.output).toBe(0);
+    }
   });
 });

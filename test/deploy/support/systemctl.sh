@@ -1,5 +1,6 @@
 #!/bin/sh
-# Stand-in for systemctl where no systemd runs: starts what the unit says, without its restrictions. State is in $UNITS_STATE.
+# Stand-in for systemctl where no systemd runs: starts what the unit says as its user without capabilities, but without its other
+# restrictions. State is in $UNITS_STATE.
 set -eu
 verb="" unit=""
 for word in "$@"; do
@@ -11,17 +12,30 @@ done
 file=/etc/systemd/system/$unit.service
 pid=$UNITS_STATE/$unit.pid
 running() { [ -e "$pid" ] && kill -0 "$(cat "$pid")" 2>/dev/null; }
+option() { sed -n "s/^$1=//p" "$file"; }
+as_user="setpriv --reuid=tollgate --regid=tollgate --init-groups --no-new-privs --inh-caps=-all --bounding-set=-all --"
+each() { option "$1" | while read -r line; do eval "$as_user ${line#-}" >>"$UNITS_STATE/$unit.log" 2>&1; done; }
 stop() {
-  ! running || { kill "$(cat "$pid")"; while running; do sleep 0.1; done; }
+  if running; then
+    each ExecStop
+    signal=$(option KillSignal)
+    : "${signal:=SIGTERM}"
+    kill -s "${signal#SIG}" "$(cat "$pid")"
+    while running; do sleep 0.1; done
+  fi
   rm -f "$pid"
 }
 start() {
-  set -a
-  . "$(sed -n 's/^EnvironmentFile=//p' "$file")"
-  set +a
-  $(sed -n 's/^ExecStart=//p' "$file") </dev/null >>"$UNITS_STATE/$unit.log" 2>&1 &
-  echo $! >"$pid"
   echo "$verb $unit" >>"$UNITS_STATE/calls"
+  folder=$(option RuntimeDirectory)
+  [ -z "$folder" ] || install -d -o tollgate -g tollgate "/run/$folder"
+  each ExecStartPre
+  environment=$(option EnvironmentFile)
+  set -a
+  [ -z "$environment" ] || . "$environment"
+  set +a
+  eval "exec $as_user $(option ExecStart)" </dev/null >>"$UNITS_STATE/$unit.log" 2>&1 &
+  echo $! >"$pid"
 }
 case "$verb" in
   daemon-reload) ;;
