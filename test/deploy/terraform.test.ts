@@ -1,14 +1,15 @@
 /** The Terraform modules: format, linters, validated variables, and the Kubernetes part applied to a real API server. */
 import { execFile } from "node:child_process";
-import { cpSync, existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, expect, it } from "vitest";
 import { CHART } from "../../build/deploy/values.js";
 import { fromRoot } from "../../build/paths.js";
-import { type Cluster, noCluster, startCluster } from "./support/cluster.js";
-import { goTool, noTools, pythonTool } from "./support/tools.js";
+import { type Cluster, startCluster } from "./support/cluster.js";
+import { describeWith } from "./support/needs.js";
+import { goTool, pythonTool } from "./support/tools.js";
 
 const run = promisify(execFile);
 const folders = [
@@ -19,7 +20,6 @@ const folders = [
   "modules/tollgate",
   "examples/complete",
 ];
-const provider = fromRoot(".cache/deploy/bin/terraform-provider-helm");
 
 /** Exit code and output of terraform, with a configuration of its own. */
 async function terraform(cwd: string, args: string[], env: Record<string, string> = {}) {
@@ -32,9 +32,18 @@ async function terraform(cwd: string, args: string[], env: Record<string, string
     return { status: code, output: `${stdout}${stderr}` };
   }
 }
-const noTerraform = (await terraform(".", ["version"])).status !== 0;
 
-describe.skipIf(noTerraform)("the Terraform files", () => {
+/** Settings with which Terraform uses the providers that were built here, and asks no registry for them. */
+function writeSettings(folder: string): Record<string, string> {
+  const overrides = ["helm", "kubernetes", "random", "aws"].map(
+    (name) => `    "hashicorp/${name}" = "${fromRoot(".cache/deploy/bin")}"\n`,
+  );
+  const file = join(folder, "terraform.rc");
+  writeFileSync(file, `provider_installation {\n  dev_overrides {\n${overrides.join("")}  }\n}\n`);
+  return { TF_CLI_CONFIG_FILE: file };
+}
+
+describeWith(["terraform"], "the Terraform files", () => {
   it("are formatted", async () => {
     const { status, output } = await terraform(fromRoot("deploy/terraform"), ["fmt", "-check", "-recursive", "-diff"]);
     expect(status, output).toBe(0);
@@ -48,29 +57,53 @@ describe.skipIf(noTerraform)("the Terraform files", () => {
     ]).catch((error: { stdout: string }) => error);
     expect(stdout).toBe("");
   });
+});
 
-  it.skipIf(noTools)("pass checkov, apart from exceptions that are explained next to the resource", () => {
+describeWith(["tools"], "checkov", () => {
+  it("accepts the Terraform files, apart from exceptions that are explained next to the resource", () => {
     const { status, output } = pythonTool(
       ...(["terraform", "checkov", "--directory", "deploy/terraform", "--framework", "terraform"] as const),
       ...["--compact", "--quiet", "--skip-download"],
     );
     expect(status, output).toBe(0);
   });
+});
 
-  it.skipIf(goTool("tflint") === undefined).each(folders)("pass tflint: %s", (folder) => {
-    const { status, output } = goTool("tflint")!(
-      "--chdir",
-      `deploy/terraform/${folder}`,
-      "--minimum-failure-severity=notice",
+describeWith(["tflint"], "tflint", () => {
+  it.each(folders)("accepts %s", (folder) => {
+    const { status, output } = goTool("tflint")(
+      ...["--chdir", `deploy/terraform/${folder}`, "--minimum-failure-severity=notice"],
     );
     expect(status, output).toBe(0);
   });
 });
 
-describe.skipIf(noTerraform || noCluster !== "" || !existsSync(provider))("the module tollgate", () => {
+describeWith(["terraform", "providers"], "the Terraform files, with the schemas of the providers", () => {
+  const folder = mkdtempSync(join(tmpdir(), "tollgate-terraform-"));
+  const env = writeSettings(folder);
+  beforeAll(() => cpSync(fromRoot("deploy"), join(folder, "deploy"), { recursive: true }));
+  afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+  it.each(folders)("are valid: %s", async (name) => {
+    const cwd = join(folder, "deploy/terraform", name);
+    await terraform(cwd, ["get", "-no-color"], env);
+    const { status, output } = await terraform(cwd, ["validate", "-no-color"], env);
+    expect(status, output).toBe(0);
+  });
+
+  it("plan and apply a whole installation, with invented replies of AWS", async () => {
+    const cwd = join(folder, "deploy/terraform/examples/complete");
+    await terraform(cwd, ["get", "-no-color"], env);
+    const { status, output } = await terraform(cwd, ["test", "-no-color"], env);
+    expect(status, output).toBe(0);
+    expect(output).toContain("2 passed, 0 failed");
+  });
+});
+
+describeWith(["terraform", "tools", "cluster", "providers"], "the module tollgate", () => {
   let cluster: Cluster;
   const folder = mkdtempSync(join(tmpdir(), "tollgate-terraform-"));
-  const env = { TF_CLI_CONFIG_FILE: join(folder, "terraform.rc") };
+  const env = writeSettings(folder);
   const apply = (...variables: string[]) =>
     terraform(
       folder,
@@ -89,15 +122,10 @@ describe.skipIf(noTerraform || noCluster !== "" || !existsSync(provider))("the m
       stringData: { "admin-token": "admin-token-of-the-test", "plane-token": "plane-token-of-the-test" },
     });
     cpSync(fromRoot("deploy/terraform/modules/tollgate"), join(folder, "tollgate"), { recursive: true });
-    // The provider was built here, so Terraform must not ask a registry for it.
-    writeFileSync(
-      env.TF_CLI_CONFIG_FILE,
-      `provider_installation {\n  dev_overrides { "hashicorp/helm" = "${fromRoot(".cache/deploy/bin")}" }\n}\n`,
-    );
     writeFileSync(
       join(folder, "main.tf"),
       `provider "helm" {
-  kubernetes { config_path = "${cluster.kubeconfig}" }
+  kubernetes = { config_path = "${cluster.kubeconfig}" }
 }
 variable "max_connections_per_pod" { default = 2 }
 variable "environment" { default = "dev" }

@@ -102,7 +102,7 @@ provider "kubernetes" {
 }
 
 provider "helm" {
-  kubernetes {
+  kubernetes = {
     host                   = module.eks.endpoint
     cluster_ca_certificate = module.eks.certificate_authority
     token                  = data.aws_eks_cluster_auth.this.token
@@ -114,6 +114,7 @@ resource "helm_release" "load_balancer_controller" {
   namespace  = "kube-system"
   repository = "https://aws.github.io/eks-charts"
   chart      = "aws-load-balancer-controller"
+  version    = var.load_balancer_controller_version
   values = [yamlencode({
     clusterName    = module.eks.name
     vpcId          = module.network.vpc_id

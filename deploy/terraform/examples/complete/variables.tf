@@ -75,3 +75,9 @@ variable "zones" {
   type        = list(string)
   default     = ["a", "b", "c"]
 }
+
+variable "load_balancer_controller_version" {
+  description = "Version of the chart of the AWS Load Balancer Controller."
+  type        = string
+  default     = "1.13.4"
+}

@@ -14,10 +14,11 @@ resource "aws_security_group" "this" {
 }
 
 resource "aws_vpc_security_group_ingress_rule" "this" {
-  for_each                     = toset(var.client_security_group_ids)
+  # Not for_each: the groups may be created in the same run, so their ids are not known yet.
+  count                        = length(var.client_security_group_ids)
   security_group_id            = aws_security_group.this.id
   description                  = "Tollgate services"
-  referenced_security_group_id = each.value
+  referenced_security_group_id = var.client_security_group_ids[count.index]
   ip_protocol                  = "tcp"
   from_port                    = 6379
   to_port                      = 6379
