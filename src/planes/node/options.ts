@@ -5,6 +5,7 @@ import { requestLimits, timeouts as timeoutsSection } from "../../config/section
 import { createAddressMatcher } from "../../shared/addresses.js";
 import type { Log } from "../../shared/log.js";
 import type { Overload } from "../../shared/overload.js";
+import type { Certificates } from "../../shared/tls/certificates.js";
 import type { ConnectionAdmission } from "../../slots/admission.js";
 import type { Admission } from "./http/admission.js";
 import type { Concurrency } from "./http/concurrency.js";
@@ -25,6 +26,8 @@ export interface CreateProxyOptions extends ProxyOptions, Deciders {
   log: ProxyLog;
   /** Without it nothing is refused because of overload. */
   overload?: Pick<Overload, "sheds" | "isActive">;
+  /** Gets the certificates for upstreams. */
+  certificates?: Certificates | undefined;
 }
 
 const defaultLimits = camelCase(requestLimits.parse({}));

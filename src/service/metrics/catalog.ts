@@ -1,19 +1,21 @@
 /** All metrics with type, labels, help text and buckets. A test compares them with `docs/METRICS.md`. */
 import { COST_BOUNDS } from "../../core/cost.js";
 
-export interface MetricDefinition {
+export interface MetricDefinition<Labels extends readonly string[] = readonly string[]> {
   /** Untyped: a gauge whose name, fixed by an older contract, ends like that of a counter. */
   type: "counter" | "gauge" | "histogram" | "untyped";
-  labels: readonly string[];
+  labels: Labels;
   help: string;
   /** Upper bounds of the buckets of a histogram. */
   bounds: readonly number[];
 }
 
-type Definition = (labels: readonly string[], help: string, bounds?: readonly number[]) => MetricDefinition;
-
-function metric(type: MetricDefinition["type"]): Definition {
-  return (labels, help, bounds = []) => ({ type, labels, help, bounds });
+function metric(type: MetricDefinition["type"]) {
+  return <const Labels extends readonly string[]>(
+    labels: Labels,
+    help: string,
+    bounds: readonly number[] = [],
+  ): MetricDefinition<Labels> => ({ type, labels, help, bounds });
 }
 const [counter, gauge, histogram] = [metric("counter"), metric("gauge"), metric("histogram")];
 
@@ -74,6 +76,7 @@ const definitions = {
     "Degradation level of a node, from 0 (store healthy) to 3 (store unavailable).",
   ),
   ratelimit_live_nodes: gauge([], "Live nodes according to the store."),
+  ratelimit_dead_nodes: gauge([], "Nodes that went silent without leaving, until their tokens are returned."),
   ratelimit_node_emergency: gauge(["node_id"], "1 while a data plane is in emergency mode."),
   ratelimit_node_syncs_total: counter(["node_id"], "Sync messages sent by a data plane."),
   ratelimit_node_failed_syncs_total: counter(["node_id"], "Sync messages of a data plane that got no reply."),
@@ -123,6 +126,14 @@ const definitions = {
     ["listener"],
     "Failed TLS handshakes and rejected client certificates, by listener: gateway, envoy or control.",
   ),
+  ratelimit_certificate_expiry_timestamp_seconds: gauge(
+    ["section"],
+    "Unix time at which the own certificate of a TLS section expires, or the first one in its file.",
+  ),
+  ratelimit_export_failures_total: counter(
+    ["exporter"],
+    "Failed pushes of metrics or traces, by exporter: statsd, graphite, otlp_metrics or otlp_traces.",
+  ),
   ratelimit_build_info: gauge(["version"], "1 for the running version of Tollgate."),
 
   websocket_connections_active_total: metric("untyped")(
@@ -142,6 +153,10 @@ const definitions = {
     ["route", "upstream", "pod"],
     "Connection limit of a route and pod, for all services together.",
   ),
+  websocket_pod_slots: gauge(
+    ["route", "upstream", "pod"],
+    "Slots of a route on a pod according to the store, of all services and data planes together.",
+  ),
   websocket_refusals_total: counter(["reason"], "Refused connections by reason."),
   websocket_dry_run_refusals_total: counter(
     ["reason"],
@@ -156,5 +171,6 @@ const definitions = {
 } satisfies Record<string, MetricDefinition>;
 
 export type MetricName = keyof typeof definitions;
+export type MetricLabel<Name extends MetricName> = (typeof definitions)[Name]["labels"][number];
 
 export const metrics: Readonly<Record<MetricName, MetricDefinition>> = definitions;

@@ -14,6 +14,7 @@ import {
   newAppCounters,
   type RefusalReport,
 } from "./app-counters.js";
+import { certificateGauges } from "./certificate-gauges.js";
 import { appLabels, NO_APP, OTHER_APPS } from "./labels.js";
 import {
   createProcessCounters,
@@ -37,8 +38,10 @@ const RECENT_REFUSALS = 20;
 
 type LimiterState = Pick<Limiter, "stats" | "balances">;
 
-/** Open connections. */
-export interface ConnectionGauges {
+/** Open connections and certificates. */
+export interface ProcessGauges {
+  /** By TLS section: expiry in Unix milliseconds. */
+  certificates?: ReadonlyMap<string, number>;
   /** Configured pods, and removed ones that still have connections. The limit is for all proxies together. */
   pods: { route: string; upstream: string; pod: string; active: number; limit: number }[];
   /** Holders of connections through this process. */
@@ -121,7 +124,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
     return counters.series;
   }
 
-  function gauges(limiter: LimiterState, { pods, proxies }: ConnectionGauges) {
+  function gauges(limiter: LimiterState, { pods, proxies, certificates }: ProcessGauges) {
     const all = createSeries();
     all.add("ratelimit_degradation_level", [node], limiter.stats().level);
     all.add("ratelimit_overload_refused_share", [node], overload().share);
@@ -142,6 +145,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       all.add("websocket_pod_limit", [route, upstream, pod], limit);
     }
     for (const { proxy, active } of proxies) all.add("websocket_proxy_instance", [proxy], active);
+    all.merge(certificateGauges(certificates));
     return all.list();
   }
 
@@ -208,7 +212,7 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
 
     sample: () => sample.list(wallClock()),
 
-    metrics: (limiter: LimiterState, connections: ConnectionGauges = { pods: [], proxies: [] }) => ({
+    metrics: (limiter: LimiterState, connections: ProcessGauges = { pods: [], proxies: [] }) => ({
       node,
       /** Identifies the process: a replaced worker has the same node name. */
       life,

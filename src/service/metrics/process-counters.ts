@@ -27,6 +27,9 @@ const withoutLabels = [
 const listeners = ["gateway", "envoy", "control"] as const;
 export type Listener = (typeof listeners)[number];
 
+const exporters = ["statsd", "graphite", "otlp_metrics", "otlp_traces"] as const;
+export type Exporter = (typeof exporters)[number];
+
 export type ProcessCounters = ReturnType<typeof createProcessCounters>;
 
 /** Errors, refusals and outcomes that did not occur yet are shown as 0. */
@@ -42,6 +45,7 @@ export function createProcessCounters(series: Series) {
     series.of("ratelimit_overload_refusals_total", listener);
     series.of("ratelimit_tls_handshake_failures_total", listener);
   }
+  for (const exporter of exporters) series.of("ratelimit_export_failures_total", exporter);
   const connectionRefusals: Record<string, number> = {};
   function refused(code: string): void {
     const reason = connectionReasons.includes(code) ? code : "other";
@@ -75,6 +79,7 @@ export function createProcessCounters(series: Series) {
     },
     /** New work was refused because of overload. */
     shed: (listener: Listener): void => series.add("ratelimit_overload_refusals_total", [listener]),
+    exportFailed: (exporter: Exporter): void => series.add("ratelimit_export_failures_total", [exporter]),
     handshakeFailed: (listener: Listener): void => series.add("ratelimit_tls_handshake_failures_total", [listener]),
     /** For the syncs of a limiter, and for sync messages of data planes. */
     synced(outcome: (typeof syncOutcomes)[number], milliseconds: number, apps: number): void {

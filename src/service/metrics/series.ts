@@ -15,6 +15,12 @@ const SEPARATOR = "\x1f";
 
 export type Series = ReturnType<typeof createSeries>;
 
+/** Gauges that are not summed over processes. */
+const notSummed: { [name in MetricName]?: (...values: number[]) => number } = {
+  websocket_pod_limit: Math.max,
+  ratelimit_certificate_expiry_timestamp_seconds: Math.min,
+};
+
 /** Yield to the event loop after this many series. */
 const SERIES_PER_TURN = 200;
 
@@ -48,13 +54,15 @@ export function createSeries() {
     observe(name: MetricName, labels: string[], value: number): void {
       observe(of(name, ...labels), metrics[name].bounds, value);
     },
-    /** Adds all series of a list. Limits of pods are equal in all processes and not added. */
+    /** Adds all series of a list. */
     merge(list: SeriesList): void {
       for (const [name, { keys, values }] of Object.entries(list) as [MetricName, { keys: Key[]; values: Values }][]) {
+        const combine = notSummed[name];
         keys.forEach((key, at) => {
+          const isFirst = !families.get(name)?.has(key);
           const sum = withKey(name, key);
           const from = at * sum.length;
-          if (name === "websocket_pod_limit") sum[0] = Math.max(sum[0]!, values[from]!);
+          if (combine !== undefined) sum[0] = isFirst ? values[from]! : combine(sum[0]!, values[from]!);
           else for (let i = 0; i < sum.length; i++) sum[i]! += values[from + i] ?? 0;
         });
       }
@@ -118,10 +126,18 @@ function widthOf(name: MetricName): number {
   return type === "histogram" ? bounds.length + 2 : 1;
 }
 
+/** The labels of a series with their values. */
+export function labelsOf(name: MetricName, key: Key): [name: string, value: string][] {
+  const { labels } = metrics[name];
+  const values = key.split(SEPARATOR);
+  return labels.map((label, i) => [label, values[i] ?? ""]);
+}
+
 function writeSeries(lines: string[], name: MetricName, key: Key, values: Values): void {
-  const { type, bounds, labels: names } = metrics[name];
-  const labels = names.length === 0 ? [] : key.split(SEPARATOR);
-  const pairs = labels.map((value, i) => `${names[i]}="${value.replace(/[\\"]/g, "\\$&").replaceAll("\n", "\\n")}"`);
+  const { type, bounds } = metrics[name];
+  const pairs = labelsOf(name, key).map(
+    ([label, value]) => `${label}="${value.replace(/[\\"]/g, "\\$&").replaceAll("\n", "\\n")}"`,
+  );
   const shared = pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
   if (type !== "histogram") {
     lines.push(`${name}${shared} ${values[0]}`);

@@ -8,12 +8,13 @@ import type { Quota } from "../../quota/quota.js";
 import type { Clock } from "../../shared/clock.js";
 import type { OverloadState } from "../../shared/overload.js";
 import { metrics } from "./catalog.js";
+import { certificateGauges } from "./certificate-gauges.js";
 import { appLabels, NO_APP, OTHER_APPS } from "./labels.js";
 import { createPlaneCounters } from "./plane-counters.js";
 import { createProcessCounters, watchLoopLag } from "./process-counters.js";
 import type { MetricsReport, PlaneReport } from "./reports.js";
 import { createSeries, type Series, writePage } from "./series.js";
-import { createStoreGauges } from "./store-gauges.js";
+import { createStoreGauges, type PodSlots } from "./store-gauges.js";
 import { createWorkerTotals } from "./worker-totals.js";
 
 export interface ServiceMetricsOptions {
@@ -30,6 +31,10 @@ export interface ServiceMetricsOptions {
   quota: Pick<Quota, "inspect" | "nodes" | "cluster" | "shards" | "states">;
   /** Of the primary. */
   overload(): OverloadState;
+  /** Certificates of the primary by TLS section, with the time of their expiry in Unix milliseconds. */
+  certificates?(): ReadonlyMap<string, number>;
+  /** The slots of all routes according to the store. */
+  slots(): Promise<PodSlots[]>;
   clock?: Clock | undefined;
 }
 
@@ -48,6 +53,7 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
   const storeGauges = createStoreGauges({
     quota: options.quota,
     apps: () => options.apps().slice(0, options.metrics().appLabels),
+    slots: options.slots,
     clock: options.clock,
   });
   for (const result of ["reloaded", "refused"]) own.of("ratelimit_config_reloads_total", result);
@@ -66,6 +72,7 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
   function addGauges(page: Series, workers: readonly MetricsReport[]): void {
     const all = createSeries();
     for (const { gauges } of workers) all.merge(gauges);
+    all.merge(certificateGauges(options.certificates?.()));
     // Data planes choose their names. Where one has the name of a worker, only the worker is shown.
     planes.addGauges(all, new Set(workers.map(({ node: name }) => name)));
     const { websocket_proxy_instance: _proxies, ...others } = all.list();
@@ -81,9 +88,13 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
   }
 
   async function addService(page: Series): Promise<void> {
-    const { clusterTokens, liveNodes, shards, tokens } = await storeGauges();
+    const { clusterTokens, liveNodes, deadNodes, podSlots, shards, tokens } = await storeGauges();
     if (clusterTokens !== undefined) page.add("ratelimit_l1_tokens_available", [clusterId], clusterTokens);
     if (liveNodes !== undefined) page.add("ratelimit_live_nodes", [], liveNodes);
+    if (deadNodes !== undefined) page.add("ratelimit_dead_nodes", [], deadNodes);
+    for (const { route, upstream, pod, slots } of podSlots) {
+      page.add("websocket_pod_slots", [route, upstream, pod], slots);
+    }
     for (const [shard, state] of shards.entries()) {
       page.add("ratelimit_shard_up", [String(shard)], state === undefined ? 0 : 1);
       if (state === undefined) continue;
@@ -101,6 +112,16 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
     page.add("ratelimit_build_info", [options.version]);
   }
 
+  /** All series, as several lists to be added, and the labels of apps to be shown. */
+  async function current(workers: readonly MetricsReport[]) {
+    const gauges = createSeries();
+    const known = new Set([NO_APP, OTHER_APPS, ...labels().values()]);
+    workerTotals.add(workers);
+    await addService(gauges);
+    addGauges(gauges, workers);
+    return { lists: [...workerTotals.lists(known), planes.list(known), own.list(), gauges.list()], known };
+  }
+
   return {
     /** For the primary's own store calls, and for calls of data planes. */
     ...createProcessCounters(own),
@@ -116,13 +137,17 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
     configReloaded: (result: "reloaded" | "refused"): void => own.add("ratelimit_config_reloads_total", [result]),
     /** In parts. */
     async *page(workers: readonly MetricsReport[]): AsyncGenerator<string> {
-      const current = createSeries();
-      const known = new Set([NO_APP, OTHER_APPS, ...labels().values()]);
-      workerTotals.add(workers);
-      await addService(current);
-      addGauges(current, workers);
-      yield* writePage([...workerTotals.lists(known), planes.list(known), own.list(), current.list()], known);
+      const { lists, known } = await current(workers);
+      yield* writePage(lists, known);
       yield `\n${await processRegistry.metrics()}`;
+    },
+    /** The values of the page, without the process metrics of prom-client. */
+    async collect(workers: readonly MetricsReport[]): Promise<Series> {
+      const { lists, known } = await current(workers);
+      const sums = createSeries();
+      for (const list of lists) sums.merge(list);
+      sums.retainApps(known);
+      return sums;
     },
     /** Number of metrics. */
     registrySize: () => Object.keys(metrics).length + processRegistry.getMetricsAsArray().length,

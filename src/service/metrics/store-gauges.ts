@@ -1,14 +1,23 @@
-/** Reads balances and live nodes from the store for a scrape: in bounded time, at most once per second. */
+/** Reads balances, nodes and slots from the store for a scrape: in bounded time, at most once per second. */
 import type { BucketLimits } from "../../core/limits.js";
 import type { Quota } from "../../quota/quota.js";
 import { type Clock, systemClock } from "../../shared/clock.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
 import { StoreError } from "../../store/errors.js";
 
+/** The slots of a route on a pod. */
+export interface PodSlots {
+  route: string;
+  upstream: string;
+  pod: string;
+  slots: number;
+}
+
 export interface StoreGaugesOptions {
   quota: Pick<Quota, "inspect" | "nodes" | "cluster" | "shards" | "states">;
   /** The apps to read. */
   apps(): readonly BucketLimits[];
+  slots(): Promise<PodSlots[]>;
   clock?: Clock | undefined;
 }
 
@@ -21,7 +30,7 @@ const SHARD_WITHIN_MS = 700;
 const AT_A_TIME = 16;
 
 /** Returns a function that returns the values that could be read in time. */
-export function createStoreGauges({ quota, apps, clock = systemClock }: StoreGaugesOptions) {
+export function createStoreGauges({ quota, apps, slots, clock = systemClock }: StoreGaugesOptions) {
   let taken: ReturnType<typeof take> | undefined;
   let takenAt = 0;
 
@@ -29,6 +38,8 @@ export function createStoreGauges({ quota, apps, clock = systemClock }: StoreGau
     let clusterTokens: number | undefined;
     let liveNodes: number | undefined;
     let shards: Awaited<ReturnType<Quota["states"]>> = [];
+    let deadNodes: number | undefined;
+    let podSlots: PodSlots[] = [];
     const tokens = new Map<string, number>();
     let over = false;
 
@@ -45,12 +56,19 @@ export function createStoreGauges({ quota, apps, clock = systemClock }: StoreGau
 
     async function askForNodes(): Promise<void> {
       const nodes = await quota.nodes();
-      if (!over) liveNodes = nodes.filter(({ alive }) => alive).length;
+      if (over) return;
+      liveNodes = nodes.filter(({ alive }) => alive).length;
+      deadNodes = nodes.length - liveNodes;
     }
 
     async function askForCluster(): Promise<void> {
       const { tokens: left } = await quota.cluster();
       if (!over) clusterTokens = left;
+    }
+
+    async function askForSlots(): Promise<void> {
+      const found = await slots();
+      if (!over) podSlots = found;
     }
 
     /** Not with one shard, which is the cluster. */
@@ -60,7 +78,7 @@ export function createStoreGauges({ quota, apps, clock = systemClock }: StoreGau
       if (!over) shards = states;
     }
 
-    const asked = [askForNodes(), askForCluster(), askForShards()];
+    const asked = [askForNodes(), askForCluster(), askForShards(), askForSlots()];
     const all = Promise.allSettled([...asked, mapConcurrently(apps(), AT_A_TIME, askForApp)]);
     await new Promise<void>((resolve) => {
       const stop = clock.after(WITHIN_MS, resolve);
@@ -70,7 +88,7 @@ export function createStoreGauges({ quota, apps, clock = systemClock }: StoreGau
       });
     });
     over = true;
-    return { clusterTokens, liveNodes, shards, tokens };
+    return { clusterTokens, liveNodes, deadNodes, podSlots, shards, tokens };
   }
 
   return () => {

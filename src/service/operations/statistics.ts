@@ -2,6 +2,7 @@
 import type { AppReport } from "../metrics/app-counters.js";
 import { type DecisionTotals, noDecisions } from "../metrics/plane-totals.js";
 import { latencyBoundsSeconds } from "../metrics/process-counters.js";
+import { quantile } from "../metrics/quantile.js";
 import type { NodeReport } from "../metrics/reports.js";
 import type { StatusReply } from "./contract/contract.js";
 
@@ -32,21 +33,9 @@ export function statistics(reports: readonly NodeReport[], planes = noDecisions(
   };
 }
 
-/** Interpolates linearly within a bucket; values above all bounds count as the last bound. `counts` is without the sum. */
-export function quantileSeconds(counts: readonly number[], quantile: number): number {
-  const total = counts.reduce((sum, count) => sum + count, 0);
-  let wanted = total * quantile;
-  if (total === 0) return 0;
-  for (const [i, count] of counts.entries()) {
-    const upper = latencyBoundsSeconds[i];
-    if (upper === undefined) break;
-    if (count > 0 && wanted <= count) {
-      const lower = latencyBoundsSeconds[i - 1] ?? 0;
-      return lower + (upper - lower) * (wanted / count);
-    }
-    wanted -= count;
-  }
-  return latencyBoundsSeconds.at(-1) ?? 0;
+/** `counts` is without the sum. */
+export function quantileSeconds(counts: readonly number[], share: number): number {
+  return quantile(latencyBoundsSeconds, counts, share);
 }
 
 export type AppTotals = Omit<AppReport, "node" | "app" | "balance">;

@@ -80,11 +80,14 @@ export async function statusOf(context: OperationsContext): Promise<contract.Sta
   };
 }
 
-export async function connectionsOf(context: OperationsContext): Promise<contract.ConnectionsReply> {
+export async function connectionsOf(
+  context: OperationsContext,
+  mostRoutes = Number.POSITIVE_INFINITY,
+): Promise<contract.ConnectionsReply> {
   const limits = context.connectionLimits();
   const podsOf = new Map<string, Pod[]>([...limits.keys()].map((route) => [route, []]));
   for (const pod of context.pods()) podsOf.get(pod.route)?.push(pod);
-  const asked = [...limits].map(([route, { leaseMs }]) => ({
+  const asked = [...limits].slice(0, mostRoutes).map(([route, { leaseMs }]) => ({
     ...{ route, leaseMs, pods: podsOf.get(route)!.map(({ pod }) => pod) },
   }));
   const { counted, unavailable } = await countRoutes(context.slots, asked, { deadlineMs: READ_MS });

@@ -11,6 +11,7 @@ import { ShardMismatch } from "../../quota/shard-count.js";
 import { systemClock } from "../../shared/clock.js";
 import type { Log } from "../../shared/log.js";
 import { createOverload } from "../../shared/overload.js";
+import { type Certificates, createCertificates } from "../../shared/tls/certificates.js";
 import { createPodDirectory } from "../../slots/pods.js";
 import { createRouteSlots } from "../../slots/slots.js";
 import type { Store } from "../../store/store.js";
@@ -23,6 +24,7 @@ import { createServiceMetrics } from "../metrics/service-metrics.js";
 import { createContext } from "../operations/context.js";
 import { operationEndpoints } from "../operations/operations.js";
 import { createPin } from "../operations/pin.js";
+import { connectionsOf } from "../operations/status.js";
 import { programVersion } from "./version.js";
 import type { Workers } from "./workers.js";
 
@@ -32,11 +34,17 @@ export interface ControlPlaneOptions {
   log: Log;
   state(): "starting" | "running" | "stopping";
   workers: Pick<Workers, "send" | "ask" | "counts">;
+  /** Of the primary. */
+  certificates?: Certificates;
   /** Callers on this machine need no token: only for the demo. */
   isOpen?: boolean | undefined;
 }
 
-export function createControlPlane({ live, store, log, state, workers, isOpen }: ControlPlaneOptions) {
+/** Routes whose slots are counted for a scrape: one store call each. */
+const MOST_COUNTED_ROUTES = 1_000;
+
+export function createControlPlane(options: ControlPlaneOptions) {
+  const { live, store, log, state, workers, isOpen, certificates = createCertificates() } = options;
   const config = live.current();
   const node = config.node_id;
   const clusterId = config.cluster.id;
@@ -74,6 +82,8 @@ export function createControlPlane({ live, store, log, state, workers, isOpen }:
     quota,
     apps: () => apps,
     overload: overload.state,
+    certificates: certificates.expiries,
+    slots: podSlots,
     metrics: () => metered,
   });
   live.onRefused(() => metrics.configReloaded("refused"));
@@ -147,6 +157,11 @@ export function createControlPlane({ live, store, log, state, workers, isOpen }:
     log,
     version,
   });
+
+  async function podSlots() {
+    const { pods } = await connectionsOf(context, MOST_COUNTED_ROUTES);
+    return pods.map(({ connections, ...pod }) => ({ ...pod, slots: connections }));
+  }
 
   async function metricsPage() {
     if (!metered.enabled) return undefined;

@@ -19,6 +19,7 @@ import { createQuota } from "../../quota/quota.js";
 import { createAddressMatcher } from "../../shared/addresses.js";
 import type { Log } from "../../shared/log.js";
 import { createOverload } from "../../shared/overload.js";
+import type { Certificates } from "../../shared/tls/certificates.js";
 import { createPodDirectory } from "../../slots/pods.js";
 import { createSlotKeeper, newProxyId } from "../../slots/slot-keeper.js";
 import type { SlotKeeperObserver } from "../../slots/slot-keeper-options.js";
@@ -26,7 +27,7 @@ import { createRouteSlots } from "../../slots/slots.js";
 import { observeStore } from "../../store/observed-store.js";
 import type { Store } from "../../store/store.js";
 import { createDecisionLog, type DecisionLog } from "../metrics/decision-log.js";
-import { type ConnectionGauges, createNodeMetrics, type NodeMetrics } from "../metrics/node-metrics.js";
+import { createNodeMetrics, type NodeMetrics, type ProcessGauges } from "../metrics/node-metrics.js";
 import type { Listener } from "../metrics/process-counters.js";
 import type { ReportRequest, Reports } from "../metrics/reports.js";
 
@@ -38,6 +39,8 @@ export interface GatewayOptions {
   /** The name of this process among all nodes of the cluster. */
   node: string;
   store: Store;
+  /** Those of listeners and of the store; the gateway adds those of upstreams. */
+  certificates?: Certificates;
   log: Log;
 }
 
@@ -48,7 +51,7 @@ interface HeldOnPod {
   limit?: number;
 }
 
-export function createGateway({ config, node, store: plainStore, log, ...options }: GatewayOptions) {
+export function createGateway({ config, node, store: plainStore, log, certificates, ...options }: GatewayOptions) {
   let settings = settingsOf(config);
   let { configVersion } = options;
   const overload = createOverload({ limits: () => settings.overload, log });
@@ -79,6 +82,7 @@ export function createGateway({ config, node, store: plainStore, log, ...options
     ...proxyOptions(config),
     ...deciders(config),
     overload: { ...overload, sheds: () => shed("gateway") },
+    certificates,
     log,
   });
   const descriptors = createDescriptorLimiter({ limiter, ...descriptorOptions(config) });
@@ -122,21 +126,22 @@ export function createGateway({ config, node, store: plainStore, log, ...options
     };
   }
 
-  function connectionGauges(): ConnectionGauges {
+  function gauges(): ProcessGauges {
     const configured = podsOf(settings, directory.pods);
     const { pods, active } = keeper.stats();
     const envoys = envoy.connections.stats();
     const held: HeldOnPod[] = [...pods, ...envoys.pods];
-    const gauges = new Map<string, ConnectionGauges["pods"][number]>();
+    const byPod = new Map<string, ProcessGauges["pods"][number]>();
     for (const { route, pod, upstream, limit } of configured) {
-      gauges.set(`${route} ${pod}`, { route, pod, upstream, limit, active: 0 });
+      byPod.set(`${route} ${pod}`, { route, pod, upstream, limit, active: 0 });
     }
     for (const { route, pod, active: open, limit = 0 } of held) {
-      const known = gauges.get(`${route} ${pod}`) ?? { route, pod, upstream: "", limit, active: 0 };
-      gauges.set(`${route} ${pod}`, { ...known, active: known.active + open });
+      const known = byPod.get(`${route} ${pod}`) ?? { route, pod, upstream: "", limit, active: 0 };
+      byPod.set(`${route} ${pod}`, { ...known, active: known.active + open });
     }
     return {
-      pods: [...gauges.values()],
+      certificates: certificates?.expiries() ?? new Map(),
+      pods: [...byPod.values()],
       proxies: [
         ...(configured.length === 0 ? [] : [{ proxy: node, active }]),
         ...[...envoys.nodes].map(([name, open]) => ({ proxy: name, active: open })),
@@ -177,7 +182,7 @@ export function createGateway({ config, node, store: plainStore, log, ...options
         case "sample":
           return metrics.sample();
         case "metrics":
-          return metrics.metrics(limiter, connectionGauges());
+          return metrics.metrics(limiter, gauges());
       }
     },
     /** Finishes running requests within the grace period, then returns all tokens and slots. The store stays open. */

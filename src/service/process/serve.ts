@@ -5,6 +5,7 @@ import { storeOptions } from "../../config/options/limits.js";
 import type { Config } from "../../config/schema.js";
 import type { Address } from "../../config/values.js";
 import type { Environment } from "../../config/variables.js";
+import { createCertificates } from "../../shared/tls/certificates.js";
 import { serveStore } from "../../store/ipc/serve-store.js";
 import { observeStore, type StoreObserver } from "../../store/observed-store.js";
 import { openStore } from "../../store/open.js";
@@ -36,8 +37,9 @@ export type Listening = Awaited<Service["ready"]>;
 export function serve({ config: initial, file, yaml, env, overrides, commandLine, isOpen }: ServeOptions) {
   const { node_id: node, store: storeUrl, control: controlOptions } = initial;
   const log = createLog({ level: initial.log.level, node });
+  const certificates = createCertificates();
   let observer: StoreObserver | undefined;
-  const plainStore = openStore(storeUrl, { ...storeOptions(initial), ...storeTls(initial, log) });
+  const plainStore = openStore(storeUrl, { ...storeOptions(initial), ...storeTls(initial, log, certificates) });
   const store = observeStore(plainStore, {
     called: (command, outcome, seconds) => observer?.called(command, outcome, seconds),
   });
@@ -67,7 +69,7 @@ export function serve({ config: initial, file, yaml, env, overrides, commandLine
     },
     log,
   });
-  const plane = createControlPlane({ live, store, log, state: () => state, workers, isOpen });
+  const plane = createControlPlane({ live, store, log, state: () => state, workers, certificates, isOpen });
   observer = plane.storeObserver;
   live.onChange((config) => {
     log.level = config.log.level;
@@ -105,6 +107,7 @@ export function serve({ config: initial, file, yaml, env, overrides, commandLine
         section: controlOptions.tls,
         protocols: ["http/1.1"],
         log,
+        certificates,
         handshakeFailed: plane.handshakeFailed,
       }),
     );

@@ -2,6 +2,7 @@
 import { unpackConfig } from "../../config/equal-apps.js";
 import { storeOptions } from "../../config/options/limits.js";
 import type { Config } from "../../config/schema.js";
+import { createCertificates } from "../../shared/tls/certificates.js";
 import { createIpcStore } from "../../store/ipc/ipc-store.js";
 import { openStore } from "../../store/open.js";
 import type { Store } from "../../store/store.js";
@@ -53,9 +54,10 @@ async function start({ config: packed, version, node }: ToWorker & { worker: "st
     const config = unpackConfig(packed);
     graceMs = config.timeouts.shutdown_ms;
     log = createLog({ level: config.log.level, node });
-    const options = { ...storeOptions(config), ...storeTls(config, log) };
+    const certificates = createCertificates();
+    const options = { ...storeOptions(config), ...storeTls(config, log, certificates) };
     store = config.store === "embedded" ? createIpcStore(process, options) : openStore(config.store, options);
-    gateway = createGateway({ config, configVersion: version, node, store, log });
+    gateway = createGateway({ config, configVersion: version, node, store, certificates, log });
     const { proxy, envoy, handshakeFailed } = gateway;
     const wanted = config.envoy.listen;
     const protocols = ["h2", "http/1.1"];
@@ -64,6 +66,7 @@ async function start({ config: packed, version, node }: ToWorker & { worker: "st
       section: config.tls,
       protocols: config.tls?.http2 === false ? ["http/1.1"] : protocols,
       log,
+      certificates,
       handshakeFailed: () => handshakeFailed("gateway"),
     });
     const envoyTls = listenerTls({
@@ -71,6 +74,7 @@ async function start({ config: packed, version, node }: ToWorker & { worker: "st
       section: config.envoy.tls,
       protocols,
       log,
+      certificates,
       handshakeFailed: () => handshakeFailed("envoy"),
     });
     send({

@@ -17,14 +17,14 @@ export function followingOptions(files: TlsFiles, name: string | undefined): Con
 }
 
 /** Opens the files of each name once, as long as they are asked for. */
-export function createTlsClients({ clock, log }: Omit<OpenTlsOptions, "name">) {
+export function createTlsClients(options: Omit<OpenTlsOptions, "name">) {
   const open = new Map<string, { files: TlsFiles; used: boolean }>();
 
   return {
     /** Throws if a file is invalid. */
     of(name: string, paths: TlsPaths): TlsFiles {
       const key = JSON.stringify([name, paths.cert, paths.key, paths.ca]);
-      const known = open.get(key) ?? { files: openTlsFiles(paths, { name, clock, log }), used: true };
+      const known = open.get(key) ?? { files: openTlsFiles(paths, { ...options, name }), used: true };
       known.used = true;
       open.set(key, known);
       return known.files;

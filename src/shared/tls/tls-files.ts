@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import type { Clock } from "../clock.js";
 import { watchFile } from "../file-watch.js";
 import type { Log } from "../log.js";
+import { type Certificates, certificatesIn } from "./certificates.js";
 
 /** Paths of PEM files. `cert` and `key` are set together. */
 export interface TlsPaths {
@@ -32,8 +33,6 @@ export interface TlsFiles {
   onChange(handler: () => void): void;
   close(): void;
 }
-
-const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
 export function readTlsFiles(paths: TlsPaths, now = Date.now()): { material: TlsMaterial; problems: TlsProblem[] } {
   const material: TlsMaterial = {};
@@ -71,9 +70,8 @@ function checkCertificates(
   now: number,
   complain: Complain,
 ): X509Certificate | undefined {
-  const blocks = text.match(CERTIFICATE) ?? [];
   try {
-    const [first] = blocks.map((block) => new X509Certificate(block));
+    const [first] = certificatesIn(text);
     if (first === undefined) complain(option, "contains no certificate in PEM");
     else if (option === "cert" && Date.parse(first.validTo) <= now) complain(option, `expired on ${first.validTo}`);
     else if (option === "cert" && Date.parse(first.validFrom) > now)
@@ -90,10 +88,12 @@ export interface OpenTlsOptions {
   name: string;
   clock: Clock;
   log: Pick<Log, "info" | "warn">;
+  /** Gets the files while they are open. */
+  certificates?: Certificates | undefined;
 }
 
 /** Throws if a file is invalid. */
-export function openTlsFiles(paths: TlsPaths, { name, clock, log }: OpenTlsOptions): TlsFiles {
+export function openTlsFiles(paths: TlsPaths, { name, clock, log, certificates }: OpenTlsOptions): TlsFiles {
   const first = readTlsFiles(paths);
   if (first.problems.length > 0) throw new Error(sentences(name, first.problems));
   let { material } = first;
@@ -115,13 +115,16 @@ export function openTlsFiles(paths: TlsPaths, { name, clock, log }: OpenTlsOptio
 
   const watched = [...new Set([paths.cert, paths.key, paths.ca].filter((path) => path !== undefined))];
   const stops = watched.map((path) => watchFile(path, clock, reload));
-  return {
+  const files: TlsFiles = {
     current: () => material,
     onChange: (handler) => void handlers.push(handler),
     close() {
+      certificates?.remove(files);
       for (const stop of stops) stop();
     },
   };
+  certificates?.add(name, files);
+  return files;
 }
 
 /** When the own certificate expires. */

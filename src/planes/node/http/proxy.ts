@@ -56,10 +56,10 @@ interface Message {
 /** After these refusals of a complete request the connection can be used again. */
 const reusable: readonly GatewayError[] = ["no_route", "client_concurrency"];
 
-export function createProxy({ log, overload, ...first }: CreateProxyOptions): ReverseProxy {
+export function createProxy({ log, overload, certificates, ...first }: CreateProxyOptions): ReverseProxy {
   const shared: Shared = { log, clockMs: 0, draining: false, clients: new Concurrency(), apps: new Concurrency() };
   const pools = new Set<Pool>();
-  const tlsClients = createTlsClients({ clock: systemClock, log });
+  const tlsClients = createTlsClients({ clock: systemClock, log, certificates });
   const context = { log, pools, tlsClients, now: () => performance.now() };
   let discovered: ReadonlyMap<string, string[]> = new Map();
   let options = putInForce(first, { ...context, discovered });

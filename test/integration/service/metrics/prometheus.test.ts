@@ -5,9 +5,11 @@ import { request } from "undici";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type MetricDefinition, type MetricName, metrics } from "../../../../src/service/metrics/catalog.js";
 import { reasons } from "../../../../src/service/metrics/labels.js";
+import { createTestAuthority } from "../../../support/certificates.js";
 import { type GatewayProcess, startGateway, startSmallBackend } from "../../../support/gateway-process.js";
 import { startBackend } from "../../../support/http-backend.js";
 import { startNginx } from "../../../support/nginx-process.js";
+import { freePort } from "../../../support/ports.js";
 import { checkPage, type Prometheus, startPrometheus } from "../../../support/prometheus.js";
 import { startRedis } from "../../../support/redis-server.js";
 import { connectSocket, type SocketClient } from "../../../support/socket-clients.js";
@@ -64,9 +66,13 @@ routes:
   - { path: /ws/, upstream: sockets, connections: { max_per_pod: 2 } }
 log: { level: warn }
 `;
-  // Not for nginx, which cannot apply it.
+  // Not for nginx, which cannot apply them.
   const byApp = "limits: [{ name: by-app, key: [app], rate: 1000/s }]\n";
-  gateway = await startGateway(`node_id: gw\nworkers: 2\nstore: ${redis.url}\n${config}${byApp}`);
+  const authority = createTestAuthority();
+  endings.push(authority.remove);
+  const { cert, key } = authority.issue("service");
+  const envoy = `envoy: { listen: "127.0.0.1:${await freePort()}", tls: { cert: ${cert}, key: ${key} } }\n`;
+  gateway = await startGateway(`node_id: gw\nworkers: 2\nstore: ${redis.url}\n${config}${byApp}${envoy}`);
   endings.push(() => gateway.stop());
   // nginx gets no requests. The service must expose the metrics that nginx reports to it.
   const nginx = await startNginx(config, { services: [new URL(gateway.controlUrl).host], node: "edge" });

@@ -1,4 +1,5 @@
 /** TLS on the listeners of a real service: which connections are accepted, rotation under load, and invalid files. */
+import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { connect as connectHttp2 } from "node:http2";
@@ -19,6 +20,7 @@ import {
   startGateway,
   startSmallBackend,
 } from "../../../support/gateway-process.js";
+import { readPage } from "../../../support/metrics-page.js";
 import { freePort } from "../../../support/ports.js";
 import { waitFor } from "../../../support/wait-for.js";
 
@@ -233,6 +235,17 @@ it("requests pass through the gateway, and the control listener answers with a t
     body: "edge-1 1 1\ndefault 0 0 0 1 1",
   });
   expect([statusCode, sync.statusCode]).toEqual([200, 200]);
+  await dispatcher.destroy();
+});
+
+it("metrics show when the certificate of each section expires", async () => {
+  const dispatcher = new Agent({ connect: { ca: authority.pem } });
+  const { body } = await request(`${service.controlUrl}/metrics`, { dispatcher });
+  const page = readPage(await body.text());
+  const expiry = Date.parse(new X509Certificate(server.pem.cert).validTo) / 1000;
+  for (const section of ["tls", "control.tls", "envoy.tls"]) {
+    expect(page.value("ratelimit_certificate_expiry_timestamp_seconds", { section }), section).toBe(expiry);
+  }
   await dispatcher.destroy();
 });
 

@@ -64,6 +64,7 @@ export function serviceMetrics(
     },
     overload: () => ({ share: 0, causes: [] }),
     quota: { inspect: gone, nodes: gone, cluster: gone, shards: [], states: gone },
+    slots: async () => [],
     ...more,
   });
 }

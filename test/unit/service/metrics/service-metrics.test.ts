@@ -82,6 +82,8 @@ async function fullPage() {
       shards: twoShards.shards,
       states: twoShards.states,
     },
+    slots: async () => [{ route: "/ws/", upstream: "sockets", pod: "10.0.0.1:80", slots: 6 }],
+    certificates: () => new Map([["tls", 1_800_000_000_000]]),
   });
   service.configReloaded("reloaded");
   service.configReloaded("refused");
@@ -138,6 +140,9 @@ describe("the page of a service", () => {
       ratelimit_l3_cache_hit_ratio: 1,
       ratelimit_degradation_level: 2,
       ratelimit_live_nodes: 1,
+      ratelimit_dead_nodes: 0,
+      ratelimit_certificate_expiry_timestamp_seconds: 1_800_000_000,
+      websocket_pod_slots: 6,
       ratelimit_sync_apps_count: 3,
       ratelimit_sync_apps_sum: 4,
     };

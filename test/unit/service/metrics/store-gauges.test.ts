@@ -39,6 +39,7 @@ function gauges(inspect: (app: string) => Promise<Balances>, ids: string[], askN
       states: oneShard.states,
     },
     apps: () => ids.map(policy),
+    slots: async () => [],
     clock,
   });
   return { clock, asked, take };
@@ -47,18 +48,18 @@ function gauges(inspect: (app: string) => Promise<Balances>, ids: string[], askN
 describe("store gauges", () => {
   it("contain each app, the cluster and the live nodes", async () => {
     const { take } = gauges(async (app) => balances(app === "video" ? 12.5 : 3), ["video", "audio"]);
-    const { tokens, clusterTokens, liveNodes } = await take();
+    const { tokens, clusterTokens, liveNodes, deadNodes } = await take();
     expect([...tokens]).toEqual([
       ["video", 12.5],
       ["audio", 3],
     ]);
-    expect([clusterTokens, liveNodes]).toEqual([900, 2]);
+    expect([clusterTokens, liveNodes, deadNodes]).toEqual([900, 2, 1]);
   });
 
   it("contain each shard if there are several; one that does not reply has no numbers", async () => {
     const quota = createQuota(createEmbeddedStore(), { ...cluster, shards: 3 });
     const states = async () => (await quota.states()).map((state, shard) => (shard === 1 ? undefined : state));
-    const take = createStoreGauges({ quota: { ...quota, states }, apps: () => [] });
+    const take = createStoreGauges({ quota: { ...quota, states }, apps: () => [], slots: async () => [] });
     const tokens = (await take()).shards.map((state) => state && Math.round(state.tokens));
     expect(tokens).toEqual([300, undefined, 300]);
     const { take: takeOne } = gauges(async () => balances(1), []);
@@ -90,7 +91,10 @@ describe("store gauges", () => {
       throw new StoreError("unavailable", "gone");
     };
     const { asked, take } = gauges(gone, ids, gone);
-    expect(await take()).toEqual({ clusterTokens: undefined, liveNodes: undefined, shards: [], tokens: new Map() });
+    expect(await take()).toEqual({
+      ...{ clusterTokens: undefined, liveNodes: undefined, deadNodes: undefined, shards: [] },
+      ...{ podSlots: [], tokens: new Map() },
+    });
     expect(asked.length).toBeLessThan(50);
   });
 
