@@ -98,7 +98,7 @@ describeWith(["tools", "cluster"], "the chart on an API server", () => {
   beforeAll(async () => {
     cluster = await startCluster();
     metrics = await startMetrics(cluster, { cpuMillis: 100, memoryMi: 100 });
-    await cluster.apply(monitoringResource("ServiceMonitor"), monitoringResource("PodMonitor"));
+    await cluster.apply(...["ServiceMonitor", "PodMonitor", "PrometheusRule"].map(monitoringResource));
     await cluster.kubectl("wait", "crd", "--all", "--for=condition=Established");
   });
   afterAll(async () => {
