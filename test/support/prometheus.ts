@@ -1,4 +1,4 @@
-/** A real Prometheus on a free port that scrapes one target, and promtool. */
+/** A real Prometheus on a free port, and promtool. */
 import { spawn } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -20,17 +20,23 @@ export interface Prometheus {
   target(): Promise<{ health: string; lastError: string }>;
   /** Waits until the query has a result that `isRight` accepts. */
   until(expression: string, isRight?: (samples: Sample[]) => boolean): Promise<Sample[]>;
+  /** The names of all alerts that fire. */
+  firing(): Promise<string[]>;
   /** The type and help text of a metric. */
   metadata(metric: string): Promise<{ type: string; help: string } | undefined>;
   stop(): Promise<void>;
 }
 
-/** @param target host and port that serve /metrics */
-export async function startPrometheus(target: string): Promise<Prometheus> {
+const scraping = (target: string) =>
+  `global: { scrape_interval: 1s, scrape_timeout: 1s }
+scrape_configs: [{ job_name: tollgate, static_configs: [{ targets: ["${target}"] }] }]
+`;
+
+/** @param source host and port that serve /metrics, or a configuration */
+export async function startPrometheus(source: string | { config: string }): Promise<Prometheus> {
   const dir = await mkdtemp(join(tmpdir(), "tollgate-prometheus-"));
   const file = join(dir, "prometheus.yml");
-  const job = `{ job_name: tollgate, static_configs: [{ targets: ["${target}"] }] }`;
-  await writeFile(file, `global: { scrape_interval: 1s, scrape_timeout: 1s }\nscrape_configs: [${job}]\n`);
+  await writeFile(file, typeof source === "string" ? scraping(source) : source.config);
   const port = await freePort();
   const server = startProcess(
     "prometheus",
@@ -81,6 +87,12 @@ export async function startPrometheus(target: string): Promise<Prometheus> {
         },
         { everyMs: 200 },
       ),
+    async firing() {
+      const { alerts } = await ask<{ alerts: { labels: { alertname: string }; state: string }[] }>("/api/v1/alerts");
+      return [
+        ...new Set(alerts.filter(({ state }) => state === "firing").map(({ labels }) => labels.alertname)),
+      ].sort();
+    },
     async metadata(metric) {
       const known = await ask<Record<string, { type: string; help: string }[]>>("/api/v1/metadata", { metric });
       return known[metric]?.[0];
