@@ -1,6 +1,6 @@
 # Commands for working on Tollgate. Each one first makes what it needs, so a fresh clone can start with any of them.
 .DEFAULT_GOAL := help
-.PHONY: help run quick test check scenarios bench fuzz soak build clean tools test-deploy test-deploy-files deploy-tools deploy-files sbom release release-files
+.PHONY: help run quick test check scenarios bench fuzz soak build clean tools monitoring test-monitoring test-deploy test-deploy-files deploy-tools deploy-files sbom release release-files
 .NOTPARALLEL:
 
 INSTALLED := node_modules/.package-lock.json
@@ -38,9 +38,16 @@ test: tools check build ## Check, then run all tests with coverage; NODE=24 uses
 check: $(INSTALLED) ## Check types, style, module structure and portable code
 	@npm run --silent check
 
+monitoring: $(INSTALLED) ## Write the rules, dashboards and Alertmanager configuration in monitoring/ from build/monitoring
+	@node_modules/.bin/tsx build/monitoring.ts
+
 deploy-files: $(INSTALLED) ## Write the deployment files that are derived from the values of the Helm chart
 	@deploy/test/ensure-tools.sh helm
 	@node_modules/.bin/tsx build/deploy-files.ts
+
+test-monitoring: build ## Inject the fault of each alert and see it fire in a real Prometheus; ask every query of the dashboards. About 5 minutes
+	@build/ensure-tools.sh
+	@node_modules/.bin/vitest run --config test/monitoring/vitest.config.ts
 
 test-deploy: build ## Build the container images and test the deployment files
 	@deploy/test/run.sh

@@ -1,23 +1,30 @@
 /** `make deploy-files`: writes all deployment files that are derived from the values of the Helm chart. `--check` only compares. */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { compareFiles, deployFiles } from "./deploy/files.js";
+import { chartFiles, compareFiles, deployFiles, type Files } from "./deploy/files.js";
 import { fromRoot } from "./paths.js";
 
+const isCheck = process.argv.includes("--check");
+// Helm renders the manifests from the chart's own copies, so these are written first.
+if (!isCheck) writeStale(chartFiles());
 const files = deployFiles();
 const { stale, extra } = compareFiles(files);
 
-if (process.argv.includes("--check")) {
+if (isCheck) {
   for (const path of [...stale, ...extra]) console.error(`${path} is stale: run \`make deploy-files\``);
   if (stale.length + extra.length > 0) process.exitCode = 1;
 } else {
-  for (const path of stale) {
-    mkdirSync(dirname(fromRoot(path)), { recursive: true });
-    writeFileSync(fromRoot(path), files.get(path)!);
-    console.log(path);
-  }
+  writeStale(files);
   for (const path of extra) {
     rmSync(fromRoot(path));
     console.log(`removed ${path}`);
+  }
+}
+
+function writeStale(derived: Files): void {
+  for (const path of compareFiles(derived).stale) {
+    mkdirSync(dirname(fromRoot(path)), { recursive: true });
+    writeFileSync(fromRoot(path), derived.get(path)!);
+    console.log(path);
   }
 }

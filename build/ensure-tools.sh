@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes sure that the programs which the tests and benchmarks use are installed.
-# Always: Redis 7 or later, LuaJIT, Prometheus with promtool, nginx with Lua, Chromium, curl, ip, zsh, Envoy (see ensure-envoy.sh), h2spec
+# Always: Redis 7 or later, LuaJIT, Prometheus with promtool, Alertmanager, nginx with Lua, Chromium, curl, ip, zsh, Envoy (see ensure-envoy.sh), h2spec
 # (see ensure-h2spec.sh) and what the example clients need (see ensure-example-tools.sh).
 # By name, for benchmarks: wrk, lua-nginx-redis, go. For the soak test: gcc.
 # Installs with apt-get when run as root, otherwise prints the command to run. No service stays running: the tests start
@@ -20,6 +20,7 @@ has_pip() { python3 -m pip --version || /usr/bin/python3 -m pip --version; }
 package redis-server command -v redis-server
 package luajit2 command -v luajit
 package prometheus command -v prometheus
+package prometheus-alertmanager command -v amtool
 package curl command -v curl
 package chromium command -v chromium
 package iproute2 command -v ip

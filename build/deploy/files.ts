@@ -39,7 +39,7 @@ export function compareFiles(files: Files): { stale: string[]; extra: string[] }
 }
 
 /** What the chart contains besides its own templates: the version, and files that a chart cannot read from outside. */
-function chartFiles(): Files {
+export function chartFiles(): Files {
   const chart = readFileSync(fromRoot(`${CHART}/Chart.yaml`), "utf8");
   const version = packageVersion();
   const files: Files = new Map([
