@@ -25,6 +25,7 @@ import {
   nodeName,
   oneOf,
   optional,
+  pushUrls,
   secret,
   secrets,
   section,
@@ -223,6 +224,12 @@ const metrics = section({
   app_labels: whole(0, 100_000)
     .default(1_000)
     .describe("Number of apps with their own label; the others share `other`."),
+  push: pushUrls()
+    .default([])
+    .describe(
+      "StatsD or Graphite servers that get the metrics: `statsd://host:8125` (UDP), `graphite://host:2003` (TCP); see METRICS.md.",
+    ),
+  push_interval_ms: milliseconds(1_000, HOUR_MS).default(10_000).describe("Time between two pushes."),
 });
 
 const log = section({
@@ -288,7 +295,7 @@ export const sections = {
     .describe(
       "Rate limit headers of responses. Refusals have Retry-After and dry runs X-RateLimit-Dry-Run in any case.",
     ),
-  metrics: metrics.prefault({}).describe("Metrics for Prometheus."),
+  metrics: metrics.prefault({}).describe("Metrics for Prometheus, StatsD and Graphite."),
   log: log.prefault({}).describe("The log: JSON lines on stdout."),
   timeouts: timeouts.prefault({}).describe("Timeouts of the gateway."),
   request_limits: requestLimits.prefault({}).describe("Maximum size of requests."),

@@ -3,6 +3,7 @@ import { isIP } from "node:net";
 import * as z from "zod";
 import { isRedisUrl, parseRedisUrl } from "../store/redis/redis-url.js";
 import { didYouMean, unknownName } from "./nearest.js";
+import { parsePushUrl } from "./push-url.js";
 
 type Shape = Record<string, z.ZodType>;
 
@@ -187,6 +188,22 @@ export function storeUrl() {
     }
   });
   return described(kind, wanted);
+}
+
+/** One URL, or a list. */
+export function pushUrls() {
+  const url = z.string("must be a URL").superRefine((value, { addIssue }) => {
+    try {
+      parsePushUrl(value);
+    } catch (error) {
+      addIssue({ code: "custom", message: (error as Error).message });
+    }
+  });
+  const wanted = "must be statsd://host:port or graphite://host:port, or a list of at most 4";
+  return described(
+    z.preprocess((value) => (typeof value === "string" ? [value] : value), z.array(url, wanted).max(4, wanted)),
+    wanted,
+  );
 }
 
 /** Free text; numbers and booleans are accepted as text. */

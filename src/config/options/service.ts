@@ -3,6 +3,7 @@ import type { HeaderOptions } from "../../core/refusals.js";
 import type { DescriptorOptions } from "../../limiter/descriptors/descriptor-limiter.js";
 import { compileRules, type DescriptorRule, type LimitRule } from "../../limiter/descriptors/rules.js";
 import type { OverloadLimits } from "../../shared/overload.js";
+import { type PushDestination, parsePushUrl } from "../push-url.js";
 import type { Config } from "../schema.js";
 import type { DescriptorConfig } from "../sections/rate-limits.js";
 import { type CamelCase, camelCase } from "./camel-case.js";
@@ -28,7 +29,19 @@ export interface MetricsOptions {
 
 export function metricsOptions(config: Config): MetricsOptions {
   const apps = [...appLimits(config).map(({ id }) => id), ...descriptorLabels(config)];
-  return { ...camelCase(config.metrics), apps };
+  const { enabled, app_labels: appLabels } = config.metrics;
+  return { enabled, appLabels, apps };
+}
+
+export interface PushOptions {
+  destinations: readonly PushDestination[];
+  intervalMs: number;
+}
+
+/** Without metrics there is nothing to push. */
+export function pushOptions({ metrics }: Config): PushOptions {
+  const { enabled, push, push_interval_ms: intervalMs } = metrics;
+  return { destinations: enabled ? push.map(parsePushUrl) : [], intervalMs };
 }
 
 export function overloadLimits({ overload }: Config): OverloadLimits {

@@ -1,7 +1,7 @@
 /** The primary's part of a service: coordinator, sync with data planes, operations, metrics and the control listener. */
 import type { LiveConfig } from "../../config/live/live.js";
 import { appLimits, clusterOptions, coordinatorOptions } from "../../config/options/limits.js";
-import { accessOptions, metricsOptions, overloadLimits } from "../../config/options/service.js";
+import { accessOptions, metricsOptions, overloadLimits, pushOptions } from "../../config/options/service.js";
 import { podSources, podsOf, slotLimits, slotPlacements } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { DEFAULT_APP } from "../../core/identity.js";
@@ -20,6 +20,7 @@ import { connectionEndpoints } from "../control/plane-api/connection-api.js";
 import { createRecentRecalls } from "../control/plane-api/recent-recalls.js";
 import { createSyncHandler, syncEndpoint } from "../control/plane-api/sync.js";
 import { createDashboard } from "../dashboard/dashboard.js";
+import { createPush } from "../metrics/push/push.js";
 import { createServiceMetrics } from "../metrics/service-metrics.js";
 import { createContext } from "../operations/context.js";
 import { operationEndpoints } from "../operations/operations.js";
@@ -85,6 +86,12 @@ export function createControlPlane(options: ControlPlaneOptions) {
     certificates: certificates.expiries,
     slots: podSlots,
     metrics: () => metered,
+  });
+  const collect = async () => metrics.collect(await workers.ask({ kind: "metrics" }));
+  const push = createPush({
+    ...{ ...pushOptions(config), collect, failed: metrics.exportFailed },
+    log,
+    clock: systemClock,
   });
   live.onRefused(() => metrics.configReloaded("refused"));
   const timeoutMs = () => live.current().lease.timeout_ms;
@@ -198,10 +205,12 @@ export function createControlPlane(options: ControlPlaneOptions) {
       quota.reconfigure(clusterOptions(changed));
       coordinator.reconfigure(coordinatorOptions(changed));
       directory.reconfigure(podSources(changed));
+      push.reconfigure(pushOptions(changed));
       metrics.configReloaded("reloaded");
     },
     async close(): Promise<void> {
       dashboard.close();
+      push.close();
       directory.close();
       overload.close();
       recalls.close();

@@ -48,6 +48,13 @@ export const said: Record<string, string[]> = {
     'apps.video.dry_run: must be true or false (is "always")',
     "apps.video.dryrun: unknown option; did you mean dry_run?",
   ],
+  export: [
+    'metrics.push[0]: must be statsd://host:port or graphite://host:port (is "statsd://")',
+    'metrics.push[1]: has the unknown option "tag": prefix and tags are known (is "graphite://host:2003?tag=1")',
+    'metrics.push[2]: has a value of tags other than true and false (is "statsd://host?tags=yes")',
+    'metrics.push[3]: must have only a host, a port and the options prefix and tags (is "graphite://user@host")',
+    "metrics.push_interval_ms: must be a whole number from 1000 to 3600000 (is 10)",
+  ],
   fraction: ["apps.video.burst: must be a whole number from 1 to 1000000000 (is 1.5)"],
   infinite: ["cluster.rate: must be a number from 0.000001 to 1000000000 (is Infinity)"],
   listen: ["listen: must be host:port, for example 0.0.0.0:8080 or [::]:8080 (is 8080)"],
@@ -110,7 +117,7 @@ export const said: Record<string, string[]> = {
   metrics: [
     'metrics.enabled: must be true or false (is "sometimes")',
     "metrics.app_labels: must be a whole number from 0 to 100000 (is -1)",
-    "metrics.labels: unknown option; known options: enabled, app_labels",
+    "metrics.labels: unknown option; known options: enabled, app_labels, push, push_interval_ms",
   ],
   negative: [
     "apps.video.guaranteed: must be a number from 0.000001 to 1000000000 (is -5)",
