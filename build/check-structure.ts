@@ -12,6 +12,7 @@ const LAYERS = [
   ["service/control"],
   ["service/dashboard"],
   ["service/operations"],
+  ["service/telemetry"],
   ["service/metrics"],
   ["simulate"],
   ["envoy-service"],

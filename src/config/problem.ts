@@ -18,7 +18,15 @@ export interface PlacedProblem extends Problem {
 
 const LONGEST = 60;
 /** Options whose values are not shown. A URL may contain a password. */
-const secretNames = new Set<PropertyKey>(["admin_token", "plane_token", "operators", "planes", "api_keys", "store"]);
+const secretNames = new Set<PropertyKey>([
+  "admin_token",
+  "plane_token",
+  "operators",
+  "planes",
+  "api_keys",
+  "store",
+  "authorization",
+]);
 /** Options with secrets by name. */
 const keyed: readonly PropertyKey[] = ["api_keys", "operators", "planes"];
 

@@ -2,7 +2,7 @@
 import { valueAt } from "./problem.js";
 import type { Config } from "./schema.js";
 
-const ofNode = ["node_id", "listen", "tls", "workers", "store", "store_tls", "store_pool_size"];
+const ofNode = ["node_id", "listen", "tls", "workers", "store", "store_tls", "store_pool_size", "otel"];
 
 /** Options that are used only when the process starts. */
 export const needRestart: readonly string[] = [

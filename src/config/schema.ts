@@ -6,6 +6,7 @@ import { costProfiles, MAX_BYTES, MAX_COST } from "../core/cost.js";
 import { MAX_SHARDS } from "../core/shard.js";
 import { requestLimits, route, timeouts, upstream } from "./sections/gateway.js";
 import { limit } from "./sections/limits.js";
+import { otel } from "./sections/otel.js";
 import { overload } from "./sections/overload.js";
 import { rateLimitDomain } from "./sections/rate-limits.js";
 import { clientTls, gatewayTls, listenerTls } from "./sections/tls.js";
@@ -296,6 +297,7 @@ export const sections = {
       "Rate limit headers of responses. Refusals have Retry-After and dry runs X-RateLimit-Dry-Run in any case.",
     ),
   metrics: metrics.prefault({}).describe("Metrics for Prometheus, StatsD and Graphite."),
+  otel: otel.prefault({}).describe("Export of metrics and traces to OpenTelemetry; see METRICS.md."),
   log: log.prefault({}).describe("The log: JSON lines on stdout."),
   timeouts: timeouts.prefault({}).describe("Timeouts of the gateway."),
   request_limits: requestLimits.prefault({}).describe("Maximum size of requests."),

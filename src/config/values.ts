@@ -190,6 +190,18 @@ export function storeUrl() {
   return described(kind, wanted);
 }
 
+/** Without credentials, which would be in logs. */
+export const httpUrl = () =>
+  text("must be http://host:port or https://host:port, optionally with a path", (value) => {
+    if (value.length > 1_024 || !URL.canParse(value)) return false;
+    const { protocol, username, password, search, hash } = new URL(value);
+    return /^https?:$/.test(protocol) && username + password + search + hash === "";
+  });
+
+/** The value of a header. May be empty. */
+export const secretHeader = () =>
+  text("must be empty or 8 to 2048 printable ASCII characters", /^([!-~][ -~]{6,2046}[!-~])?$/);
+
 /** One URL, or a list. */
 export function pushUrls() {
   const url = z.string("must be a URL").superRefine((value, { addIssue }) => {

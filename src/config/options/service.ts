@@ -33,6 +33,15 @@ export function metricsOptions(config: Config): MetricsOptions {
   return { enabled, appLabels, apps };
 }
 
+export type OtelOptions = CamelCase<Omit<Config["otel"], "endpoint">> & {
+  /** Empty: no export. */
+  endpoint: string;
+};
+
+export function otelOptions({ otel: { endpoint = "", ...otel } }: Config): OtelOptions {
+  return { ...camelCase(otel), endpoint };
+}
+
 export interface PushOptions {
   destinations: readonly PushDestination[];
   intervalMs: number;

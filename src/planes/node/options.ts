@@ -11,6 +11,7 @@ import type { Admission } from "./http/admission.js";
 import type { Concurrency } from "./http/concurrency.js";
 import { nameMatcher } from "./http/header-kinds.js";
 import { createRouteTable } from "./http/routes.js";
+import type { Tracing } from "./http/tracing.js";
 import { targetNameOf, Upstream, type UpstreamContext } from "./upstream/upstream.js";
 
 /** Fields must not contain raw control characters. */
@@ -28,6 +29,8 @@ export interface CreateProxyOptions extends ProxyOptions, Deciders {
   overload?: Pick<Overload, "sheds" | "isActive">;
   /** Gets the certificates for upstreams. */
   certificates?: Certificates | undefined;
+  /** Without it nothing is traced. */
+  tracing?: Tracing | undefined;
 }
 
 const defaultLimits = camelCase(requestLimits.parse({}));
@@ -39,6 +42,7 @@ export interface Shared {
   /** Time for timeouts, advanced by the proxy's timer. It stands still while the process is paused, so nothing times out then. */
   clockMs: number;
   draining: boolean;
+  readonly tracing: Tracing | undefined;
   /** Running exchanges by client address. */
   readonly clients: Concurrency;
   /** Admitted exchanges by app. */

@@ -23,7 +23,15 @@ export function redacted(value: unknown, level = 0): unknown {
   return { ...Object.fromEntries(some), ...rest };
 }
 
-const secretOptions = new Set(["admin_token", "plane_token", "operators", "planes", "api_keys", "store"]);
+const secretOptions = new Set([
+  "admin_token",
+  "plane_token",
+  "operators",
+  "planes",
+  "api_keys",
+  "store",
+  "authorization",
+]);
 
 /** A complete copy of a configuration, only with its secrets hidden. */
 export function withoutSecrets(value: unknown): unknown {

@@ -1,7 +1,13 @@
 /** The primary's part of a service: coordinator, sync with data planes, operations, metrics and the control listener. */
 import type { LiveConfig } from "../../config/live/live.js";
 import { appLimits, clusterOptions, coordinatorOptions } from "../../config/options/limits.js";
-import { accessOptions, metricsOptions, overloadLimits, pushOptions } from "../../config/options/service.js";
+import {
+  accessOptions,
+  metricsOptions,
+  otelOptions,
+  overloadLimits,
+  pushOptions,
+} from "../../config/options/service.js";
 import { podSources, podsOf, slotLimits, slotPlacements } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { DEFAULT_APP } from "../../core/identity.js";
@@ -26,6 +32,7 @@ import { createContext } from "../operations/context.js";
 import { operationEndpoints } from "../operations/operations.js";
 import { createPin } from "../operations/pin.js";
 import { connectionsOf } from "../operations/status.js";
+import { type MetricsExport, startMetricsExport } from "../telemetry/metrics-export.js";
 import { programVersion } from "./version.js";
 import type { Workers } from "./workers.js";
 
@@ -93,6 +100,7 @@ export function createControlPlane(options: ControlPlaneOptions) {
     log,
     clock: systemClock,
   });
+  let metricsExport: MetricsExport | undefined;
   live.onRefused(() => metrics.configReloaded("refused"));
   const timeoutMs = () => live.current().lease.timeout_ms;
   const recalls = createRecentRecalls(quota, systemClock);
@@ -194,6 +202,11 @@ export function createControlPlane(options: ControlPlaneOptions) {
       });
     },
     pinned: pin.current,
+    /** Rejects if the packages that it needs are not installed. */
+    async startExport(): Promise<void> {
+      const otel = otelOptions(config);
+      metricsExport = await startMetricsExport({ otel, node, version, collect, failed: metrics.exportFailed, log });
+    },
     /** Applies the current configuration of `live`. */
     reconfigure(changed: Config): void {
       access = accessOptions(changed);
@@ -214,7 +227,7 @@ export function createControlPlane(options: ControlPlaneOptions) {
       directory.close();
       overload.close();
       recalls.close();
-      await Promise.all([control.close(), coordinator.close()]);
+      await Promise.all([control.close(), coordinator.close(), metricsExport?.close()]);
       metrics.close();
     },
   };

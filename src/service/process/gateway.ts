@@ -30,6 +30,7 @@ import { createDecisionLog, type DecisionLog } from "../metrics/decision-log.js"
 import { createNodeMetrics, type NodeMetrics, type ProcessGauges } from "../metrics/node-metrics.js";
 import type { Listener } from "../metrics/process-counters.js";
 import type { ReportRequest, Reports } from "../metrics/reports.js";
+import type { RunningTracing } from "../telemetry/tracing.js";
 
 export type Gateway = ReturnType<typeof createGateway>;
 
@@ -41,8 +42,12 @@ export interface GatewayOptions {
   store: Store;
   /** Those of listeners and of the store; the gateway adds those of upstreams. */
   certificates?: Certificates;
+  tracing?: RunningTracing | undefined;
   log: Log;
 }
+
+/** Longest time for the export of the last spans. */
+const LAST_EXPORT_MS = 1_000;
 
 interface HeldOnPod {
   route: string;
@@ -51,7 +56,15 @@ interface HeldOnPod {
   limit?: number;
 }
 
-export function createGateway({ config, node, store: plainStore, log, certificates, ...options }: GatewayOptions) {
+export function createGateway({
+  config,
+  node,
+  store: plainStore,
+  log,
+  certificates,
+  tracing,
+  ...options
+}: GatewayOptions) {
   let settings = settingsOf(config);
   let { configVersion } = options;
   const overload = createOverload({ limits: () => settings.overload, log });
@@ -83,6 +96,7 @@ export function createGateway({ config, node, store: plainStore, log, certificat
     ...deciders(config),
     overload: { ...overload, sheds: () => shed("gateway") },
     certificates,
+    tracing,
     log,
   });
   const descriptors = createDescriptorLimiter({ limiter, ...descriptorOptions(config) });
@@ -155,6 +169,7 @@ export function createGateway({ config, node, store: plainStore, log, certificat
     /** Not listening yet; never listens if the configuration has no `envoy.listen`. */
     envoy,
     handshakeFailed: metrics.handshakeFailed,
+    exportFailed: metrics.exportFailed,
     /** Applies a configuration between two requests. Running requests continue. */
     reconfigure(changed: Config, version: string): void {
       settings = settingsOf(changed);
@@ -193,6 +208,7 @@ export function createGateway({ config, node, store: plainStore, log, certificat
       descriptors.close();
       // Exchanges are settled until the last one has ended; only then it is known which tokens to return.
       await Promise.all([limiter.close(), keeper.close(), envoy.connections.close(), envoy.refunds.close()]);
+      await tracing?.close(LAST_EXPORT_MS);
       decisionLog.close();
       metrics.close();
       overload.close();

@@ -120,6 +120,7 @@ export function serve({ config: initial, file, yaml, env, overrides, commandLine
     // Apply the store layer before the first request. If the store is unavailable it is applied later.
     await live.reload({ source: "store", force: false }).catch(() => undefined);
     await plane.verifyShards();
+    await plane.startExport();
     const count = state === "stopping" ? 0 : workersFor(live.current());
     const { gateway, envoy } = await workers.start(count);
     if (state === "starting") state = "running";

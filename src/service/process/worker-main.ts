@@ -1,15 +1,18 @@
 /** A worker process: one gateway with its own leases, started and stopped by the primary. */
 import { unpackConfig } from "../../config/equal-apps.js";
 import { storeOptions } from "../../config/options/limits.js";
+import { otelOptions } from "../../config/options/service.js";
 import type { Config } from "../../config/schema.js";
 import { createCertificates } from "../../shared/tls/certificates.js";
 import { createIpcStore } from "../../store/ipc/ipc-store.js";
 import { openStore } from "../../store/open.js";
 import type { Store } from "../../store/store.js";
+import { startTracing } from "../telemetry/tracing.js";
 import { createGateway, type Gateway } from "./gateway.js";
 import { listen } from "./listen.js";
 import { createLog, type ProcessLog } from "./log.js";
 import { listenerTls, storeTls } from "./tls.js";
+import { programVersion } from "./version.js";
 import { type FromWorker, isWorkerMessage, type ToWorker } from "./worker-messages.js";
 
 let gateway: Gateway | undefined;
@@ -18,6 +21,8 @@ let store: Store | undefined;
 let graceMs = 10_000;
 let starting: Promise<void> | undefined;
 let stopping = false;
+/** The last configuration that arrived before the gateway existed. */
+let missed: (ToWorker & { worker: "config" }) | undefined;
 
 // Signals to the process group are handled by the primary, which stops the workers.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => {});
@@ -36,7 +41,8 @@ process.on("message", (message: unknown) => {
       gateway?.limiter.pinLevel(received.level, received.durationMs);
       break;
     case "config":
-      reconfigure(unpackConfig(received.config), received.version);
+      if (gateway === undefined) missed = received;
+      else reconfigure(unpackConfig(received.config), received.version);
       break;
     case "ask":
       if (gateway !== undefined) send({ worker: "report", id: received.id, report: gateway.report(received.request) });
@@ -57,7 +63,15 @@ async function start({ config: packed, version, node }: ToWorker & { worker: "st
     const certificates = createCertificates();
     const options = { ...storeOptions(config), ...storeTls(config, log, certificates) };
     store = config.store === "embedded" ? createIpcStore(process, options) : openStore(config.store, options);
-    gateway = createGateway({ config, configVersion: version, node, store, certificates, log });
+    const tracing = await startTracing({
+      otel: otelOptions(config),
+      node,
+      version: programVersion(),
+      failed: (exporter) => gateway?.exportFailed(exporter),
+      log,
+    });
+    gateway = createGateway({ config, configVersion: version, node, store, certificates, tracing, log });
+    if (missed !== undefined) reconfigure(unpackConfig(missed.config), missed.version);
     const { proxy, envoy, handshakeFailed } = gateway;
     const wanted = config.envoy.listen;
     const protocols = ["h2", "http/1.1"];

@@ -165,6 +165,7 @@ describe("an option that needs a restart", () => {
     ["workers", "workers: 7"],
     ["store", "store: redis://user:hunter2@somewhere:6379"],
     ["store_pool_size", "store_pool_size: 7"],
+    ["otel", "otel: { endpoint: 'http://127.0.0.1:4318' }"],
     ["cluster.id", "cluster: { id: other }"],
     ["cluster.shards", "cluster: { shards: 2 }"],
     ["control.listen", "control: { listen: 127.0.0.1:9 }"],

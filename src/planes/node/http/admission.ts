@@ -37,6 +37,8 @@ export interface Verdict {
   dryRun?: boolean | undefined;
   /** Headers for the backend, as a flat list: who the client is. */
   identity?: readonly string[];
+  /** For traces. */
+  decision?: Decision;
 }
 
 export interface Admission {

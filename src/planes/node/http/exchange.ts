@@ -186,6 +186,7 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
     }
     const { request, connection, shared } = this.routed;
     this.resumeAttempt = resume;
+    this.span?.responded(status);
     const close = shared.draining || endsNow(connection);
     const trailers = request.httpVersionMinor !== 0;
     const { headers, contentLength } = responseHead(raw, this.headers, { trailers, close });
@@ -347,6 +348,7 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
     const short = this.contentLength >= 0 && this.contentLength <= MAX_DISCARDED && !this.expectsContinue;
     const unread = this.contentLength !== 0 && !request.complete;
     if (unread && !(valid && short)) closeSlowly(connection, options.timeouts.lingerMs);
+    this.span?.responded(response.status);
     this.end();
     const close = endsNow(connection) || shared.draining;
     if (close) connection.lastAnswered = true;

@@ -56,8 +56,11 @@ interface Message {
 /** After these refusals of a complete request the connection can be used again. */
 const reusable: readonly GatewayError[] = ["no_route", "client_concurrency"];
 
-export function createProxy({ log, overload, certificates, ...first }: CreateProxyOptions): ReverseProxy {
-  const shared: Shared = { log, clockMs: 0, draining: false, clients: new Concurrency(), apps: new Concurrency() };
+export function createProxy({ log, overload, certificates, tracing, ...first }: CreateProxyOptions): ReverseProxy {
+  const shared: Shared = {
+    ...{ log, clockMs: 0, draining: false, tracing },
+    ...{ clients: new Concurrency(), apps: new Concurrency() },
+  };
   const pools = new Set<Pool>();
   const tlsClients = createTlsClients({ clock: systemClock, log, certificates });
   const context = { log, pools, tlsClients, now: () => performance.now() };

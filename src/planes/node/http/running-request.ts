@@ -10,6 +10,7 @@ import type { Arrival, TransferMeter, Verdict } from "./admission.js";
 import type { ClientRequest } from "./client-messages.js";
 import { type RequestHead, valuesOf } from "./request-head.js";
 import type { JsonResponse } from "./responses.js";
+import { type RequestSpan, setHeader, type Tracing } from "./tracing.js";
 
 /** A request whose head was read and whose route was found. */
 export interface RoutedRequest {
@@ -44,6 +45,8 @@ export abstract class RunningRequest implements Arrival, Running {
   protected responseBytes = 0;
   protected ended = false;
   protected touchedMs: number;
+  protected span: RequestSpan | undefined;
+  private startedMs = 0;
 
   constructor(
     protected readonly routed: RoutedRequest,
@@ -66,6 +69,8 @@ export abstract class RunningRequest implements Arrival, Running {
 
   /** Admits the request, without a promise if the decision is immediate. */
   start(): void {
+    const { tracing } = this.routed.shared;
+    if (tracing !== undefined) this.startedMs = tracing.now();
     const verdict = this.routed.options.admission.admit(this);
     if (!(verdict instanceof Promise)) {
       this.decided(verdict);
@@ -81,12 +86,20 @@ export abstract class RunningRequest implements Arrival, Running {
     if (this.ended) {
       // The client disconnected during the decision.
       if (verdict.allowed) this.routed.options.admission.settle(verdict, 0, 0);
-    } else if (verdict.allowed) {
+      return;
+    }
+    if (this.routed.shared.tracing !== undefined) this.trace(this.routed.shared.tracing, verdict);
+    if (verdict.allowed) {
       this.verdict = verdict;
       this.headers = verdict.headers;
       if (this.mayRun(verdict)) this.forward();
       else this.fail("app_concurrency");
     } else this.respond(verdict, true);
+  }
+
+  private trace(tracing: Tracing, verdict: Verdict): void {
+    this.span = tracing.decided(this, verdict, this.startedMs);
+    if (this.span !== undefined) setHeader(this.routed.head.headers, "traceparent", this.span.traceparent);
   }
 
   /** False: the app has as many requests running as it may have. */
@@ -120,6 +133,7 @@ export abstract class RunningRequest implements Arrival, Running {
     this.stop();
     upstream.release();
     this.meter?.close();
+    this.span?.end();
     if (this.verdict !== undefined) {
       options.admission.settle(this.verdict, this.requestBytes, this.responseBytes, this.meter?.taken);
     }

@@ -227,6 +227,7 @@ export class Upgrade extends RunningRequest implements CallHandler {
   }
 
   protected respond(response: JsonResponse): void {
+    this.span?.responded(response.status);
     this.end();
     sendAndClose(this.socket, response, this.routed.options.timeouts.lingerMs);
   }
