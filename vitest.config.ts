@@ -16,7 +16,7 @@ export default defineConfig({
   resolve: { alias: { tollgate: new URL("./src/index.ts", import.meta.url).pathname } },
   test: {
     include: ["test/**/*.test.ts"],
-    exclude: ["test/deploy/**"],
+    exclude: ["test/deploy/**", "test/monitoring/**"],
     // The suite starts whole Redis clusters. More files at a time would only make the servers slow.
     maxWorkers: 2,
     sequence: { sequencer: LongestFirst },
