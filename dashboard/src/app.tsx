@@ -162,6 +162,10 @@ const modes: Record<State["overview"]["status"]["mode"], [Tone, string]> = {
   emergency: ["bad", "Emergency"],
 };
 
+function emergencyTitle({ source, operator }: State["overview"]["status"]["emergency"]): string {
+  return source === "automatic" ? "Emergency, started automatically" : `Emergency, started by ${operator || "an operator"}`;
+}
+
 function ServiceLine({ session, live: { state, connection } }: { session: SessionReply; live: Live }) {
   const status = state?.overview.status;
   const [tone, mode] = status === undefined ? (["neutral", "Connecting"] as const) : modes[status.mode];
@@ -201,7 +205,8 @@ function Banners({ live }: { live: Live }) {
         </Banner>
       )}
       {overview?.status.emergency_mode === true && (
-        <Banner tone="bad" title={`Emergency, started by ${overview.status.emergency.source || "an operator"}`}>
+        <Banner tone="bad" title={emergencyTitle(overview.status.emergency)}>
+          {overview.status.emergency.reason !== "" && `Reason: ${overview.status.emergency.reason}. `}
           Limits depend on the priority of each app
           {overview.status.emergency.seconds_left > 0
             ? `; ${duration(overview.status.emergency.seconds_left)} left.`

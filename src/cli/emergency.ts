@@ -57,12 +57,12 @@ export function emergencyLines(
 ): string[] {
   if (!reply.emergency_mode) return [toned("good", "no emergency")];
   const { started_at: started, expires_at: expires, affected_apps: apps, timestamp } = reply;
-  const by = "source" in reply ? reply.source : reply.operator;
-  const starter = by === "" ? "" : `, started ${by === "automatic" ? "automatically" : `by ${by}`}`;
+  const automatic = "source" in reply && reply.source === "automatic";
+  const starter = `, started ${automatic ? "automatically" : `by ${reply.operator || "an operator"}`}`;
   const lines = [`${toned("bad", "emergency")}${starter}`];
   if (started !== null) lines.push(`  since  ${started}`);
   lines.push(`  until  ${expires === null ? "turned off" : `${expires}, ${spanBetween(timestamp, expires)} left`}`);
-  if ("reason" in reply && reply.reason !== "") lines.push(`  reason ${reply.reason}`);
+  if (reply.reason !== "") lines.push(`  reason ${reply.reason}`);
   if (apps.length === 0) return [...lines, "  no app is limited"];
   const names = apps.slice(0, 20).join(", ");
   const more = apps.length > 20 ? ` and ${apps.length - 20} more` : "";

@@ -9,6 +9,12 @@ export const BY_NOBODY = "none";
 export const BY_OPERATOR = "operator";
 export const BY_USAGE = "usage";
 
+/** What an operator stated when starting the emergency. */
+export interface EmergencyOrder {
+  reason: string;
+  operator: string;
+}
+
 export interface Emergency {
   active: boolean;
   /** What started it: BY_OPERATOR, BY_USAGE or BY_NOBODY. */

@@ -1,12 +1,12 @@
 /** The cluster-wide duties of a service: emergencies, reconciliation, and operator commands. */
 
 import { randomUUID } from "node:crypto";
-import { BY_NOBODY, BY_OPERATOR } from "../core/emergency.js";
+import { BY_OPERATOR } from "../core/emergency.js";
 import type { BucketLimits } from "../core/limits.js";
 import { type Clock, systemClock } from "../shared/clock.js";
 import { StoreError } from "../store/errors.js";
 import type { Store } from "../store/store.js";
-import { createEmergencyWatch, type EmergencyState } from "./emergency-watch.js";
+import { createEmergencyWatch, type EmergencyState, NO_EMERGENCY } from "./emergency-watch.js";
 import { createLock } from "./lock.js";
 import type { Quota, ReconcileResult } from "./quota.js";
 import { createReconcileRounds, type Round } from "./reconcile-rounds.js";
@@ -131,14 +131,15 @@ export function createCoordinator({
     /** `durationMs` 0: no end. */
     async emergencyOn(durationMs: number, reason: string, operator: string) {
       const reply = await execute((operation) => quota.emergencyOn(durationMs, reason, operator, operation));
-      await announce({ active: true, source: BY_OPERATOR, sinceMs: reply.sinceMs, leftMs: durationMs });
+      const { sinceMs } = reply;
+      await announce({ active: true, source: BY_OPERATOR, sinceMs, leftMs: durationMs, reason, operator });
       return reply;
     },
 
     /** Usage that is still high starts it again, unless the automatic emergency is disabled. */
     async emergencyOff() {
       const reply = await execute((operation) => quota.emergencyOff(operation));
-      await announce({ active: false, source: BY_NOBODY, sinceMs: 0, leftMs: 0 });
+      await announce(NO_EMERGENCY);
       return reply;
     },
 

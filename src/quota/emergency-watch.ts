@@ -12,6 +12,9 @@ export interface EmergencyState {
   sinceMs: number;
   /** Time until it ends; 0 if it is inactive or has no end. */
   leftMs: number;
+  /** Why, and who started it; empty unless an operator did. */
+  reason: string;
+  operator: string;
 }
 
 export interface EmergencyWatchOptions {
@@ -32,7 +35,14 @@ export interface EmergencyWatchOptions {
   failed(doing: "check" | "publish" | "subscribe", error: unknown): void;
 }
 
-const OFF: EmergencyState = { active: false, source: "none", sinceMs: 0, leftMs: 0 };
+export const NO_EMERGENCY: EmergencyState = {
+  active: false,
+  source: "none",
+  sinceMs: 0,
+  leftMs: 0,
+  reason: "",
+  operator: "",
+};
 /** Upper bound of the retry delay, so that recovery is noticed within a second. */
 const MAX_RETRY_MS = 1000;
 const FIRST_RETRY_MS = 250;
@@ -46,7 +56,7 @@ export function emergencyChannel(clusterId: string): string {
 export function createEmergencyWatch(parts: EmergencyWatchOptions) {
   const { quota, store, clock, checkMs, options, changed, failed } = parts;
   const channel = emergencyChannel(parts.clusterId);
-  let known = OFF;
+  let known = NO_EMERGENCY;
   let knownAt = clock.now();
   let running: Promise<void> | undefined;
   let next: Promise<void> | undefined;
@@ -103,7 +113,9 @@ export function createEmergencyWatch(parts: EmergencyWatchOptions) {
     const before = current();
     known = state;
     knownAt = now;
-    const same = state.active === before.active && state.source === before.source && state.sinceMs === before.sinceMs;
+    const same = (["active", "source", "sinceMs", "reason", "operator"] as const).every(
+      (key) => state[key] === before[key],
+    );
     const sameEnd =
       (state.leftMs === 0) === (before.leftMs === 0) && Math.abs(state.leftMs - before.leftMs) < SAME_END_MS;
     if (!same || !sameEnd) changed(state);

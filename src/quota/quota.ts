@@ -142,13 +142,14 @@ export function createQuota(store: Store, cluster: ClusterLimits) {
     /** `durationMs` 0: no end. */
     async emergencyOn(durationMs: number, reason: string, operator: string, operation: string) {
       const reply = await first.emergencyOn(durationMs, reason, operator, operation);
-      await copyEmergency({ active: true, source: "operator", sinceMs: reply.sinceMs, leftMs: durationMs });
+      const { sinceMs } = reply;
+      await copyEmergency({ active: true, source: "operator", sinceMs, leftMs: durationMs, reason, operator });
       return reply;
     },
 
     async emergencyOff(operation: string) {
       const reply = await first.emergencyOff(operation);
-      await copyEmergency({ active: false, source: "none", sinceMs: 0, leftMs: 0 });
+      await copyEmergency({ active: false, source: "none", sinceMs: 0, leftMs: 0, reason: "", operator: "" });
       return reply;
     },
 
@@ -184,5 +185,6 @@ function isSame(one: CopiedEmergency, other: CopiedEmergency): boolean {
   if (one.active !== other.active) return false;
   if (!one.active) return true;
   const sameEnd = (one.leftMs === 0) === (other.leftMs === 0) && Math.abs(one.leftMs - other.leftMs) < SAME_END_MS;
-  return one.source === other.source && one.sinceMs === other.sinceMs && sameEnd;
+  const sameOrder = one.reason === other.reason && one.operator === other.operator;
+  return one.source === other.source && one.sinceMs === other.sinceMs && sameEnd && sameOrder;
 }

@@ -50,6 +50,9 @@ export interface CopiedEmergency {
   source: string;
   sinceMs: number;
   leftMs: number;
+  /** Empty unless an operator started it. */
+  reason: string;
+  operator: string;
 }
 
 /** Part of every reply to a node. */
@@ -243,12 +246,15 @@ export function createShardQuota(store: Pick<Store, "run" | "subscribe">, cluste
         sinceMs: number(reply, 4),
         leftMs: number(reply, 5),
         usage: number(reply, 6) / MICRO,
+        reason: text(reply, 7),
+        operator: text(reply, 8),
       };
     },
 
     /** Takes over the emergency of the first shard. */
-    async emergencyCopy({ active, sinceMs, leftMs, source }: CopiedEmergency, options?: RunOptions): Promise<void> {
-      await run("emergency-copy", [keys.cluster], [active ? 1 : 0, sinceMs, leftMs, source], options);
+    async emergencyCopy(from: CopiedEmergency, options?: RunOptions): Promise<void> {
+      const args = [from.active ? 1 : 0, from.sinceMs, from.leftMs, from.source, from.reason, from.operator];
+      await run("emergency-copy", [keys.cluster], args, options);
     },
 
     /** The state of the shard. A `round` begins here: earlier ones cannot change the share any more. */
@@ -268,6 +274,8 @@ export function createShardQuota(store: Pick<Store, "run" | "subscribe">, cluste
         source: text(reply, 10),
         sinceMs: number(reply, 11),
         leftMs: number(reply, 12),
+        reason: text(reply, 13),
+        operator: text(reply, 14),
       };
     },
 

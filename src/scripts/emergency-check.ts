@@ -7,7 +7,7 @@
  *       5 cool-down (ms) · 6 automatic (0: only report and let it expire, 1: start and end by usage)
  *       7 usage of all shards (millionths), if there are several
  * Reply code · active (0 or 1) · changed (0 or 1) · source (none, operator, usage) · since (ms since 1970)
- *       left (ms; 0 for no end) · usage (millionths)
+ *       left (ms; 0 for no end) · usage (millionths) · reason · operator (both empty unless an operator started it)
  *
  * A repeated call reports the emergency as unchanged.
  */
@@ -22,6 +22,7 @@ import {
   readCluster,
   readClusterCall,
   readEmergency,
+  readOrder,
   writeCluster,
   writeEmergency,
 } from "./common/cluster.js";
@@ -53,6 +54,7 @@ export function emergencyCheck(redis: RedisApi, keys: string[], argv: string[]):
   }
   writeCluster(redis, keys[0]!, cluster);
   writeEmergency(redis, keys[0]!, next);
+  const order = readOrder(redis, keys[0]!, next);
   return [
     OK,
     next.active ? 1 : 0,
@@ -61,5 +63,7 @@ export function emergencyCheck(redis: RedisApi, keys: string[], argv: string[]):
     Math.floor(next.since / 1000),
     next.active && next.until > 0 ? Math.ceil((next.until - cluster.now) / 1000) : 0,
     Math.floor(used * MICRO),
+    order.reason,
+    order.operator,
   ];
 }

@@ -4,6 +4,7 @@
  * KEYS  1 cluster
  * ARGV  1 cluster capacity · 2 cluster rate (micro-tokens/s) · 3 node time-to-live (ms) · 4 shards
  *       5 active (0 or 1) · 6 since (ms since 1970) · 7 left (ms; 0 for no end) · 8 source (none, operator, usage)
+ *       9 reason · 10 operator
  * Reply code
  */
 import { OK } from "../core/codes.js";
@@ -17,6 +18,7 @@ import {
   readClusterCall,
   writeCluster,
   writeEmergency,
+  writeOrder,
 } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
 import type { RedisApi, ScriptReply } from "./redis-api.js";
@@ -25,10 +27,12 @@ const ACTIVE = CLUSTER_ARGUMENTS;
 const SINCE_MS = CLUSTER_ARGUMENTS + 1;
 const LEFT_MS = CLUSTER_ARGUMENTS + 2;
 const SOURCE = CLUSTER_ARGUMENTS + 3;
+const REASON = CLUSTER_ARGUMENTS + 4;
+const OPERATOR = CLUSTER_ARGUMENTS + 5;
 
 export function emergencyCopy(redis: RedisApi, keys: string[], argv: string[]): ScriptReply {
   if (keys.length !== 1) return invalid("keys");
-  const { fault, numbers } = readClusterCall(argv, SOURCE, 1);
+  const { fault, numbers } = readClusterCall(argv, SOURCE, 3);
   if (fault !== "") return invalid(fault);
   if (!isWithin(numbers[ACTIVE]!, 0, 1)) return invalid("active");
   if (!isWithin(numbers[SINCE_MS]!, 0, MAX_COUNTER / 1000)) return invalid("since_ms");
@@ -45,5 +49,6 @@ export function emergencyCopy(redis: RedisApi, keys: string[], argv: string[]): 
     until: active && left > 0 ? cluster.now + left * 1000 : 0,
     calmSince: 0,
   });
+  writeOrder(redis, keys[0]!, { reason: argv[REASON]!, operator: argv[OPERATOR]! });
   return [OK];
 }

@@ -20,6 +20,7 @@ import {
   readEmergency,
   writeCluster,
   writeEmergency,
+  writeOrder,
 } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
 import { savedReply, saveReply } from "./common/saved-reply.js";
@@ -44,7 +45,7 @@ export function emergencyOn(redis: RedisApi, keys: string[], argv: string[]): Sc
   const until = duration === 0 ? 0 : cluster.now + duration * 1000;
   writeCluster(redis, keys[0]!, cluster);
   writeEmergency(redis, keys[0]!, { active: true, source: BY_OPERATOR, since, until, calmSince: 0 });
-  redis.call("HSET", keys[0]!, "em_reason", argv[REASON]!, "em_operator", argv[OPERATOR]!);
+  writeOrder(redis, keys[0]!, { reason: argv[REASON]!, operator: argv[OPERATOR]! });
   const reply = [OK, changed ? 1 : 0, Math.floor(since / 1000), Math.floor(until / 1000)];
   return saveReply(redis, keys[1]!, reply);
 }

@@ -8,6 +8,7 @@
  * Reply code · latest round · share of the capacity (millionths) · share of the rate (millionths)
  *       level (micro-tokens, rounded down) · held (tokens) · taken · refused (tokens, cumulative)
  *       largest refused need (that was not paid since) · emergency (0 or 1) · its source · since (ms since 1970) · left (ms)
+ *       its reason · operator
  *
  * The code is stale_message, and nothing changes, if a later round has begun or another owner runs this one.
  */
@@ -23,6 +24,7 @@ import {
   readCluster,
   readClusterCall,
   readEmergency,
+  readOrder,
   writeCluster,
 } from "./common/cluster.js";
 import { invalid } from "./common/message.js";
@@ -44,6 +46,7 @@ export function shardRead(redis: RedisApi, keys: string[], argv: string[]): Scri
   const { share, demand, emergencyMs } = cluster;
   const emergency = readEmergency(redis, key);
   const active = emergencyMs !== NO_EMERGENCY;
+  const order = readOrder(redis, key, { ...emergency, active });
   const begins = asked.round > latest.round || isSameRound(asked, latest);
   const reply: ScriptReply = [
     begins || asked.round === 0 ? OK : STALE_MESSAGE,
@@ -59,6 +62,8 @@ export function shardRead(redis: RedisApi, keys: string[], argv: string[]): Scri
     active ? emergency.source : BY_NOBODY,
     active ? Math.floor(emergency.since / 1000) : 0,
     Math.max(emergencyMs, 0),
+    order.reason,
+    order.operator,
   ];
   if (begins && asked.round > latest.round) {
     writeRound(redis, key, asked);

@@ -129,7 +129,8 @@ forEachBackend("emergency", (it) => {
     expect(await quota.heartbeat({ node: "n1", epoch: 1 })).toMatchObject({ emergency: true, emergencyLeftMs: 5000 });
     bench.store.clock.now += 5 * SECOND;
     expect(await quota.heartbeat({ node: "n1", epoch: 1 })).toMatchObject({ emergency: false, emergencyLeftMs: 0 });
-    expect(await quota.emergencyCheck(1000, false)).toMatchObject({ active: false, changed: true, source: "none" });
+    const ended = { active: false, changed: true, source: "none", reason: "", operator: "" };
+    expect(await quota.emergencyCheck(1000, false)).toMatchObject(ended);
   });
 
   it("a repeated operation has no further effect; off ends the emergency", async (bench) => {
@@ -141,7 +142,11 @@ forEachBackend("emergency", (it) => {
       changed: false,
       sinceMs: on.sinceMs,
     });
+    const known = { source: "operator", reason: "longer", operator: "who" };
+    expect(await quota.emergencyCheck(1000, true)).toMatchObject({ active: true, ...known });
     expect(await quota.emergencyOff("op-3")).toEqual({ changed: true });
+    const none = { source: "none", reason: "", operator: "" };
+    expect(await quota.emergencyCheck(1000, true)).toMatchObject({ active: false, ...none });
     await quota.emergencyOn(0, "again", "who", "op-4");
     expect(await quota.emergencyOff("op-3")).toEqual({ changed: true });
     expect(await quota.heartbeat({ node: "n1", epoch: 1 })).toMatchObject({ emergency: true });

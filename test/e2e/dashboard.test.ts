@@ -141,6 +141,7 @@ describe("an operator", () => {
     await confirm.click();
     await shows("Start an emergency: done");
     await shows(/^Emergency, started by/);
+    await shows(/^Reason: load <b>test<\/b>\. Limits depend/);
     await view("config");
     await page.getByRole("tab", { name: "Changes" }).click();
     await shows("“load <b>test</b>”");

@@ -128,7 +128,11 @@ describe("a running service", () => {
     const on = await tollgate("emergency on --for 5m --reason drill");
     expect(on).toMatchObject({ exitCode: 0, text: expect.stringContaining("emergency, started by kim") });
     expect(on.text).toMatch(/limits reduced for .*small/);
-    expect((await look("status")).exitCode).toBe(5);
+    expect(await look("status")).toMatchObject({
+      exitCode: 5,
+      text: expect.stringMatching(/emergency by kim, [\s\S]*reason: drill/),
+    });
+    expect((await look("emergency")).text).toMatch(/started by kim[\s\S]*reason drill/);
     expect((await look("why small")).text).toContain("emergency");
     expect(await tollgate("emergency off")).toMatchObject({ exitCode: 0, text: "no emergency\n" });
     await waitFor("its end", async () => !(await look("status")).text.includes("emergency"));

@@ -56,11 +56,12 @@ function headLine(status: StatusReply, columns: number): string {
 /** Unusual states. */
 function stateLines(status: StatusReply): string[] {
   const lines: string[] = [];
-  const { source, seconds_left: left } = status.emergency;
+  const { source, operator, reason, seconds_left: left } = status.emergency;
   if (status.emergency_mode) {
-    const by = source === "" ? "" : source === "automatic" ? ", automatic" : ` by ${source}`;
+    const by = source === "automatic" ? ", automatic" : ` by ${operator || "an operator"}`;
     const until = left > 0 ? `${span(left)} left` : "no end";
     lines.push(`${toned("bad", "emergency")}${by}, ${until}: limits depend on the priority of the app`);
+    if (reason !== "") lines.push(`reason: ${reason}`);
   }
   const { degradation_level: level, degradation_pinned_until: pinned, timestamp } = status;
   if (level > 0 || pinned !== null) {

@@ -1,6 +1,6 @@
 /** L1 in the store: the shard's part of the cluster's bucket and the clock of its nodes, read and written as one hash. */
 import { type Bucket, MAX_TOKENS, MICRO, refill } from "../../core/bucket.js";
-import { BY_NOBODY, type Emergency } from "../../core/emergency.js";
+import { BY_NOBODY, BY_OPERATOR, type Emergency, type EmergencyOrder } from "../../core/emergency.js";
 import { storedNumber, wholeNumbers } from "../../core/platform.js";
 import { largestNeed, MAX_SHARDS } from "../../core/shard.js";
 import type { RedisApi } from "../redis-api.js";
@@ -135,6 +135,19 @@ export function readEmergency(redis: RedisApi, key: string): Emergency {
 export function writeEmergency(redis: RedisApi, key: string, emergency: Emergency): void {
   const { source, since, until, calmSince } = emergency;
   redis.call("HSET", key, "em_source", source, "em_since", since, "em_until", until, "em_calm", calmSince);
+}
+
+/** Why an operator started the emergency, and who; empty if it is off or was started by usage. */
+export function readOrder(redis: RedisApi, key: string, { active, source }: Emergency): EmergencyOrder {
+  if (!active || source !== BY_OPERATOR) return { reason: "", operator: "" };
+  const fields = redis.call("HMGET", key, "em_reason", "em_operator");
+  const reason = fields[0]!;
+  const operator = fields[1]!;
+  return { reason: reason === false ? "" : reason, operator: operator === false ? "" : operator };
+}
+
+export function writeOrder(redis: RedisApi, key: string, { reason, operator }: EmergencyOrder): void {
+  redis.call("HSET", key, "em_reason", reason, "em_operator", operator);
 }
 
 /** The number of nodes that reported within their time-to-live. */

@@ -23,10 +23,12 @@ export function emergencyEndpoints(context: OperationsContext): Endpoint[] {
   }
 
   function state(): contract.EmergencyStateReply {
-    const { active, source, sinceMs, leftMs } = coordinator.emergency();
+    const { active, source, sinceMs, leftMs, reason, operator } = coordinator.emergency();
     return {
       emergency_mode: active,
       source: emergencySource(source),
+      reason,
+      operator,
       started_at: active ? new Date(sinceMs).toISOString() : null,
       expires_at: active && leftMs > 0 ? new Date(Date.now() + leftMs).toISOString() : null,
       affected_apps: active ? affected() : [],
@@ -35,8 +37,8 @@ export function emergencyEndpoints(context: OperationsContext): Endpoint[] {
   }
 
   function audited() {
-    const { emergency_mode, source, expires_at } = state();
-    return { emergency_mode, source, expires_at };
+    const { emergency_mode, source, reason, operator, expires_at } = state();
+    return { emergency_mode, source, reason, operator, expires_at };
   }
 
   return [
@@ -57,7 +59,7 @@ export function emergencyEndpoints(context: OperationsContext): Endpoint[] {
           await within(CHANGE_MS, coordinator.emergencyOff());
           // If usage is still high, another emergency may already have begun.
           const { source: _, ...now } = state();
-          return ok({ status: "emergency_deactivated", reason, operator, ...now }, { before, after: audited() });
+          return ok({ ...now, status: "emergency_deactivated", reason, operator }, { before, after: audited() });
         }
         const durationMs = Math.ceil(duration_seconds * 1000);
         const { sinceMs, untilMs } = await within(CHANGE_MS, coordinator.emergencyOn(durationMs, reason, operator));

@@ -48,6 +48,8 @@ export async function statusOf(context: OperationsContext): Promise<contract.Sta
     emergency_mode: emergency.active,
     emergency: {
       source: emergencySource(emergency.source),
+      reason: emergency.reason,
+      operator: emergency.operator,
       seconds_left: Math.ceil(emergency.leftMs / 1000),
     },
     config_version: context.live.version(),

@@ -73,8 +73,8 @@ export function createControlPlane(options: ControlPlaneOptions) {
     apps: () => apps,
     ...coordinatorOptions(config),
     observer: {
-      emergencyChanged({ active, source }) {
-        log.warn({ active, source }, "emergency changed");
+      emergencyChanged({ active, source, operator, reason }) {
+        log.warn({ active, source, operator, reason }, "emergency changed");
         workers.send({ worker: "emergency", active });
       },
       failed: (task, error) => log.debug({ task, err: error }, "coordinator task failed"),

@@ -74,7 +74,7 @@ export const status: StatusReply = {
   degradation_level: 0,
   degradation_pinned_until: null,
   emergency_mode: false,
-  emergency: { source: "", seconds_left: 0 },
+  emergency: { source: "", reason: "", operator: "", seconds_left: 0 },
   config_version: "3f9a1c2b",
   uptime_seconds: 7384,
   workers: 2,
@@ -211,6 +211,8 @@ export const connections: ConnectionsReply = {
 export const emergencyOff: EmergencyStateReply = {
   emergency_mode: false,
   source: "",
+  reason: "",
+  operator: "",
   started_at: null,
   expires_at: null,
   affected_apps: [],
@@ -220,6 +222,8 @@ export const emergencyOff: EmergencyStateReply = {
 export const emergencyOn: EmergencyStateReply = {
   emergency_mode: true,
   source: "automatic",
+  reason: "",
+  operator: "",
   started_at: tenSecondsBefore,
   expires_at: null,
   affected_apps: ["video-service", "batch"],

@@ -78,16 +78,17 @@ describe("status", () => {
       ...samples.status,
       mode: "emergency",
       emergency_mode: true,
-      emergency: { source: "operator", seconds_left: 270 },
+      emergency: { source: "operator", reason: "load test", operator: "alex", seconds_left: 270 },
       degradation_level: 2,
       degradation_pinned_until: "2025-01-02T03:09:05.000Z",
       redis: { ...samples.status.redis, cluster_nodes: 6, connected_nodes: 5 },
     };
     const lines = text(screen({ status })).split("\n");
     expect(lines[0]).toContain("gw-01  emergency");
-    expect(lines[1]).toBe("emergency by operator, 4m 30s left: limits depend on the priority of the app");
-    expect(lines[2]).toBe("level 2: the store is very slow, requests do not wait for it, pinned for 5m");
-    expect(lines[3]).toBe("store: 5 of 6 servers are connected");
+    expect(lines[1]).toBe("emergency by alex, 4m 30s left: limits depend on the priority of the app");
+    expect(lines[2]).toBe("reason: load test");
+    expect(lines[3]).toBe("level 2: the store is very slow, requests do not wait for it, pinned for 5m");
+    expect(lines[4]).toBe("store: 5 of 6 servers are connected");
   });
 
   it("shows shards that do not reply, and the range of their rates", () => {
@@ -279,6 +280,8 @@ describe("orders", () => {
     );
     expect(text(emergencyLines(samples.emergencyOn, wide))).toContain("emergency, started automatically\n");
     expect(text(emergencyLines(samples.emergencyOn, wide))).toContain("until  turned off");
+    const read: contract.EmergencyStateReply = { ...samples.emergencyOn, source: "operator", reason: "drill", operator: "alex" };
+    expect(text(emergencyLines(read, wide))).toMatch(/^emergency, started by alex\n[^]*\n {2}reason drill\n/);
     expect(text(emergencyLines(samples.emergencyOff, wide))).toBe("no emergency\n");
     expect(text(degradationLines(samples.degradation, wide))).toBe(
       [

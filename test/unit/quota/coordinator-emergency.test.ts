@@ -58,7 +58,8 @@ describe("a command of an operator", () => {
     await new Promise(setImmediate);
     for (const { received } of all) expect(received).toEqual([expect.objectContaining({ active: true, leftMs: 5000 })]);
     expect(await order).toMatchObject({ changed: true });
-    expect(bench.published).toEqual([{ active: true, source: "operator", sinceMs: 1_800_000_001_000, leftMs: 5000 }]);
+    const state = { active: true, source: "operator", sinceMs: 1_800_000_001_000, leftMs: 5000 };
+    expect(bench.published).toEqual([{ ...state, reason: "too hot", operator: "sre" }]);
     await bench.pass(4900);
     expect(bench.published).toHaveLength(1);
     await bench.pass(1000);

@@ -49,7 +49,9 @@ export const emergencyRequest = z.strictObject({
 
 export const emergencyState = reply({
   emergency_mode: z.boolean(),
-  source: z.string().describe("Who started it: operator, automatic, or empty."),
+  source: z.string().describe("What started it: operator, automatic, or empty."),
+  reason: z.string().describe("Why; empty unless an operator started it."),
+  operator: z.string().describe("Who started it; empty unless an operator did."),
   started_at: z.iso.datetime().nullable(),
   expires_at: z.iso.datetime().nullable().describe("Null: until it is turned off, or no emergency."),
   affected_apps: z.array(z.string()).describe("Apps with a reduced quota, at most 1,000."),
@@ -57,8 +59,8 @@ export const emergencyState = reply({
 
 export const emergencyReply = emergencyState.omit({ source: true }).extend({
   status: z.enum(["emergency_activated", "emergency_deactivated"]),
-  reason: z.string(),
-  operator: z.string(),
+  reason: z.string().describe("Of this request."),
+  operator: z.string().describe("Of this request."),
 });
 
 export const reconcileRequest = z.strictObject({

@@ -64,7 +64,9 @@ export const statusReply = reply({
   degradation_pinned_until: z.iso.datetime().nullable(),
   emergency_mode: z.boolean(),
   emergency: z.strictObject({
-    source: z.string().describe("Who started it: operator, automatic, or empty."),
+    source: z.string().describe("What started it: operator, automatic, or empty."),
+    reason: z.string().describe("Why; empty unless an operator started it."),
+    operator: z.string().describe("Who started it; empty unless an operator did."),
     seconds_left: z.number().describe("0: until it is turned off, or no emergency."),
   }),
   config_version: z.string(),

@@ -49,8 +49,9 @@ describe.each(stores)("over the %s store", (_name, open) => {
     });
     expect(Date.parse(String(on.expires_at)) - Date.parse(String(on.started_at))).toBe(120_500);
     expect(control.coordinator.emergency()).toMatchObject({ active: true, source: "operator" });
-    expect(await ask("GET", "/emergency")).toMatchObject({ emergency_mode: true, source: "operator" });
-    expect(await ask("GET", "/status")).toMatchObject({ mode: "emergency", emergency: { source: "operator" } });
+    const starter = { source: "operator", reason: "too\u0007 hot", operator: "alice" };
+    expect(await ask("GET", "/emergency")).toMatchObject({ emergency_mode: true, ...starter });
+    expect(await ask("GET", "/status")).toMatchObject({ mode: "emergency", emergency: starter });
     const off = await ask("POST", "/emergency", { action: "deactivate" }, { "x-operator": "bob" });
     expect(off).toMatchObject({
       ...{ status: "emergency_deactivated", emergency_mode: false, operator: "bob", affected_apps: [] },
@@ -61,7 +62,7 @@ describe.each(stores)("over the %s store", (_name, open) => {
         ...{ action: "emergency", operator: "alice", reason: "too\u0007 hot", client: "127.0.0.1", outcome: "done" },
         parameters: { action: "activate", duration_seconds: 120.5 },
         before: { emergency_mode: false },
-        after: { emergency_mode: true, source: "operator" },
+        after: { emergency_mode: true, source: "operator", operator: "alice" },
       },
       { action: "emergency", operator: "bob", outcome: "done", before: { emergency_mode: true } },
     ]);

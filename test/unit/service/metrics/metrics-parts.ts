@@ -60,7 +60,7 @@ export function serviceMetrics(
     config: { version: () => "abc", loadedAtMs: () => 1_700_000_000_000 },
     coordinator: {
       stats: () => stats,
-      emergency: () => ({ active: true, source: "operator", sinceMs: 0, leftMs: 0 }),
+      emergency: () => ({ active: true, source: "operator", sinceMs: 0, leftMs: 0, reason: "", operator: "" }),
     },
     overload: () => ({ share: 0, causes: [] }),
     quota: { inspect: gone, nodes: gone, cluster: gone, shards: [], states: gone },
