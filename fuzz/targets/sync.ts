@@ -28,6 +28,7 @@ const texts = [
   "n 1 2\nvideo 5 3 1 5 5\n",
   "n 1 3 0 leave\nvideo 10 10 0 0 0\n",
   "n 2 1\nvideo 9007199254740991 9007199254740991 9007199254740991 1 1\n# 1\nvideo 1 2 3\n",
+  "n 3 1\nvideo 0 0 0 1 1\n#node clock=9\n#numbers 1\n#refused video 8 quota_exhausted GET 1 -2 0 9 30 cached 0\n",
   '{"node":"n","epoch":1,"seq":1,"apps":[{"app":"video","granted":0,"spent":0,"need":5,"want":5}]}',
 ];
 const connectionTexts = [

@@ -1,15 +1,17 @@
 /** Requests through nginx and Envoy in what operators see: status, apps and the nodes of the dashboard. */
 import { request } from "undici";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { runCommandLine } from "../../src/cli/command-line.js";
 import { ADMIN_TOKEN } from "../support/gateway-process.js";
 import { type Backend, startBackend } from "../support/http-backend.js";
-import { type PlaneKind, preparePlane, startPlane } from "../support/planes.js";
+import { type PlaneKind, type PlaneUnderTest, preparePlane, startPlane } from "../support/planes.js";
 import { type RedisServer, startRedis } from "../support/redis-server.js";
 import { waitFor } from "../support/wait-for.js";
 
 const kinds: PlaneKind[] = ["nginx", "envoy"];
 let redis: RedisServer;
 let backend: Backend;
+process.env.TOLLGATE_ADMIN_TOKEN = ADMIN_TOKEN;
 beforeAll(async () => {
   for (const kind of kinds) preparePlane(kind);
   [redis, backend] = await Promise.all([startRedis(), startBackend((_, response) => response.end("ok"))]);
@@ -20,6 +22,10 @@ const headers = { authorization: `Bearer ${ADMIN_TOKEN}` };
 async function read(url: string): Promise<Record<string, unknown>> {
   const { body } = await request(url, { headers });
   return (await body.json()) as Record<string, unknown>;
+}
+
+async function look({ controlUrl }: PlaneUnderTest, line: string): Promise<string> {
+  return (await runCommandLine([...line.split(" "), "--url", controlUrl, "--timeout", "30s"])).text;
 }
 
 it.each(kinds)("status, apps and nodes count the requests through %s exactly", async (kind) => {
@@ -33,6 +39,7 @@ it.each(kinds)("status, apps and nodes count the requests through %s exactly", a
       await body.dump();
       return statusCode;
     }
+    const startedAt = Date.now();
     const statuses: number[] = [];
     for (let i = 0; i < 40; i++) statuses.push(await statusOf("small"));
     const refused = statuses.filter((status) => status === 429).length;
@@ -48,13 +55,39 @@ it.each(kinds)("status, apps and nodes count the requests through %s exactly", a
       statistics: { requests: 40, rejected: refused, refusals: { quota_exhausted: refused } },
     });
     expect(await read(`${admin}/status`)).toMatchObject({ statistics: { rejected_requests: refused } });
+    const refusal = {
+      ...{ code: "quota_exhausted", layer: "L2", method: "GET", cost: expect.any(Number), limit: 12, dry_run: false },
+      node_id: expect.stringContaining(kind),
+      explanation: expect.stringMatching(/^small has used its burst of 12 tokens/),
+    };
+    const listed = (await read(`${admin}/apps?search=small`)) as { apps: { last_refusal: { timestamp: string } }[] };
+    expect(listed.apps[0]!.last_refusal).toMatchObject(refusal);
+    const age = Date.now() - Date.parse(listed.apps[0]!.last_refusal.timestamp);
+    expect(age).toBeGreaterThanOrEqual(0);
+    expect(age).toBeLessThan(Date.now() - startedAt);
+    const one = (await read(`${admin}/apps/small`)) as { why: string; last_refusals: object[] };
+    expect(one.last_refusals[0]).toMatchObject(refusal);
+    // The rest is counted only.
+    expect(one.last_refusals.length).toBeLessThanOrEqual(20);
+    expect(one.why).toMatch(/has used its burst|has [0-9]+ tokens?/);
+    expect(await look(plane, "status")).toMatch(/^small .* quota_exhausted, /m);
+    expect(await look(plane, "apps")).toMatch(new RegExp(`^small +40 +${refused} .* quota_exhausted, `, "m"));
+    const why = await look(plane, "why small");
+    expect(why).toMatch(new RegExp(`^40 requests in this service, ${refused} refused`, "m"));
+    expect(why).toMatch(new RegExp(`quota_exhausted {2}L2 {2}GET for \\d+, .*${kind}`));
     const { body } = await request(`${plane.controlUrl}/dashboard/events?view=nodes`, { headers });
     let text = "";
     for await (const chunk of body) {
       text += String(chunk);
       if (/event: state\ndata: .*\n\n/.test(text)) break;
     }
-    const state = JSON.parse(/event: state\ndata: (.*)\n\n/.exec(text)![1]!) as { nodes: { nodes: object[] } };
+    const state = JSON.parse(/event: state\ndata: (.*)\n\n/.exec(text)![1]!) as {
+      nodes: { nodes: object[] };
+      overview: { recent_refusals: object[] };
+    };
+    expect(state.overview.recent_refusals).toContainEqual(
+      expect.objectContaining({ app_id: "small", code: "quota_exhausted", node_id: expect.stringContaining(kind) }),
+    );
     expect(state.nodes.nodes).toContainEqual(expect.objectContaining({ kind, alive: true, level: expect.any(Number) }));
   } finally {
     await plane.stop();

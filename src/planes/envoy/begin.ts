@@ -7,6 +7,7 @@ import { type NodeOptions, newNode } from "../../engine/node.js";
 import { newCounts } from "../lua/counts.js";
 import { luaMath, luaString } from "../lua/library.js";
 import { hostAndProcess, processId } from "../lua/node-name.js";
+import { recent } from "../lua/recent-refusals.js";
 import { nowMs, prepareClock } from "./clock.js";
 import { io } from "./envoy-api.js";
 import { prepareHeaders } from "./http/response.js";
@@ -14,6 +15,7 @@ import { type EnvoyAccount, type EnvoyNode, worker } from "./state.js";
 
 export function begin(options: EnvoyOptions): void {
   prepareClock();
+  recent.now = nowMs;
   seedRandom();
   const now = nowMs();
   const { lease, timeoutMs, failOpenTokens, workers } = options;

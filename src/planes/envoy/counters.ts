@@ -9,7 +9,8 @@ import {
   numbersText,
   tally,
 } from "../lua/counts.js";
-import { luaString } from "../lua/library.js";
+import { luaString, luaTable } from "../lua/library.js";
+import { takeRefusals } from "../lua/recent-refusals.js";
 import type { EnvoyNode } from "./state.js";
 
 /** `text` is the batch without a reply yet; empty if there is none. */
@@ -19,7 +20,7 @@ const carrier: { node: EnvoyNode | undefined; until: number } = { node: undefine
 
 /** The lines for a message of this node, which may be in flight until `until`. Only one message in flight has the batch. */
 export function countersText(node: EnvoyNode, now: number, until: number): string {
-  const state = `${nodeText(summaryOf(node))}\n`;
+  const state = `${nodeText(summaryOf(node), now)}\n`;
   if (carrier.node !== undefined && carrier.node !== node && now < carrier.until) return state;
   const elapsed = now - batch.madeAt;
   if (batch.text === "" && (elapsed < 0 || elapsed >= BATCH_PAUSE_MS)) makeBatch(now);
@@ -42,6 +43,7 @@ function makeBatch(now: number): void {
   tally.changed = staying;
   batch.madeAt = taken < MAX_IN_BATCH ? now : 0;
   if (lines === "") return;
+  lines = lines + luaTable.concat(takeRefusals());
   batch.number = batch.number + 1;
   batch.text = luaString.format("#numbers %d\n", batch.number) + lines;
 }

@@ -5,6 +5,7 @@ import { splitText, storedNumber, wholeText } from "../../core/platform.js";
 import type { Outcome } from "../../engine/account.js";
 import type { NodeSummary } from "../../engine/node.js";
 import { luaString } from "./library.js";
+import { newRecorded, type Recorded, recordRefusal } from "./recent-refusals.js";
 
 /** Numbers that only grow. There are few names: `l3`, methods, and codes of refusals. */
 export interface Numbers {
@@ -17,6 +18,7 @@ export interface AppCounts extends Numbers {
   l3: number[];
   /** Contains something that is not reported. */
   changed: boolean;
+  recorded: Recorded;
 }
 
 /** Maximum apps in one batch. */
@@ -47,7 +49,7 @@ export function newNumbers(): Numbers {
 
 export function newCounts(): AppCounts {
   const l3 = [0, 0];
-  return { names: ["l3"], lists: { l3 }, l3, changed: false };
+  return { names: ["l3"], lists: { l3 }, l3, changed: false, recorded: newRecorded() };
 }
 
 /** Counters that changed since they were last reported. */
@@ -83,6 +85,7 @@ export function count(outcome: Outcome & { account: { counts: AppCounts } }): vo
   if (code !== OK) status = allowed ? DRY_RUN : REJECTED;
   countRequest(counts, methodName(method), cost, status);
   if (status === REJECTED) countRefusal(counts, code);
+  if (status !== ALLOWED) recordRefusal(outcome, counts.recorded);
   if (!counts.changed) markChanged(account.limits.id, counts);
 }
 
@@ -143,10 +146,10 @@ export function numbersText(numbers: Numbers): string {
   return text;
 }
 
-/** The state of a node, for the services, without the end of the line: see docs/API.md. */
-export function nodeText({ level, emergency, syncs, failures }: NodeSummary): string {
-  const text = "#node level=%d emergency=%d syncs=%.0f failed_syncs=%.0f";
-  return luaString.format(text, level, emergency ? 1 : 0, syncs, failures);
+/** The state of a node, for the services, without the end of the line: see docs/API.md. `clock`: the time of refusals refers to it. */
+export function nodeText({ level, emergency, syncs, failures }: NodeSummary, clock: number): string {
+  const text = "#node level=%d emergency=%d syncs=%.0f failed_syncs=%.0f clock=%.0f";
+  return luaString.format(text, level, emergency ? 1 : 0, syncs, failures, Math.floor(clock));
 }
 
 /** Adds the numbers of such a text. */

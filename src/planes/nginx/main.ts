@@ -9,6 +9,7 @@ import { activate } from "../../engine/node.js";
 import { identifiedApp, isKnownUser } from "../lua/identity.js";
 import { luaMath, luaTable } from "../lua/library.js";
 import { hostAndProcess, processId } from "../lua/node-name.js";
+import { recent } from "../lua/recent-refusals.js";
 import { UPGRADE } from "../lua/upgrade.js";
 import { nowMs } from "./clock.js";
 import { catchUp } from "./http/changes.js";
@@ -48,6 +49,7 @@ export function init(options: NginxOptions): void {
   worker.nodes = newNginxNodes(options);
   worker.watchedAt = 0;
   worker.open = 0;
+  recent.now = nowMs;
   dict.safe_add(NAME, options.node === "" ? hostAndProcess("nginx") : options.node);
   worker.name = dict.get(NAME) as string;
   worker.byId = {};

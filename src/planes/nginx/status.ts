@@ -3,6 +3,7 @@ import { isLiftedByDryRun } from "../../core/refusals.js";
 import { summaryOf } from "../../engine/node.js";
 import { NOBODY, type Numbers, nodeText, numberOf, sumOf } from "../lua/counts.js";
 import { luaString, luaTable } from "../lua/library.js";
+import { nowMs } from "./clock.js";
 import { countedIds, flushCounts, totalCounts } from "./http/counters.js";
 import { readNode } from "./http/records.js";
 import { ngx } from "./ngx.js";
@@ -32,7 +33,7 @@ export function nodeLine(): string {
   const held = heldConnections();
   const connections = held === undefined ? "" : luaString.format(" connections=%d", held);
   const memory = luaString.format(" memory_free_bytes=%.0f", worker.dict.free_space());
-  return `${nodeText(summaryOf(firstNode()))}${memory}${connections}\n`;
+  return `${nodeText(summaryOf(firstNode()), nowMs())}${memory}${connections}\n`;
 }
 
 function appLines(lines: string[]): void {

@@ -13,7 +13,7 @@ const MOST_REFUSALS = 20;
 
 export type Activity = ReturnType<typeof createActivity>;
 
-export function createActivity(planes: Pick<PlaneTotals, "apps">) {
+export function createActivity(planes: Pick<PlaneTotals, "apps" | "recentRefusals">) {
   /** By process, then by app. A replaced worker has another life. */
   const lives = new Map<string, Map<string, Totals>>();
   let before = new Map<string, Totals>();
@@ -46,8 +46,7 @@ export function createActivity(planes: Pick<PlaneTotals, "apps">) {
       }
       const alive = new Set(reports.map(({ life }) => life));
       if (reports.length > 0) for (const life of lives.keys()) if (!alive.has(life)) lives.delete(life);
-      recent = reports
-        .flatMap(({ recentRefusals }) => recentRefusals)
+      recent = [...reports.flatMap(({ recentRefusals }) => recentRefusals), ...planes.recentRefusals()]
         .sort((one, other) => other.at - one.at)
         .slice(0, MOST_REFUSALS);
       const now = totals();

@@ -31,7 +31,8 @@ export function createPlaneCounters(now: () => number) {
 
   return {
     /** Called when the message is about to be answered. A node that gets no reply repeats its batch. */
-    add(node: string, epoch: number, { batch, apps, node: gauges }: PlaneReport, labelOf: LabelOf): void {
+    add(node: string, epoch: number, report: PlaneReport, labelOf: LabelOf): void {
+      const { batch, apps, refusals = [], node: gauges } = report;
       const last = nodes.get(node) ?? { epoch, batch: 0 };
       // A node that restarts after its clock was set back continues with lower batch numbers, in another epoch.
       const isNew = batch > last.batch || (batch > 0 && batch < last.batch && epoch !== last.epoch);
@@ -39,6 +40,9 @@ export function createPlaneCounters(now: () => number) {
         for (const one of apps) {
           addApp(sums, one, labelOf);
           totals.add(one, labelOf(one.app) !== undefined);
+        }
+        for (const one of refusals) {
+          if (labelOf(one.app) !== undefined) totals.addRefusal(node, one, gauges.clock);
         }
       }
       nodes.delete(node);

@@ -1,6 +1,8 @@
 /** Decisions of data planes as the admin API shows them: in total and per configured app, since this service started. */
+import type { DecisionSource } from "../../engine/account.js";
+import type { RefusalReport } from "./app-counters.js";
 import { methodLabels, reasons } from "./labels.js";
-import type { PlaneReport } from "./reports.js";
+import type { PlaneRefusal, PlaneReport } from "./reports.js";
 
 export interface DecisionTotals {
   requests: number;
@@ -19,29 +21,73 @@ export function noDecisions(): DecisionTotals {
   return { requests: 0, allowed: 0, refused: 0, dryRunRefused: 0, l3Hits: 0, refusals: {}, costs: [] };
 }
 
+/** Kept per app, and over all apps. */
+const KEPT_REFUSALS = 20;
+/** A data plane that states an earlier time is wrong, or had no contact for this long. */
+const OLDEST_MS = 600_000;
+const sources: readonly string[] = ["local", "remote", "cached", "without_store"] satisfies DecisionSource[];
+
+export interface AppDecisions extends DecisionTotals {
+  /** Newest last. */
+  lastRefusals: RefusalReport[];
+}
+
 export type PlaneTotals = ReturnType<typeof createPlaneTotals>;
 
-export function createPlaneTotals() {
+/** @param wallClock Unix time in milliseconds */
+export function createPlaneTotals(wallClock = Date.now) {
   const all = noDecisions();
-  const byApp = new Map<string, DecisionTotals>();
+  const byApp = new Map<string, AppDecisions>();
+  /** Of all apps. Newest last. */
+  const recent: (RefusalReport & { app: string })[] = [];
+
+  function ofConfigured(app: string): AppDecisions {
+    let own = byApp.get(app);
+    if (own === undefined) {
+      own = { ...noDecisions(), lastRefusals: [] };
+      byApp.set(app, own);
+    }
+    return own;
+  }
 
   return {
     /** @param isConfigured other apps are counted in the total only, so that data planes cannot grow the table */
     add({ app, numbers }: PlaneReport["apps"][number], isConfigured: boolean): void {
       addTo(all, numbers);
-      if (!isConfigured) return;
-      let own = byApp.get(app);
-      if (own === undefined) {
-        own = noDecisions();
-        byApp.set(app, own);
-      }
-      addTo(own, numbers);
+      if (isConfigured) addTo(ofConfigured(app), numbers);
+    },
+    /**
+     * Of a configured app. A newer data plane may send codes, methods and sources that are not known here: those are ignored.
+     * @param clock the current time of the data plane, if it stated one
+     */
+    addRefusal(node: string, refusal: PlaneRefusal, clock = refusal.at): void {
+      const { app, at, code, method, cost, balance, remaining, limit, source } = refusal;
+      if (!reasons.includes(code) || !methodLabels.includes(method) || !isSource(source)) return;
+      const report = {
+        at: wallClock() - Math.min(Math.max(clock - at, 0), OLDEST_MS),
+        node,
+        ...{ code, method, cost, balance, remaining, limit, source },
+        retryAfterMs: refusal.retry_after_ms,
+        dryRun: refusal.dry_run,
+      };
+      keep(ofConfigured(app).lastRefusals, report);
+      keep(recent, { app, ...report });
     },
     all: () => all,
     /** Undefined if data planes had no requests of the app. */
-    ofApp: (app: string): DecisionTotals | undefined => byApp.get(app),
+    ofApp: (app: string): AppDecisions | undefined => byApp.get(app),
     apps: (): Iterable<[string, DecisionTotals]> => byApp,
+    /** Of all apps. */
+    recentRefusals: (): readonly (RefusalReport & { app: string })[] => recent,
   };
+}
+
+function isSource(source: string): source is DecisionSource {
+  return sources.includes(source);
+}
+
+function keep<T>(list: T[], one: T): void {
+  if (list.push(one) > KEPT_REFUSALS) list.shift();
 }
 
 function addTo(totals: DecisionTotals, numbers: Record<string, number[]>): void {

@@ -35,6 +35,22 @@ export interface PlaneReport {
   batch: number;
   /** Counters of apps since the last batch. `docs/API.md` documents the numbers. */
   apps: { app: string; numbers: Record<string, number[]> }[];
+  /** Some of the refusals since the last batch. Times are those of the data plane's clock, see `node.clock`. */
+  refusals?: PlaneRefusal[];
+}
+
+export interface PlaneRefusal {
+  app: string;
+  at: number;
+  code: string;
+  method: string;
+  cost: number;
+  balance: number;
+  remaining: number;
+  limit: number;
+  retry_after_ms: number;
+  source: string;
+  dry_run: boolean;
 }
 
 /** The app of a `PlaneReport` for requests without an app. */

@@ -129,7 +129,7 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
     contentType: Registry.PROMETHEUS_CONTENT_TYPE,
     /** Adds the counters of a data plane when its message is answered. */
     counted(name: string, epoch: number, report: PlaneReport): void {
-      const known = report.apps.length === 0 ? undefined : labels();
+      const known = report.batch === 0 ? undefined : labels();
       planes.add(name, epoch, report, (app) => known?.get(app));
     },
     /** Decisions that data planes reported, and the data planes themselves. */

@@ -1,6 +1,6 @@
 /** Combines the reports of all workers. */
 import type { AppReport } from "../metrics/app-counters.js";
-import { type DecisionTotals, noDecisions } from "../metrics/plane-totals.js";
+import { type DecisionTotals, noDecisions, type PlaneTotals } from "../metrics/plane-totals.js";
 import { latencyBoundsSeconds } from "../metrics/process-counters.js";
 import { quantile } from "../metrics/quantile.js";
 import type { NodeReport } from "../metrics/reports.js";
@@ -47,22 +47,28 @@ export type AppTotals = Omit<AppReport, "node" | "app" | "balance">;
 export function appTotals(
   apps: readonly string[],
   answers: readonly AppReport[][],
-  planes: (app: string) => DecisionTotals | undefined,
+  planes: PlaneTotals["ofApp"],
 ): Map<string, AppTotals> {
   const totals = new Map(apps.map((app) => [app, noTotals()]));
-  for (const [app, total] of totals) addDecisions(total, planes(app));
+  for (const [app, total] of totals) addApp(total, planes(app));
   for (const report of answers.flat()) {
     const total = totals.get(report.app) ?? noTotals();
-    addDecisions(total, report);
-    total.lastRefusals = [...total.lastRefusals, ...report.lastRefusals]
-      .sort((a, b) => b.at - a.at)
-      .slice(0, MOST_REFUSALS);
+    addApp(total, report);
     totals.set(report.app, total);
   }
   return totals;
 }
 
-function addDecisions(total: AppTotals, more: DecisionTotals = noDecisions()): void {
+function addApp(total: AppTotals, more: (DecisionTotals & Pick<AppTotals, "lastRefusals">) | undefined): void {
+  if (more === undefined) return;
+  addDecisions(total, more);
+  if (more.lastRefusals.length === 0) return;
+  total.lastRefusals = [...total.lastRefusals, ...more.lastRefusals]
+    .sort((one, other) => other.at - one.at)
+    .slice(0, MOST_REFUSALS);
+}
+
+function addDecisions(total: AppTotals, more: DecisionTotals): void {
   for (const name of ["requests", "allowed", "refused", "dryRunRefused", "l3Hits"] as const) total[name] += more[name];
   for (const [code, count] of Object.entries(more.refusals)) total.refusals[code] = (total.refusals[code] ?? 0) + count;
   for (const [i, count] of more.costs.entries()) total.costs[i] = (total.costs[i] ?? 0) + count;

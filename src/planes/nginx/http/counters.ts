@@ -14,6 +14,7 @@ import {
   tally,
 } from "../../lua/counts.js";
 import { luaString } from "../../lua/library.js";
+import { MAX_REFUSALS, takeRefusals } from "../../lua/recent-refusals.js";
 import { firstNode, worker } from "../state.js";
 
 /** A list of counters that belong to no app, to be added to. */
@@ -24,6 +25,7 @@ export function nobodysNumbers(name: string, width: number): number[] {
 
 const COUNTED = "counted";
 const UNREPORTED = "untold";
+const REFUSED = "refused";
 
 /** Passes on what this worker counted. What does not fit into shared memory is passed on the next time. */
 export function flushCounts(): void {
@@ -36,6 +38,11 @@ export function flushCounts(): void {
     else clearCounts(one.counts);
   }
   tally.changed = staying;
+  for (const line of takeRefusals()) {
+    const length = worker.dict.lpush(REFUSED, line);
+    // The oldest is dropped. If shared memory is full, the new one is.
+    if (length !== undefined && length > MAX_REFUSALS) worker.dict.rpop(REFUSED);
+  }
 }
 
 function totalKey(id: string): string {
@@ -116,6 +123,12 @@ export function batchText(now: number, last: boolean): string {
     if (taken >= MAX_IN_BATCH) break;
   }
   dict.safe_set(BATCH_AT, taken < MAX_IN_BATCH ? now : 0);
+  // Workers may have added more than the maximum meanwhile: the rest follows with the next batch.
+  for (let i = 0; i < MAX_REFUSALS; i++) {
+    const line = dict.rpop(REFUSED);
+    if (line === undefined) break;
+    lines = lines + (line as string);
+  }
   if (lines === "") return "";
   // Numbers start with the epoch, so that they are not reused after a restart.
   dict.safe_add(BATCH_NUMBER, firstNode().epoch);

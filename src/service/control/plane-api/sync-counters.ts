@@ -2,21 +2,22 @@
 import * as z from "zod";
 import { isIdentifier } from "../../../core/platform.js";
 import { NO_APP_REPORT } from "../../metrics/reports.js";
-import { count } from "../../operations/contract/fields.js";
+import { count, identifier } from "../../operations/contract/fields.js";
 import { badField } from "../../operations/endpoint.js";
-import { numberOf } from "./text.js";
+import { malformedLine, numberOf } from "./text.js";
 
 const MOST_APPS = 200;
 const MOST_NAMES = 64;
 const MOST_VALUES = 32;
+const MOST_REFUSALS = 200;
 const NAME = /^[A-Za-z0-9_]{1,64}$/;
 const INVALID_NAME = "must have names of A–Z a–z 0–9 _ only";
 const TOO_MANY_NAMES = `must have at most ${MOST_NAMES} names`;
 
+const name = () => z.string().regex(NAME, INVALID_NAME);
+
 function named<T>(value: z.ZodType<T>) {
-  return z
-    .record(z.string().regex(NAME, INVALID_NAME), value)
-    .refine((numbers) => Object.keys(numbers).length <= MOST_NAMES, TOO_MANY_NAMES);
+  return z.record(name(), value).refine((numbers) => Object.keys(numbers).length <= MOST_NAMES, TOO_MANY_NAMES);
 }
 
 const appCounters = z.object({
@@ -30,24 +31,49 @@ const appCounters = z.object({
   ),
 });
 
+/** Codes, methods and sources that this version does not know are ignored later. */
+const refusal = z.object({
+  app: identifier(),
+  at: count().describe("Milliseconds on the clock of the data plane; `clock` of the node is the current time."),
+  code: name(),
+  method: name(),
+  cost: count(),
+  balance: z.int().describe("Tokens on the lease; negative if spent without the store."),
+  remaining: count(),
+  limit: count(),
+  retry_after_ms: count(),
+  source: name(),
+  dry_run: z.boolean().describe("The request was admitted because of a dry run."),
+});
+
 export const syncCounters = z
   .object({
     node: named(count())
       .default({})
-      .describe("Gauges of the node: level, emergency, syncs, failed_syncs, memory_free_bytes."),
+      .describe("Gauges of the node: level, emergency, syncs, failed_syncs, memory_free_bytes, clock."),
     batch: count().default(0).describe("Number of the batch, from 1; it is repeated until it is acknowledged."),
     apps: z.array(appCounters).max(MOST_APPS).default([]),
+    refusals: z
+      .array(refusal)
+      .max(MOST_REFUSALS)
+      .default([])
+      .describe("Some of the refusals since the last batch, for GET /admin/ratelimit/apps."),
   })
-  .refine(({ apps, batch }) => apps.length === 0 || batch > 0, { path: ["batch"], error: "is missing" })
-  .describe("Counters of the data plane, for GET /metrics.");
+  .refine(({ apps, refusals, batch }) => apps.length + refusals.length === 0 || batch > 0, {
+    path: ["batch"],
+    error: "is missing",
+  })
+  .describe("Counters of the data plane.");
 
 /**
- * The last lines of a text message: `#node name=n …`, `#numbers batch`, and `#app app name=n,n,… …` per app.
+ * The last lines of a text message: `#node name=n …`, `#numbers batch`, `#app app name=n,n,… …` per app, and `#refused …` per
+ * refusal.
  * @param first the number of the first line
  */
 export function readCounters(lines: string[], first: number): z.input<typeof syncCounters> {
   const node: Record<string, number> = {};
   const apps: { app: string; numbers: Record<string, number[]> }[] = [];
+  const refusals: unknown[] = [];
   let batch: unknown;
   lines.forEach((line, i) => {
     const field = `line ${first + i}`;
@@ -56,9 +82,31 @@ export function readCounters(lines: string[], first: number): z.input<typeof syn
     else if (kind === "#numbers") batch = numberOf(words[0]);
     else if (kind === "#app")
       apps.push({ app: words[0] ?? "", numbers: Object.fromEntries(pairs(words.slice(1), field)) });
+    else if (kind === "#refused") refusals.push(refusalOf(words, first + i));
     else if (!kind.startsWith("#")) throw badField(field, "must begin with #, because the line before does");
   });
-  return { node, batch: batch as number, apps };
+  return { node, batch: batch as number, apps, refusals: refusals as z.input<typeof refusal>[] };
+}
+
+function refusalOf(words: string[], line: number): unknown {
+  const [app, at, code, method, cost, balance, remaining, limit, retryAfterMs, source, dryRun] = words;
+  if (dryRun === undefined) {
+    const wanted = "#refused app at code method cost balance remaining limit retry_after_ms source dry_run";
+    throw malformedLine(line, wanted);
+  }
+  return {
+    app,
+    at: numberOf(at),
+    code,
+    method,
+    cost: numberOf(cost),
+    balance: balance?.startsWith("-") ? -Number(numberOf(balance.slice(1))) : numberOf(balance),
+    remaining: numberOf(remaining),
+    limit: numberOf(limit),
+    retry_after_ms: numberOf(retryAfterMs),
+    source,
+    dry_run: dryRun === "1",
+  };
 }
 
 function pairs(words: string[], field: string): [string, number[]][] {

@@ -241,6 +241,7 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     ["501 apps", { ...message, apps: Array.from({ length: 501 }, (_, i) => ({ app: `a${i}`, ...counters })) }, "apps"],
     ["a list", [message], "body"],
     ["leave that is not a boolean", { ...message, leave: "yes" }, "leave"],
+    ["201 refusals", { ...message, numbers: { batch: 1, refusals: new Array(201).fill({}) } }, "numbers.refusals"],
     ["numbers that are not an object", { ...message, numbers: [] }, "numbers"],
     ["numbers of 201 apps", { ...message, numbers: { batch: 1, apps: new Array(201).fill({}) } }, "numbers.apps"],
     ["numbers without a batch", { ...message, numbers: { apps: [{ app: "video", numbers: {} }] } }, "numbers.batch"],
@@ -282,6 +283,12 @@ describe.each(stores)("sync over the %s store", (_name, open) => {
     ["plane-1 1 1\n#numbers 1\n#app video l3=1,x", "line 3 l3"],
     ["plane-1 1 1\n#numbers 1\n#app video l3", "line 3 l3"],
     ["plane-1 1 1\n#numbers 1\n#app a{b} l3=1", "numbers.apps[0].app"],
+    ["plane-1 1 1\n#numbers 1\n#refused video 1 quota_exhausted GET 1", "line 3"],
+    ["plane-1 1 1\n#numbers 1\n#refused a{b} 1 quota_exhausted GET 1 0 0 9 0 local 0", "numbers.refusals[0].app"],
+    ["plane-1 1 1\n#numbers 1\n#refused video 1 <b> GET 1 0 0 9 0 local 0", "numbers.refusals[0].code"],
+    ["plane-1 1 1\n#numbers 1\n#refused video 1 quota_exhausted GET -1 0 0 9 0 local 0", "numbers.refusals[0].cost"],
+    ["plane-1 1 1\n#numbers 1\n#refused video 1 quota_exhausted GET 1 -x 0 9 0 local 0", "numbers.refusals[0].balance"],
+    ["plane-1 1 1\n#refused video 1 quota_exhausted GET 1 0 0 9 0 local 0", "numbers.batch"],
     ["plane-1 1 1\n#node level=", "line 2 level"],
   ])("replies 400 to the text %j", async (body, field) => {
     const response = await control.post(body, { "content-type": "text/plain" });

@@ -3,7 +3,7 @@ import { text } from "node:stream/consumers";
 import { expect, it } from "vitest";
 import { metrics } from "../../../../src/service/metrics/catalog.js";
 import { createNodeMetrics } from "../../../../src/service/metrics/node-metrics.js";
-import type { PlaneReport } from "../../../../src/service/metrics/reports.js";
+import type { PlaneRefusal, PlaneReport } from "../../../../src/service/metrics/reports.js";
 import { readPage } from "../../../support/metrics-page.js";
 import { decision, quietLimiter, serviceMetrics } from "./metrics-parts.js";
 
@@ -83,6 +83,42 @@ it("a node that stopped reporting is no longer shown, but its counters stay", as
   expect(later.value("ratelimit_degradation_level", { node_id: "nginx-1" })).toBeUndefined();
   expect(later.sum("ratelimit_l3_hits_total")).toBe(7);
   close();
+});
+
+it("recent refusals are kept once per batch, at a plausible time, a limited number per app", () => {
+  const { counted, made } = service();
+  const at = 5_000_000;
+  const one: PlaneRefusal = {
+    ...{ app: "video", at, code: "quota_exhausted", method: "GET", cost: 5, balance: -3, remaining: 0, limit: 12 },
+    ...{ retry_after_ms: 900, source: "cached", dry_run: false },
+  };
+  const kept = (app = "video") => made.planes.totals.ofApp(app)?.lastRefusals ?? [];
+  const before = Date.now();
+  // The clock of the data plane is wrong, but it states its current time.
+  counted("nginx-1", 1, batch(1, { node: { clock: at + 2_000 }, refusals: [one] }));
+  counted("nginx-1", 1, batch(1, { node: { clock: at + 9_000 }, refusals: [one] }));
+  expect(kept()).toEqual([
+    {
+      ...{ node: "nginx-1", code: "quota_exhausted", method: "GET", cost: 5, balance: -3, remaining: 0, limit: 12 },
+      ...{ retryAfterMs: 900, source: "cached", dryRun: false, at: expect.any(Number) },
+    },
+  ]);
+  const age = (refusal: { at: number } | undefined) => Date.now() - (refusal?.at ?? 0);
+  expect(age(kept()[0])).toBeGreaterThanOrEqual(2_000);
+  expect(kept()[0]?.at).toBeGreaterThanOrEqual(before - 2_000);
+  // Neither in the future nor long ago.
+  counted("nginx-1", 1, batch(2, { node: { clock: 0 }, refusals: [one] }));
+  counted("nginx-1", 1, batch(3, { node: { clock: at + 1e12 }, refusals: [one] }));
+  expect(age(kept()[1])).toBeGreaterThanOrEqual(0);
+  expect(age(kept()[2])).toBeLessThan(1e9);
+  const unknown = [{ app: "made-up" }, { code: "made_up" }, { code: "ok" }, { method: "BREW" }, { source: "guess" }];
+  counted("nginx-1", 1, batch(4, { refusals: unknown.map((change) => ({ ...one, ...change })) }));
+  expect(kept()).toHaveLength(3);
+  expect(kept("made-up")).toEqual([]);
+  for (let i = 5; i < 20; i++) counted("nginx-1", 1, batch(i, { refusals: new Array(200).fill(one) }));
+  expect(kept()).toHaveLength(20);
+  expect(made.planes.totals.recentRefusals()).toHaveLength(20);
+  made.close();
 });
 
 it("no labels are created for unknown apps and names, and the number of nodes is bounded", async () => {

@@ -1,0 +1,65 @@
+/** Recent refusals with reason and numbers, until they are reported: a few per app and second, as lines of text (docs/API.md). */
+import { knownMethod } from "../../core/cost.js";
+import type { Outcome } from "../../engine/account.js";
+import { remainingTokens } from "../../engine/decide.js";
+import { luaString } from "./library.js";
+
+/** Maximum in one batch. */
+export const MAX_REFUSALS = 64;
+const PER_APP = 3;
+const PERIOD_MS = 1000;
+
+/** How many refusals of an app were recorded in the current period. */
+export interface Recorded {
+  since: number;
+  refusals: number;
+}
+
+/** `now` is the clock of the plane in milliseconds. */
+export const recent: { lines: string[]; now: (this: void) => number } = { lines: [], now: () => 0 };
+
+export function newRecorded(): Recorded {
+  return { since: 0, refusals: 0 };
+}
+
+/** Also for refusals that a dry run admits. */
+export function recordRefusal(outcome: Outcome, recorded: Recorded): void {
+  const now = recent.now();
+  const elapsed = now - recorded.since;
+  if (elapsed < 0 || elapsed >= PERIOD_MS) {
+    recorded.since = now;
+    recorded.refusals = 0;
+  }
+  if (recorded.refusals >= PER_APP || recent.lines.length >= MAX_REFUSALS) return;
+  recorded.refusals = recorded.refusals + 1;
+  recent.lines.push(refusalLine(outcome, now));
+}
+
+/** Unknown methods have one name: clients choose them. */
+function refusalLine(
+  { account, method, code, cost, balance, retryAfterMs, source, allowed }: Outcome,
+  at: number,
+): string {
+  const name = knownMethod(method);
+  return luaString.format(
+    "#refused %s %.0f %s %s %.0f %.0f %.0f %.0f %.0f %s %d\n",
+    account.limits.id,
+    Math.floor(at),
+    code,
+    name === "other" ? "OTHER" : name,
+    cost,
+    Math.floor(balance),
+    Math.floor(remainingTokens(account, balance)),
+    account.sync.limit,
+    Math.max(Math.ceil(retryAfterMs), 0),
+    source,
+    allowed ? 1 : 0,
+  );
+}
+
+/** Removes and returns the recorded lines. */
+export function takeRefusals(): string[] {
+  const { lines } = recent;
+  if (lines.length > 0) recent.lines = [];
+  return lines;
+}
