@@ -22,7 +22,7 @@ export const command = operatorCommand({
 
 export function connectionsLines(reply: contract.ConnectionsReply, columns: number): string[] {
   const { routes, pods, total, rejected, unavailable } = reply;
-  const foot = `${counted(total, "connection")}, ${whole(rejected)} refused since the store was created`;
+  const foot = `${counted(total, "connection")} with a slot, ${whole(rejected)} refused since the store was created`;
   const open = (connections: number, limit: number) =>
     limit > 0 && connections >= limit ? toned("warning", whole(connections)) : whole(connections);
   const podRows = pods.map(({ route, upstream, pod, connections, limit }) => [

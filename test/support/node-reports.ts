@@ -10,6 +10,7 @@ export function nodeReport(changes: Partial<NodeReport> = {}): NodeReport {
     node: "gw-1",
     configVersion: "v1",
     connections: 7,
+    slots: 3,
     overload: { share: 0, causes: [] },
     level: 0,
     levels: [0],

@@ -39,7 +39,11 @@ function Connections({ reply, refusals }: { reply: ConnectionsReply; refusals: R
         </Banner>
       )}
       <dl class="tiles">
-        <Tile label="Open connections" value={count(reply.total)} note={`on ${plural(reply.pods.length, "pod")}`} />
+        <Tile
+          label="Connections with a slot"
+          value={count(reply.total)}
+          note={`on ${plural(reply.pods.length, "pod")}`}
+        />
         <Tile
           label="Full pods"
           value={count(full)}

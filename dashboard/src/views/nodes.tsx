@@ -85,7 +85,7 @@ function NodeList({ nodes: { nodes, partial }, version }: { nodes: Nodes; versio
                     <th class="right">Last contact</th>
                     <th class="right">Holds</th>
                     <th class="right">Level</th>
-                    <th class="right wide-only">Connections</th>
+                    <th class="right wide-only">Slots held</th>
                     <th class="right wide-only">Memory</th>
                     <th class="right wide-only">Failed syncs</th>
                     <th class="wide-only">Configuration</th>
@@ -122,7 +122,7 @@ function NodeRow({ node, version }: { node: PlaneNode; version: string }) {
       <td class="right num nowrap">{ago(node.silent_ms)}</td>
       <td class="right num">{short(node.held)}</td>
       <td class="right num">{level === null ? "–" : level > 0 ? <Badge tone="warn">{level}</Badge> : level}</td>
-      <td class="right num wide-only">{count(node.connections)}</td>
+      <td class="right num wide-only">{count(node.slots)}</td>
       <td class="right num wide-only nowrap">{memory(node)}</td>
       <td class="right num wide-only">{count(node.failed_syncs)}</td>
       <td class="wide-only">

@@ -131,7 +131,7 @@ export function Overview({ state, points }: { state: State; points: readonly His
                 nodes.silent === 0 ? plural(nodes.alive, "live node") : `${nodes.alive} live, ${nodes.silent} silent`
               }
             />
-            <Fact name="Open connections" value={count(status.connections)} />
+            <Fact name="Client connections" value={count(status.connections)} />
             <Fact name="Degradation level" value={String(status.degradation_level)} />
             <Fact name="Emergency" value={status.emergency_mode ? "active" : "off"} />
             <Fact

@@ -117,7 +117,7 @@ function systemLines(status: StatusReply): string[] {
   return [
     fact("store", redis.connected_nodes === 0 ? "no server is connected" : `${servers}, ${calls} in flight`),
     fact("workers", `${status.workers}, memory ${whole(used)} of ${whole(used + free)} MB`),
-    fact("cluster", `${counted(status.live_nodes, "node")}, ${counted(status.connections, "open connection")} here`),
+    fact("cluster", `${counted(status.live_nodes, "node")}, ${counted(status.connections, "client connection")} here`),
     ...shardLines(status).map((text) => fact("shards", text)),
     ...holdingLines(status).map(([name, text]) => fact(name, text)),
     fact("config", status.config_version),

@@ -90,7 +90,7 @@ export interface PlaneNode {
   level: number | null;
   emergency: boolean | null;
   config_version: string | null;
-  connections: number | null;
+  slots: number | null;
   memory_used_mb: number | null;
   memory_free_mb: number | null;
   syncs: number | null;

@@ -182,7 +182,7 @@ export function createViews({ context, reading, clusterId }: ViewOptions) {
         level: worker?.level ?? plane?.level ?? null,
         emergency: worker?.emergency ?? (plane?.emergency === undefined ? null : plane.emergency > 0),
         config_version: worker?.configVersion ?? null,
-        connections: worker?.connections ?? plane?.connections ?? null,
+        slots: worker?.slots ?? plane?.connections ?? null,
         memory_used_mb: worker === undefined ? null : Math.round(worker.heapUsedBytes / MEGABYTE),
         memory_free_mb:
           worker !== undefined

@@ -174,8 +174,8 @@ export function createNodeMetrics(options: NodeMetricsOptions) {
       seriesOf(countersOf(app))?.transferLimited(action),
     reconfigure,
 
-    /** @param facts the version of the configuration, and the number of open client connections */
-    report: (limiter: LimiterState, facts: { configVersion: string; connections: number }) => ({
+    /** @param facts the version of the configuration, open client connections, and slots that this process holds itself */
+    report: (limiter: LimiterState, facts: { configVersion: string; connections: number; slots: number }) => ({
       ...limiter.stats(),
       ...facts,
       node,

@@ -1,4 +1,6 @@
 /** Explains in plain sentences why a request was refused and what currently limits an app. */
+import { borrowable, lendable } from "../../core/borrow.js";
+import { MICRO } from "../../core/bucket.js";
 import * as codes from "../../core/codes.js";
 import { emergencyRatio } from "../../core/emergency.js";
 import type { AppLimits, OnStoreFailure } from "../../core/limits.js";
@@ -15,7 +17,7 @@ export interface ClusterLimits {
 
 export type ExplainedApp = Pick<
   AppLimits,
-  "id" | "guaranteed" | "burst" | "priority" | "onStoreFailure" | "failOpenTokens" | "dryRun"
+  "id" | "guaranteed" | "burst" | "priority" | "borrow" | "onStoreFailure" | "failOpenTokens" | "dryRun"
 >;
 
 export function explainRefusal(refusal: RefusalReport, app: ExplainedApp, cluster: ClusterLimits): string {
@@ -109,9 +111,14 @@ export function explainBorrow(
   }
 }
 
+type Balances = Pick<
+  Awaited<ReturnType<Quota["inspect"]>>,
+  "tokens" | "debt" | "clusterTokens" | "granted" | "spent" | "returned"
+>;
+
 export interface AppNow {
   /** Undefined if the store does not answer. */
-  balances: { tokens: number; debt: number; clusterTokens: number } | undefined;
+  balances: Balances | undefined;
   emergency: { active: boolean; leftMs: number };
   level: number;
   /** The last refusal in this service. */
@@ -128,6 +135,8 @@ export function explainApp(app: ExplainedApp, now: AppNow, cluster: ClusterLimit
   if (now.balances !== undefined && now.balances.debt >= 1) {
     sentences.push(`It owes ${tokens(now.balances.debt)}, which its refill repays first.`);
   }
+  const loan = possibleLoan(app, now, cluster);
+  if (loan >= 1) sentences.push(`An operator can lend it up to ${tokens(loan)}: tollgate borrow ${app.id} ${loan}.`);
   if (now.level >= 2) {
     sentences.push(
       `The degradation level is ${now.level}: requests that the lease of a node cannot pay do not wait for the store.`,
@@ -162,9 +171,21 @@ function limitedBy(app: ExplainedApp, { balances, emergency, last }: AppNow, clu
   return `${state} The last refusal was ${ago(last.agoMs)}: ${refusalSentence(last.refusal, app, cluster)}`;
 }
 
+/** Whole tokens that `tollgate borrow` would lend to an app whose bucket is empty; 0 otherwise. */
+function possibleLoan(app: ExplainedApp, { balances, emergency }: AppNow, { capacity }: ClusterLimits): number {
+  if (!app.borrow || emergency.active || balances === undefined || balances.tokens >= 1) return 0;
+  const held = Math.max(balances.granted - balances.spent - balances.returned, 0);
+  return Math.min(
+    borrowable(balances.debt * MICRO, Math.floor(app.guaranteed * MICRO)),
+    Math.floor(app.burst - held - balances.tokens),
+    // With several shards the floor is that of the whole cluster: some loans that would succeed are not suggested.
+    lendable(balances.clusterTokens * MICRO, capacity * MICRO),
+  );
+}
+
 function shortage(
   { id, burst, guaranteed }: ExplainedApp,
-  balances: NonNullable<AppNow["balances"]>,
+  balances: Balances,
   cluster: ClusterLimits,
 ): string | undefined {
   if (balances.tokens < 1) {

@@ -189,6 +189,7 @@ export function createGateway({
           return metrics.report(limiter, {
             configVersion,
             connections: proxy.openConnections() + envoy.openConnections(),
+            slots: keeper.stats().active,
           });
         case "activity":
           return metrics.activity();

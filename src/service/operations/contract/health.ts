@@ -72,7 +72,9 @@ export const statusReply = reply({
   config_version: z.string(),
   uptime_seconds: z.number(),
   workers: count(),
-  connections: count().describe("Open client connections."),
+  connections: count().describe(
+    "Open TCP connections of clients. `GET /admin/ratelimit/connections` counts those that hold a slot.",
+  ),
   live_nodes: count(),
   nodes: z
     .array(

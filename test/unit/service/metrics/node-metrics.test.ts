@@ -121,7 +121,7 @@ describe("a decision", () => {
         expect([...labels].every((label) => ["video", "audio", "none", "other"].includes(label))).toBe(true);
         const methods = new Set(page.samples.flatMap(({ labels: { method } }) => method ?? []));
         expect([...methods].every((method) => ["GET", "PUT", "OTHER"].includes(method))).toBe(true);
-        const report = worker.report(quietLimiter(), { configVersion: "v", connections: 0 });
+        const report = worker.report(quietLimiter(), { configVersion: "v", connections: 0, slots: 0 });
         expect(report.latency.slice(1).reduce((sum, count) => sum + count, 0)).toBe(all.length);
         worker.close();
       }),
@@ -216,9 +216,18 @@ describe("without metrics", () => {
     worker.storeObserver.called("grant", "ok", 0.001);
     const { counters, gauges } = worker.metrics(quietLimiter({ video: 3 }));
     expect([counters, gauges]).toEqual([{}, {}]);
-    const report = worker.report(quietLimiter({}, 2), { configVersion: "v", connections: 4 });
+    const report = worker.report(quietLimiter({}, 2), { configVersion: "v", connections: 4, slots: 2 });
     expect(report).toMatchObject({
-      ...{ node: "gw-1", configVersion: "v", connections: 4, level: 2, liveNodes: 3, syncs: 7, failedSyncs: 1 },
+      ...{
+        node: "gw-1",
+        configVersion: "v",
+        connections: 4,
+        slots: 2,
+        level: 2,
+        liveNodes: 3,
+        syncs: 7,
+        failedSyncs: 1,
+      },
     });
     const [sum, ...counts] = report.latency;
     expect(sum).toBeCloseTo(0.020_003);

@@ -1,6 +1,8 @@
 /** Every refusal is explained in plain sentences. */
 import { describe, expect, it } from "vitest";
 import * as codes from "../../../../src/core/codes.js";
+import type { BucketLimits } from "../../../../src/core/limits.js";
+import { createQuota, type Quota } from "../../../../src/quota/quota.js";
 import { layerOf } from "../../../../src/service/metrics/labels.js";
 import {
   type AppNow,
@@ -9,12 +11,14 @@ import {
   explainBorrow,
   explainRefusal,
 } from "../../../../src/service/operations/explain.js";
+import { createEmbeddedStore } from "../../../../src/store/embedded/embedded-store.js";
 import { refusalReport } from "../../../support/node-reports.js";
 
 const app: ExplainedApp = {
   ...{ id: "video-service", guaranteed: 10_000, burst: 20_000, priority: 1 },
-  ...{ onStoreFailure: "open", dryRun: false },
+  ...{ borrow: false, onStoreFailure: "open", dryRun: false },
 };
+const unused = { granted: 0, spent: 0, returned: 0 };
 const cluster = { capacity: 1_000_000, rate: 500_000, failOpenTokens: 100 };
 
 type Row = [code: string, refusal: Parameters<typeof refusalReport>[0], own: Partial<ExplainedApp>, sentence: string];
@@ -156,7 +160,7 @@ describe("a loan", () => {
 
 describe("what limits an app", () => {
   const now: AppNow = {
-    ...{ balances: { tokens: 18_000.5, debt: 0, clusterTokens: 500_000 }, level: 0, last: undefined },
+    ...{ balances: { ...unused, tokens: 18_000.5, debt: 0, clusterTokens: 500_000 }, level: 0, last: undefined },
     emergency: { active: false, leftMs: 0 },
   };
   const free =
@@ -183,19 +187,19 @@ describe("what limits an app", () => {
     ],
     [
       "its own bucket",
-      { balances: { tokens: 0.25, debt: 0, clusterTokens: 500_000 } },
+      { balances: { ...unused, tokens: 0.25, debt: 0, clusterTokens: 500_000 } },
       {},
       "video-service has used its burst of 20,000 tokens: its bucket is empty and refills at 10,000 tokens per second; the next token arrives in less than a second.",
     ],
     [
       "a bucket that is overdrawn, and debt",
-      { balances: { tokens: -30_000, debt: 600, clusterTokens: 500_000 } },
+      { balances: { ...unused, tokens: -30_000, debt: 600, clusterTokens: 500_000 } },
       {},
       "video-service has used its burst of 20,000 tokens: its bucket is overdrawn by 30,000 tokens and refills at 10,000 tokens per second; the next token arrives in about 3 s. It owes 600 tokens, which its refill repays first.",
     ],
     [
       "the cluster's bucket",
-      { balances: { tokens: 18_000, debt: 0, clusterTokens: 0.5 } },
+      { balances: { ...unused, tokens: 18_000, debt: 0, clusterTokens: 0.5 } },
       {},
       "The bucket of the cluster is empty; it refills at 500,000 tokens per second for all apps.",
     ],
@@ -229,5 +233,67 @@ describe("what limits an app", () => {
 
   it.each(cases)("%s", (_what, changed, own, why) => {
     expect(explainApp({ ...app, ...own }, { ...now, ...changed }, cluster)).toBe(why);
+  });
+});
+
+describe("a loan is suggested", () => {
+  const lender: BucketLimits & ExplainedApp = { ...app, id: "lender", guaranteed: 100, burst: 400, borrow: true };
+  const limits = { capacity: 1_000, rate: 1, failOpenTokens: undefined };
+
+  /** Exhausts the app, then returns the suggested amount and what borrowing it, or 1 token, returns. */
+  async function suggested(own: Partial<ExplainedApp>, prepare: (quota: Quota) => Promise<unknown> = async () => {}) {
+    const quota = createQuota(createEmbeddedStore(), { id: "c", ...limits, nodeTtlMs: 10_000 });
+    const explained = { ...lender, ...own };
+    const idle = { granted: 0, spent: 0, returned: 0 };
+    const reply = await quota
+      .of("lender")
+      .grant({ node: "n", epoch: 1, seq: 1 }, [{ app: { ...lender, borrow: false }, ...idle, need: 400, want: 400 }]);
+    const spent = { granted: 400, spent: 400, returned: 0 };
+    expect(reply.apps[0]?.granted).toBe(400);
+    await quota.of("lender").report({ node: "n", epoch: 1, seq: 2 }, [{ app: lender, ...spent }], false);
+    await prepare(quota);
+    const { emergency } = await quota.inspect(lender);
+    const why = explainApp(
+      explained,
+      { balances: await quota.inspect(lender), emergency: { active: emergency, leftMs: 0 }, level: 0, last: undefined },
+      limits,
+    );
+    const amount = Number(/lend it up to \d+ tokens?: tollgate borrow lender (\d+)\./.exec(why)?.[1] ?? 0);
+    const { code } = await quota.borrow(explained, Math.max(amount, 1), "loan");
+    return { amount, code };
+  }
+
+  it("to an app with an empty bucket, and succeeds", async () => {
+    expect(await suggested({})).toEqual({ amount: 50, code: codes.OK });
+    const partly = await suggested({}, (quota) => quota.borrow(lender, 20, "earlier"));
+    // It has tokens now.
+    expect(partly.amount).toBe(0);
+  });
+
+  it.each<[string, Partial<ExplainedApp>, ((quota: Quota) => Promise<unknown>) | undefined, string]>([
+    ["may not borrow", { borrow: false }, undefined, codes.BORROWING_DISABLED],
+    ["is in an emergency", {}, (quota) => quota.emergencyOn(0, "why", "who", "on"), codes.EMERGENCY_BLOCKED],
+    [
+      "has borrowed all it may",
+      {},
+      async (quota) => {
+        await quota.borrow(lender, 50, "earlier");
+        const spent = { granted: 400, spent: 450, returned: 0 };
+        await quota.of("lender").report({ node: "n", epoch: 1, seq: 3 }, [{ app: lender, ...spent }], false);
+      },
+      codes.BORROW_LIMIT_EXCEEDED,
+    ],
+    [
+      "belongs to a cluster that keeps the rest",
+      {},
+      (quota) => {
+        const other = { ...lender, id: "other", burst: 1_000, borrow: false };
+        const need = { granted: 0, spent: 0, returned: 0, need: 590, want: 590 };
+        return quota.of("other").grant({ node: "m", epoch: 1, seq: 1 }, [{ app: other, ...need }]);
+      },
+      codes.CLUSTER_EXHAUSTED,
+    ],
+  ])("not to an app that %s", async (_name, own, prepare, code) => {
+    expect(await suggested(own, prepare)).toEqual({ amount: 0, code });
   });
 });
