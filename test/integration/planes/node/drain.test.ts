@@ -36,7 +36,7 @@ describe("a drain", () => {
         void go.promise.then(() => response.end("done"));
       }),
     );
-    const { port, proxy, admission } = await cleanup.add(startProxy({ targets: [backend.target], ...quick }));
+    const { port, proxy, admission, lines } = await cleanup.add(startProxy({ targets: [backend.target], ...quick }));
     const idle = await openRaw(port);
     const agent = new Agent({ keepAlive: true });
     const replied = fetchReply(port, "/", { agent });
@@ -50,6 +50,7 @@ describe("a drain", () => {
     expect(reply.headers.connection).toBe("close");
     await drained;
     expect(admission.settled).toHaveLength(1);
+    expect(lines.filter(({ message }) => String(message).includes("grace period"))).toEqual([]);
   });
 
   it("finishes a response that was started with keep-alive, and then closes the connection", async () => {

@@ -62,9 +62,11 @@ describe("tollgate serve without a file", () => {
     const child = spawn(process.execPath, [...tollgateProgram(), ...args], { stdio: ["ignore", "pipe", "pipe"] });
     ends.push(async () => child.kill("SIGKILL"));
     let printed = "";
-    child.stdout.on("data", (data) => {
-      printed += data;
-    });
+    for (const output of [child.stdout, child.stderr]) {
+      output.on("data", (data) => {
+        printed += data;
+      });
+    }
     await waitFor("the greeting", () => printed.includes("Press Ctrl-C to stop."));
     const url = `http://127.0.0.1:${port}`;
     const hello = await fetch(`${url}/api/hello`);
@@ -77,8 +79,17 @@ describe("tollgate serve without a file", () => {
     expect(found).toContain(200);
     expect(found.at(-1)).toBe(429);
     expect((await fetch(`http://127.0.0.1:${controlPort}/health/ready`)).status).toBe(200);
-    child.kill("SIGINT");
+    // Idle connections, one of them without a request, and a viewer of the dashboard.
+    const idle = connect(port, "127.0.0.1");
+    await once(idle, "connect");
+    idle.on("error", () => undefined);
+    const events = await fetch(`http://127.0.0.1:${controlPort}/dashboard/events`);
+    expect(events.status).toBe(200);
+    child.kill("SIGTERM");
     expect(await once(child, "exit")).toEqual([0, null]);
+    await events.text().catch(() => undefined);
+    // All requests could finish, so no connection had to be closed by the end of the grace period.
+    expect(printed).not.toMatch(/grace period|connections closed/);
   });
 });
 
