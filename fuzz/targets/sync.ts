@@ -105,7 +105,7 @@ async function start(): Promise<RunningTarget> {
     }),
   ];
 
-  const access = { token: "", name: "", isCurrent: () => true, mayActFor: () => true };
+  const access = { token: "", mayChange: true, name: "", isCurrent: () => true, mayActFor: () => true };
   return {
     async run(input) {
       const endpoint = endpoints[byteAt(input, 0) % endpoints.length]!;

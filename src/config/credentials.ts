@@ -51,14 +51,15 @@ export function credentialProblems(config: Config): Problem[] {
   return problems;
 }
 
-function credentialsOf({ admin_token, plane_token, operators, planes }: Config["control"]): Credential[] {
-  const named = (section: "operators" | "planes", entries: Record<string, string[]>): Credential[] =>
+function credentialsOf({ admin_token, plane_token, operators, viewers, planes }: Config["control"]): Credential[] {
+  const named = (section: "operators" | "viewers" | "planes", entries: Record<string, string[]>): Credential[] =>
     Object.entries(entries).flatMap(([name, tokens]) =>
-      tokens.map((token) => ({ path: ["control", section, name], token, isAdmin: section === "operators" })),
+      tokens.map((token) => ({ path: ["control", section, name], token, isAdmin: section !== "planes" })),
     );
   const all = [
     { path: ["control", "admin_token"], token: admin_token, isAdmin: true },
     ...named("operators", operators),
+    ...named("viewers", viewers),
     { path: ["control", "plane_token"], token: plane_token, isAdmin: false },
     ...named("planes", planes),
   ];
@@ -82,9 +83,14 @@ function checkDifferent(credentials: Credential[], complain: Complain): void {
   }
 }
 
-function checkOperators({ operators }: Config["control"], complain: Complain): void {
-  for (const [name, tokens] of Object.entries(operators)) {
-    if (tokens.length === 0) complain(["control", "operators", name], "has no token");
+function checkOperators({ operators, viewers }: Config["control"], complain: Complain): void {
+  for (const [section, entries] of Object.entries({ operators, viewers })) {
+    for (const [name, tokens] of Object.entries(entries)) {
+      if (tokens.length === 0) complain(["control", section, name], "has no token");
+      if (section === "viewers" && Object.hasOwn(operators, name)) {
+        complain(["control", section, name], "is also the name of an operator");
+      }
+    }
   }
 }
 

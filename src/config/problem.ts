@@ -22,13 +22,14 @@ const secretNames = new Set<PropertyKey>([
   "admin_token",
   "plane_token",
   "operators",
+  "viewers",
   "planes",
   "api_keys",
   "store",
   "authorization",
 ]);
 /** Options with secrets by name. */
-const keyed: readonly PropertyKey[] = ["api_keys", "operators", "planes"];
+const keyed: readonly PropertyKey[] = ["api_keys", "operators", "viewers", "planes"];
 
 export function describeProblem({ path, value, reason }: Problem): string {
   return value === "" ? `${path}: ${reason}` : `${path}: ${reason} (is ${value})`;

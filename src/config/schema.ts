@@ -75,7 +75,9 @@ const control = section({
   hosts: list(hostName(), 0, 1_000).default([]).describe("Allowed Host names besides localhost and plain addresses."),
   admin_token: secret()
     .default("")
-    .describe("Bearer token that all administrators share. Without it and `operators`, the admin API is disabled."),
+    .describe(
+      "Bearer token that all administrators share. Without it, `operators` and `viewers`, the admin API is disabled.",
+    ),
   plane_token: secret()
     .default("")
     .describe(
@@ -85,6 +87,11 @@ const control = section({
     .prefault({})
     .describe(
       "Administrators by name, each with a token of their own, or two during a rotation. The audit log has their names.",
+    ),
+  viewers: named(secrets())
+    .prefault({})
+    .describe(
+      "As `operators`, but they may only read: status, apps, configuration without secrets, audit log, the dashboard.",
     ),
   planes: named(secrets())
     .prefault({})

@@ -19,6 +19,7 @@ export function configVersion(config: Config): string {
   // A new token of one plane must not outdate the rendered configurations of the others.
   shared = withOption(shared, "control.planes", "");
   shared = withOption(shared, "control.operators", "");
+  shared = withOption(shared, "control.viewers", "");
   shared = withOption(shared, "identity.api_keys", "");
   const version = createHash("sha256")
     .update(sortedJson(shared))

@@ -11,11 +11,11 @@ import { appLimits, headerOptions } from "./limits.js";
 import { routeName, slotLimits, upstreamPods } from "./slots.js";
 
 /** Who may call the control listener. */
-export type AccessOptions = Omit<CamelCase<Config["control"]>, "listen" | "tls" | "operators" | "planes"> &
-  Pick<Config["control"], "operators" | "planes">;
+export type AccessOptions = Omit<CamelCase<Config["control"]>, "listen" | "tls" | "operators" | "viewers" | "planes"> &
+  Pick<Config["control"], "operators" | "viewers" | "planes">;
 
-export function accessOptions({ control: { operators, planes, ...control } }: Config): AccessOptions {
-  return { ...camelCase(control), operators, planes };
+export function accessOptions({ control: { operators, viewers, planes, ...control } }: Config): AccessOptions {
+  return { ...camelCase(control), operators, viewers, planes };
 }
 
 export interface MetricsOptions {
@@ -28,7 +28,7 @@ export interface MetricsOptions {
 }
 
 export function metricsOptions(config: Config): MetricsOptions {
-  const apps = [...appLimits(config).map(({ id }) => id), ...descriptorLabels(config)];
+  const apps = [...appLimits(config).map(({ id }) => id), ...descriptorLimits(config).map(({ label }) => label)];
   const { enabled, app_labels: appLabels } = config.metrics;
   return { enabled, appLabels, apps };
 }
@@ -107,10 +107,23 @@ export function descriptorOptions({ rate_limits, rate_limit_values }: Config): D
   };
 }
 
-/** The names of descriptor limits in logs and metrics: at most one per rule. */
-export function descriptorLabels(config: Config): string[] {
-  const { domains } = descriptorOptions(config);
-  return [...new Set(compileRules(domains).rules.map(({ label }) => label))];
+export interface DescriptorLimit {
+  /** In logs and metrics. */
+  label: string;
+  rate: string;
+  dryRun: boolean;
+}
+
+/** The limits of `rate_limits`: at most one per rule. */
+export function descriptorLimits(config: Config): DescriptorLimit[] {
+  const { rules } = compileRules(descriptorOptions(config).domains);
+  const byLabel = new Map(
+    rules.map(({ label, perUnit, unit, unlimited, shadow }) => [
+      label,
+      { label, rate: unlimited ? "unlimited" : `${perUnit}/${unit}`, dryRun: shadow },
+    ]),
+  );
+  return [...byLabel.values()];
 }
 
 function descriptorRule(descriptor: DescriptorConfig): DescriptorRule {

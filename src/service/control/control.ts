@@ -81,7 +81,7 @@ export function createControl({ log, version, access, clock = systemClock, ...op
     const { endpoint, params = {}, allow } = find(method, path) ?? {};
     const changes = method !== "GET" && method !== "HEAD";
     const admit = () => guard.admit(request, endpoint?.role ?? "address", changes);
-    const { refusal, token, name } = admit();
+    const { refusal, token, name, mayChange } = admit();
     if (refusal !== undefined) {
       if (endpoint !== undefined && endpoint.role !== "public") {
         audit.rejected(auditEntry({ request, endpoint, reply: refusal, name }));
@@ -103,6 +103,7 @@ export function createControl({ log, version, access, clock = systemClock, ...op
         access: {
           token,
           name,
+          mayChange,
           isCurrent: () => admit().refusal === undefined,
           mayActFor: (node) => guard.mayActFor(name, node),
         },
@@ -112,7 +113,8 @@ export function createControl({ log, version, access, clock = systemClock, ...op
       reply = failure(error, endpoint);
     }
     const audited = { request, endpoint, reply, name, call };
-    if (endpoint.role === "admin" && endpoint.action !== undefined) audit.changed(auditEntry(audited));
+    const isOperators = endpoint.role === "admin" || endpoint.role === "viewer";
+    if (isOperators && endpoint.action !== undefined) audit.changed(auditEntry(audited));
     // A data plane acted for a node that is not its own.
     if (endpoint.role === "plane" && reply.status === 403) audit.rejected(auditEntry(audited));
     if (endpoint.text === undefined || reply.status !== 200 || !isPlainText(request)) return reply;

@@ -20,7 +20,8 @@ const roles: Record<Role, string> = {
   public: "Public.",
   address: "Requires an allowed address.",
   plane: "Requires an allowed address and the token of data planes.",
-  admin: "Requires an allowed address and the admin token.",
+  viewer: "Requires an allowed address and the token of an operator or a viewer.",
+  admin: "Requires an allowed address and the token of an operator.",
 };
 
 export function openApiDocument(endpoints: readonly Endpoint[], version: string): Json {
@@ -37,6 +38,7 @@ export function openApiDocument(endpoints: readonly Endpoint[], version: string)
       schemas: { Problem: schemaOf(problemReply, "output") },
       securitySchemes: {
         admin: { type: "http", scheme: "bearer", description: "control.admin_token or control.operators" },
+        viewer: { type: "http", scheme: "bearer", description: "control.viewers" },
         plane: { type: "http", scheme: "bearer", description: "control.plane_token or control.planes" },
       },
     },
@@ -61,9 +63,15 @@ function operation(endpoint: Endpoint): Json {
       ? {}
       : { requestBody: { required: isRequired(request, text), content: content(schemaOf(request, "input"), text) } }),
     responses: responses(endpoint),
-    ...(role === "admin" || role === "plane" ? { security: [{ [role]: [] }] } : {}),
+    ...(role in security ? { security: security[role] } : {}),
   };
 }
+
+const security: { [role in Role]?: Json[] } = {
+  admin: [{ admin: [] }],
+  viewer: [{ admin: [] }, { viewer: [] }],
+  plane: [{ plane: [] }],
+};
 
 const operatorHeader = {
   name: "X-Operator",
@@ -84,7 +92,7 @@ function isRequired(request: z.ZodType, text: Endpoint["text"]): boolean {
 
 function responses({ reply, others = {}, role, method, request, text, query }: Endpoint): Json {
   const hasBody = request !== undefined;
-  const hasToken = role === "plane" || role === "admin";
+  const hasToken = role in security;
   const problems = [
     ...(hasBody || query !== undefined || method !== "GET" ? [400] : []),
     ...(hasToken ? [401, 429, 503] : []),

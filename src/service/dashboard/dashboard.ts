@@ -4,7 +4,7 @@ import { type Clock, systemClock } from "../../shared/clock.js";
 import type { NodeReport } from "../metrics/reports.js";
 import type { ServiceMetrics } from "../metrics/service-metrics.js";
 import type { OperationsContext } from "../operations/context.js";
-import { type Endpoint, endpoint, ok, problem } from "../operations/endpoint.js";
+import { type Call, type Endpoint, endpoint, ok, problem } from "../operations/endpoint.js";
 import { createFeed } from "./feed.js";
 import { fileEndpoints } from "./files.js";
 import { createHistory } from "./history.js";
@@ -52,9 +52,9 @@ export function createDashboard(options: DashboardOptions) {
   const history = createHistory({ context, clock, reading, l1Tokens });
   const feed = createFeed({ clock, collect });
 
-  const session = (operator: string) => ({
+  const session = ({ operator, access }: Pick<Call, "operator" | "access">) => ({
     operator,
-    can_change: true,
+    can_change: access.mayChange,
     node_id: context.node,
     version: context.version,
   });
@@ -62,32 +62,30 @@ export function createDashboard(options: DashboardOptions) {
   const endpoints: Endpoint[] = [
     ...fileEndpoints(),
 
-    endpoint("POST", "/dashboard/session", "admin", {
+    endpoint("POST", "/dashboard/session", "viewer", {
       hidden: true,
       summary: "Signs in to the dashboard with the token in the Authorization header; the reply sets a session cookie.",
       action: "dashboard.login",
       reply: sessionReply,
-      handle: ({ operator, access }) =>
-        ok(session(operator), { headers: { "Set-Cookie": sessions.start(access.token) } }),
+      handle: (call) => ok(session(call), { headers: { "Set-Cookie": sessions.start(call.access.token) } }),
     }),
 
-    endpoint("GET", "/dashboard/session", "admin", {
+    endpoint("GET", "/dashboard/session", "viewer", {
       hidden: true,
       summary: "Who is signed in.",
       reply: sessionReply,
-      handle: ({ operator }) => ok(session(operator)),
+      handle: (call) => ok(session(call)),
     }),
 
-    endpoint("DELETE", "/dashboard/session", "admin", {
+    endpoint("DELETE", "/dashboard/session", "viewer", {
       hidden: true,
       summary: "Signs out: ends the sessions of this token.",
       action: "dashboard.logout",
       reply: sessionReply,
-      handle: ({ operator, access }) =>
-        ok(session(operator), { headers: { "Set-Cookie": sessions.end(access.token) } }),
+      handle: (call) => ok(session(call), { headers: { "Set-Cookie": sessions.end(call.access.token) } }),
     }),
 
-    endpoint("GET", "/dashboard/events", "admin", {
+    endpoint("GET", "/dashboard/events", "viewer", {
       hidden: true,
       summary: "Live data of a view as server-sent events: the last 15 minutes, then one message per second.",
       query: eventsQuery,

@@ -4,10 +4,10 @@ import { INVALID_ARGUMENT } from "../../core/codes.js";
 import type { Problem } from "./contract/contract.js";
 
 /**
- * Who may call. "public": anyone, for probes. "address": allowed addresses. "plane" and "admin": allowed addresses with
- * the token of that role; the other token is not accepted.
+ * Who may call. "public": anyone, for probes. "address": allowed addresses. "plane", "viewer" and "admin": allowed addresses
+ * with a token of that role; operators may do what viewers may.
  */
-export type Role = "public" | "address" | "plane" | "admin";
+export type Role = "public" | "address" | "plane" | "viewer" | "admin";
 
 export type Method = "GET" | "POST" | "PUT" | "DELETE";
 
@@ -27,6 +27,8 @@ export interface CallAccess {
   token: string;
   /** The operator or data plane that owns the credentials; empty if several share them. */
   name: string;
+  /** False: the caller is a viewer. */
+  mayChange: boolean;
   /** Whether a data plane may act for this node, or for this proxy with connections. */
   mayActFor(node: string): boolean;
   /** For long replies: whether the same request would still be allowed. */
@@ -95,12 +97,13 @@ export function endpoint<Body = undefined, Query = undefined, Result = unknown>(
   return { method, path, role, ...(definition as Definition<unknown, unknown, unknown>) };
 }
 
+/** Operators may call it; viewers too, unless it changes something. */
 export function admin<Body = undefined, Query = undefined, Result = unknown>(
   method: Method,
   path: string,
   definition: Definition<Body, Query, Result>,
 ): Endpoint {
-  return endpoint(method, `/admin/ratelimit/${path}`, "admin", definition);
+  return endpoint(method, `/admin/ratelimit/${path}`, definition.action === undefined ? "viewer" : "admin", definition);
 }
 
 export function ok<T>(body: T, more: Omit<Reply<T>, "status" | "body"> = {}): Reply<T> {

@@ -1,7 +1,7 @@
 /** Copies of values for logs and replies: secrets hidden, strings printable, size bounded. */
 import { printable } from "../../shared/printable.js";
 
-const SECRET = /(^|_)(token|password|secret|key|api_keys)$|^(authorization|store|operators|planes)$/i;
+const SECRET = /(^|_)(token|password|secret|key|api_keys)$|^(authorization|store|operators|viewers|planes)$/i;
 const MOST_LEVELS = 6;
 const MOST_ITEMS = 50;
 const HIDDEN = "(hidden)";
@@ -27,6 +27,7 @@ const secretOptions = new Set([
   "admin_token",
   "plane_token",
   "operators",
+  "viewers",
   "planes",
   "api_keys",
   "store",

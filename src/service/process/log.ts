@@ -19,6 +19,7 @@ const secretFields = [
   "admin_token",
   "plane_token",
   "operators",
+  "viewers",
   "planes",
   "api_key",
   "api_keys",

@@ -30,10 +30,12 @@ export interface Admission {
   token: string;
   /** The name of the operator or data plane that the credentials belong to; empty if they are shared by several. */
   name: string;
+  /** False for viewers. */
+  mayChange: boolean;
 }
 
-const anybody: Admission = { token: "", name: "" };
-const refused = (refusal: Reply): Admission => ({ refusal, token: "", name: "" });
+const anybody: Admission = { token: "", name: "", mayChange: false };
+const refused = (refusal: Reply): Admission => ({ ...anybody, refusal });
 
 export type Guard = ReturnType<typeof createGuard>;
 
@@ -48,7 +50,8 @@ export function createGuard({ access, now, sessionToken = () => "", isOpen = fal
     return token === "" && isOpen && isLoopback(addressOf(request)) ? own.access.adminToken : token;
   }
 
-  function checkToken(request: IncomingMessage, role: "plane" | "admin"): Admission {
+  /** @param onlyReads viewers may call */
+  function checkToken(request: IncomingMessage, role: "plane" | "admin", onlyReads: boolean): Admission {
     if (role === "admin" ? !own.hasOperators : !own.planes.isConfigured) {
       return refused(forbidden(`${role}_disabled`, `${apis[role]} is disabled: configure ${options[role]}`));
     }
@@ -67,19 +70,21 @@ export function createGuard({ access, now, sessionToken = () => "", isOpen = fal
       return refused(denials[holder.denied](role));
     }
     if (token !== "") failures[role].succeeded(address);
-    return { token, name: holder.name };
+    const { name, mayChange } = holder;
+    if (!mayChange && !onlyReads) return refused(forbidden("read_only", `${name} is a viewer and may only read`));
+    return { token, name, mayChange };
   }
 
   function operatorWith(token: string): Holder {
     if (token === "") return { denied: "no_token" };
-    const name = own.operatorOf(token);
-    if (name !== undefined) return { name };
+    const operator = own.operatorOf(token);
+    if (operator !== undefined) return operator;
     return { denied: own.planes.isToken(token) ? "wrong_role" : "wrong_token" };
   }
 
   function planeWith(token: string, { socket }: IncomingMessage): Holder {
     const identity = own.planes.identify(token, certificateNames(socket));
-    if ("plane" in identity) return { name: identity.plane };
+    if ("plane" in identity) return { name: identity.plane, mayChange: true };
     const isOperator = identity.denied === "wrong_token" && own.operatorOf(token) !== undefined;
     return isOperator ? { denied: "wrong_role" } : identity;
   }
@@ -105,7 +110,8 @@ export function createGuard({ access, now, sessionToken = () => "", isOpen = fal
     admit(request: IncomingMessage, role: Role, changes: boolean): Admission {
       const refusal = peerRefusal(request, role, changes);
       if (refusal !== undefined) return refused(refusal);
-      return role === "plane" || role === "admin" ? checkToken(request, role) : anybody;
+      if (role === "public" || role === "address") return anybody;
+      return checkToken(request, role === "plane" ? "plane" : "admin", role === "viewer");
     },
     /** @param plane as in `Admission.name` */
     mayActFor: (plane: string, node: string) => own.planes.mayActFor(plane, node),
@@ -115,10 +121,11 @@ export function createGuard({ access, now, sessionToken = () => "", isOpen = fal
 const isLoopback = createAddressMatcher(["127.0.0.0/8", "::1/128"]);
 
 type Denial = "no_token" | "wrong_token" | "wrong_role" | "wrong_plane";
-type Holder = { name: string } | { denied: Denial };
+type Operator = Pick<Admission, "name" | "mayChange">;
+type Holder = Operator | { denied: Denial };
 
 const options = {
-  admin: "control.admin_token or control.operators",
+  admin: "control.admin_token, control.operators or control.viewers",
   plane: "control.plane_token or control.planes",
 };
 const holders = { admin: `operators (${options.admin})`, plane: `data planes (${options.plane})` };
@@ -139,17 +146,26 @@ function unauthorized(reason: string, detail: string): Reply {
   return { ...problem(401, "unauthorized", reason, { detail }), headers: { "WWW-Authenticate": "Bearer" } };
 }
 
+function named(holders: Record<string, string[]>, mayChange: boolean): [token: string, holder: Operator][] {
+  return Object.entries(holders).flatMap(([name, tokens]) =>
+    tokens.map((token): [string, Operator] => [token, { name, mayChange }]),
+  );
+}
+
 function checks(access: AccessOptions) {
   return {
     access,
     isAllowed: createAddressMatcher(access.allow),
     isKnownHost: hostCheck(access.hosts),
-    /** The name of an operator; empty for the token that they share. */
-    operatorOf: tokenHolders([
-      [access.adminToken, ""] as const,
-      ...Object.entries(access.operators).flatMap(([name, tokens]) => tokens.map((token) => [token, name] as const)),
+    /** The name is empty for the token that operators share. */
+    operatorOf: tokenHolders<Operator>([
+      [access.adminToken, { name: "", mayChange: true }],
+      ...named(access.operators, true),
+      ...named(access.viewers, false),
     ]),
-    hasOperators: access.adminToken !== "" || Object.keys(access.operators).length > 0,
+    hasOperators: [access.adminToken, ...Object.keys(access.operators), ...Object.keys(access.viewers)].some(
+      (name) => name !== "",
+    ),
     planes: createPlanes(access),
   };
 }

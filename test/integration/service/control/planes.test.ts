@@ -12,6 +12,7 @@ const tokens = {
   other: "the-token-of-edge-2",
   alice: "the-token-of-alice",
   bob: "the-token-of-bob",
+  vera: "the-token-of-vera",
 };
 const section = {
   admin_token: ADMIN_TOKEN,
@@ -19,6 +20,7 @@ const section = {
   allow: ["127.0.0.0/8"],
   planes: { "edge-1": [tokens.first, tokens.second], "edge-2": tokens.other },
   operators: { alice: tokens.alice, bob: [tokens.bob] },
+  viewers: { vera: tokens.vera },
 };
 const POD = "10.0.0.7:80";
 
@@ -163,6 +165,45 @@ describe("an operator with a token of their own", () => {
     expect((await control.admin("GET", "/status")).status).toBe(401);
     expect(await ask(tokens.alice, "/admin/ratelimit/degradation", pin)).toBe(200);
     expect(await ask(PLANE_TOKEN, "/v1/sync", { node: "edge-1", epoch: 1, seq: 1 })).toBe("401 wrong_token");
+  });
+});
+
+describe("a viewer", () => {
+  const get = async (path: string) =>
+    (await control.call("GET", path, undefined, { authorization: `Bearer ${tokens.vera}` })).status;
+
+  it("may read the admin API, but change nothing; refused attempts are in the audit log", async () => {
+    for (const path of ["status", "apps", "apps/video", "emergency", "degradation", "config/effective", "audit"]) {
+      expect([path, await get(`/admin/ratelimit/${path}`)]).toEqual([path, 200]);
+    }
+    const changes: [string, object][] = [
+      ["emergency", { action: "activate" }],
+      ["degradation", { level: 3 }],
+      ["borrow", { app_id: "video", amount: 1 }],
+      ["repay", { app_id: "video", amount: 1 }],
+      ["reconcile", {}],
+      ["reload", {}],
+    ];
+    for (const [path, body] of changes) {
+      expect([path, await ask(tokens.vera, `/admin/ratelimit/${path}`, body)]).toEqual([path, "403 read_only"]);
+    }
+    expect(control.coordinator.emergency().active).toBe(false);
+    expect(control.audited().at(-1)).toMatchObject({ action: "reload", outcome: "refused", why: "read_only" });
+    expect(await ask(tokens.vera, "/v1/sync", { node: "n", epoch: 1, seq: 1 })).toBe("403 wrong_role");
+  });
+
+  it("no endpoint of the API lets it change something", async () => {
+    const document = (await (await fetch(`${control.url}/openapi.json`)).json()) as {
+      paths: Record<string, Record<string, { security?: object[] }>>;
+    };
+    for (const [path, methods] of Object.entries(document.paths)) {
+      if (!path.startsWith("/admin/")) continue;
+      for (const [method, { security = [] }] of Object.entries(methods)) {
+        const isOpen = security.some((one) => "viewer" in one);
+        // Comparing configurations is a POST, because of the body, and changes nothing.
+        expect([path, method, isOpen]).toEqual([path, method, method === "get" || path.endsWith("/what-if")]);
+      }
+    }
   });
 });
 
