@@ -31,9 +31,17 @@ async function look({ controlUrl }: PlaneUnderTest, line: string): Promise<strin
 it.each(kinds)("status, apps and nodes count the requests through %s exactly", async (kind) => {
   const plane = await startPlane(kind, {
     ...{ instances: 1, workers: 1, store: redis.url, backend: backend.target },
-    yaml: `cluster: { id: ${kind} }\nidentity: { trusted_hops: [127.0.0.0/8] }\napps: { small: { guaranteed: 0.001, burst: 12 }, other: { guaranteed: 1000, burst: 1000 } }\n`,
+    // However busy the machine is, decisions are made by the limits.
+    yaml: `cluster: { id: ${kind} }\nlease: { timeout_ms: 10000 }\nidentity: { trusted_hops: [127.0.0.0/8] }\napps: { small: { guaranteed: 0.001, burst: 12 }, other: { guaranteed: 1000, burst: 1000 } }\n`,
   });
   try {
+    const pinned = JSON.stringify({ level: 0, duration_seconds: 3_600 });
+    const pin = await request(`${plane.controlUrl}/admin/ratelimit/degradation`, {
+      method: "POST",
+      headers: { ...headers, "content-type": "application/json" },
+      body: pinned,
+    });
+    await pin.body.dump();
     async function statusOf(app: string): Promise<number> {
       const { statusCode, body } = await request(`${plane.instances[0]!.url}/x`, { headers: { "x-app-id": app } });
       await body.dump();
@@ -88,7 +96,14 @@ it.each(kinds)("status, apps and nodes count the requests through %s exactly", a
     expect(state.overview.recent_refusals).toContainEqual(
       expect.objectContaining({ app_id: "small", code: "quota_exhausted", node_id: expect.stringContaining(kind) }),
     );
-    expect(state.nodes.nodes).toContainEqual(expect.objectContaining({ kind, alive: true, level: expect.any(Number) }));
+    expect(state.nodes.nodes).toContainEqual(
+      expect.objectContaining({
+        kind,
+        alive: true,
+        level: expect.any(Number),
+        config_version: expect.stringMatching(/^[0-9a-f]{12}$/),
+      }),
+    );
   } finally {
     await plane.stop();
   }

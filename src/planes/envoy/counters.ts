@@ -11,7 +11,7 @@ import {
 } from "../lua/counts.js";
 import { luaString, luaTable } from "../lua/library.js";
 import { takeRefusals } from "../lua/recent-refusals.js";
-import type { EnvoyNode } from "./state.js";
+import { type EnvoyNode, worker } from "./state.js";
 
 /** `text` is the batch without a reply yet; empty if there is none. */
 const batch = { text: "", number: 0, madeAt: 0 };
@@ -20,7 +20,9 @@ const carrier: { node: EnvoyNode | undefined; until: number } = { node: undefine
 
 /** The lines for a message of this node, which may be in flight until `until`. Only one message in flight has the batch. */
 export function countersText(node: EnvoyNode, now: number, until: number): string {
-  const state = `${nodeText(summaryOf(node), now)}\n`;
+  const { configVersion: serviceVersion, options } = worker;
+  const plane = { clock: now, serviceVersion, ownVersion: options.configVersion };
+  const state = `${nodeText(summaryOf(node), plane)}\n`;
   if (carrier.node !== undefined && carrier.node !== node && now < carrier.until) return state;
   const elapsed = now - batch.madeAt;
   if (batch.text === "" && (elapsed < 0 || elapsed >= BATCH_PAUSE_MS)) makeBatch(now);

@@ -146,10 +146,21 @@ export function numbersText(numbers: Numbers): string {
   return text;
 }
 
-/** The state of a node, for the services, without the end of the line: see docs/API.md. `clock`: the time of refusals refers to it. */
-export function nodeText({ level, emergency, syncs, failures }: NodeSummary, clock: number): string {
-  const text = "#node level=%d emergency=%d syncs=%.0f failed_syncs=%.0f clock=%.0f";
-  return luaString.format(text, level, emergency ? 1 : 0, syncs, failures, Math.floor(clock));
+/** What a Lua plane knows about itself. */
+export interface PlaneState {
+  /** Milliseconds; the times of refusals refer to it. */
+  clock: number;
+  /** The versions of the configuration that the service and the plane have; "-" for the service before its first reply. */
+  serviceVersion: string;
+  ownVersion: string;
+}
+
+/** The state of a node, for the services, without the end of the line: see docs/API.md. */
+export function nodeText({ level, emergency, syncs, failures }: NodeSummary, plane: PlaneState): string {
+  const text = "#node level=%d emergency=%d syncs=%.0f failed_syncs=%.0f clock=%.0f outdated=%d";
+  const { clock, serviceVersion, ownVersion } = plane;
+  const outdated = serviceVersion !== "-" && serviceVersion !== ownVersion;
+  return luaString.format(text, level, emergency ? 1 : 0, syncs, failures, Math.floor(clock), outdated ? 1 : 0);
 }
 
 /** Adds the numbers of such a text. */

@@ -33,7 +33,9 @@ export function nodeLine(): string {
   const held = heldConnections();
   const connections = held === undefined ? "" : luaString.format(" connections=%d", held);
   const memory = luaString.format(" memory_free_bytes=%.0f", worker.dict.free_space());
-  return `${nodeText(summaryOf(firstNode()), nowMs())}${memory}${connections}\n`;
+  const { configVersion: serviceVersion } = firstNode();
+  const state = { clock: nowMs(), serviceVersion, ownVersion: worker.options.configVersion };
+  return `${nodeText(summaryOf(firstNode()), state)}${memory}${connections}\n`;
 }
 
 function appLines(lines: string[]): void {

@@ -181,7 +181,7 @@ export function createViews({ context, reading, clusterId }: ViewOptions) {
         held: (holding?.held ?? 0) + more,
         level: worker?.level ?? plane?.level ?? null,
         emergency: worker?.emergency ?? (plane?.emergency === undefined ? null : plane.emergency > 0),
-        config_version: worker?.configVersion ?? null,
+        config_version: worker?.configVersion ?? planeVersion(plane?.outdated),
         slots: worker?.slots ?? plane?.connections ?? null,
         memory_used_mb: worker === undefined ? null : Math.round(worker.heapUsedBytes / MEGABYTE),
         memory_free_mb:
@@ -194,6 +194,12 @@ export function createViews({ context, reading, clusterId }: ViewOptions) {
         failed_syncs: worker?.failedSyncs ?? plane?.failed_syncs ?? null,
       };
     }
+  }
+
+  /** Data planes say only whether they have the configuration of this service. */
+  function planeVersion(outdated: number | undefined): string | null {
+    if (outdated === undefined) return null;
+    return outdated === 0 ? context.live.version() : "outdated";
   }
 
   /** With many nodes, reading all leases takes long: then less often than every second. */

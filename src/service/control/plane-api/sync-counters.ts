@@ -50,7 +50,7 @@ export const syncCounters = z
   .object({
     node: named(count())
       .default({})
-      .describe("Gauges of the node: level, emergency, syncs, failed_syncs, memory_free_bytes, clock."),
+      .describe("Gauges of the node: level, emergency, syncs, failed_syncs, memory_free_bytes, clock, outdated."),
     batch: count().default(0).describe("Number of the batch, from 1; it is repeated until it is acknowledged."),
     apps: z.array(appCounters).max(MOST_APPS).default([]),
     refusals: z
