@@ -31,6 +31,32 @@ export async function call<T>(method: string, path: string, body?: unknown, toke
 export const admin = <T>(method: string, path: string, body?: unknown) =>
   call<T>(method, `/admin/ratelimit/${path}`, body);
 
+/** A reply of the admin API, read again at an interval. */
+export function useReply<T>(path: string, refreshMs: number): { reply: T | undefined; failure: string } {
+  const [reply, setReply] = useState<T | undefined>();
+  const [failure, setFailure] = useState("");
+  useEffect(() => {
+    let isOver = false;
+    let timer: ReturnType<typeof setTimeout>;
+    setReply(undefined);
+    const load = async () => {
+      const result = await admin<T>("GET", path);
+      if (isOver) return;
+      if (result.ok) setReply(result.value);
+      setFailure(result.ok ? "" : result.failure.detail || result.failure.reason);
+      timer = setTimeout(() => void load(), refreshMs);
+    };
+    void load();
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
+  }, [path]);
+  return { reply, failure };
+}
+
+export const isAppId = (id: string) => /^[A-Za-z0-9._:-]{1,128}$/.test(id);
+
 export const getSession = () => call<SessionReply>("GET", "/dashboard/session");
 export const signIn = (token: string) => call<SessionReply>("POST", "/dashboard/session", undefined, token);
 export const signOut = () => call<SessionReply>("DELETE", "/dashboard/session");

@@ -1,7 +1,7 @@
 /** The frame of the dashboard: sign-in, navigation, the state of the service, and the open view. */
 import { useEffect, useState } from "preact/hooks";
 import type { SessionReply, State } from "../../src/service/dashboard/contract.js";
-import { getSession, type Live, signOut, useLive } from "./api.js";
+import { getSession, isAppId, type Live, signOut, useLive } from "./api.js";
 import { duration } from "./format.js";
 import { Icon, type IconName } from "./parts/icons.js";
 import { Badge, Banner, Loading, type Tone } from "./parts/parts.js";
@@ -13,6 +13,7 @@ import { AppsView } from "./views/apps.js";
 import { ConfigurationView } from "./views/configuration.js";
 import { ConnectionsView } from "./views/connections.js";
 import { FlowView } from "./views/flow.js";
+import { LimitDetail, LimitsView } from "./views/limits.js";
 import { NodesView } from "./views/nodes.js";
 import { Overview } from "./views/overview.js";
 
@@ -26,6 +27,7 @@ const views: readonly View[] = [
   { id: "overview", title: "Overview", icon: "overview" },
   { id: "flow", title: "Token flow", icon: "flow" },
   { id: "apps", title: "Apps", icon: "apps" },
+  { id: "limits", title: "Limits", icon: "limits" },
   { id: "connections", title: "Connections", icon: "connections" },
   { id: "nodes", title: "Nodes", icon: "nodes" },
   { id: "config", title: "Configuration", icon: "config" },
@@ -139,7 +141,7 @@ function parts(route: string): [string, string] {
 /** What the server collects for this route. */
 function topicOf(route: string): string {
   const [name, id] = parts(route);
-  if (name === "apps" && /^[A-Za-z0-9._:-]{1,128}$/.test(id)) return `app/${id}`;
+  if (name === "apps" && isAppId(id)) return `app/${id}`;
   return ["flow", "connections", "nodes"].includes(name) ? name : "overview";
 }
 
@@ -149,6 +151,7 @@ function Content({ route, live, session }: { route: string; live: Live; session:
   if (state === undefined) return <Loading rows={8} />;
   if (name === "flow") return <FlowView state={state} />;
   if (name === "apps") return id === "" ? <AppsView /> : <AppDetail key={id} id={id} state={state} />;
+  if (name === "limits") return id === "" ? <LimitsView /> : <LimitDetail key={id} name={id} />;
   if (name === "connections") return <ConnectionsView state={state} />;
   if (name === "nodes") return <NodesView state={state} />;
   if (name === "config") return <ConfigurationView />;
@@ -163,7 +166,9 @@ const modes: Record<State["overview"]["status"]["mode"], [Tone, string]> = {
 };
 
 function emergencyTitle({ source, operator }: State["overview"]["status"]["emergency"]): string {
-  return source === "automatic" ? "Emergency, started automatically" : `Emergency, started by ${operator || "an operator"}`;
+  return source === "automatic"
+    ? "Emergency, started automatically"
+    : `Emergency, started by ${operator || "an operator"}`;
 }
 
 function ServiceLine({ session, live: { state, connection } }: { session: SessionReply; live: Live }) {

@@ -1,6 +1,6 @@
 /** `tollgate degradation`: shows, pins or unpins the degradation level. */
 import * as contract from "../service/operations/contract/contract.js";
-import { textOption, UsageError } from "./command.js";
+import { textOption } from "./command.js";
 import { actionCommand, show } from "./control/operator-command.js";
 import { latency, readDuration, readWhole, spanBetween, whole } from "./numbers.js";
 import { tableLines, toned, wrapped } from "./printing.js";
@@ -47,12 +47,8 @@ export const command = actionCommand({
     },
     clear: {
       run(call) {
-        const { operator = "", reason } = call.signature;
-        if (reason !== undefined) throw new UsageError("--reason cannot be used with clear");
-        // A DELETE has no body, so the operator is a header.
-        const name = operator.replace(/[^ -~]/g, "?").trim();
-        const headers = name === "" ? {} : { "x-operator": name };
-        return show(call, { method: "DELETE", path, headers, reply: contract.degradationState }, degradationLines);
+        const body = call.signature;
+        return show(call, { method: "DELETE", path, body, reply: contract.degradationState }, degradationLines);
       },
     },
   },

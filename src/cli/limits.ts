@@ -2,7 +2,7 @@
 import * as contract from "../service/operations/contract/contract.js";
 import { FINE } from "./command.js";
 import { type Answer, expectApp, type OperatorCall, operatorCommand, show } from "./control/operator-command.js";
-import { counted, readWhole, span, whole } from "./numbers.js";
+import { ago, counted, readWhole, span, whole } from "./numbers.js";
 import { tableLines, toned } from "./printing.js";
 
 type Words = Pick<OperatorCall, "client" | "columns" | "words">;
@@ -20,18 +20,52 @@ export function showUsage(
 }
 
 export const usage = operatorCommand({
-  help: `Usage: tollgate usage LIMIT [VALUE]
+  help: `Usage: tollgate usage [LIMIT [VALUE]]
 
-Shows the use of a limit of \`limits\`: of one value, or of the values with the most spent tokens. The parts of a VALUE are
-separated by commas, in the order of the key of the limit.
+Lists all limits, those of \`rate_limits\` with their requests and refusals. With a LIMIT of \`limits\`, shows its use: of one
+value, or of the values with the most spent tokens. The parts of a VALUE are separated by commas, in the order of the key.
 
 Examples:
+  tollgate usage
   tollgate usage per-user
   tollgate usage per-user ann
 `,
-  words: ["LIMIT", "[VALUE]"],
-  run: (call) => showUsage(call, call.words[1], usageLines),
+  words: ["[LIMIT]", "[VALUE]"],
+  run: (call) =>
+    call.words.length === 0
+      ? show(call, { path: "/admin/ratelimit/limits", reply: contract.limitsReply }, limitsLines)
+      : showUsage(call, call.words[1], usageLines),
 });
+
+export function limitsLines({ limits, descriptors, timestamp }: contract.LimitsReply, columns: number): string[] {
+  const name = (text: string, isDry: boolean) => (isDry ? `${text} (dry run)` : text);
+  const rows = limits.map(({ limit, key, rate, burst, count, dry_run }) => [
+    name(limit, dry_run),
+    key.length === 0 ? "all requests" : key.join(", "),
+    rate,
+    whole(burst),
+    count === "cost" ? "cost" : "requests",
+  ]);
+  const counts = descriptors.map((one) => [
+    name(one.name, one.dry_run),
+    one.rate,
+    whole(one.requests),
+    one.rejected > 0 ? toned("warning", whole(one.rejected)) : whole(one.rejected),
+    one.last_refusal === null ? "" : ago(one.last_refusal, Date.parse(timestamp)),
+  ]);
+  if (rows.length + counts.length === 0) return ["no limits are configured besides apps"];
+  return [
+    ...(rows.length === 0
+      ? []
+      : tableLines(["limit", "key", ">rate", ">burst", "counts"], rows, columns, { spare: ["counts", "burst"] })),
+    ...(rows.length > 0 && counts.length > 0 ? [""] : []),
+    ...(counts.length === 0
+      ? []
+      : tableLines(["rate limit of Envoy", ">rate", ">requests", ">refused", "last refusal"], counts, columns, {
+          spare: ["last refusal"],
+        })),
+  ];
+}
 
 export function usageLines(reply: contract.LimitUsageReply, columns: number): string[] {
   const { limit, key, rate, burst, count, dry_run, in_use, values } = reply;

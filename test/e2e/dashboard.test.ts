@@ -35,6 +35,7 @@ apps:
   default: { guaranteed: 1000, burst: 1000 }
   small: { guaranteed: 1, burst: 5, borrow: true }
   "${ODD_APP}": { guaranteed: 100, burst: 100 }
+limits: [{ name: per-user, key: [user], rate: 1000/s }]
 upstreams: { web: { targets: ["${backend.target}"] } }
 routes:
   - { path: /, upstream: web }
@@ -68,6 +69,20 @@ const view = async (name: string) => {
   await page.goto(`${gateway.controlUrl}/#/${name}`);
   await page.waitForSelector("main h1");
 };
+const everyView = [
+  ...[
+    "overview",
+    "flow",
+    "apps",
+    "apps/small",
+    "limits",
+    "limits/per-user",
+    "connections",
+    "nodes",
+    "config",
+    "actions",
+  ],
+];
 const shows = (text: string | RegExp) => page.getByText(text).first().waitFor();
 
 describe("signing in", () => {
@@ -203,7 +218,7 @@ describe("an operator", () => {
     const found: string[] = [];
     for (const scheme of ["light", "dark"] as const) {
       await page.emulateMedia({ colorScheme: scheme, reducedMotion: "reduce" });
-      for (const name of ["overview", "flow", "apps", "apps/small", "connections", "nodes", "config", "actions"]) {
+      for (const name of everyView) {
         await view(name);
         await page.locator(".loading").first().waitFor({ state: "detached" });
         // The page forbids scripts from outside, so axe runs in the isolated world of the test.
@@ -227,7 +242,7 @@ describe("an operator", () => {
   it("fits on a phone: no view is wider than the screen", async () => {
     await page.setViewportSize({ width: 380, height: 800 });
     await send("small", 8);
-    for (const name of ["overview", "flow", "apps", "apps/small", "connections", "nodes", "config", "actions"]) {
+    for (const name of everyView) {
       await view(name);
       await page.locator(".loading").first().waitFor({ state: "detached" });
       expect(await page.evaluate("document.documentElement.scrollWidth"), name).toBeLessThanOrEqual(380);
@@ -236,7 +251,22 @@ describe("an operator", () => {
 });
 
 describe("without the store", () => {
-  it("the open page says so, and recovers", async () => {
+  it("killed and started again: the open page says so, and recovers", async () => {
+    await signIn(page, ADMIN_TOKEN);
+    await shows("Live");
+    await redis.kill();
+    try {
+      await shows("The store does not answer");
+      await view("nodes");
+      await shows(/Only the nodes that report to this service/);
+    } finally {
+      await redis.restart();
+    }
+    await page.getByText("The store does not answer").first().waitFor({ state: "detached" });
+    expect(opened.errors).toEqual([]);
+  });
+
+  it("stopped: the open page says so, and recovers", async () => {
     await signIn(page, ADMIN_TOKEN);
     await shows("Live");
     redis.pause();

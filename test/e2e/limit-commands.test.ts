@@ -28,6 +28,7 @@ limits:
   - { name: pairs, key: [app, ip], rate: 2/day, match: { path: [/pairs] } }
   - { name: rls, key: [user], rate: 2/day, match: { header: [{ name: via-envoy, value: "yes" }] } }
   - { name: rls-ip, key: [ip], rate: 3/day, match: { header: [{ name: via-envoy, value: "yes" }] } }
+rate_limits: [{ domain: edge, descriptors: [{ key: tenant, rate_limit: { unit: day, requests_per_unit: 2 } }] }]
 upstreams: { backend: { targets: ["${backend.target}"] } }
 routes: [{ path: /, upstream: backend }]
 `);
@@ -99,4 +100,19 @@ it("Envoy's rate limit service takes the limits of the domain `limits` together"
   const seen = [await decide("x"), await decide("x"), await decide("x"), await decide("y"), await decide("y")];
   expect(seen.map((one) => one.slice(0, 3))).toEqual(["200", "200", "429", "200", "429"]);
   expect([seen[2], seen[4]]).toEqual(["429 rls", "429 rls-ip"]);
+});
+
+it("list all limits, those of `rate_limits` with the requests and refusals that Envoy's rate limit service decided", async () => {
+  const body = JSON.stringify({ domain: "edge", descriptors: [{ entries: [{ key: "tenant", value: "t1" }] }] });
+  const headers = { authorization: `Bearer ${PLANE_TOKEN}`, "content-type": "application/json" };
+  const statuses: number[] = [];
+  for (let i = 0; i < 5; i++) {
+    const response = await fetch(`http://127.0.0.1:${envoyPort}/json`, { method: "POST", body, headers });
+    await response.arrayBuffer();
+    statuses.push(response.status);
+  }
+  expect(statuses).toEqual([200, 200, 429, 429, 429]);
+  const listed = await said("usage");
+  expect(listed).toMatch(/^per-user +user +5\/day +5 +requests$/m);
+  expect(listed).toMatch(/^rate-limit:edge\/tenant +2\/day +5 +3 +\S/m);
 });

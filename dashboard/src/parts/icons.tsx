@@ -3,6 +3,7 @@ const paths = {
   overview: "M3 12h4l3-8 4 16 3-8h4",
   flow: "M5 5h4v4H5zM15 3h4v4h-4zM15 10h4v4h-4zM15 17h4v4h-4zM9 7h3m0 0V5h3m-3 2v5h3m-3 0v7h3",
   apps: "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z",
+  limits: "M4 19a8 8 0 1 1 16 0M12 19l4-6M8 19h8",
   connections: "M8 12a4 4 0 0 1 4-4h3a4 4 0 0 1 0 8h-1M16 12a4 4 0 0 1-4 4H9a4 4 0 0 1 0-8h1",
   nodes: "M4 5h16v5H4zM4 14h16v5H4zM8 7.5h.01M8 16.5h.01",
   config: "M4 7h9m4 0h3M4 17h3m4 0h9M15 5v4M9 15v4",

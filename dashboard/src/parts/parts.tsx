@@ -89,6 +89,41 @@ export function Empty({ icon, title, children }: { icon: IconName; title: string
   );
 }
 
+export function Failure({ text }: { text: string }) {
+  if (text === "") return null;
+  return (
+    <p class="form-error" role="alert">
+      {text}
+    </p>
+  );
+}
+
+interface SearchProps {
+  label: string;
+  placeholder?: string;
+  /** For use in a form. */
+  name?: string;
+  value?: string;
+  changed?(value: string): void;
+}
+
+export function Search({ label, placeholder = "Search", name, value, changed }: SearchProps) {
+  return (
+    <div class="search">
+      <Icon name="search" size={16} />
+      <input
+        type="search"
+        aria-label={label}
+        placeholder={placeholder}
+        name={name}
+        value={value}
+        maxLength={2_048}
+        onInput={(event) => changed?.(event.currentTarget.value)}
+      />
+    </div>
+  );
+}
+
 /** Placeholder of the size of what is loading. */
 export function Loading({ rows = 4 }: { rows?: number }) {
   return (

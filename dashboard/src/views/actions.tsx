@@ -8,7 +8,7 @@ import { Badge, Banner, Card, Dialog, PageHead } from "../parts/parts.js";
 interface Field {
   name: string;
   label: string;
-  kind: "app" | "number" | "choice";
+  kind: "app" | "limit" | "text" | "number" | "choice";
   initial: string;
   choices?: readonly (readonly [value: string, label: string])[];
   min?: number;
@@ -22,6 +22,7 @@ interface Action {
   effect: string;
   isDangerous?: boolean;
   method: "POST" | "DELETE";
+  /** `{limit}` is replaced by the field of this name. */
   path: string;
   fields: readonly Field[];
   /** Further fields of the request. */
@@ -42,6 +43,13 @@ const duration: Field = {
   choices: durations,
 };
 const app: Field = { name: "app_id", label: "App", kind: "app", initial: "" };
+const limit: Field = { name: "limit", label: "Limit", kind: "limit", initial: "" };
+const value: Field = {
+  name: "value",
+  label: "Value (parts of the key, separated by commas)",
+  kind: "text",
+  initial: "",
+};
 const amount: Field = { name: "amount", label: "Tokens", kind: "number", initial: "100", min: 1, max: 1_000_000_000 };
 
 const groups: readonly { title: string; actions: readonly Action[] }[] = [
@@ -138,6 +146,27 @@ const groups: readonly { title: string; actions: readonly Action[] }[] = [
     ],
   },
   {
+    title: "Limits",
+    actions: [
+      {
+        id: "limit-reset",
+        title: "Reset a value",
+        effect: "Fills the bucket that a limit has for one value, for example for one user.",
+        method: "POST",
+        path: "limits/{limit}/reset",
+        fields: [limit, value],
+      },
+      {
+        id: "limit-top-up",
+        title: "Top up a value",
+        effect: "Adds tokens to the bucket of one value, up to its burst.",
+        method: "POST",
+        path: "limits/{limit}/top-up",
+        fields: [limit, value, amount],
+      },
+    ],
+  },
+  {
     title: "Configuration",
     actions: [
       {
@@ -229,15 +258,12 @@ function ActionDialog({ action, apps, close, done }: ActionDialogProps) {
     const text = (name: string) => String(form.get(name) ?? "").trim();
     const body: Record<string, unknown> = { ...action.fixed, reason: text("reason") };
     for (const { name, kind } of action.fields) {
-      if (text(name) === "") continue;
-      body[name] = kind === "app" ? text(name) : Number(text(name));
+      if (text(name) === "" || kind === "limit") continue;
+      body[name] = kind === "app" || kind === "text" ? text(name) : Number(text(name));
     }
+    const path = action.path.replace("{limit}", encodeURIComponent(text("limit")));
     setBusy(true);
-    const result = await admin<Record<string, unknown>>(
-      action.method,
-      action.path,
-      action.method === "DELETE" ? undefined : body,
-    );
+    const result = await admin<Record<string, unknown>>(action.method, path, body);
     setBusy(false);
     if (!result.ok) setFailure([result.failure.reason, result.failure.detail].filter((part) => part !== "").join(": "));
     else if (result.value.status === "refused")
@@ -251,19 +277,8 @@ function ActionDialog({ action, apps, close, done }: ActionDialogProps) {
         {action.fields.map((field) => (
           <FieldInput key={field.name} field={field} apps={apps} />
         ))}
-        {action.method !== "DELETE" && (
-          <>
-            <label for="reason">Reason</label>
-            <input
-              id="reason"
-              name="reason"
-              required
-              maxLength={200}
-              placeholder="For the audit log"
-              autocomplete="off"
-            />
-          </>
-        )}
+        <label for="reason">Reason</label>
+        <input id="reason" name="reason" required maxLength={200} placeholder="For the audit log" autocomplete="off" />
         {failure !== "" && (
           <p class="form-error" role="alert">
             {failure}
@@ -310,6 +325,8 @@ function FieldInput({ field, apps }: { field: Field; apps: readonly string[] }) 
           step={1}
           defaultValue={initial}
         />
+      ) : kind === "text" || kind === "limit" ? (
+        <input id={`field-${name}`} name={name} required maxLength={2_048} autocomplete="off" />
       ) : (
         <>
           <input
@@ -339,6 +356,8 @@ function describe(reply: Record<string, unknown>): string {
     "status",
     "expires_at",
     "repaid",
+    "added",
+    "remaining",
     "corrections_made",
     "recovered_tokens",
     "config_version",

@@ -2,6 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { HistoryPoint, State } from "../../../src/service/dashboard/contract.js";
 import type { AppReply } from "../../../src/service/operations/contract/contract.js";
+import { isAppId } from "../api.js";
 import { ago, count, percent, plural, short, words } from "../format.js";
 import { Chart, type ChartLine } from "../parts/chart.js";
 import { Icon } from "../parts/icons.js";
@@ -33,7 +34,7 @@ export function AppDetail({ id, state }: { id: string; state: State }) {
     };
     setBalances((before) => ({ id, list: [...(before.id === id ? before.list : []), point].slice(-KEPT) }));
   }, [own]);
-  const isMissing = app !== undefined && "missing" in app && app.missing === id;
+  const isMissing = !isAppId(id) || (app !== undefined && "missing" in app && app.missing === id);
   return (
     <>
       <PageHead title={id}>

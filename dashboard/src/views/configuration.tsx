@@ -1,7 +1,7 @@
 /** Configuration: effective values with their source, recent changes, and what another configuration would do. */
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import type { AuditReply, EffectiveReply, WhatIfReply } from "../../../src/service/operations/contract/contract.js";
-import { admin } from "../api.js";
+import { admin, useReply } from "../api.js";
 import { count, percent, plural } from "../format.js";
 import { Icon } from "../parts/icons.js";
 import { Badge, Card, Empty, Loading, PageHead, type Tone } from "../parts/parts.js";
@@ -38,28 +38,6 @@ export function ConfigurationView() {
       </div>
     </>
   );
-}
-
-function useReply<T>(path: string, refreshMs: number): { reply: T | undefined; failure: string } {
-  const [reply, setReply] = useState<T | undefined>();
-  const [failure, setFailure] = useState("");
-  useEffect(() => {
-    let isOver = false;
-    let timer: ReturnType<typeof setTimeout>;
-    const load = async () => {
-      const result = await admin<T>("GET", path);
-      if (isOver) return;
-      if (result.ok) setReply(result.value);
-      setFailure(result.ok ? "" : result.failure.detail || result.failure.reason);
-      timer = setTimeout(() => void load(), refreshMs);
-    };
-    void load();
-    return () => {
-      isOver = true;
-      clearTimeout(timer);
-    };
-  }, [path]);
-  return { reply, failure };
 }
 
 const sourceTones: Record<string, Tone> = {

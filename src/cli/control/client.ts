@@ -10,7 +10,6 @@ export interface Call<T> {
   /** With query, begins with a slash. */
   path: string;
   body?: unknown;
-  headers?: Record<string, string>;
   reply: z.ZodType<T>;
 }
 
@@ -24,7 +23,7 @@ export function createControlClient({ url, token, timeoutMs }: Target) {
   const agent = new Agent({ connect: { timeout: timeoutMs }, maxResponseSize: MAX_REPLY_BYTES });
 
   /** Throws a Failure. */
-  async function call<T>({ method = "GET", path, body, headers, reply }: Call<T>): Promise<T> {
+  async function call<T>({ method = "GET", path, body, reply }: Call<T>): Promise<T> {
     const called: Called = {
       place: new URL(url).host,
       path: path.split("?", 1)[0]!,
@@ -42,7 +41,6 @@ export function createControlClient({ url, token, timeoutMs }: Target) {
         accept: "application/json",
         ...(body === undefined ? {} : { "content-type": "application/json" }),
         ...(token === "" ? {} : { authorization: `Bearer ${token}` }),
-        ...headers,
       },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })

@@ -67,6 +67,7 @@ export function degradationEndpoints(context: OperationsContext): Endpoint[] {
     admin("DELETE", "degradation", {
       summary: "Unpins the level, so that it follows the health of the store.",
       action: "degradation.unpin",
+      request: contract.unpinRequest,
       reply: contract.degradationState,
       async handle() {
         const before = await state();

@@ -2,6 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { nearest } from "../../config/nearest.js";
 import { limitRules } from "../../config/options/limits.js";
+import { descriptorLimits } from "../../config/options/service.js";
 import { quoted } from "../../config/problem.js";
 import type { AppLimits } from "../../core/limits.js";
 import type { LimitRule } from "../../descriptors/limit-rules.js";
@@ -9,8 +10,9 @@ import { bucketOfValue, bucketPrefix, FILL_UP, valueOfBucket } from "../../limit
 import { mapConcurrently } from "../../shared/concurrently.js";
 import type { OperationsContext } from "./context.js";
 import * as contract from "./contract/contract.js";
-import { CHANGE_MS, READ_MS, within } from "./deadline.js";
+import { CHANGE_MS, ifAvailable, READ_MS, within } from "./deadline.js";
 import { admin, badField, type Endpoint, ok, problem, Rejected } from "./endpoint.js";
+import { appTotals, noTotals } from "./statistics.js";
 
 /** Concurrent store calls. */
 const CONCURRENT = 8;
@@ -105,12 +107,38 @@ export function limitEndpoints(context: OperationsContext): Endpoint[] {
     return { done, audited: { before: { remaining: Math.floor(before.tokens) }, after: { remaining } } };
   }
 
+  async function descriptors(): Promise<contract.LimitsReply["descriptors"]> {
+    const configured = descriptorLimits(live.current());
+    if (configured.length === 0) return [];
+    const labels = configured.map(({ label }) => label);
+    const reports = (await ifAvailable(context.ask({ kind: "apps", apps: labels }))) ?? [];
+    const totals = appTotals(labels, reports, () => undefined);
+    return configured.map(({ label, rate, dryRun }) => {
+      const { requests, allowed, refused, dryRunRefused, lastRefusals } = totals.get(label) ?? noTotals();
+      const [last] = lastRefusals;
+      return {
+        name: label,
+        rate,
+        dry_run: dryRun,
+        requests,
+        allowed,
+        rejected: refused,
+        dry_run_rejected: dryRunRefused,
+        last_refusal: last === undefined ? null : new Date(last.at).toISOString(),
+      };
+    });
+  }
+
   return [
     admin("GET", "limits", {
-      summary: "All limits of `limits`.",
+      summary: "All limits of `limits`, and those of `rate_limits` with their decisions.",
       reply: contract.limitsReply,
-      handle: () =>
-        ok({ limits: live.current().limits.map((limit) => fieldsOf({ limit })), timestamp: context.timestamp() }),
+      handle: async () =>
+        ok({
+          limits: live.current().limits.map((limit) => fieldsOf({ limit })),
+          descriptors: await descriptors(),
+          timestamp: context.timestamp(),
+        }),
     }),
 
     admin("GET", "limits/{name}", {

@@ -140,9 +140,9 @@ describe("orders", () => {
     expect(standIn.asked[0]?.body).toEqual({ action: "deactivate", operator: "alex", reason: "all is well again" });
   });
 
-  it("clear a pinned level with the operator in a header, and the layer by writing an empty one", async () => {
-    expect(await tollgate("degradation clear")).toMatchObject({ exitCode: 0 });
-    expect(standIn.asked[0]).toMatchObject({ method: "DELETE", headers: { "x-operator": "kim" } });
+  it("clear a pinned level, and the layer by writing an empty one", async () => {
+    expect(await tollgate("degradation clear --reason over")).toMatchObject({ exitCode: 0 });
+    expect(standIn.asked[0]).toMatchObject({ method: "DELETE", body: { operator: "kim", reason: "over" } });
     expect(await tollgate("config clear --reason over")).toMatchObject({ exitCode: 0 });
     expect(standIn.asked[1]).toMatchObject({ method: "PUT", body: { config: {}, operator: "kim", reason: "over" } });
   });
@@ -205,7 +205,6 @@ describe("exit codes", () => {
     ["degradation set 4", /LEVEL: "4" is not an integer from 0 to 3/],
     ["degradation set 1 --for 2d", /--for: "2d" is not between 1s and 1d/],
     ["degradation get --for 5m", /--for requires the action set/],
-    ["degradation clear --reason why", /--reason cannot be used with clear/],
     ["reconcile a b", /unexpected argument "b"/],
     ["reload --source redis", /--source: unknown value "redis"; expected all, file, store/],
     ["config", /an action is missing; expected get, put, clear/],

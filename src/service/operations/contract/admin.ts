@@ -8,6 +8,8 @@ export const degradationRequest = z.strictObject({
   duration_seconds: z.number().positive().max(86_400).default(300),
 });
 
+export const unpinRequest = z.strictObject(order);
+
 export const degradationState = reply({
   level: count().describe("The highest level of the service and its workers."),
   pinned_level: count().nullable().describe("Null: the level follows the health of the store."),

@@ -27,7 +27,23 @@ const limitFields = {
   dry_run: z.boolean(),
 };
 
-export const limitsReply = reply({ limits: z.array(z.strictObject(limitFields)) });
+const descriptor = z.strictObject({
+  name: z.string().describe("As in metrics: rate-limit:DOMAIN/KEY=VALUE/…"),
+  rate: z.string(),
+  dry_run: z.boolean(),
+  requests: count(),
+  allowed: count(),
+  rejected: count(),
+  dry_run_rejected: count(),
+  last_refusal: z.iso.datetime().nullable(),
+});
+
+export const limitsReply = reply({
+  limits: z.array(z.strictObject(limitFields)),
+  descriptors: z
+    .array(descriptor)
+    .describe("Limits of `rate_limits` for Envoy, with the decisions of this service since its workers started."),
+});
 
 export const limitUsageReply = reply({
   ...limitFields,
