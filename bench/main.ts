@@ -2,6 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { fromRoot } from "../build/paths.js";
+import { dashboard } from "./dashboard.js";
 import { embeddedGrants } from "./embedded-grants.js";
 import { envoy } from "./envoy.js";
 import { gateway } from "./gateway.js";
@@ -48,6 +49,7 @@ const parts: Record<string, Part> = {
   growth: { run: growth },
   planning: { run: planning },
   limits: { run: limits },
+  dashboard: { run: dashboard },
 };
 
 async function main(only: string | undefined): Promise<number> {
