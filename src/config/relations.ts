@@ -24,7 +24,13 @@ export function relationProblems(config: Partial<Config>, raw: unknown): PlacedP
   if (envoy !== undefined && envoy.max_buffered_bytes < envoy.max_message_bytes * 1.25) {
     complain(["envoy", "max_buffered_bytes"], "must be at least 1.25 times max_message_bytes");
   }
-  if (identity !== undefined && apps !== undefined) checkApiKeys(identity.api_keys, apps, complain);
+  if (identity !== undefined && apps !== undefined) {
+    checkApiKeys(identity.api_keys, apps, complain);
+    for (const [host, app] of Object.entries(identity.hosts)) {
+      if (app === DEFAULT_APP || Object.hasOwn(apps, app)) continue;
+      complain(["identity", "hosts", host], `is not one of apps${didYouMean(app, Object.keys(apps))}`);
+    }
+  }
   if (rate_limits !== undefined) checkRateLimits(rate_limits, complain);
   for (const app of Object.keys(apps ?? {})) {
     for (const prefix of [LIMIT_PREFIX, BUCKET_PREFIX]) {

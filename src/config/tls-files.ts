@@ -1,5 +1,7 @@
-/** Checks the certificate files that a configuration names. Separate from the schema: `render` runs on other machines. */
+/** Checks the certificates and token keys in files that a configuration names. Separate from the schema: `render` runs on other machines. */
+import { readFileSync } from "node:fs";
 import { isDeepStrictEqual } from "node:util";
+import { parseKeySet } from "../shared/key-set.js";
 import { readTlsFiles, type TlsPaths } from "../shared/tls/tls-files.js";
 import type { Loaded } from "./load.js";
 import { type Problem, problemAt } from "./problem.js";
@@ -33,8 +35,23 @@ export function tlsFileProblems(config: Config, before?: Config): Problem[] {
   });
 }
 
-/** The same with problems of the certificate files. */
+/** Later changes of the file are the concern of who reads it: the last valid keys stay in use. */
+function keyFileProblems(config: Config): Problem[] {
+  const file = config.identity.jwt?.jwks_file;
+  if (file === undefined) return [];
+  try {
+    parseKeySet(readFileSync(file, "utf8"));
+    return [];
+  } catch (error) {
+    const reason = `is not a readable JSON Web Key Set: ${(error as Error).message}`;
+    const { path, value } = problemAt(["identity", "jwt", "jwks_file"], config, reason);
+    return [{ path, value, reason }];
+  }
+}
+
+/** The same with problems of the files. */
 export function withFileChecks(loaded: Loaded): Loaded {
-  const problems = loaded.config === undefined ? [] : tlsFileProblems(loaded.config);
+  const { config } = loaded;
+  const problems = config === undefined ? [] : [...tlsFileProblems(config), ...keyFileProblems(config)];
   return problems.length === 0 ? loaded : { config: undefined, problems };
 }

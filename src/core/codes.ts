@@ -34,6 +34,10 @@ export const OVERLOADED = "overloaded";
 export const DENIED = "denied";
 /** The app or user header is malformed or was sent twice. */
 export const INVALID_IDENTITY = "invalid_identity";
+/** The JSON Web Token is missing, invalid or expired. */
+export const INVALID_TOKEN = "invalid_token";
+/** The keys that verify JSON Web Tokens could not be read yet. */
+export const TOKEN_KEYS_UNAVAILABLE = "token_keys_unavailable";
 /** The app is not configured, and unknown apps are refused. */
 export const UNKNOWN_APP = "unknown_app";
 

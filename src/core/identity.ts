@@ -14,7 +14,7 @@ export interface IdentityClaims {
   appHeaderCount: number;
   userHeader: string;
   userHeaderCount: number;
-  /** The app of the request's API key; empty without a valid key. */
+  /** The app that the request is identified as by other means, such as an API key; empty without any. */
   apiKeyApp: string;
 }
 

@@ -3,6 +3,7 @@ import {
   DENIED,
   INVALID_ARGUMENT,
   INVALID_IDENTITY,
+  INVALID_TOKEN,
   OK,
   OVERLOADED,
   SLOT_APP_LIMIT_EXCEEDED,
@@ -10,6 +11,7 @@ import {
   SLOT_RATE_LIMITED,
   SLOT_TOTAL_LIMIT_EXCEEDED,
   STORE_UNAVAILABLE,
+  TOKEN_KEYS_UNAVAILABLE,
   UNKNOWN_APP,
 } from "./codes.js";
 import { wholeText } from "./platform.js";
@@ -228,7 +230,8 @@ export function dryRunText(code: string): string {
 }
 
 function refusalStatus(code: string): number {
-  if (code === STORE_UNAVAILABLE) return 503;
+  if (code === STORE_UNAVAILABLE || code === TOKEN_KEYS_UNAVAILABLE) return 503;
+  if (code === INVALID_TOKEN) return 401;
   if (code === INVALID_ARGUMENT || code === INVALID_IDENTITY) return 400;
   return code === UNKNOWN_APP || code === DENIED ? 403 : 429;
 }
@@ -236,6 +239,7 @@ function refusalStatus(code: string): number {
 /** The `error` field of a refusal with this status. Codes explain further; some statuses have several codes. */
 const ERRORS: { [status: number]: string | undefined } = {
   400: "bad_request",
+  401: "unauthorized",
   403: "forbidden",
   404: "not_found",
   408: "request_timeout",
