@@ -1,7 +1,10 @@
 /** `tollgate simulate`: replays an access log against a configuration. */
+import type { Config } from "../config/schema.js";
 import { FORMATS } from "../simulate/log-format.js";
 import { linesOf, STDIN } from "../simulate/log-lines.js";
-import { replay } from "../simulate/replay.js";
+import { readLog } from "../simulate/read-log.js";
+import { needsAttributes, type ReplayOptions, replay } from "../simulate/replay.js";
+import { createSuggestions, SHARES } from "../simulate/suggest.js";
 import { configOrThrow } from "./check-config.js";
 import {
   type Command,
@@ -18,6 +21,7 @@ import { columnsOf, jsonLine, printed } from "./printing.js";
 import { readAppRule, readFields } from "./simulate/options.js";
 import { createProgress, type Progress } from "./simulate/progress.js";
 import { reportData, reportLines } from "./simulate/report.js";
+import { suggestionData, suggestionLines } from "./simulate/suggestions.js";
 
 const help = `Usage: tollgate simulate LOG... --config FILE [--against FILE]
 
@@ -28,6 +32,8 @@ as a request, whatever its status was.
   LOG               one or more files, plain or gzipped, oldest first; - is stdin
   --config FILE     the configuration to try
   --against FILE    a second configuration for comparison: A is --config, B is --against
+  --suggest         suggest rates for apps and \`limits\`: for each the lowest that would have refused no request, 0.1 % or 1 %
+                    of them, with what the limiter refuses at these rates. Reads the log twice
   --nodes N         number of nodes that get the requests in turn (default: 1)
   --format F        auto, combined (nginx, Apache), envoy (also Istio), json (default: auto, from the first lines)
   --app-from RULE   how to find the app of a request. The first rule that finds one decides; otherwise it is "default":
@@ -53,6 +59,7 @@ Exit codes: 0 success, 1 the log or a configuration cannot be read, 2 usage erro
 Examples:
   tollgate simulate access.log --config examples/gateway.yaml
   tollgate simulate access.log.1.gz access.log --config now.yaml --against next.yaml --nodes 4
+  tollgate simulate access.log --config now.yaml --suggest
   tollgate simulate access.log --config now.yaml --app-from path=/video/:video-service --app-from user
   zcat access.log.*.gz | tollgate simulate - --config now.yaml --field duration=rt:s --field app=1 --json
 `;
@@ -65,6 +72,7 @@ export const command: Command = {
     const { values, words: files } = readArguments(args, {
       config: textOption,
       against: textOption,
+      suggest: flagOption,
       nodes: { type: "string", default: "1" },
       format: { type: "string", default: "auto" },
       "app-from": { type: "string", multiple: true, default: [] },
@@ -76,6 +84,10 @@ export const command: Command = {
     if (files.length === 0) throw new UsageError("LOG is missing; - reads stdin");
     if (files.filter((file) => file === STDIN).length > 1) throw new UsageError("- can be given only once");
     if (values.config === undefined) throw new UsageError("--config is missing, for example --config gateway.yaml");
+    if (values.suggest && values.against !== undefined)
+      throw new UsageError("--suggest and --against exclude each other");
+    if (values.suggest && files.includes(STDIN))
+      throw new UsageError("--suggest reads the log twice, so it cannot be -");
     const names = [values.config, ...(values.against === undefined ? [] : [values.against])];
     const rules = values["app-from"].map(readAppRule);
     const nodes = readWhole("--nodes", values.nodes, { least: 1, most: 1_000 });
@@ -87,15 +99,40 @@ export const command: Command = {
       nodes,
       configs: names.map((name) => configOrThrow(name)),
     };
+    const configs = values.suggest ? await withSuggestions(files, values.progress, options) : options.configs;
     const progress = createProgress(files, values.progress);
     const lines = allLines(files, progress);
-    const done = await replay({ ...options, lines, onProgress: progress.lines }).finally(progress.end);
-    const report = { replay: done, configs: names, nodes };
-    const text = values.json ? jsonLine(reportData(report)) : printed(reportLines(report, columnsOf()));
+    const done = await replay({ ...options, configs, lines, onProgress: progress.lines }).finally(progress.end);
+    // The suggestions have a table of their own.
+    const compared = values.suggest ? { ...done, outcomes: done.outcomes.slice(0, 1) } : done;
+    const report = { replay: compared, configs: names, nodes };
+    const suggested = { configs, shares: SHARES, replay: done };
+    const text = values.json
+      ? jsonLine({ ...reportData(report), ...(values.suggest ? { suggestions: suggestionData(suggested) } : {}) })
+      : printed([
+          ...reportLines(report, columnsOf()),
+          ...(values.suggest ? suggestionLines(suggested, columnsOf()) : []),
+        ]);
     if (done.requests > 0 || done.badLines === 0) return text;
     return { text, exitCode: REFUSED, complaint: "no line of the log could be read; see --format and --field" };
   },
 };
+
+/** The configuration, and one for each share of requests that may be refused. */
+async function withSuggestions(
+  files: string[],
+  showsProgress: boolean,
+  { configs: [config], ...options }: Omit<ReplayOptions, "lines">,
+): Promise<Config[]> {
+  const { observe, suggested } = createSuggestions(config!);
+  const progress = createProgress(files, showsProgress);
+  const log = { ...options, lines: allLines(files, progress), hasLimits: needsAttributes(config!) };
+  await readLog({ ...log, onProgress: progress.lines }, (request) => {
+    observe(request);
+    return undefined;
+  }).finally(progress.end);
+  return [config!, ...SHARES.map(suggested)];
+}
 
 async function* allLines(files: string[], progress: Progress): AsyncGenerator<string[]> {
   for (const name of files) {

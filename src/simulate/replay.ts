@@ -1,99 +1,27 @@
 /** Replays a log against one or more configurations in one pass, with bounded memory. */
 import type { Config } from "../config/schema.js";
-import { createInOrder } from "./in-order.js";
-import { createReader, DETECTION_LINES, detectFormat, type LineReader, type LogFormat } from "./log-format.js";
-import type { AppRule, FieldNames, LoggedRequest } from "./logged-request.js";
+import type { LoggedRequest } from "./logged-request.js";
+import { type ReadLogOptions, readLog } from "./read-log.js";
 import { createWorld, type World } from "./world.js";
 
-export interface ReplayOptions {
-  /** The lines of all logs, several at a time. */
-  lines: AsyncIterable<string[]>;
+export interface ReplayOptions extends Omit<ReadLogOptions, "hasLimits"> {
   configs: Config[];
   nodes: number;
-  /** Undefined: detect it from the first lines. */
-  format?: LogFormat | undefined;
-  fields: FieldNames;
-  /** How to find the app. Undefined: the default of the format. */
-  rules?: AppRule[] | undefined;
-  toleranceMs: number;
-  /** Called with the number of lines read so far. */
-  onProgress?: (lines: number) => void;
 }
 
 export type Replay = Awaited<ReturnType<typeof replay>>;
 
-const EXAMPLES = 5;
-const EXAMPLE_LENGTH = 120;
-/** About 30 MB of requests. */
-const MAX_HELD = 200_000;
-
-export async function replay({ configs, nodes, fields, rules, toleranceMs, onProgress, ...options }: ReplayOptions) {
-  const ordered = createInOrder(toleranceMs, MAX_HELD);
-  const result = {
-    lines: 0,
-    requests: 0,
-    badLines: 0,
-    /** The first bad lines. */
-    examples: [] as { line: number; reason: string; text: string }[],
-    /** Milliseconds since 1970 of the first and last request; undefined if there is none. */
-    firstMs: undefined as number | undefined,
-    lastMs: undefined as number | undefined,
-  };
-  let { format } = options;
-  let reader: LineReader | undefined;
+export async function replay({ configs, nodes, ...log }: ReplayOptions) {
   let worlds: World[] = [];
-  /** Lines that were not read yet; before the format is known, the first ones. */
-  let waiting: string[] = [];
 
   function submit(request: LoggedRequest): Promise<unknown> | undefined {
-    if (result.firstMs === undefined) {
-      result.firstMs = request.at;
-      worlds = configs.map((config) => createWorld({ config, nodes, startMs: request.at }));
-    }
-    result.lastMs = request.at;
-    result.requests++;
+    if (worlds.length === 0) worlds = configs.map((config) => createWorld({ config, nodes, startMs: request.at }));
     if (worlds.length === 1) return worlds[0]!.submit(request);
     const pending = worlds.map((world) => world.submit(request)).filter((one) => one !== undefined);
     return pending.length > 0 ? Promise.all(pending) : undefined;
   }
 
-  function readLine(text: string, read: LineReader): void {
-    result.lines++;
-    if (text === "" || text === "\r") return;
-    const request = read(text.endsWith("\r") ? text.slice(0, -1) : text, result.lines);
-    if (typeof request !== "string") {
-      ordered.add(request);
-      return;
-    }
-    result.badLines++;
-    if (result.examples.length < EXAMPLES) {
-      result.examples.push({ line: result.lines, reason: request, text: text.slice(0, EXAMPLE_LENGTH) });
-    }
-  }
-
-  /** `all`: no more lines will come. */
-  async function readWaiting(all: boolean): Promise<void> {
-    if (reader === undefined) {
-      const some = waiting.filter((text) => text.trim() !== "");
-      if (format === undefined && !all && some.length < DETECTION_LINES) return;
-      format ??= detectFormat(some.slice(0, DETECTION_LINES), fields) ?? "combined";
-      const hasLimits = configs.some(({ limits }) => limits.length > 0);
-      reader = createReader(format, { fields, rules, hasLimits });
-    }
-    for (const text of waiting) readLine(text, reader);
-    waiting = [];
-    for (const request of ordered.take(all)) {
-      const pending = submit(request);
-      if (pending !== undefined) await pending;
-    }
-    onProgress?.(result.lines);
-  }
-
-  for await (const texts of options.lines) {
-    for (const text of texts) waiting.push(text);
-    await readWaiting(false);
-  }
-  await readWaiting(true);
+  const result = await readLog({ ...log, hasLimits: configs.some(needsAttributes) }, submit);
   /** In the order of the configurations. */
   const outcomes = [];
   for (const { finish, tally } of worlds) {
@@ -104,5 +32,10 @@ export async function replay({ configs, nodes, fields, rules, toleranceMs, onPro
       timeline: { startMs: tally.timeline.startMs, stepMs: tally.timeline.stepMs() },
     });
   }
-  return { ...result, format: result.requests > 0 ? format : undefined, late: ordered.late(), outcomes };
+  return { ...result, outcomes };
+}
+
+/** Whether decisions depend on more than app, method and sizes. */
+export function needsAttributes({ limits, routes }: Config): boolean {
+  return limits.length > 0 || routes.some(({ profile }) => profile !== undefined);
 }

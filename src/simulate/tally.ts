@@ -60,6 +60,8 @@ function newTally(app: string, series: Series) {
     refused: 0,
     /** Admitted only because of dry run; included in `admitted`. */
     dryRunRefused: 0,
+    /** Refused by the limit of the app itself, also in a dry run. */
+    ownRefused: 0,
     /** Refusals by code, including those of a dry run. */
     codes: new Map<string, number>(),
     /** Milliseconds since 1970; undefined if nothing was refused. */
@@ -110,7 +112,13 @@ export function createTally(startMs: number) {
     timeline,
     count(
       at: number,
-      { allowed, code, app, limits: of = [] }: Pick<Decision, "allowed" | "code" | "app" | "limits">,
+      {
+        allowed,
+        code,
+        app,
+        limits: of = [],
+        appCode = code,
+      }: Pick<Decision, "allowed" | "code" | "app" | "limits" | "appCode">,
     ): void {
       for (const { name, code: own } of of) {
         const counts = limits.get(name) ?? { limit: name, requests: 0, refused: 0 };
@@ -126,6 +134,7 @@ export function createTally(startMs: number) {
       const step = timeline.stepAt(at);
       const refused = code === OK ? 0 : 1;
       one.requests++;
+      if (appCode !== OK) one.ownRefused++;
       if (allowed) one.admitted++;
       else one.refused++;
       one.series.requests[step]!++;

@@ -1,5 +1,6 @@
 /** One configuration on a simulated clock: the limiters of N nodes on the embedded store. */
 import { clusterOptions, coordinatorOptions, limiterOptions } from "../config/options/limits.js";
+import { routePricing } from "../config/options/profiles.js";
 import type { Config } from "../config/schema.js";
 import { INVALID_IDENTITY } from "../core/codes.js";
 import { ANONYMOUS_USER } from "../core/identity.js";
@@ -34,6 +35,7 @@ export function createWorld({ config, nodes, startMs }: WorldOptions) {
   const { cooldownMs, automaticEmergency } = coordinatorOptions(config);
   const options = limiterOptions(config);
   const hasLimits = config.limits.length > 0;
+  const pricing = routePricing(config);
   const { idle_ms, report_interval_ms } = config.lease;
   /** In pauses of more than twice this time, in which nodes return their tokens, the rest is skipped. */
   const restMs = idle_ms + report_interval_ms + 10_000;
@@ -127,7 +129,8 @@ export function createWorld({ config, nodes, startMs }: WorldOptions) {
     }
     const limiter = limiters[turn]!;
     turn = turn + 1 === limiters.length ? 0 : turn + 1;
-    const attributes = hasLimits ? attributesOf(request) : undefined;
+    const profile = request.path === undefined ? undefined : pricing("", request.path);
+    const attributes = hasLimits || profile !== undefined ? { ...attributesOf(request), profile } : undefined;
     const made = limiter.check(request.app, request.method, request.requestBytes, attributes);
     if (made instanceof Promise) {
       running++;
@@ -192,7 +195,7 @@ export function createWorld({ config, nodes, startMs }: WorldOptions) {
 }
 
 /** Logs have no headers: limits that depend on them see requests without them. */
-function attributesOf({ app, method, path = "", user = "", address = "" }: LoggedRequest): RequestAttributes {
+export function attributesOf({ app, method, path = "", user = "", address = "" }: LoggedRequest): RequestAttributes {
   return {
     app,
     user: user === "" ? ANONYMOUS_USER : user,

@@ -1,0 +1,77 @@
+/** The result of `tollgate simulate --suggest`: for each app and limit the rates, and what the real limiter refuses with each. */
+import { appLimits } from "../../config/options/limits.js";
+import type { Config } from "../../config/schema.js";
+import { parseRate } from "../../limiter/limit-options.js";
+import type { Replay } from "../../simulate/replay.js";
+import { amount, percent, whole } from "../numbers.js";
+import { tableLines, toned } from "../printing.js";
+
+export interface Suggested {
+  /** The current configuration first, then one for each share. */
+  configs: Config[];
+  /** Of each configuration but the first: the share of requests that it may refuse. */
+  shares: readonly number[];
+  replay: Replay;
+}
+
+interface Row {
+  app?: string;
+  limit?: string;
+  /** Null: as configured. */
+  max_share: number | null;
+  rate: string;
+  burst: number;
+  requests: number;
+  refused: number;
+}
+
+/** Of the apps and limits that occur in the log. */
+function rowsOf({ configs, shares, replay }: Suggested): Row[] {
+  const [current] = replay.outcomes;
+  if (current === undefined) return [];
+  const limitsOf = configs.map((config) => new Map(appLimits(config).map((one) => [one.id, one])));
+  const shareOf = (i: number) => (i === 0 ? null : shares[i - 1]!);
+  const apps = current.apps.flatMap(({ app }) =>
+    replay.outcomes.flatMap((outcome, i): Row[] => {
+      const limits = limitsOf[i]!.get(app);
+      const found = outcome.apps.find((one) => one.app === app);
+      if (limits === undefined || found === undefined) return [];
+      const { guaranteed, burst } = limits;
+      const { requests, ownRefused: refused } = found;
+      return [{ app, max_share: shareOf(i), rate: `${amount(guaranteed)}/s`, burst, requests, refused }];
+    }),
+  );
+  const limits = current.limits.flatMap(({ limit }) =>
+    replay.outcomes.flatMap((outcome, i): Row[] => {
+      const options = configs[i]!.limits.find(({ name }) => name === limit);
+      const found = outcome.limits.find((one) => one.limit === limit);
+      if (options === undefined || found === undefined) return [];
+      const { rate, burst = parseRate(rate)!.tokens } = options;
+      const { requests, refused } = found;
+      return [{ limit, max_share: shareOf(i), rate, burst, requests, refused }];
+    }),
+  );
+  return [...apps, ...limits];
+}
+
+export function suggestionLines(suggested: Suggested, columns: number): string[] {
+  const rows = rowsOf(suggested);
+  if (rows.length === 0) return [];
+  const table = rows.map(({ app, limit, max_share, rate, burst, requests, refused }) => [
+    max_share === null ? toned("strong", app ?? `limit ${limit}`) : "",
+    max_share === null ? "as configured" : max_share === 0 ? "none" : `at most ${percent(max_share)}`,
+    rate,
+    whole(burst),
+    refused > 0 ? toned("bad", whole(refused)) : whole(refused),
+    percent(refused / Math.max(requests, 1)),
+  ]);
+  return [
+    "",
+    "Suggested: the lowest rates that refuse no more than this. What each refuses was simulated with the limiter.",
+    ...tableLines(["app or limit", "to refuse", ">rate", ">burst", ">refused", ">share"], table, columns, {
+      spare: [],
+    }),
+  ];
+}
+
+export const suggestionData = (suggested: Suggested) => rowsOf(suggested);
