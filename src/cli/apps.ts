@@ -23,7 +23,7 @@ const MAX_APPS = 100_000;
 const help = `Usage: tollgate apps [--sort ${sortNames.join("|")}] [--limit N]
 
 Lists every app with its limits, the tokens in its bucket, its debt, and its requests and refusals since the service
-started.
+started, and then the descriptor limits of \`rate_limits\`.
 
   --sort   name; requests, refused or debt in descending order; tokens or priority in ascending order (default: requests)
   --limit  maximum number of apps to show (default: 50)
@@ -50,7 +50,8 @@ export function sortedApps(apps: AppNumbers[], sort: Sort): AppNumbers[] {
   return [...apps].sort((one, other) => sorts[sort](one, other) || sorts.name(one, other));
 }
 
-export function appsLines({ apps, total, cluster, timestamp }: AppsReply, columns: number): string[] {
+export function appsLines(reply: AppsReply, columns: number): string[] {
+  const { apps, total, cluster, timestamp } = reply;
   const titles = ["app", ">requests", ">refused", ">tokens", ">burst", ">rate/s", ">debt", ">prio", "last refusal"];
   const spare = ["prio", "debt", "rate/s", "burst", "tokens", "last refusal"];
   const rows = apps.map((app) => {
@@ -71,7 +72,21 @@ export function appsLines({ apps, total, cluster, timestamp }: AppsReply, column
   const foot =
     `cluster: ${known(cluster.tokens)} of ${whole(cluster.capacity)} tokens, ${amount(cluster.rate)}/s; ` +
     `${apps.length < total ? `${whole(apps.length)} of ` : ""}${counted(total, "app")}`;
-  return [...tableLines(titles, rows, columns, { spare }), toned("faint", foot)];
+  return [...tableLines(titles, rows, columns, { spare }), toned("faint", foot), ...limitLines(reply, columns)];
+}
+
+function limitLines({ descriptor_limits: limits }: AppsReply, columns: number): string[] {
+  if (limits.length === 0) return [];
+  const rows = limits.map(({ limit, requests, rejected, dry_run, dry_run_rejected, rate, burst }) => {
+    const refused = dry_run ? `(${whole(dry_run_rejected)})` : whole(rejected);
+    return [limit, whole(requests), rejected > 0 ? toned("warning", refused) : refused, rate, whole(burst)];
+  });
+  return [
+    "",
+    ...tableLines(["descriptor limit", ">requests", ">refused", ">rate", ">burst"], rows, columns, {
+      spare: ["burst"],
+    }),
+  ];
 }
 
 /** Cells that the tables of `tollgate apps` and `tollgate status` have in common. */

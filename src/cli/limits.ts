@@ -24,11 +24,13 @@ export const usage = operatorCommand({
 
 Lists all limits, those of \`rate_limits\` with their requests and refusals. With a LIMIT of \`limits\`, shows its use: of one
 value, or of the values with the most spent tokens. The parts of a VALUE are separated by commas, in the order of the key.
+A limit of \`rate_limits\` is named as in the list; its values are not stored, so only the use of a given VALUE is shown.
 
 Examples:
   tollgate usage
   tollgate usage per-user
   tollgate usage per-user ann
+  tollgate usage rate-limit:api/user ann
 `,
   words: ["[LIMIT]", "[VALUE]"],
   run: (call) =>

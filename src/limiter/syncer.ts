@@ -1,6 +1,7 @@
 /** Sends the syncs of a limiter with one shard: one at a time for its accounts, on a timer or when a request needs tokens. */
 import { pinLevel } from "../core/degradation.js";
 import { ALL_APPS } from "../core/keys.js";
+import type { AppLimits } from "../core/limits.js";
 import { isScarce, SCARCE_GAP_MS } from "../engine/account.js";
 import { isLow, lastsUntilNextSync } from "../engine/decide.js";
 import { newEpoch } from "../engine/epoch.js";
@@ -223,6 +224,17 @@ export function createSyncer(options: SyncerOptions) {
     close,
     isClosed: () => closing,
     pinLevel: (pinned: number, durationMs: number) => pinLevel(node.degradation, pinned, clock.now() + durationMs),
+
+    /** The state of a bucket in the store; undefined if the store does not reply. */
+    inspect: (limits: AppLimits) => target.inspect?.(limits).catch(() => undefined),
+
+    /** Adds tokens to a bucket in the store, as far as they fit. False if the store does not reply. */
+    credit: async (limits: AppLimits, tokens: number, operation: string): Promise<boolean> =>
+      target.credit === undefined ||
+      target.credit(limits, tokens, operation).then(
+        () => true,
+        () => false,
+      ),
 
     setEmergency(active: boolean): void {
       if (active === node.emergency) return;

@@ -102,6 +102,8 @@ export function createSimulation(
       report: (sender, requests, leave, how) =>
         travel(() => quota.report(sender, requests, leave), how?.deadlineMs ?? 1000),
       heartbeat: (sender) => travel(() => quota.heartbeat(sender), 1000),
+      inspect: (app) => travel(() => quota.inspect(app), 1000),
+      credit: (app, amount, operation) => travel(() => quota.credit(app, amount, operation), 1000),
       onRecall: (recalled) =>
         quota.onRecall((app) => {
           clock.after(store.latencyMs / 2, () => {

@@ -1,4 +1,5 @@
 /** The domain `limits` of Envoy's rate limit service: the entries of a descriptor are attributes for the rules of `limits`. */
+import { OK, STORE_UNAVAILABLE } from "../../core/codes.js";
 import { ANONYMOUS_USER, DEFAULT_APP } from "../../core/identity.js";
 import type { RequestAttributes } from "../../descriptors/limit-rules.js";
 import type { LimitsOutcome } from "../limit-checks.js";
@@ -31,19 +32,29 @@ export function attributesOf(entries: readonly Entry[]): RequestAttributes {
   };
 }
 
-/** The entries of all descriptors describe one request. Negative hits take and return nothing. */
+/** The entries of all descriptors describe one request. Negative hits return tokens, also those that another node has taken. */
 export function decideAttributes(
-  { checkLimits }: Pick<Limiter, "checkLimits">,
+  { checkLimits, lookAtLimits, refundLimits }: Pick<Limiter, "checkLimits" | "lookAtLimits" | "refundLimits">,
   descriptors: readonly Descriptor[],
   hits: number,
 ): DescriptorDecision | Promise<DescriptorDecision> {
   const entries = descriptors.flatMap((descriptor) => descriptor.entries);
-  const own = descriptors.some(({ negative }) => negative) ? 0 : (descriptors[0]?.hits ?? hits);
-  const made = checkLimits(attributesOf(entries), own);
+  const attributes = attributesOf(entries);
+  const own = descriptors[0]?.hits ?? hits;
   const decided = (outcome: LimitsOutcome): DescriptorDecision => {
     const status = statusOf(outcome);
     return { allowed: outcome.allowed, code: outcome.code, statuses: descriptors.map(() => status) };
   };
+  if (descriptors.some(({ negative }) => negative)) {
+    return refundLimits(attributes, own).then(async (isDone) => {
+      const outcome = decided(await lookAtLimits(attributes));
+      const lost = { allowed: false, code: STORE_UNAVAILABLE };
+      const status = isDone ? { allowed: true, code: OK, retryAfterMs: 0 } : lost;
+      return { ...outcome, ...status, statuses: outcome.statuses.map((one) => ({ ...one, ...status })) };
+    });
+  }
+  if (own === 0) return lookAtLimits(attributes).then(decided);
+  const made = checkLimits(attributes, own);
   return made instanceof Promise ? made.then(decided) : decided(made);
 }
 

@@ -39,6 +39,21 @@ export function createBuckets(limits: LimitAccounts, clock: Clock, maxValues: ()
   };
 }
 
+/** The bucket of a rule, for operators: `values` are those of the entries that do not have one bucket for all values. */
+export function bucketOfRule(rule: Rule, values: readonly string[]): AppLimits {
+  let next = 0;
+  const entries = rule.steps.map(({ key, value, shared }) => ({
+    key,
+    value: isFree({ value, shared }) ? (values[next++] ?? "") : (value ?? ""),
+  }));
+  return appLimits(LIMIT_PREFIX + digest(bucketName(rule, entries)), rule);
+}
+
+/** Each value of the entry has its own bucket. */
+export function isFree({ value, shared }: Pick<Rule["steps"][number], "value" | "shared">): boolean {
+  return value === undefined || (value.includes("*") && !shared);
+}
+
 function appLimits(id: string, limit: CountedLimit): AppLimits {
   const { perUnit, unit, priority, onStoreFailure, shadow, label } = limit;
   const fillSeconds = SECONDS[unit];
@@ -72,7 +87,7 @@ const bounded = (name: string) => (name.length <= MAX_NAME_LENGTH ? name : field
 
 /** All values that match the rule use one bucket. */
 function hasSingleBucket({ steps }: Rule): boolean {
-  return steps.every(({ value, shared }) => value !== undefined && (shared || !value.includes("*")));
+  return !steps.some(isFree);
 }
 
 /** The bucket of entries that match the rule. */

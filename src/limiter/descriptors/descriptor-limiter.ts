@@ -16,7 +16,7 @@ export interface DescriptorOptions {
 }
 
 interface DescriptorLimiterOptions extends DescriptorOptions {
-  limiter: Pick<Limiter, "take" | "giveBack" | "limits" | "checkLimits">;
+  limiter: Pick<Limiter, "take" | "giveBack" | "look" | "limits" | "checkLimits" | "lookAtLimits" | "refundLimits">;
   clock?: Clock;
 }
 

@@ -10,7 +10,7 @@ type Decisions = readonly (Decision | undefined)[];
 
 type Metadata = Record<string, unknown>;
 
-export function createTokenTaker(limiter: Pick<Limiter, "take" | "giveBack" | "limits">, clock: Clock) {
+export function createTokenTaker(limiter: Pick<Limiter, "take" | "giveBack" | "look" | "limits">, clock: Clock) {
   const { limits } = limiter;
 
   function giveBack({ bucket }: LimitRequest, hits: number, app: string): void {
@@ -29,13 +29,28 @@ export function createTokenTaker(limiter: Pick<Limiter, "take" | "giveBack" | "l
   function decide(found: Found, onlyRead: boolean): Decision | Promise<Decision> | undefined {
     if (!isRequest(found)) return undefined;
     const { bucket, app, negative } = found;
-    if (negative) giveBack(found, found.hits, app);
-    const hits = negative || (onlyRead && !isSureToRefuse(found)) ? 0 : found.hits;
+    if (negative) return refund(found);
+    if (found.hits === 0) return look(found);
+    const hits = onlyRead && !isSureToRefuse(found) ? 0 : found.hits;
     return bucket === undefined ? limiter.take(app, hits) : limits.take(bucket.account, hits);
   }
 
+  /** By the store, because another node may have taken the tokens. */
+  function look({ bucket, app }: LimitRequest): Promise<Decision> {
+    return bucket === undefined ? limiter.look(app) : limits.look(bucket.account);
+  }
+
+  async function refund(request: LimitRequest): Promise<Decision> {
+    const { bucket, app, hits } = request;
+    // Of an app at most what this node has spent: a caller must not create tokens of apps.
+    if (bucket === undefined) limiter.giveBack(app, hits);
+    const isDone = bucket === undefined || (await limits.refund(bucket.account, hits));
+    const decision = await look(request);
+    return isDone ? decision : { ...decision, allowed: false, code: STORE_UNAVAILABLE };
+  }
+
   function result(all: readonly Found[], decisions: Decisions): DescriptorDecision {
-    const allowed = isAllowed(all, decisions);
+    const allowed = isAllowed(all, decisions) && !all.some((found, i) => isLost(found, decisions[i]));
     const statuses = all.map((found, i) => {
       if (!isRequest(found)) return found;
       const decision = decisions[i]!;
@@ -50,10 +65,11 @@ export function createTokenTaker(limiter: Pick<Limiter, "take" | "giveBack" | "l
   function statusOf(request: LimitRequest, decision: Decision, givenBack: number): DescriptorStatus {
     const { code, rate, limit: burst } = decision;
     const remaining = Math.min(Math.floor(decision.remaining) + givenBack, burst);
-    const allowed = decision.allowed || request.negative;
+    const isReturned = request.negative && !isLost(request, decision);
+    const allowed = decision.allowed || isReturned;
     const status: DescriptorStatus = {
       allowed,
-      code: request.negative ? OK : code,
+      code: isReturned ? OK : code,
       unlimited: false,
       remaining,
       resetMs: rate > 0 ? Math.max(Math.ceil(((burst - remaining) / rate) * 1000), 0) : 0,
@@ -81,6 +97,11 @@ export function createTokenTaker(limiter: Pick<Limiter, "take" | "giveBack" | "l
       ? Promise.all(decisions).then((settled) => result(all, settled))
       : result(all, decisions as Decisions);
   };
+}
+
+/** A refund for which the store did not reply. */
+function isLost(found: Found, decision: Decision | undefined): boolean {
+  return isRequest(found) && found.negative && decision?.code === STORE_UNAVAILABLE;
 }
 
 /** Every limit must allow the request, but of the limits in quota mode one is enough. */

@@ -10,6 +10,7 @@ import { ifAvailable } from "./deadline.js";
 import { admin, type Endpoint, ok } from "./endpoint.js";
 import { type ClusterLimits, explainApp, explainRefusal } from "./explain.js";
 import { nodeName } from "./health.js";
+import { descriptorLimits } from "./named-limits.js";
 import { appTotals, noTotals, ratio } from "./statistics.js";
 
 /** Concurrent store calls. */
@@ -70,8 +71,11 @@ function appReader(context: OperationsContext) {
      *  @param total the number of apps from which they were selected */
     async list(page: readonly AppLimits[], total: number): Promise<contract.AppsReply> {
       const cluster = clusterLimits();
-      const [reports, balances, l1] = await Promise.all([
+      const limits = descriptorLimits(context.live.current());
+      const labels = limits.map(({ name }) => name);
+      const [reports, limitReports, balances, l1] = await Promise.all([
         reportsOf(page.map(({ id }) => id)),
+        labels.length === 0 ? [] : reportsOf(labels),
         ifAvailable(mapConcurrently(page, CONCURRENT, (app) => quota.inspect(app))),
         ifAvailable(quota.cluster()),
       ]);
@@ -79,6 +83,7 @@ function appReader(context: OperationsContext) {
         page.map(({ id }) => id),
         reports,
       );
+      const limitTotals = totalsOf(labels, limitReports);
       return {
         apps: page.map((app, i) => {
           const total = totals.get(app.id) ?? noTotals();
@@ -93,6 +98,10 @@ function appReader(context: OperationsContext) {
           };
         }),
         total,
+        descriptor_limits: limits.map(({ name, rate, limits: { burst, dryRun } }) => ({
+          ...{ limit: name, rate, burst, dry_run: dryRun },
+          ...countsOf(limitTotals.get(name) ?? noTotals()),
+        })),
         cluster: clusterOf(l1, cluster),
         timestamp: context.timestamp(),
       };

@@ -1,17 +1,16 @@
-/** Operations on limits of `limits`: their use, and tokens for single values. */
+/** Operations on limits of `limits` and `rate_limits`: their use, and tokens for single values. */
 import { randomUUID } from "node:crypto";
 import { nearest } from "../../config/nearest.js";
-import { limitRules } from "../../config/options/limits.js";
 import { descriptorLimits } from "../../config/options/service.js";
 import { quoted } from "../../config/problem.js";
 import type { AppLimits } from "../../core/limits.js";
-import type { LimitRule } from "../../descriptors/limit-rules.js";
-import { bucketOfValue, bucketPrefix, FILL_UP, valueOfBucket } from "../../limiter/limit-values.js";
+import { FILL_UP } from "../../limiter/limit-values.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
 import type { OperationsContext } from "./context.js";
 import * as contract from "./contract/contract.js";
 import { CHANGE_MS, ifAvailable, READ_MS, within } from "./deadline.js";
 import { admin, badField, type Endpoint, ok, problem, Rejected } from "./endpoint.js";
+import { type NamedLimit, namedLimits } from "./named-limits.js";
 import { appTotals, noTotals } from "./statistics.js";
 
 /** Concurrent store calls. */
@@ -28,13 +27,13 @@ interface Bucket {
 export function limitEndpoints(context: OperationsContext): Endpoint[] {
   const { quota, live } = context;
 
-  function find(name: string | undefined) {
-    const config = live.current();
-    const at = config.limits.findIndex((limit) => limit.name === name);
-    if (at >= 0) return { rule: limitRules(config).rules[at]!, limit: config.limits[at]! };
+  function find(name: string | undefined): NamedLimit {
+    const all = namedLimits(live.current());
+    const found = all.find((limit) => limit.name === name);
+    if (found !== undefined) return found;
     const likely = nearest(
       name ?? "",
-      config.limits.map((limit) => limit.name),
+      all.map((limit) => limit.name),
     );
     const more = { field: "limit", ...(likely === undefined ? {} : { detail: `did you mean ${likely}?` }) };
     throw new Rejected(
@@ -42,68 +41,71 @@ export function limitEndpoints(context: OperationsContext): Endpoint[] {
     );
   }
 
-  function bucketOf(rule: LimitRule, value: string): AppLimits {
-    const found = bucketOfValue(rule, value);
+  function bucketOf(limit: NamedLimit, value: string): AppLimits {
+    const found = limit.bucketOf(value);
     if (typeof found === "string") throw badField("value", found);
-    return { ...rule.limits, id: found.id };
+    return found;
   }
 
-  const fieldsOf = ({ limit }: Pick<ReturnType<typeof find>, "limit">) => ({
-    limit: limit.name,
-    key: limit.key,
-    rate: limit.rate,
-    burst: limit.burst ?? Number(limit.rate.split("/")[0]),
-    count: limit.count,
-    dry_run: limit.dry_run,
+  const fieldsOf = ({ name, key, rate, count, limits }: NamedLimit) => ({
+    ...{ limit: name, key, rate, burst: limits.burst, count, dry_run: limits.dryRun },
   });
 
   /** What live nodes have spent, by bucket. */
-  async function spentBy(rule: LimitRule): Promise<Map<string, number>> {
+  async function spentByBucket(): Promise<Map<string, number>> {
     const nodes = (await quota.nodes()).filter(({ alive }) => alive);
     const ledgers = await mapConcurrently(nodes, CONCURRENT, ({ node }) => quota.ledger(node));
     const spent = new Map<string, number>();
     for (const { app, spent: tokens } of ledgers.flatMap(({ apps }) => apps)) {
-      if (app.startsWith(bucketPrefix(rule.name))) spent.set(app, (spent.get(app) ?? 0) + tokens);
+      spent.set(app, (spent.get(app) ?? 0) + tokens);
     }
     return spent;
   }
 
-  async function usageOf(rule: LimitRule, { limits, spent }: Bucket) {
+  async function usageOf(limit: NamedLimit, { limits, spent }: Bucket, asked: string | undefined) {
     const { tokens, granted, spent: total, returned } = await quota.inspect(limits);
     const held = Math.max(granted - total - returned, 0);
     const missing = Math.max(limits.burst - tokens - held, 0);
     return {
-      value: valueOfBucket(limits.id, rule.name),
+      value: limit.valueOf(limits.id, asked),
       used: Math.ceil(missing),
       remaining: Math.floor(tokens),
       held,
-      reset_seconds: Math.ceil(missing / limits.guaranteed),
+      reset_seconds: limits.guaranteed > 0 ? Math.ceil(missing / limits.guaranteed) : 0,
       spent,
     };
   }
 
+  /** The bucket of the value, or those with the most spent tokens, if the ids of buckets say to which limit they belong. */
+  function bucketsOf(limit: NamedLimit, spent: Map<string, number>, value: string | undefined): Bucket[] {
+    const { prefix, key } = limit;
+    if (value !== undefined || (prefix === undefined && key.length === 0)) {
+      const limits = bucketOf(limit, value ?? "");
+      return [{ limits, spent: spent.get(limits.id) ?? 0 }];
+    }
+    if (prefix === undefined) return [];
+    return [...spent]
+      .filter(([id]) => id.startsWith(prefix))
+      .sort(([, one], [, other]) => other - one)
+      .map(([id, tokens]) => ({ limits: { ...limit.limits, id }, spent: tokens }));
+  }
+
   async function usage(name: string | undefined, value: string | undefined, top: number) {
-    const found = find(name);
-    const { rule } = found;
-    const spent = await spentBy(rule);
-    const buckets: Bucket[] =
-      value === undefined
-        ? [...spent]
-            .sort(([, one], [, other]) => other - one)
-            .slice(0, top)
-            .map(([id, tokens]) => ({ limits: { ...rule.limits, id }, spent: tokens }))
-        : [bucketOf(rule, value)].map((limits) => ({ limits, spent: spent.get(limits.id) ?? 0 }));
-    const values = await mapConcurrently(buckets, CONCURRENT, (bucket) => usageOf(rule, bucket));
-    const why = value === undefined ? "" : whyText(rule, values[0]!);
-    return { ...fieldsOf(found), in_use: spent.size, values, why, timestamp: context.timestamp() };
+    const limit = find(name);
+    const spent = await spentByBucket();
+    const buckets = bucketsOf(limit, spent, value);
+    const inUse = value === undefined ? buckets.length : bucketsOf(limit, spent, undefined).length;
+    const values = await mapConcurrently(buckets.slice(0, top), CONCURRENT, (bucket) => usageOf(limit, bucket, value));
+    const why = value === undefined ? "" : whyText(limit, values[0]!);
+    return { ...fieldsOf(limit), in_use: inUse, values, why, timestamp: context.timestamp() };
   }
 
   async function change(name: string | undefined, value: string, amount: number) {
-    const { rule } = find(name);
-    const bucket = bucketOf(rule, value);
+    const limit = find(name);
+    const bucket = bucketOf(limit, value);
     const before = await within(CHANGE_MS, quota.inspect(bucket));
     const { added, remaining } = await within(CHANGE_MS, quota.credit(bucket, amount, randomUUID()));
-    const done = { limit: rule.name, value: valueOfBucket(bucket.id, rule.name), added, remaining };
+    const done = { limit: limit.name, value: limit.valueOf(bucket.id, value), added, remaining };
     return { done, audited: { before: { remaining: Math.floor(before.tokens) }, after: { remaining } } };
   }
 
@@ -135,7 +137,9 @@ export function limitEndpoints(context: OperationsContext): Endpoint[] {
       reply: contract.limitsReply,
       handle: async () =>
         ok({
-          limits: live.current().limits.map((limit) => fieldsOf({ limit })),
+          limits: namedLimits(live.current())
+            .filter(({ prefix }) => prefix !== undefined)
+            .map(fieldsOf),
           descriptors: await descriptors(),
           timestamp: context.timestamp(),
         }),
@@ -175,7 +179,7 @@ export function limitEndpoints(context: OperationsContext): Endpoint[] {
   ];
 }
 
-function whyText({ limits, name }: LimitRule, usage: contract.LimitUsageReply["values"][number]): string {
+function whyText({ limits, name }: NamedLimit, usage: contract.LimitUsageReply["values"][number]): string {
   const { value, remaining, held, used } = usage;
   const perToken = Math.ceil((1 - Math.max(remaining, 0)) / limits.guaranteed);
   const holding = held > 0 ? ` ${held} are on leases of nodes, which return them when others need them.` : "";

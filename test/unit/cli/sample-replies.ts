@@ -148,6 +148,12 @@ export function appNamed(app_id: string, numbers: Partial<AppNumbers> = {}): App
 export const apps: AppsReply = {
   apps: [appNumbers, appNamed("batch", { requests: 100_000, allowed: 100_000, debt: 60, priority: 3, l2_tokens: 2 })],
   total: 2,
+  descriptor_limits: [
+    {
+      ...{ limit: "rate-limit:api/user", rate: "10/s", burst: 10, dry_run: false },
+      ...{ requests: 120, allowed: 100, rejected: 20, dry_run_rejected: 0 },
+    },
+  ],
   cluster: { tokens: 812_000, capacity: 1_000_000, rate: 500_000 },
   timestamp,
 };

@@ -32,6 +32,14 @@ const appSummary = z.strictObject({
   last_refusal: refusal.nullable(),
 });
 
+const descriptorLimit = z.strictObject({
+  limit: z.string().describe("Its label, as in metrics."),
+  rate: z.string(),
+  burst: z.number(),
+  dry_run: z.boolean(),
+  ...counts,
+});
+
 /** Query parameters are strings. */
 function wholeText(least: number, most: number) {
   const wanted = `must be a whole number from ${least} to ${most}`;
@@ -57,6 +65,7 @@ export const appsReply = reply({
   total: count().describe(
     "Number of all apps that match `search`; offset and limit (at most 500) in the query select a page.",
   ),
+  descriptor_limits: z.array(descriptorLimit).describe("Descriptor limits of `rate_limits`, on every page."),
   cluster,
 });
 

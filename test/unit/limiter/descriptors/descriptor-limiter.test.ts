@@ -193,7 +193,39 @@ describe("metadata", () => {
 });
 
 describe("negative hits", () => {
-  it("give back tokens, up to the number taken on this node", async () => {
+  it("and zero hits see what another node has taken, and give it back", async () => {
+    const world = createSimulatedNodes({ domains: [domain(rule("api", limit(6, "hour")))] }, 2);
+    const [first, second] = world.nodes;
+    const look = () => second!.askAll([{ ...of("api=x"), hits: 0 }]);
+    expect(await countAllowed(4, () => first!.ask("api=x"))).toBe(4);
+    await world.pass(1_000);
+    const seen = await look();
+    expect(seen).toMatchObject({ allowed: true, code: "ok" });
+    expect(seen.statuses[0]!.remaining).toBeLessThanOrEqual(2);
+    expect(await countAllowed(9, () => first!.ask("api=x"))).toBe(2);
+    await world.pass(1_000);
+    expect(await look()).toMatchObject({ allowed: false, code: "quota_exhausted", statuses: [{ remaining: 0 }] });
+    // More than was taken fills the bucket, and no more.
+    const back = (hits: number) => second!.askAll([{ ...of("api=x"), negative: true, hits }]);
+    expect(await back(3)).toMatchObject({ allowed: true, code: "ok", statuses: [{ remaining: 3 }] });
+    expect(await look()).toMatchObject({ allowed: true, statuses: [{ remaining: 3 }] });
+    expect(await countAllowed(9, () => second!.ask("api=x"))).toBe(3);
+    await back(1e19);
+    await world.pass(2_000);
+    const passed =
+      (await countAllowed(9, () => first!.ask("api=x"))) + (await countAllowed(9, () => second!.ask("api=x")));
+    expect(passed).toBe(6);
+  });
+
+  it("are not lost silently: without the store the answer is that it is unavailable", async () => {
+    const world = createSimulatedNodes({ domains: [domain(rule("api", limit(6, "hour")))] }, 2);
+    await world.nodes[0]!.ask("api=x");
+    world.simulation.store.mode = "refusing";
+    const back = await world.nodes[1]!.askAll([{ ...of("api=x"), negative: true, hits: 1 }]);
+    expect(back).toMatchObject({ allowed: false, code: "store_unavailable" });
+  });
+
+  it("give back tokens, up to the capacity", async () => {
     const { node } = one(rule("api", limit(5)));
     const back = (hits: number) => node.askAll([{ ...of("api=x"), negative: true, hits }]);
     expect(await countAllowed(9, () => node.ask("api=x"))).toBe(5);
