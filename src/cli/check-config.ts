@@ -5,18 +5,21 @@ import { describeProblem } from "../config/problem.js";
 import type { Config } from "../config/schema.js";
 import { withFileChecks } from "../config/tls-files.js";
 import { configVersion } from "../config/version.js";
+import { configWarnings, type Warning } from "../config/warnings.js";
 import { type Command, expectWords, FINE, flagOption, REFUSED, readArguments, textOption } from "./command.js";
 import { explainRequest, explanationText } from "./explain-limits.js";
 import { counted } from "./numbers.js";
 
 const help = `Usage: tollgate check-config FILE [--explain REQUEST] [--json]
 
-Reads the file and the environment as \`tollgate serve\` does, starts nothing, and lists every problem. Does not read the
-configuration layer in the store, which is validated when it is written and by \`tollgate reload\`.
+Reads the file and the environment as \`tollgate serve\` does, starts nothing, and lists every problem. Warns about limits that
+can never be met. Does not read the configuration layer in the store, which is validated when it is written and by
+\`tollgate reload\`.
 
   --explain  the limits that a request matches, with the bucket and the tokens of each: METHOD PATH, and any of
              from ADDRESS, user NAME, app NAME, host NAME, bytes N, header NAME=VALUE
-  --json     machine-readable: {"file", "valid", "problems": [{"path", "value", "reason"}]}, with counts if it is valid
+  --json     machine-readable: {"file", "valid", "problems": [{"path", "value", "reason"}]}; if it is valid with counts
+             and "warnings": [{"path", "reason"}]
 
 Exit code 0 if the file is valid, 1 if it is not, 2 for a usage error.
 
@@ -38,15 +41,28 @@ export const command: Command = {
       return `${JSON.stringify(explainRequest(config, values.explain))}\n`;
     }
     if (!values.json) {
-      const { apps, routes, upstreams } = counts(configOrThrow(file, loaded));
-      return `${file} is valid: ${counted(apps, "app")}, ${counted(routes, "route")}, ${counted(upstreams, "upstream")}\n`;
+      const config = configOrThrow(file, loaded);
+      const { apps, routes, upstreams } = counts(config);
+      const found = `${counted(apps, "app")}, ${counted(routes, "route")}, ${counted(upstreams, "upstream")}`;
+      return `${file} is valid: ${found}\n${warningText(configWarnings(config))}`;
     }
     const { config, problems } = loaded;
-    const found = config === undefined ? {} : { version: configVersion(config), ...counts(config) };
+    const found =
+      config === undefined
+        ? {}
+        : { version: configVersion(config), ...counts(config), warnings: configWarnings(config) };
     const answer = { file, valid: config !== undefined, problems, ...found };
     return { text: `${JSON.stringify(answer)}\n`, exitCode: config === undefined ? REFUSED : FINE };
   },
 };
+
+const MAX_WARNINGS = 20;
+
+function warningText(warnings: Warning[]): string {
+  const lines = warnings.slice(0, MAX_WARNINGS).map(({ path, reason }) => `warning: ${path}: ${reason}\n`);
+  const more = warnings.length - lines.length;
+  return `${lines.join("")}${more > 0 ? `and ${counted(more, "more warning")}; --json lists all\n` : ""}`;
+}
 
 function counts(config: Config) {
   const { routes, upstreams } = config;

@@ -1,6 +1,7 @@
 /** `tollgate check-config --explain`: which limits a described request matches, with which buckets, and what it costs. */
 import { isIP } from "node:net";
 import { appLimits, limitRules } from "../config/options/limits.js";
+import { routePricing } from "../config/options/profiles.js";
 import type { Config } from "../config/schema.js";
 import { estimate, newLearnedSizes } from "../core/cost.js";
 import { ANONYMOUS_USER, DEFAULT_APP } from "../core/identity.js";
@@ -77,8 +78,9 @@ export function explainRequest(config: Config, text: string) {
     appLimits(config).find(({ id }) => id === request.app) ?? appLimits(config).find(({ id }) => id === DEFAULT_APP);
   if (app === undefined) throw new UsageError(`--explain: ${request.app} is not one of apps`);
   request.app = app.id;
-  const cost = estimate(app.profile, request.method, bytes, newLearnedSizes());
-  const own = newOutcome(newAccount(app, defaultLeaseOptions, 0), request.method, cost);
+  const profile = routePricing(config)(request.host, request.path) ?? app.profile;
+  const cost = estimate(profile, request.method, bytes, newLearnedSizes());
+  const own = { ...newOutcome(newAccount(app, defaultLeaseOptions, 0), request.method, cost), profile };
   const rules = limitRules(config);
   const { invalid, matches } = matchLimits(rules, request, sha1);
   const found = new Map<string, LimitMatch>(matches.map((match) => [match.rule.name, match]));
@@ -96,11 +98,11 @@ export function explainRequest(config: Config, text: string) {
       { limit: name, result, bucket: match?.id ?? "", cost: costAtLimit(rule, own, bytes), rate, burst, dry_run },
     ];
   });
-  return { app: app.id, cost, limits };
+  return { app: app.id, cost, ...(profile.route === undefined ? {} : { prices_of_route: profile.route }), limits };
 }
 
 export function explanationText(config: Config, text: string): string {
-  const { app, cost, limits } = explainRequest(config, text);
+  const { app, cost, prices_of_route: route, limits } = explainRequest(config, text);
   const lines = limits.map(({ limit, result, bucket, cost: tokens, rate, burst, dry_run }) => {
     if (result === "allowed") return `  ${limit}: not limited, the value is in allow`;
     if (result === "invalid") return `  ${limit}: 400, the value is invalid`;
@@ -108,7 +110,8 @@ export function explanationText(config: Config, text: string): string {
     if (result === "denied") return `  ${limit}: 403, the value is in deny${dry}`;
     return `  ${limit}: ${tokens} of ${burst}, refills ${rate}${dry}, bucket ${bucket}`;
   });
-  return [`app ${app}: ${counted(cost, "token")}`, ...(lines.length === 0 ? ["  no limit matches"] : lines)]
+  const prices = route === undefined ? "" : `, by the profile of the route ${route}`;
+  return [`app ${app}: ${counted(cost, "token")}${prices}`, ...(lines.length === 0 ? ["  no limit matches"] : lines)]
     .map((line) => `${line}\n`)
     .join("");
 }

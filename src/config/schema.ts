@@ -2,12 +2,13 @@
 import { availableParallelism, hostname } from "node:os";
 import * as z from "zod";
 import { MAX_TOKENS } from "../core/bucket.js";
-import { costProfiles, MAX_BYTES, MAX_COST } from "../core/cost.js";
 import { MAX_SHARDS } from "../core/shard.js";
 import { requestLimits, route, timeouts, upstream } from "./sections/gateway.js";
+import { identity } from "./sections/identity.js";
 import { limit } from "./sections/limits.js";
 import { otel } from "./sections/otel.js";
 import { overload } from "./sections/overload.js";
+import { profile } from "./sections/profile.js";
 import { rateLimitDomain } from "./sections/rate-limits.js";
 import { clientTls, gatewayTls, listenerTls } from "./sections/tls.js";
 import {
@@ -18,7 +19,6 @@ import {
   flag,
   HOUR_MS,
   hostName,
-  identityHeader,
   list,
   milliseconds,
   named,
@@ -30,7 +30,6 @@ import {
   secret,
   secrets,
   section,
-  sectionOrName,
   storeUrl,
   whole,
 } from "./values.js";
@@ -147,53 +146,6 @@ const lease = section({
     .default(90_000)
     .describe("While tokens are plentiful, a lease that was not used for this long is returned with its next report."),
   timeout_ms: milliseconds(10, 60_000).default(1_000).describe("Timeout of decisions and store calls."),
-});
-
-const identity = section({
-  app_header: identityHeader().default("X-App-Id").describe("Header with the app id."),
-  user_header: identityHeader().default("X-User-Id").describe("Header with the user id."),
-  trusted_hops: list(network(), 0, 1_000)
-    .default([])
-    .describe("Networks whose identity, Forwarded and X-Forwarded-* headers are trusted."),
-  forward_identity: flag()
-    .default(true)
-    .describe(
-      "Backends get the app that pays and the user of a trusted hop in `app_header` and `user_header`; otherwise they get neither header. They never get these headers as sent by another client, and never `api_key_header`.",
-    ),
-  untrusted_headers: oneOf("ignore", "reject")
-    .default("ignore")
-    .describe("Identity headers from other addresses: ignore them, or reject the request with 400."),
-  api_key_header: identityHeader().default("X-API-Key").describe("Header with the API key."),
-  api_keys: named(list(secret(), 1, 100))
-    .prefault({})
-    .describe("API keys by app."),
-});
-
-const profileNames = Object.keys(costProfiles) as [keyof typeof costProfiles];
-const ofProfile = "from `based_on`";
-const base = (methods: string) =>
-  optional(whole(0, MAX_COST), ofProfile).describe(`Tokens for ${methods}, regardless of its size.`);
-
-/** The name of a profile, or a profile based on a named one. */
-const profile = sectionOrName("based_on", profileNames, {
-  based_on: oneOf(...profileNames)
-    .default("standard")
-    .describe("The profile that provides all other values."),
-  base: section({
-    GET: base("a GET"),
-    HEAD: base("a HEAD"),
-    OPTIONS: base("an OPTIONS"),
-    DELETE: base("a DELETE"),
-    POST: base("a POST"),
-    PUT: base("a PUT"),
-    PATCH: base("a PATCH"),
-    other: base("any other method"),
-  })
-    .prefault({})
-    .describe("Tokens per request, by method."),
-  quantum: optional(whole(1, MAX_BYTES - 1), ofProfile).describe("Bytes per unit of bandwidth."),
-  bandwidth: optional(whole(0, MAX_COST), ofProfile).describe("Tokens per started unit."),
-  max_cost: optional(whole(1, MAX_COST), ofProfile).describe("Maximum cost of a request."),
 });
 
 export const app = section({

@@ -1,4 +1,5 @@
 /** The cost of a request: estimated before it runs, priced after it ran, and the difference to settle. */
+import { wholeNumber } from "./platform.js";
 
 export interface CostProfile {
   /** Tokens for the operation itself, by method. Methods are case-sensitive, as in HTTP. */
@@ -9,7 +10,13 @@ export interface CostProfile {
   bandwidth: number;
   /** No request costs more than this. */
   maxCost: number;
+  /** The bodies whose bytes are counted; default "both". */
+  countedBytes?: CountedBytes;
+  /** The route that has these prices instead of those of the app: sizes are learned separately for it. */
+  route?: string;
 }
+
+export type CountedBytes = "both" | "request" | "response";
 
 export const MAX_COST = 1000000;
 /** Histogram buckets for request cost. */
@@ -49,7 +56,23 @@ export function baseCost(profile: CostProfile, method: string): number {
   return profile.base[knownMethod(method)];
 }
 
-/** The cost of a request that moved `bytes` (request body plus response body), or INVALID_COST. */
+/** The bytes of an exchange that its profile counts. */
+export function pricedBytes({ countedBytes }: CostProfile, requestBytes: number, responseBytes: number): number {
+  if (countedBytes === "request") return requestBytes;
+  return countedBytes === "response" ? responseBytes : requestBytes + responseBytes;
+}
+
+/** Whether the size of request bodies matters for the cost. */
+export function countsRequests({ countedBytes, bandwidth }: CostProfile): boolean {
+  return bandwidth > 0 && countedBytes !== "response";
+}
+
+/** Whether the size of response bodies matters for the cost. */
+export function countsResponses({ countedBytes, bandwidth }: CostProfile): boolean {
+  return bandwidth > 0 && countedBytes !== "request";
+}
+
+/** The cost of a request that moved `bytes`, of those that the profile counts, or INVALID_COST. */
 export function price(profile: CostProfile, method: string, bytes: number): number {
   if (!isSize(bytes)) return INVALID_COST;
   const cost = baseCost(profile, method) + Math.ceil(bytes / profile.quantum) * profile.bandwidth;
@@ -76,9 +99,13 @@ export interface LearnedSizesByMethod {
   [method: string]: LearnedSizes | undefined;
 }
 
-/** Sizes learned for a method. Unknown methods share one entry, so that clients cannot grow the table. */
-export function learnedSizes(byMethod: LearnedSizesByMethod, method: string): LearnedSizes {
-  const name = knownMethod(method);
+/**
+ * Sizes learned for a method, on a route with its own prices for this route. Unknown methods share one entry, so that clients
+ * cannot grow the table.
+ */
+export function learnedSizes(byMethod: LearnedSizesByMethod, { route }: CostProfile, method: string): LearnedSizes {
+  const known = knownMethod(method);
+  const name = route === undefined ? known : `${known} ${route}`;
   let learned = byMethod[name];
   if (learned === undefined) {
     learned = newLearnedSizes();
@@ -154,12 +181,28 @@ export function checkAge(learned: LearnedSizes, now: number): void {
 export function estimate(profile: CostProfile, method: string, contentLength: number, learned: LearnedSizes): number {
   const requestBytes = contentLength === UNKNOWN_LENGTH ? Math.floor(learned.requestBytes) : contentLength;
   if (!isSize(requestBytes)) return INVALID_COST;
-  return price(profile, method, Math.min(requestBytes + Math.floor(learned.responseBytes), MAX_BYTES));
+  return price(
+    profile,
+    method,
+    Math.min(pricedBytes(profile, requestBytes, Math.floor(learned.responseBytes)), MAX_BYTES),
+  );
 }
 
 /** The part of an estimate that does not depend on learned sizes. */
 export function declaredCost(profile: CostProfile, method: string, contentLength: number): number {
-  return price(profile, method, contentLength === UNKNOWN_LENGTH ? 0 : contentLength);
+  return price(profile, method, contentLength === UNKNOWN_LENGTH ? 0 : pricedBytes(profile, contentLength, 0));
+}
+
+/** No valid cost has more digits. */
+const LONGEST_COST = 7;
+
+/**
+ * The cost that a backend states in a response header, or INVALID_COST if it is not a whole number from 0 to MAX_COST. The
+ * caller must not pass the value of a header that was sent more than once.
+ */
+export function reportedCost(text: string): number {
+  const cost = text.length > LONGEST_COST ? INVALID_COST : wholeNumber(text);
+  return cost >= 0 && cost <= MAX_COST ? cost : INVALID_COST;
 }
 
 /** Tokens to charge (positive) or to refund (negative) when the exchange has ended; 0 if a cost is invalid. */

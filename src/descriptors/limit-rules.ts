@@ -1,11 +1,12 @@
 /** Limits on any key: finds the limits that apply to a request, and the bucket of each. */
 import { addressGroups, isInNetwork, type Network, networkText } from "../core/address.js";
+import type { CostProfile } from "../core/cost.js";
 import type { AppLimits } from "../core/limits.js";
 import { cutText, escapeBytes, findText, hasControls, lowerText } from "../core/platform.js";
 import { normalPath } from "./path.js";
 import { coversPath, matchesPattern, type Pattern } from "./pattern.js";
 
-/** What limits can depend on. Header names are in lower case. */
+/** What decisions depend on besides app, method and length. Header names are in lower case. */
 export interface RequestAttributes {
   app: string;
   /** "anonymous" without one. */
@@ -17,6 +18,8 @@ export interface RequestAttributes {
   path: string;
   /** The client's address; may be invalid. */
   address: string;
+  /** The prices of the request's route; unset: those of its app. */
+  profile?: CostProfile | undefined;
   /** How often the header was sent: 0, 1, or 2 for more. */
   headerCount(name: string): number;
   /** The value of a header that was sent once. Each character is a byte. */
@@ -272,7 +275,7 @@ export function hostName(host: string): string {
 }
 
 /** The name of the route; empty without one. */
-function routeOf(routes: RouteEntry[], host: string, path: string): string {
+export function routeOf(routes: RouteEntry[], host: string, path: string): string {
   const name = hostName(host);
   for (const route of routes) {
     if ((route.host === "" || route.host === name) && coversPath(route.path, path)) return route.name;

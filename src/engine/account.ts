@@ -1,6 +1,6 @@
 /** The account of one app on one node: its limits, lease, sync state and waiting requests. */
 import { OK, QUOTA_EXHAUSTED } from "../core/codes.js";
-import type { LearnedSizesByMethod } from "../core/cost.js";
+import type { CostProfile, LearnedSizesByMethod } from "../core/cost.js";
 import {
   type BalanceCell,
   type Cell,
@@ -22,6 +22,8 @@ export const PENDING = "";
 export interface Outcome {
   account: Account;
   method: string;
+  /** The prices of the request: those of its route or its app. */
+  profile: CostProfile;
   /** Tokens taken, or tokens that a refused request would have cost. */
   cost: number;
   /** PENDING, OK or the reason for a refusal. In a dry run a request is allowed with the code of its refusal. */
@@ -156,5 +158,6 @@ export function newAccount(limits: AppLimits, options: LeaseOptions, now: number
 
 /** A record for one decision. */
 export function newOutcome(account: Account, method: string, cost: number): Outcome {
-  return { account, method, cost, code: OK, allowed: false, source: "local", balance: 0, retryAfterMs: 0 };
+  const { profile } = account.limits;
+  return { account, method, profile, cost, code: OK, allowed: false, source: "local", balance: 0, retryAfterMs: 0 };
 }

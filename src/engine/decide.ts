@@ -1,6 +1,14 @@
 /** Decides about a request: from the lease, from a cached refusal, or without the store; otherwise it has to wait. */
 import { COST_EXCEEDS_CAPACITY, INVALID_ARGUMENT, OK, STORE_UNAVAILABLE } from "../core/codes.js";
-import { checkAge, declaredCost, estimate, INVALID_COST, isCheckDue, learnedSizes } from "../core/cost.js";
+import {
+  type CostProfile,
+  checkAge,
+  declaredCost,
+  estimate,
+  INVALID_COST,
+  isCheckDue,
+  learnedSizes,
+} from "../core/cost.js";
 import { mayWaitForStore, withoutStoreAllowance } from "../core/degradation.js";
 import { applyReply, isRefused, MISS, plainCell, takeAllowance, takeUncovered } from "../core/lease.js";
 import type { Account, DecisionSource, Outcome } from "./account.js";
@@ -32,10 +40,14 @@ export function conclude(outcome: Outcome, source: DecisionSource, code: string,
   outcome.allowed = isAllowed(code, outcome.account.limits.dryRun);
 }
 
-/** Prepares a record for one of the decisions below; a host may reuse the record. */
-export function startDecision(outcome: Outcome, account: Account, method: string): void {
+/**
+ * Prepares a record for one of the decisions below; a host may reuse the record. `profile`: the prices of the request's route;
+ * without them those of the app apply.
+ */
+export function startDecision(outcome: Outcome, account: Account, method: string, profile?: CostProfile): void {
   outcome.account = account;
   outcome.method = method;
+  outcome.profile = profile === undefined ? account.limits.profile : profile;
   outcome.retryAfterMs = 0;
 }
 
@@ -47,10 +59,10 @@ export function decide(node: NodeState, outcome: Outcome, contentLength: number)
 
 /** Sets the estimated cost. False if the request is invalid: then it is decided. */
 export function estimateCost(node: NodeState, outcome: Outcome, contentLength: number): boolean {
-  const { account, method } = outcome;
-  const learned = learnedSizes(account.learned, method);
+  const { account, method, profile } = outcome;
+  const learned = learnedSizes(account.learned, profile, method);
   if (isCheckDue(learned, node.clock)) checkAge(learned, node.clock);
-  let cost = estimate(account.limits.profile, method, contentLength, learned);
+  let cost = estimate(profile, method, contentLength, learned);
   if (cost === INVALID_COST) {
     outcome.cost = 0;
     conclude(outcome, "local", INVALID_ARGUMENT, account.cell.get());
@@ -65,8 +77,8 @@ export function estimateCost(node: NodeState, outcome: Outcome, contentLength: n
  * Lowers an estimate to what a full bucket can pay: sizes of earlier exchanges must not make a request impossible. The body
  * that the request declares is priced in full.
  */
-function payableCost({ account, method }: Outcome, contentLength: number, cost: number): number {
-  const { burst, profile } = account.limits;
+function payableCost({ account, method, profile }: Outcome, contentLength: number, cost: number): number {
+  const { burst } = account.limits;
   const { limit } = account.sync;
   const capacity = limit > 0 ? Math.min(limit, burst) : burst;
   return Math.min(cost, Math.max(declaredCost(profile, method, contentLength), capacity));

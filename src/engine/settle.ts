@@ -1,8 +1,30 @@
 /** Corrects the estimated cost of a finished exchange, learns from its sizes, and takes back tokens that were not needed. */
 import { OK } from "../core/codes.js";
-import { learnedSizes, learnSizes, payableBytes, price, settlement } from "../core/cost.js";
+import { learnedSizes, learnSizes, payableBytes, price, pricedBytes, settlement } from "../core/cost.js";
 import { type Cell, spentTokens } from "../core/lease.js";
 import type { Account, Outcome } from "./account.js";
+
+/**
+ * The method under which an upgrade is priced. It has its own learned sizes: a connection may transfer gigabytes, which
+ * must not become the expected size of a request.
+ */
+export const UPGRADE = "UPGRADE";
+
+/** What is needed of an exchange to price and settle it. */
+export interface PaidExchange extends Pick<Outcome, "method" | "profile" | "cost" | "code"> {
+  /** The cost that the backend has stated; unset or INVALID_COST: by the bytes. */
+  reportedCost?: number | undefined;
+}
+
+/** The cost of a finished exchange. A backend cannot state more than the maximum of the profile. */
+export function actualCost(
+  { method, profile, reportedCost }: Pick<PaidExchange, "method" | "profile" | "reportedCost">,
+  requestBytes: number,
+  responseBytes: number,
+): number {
+  if (reportedCost !== undefined && reportedCost >= 0 && reportedCost <= profile.maxCost) return reportedCost;
+  return price(profile, method, pricedBytes(profile, requestBytes, responseBytes));
+}
 
 /**
  * An admitted exchange has ended. Returns the tokens charged (positive) or refunded (negative). In a dry run, nothing was
@@ -10,15 +32,18 @@ import type { Account, Outcome } from "./account.js";
  */
 export function settleExchange(
   account: Account,
-  { method, cost, code }: Pick<Outcome, "method" | "cost" | "code">,
+  exchange: PaidExchange,
   requestBytes: number,
   responseBytes: number,
 ): number {
-  const { profile, burst } = account.limits;
-  const mostBytes = payableBytes(profile, method, burst);
-  learnSizes(learnedSizes(account.learned, method), requestBytes, responseBytes, mostBytes);
+  const { method, profile, cost, code } = exchange;
+  const mostBytes = payableBytes(profile, method, account.limits.burst);
+  const learned = learnedSizes(account.learned, profile, method);
+  // The bytes of a connection must not raise the expected size of responses.
+  if (method === UPGRADE) learnSizes(learned, requestBytes + responseBytes, 0, mostBytes);
+  else learnSizes(learned, requestBytes, responseBytes, mostBytes);
   if (code !== OK) return 0;
-  const difference = settlement(cost, price(profile, method, requestBytes + responseBytes));
+  const difference = settlement(cost, actualCost(exchange, requestBytes, responseBytes));
   if (difference < 0) giveBack(account, 0 - difference);
   else if (difference > 0) account.cell.add(0 - difference);
   return difference;

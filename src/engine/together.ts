@@ -13,7 +13,7 @@ export const ALL_TAKEN = -1;
 export function costAtLimit({ countsCost, limits }: LimitRule, app: Outcome, contentLength: number): number {
   if (!countsCost) return 1;
   if (app.cost <= limits.burst) return app.cost;
-  const declared = declaredCost(app.account.limits.profile, app.method, contentLength);
+  const declared = declaredCost(app.profile, app.method, contentLength);
   return Math.min(app.cost, Math.max(declared, limits.burst));
 }
 

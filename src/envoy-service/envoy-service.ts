@@ -44,7 +44,12 @@ export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: E
   });
   const paidForPlanes = createPaidForPlanes(limiter.limitsOf);
   const refunds = createRefunds({ quota, log });
-  const settle = createSettlement({ limiter, paidForPlanes, refunds });
+  const settle = createSettlement({
+    limiter,
+    profileOf: (route) => options.routeProfiles.get(route),
+    paidForPlanes,
+    refunds,
+  });
   const rateLimit = { descriptors, headers: () => options.headers };
   const services = [createRateLimitService(rateLimit), createAccessLogService({ connections, settle, log })];
   const names = services.map(({ path }) => path.split("/")[1] ?? "");

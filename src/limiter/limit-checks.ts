@@ -1,7 +1,6 @@
 /** Checks requests that have limits besides that of their app: tokens are taken from all limits, or from none. */
 import { createHash } from "node:crypto";
-import { INVALID_ARGUMENT, OK } from "../core/codes.js";
-import { price } from "../core/cost.js";
+import { DENIED, INVALID_ARGUMENT, OK } from "../core/codes.js";
 import type { AppLimits } from "../core/limits.js";
 import {
   type LimitMatch,
@@ -35,6 +34,7 @@ import { addWaiter, newWaiter } from "../engine/waiters.js";
 import type { Clock } from "../shared/clock.js";
 import type { LimiterAccount, LimiterWaiter } from "./accounts.js";
 import type { Decision, LimitDecision } from "./limiter-contract.js";
+import type { createSharedState } from "./shared-state.js";
 import type { Syncer } from "./syncer.js";
 import { createValueTable, type LimitAccounts } from "./value-table.js";
 
@@ -51,6 +51,7 @@ export interface LimitChecksOptions {
   syncerOf(account: LimiterAccount): Syncer;
   /** The app's own part of a decision. */
   decisionFrom(outcome: Outcome): Decision;
+  shared: ReturnType<typeof createSharedState>;
 }
 
 /** The decision about the limits of a request, without its app. */
@@ -137,6 +138,35 @@ export function createLimitChecks(options: LimitChecksOptions) {
     };
     const waiting = outcomes.flatMap((outcome) => takeOrWait(outcome) ?? []);
     return waiting.length === 0 ? finish() : Promise.all(waiting).then(finish);
+  }
+
+  /** The limits that match, by their state in the store. Nothing is taken. */
+  async function look(request: RequestAttributes): Promise<LimitsOutcome> {
+    const { invalid, matches } = matchLimits(rules, request, sha1);
+    if (invalid !== undefined) return { allowed: false, code: INVALID_ARGUMENT, retryAfterMs: 0, limits: [] };
+    const limits = await Promise.all(
+      matches.map(async ({ rule, id, denied }) => {
+        const account = bucketOf(rule, id);
+        const { code, allowed, remaining, limit, rate, retryAfterMs } = await options.shared.look(account);
+        const { dryRun } = account.limits;
+        const own = denied ? { code: DENIED, allowed: dryRun } : { code, allowed };
+        return { name: rule.name, cost: 0, ...own, dryRun, remaining, limit, rate, retryAfterMs };
+      }),
+    );
+    const refused = limits.find(({ allowed }) => !allowed);
+    return {
+      allowed: refused === undefined,
+      code: refused?.code ?? OK,
+      retryAfterMs: refused?.retryAfterMs ?? 0,
+      limits,
+    };
+  }
+
+  /** Returns tokens that any node has taken. False if the store does not reply. */
+  async function refundAll(request: RequestAttributes, hits: number): Promise<boolean> {
+    const { matches } = matchLimits(rules, request, sha1);
+    const done = await Promise.all(matches.map(({ rule, id }) => options.shared.refund(bucketOf(rule, id), hits)));
+    return !done.includes(false);
   }
 
   function outcomeOf(outcomes: Outcomes, found: readonly LimitMatch[]): LimitsOutcome {
@@ -228,15 +258,17 @@ export function createLimitChecks(options: LimitChecksOptions) {
 
     check,
     checkOnly,
+    look,
+    refund: refundAll,
 
     /** An admitted exchange has ended: limits that count by cost are corrected to its actual cost. */
-    settle({ limits = [], method }: Decision, app: AppLimits, bytes: number): void {
+    settle({ limits = [] }: Decision, actualCost: number): void {
       for (const { name, code, cost, bucket } of limits) {
         const rule = byName.get(name);
         if (bucket === undefined || rule?.countsCost !== true || code !== OK) continue;
         // A bucket that was released meanwhile comes back until the correction is reported.
         const account = options.owner(bucket) ?? bucketOf(rule, bucket);
-        settleLimit(account, cost, price(app.profile, method, bytes));
+        settleLimit(account, cost, actualCost);
         syncerOf(account).spent(account);
       }
     },

@@ -144,7 +144,7 @@ const networkList = (values: string[]): ValueList => ({
 });
 
 /** Routes of a host first, then by length: the first that matches is the route of a request. */
-function inOrder(routes: readonly LimitedRoute[]): RouteEntry[] {
+export function inOrder(routes: readonly Omit<LimitedRoute, "limits">[]): RouteEntry[] {
   return routes
     .map(({ name, host, path }) => ({ name, host, path }))
     .sort((a, b) => Number(a.host === "") - Number(b.host === "") || b.path.length - a.path.length);

@@ -1,5 +1,6 @@
 /** What a limiter needs and makes: its options, its observer, and its decisions. */
 
+import type { CostProfile } from "../core/cost.js";
 import type { LeaseOptions } from "../core/lease.js";
 import type { AppLimits } from "../core/limits.js";
 import type { ClientDecision, LimitView } from "../core/refusals.js";
@@ -26,6 +27,8 @@ export interface Decision extends ClientDecision {
   method: string;
   /** The other limits of the request; unset without any. */
   limits?: readonly LimitDecision[] | undefined;
+  /** The prices of the request's route, if it has its own. */
+  profile?: CostProfile | undefined;
   /** The code of the app's own limit, if it is not `code`. */
   appCode?: string | undefined;
   /** Tokens on this node's lease after the decision; negative if tokens were spent before they were granted. */
@@ -35,8 +38,17 @@ export interface Decision extends ClientDecision {
   source: DecisionSource;
 }
 
+/** What is known at the end of an exchange besides its bytes. */
+export interface ExchangeEnd {
+  /** Tokens that the meter of the exchange has taken. */
+  metered?: number | undefined;
+  /** The cost that the backend has stated; INVALID_COST: none. It replaces the price of the bytes. */
+  reportedCost?: number | undefined;
+}
+
 /** The part of a shard that a limiter needs. */
-export type ShardTarget = Pick<ShardQuota, "grant" | "report" | "heartbeat"> & Partial<Pick<ShardQuota, "onRecall">>;
+export type ShardTarget = Pick<ShardQuota, "grant" | "report" | "heartbeat"> &
+  Partial<Pick<ShardQuota, "onRecall" | "inspect" | "credit">>;
 
 /** The part of a quota that a limiter needs. */
 export interface SyncTarget {

@@ -24,13 +24,14 @@ import {
 } from "../engine/decide.js";
 import { leaveNode, refit } from "../engine/limits.js";
 import { knownNodes, type NodeOptions, type NodeState } from "../engine/node.js";
-import { refund, settleExchange } from "../engine/settle.js";
+import { actualCost, refund, settleExchange } from "../engine/settle.js";
 import { addWaiter, newWaiter, takeWaiters } from "../engine/waiters.js";
 import { systemClock } from "../shared/clock.js";
 import { createAccounts, type LimiterAccount, type LimiterWaiter } from "./accounts.js";
 import { AGAIN, createLimitChecks } from "./limit-checks.js";
-import type { Decision, LimiterOptions, LimitOptions } from "./limiter-contract.js";
+import type { Decision, ExchangeEnd, LimiterOptions, LimitOptions } from "./limiter-contract.js";
 import { isMetered, Meter, type MeterLimiter, type Transfer } from "./meter.js";
+import { createSharedState } from "./shared-state.js";
 import { createSyncer, nextEpoch, type Syncer } from "./syncer.js";
 
 export type * from "./limiter-contract.js";
@@ -142,7 +143,7 @@ export function createLimiter(options: LimiterOptions) {
   }
 
   function decisionFrom(outcome: Outcome): Decision {
-    const { account, method, cost, code, allowed, source, balance, retryAfterMs } = outcome;
+    const { account, method, profile, cost, code, allowed, source, balance, retryAfterMs } = outcome;
     const { id, label = id, guaranteed, dryRun } = account.limits;
     return {
       allowed,
@@ -159,6 +160,7 @@ export function createLimiter(options: LimiterOptions) {
       source,
       limitName: undefined,
       limits: undefined,
+      profile: profile.route === undefined ? undefined : profile,
       appCode: undefined,
     };
   }
@@ -192,13 +194,15 @@ export function createLimiter(options: LimiterOptions) {
   ): Deciding {
     const account = apps.get(id) ?? fallback;
     if (account === undefined) return refuse(UNKNOWN_APP, method, startedMs);
-    startDecision(current, account, method);
+    startDecision(current, account, method, attributes?.profile);
     const syncer = syncerOf(account);
     if (attributes !== undefined && limitChecks.hasRules()) {
       return checkLimits({ app: id, method, contentLength, attributes }, account, startedMs);
     }
     const step = decide(syncer.node, current, contentLength);
-    if (step === MISSED) return miss(account, startedMs, (since) => check({ app: id, method, contentLength }, since));
+    if (step === MISSED) {
+      return miss(account, startedMs, (since) => check({ app: id, method, contentLength, attributes }, since));
+    }
     if (step === DECIDED_SYNC) syncer.wake(account);
     return recorded(decisionFrom(current), startedMs, false);
   }
@@ -208,6 +212,7 @@ export function createLimiter(options: LimiterOptions) {
     const { method, contentLength, attributes } = request;
     const since = startedMs ?? clock.now();
     const app = newOutcome(account, method, 0) as Outcome & { account: LimiterAccount };
+    if (attributes.profile !== undefined) app.profile = attributes.profile;
     if (!estimateCost(syncerOf(account).node, app, contentLength)) return recorded(decisionFrom(app), startedMs, false);
     const made = limitChecks.check(app, contentLength, attributes);
     if (!(made instanceof Promise)) return recorded(made, startedMs, false);
@@ -251,6 +256,7 @@ export function createLimiter(options: LimiterOptions) {
 
   function wait(account: LimiterAccount, startedMs: number, again: Again, record: Recorder): Promise<Decision> {
     const outcome = newOutcome(account, current.method, current.cost);
+    outcome.profile = current.profile;
     const syncer = syncerOf(account);
     return new Promise((resolve) => {
       const waiter: LimiterWaiter = {
@@ -291,7 +297,10 @@ export function createLimiter(options: LimiterOptions) {
     return true;
   }
 
+  const shared = createSharedState({ clock, syncerOf, giveBack, decisionFrom });
+
   const limitChecks = createLimitChecks({
+    shared,
     rules: options.limits ?? { rules: [], routes: [] },
     maxValues: options.maxValues ?? MAX_VALUES,
     clock,
@@ -318,12 +327,21 @@ export function createLimiter(options: LimiterOptions) {
       check({ app, method, contentLength, attributes }),
     /** Takes tokens of the limits that match, without an app: `hits` of each. */
     checkLimits: limitChecks.checkOnly,
+    /** The limits that match, by their state in the store; nothing is taken. */
+    lookAtLimits: limitChecks.look,
+    /** Returns `hits` tokens of the limits that match. False if the store does not reply. */
+    refundLimits: limitChecks.refund,
     /** Takes `cost` tokens of an app; 0 takes nothing and returns the current state. */
     take: (app: string, cost: number) => take(app, cost),
     /** As `take`, for a request that a data plane counts itself. */
     takeForPlane: (app: string, cost: number) => take(app, cost, decidedForPlane),
     /** The decision about a request that is refused because of its identity. */
     refuse: (code: string, method: string) => refuse(code, method, undefined),
+    /** The state of an app in the store, as a decision about one token; nothing is taken. */
+    async look(app: string): Promise<Decision> {
+      const account = apps.get(app) ?? fallback;
+      return account === undefined ? refuse(UNKNOWN_APP, "", undefined) : shared.look(account);
+    },
     /** Returns tokens of `take`, at most as many as this node has spent. */
     giveBack: (app: string, tokens: number) => giveBack(apps.get(app) ?? fallback, tokens),
 
@@ -337,6 +355,8 @@ export function createLimiter(options: LimiterOptions) {
       take: (limit: LimiterAccount, cost: number) =>
         takeOf(limit, { id: limit.limits.id, cost, kind: decided }, startTime()),
       giveBack: (limit: LimiterAccount, tokens: number) => giveBack(limit, tokens),
+      look: shared.look,
+      refund: shared.refund,
       /** Whether a refusal of this cost is cached: taking it would be refused at once. */
       isRefused: ({ lease, cell }: LimiterAccount, cost: number) =>
         cell.get() < cost && isRefused(lease, cost, clock.now()),
@@ -349,20 +369,25 @@ export function createLimiter(options: LimiterOptions) {
     /** Charges an admitted exchange while it transfers bytes; undefined if the app is charged at the end only. */
     meter(decision: Decision, transfer: Transfer): Meter | undefined {
       const account = apps.get(decision.app);
-      return account !== undefined && isMetered(account) ? new Meter(meterLimiter, decision, transfer) : undefined;
+      return account !== undefined && isMetered(account, decision)
+        ? new Meter(meterLimiter, decision, transfer)
+        : undefined;
     },
 
     /**
      * An admitted exchange has ended: charges or refunds the difference to what was paid, which is its estimate and the
      * tokens that its meter has taken.
      */
-    settle(decision: Decision, requestBytes: number, responseBytes: number, metered = 0): void {
+    settle(decision: Decision, requestBytes: number, responseBytes: number, end: ExchangeEnd = {}): void {
       observer.settled?.(decision);
       const account = decision.allowed ? accounts.owner(decision.app) : undefined;
       if (account === undefined) return;
-      const { method, appCode: code = decision.code } = decision;
-      const paid = { method, code, cost: decision.cost + metered };
-      if (decision.limits !== undefined) limitChecks.settle(decision, account.limits, requestBytes + responseBytes);
+      const { method, profile = account.limits.profile, appCode: code = decision.code } = decision;
+      const { metered = 0, reportedCost } = end;
+      const paid = { method, profile, code, cost: decision.cost + metered, reportedCost };
+      if (decision.limits !== undefined) {
+        limitChecks.settle(decision, actualCost(paid, requestBytes, responseBytes));
+      }
       const difference = settleExchange(account, paid, requestBytes, responseBytes);
       if (difference !== 0) syncerOf(account).spent(account);
       const actual = paid.cost + difference;

@@ -1,6 +1,6 @@
 /** Charges a transfer of unknown length while it runs: tokens are taken before the bytes that they pay for pass. */
 import { COST_EXCEEDS_CAPACITY } from "../core/codes.js";
-import { price } from "../core/cost.js";
+import { type CostProfile, countsRequests, countsResponses, price } from "../core/cost.js";
 import type { UnknownLength } from "../core/limits.js";
 import type { Clock } from "../shared/clock.js";
 import type { LimiterAccount } from "./accounts.js";
@@ -8,7 +8,7 @@ import type { Decision, LimiterObserver } from "./limiter-contract.js";
 
 /** What is transferred. There may be many thousands, so that a meter keeps nothing but this. */
 export interface Transfer {
-  /** Bytes that are known before the transfer, such as the declared length of a request whose response is metered. */
+  /** Request bytes that are known before the transfer: the declared length of a request whose response is metered. */
   readonly knownBytes: number;
   /** With "delay", the transfer is refused after this time without a token. */
   readonly patienceMs: number;
@@ -34,10 +34,14 @@ const LONGEST_PAUSE_MS = 1_000;
 /** Share of the burst that is taken at once at most, so that a bucket that others use as well is sufficient. */
 const LARGEST_SHARE = 0.25;
 
-/** Whether transfers of the app are charged while they run. */
-export function isMetered({ limits }: LimiterAccount): boolean {
-  const { unknownLength = "charge", dryRun, profile } = limits;
-  return unknownLength !== "charge" && !dryRun && profile.bandwidth > 0;
+/** Whether the exchange is charged while it runs. */
+export function isMetered(account: LimiterAccount, decision: Decision): boolean {
+  const { unknownLength = "charge", dryRun } = account.limits;
+  return unknownLength !== "charge" && !dryRun && profileOf(account, decision).bandwidth > 0;
+}
+
+function profileOf({ limits }: LimiterAccount, { profile }: Decision): CostProfile {
+  return profile ?? limits.profile;
 }
 
 /**
@@ -60,11 +64,21 @@ export class Meter {
     private readonly decision: Decision,
     private readonly transfer: Transfer,
   ) {
-    this.bytes = transfer.knownBytes;
+    const account = limiter.account(decision.app);
+    const isCounted = account !== undefined && countsRequests(profileOf(account, decision));
+    this.bytes = isCounted ? transfer.knownBytes : 0;
   }
 
-  /** Whether these bytes, and all that were held back, may pass now. Otherwise the transfer is called later, never during this call. */
-  add(bytes: number): boolean {
+  /**
+   * Whether these bytes, and all of this direction that were held back, may pass now. Otherwise the transfer is called later,
+   * never during this call.
+   */
+  add(bytes: number, direction: "request" | "response"): boolean {
+    const payer = this.limiter.account(this.decision.app);
+    if (payer !== undefined) {
+      const counts = direction === "request" ? countsRequests : countsResponses;
+      if (!counts(profileOf(payer, this.decision))) return true;
+    }
     this.bytes += bytes;
     if (this.closed || this.waiting) return this.closed;
     const account = this.unpaidAccount();
@@ -83,10 +97,11 @@ export class Meter {
   /** The account, if it has to pay for more quanta. */
   private unpaidAccount(): LimiterAccount | undefined {
     const account = this.limiter.account(this.decision.app);
-    return account !== undefined && isMetered(account) && this.due(account) > 0 ? account : undefined;
+    return account !== undefined && isMetered(account, this.decision) && this.due(account) > 0 ? account : undefined;
   }
 
-  private due({ limits: { profile } }: LimiterAccount): number {
+  private due(account: LimiterAccount): number {
+    const profile = profileOf(account, this.decision);
     const whole = Math.floor(this.bytes / profile.quantum) * profile.quantum;
     return price(profile, this.decision.method, whole) - this.decision.cost - this.taken;
   }

@@ -63,6 +63,15 @@ export function refuseLimits({ limits }: Config, plane: string): void {
   throw new RenderError(`limits: ${plane} cannot enforce ${first.name}; use the Node gateway, or remove limits`);
 }
 
+/** Rather than charging another app. */
+export function refuseIdentity({ identity }: Config, plane: string): void {
+  const { jwt, hosts, path_segment } = identity;
+  const used = { jwt: jwt !== undefined, hosts: Object.keys(hosts).length > 0, path_segment: path_segment > 0 };
+  for (const [option, isUsed] of Object.entries(used)) {
+    if (isUsed) throw new RenderError(`identity.${option}: ${plane} cannot identify apps by it; see SECURITY.md`);
+  }
+}
+
 /**
  * The token that the proxy sends to the services: of the plane that `node` belongs to, otherwise the common one. Empty for a
  * plane that has only a certificate. Throws RenderError if the services would reject the proxy.

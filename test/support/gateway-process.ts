@@ -145,10 +145,15 @@ export async function startSmallBackend(): Promise<SmallBackend> {
   let count = 0;
   const server: Server = createServer((incoming, response) => {
     count++;
-    const bytes = incoming.url?.split("?bytes=")[1];
-    const respond = () => response.end(bytes === undefined ? "ok" : Buffer.alloc(Number(bytes)));
+    const query = new URLSearchParams(incoming.url?.split("?")[1]);
+    const bytes = query.get("bytes");
+    const respond = () => {
+      if (query.has("cost")) response.setHeader("X-Cost", query.getAll("cost"));
+      if (query.has("chunked")) response.flushHeaders();
+      response.end(bytes === null ? "ok" : Buffer.alloc(Number(bytes)));
+    };
     incoming.resume();
-    if (incoming.headers["content-length"] === undefined) respond();
+    if (incoming.headers["content-length"] === undefined && !query.has("chunked")) respond();
     else incoming.on("end", respond);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -34,7 +34,7 @@ export interface PlaneOptions {
   store: string;
   /** host:port; empty if `yaml` contains upstreams and routes. */
   backend: string;
-  /** Paths of further routes to the backend. */
+  /** Paths of further routes to the backend, each optionally followed by other options of the route. */
   paths?: string[];
   /** The rest of the configuration. */
   yaml: string;

@@ -1,6 +1,6 @@
 /** Maps the configuration to the options of the limiter, the quota, the coordinator and the identity check. */
 import { MAX_TOKENS } from "../../core/bucket.js";
-import { type CostProfile, costProfiles } from "../../core/cost.js";
+import type { CostProfile } from "../../core/cost.js";
 import { DEFAULT_APP, type IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
@@ -13,6 +13,7 @@ import { type ClusterLimits, defaultShards } from "../../quota/quota.js";
 import { parseRedisUrl } from "../../store/redis/redis-url.js";
 import { type AppConfig, app as appSection, type Config } from "../schema.js";
 import { camelCase } from "./camel-case.js";
+import { costProfile } from "./profiles.js";
 import { routeName } from "./slots.js";
 
 /** How a gateway identifies the app of a request. */
@@ -25,7 +26,39 @@ export interface IdentityOptions {
   forwardIdentity: boolean;
   /** API key → app. */
   apiKeys: Record<string, string>;
+  /** Host name in lower case → app. */
+  hosts: Record<string, string>;
+  /** The segment of the path that names the app, from 1 on; 0: none. */
+  pathSegment: number;
+  jwt?: TokenOptions | undefined;
   rules: IdentityRules;
+}
+
+/** Which JSON Web Tokens are accepted, and what they say. */
+export interface TokenOptions {
+  /** A file, or a URL. */
+  keys: { file: string } | { url: string };
+  refreshMs: number;
+  issuer?: string | undefined;
+  /** Empty: any. */
+  audience: string[];
+  algorithms: string[];
+  /** Undefined: tokens do not name the app. */
+  appClaim?: string | undefined;
+  userClaim: string;
+  clockToleranceS: number;
+  /** Requests without a token are refused. */
+  required: boolean;
+}
+
+function tokenOptions({
+  jwks_file,
+  jwks_url,
+  refresh_s,
+  ...jwt
+}: NonNullable<Config["identity"]["jwt"]>): TokenOptions {
+  const keys = jwks_file === undefined ? { url: jwks_url! } : { file: jwks_file };
+  return { ...camelCase(jwt), keys, refreshMs: refresh_s * 1000 };
 }
 
 export function clusterOptions(config: Config): ClusterLimits & { shards: number } {
@@ -125,17 +158,6 @@ function limitsOf(id: string, app: AppConfig, profiles: Map<string, CostProfile>
   };
 }
 
-function costProfile({ based_on, base, quantum, bandwidth, max_cost }: AppConfig["profile"]): CostProfile {
-  const named = costProfiles[based_on];
-  const changed = Object.entries(base).filter(([, cost]) => cost !== undefined);
-  return {
-    base: { ...named.base, ...Object.fromEntries(changed) },
-    quantum: quantum ?? named.quantum,
-    bandwidth: bandwidth ?? named.bandwidth,
-    maxCost: max_cost ?? named.maxCost,
-  };
-}
-
 export function headerOptions({ headers }: Config): HeaderOptions {
   return { xRateLimit: headers.x_ratelimit, ietf: headers.ietf };
 }
@@ -149,6 +171,9 @@ export function identityOptions({ identity, unknown_apps }: Config): IdentityOpt
     trustedHops: identity.trusted_hops,
     forwardIdentity: identity.forward_identity,
     apiKeys: Object.fromEntries(keys),
+    hosts: Object.fromEntries(Object.entries(identity.hosts).map(([host, app]) => [host.toLowerCase(), app])),
+    pathSegment: identity.path_segment,
+    jwt: identity.jwt && tokenOptions(identity.jwt),
     rules: {
       refuseUntrustedHeaders: identity.untrusted_headers === "reject",
       refuseUnknownApps: unknown_apps === "reject",

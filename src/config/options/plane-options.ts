@@ -1,4 +1,6 @@
 /** The options of the nginx and Envoy planes. `tollgate render` writes them as a Lua table. */
+
+import type { CostProfile } from "../../core/cost.js";
 import type { IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
@@ -29,6 +31,15 @@ export interface PlaneOptions {
   apps: AppLimits[];
   /** Number of shards. */
   shards: number;
+  /** Routes with options of their own, by host and path. */
+  routes: { [name: string]: PlaneRoute | undefined };
+}
+
+/** Options of a route that replace those of the app. */
+export interface PlaneRoute {
+  profile?: CostProfile;
+  /** Header of responses with their cost, in lower case. */
+  costHeader?: string;
 }
 
 /** Limits of a route that accepts connections. */
@@ -123,6 +134,8 @@ export interface EnvoyOptions extends PlaneOptions {
   /** Some route has `connections`. Only then the plane looks for upgrades, and Envoy must pass them on to it. */
   sockets: boolean;
   socketRoutes: EnvoySocketRoutes;
+  /** Some route has options of its own. Only then the plane asks Envoy for the route. */
+  hasRoutes: boolean;
   /** Workers of the Envoy. Each is a node; the share of a node without the store is divided by it. */
   workers: number;
   /**

@@ -4,7 +4,15 @@ import { isIPv6 } from "node:net";
 import type { Config } from "../schema.js";
 import { configVersion } from "../version.js";
 import { appLimits, headerOptions, identityOptions, leaseOptions, shardCount } from "./limits.js";
-import type { EnvoyOptions, NginxOptions, PlaneOptions, SocketRouteLimits, TrustedNetwork } from "./plane-options.js";
+import type {
+  EnvoyOptions,
+  NginxOptions,
+  PlaneOptions,
+  PlaneRoute,
+  SocketRouteLimits,
+  TrustedNetwork,
+} from "./plane-options.js";
+import { routeProfile } from "./profiles.js";
 import { routeName, slotLimits, upstreamPods } from "./slots.js";
 
 /** The planes use the encoding of digests that is simplest in their Lua. */
@@ -29,6 +37,23 @@ function planeOptions(config: Config, node: string, encoding: "base64" | "hex"):
     headers: headerOptions(config),
     apps: appLimits(config),
     shards: shardCount(config),
+    routes: Object.fromEntries(
+      config.routes.filter(hasOwnOptions).map((route) => [routeName(route), planeRoute(route)]),
+    ),
+  };
+}
+
+/** Whether the planes have to know which route a request takes, apart from its connections. */
+export function hasOwnOptions({ profile, cost_header }: Config["routes"][number]): boolean {
+  return profile !== undefined || cost_header !== undefined;
+}
+
+function planeRoute(route: Config["routes"][number]): PlaneRoute {
+  const profile = routeProfile(route);
+  const { cost_header: costHeader } = route;
+  return {
+    ...(profile === undefined ? {} : { profile }),
+    ...(costHeader === undefined ? {} : { costHeader: costHeader.toLowerCase() }),
   };
 }
 
@@ -110,6 +135,7 @@ export function envoyOptions(config: Config, { node, workers, ...facts }: EnvoyP
     trustedHops: config.identity.trusted_hops.map(trustedNetwork),
     sockets: routes.length > 0,
     socketRoutes: Object.fromEntries(routes),
+    hasRoutes: config.routes.some(hasOwnOptions),
     workers: workers ?? config.workers,
   };
 }

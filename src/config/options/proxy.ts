@@ -1,6 +1,8 @@
 /** Maps routes, upstreams, limits and timeouts of the configuration to the options of the Node proxy. */
+import type { CostProfile } from "../../core/cost.js";
 import type { Config } from "../schema.js";
 import { type CamelCase, camelCase } from "./camel-case.js";
+import { routeProfile } from "./profiles.js";
 import { routeName } from "./slots.js";
 
 /** Options that may change while the proxy runs. Their meaning and defaults are those of `sections/gateway.ts`. */
@@ -20,6 +22,10 @@ type RouteSection = Config["routes"][number];
 export interface Route extends Pick<RouteSection, "path" | "host" | "upstream"> {
   /** The name under which slots are taken. Default: host and path. */
   name?: string;
+  /** Its prices, instead of those of the app. */
+  profile?: CostProfile | undefined;
+  /** Header of the backend's responses that states their cost. */
+  costHeader?: string | undefined;
   connections?: Partial<CamelCase<NonNullable<RouteSection["connections"]>>> | undefined;
 }
 
@@ -38,7 +44,7 @@ export type Timeouts = Omit<CamelCase<Config["timeouts"]>, "shutdownMs">;
 
 export function proxyOptions({ routes, upstreams, request_limits, timeouts, identity }: Config): ProxyOptions {
   return {
-    routes: routes.map((route) => ({ ...camelCase(route), name: routeName(route) })),
+    routes: routes.map((route) => ({ ...camelCase(route), name: routeName(route), profile: routeProfile(route) })),
     upstreams: Object.fromEntries(
       Object.entries(upstreams).map(([name, upstream]) => [name, upstreamOptions(upstream)]),
     ),

@@ -1,13 +1,15 @@
 /** Maps the configuration to the options of the service: access control, metrics, and its parts for Envoy. */
+import type { CostProfile } from "../../core/cost.js";
 import type { HeaderOptions } from "../../core/refusals.js";
 import type { DescriptorOptions } from "../../limiter/descriptors/descriptor-limiter.js";
-import { compileRules, type DescriptorRule, type LimitRule } from "../../limiter/descriptors/rules.js";
+import { compileRules, type DescriptorRule, type LimitRule, type Rule } from "../../limiter/descriptors/rules.js";
 import type { OverloadLimits } from "../../shared/overload.js";
 import { type PushDestination, parsePushUrl } from "../push-url.js";
 import type { Config } from "../schema.js";
 import type { DescriptorConfig } from "../sections/rate-limits.js";
 import { type CamelCase, camelCase } from "./camel-case.js";
 import { appLimits, headerOptions } from "./limits.js";
+import { routeProfiles } from "./profiles.js";
 import { routeName, slotLimits, upstreamPods } from "./slots.js";
 
 /** Who may call the control listener. */
@@ -73,6 +75,8 @@ export interface EnvoyServiceOptions {
   headers: HeaderOptions | undefined;
   /** Lease of the slots of a route. */
   leaseMsOf(route: string): number;
+  /** The prices of routes that have their own, by route. */
+  routeProfiles: ReadonlyMap<string, CostProfile>;
   /** Deadline of each store call. */
   timeoutMs: number;
   /** All pods that a connection of the route may be on. */
@@ -92,6 +96,7 @@ export function envoyServiceOptions(config: Config): EnvoyServiceOptions {
     },
     headers: envoy.response_headers ? headerOptions(config) : undefined,
     leaseMsOf: (route) => limits.get(route)?.leaseMs ?? DEFAULT_LEASE_MS,
+    routeProfiles: routeProfiles(config),
     timeoutMs: lease.timeout_ms,
     podsOf(route, discovered) {
       const upstream = upstreams.get(route);
@@ -116,7 +121,7 @@ export interface DescriptorLimit {
 
 /** The limits of `rate_limits`: at most one per rule. */
 export function descriptorLimits(config: Config): DescriptorLimit[] {
-  const { rules } = compileRules(descriptorOptions(config).domains);
+  const rules = descriptorRules(config);
   const byLabel = new Map(
     rules.map(({ label, perUnit, unit, unlimited, shadow }) => [
       label,
@@ -124,6 +129,11 @@ export function descriptorLimits(config: Config): DescriptorLimit[] {
     ]),
   );
   return [...byLabel.values()];
+}
+
+/** All descriptor limits, in the order of the configuration. */
+export function descriptorRules(config: Config): readonly Rule[] {
+  return compileRules(descriptorOptions(config).domains).rules;
 }
 
 function descriptorRule(descriptor: DescriptorConfig): DescriptorRule {

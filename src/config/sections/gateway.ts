@@ -13,10 +13,12 @@ import {
   routePath,
   section,
   target,
+  text,
   whole,
   zeroOr,
 } from "../values.js";
 import { limitName } from "./limits.js";
+import { profile } from "./profile.js";
 import { clientTls } from "./tls.js";
 
 const MAX_CONNECTIONS = 10_000_000;
@@ -97,6 +99,16 @@ const connections = section({
   protocols: list(protocol(), 1, 16).default(["websocket"]).describe("Protocols that clients may upgrade to."),
 });
 
+/** Headers with a meaning for proxies or clients. */
+const TAKEN_HEADERS =
+  /^(connection|content-.*|date|host|keep-alive|location|ratelimit.*|retry-after|server|set-cookie|te|trailer|transfer-encoding|upgrade|via|x-ratelimit-.*)$/i;
+
+const costHeader = () =>
+  text(
+    "must be a header name without underscores that has no other meaning, for example X-Cost",
+    (name) => /^[A-Za-z0-9-]{1,64}$/.test(name) && !TAKEN_HEADERS.test(name),
+  );
+
 export const route = section({
   path: routePath().describe(
     "Path prefix. With a trailing slash it matches everything that begins with it, otherwise whole segments. The longest match wins.",
@@ -106,6 +118,12 @@ export const route = section({
   limits: list(limitName(), 0, 100)
     .default([])
     .describe("Names of `limits` that apply to this route. A limit that routes name applies to these routes only."),
+  profile: optional(profile, "the profile of the app").describe(
+    "How requests on this route are priced, instead of the profile of their app: the name of a profile, or a section with changes to one.",
+  ),
+  cost_header: optional(costHeader(), "the cost follows from the bytes").describe(
+    "Header of the backend's responses with their actual cost, a whole number of tokens up to `max_cost` of the profile. It replaces the price of the bytes; clients do not get it. Other values, and headers that are sent twice, are ignored.",
+  ),
   connections: optional(connections, "upgrades are refused").describe(
     "Allow upgrades to WebSocket; each connection takes a slot on a target.",
   ),

@@ -62,7 +62,7 @@ export const limit = section({
   burst: optional(whole(1, MAX_TOKENS), "the number in `rate`").describe("Maximum tokens of a bucket."),
   count: oneOf("request", "cost")
     .default("request")
-    .describe("A request takes one token, or its cost in the profile of its app."),
+    .describe("A request takes one token, or its cost in the profile of its route or app."),
   ipv4_prefix: whole(8, 32).default(32).describe("Bits of an IPv4 address that are one value of `ip`."),
   ipv6_prefix: whole(16, 128).default(64).describe("Bits of an IPv6 address that are one value of `ip`."),
   allow: list(words(LONGEST_VALUE), 0, 10_000)

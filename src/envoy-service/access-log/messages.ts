@@ -1,16 +1,5 @@
 /** Reads Envoy's access log messages: the metadata that the Lua script has set on each stream, and the bytes transferred. */
-import {
-  bool,
-  double,
-  list,
-  MessageType,
-  nested,
-  text,
-  uint32,
-  uint64,
-  unread,
-  wrapped,
-} from "../grpc/message-type.js";
+import { bool, double, list, MessageType, nested, text, uint32, uint64, unread } from "../grpc/message-type.js";
 import type { Reader } from "../grpc/protobuf.js";
 
 /** Values of `AccessLogType`. */
@@ -42,7 +31,7 @@ const metadataMessage = new MessageType({
 const entryMessage = new MessageType({
   common_properties: nested(1, new MessageType({ metadata: nested(17, metadataMessage), access_log_type: uint32(33) })),
   request: nested(3, new MessageType({ request_body_bytes: uint64(12) })),
-  response: nested(4, new MessageType({ response_code: wrapped(1, uint64), response_body_bytes: uint64(3) })),
+  response: nested(4, new MessageType({ response_body_bytes: uint64(3) })),
 });
 
 const streamMessage = new MessageType({
@@ -58,7 +47,6 @@ export function readAccessLogMessage(bytes: Uint8Array) {
     if (metadata === undefined) return [];
     return {
       kind: common?.access_log_type ?? 0,
-      status: response?.response_code ?? 0,
       requestBytes: request?.request_body_bytes ?? 0,
       responseBytes: response?.response_body_bytes ?? 0,
       marks: marksOf(metadata.value),
@@ -85,6 +73,8 @@ function marksOf(struct: Reader | undefined) {
     paid: values.get("paid")?.number_value ?? 0,
     /** The node that has taken them, in its epoch. */
     node: textOf("node"),
+    /** The cost that the backend has stated; negative if it has not. */
+    reportedCost: values.get("cost")?.number_value ?? -1,
     /** The service has to settle the exchange. */
     settle: values.get("settle")?.bool_value ?? false,
   };

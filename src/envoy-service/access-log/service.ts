@@ -14,7 +14,6 @@ export interface AccessLogOptions {
   log: Log;
 }
 
-const SWITCHING_PROTOCOLS = 101;
 /** Name of an Envoy whose node id is missing or invalid. */
 const UNNAMED = "envoy";
 const POD = /^[A-Za-z0-9._:[\]-]{0,256}$/;
@@ -77,19 +76,17 @@ function isSocket({ connection, proxy, pod, app, route }: Marks): boolean {
 }
 
 /** Undefined if the marks are invalid. */
-function exchangeOf({ status, requestBytes, responseBytes, marks }: LogEntry): FinishedExchange | undefined {
-  const { app, method, paid, node } = marks;
+function exchangeOf({ requestBytes, responseBytes, marks }: LogEntry): FinishedExchange | undefined {
+  const { app, route, method, paid, node, reportedCost } = marks;
   const isCost = Number.isInteger(paid) && paid >= 0 && paid <= MAX_TOKENS;
-  if (!isCost || !isIdentifier(app) || method === "" || method.length > MAX_METHOD_LENGTH) return undefined;
+  if (
+    !isCost ||
+    !Number.isInteger(reportedCost) ||
+    !isIdentifier(app) ||
+    method === "" ||
+    method.length > MAX_METHOD_LENGTH
+  )
+    return undefined;
   if (node !== "" && !NODE_IN_EPOCH.test(node)) return undefined;
-  // The bytes of a tunnel count as request bytes on all planes: they must not raise the expected size of responses.
-  const isTunnel = status === SWITCHING_PROTOCOLS;
-  return {
-    app,
-    method,
-    paid,
-    node,
-    requestBytes: isTunnel ? requestBytes + responseBytes : requestBytes,
-    responseBytes: isTunnel ? 0 : responseBytes,
-  };
+  return { app, route, method, paid, node, reportedCost, requestBytes, responseBytes };
 }

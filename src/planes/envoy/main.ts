@@ -1,15 +1,15 @@
 /** The two functions that Envoy calls: one decides about a request, the other adds headers to the response and settles. */
-import type { EnvoyOptions } from "../../config/options/plane-options.js";
-import { MAX_BYTES } from "../../core/cost.js";
+import type { EnvoyOptions, PlaneRoute } from "../../config/options/plane-options.js";
+import { countsRequests, countsResponses, INVALID_COST, MAX_BYTES, reportedCost } from "../../core/cost.js";
+import { UPGRADE } from "../../engine/settle.js";
 import { identifiedApp, isKnownUser } from "../lua/identity.js";
 import { pcall } from "../lua/library.js";
-import { UPGRADE } from "../lua/upgrade.js";
 import { begin } from "./begin.js";
 import { nowMs } from "./clock.js";
 import type { Handle, Headers } from "./envoy-api.js";
 import { type Exchange, newExchange, recall, remember, requestIdOf, reuse } from "./http/exchanges.js";
 import { check, settle } from "./http/limiter.js";
-import { answered, meterRequest, meterResponse } from "./http/metering.js";
+import { answered, markCost, meterRequest, meterResponse } from "./http/metering.js";
 import { expectedLength, lengthOf, readClaims, showIdentity } from "./http/request.js";
 import { refuse, refuseHead, refuseUnidentified, refuseUpgrade, showDecision } from "./http/response.js";
 import { ipOf, isTrusted } from "./http/trusted-hops.js";
@@ -70,6 +70,9 @@ function admit(handle: Handle): void {
   exchange.receiving = false;
   exchange.responseBytes = -1;
   exchange.marked = false;
+  exchange.reportedCost = INVALID_COST;
+  exchange.paidByService = false;
+  exchange.route = worker.options.hasRoutes ? routeOf(handle) : undefined;
   check(handle, exchange, app, upgrade ? UPGRADE : method);
   if (!exchange.allowed) {
     refuse(handle, exchange);
@@ -80,7 +83,13 @@ function admit(handle: Handle): void {
     return;
   }
   remember(handle, exchange);
-  if (length === undefined && app.limits.profile.bandwidth !== 0) meterRequest(handle, exchange);
+  if (length === undefined && countsRequests(exchange.profile)) meterRequest(handle, exchange);
+}
+
+/** The options of the request's route, if it has its own. */
+function routeOf(handle: Handle): PlaneRoute | undefined {
+  const name = handle.metadata().get("route");
+  return typeof name === "string" ? worker.options.routes[name] : undefined;
 }
 
 /** The bytes of a connection are settled from the access log when it has ended. */
@@ -132,8 +141,9 @@ function appOf(handle: Handle, headers: Headers): EnvoyAccount | undefined {
 function answer(handle: Handle): void {
   if (!worker.begun) return;
   const exchange = recall(handle);
-  if (exchange === undefined) return;
   const headers = handle.headers();
+  if (worker.options.hasRoutes) readCost(handle, headers, exchange);
+  if (exchange === undefined) return;
   showDecision(headers, exchange);
   if (exchange.method === UPGRADE) {
     upgradeAnswered(handle);
@@ -141,14 +151,28 @@ function answer(handle: Handle): void {
     return;
   }
   // If bytes cost nothing, there is nothing to settle.
-  if (exchange.account.limits.profile.bandwidth === 0) {
+  const isReported = exchange.reportedCost !== INVALID_COST;
+  if (isReported) markCost(handle, exchange);
+  if (exchange.profile.bandwidth === 0 && !isReported) {
     reuse(exchange);
     return;
   }
   const length = headers.get("content-length");
   const status = headers.get(":status");
-  if (exchange.method === "HEAD" || status === "304" || status === "204" || status === "101")
-    answered(handle, exchange, 0);
+  const isEmpty = exchange.method === "HEAD" || status === "304" || status === "204" || status === "101";
+  if (isEmpty || !countsResponses(exchange.profile)) answered(handle, exchange, 0);
   else if (length !== undefined) answered(handle, exchange, lengthOf(length));
+  else if (isReported) answered(handle, exchange, 0);
   else meterResponse(handle, exchange);
+}
+
+/** Reads the cost that the backend states, and removes it from the response, also from one whose exchange was dropped. */
+function readCost(handle: Handle, headers: Headers, exchange: Exchange | undefined): void {
+  const route = exchange === undefined ? routeOf(handle) : exchange.route;
+  const name = route?.costHeader;
+  if (name === undefined) return;
+  const count = headers.getNumValues(name);
+  if (count === 0) return;
+  if (exchange !== undefined && count === 1) exchange.reportedCost = reportedCost(headers.get(name) ?? "");
+  headers.remove(name);
 }

@@ -1,12 +1,6 @@
 /** Upgrade requests, as both Lua planes read them. */
 import { luaString } from "./library.js";
 
-/**
- * The method under which an upgrade is priced. It has its own learned sizes: a connection may transfer gigabytes, which
- * must not become the expected size of a request.
- */
-export const UPGRADE = "UPGRADE";
-
 export function trimmed(text: string): string {
   return luaString.match(text, "^%s*(.-)%s*$") ?? "";
 }

@@ -1,16 +1,16 @@
 /** The phases of nginx: start, access, log and exit. */
 import type { NginxOptions } from "../../config/options/plane-options.js";
-import { standardProfile, UNKNOWN_LENGTH } from "../../core/cost.js";
+import { INVALID_COST, standardProfile, UNKNOWN_LENGTH } from "../../core/cost.js";
 import type { IdentityClaims } from "../../core/identity.js";
 import type { AppLimits } from "../../core/limits.js";
 import { splitText, storedNumber } from "../../core/platform.js";
 import { newEpoch } from "../../engine/epoch.js";
 import { activate } from "../../engine/node.js";
+import { UPGRADE } from "../../engine/settle.js";
 import { identifiedApp, isKnownUser } from "../lua/identity.js";
 import { luaMath, luaTable } from "../lua/library.js";
 import { hostAndProcess, processId } from "../lua/node-name.js";
 import { recent } from "../lua/recent-refusals.js";
-import { UPGRADE } from "../lua/upgrade.js";
 import { nowMs } from "./clock.js";
 import { catchUp } from "./http/changes.js";
 import { flushCounts } from "./http/counters.js";
@@ -19,7 +19,7 @@ import { leave } from "./http/leaving.js";
 import { check, readsFirst, settle } from "./http/limiter.js";
 import { readAccount, readNode, writeNode } from "./http/records.js";
 import { hideClaims, readBody, readHead } from "./http/request.js";
-import { prepareHeaders, refuse, refuseHead, refuseUnidentified, showDecision } from "./http/response.js";
+import { prepareHeaders, readCost, refuse, refuseHead, refuseUnidentified, showDecision } from "./http/response.js";
 import { runSyncs } from "./http/syncer.js";
 import { ngx, type SharedDict } from "./ngx.js";
 import { readClientCertificate } from "./service-tls.js";
@@ -157,9 +157,9 @@ function onExit(_premature: boolean): void {
 /** Above it a length is not exact. */
 const MOST_BYTES = 9007199254740991;
 
-/** In the access phase: decides about the current request, and answers it if it is refused. */
-export function access(): void {
-  admit(ngx.req.get_method());
+/** In the access phase: decides about the current request, and answers it if it is refused. `route`: one with its own options. */
+export function access(route?: string): void {
+  admit(ngx.req.get_method(), route);
 }
 
 /** In the access phase of a route with connections: an upgrade also needs a slot. */
@@ -168,21 +168,23 @@ export function upgrade(name: string): void {
   const protocols = wantedProtocols(route.options);
   if (protocols === "") {
     if (isSecondTry()) ngx.exit(failedStatus());
-    access();
+    access(name);
     return;
   }
-  admit(UPGRADE);
+  admit(UPGRADE, name);
   const exchange = currentExchange();
   if (exchange !== undefined) placeSocket(exchange, route, protocols);
 }
 
-/** In the header filter of a route with connections. */
+/** In the header filter of a route with connections or a cost header. */
 export function answered(): void {
   const exchange = currentExchange();
-  if (exchange !== undefined) socketAnswered(exchange);
+  if (exchange === undefined) return;
+  readCost(exchange);
+  socketAnswered(exchange);
 }
 
-function admit(method: string): void {
+function admit(method: string, routeName: string | undefined): void {
   // After an internal redirect the decision about the request stands.
   if (ngx.req.is_internal() && currentExchange() !== undefined) return;
   const { claims, contentLength, tooManyHeaders } = readHead();
@@ -201,8 +203,11 @@ function admit(method: string): void {
   }
   hideClaims(app.limits.id);
   const headBytes = contentLength === 0 ? -1 : variableNumber("request_length");
-  const length = contentLength === UNKNOWN_LENGTH && readsFirst(app, method) ? readBody() : contentLength;
+  const route = routeName === undefined ? undefined : worker.options.routes[routeName];
+  const length = contentLength === UNKNOWN_LENGTH && readsFirst(app, method, route) ? readBody() : contentLength;
   const exchange = newExchange();
+  exchange.route = route;
+  exchange.reportedCost = INVALID_COST;
   exchange.headBytes = headBytes;
   check(exchange, app, method, length);
   if (exchange.allowed) {
@@ -234,7 +239,7 @@ export function log(): void {
     return;
   }
   // If bytes cost nothing, nothing has to be settled.
-  if (exchange.account.limits.profile.bandwidth === 0) {
+  if (exchange.profile.bandwidth === 0 && exchange.reportedCost === INVALID_COST) {
     reuse(exchange);
     return;
   }

@@ -49,8 +49,8 @@ export interface Semaphore {
 export interface Ngx {
   readonly shared: { [name: string]: SharedDict | undefined };
   readonly var: { [name: string]: string | undefined };
-  /** Headers of the response. */
-  readonly header: { [name: string]: string | number };
+  /** Headers of the response; a header that was sent more than once has a list. Undefined removes one. */
+  readonly header: { [name: string]: string | number | string[] | undefined };
   status: number;
   readonly req: {
     get_method(this: void): string;

@@ -2,6 +2,7 @@
 import { camelCase } from "../../config/options/camel-case.js";
 import type { ProxyOptions, Route, Timeouts } from "../../config/options/proxy.js";
 import { requestLimits, timeouts as timeoutsSection } from "../../config/sections/gateway.js";
+import type { CostProfile } from "../../core/cost.js";
 import { createAddressMatcher } from "../../shared/addresses.js";
 import type { Log } from "../../shared/log.js";
 import type { Overload } from "../../shared/overload.js";
@@ -53,6 +54,9 @@ export type ConnectionRules = ReturnType<typeof rulesOf>;
 
 interface Destination {
   upstream: Upstream;
+  profile?: CostProfile;
+  /** In lower case. */
+  costHeader?: string;
   connections?: ConnectionRules;
 }
 
@@ -87,11 +91,18 @@ export function putInForce(
   const upstreams = new Map(
     named.map((one) => [one.name, new Upstream(one, poolOptions, before?.upstreams.get(one.name))]),
   );
-  // The same object for all routes without connections to an upstream: the route table compares them.
+  // The same object for all routes to an upstream without options of their own: the route table compares them.
   const plain = new Map([...upstreams].map(([name, upstream]): [string, Destination] => [name, { upstream }]));
   const routes = createRouteTable(given.routes, (route): Destination => {
     const destination = plain.get(route.upstream)!;
-    return route.connections === undefined ? destination : { ...destination, connections: rulesOf(route, timeouts) };
+    const { connections, profile, costHeader } = route;
+    if (connections === undefined && profile === undefined && costHeader === undefined) return destination;
+    return {
+      ...destination,
+      ...(costHeader === undefined ? {} : { costHeader: costHeader.toLowerCase() }),
+      ...(profile === undefined ? {} : { profile }),
+      ...(connections === undefined ? {} : { connections: rulesOf(route, timeouts) }),
+    };
   });
   const { admission, upgrades } = given;
   // `given` is for the next reload.

@@ -1,9 +1,9 @@
 /** Renders a configuration for Envoy: a bootstrap, the Lua script with its options, and optionally dynamic files. */
 import { createHash } from "node:crypto";
-import { envoyOptions } from "../../config/options/planes.js";
+import { envoyOptions, hasOwnOptions } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
 import { commentedYaml, NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
-import { addressOf, RenderError, type Rendered, type RenderedFile, refuseLimits } from "../common.js";
+import { addressOf, RenderError, type Rendered, type RenderedFile, refuseIdentity, refuseLimits } from "../common.js";
 import { type LuaData, luaTable } from "../lua-table.js";
 import { clusters } from "./clusters.js";
 import { extension, fromFile, socketAddress, TYPES } from "./common.js";
@@ -30,6 +30,10 @@ const LONGEST_SOCKET = 107;
 export function renderEnvoy(config: Config, options: EnvoyRenderOptions): Rendered {
   const warnings: string[] = [];
   refuseLimits(config, "Envoy");
+  refuseIdentity(config, "Envoy");
+  if (options.mode === "rls" && config.routes.some(hasOwnOptions)) {
+    warnings.push("routes: --mode rls takes one token per request, so profile and cost_header have no effect");
+  }
   const script = options.mode === "lua" ? envoyScript(config, options) : "";
   const files: RenderedFile[] = secretFiles(config, options);
   if (script !== "") files.push({ name: SCRIPT, text: script, secret: true });

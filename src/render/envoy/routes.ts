@@ -68,12 +68,14 @@ function byLength(routes: Route[]): Route[] {
 }
 
 function routeTo(config: Config, route: Route, { mode }: EnvoyRenderOptions): YamlData {
-  const { upstream, connections, path } = route;
+  const { upstream, connections, path, cost_header: costHeader } = route;
   const passHost = config.upstreams[upstream]!.pass_host;
   return {
     // A path without a trailing slash matches itself and everything below it, but no longer segment.
     match: path.endsWith("/") ? { prefix: path } : { path_separated_prefix: path },
     metadata: mode === "lua" ? { filter_metadata: { [LUA]: { route: routeName(route) } } } : undefined,
+    // The script reads it first and removes it.
+    response_headers_to_remove: mode === "rls" && costHeader !== undefined ? [costHeader] : undefined,
     route: {
       cluster: upstreamName(upstream),
       auto_host_rewrite: passHost ? undefined : true,

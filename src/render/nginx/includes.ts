@@ -2,10 +2,11 @@
 import { isIP } from "node:net";
 import { headerOptions } from "../../config/options/limits.js";
 import type { NginxOptions } from "../../config/options/plane-options.js";
+import { routeName } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
-import { addressOf, hostAndPort, RenderError } from "../common.js";
+import { addressOf, hostAndPort, RenderError, type Route } from "../common.js";
 import { dictMegabytes, hiddenHeaders, quoted, resolverAddress } from "./directives.js";
-import { BUNDLE, OPTIONS, type RenderOptions } from "./options.js";
+import { BUNDLE, LOCATION_INCLUDE, OPTIONS, type RenderOptions } from "./options.js";
 import { serviceTrust } from "./service-tls.js";
 import { socketHttp } from "./sockets.js";
 
@@ -75,6 +76,17 @@ ${hiddenHeaders(headerOptions(config))}`;
 }
 
 const ACCESS = "access_by_lua_block { tollgate.access() }";
+
+/** For a route with options of its own. */
+export function routeLocation(config: Config, route: Route, { ownLua }: RenderOptions): string {
+  const name = quoted(routeName(route), "routes[].path");
+  const hooks = [`access_by_lua_block { tollgate.access(${name}) }`];
+  if (route.cost_header !== undefined) hooks.push("header_filter_by_lua_block { tollgate.answered() }");
+  const lines = ownLua === true ? ["# Your own Lua has to call:", ...hooks.map((hook) => `#   ${hook}`)] : hooks;
+  return `# Tollgate: include this in the location of the route ${name}, instead of ${LOCATION_INCLUDE}.
+${lines.join("\n")}
+${hiddenHeaders(headerOptions(config))}`;
+}
 
 /** A separate server, unreachable through the listener and the routes of clients. */
 export function statusInclude({ status }: RenderOptions): string {

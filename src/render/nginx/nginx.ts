@@ -1,25 +1,36 @@
 /** Renders a configuration for nginx: the Lua bundle, its options, the includes and optionally a complete nginx.conf. */
-import { nginxOptions } from "../../config/options/planes.js";
+import { hasOwnOptions, nginxOptions } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
 import {
   planeToken,
   type Rendered,
   type RenderedFile,
+  refuseIdentity,
   refuseLimits,
   serviceAddresses,
   upgradingRoutes,
 } from "../common.js";
 import { type LuaData, luaTable } from "../lua-table.js";
-import { httpInclude, locationInclude, statusInclude } from "./includes.js";
+import { httpInclude, locationInclude, routeLocation, statusInclude } from "./includes.js";
 import { mainConf } from "./main-conf.js";
-import { BUNDLE, HTTP_INCLUDE, LOCATION_INCLUDE, OPTIONS, type RenderOptions, STATUS_INCLUDE } from "./options.js";
+import {
+  BUNDLE,
+  HTTP_INCLUDE,
+  LOCATION_INCLUDE,
+  OPTIONS,
+  type RenderOptions,
+  routeInclude,
+  STATUS_INCLUDE,
+  socketInclude,
+} from "./options.js";
 import { serviceTls } from "./service-tls.js";
-import { podUpstream, socketInclude, socketLocation } from "./sockets.js";
+import { podUpstream, socketLocation } from "./sockets.js";
 
 /** Throws RenderError. */
 export function renderNginx(config: Config, options: RenderOptions): Rendered {
   const warnings: string[] = [];
   refuseLimits(config, "nginx");
+  refuseIdentity(config, "nginx");
   const services = serviceAddresses(options.services, "--service", config.control.listen);
   const plane = nginxOptions(config, {
     node: options.node ?? "",
@@ -40,6 +51,10 @@ return ${luaTable(plane as unknown as LuaData)}
   ];
   for (const route of upgradingRoutes(config)) {
     files.push({ name: socketInclude(route), text: socketLocation(config, route), secret: false });
+  }
+  for (const route of config.routes) {
+    if (route.connections !== undefined || !hasOwnOptions(route)) continue;
+    files.push({ name: routeInclude(route), text: routeLocation(config, route, options), secret: false });
   }
   if (!options.includeOnly)
     files.push({ name: "nginx.conf", text: mainConf(config, plane.connections, options, warnings), secret: false });

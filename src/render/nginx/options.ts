@@ -1,5 +1,5 @@
 /** Options of `renderNginx` and the names of the files that it writes. */
-import type { CommonRenderOptions } from "../common.js";
+import type { CommonRenderOptions, Route } from "../common.js";
 
 /** Without `node`, nginx uses its host name and process id; the default of `workers` is `auto`. */
 export interface RenderOptions extends CommonRenderOptions {
@@ -23,4 +23,13 @@ export const OPTIONS = "tollgate-settings.lua";
 export const HTTP_INCLUDE = "tollgate-http.conf";
 export const LOCATION_INCLUDE = "tollgate-location.conf";
 export const STATUS_INCLUDE = "tollgate-status.conf";
+/** The includes of routes with connections, and of other routes with options of their own. */
+export const socketInclude = (route: Route) => `tollgate-connections${fileNameOf(route)}.conf`;
+export const routeInclude = (route: Route) => `tollgate-route${fileNameOf(route)}.conf`;
 export const DEFAULT_STATUS = "127.0.0.1:9146";
+
+/** Unique per route. */
+function fileNameOf({ host, path }: Route): string {
+  const odd = (letter: string) => (letter === "/" ? "_" : `~${letter.charCodeAt(0)}`);
+  return `${host === undefined ? "" : `-${host}`}${path.replace(/[^A-Za-z0-9.-]/g, odd)}`;
+}

@@ -1,12 +1,12 @@
 /** Renders routes as servers and locations: host first, then the longest prefix. */
+import { hasOwnOptions } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
 import { type GatewayError, gatewayRefusal } from "../../core/refusals.js";
 import { AMBIGUOUS_PATH } from "../../shared/ambiguous-path.js";
 import { keepAliveSeconds, type Route, routesByHost, schemeOf } from "../common.js";
 import { forwardedHeaders, quoted } from "./directives.js";
-import { LOCATION_INCLUDE, type RenderOptions } from "./options.js";
+import { LOCATION_INCLUDE, type RenderOptions, routeInclude, socketInclude } from "./options.js";
 import { upstreamTls } from "./service-tls.js";
-import { socketInclude } from "./sockets.js";
 import { proxyTarget } from "./upstreams.js";
 
 export function serverBlocks(config: Config, listen: string, options: RenderOptions, warnings: string[]): string {
@@ -77,7 +77,8 @@ function locationBody(config: Config, route: Route, options: RenderOptions, warn
   const scheme = schemeOf(id, upstream, "nginx");
   // proxy_set_header in a location replaces all inherited ones.
   const headers = upstream.pass_host ? "" : forwardedHeaders("$proxy_host", "            ");
-  return `            include ${quoted(`${options.path}/${LOCATION_INCLUDE}`, "--path")};
+  const include = hasOwnOptions(route) ? routeInclude(route) : LOCATION_INCLUDE;
+  return `            include ${quoted(`${options.path}/${include}`, "--path")};
             proxy_pass ${scheme}://${proxyTarget(id, upstream)};
 ${upstreamTls(id, upstream, "            ")}${headers}`;
 }

@@ -4,7 +4,7 @@ import { headerOptions } from "../../config/options/limits.js";
 import type { NginxSocketOptions } from "../../config/options/plane-options.js";
 import { routeName } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
-import { type Route, schemeOf, type UpgradingRoute, upgradingRoutes, upstreamName } from "../common.js";
+import { schemeOf, type UpgradingRoute, upgradingRoutes, upstreamName } from "../common.js";
 import { dictMegabytes, forwardedHeaders, forwardedMaps, hiddenHeaders, quoted } from "./directives.js";
 import type { RenderOptions } from "./options.js";
 import { upstreamTls } from "./service-tls.js";
@@ -45,13 +45,6 @@ ${blocks}map $tollgate_pod $tollgate_pod_host {
     default $tollgate_pod;
 }
 ${plain}`;
-}
-
-/** The name of the route's include, unique per route. */
-export function socketInclude(route: Route): string {
-  const odd = (letter: string) => (letter === "/" ? "_" : `~${letter.charCodeAt(0)}`);
-  const host = route.host === undefined ? "" : `-${route.host}`;
-  return `tollgate-connections${host}${route.path.replace(/[^A-Za-z0-9.-]/g, odd)}.conf`;
 }
 
 export function socketLocation(config: Config, route: UpgradingRoute): string {

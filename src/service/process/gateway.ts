@@ -14,6 +14,7 @@ import { createDescriptorLimiter } from "../../limiter/descriptors/descriptor-li
 import { createLimiter, type LimiterObserver } from "../../limiter/limiter.js";
 import { createRateLimitAdmission } from "../../planes/node/http/admission.js";
 import { createProxy } from "../../planes/node/http/proxy.js";
+import { createTokenSource } from "../../planes/node/identity/token-source.js";
 import type { Deciders } from "../../planes/node/options.js";
 import { createQuota } from "../../quota/quota.js";
 import { createAddressMatcher } from "../../shared/addresses.js";
@@ -91,6 +92,7 @@ export function createGateway({
     liveProxies: () => limiter.stats().liveNodes,
     observer: slotObserver,
   });
+  const tokens = createTokenSource(log);
   const proxy = createProxy({
     ...proxyOptions(config),
     ...deciders(config),
@@ -126,10 +128,11 @@ export function createGateway({
   }
 
   function deciders(applied: Config): Deciders {
-    const identity = identityOptions(applied);
+    const { jwt, ...identity } = identityOptions(applied);
     return {
       admission: createRateLimitAdmission({
         ...identity,
+        tokens: tokens.follow(jwt),
         headers: headerOptions(applied),
         limiter,
         isTrustedHop: createAddressMatcher(identity.trustedHops),
@@ -204,6 +207,7 @@ export function createGateway({
     /** Finishes running requests within the grace period, then returns all tokens and slots. The store stays open. */
     async stop(graceMs: number): Promise<void> {
       directory.close();
+      tokens.close();
       keeper.drain();
       await Promise.all([proxy.drain(graceMs), envoy.close(graceMs)]);
       descriptors.close();

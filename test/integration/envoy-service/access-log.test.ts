@@ -139,7 +139,7 @@ describe("the access log service", () => {
     expect(handled.settled).toEqual([]);
   });
 
-  it("settles marked exchanges once, at their end; all bytes of a tunnel are request bytes", async () => {
+  it("settles marked exchanges once, at their end, also those of tunnels", async () => {
     const log = openLog();
     const moved = { got: 1_000, sent: 70_000 };
     const tunnel = { ...marks, ...paid, method: text("UPGRADE") };
@@ -154,8 +154,26 @@ describe("the access log service", () => {
     });
     expect(await log.end()).toBe(status.OK);
     expect(handled.settled).toEqual([
-      { app: "chat", method: "GET", paid: 5, node: "", requestBytes: 1_000, responseBytes: 70_000 },
-      { app: "chat", method: "UPGRADE", paid: 5, node: "", requestBytes: 71_000, responseBytes: 0 },
+      {
+        app: "chat",
+        route: "",
+        method: "GET",
+        paid: 5,
+        node: "",
+        reportedCost: -1,
+        requestBytes: 1_000,
+        responseBytes: 70_000,
+      },
+      {
+        app: "chat",
+        route: "/ws/",
+        method: "UPGRADE",
+        paid: 5,
+        node: "",
+        reportedCost: -1,
+        requestBytes: 1_000,
+        responseBytes: 70_000,
+      },
     ]);
   });
 

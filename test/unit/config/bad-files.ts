@@ -9,6 +9,8 @@ export function badFile(name: string): string {
   return new URL(`${name}.yaml`, badFolder).pathname;
 }
 
+const costHeader = "must be a header name without underscores that has no other meaning, for example X-Cost";
+
 export const said: Record<string, string[]> = {
   aliases: ["the file: has too many aliases"],
   "api-key-app": ["identity.api_keys[0]: is not one of apps; did you mean video?"],
@@ -36,6 +38,13 @@ export const said: Record<string, string[]> = {
     "routes[0].connections.max_per_user: unknown option; did you mean max_per_pod?",
   ],
   "connections-protocols": ["routes[0].connections.protocols: must be a list of 1 to 16 (is a list of 0)"],
+  "cost-header": [
+    `routes[0].cost_header: ${costHeader} (is "X Cost")`,
+    `routes[1].cost_header: ${costHeader} (is "X_Cost")`,
+    `routes[2].cost_header: ${costHeader} (is "content-length")`,
+    `routes[3].cost_header: ${costHeader} (is "X-RateLimit-Cost")`,
+    `routes[4].cost_header: ${costHeader} (is 5)`,
+  ],
   dns: [
     "upstreams.both.dns: must not be set together with targets (is a section)",
     "upstreams.empty.dns.name: must be a host name without a port",
@@ -59,6 +68,8 @@ export const said: Record<string, string[]> = {
     "otel.sample_ratio: must be a number from 0 to 1 (is 2)",
   ],
   fraction: ["apps.video.burst: must be a whole number from 1 to 1000000000 (is 1.5)"],
+  "identity-host": ['identity.hosts["video.example.com"]: is not one of apps; did you mean video? (is "vidio")'],
+  "identity-place": ["identity.path_segment: must be a whole number from 0 to 16 (is 17)"],
   infinite: ["cluster.rate: must be a number from 0.000001 to 1000000000 (is Infinity)"],
   listen: ["listen: must be host:port, for example 0.0.0.0:8080 or [::]:8080 (is 8080)"],
   "many-at-once": [
@@ -68,6 +79,15 @@ export const said: Record<string, string[]> = {
     "apps.video.burst: must be a whole number from 1 to 1000000000 (is 0)",
     'routes[0].upstream: is not one of upstreams (is "nobody")',
   ],
+  jwt: [
+    'identity.jwt.jwks_url: must be an https:// URL, or an http:// URL of this machine (is "http://keys.example.com/jwks.json")',
+    "identity.jwt.refresh_s: must be a whole number from 1 to 86400 (is 0)",
+    "identity.jwt.audience: must be a list of at most 100",
+    `identity.jwt.algorithms[0]: must be RS256 or RS384 or RS512 or PS256 or PS384 or PS512 or ES256 or ES384 or ES512 or EdDSA (is "none")`,
+    'identity.jwt.user_claim: must be 1 to 256 characters, without control characters (is "")',
+  ],
+  "jwt-keys": ["identity.jwt.jwks_url: is required unless jwks_file is set"],
+  "jwt-two-sources": ['identity.jwt.jwks_url: must not be set with jwks_file (is "https://keys.example.com/")'],
   "limit-app": [
     "limits: must be a list of at most 1000 (is a section)",
     'apps["limit:mine"]: must not begin with limit: (is a section)',
@@ -144,6 +164,7 @@ export const said: Record<string, string[]> = {
   "pool-size": ["store_pool_size: must be a whole number from 1 to 100000 (is 0)"],
   port: ['listen: must be host:port, for example 0.0.0.0:8080 or [::]:8080 (is "0.0.0.0:99999")'],
   priority: ['apps.video.priority: must be a whole number from 0 to 1000 (is "high")'],
+  "profile-bytes": ['apps.video.profile.bytes: must be both or request or response (is "uploads")'],
   "profile-cost": [
     "apps.video.profile.base.GET: must be a whole number from 0 to 1000000 (is 0.5)",
     "apps.video.profile.base.PUTT: unknown option; did you mean PUT?",
@@ -200,6 +221,10 @@ export const said: Record<string, string[]> = {
   "route-path": [
     'routes[0].path: must be a path that begins with / and has no spaces, ?, # or control characters (is "api")',
     "routes[1].path: must be a path that begins with / and has no spaces, ?, # or control characters",
+  ],
+  "route-profile": [
+    'routes[0].profile: must be standard or iops or bandwidth (is "gold")',
+    "routes[1].profile.quantum: must be a whole number from 1 to 9007199254740991 (is 0)",
   ],
   "route-twice": ['routes[1].path: routes[0] has the same host and path (is "/")'],
   "route-upstream": ['routes[0].upstream: is not one of upstreams; did you mean backend? (is "backnd")'],

@@ -5,6 +5,7 @@ import { badFile, said } from "./bad-files.js";
 
 const example = new URL("../../../examples/gateway.yaml", import.meta.url).pathname;
 
+const neverMet = new URL("./never-met.yaml", import.meta.url).pathname;
 const limited = new URL("./limited.yaml", import.meta.url).pathname;
 
 describe("check-config", () => {
@@ -39,8 +40,37 @@ describe("check-config", () => {
     expect(good.exitCode).toBe(0);
     expect(JSON.parse(good.text)).toEqual({
       ...{ file: example, valid: true, problems: [], version: expect.stringMatching(/^[0-9a-f]{12}$/) },
-      ...{ apps: 2, routes: 2, upstreams: 2 },
+      ...{ apps: 2, routes: 2, upstreams: 2, warnings: [] },
     });
+  });
+
+  it("warns about limits that can never be met", async () => {
+    const { exitCode, text } = await runCommandLine(["check-config", neverMet]);
+    expect(exitCode).toBe(0);
+    const jobs = "can never pay for POST on the route /jobs/, which cost up to 50 before any byte";
+    const writes = "can never pay for POST, PUT, PATCH, which cost up to 5 before any byte";
+    expect(text.split("\n").slice(1)).toEqual([
+      `warning: apps.small.burst: a burst of 3 ${writes}`,
+      `warning: apps.small.burst: a burst of 3 can never pay for POST, PUT, PATCH on the route /jobs/, which cost up to 50 before any byte`,
+      `warning: apps.short.burst: a burst of 15 ${jobs}`,
+      "warning: apps.short.burst: a burst of 15 pays for a PUT of 655360 bytes, but request_limits.body_bytes is 1048576",
+      "warning: apps.fast.guaranteed: is above cluster.rate, 100, which all apps share",
+      "warning: apps.fast.burst: is above cluster.capacity, 500, which all apps share",
+      `warning: apps.responses.burst: a burst of 15 ${jobs}`,
+      `warning: limits[0] by-cost: a burst of 2 ${writes}`,
+      "warning: limits[0] by-cost: a burst of 2 can never pay for POST, PUT, PATCH on the route /jobs/, which cost up to 50 before any byte",
+      "",
+    ]);
+    const json = await runCommandLine(["check-config", neverMet, "--json"]);
+    expect(JSON.parse(json.text).warnings).toHaveLength(9);
+  });
+
+  it("--explain uses the prices of the route", async () => {
+    const explain = (request: string) => runCommandLine(["check-config", neverMet, "--explain", `${request} app fine`]);
+    expect((await explain("POST /jobs/new")).text).toContain(
+      "app fine: 50 tokens, by the profile of the route /jobs/\n",
+    );
+    expect((await explain("POST /other")).text).toContain("app fine: 5 tokens\n");
   });
 
   it.each([[[]], [["a.yaml", "b.yaml"]], [["--colour", example]]])("rejects the arguments %j", async (args) => {

@@ -15,6 +15,7 @@ import {
   isCheckDue,
   isSize,
   KIB,
+  learnedSizes,
   learnSizes,
   MAX_BYTES,
   MAX_COST,
@@ -22,6 +23,8 @@ import {
   newLearnedSizes,
   payableBytes,
   price,
+  pricedBytes,
+  reportedCost,
   settlement,
   standardProfile,
   UNKNOWN_LENGTH,
@@ -41,6 +44,48 @@ const noSizes = [
 const size = fc.integer({ min: 0, max: 2 ** 53 - 1 });
 const profile = fc.constantFrom(standardProfile, iopsProfile, bandwidthProfile);
 const method = fc.constantFrom("GET", "HEAD", "OPTIONS", "DELETE", "POST", "PUT", "PATCH", "PURGE", "get", "");
+
+describe("a profile that counts one direction", () => {
+  const uploads: CostProfile = { ...standardProfile, countedBytes: "request" };
+  const downloads: CostProfile = { ...standardProfile, countedBytes: "response" };
+
+  it("prices, estimates and declares only the bytes of that direction", () => {
+    const learned = { ...newLearnedSizes(), requestBytes: 2 * 64 * KIB, responseBytes: 3 * 64 * KIB };
+    expect([uploads, downloads, standardProfile].map((one) => pricedBytes(one, 1, 10))).toEqual([1, 10, 11]);
+    expect(estimate(uploads, "POST", 64 * KIB, learned)).toBe(5 + 1);
+    expect(estimate(uploads, "POST", UNKNOWN_LENGTH, learned)).toBe(5 + 2);
+    expect(estimate(downloads, "POST", 64 * KIB, learned)).toBe(5 + 3);
+    expect(estimate(downloads, "POST", UNKNOWN_LENGTH, learned)).toBe(5 + 3);
+    expect(declaredCost(uploads, "POST", 64 * KIB)).toBe(5 + 1);
+    expect(declaredCost(downloads, "POST", 64 * KIB)).toBe(5);
+  });
+
+  it("rejects an invalid length, also of a body that it does not count", () => {
+    expect(estimate(downloads, "POST", Number.NaN, newLearnedSizes())).toBe(INVALID_COST);
+  });
+});
+
+describe("a cost that a backend states", () => {
+  it.each([
+    ["0", 0],
+    ["40", 40],
+    ["0000007", 7],
+    ["1000000", 1_000_000],
+  ])("%s is valid", (text, cost) => expect(reportedCost(text)).toBe(cost));
+
+  it.each(["", " 5", "5 ", "-5", "+5", "5.0", "1e3", "0x10", "NaN", "inf", "40, 40", "1000001", "9".repeat(400)])(
+    "%j is ignored",
+    (text) => expect(reportedCost(text)).toBe(INVALID_COST),
+  );
+});
+
+it("sizes are learned separately for a route with its own prices", () => {
+  const byMethod = {};
+  const onRoute = { ...standardProfile, route: "/upload" };
+  learnSizes(learnedSizes(byMethod, onRoute, "GET"), 0, MIB, MAX_BYTES);
+  expect(learnedSizes(byMethod, standardProfile, "GET").responseBytes).toBe(0);
+  expect(learnedSizes(byMethod, onRoute, "GET").responseBytes).toBeGreaterThan(0);
+});
 
 describe("the price", () => {
   test.each([

@@ -45,7 +45,7 @@ describe("a request", () => {
     const driver = createNodeDriver([limits({ id: "app" })]);
     const account = driver.account("app");
     for (const method of ["constructor", "__proto__", "toString", "PURGE"]) {
-      settleExchange(account, { method, cost: 1, code: "ok" }, 0, 65_536);
+      settleExchange(account, { method, profile: account.limits.profile, cost: 1, code: "ok" }, 0, 65_536);
     }
     expect(Object.keys(account.learned)).toEqual(["other"]);
     const outcome = newOutcome(account, "__proto__", 0);
@@ -150,7 +150,7 @@ describe("waiters", () => {
 describe("sizes of earlier exchanges", () => {
   const large = 14 * MIB;
   const settled = (account: Account, method: string, bytes: number) =>
-    settleExchange(account, { method, cost: 1, code: "ok" }, 0, bytes);
+    settleExchange(account, { method, profile: account.limits.profile, cost: 1, code: "ok" }, 0, bytes);
 
   it("never make a request cost more than a full bucket, in any history", () => {
     const exchange = fc.tuple(fc.constantFrom("GET", "PUT"), fc.nat(2 ** 32), fc.nat(2 ** 32), fc.nat(100_000));
@@ -168,7 +168,7 @@ describe("sizes of earlier exchanges", () => {
           const account = driver.account("app");
           account.sync.limit = Math.floor(burst * ratio);
           for (const [verb, received, sent, pauseMs] of history) {
-            settleExchange(account, { method: verb, cost: 1, code: "ok" }, received, sent);
+            settleExchange(account, { method: verb, profile: priced, cost: 1, code: "ok" }, received, sent);
             driver.node.clock += pauseMs;
           }
           const outcome = newOutcome(account, method, 0);

@@ -1,12 +1,16 @@
 /** Settlement: surcharges reduce the balance; refunds go to the balance only while the store counts the tokens as held. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { standardProfile } from "../../../src/core/cost.js";
 import { spentTokens } from "../../../src/core/lease.js";
 import { recallTokens } from "../../../src/engine/reply.js";
 import { refund, settleExchange } from "../../../src/engine/settle.js";
 import { createNodeDriver, limits } from "./node-driver.js";
 
-const settled = (cost: number, bytes: number, code = "ok") => ({ exchange: { method: "GET", cost, code }, bytes });
+const settled = (cost: number, bytes: number, code = "ok") => ({
+  exchange: { method: "GET", profile: standardProfile, cost, code },
+  bytes,
+});
 
 /** A node that was granted 11 tokens for its first request and has sent no message since. */
 function granted() {

@@ -61,7 +61,8 @@ describe("a closed epoch", () => {
     driver.fill();
     driver.advance(200);
     driver.receive(driver.send(), () => undefined, { code: "epoch_closed" });
-    settleExchange(driver.account("app"), { method: "GET", cost: 5, code: "ok" }, 0, 0);
+    const account = driver.account("app");
+    settleExchange(account, { method: "GET", profile: account.limits.profile, cost: 5, code: "ok" }, 0, 0);
     driver.request("app");
     driver.request("app", 9 * 65_536);
     const [sent] = driver.send();

@@ -232,6 +232,24 @@ describe("a limit by cost", () => {
     expect(spent).toBeLessThanOrEqual(15 + 45);
   });
 
+  it("is settled with the cost that the backend states, as the app is", async () => {
+    const simulation = start([{ name: "jobs", key: ["user"], rate: "100/h", count: "cost" }]);
+    const node = simulation.addNode("n1");
+    for (const [reportedCost, bytes] of [
+      [30, 0],
+      [-1, 65_536],
+      [Number.NaN, 65_536],
+      [1e308, 65_536],
+    ] as const) {
+      const made = await check(simulation, node, { method: "GET" }, 0);
+      node.limiter.settle(made, 0, bytes, { reportedCost });
+    }
+    await simulation.during(node.limiter.close());
+    expect((await simulation.quota.inspect(app)).spent).toBe(30 + 3 * 2);
+    const bucket = { ...app, id: "limit:jobs:ann", guaranteed: 100 / 3600, burst: 100, fillSeconds: 3600 };
+    expect((await simulation.quota.inspect(bucket)).spent).toBe(30 + 3 * 2);
+  });
+
   it("is exact for parallel uploads over two nodes, also if some end early", async () => {
     const quantum = 65_536;
     for (let seed = 1; seed <= 10; seed++) {

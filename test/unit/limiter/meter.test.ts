@@ -38,9 +38,9 @@ function begin(node: SimulatedNode, decision: Decision, knownBytes = 0): Transfe
 }
 
 /** Both directions of a transfer may add bytes while others are held. */
-function add(transfer: Transfer, bytes: number): void {
+function add(transfer: Transfer, bytes: number, direction: "request" | "response" = "request"): void {
   if (transfer.ended) return;
-  if (transfer.meter === undefined || transfer.meter.add(bytes)) transfer.passed += bytes;
+  if (transfer.meter === undefined || transfer.meter.add(bytes, direction)) transfer.passed += bytes;
   else transfer.held += bytes;
 }
 
@@ -48,7 +48,7 @@ function end(node: SimulatedNode, transfer: Transfer): void {
   if (transfer.ended) return;
   transfer.ended = true;
   transfer.meter?.close();
-  node.limiter.settle(transfer.decision, transfer.passed, 0, transfer.meter?.taken);
+  node.limiter.settle(transfer.decision, transfer.passed, 0, { metered: transfer.meter?.taken });
 }
 
 /** What has passed is paid, except for one incomplete quantum. */
@@ -144,6 +144,19 @@ describe("a transfer of unknown length", () => {
     add(transfer, 2 * QUANTUM);
     expect(transfer.meter?.taken).toBe(2);
   });
+
+  it.each(["request", "response"] as const)(
+    "is charged for the %s only, if its profile counts that",
+    async (counted) => {
+      const { s, node } = createMetered("cut", { profile: { ...standardProfile, countedBytes: counted } });
+      const transfer = begin(node, await admit(s, node), 3 * QUANTUM);
+      const other = counted === "request" ? "response" : "request";
+      add(transfer, 100 * QUANTUM, other);
+      expect(transfer).toMatchObject({ passed: 100 * QUANTUM, held: 0 });
+      add(transfer, 2 * QUANTUM, counted);
+      expect(transfer.meter?.taken).toBe(counted === "request" ? 5 : 2);
+    },
+  );
 
   it.each<[string, Partial<AppLimits>]>([
     ["with `charge`", { unknownLength: "charge" }],

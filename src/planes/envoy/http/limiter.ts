@@ -32,7 +32,7 @@ export function check(handle: Handle, exchange: Exchange, account: EnvoyAccount,
   // Before tokens are taken: an emergency may have started, or the epoch may have been closed.
   if (isReportDue(node, arrivedAt) && maySync(node, arrivedAt)) sendSync(handle, account, undefined, arrivedAt);
   node.clock = arrivedAt;
-  startDecision(exchange, account, method);
+  startDecision(exchange, account, method, exchange.route?.profile);
   const step = decide(node, exchange, requestBytes);
   if (step === MISSED) miss(handle, exchange, account);
   count(exchange);
@@ -92,6 +92,7 @@ function decideByService(handle: Handle, exchange: Exchange, account: EnvoyAccou
   const numberAt = (place: number) => Math.max(wholeNumber(words[place]!), 0);
   const answer = { code: words[1]!, remaining: numberAt(2), limit: numberAt(3), retryAfterMs: numberAt(4) };
   decideRemotely(exchange, answer, now);
+  exchange.paidByService = answer.code === OK;
   // Otherwise this worker could miss the whole emergency, and the cached refusal would outlive it.
   if (answer.code === EMERGENCY_BLOCKED && !node.emergency) contactSoon(node);
   activate(node, account);

@@ -2,6 +2,7 @@
 import { OK } from "../../../core/codes.js";
 import { nodeInEpoch } from "../../../core/keys.js";
 import { wholeText } from "../../../core/platform.js";
+import { actualCost } from "../../../engine/settle.js";
 import { pcall } from "../../lua/library.js";
 import type { Chunk, Handle } from "../envoy-api.js";
 import { worker } from "../state.js";
@@ -56,7 +57,14 @@ function leaveToAccessLog(handle: Handle, exchange: Exchange): void {
   metadata.set(NAMESPACE, "paid", exchange.cost);
   metadata.set(NAMESPACE, "method", exchange.method);
   metadata.set(NAMESPACE, "node", nodeInEpoch(worker.name, wholeText(exchange.account.node.epoch)));
+  const { route } = exchange.profile;
+  if (route !== undefined) metadata.set(NAMESPACE, "route", route);
   metadata.set(NAMESPACE, "settle", true);
+}
+
+/** If the service settles the exchange, it uses the cost that the backend has stated. */
+export function markCost(handle: Handle, { marked, reportedCost }: Exchange): void {
+  if (marked && reportedCost >= 0) handle.streamInfo().dynamicMetadata().set(NAMESPACE, "cost", reportedCost);
 }
 
 /** The length of the response is known. The exchange is finished when the request body has ended, too. */
@@ -66,6 +74,15 @@ export function answered(handle: Handle, exchange: Exchange, bytes: number): voi
 }
 
 function finish(handle: Handle, exchange: Exchange): void {
+  const { requestBytes, responseBytes } = exchange;
+  if (exchange.paidByService && actualCost(exchange, requestBytes, responseBytes) < exchange.cost) {
+    leaveToAccessLog(handle, exchange);
+    if (exchange.marked) {
+      markCost(handle, exchange);
+      reuse(exchange);
+      return;
+    }
+  }
   if (exchange.marked) handle.streamInfo().dynamicMetadata().set(NAMESPACE, "settle", false);
   settle(exchange);
   reuse(exchange);

@@ -16,6 +16,7 @@ import {
 } from "../../../core/refusals.js";
 import { renewalMs } from "../../../core/slot-lease.js";
 import { knownNodes } from "../../../engine/node.js";
+import { UPGRADE } from "../../../engine/settle.js";
 import { candidatePods, DECIDED, meaningOf, NO_CONNECTIONS, STATE_LOST } from "../../../engine/slots/admission.js";
 import {
   ANSWERED,
@@ -27,7 +28,7 @@ import {
 import { placeWithoutStore } from "../../../engine/slots/without-store.js";
 import { luaMath, luaString } from "../../lua/library.js";
 import { ACQUIRE_PATH, acquireText, readAcquired, type SlotReply } from "../../lua/slot-messages.js";
-import { isListed, trimmed, UPGRADE } from "../../lua/upgrade.js";
+import { isListed, trimmed } from "../../lua/upgrade.js";
 import { nowMs } from "../clock.js";
 import type { Handle } from "../envoy-api.js";
 import type { Exchange } from "../http/exchanges.js";

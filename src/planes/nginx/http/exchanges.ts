@@ -1,4 +1,5 @@
 /** Open exchanges of this worker, from the decision to the end of the response. Their tables are reused. */
+import type { PlaneRoute } from "../../../config/options/plane-options.js";
 import { wholeText } from "../../../core/platform.js";
 import type { Outcome } from "../../../engine/account.js";
 import { ngx } from "../ngx.js";
@@ -8,6 +9,10 @@ export interface Exchange extends Outcome {
   /** Unique among the exchanges of this worker. */
   id: string;
   account: NginxAccount;
+  /** The options of its route, if it has its own. */
+  route: PlaneRoute | undefined;
+  /** The cost that the backend has stated, or INVALID_COST. */
+  reportedCost: number;
   /** Bytes of the request head; negative if the request has no body. */
   headBytes: number;
 }

@@ -1,5 +1,6 @@
 /** Decides about requests on the lease that all workers share, and settles exchanges. */
-import { price } from "../../../core/cost.js";
+import type { PlaneRoute } from "../../../config/options/plane-options.js";
+import { countsRequests, price } from "../../../core/cost.js";
 import { isRefused } from "../../../core/lease.js";
 import { PENDING } from "../../../engine/account.js";
 import { DECIDED_SYNC, decide, decideMiss, isLow, MISSED, startDecision, WAIT } from "../../../engine/decide.js";
@@ -22,7 +23,7 @@ const WATCHER_TIMEOUT_MS = 100;
 
 /** Decides about an exchange. May wait for the service. */
 export function check(exchange: Exchange, account: NginxAccount, method: string, contentLength: number): void {
-  startDecision(exchange, account, method);
+  startDecision(exchange, account, method, exchange.route?.profile);
   const { node } = account;
   let step = decide(node, exchange, contentLength);
   if (step === MISSED) {
@@ -39,10 +40,11 @@ export function check(exchange: Exchange, account: NginxAccount, method: string,
  * Whether a body of unknown length is read before the decision. Not if the app is refused at the moment: its clients must
  * not fill the disk.
  */
-export function readsFirst(account: NginxAccount, method: string): boolean {
+export function readsFirst(account: NginxAccount, method: string, route: PlaneRoute | undefined): boolean {
   const { limits, cell, lease } = account;
-  const { unknownLength, dryRun, profile } = limits;
-  if (unknownLength === undefined || unknownLength === "charge" || dryRun || profile.bandwidth === 0) return false;
+  const { unknownLength, dryRun } = limits;
+  const profile = route?.profile ?? limits.profile;
+  if (unknownLength === undefined || unknownLength === "charge" || dryRun || !countsRequests(profile)) return false;
   const cost = price(profile, method, 0);
   if (cell.get() >= cost) return true;
   catchUp(account.node);

@@ -1,4 +1,5 @@
 /** Sets the headers of a decision, and sends refusals. */
+import { INVALID_COST, reportedCost } from "../../../core/cost.js";
 import { wholeText } from "../../../core/platform.js";
 import {
   decisionRefusal,
@@ -27,6 +28,17 @@ export function prepareHeaders(options: HeaderOptions): void {
 
 export function showDecision(exchange: Exchange): void {
   showExchange(headers.write, ngx.header, exchange);
+}
+
+/** Reads the cost that the backend states, and removes it from the response. */
+export function readCost(exchange: Exchange): void {
+  const name = exchange.route?.costHeader;
+  if (name === undefined) return;
+  const value = ngx.header[name];
+  if (value === undefined) return;
+  // A header that was sent twice has a list of values.
+  exchange.reportedCost = typeof value === "string" ? reportedCost(value) : INVALID_COST;
+  ngx.header[name] = undefined;
 }
 
 /** Ends the request. */

@@ -1,4 +1,5 @@
 /** The end of an upgraded connection: its slot is released once, and its actual cost is settled. */
+import { INVALID_COST } from "../../../core/cost.js";
 import { storedNumber } from "../../../core/platform.js";
 import { releaseOnAll } from "../../../engine/slots/admission.js";
 import { removeHeld } from "../../../engine/slots/held.js";
@@ -62,6 +63,7 @@ export function endSocket(exchange: Exchange): void {
   // nginx counts the request head with the bytes sent to the pod. It is about as long as the head that nginx received.
   const sent = storedNumber(ofLastPod("upstream_bytes_sent") ?? false, 0);
   const passed = Math.max(sent - storedNumber(ngx.var.request_length ?? false, 0), 0);
-  // Counted as request bytes, because response bytes would be learned as the expected size of responses.
-  settle(exchange, passed + answered, 0);
+  // A connection pays for its bytes.
+  exchange.reportedCost = INVALID_COST;
+  settle(exchange, passed, answered);
 }

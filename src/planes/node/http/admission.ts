@@ -1,28 +1,16 @@
 /** Admission of requests: identifies the app, checks its limits, and settles when the exchange has ended. */
-import { createHash } from "node:crypto";
 import { clientAddress } from "../../../core/address.js";
-import { OK } from "../../../core/codes.js";
-import { ANONYMOUS_USER, type Identity, type IdentityRules, identify } from "../../../core/identity.js";
+import { INVALID_TOKEN, OK } from "../../../core/codes.js";
+import type { CostProfile } from "../../../core/cost.js";
+import { ANONYMOUS_USER, type Identity } from "../../../core/identity.js";
 import { decisionHeaders, type HeaderOptions, limitedRefusal } from "../../../core/refusals.js";
 import type { RequestAttributes } from "../../../descriptors/limit-rules.js";
-import type { Decision, Limiter, Meter, Transfer } from "../../../limiter/limiter.js";
+import { UPGRADE } from "../../../engine/settle.js";
+import type { Decision, ExchangeEnd, Limiter, Meter, Transfer } from "../../../limiter/limiter.js";
+import { createIdentification, type FoundIdentity, type IdentificationOptions } from "../identity/identification.js";
+import type { Arrival } from "./arrival.js";
 
-/** The part of a request that a decision needs. */
-export interface Arrival {
-  method: string;
-  /** Of the client's socket. */
-  remoteAddress: string;
-  /** The declared length of the body; 0: no body, UNKNOWN_LENGTH: chunked. */
-  contentLength: number;
-  /** As in the Host header; empty without one. */
-  host?: string;
-  /** Without the query. */
-  path?: string;
-  /** X-Forwarded-For of a trusted client; otherwise empty. */
-  forwardedFor?: string;
-  /** The values of a header in order, as received; several if it was sent more than once. `name` in lower case. */
-  headerValues(name: string): string[];
-}
+export type { Arrival };
 
 /** `headers` are added to the response, whether it is the backend's or the proxy's. */
 export interface Verdict {
@@ -46,8 +34,8 @@ export interface Admission {
   admit(arrival: Arrival): Verdict | Promise<Verdict>;
   /** Without it, everything is charged at the end. */
   metering?: Metering;
-  /** Called exactly once when an admitted exchange has ended, with the bytes of both bodies and what its meter has taken. */
-  settle(verdict: Verdict, requestBytes: number, responseBytes: number, metered?: number): void;
+  /** Called exactly once when an admitted exchange has ended, with the bytes of both bodies. */
+  settle(verdict: Verdict, requestBytes: number, responseBytes: number, end?: ExchangeEnd): void;
 }
 
 export interface Metering {
@@ -63,22 +51,13 @@ interface RateLimitVerdict extends Verdict {
   decision: Decision;
 }
 
-export interface RateLimitAdmissionOptions {
+export interface RateLimitAdmissionOptions extends IdentificationOptions {
   limiter: Pick<Limiter, "check" | "refuse" | "meter" | "settle">;
-  /** Headers that name app and user; trusted hops only. */
-  appHeader: string;
-  userHeader: string;
-  apiKeyHeader: string;
-  /** Secret → app. Stored as digests, so that neither a memory dump nor the lookup time reveals a key. */
-  apiKeys: Record<string, string>;
-  rules: IdentityRules;
   /** Backends get app and user. */
   forwardIdentity: boolean;
   headers: HeaderOptions;
-  isTrustedHop(address: string): boolean;
   /** The configuration has `limits`, which depend on more than the app. */
   hasLimits?: boolean;
-  isConfigured(app: string): boolean;
 }
 
 const NOTHING: readonly string[] = [];
@@ -90,20 +69,22 @@ class ArrivalAttributes implements RequestAttributes {
   readonly host: string;
   readonly path: string;
   readonly address: string;
+  readonly profile: CostProfile | undefined;
 
   constructor(
     private readonly arrival: Arrival,
     { app, user }: Identity,
     isTrustedHop: (address: string) => boolean,
   ) {
-    const { host = "", path = "/", method, remoteAddress, forwardedFor = "" } = arrival;
+    const { host = "", path = "/", method, remoteAddress, forwardedFor = "", profile } = arrival;
     this.app = app;
     this.user = user;
     // Only a GET can be upgraded.
-    this.method = method === "UPGRADE" ? "GET" : method;
+    this.method = method === UPGRADE ? "GET" : method;
     this.host = host;
     this.path = path;
     this.address = clientAddress(remoteAddress, forwardedFor, isTrustedHop);
+    this.profile = profile;
   }
 
   headerCount(name: string): number {
@@ -115,41 +96,34 @@ class ArrivalAttributes implements RequestAttributes {
   }
 }
 
-const digest = (key: string) => createHash("sha256").update(key).digest("base64");
-
 export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Admission {
-  const { limiter, rules, isTrustedHop, isConfigured } = options;
-  const [appHeader, userHeader, keyHeader] = [options.appHeader, options.userHeader, options.apiKeyHeader].map((name) =>
-    name.toLowerCase(),
-  ) as [string, string, string];
+  const { limiter, isTrustedHop } = options;
   const headersOf = decisionHeaders(options.headers);
-  const appOfKey = new Map(Object.entries(options.apiKeys).map(([key, app]) => [digest(key), app]));
-
-  function appByKey(arrival: Arrival): string {
-    if (appOfKey.size === 0) return "";
-    const [key, ...more] = arrival.headerValues(keyHeader);
-    return key === undefined || more.length > 0 ? "" : (appOfKey.get(digest(key)) ?? "");
-  }
+  const identified = createIdentification(options);
 
   function admit(arrival: Arrival): RateLimitVerdict | Promise<RateLimitVerdict> {
-    const apps = arrival.headerValues(appHeader);
-    const users = arrival.headerValues(userHeader);
-    const claims = {
-      hopTrusted: isTrustedHop(arrival.remoteAddress),
-      appHeader: apps[0] ?? "",
-      appHeaderCount: apps.length,
-      userHeader: users[0] ?? "",
-      userHeaderCount: users.length,
-      apiKeyApp: appByKey(arrival),
-    };
-    const identity = identify(claims, rules, isConfigured);
-    if (identity.code !== OK) return verdictOf(limiter.refuse(identity.code, arrival.method));
-    const attributes = options.hasLimits ? new ArrivalAttributes(arrival, identity, isTrustedHop) : undefined;
+    const identity = identified(arrival);
+    return identity instanceof Promise ? identity.then((later) => admitAs(arrival, later)) : admitAs(arrival, identity);
+  }
+
+  function admitAs(arrival: Arrival, identity: FoundIdentity): RateLimitVerdict | Promise<RateLimitVerdict> {
+    if (identity.code !== OK) return refuse(arrival, identity);
+    const needsMore = options.hasLimits || arrival.profile !== undefined;
+    const attributes = needsMore ? new ArrivalAttributes(arrival, identity, isTrustedHop) : undefined;
     const made = limiter.check(identity.app, arrival.method, arrival.contentLength, attributes);
     const forwarded = forwardedIdentity(identity);
     return made instanceof Promise
       ? made.then((decision) => verdictOf(decision, forwarded))
       : verdictOf(made, forwarded);
+  }
+
+  function refuse({ method }: Arrival, { code, problem = "" }: FoundIdentity): RateLimitVerdict {
+    const verdict = verdictOf(limiter.refuse(code, method));
+    if (code === INVALID_TOKEN) {
+      const error = problem === "" ? "" : ` error="invalid_token", error_description="${problem}"`;
+      verdict.headers["WWW-Authenticate"] = `Bearer${error}`;
+    }
+    return verdict;
   }
 
   function forwardedIdentity({ app, user }: Identity): readonly string[] {
@@ -169,7 +143,7 @@ export function createRateLimitAdmission(options: RateLimitAdmissionOptions): Ad
       start: (verdict, transfer) => limiter.meter((verdict as RateLimitVerdict).decision, transfer),
       refusal: (decision) => verdictOf(decision),
     },
-    settle: (verdict, requestBytes, responseBytes, metered) =>
-      limiter.settle((verdict as RateLimitVerdict).decision, requestBytes, responseBytes, metered),
+    settle: (verdict, requestBytes, responseBytes, end) =>
+      limiter.settle((verdict as RateLimitVerdict).decision, requestBytes, responseBytes, end),
   };
 }

@@ -1,6 +1,7 @@
 /** One request and its response: admitted, forwarded, streamed, and settled exactly once. */
 import type { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
+import { INVALID_COST } from "../../../core/cost.js";
 import { DRY_RUN_HEADER, dryRunText, type GatewayError } from "../../../core/refusals.js";
 import type { Decision, Transfer } from "../../../limiter/limiter.js";
 import { closeSlowly, endsNow } from "../upgrade/connections.js";
@@ -115,7 +116,7 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
       this.fail("body_too_large");
       return false;
     }
-    if (this.contentLength < 0 && !this.mayPass(bytes)) {
+    if (this.contentLength < 0 && !this.mayPass(bytes, "request")) {
       this.body!.hold(chunk);
       return false;
     }
@@ -132,10 +133,10 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
   }
 
   /** False: these bytes of unknown length are held back until `paid` or `refused` is called. */
-  private mayPass(bytes: number): boolean {
+  private mayPass(bytes: number, direction: "request" | "response"): boolean {
     if (this.meter === undefined)
       this.meter = this.routed.options.admission.metering?.start(this.verdict!, this) ?? null;
-    return this.meter === null || this.meter.add(bytes);
+    return this.meter === null || this.meter.add(bytes, direction);
   }
 
   paid(): void {
@@ -184,13 +185,15 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
       if (link.length > 0) this.response.writeEarlyHints({ link });
       return true;
     }
-    const { request, connection, shared } = this.routed;
+    const { request, connection, shared, costHeader } = this.routed;
     this.resumeAttempt = resume;
     this.span?.responded(status);
     const close = shared.draining || endsNow(connection);
     const trailers = request.httpVersionMinor !== 0;
-    const { headers, contentLength } = responseHead(raw, this.headers, { trailers, close });
-    this.responseIsOpen = contentLength === undefined;
+    const { headers, contentLength, cost } = responseHead(raw, this.headers, { trailers, close, costHeader });
+    this.reportedCost = cost;
+    // If the cost is known, bytes are not charged while they pass.
+    this.responseIsOpen = contentLength === undefined && cost === INVALID_COST;
     this.response.writeHead(status, headers);
     // Node buffers the head until the first byte of the body, which may take long in an event stream.
     if (contentLength !== "0") process.nextTick(flushHead, this);
@@ -207,7 +210,7 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
     if (this.response.destroyed) return false;
     // When it is resumed, the parser begins with an empty chunk.
     if (chunk.length === 0) return true;
-    if (this.responseIsOpen && !this.mayPass(chunk.length)) {
+    if (this.responseIsOpen && !this.mayPass(chunk.length, "response")) {
       this.heldResponse = chunk;
       return false;
     }
@@ -242,7 +245,7 @@ export class Exchange extends RunningRequest implements BodyWatcher, Transfer, D
       return;
     }
     if (trailers !== null && trailers.length > 0 && response.chunkedEncoding) {
-      response.addTrailers(trailerPairs(trailers));
+      response.addTrailers(trailerPairs(trailers, this.routed.costHeader));
     }
     upstream.succeeded(this.target!);
     // The backend responded before it received the whole request: discard the rest.

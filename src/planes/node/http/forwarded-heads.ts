@@ -1,4 +1,5 @@
 /** Headers of the forwarded request and response: hop-by-hop headers are removed, this hop's are added. */
+import { INVALID_COST, reportedCost } from "../../../core/cost.js";
 import type { Connection } from "../upgrade/connections.js";
 import { kindOf, namedByConnection, withoutNamed } from "./header-kinds.js";
 import type { RequestHead } from "./request-head.js";
@@ -32,15 +33,22 @@ export interface ResponseHeadOptions {
   trailers: boolean;
   /** The connection is closed after the response. */
   close: boolean;
+  /** Header with the cost, in lower case. Clients do not get it. */
+  costHeader?: string | undefined;
 }
 
-/** The head for the client; `contentLength` is undefined if it is not declared. `own` headers replace the backend's of the same name. */
+/**
+ * The head for the client; `contentLength` is undefined if it is not declared, and `cost` is what the backend states. `own`
+ * headers replace the backend's of the same name.
+ */
 export function responseHead(
   raw: (Buffer | string)[],
   own: Record<string, string>,
-  { trailers, close }: ResponseHeadOptions,
+  { trailers, close, costHeader }: ResponseHeadOptions,
 ) {
   const headers: string[] = [];
+  let cost = INVALID_COST;
+  let costs = 0;
   let lengths = 0;
   for (const name in own) {
     headers.push(name, own[name]!);
@@ -69,14 +77,22 @@ export function responseHead(
       case "te":
         break;
       default:
-        if ((lengths & (1 << (name.length & 31))) === 0 || !isAmong(name, own)) headers.push(name, value);
+        if (costHeader !== undefined && isNamed(name, costHeader)) {
+          costs++;
+          cost = reportedCost(value);
+        } else if ((lengths & (1 << (name.length & 31))) === 0 || !isAmong(name, own)) headers.push(name, value);
     }
   }
   const kept = named === undefined ? headers : withoutNamed(headers, named, own);
   if (trailers && trailer !== undefined && contentLength === undefined) kept.push("Trailer", trailer);
   kept.push("Via", VIA);
   if (close) kept.push("Connection", "close");
-  return { headers: kept, contentLength };
+  return { headers: kept, contentLength, cost: costs === 1 ? cost : INVALID_COST };
+}
+
+/** `lower` is in lower case. */
+function isNamed(name: string, lower: string): boolean {
+  return name.length === lower.length && name.toLowerCase() === lower;
 }
 
 function isAmong(name: string, own: Record<string, string>): boolean {
@@ -88,11 +104,12 @@ function isAmong(name: string, own: Record<string, string>): boolean {
 }
 
 /** Raw trailers as pairs, without names that affect framing or routing. */
-export function trailerPairs(raw: (Buffer | string)[]): [string, string][] {
+export function trailerPairs(raw: (Buffer | string)[], costHeader?: string): [string, string][] {
   const pairs: [string, string][] = [];
   for (let at = 0; at + 1 < raw.length; at += 2) {
     const name = latin1(raw[at]!);
-    if (kindOf(name) === "end-to-end") pairs.push([name, latin1(raw[at + 1]!)]);
+    const isCost = costHeader !== undefined && isNamed(name, costHeader);
+    if (kindOf(name) === "end-to-end" && !isCost) pairs.push([name, latin1(raw[at + 1]!)]);
   }
   return pairs;
 }

@@ -108,7 +108,8 @@ export function createProxy({ log, overload, certificates, tracing, ...first }: 
     if (destination === undefined) return "no_route";
     const upgrade = head.upgrade ? judgeUpgrade(request, head, destination.connections) : undefined;
     if (typeof upgrade === "string") return upgrade;
-    return { shared, options, connection, request, head, upstream: destination.upstream, upgrade, client: "" };
+    const { upstream, profile, costHeader } = destination;
+    return { shared, options, connection, request, head, upstream, profile, costHeader, upgrade, client: "" };
   }
 
   /** While the process is overloaded, no connection is upgraded: it would last. */

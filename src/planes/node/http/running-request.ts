@@ -1,4 +1,5 @@
 /** What an exchange and an upgrade have in common: admission, log lines, and the end, which settles exactly once. */
+import { type CostProfile, INVALID_COST } from "../../../core/cost.js";
 import { type GatewayError, gatewayRefusal } from "../../../core/refusals.js";
 import { printable } from "../../../shared/printable.js";
 import type { OptionsInForce, Shared } from "../options.js";
@@ -20,6 +21,10 @@ export interface RoutedRequest {
   request: ClientRequest;
   head: RequestHead;
   upstream: Upstream;
+  /** The prices of the route, if it has its own. */
+  profile: CostProfile | undefined;
+  /** Header of responses with their cost, in lower case; undefined: the route has none. */
+  costHeader: string | undefined;
   upgrade: WantedUpgrade | undefined;
   /** The address that its exchange is counted under; empty: it is not counted. */
   client: string;
@@ -36,6 +41,7 @@ export abstract class RunningRequest implements Arrival, Running {
   readonly host: string;
   readonly path: string;
   readonly forwardedFor: string;
+  readonly profile: CostProfile | undefined;
   protected verdict: Verdict | undefined;
   /** Undefined before the first bytes of unknown length; null if the app is charged at the end only. */
   protected meter: TransferMeter | null | undefined;
@@ -43,6 +49,8 @@ export abstract class RunningRequest implements Arrival, Running {
   protected headers: Record<string, string> = {};
   protected requestBytes = 0;
   protected responseBytes = 0;
+  /** The cost that the backend has stated. */
+  protected reportedCost = INVALID_COST;
   protected ended = false;
   protected touchedMs: number;
   protected span: RequestSpan | undefined;
@@ -52,12 +60,13 @@ export abstract class RunningRequest implements Arrival, Running {
     protected readonly routed: RoutedRequest,
     private readonly failure: "exchange failed" | "upgrade failed",
   ) {
-    const { shared, connection, head, upstream } = routed;
+    const { shared, connection, head, upstream, profile } = routed;
     this.remoteAddress = connection.remoteAddress;
     this.contentLength = head.contentLength;
     this.host = head.host;
     this.path = head.path;
     this.forwardedFor = head.forwardedFor;
+    this.profile = profile;
     this.touchedMs = shared.clockMs;
     connection.running.add(this);
     upstream.hold();
@@ -135,7 +144,11 @@ export abstract class RunningRequest implements Arrival, Running {
     this.meter?.close();
     this.span?.end();
     if (this.verdict !== undefined) {
-      options.admission.settle(this.verdict, this.requestBytes, this.responseBytes, this.meter?.taken);
+      const { meter, reportedCost } = this;
+      options.admission.settle(this.verdict, this.requestBytes, this.responseBytes, {
+        metered: meter?.taken,
+        reportedCost,
+      });
     }
   }
 

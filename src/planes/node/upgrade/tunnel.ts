@@ -116,7 +116,7 @@ export class Tunnel implements Transfer {
     this.touchedMs = this.proxy.shared.clockMs;
     if (way.closed || !way.to.writable) return;
     if (this.meter === undefined) this.meter = this.admission!.metering?.start(this.verdict!, this) ?? null;
-    if (this.meter === null || this.meter.add(chunk.length)) {
+    if (this.meter === null || this.meter.add(chunk.length, way === this.up ? "request" : "response")) {
       this.send(way, chunk);
       return;
     }
@@ -187,7 +187,9 @@ export class Tunnel implements Transfer {
     if (ofBackend) this.release();
     if (--this.openSockets === 0) {
       this.meter?.close();
-      this.settle(this.up!.bytes + this.down!.bytes);
+      if (this.verdict !== undefined) {
+        this.admission!.settle(this.verdict, this.up!.bytes, this.down!.bytes, { metered: this.meter?.taken });
+      }
       this.over();
       return;
     }
@@ -201,11 +203,6 @@ export class Tunnel implements Transfer {
       endOnce(other);
       other.resume();
     }
-  }
-
-  /** Counted as request bytes, because response bytes would be learned as the expected size of responses. */
-  private settle(bytes: number): void {
-    if (this.verdict !== undefined) this.admission!.settle(this.verdict, bytes, 0, this.meter?.taken);
   }
 
   private over(): void {

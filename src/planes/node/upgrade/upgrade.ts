@@ -2,6 +2,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
 import type { GatewayError } from "../../../core/refusals.js";
+import { UPGRADE } from "../../../engine/settle.js";
 import { lingerOnClose } from "../../../shared/linger.js";
 import { printable } from "../../../shared/printable.js";
 import type { ConnectionVerdict } from "../../../slots/admission.js";
@@ -21,11 +22,7 @@ const EARLY_BYTES = 65_536;
 type Stage = "deciding" | "connecting" | "asking" | "answering";
 
 export class Upgrade extends RunningRequest implements CallHandler {
-  /**
-   * A method of its own, because sizes learned from connections, which may transfer gigabytes, must not be expected of
-   * requests.
-   */
-  readonly method = "UPGRADE";
+  readonly method = UPGRADE;
   readonly requestComplete = true;
 
   private stage: Stage = "deciding";
@@ -184,7 +181,11 @@ export class Upgrade extends RunningRequest implements CallHandler {
   }
 
   private headOf({ rawHeaders }: IncomingMessage, close: boolean): string[] {
-    return responseHead(rawHeaders, this.headers, { trailers: false, close }).headers;
+    const { costHeader } = this.routed;
+    const { headers, cost } = responseHead(rawHeaders, this.headers, { trailers: false, close, costHeader });
+    // Of a response that refuses the upgrade. A connection pays for its bytes.
+    if (close) this.reportedCost = cost;
+    return headers;
   }
 
   /** Releases the slot. One retry is made on another pod, with its own slot. */
