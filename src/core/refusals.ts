@@ -58,6 +58,8 @@ export interface LimitView {
   /** Tokens per second. */
   rate: number;
   dryRun: boolean;
+  /** Of name, limit and rate, if the host keeps them. */
+  texts?: LimitTexts;
 }
 
 /** Which headers are sent with each response. Retry-After and X-RateLimit-Dry-Run are always sent where they apply. */
@@ -196,14 +198,14 @@ export function writeLimits<T>(
   for (let i = 0; i < views.length; i++) {
     dryRun = dryRun || views[i]!.dryRun;
     if (i !== at) {
-      const { name, limit, rate, remaining } = views[i]!;
-      const texts = limitTexts(name, limit, rate);
+      const { limit, rate, remaining } = views[i]!;
+      const texts = textsOf(views[i]!);
       policy = `${policy}${texts.policy}, `;
       others = `${others}${texts.remainingPrefix}${wholeText(remaining)};t=${wholeText(resetSeconds(limit, remaining, rate))}, `;
     }
   }
-  const { name, cost, remaining, limit, rate } = views[at]!;
-  const own = limitTexts(name, limit, rate);
+  const { cost, remaining, limit, rate } = views[at]!;
+  const own = textsOf(views[at]!);
   const { allowed, code, app, retryAfterMs, limitName } = decision;
   const shown: ClientDecision = { allowed, code, dryRun, app, cost, remaining, limit, retryAfterMs, limitName };
   const texts: LimitTexts = {
@@ -213,6 +215,10 @@ export function writeLimits<T>(
   };
   write(target, shown, texts, resetSeconds(limit, remaining, rate));
   return shown;
+}
+
+function textsOf({ name, limit, rate, texts }: LimitView): LimitTexts {
+  return texts ?? limitTexts(name, limit, rate);
 }
 
 function shownIndex({ allowed, limitName }: ClientDecision, views: readonly LimitView[]): number {

@@ -25,6 +25,8 @@ export const WAIT = 3;
 
 /** Requests that may wait for one account at a time. Further ones are decided without the store. */
 const MAX_WAITERS = 10000;
+/** The refusal of a limit of a value is cached this long at most: another node may return tokens before its retry time. */
+export const LIMIT_REFUSAL_MS = 1000;
 /** Retry-After of a refusal without the store. */
 const STORE_RETRY_MS = 1000;
 
@@ -170,13 +172,15 @@ export interface RemoteDecision {
 }
 
 export function decideRemotely(outcome: Outcome, decision: RemoteDecision, now: number): void {
-  const { lease, cell, syncCell, sync } = outcome.account;
+  const { lease, cell, syncCell, sync, limits } = outcome.account;
   const { code, remaining, limit, retryAfterMs } = decision;
   const balance = cell.get();
   sync.remaining = Math.max(remaining - Math.max(balance, 0), 0);
   sync.limit = limit;
   if (code !== OK && code !== STORE_UNAVAILABLE) {
     applyReply(lease, syncCell, { granted: lease.granted, code, retryAfterMs, refusedCost: outcome.cost }, now);
+    sync.retryAt = now + retryAfterMs;
+    if (limits.fillSeconds !== undefined) lease.refusedUntil = Math.min(lease.refusedUntil, now + LIMIT_REFUSAL_MS);
   }
   if (code === OK) lease.paidByService = lease.paidByService + outcome.cost;
   outcome.retryAfterMs = code === OK ? 0 : retryAfterMs;

@@ -224,7 +224,9 @@ function planAccount<A extends Account>(node: NodeState<A>, account: A, situatio
   if (account.finalReport !== undefined) return plannedReport(node, account, account.finalReport);
   if (account.leaving) {
     const planned = planReturn(node, account);
-    if (needsFinalReport(account) && account.cell.get() === 0) account.finalReport = planned.message;
+    // By the message, because other workers may change a shared balance meanwhile.
+    const { granted, spent, returned } = planned.message;
+    if (needsFinalReport(account) && granted === spent + returned) account.finalReport = planned.message;
     return planned;
   }
   const { sync, lease, syncCell, limits, waiters, waitingCost } = account;

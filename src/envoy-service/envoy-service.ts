@@ -18,7 +18,7 @@ import { createPaidForPlanes } from "./paid-for-planes.js";
 import { createJsonApi, createRateLimitService } from "./rate-limit/service.js";
 
 export interface EnvoyServiceDependencies {
-  limiter: Pick<Limiter, "take" | "takeForPlane" | "settle" | "giveBack" | "limitsOf">;
+  limiter: Pick<Limiter, "take" | "takeForPlane" | "takeTogetherForPlane" | "settle" | "giveBack" | "limitsOf">;
   quota: Pick<Quota, "refund">;
   descriptors: Pick<DescriptorLimiter, "decide">;
   slots: SlotCalls;

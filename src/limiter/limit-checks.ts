@@ -10,7 +10,7 @@ import {
   overflowId,
   type RequestAttributes,
 } from "../descriptors/limit-rules.js";
-import { newOutcome, type Outcome } from "../engine/account.js";
+import { newOutcome, type Outcome, PENDING } from "../engine/account.js";
 import {
   conclude,
   DECIDED_SYNC,
@@ -60,6 +60,23 @@ export interface LimitsOutcome {
   code: string;
   retryAfterMs: number;
   limits: LimitDecision[];
+}
+
+/** What a request of a data plane costs at the bucket of a value. */
+export interface NamedCost {
+  rule: LimitRule;
+  id: string;
+  cost: number;
+}
+
+/** The decision about one account of such a request. */
+export type AccountDecision = Pick<Decision, "app" | "allowed" | "code" | "remaining" | "limit" | "retryAfterMs">;
+
+const NONE_DENIED: readonly boolean[] = [];
+
+function accountDecision({ account, allowed, code, balance, retryAfterMs }: Outcome): AccountDecision {
+  const { id: app } = account.limits;
+  return { app, allowed, code, remaining: remainingTokens(account, balance), limit: account.sync.limit, retryAfterMs };
 }
 
 /** The app was removed while the request waited: it is decided again. */
@@ -169,6 +186,30 @@ export function createLimitChecks(options: LimitChecksOptions) {
     return !done.includes(false);
   }
 
+  /** Takes tokens of accounts that a data plane names, of all or of none. `app`: undefined if only limits pay. */
+  function takeAll(
+    app: Outcomes[number] | undefined,
+    limits: NamedCost[],
+  ): AccountDecision[] | Promise<AccountDecision[]> {
+    const outcomes: Outcomes = app === undefined ? [] : [app];
+    for (const { rule, id, cost } of limits)
+      outcomes.push(newOutcome(bucketOf(rule, id), "", cost) as Outcomes[number]);
+    if (takeTogether(outcomes) === ALL_TAKEN) {
+      for (const { account, balance } of outcomes) spent(account, balance);
+      return outcomes.map(accountDecision);
+    }
+    if (refuseTogether(outcomes, NONE_DENIED, clock.now())) return outcomes.map(accountDecision);
+    const finish = () => {
+      // The app was removed meanwhile.
+      for (const outcome of outcomes) if (outcome.code === PENDING) refuseWithoutStore(outcome);
+      const decisions = outcomes.map(accountDecision);
+      if (!allAllowed(outcomes)) giveBackPaid(outcomes);
+      return decisions;
+    };
+    const waiting = outcomes.flatMap((outcome) => takeOrWait(outcome) ?? []);
+    return waiting.length === 0 ? finish() : Promise.all(waiting).then(finish);
+  }
+
   function outcomeOf(outcomes: Outcomes, found: readonly LimitMatch[]): LimitsOutcome {
     const { code, allowed, retryAfterMs } = outcomes[decisiveOutcome(outcomes)]!;
     const limits = found.map(({ rule }, i) => limitDecision(rule, outcomes[i]!));
@@ -260,6 +301,9 @@ export function createLimitChecks(options: LimitChecksOptions) {
     checkOnly,
     look,
     refund: refundAll,
+    takeAll,
+    /** The rule of a limit. */
+    ruleOf: (name: string): LimitRule | undefined => byName.get(name),
 
     /** An admitted exchange has ended: limits that count by cost are corrected to its actual cost. */
     settle({ limits = [] }: Decision, actualCost: number): void {

@@ -6,7 +6,7 @@ import { DEFAULT_APP } from "../core/identity.js";
 import { defaultLeaseOptions, isRefused } from "../core/lease.js";
 import type { AppLimits } from "../core/limits.js";
 import { unidentified } from "../core/refusals.js";
-import type { RequestAttributes } from "../descriptors/limit-rules.js";
+import { limitOfBucket, type RequestAttributes } from "../descriptors/limit-rules.js";
 import { newOutcome, type Outcome } from "../engine/account.js";
 import {
   DECIDED_SYNC,
@@ -28,7 +28,7 @@ import { actualCost, refund, settleExchange } from "../engine/settle.js";
 import { addWaiter, newWaiter, takeWaiters } from "../engine/waiters.js";
 import { systemClock } from "../shared/clock.js";
 import { createAccounts, type LimiterAccount, type LimiterWaiter } from "./accounts.js";
-import { AGAIN, createLimitChecks } from "./limit-checks.js";
+import { AGAIN, createLimitChecks, type NamedCost } from "./limit-checks.js";
 import type { Decision, ExchangeEnd, LimiterOptions, LimitOptions } from "./limiter-contract.js";
 import { isMetered, Meter, type MeterLimiter, type Transfer } from "./meter.js";
 import { createSharedState } from "./shared-state.js";
@@ -240,6 +240,22 @@ export function createLimiter(options: LimiterOptions) {
     return record(decisionFrom(current), startedMs, false);
   }
 
+  /** As `takeForPlane`, of several accounts or of none: an app, and buckets of limits. Undefined for an id that is neither. */
+  function takeTogetherForPlane(asked: { id: string; cost: number }[]) {
+    let app: (Outcome & { account: LimiterAccount }) | undefined;
+    const limits: NamedCost[] = [];
+    for (const { id, cost } of asked) {
+      const name = limitOfBucket(id);
+      const rule = name === "" ? undefined : limitChecks.ruleOf(name);
+      const account = name === "" ? (apps.get(id) ?? fallback) : undefined;
+      if (rule !== undefined) limits.push({ rule, id, cost });
+      else if (account !== undefined && app === undefined && limits.length === 0) {
+        app = newOutcome(account, "", cost) as Outcome & { account: LimiterAccount };
+      } else return undefined;
+    }
+    return limitChecks.takeAll(app, limits);
+  }
+
   function miss(account: LimiterAccount, startedMs: StartTime, again: Again, record: Recorder = recorded): Deciding {
     const now = clock.now();
     const syncer = syncerOf(account);
@@ -335,6 +351,7 @@ export function createLimiter(options: LimiterOptions) {
     take: (app: string, cost: number) => take(app, cost),
     /** As `take`, for a request that a data plane counts itself. */
     takeForPlane: (app: string, cost: number) => take(app, cost, decidedForPlane),
+    takeTogetherForPlane,
     /** The decision about a request that is refused because of its identity. */
     refuse: (code: string, method: string) => refuse(code, method, undefined),
     /** The state of an app in the store, as a decision about one token; nothing is taken. */

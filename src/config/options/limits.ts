@@ -5,7 +5,7 @@ import { DEFAULT_APP, type IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
 import type { HeaderOptions } from "../../core/refusals.js";
-import type { LimitRules } from "../../descriptors/limit-rules.js";
+import { type LimitRule, type LimitRules, limitOfBucket } from "../../descriptors/limit-rules.js";
 import { compileLimits } from "../../limiter/limit-options.js";
 import type { LimitOptions } from "../../limiter/limiter.js";
 import type { CoordinatorOptions } from "../../quota/coordinator.js";
@@ -118,6 +118,22 @@ export function limitRules(config: Config): LimitRules {
   );
   knownRules.set(config, rules);
   return rules;
+}
+
+const rulesByName = new WeakMap<LimitRules, Map<string, LimitRule>>();
+
+/** The limits of a value's bucket; undefined if it belongs to no limit of the configuration. */
+export function bucketLimitsOf(config: Config, id: string): AppLimits | undefined {
+  const name = limitOfBucket(id);
+  if (name === "") return undefined;
+  const rules = limitRules(config);
+  let byName = rulesByName.get(rules);
+  if (byName === undefined) {
+    byName = new Map(rules.rules.map((rule) => [rule.name, rule]));
+    rulesByName.set(rules, byName);
+  }
+  const rule = byName.get(name);
+  return rule === undefined ? undefined : { ...rule.limits, id };
 }
 
 const known = new WeakMap<Config, AppLimits[]>();

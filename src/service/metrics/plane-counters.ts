@@ -1,4 +1,5 @@
 /** Sums the counters that data planes send in sync messages. Each batch is counted once, and no sum decreases. */
+import { BUCKET_PREFIX } from "../../descriptors/limit-rules.js";
 import type { MetricName } from "./catalog.js";
 import { layerOf, methodLabels, NO_APP, reasons } from "./labels.js";
 import { createPlaneTotals } from "./plane-totals.js";
@@ -38,6 +39,10 @@ export function createPlaneCounters(now: () => number) {
       const isNew = batch > last.batch || (batch > 0 && batch < last.batch && epoch !== last.epoch);
       if (isNew) {
         for (const one of apps) {
+          if (one.app.startsWith(BUCKET_PREFIX)) {
+            addLimit(sums, one, labelOf);
+            continue;
+          }
           addApp(sums, one, labelOf);
           totals.add(one, labelOf(one.app) !== undefined);
         }
@@ -90,6 +95,16 @@ const refusedConnections = new Map([
   ["slots_refused_store_unavailable", "store_unavailable"],
   ["slots_refused_other", "other"],
 ]);
+
+/** Requests by limit: allowed, rejected, dry run. Limits that are not configured are ignored, so that data planes cannot create labels. */
+function addLimit(sums: Series, { app, numbers }: PlaneReport["apps"][number], labelOf: LabelOf): void {
+  const name = labelOf(app);
+  if (name === undefined) return;
+  const [allowed = 0, rejected = 0, dryRun = 0] = numbers.requests ?? [];
+  if (allowed > 0) sums.add("ratelimit_limit_requests_total", [name, "allowed"], allowed);
+  if (rejected > 0) sums.add("ratelimit_limit_requests_total", [name, "rejected"], rejected);
+  if (dryRun > 0) sums.add("ratelimit_limit_requests_total", [name, "dry_run_rejected"], dryRun);
+}
 
 /** Unknown names are ignored: a newer data plane may count more. */
 function addApp(sums: Series, { app, numbers }: PlaneReport["apps"][number], labelOf: LabelOf): void {

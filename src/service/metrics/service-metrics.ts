@@ -3,6 +3,7 @@ import { collectDefaultMetrics, Registry } from "prom-client";
 import type { MetricsOptions } from "../../config/options/service.js";
 import type { BucketLimits } from "../../core/limits.js";
 import { WHOLE_SHARE } from "../../core/shard.js";
+import { BUCKET_PREFIX } from "../../descriptors/limit-rules.js";
 import type { Coordinator } from "../../quota/coordinator.js";
 import type { Quota } from "../../quota/quota.js";
 import type { Clock } from "../../shared/clock.js";
@@ -24,6 +25,8 @@ export interface ServiceMetricsOptions {
   clusterId: string;
   /** The configured apps, in the same order as in the workers. */
   apps(): readonly BucketLimits[];
+  /** Whether the configuration has a limit of this name. */
+  isLimit?(name: string): boolean;
   /** As in the workers. */
   metrics(): MetricsOptions;
   config: { version(): string; loadedAtMs(): number };
@@ -57,6 +60,12 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
     clock: options.clock,
   });
   for (const result of ["reloaded", "refused"]) own.of("ratelimit_config_reloads_total", result);
+
+  /** @param id `limit:NAME` */
+  function limitLabel(id: string): string | undefined {
+    const name = id.slice(BUCKET_PREFIX.length);
+    return options.isLimit?.(name) === true ? name : undefined;
+  }
 
   let labelled: { options: MetricsOptions; labels: Map<string, string> } | undefined;
 
@@ -130,7 +139,7 @@ export function createServiceMetrics(options: ServiceMetricsOptions) {
     /** Adds the counters of a data plane when its message is answered. */
     counted(name: string, epoch: number, report: PlaneReport): void {
       const known = report.batch === 0 ? undefined : labels();
-      planes.add(name, epoch, report, (app) => known?.get(app));
+      planes.add(name, epoch, report, (app) => (app.startsWith(BUCKET_PREFIX) ? limitLabel(app) : known?.get(app)));
     },
     /** Decisions that data planes reported, and the data planes themselves. */
     planes: { totals: planes.totals, recent: planes.recent },

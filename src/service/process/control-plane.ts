@@ -1,6 +1,6 @@
 /** The primary's part of a service: coordinator, sync with data planes, operations, metrics and the control listener. */
 import type { LiveConfig } from "../../config/live/live.js";
-import { appLimits, clusterOptions, coordinatorOptions } from "../../config/options/limits.js";
+import { appLimits, bucketLimitsOf, clusterOptions, coordinatorOptions } from "../../config/options/limits.js";
 import {
   accessOptions,
   metricsOptions,
@@ -89,6 +89,7 @@ export function createControlPlane(options: ControlPlaneOptions) {
     coordinator,
     quota,
     apps: () => apps,
+    isLimit: (name) => live.current().limits.some((limit) => limit.name === name),
     overload: overload.state,
     certificates: certificates.expiries,
     slots: podSlots,
@@ -109,6 +110,7 @@ export function createControlPlane(options: ControlPlaneOptions) {
     recalled: recalls.forNode,
     emergency: coordinator.emergency,
     apps: () => apps,
+    limitOf: (id) => bucketLimitsOf(live.current(), id),
     synced: metrics.synced,
     counted: metrics.counted,
     configVersion: () => live.version(),

@@ -34,6 +34,9 @@ apps:
   open: { guaranteed: 1000, burst: 1000, on_store_failure: open }
   few: { guaranteed: 0.001, burst: 2 }
   twice: { guaranteed: 200, burst: 400 }
+limits:
+  - { name: per-user, key: [user], rate: 3/h, on_store_failure: closed, match: { path: [/limited] } }
+  - { name: per-ip, key: [ip], rate: 5/h, on_store_failure: closed, match: { path: [/limited] } }
 upstreams: { none: { targets: ["127.0.0.1:9"] } }
 routes: [{ path: /, upstream: none }]
 `);
@@ -71,6 +74,30 @@ const jsonOf = (app: string, hits: number) =>
     hitsAddend: hits,
     descriptors: [{ entries: [{ key: "app_id", value: app }] }],
   });
+
+describe("an app and limits in one question", () => {
+  it("are taken together or not at all, over both services", async () => {
+    const question = (user: string, ip: string) => `open 1 limit:per-user:${user} 1 limit:per-ip:${ip} 1\n`;
+    const allowed: string[] = [];
+    async function askOf(user: string, ip: string): Promise<void> {
+      const service = services[allowed.length % 2]!;
+      const words = (await (await post(service, "/v1/check", question(user, ip))).text()).trim().split(" ");
+      expect(words).toHaveLength(15);
+      // The store can seem slow on a busy machine; nothing is taken then.
+      if (words.includes("store_unavailable")) return askOf(user, ip);
+      allowed.push([0, 5, 10].map((at) => words[at]).join(""));
+    }
+    for (let i = 0; i < 5; i++) await askOf("ann", "1");
+    for (let i = 0; i < 3; i++) await askOf("bob", "1");
+    // The refused requests of ann used nothing of the address.
+    expect(allowed).toEqual(["111", "111", "111", "101", "101", "111", "111", "110"]);
+  });
+
+  it("of a limit that is not configured are refused", async () => {
+    const reply = await post(services[0]!, "/v1/check", "open 1 limit:what:ann 1\nlimit:per-user:eve 1\n");
+    expect(await reply.text()).toMatch(/^0 unknown_app 0 0 0 0 unknown_app 0 0 0\n1 ok \d+ 3 0\n$/);
+  });
+});
 
 describe("a shared limit", () => {
   it("admits exactly its burst over gRPC, JSON and text in parallel", async () => {

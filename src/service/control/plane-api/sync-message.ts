@@ -5,6 +5,8 @@ import { badField } from "../../operations/endpoint.js";
 import { readCounters, syncCounters } from "./sync-counters.js";
 import { malformedLine, numberOf, words } from "./text.js";
 
+/** The last word of a line in plain text. */
+const FINAL = "final";
 /** As many as one store call accepts. */
 const MOST_APPS = 500;
 
@@ -15,6 +17,12 @@ const appMessage = z.object({
   returned: count().default(0),
   need: count().optional().describe("Tokens to grant in full or not at all. Required without leave."),
   want: count().optional().describe("Tokens to grant as far as the share of this node allows. Required without leave."),
+  final: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Of a limit's value: the node holds nothing of it and starts again with counters at zero. May be repeated.",
+    ),
 });
 
 /** Unknown fields are ignored: a newer data plane may send more. */
@@ -71,7 +79,7 @@ export type SyncMessage = z.output<typeof syncRequest>;
 export type SyncReply = z.output<typeof syncReply>;
 
 export const syncText = {
-  /** `node epoch seq [shard] [leave]`, then `app granted spent returned need want` per app, then lines with counters. */
+  /** `node epoch seq [shard] [leave]`, then `app granted spent returned need want [final]` per app, then lines with counters. */
   parse([head, ...rest]: string[]): unknown {
     const at = rest.findIndex((line) => line.startsWith("#"));
     const lines = at === -1 ? rest : rest.slice(0, at);
@@ -88,9 +96,11 @@ export const syncText = {
       leave: leave !== undefined,
       apps: lines.slice(0, MOST_APPS + 1).map((line, i) => {
         const [app, ...numbers] = words(line);
-        if (numbers.length !== 5) throw malformedLine(i + 2, "app granted spent returned need want");
+        const final = numbers[5] === FINAL;
+        if (numbers.length !== (final ? 6 : 5))
+          throw malformedLine(i + 2, "app granted spent returned need want [final]");
         const [granted, spent, returned, need, want] = numbers.map(numberOf);
-        return { app, granted, spent, returned, need, want };
+        return { app, granted, spent, returned, need, want, final };
       }),
       numbers: at === -1 ? undefined : readCounters(rest.slice(at), at + 2),
     };

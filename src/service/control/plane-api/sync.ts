@@ -12,6 +12,7 @@ import {
 import { nodeInEpoch } from "../../../core/keys.js";
 import type { BucketLimits } from "../../../core/limits.js";
 import { shardOf } from "../../../core/shard.js";
+import { limitOfBucket } from "../../../descriptors/limit-rules.js";
 import type { GrantRequest, Quota, ShardQuota } from "../../../quota/quota.js";
 import { StoreError } from "../../../store/errors.js";
 import type { PlaneReport } from "../../metrics/reports.js";
@@ -23,6 +24,8 @@ export interface SyncHandlerOptions {
   quota: Pick<Quota, "shards">;
   /** Returns the same list until the configuration changes. */
   apps(): readonly BucketLimits[];
+  /** The limits of a value's bucket, by its id; undefined if it belongs to no configured limit. */
+  limitOf?(id: string): BucketLimits | undefined;
   configVersion(): string;
   /** Apps of all shards whose unused tokens are to be returned. */
   recalled(node: string): string[];
@@ -46,6 +49,7 @@ const UNKNOWN_APP_RETRY_MS = 1000;
 
 export function createSyncHandler(options: SyncHandlerOptions) {
   const { quota, now = () => performance.now(), pinnedLevel = () => undefined } = options;
+  const limitOf = options.limitOf ?? (() => undefined);
   const { shards } = quota;
   /** Of each shard. */
   const degradations = shards.map(() => newDegradation());
@@ -62,6 +66,17 @@ export function createSyncHandler(options: SyncHandlerOptions) {
     configured = new Map(apps.map((app) => [app.id, app]));
     for (const id of configured.keys()) removed.delete(id);
     return configured;
+  }
+
+  /** The limits of the apps and values in a message, as far as they are configured. */
+  function knownLimits({ apps: sent }: SyncMessage): Map<string, BucketLimits> {
+    const apps = currentApps();
+    const known = new Map<string, BucketLimits>();
+    for (const { app: id } of sent) {
+      const limits = apps.get(id) ?? limitOf(id);
+      if (limits !== undefined) known.set(id, limits);
+    }
+    return known;
   }
 
   /** The degradation level of a shard, as it is sent to data planes. */
@@ -97,10 +112,11 @@ export function createSyncHandler(options: SyncHandlerOptions) {
       ? await (shards[shard] as ShardQuota).ledger(nodeInEpoch(node, String(epoch)))
       : undefined;
     const inLedger = new Set(ledger?.apps.map(({ app }) => app));
-    return apps.flatMap(({ app: id, need = 0, want = 0, ...message }): GrantRequest[] => {
+    return apps.flatMap(({ app: id, need = 0, want = 0, final: finalReport, ...message }): GrantRequest[] => {
       const app = known.get(id);
-      if (app !== undefined) return [{ ...message, app, need, want }];
-      return inLedger.has(id) ? [{ ...message, app: removed.get(id) ?? anyLimits(id), need: 0, want: 0 }] : [];
+      if (app !== undefined) return [{ ...message, app, need, want, finalReport }];
+      if (!inLedger.has(id)) return [];
+      return [{ ...message, app: removed.get(id) ?? anyLimits(id), need: 0, want: 0, finalReport }];
     });
   }
 
@@ -120,7 +136,7 @@ export function createSyncHandler(options: SyncHandlerOptions) {
   async function handle(message: SyncMessage): Promise<SyncReply> {
     checkShard(message);
     // One list for the whole message: the configuration may change during the store call.
-    const known = currentApps();
+    const known = knownLimits(message);
     const reply = await measured(message, () => callQuota(message, known));
     const { node, epoch, numbers } = message;
     if (numbers !== undefined) options.counted?.(node, epoch, numbers);
@@ -182,7 +198,11 @@ export function syncEndpoint(sync: SyncHandler): Endpoint {
   });
 }
 
-/** Limits for an app whose limits are not known any more: its bucket is not cut. */
+/** The bucket of a value whose limit was removed expires after this time. */
+const REMOVED_LIMIT_SECONDS = 86_400;
+
+/** Limits for an app or value whose limits are not known any more: its bucket is not cut. */
 function anyLimits(id: string): BucketLimits {
-  return { id, burst: MAX_TOKENS, guaranteed: 0, priority: 0, borrow: false };
+  const limits = { id, burst: MAX_TOKENS, guaranteed: 0, priority: 0, borrow: false };
+  return limitOfBucket(id) === "" ? limits : { ...limits, fillSeconds: REMOVED_LIMIT_SECONDS };
 }
