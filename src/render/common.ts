@@ -56,13 +56,6 @@ export type Upstream = Config["upstreams"][string];
 export type Route = Config["routes"][number];
 export type UpgradingRoute = Route & { connections: NonNullable<Route["connections"]> };
 
-/** Rather than ignoring limits that the plane cannot enforce. */
-export function refuseLimits({ limits }: Config, plane: string): void {
-  const [first] = limits;
-  if (first === undefined) return;
-  throw new RenderError(`limits: ${plane} cannot enforce ${first.name}; use the Node gateway, or remove limits`);
-}
-
 /** Rather than charging another app. */
 export function refuseIdentity({ identity }: Config, plane: string): void {
   const { jwt, hosts, path_segment } = identity;

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { anyKey, expected, skewedUsers } from "../scenarios/any-key.js";
 import type { PlaneKind } from "../support/planes.js";
 
-const kinds: PlaneKind[] = ["node"];
+const kinds: PlaneKind[] = ["node", "nginx", "envoy"];
 
 describe.each(kinds)("limits on any key on %s", (kind) => {
   it("decide as expected", async () => {

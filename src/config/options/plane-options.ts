@@ -1,10 +1,11 @@
 /** The options of the nginx and Envoy planes. `tollgate render` writes them as a Lua table. */
-
+import type { Network } from "../../core/address.js";
 import type { CostProfile } from "../../core/cost.js";
 import type { IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
 import type { HeaderOptions } from "../../core/refusals.js";
+import type { LimitRules } from "../../descriptors/limit-rules.js";
 import type { PlacementLimits, PolicyWithoutStore } from "../../engine/slots/without-store.js";
 
 export interface PlaneOptions {
@@ -29,6 +30,11 @@ export interface PlaneOptions {
   headerCount: number;
   headers: HeaderOptions;
   apps: AppLimits[];
+  limits: LimitRules;
+  /** Values of limits with their own bucket: of one nginx, or of one Envoy worker. */
+  maxValues: number;
+  /** `identity.trusted_hops`, for X-Forwarded-For. */
+  trustedNetworks: Network[];
   /** Number of shards. */
   shards: number;
   /** Routes with options of their own, by host and path. */

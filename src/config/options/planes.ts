@@ -1,9 +1,11 @@
 /** Maps the configuration to the options of the nginx and Envoy planes. */
 import { createHash } from "node:crypto";
 import { isIPv6 } from "node:net";
+import { parseNetwork } from "../../core/address.js";
+import type { LimitRules, ValueList } from "../../descriptors/limit-rules.js";
 import type { Config } from "../schema.js";
 import { configVersion } from "../version.js";
-import { appLimits, headerOptions, identityOptions, leaseOptions, shardCount } from "./limits.js";
+import { appLimits, headerOptions, identityOptions, leaseOptions, limitRules, shardCount } from "./limits.js";
 import type {
   EnvoyOptions,
   NginxOptions,
@@ -36,6 +38,9 @@ function planeOptions(config: Config, node: string, encoding: "base64" | "hex"):
     headerCount: config.request_limits.header_count,
     headers: headerOptions(config),
     apps: appLimits(config),
+    limits: planeRules(limitRules(config)),
+    maxValues: config.rate_limit_values,
+    trustedNetworks: config.identity.trusted_hops.flatMap((network) => parseNetwork(network) ?? []),
     shards: shardCount(config),
     routes: Object.fromEntries(
       config.routes.filter(hasOwnOptions).map((route) => [routeName(route), planeRoute(route)]),
@@ -54,6 +59,27 @@ function planeRoute(route: Config["routes"][number]): PlaneRoute {
   return {
     ...(profile === undefined ? {} : { profile }),
     ...(costHeader === undefined ? {} : { costHeader: costHeader.toLowerCase() }),
+  };
+}
+
+/**
+ * The rules as data. Lists and patterns have one character per byte; the renderer writes characters as UTF-8, so they become
+ * text again. The planes themselves remember matches.
+ */
+function planeRules({ rules, routes }: LimitRules): LimitRules {
+  const text = (bytes: string) => Buffer.from(bytes, "latin1").toString("utf8");
+  const list = ({ texts, networks }: ValueList): ValueList => ({ texts: texts.map(text), networks });
+  return {
+    routes,
+    rules: rules.map(({ matchesByValue, ...rule }) => ({
+      ...rule,
+      allow: list(rule.allow),
+      deny: list(rule.deny),
+      match: {
+        ...rule.match,
+        headers: rule.match.headers.map(({ name, pattern }) => ({ name, pattern: pattern.map(text) })),
+      },
+    })),
   };
 }
 

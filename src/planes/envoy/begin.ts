@@ -1,17 +1,17 @@
 /** Turns a worker into a node at its first request: Envoy also loads the script in threads that get no requests. */
 import type { EnvoyOptions } from "../../config/options/plane-options.js";
-import { shardOf } from "../../core/shard.js";
-import { newAccount } from "../../engine/account.js";
 import { newEpoch } from "../../engine/epoch.js";
 import { type NodeOptions, newNode } from "../../engine/node.js";
 import { newCounts } from "../lua/counts.js";
 import { luaMath, luaString } from "../lua/library.js";
+import { prepareLimits } from "../lua/limit-matches.js";
 import { hostAndProcess, processId } from "../lua/node-name.js";
 import { recent } from "../lua/recent-refusals.js";
 import { nowMs, prepareClock } from "./clock.js";
 import { io } from "./envoy-api.js";
+import { attributeReader } from "./http/request.js";
 import { prepareHeaders } from "./http/response.js";
-import { type EnvoyAccount, type EnvoyNode, worker } from "./state.js";
+import { addAccount, type EnvoyAccount, type EnvoyNode, worker } from "./state.js";
 
 export function begin(options: EnvoyOptions): void {
   prepareClock();
@@ -21,6 +21,7 @@ export function begin(options: EnvoyOptions): void {
   const { lease, timeoutMs, failOpenTokens, workers } = options;
   worker.options = options;
   worker.apps = {};
+  worker.byId = {};
   worker.name = `${options.node === "" ? hostAndProcess("envoy") : options.node}-${randomSuffix()}`;
   const host = { timers: false, heartbeats: true, sharers: workers };
   const nodeOptions: NodeOptions = { ...host, lease, timeoutMs, failOpenTokens };
@@ -29,14 +30,12 @@ export function begin(options: EnvoyOptions): void {
   const epoch = newEpoch(0, now, luaMath.random());
   for (let shard = 0; shard < options.shards; shard++) beginShard(shard, nodeOptions, epoch);
   for (const limits of options.apps) {
-    const account = newAccount(limits, lease, now) as EnvoyAccount;
-    account.lease.target = 0;
+    const account = addAccount(limits, now, false);
     account.counts = newCounts();
-    account.node = worker.nodes[shardOf(limits.id, options.shards)]!;
-    account.node.accounts.push(account);
     worker.apps[limits.id] = account;
   }
   worker.configVersion = "-";
+  prepareLimits(options, attributeReader);
   prepareHeaders(options.headers);
   worker.begun = true;
 }

@@ -1,16 +1,18 @@
 /** The two functions that Envoy calls: one decides about a request, the other adds headers to the response and settles. */
 import type { EnvoyOptions, PlaneRoute } from "../../config/options/plane-options.js";
 import { countsRequests, countsResponses, INVALID_COST, MAX_BYTES, reportedCost } from "../../core/cost.js";
+import type { MatchedLimits } from "../../descriptors/limit-rules.js";
 import { UPGRADE } from "../../engine/settle.js";
 import { identifiedApp, isKnownUser } from "../lua/identity.js";
 import { pcall } from "../lua/library.js";
+import { hasLimits, matchRequest } from "../lua/limit-matches.js";
 import { begin } from "./begin.js";
 import { nowMs } from "./clock.js";
 import type { Handle, Headers } from "./envoy-api.js";
 import { type Exchange, newExchange, recall, remember, requestIdOf, reuse } from "./http/exchanges.js";
 import { check, settle } from "./http/limiter.js";
 import { answered, markCost, meterRequest, meterResponse } from "./http/metering.js";
-import { expectedLength, lengthOf, readClaims, showIdentity } from "./http/request.js";
+import { addressOf, expectedLength, lengthOf, readAttributesOf, readClaims, showIdentity } from "./http/request.js";
 import { refuse, refuseHead, refuseUnidentified, refuseUpgrade, showDecision } from "./http/response.js";
 import { ipOf, isTrusted } from "./http/trusted-hops.js";
 import { admitUpgrade, judgeUpgrade, upgradeAnswered } from "./sockets/admission.js";
@@ -62,6 +64,7 @@ function admit(handle: Handle): void {
     refuseHead(handle, "invalid_length");
     return;
   }
+  const matched = hasLimits() ? limitsOf(handle, headers, app, upgrade ? UPGRADE : method) : undefined;
   const exchange = newExchange();
   // Read now: if the request waits, header objects become invalid.
   exchange.requestId = requestIdOf(headers);
@@ -73,7 +76,7 @@ function admit(handle: Handle): void {
   exchange.reportedCost = INVALID_COST;
   exchange.paidByService = false;
   exchange.route = worker.options.hasRoutes ? routeOf(handle) : undefined;
-  check(handle, exchange, app, upgrade ? UPGRADE : method);
+  check(handle, exchange, app, { method: upgrade ? UPGRADE : method, matched });
   if (!exchange.allowed) {
     refuse(handle, exchange);
     return;
@@ -92,6 +95,13 @@ function routeOf(handle: Handle): PlaneRoute | undefined {
   return typeof name === "string" ? worker.options.routes[name] : undefined;
 }
 
+/** Before anything waits: then header objects become invalid. */
+function limitsOf(handle: Handle, headers: Headers, { limits }: EnvoyAccount, method: string): MatchedLimits {
+  readAttributesOf(handle, headers);
+  const hopTrusted = isTrusted(addressOf(handle, headers));
+  return matchRequest({ app: limits.id, user: headers.get(worker.options.identity.userHeader), hopTrusted }, method);
+}
+
 /** The bytes of a connection are settled from the access log when it has ended. */
 function takeSlot(handle: Handle, exchange: Exchange): void {
   const refusal = admitUpgrade(handle, exchange);
@@ -102,12 +112,6 @@ function takeSlot(handle: Handle, exchange: Exchange): void {
   exchange.responseBytes = 0;
   settle(exchange);
   refuseUpgrade(handle, refusal, exchange);
-}
-
-function addressOf(handle: Handle, headers: Headers): string {
-  const { addressHeader } = worker.options;
-  const written = addressHeader === "" ? undefined : headers.get(addressHeader);
-  return written ?? handle.streamInfo().downstreamRemoteAddress();
 }
 
 /** The account that pays; undefined if the request was refused. */

@@ -3,25 +3,30 @@ import {
   type ClientDecision,
   type HeaderWriter,
   type LimitTexts,
+  type LimitView,
   limitTexts,
   resetSeconds,
   unidentified,
+  writeLimits,
 } from "../../core/refusals.js";
 import type { Outcome } from "../../engine/account.js";
+import { remainingTokens } from "../../engine/decide.js";
+import type { LimitedExchange } from "./limit-outcomes.js";
 
 /** Reused for every request: use it before the request waits for anything. */
 const shown = {} as ClientDecision;
 
-function clientDecision(exchange: Outcome): ClientDecision {
+function clientDecision(exchange: LimitedExchange): ClientDecision {
   const { limits, sync } = exchange.account;
   shown.allowed = exchange.allowed;
   shown.code = exchange.code;
   shown.dryRun = limits.dryRun;
   shown.app = limits.id;
   shown.cost = exchange.cost;
-  shown.remaining = Math.min(Math.max(exchange.balance, 0) + sync.remaining, sync.limit);
+  shown.remaining = remainingTokens(exchange.account, exchange.balance);
   shown.limit = sync.limit;
   shown.retryAfterMs = exchange.retryAfterMs;
+  shown.limitName = exchange.limitName;
   return shown;
 }
 
@@ -29,22 +34,47 @@ interface KnownTexts extends LimitTexts {
   limit: number;
 }
 
-/** By app id. The rate of an app changes only with a new configuration, in a new Lua state. */
-const limitTextsByApp: { [app: string]: KnownTexts | undefined } = {};
+interface TextsByName {
+  [name: string]: KnownTexts | undefined;
+}
+
+/** The rate of an app or limit changes only with a new configuration, in a new Lua state. */
+const textsByApp: TextsByName = {};
+const textsByLimit: TextsByName = {};
+
+function textsOf(known: TextsByName, name: string, limit: number, rate: number): LimitTexts {
+  let texts = known[name];
+  if (texts === undefined || texts.limit !== limit) {
+    texts = limitTexts(name, limit, rate) as KnownTexts;
+    texts.limit = limit;
+    known[name] = texts;
+  }
+  return texts;
+}
 
 /** Adds the headers of the decision to a response. */
-export function showExchange<T>(write: HeaderWriter<T>, target: T, exchange: Outcome): ClientDecision {
+export function showExchange<T>(write: HeaderWriter<T>, target: T, exchange: LimitedExchange): ClientDecision {
   const decision = clientDecision(exchange);
+  const { outcomes } = exchange;
+  if (outcomes !== undefined) return writeLimits(write, target, decision, viewsOf(exchange, outcomes));
   const { app, limit, remaining } = decision;
   const rate = exchange.account.limits.guaranteed;
-  let texts = limitTextsByApp[app];
-  if (texts === undefined || texts.limit !== limit) {
-    texts = limitTexts(app, limit, rate) as KnownTexts;
-    texts.limit = limit;
-    limitTextsByApp[app] = texts;
-  }
-  write(target, decision, texts, resetSeconds(limit, remaining, rate));
+  write(target, decision, textsOf(textsByApp, app, limit, rate), resetSeconds(limit, remaining, rate));
   return decision;
+}
+
+/** First that of the app. */
+function viewsOf({ rules }: LimitedExchange, outcomes: Outcome[]): LimitView[] {
+  const views: LimitView[] = [];
+  for (let i = 0; i < outcomes.length; i++) {
+    const { account, cost, balance } = outcomes[i]!;
+    const { id, guaranteed: rate, dryRun } = account.limits;
+    const { limit } = account.sync;
+    const name = i === 0 ? id : rules[i - 1]!.name;
+    const texts = textsOf(i === 0 ? textsByApp : textsByLimit, name, limit, rate);
+    views.push({ name, cost, remaining: remainingTokens(account, balance), limit, rate, dryRun, texts });
+  }
+  return views;
 }
 
 const noTexts: LimitTexts = { limitText: "0", policy: "", remainingPrefix: "" };

@@ -2,6 +2,7 @@
 import { OK } from "../../core/codes.js";
 import { COST_BOUNDS, knownMethod } from "../../core/cost.js";
 import { splitText, storedNumber, wholeText } from "../../core/platform.js";
+import { BUCKET_PREFIX } from "../../descriptors/limit-rules.js";
 import type { Outcome } from "../../engine/account.js";
 import type { NodeSummary } from "../../engine/node.js";
 import { luaString } from "./library.js";
@@ -87,6 +88,35 @@ export function count(outcome: Outcome & { account: { counts: AppCounts } }): vo
   if (status === REJECTED) countRefusal(counts, code);
   if (status !== ALLOWED) recordRefusal(outcome, counts.recorded);
   if (!counts.changed) markChanged(account.limits.id, counts);
+}
+
+/** By name of the limit. */
+const limitCounts: { [name: string]: AppCounts | undefined } = {};
+const LIMIT_REQUESTS = "requests";
+
+/** Counts the outcome of a request at one of its limits. */
+export function countLimit(name: string, { code, allowed }: Outcome): void {
+  let counts = limitCounts[name];
+  if (counts === undefined) {
+    counts = newCounts();
+    limitCounts[name] = counts;
+  }
+  const list = counts.lists[LIMIT_REQUESTS] ?? addList(counts, LIMIT_REQUESTS, DRY_RUN + 1);
+  let status = ALLOWED;
+  if (code !== OK) status = allowed ? DRY_RUN : REJECTED;
+  list[status] = list[status]! + 1;
+  if (!counts.changed) markChanged(limitCountsId(name), counts);
+}
+
+/** In place of an app id. */
+export function limitCountsId(name: string): string {
+  return BUCKET_PREFIX + name;
+}
+
+/** Requests at a limit: allowed, rejected, or admitted by a dry run. */
+export function limitRequests(numbers: Numbers, status: "allowed" | "rejected" | "dry_run_rejected"): number {
+  const place = status === "allowed" ? ALLOWED : status === "rejected" ? REJECTED : DRY_RUN;
+  return numberOf(numbers, LIMIT_REQUESTS, place);
 }
 
 function countRequest(counts: AppCounts, name: string, cost: number, status: number): void {

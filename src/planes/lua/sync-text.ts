@@ -12,7 +12,7 @@ interface Sender {
   node: { epoch: number; seq: number; shard: number };
 }
 
-/** `node epoch seq [shard] [leave]`, `app granted spent returned need want` for each account, and lines with counters. */
+/** `node epoch seq [shard] [leave]`, `app granted spent returned need want [final]` for each account, and lines with counters. */
 export function messageText({ name, node }: Sender, planned: PlannedSync[], counters: string, leave = false): string {
   const shard = node.shard === 0 ? "" : ` ${wholeText(node.shard)}`;
   const lines = [`${name} ${wholeText(node.epoch)} ${wholeText(node.seq)}${shard}${leave ? " leave" : ""}`];
@@ -21,7 +21,7 @@ export function messageText({ name, node }: Sender, planned: PlannedSync[], coun
     let line = account.limits.id;
     for (const tokens of [granted, spent, returned, Math.ceil(need), Math.ceil(want)])
       line = `${line} ${wholeText(tokens)}`;
-    lines.push(line);
+    lines.push(message === account.finalReport ? `${line} final` : line);
   }
   return `${luaTable.concat(lines, "\n")}\n${counters}`;
 }

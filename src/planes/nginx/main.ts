@@ -1,14 +1,16 @@
 /** The phases of nginx: start, access, log and exit. */
 import type { NginxOptions } from "../../config/options/plane-options.js";
-import { INVALID_COST, standardProfile, UNKNOWN_LENGTH } from "../../core/cost.js";
+import { INVALID_COST, UNKNOWN_LENGTH } from "../../core/cost.js";
 import type { IdentityClaims } from "../../core/identity.js";
 import type { AppLimits } from "../../core/limits.js";
 import { splitText, storedNumber } from "../../core/platform.js";
+import { overflowId } from "../../descriptors/limit-rules.js";
 import { newEpoch } from "../../engine/epoch.js";
 import { activate } from "../../engine/node.js";
 import { UPGRADE } from "../../engine/settle.js";
 import { identifiedApp, isKnownUser } from "../lua/identity.js";
 import { luaMath, luaTable } from "../lua/library.js";
+import { hasLimits, limitRules, matchRequest, prepareLimits, type Sender } from "../lua/limit-matches.js";
 import { hostAndProcess, processId } from "../lua/node-name.js";
 import { recent } from "../lua/recent-refusals.js";
 import { nowMs } from "./clock.js";
@@ -16,11 +18,13 @@ import { catchUp } from "./http/changes.js";
 import { flushCounts } from "./http/counters.js";
 import { begin, currentExchange, end, newExchange, reuse } from "./http/exchanges.js";
 import { leave } from "./http/leaving.js";
-import { check, readsFirst, settle } from "./http/limiter.js";
+import { check, checkLimits, readsFirst, settle } from "./http/limiter.js";
 import { readAccount, readNode, writeNode } from "./http/records.js";
-import { hideClaims, readBody, readHead } from "./http/request.js";
+import { attributeReader, hideClaims, readBody, readHead } from "./http/request.js";
 import { prepareHeaders, readCost, refuse, refuseHead, refuseUnidentified, showDecision } from "./http/response.js";
 import { runSyncs } from "./http/syncer.js";
+import { sweepValues } from "./http/value-sweep.js";
+import { formerLimits } from "./http/values.js";
 import { ngx, type SharedDict } from "./ngx.js";
 import { readClientCertificate } from "./service-tls.js";
 import { placeSocket } from "./sockets/admission.js";
@@ -53,7 +57,10 @@ export function init(options: NginxOptions): void {
   dict.safe_add(NAME, options.node === "" ? hostAndProcess("nginx") : options.node);
   worker.name = dict.get(NAME) as string;
   worker.byId = {};
+  prepareLimits(options, attributeReader);
   for (const limits of options.apps) worker.apps[limits.id] = addApp(limits);
+  // Values for which there is no room share one bucket per limit.
+  for (const { name, limits } of limitRules()) addApp({ ...limits, id: overflowId(name) });
   addFormerApps();
   const epoch = newEpoch(0, nowMs(), luaMath.random());
   for (const node of worker.nodes) {
@@ -77,20 +84,6 @@ function addApp(limits: AppLimits): NginxAccount {
 
 const APPS = "apps";
 
-/** Admits nothing. Only its counters and tokens matter. */
-function formerApp(id: string): AppLimits {
-  return {
-    id,
-    guaranteed: 0,
-    burst: 0,
-    priority: 0,
-    borrow: false,
-    profile: standardProfile,
-    onStoreFailure: "closed",
-    dryRun: false,
-  };
-}
-
 /**
  * Apps of an earlier configuration may still hold tokens. They stay in the list, because their counters must continue if
  * they are configured again in the same epoch.
@@ -101,7 +94,7 @@ function addFormerApps(): void {
   if (listed !== undefined) {
     for (const id of splitText(listed as string, " ")) {
       if (worker.byId[id] === undefined) {
-        addApp(formerApp(id)).leaving = true;
+        addApp(formerLimits(id)).leaving = true;
       }
     }
   }
@@ -138,6 +131,7 @@ function onTick(premature: boolean): void {
   }
   // Workers from before a reload may still settle exchanges of former apps, but no longer report them.
   for (const account of worker.accounts) if (account.leaving) activate(account.node, account);
+  sweepValues(nowMs());
   runSyncs();
 }
 
@@ -202,6 +196,8 @@ function admit(method: string, routeName: string | undefined): void {
     return;
   }
   hideClaims(app.limits.id);
+  // Before anything waits: the head belongs to the current request only until then.
+  const matched = hasLimits() ? matchRequest(senderOf(app.limits.id, claims), method) : undefined;
   const headBytes = contentLength === 0 ? -1 : variableNumber("request_length");
   const route = routeName === undefined ? undefined : worker.options.routes[routeName];
   const length = contentLength === UNKNOWN_LENGTH && readsFirst(app, method, route) ? readBody() : contentLength;
@@ -209,7 +205,8 @@ function admit(method: string, routeName: string | undefined): void {
   exchange.route = route;
   exchange.reportedCost = INVALID_COST;
   exchange.headBytes = headBytes;
-  check(exchange, app, method, length);
+  if (matched === undefined) check(exchange, app, method, length);
+  else checkLimits(exchange, app, { method, contentLength: length, matched });
   if (exchange.allowed) {
     begin(exchange);
     showDecision(exchange);
@@ -217,6 +214,16 @@ function admit(method: string, routeName: string | undefined): void {
   }
   refuse(exchange);
   reuse(exchange);
+}
+
+/** Reused for every request. */
+const sender = {} as Sender;
+
+function senderOf(app: string, { hopTrusted, userHeader, userHeaderCount }: IdentityClaims): Sender {
+  sender.app = app;
+  sender.user = userHeaderCount === 1 ? userHeader : undefined;
+  sender.hopTrusted = hopTrusted;
+  return sender;
 }
 
 /** A shortcut for `identify`: a trusted hop names a configured app, whose id is known to be valid. */

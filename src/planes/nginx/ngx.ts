@@ -19,6 +19,7 @@ export interface SharedDict {
   /** The new length of the list; undefined when memory is full. Never removes another entry. */
   lpush(key: string, value: number | string): number | undefined;
   rpop(key: string): number | string | undefined;
+  llen(key: string): number | undefined;
   free_space(): number;
   capacity(): number;
 }

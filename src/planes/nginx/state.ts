@@ -30,6 +30,14 @@ export interface NginxAccount extends Account<NginxWaiter> {
   counts: AppCounts;
   /** The node on the shard of this account. */
   node: NginxNode;
+  /** It belongs to a value of a limit: see `http/values.ts`. */
+  isValue: boolean;
+  /** Its index in the accounts of the node. */
+  place: number;
+  /** When this worker last used it. */
+  usedAt: number;
+  /** This worker took it from the list of values, to release it. */
+  releasing: boolean;
 }
 
 /** The node on one shard. Shared by all workers, except for the lists; a copy, like the leases. */
@@ -37,7 +45,10 @@ export interface NginxNode extends NodeState<NginxAccount> {
   shard: number;
   /** Ends the names of its entries in shared memory; empty for the first shard. */
   suffix: string;
-  /** Configured apps of the shard, and those of earlier configurations whose tokens are returned. */
+  /**
+   * Apps of the shard, those of earlier configurations whose tokens are returned, and then the values of limits that this
+   * worker has used.
+   */
   accounts: NginxAccount[];
   /** Index of the service that replied last. */
   service: number;
@@ -68,8 +79,8 @@ export interface Worker {
   byId: { [id: string]: NginxAccount | undefined };
   /** By shard. */
   nodes: NginxNode[];
-  /** The waiter that looks for replies to other workers, and when it last did. */
-  watcher: NginxWaiter | undefined;
+  /** The signal of the request that looks for replies to other workers, and when it last did. */
+  watcher: Semaphore | undefined;
   watchedAt: number;
   /** Admitted exchanges that have not ended. */
   open: number;
@@ -111,21 +122,38 @@ export function newNginxNodes({ lease, timeoutMs, failOpenTokens, shards }: Ngin
   return nodes;
 }
 
-export function newNginxAccount(limits: AppLimits, now: number): NginxAccount {
+/** @param cell of a value; an app gets one that is never deleted */
+export function newNginxAccount(limits: AppLimits, now: number, cell?: SharedCell): NginxAccount {
   const { dict, options, nodes } = worker;
   const { id } = limits;
   const account = newAccount(limits, options.lease, now) as NginxAccount;
-  account.cell = sharedCell(dict, `c:${id}`);
+  account.cell = cell ?? sharedCell(dict, balanceKey(id));
   account.syncCell = pouringCell(account.cell);
-  account.refunds = sharedCell(dict, `r:${id}`);
-  account.withoutStore = sharedCounter(dict, `d:${id}`);
+  account.refunds = cell === undefined ? sharedCell(dict, refundsKey(id)) : sharedCounter(dict, refundsKey(id));
+  account.withoutStore = sharedCounter(dict, allowanceKey(id));
   // Not used yet: no tokens are fetched in advance.
   account.lease.activeAt = 0;
   account.record = "";
   account.recordKey = `l:${id}`;
   account.refusedUntilKey = `u:${id}`;
   account.counts = newCounts();
+  account.isValue = cell !== undefined;
+  account.usedAt = now;
+  account.releasing = false;
   account.node = nodes[shardOf(id, nodes.length)]!;
+  account.place = account.node.accounts.length;
   account.node.accounts.push(account);
   return account;
+}
+
+export function balanceKey(id: string): string {
+  return `c:${id}`;
+}
+
+export function refundsKey(id: string): string {
+  return `r:${id}`;
+}
+
+export function allowanceKey(id: string): string {
+  return `d:${id}`;
 }

@@ -1,11 +1,13 @@
 /** The metrics page of this nginx in the Prometheus text format, and the line about the node in sync messages. */
 import { isLiftedByDryRun } from "../../core/refusals.js";
 import { summaryOf } from "../../engine/node.js";
-import { NOBODY, type Numbers, nodeText, numberOf, sumOf } from "../lua/counts.js";
+import { limitCountsId, limitRequests, NOBODY, type Numbers, nodeText, numberOf, sumOf } from "../lua/counts.js";
 import { luaString, luaTable } from "../lua/library.js";
+import { hasLimits, limitRules } from "../lua/limit-matches.js";
 import { nowMs } from "./clock.js";
 import { countedIds, flushCounts, totalCounts } from "./http/counters.js";
 import { readNode } from "./http/records.js";
+import { valueCount } from "./http/values.js";
 import { ngx } from "./ngx.js";
 import * as slots from "./sockets/counters.js";
 import { countHeld, heldOnPod } from "./sockets/held-counts.js";
@@ -58,6 +60,25 @@ function appLines(lines: string[]): void {
   );
 }
 
+const LIMIT_STATUSES: ("allowed" | "rejected" | "dry_run_rejected")[] = ["allowed", "rejected", "dry_run_rejected"];
+
+/** Per limit, never per value. */
+function limitLines(lines: string[]): void {
+  if (!hasLimits()) return;
+  const help = "Requests by limit of `limits`: allowed, rejected, or dry_run_rejected.";
+  const add = metric(lines, "counter", "ratelimit_limit_requests_total", help);
+  for (const { name } of limitRules()) {
+    const numbers = totalCounts(limitCountsId(name));
+    for (const status of LIMIT_STATUSES) add(`limit="${name}",status="${status}"`, limitRequests(numbers, status));
+  }
+  metric(
+    lines,
+    "gauge",
+    "ratelimit_limit_values",
+    "Values of limits with their own bucket in shared memory.",
+  )("", valueCount());
+}
+
 /** Counters are as of the last sync. */
 export function metrics(): void {
   flushCounts();
@@ -67,9 +88,11 @@ export function metrics(): void {
   const lines: string[] = [];
   const own = `node_id="${name}"`;
   appLines(lines);
+  limitLines(lines);
   const tokens = "Tokens on the lease of a node; negative if spent without the store.";
   const addTokens = metric(lines, "gauge", "ratelimit_l3_tokens_local", tokens);
-  for (const { limits, cell } of worker.accounts) addTokens(`app_id="${limits.id}",${own}`, cell.get());
+  for (const { limits, cell } of worker.accounts)
+    if (limits.fillSeconds === undefined) addTokens(`app_id="${limits.id}",${own}`, cell.get());
   const level = "Degradation level of the store as seen by a node, from 0 to 3.";
   metric(lines, "gauge", "ratelimit_degradation_level", level)(own, node.level);
   const emergency = "1 while this node knows of an emergency.";

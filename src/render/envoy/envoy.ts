@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { envoyOptions, hasOwnOptions } from "../../config/options/planes.js";
 import type { Config } from "../../config/schema.js";
 import { commentedYaml, NOTE, type YamlData, type YamlSection } from "../commented-yaml.js";
-import { addressOf, RenderError, type Rendered, type RenderedFile, refuseIdentity, refuseLimits } from "../common.js";
+import { addressOf, RenderError, type Rendered, type RenderedFile, refuseIdentity } from "../common.js";
 import { type LuaData, luaTable } from "../lua-table.js";
 import { clusters } from "./clusters.js";
 import { extension, fromFile, socketAddress, TYPES } from "./common.js";
@@ -29,7 +29,12 @@ const LONGEST_SOCKET = 107;
 /** Throws RenderError. */
 export function renderEnvoy(config: Config, options: EnvoyRenderOptions): Rendered {
   const warnings: string[] = [];
-  refuseLimits(config, "Envoy");
+  const [limit] = config.limits;
+  if (options.mode === "rls" && limit !== undefined) {
+    throw new RenderError(
+      `limits: Envoy cannot enforce ${limit.name} with --mode rls; use --mode lua, or remove limits`,
+    );
+  }
   refuseIdentity(config, "Envoy");
   if (options.mode === "rls" && config.routes.some(hasOwnOptions)) {
     warnings.push("routes: --mode rls takes one token per request, so profile and cost_header have no effect");

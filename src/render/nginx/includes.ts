@@ -12,16 +12,22 @@ import { socketHttp } from "./sockets.js";
 
 /** Shared memory per app: balance, record, refusal and counters, with reserve. */
 const BYTES_PER_APP = 4_096;
+/** Per value of a limit: balance, record, refusal, refunds, and its place in the list of values. */
+const BYTES_PER_VALUE = 2_048;
 const MIN_BYTES = 1_048_576;
 
 export function httpInclude(config: Config, plane: NginxOptions, options: RenderOptions): string {
   const file = (name: string) => quoted(`${options.path}/${name}`, "--path");
   const trusted = config.identity.trusted_hops.map((network) => `    ${network} 1;\n`).join("");
   const apps = plane.apps.length;
+  const limits = plane.limits.rules.length;
+  const values = limits === 0 ? 0 : plane.maxValues;
+  const bytes = MIN_BYTES + (apps + limits) * BYTES_PER_APP + values * BYTES_PER_VALUE;
+  const sizedFor = `${apps} apps${limits === 0 ? "" : ` and ${values} values of limits`}`;
   return `# Tollgate: include this once in the http section.
 
-# Shared by all workers: balances, counters and the latest sync reply. Sized for ${apps} apps.
-lua_shared_dict tollgate ${dictMegabytes(2, MIN_BYTES + apps * BYTES_PER_APP)}m;
+# Shared by all workers: balances, counters and the latest sync reply. Sized for ${sizedFor}.
+lua_shared_dict tollgate ${dictMegabytes(2, bytes)}m;
 ${resolverLine(plane, options)}${serviceTrust(plane.serviceTls, options)}
 # Clients whose identity headers are trusted (identity.trusted_hops). With the realip module this matches the client
 # address that it determined; to match the direct peer instead, use: geo $realip_remote_addr $tollgate_trusted {

@@ -6,7 +6,6 @@ import {
   type Rendered,
   type RenderedFile,
   refuseIdentity,
-  refuseLimits,
   serviceAddresses,
   upgradingRoutes,
 } from "../common.js";
@@ -29,7 +28,6 @@ import { podUpstream, socketLocation } from "./sockets.js";
 /** Throws RenderError. */
 export function renderNginx(config: Config, options: RenderOptions): Rendered {
   const warnings: string[] = [];
-  refuseLimits(config, "nginx");
   refuseIdentity(config, "nginx");
   const services = serviceAddresses(options.services, "--service", config.control.listen);
   const plane = nginxOptions(config, {

@@ -1,10 +1,10 @@
 /** Open exchanges, from the decision to the response, which finds its exchange by the request id. */
 import type { PlaneRoute } from "../../../config/options/plane-options.js";
-import type { Outcome } from "../../../engine/account.js";
+import type { LimitedExchange } from "../../lua/limit-outcomes.js";
 import type { Handle, Headers } from "../envoy-api.js";
 import type { EnvoyAccount } from "../state.js";
 
-export interface Exchange extends Outcome {
+export interface Exchange extends LimitedExchange {
   account: EnvoyAccount;
   /** The options of its route, if it has its own. */
   route: PlaneRoute | undefined;

@@ -7,7 +7,7 @@ import { pcall } from "../../lua/library.js";
 import type { Chunk, Handle } from "../envoy-api.js";
 import { worker } from "../state.js";
 import { type Exchange, reuse } from "./exchanges.js";
-import { settle } from "./limiter.js";
+import { settle, settleLimits } from "./limiter.js";
 
 const NAMESPACE = "tollgate";
 
@@ -50,7 +50,8 @@ export function meterResponse(handle: Handle, exchange: Exchange): void {
 
 /** Envoy does not report an aborted body here: the service settles such exchanges from the access log. */
 function leaveToAccessLog(handle: Handle, exchange: Exchange): void {
-  if (exchange.marked || exchange.code !== OK || !worker.options.settleByAccessLog) return;
+  const code = exchange.outcomes === undefined ? exchange.code : exchange.appCode;
+  if (exchange.marked || code !== OK || !worker.options.settleByAccessLog) return;
   exchange.marked = true;
   const metadata = handle.streamInfo().dynamicMetadata();
   metadata.set(NAMESPACE, "app", exchange.account.limits.id);
@@ -78,6 +79,7 @@ function finish(handle: Handle, exchange: Exchange): void {
   if (exchange.paidByService && actualCost(exchange, requestBytes, responseBytes) < exchange.cost) {
     leaveToAccessLog(handle, exchange);
     if (exchange.marked) {
+      settleLimits(exchange);
       markCost(handle, exchange);
       reuse(exchange);
       return;

@@ -3,9 +3,12 @@ import { UNKNOWN_LENGTH } from "../../../core/cost.js";
 import type { IdentityClaims } from "../../../core/identity.js";
 import { wholeNumber } from "../../../core/platform.js";
 import { type Cache, keep, newCache } from "../../lua/cache.js";
-import type { Headers } from "../envoy-api.js";
+import { luaString } from "../../lua/library.js";
+import type { AttributeReader } from "../../lua/limit-matches.js";
+import type { Handle, Headers } from "../envoy-api.js";
 import { worker } from "../state.js";
 import { sha1Hex } from "./sha1.js";
+import { ipOf } from "./trusted-hops.js";
 
 const claims = {} as IdentityClaims;
 
@@ -29,6 +32,36 @@ export function showIdentity(headers: Headers, app: string): void {
   const { appHeader, userHeader } = worker.options.identity;
   if (claims.appHeaderCount !== 1 || claims.appHeader !== app) headers.replace(appHeader, app);
   if (claims.userHeaderCount > 0 && !claims.hopTrusted) headers.remove(userHeader);
+}
+
+/** The request whose limits are being determined. */
+const current = {} as { handle: Handle; headers: Headers };
+
+/** Before `matchRequest`. */
+export function readAttributesOf(handle: Handle, headers: Headers): void {
+  current.handle = handle;
+  current.headers = headers;
+}
+
+export function addressOf(handle: Handle, headers: Headers): string {
+  const { addressHeader } = worker.options;
+  const written = addressHeader === "" ? undefined : headers.get(addressHeader);
+  return written ?? handle.streamInfo().downstreamRemoteAddress();
+}
+
+export const attributeReader: AttributeReader = {
+  host: () => current.headers.get(":authority") ?? "",
+  path: () => current.headers.get(":path") ?? "/",
+  peer: () => ipOf(addressOf(current.handle, current.headers)),
+  forwardedFor: () => withoutLast(current.headers.get("x-forwarded-for") ?? ""),
+  headerCount: (name) => current.headers.getNumValues(name),
+  header: (name) => current.headers.get(name) ?? "",
+  digest: sha1Hex,
+};
+
+/** Without the address of the peer, which Envoy has appended: for a local client it is that of the machine. */
+function withoutLast(list: string): string {
+  return luaString.match(list, "^(.*),[^,]*$") ?? "";
 }
 
 const apps: Cache<string> = newCache();

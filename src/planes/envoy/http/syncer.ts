@@ -20,6 +20,7 @@ import { countersText, messageEnded } from "../counters.js";
 import type { Handle } from "../envoy-api.js";
 import { callService } from "../service-calls.js";
 import { type EnvoyAccount, type EnvoyNode, worker } from "../state.js";
+import { drop } from "./values.js";
 
 /** After the deadline of a call plus this time, the request that made it has been aborted. */
 const SPARE_MS = 100;
@@ -73,6 +74,7 @@ function exchangeMessages(handle: Handle, node: EnvoyNode, started: number): boo
   const { name, options } = worker;
   updateLevel(node, started);
   const planned = planMessage(node, started);
+  for (const account of node.departed) if (account.isValue) drop(account);
   startMessage(node, planned);
   const { seq, epoch } = node;
   node.syncing = seq;
@@ -115,7 +117,7 @@ function apply(handle: Handle, node: EnvoyNode, answer: SyncAnswer, { planned, s
   const accounts = () => node.accounts;
   applyReplies(node, { accounts, planned, answer, started, now, nextEpoch });
   // They are returned with the next message.
-  const recalled = recallApps(answer.recalled, worker.nodes, worker.apps);
+  const recalled = recallApps(answer.recalled, worker.nodes, worker.byId);
   for (const other of recalled) if (other.urgent.length > 0) contactSoon(other);
   serveReplies(node, planned);
   node.sinceContact = 0;

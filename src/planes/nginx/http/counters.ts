@@ -144,6 +144,6 @@ export function batchReceived(text: string): void {
 
 export function countedIds(): string[] {
   const ids = [NOBODY];
-  for (const account of worker.accounts) ids.push(account.limits.id);
+  for (const { limits } of worker.accounts) if (limits.fillSeconds === undefined) ids.push(limits.id);
   return ids;
 }

@@ -1,11 +1,11 @@
 /** Open exchanges of this worker, from the decision to the end of the response. Their tables are reused. */
 import type { PlaneRoute } from "../../../config/options/plane-options.js";
 import { wholeText } from "../../../core/platform.js";
-import type { Outcome } from "../../../engine/account.js";
+import type { LimitedExchange } from "../../lua/limit-outcomes.js";
 import { ngx } from "../ngx.js";
 import { type NginxAccount, worker } from "../state.js";
 
-export interface Exchange extends Outcome {
+export interface Exchange extends LimitedExchange {
   /** Unique among the exchanges of this worker. */
   id: string;
   account: NginxAccount;

@@ -9,6 +9,7 @@ import { firstNode, type NginxAccount, type NginxNode, worker } from "../state.j
 import { catchUp } from "./changes.js";
 import { addUpCounts, batchReceived, batchText } from "./counters.js";
 import { readNode, writeNode } from "./records.js";
+import { loadAll } from "./values.js";
 
 type Planned = PlannedSync<NginxAccount>;
 
@@ -56,6 +57,7 @@ function leaveShard(this: void, node: NginxNode): void {
   if (!waitForLock(node)) return;
   catchUp(node);
   readNode(node);
+  loadAll();
   if (node === firstNode()) reportCounters();
   let planned: Planned[] = [];
   let reachable = true;

@@ -1,39 +1,146 @@
-/** Decides about requests on the lease that all workers share, and settles exchanges. */
+/** Decides about requests on the leases that all workers share, and settles exchanges. */
 import type { PlaneRoute } from "../../../config/options/plane-options.js";
+import { INVALID_ARGUMENT, OK } from "../../../core/codes.js";
 import { countsRequests, price } from "../../../core/cost.js";
 import { isRefused } from "../../../core/lease.js";
-import { PENDING } from "../../../engine/account.js";
-import { DECIDED_SYNC, decide, decideMiss, isLow, MISSED, startDecision, WAIT } from "../../../engine/decide.js";
+import type { MatchedLimits } from "../../../descriptors/limit-rules.js";
+import { type Outcome, PENDING } from "../../../engine/account.js";
+import {
+  conclude,
+  DECIDED_SYNC,
+  decide,
+  decideMiss,
+  estimateCost,
+  isLow,
+  MISSED,
+  startDecision,
+  WAIT,
+} from "../../../engine/decide.js";
 import { activate } from "../../../engine/node.js";
-import { settleExchange } from "../../../engine/settle.js";
-import { addWaiter, giveUpExpired, newWaiter, serveFromLease } from "../../../engine/waiters.js";
-import { count } from "../../lua/counts.js";
+import { actualCost, refund, settleExchange, settleLimit } from "../../../engine/settle.js";
+import { ALL_TAKEN, allAllowed, refuseTogether, takeTogether } from "../../../engine/together.js";
+import { addWaiter, giveUpExpired, newWaiter } from "../../../engine/waiters.js";
+import { count, countLimit } from "../../lua/counts.js";
+import { concludeLimits, startLimits } from "../../lua/limit-outcomes.js";
 import { nowMs } from "../clock.js";
-import { semaphore } from "../ngx.js";
-import { type NginxAccount, type NginxNode, type NginxWaiter, worker } from "../state.js";
-import { catchUp, newestChange } from "./changes.js";
+import { type Semaphore, semaphore } from "../ngx.js";
+import { type NginxAccount, type NginxWaiter, worker } from "../state.js";
+import { catchUp } from "./changes.js";
 import type { Exchange } from "./exchanges.js";
 import { readRefusedUntil } from "./records.js";
-import { giveUpWaiting, wake, wakeDecided, wakeWaiting } from "./syncer.js";
+import { wake, wakeDecided } from "./syncer.js";
+import { keepValue, valueAccount, valueAgain } from "./values.js";
+import { replaceWatcher, WATCH_SECONDS, WATCHER_TIMEOUT_MS, watchReplies } from "./watcher.js";
 
-/** One waiter, the watcher, looks this often for replies to other workers. */
-const WATCH_SECONDS = 0.002;
-/** The other waiters replace a watcher that has not looked for this long. */
-const WATCHER_TIMEOUT_MS = 100;
-
-/** Decides about an exchange. May wait for the service. */
+/** Decides about an exchange whose app is its only limit. May wait for the service. */
 export function check(exchange: Exchange, account: NginxAccount, method: string, contentLength: number): void {
   startDecision(exchange, account, method, exchange.route?.profile);
+  exchange.outcomes = undefined;
+  exchange.limitName = undefined;
   const { node } = account;
-  let step = decide(node, exchange, contentLength);
+  const step = decide(node, exchange, contentLength);
   if (step === MISSED) {
-    catchUp(node);
-    readRefusedUntil(account);
-    step = decideMiss(node, exchange, nowMs());
-    if (step === WAIT) waitForSync(exchange, account);
+    const signal = waitOrDecide(exchange, account, undefined);
+    if (signal !== undefined) waitFor(signal, [exchange]);
   }
   if (step === DECIDED_SYNC) wake(account);
   count(exchange);
+}
+
+/** The same with the limits that match. */
+export function checkLimits(
+  exchange: Exchange,
+  account: NginxAccount,
+  { method, contentLength, matched }: { method: string; contentLength: number; matched: MatchedLimits },
+): void {
+  const { invalid, matches } = matched;
+  if (invalid === undefined && matches.length === 0) {
+    check(exchange, account, method, contentLength);
+    return;
+  }
+  startDecision(exchange, account, method, exchange.route?.profile);
+  exchange.outcomes = undefined;
+  exchange.limitName = undefined;
+  if (!estimateCost(account.node, exchange, contentLength)) {
+    count(exchange);
+    return;
+  }
+  if (invalid !== undefined) {
+    conclude(exchange, "local", INVALID_ARGUMENT, account.cell.get());
+    exchange.limitName = invalid.name;
+    count(exchange);
+    return;
+  }
+  const outcomes = startLimits(exchange, matches, contentLength, valueAccount);
+  if (!exchange.anyDenied && takeTogether(outcomes) === ALL_TAKEN) {
+    for (const outcome of outcomes) spent(accountOf(outcome), outcome.balance);
+  } else decideTogether(exchange, outcomes);
+  concludeLimits(exchange);
+  count(exchange);
+  for (let i = 1; i < outcomes.length; i++) countLimit(exchange.rules[i - 1]!.name, outcomes[i]!);
+}
+
+/** Some lease cannot pay, or a value is denied. */
+function decideTogether(exchange: Exchange, outcomes: Outcome[]): void {
+  for (const { account } of outcomes) readShared(account as NginxAccount);
+  if (refuseTogether(outcomes, exchange.denied, nowMs())) return;
+  let signal: Semaphore | undefined;
+  for (const outcome of outcomes) {
+    // A dry run of a denied value, or of a cost that the limit can never pay, is decided.
+    if (outcome.code === OK) {
+      const account = accountOf(outcome);
+      if (takeTogether([outcome]) === ALL_TAKEN) spent(account, outcome.balance);
+      else signal = waitOrDecide(outcome, account, signal);
+    }
+  }
+  if (signal !== undefined) waitFor(signal, outcomes);
+  if (allAllowed(outcomes)) return;
+  // A refused request uses nothing.
+  for (const outcome of outcomes) {
+    if (outcome.code === OK && outcome.cost > 0) {
+      const account = currentAccount(outcome);
+      refund(account, outcome.cost);
+      refunded(account);
+    }
+  }
+}
+
+function accountOf({ account }: Outcome): NginxAccount {
+  return account as NginxAccount;
+}
+
+/** A value may have been released while the exchange was open. */
+function currentAccount(outcome: Outcome): NginxAccount {
+  const account = accountOf(outcome);
+  if (!account.isValue) return account;
+  const { limits } = account;
+  const current = worker.byId[limits.id];
+  return current !== undefined && !current.leaving ? current : valueAgain(account);
+}
+
+function spent(account: NginxAccount, balance: number): void {
+  if (!account.active) activate(account.node, account);
+  if (isLow(account.node, account, balance)) wake(account);
+}
+
+/** Reads what other workers know about the account. */
+function readShared(account: NginxAccount): void {
+  catchUp(account.node);
+  readRefusedUntil(account);
+  keepValue(account);
+}
+
+/** The lease cannot pay: decides, or adds a waiter with the signal, or a new one, and returns the signal. */
+function waitOrDecide(outcome: Outcome, account: NginxAccount, signal: Semaphore | undefined): Semaphore | undefined {
+  readShared(account);
+  const step = decideMiss(account.node, outcome, nowMs());
+  if (step === DECIDED_SYNC) wake(account);
+  if (step !== WAIT) return signal;
+  const waiter = newWaiter(outcome, nowMs() + worker.options.timeoutMs) as NginxWaiter;
+  waiter.signal = signal ?? semaphore.new(0);
+  addWaiter(account, waiter);
+  wake(account);
+  return waiter.signal;
 }
 
 /**
@@ -52,72 +159,63 @@ export function readsFirst(account: NginxAccount, method: string, route: PlaneRo
   return !isRefused(lease, cost, nowMs());
 }
 
-/** Returns when the exchange is decided. */
-function waitForSync(exchange: Exchange, account: NginxAccount): void {
-  const waiter = newWaiter(exchange, nowMs() + worker.options.timeoutMs) as NginxWaiter;
-  waiter.signal = semaphore.new(0);
-  addWaiter(account, waiter);
-  wake(account);
-  while (exchange.code === PENDING) {
+/** Returns when all outcomes are decided. */
+function waitFor(signal: Semaphore, outcomes: Outcome[]): void {
+  const deadline = nowMs() + worker.options.timeoutMs;
+  while (isAnyPending(outcomes)) {
     const now = nowMs();
     const watches =
-      worker.watcher === undefined || worker.watcher === waiter || now - worker.watchedAt > WATCHER_TIMEOUT_MS;
-    if (watches) worker.watcher = waiter;
-    const left = Math.max(waiter.deadline - now, 1) / 1000;
-    waiter.signal.wait(Math.min(left, watches ? WATCH_SECONDS : WATCHER_TIMEOUT_MS / 1000));
-    if (watches && isPending(exchange)) {
-      worker.watchedAt = nowMs();
-      for (const node of worker.nodes) if (node.active.length > 0) watch(node);
-      wakeWaiting();
-    }
-    if (isPending(exchange)) {
-      giveUpExpired(account.node, account, nowMs());
-      wakeDecided(account.node);
-    }
+      worker.watcher === undefined || worker.watcher === signal || now - worker.watchedAt > WATCHER_TIMEOUT_MS;
+    if (watches) worker.watcher = signal;
+    const left = Math.max(deadline - now, 1) / 1000;
+    signal.wait(Math.min(left, watches ? WATCH_SECONDS : WATCHER_TIMEOUT_MS / 1000));
+    if (watches && isAnyPending(outcomes)) watchReplies();
+    for (const outcome of outcomes) if (outcome.code === PENDING) giveUpIfExpired(accountOf(outcome));
   }
-  if (worker.watcher === waiter) replaceWatcher();
+  if (worker.watcher === signal) replaceWatcher();
 }
 
-/** The code changes while this request sleeps. */
-function isPending(exchange: Exchange): boolean {
-  return exchange.code === PENDING;
+function giveUpIfExpired(account: NginxAccount): void {
+  giveUpExpired(account.node, account, nowMs());
+  wakeDecided(account.node);
 }
 
-/** Looks whether another worker received a reply, or failed to, and decides the waiters of this worker accordingly. */
-function watch(node: NginxNode): void {
-  if (newestChange(node) === node.seen) return;
-  catchUp(node);
-  if (node.failures !== node.failuresSeen) {
-    node.failuresSeen = node.failures;
-    giveUpWaiting(node);
-  } else {
-    const now = nowMs();
-    for (const account of node.active) serveFromLease(node, account, now);
-  }
-  wakeDecided(node);
-}
-
-function replaceWatcher(): void {
-  worker.watcher = undefined;
-  for (const node of worker.nodes) {
-    for (const account of node.active) {
-      const next = account.waiters[0];
-      if (next !== undefined) {
-        worker.watcher = next;
-        next.signal.post(1);
-        return;
-      }
-    }
-  }
+/** Codes change while the request sleeps. */
+function isAnyPending(outcomes: Outcome[]): boolean {
+  for (const { code } of outcomes) if (code === PENDING) return true;
+  return false;
 }
 
 /** An admitted exchange has ended: charges or refunds the difference to its estimate. */
 export function settle(exchange: Exchange, requestBytes: number, responseBytes: number): void {
-  const { account } = exchange;
-  const difference = settleExchange(account, exchange, requestBytes, responseBytes);
+  const { account, outcomes } = exchange;
+  if (outcomes !== undefined) {
+    settleLimits(exchange, outcomes, actualCost(exchange, requestBytes, responseBytes));
+    exchange.code = exchange.appCode;
+  }
+  corrected(account, settleExchange(account, exchange, requestBytes, responseBytes));
+}
+
+function settleLimits(exchange: Exchange, outcomes: Outcome[], actual: number): void {
+  for (let i = 1; i < outcomes.length; i++) {
+    const outcome = outcomes[i]!;
+    if (exchange.rules[i - 1]!.countsCost && outcome.code === OK) {
+      const account = currentAccount(outcome);
+      settleLimit(account, outcome.cost, actual);
+      corrected(account, actual - outcome.cost);
+    }
+  }
+}
+
+/** Tokens were charged (positive) or refunded (negative). */
+function corrected(account: NginxAccount, difference: number): void {
   if (difference === 0) return;
-  // A refund ends a cached refusal, for all workers.
-  if (difference < 0) worker.dict.safe_set(account.refusedUntilKey, 0);
-  activate(account.node, account);
-  if (isLow(account.node, account, account.cell.get())) wake(account);
+  if (difference < 0) refunded(account);
+  else spent(account, account.cell.get());
+}
+
+/** A refund ends a cached refusal, for all workers. */
+function refunded(account: NginxAccount): void {
+  worker.dict.delete(account.refusedUntilKey);
+  spent(account, account.cell.get());
 }

@@ -1,10 +1,12 @@
 /** Accounts and the node as text in shared memory: written by the worker that holds the lock, read by all workers. */
 import { QUOTA_EXHAUSTED } from "../../../core/codes.js";
+import type { LeaseMessage } from "../../../core/lease.js";
 import { splitText, storedNumber } from "../../../core/platform.js";
+import { newAccount } from "../../../engine/account.js";
 import { luaString, luaTable } from "../../lua/library.js";
 import { ngx } from "../ngx.js";
 import { type NginxAccount, type NginxNode, worker } from "../state.js";
-import { pourIn } from "./shared-cell.js";
+import { pourIn, type ValueCell } from "./shared-cell.js";
 
 // The order of the fields must not change: after a reload, records of an older version are read.
 const LEASE = [
@@ -63,14 +65,22 @@ export function saveAccount(account: NginxAccount): void {
   parts.push(flag(sync.unanswered));
   parts.push(sync.scarceCode);
   parts.push(flag(sync.plentiful));
+  parts.push(flag(account.finalReport !== undefined));
   const text = luaTable.concat(parts, " ");
   if (text !== account.record) {
     account.record = text;
     write(account.recordKey, text);
   }
   // A separate entry, because a refund ends a refusal without the lock.
-  worker.dict.safe_set(account.refusedUntilKey, lease.refusedUntil);
+  if (lease.refusedUntil === 0) worker.dict.delete(account.refusedUntilKey);
+  else worker.dict.safe_set(account.refusedUntilKey, lease.refusedUntil);
+  if (account.isValue) ensureEntry(account);
   pourIn(account.syncCell);
+}
+
+/** The entry of a value may have been deleted by another worker since. */
+function ensureEntry({ cell, syncCell }: NginxAccount): void {
+  if (syncCell.held > 0) (cell as ValueCell).create(cell.key);
 }
 
 /** Skips a record whose text has not changed. */
@@ -78,7 +88,13 @@ export function readAccount(account: NginxAccount): void {
   const { lease, sync } = account;
   const text = worker.dict.get(account.recordKey);
   readRefusedUntil(account);
-  if (text === undefined || text === account.record) return;
+  if (text === undefined) {
+    if (account.isValue && account.record !== "") forgetAccount(account);
+    return;
+  }
+  if (text === account.record) return;
+  // Another worker uses the value.
+  account.leaving = account.leaving && !account.isValue;
   account.record = text as string;
   account.cell.seen = 0;
   const parts = splitText(text as string, " ");
@@ -91,6 +107,24 @@ export function readAccount(account: NginxAccount): void {
   sync.unanswered = parts[at] === "1";
   sync.scarceCode = parts[at + 1] ?? QUOTA_EXHAUSTED;
   sync.plentiful = parts[at + 2] !== "0";
+  account.finalReport = parts[at + 3] === "1" ? finalReportOf(account) : undefined;
+}
+
+/** The same message again: it is repeated until a reply arrives. */
+function finalReportOf({ lease: { granted, returned } }: NginxAccount): LeaseMessage {
+  return { granted, spent: granted - returned, returned, need: 0, want: 0 };
+}
+
+/** Another worker has released the value: this one forgets it, unless requests wait for it. */
+function forgetAccount(account: NginxAccount): void {
+  const { lease, sync } = newAccount(account.limits, worker.options.lease, 0);
+  account.lease = lease;
+  account.sync = sync;
+  account.lease.activeAt = 0;
+  account.record = "";
+  account.cell.seen = 0;
+  account.finalReport = undefined;
+  account.leaving = account.waiters.length === 0;
 }
 
 export function readRefusedUntil(account: NginxAccount): void {

@@ -2,7 +2,8 @@
 import { UNKNOWN_LENGTH } from "../../../core/cost.js";
 import type { IdentityClaims } from "../../../core/identity.js";
 import { wholeNumber } from "../../../core/platform.js";
-import { rawGet } from "../../lua/library.js";
+import { luaString, luaTable, rawGet } from "../../lua/library.js";
+import type { AttributeReader } from "../../lua/limit-matches.js";
 import { ngx } from "../ngx.js";
 import { worker } from "../state.js";
 
@@ -78,6 +79,29 @@ export function readBody(): number {
   ngx.req.read_body();
   const length = ngx.var.content_length;
   return length === undefined ? UNKNOWN_LENGTH : wholeNumber(length);
+}
+
+/** For limits: the current request, until it waits for anything. */
+export const attributeReader: AttributeReader = {
+  // That of an absolute target takes precedence over the header.
+  host: () => ngx.var.host ?? "",
+  path: () => ngx.var.request_uri ?? "/",
+  peer: () => ngx.var.remote_addr ?? "",
+  forwardedFor: () => joined(rawGet(head.headers, "x-forwarded-for")),
+  headerCount: (name) => countOf(rawGet(head.headers, name)),
+  header: (name) => textOf(rawGet(head.headers, name)),
+  digest: (text) => hexOf(ngx.sha1_bin(text)),
+};
+
+function joined(value: HeaderValue): string {
+  if (value === undefined) return "";
+  return typeof value === "string" ? value : luaTable.concat(value, ",");
+}
+
+function hexOf(bytes: string): string {
+  let text = "";
+  for (let i = 1; i <= bytes.length; i++) text = text + luaString.format("%02x", luaString.byte(bytes, i));
+  return text;
 }
 
 function appOfKey(key: string): string {

@@ -1,5 +1,5 @@
 /** The balance of a lease in shared memory: all workers take from it, each in one atomic step. */
-import { type BalanceCell, type Cell, takeTokens } from "../../../core/lease.js";
+import { type BalanceCell, type Cell, MISS, takeTokens } from "../../../core/lease.js";
 import type { SharedDict } from "../ngx.js";
 
 export interface SharedCell extends BalanceCell {
@@ -17,6 +17,46 @@ function addShared(this: SharedCell, delta: number): number {
 
 function getShared(this: SharedCell): number {
   return this.dict.get(this.key) as number;
+}
+
+/** As `getShared`. The entry of a value may have been deleted. */
+function getValue(this: SharedCell): number {
+  return (this.dict.get(this.key) as number | undefined) ?? 0;
+}
+
+/**
+ * As `addShared`. A charge creates an entry that was deleted; tokens that are put back are dropped, because those of a
+ * deleted entry were returned to the bucket.
+ */
+function addValue(this: ValueCell, delta: number): number {
+  let balance = this.dict.incr(this.key, delta) as number | undefined;
+  if (balance === undefined && delta < 0) {
+    this.create(this.key);
+    balance = this.dict.incr(this.key, delta) as number | undefined;
+  }
+  this.seen = balance ?? 0;
+  return this.seen;
+}
+
+function takeValue(this: ValueCell, cost: number): number {
+  if (cost > 0 && this.seen < cost * PLENTY && this.get() < cost) return MISS;
+  if (cost <= 0) return Math.max(this.get(), 0);
+  const { dict, key } = this;
+  const left = dict.incr(key, -cost) as number | undefined;
+  this.seen = left ?? 0;
+  if (left !== undefined && left >= 0) return left;
+  if (left !== undefined) dict.incr(key, cost);
+  return MISS;
+}
+
+/** The balance of a value of a limit, whose entry is deleted when the value is released. */
+export interface ValueCell extends SharedCell {
+  /** Creates the entry. */
+  create: (this: void, key: string) => void;
+}
+
+export function valueCell(dict: SharedDict, key: string, create: (this: void, key: string) => void): ValueCell {
+  return { dict, key, seen: 0, add: addValue, get: getValue, take: takeValue, create };
 }
 
 /** A balance for this many requests is unlikely to be spent before the next request is paid. */

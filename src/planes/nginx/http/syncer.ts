@@ -24,6 +24,7 @@ import { nodeLine } from "../status.js";
 import { announce, catchUp } from "./changes.js";
 import { addUpCounts, batchReceived, batchText } from "./counters.js";
 import { saveAccount, writeNode } from "./records.js";
+import { deleteDeparted, loadAll, loadRecalled } from "./values.js";
 
 type Planned = PlannedSync<NginxAccount>;
 
@@ -112,6 +113,8 @@ function sendMessage(node: NginxNode): boolean {
   if (counts) addUpCounts();
   updateLevel(node, now);
   const planned = planMessage(node, now);
+  const deleted = deleteDeparted(node);
+  if (deleted.length > 0) announce(node, deleted);
   if (!isMessageDue(node, planned, now) && !isPollDue(node, now)) return false;
   startMessage(node, planned);
   // Saved first: if this worker dies, another one must know the number of the message and the returned tokens.
@@ -143,9 +146,13 @@ function apply(
   node.configVersion = answer.configVersion;
   if (node.configVersion !== worker.options.configVersion) warnOfVersions(node);
   const nextEpoch = newEpoch(epoch, now, luaMath.random());
-  const accounts = () => node.accounts;
+  const accounts = () => {
+    loadAll();
+    return node.accounts;
+  };
   const changed = applyReplies(node, { accounts, planned, answer, started, now, nextEpoch });
   for (const account of changed) saveAccount(account);
+  loadRecalled(answer.recalled);
   for (const other of recallApps(answer.recalled, worker.nodes, worker.byId))
     if (other !== node && other.urgent.length > 0) syncSoon(other);
   serveReplies(node, planned);

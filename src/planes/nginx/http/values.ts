@@ -1,0 +1,197 @@
+/**
+ * Values of limits: their balances and records are in shared memory, each worker has accounts of those that it uses. Their
+ * number is limited. An idle value is released: its tokens are returned, then its entries are deleted.
+ */
+
+import { standardProfile } from "../../../core/cost.js";
+import type { AppLimits } from "../../../core/limits.js";
+import { cutText } from "../../../core/platform.js";
+import { type LimitRule, limitOfBucket, overflowId } from "../../../descriptors/limit-rules.js";
+import { activate } from "../../../engine/node.js";
+import { newCounts } from "../../lua/counts.js";
+import { luaString } from "../../lua/library.js";
+import { ruleOfName } from "../../lua/limit-matches.js";
+import { nowMs } from "../clock.js";
+import {
+  allowanceKey,
+  balanceKey,
+  type NginxAccount,
+  type NginxNode,
+  newNginxAccount,
+  refundsKey,
+  worker,
+} from "../state.js";
+import { readAccount } from "./records.js";
+import { valueCell } from "./shared-cell.js";
+
+/** A list of all values: `id balance since`, where `since` is when the balance was first seen. */
+export const VALUES = "values";
+/** Values that clients choose. */
+const COUNT = "value count";
+/** How often there was no room for a value. */
+export const OVERFLOWED = "values overflowed";
+
+/** Values do not count for decisions of apps. */
+const counts = newCounts();
+const BALANCE_PREFIX = balanceKey("").length;
+
+/** The account of a value; that of all further values of the limit if there is no room for another one. */
+export function valueAccount(this: void, rule: LimitRule, id: string): NginxAccount {
+  const known = worker.byId[id];
+  if (known !== undefined && !known.leaving) {
+    known.usedAt = nowMs();
+    return known;
+  }
+  if (!createEntry(id, rule.hasFreeValues)) {
+    worker.dict.incr(OVERFLOWED, 1, 0);
+    return worker.byId[overflowId(rule.name)]!;
+  }
+  const account = known ?? loadValue(id, rule);
+  if (known !== undefined) readAccount(known);
+  account.usedAt = nowMs();
+  account.leaving = false;
+  return account;
+}
+
+/** As `valueAccount`, for an exchange of a value that was released meanwhile. */
+export function valueAgain({ limits }: NginxAccount): NginxAccount {
+  const { id } = limits;
+  return valueAccount(ruleOfName(limitOfBucket(id))!, id);
+}
+
+/** The account was released while the request waited: it is used again. */
+export function keepValue(account: NginxAccount): void {
+  if (!account.leaving || !account.isValue) return;
+  createEntry(account.limits.id, false);
+  account.leaving = false;
+}
+
+/** False if there is no room. `counted`: clients choose the value. */
+function createEntry(id: string, counted: boolean): boolean {
+  const { dict, options } = worker;
+  const key = balanceKey(id);
+  if (counted && dict.get(key) === undefined && valueCount() >= options.maxValues) return false;
+  const [added, problem] = dict.safe_add(key, 0);
+  if (added !== true) return problem === "exists";
+  if (dict.lpush(VALUES, `${id} - ${luaString.format("%.0f", nowMs())}`) === undefined) {
+    dict.delete(key);
+    return false;
+  }
+  if (isCounted(id)) dict.incr(COUNT, 1, 0);
+  return true;
+}
+
+function isCounted(id: string): boolean {
+  const rule = ruleOfName(limitOfBucket(id));
+  return rule === undefined || rule.hasFreeValues;
+}
+
+export function valueCount(): number {
+  return (worker.dict.get(COUNT) as number | undefined) ?? 0;
+}
+
+/** For a charge of a value that was released meanwhile. */
+function createAgain(this: void, key: string): void {
+  createEntry(cutText(key, BALANCE_PREFIX, key.length), false);
+}
+
+/** The account of a value that has entries in shared memory. */
+export function loadValue(id: string, rule: LimitRule | undefined): NginxAccount {
+  const cell = valueCell(worker.dict, balanceKey(id), createAgain);
+  const limits = rule === undefined ? formerLimits(id) : { ...rule.limits, id };
+  const account = newNginxAccount(limits, nowMs(), cell);
+  account.counts = counts;
+  worker.byId[id] = account;
+  readAccount(account);
+  return account;
+}
+
+/** Of a limit that is no longer configured. It admits nothing; only its counters and tokens matter. */
+export function formerLimits(id: string): AppLimits {
+  const limits: AppLimits = {
+    id,
+    guaranteed: 0,
+    burst: 0,
+    priority: 0,
+    borrow: false,
+    profile: standardProfile,
+    onStoreFailure: "closed",
+    dryRun: false,
+  };
+  if (limitOfBucket(id) !== "") limits.fillSeconds = 1;
+  return limits;
+}
+
+/** Recalled values that only other workers have used. `*` stands for all. */
+export function loadRecalled(recalled: string[]): void {
+  for (const id of recalled) {
+    if (luaString.sub(id, 1, 1) === "*") {
+      loadAll();
+      return;
+    }
+    const name = limitOfBucket(id);
+    if (name !== "" && worker.byId[id] === undefined && worker.dict.get(balanceKey(id)) !== undefined) {
+      loadValue(id, ruleOfName(name));
+    }
+  }
+}
+
+/** This worker handles something that concerns all values, also those that only others have used. */
+export function loadAll(): void {
+  const { dict, byId } = worker;
+  const length = dict.llen(VALUES) ?? 0;
+  for (let i = 0; i < length; i++) {
+    const element = dict.rpop(VALUES) as string | undefined;
+    if (element === undefined) return;
+    dict.lpush(VALUES, element);
+    const id = cutText(element, 0, luaString.find(element, " ", 1, true)! - 1);
+    if (byId[id] === undefined && dict.get(balanceKey(id)) !== undefined) loadValue(id, ruleOfName(limitOfBucket(id)));
+  }
+}
+
+/**
+ * Everything about these accounts was reported. Deletes the entries of those that this worker releases, and returns them.
+ * Called with the lock. A charge of another worker that arrives between reading and deleting the balance is lost.
+ */
+export function deleteDeparted(node: NginxNode): NginxAccount[] {
+  const deleted: NginxAccount[] = [];
+  for (const account of node.departed) {
+    if (account.isValue && account.leaving) {
+      if (account.releasing && deleteEntries(account)) deleted.push(account);
+      drop(account);
+    }
+  }
+  return deleted;
+}
+
+function deleteEntries(account: NginxAccount): boolean {
+  const { dict } = worker;
+  const { limits, cell, refunds, recordKey, refusedUntilKey } = account;
+  const { id } = limits;
+  if (cell.get() !== 0 || refunds.get() !== 0) {
+    account.leaving = false;
+    activate(account.node, account);
+    return false;
+  }
+  dict.delete(balanceKey(id));
+  dict.delete(recordKey);
+  dict.delete(refusedUntilKey);
+  dict.delete(refundsKey(id));
+  dict.delete(allowanceKey(id));
+  account.releasing = false;
+  if (isCounted(id)) dict.incr(COUNT, -1, 0);
+  return true;
+}
+
+/** Removes the account from the lists of this worker, unless it is needed. */
+export function drop(account: NginxAccount): boolean {
+  const { active, urgent, waiters, releasing, node, place, limits } = account;
+  if (active || urgent || releasing || waiters.length > 0) return false;
+  const { accounts } = node;
+  const last = accounts[accounts.length - 1]!;
+  accounts[place] = last;
+  last.place = place;
+  (accounts as (NginxAccount | undefined)[])[accounts.length - 1] = undefined;
+  worker.byId[limits.id] = undefined;
+  return true;
+}
