@@ -12,6 +12,7 @@ import { l3TakeLuajit, l3TakeNode } from "./l3-take.js";
 import { leases } from "./leases/leases.js";
 import { limiterCheck } from "./limiter-check.js";
 import { limits } from "./limits.js";
+import { limitsNginx } from "./limits-nginx.js";
 import { metricsCost } from "./metrics-cost.js";
 import { nginx } from "./nginx.js";
 import { planning } from "./planning/planning.js";
@@ -50,6 +51,7 @@ const parts: Record<string, Part> = {
   planning: { run: planning },
   limits: { run: limits },
   dashboard: { run: dashboard },
+  "limits-nginx": { run: limitsNginx, tools: ["wrk"] },
 };
 
 async function main(only: string | undefined): Promise<number> {
