@@ -54,7 +54,14 @@ export function createCheckApi(
 }
 
 /** The configuration of the data plane has a limit that this service does not have. */
-const UNKNOWN: AccountDecision = { app: "", allowed: false, code: UNKNOWN_APP, remaining: 0, limit: 0, retryAfterMs: 0 };
+const UNKNOWN: AccountDecision = {
+  app: "",
+  allowed: false,
+  code: UNKNOWN_APP,
+  remaining: 0,
+  limit: 0,
+  retryAfterMs: 0,
+};
 
 /** Returns a text if the body is invalid. */
 function requestsOf(text: string): Asked[][] | string {
