@@ -66,7 +66,11 @@ describe("links", () => {
 });
 
 const OPTIONS = new Set(Object.keys(optionSchema().properties ?? {}));
-const VARIABLES = { TOLLGATE_PLANE_TOKEN: "a-token-of-data-planes", TOLLGATE_ADMIN_TOKEN: "a-token-of-administrators" };
+/** Every variable of the environment that the page names is set, each to its own value. */
+const variablesIn = (text: string) =>
+  Object.fromEntries(
+    [...text.matchAll(/\$\{([A-Z_]+)/g)].map(([, name = ""]) => [name, `the-value-of-${name.toLowerCase()}`]),
+  );
 
 /** A part of a configuration gets what it refers to. */
 function completed(part: Record<string, unknown>): Record<string, unknown> {
@@ -103,7 +107,8 @@ describe("configurations", () => {
   it("are found", () => expect(configurations.length).toBeGreaterThan(20));
 
   it.each(configurations)("%s", (_place, part) => {
-    const { problems } = readConfig(JSON.stringify(completed(part)), VARIABLES);
+    const text = JSON.stringify(completed(part));
+    const { problems } = readConfig(text, variablesIn(text));
     expect(problems.map(describeProblem)).toEqual([]);
   });
 });
