@@ -1,6 +1,6 @@
 # Commands for working on Tollgate. Each one first makes what it needs, so a fresh clone can start with any of them.
 .DEFAULT_GOAL := help
-.PHONY: help run quick test check scenarios bench fuzz soak build clean tools monitoring test-monitoring test-deploy test-deploy-files deploy-tools deploy-files sbom release release-files
+.PHONY: help run quick test check scenarios bench screenshots fuzz soak build clean tools monitoring test-monitoring test-deploy test-deploy-files deploy-tools deploy-files sbom release release-files
 .NOTPARALLEL:
 
 INSTALLED := node_modules/.package-lock.json
@@ -75,6 +75,9 @@ scenarios: tools build ## Run all scenarios with several shards on every kind of
 
 bench: build ## Run the benchmarks; ONLY=name runs one
 	@node_modules/.bin/tsx bench/main.ts $(ONLY)
+
+screenshots: tools build ## Take the screenshots of the dashboard in docs/images again
+	@node_modules/.bin/tsx build/screenshots.ts
 
 fuzz: $(INSTALLED) ## Run the fuzz targets; SECONDS=60 each, TARGET=name, SEED=number
 	@node_modules/.bin/tsx fuzz/main.ts
