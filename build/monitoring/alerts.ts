@@ -109,10 +109,10 @@ export function alerts(time: Duration) {
         "The slots are renewed by a proxy that has no such connections, or whose connections are not counted.",
     },
     TollgateConfigMismatch: {
-      expr: `${distinct("ratelimit_config_info", ["version"])} > 1`,
+      expr: `${distinct("ratelimit_config_info", ["version"])} > 1 or ${max("ratelimit_node_config_differs", { by: ["node_id"] })} == 1`,
       for: 5 * MINUTE,
       severity: "warning",
-      summary: "Services use {{ $value }} different configurations",
+      summary: "Services or data planes use different configurations",
       description: "The limits that a request gets depend on the node that handles it.",
     },
     TollgateReloadRefused: {
@@ -123,11 +123,14 @@ export function alerts(time: Duration) {
       description: "The configuration before it stays active. The log and `tollgate health deep` have the reason.",
     },
     TollgateNodesUnresponsive: {
-      // A dead node is listed until its tokens are returned, at most a minute later.
-      expr: `${highest("ratelimit_dead_nodes", time(5 * MINUTE))} > 0`,
+      // A dead node is listed until its tokens are returned, at most a minute later, which may be between two scrapes.
+      expr: `${highest("ratelimit_dead_nodes", time(5 * MINUTE))} > 0 or ${increase(
+        "ratelimit_reconcile_recovered_tokens_total",
+        time(5 * MINUTE),
+      )} > 0`,
       for: MINUTE,
       severity: "warning",
-      summary: "{{ $value }} nodes went silent without leaving",
+      summary: "Nodes went silent without leaving",
       description: "A worker, nginx or Envoy crashed, hangs, or does not reach the services.",
     },
     TollgateTargetDown: {

@@ -24,8 +24,9 @@ import {
   startGateway,
   startSmallBackend,
 } from "../support/gateway-process.js";
+import { startBackend } from "../support/http-backend.js";
 import { type HttpLoad, startHttpLoad } from "../support/http-load.js";
-import { type NginxProcess, startNginx } from "../support/nginx-process.js";
+import { startNginx } from "../support/nginx-process.js";
 import { freePort } from "../support/ports.js";
 import { type Prometheus, startPrometheus } from "../support/prometheus.js";
 import { type RedisServer, startRedis } from "../support/redis-server.js";
@@ -110,7 +111,6 @@ const envoyListener = async (days: number) => {
   return `envoy: { listen: "127.0.0.1:${await freePort()}", tls: { cert: ${cert}, key: ${key} } }\n`;
 };
 
-let nginx: NginxProcess;
 let loads: HttpLoad[] = [];
 const sockets: SocketClient[] = [];
 
@@ -120,11 +120,15 @@ beforeAll(async () => {
   endings.push(() => redis.stop());
   const backend = await startSmallBackend();
   endings.push(() => backend.stop());
+  const reader = await startBackend((incoming, response) => {
+    incoming.resume().on("end", () => response.end("read"));
+  });
+  endings.push(() => reader.stop());
   const pod = await startSocketPod(() => {});
   endings.push(() => pod.stop());
   const plenty = "guaranteed: 10000, burst: 20000";
   common = `
-cluster: { shards: 2, node_ttl_ms: 3000, reconcile_interval_ms: 2000 }
+cluster: { shards: 2, node_ttl_ms: 3000, reconcile_interval_ms: 10000 }
 apps:
   video: { ${plenty} }
   small: { guaranteed: 1, burst: 2 }
@@ -133,9 +137,11 @@ apps:
   chat: { ${plenty} }
 upstreams:
   backend: { targets: ["${backend.target}"] }
+  reader: { targets: ["127.0.0.1:${reader.port}"] }
   sockets: { targets: ["${pod.address}"] }
 routes:
   - { path: /, upstream: backend }
+  - { path: /upload, upstream: reader }
   - { path: /ws/, upstream: sockets, connections: { max_per_pod: 4, lease_s: 3 } }
 log: { level: warn }
 `;
@@ -145,10 +151,6 @@ log: { level: warn }
     startService("gw-b", limits + (await envoyListener(60))),
   ]);
   for (const service of services) endings.push(() => service.stop());
-  // The two listeners for Envoy differ, but they belong to the node and not to the common configuration.
-  nginx = await startNginx(common, { services: [hostOf(services[0]!.controlUrl)], node: "edge" });
-  endings.push(() => nginx.stop());
-
   alertmanager = await startAlertmanager(await readFile(fromRoot("monitoring/alertmanager/alertmanager.yml"), "utf8"));
   endings.push(() => alertmanager.stop());
   scrape(...services);
@@ -164,8 +166,7 @@ scrape_configs:
 `,
   });
   endings.push(() => prometheus.stop());
-  const urls = [...services.map(({ url }) => url), nginx.url];
-  loads = urls.map((url) => startHttpLoad(`${url}/?bytes=70000`, "video", 10));
+  loads = services.map(({ url }) => startHttpLoad(`${url}/?bytes=70000`, "video", 10));
   for (let i = 0; i < 2; i++) {
     const client = connectSocket(`${services[i]!.url}/ws/`, { "x-app-id": "chat" });
     expect((await client.outcome).open).toBe(true);
@@ -191,8 +192,13 @@ describe("a healthy system under load", () => {
   });
 
   it("has a result for every query of the dashboards", async () => {
+    // Its configuration has no limits, so it differs from that of the services.
+    const nginx = await startNginx(common, { services: [hostOf(services[0]!.controlUrl)], node: "edge" });
+    endings.push(() => nginx.stop());
+    loads.push(startHttpLoad(`${nginx.url}/`, "video", 10));
     const ask = async (app: string, method: "GET" | "PUT", body?: Readable) => {
-      const sent = request(services[0]!.url, { method, headers: { "x-app-id": app }, body: body ?? null });
+      const path = method === "PUT" ? "/upload" : "/";
+      const sent = request(services[0]!.url + path, { method, headers: { "x-app-id": app }, body: body ?? null });
       await sent.then((response) => response.body.dump()).catch(() => {});
     };
     await ask("upload", "PUT", Readable.from(Array.from({ length: 100 }, () => Buffer.alloc(65_536))));
@@ -203,6 +209,9 @@ describe("a healthy system under load", () => {
     await waitFor(
       "results",
       async () => {
+        const client = connectSocket(`${services[0]!.url}/ws/`, { "x-app-id": "chat" });
+        await client.outcome;
+        client.socket.terminate();
         const without: string[] = [];
         for (const { dashboard, title, query } of queries) {
           const samples = await prometheus.query(query);
@@ -214,6 +223,9 @@ describe("a healthy system under load", () => {
       { everyMs: 2_000, withinMs: 60_000 },
     );
     expect(queries.length).toBeGreaterThan(50);
+    await fires("TollgateConfigMismatch");
+    await loads.pop()!.stop();
+    await nginx.stop();
     console.log(`${queries.length} queries of the dashboards have results`);
   });
 });

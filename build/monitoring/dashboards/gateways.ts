@@ -22,6 +22,11 @@ export const gateways = () =>
             show: [[max("ratelimit_node_emergency", byNode), "{{node_id}}"]],
           },
           {
+            title: "Data planes with another configuration",
+            max: 1,
+            show: [[max("ratelimit_node_config_differs", byNode), "{{node_id}}"]],
+          },
+          {
             title: "Tokens on leases",
             description: "Below 0: spent without the store.",
             show: [[sum("ratelimit_l3_tokens_local", byNode), "{{node_id}}"]],

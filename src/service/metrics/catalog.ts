@@ -78,6 +78,10 @@ const definitions = {
   ratelimit_live_nodes: gauge([], "Live nodes according to the store."),
   ratelimit_dead_nodes: gauge([], "Nodes that went silent without leaving, until their tokens are returned."),
   ratelimit_node_emergency: gauge(["node_id"], "1 while a data plane is in emergency mode."),
+  ratelimit_node_config_differs: gauge(
+    ["node_id"],
+    "1 while a data plane uses another configuration than the service that it reports to.",
+  ),
   ratelimit_node_syncs_total: counter(["node_id"], "Sync messages sent by a data plane."),
   ratelimit_node_failed_syncs_total: counter(["node_id"], "Sync messages of a data plane that got no reply."),
   ratelimit_shared_memory_free_bytes: gauge(

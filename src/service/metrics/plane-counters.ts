@@ -84,6 +84,7 @@ export function createPlaneCounters(now: () => number) {
 const gaugeNames = new Map<string, MetricName>([
   ["level", "ratelimit_degradation_level"],
   ["emergency", "ratelimit_node_emergency"],
+  ["outdated", "ratelimit_node_config_differs"],
   ["syncs", "ratelimit_node_syncs_total"],
   ["failed_syncs", "ratelimit_node_failed_syncs_total"],
   ["memory_free_bytes", "ratelimit_shared_memory_free_bytes"],

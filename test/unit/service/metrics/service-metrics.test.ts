@@ -90,7 +90,7 @@ async function fullPage() {
   service.configReloaded("refused");
   service.storeObserver.called("emergency-check", "ok", 0.001);
   service.synced("ok", 4, 1);
-  const gauges = { emergency: 0, syncs: 9, failed_syncs: 1, memory_free_bytes: 4096 };
+  const gauges = { emergency: 0, outdated: 0, syncs: 9, failed_syncs: 1, memory_free_bytes: 4096 };
   service.counted("nginx-1", 5, { node: gauges, batch: 0, apps: [] });
   endings.push(service.close);
   const open = connections([{ proxy: "gw-1", active: 5 }]);
