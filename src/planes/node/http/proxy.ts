@@ -1,5 +1,5 @@
 /** The reverse proxy for HTTP/1.1 and HTTP/2: reads the head, finds the route, and starts an exchange or an upgrade. */
-import { createServer, type IncomingMessage, type Server } from "node:http";
+import { createServer, type IncomingMessage, METHODS, type Server } from "node:http";
 import { Server as NetServer, type Socket } from "node:net";
 import { performance } from "node:perf_hooks";
 import type { TLSSocket } from "node:tls";
@@ -25,6 +25,9 @@ import { Exchange } from "./exchange.js";
 import { readHead } from "./request-head.js";
 import { send } from "./responses.js";
 import type { RoutedRequest } from "./running-request.js";
+
+/** Those that node:http accepts: over HTTP/2 a method may be any word. */
+const methods = new Set(METHODS);
 
 export interface ReverseProxy {
   /** Not listening yet. */
@@ -84,6 +87,7 @@ export function createProxy({ log, overload, certificates, tracing, ...first }: 
     const { expect, bytes } = request.head;
     const message = { connection, request, response };
     if (request.method === "CONNECT") refuse(message, "unsupported_method");
+    else if (!methods.has(request.method)) refuse(message, "malformed_request");
     else if (bytes > options.limits.headerBytes) refuse(message, "headers_too_large");
     else if (expect !== undefined && expect.toLowerCase() !== "100-continue") refuse(message, "unknown_expectation");
     else serve(message, expect !== undefined);

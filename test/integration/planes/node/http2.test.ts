@@ -147,6 +147,7 @@ describe("the same verdict as over HTTP/1.1:", () => {
     [400, "GET", "/a/../b"],
     [400, "GET", "/", { host: "user@known.example" }],
     [501, "TRACE", "/"],
+    [400, "POSV", "/"],
     [413, "PUT", "/", { "content-length": "11" }, "12345678901"],
     [431, "GET", "/", { "x-large": "x".repeat(2_100) }],
     [431, "GET", "/", many],
