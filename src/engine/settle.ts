@@ -26,6 +26,20 @@ export function actualCost(
   return price(profile, method, pricedBytes(profile, requestBytes, responseBytes));
 }
 
+/** The sizes of a finished exchange change the estimates of later ones. */
+export function learnFrom(
+  account: Account,
+  { method, profile }: Pick<PaidExchange, "method" | "profile">,
+  requestBytes: number,
+  responseBytes: number,
+): void {
+  const mostBytes = payableBytes(profile, method, account.limits.burst);
+  const learned = learnedSizes(account.learned, profile, method);
+  // The bytes of a connection must not raise the expected size of responses.
+  if (method === UPGRADE) learnSizes(learned, requestBytes + responseBytes, 0, mostBytes);
+  else learnSizes(learned, requestBytes, responseBytes, mostBytes);
+}
+
 /**
  * An admitted exchange has ended. Returns the tokens charged (positive) or refunded (negative). In a dry run, nothing was
  * taken for a request with another code than OK, so nothing is settled.
@@ -36,12 +50,8 @@ export function settleExchange(
   requestBytes: number,
   responseBytes: number,
 ): number {
-  const { method, profile, cost, code } = exchange;
-  const mostBytes = payableBytes(profile, method, account.limits.burst);
-  const learned = learnedSizes(account.learned, profile, method);
-  // The bytes of a connection must not raise the expected size of responses.
-  if (method === UPGRADE) learnSizes(learned, requestBytes + responseBytes, 0, mostBytes);
-  else learnSizes(learned, requestBytes, responseBytes, mostBytes);
+  const { cost, code } = exchange;
+  learnFrom(account, exchange, requestBytes, responseBytes);
   if (code !== OK) return 0;
   const difference = settlement(cost, actualCost(exchange, requestBytes, responseBytes));
   if (difference < 0) giveBack(account, 0 - difference);

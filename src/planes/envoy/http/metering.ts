@@ -2,7 +2,7 @@
 import { OK } from "../../../core/codes.js";
 import { nodeInEpoch } from "../../../core/keys.js";
 import { wholeText } from "../../../core/platform.js";
-import { actualCost } from "../../../engine/settle.js";
+import { actualCost, learnFrom } from "../../../engine/settle.js";
 import { pcall } from "../../lua/library.js";
 import type { Chunk, Handle } from "../envoy-api.js";
 import { worker } from "../state.js";
@@ -79,6 +79,7 @@ function finish(handle: Handle, exchange: Exchange): void {
   if (exchange.paidByService && actualCost(exchange, requestBytes, responseBytes) < exchange.cost) {
     leaveToAccessLog(handle, exchange);
     if (exchange.marked) {
+      learnFrom(exchange.account, exchange, requestBytes, responseBytes);
       settleLimits(exchange);
       markCost(handle, exchange);
       reuse(exchange);
