@@ -1,5 +1,5 @@
 /** Decides about a request: from the lease, from a cached refusal, or without the store; otherwise it has to wait. */
-import { COST_EXCEEDS_CAPACITY, INVALID_ARGUMENT, OK, STORE_UNAVAILABLE } from "../core/codes.js";
+import { COST_EXCEEDS_CAPACITY, EMERGENCY_BLOCKED, INVALID_ARGUMENT, OK, STORE_UNAVAILABLE } from "../core/codes.js";
 import {
   type CostProfile,
   checkAge,
@@ -25,8 +25,11 @@ export const WAIT = 3;
 
 /** Requests that may wait for one account at a time. Further ones are decided without the store. */
 const MAX_WAITERS = 10000;
-/** The refusal of a limit of a value is cached this long at most: another node may return tokens before its retry time. */
-export const LIMIT_REFUSAL_MS = 1000;
+/**
+ * Refusals that may end before their retry time are cached this long at most: those of a limit of a value, because another
+ * node may return tokens, and those by a service in an emergency.
+ */
+export const BRIEF_REFUSAL_MS = 1000;
 /** Retry-After of a refusal without the store. */
 const STORE_RETRY_MS = 1000;
 
@@ -180,7 +183,9 @@ export function decideRemotely(outcome: Outcome, decision: RemoteDecision, now: 
   if (code !== OK && code !== STORE_UNAVAILABLE) {
     applyReply(lease, syncCell, { granted: lease.granted, code, retryAfterMs, refusedCost: outcome.cost }, now);
     sync.retryAt = now + retryAfterMs;
-    if (limits.fillSeconds !== undefined) lease.refusedUntil = Math.min(lease.refusedUntil, now + LIMIT_REFUSAL_MS);
+    // This node may never learn of an emergency that is about to end.
+    const isBrief = limits.fillSeconds !== undefined || code === EMERGENCY_BLOCKED;
+    if (isBrief) lease.refusedUntil = Math.min(lease.refusedUntil, now + BRIEF_REFUSAL_MS);
   }
   if (code === OK) lease.paidByService = lease.paidByService + outcome.cost;
   outcome.retryAfterMs = code === OK ? 0 : retryAfterMs;

@@ -3,7 +3,7 @@ import { COST_EXCEEDS_CAPACITY, EPOCH_CLOSED, OK, RECALLING } from "../core/code
 import { STORE_ERROR, STORE_OK, STORE_TIMEOUT } from "../core/degradation.js";
 import { applyReply, type LeaseMessage, type LeaseReply, spentTokens } from "../core/lease.js";
 import { type Account, notScarceAt, SCARCE_GAP_MS } from "./account.js";
-import { LIMIT_REFUSAL_MS } from "./decide.js";
+import { BRIEF_REFUSAL_MS } from "./decide.js";
 import { closeEpoch, markReported } from "./epoch.js";
 import { cutTo, setEmergency } from "./limits.js";
 import { backOff, callEnded, type NodeState, urge } from "./node.js";
@@ -136,7 +136,7 @@ function applyCurrentReply(planned: PlannedSync, reply: SyncReply, now: number):
   const retryAfterMs = Math.max(reply.retryAfterMs, SCARCE_GAP_MS);
   applyReply(lease, syncCell, { granted: reply.granted, code, retryAfterMs, refusedCost: firstCost }, now);
   sync.retryAt = code === OK ? 0 : now + reply.retryAfterMs;
-  if (limits.fillSeconds !== undefined) lease.refusedUntil = Math.min(lease.refusedUntil, now + LIMIT_REFUSAL_MS);
+  if (limits.fillSeconds !== undefined) lease.refusedUntil = Math.min(lease.refusedUntil, now + BRIEF_REFUSAL_MS);
   if (sync.firstOnly) return;
   // If the store granted all that was asked, an unpaid waiter says nothing about the limit: others took the tokens.
   const short = !recalling && (reply.code !== OK || (planned.partial && granted < message.want && empty));
