@@ -71,7 +71,7 @@ describeEnvoy("tollgate render envoy", () => {
 
   it("writes a bootstrap that Envoy accepts: the example of docs/ENVOY.md", async () => {
     vi.stubEnv("TOLLGATE_PLANE_TOKEN", SECRET);
-    render(readFileSync(new URL("../../../../examples/envoy/tollgate.yaml", import.meta.url), "utf8"));
+    render(readFileSync(new URL("../../../../examples/envoy-websockets/tollgate.yaml", import.meta.url), "utf8"));
     vi.unstubAllEnvs();
     const { stdout, stderr } = await envoyTakes();
     expect(stdout + stderr).toContain("OK");
