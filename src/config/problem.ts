@@ -18,7 +18,7 @@ export interface PlacedProblem extends Problem {
 
 const LONGEST = 60;
 /** Options whose values are not shown. A URL may contain a password. */
-const secretNames = new Set<PropertyKey>([
+export const secretOptions: ReadonlySet<PropertyKey> = new Set([
   "admin_token",
   "plane_token",
   "operators",
@@ -55,7 +55,7 @@ export function namedAt(path: Path, raw: unknown, reason: string): PlacedProblem
 
 export function problemAt(path: Path, raw: unknown, reason: string): PlacedProblem {
   const place = writtenPlace(path, raw);
-  const hidden = place.some((part) => secretNames.has(part));
+  const hidden = place.some((part) => secretOptions.has(part));
   const value = valueAt(raw, place);
   return {
     path: shownPath(withoutKeys(place, raw)),

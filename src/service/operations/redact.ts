@@ -1,4 +1,5 @@
 /** Copies of values for logs and replies: secrets hidden, strings printable, size bounded. */
+import { secretOptions } from "../../config/problem.js";
 import { printable } from "../../shared/printable.js";
 
 const SECRET = /(^|_)(token|password|secret|key|api_keys)$|^(authorization|store|operators|viewers|planes)$/i;
@@ -22,17 +23,6 @@ export function redacted(value: unknown, level = 0): unknown {
   const rest = entries.length > MOST_ITEMS ? { "…": `and ${entries.length - MOST_ITEMS} more` } : {};
   return { ...Object.fromEntries(some), ...rest };
 }
-
-const secretOptions = new Set([
-  "admin_token",
-  "plane_token",
-  "operators",
-  "viewers",
-  "planes",
-  "api_keys",
-  "store",
-  "authorization",
-]);
 
 /** A complete copy of a configuration, only with its secrets hidden. */
 export function withoutSecrets(value: unknown): unknown {
