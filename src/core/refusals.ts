@@ -44,7 +44,7 @@ export interface ClientDecision {
   limit: number;
   /** 0 if waiting does not help or is not needed. */
   retryAfterMs: number;
-  /** The limit that decided, if it was not the app's. */
+  /** The limit that decided; unset or empty if it was the app's. */
   limitName?: string | undefined;
 }
 
@@ -221,13 +221,17 @@ function textsOf({ name, limit, rate, texts }: LimitView): LimitTexts {
   return texts ?? limitTexts(name, limit, rate);
 }
 
+function isNamed(limitName: string | undefined): limitName is string {
+  return limitName !== undefined && limitName !== "";
+}
+
 function shownIndex({ allowed, limitName }: ClientDecision, views: readonly LimitView[]): number {
   let least = 0;
   for (let i = 0; i < views.length; i++) {
     if (!allowed && i > 0 && views[i]!.name === limitName) return i;
     if (views[i]!.remaining < views[least]!.remaining) least = i;
   }
-  return allowed || limitName !== undefined ? least : 0;
+  return allowed || isNamed(limitName) ? least : 0;
 }
 
 /** A structured field: the result if the limit were enforced, and the reason. */
@@ -265,7 +269,7 @@ type RefusalFields = Pick<ClientDecision, "code" | "app" | "remaining" | "limit"
 };
 
 function refusalBody(error: string, { code, app, retryAfter, remaining, limit, limitName }: RefusalFields): string {
-  const name = limitName === undefined ? "" : `,"limit_name":"${limitName}"`;
+  const name = isNamed(limitName) ? `,"limit_name":"${limitName}"` : "";
   return `{"error":"${error}","reason":"${code}","app_id":"${app}","retry_after":${wholeText(retryAfter)},"remaining":${wholeText(remaining)},"limit":${numberText(limit)}${name}}\n`;
 }
 

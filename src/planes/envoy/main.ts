@@ -3,6 +3,7 @@ import type { EnvoyOptions, PlaneRoute } from "../../config/options/plane-option
 import { countsRequests, countsResponses, INVALID_COST, MAX_BYTES, reportedCost } from "../../core/cost.js";
 import type { MatchedLimits } from "../../descriptors/limit-rules.js";
 import { UPGRADE } from "../../engine/settle.js";
+import { noRoute } from "../lua/exchange.js";
 import { identifiedApp, isKnownUser } from "../lua/identity.js";
 import { pcall } from "../lua/library.js";
 import { hasLimits, matchRequest } from "../lua/limit-matches.js";
@@ -75,7 +76,7 @@ function admit(handle: Handle): void {
   exchange.marked = false;
   exchange.reportedCost = INVALID_COST;
   exchange.paidByService = false;
-  exchange.route = worker.options.hasRoutes ? routeOf(handle) : undefined;
+  exchange.route = worker.options.hasRoutes ? routeOf(handle) : noRoute;
   check(handle, exchange, app, { method: upgrade ? UPGRADE : method, matched });
   if (!exchange.allowed) {
     refuse(handle, exchange);
@@ -89,10 +90,9 @@ function admit(handle: Handle): void {
   if (length === undefined && countsRequests(exchange.profile)) meterRequest(handle, exchange);
 }
 
-/** The options of the request's route, if it has its own. */
-function routeOf(handle: Handle): PlaneRoute | undefined {
+function routeOf(handle: Handle): PlaneRoute {
   const name = handle.metadata().get("route");
-  return typeof name === "string" ? worker.options.routes[name] : undefined;
+  return typeof name === "string" ? (worker.options.routes[name] ?? noRoute) : noRoute;
 }
 
 /** Before anything waits: then header objects become invalid. */
@@ -173,7 +173,7 @@ function answer(handle: Handle): void {
 /** Reads the cost that the backend states, and removes it from the response, also from one whose exchange was dropped. */
 function readCost(handle: Handle, headers: Headers, exchange: Exchange | undefined): void {
   const route = exchange === undefined ? routeOf(handle) : exchange.route;
-  const name = route?.costHeader;
+  const name = route.costHeader;
   if (name === undefined) return;
   const count = headers.getNumValues(name);
   if (count === 0) return;

@@ -9,14 +9,13 @@ import {
   unidentified,
   writeLimits,
 } from "../../core/refusals.js";
-import type { Outcome } from "../../engine/account.js";
 import { remainingTokens } from "../../engine/decide.js";
-import type { LimitedExchange } from "./limit-outcomes.js";
+import type { PlaneExchange } from "./exchange.js";
 
 /** Reused for every request: use it before the request waits for anything. */
 const shown = {} as ClientDecision;
 
-function clientDecision(exchange: LimitedExchange): ClientDecision {
+function clientDecision(exchange: PlaneExchange): ClientDecision {
   const { limits, sync } = exchange.account;
   shown.allowed = exchange.allowed;
   shown.code = exchange.code;
@@ -53,10 +52,9 @@ function textsOf(known: TextsByName, name: string, limit: number, rate: number):
 }
 
 /** Adds the headers of the decision to a response. */
-export function showExchange<T>(write: HeaderWriter<T>, target: T, exchange: LimitedExchange): ClientDecision {
+export function showExchange<T>(write: HeaderWriter<T>, target: T, exchange: PlaneExchange): ClientDecision {
   const decision = clientDecision(exchange);
-  const { outcomes } = exchange;
-  if (outcomes !== undefined) return writeLimits(write, target, decision, viewsOf(exchange, outcomes));
+  if (exchange.limited) return writeLimits(write, target, decision, viewsOf(exchange));
   const { app, limit, remaining } = decision;
   const rate = exchange.account.limits.guaranteed;
   write(target, decision, textsOf(textsByApp, app, limit, rate), resetSeconds(limit, remaining, rate));
@@ -64,7 +62,7 @@ export function showExchange<T>(write: HeaderWriter<T>, target: T, exchange: Lim
 }
 
 /** First that of the app. */
-function viewsOf({ rules }: LimitedExchange, outcomes: Outcome[]): LimitView[] {
+function viewsOf({ rules, outcomes }: PlaneExchange): LimitView[] {
   const views: LimitView[] = [];
   for (let i = 0; i < outcomes.length; i++) {
     const { account, cost, balance } = outcomes[i]!;

@@ -3,25 +3,11 @@ import { OK } from "../../core/codes.js";
 import type { LimitMatch, LimitRule } from "../../descriptors/limit-rules.js";
 import { type Account, newOutcome, type Outcome } from "../../engine/account.js";
 import { costAtLimit, decisiveOutcome } from "../../engine/together.js";
-
-/** The outcome of the exchange itself is that of its app, until `concludeLimits`. */
-export interface LimitedExchange extends Outcome {
-  /** Undefined if no limit applies. Otherwise first the exchange, then an outcome per limit. */
-  outcomes: Outcome[] | undefined;
-  /** In the same order, without the exchange. */
-  rules: LimitRule[];
-  /** Whether a limit denies the value, by outcome. */
-  denied: boolean[];
-  anyDenied: boolean;
-  /** The limit that refused it, or would have in a dry run; undefined if it was none. */
-  limitName: string | undefined;
-  /** The code of the app's own outcome. */
-  appCode: string;
-}
+import type { PlaneExchange } from "./exchange.js";
 
 /** The exchange has the estimated cost. `accountOf` returns the account of a value. */
 export function startLimits(
-  exchange: LimitedExchange,
+  exchange: PlaneExchange,
   matches: LimitMatch[],
   contentLength: number,
   accountOf: (this: void, rule: LimitRule, id: string) => Account,
@@ -39,6 +25,7 @@ export function startLimits(
     denied.push(match.denied);
     if (match.denied) exchange.anyDenied = true;
   }
+  exchange.limited = true;
   exchange.outcomes = outcomes;
   exchange.rules = rules;
   exchange.denied = denied;
@@ -46,12 +33,12 @@ export function startLimits(
 }
 
 /** All outcomes are decided: the exchange gets the decision about the whole request. */
-export function concludeLimits(exchange: LimitedExchange): void {
-  const outcomes = exchange.outcomes!;
+export function concludeLimits(exchange: PlaneExchange): void {
+  const { outcomes } = exchange;
   const at = decisiveOutcome(outcomes);
   const { code, allowed, retryAfterMs, source } = outcomes[at]!;
   exchange.appCode = exchange.code;
-  exchange.limitName = at > 0 && code !== OK ? exchange.rules[at - 1]!.name : undefined;
+  exchange.limitName = at > 0 && code !== OK ? exchange.rules[at - 1]!.name : "";
   let decidedBy = source;
   for (const outcome of outcomes) if (decidedBy === "local") decidedBy = outcome.source;
   exchange.code = code;

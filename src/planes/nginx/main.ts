@@ -8,6 +8,7 @@ import { overflowId } from "../../descriptors/limit-rules.js";
 import { newEpoch } from "../../engine/epoch.js";
 import { activate } from "../../engine/node.js";
 import { UPGRADE } from "../../engine/settle.js";
+import { noRoute } from "../lua/exchange.js";
 import { identifiedApp, isKnownUser } from "../lua/identity.js";
 import { luaMath, luaTable } from "../lua/library.js";
 import { hasLimits, limitRules, matchRequest, prepareLimits, type Sender } from "../lua/limit-matches.js";
@@ -199,7 +200,7 @@ function admit(method: string, routeName: string | undefined): void {
   // Before anything waits: the head belongs to the current request only until then.
   const matched = hasLimits() ? matchRequest(senderOf(app.limits.id, claims), method) : undefined;
   const headBytes = contentLength === 0 ? -1 : variableNumber("request_length");
-  const route = routeName === undefined ? undefined : worker.options.routes[routeName];
+  const route = routeName === undefined ? noRoute : (worker.options.routes[routeName] ?? noRoute);
   const length = contentLength === UNKNOWN_LENGTH && readsFirst(app, method, route) ? readBody() : contentLength;
   const exchange = newExchange();
   exchange.route = route;

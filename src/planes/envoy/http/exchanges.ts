@@ -1,18 +1,13 @@
 /** Open exchanges, from the decision to the response, which finds its exchange by the request id. */
-import type { PlaneRoute } from "../../../config/options/plane-options.js";
-import type { LimitedExchange } from "../../lua/limit-outcomes.js";
+import type { PlaneExchange } from "../../lua/exchange.js";
 import type { Handle, Headers } from "../envoy-api.js";
 import type { EnvoyAccount } from "../state.js";
 
-export interface Exchange extends LimitedExchange {
+export interface Exchange extends PlaneExchange {
   account: EnvoyAccount;
-  /** The options of its route, if it has its own. */
-  route: PlaneRoute | undefined;
   /** `x-request-id`; may be the client's, so two requests may have the same. */
   requestId: string;
   arrivedAt: number;
-  /** The cost that the backend has stated, or INVALID_COST. */
-  reportedCost: number;
   /** Bytes of the request body, as declared or counted so far; before the decision as `estimate` expects it. */
   requestBytes: number;
   /** The service has paid from its own lease: only it can give tokens back. */

@@ -16,13 +16,13 @@ import {
   estimateCost,
   isLow,
   MISSED,
-  startDecision,
 } from "../../../engine/decide.js";
 import { activate, callEnded } from "../../../engine/node.js";
 import { actualCost, refund, settleExchange, settleLimit } from "../../../engine/settle.js";
 import { ALL_TAKEN, allAllowed, refuseTogether, takeTogether } from "../../../engine/together.js";
 import { newWaiter } from "../../../engine/waiters.js";
 import { count, countLimit } from "../../lua/counts.js";
+import { startExchange } from "../../lua/exchange.js";
 import { luaTable } from "../../lua/library.js";
 import { concludeLimits, startLimits } from "../../lua/limit-outcomes.js";
 import { nowMs } from "../clock.js";
@@ -46,9 +46,7 @@ export function check(handle: Handle, exchange: Exchange, account: EnvoyAccount,
   const { node } = account;
   reportIfDue(handle, account, arrivedAt);
   node.clock = arrivedAt;
-  startDecision(exchange, account, method, exchange.route?.profile);
-  exchange.outcomes = undefined;
-  exchange.limitName = undefined;
+  startExchange(exchange, account, method);
   if (matched !== undefined && (matched.invalid !== undefined || matched.matches.length > 0)) {
     checkLimits(handle, exchange, matched);
     return;
@@ -211,8 +209,8 @@ function decidedByService(outcome: Outcome, words: string[], at: number): void {
 
 /** Charges or refunds the difference to the estimate. */
 export function settle(exchange: Exchange): void {
-  const { account, requestBytes, responseBytes, outcomes } = exchange;
-  if (outcomes !== undefined) {
+  const { account, requestBytes, responseBytes } = exchange;
+  if (exchange.limited) {
     settleLimits(exchange);
     exchange.code = exchange.appCode;
   }
@@ -223,7 +221,7 @@ export function settle(exchange: Exchange): void {
 /** Corrects the limits that count by cost. */
 export function settleLimits(exchange: Exchange): void {
   const { rules, requestBytes, responseBytes, outcomes } = exchange;
-  if (outcomes === undefined) return;
+  if (!exchange.limited) return;
   const actual = actualCost(exchange, requestBytes, responseBytes);
   for (let i = 1; i < outcomes.length; i++) {
     const outcome = outcomes[i]!;

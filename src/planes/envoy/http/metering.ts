@@ -50,7 +50,7 @@ export function meterResponse(handle: Handle, exchange: Exchange): void {
 
 /** Envoy does not report an aborted body here: the service settles such exchanges from the access log. */
 function leaveToAccessLog(handle: Handle, exchange: Exchange): void {
-  const code = exchange.outcomes === undefined ? exchange.code : exchange.appCode;
+  const code = exchange.limited ? exchange.appCode : exchange.code;
   if (exchange.marked || code !== OK || !worker.options.settleByAccessLog) return;
   exchange.marked = true;
   const metadata = handle.streamInfo().dynamicMetadata();

@@ -1,18 +1,13 @@
 /** Open exchanges of this worker, from the decision to the end of the response. Their tables are reused. */
-import type { PlaneRoute } from "../../../config/options/plane-options.js";
 import { wholeText } from "../../../core/platform.js";
-import type { LimitedExchange } from "../../lua/limit-outcomes.js";
+import type { PlaneExchange } from "../../lua/exchange.js";
 import { ngx } from "../ngx.js";
 import { type NginxAccount, worker } from "../state.js";
 
-export interface Exchange extends LimitedExchange {
+export interface Exchange extends PlaneExchange {
   /** Unique among the exchanges of this worker. */
   id: string;
   account: NginxAccount;
-  /** The options of its route, if it has its own. */
-  route: PlaneRoute | undefined;
-  /** The cost that the backend has stated, or INVALID_COST. */
-  reportedCost: number;
   /** Bytes of the request head; negative if the request has no body. */
   headBytes: number;
 }

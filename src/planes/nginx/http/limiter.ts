@@ -13,7 +13,6 @@ import {
   estimateCost,
   isLow,
   MISSED,
-  startDecision,
   WAIT,
 } from "../../../engine/decide.js";
 import { activate } from "../../../engine/node.js";
@@ -21,6 +20,7 @@ import { actualCost, refund, settleExchange, settleLimit } from "../../../engine
 import { ALL_TAKEN, allAllowed, refuseTogether, takeTogether } from "../../../engine/together.js";
 import { addWaiter, giveUpExpired, newWaiter } from "../../../engine/waiters.js";
 import { count, countLimit } from "../../lua/counts.js";
+import { startExchange } from "../../lua/exchange.js";
 import { concludeLimits, startLimits } from "../../lua/limit-outcomes.js";
 import { nowMs } from "../clock.js";
 import { type Semaphore, semaphore } from "../ngx.js";
@@ -34,9 +34,7 @@ import { replaceWatcher, WATCH_SECONDS, WATCHER_TIMEOUT_MS, watchReplies } from 
 
 /** Decides about an exchange whose app is its only limit. May wait for the service. */
 export function check(exchange: Exchange, account: NginxAccount, method: string, contentLength: number): void {
-  startDecision(exchange, account, method, exchange.route?.profile);
-  exchange.outcomes = undefined;
-  exchange.limitName = undefined;
+  startExchange(exchange, account, method);
   const { node } = account;
   const step = decide(node, exchange, contentLength);
   if (step === MISSED) {
@@ -58,9 +56,7 @@ export function checkLimits(
     check(exchange, account, method, contentLength);
     return;
   }
-  startDecision(exchange, account, method, exchange.route?.profile);
-  exchange.outcomes = undefined;
-  exchange.limitName = undefined;
+  startExchange(exchange, account, method);
   if (!estimateCost(account.node, exchange, contentLength)) {
     count(exchange);
     return;
@@ -147,10 +143,10 @@ function waitOrDecide(outcome: Outcome, account: NginxAccount, signal: Semaphore
  * Whether a body of unknown length is read before the decision. Not if the app is refused at the moment: its clients must
  * not fill the disk.
  */
-export function readsFirst(account: NginxAccount, method: string, route: PlaneRoute | undefined): boolean {
+export function readsFirst(account: NginxAccount, method: string, route: PlaneRoute): boolean {
   const { limits, cell, lease } = account;
   const { unknownLength, dryRun } = limits;
-  const profile = route?.profile ?? limits.profile;
+  const profile = route.profile ?? limits.profile;
   if (unknownLength === undefined || unknownLength === "charge" || dryRun || !countsRequests(profile)) return false;
   const cost = price(profile, method, 0);
   if (cell.get() >= cost) return true;
@@ -188,15 +184,16 @@ function isAnyPending(outcomes: Outcome[]): boolean {
 
 /** An admitted exchange has ended: charges or refunds the difference to its estimate. */
 export function settle(exchange: Exchange, requestBytes: number, responseBytes: number): void {
-  const { account, outcomes } = exchange;
-  if (outcomes !== undefined) {
-    settleLimits(exchange, outcomes, actualCost(exchange, requestBytes, responseBytes));
+  const { account } = exchange;
+  if (exchange.limited) {
+    settleLimits(exchange, actualCost(exchange, requestBytes, responseBytes));
     exchange.code = exchange.appCode;
   }
   corrected(account, settleExchange(account, exchange, requestBytes, responseBytes));
 }
 
-function settleLimits(exchange: Exchange, outcomes: Outcome[], actual: number): void {
+function settleLimits(exchange: Exchange, actual: number): void {
+  const { outcomes } = exchange;
   for (let i = 1; i < outcomes.length; i++) {
     const outcome = outcomes[i]!;
     if (exchange.rules[i - 1]!.countsCost && outcome.code === OK) {

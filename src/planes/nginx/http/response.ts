@@ -32,7 +32,7 @@ export function showDecision(exchange: Exchange): void {
 
 /** Reads the cost that the backend states, and removes it from the response. */
 export function readCost(exchange: Exchange): void {
-  const name = exchange.route?.costHeader;
+  const name = exchange.route.costHeader;
   if (name === undefined) return;
   const value = ngx.header[name];
   if (value === undefined) return;
