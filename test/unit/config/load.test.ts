@@ -37,6 +37,18 @@ describe("without a file", () => {
     ]);
   });
 
+  it("clients are not trusted, and slow or many requests of one client are limited", () => {
+    const { identity, timeouts, request_limits: limits } = loadConfig({ env: {} }).config as Config;
+    expect(identity).toMatchObject({ trusted_hops: [], forward_identity: true });
+    expect(timeouts).toMatchObject({
+      headers_ms: 15_000,
+      request_ms: 3_600_000,
+      body_rate_ms: 10_000,
+      queue_ms: 5_000,
+    });
+    expect(limits).toMatchObject({ body_rate: 240, requests_per_client: 256, requests_per_app: 4_096 });
+  });
+
   it("the configuration is frozen", () => {
     const config = loadConfig({ env: {} }).config as Config;
     expect(() => {
