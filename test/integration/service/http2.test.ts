@@ -39,6 +39,7 @@ beforeAll(async () => {
 workers: 1
 tls: { cert: ${cert}, key: ${key} }
 overload: { loop_lag_ms: 200 }
+lease: { report_interval_ms: 500 }
 request_limits: { requests_per_app: 3, requests_per_client: 5 }
 apps:
   default: { guaranteed: 100000, burst: 100000 }
