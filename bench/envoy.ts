@@ -65,11 +65,19 @@ function resultsOf(rounds: Round[], names: SideName[]): Result[] {
   const of = (read: (round: Round) => number) => median(rounds.map(read));
   const speed = (a: SideName, b: SideName) => of((round) => round[a]!.perSecond / round[b]!.perSecond);
   const cpu = (a: SideName, b: SideName) => of((round) => round[a]!.allUs / round[b]!.allUs);
+  const serviceUs = ({ allUs, envoyUs }: Measured) => allUs - envoyUs;
+  const serviceCpu = (a: SideName, b: SideName) => of((round) => serviceUs(round[a]!) / serviceUs(round[b]!));
   const beside = names.includes("ratelimit")
     ? [
         result("envoy-lua-ratelimit", speed("lua", "ratelimit"), "÷ envoyproxy/ratelimit, requests/s", atLeast(3)),
         result("envoy-rls-ratelimit", speed("rls", "ratelimit"), "÷ envoyproxy/ratelimit, requests/s", atLeast(1.25)),
         result("envoy-rls-ratelimit-cpu", cpu("rls", "ratelimit"), "÷ envoyproxy/ratelimit, CPU per request", noBudget),
+        result(
+          "envoy-rls-ratelimit-service-cpu",
+          serviceCpu("rls", "ratelimit"),
+          "÷ envoyproxy/ratelimit, CPU per request of service and Redis",
+          below(0.5),
+        ),
       ]
     : [];
   return [
