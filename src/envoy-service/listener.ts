@@ -136,7 +136,7 @@ export function createEnvoyListener(options: EnvoyListenerOptions) {
 
   function serveStream(stream: ServerHttp2Stream, headers: IncomingHttpHeaders, peer: Peer): void {
     // Emitted when the peer resets the stream. The handlers of the stream see the "close" event that follows.
-    stream.on("error", () => {});
+    stream.on("error", ignore);
     // nghttp2 enforces the limit only when the peer has acknowledged it.
     if (stream.session?.pendingSettingsAck === true && headerBytes(headers) > MAX_HEADER_BYTES) {
       stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM);
@@ -259,6 +259,8 @@ function testSession(session: ServerHttp2Session, withinMs: number): void {
   const timer = setTimeout(() => session.destroy(), withinMs);
   session.ping(() => clearTimeout(timer));
 }
+
+function ignore(): void {}
 
 /** As HTTP/2 counts them: 32 bytes of overhead for each. */
 function headerBytes(headers: IncomingHttpHeaders): number {

@@ -12,6 +12,8 @@ export interface MessageReaderOptions {
   buffers: BufferShare;
 }
 
+export type MessageReader = ReturnType<typeof createMessageReader>;
+
 export function createMessageReader(
   { maxBytes, encoding, buffers }: MessageReaderOptions,
   received: (message: Buffer) => void,
@@ -64,6 +66,13 @@ export function createMessageReader(
     /** Frees what is buffered. */
     close: () => held.clear(),
   };
+}
+
+/** The message if the chunk is exactly one, uncompressed and not too large; otherwise undefined. */
+export function onlyMessage(chunk: Buffer, maxBytes: number): Buffer | undefined {
+  const length = chunk.length - PREFIX_BYTES;
+  if (length < 0 || length > maxBytes || chunk[0] !== 0 || chunk.readUInt32BE(1) !== length) return undefined;
+  return chunk.subarray(PREFIX_BYTES);
 }
 
 export function framed(message: Uint8Array): Buffer {

@@ -5,7 +5,7 @@ import type { Log } from "../../shared/log.js";
 import type { Caller } from "../access.js";
 import type { BufferShare } from "../buffers.js";
 import type { Expiry } from "../expiry.js";
-import { createMessageReader, framed } from "./framing.js";
+import { createMessageReader, framed, type MessageReader, onlyMessage } from "./framing.js";
 import { ProtobufError } from "./protobuf.js";
 import {
   DEADLINE_EXCEEDED,
@@ -78,22 +78,29 @@ export function createGrpcServer(options: GrpcServerOptions) {
     headers: IncomingHttpHeaders,
     { buffers, caller }: GrpcPeer,
   ): void {
-    const withinMs = timeoutMs(headers["grpc-timeout"]);
+    const deadlineMs = timeoutMs(headers["grpc-timeout"]);
     const call = method.kind === "unary" ? unaryCall(method) : method.open(caller);
     const maxBytes = method.isPublic === true ? maxPublicBytes : maxMessageBytes();
-    const encoding = headers["grpc-encoding"];
-    const reader = createMessageReader({ maxBytes, encoding, buffers }, (message) => call.message(message));
-    const expire = () => fail(new GrpcError(DEADLINE_EXCEEDED, "the deadline of the call has passed"));
-    const timer = withinMs === undefined ? undefined : setTimeout(expire, withinMs);
+    // Most unary calls are one chunk with the whole message, for which no reader is made.
+    let reader: MessageReader | undefined;
+    let timer: NodeJS.Timeout | undefined;
     let isOver = false;
-    if (method.kind === "client-stream") streaming.add(finish);
-    else expiry.begin(abandon);
+    if (method.kind === "client-stream") {
+      streaming.add(finish);
+      startTimer();
+    } else expiry.begin(abandon);
+
+    function startTimer(): void {
+      if (deadlineMs === undefined) return;
+      const expire = () => fail(new GrpcError(DEADLINE_EXCEEDED, "the deadline of the call has passed"));
+      timer = setTimeout(expire, deadlineMs);
+    }
 
     function end(): boolean {
       if (isOver) return false;
       isOver = true;
       clearTimeout(timer);
-      reader.close();
+      reader?.close();
       streaming.delete(finish);
       return true;
     }
@@ -117,8 +124,10 @@ export function createGrpcServer(options: GrpcServerOptions) {
       if (isOver) return;
       try {
         const message = call.ended();
-        if (message instanceof Promise) message.then(succeed, fail);
-        else succeed(message);
+        if (message instanceof Promise) {
+          if (timer === undefined) startTimer();
+          message.then(succeed, fail);
+        } else succeed(message);
       } catch (error) {
         fail(error);
       }
@@ -131,9 +140,15 @@ export function createGrpcServer(options: GrpcServerOptions) {
     stream.on("data", (chunk: Buffer) => {
       if (isOver) return;
       try {
-        reader.push(chunk);
+        const whole = reader === undefined ? onlyMessage(chunk, maxBytes) : undefined;
+        if (whole !== undefined) call.message(whole);
+        else {
+          const encoding = headers["grpc-encoding"];
+          reader ??= createMessageReader({ maxBytes, encoding, buffers }, (message) => call.message(message));
+          reader.push(chunk);
+        }
         if (method.kind === "unary") return;
-        if (reader.isComplete()) expiry.end(abandon);
+        if (reader?.isComplete() !== false) expiry.end(abandon);
         else expiry.begin(abandon);
       } catch (error) {
         fail(error);
@@ -141,7 +156,7 @@ export function createGrpcServer(options: GrpcServerOptions) {
     });
     stream.on("end", () => {
       if (stream.aborted) return;
-      if (reader.isComplete()) finish();
+      if (reader?.isComplete() !== false) finish();
       else fail(new GrpcError(INTERNAL, "the stream ended within a message"));
     });
     stream.on("close", closed);
@@ -199,12 +214,14 @@ const WITH_TRAILERS = { waitForTrailers: true };
 function reply(stream: ServerHttp2Stream, message: Uint8Array): void {
   if (stream.destroyed || stream.closed) return;
   stream.respond(HEADERS, WITH_TRAILERS);
-  stream.on("wantTrailers", () => {
-    stream.sendTrailers(TRAILERS);
-    // A reset in the same turn would drop the trailers.
-    if (!stream.readableEnded) setImmediate(() => stream.close());
-  });
+  stream.on("wantTrailers", sendTrailers);
   stream.end(framed(message));
+}
+
+function sendTrailers(this: ServerHttp2Stream): void {
+  this.sendTrailers(TRAILERS);
+  // A reset in the same turn would drop the trailers.
+  if (!this.readableEnded) setImmediate(() => this.close());
 }
 
 /** Sends the status in the headers and stops reading what the client still sends. */

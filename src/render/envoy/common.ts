@@ -21,7 +21,7 @@ export function extension(name: string, type: string, config: YamlSection = {}):
 
 /** Options of gRPC calls to the service. Its cluster adds the token. */
 export function grpcService(): YamlData {
-  return { envoy_grpc: { cluster_name: SERVICE_CLUSTER } };
+  return { envoy_grpc: { cluster_name: SERVICE_CLUSTER, skip_envoy_headers: true } };
 }
 
 /** The source of a file that Envoy reloads. Watches the folder, because some deployment tools replace a symbolic link in it. */
