@@ -1,6 +1,6 @@
 /** The options of the active configuration as a list, each with the layer that its value comes from. Secrets are hidden. */
 import { parseYaml } from "../load.js";
-import { shownPath } from "../problem.js";
+import { secretOptions, shownPath } from "../problem.js";
 import type { Config } from "../schema.js";
 import { type Environment, isSection, override, type Section } from "../variables.js";
 
@@ -27,7 +27,6 @@ export interface EffectiveInput {
 export const MOST_LISTED_APPS = 200;
 const LONGEST_VALUE = 200;
 const HIDDEN = "(hidden)";
-const SECRET = /(^|_)(token|tokens|password|secret|secrets|key_value|api_keys|sha256)$|^store$/;
 
 type Path = readonly (string | number)[];
 
@@ -52,9 +51,8 @@ export function effectiveOptions({ config, yaml, layer, env, commandLine }: Effe
 
   function add(value: unknown, path: Path): void {
     const name = path.at(-1) ?? "";
-    const isSecret = path.some((part) => typeof part === "string" && SECRET.test(part));
-    if (isSecret) {
-      const text = value === "" ? "not set" : HIDDEN;
+    if (secretOptions.has(name)) {
+      const text = value === "" || (isSection(value) && Object.keys(value).length === 0) ? "not set" : HIDDEN;
       found.push({ path: shownPath([...path]), value: text, ...sourceOf(path) });
     } else if (isSection(value) && Object.keys(value).length > 0) {
       for (const [key, item] of Object.entries(value)) add(item, [...path, key]);

@@ -33,11 +33,19 @@ routes: [{ path: /, upstream: web }]
 });
 
 it("hides secrets, whether they are set or not", () => {
-  const yaml = 'control: { admin_token: "a-secret-token-1234" }\nstore: redis://:pass@localhost:6379\n';
+  const named =
+    "operators: { ann: a-secret-of-ann-1234 }, viewers: { bea: [a-secret-of-bea-1234] }, planes: { edge: a-secret-of-edge-12 }";
+  const yaml = `control: { admin_token: "a-secret-token-1234", ${named} }
+store: redis://:pass@localhost:6379
+otel: { authorization: Bearer a-secret-of-otel }
+`;
   const text = JSON.stringify([...optionsOf(yaml).values()]);
   expect(text).not.toMatch(/a-secret|pass@/);
   expect(optionsOf(yaml).get("control.admin_token")?.value).toBe("(hidden)");
+  expect(optionsOf(yaml).get("control.operators")?.value).toBe("(hidden)");
+  expect(optionsOf(yaml).get("otel.authorization")?.value).toBe("(hidden)");
   expect(optionsOf(yaml).get("control.plane_token")?.value).toBe("not set");
+  expect(optionsOf("").get("control.viewers")?.value).toBe("not set");
 });
 
 it("leaves out more than 200 apps, without parsing them", () => {
