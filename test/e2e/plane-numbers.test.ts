@@ -32,7 +32,7 @@ it.each(kinds)("status, apps and nodes count the requests through %s exactly", a
   const plane = await startPlane(kind, {
     ...{ instances: 1, workers: 1, store: redis.url, backend: backend.target },
     // However busy the machine is, decisions are made by the limits.
-    yaml: `cluster: { id: ${kind} }\nlease: { timeout_ms: 10000 }\nidentity: { trusted_hops: [127.0.0.0/8] }\napps: { small: { guaranteed: 0.001, burst: 12 }, other: { guaranteed: 1000, burst: 1000 } }\n`,
+    yaml: `cluster: { id: ${kind} }\nlease: { timeout_ms: 10000 }\nidentity: { trusted_hops: [127.0.0.0/8] }\napps: { small: { guaranteed: 0.001, burst: 12 }, other: { guaranteed: 1000, burst: 1000 } }\nlimits: [{ name: once-a-day, key: [app], rate: 1/day, match: { path: [/once] } }]\n`,
   });
   try {
     const pinned = JSON.stringify({ level: 0, duration_seconds: 3_600 });
@@ -42,8 +42,8 @@ it.each(kinds)("status, apps and nodes count the requests through %s exactly", a
       body: pinned,
     });
     await pin.body.dump();
-    async function statusOf(app: string): Promise<number> {
-      const { statusCode, body } = await request(`${plane.instances[0]!.url}/x`, { headers: { "x-app-id": app } });
+    async function statusOf(app: string, path = "/x"): Promise<number> {
+      const { statusCode, body } = await request(plane.instances[0]!.url + path, { headers: { "x-app-id": app } });
       await body.dump();
       return statusCode;
     }
@@ -83,6 +83,12 @@ it.each(kinds)("status, apps and nodes count the requests through %s exactly", a
     const why = await look(plane, "why small");
     expect(why).toMatch(new RegExp(`^40 requests in this service, ${refused} refused`, "m"));
     expect(why).toMatch(new RegExp(`quota_exhausted {2}L2 {2}GET for \\d+, .*${kind}`));
+    const once = await Promise.all([statusOf("other", "/once"), statusOf("other", "/once")]);
+    expect(once.toSorted()).toEqual([200, 429]);
+    await waitFor("the refusal to be explained by its limit", async () => {
+      await statusOf("other");
+      return /A request of other was refused by the limit once-a-day/.test(await look(plane, "why other"));
+    });
     const { body } = await request(`${plane.controlUrl}/dashboard/events?view=nodes`, { headers });
     let text = "";
     for await (const chunk of body) {

@@ -5,6 +5,7 @@ import { splitText, storedNumber, wholeText } from "../../core/platform.js";
 import { BUCKET_PREFIX } from "../../descriptors/limit-rules.js";
 import type { Outcome } from "../../engine/account.js";
 import type { NodeSummary } from "../../engine/node.js";
+import type { PlaneExchange } from "./exchange.js";
 import { luaString } from "./library.js";
 import { newRecorded, type Recorded, recordRefusal } from "./recent-refusals.js";
 
@@ -77,7 +78,7 @@ export function numberOf(numbers: Numbers, name: string, place: number): number 
 }
 
 /** Counts a decision for its account. */
-export function count(outcome: Outcome & { account: { counts: AppCounts } }): void {
+export function count(outcome: PlaneExchange & { account: { counts: AppCounts } }): void {
   const { account, source, method, cost, code, allowed } = outcome;
   const { counts } = account;
   const place = source === "local" || source === "cached" ? 0 : 1;

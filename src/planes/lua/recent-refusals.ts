@@ -2,6 +2,7 @@
 import { knownMethod } from "../../core/cost.js";
 import type { Outcome } from "../../engine/account.js";
 import { remainingTokens } from "../../engine/decide.js";
+import type { PlaneExchange } from "./exchange.js";
 import { luaString } from "./library.js";
 
 /** Maximum in one batch. */
@@ -22,8 +23,10 @@ export function newRecorded(): Recorded {
   return { since: 0, refusals: 0 };
 }
 
+type Refused = Pick<PlaneExchange, keyof Outcome | "limitName">;
+
 /** Also for refusals that a dry run admits. */
-export function recordRefusal(outcome: Outcome, recorded: Recorded): void {
+export function recordRefusal(outcome: Refused, recorded: Recorded): void {
   const now = recent.now();
   const elapsed = now - recorded.since;
   if (elapsed < 0 || elapsed >= PERIOD_MS) {
@@ -37,12 +40,12 @@ export function recordRefusal(outcome: Outcome, recorded: Recorded): void {
 
 /** Unknown methods have one name: clients choose them. */
 function refusalLine(
-  { account, method, code, cost, balance, retryAfterMs, source, allowed }: Outcome,
+  { account, method, code, cost, balance, retryAfterMs, source, allowed, limitName }: Refused,
   at: number,
 ): string {
   const name = knownMethod(method);
   return luaString.format(
-    "#refused %s %.0f %s %s %.0f %.0f %.0f %.0f %.0f %s %d\n",
+    "#refused %s %.0f %s %s %.0f %.0f %.0f %.0f %.0f %s %d%s\n",
     account.limits.id,
     Math.floor(at),
     code,
@@ -54,6 +57,7 @@ function refusalLine(
     Math.max(Math.ceil(retryAfterMs), 0),
     source,
     allowed ? 1 : 0,
+    limitName === "" ? "" : ` ${limitName}`,
   );
 }
 

@@ -36,14 +36,15 @@ export function newAppCounters(label: string) {
 
 /** @param at Unix time in milliseconds */
 export function countRefusal(counters: AppCounters, decision: Decision, at: number, node: string): RefusalReport {
-  const { code, cost, balance, remaining, limit, retryAfterMs, source, dryRun } = decision;
+  const { code, cost, balance, remaining, limit, limitName, retryAfterMs, source, dryRun } = decision;
   if (decision.allowed) counters.dryRunRefused++;
   else counters.refused++;
   counters.refusals ??= {};
   counters.lastRefusals ??= [];
   counters.refusals[code] = (counters.refusals[code] ?? 0) + 1;
   const method = decision.method.slice(0, LONGEST_METHOD);
-  const refusal = { at, node, code, method, cost, balance, remaining, limit, retryAfterMs, source, dryRun };
+  const numbers = { code, method, cost, balance, remaining, limit, retryAfterMs, source, dryRun };
+  const refusal = { at, node, ...numbers, ...(limitName === undefined ? {} : { limitName }) };
   if (counters.lastRefusals.push(refusal) > KEPT_REFUSALS) counters.lastRefusals.shift();
   return refusal;
 }

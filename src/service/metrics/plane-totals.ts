@@ -69,6 +69,7 @@ export function createPlaneTotals(wallClock = Date.now) {
         ...{ code, method, cost, balance, remaining, limit, source },
         retryAfterMs: refusal.retry_after_ms,
         dryRun: refusal.dry_run,
+        ...(refusal.limit_name === undefined ? {} : { limitName: refusal.limit_name }),
       };
       keep(ofConfigured(app).lastRefusals, report);
       keep(recent, { app, ...report });

@@ -51,6 +51,8 @@ export interface PlaneRefusal {
   retry_after_ms: number;
   source: string;
   dry_run: boolean;
+  /** The limit of `limits` that refused the request. */
+  limit_name?: string | undefined;
 }
 
 /** The app of a `PlaneReport` for requests without an app. */

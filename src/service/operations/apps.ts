@@ -34,11 +34,12 @@ function appReader(context: OperationsContext) {
   const totalsOf = (apps: string[], reports: AppReport[][]) => appTotals(apps, reports, context.planes.totals.ofApp);
 
   function refusalOf(report: RefusalReport, app: AppLimits, cluster: ClusterLimits): contract.Refusal {
-    const { at, node, retryAfterMs, dryRun, ...same } = report;
+    const { at, node, retryAfterMs, dryRun, limitName, ...same } = report;
     return {
       timestamp: new Date(at).toISOString(),
       node_id: node,
       ...same,
+      ...(limitName === undefined ? {} : { limit_name: limitName }),
       layer: layerOf(report.code),
       retry_after_ms: retryAfterMs,
       dry_run: dryRun,

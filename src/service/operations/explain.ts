@@ -26,8 +26,9 @@ export function explainRefusal(refusal: RefusalReport, app: ExplainedApp, cluste
 }
 
 function refusalSentence(refusal: RefusalReport, app: ExplainedApp, cluster: ClusterLimits): string {
-  const { code, cost, remaining, limit, retryAfterMs } = refusal;
+  const { code, cost, remaining, limit, retryAfterMs, limitName } = refusal;
   const { id, priority } = app;
+  if (limitName !== undefined) return limitRefused(limitName, refusal, app);
   switch (code) {
     case codes.QUOTA_EXHAUSTED:
       return (
@@ -57,6 +58,14 @@ function refusalSentence(refusal: RefusalReport, app: ExplainedApp, cluster: Clu
     default:
       return `The request of ${id} was refused: its code is ${code}.`;
   }
+}
+
+/** A limit of `limits`, not that of the app. The numbers of the refusal are those of the app. */
+function limitRefused(name: string, { code, retryAfterMs }: RefusalReport, { id }: ExplainedApp): string {
+  const values = `tollgate usage ${name} shows its values`;
+  if (code === codes.QUOTA_EXHAUSTED)
+    return `A request of ${id} was refused by the limit ${name}: the bucket of its value is empty${retryIn(retryAfterMs)}; ${values}.`;
+  return `A request of ${id} was refused by the limit ${name}: its code is ${code}; ${values}.`;
 }
 
 function tooExpensive(cost: number, { id, burst }: ExplainedApp, { capacity }: ClusterLimits): string {
@@ -166,7 +175,8 @@ function limitedBy(app: ExplainedApp, { balances, emergency, last }: AppNow, clu
   const bucket = `its bucket has ${amount(balances.tokens)} of ${tokens(burst)} and refills at ${rate(guaranteed)}`;
   const unlimited = `Nothing limits ${id}: ${bucket}.`;
   if (last === undefined || last.agoMs > RECENT_MS) return unlimited;
-  const atLimit = last.agoMs <= JUST_NOW_MS && last.refusal.code === codes.QUOTA_EXHAUSTED;
+  const { code, limitName } = last.refusal;
+  const atLimit = last.agoMs <= JUST_NOW_MS && code === codes.QUOTA_EXHAUSTED && limitName === undefined;
   const state = atLimit ? `${id} requests more than its rate, and the excess is refused: ${bucket}.` : unlimited;
   return `${state} The last refusal was ${ago(last.agoMs)}: ${refusalSentence(last.refusal, app, cluster)}`;
 }

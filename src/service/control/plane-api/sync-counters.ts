@@ -44,6 +44,7 @@ const refusal = z.object({
   retry_after_ms: count(),
   source: name(),
   dry_run: z.boolean().describe("The request was admitted because of a dry run."),
+  limit_name: identifier().optional().describe("The limit of `limits` that refused it."),
 });
 
 export const syncCounters = z
@@ -89,9 +90,10 @@ export function readCounters(lines: string[], first: number): z.input<typeof syn
 }
 
 function refusalOf(words: string[], line: number): unknown {
-  const [app, at, code, method, cost, balance, remaining, limit, retryAfterMs, source, dryRun] = words;
+  const [app, at, code, method, cost, balance, remaining, limit, retryAfterMs, source, dryRun, limitName] = words;
   if (dryRun === undefined) {
-    const wanted = "#refused app at code method cost balance remaining limit retry_after_ms source dry_run";
+    const wanted =
+      "#refused app at code method cost balance remaining limit retry_after_ms source dry_run [limit_name]";
     throw malformedLine(line, wanted);
   }
   return {
@@ -106,6 +108,7 @@ function refusalOf(words: string[], line: number): unknown {
     retry_after_ms: numberOf(retryAfterMs),
     source,
     dry_run: dryRun === "1",
+    ...(limitName === undefined ? {} : { limit_name: limitName }),
   };
 }
 

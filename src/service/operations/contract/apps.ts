@@ -12,6 +12,10 @@ export const refusal = z.strictObject({
   balance: z.number().describe("Tokens on the node's lease at that time."),
   remaining: z.number(),
   limit: z.number(),
+  limit_name: z
+    .string()
+    .optional()
+    .describe("The limit of `limits` that refused the request; missing if it was that of the app."),
   retry_after_ms: z.number(),
   source: z.enum(["local", "remote", "cached", "without_store"]),
   dry_run: z.boolean().describe("The request was admitted because of a dry run."),

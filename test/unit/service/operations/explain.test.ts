@@ -37,6 +37,12 @@ const rows: Row[] = [
     "video-service has used its burst of 20,000 tokens: its bucket has 1 token, the request cost 5. The bucket refills at 1 token per second; retry in less than a second.",
   ],
   [
+    codes.QUOTA_EXHAUSTED,
+    { cost: 1, remaining: 9_000, limit: 20_000, retryAfterMs: 18_000, limitName: "per-user" },
+    {},
+    "A request of video-service was refused by the limit per-user: the bucket of its value is empty; retry in about 18 s; tollgate usage per-user shows its values.",
+  ],
+  [
     codes.CLUSTER_EXHAUSTED,
     { cost: 1, retryAfterMs: 3_600_000 * 5 },
     {},
