@@ -1,4 +1,4 @@
-/** A line chart of the last 15 minutes. */
+/** A line chart of the last minutes, at most 15. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -23,10 +23,19 @@ export interface ChartProps {
   /** For the axis; default: `format`. */
   axisFormat?(value: number): string;
   height?: number;
+  /** Default: from the first point on, at most 15 minutes. */
   windowSeconds?: number;
+  /** A logarithmic axis, for values that differ by orders of magnitude. */
+  isLogarithmic?: boolean;
 }
 
-const WINDOW_SECONDS = 15 * 60;
+const WINDOWS_SECONDS = [2 * 60, 5 * 60, 15 * 60];
+
+/** The shortest window with all points, so that the charts of a service that has just started are not almost empty. */
+function windowOf(points: readonly HistoryPoint[]): number {
+  const seconds = points.length === 0 ? 0 : Date.now() / 1000 - points[0]!.at;
+  return WINDOWS_SECONDS.find((one) => one >= seconds) ?? WINDOWS_SECONDS.at(-1)!;
+}
 
 export function Chart({
   title,
@@ -35,7 +44,8 @@ export function Chart({
   format,
   axisFormat = format,
   height = 190,
-  windowSeconds = WINDOW_SECONDS,
+  windowSeconds = windowOf(points),
+  isLogarithmic = false,
 }: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | undefined>(undefined);
@@ -52,6 +62,7 @@ export function Chart({
         axisFormat,
         height,
         windowSeconds,
+        isLogarithmic,
         width: element.clientWidth,
         moved: (index) => setHover(index ?? undefined),
       }),
@@ -65,7 +76,7 @@ export function Chart({
       observer.disconnect();
       created.destroy();
     };
-  }, [theme]);
+  }, [theme, windowSeconds]);
 
   useEffect(() => plot.current?.setData(columns(points, lines)), [points]);
 
@@ -112,11 +123,22 @@ interface PlotOptions {
   axisFormat(value: number): string;
   height: number;
   windowSeconds: number;
+  isLogarithmic: boolean;
   width: number;
   moved(index: number | null | undefined): void;
 }
 
-function plotOptions({ lines, axisFormat, height, windowSeconds, width, moved }: PlotOptions): uPlot.Options {
+/** Never below a small positive maximum, so that an idle chart shows its zero line at the bottom. */
+const fromZero: uPlot.Scale = { range: (_, __, max) => [0, max > 0 ? max * 1.12 : 1] };
+/** From power of ten to power of ten. */
+const logarithmic: uPlot.Scale = {
+  distr: 3,
+  range: (_, min, max) =>
+    min > 0 && max > 0 ? [10 ** Math.floor(Math.log10(min)), 10 ** Math.ceil(Math.log10(max * 1.01))] : [0.01, 10],
+};
+
+function plotOptions(options: PlotOptions): uPlot.Options {
+  const { lines, axisFormat, height, windowSeconds, isLogarithmic, width, moved } = options;
   const font = '11px "Inter Variable", system-ui, sans-serif';
   const axis = { stroke: color("faint"), font, ticks: { show: false }, border: { show: false } };
   return {
@@ -133,8 +155,7 @@ function plotOptions({ lines, axisFormat, height, windowSeconds, width, moved }:
           return [now - windowSeconds, now];
         },
       },
-      // Never below a small positive maximum, so that an idle chart shows its zero line at the bottom.
-      y: { range: (_, __, max) => [0, max > 0 ? max * 1.12 : 1] },
+      y: isLogarithmic ? logarithmic : fromZero,
     },
     axes: [
       {
@@ -146,10 +167,11 @@ function plotOptions({ lines, axisFormat, height, windowSeconds, width, moved }:
       },
       {
         ...axis,
-        grid: { stroke: color("grid"), width: 1 },
+        grid: { stroke: color("grid"), width: 1, ...(isLogarithmic ? { filter: powersOfTen } : {}) },
         size: 52,
         space: 36,
-        values: (_, ticks) => ticks.map((tick) => (tick === 0 ? "0" : axisFormat(tick))),
+        values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : tick === 0 ? "0" : axisFormat(tick))),
+        ...(isLogarithmic ? { filter: powersOfTen } : {}),
       },
     ],
     series: [
@@ -164,4 +186,9 @@ function plotOptions({ lines, axisFormat, height, windowSeconds, width, moved }:
       })),
     ],
   };
+}
+
+/** Labels only these ticks of a logarithmic axis. */
+function powersOfTen(_: uPlot, ticks: number[]): (number | null)[] {
+  return ticks.map((tick) => (Math.abs(Math.log10(tick) - Math.round(Math.log10(tick))) < 1e-6 ? tick : null));
 }

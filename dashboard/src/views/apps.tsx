@@ -87,7 +87,7 @@ export function AppsView() {
           </p>
         )}
         {reply === undefined ? (
-          <Loading rows={8} />
+          failure === "" && <Loading rows={8} />
         ) : reply.apps.length === 0 ? (
           <Empty icon="search" title="No app matches">
             No app has “{search}” in its name.

@@ -109,6 +109,8 @@ function Values() {
   );
 }
 
+/** Of a change without parameters. */
+const NO_DETAIL = '{"parameters":{}}';
 const outcomeTones: Record<string, Tone> = { done: "good", refused: "warn", failed: "bad" };
 
 function Changes() {
@@ -130,7 +132,7 @@ function Changes() {
                 <Badge tone={outcomeTones[entry.outcome] ?? "neutral"}>{entry.outcome}</Badge>
                 {entry.reason !== "" && <span class="audit-reason">“{entry.reason}”</span>}
               </span>
-              {entry.detail !== "" && <code class="audit-detail">{entry.detail}</code>}
+              {entry.detail !== "" && entry.detail !== NO_DETAIL && <code class="audit-detail">{entry.detail}</code>}
             </li>
           ))}
         </ul>

@@ -40,6 +40,9 @@ const tick = (value: number) => String(Number(value.toPrecision(3)));
 const latencyTick = (ms: number) =>
   ms < 1 ? `${tick(ms * 1000)} µs` : ms < 1000 ? `${tick(ms)} ms` : `${tick(ms / 1000)} s`;
 
+/** P50 and P99 differ by orders of magnitude. */
+const latencyChart = { format: latency, axisFormat: latencyTick, isLogarithmic: true };
+
 export function Overview({ state, points }: { state: State; points: readonly HistoryPoint[] }) {
   const { overview } = state;
   const { rates, status, store, cluster, nodes } = overview;
@@ -87,8 +90,8 @@ export function Overview({ state, points }: { state: State; points: readonly His
       <div class="charts">
         <Chart title="Traffic" points={points} lines={traffic} format={perSecond} axisFormat={tick} />
         <Chart title="Refusals by layer" points={points} lines={layers} format={perSecond} axisFormat={tick} />
-        <Chart title="Decision time" points={points} lines={decisions} format={latency} axisFormat={latencyTick} />
-        <Chart title="Store latency" points={points} lines={storeCalls} format={latency} axisFormat={latencyTick} />
+        <Chart title="Decision time" {...latencyChart} points={points} lines={decisions} />
+        <Chart title="Store latency" {...latencyChart} points={points} lines={storeCalls} />
       </div>
       <div class="columns">
         <div class="stack">
