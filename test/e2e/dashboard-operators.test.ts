@@ -1,4 +1,5 @@
 /** Operators and viewers in a real browser: what each may do, hostile names, and every admin action. */
+import { readFileSync, writeFileSync } from "node:fs";
 import type { Browser, Page } from "playwright-core";
 import { request } from "undici";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -39,6 +40,9 @@ apps:
 limits:
   - { name: per-user, key: ["header:x-person"], rate: 3/day, match: { path: [/people] } }
   - { name: per-address, key: [ip], rate: 1000/s }
+rate_limits:
+  - domain: shop
+    descriptors: [{ key: user, value: "${MARKUP}", rate_limit: { unit: day, requests_per_unit: 5 } }]
 upstreams: { web: { targets: ["${backend.target}"] } }
 routes:
   - { path: /, upstream: web }
@@ -181,6 +185,7 @@ describe("names, values and reasons from others", () => {
       ["apps/img%3Asrc.onerror-alert_1", "img:src.onerror-alert_1"],
       [`apps/${encodeURIComponent(MARKUP)}`, MARKUP],
       ["limits", "per-user"],
+      ["limits", new RegExp(`shop.*${MARKUP}`)],
       ["limits/per-user", MARKUP],
       [`limits/${encodeURIComponent(MARKUP)}`, MARKUP],
       ["connections", `/ws${MARKUP}/`],
@@ -200,6 +205,12 @@ describe("names, values and reasons from others", () => {
     await page.getByRole("tab", { name: "Changes" }).click();
     await shows(`“because ${MARKUP}”`);
     await shows(`eve ${MARKUP}`);
+    const text = readFileSync(gateway.file, "utf8");
+    writeFileSync(gateway.file, `${text}"${MARKUP}": 1\n`);
+    await shows("The last configuration was rejected");
+    await shows(new RegExp(`^${MARKUP}`));
+    expect(await page.locator(markup).count()).toBe(0);
+    writeFileSync(gateway.file, text);
     await page.getByRole("tab", { name: "What if" }).click();
     await page.getByLabel("Configuration in YAML").fill(`"${MARKUP}": "${MARKUP}"`);
     await page.getByRole("button", { name: "Compare" }).click();

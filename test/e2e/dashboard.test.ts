@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import type { Browser, Page } from "playwright-core";
 import { request } from "undici";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { Overview, State } from "../../src/service/dashboard/contract.js";
 import { type DashboardPage, openDashboard, signIn, startBrowser } from "../support/browser.js";
 import { ADMIN_TOKEN, type GatewayProcess, PLANE_TOKEN, startGateway } from "../support/gateway-process.js";
 import { type Backend, startBackend } from "../support/http-backend.js";
@@ -85,6 +86,32 @@ const everyView = [
 ];
 const shows = (text: string | RegExp) => page.getByText(text).first().waitFor();
 
+/** The messages of the overview, as the page gets them. */
+async function followStates() {
+  const { body } = await request(`${gateway.controlUrl}/dashboard/events?view=overview`, {
+    headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
+    bodyTimeout: 60_000,
+  });
+  const chunks = body[Symbol.asyncIterator]();
+  let text = "";
+  return {
+    async next(): Promise<Overview> {
+      for (;;) {
+        const found = /event: state\ndata: (.*)\n\n/.exec(text);
+        if (found !== null) {
+          text = text.slice(found.index + found[0].length);
+          return (JSON.parse(found[1]!) as State).overview;
+        }
+        text += String((await chunks.next()).value);
+      }
+    },
+    async close() {
+      body.destroy();
+      await body.dump().catch(() => undefined);
+    },
+  };
+}
+
 describe("signing in", () => {
   it("needs the token of an operator, and keeps it out of scripts and addresses", async () => {
     await signIn(page, "not-the-token-0123456789");
@@ -134,8 +161,17 @@ describe("an operator", () => {
     await shows("Live");
   });
 
-  it("sees a limit that is hit", async () => {
+  it("sees a limit that is hit, in the second message at the latest: there is one every second", async () => {
+    const states = await followStates();
+    await states.next();
     expect(await send("small", 12)).toContain(429);
+    const refusedAt = Date.now();
+    const messages: Overview[] = [];
+    const hasIt = ({ recent_refusals }: Overview) => recent_refusals.some(({ app_id }) => app_id === "small");
+    while (messages.length < 2 && !messages.some(hasIt)) messages.push(await states.next());
+    expect(messages.map(hasIt)).toContain(true);
+    expect(Date.parse(messages.at(-1)!.status.timestamp)).toBeGreaterThan(refusedAt - 1_000);
+    await states.close();
     const row = page.locator(".refusals li", { hasText: "small" }).first();
     await row.waitFor();
     expect(await row.textContent()).toContain("small has used its burst of 5 tokens");
@@ -254,9 +290,21 @@ describe("without the store", () => {
   it("killed and started again: the open page says so, and recovers", async () => {
     await signIn(page, ADMIN_TOKEN);
     await shows("Live");
+    await view("apps");
+    await page.locator("tbody tr").first().waitFor();
     await redis.kill();
     try {
       await shows("The store does not answer");
+      await page
+        .getByRole("cell", { name: /^unknown/ })
+        .first()
+        .waitFor();
+      for (const name of everyView) {
+        await view(name);
+        // Every view has data or says that there is none: no placeholder stays.
+        await page.locator(".loading").first().waitFor({ state: "detached" });
+        await shows("The store does not answer");
+      }
       await view("nodes");
       await shows(/Only the nodes that report to this service/);
     } finally {
