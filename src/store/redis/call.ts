@@ -1,6 +1,7 @@
 /** One call to Redis, a function or a message: sent, retried unchanged where that can help, and ended by its deadline. */
+import type { Writable } from "node:stream";
 import { setTimeout as pause } from "node:timers/promises";
-import { Command, type Redis } from "ioredis";
+import { Command } from "ioredis";
 import type { RedisValue } from "../../scripts/redis-api.js";
 import { closedError, StoreError } from "../errors.js";
 import { type Client, serverFinder } from "./client.js";
@@ -20,8 +21,8 @@ export function createCaller(client: Client, gate: Gate, library: LibraryLoader,
    * calls to a stopped Redis would accumulate without limit.
    */
   const inFlight = new Map<string, Set<Promise<unknown>>>();
-  /** The calls of this turn by connection, as text: arguments are never binary. */
-  const collected = new Map<Redis, string[]>();
+  /** Connections whose calls of this turn are sent together. */
+  const collecting = new Set<Writable>();
 
   const callsInFlight = () => [...inFlight.values()].flatMap((calls) => [...calls]);
 
@@ -64,28 +65,14 @@ export function createCaller(client: Client, gate: Gate, library: LibraryLoader,
   }
 
   /** Calls of the same turn of the event loop to the same server are written at once: each write costs a system call. */
-  function collect(connection: Redis, text: string): void {
-    const texts = collected.get(connection);
-    if (texts !== undefined) {
-      texts.push(text);
-      return;
-    }
-    const first = [text];
-    collected.set(connection, first);
+  function collect(stream: Writable): void {
+    if (collecting.has(stream)) return;
+    collecting.add(stream);
+    stream.cork();
     process.nextTick(() => {
-      collected.delete(connection);
-      // If the connection was lost meanwhile, ioredis has already failed the calls.
-      if (connection.stream.writable) connection.stream.write(first.join(""));
+      collecting.delete(stream);
+      stream.uncork();
     });
-  }
-
-  function sendSoon(connection: Redis, command: Command): Promise<unknown> {
-    const write = (data: string | Buffer) => collect(connection, data as string);
-    return connection.sendCommand(command, {
-      isPipeline: true,
-      write,
-      destination: { redis: connection },
-    }) as Promise<unknown>;
   }
 
   return {
@@ -98,7 +85,8 @@ export function createCaller(client: Client, gate: Gate, library: LibraryLoader,
         const connection = direct ? connectionTo(server) : undefined;
         direct = false;
         if (connection?.status !== "ready") return client.sendCommand(command) as Promise<unknown>;
-        return sendSoon(connection, command);
+        collect(connection.stream);
+        return connection.sendCommand(command) as Promise<unknown>;
       };
       return within(server, deadlineMs, () =>
         send().catch(async (error: unknown) => {

@@ -57,6 +57,20 @@ describe("scripts", () => {
     expect(stats).not.toMatch(/cmdstat_function/);
   });
 
+  it("gives each call and message of one turn its own reply", async () => {
+    const store = openStore();
+    await store.run("echo", [], ["x"]);
+    const [one, , other] = await Promise.all([
+      store.run("echo", [], ["1"]),
+      store.publish("channel", "message"),
+      store.run("echo", [], ["2"]),
+    ]);
+    expect([one, other]).toEqual([
+      [7, "1"],
+      [7, "2"],
+    ]);
+  });
+
   it("works in the database of the url", async () => {
     await openStore({ url: `${redis.url}/3` }).run("add", ["k"], []);
     expect(await redis.command("INFO", "keyspace")).toMatch(/db3:keys=1/);
