@@ -146,14 +146,16 @@ function topicOf(route: string): string {
 }
 
 function Content({ route, live, session }: { route: string; live: Live; session: SessionReply }) {
-  const { state, points } = live;
+  const { state, points, failed } = live;
   const [name, id = ""] = parts(route);
-  if (state === undefined) return <Loading rows={8} />;
-  if (name === "flow") return <FlowView state={state} />;
-  if (name === "apps") return id === "" ? <AppsView /> : <AppDetail key={id} id={id} state={state} />;
+  // A banner says why there is nothing.
+  const waiting = failed === "" && <Loading rows={6} />;
+  if (state === undefined) return waiting;
+  if (name === "flow") return <FlowView state={state} waiting={waiting} />;
+  if (name === "apps") return id === "" ? <AppsView /> : <AppDetail key={id} id={id} state={state} waiting={waiting} />;
   if (name === "limits") return id === "" ? <LimitsView /> : <LimitDetail key={id} name={id} />;
-  if (name === "connections") return <ConnectionsView state={state} />;
-  if (name === "nodes") return <NodesView state={state} />;
+  if (name === "connections") return <ConnectionsView state={state} waiting={waiting} />;
+  if (name === "nodes") return <NodesView state={state} waiting={waiting} />;
   if (name === "config") return <ConfigurationView />;
   if (name === "actions") return <ActionsView state={state} session={session} />;
   return <Overview state={state} points={points} />;

@@ -1,4 +1,5 @@
 /** One app: what limits it, its balance over time, its leases, and its recent refusals. */
+import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { HistoryPoint, State } from "../../../src/service/dashboard/contract.js";
 import type { AppReply } from "../../../src/service/operations/contract/contract.js";
@@ -6,7 +7,7 @@ import { isAppId } from "../api.js";
 import { ago, count, percent, plural, short, words } from "../format.js";
 import { Chart, type ChartLine } from "../parts/chart.js";
 import { Icon } from "../parts/icons.js";
-import { Badge, Bar, Card, Empty, Loading, PageHead, Tile } from "../parts/parts.js";
+import { Badge, Bar, Card, Empty, PageHead, Tile } from "../parts/parts.js";
 
 const WINDOW_SECONDS = 120;
 const KEPT = WINDOW_SECONDS;
@@ -19,7 +20,7 @@ interface Balance {
   debt: number | null;
 }
 
-export function AppDetail({ id, state }: { id: string; state: State }) {
+export function AppDetail({ id, state, waiting }: { id: string; state: State; waiting: ComponentChildren }) {
   const { app } = state;
   const [balances, setBalances] = useState<{ id: string; list: Balance[] }>({ id, list: [] });
   const own = app !== undefined && "app_id" in app && app.app_id === id ? app : undefined;
@@ -51,7 +52,7 @@ export function AppDetail({ id, state }: { id: string; state: State }) {
           </Empty>
         </Card>
       ) : own === undefined ? (
-        <Loading rows={6} />
+        waiting
       ) : (
         <Detail app={own} balances={balances.list} />
       )}

@@ -1,16 +1,17 @@
 /** Connections: slots per route and pod. */
+import type { ComponentChildren } from "preact";
 import type { State } from "../../../src/service/dashboard/contract.js";
 import type { ConnectionsReply } from "../../../src/service/operations/contract/contract.js";
 import { count, percent, plural, words } from "../format.js";
-import { Banner, Bar, Card, Empty, Loading, PageHead, Tile, type Tone } from "../parts/parts.js";
+import { Banner, Bar, Card, Empty, PageHead, Tile, type Tone } from "../parts/parts.js";
 
-export function ConnectionsView({ state }: { state: State }) {
+export function ConnectionsView({ state, waiting }: { state: State; waiting: ComponentChildren }) {
   const { connections, overview } = state;
   return (
     <>
       <PageHead title="Connections" />
       {connections === undefined ? (
-        <Loading rows={6} />
+        waiting
       ) : (
         <Connections reply={connections} refusals={overview.connection_refusals} />
       )}

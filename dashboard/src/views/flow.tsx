@@ -1,14 +1,16 @@
 /** Token flow: from the bucket of the cluster (L1) to the busiest apps (L2) and the leases of the nodes (L3). */
+import type { ComponentChildren } from "preact";
 import type { Flow, FlowApp, State } from "../../../src/service/dashboard/contract.js";
 import { count, plural, rate, short } from "../format.js";
-import { Badge, Bar, Card, Empty, Loading, PageHead } from "../parts/parts.js";
+import { Badge, Bar, Card, Empty, PageHead } from "../parts/parts.js";
 
 const ROW = 64;
 const WIDTH = 1000;
 const COLUMN = 190;
 const NODE_ROW = 44;
 
-export function FlowView({ state }: { state: State }) {
+/** `waiting` is shown until there is data. */
+export function FlowView({ state, waiting }: { state: State; waiting: ComponentChildren }) {
   const { flow } = state;
   return (
     <>
@@ -18,7 +20,7 @@ export function FlowView({ state }: { state: State }) {
         </p>
       </PageHead>
       {flow === undefined ? (
-        <Loading rows={6} />
+        waiting
       ) : flow.apps.length === 0 ? (
         <Card title="Flow">
           <Empty icon="flow" title="No tokens move">

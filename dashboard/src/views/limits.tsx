@@ -18,7 +18,7 @@ export function LimitsView() {
       <Card title={found === undefined ? "Limits" : plural(found.length, "limit")}>
         <Failure text={failure} />
         {found === undefined ? (
-          <Loading rows={6} />
+          failure === "" && <Loading rows={6} />
         ) : reply?.limits.length === 0 && search === "" ? (
           <Empty icon="limits" title="No limits are configured">
             Apps have their own rates. Add limits to restrict users, addresses, routes or other keys.

@@ -1,18 +1,19 @@
 /** Nodes and planes: who is live, what they hold, and how they are. */
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { Nodes, PlaneNode, State } from "../../../src/service/dashboard/contract.js";
 import { ago, count, plural, short } from "../format.js";
 import { Icon } from "../parts/icons.js";
-import { Badge, Banner, Card, Empty, Loading, PageHead, Tile } from "../parts/parts.js";
+import { Badge, Banner, Card, Empty, PageHead, Tile } from "../parts/parts.js";
 
 const SHOWN = 100;
 
-export function NodesView({ state }: { state: State }) {
+export function NodesView({ state, waiting }: { state: State; waiting: ComponentChildren }) {
   return (
     <>
       <PageHead title="Nodes and planes" />
       {state.nodes === undefined ? (
-        <Loading rows={6} />
+        waiting
       ) : (
         <NodeList nodes={state.nodes} version={state.overview.status.config_version} />
       )}
