@@ -50,7 +50,7 @@ export function outcomeOf(
     isOver: !allowed,
     statuses,
     headers: headers === undefined || status === undefined ? [] : headersOf(status, shown!, headers),
-    body: allowed || shown === undefined ? "" : decisionRefusal(shown).body,
+    body: allowed || shown === undefined ? "" : decisionRefusal({ ...shown, app: escapedName(status) }).body,
     ...(metadata === undefined ? {} : { metadata }),
   };
 }
@@ -79,13 +79,12 @@ const addPair: AddHeader<[string, string][]> = (pairs, name, value) => {
 
 function headersOf(status: DescriptorStatus, decision: ClientDecision, options: HeaderOptions): [string, string][] {
   const { limit, resetMs } = status;
-  const name = limit === undefined ? "" : quoted(limit.name);
+  const { app: name } = decision;
   const burst = String(decision.limit);
   const window = limit === undefined ? 0 : windowSeconds(limit);
   const texts = { limitText: burst, policy: `${name};q=${burst};w=${window}`, remainingPrefix: `${name};r=` };
   const headers: [string, string][] = [];
-  // Limits without a name have the IETF headers as well.
-  headerWriter(options, addPair)(headers, { ...decision, app: name }, texts, Math.ceil(resetMs / 1000));
+  headerWriter(options, addPair)(headers, decision, texts, Math.ceil(resetMs / 1000));
   // Envoy would send the body as plain text.
   if (!decision.allowed) headers.push(["content-type", "application/json"]);
   return headers;
@@ -103,14 +102,20 @@ function quoted(name: string): string {
   return `"${name.replace(/[^ -~]/g, "?").replace(/["\\]/g, "\\$&") || "default"}"`;
 }
 
+/** Escaped, because names of rules may contain any character. */
+function escapedName(status: DescriptorStatus | undefined): string {
+  return status?.limit === undefined ? "" : JSON.stringify(status.limit.name).slice(1, -1);
+}
+
+/** With the name of the limit as in headers. */
 function clientDecision(status: DescriptorStatus, cost: number, allowed: boolean): ClientDecision {
   const { code, limit, remaining, retryAfterMs, shadow } = status;
   return {
     allowed,
     code,
     dryRun: shadow,
-    // Escaped, because names of rules may contain any character.
-    app: limit === undefined ? "" : JSON.stringify(limit.name).slice(1, -1),
+    // Limits without a name have the IETF headers as well.
+    app: limit === undefined ? "" : quoted(limit.name),
     cost,
     remaining,
     limit: limit?.burst ?? limit?.perUnit ?? 0,
