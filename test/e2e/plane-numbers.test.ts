@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { runCommandLine } from "../../src/cli/command-line.js";
 import { ADMIN_TOKEN } from "../support/gateway-process.js";
 import { type Backend, startBackend } from "../support/http-backend.js";
+import { readPage } from "../support/metrics-page.js";
 import { type PlaneKind, type PlaneUnderTest, preparePlane, startPlane } from "../support/planes.js";
 import { type RedisServer, startRedis } from "../support/redis-server.js";
 import { waitFor } from "../support/wait-for.js";
@@ -89,6 +90,14 @@ it.each(kinds)("status, apps and nodes count the requests through %s exactly", a
       await statusOf("other");
       return /A request of other was refused by the limit once-a-day/.test(await look(plane, "why other"));
     });
+    const metrics = await request(`${plane.controlUrl}/metrics`);
+    const page = readPage(await metrics.body.text());
+    const measured = page.sum("ratelimit_check_latency_seconds_count", { app_id: "small" });
+    expect(measured).toBeGreaterThan(0);
+    expect(measured).toBeLessThanOrEqual(40);
+    // The first request of an app waits for its tokens, and a cached refusal for nothing.
+    expect(page.sum("ratelimit_check_latency_seconds_sum", { source: "remote" })).toBeGreaterThan(0.000_1);
+    expect(page.sum("ratelimit_check_latency_seconds_sum", { source: "local" })).toBeGreaterThan(0);
     const { body } = await request(`${plane.controlUrl}/dashboard/events?view=nodes`, { headers });
     let text = "";
     for await (const chunk of body) {

@@ -70,21 +70,6 @@ export interface Handle {
   logWarn(text: string): void;
 }
 
-/** A C struct. */
-export interface Timespec {
-  readonly seconds: number;
-  readonly nanoseconds: number;
-}
-
-/** LuaJIT's interface to C. */
-interface Ffi {
-  readonly C: {
-    clock_gettime(this: void, clock: number, into: Timespec): number;
-  };
-  cdef(this: void, declarations: string): void;
-  "new"(this: void, type: "tollgate_time"): Timespec;
-}
-
 interface Bit {
   band(this: void, a: number, b: number): number;
   bor(this: void, a: number, b: number): number;
@@ -102,12 +87,10 @@ interface Io {
 }
 
 declare const _G: { readonly io: Io };
-declare function require(this: void, module: "ffi"): Ffi;
 declare function require(this: void, module: "bit"): Bit;
 declare function tonumber(this: void, value: number | string): number;
 declare function tonumber(this: void, text: string, base: 16): number | undefined;
 
-export const ffi = require("ffi");
 export const luaBit = require("bit");
 export const io = _G.io;
 export const toNumber: (this: void, value: number | string) => number = tonumber;

@@ -3,6 +3,7 @@ import type { EnvoyOptions, PlaneRoute } from "../../config/options/plane-option
 import { countsRequests, countsResponses, INVALID_COST, MAX_BYTES, reportedCost } from "../../core/cost.js";
 import type { MatchedLimits } from "../../descriptors/limit-rules.js";
 import { UPGRADE } from "../../engine/settle.js";
+import { countDecisionTime, decisionWeight } from "../lua/decision-times.js";
 import { noRoute } from "../lua/exchange.js";
 import { identifiedApp, isKnownUser } from "../lua/identity.js";
 import { pcall } from "../lua/library.js";
@@ -77,7 +78,9 @@ function admit(handle: Handle): void {
   exchange.reportedCost = INVALID_COST;
   exchange.paidByService = false;
   exchange.route = worker.options.hasRoutes ? routeOf(handle) : noRoute;
+  const weight = decisionWeight();
   check(handle, exchange, app, { method: upgrade ? UPGRADE : method, matched });
+  if (weight > 0) countDecisionTime(exchange, weight, exchange.arrivedAt, nowMs());
   if (!exchange.allowed) {
     refuse(handle, exchange);
     return;

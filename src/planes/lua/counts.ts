@@ -9,7 +9,7 @@ import type { PlaneExchange } from "./exchange.js";
 import { luaString } from "./library.js";
 import { newRecorded, type Recorded, recordRefusal } from "./recent-refusals.js";
 
-/** Numbers that only grow. There are few names: `l3`, methods, and codes of refusals. */
+/** Numbers that only grow. There are few names: `l3`, latencies, methods, and codes of refusals. */
 export interface Numbers {
   names: string[];
   lists: { [name: string]: number[] | undefined };

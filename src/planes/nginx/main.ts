@@ -8,12 +8,14 @@ import { overflowId } from "../../descriptors/limit-rules.js";
 import { newEpoch } from "../../engine/epoch.js";
 import { activate } from "../../engine/node.js";
 import { UPGRADE } from "../../engine/settle.js";
+import { countDecisionTime, decisionWeight } from "../lua/decision-times.js";
 import { noRoute } from "../lua/exchange.js";
 import { identifiedApp, isKnownUser } from "../lua/identity.js";
 import { luaMath, luaTable } from "../lua/library.js";
 import { hasLimits, limitRules, matchRequest, prepareLimits, type Sender } from "../lua/limit-matches.js";
 import { hostAndProcess, processId } from "../lua/node-name.js";
 import { recent } from "../lua/recent-refusals.js";
+import { prepareSystemClock, systemNowMs } from "../lua/system-clock.js";
 import { nowMs } from "./clock.js";
 import { catchUp } from "./http/changes.js";
 import { flushCounts } from "./http/counters.js";
@@ -55,6 +57,7 @@ export function init(options: NginxOptions): void {
   worker.watchedAt = 0;
   worker.open = 0;
   recent.now = nowMs;
+  prepareSystemClock();
   dict.safe_add(NAME, options.node === "" ? hostAndProcess("nginx") : options.node);
   worker.name = dict.get(NAME) as string;
   worker.byId = {};
@@ -206,8 +209,11 @@ function admit(method: string, routeName: string | undefined): void {
   exchange.route = route;
   exchange.reportedCost = INVALID_COST;
   exchange.headBytes = headBytes;
+  const weight = decisionWeight();
+  const startedMs = weight > 0 ? systemNowMs() : 0;
   if (matched === undefined) check(exchange, app, method, length);
   else checkLimits(exchange, app, { method, contentLength: length, matched });
+  if (weight > 0) countDecisionTime(exchange, weight, startedMs, systemNowMs());
   if (exchange.allowed) {
     begin(exchange);
     showDecision(exchange);

@@ -14,6 +14,12 @@ import { countHeld, heldOnPod } from "./sockets/held-counts.js";
 import { type PodLimit, sockets } from "./sockets/state.js";
 import { firstNode, worker } from "./state.js";
 
+/** Pods in a message. Others are only on the page of this nginx. */
+const MOST_POD_LINES = 200;
+/** Minimum time between two lists of pods from one worker. */
+const PODS_PAUSE_MS = 1000;
+const podReport = { at: 0 };
+
 type MetricType = "counter" | "gauge" | "histogram" | "untyped";
 
 /** Describes a metric. The result adds its samples; the suffix is for the parts of a histogram. */
@@ -30,14 +36,29 @@ function appLabel(id: string): string {
   return `app_id="${id === NOBODY ? "none" : id}"`;
 }
 
-/** The line about this node in sync messages. */
-export function nodeLine(): string {
+/** The lines about this node in sync messages. */
+export function nodeLines(): string {
   const held = heldConnections();
   const connections = held === undefined ? "" : luaString.format(" connections=%d", held);
   const memory = luaString.format(" memory_free_bytes=%.0f", worker.dict.free_space());
   const { configVersion: serviceVersion } = firstNode();
   const state = { clock: nowMs(), serviceVersion, ownVersion: worker.options.configVersion };
-  return `${nodeText(summaryOf(firstNode()), state)}${memory}${connections}\n`;
+  return `${nodeText(summaryOf(firstNode()), state)}${memory}${connections}\n${podLines()}`;
+}
+
+/** `#pods`, then one line per route and pod with connections; nothing if they were reported a moment ago. */
+function podLines(): string {
+  const now = nowMs();
+  const elapsed = now - podReport.at;
+  if (sockets.pods.length === 0 || (elapsed >= 0 && elapsed < PODS_PAUSE_MS)) return "";
+  podReport.at = now;
+  const lines: string[] = ["#pods\n"];
+  for (const one of sockets.pods) {
+    const held = heldOnPod(one);
+    if (held > 0) lines.push(luaString.format("#pod %s %s %s %d\n", one.route, one.upstream, one.pod, held));
+    if (lines.length > MOST_POD_LINES) break;
+  }
+  return luaTable.concat(lines);
 }
 
 function appLines(lines: string[]): void {

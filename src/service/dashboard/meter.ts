@@ -1,6 +1,6 @@
 /** Rates and latencies between two readings of the counters of workers, data planes and the primary. */
 import { reasons } from "../metrics/labels.js";
-import type { DecisionTotals } from "../metrics/plane-totals.js";
+import type { AllDecisions } from "../metrics/plane-totals.js";
 import { latencyBoundsSeconds } from "../metrics/process-counters.js";
 import type { NodeReport } from "../metrics/reports.js";
 import { quantileSeconds } from "../operations/statistics.js";
@@ -23,7 +23,7 @@ export interface Reading {
   /** Milliseconds, monotonic. */
   atMs: number;
   workers: readonly NodeReport[];
-  planes: DecisionTotals;
+  planes: AllDecisions;
   /** Store calls of the primary, among them those for data planes. */
   primary: StoreCalls;
 }
@@ -46,9 +46,9 @@ function countersOf(
 
 /** By source. Counters of a source only grow, unless it was restarted. */
 function sources({ workers, planes, primary }: Reading): Map<string, number[]> {
-  const { requests, refused, dryRunRefused, l3Hits } = planes;
+  const { requests, refused, dryRunRefused, l3Hits, refusals, latency } = planes;
   const all = new Map([
-    ["planes", countersOf({ requests, refused, dryRun: dryRunRefused, local: l3Hits }, planes.refusals, [], [])],
+    ["planes", countersOf({ requests, refused, dryRun: dryRunRefused, local: l3Hits }, refusals, latency, [])],
     ["primary", countersOf({ storeErrors: primary.storeErrors }, {}, [], primary.storeLatency)],
   ]);
   for (const one of workers) {

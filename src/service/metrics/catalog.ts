@@ -33,7 +33,7 @@ const definitions = {
   ratelimit_request_cost: histogram(["app_id", "method"], "Estimated cost of requests in tokens.", COST_BOUNDS),
   ratelimit_check_latency_seconds: histogram(
     ["app_id", "source"],
-    "Duration of decisions: local if immediate, remote if it waited for the store.",
+    "Duration of decisions: local if immediate, remote if it waited for the store. nginx and Envoy measure some of them.",
     checkBoundsSeconds,
   ),
   ratelimit_refusals_total: counter(
@@ -151,7 +151,7 @@ const definitions = {
   ),
   websocket_pod_connections: gauge(
     ["route", "upstream", "pod"],
-    "Open connections of this service on a route to a pod.",
+    "Open connections on a route to a pod, of this service and the data planes that report to it.",
   ),
   websocket_pod_limit: gauge(
     ["route", "upstream", "pod"],

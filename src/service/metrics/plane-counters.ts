@@ -1,10 +1,19 @@
 /** Sums the counters that data planes send in sync messages. Each batch is counted once, and no sum decreases. */
 import { BUCKET_PREFIX } from "../../descriptors/limit-rules.js";
-import type { MetricName } from "./catalog.js";
+import { type MetricName, metrics } from "./catalog.js";
 import { layerOf, methodLabels, NO_APP, reasons } from "./labels.js";
 import { createPlaneTotals } from "./plane-totals.js";
+import { latencyBoundsSeconds } from "./process-counters.js";
 import { NO_APP_REPORT, type PlaneReport } from "./reports.js";
-import { createSeries, type Series, type SeriesList } from "./series.js";
+import { createSeries, type Series, type SeriesList, seriesKey } from "./series.js";
+
+interface ReportingNode {
+  epoch: number;
+  batch: number;
+  at: number;
+  gauges: PlaneReport["node"];
+  pods: NonNullable<PlaneReport["pods"]>;
+}
 
 type LabelOf = (app: string) => string | undefined;
 
@@ -18,7 +27,7 @@ const MOST_NODES = 1_000;
 /** @param now milliseconds, monotonic */
 export function createPlaneCounters(now: () => number) {
   /** Ordered by the time of the last report. */
-  const nodes = new Map<string, { epoch: number; batch: number; at: number; gauges: PlaneReport["node"] }>();
+  const nodes = new Map<string, ReportingNode>();
   const sums = createSeries();
   const totals = createPlaneTotals();
 
@@ -34,7 +43,7 @@ export function createPlaneCounters(now: () => number) {
     /** Called when the message is about to be answered. A node that gets no reply repeats its batch. */
     add(node: string, epoch: number, report: PlaneReport, labelOf: LabelOf): void {
       const { batch, apps, refusals = [], node: gauges } = report;
-      const last = nodes.get(node) ?? { epoch, batch: 0 };
+      const last = nodes.get(node) ?? { epoch, batch: 0, pods: [] };
       // A node that restarts after its clock was set back continues with lower batch numbers, in another epoch.
       const isNew = batch > last.batch || (batch > 0 && batch < last.batch && epoch !== last.epoch);
       if (isNew) {
@@ -51,7 +60,7 @@ export function createPlaneCounters(now: () => number) {
         }
       }
       nodes.delete(node);
-      nodes.set(node, { epoch, batch: isNew ? batch : last.batch, at: now(), gauges });
+      nodes.set(node, { epoch, batch: isNew ? batch : last.batch, at: now(), gauges, pods: report.pods ?? last.pods });
       expire();
     },
     /** The sums. Counters of apps without one of these labels are dropped for good. */
@@ -69,8 +78,14 @@ export function createPlaneCounters(now: () => number) {
     /** Adds the gauges of nodes that reported recently, except those with one of these names. */
     addGauges(page: Series, except: ReadonlySet<string>): void {
       const since = now() - SHOWN_MS;
-      for (const [node, { at, gauges }] of nodes) {
+      // Only pods of the configuration, which the page has already: data planes must not create series.
+      const known = new Set([...page.entries("websocket_pod_connections")].map(([key]) => key));
+      for (const [node, { at, gauges, pods }] of nodes) {
         if (at < since || except.has(node)) continue;
+        for (const { route, upstream, pod, active } of pods) {
+          const labels = [route, upstream, pod];
+          if (known.has(seriesKey(labels))) page.add("websocket_pod_connections", labels, active);
+        }
         for (const [name, value] of Object.entries(gauges)) {
           const metric = gaugeNames.get(name);
           if (metric !== undefined) page.add(metric, [node], value);
@@ -107,6 +122,21 @@ function addLimit(sums: Series, { app, numbers }: PlaneReport["apps"][number], l
   if (dryRun > 0) sums.add("ratelimit_limit_requests_total", [name, "dry_run_rejected"], dryRun);
 }
 
+/** For each bucket of data planes, which are finer, the bucket of the metric. */
+const latencyBuckets = [...latencyBoundsSeconds, Number.POSITIVE_INFINITY].map((bound) => {
+  const { bounds } = metrics.ratelimit_check_latency_seconds;
+  const bucket = bounds.findIndex((one) => one >= bound);
+  return bucket === -1 ? bounds.length : bucket;
+});
+
+/** The numbers begin with a sum in nanoseconds. */
+function addLatency(sum: number[], [nanoseconds = 0, ...counts]: readonly number[]): void {
+  sum[0]! += nanoseconds / 1e9;
+  latencyBuckets.forEach((bucket, i) => {
+    sum[bucket + 1]! += counts[i] ?? 0;
+  });
+}
+
 /** Unknown names are ignored: a newer data plane may count more. */
 function addApp(sums: Series, { app, numbers }: PlaneReport["apps"][number], labelOf: LabelOf): void {
   const label = app === NO_APP_REPORT ? NO_APP : (labelOf(app) ?? NO_APP);
@@ -118,6 +148,11 @@ function addApp(sums: Series, { app, numbers }: PlaneReport["apps"][number], lab
       if (label === NO_APP) continue;
       sums.add("ratelimit_l3_hits_total", [label], first);
       sums.add("ratelimit_l3_misses_total", [label], second);
+    } else if (name === "latency_local" || name === "latency_remote") {
+      addLatency(
+        sums.of("ratelimit_check_latency_seconds", label, name === "latency_local" ? "local" : "remote"),
+        values,
+      );
     } else if (methodLabels.includes(name)) {
       sums.add("ratelimit_requests_total", [label, name, "allowed"], first);
       sums.add("ratelimit_requests_total", [label, name, "rejected"], second);

@@ -2,6 +2,7 @@
 import type { DecisionSource } from "../../engine/account.js";
 import type { RefusalReport } from "./app-counters.js";
 import { methodLabels, reasons } from "./labels.js";
+import { newLatency } from "./process-counters.js";
 import type { PlaneRefusal, PlaneReport } from "./reports.js";
 
 export interface DecisionTotals {
@@ -17,8 +18,18 @@ export interface DecisionTotals {
   costs: number[];
 }
 
-export function noDecisions(): DecisionTotals {
+/** Of all apps. */
+export interface AllDecisions extends DecisionTotals {
+  /** Decision times with `latencyBoundsSeconds`. The first number is their sum in seconds. */
+  latency: number[];
+}
+
+function noTotals(): DecisionTotals {
   return { requests: 0, allowed: 0, refused: 0, dryRunRefused: 0, l3Hits: 0, refusals: {}, costs: [] };
+}
+
+export function noDecisions(): AllDecisions {
+  return { ...noTotals(), latency: newLatency() };
 }
 
 /** Kept per app, and over all apps. */
@@ -44,7 +55,7 @@ export function createPlaneTotals(wallClock = Date.now) {
   function ofConfigured(app: string): AppDecisions {
     let own = byApp.get(app);
     if (own === undefined) {
-      own = { ...noDecisions(), lastRefusals: [] };
+      own = { ...noTotals(), lastRefusals: [] };
       byApp.set(app, own);
     }
     return own;
@@ -54,6 +65,7 @@ export function createPlaneTotals(wallClock = Date.now) {
     /** @param isConfigured other apps are counted in the total only, so that data planes cannot grow the table */
     add({ app, numbers }: PlaneReport["apps"][number], isConfigured: boolean): void {
       addTo(all, numbers);
+      for (const name of latencyNames) addLatency(all.latency, numbers[name] ?? []);
       if (isConfigured) addTo(ofConfigured(app), numbers);
     },
     /**
@@ -102,4 +114,12 @@ function addTo(totals: DecisionTotals, numbers: Record<string, number[]>): void 
       for (const [i, count] of costs.entries()) totals.costs[i] = (totals.costs[i] ?? 0) + count;
     } else if (reasons.includes(name)) totals.refusals[name] = (totals.refusals[name] ?? 0) + first;
   }
+}
+
+const latencyNames = ["latency_local", "latency_remote"];
+
+/** Adds the numbers that a data plane sent. Their sum is in nanoseconds. */
+function addLatency(sums: number[], [nanoseconds = 0, ...counts]: readonly number[]): void {
+  sums[0]! += nanoseconds / 1e9;
+  for (let i = 1; i < sums.length; i++) sums[i]! += counts[i - 1] ?? 0;
 }

@@ -1,5 +1,6 @@
 /** Counts what a process does besides deciding about requests: store calls, syncs, connections. Measures its event loop delay. */
 import { monitorEventLoopDelay } from "node:perf_hooks";
+import { LATENCY_BOUNDS_SECONDS } from "../../core/latency.js";
 import { isLiftedByDryRun } from "../../core/refusals.js";
 import type { SlotDecision } from "../../slots/slot-keeper-options.js";
 import { storeErrorKinds } from "../../store/errors.js";
@@ -7,10 +8,8 @@ import type { StoreCommand, StoreOutcome } from "../../store/observed-store.js";
 import { connectionReasons } from "./labels.js";
 import { observe, type Series } from "./series.js";
 
-/** Upper bounds of the latency histograms in reports, in seconds. */
-export const latencyBoundsSeconds = [
-  0.000001, 0.000005, 0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
-];
+/** Upper bounds of the latency histograms in reports. */
+export const latencyBoundsSeconds = LATENCY_BOUNDS_SECONDS;
 
 /** A histogram with `latencyBoundsSeconds`. */
 export const newLatency = () => new Array<number>(latencyBoundsSeconds.length + 2).fill(0);

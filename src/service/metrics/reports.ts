@@ -31,6 +31,8 @@ export interface Reports {
 export interface PlaneReport {
   /** Gauges by name. */
   node: Record<string, number>;
+  /** Open connections by pod; undefined if they are not reported this time. */
+  pods?: { route: string; upstream: string; pod: string; active: number }[] | undefined;
   /** Number of the batch; 0: no batch. A repeated batch keeps its number and is counted once. */
   batch: number;
   /** Counters of apps since the last batch. `docs/API.md` documents the numbers. */

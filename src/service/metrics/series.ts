@@ -13,6 +13,9 @@ export type SeriesList = { [name in MetricName]?: { keys: Key[]; values: number[
 /** Not in any label: they come from the configuration and from fixed lists. */
 const SEPARATOR = "\x1f";
 
+/** The key of a series with these label values. */
+export const seriesKey = (labels: readonly string[]): Key => labels.join(SEPARATOR);
+
 export type Series = ReturnType<typeof createSeries>;
 
 /** Gauges that are not summed over processes. */
@@ -29,7 +32,7 @@ export function createSeries() {
 
   /** The values of one series, to be incremented. They begin at 0. */
   function of(name: MetricName, ...labels: string[]): Values {
-    return withKey(name, labels.join(SEPARATOR));
+    return withKey(name, seriesKey(labels));
   }
 
   function withKey(name: MetricName, key: Key): Values {

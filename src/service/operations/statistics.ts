@@ -8,15 +8,16 @@ import type { StatusReply } from "./contract/contract.js";
 
 const MOST_REFUSALS = 20;
 
-/** Latencies and syncs are those of the workers. `planes`: decisions of data planes. */
+/** Syncs are those of the workers. `planes`: decisions of data planes. */
 export function statistics(reports: readonly NodeReport[], planes = noDecisions()): StatusReply["statistics"] {
   const sum = (value: (report: NodeReport) => number) => reports.reduce((total, report) => total + value(report), 0);
   const own = sum(({ local, cached, remote, withoutStore }) => local + cached + remote + withoutStore);
   const local = sum((report) => report.local + report.cached) + planes.l3Hits;
   const requests = own + planes.requests;
   const refused = sum((report) => report.refused) + planes.refused;
-  const [latencySeconds = 0, ...counts] = Array.from({ length: latencyBoundsSeconds.length + 2 }, (_, i) =>
-    sum(({ latency }) => latency[i] ?? 0),
+  const [latencySeconds = 0, ...counts] = Array.from(
+    { length: latencyBoundsSeconds.length + 2 },
+    (_, i) => sum(({ latency }) => latency[i] ?? 0) + (planes.latency[i] ?? 0),
   );
   const measured = counts.reduce((total, count) => total + count, 0);
   return {

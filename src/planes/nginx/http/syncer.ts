@@ -20,7 +20,7 @@ import { holdsLock, releaseLock, takeLock } from "../lock.js";
 import { ngx } from "../ngx.js";
 import { callService, type ServiceReply } from "../service-client.js";
 import { firstNode, type NginxAccount, type NginxNode, worker } from "../state.js";
-import { nodeLine } from "../status.js";
+import { nodeLines } from "../status.js";
 import { announce, catchUp } from "./changes.js";
 import { addUpCounts, batchReceived, batchText } from "./counters.js";
 import { saveAccount, writeNode } from "./records.js";
@@ -121,7 +121,7 @@ function sendMessage(node: NginxNode): boolean {
   for (const { account } of planned) saveAccount(account);
   writeNode(node);
   const batch = counts ? batchText(now, false) : "";
-  const message = messageText({ name: worker.name, node }, planned, counts ? nodeLine() + batch : "");
+  const message = messageText({ name: worker.name, node }, planned, counts ? nodeLines() + batch : "");
   const reply = callService(node, "/v1/sync", message, worker.options.timeoutMs);
   const ended = freshNowMs();
   // Paused for longer than the lock lasts: another worker has continued, and its next reply includes these grants.

@@ -1,5 +1,6 @@
 /** The counters in sync messages: their schema, which bounds their size, and their form in plain text. */
 import * as z from "zod";
+import { LATENCY_BOUNDS_SECONDS } from "../../../core/latency.js";
 import { isIdentifier } from "../../../core/platform.js";
 import { NO_APP_REPORT } from "../../metrics/reports.js";
 import { count, identifier } from "../../operations/contract/fields.js";
@@ -7,6 +8,7 @@ import { badField } from "../../operations/endpoint.js";
 import { malformedLine, numberOf } from "./text.js";
 
 const MOST_APPS = 200;
+const MOST_PODS = 1_000;
 const MOST_NAMES = 64;
 const MOST_VALUES = 32;
 const MOST_REFUSALS = 200;
@@ -26,7 +28,9 @@ const appCounters = z.object({
     .refine((app) => app === NO_APP_REPORT || isIdentifier(app), "must be * or 1 to 128 of A–Z a–z 0–9 . _ : -")
     .describe("* for requests without an app."),
   numbers: named(z.array(count()).max(MOST_VALUES)).describe(
-    "Since the last batch. l3: hits, misses. A method: allowed, rejected, dry run, sum of costs, and requests " +
+    "Since the last batch. l3: hits, misses. latency_local, latency_remote: sum of decision times in nanoseconds, and decisions that " +
+      `took up to ${LATENCY_BOUNDS_SECONDS.map((seconds) => Number((seconds * 1000).toPrecision(3))).join(", ")} ms and more. ` +
+      "A method: allowed, rejected, dry run, sum of costs, and requests " +
       "that cost up to 1, 2, 5, 10, 25, 50, 100, 500, 1000, 10000, 100000 and more. A code: refusals.",
   ),
 });
@@ -52,6 +56,15 @@ export const syncCounters = z
     node: named(count())
       .default({})
       .describe("Gauges of the node: level, emergency, syncs, failed_syncs, memory_free_bytes, clock, outdated."),
+    pods: z
+      .array(
+        z.object({ route: z.string().max(1_000), upstream: identifier(), pod: z.string().max(256), active: count() }),
+      )
+      .max(MOST_PODS)
+      .optional()
+      .describe(
+        "Open connections by route and pod, without pods that have none. If it is missing, the last list stays.",
+      ),
     batch: count().default(0).describe("Number of the batch, from 1; it is repeated until it is acknowledged."),
     apps: z.array(appCounters).max(MOST_APPS).default([]),
     refusals: z
@@ -67,26 +80,32 @@ export const syncCounters = z
   .describe("Counters of the data plane.");
 
 /**
- * The last lines of a text message: `#node name=n …`, `#numbers batch`, `#app app name=n,n,… …` per app, and `#refused …` per
- * refusal.
+ * The last lines of a text message: `#node name=n …`, `#pods` with `#pod route upstream pod connections` per pod, `#numbers batch`,
+ * `#app app name=n,n,… …` per app, and `#refused …` per refusal.
  * @param first the number of the first line
  */
 export function readCounters(lines: string[], first: number): z.input<typeof syncCounters> {
   const node: Record<string, number> = {};
   const apps: { app: string; numbers: Record<string, number[]> }[] = [];
   const refusals: unknown[] = [];
+  let pods: unknown[] | undefined;
   let batch: unknown;
   lines.forEach((line, i) => {
     const field = `line ${first + i}`;
     const [kind = "", ...words] = line.split(" ");
     if (kind === "#node") for (const [name, values] of pairs(words, field)) node[name] = values[0]!;
-    else if (kind === "#numbers") batch = numberOf(words[0]);
+    else if (kind === "#pods") pods = [];
+    else if (kind === "#pod") {
+      const [route, upstream, pod, active] = words;
+      pods?.push({ route, upstream, pod, active: numberOf(active) });
+    } else if (kind === "#numbers") batch = numberOf(words[0]);
     else if (kind === "#app")
       apps.push({ app: words[0] ?? "", numbers: Object.fromEntries(pairs(words.slice(1), field)) });
     else if (kind === "#refused") refusals.push(refusalOf(words, first + i));
     else if (!kind.startsWith("#")) throw badField(field, "must begin with #, because the line before does");
   });
-  return { node, batch: batch as number, apps, refusals: refusals as z.input<typeof refusal>[] };
+  const counters = { node, pods, batch, apps, refusals };
+  return counters as z.input<typeof syncCounters>;
 }
 
 function refusalOf(words: string[], line: number): unknown {

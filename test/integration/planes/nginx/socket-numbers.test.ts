@@ -157,8 +157,10 @@ it("nginx counts open connections by pod and refusals by reason; the services co
       seen.value("websocket_proxy_instance", { proxy_id: NODE }) === LIMIT &&
       active(seen) === LIMIT &&
       // Sent in the same batches.
-      asked(seen) - asked(before) === LIMIT + 2,
+      asked(seen) - asked(before) === LIMIT + 2 &&
+      seen.sum("websocket_pod_connections") === LIMIT,
   );
+  for (const pod of pods) expect(reported.value("websocket_pod_connections", { pod: pod.address })).toBe(pod.live.size);
   expect(reported.sum("websocket_refusals_total") - before.sum("websocket_refusals_total")).toBe(2);
 });
 

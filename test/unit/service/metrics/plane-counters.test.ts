@@ -42,6 +42,38 @@ it("are added to the metrics of the workers", async () => {
   worker.close();
 });
 
+it("include the time of decisions, and connections per configured pod", async () => {
+  const { counted, made } = service();
+  const worker = createNodeMetrics({ node: "gw-1", enabled: true, apps: ["video"], appLabels: 10 });
+  const times = { latency_local: [9_000, 1, 2], latency_remote: [70_000_000, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1] };
+  const pod = { route: "/ws/", upstream: "sockets", pod: "10.0.0.1:80" };
+  const pods = [
+    { ...pod, active: 3 },
+    { ...pod, pod: "10.6.6.6:80", active: 1 },
+  ];
+  counted("nginx-1", 1, batch(1, { apps: [{ app: "video", numbers: times }], pods }));
+  const open = { pods: [{ ...pod, active: 5, limit: 8 }], proxies: [] };
+  const read = async () => readPage(await text(made.page([worker.metrics(quietLimiter(), open)])));
+  const page = await read();
+  const [local, remote] = ["local", "remote"].map((source) => ({ app_id: "video", source }));
+  expect(page.value("ratelimit_check_latency_seconds_count", local)).toBe(3);
+  expect(page.value("ratelimit_check_latency_seconds_sum", local)).toBeCloseTo(0.000_009, 9);
+  expect(page.value("ratelimit_check_latency_seconds_bucket", { ...local, le: "0.000005" })).toBe(3);
+  expect(page.value("ratelimit_check_latency_seconds_bucket", { ...remote, le: "0.01" })).toBe(0);
+  expect(page.value("ratelimit_check_latency_seconds_bucket", { ...remote, le: "0.05" })).toBe(1);
+  const { latency } = made.planes.totals.all();
+  expect([latency[1], latency[2], latency[11]]).toEqual([1, 2, 1]);
+  expect(page.value("websocket_pod_connections", pod)).toBe(8);
+  expect(page.value("websocket_pod_connections", { pod: "10.6.6.6:80" })).toBeUndefined();
+  // A message without a list changes nothing; an empty list does.
+  counted("nginx-1", 1, batch(2));
+  expect((await read()).value("websocket_pod_connections", pod)).toBe(8);
+  counted("nginx-1", 1, batch(3, { pods: [] }));
+  expect((await read()).value("websocket_pod_connections", pod)).toBe(5);
+  made.close();
+  worker.close();
+});
+
 it("a repeated batch, also in another epoch, is counted once; later ones and those of a restarted node are added", async () => {
   const { counted, page, close } = service();
   const hits = async () => (await page()).sum("ratelimit_l3_hits_total");
