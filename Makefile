@@ -1,6 +1,6 @@
 # Commands for working on Tollgate. Each one first makes what it needs, so a fresh clone can start with any of them.
 .DEFAULT_GOAL := help
-.PHONY: help run quick test check scenarios bench screenshots fuzz soak build clean tools monitoring test-monitoring test-deploy test-deploy-files deploy-tools deploy-files sbom release release-files
+.PHONY: help run quick test check scenarios bench compare docs screenshots fuzz soak build clean tools monitoring test-monitoring test-deploy test-deploy-files deploy-tools deploy-files sbom release release-files
 .NOTPARALLEL:
 
 INSTALLED := node_modules/.package-lock.json
@@ -78,6 +78,14 @@ bench: build ## Run the benchmarks; ONLY=name runs one
 
 screenshots: tools build ## Take the screenshots of the dashboard in docs/images again
 	@node_modules/.bin/tsx build/screenshots.ts
+
+compare: build ## Measure Tollgate and its peers in the same scenarios; writes docs/reference/performance.md. ONLY=name measures one
+	@node_modules/.bin/tsx bench/compare/main.ts $(ONLY)
+
+docs: $(INSTALLED) ## Build the site from docs/ into .cache/site and check it in Chromium: links, images, search, no external requests
+	@test -e site/node_modules/.bin/vitepress || npm install --prefix site --no-audit --no-fund --ignore-scripts --no-package-lock --silent
+	@site/node_modules/.bin/vitepress build site
+	@node_modules/.bin/tsx site/check.ts
 
 fuzz: $(INSTALLED) ## Run the fuzz targets; SECONDS=60 each, TARGET=name, SEED=number
 	@node_modules/.bin/tsx fuzz/main.ts

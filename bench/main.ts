@@ -15,13 +15,15 @@ import { limits } from "./limits.js";
 import { limitsNginx } from "./limits-nginx.js";
 import { metricsCost } from "./metrics-cost.js";
 import { nginx } from "./nginx.js";
+import { machineText, writePart } from "./performance-page.js";
 import { planning } from "./planning/planning.js";
-import { type Result, resultsJson, resultsTable } from "./results.js";
+import { benchPage, type Result, resultsJson, resultsTable } from "./results.js";
 import { rls } from "./rls.js";
 import { shards } from "./shards.js";
 import { simulate } from "./simulate.js";
 import { slotPrimaries } from "./slot-primaries.js";
 import { storeCalls } from "./store-calls.js";
+import { storeMemory } from "./store-memory.js";
 import { websockets } from "./websockets.js";
 
 interface Part {
@@ -36,6 +38,7 @@ const parts: Record<string, Part> = {
   "l3-take-node": { run: l3TakeNode },
   "l3-take-luajit": { run: l3TakeLuajit },
   "store-calls": { run: storeCalls },
+  "store-memory": { run: storeMemory },
   "limiter-check": { run: limiterCheck },
   gateway: { run: gateway, tools: ["wrk"] },
   "metrics-cost": { run: metricsCost, tools: ["wrk"] },
@@ -70,6 +73,7 @@ async function main(only: string | undefined): Promise<number> {
   }
   writeFileSync(new URL("results.json", import.meta.url), resultsJson(results));
   console.log(resultsTable(results));
+  if (only === undefined) writePart("bench", benchPage(results, machineText()));
   const missed = results.filter((each) => !each.holds);
   for (const each of missed) console.error(`${each.name} is ${each.value}, budget ${each.budget}`);
   return missed.length > 0 ? 1 : 0;

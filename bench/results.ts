@@ -64,3 +64,17 @@ function verdict(each: Result): string {
 export function resultsJson(results: Result[]): string {
   return `${JSON.stringify(results, null, 2)}\n`;
 }
+
+/** For docs/reference/performance.md. */
+export function benchPage(results: Result[], machine: string): string {
+  const rows = results.map((each) => {
+    const value = each.value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
+    return `| ${each.name} | ${value} | ${each.unit} | ${each.budget === noBudget.text ? "" : each.budget} | ${verdict(each)} |`;
+  });
+  return `Written by \`make bench\` on ${new Date().toISOString().slice(0, 10)}, on ${machine}.
+
+| name | value | unit | budget | holds |
+| --- | --- | --- | --- | --- |
+${rows.join("\n")}
+`;
+}

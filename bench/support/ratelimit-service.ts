@@ -9,13 +9,13 @@ import { freePort } from "../../test/support/ports.js";
 import { startProcess } from "../../test/support/processes.js";
 import { waitFor } from "../../test/support/wait-for.js";
 
-const VERSION = "v1.4.1-0.20260122083618-3fb702589d36";
+export const ratelimitVersion = "v1.4.1-0.20260122083618-3fb702589d36";
 const PACKAGE = "github.com/envoyproxy/ratelimit/src/service_cmd";
 const BUILD_MS = 600_000;
 
 /** The path of the binary; undefined, with a message on stderr, when it cannot be built. */
 export function ratelimitBinary(): string | undefined {
-  const folder = fromRoot(`.cache/ratelimit/${VERSION}`);
+  const folder = fromRoot(`.cache/ratelimit/${ratelimitVersion}`);
   const binary = join(folder, "service_cmd");
   if (existsSync(binary)) return binary;
   mkdirSync(folder, { recursive: true });
@@ -24,7 +24,7 @@ export function ratelimitBinary(): string | undefined {
     // build/ensure-tools.sh installs Go there when the machine has none.
     const path = `${process.env.PATH}:${fromRoot(".cache/go/go/bin")}`;
     const env = { ...process.env, PATH: path, GOBIN: folder, GOFLAGS: "-buildvcs=false" };
-    execFileSync("env", ["go", "install", `${PACKAGE}@${VERSION}`], { env, stdio: "pipe", timeout: BUILD_MS });
+    execFileSync("env", ["go", "install", `${PACKAGE}@${ratelimitVersion}`], { env, stdio: "pipe", timeout: BUILD_MS });
   } catch (error) {
     console.error(`envoyproxy/ratelimit is not measured: ${error instanceof Error ? error.message : String(error)}`);
     return undefined;
@@ -40,16 +40,15 @@ export interface RatelimitService {
 }
 
 /** Limits the app `busy` per second, with a limit that is never reached. */
-export async function startRatelimit(binary: string, redisPort: number): Promise<RatelimitService> {
-  const dir = mkdtempSync(join(tmpdir(), "tollgate-ratelimit-"));
-  mkdirSync(join(dir, "ratelimit/config"), { recursive: true });
-  writeFileSync(
-    join(dir, "ratelimit/config/config.yaml"),
-    `domain: tollgate
+const BUSY = `domain: tollgate
 descriptors:
   - { key: app_id, value: busy, rate_limit: { unit: second, requests_per_unit: 1000000 } }
-`,
-  );
+`;
+
+export async function startRatelimit(binary: string, redisPort: number, rules = BUSY): Promise<RatelimitService> {
+  const dir = mkdtempSync(join(tmpdir(), "tollgate-ratelimit-"));
+  mkdirSync(join(dir, "ratelimit/config"), { recursive: true });
+  writeFileSync(join(dir, "ratelimit/config/config.yaml"), rules);
   const [grpc, http, debug] = [await freePort(), await freePort(), await freePort()];
   const settings: Record<string, string> = {
     REDIS_SOCKET_TYPE: "tcp",
