@@ -1,0 +1,2 @@
+/** The default theme with the fonts of the reader's system: the pages load nothing from other hosts. */
+export { default } from "vitepress/theme-without-fonts";
