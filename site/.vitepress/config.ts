@@ -34,6 +34,8 @@ export default defineConfig({
   outDir: join(root, ".cache/site"),
   cacheDir: join(root, ".cache/vitepress"),
   cleanUrls: false,
+  // Addresses of the reader's own machine.
+  ignoreDeadLinks: ["localhostLinks"],
   markdown: {
     config(markdown) {
       // Pages link to files of the repository outside of docs/, as GitHub shows them.
