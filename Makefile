@@ -82,8 +82,8 @@ screenshots: tools build ## Take the screenshots of the dashboard in docs/images
 compare: build ## Measure Tollgate and its peers in the same scenarios; writes docs/reference/performance.md. ONLY=name measures one
 	@node_modules/.bin/tsx bench/compare/main.ts $(ONLY)
 
-docs: $(INSTALLED) ## Build the site from docs/ into .cache/site and check it in Chromium: links, images, search, no external requests
-	@test -e site/node_modules/.bin/vitepress || npm install --prefix site --no-audit --no-fund --ignore-scripts --no-package-lock --silent
+docs: tools ## Build the site from docs/ into .cache/site and check it in Chromium: links, images, search, no external requests
+	@test -e site/node_modules/.bin/vitepress || npm install --no-save --prefix site --no-audit --no-fund --ignore-scripts --silent
 	@site/node_modules/.bin/vitepress build site
 	@node_modules/.bin/tsx site/check.ts
 

@@ -27,6 +27,7 @@ const server = createServer((request, response) => {
   createReadStream(file).pipe(response);
 });
 
+const IMAGE = /\.(?:svg|webp|png)$/;
 const problems: string[] = [];
 
 /** Links of the page to this site, with their anchors. */
@@ -73,13 +74,14 @@ async function main(): Promise<number> {
       anchors.set(path, new Set(await page.evaluate(() => [...document.querySelectorAll("[id]")].map(({ id }) => id))));
       for (const link of links) {
         const target = link.endsWith("/") ? `${link}index.html` : link;
-        if (/\.(svg|webp)$/.test(target)) continue;
         linked.set(target, path);
-        waiting.push(target);
+        if (!IMAGE.test(target)) waiting.push(target);
       }
     }
     for (const [link, from] of linked) {
       const [path = "", anchor] = link.split("#");
+      if (IMAGE.test(path) && !existsSync(join(site, new URL(path).pathname)))
+        problems.push(`${from}: no file for ${link}`);
       if (anchor !== undefined && anchor !== "" && !anchors.get(path)?.has(decodeURIComponent(anchor)))
         problems.push(`${from}: no heading for ${link}`);
     }
@@ -87,7 +89,7 @@ async function main(): Promise<number> {
     await page.locator(".VPSwitchAppearance").first().click();
     if (!(await page.evaluate(() => document.documentElement.classList.contains("dark"))))
       problems.push("dark mode does not work");
-    await page.keyboard.press("Control+K");
+    await page.keyboard.press("Control+k");
     await page.locator(".VPLocalSearchBox input").fill("borrow");
     await page.locator(".VPLocalSearchBox .result").first().waitFor({ timeout: 10_000 });
     console.log(`${anchors.size} pages checked in Chromium, ${problems.length} problems`);

@@ -1,5 +1,5 @@
 /** The static site of docs/: search in the browser, dark mode, and no requests to other hosts. */
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitepress";
@@ -27,6 +27,15 @@ const OPERATING = ["DEPLOYMENT.md", "OPERATIONS.md", "TROUBLESHOOTING.md", "DASH
 const REFERENCE = ["CONFIGURATION.md", "API.md", "METRICS.md", "CODES.md", ...pagesIn("reference").sort()];
 const others = pagesIn(".").filter((page) => ![...OPERATING, ...REFERENCE].includes(page));
 
+/** The anchor of a heading as GitHub makes it, so that links work in both places. */
+function gitHubAnchor(heading: string): string {
+  const kept = heading
+    .trim()
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\-_ ]/gu, "");
+  return kept.replaceAll(" ", "-");
+}
+
 export default defineConfig({
   title: "Tollgate",
   description: "Rate and connection limits that hold exactly when many proxies share them.",
@@ -35,8 +44,11 @@ export default defineConfig({
   cacheDir: join(root, ".cache/vitepress"),
   cleanUrls: false,
   // Addresses of the reader's own machine.
-  ignoreDeadLinks: ["localhostLinks"],
+  ignoreDeadLinks: [/^http:\/\/localhost[:/]/],
+  // Pages also link to images, which are only copied automatically where they are shown.
+  buildEnd: ({ outDir }) => cpSync(join(docs, "images"), join(outDir, "images"), { recursive: true }),
   markdown: {
+    anchor: { slugify: gitHubAnchor },
     config(markdown) {
       // Pages link to files of the repository outside of docs/, as GitHub shows them.
       const usual =
