@@ -18,7 +18,7 @@ const apps = `apps:
   app: { guaranteed: ${LIMIT.rate}, burst: ${LIMIT.burst}, on_store_failure: local, profile: { based_on: iops, bandwidth: 0 } }
   busy: { guaranteed: 1000000, burst: 1000000, profile: { based_on: iops, bandwidth: 0 } }
 cluster: { capacity: 10000000, rate: 10000000 }`;
-const users = `limits: [{ name: per-user, key: [user], rate: ${USER_RATE}/s, match: { app: [app] }, on_store_failure: local }]`;
+const users = `limits: [{ name: per-user, key: [user], rate: ${USER_RATE}/s, match: { app: [app], header: [{ name: X-User-Id }] }, on_store_failure: local }]`;
 const connections = `connections: { max_per_pod: ${MOST_CONNECTIONS}, max_total: 1000, rate_per_second: 10000, lease_s: 10 }`;
 
 const common = (world: World, store: string) => `
@@ -95,13 +95,13 @@ export const tollgateNginx: Kind = {
   title: "Tollgate, nginx",
   isOurs: true,
   version,
-  configuration: `${apps}\n# tollgate render nginx --service …`,
+  configuration: `${apps}\n${users}\n# tollgate render nginx --service …`,
   source,
-  hasUserLimit: false,
+  hasUserLimit: true,
   start: (world) =>
     keeping(async (keep) => {
       const redis = keep(await startRedis());
-      const yaml = common(world, redis.url);
+      const yaml = `${common(world, redis.url)}\n${users}\n`;
       const service = keep(await startGateway(`node_id: service\n${yaml}`, { built: true }));
       const options = { services: [control(service)], workers: 1 };
       const nodes = await perNode(async (i) => keep(await startNginx(yaml, { ...options, node: `nginx-${i}` })));
@@ -140,14 +140,14 @@ export const tollgateEnvoy: Kind = {
   title: "Tollgate, Envoy",
   isOurs: true,
   version,
-  configuration: `${apps}\n# tollgate render envoy --service … --envoy-service …`,
+  configuration: `${apps}\n${users}\n# tollgate render envoy --service … --envoy-service …`,
   source,
-  hasUserLimit: false,
+  hasUserLimit: true,
   start: (world) =>
     keeping(async (keep) => {
       const redis = keep(await startRedis());
       const listen = `127.0.0.1:${await freePort()}`;
-      const yaml = common(world, redis.url);
+      const yaml = `${common(world, redis.url)}\n${users}\n`;
       const service = keep(
         await startGateway(`node_id: service\nenvoy: { listen: "${listen}" }\n${yaml}`, { built: true }),
       );
@@ -161,5 +161,17 @@ export const tollgateEnvoy: Kind = {
         bareNs: () => cpuNs([bare.pid()]),
         redis,
       };
+    }),
+  startConnections: (world) =>
+    keeping(async (keep) => {
+      const redis = keep(await startRedis());
+      const listen = `127.0.0.1:${await freePort()}`;
+      const yaml = withSockets(world, redis.url);
+      const service = keep(
+        await startGateway(`node_id: service\nenvoy: { listen: "${listen}" }\n${yaml}`, { built: true }),
+      );
+      const options = { services: [control(service)], envoyServices: [listen], workers: 1 };
+      const nodes = await perNode(async (i) => keep(await startEnvoy(yaml, { ...options, node: `envoy-${i}` })));
+      return { urls: nodes.map(({ url }) => url.replace("http", "ws")), killFirst: () => nodes[0]!.killAll() };
     }),
 };
