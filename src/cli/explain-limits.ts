@@ -87,12 +87,12 @@ export function explainRequest(config: Config, text: string) {
   const limits = config.limits.flatMap(({ name, rate }, i): ExplainedLimit[] => {
     const rule = rules.rules[i]!;
     const match = found.get(name);
-    const { matchesByValue: _remembered, ...parts } = rule;
+    const { recent: _remembered, ...parts } = rule;
     const withoutAllow: LimitRule = { ...parts, allow: { texts: [], networks: [] } };
     const isExempt =
       match === undefined && matchLimits({ ...rules, rules: [withoutAllow] }, request, sha1).matches.length > 0;
-    if (match === undefined && !isExempt && invalid !== rule) return [];
-    const result = invalid === rule ? "invalid" : match === undefined ? "allowed" : match.denied ? "denied" : "limited";
+    if (match === undefined && !isExempt && invalid !== name) return [];
+    const result = invalid === name ? "invalid" : match === undefined ? "allowed" : match.denied ? "denied" : "limited";
     const { burst, dryRun: dry_run } = rule.limits;
     return [
       { limit: name, result, bucket: match?.id ?? "", cost: costAtLimit(rule, own, bytes), rate, burst, dry_run },

@@ -182,10 +182,14 @@ export function clientAddress(
   forwardedFor: string,
   isTrusted: (this: void, address: string) => boolean,
 ): string {
-  if (forwardedFor === "" || !isTrusted(peer)) return peer;
+  return forwardedFor === "" || !isTrusted(peer) ? peer : forwardedAddress(forwardedFor, isTrusted);
+}
+
+/** The client's address according to an X-Forwarded-For of a trusted peer, which is not empty. */
+export function forwardedAddress(forwardedFor: string, isTrusted: (this: void, address: string) => boolean): string {
   if (findText(forwardedFor, ",", 0) < 0) return withoutPort(trimmed(forwardedFor));
   const listed = splitText(forwardedFor, ",");
-  let client = peer;
+  let client = "";
   for (let i = listed.length - 1; i >= 0 && i >= listed.length - MOST_HOPS; i--) {
     client = withoutPort(trimmed(listed[i]!));
     if (!isTrusted(client)) return client;

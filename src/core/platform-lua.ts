@@ -13,6 +13,7 @@ declare const string: {
   char(this: void, code: number): string;
   gsub(this: void, text: string, pattern: string, by: (this: void, match: string) => string): string;
 };
+declare const math: { floor(this: void, value: number): number };
 declare const table: {
   concat(this: void, items: (string | number)[], separator?: string): string;
 };
@@ -43,7 +44,9 @@ export function storedNumber(text: string | false, fallback: number): number {
 }
 
 export function wholeText(value: number): string {
-  return value === 0 ? "0" : string.format("%.0f", value);
+  // A 32-bit integer, several times faster.
+  if (value > -1000000000 && value < 1000000000 && value === math.floor(value)) return string.format("%d", value);
+  return string.format("%.0f", value);
 }
 
 export function codeAt(text: string, position: number): number {

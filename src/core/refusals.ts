@@ -58,8 +58,6 @@ export interface LimitView {
   /** Tokens per second. */
   rate: number;
   dryRun: boolean;
-  /** Of name, limit and rate, if the host keeps them. */
-  texts?: LimitTexts;
 }
 
 /** Which headers are sent with each response. Retry-After and X-RateLimit-Dry-Run are always sent where they apply. */
@@ -153,85 +151,86 @@ export function headerWriter<T>(options: HeaderOptions, add: AddHeader<T>): Head
   };
 }
 
-function setField(headers: Record<string, string>, name: string, value: string): void {
-  headers[name] = value;
-}
-
 /** A decision with the rate of the app, and with its other limits if there are any. */
 export interface LimitedDecision extends ClientDecision {
   rate: number;
   limits?: readonly LimitView[] | undefined;
 }
 
-/** Returns a function that makes the headers of a decision: names and values in the order in which they are sent. */
-export function decisionHeaders(options: HeaderOptions) {
-  const write = headerWriter(options, setField);
-  return (decision: LimitedDecision): Record<string, string> => {
-    const { app, limit, remaining, rate, limits } = decision;
-    const headers: Record<string, string> = {};
-    if (limits === undefined || limits.length === 0) {
-      write(headers, decision, limitTexts(app, limit, rate), resetSeconds(limit, remaining, rate));
-    } else {
-      const { cost, dryRun } = decision;
-      const views: LimitView[] = [{ name: app, cost, remaining, limit, rate, dryRun }];
-      for (const view of limits) views.push(view);
-      writeLimits(write, headers, decision, views);
-    }
-    return headers;
-  };
+/** What is shown of a decision about an app and other limits; first, what concerns the app. */
+export interface ShownDecision extends ClientDecision {
+  rate: number;
+  /** Of the app. */
+  texts: LimitTexts;
+  limits: readonly LimitView[];
+  /** In the same order; there may be more. */
+  textsOfLimits: readonly LimitTexts[];
 }
+
+/** The index of the app among the limits of a request. */
+const APP = -1;
 
 /**
- * Writes the headers of several limits. The IETF headers list each; the others show the limit that refused the request, or
- * the one with the fewest tokens left, which is listed last.
+ * Writes the headers of an app and several limits. The IETF headers list each; the others show the limit that refused the
+ * request, or the one with the fewest tokens left, which is listed last. `shown` becomes what was shown.
  */
-export function writeLimits<T>(
-  write: HeaderWriter<T>,
-  target: T,
-  decision: ClientDecision,
-  views: readonly LimitView[],
-): ClientDecision {
-  const at = shownIndex(decision, views);
+export function writeLimits<T>(write: HeaderWriter<T>, target: T, shown: ShownDecision): void {
+  const { limits, textsOfLimits } = shown;
+  const at = shownIndex(shown);
   let policy = "";
   let others = "";
-  let dryRun = false;
-  for (let i = 0; i < views.length; i++) {
-    dryRun = dryRun || views[i]!.dryRun;
+  if (at !== APP) {
+    policy = shown.texts.policy + ", ";
+    others = remainingPart(shown.texts, shown) + ", ";
+  }
+  let { dryRun } = shown;
+  for (let i = 0; i < limits.length; i++) {
+    const limit = limits[i]!;
+    dryRun = dryRun || limit.dryRun;
     if (i !== at) {
-      const { limit, rate, remaining } = views[i]!;
-      const texts = textsOf(views[i]!);
-      policy = `${policy}${texts.policy}, `;
-      others = `${others}${texts.remainingPrefix}${wholeText(remaining)};t=${wholeText(resetSeconds(limit, remaining, rate))}, `;
+      const texts = textsOfLimits[i]!;
+      policy = policy + (texts.policy + ", ");
+      others = others + (remainingPart(texts, limit) + ", ");
     }
   }
-  const { cost, remaining, limit, rate } = views[at]!;
-  const own = textsOf(views[at]!);
-  const { allowed, code, app, retryAfterMs, limitName } = decision;
-  const shown: ClientDecision = { allowed, code, dryRun, app, cost, remaining, limit, retryAfterMs, limitName };
+  const own = at === APP ? shown : limits[at]!;
+  const ownTexts = at === APP ? shown.texts : textsOfLimits[at]!;
   const texts: LimitTexts = {
-    limitText: own.limitText,
-    policy: policy + own.policy,
-    remainingPrefix: others + own.remainingPrefix,
+    limitText: ownTexts.limitText,
+    policy: policy + ownTexts.policy,
+    remainingPrefix: others + ownTexts.remainingPrefix,
   };
-  write(target, shown, texts, resetSeconds(limit, remaining, rate));
-  return shown;
+  shown.dryRun = dryRun;
+  shown.cost = own.cost;
+  shown.remaining = own.remaining;
+  shown.limit = own.limit;
+  write(target, shown, texts, resetSeconds(own.limit, own.remaining, own.rate));
 }
 
-function textsOf({ name, limit, rate, texts }: LimitView): LimitTexts {
-  return texts ?? limitTexts(name, limit, rate);
+/** The part of RateLimit about one limit. In this order Lua joins all parts in one step. */
+function remainingPart(
+  { remainingPrefix }: LimitTexts,
+  { limit, remaining, rate }: Pick<LimitView, "limit" | "remaining" | "rate">,
+): string {
+  return remainingPrefix + (wholeText(remaining) + (";t=" + wholeText(resetSeconds(limit, remaining, rate))));
 }
 
 function isNamed(limitName: string | undefined): limitName is string {
   return limitName !== undefined && limitName !== "";
 }
 
-function shownIndex({ allowed, limitName }: ClientDecision, views: readonly LimitView[]): number {
-  let least = 0;
-  for (let i = 0; i < views.length; i++) {
-    if (!allowed && i > 0 && views[i]!.name === limitName) return i;
-    if (views[i]!.remaining < views[least]!.remaining) least = i;
+function shownIndex({ allowed, limitName, remaining, limits }: ShownDecision): number {
+  let shown = APP;
+  let least = remaining;
+  for (let i = 0; i < limits.length; i++) {
+    const limit = limits[i]!;
+    if (!allowed && limit.name === limitName) return i;
+    if (limit.remaining < least) {
+      shown = i;
+      least = limit.remaining;
+    }
   }
-  return allowed || isNamed(limitName) ? least : 0;
+  return allowed || isNamed(limitName) ? shown : APP;
 }
 
 /** A structured field: the result if the limit were enforced, and the reason. */

@@ -40,6 +40,8 @@ export interface HeaderMatch {
 
 /** Empty lists match every request. */
 export interface RequestMatch {
+  /** All lists are empty. */
+  isEmpty: boolean;
   routes: string[];
   /** A path matches if one of the prefixes or patterns does. */
   prefixes: string[];
@@ -75,14 +77,14 @@ export interface LimitRule {
   rejectsInvalid: boolean;
   /** Clients choose the values, so their number has to be limited. */
   hasFreeValues: boolean;
-  /** Of a rule with the key `user` or `ip` only: so that a value is not parsed and escaped for each request. */
-  matchesByValue?: MatchesByValue;
+  /** So that a value is not parsed and escaped for each request. */
+  recent?: RecentMatches;
 }
 
-/** Some recent matches; the host limits their number. */
-export interface MatchesByValue {
-  get(value: string): LimitMatch | undefined;
-  set(value: string, match: LimitMatch): void;
+/** Some recent matches by the values of the key, as received; the host limits their number. */
+export interface RecentMatches {
+  get(this: void, values: string): LimitMatch | undefined;
+  set(this: void, values: string, match: LimitMatch): void;
 }
 
 export interface RouteEntry {
@@ -97,7 +99,18 @@ export interface LimitRules {
   rules: LimitRule[];
   /** All routes, in the order in which they are tried; empty if no rule depends on the route. */
   routes: RouteEntry[];
+  uses: UsedAttributes;
 }
+
+/** What the rules depend on: hosts need not read the rest. */
+export interface UsedAttributes {
+  path: boolean;
+  host: boolean;
+  address: boolean;
+}
+
+/** A configuration without limits. */
+export const NO_LIMITS: LimitRules = { rules: [], routes: [], uses: { path: false, host: false, address: false } };
 
 export interface LimitMatch {
   readonly rule: LimitRule;
@@ -107,10 +120,14 @@ export interface LimitMatch {
 }
 
 export interface MatchedLimits {
-  /** The limit whose value is invalid, if it rejects such requests. */
-  invalid: LimitRule | undefined;
-  /** In the order of the configuration. */
+  /** The name of a limit whose value is invalid, if it rejects such requests; empty if there is none. */
+  invalid: string;
+  /** In the order of the configuration. Entries from `count` on are those of an earlier request. */
   matches: LimitMatch[];
+  count: number;
+  /** Of the request, in the form in which limits compare it. */
+  path: string;
+  route: string;
 }
 
 /** SHA-1 in hexadecimal digits. */
@@ -130,58 +147,121 @@ const LONGEST_ESCAPED = 128 - LONGEST_NAME - 8;
 
 const INVALID = "\n";
 
-export function matchLimits({ rules, routes }: LimitRules, request: RequestAttributes, digest: Digest): MatchedLimits {
-  const found: MatchedLimits = { invalid: undefined, matches: [] };
-  const path = normalPath(request.path);
-  const route = routes.length === 0 ? "" : routeOf(routes, request.host, path);
-  for (const rule of rules) {
-    if (isMatch(rule.match, request, path, route)) {
-      const match = matchOf(rule, request, { path, route, digest });
-      if (match === undefined) found.invalid = rule;
-      else if (match.id !== "") found.matches.push(match);
-    }
-  }
+export function newMatched(): MatchedLimits {
+  return { invalid: "", matches: [], count: 0, path: "", route: "" };
+}
+
+export function matchLimits(rules: LimitRules, request: RequestAttributes, digest: Digest): MatchedLimits {
+  const found = newMatched();
+  findLimits(found, rules, request, digest);
   return found;
 }
 
-interface Found {
-  path: string;
-  route: string;
-  digest: Digest;
+/** As `matchLimits`, in a record of an earlier request. */
+export function findLimits(
+  found: MatchedLimits,
+  { rules, routes, uses }: LimitRules,
+  request: RequestAttributes,
+  digest: Digest,
+): void {
+  found.invalid = "";
+  found.path = uses.path ? normalPath(request.path) : "";
+  found.route = routes.length === 0 ? "" : routeOf(routes, request.host, found.path);
+  let count = 0;
+  for (const rule of rules) {
+    if (rule.match.isEmpty || isMatch(rule.match, request, found)) {
+      const match = matchOf(rule, request, found, digest);
+      if (match === undefined) found.invalid = rule.name;
+      else if (match.id !== "") {
+        found.matches[count] = match;
+        count = count + 1;
+      }
+    }
+  }
+  found.count = count;
 }
 
-/** Longer values are not remembered: no address is longer. */
+/** Longer values are not remembered. */
 const LONGEST_REMEMBERED = 64;
 
 /** As `newMatch`, for values of recent requests. */
-function matchOf(rule: LimitRule, request: RequestAttributes, found: Found): LimitMatch | undefined {
-  const { matchesByValue } = rule;
-  if (matchesByValue === undefined) return newMatch(rule, request, found);
-  const value = rule.key[0]!.kind === "ip" ? request.address : request.user;
-  const known = matchesByValue.get(value);
+function matchOf(
+  rule: LimitRule,
+  request: RequestAttributes,
+  found: MatchedLimits,
+  digest: Digest,
+): LimitMatch | undefined {
+  const { recent } = rule;
+  const values = recent === undefined ? INVALID : receivedValues(rule, request, found);
+  if (recent === undefined || values === INVALID || values.length > LONGEST_REMEMBERED) {
+    return newMatch(rule, request, found, digest);
+  }
+  const known = recent.get(values);
   // A copy of the rule, with other lists, has the same memory.
   if (known !== undefined && known.rule === rule) return known;
-  const match = newMatch(rule, request, found);
-  if (match !== undefined && value.length <= LONGEST_REMEMBERED) matchesByValue.set(value, match);
+  const match = newMatch(rule, request, found, digest);
+  if (match !== undefined) recent.set(values, match);
   return match;
 }
 
+/** Tells apart all requests with different buckets; INVALID if it cannot. */
+function receivedValues({ key }: LimitRule, request: RequestAttributes, found: MatchedLimits): string {
+  if (key.length === 1) return receivedValue(key[0]!, request, found);
+  let values = "";
+  for (const part of key) {
+    const value = receivedValue(part, request, found);
+    if (findText(value, INVALID, 0) >= 0) return INVALID;
+    values = values + value + INVALID;
+  }
+  return values;
+}
+
+function receivedValue({ kind, header }: KeyPart, request: RequestAttributes, { path, route }: MatchedLimits): string {
+  switch (kind) {
+    case "user":
+      return request.user;
+    case "ip":
+      return request.address;
+    case "header": {
+      const count = request.headerCount(header);
+      if (count > 1) return INVALID;
+      return count === 0 ? "" : request.header(header);
+    }
+    case "app":
+      return request.app;
+    case "method":
+      return request.method;
+    case "host":
+      return request.host;
+    case "route":
+      return route;
+    default:
+      return path;
+  }
+}
+
 /** Undefined if a value is invalid and rejected. The id is empty for an allowed value. */
-function newMatch(rule: LimitRule, request: RequestAttributes, found: Found): LimitMatch | undefined {
+function newMatch(
+  rule: LimitRule,
+  request: RequestAttributes,
+  found: MatchedLimits,
+  digest: Digest,
+): LimitMatch | undefined {
   let values = "";
   let first = "";
   for (let i = 0; i < rule.key.length; i++) {
-    let value = partValue(rule, rule.key[i]!, request, found);
+    const part = rule.key[i]!;
+    let value = normalValue(rule, part, receivedValue(part, request, found));
     if (value === INVALID) {
       if (rule.rejectsInvalid) return undefined;
       value = "";
     }
     // Lists compare whole addresses, not their networks.
-    if (i === 0) first = rule.key[i]!.kind === "ip" && value !== "" ? request.address : value;
+    if (i === 0) first = part.kind === "ip" && value !== "" ? request.address : value;
     values = i === 0 ? escapeBytes(value) : `${values}:${escapeBytes(value)}`;
   }
   if (isListed(rule.allow, first)) return { rule, id: "", denied: false };
-  const id = bucketId(rule.name, values, found.digest);
+  const id = bucketId(rule.name, values, digest);
   return { rule, id, denied: isListed(rule.deny, first) };
 }
 
@@ -209,40 +289,25 @@ function isListed({ texts, networks }: ValueList, value: string): boolean {
   return false;
 }
 
-function partValue(rule: LimitRule, part: KeyPart, request: RequestAttributes, { path, route }: Found): string {
-  switch (part.kind) {
-    case "user":
-      return request.user;
-    case "ip":
-      return addressValue(rule, request.address);
+/** The value that the bucket is named after; INVALID if there is none. */
+function normalValue({ bitsOf4, bitsOf6 }: LimitRule, { kind }: KeyPart, received: string): string {
+  switch (kind) {
+    case "ip": {
+      const network = networkText(received, bitsOf4, bitsOf6);
+      return network === "" ? INVALID : network;
+    }
     case "header":
-      return headerValue(request, part.header);
-    case "app":
-      return request.app;
-    case "method":
-      return request.method;
+      return received.length > LONGEST_VALUE || hasControls(received) ? INVALID : received;
     case "host":
-      return hostName(request.host);
-    case "route":
-      return route;
+      return hostName(received);
+    case "path":
+      return cutText(received, 0, LONGEST_VALUE);
     default:
-      return cutText(path, 0, LONGEST_VALUE);
+      return received;
   }
 }
 
-function addressValue({ bitsOf4, bitsOf6 }: LimitRule, address: string): string {
-  const network = networkText(address, bitsOf4, bitsOf6);
-  return network === "" ? INVALID : network;
-}
-
-function headerValue(request: RequestAttributes, name: string): string {
-  const count = request.headerCount(name);
-  if (count === 0) return "";
-  const value = count === 1 ? request.header(name) : INVALID;
-  return value.length > LONGEST_VALUE || hasControls(value) ? INVALID : value;
-}
-
-function isMatch(match: RequestMatch, request: RequestAttributes, path: string, route: string): boolean {
+function isMatch(match: RequestMatch, request: RequestAttributes, { path, route }: MatchedLimits): boolean {
   const { routes, methods, apps, prefixes, patterns, headers } = match;
   if (routes.length > 0 && !includes(routes, route)) return false;
   if (methods.length > 0 && !includes(methods, request.method)) return false;

@@ -11,6 +11,7 @@ import {
   plainCell,
 } from "../core/lease.js";
 import type { AppLimits } from "../core/limits.js";
+import type { LimitRule } from "../descriptors/limit-rules.js";
 
 /** Where a decision was made: from the lease, after a sync, from a cached refusal, or without the store. */
 export type DecisionSource = "local" | "remote" | "cached" | "without_store";
@@ -34,6 +35,10 @@ export interface Outcome {
   balance: number;
   /** 0 if waiting does not help or is not needed. */
   retryAfterMs: number;
+  /** The limit; unset for the outcome of an app. */
+  rule?: LimitRule | undefined;
+  /** A list of the limit denies the value. */
+  denied?: boolean | undefined;
 }
 
 /** A request that waits for a sync reply. */
@@ -159,5 +164,17 @@ export function newAccount(limits: AppLimits, options: LeaseOptions, now: number
 /** A record for one decision. */
 export function newOutcome(account: Account, method: string, cost: number): Outcome {
   const { profile } = account.limits;
-  return { account, method, profile, cost, code: OK, allowed: false, source: "local", balance: 0, retryAfterMs: 0 };
+  return {
+    account,
+    method,
+    profile,
+    cost,
+    code: OK,
+    allowed: false,
+    source: "local",
+    balance: 0,
+    retryAfterMs: 0,
+    rule: undefined,
+    denied: false,
+  };
 }

@@ -2,8 +2,8 @@
 import { COST_EXCEEDS_CAPACITY, DENIED, OK, STORE_UNAVAILABLE } from "../core/codes.js";
 import { declaredCost } from "../core/cost.js";
 import { MISS } from "../core/lease.js";
-import type { LimitRule } from "../descriptors/limit-rules.js";
-import type { Outcome } from "./account.js";
+import type { LimitMatch, LimitRule } from "../descriptors/limit-rules.js";
+import type { Account, Outcome } from "./account.js";
 import { conclude, decideCached, remainingTokens } from "./decide.js";
 
 /** All leases could pay. */
@@ -15,6 +15,17 @@ export function costAtLimit({ countsCost, limits }: LimitRule, app: Outcome, con
   if (app.cost <= limits.burst) return app.cost;
   const declared = declaredCost(app.profile, app.method, contentLength);
   return Math.min(app.cost, Math.max(declared, limits.burst));
+}
+
+/** Prepares the record of a limit of a request whose app has its estimated cost. `account` is that of the value. */
+export function startAtLimit(outcome: Outcome, app: Outcome, { rule, denied }: LimitMatch, account: Account): void {
+  outcome.account = account;
+  outcome.method = app.method;
+  outcome.profile = account.limits.profile;
+  outcome.cost = 1;
+  outcome.retryAfterMs = 0;
+  outcome.rule = rule;
+  outcome.denied = denied;
 }
 
 /** Takes the cost of each outcome from its lease. If one cannot pay, what was taken is put back; returns its index. */
@@ -35,7 +46,7 @@ export function takeTogether(outcomes: readonly Outcome[]): number {
  * Decides what is known to be refused before any tokens are taken: denied values, costs above the capacity of a limit, and
  * cached refusals. The other outcomes of such a request are neither paid nor refused. False if nothing is refused.
  */
-export function refuseTogether(outcomes: readonly Outcome[], denied: readonly boolean[], now: number): boolean {
+export function refuseTogether(outcomes: readonly Outcome[], now: number): boolean {
   let refused = false;
   for (let i = 0; i < outcomes.length; i++) {
     const outcome = outcomes[i]!;
@@ -43,7 +54,7 @@ export function refuseTogether(outcomes: readonly Outcome[], denied: readonly bo
     const { limits, cell } = account;
     outcome.retryAfterMs = 0;
     conclude(outcome, "local", OK, cell.get());
-    if (denied[i] === true) conclude(outcome, "local", DENIED, cell.get());
+    if (outcome.denied === true) conclude(outcome, "local", DENIED, cell.get());
     else if (limits.fillSeconds !== undefined && cost > limits.burst) {
       conclude(outcome, "local", COST_EXCEEDS_CAPACITY, cell.get());
     } else if (cell.get() < cost && !limits.dryRun) decideCached(outcome, "cached", now);

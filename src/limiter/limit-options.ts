@@ -8,8 +8,9 @@ import type {
   LimitMatch,
   LimitRule,
   LimitRules,
-  MatchesByValue,
+  RecentMatches,
   RouteEntry,
+  UsedAttributes,
   ValueList,
 } from "../descriptors/limit-rules.js";
 import { parsePattern } from "../descriptors/pattern.js";
@@ -61,7 +62,13 @@ export function compileLimits(limits: readonly LimitOptions[], routes: readonly 
   const usesRoutes = rules.some(
     ({ key, match }) => match.routes.length > 0 || key.some(({ kind }) => kind === "route"),
   );
-  return { rules, routes: usesRoutes ? inOrder(routes) : [] };
+  return { rules, routes: usesRoutes ? inOrder(routes) : [], uses: usedBy(rules, usesRoutes) };
+}
+
+function usedBy(rules: readonly LimitRule[], usesRoutes: boolean): UsedAttributes {
+  const hasKey = (wanted: string) => rules.some(({ key }) => key.some(({ kind }) => kind === wanted));
+  const hasPaths = rules.some(({ match }) => match.prefixes.length + match.patterns.length > 0);
+  return { path: usesRoutes || hasPaths || hasKey("path"), host: usesRoutes || hasKey("host"), address: hasKey("ip") };
 }
 
 function limitRule(limit: LimitOptions, routes: readonly LimitedRoute[]): LimitRule {
@@ -78,6 +85,7 @@ function limitRule(limit: LimitOptions, routes: readonly LimitedRoute[]): LimitR
         : { kind: part, header: "" },
     ),
     match: {
+      isEmpty: naming.length === 0 && Object.values(match).every((list) => list.length === 0),
       routes: [...new Set([...(match.route ?? []), ...naming])],
       prefixes: paths.filter((path) => !path.includes("*")),
       patterns: paths.filter((path) => path.includes("*")).map(parsePattern),
@@ -96,13 +104,13 @@ function limitRule(limit: LimitOptions, routes: readonly LimitedRoute[]): LimitR
     deny: list(deny),
     rejectsInvalid: invalidValues === "reject",
     hasFreeValues: key.some((part) => part !== "app" && part !== "route"),
-    ...(key.length === 1 && (key[0] === "user" || key[0] === "ip") && { matchesByValue: recentMatches() }),
+    recent: recentMatches(),
   };
 }
 
 const MAX_RECENT = 10_000;
 
-function recentMatches(): MatchesByValue {
+function recentMatches(): RecentMatches {
   const matches = new Map<string, LimitMatch>();
   return {
     get: (value) => matches.get(value),

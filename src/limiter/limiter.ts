@@ -1,12 +1,10 @@
 /** The Node host of the engine: decides about requests, with a promise for those that wait for a sync. */
 import { OK, UNKNOWN_APP } from "../core/codes.js";
 import { deviation } from "../core/cost.js";
-import { recentCalls } from "../core/degradation.js";
 import { DEFAULT_APP } from "../core/identity.js";
 import { defaultLeaseOptions, isRefused } from "../core/lease.js";
 import type { AppLimits } from "../core/limits.js";
-import { unidentified } from "../core/refusals.js";
-import { limitOfBucket, type RequestAttributes } from "../descriptors/limit-rules.js";
+import { limitOfBucket, NO_LIMITS, type RequestAttributes } from "../descriptors/limit-rules.js";
 import { newOutcome, type Outcome } from "../engine/account.js";
 import {
   DECIDED_SYNC,
@@ -18,18 +16,20 @@ import {
   estimateCost,
   MISSED,
   refuseWithoutStore,
-  remainingTokens,
   startDecision,
   WAIT,
 } from "../engine/decide.js";
 import { leaveNode, refit } from "../engine/limits.js";
-import { knownNodes, type NodeOptions, type NodeState } from "../engine/node.js";
+import type { NodeOptions, NodeState } from "../engine/node.js";
 import { actualCost, refund, settleExchange } from "../engine/settle.js";
 import { addWaiter, newWaiter, takeWaiters } from "../engine/waiters.js";
 import { systemClock } from "../shared/clock.js";
 import { createAccounts, type LimiterAccount, type LimiterWaiter } from "./accounts.js";
-import { AGAIN, createLimitChecks, type NamedCost } from "./limit-checks.js";
+import { decisionFrom, unknownApp } from "./decisions.js";
+import { AGAIN, type JointOutcome } from "./joint-payments.js";
+import { createLimitChecks, type NamedCost } from "./limit-checks.js";
 import type { Decision, ExchangeEnd, LimiterOptions, LimitOptions } from "./limiter-contract.js";
+import { type DecisionCounts, limiterStats } from "./limiter-stats.js";
 import { isMetered, Meter, type MeterLimiter, type Transfer } from "./meter.js";
 import { createSharedState } from "./shared-state.js";
 import { createSyncer, nextEpoch, type Syncer } from "./syncer.js";
@@ -50,10 +50,6 @@ interface CheckedRequest {
   method: string;
   contentLength: number;
   attributes?: RequestAttributes | undefined;
-}
-
-interface LimitedRequest extends CheckedRequest {
-  attributes: RequestAttributes;
 }
 
 /** Default of `maxValues`. */
@@ -100,7 +96,7 @@ export function createLimiter(options: LimiterOptions) {
     now: clock.now,
   });
   const { apps } = accounts;
-  const counts = { local: 0, remote: 0, cached: 0, without_store: 0, refused: 0, dryRunRefused: 0 };
+  const counts: DecisionCounts = { local: 0, remote: 0, cached: 0, without_store: 0, refused: 0, dryRunRefused: 0 };
   const epoch = nextEpoch(0);
   const nodes: NodeState<LimiterAccount>[] = [];
   /** One per shard: each has its own epoch, degradation level and messages. */
@@ -112,6 +108,7 @@ export function createLimiter(options: LimiterOptions) {
     }),
   );
   let emergencyKnown = false;
+  let tickedAt = clock.now();
 
   /** Shards learn of an emergency one after the other; it is one event. */
   function emergencyChanged(): void {
@@ -125,6 +122,7 @@ export function createLimiter(options: LimiterOptions) {
   function tickAfter(ms: number): () => void {
     return clock.after(ms, () => {
       stopTicking = tickAfter(first.node.options.lease.syncIntervalMs);
+      tickedAt = clock.now();
       for (const syncer of syncers) syncer.tick();
     });
   }
@@ -140,29 +138,6 @@ export function createLimiter(options: LimiterOptions) {
   /** The account that pays for unknown apps. */
   function fallbackOf({ unknownApps }: LimitOptions): LimiterAccount | undefined {
     return unknownApps === "reject" ? undefined : apps.get(DEFAULT_APP);
-  }
-
-  function decisionFrom(outcome: Outcome): Decision {
-    const { account, method, profile, cost, code, allowed, source, balance, retryAfterMs } = outcome;
-    const { id, label = id, guaranteed, dryRun } = account.limits;
-    return {
-      allowed,
-      code,
-      dryRun,
-      app: label,
-      method,
-      cost,
-      balance,
-      remaining: remainingTokens(account, balance),
-      limit: account.sync.limit,
-      rate: guaranteed,
-      retryAfterMs,
-      source,
-      limitName: undefined,
-      limits: undefined,
-      profile: profile.route === undefined ? undefined : profile,
-      appCode: undefined,
-    };
   }
 
   /** Every decision is counted and observed here. */
@@ -188,34 +163,28 @@ export function createLimiter(options: LimiterOptions) {
     usesFallback: true,
   };
 
-  function check(
-    { app: id, method, contentLength, attributes }: CheckedRequest,
-    startedMs: StartTime = startTime(),
-  ): Deciding {
+  function check(request: CheckedRequest, startedMs: StartTime = startTime()): Deciding {
+    const { app: id, method, contentLength, attributes } = request;
     const account = apps.get(id) ?? fallback;
     if (account === undefined) return refuse(UNKNOWN_APP, method, startedMs);
     startDecision(current, account, method, attributes?.profile);
+    if (attributes !== undefined && limitChecks.hasRules()) return checkLimits(request, attributes, startedMs);
     const syncer = syncerOf(account);
-    if (attributes !== undefined && limitChecks.hasRules()) {
-      return checkLimits({ app: id, method, contentLength, attributes }, account, startedMs);
-    }
     const step = decide(syncer.node, current, contentLength);
-    if (step === MISSED) {
-      return miss(account, startedMs, (since) => check({ app: id, method, contentLength, attributes }, since));
-    }
+    if (step === MISSED) return miss(account, startedMs, (since) => check(request, since));
     if (step === DECIDED_SYNC) syncer.wake(account);
     return recorded(decisionFrom(current), startedMs, false);
   }
 
-  /** As `check`, for a request that has limits besides that of its app. */
-  function checkLimits(request: LimitedRequest, account: LimiterAccount, startedMs: StartTime): Deciding {
-    const { method, contentLength, attributes } = request;
-    const since = startedMs ?? clock.now();
-    const app = newOutcome(account, method, 0) as Outcome & { account: LimiterAccount };
-    if (attributes.profile !== undefined) app.profile = attributes.profile;
-    if (!estimateCost(syncerOf(account).node, app, contentLength)) return recorded(decisionFrom(app), startedMs, false);
-    const made = limitChecks.check(app, contentLength, attributes);
+  /** As `check`, for a request that may have limits besides that of its app. */
+  function checkLimits(request: CheckedRequest, attributes: RequestAttributes, startedMs: StartTime): Deciding {
+    const app = current as JointOutcome;
+    if (!estimateCost(syncerOf(app.account).node, app, request.contentLength)) {
+      return recorded(decisionFrom(app), startedMs, false);
+    }
+    const made = limitChecks.check(app, request.contentLength, attributes);
     if (!(made instanceof Promise)) return recorded(made, startedMs, false);
+    const since = startedMs ?? clock.now();
     return made.then((decision) => (decision === AGAIN ? check(request, since) : recorded(decision, since, true)));
   }
 
@@ -242,7 +211,7 @@ export function createLimiter(options: LimiterOptions) {
 
   /** As `takeForPlane`, of several accounts or of none: an app, and buckets of limits. Undefined for an id that is neither. */
   function takeTogetherForPlane(asked: { id: string; cost: number }[]) {
-    let app: (Outcome & { account: LimiterAccount }) | undefined;
+    let app: JointOutcome | undefined;
     const limits: NamedCost[] = [];
     for (const { id, cost } of asked) {
       const name = limitOfBucket(id);
@@ -250,7 +219,7 @@ export function createLimiter(options: LimiterOptions) {
       const account = name === "" ? (apps.get(id) ?? fallback) : undefined;
       if (rule !== undefined) limits.push({ rule, id, cost });
       else if (account !== undefined && app === undefined && limits.length === 0) {
-        app = newOutcome(account, "", cost) as Outcome & { account: LimiterAccount };
+        app = newOutcome(account, "", cost) as JointOutcome;
       } else return undefined;
     }
     return limitChecks.takeAll(app, limits);
@@ -290,10 +259,6 @@ export function createLimiter(options: LimiterOptions) {
     return recorded(unknownApp(code, method), startedMs, false);
   }
 
-  function unknownApp(code: string, method: string): Decision {
-    return { ...unidentified(code), method, balance: 0, rate: 0, source: "local" };
-  }
-
   function giveBack(account: LimiterAccount | undefined, tokens: number): void {
     if (account === undefined || !(tokens > 0)) return;
     refund(account, tokens);
@@ -313,17 +278,17 @@ export function createLimiter(options: LimiterOptions) {
     return true;
   }
 
-  const shared = createSharedState({ clock, syncerOf, giveBack, decisionFrom });
+  const shared = createSharedState({ clock, syncerOf, giveBack });
 
   const limitChecks = createLimitChecks({
     shared,
-    rules: options.limits ?? { rules: [], routes: [] },
+    rules: options.limits ?? NO_LIMITS,
     maxValues: options.maxValues ?? MAX_VALUES,
     clock,
+    recentTime: () => tickedAt,
     limits: { enter, letGo, count: accounts.valueCount },
     owner: accounts.limitOwner,
     syncerOf,
-    decisionFrom,
   });
 
   const meterLimiter: MeterLimiter = {
@@ -342,11 +307,11 @@ export function createLimiter(options: LimiterOptions) {
     check: (app: string, method: string, contentLength: number, attributes?: RequestAttributes) =>
       check({ app, method, contentLength, attributes }),
     /** Takes tokens of the limits that match, without an app: `hits` of each. */
-    checkLimits: limitChecks.checkOnly,
+    checkLimits: limitChecks.alone.check,
     /** The limits that match, by their state in the store; nothing is taken. */
-    lookAtLimits: limitChecks.look,
+    lookAtLimits: limitChecks.alone.look,
     /** Returns `hits` tokens of the limits that match. False if the store does not reply. */
-    refundLimits: limitChecks.refund,
+    refundLimits: limitChecks.alone.refund,
     /** Takes `cost` tokens of an app; 0 takes nothing and returns the current state. */
     take: (app: string, cost: number) => take(app, cost),
     /** As `take`, for a request that a data plane counts itself. */
@@ -440,22 +405,7 @@ export function createLimiter(options: LimiterOptions) {
      * Decisions by source and how many of them were refused (`dryRunRefused`: admitted by a dry run), and the syncs. `level`
      * is the highest of the shards, `levels` has that of each. `storeCalls`: of the last two seconds, on the slowest shard.
      */
-    stats() {
-      const { without_store: withoutStore, ...others } = counts;
-      const levels = syncers.map((syncer) => syncer.level());
-      const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
-      return {
-        ...others,
-        withoutStore,
-        syncs: sum(nodes.map(({ syncs }) => syncs)),
-        failedSyncs: sum(nodes.map(({ failures }) => failures)),
-        level: Math.max(...levels),
-        levels,
-        storeCalls: worstCalls(nodes.map(({ degradation }) => recentCalls(degradation, clock.now()))),
-        emergency: nodes.some(({ emergency }) => emergency),
-        liveNodes: knownNodes(first.node),
-      };
-    },
+    stats: () => limiterStats(counts, syncers, clock.now()),
 
     /** The balance of each configured app, and its state in the last reply. */
     balances: () =>
@@ -473,12 +423,4 @@ export function createLimiter(options: LimiterOptions) {
       await Promise.all(syncers.map((syncer) => syncer.close()));
     },
   };
-}
-
-type RecentCalls = ReturnType<typeof recentCalls>;
-
-function worstCalls(shards: RecentCalls[]): RecentCalls {
-  return shards.reduce((worst, one) =>
-    one.errors > worst.errors || (one.errors === worst.errors && one.latencyMs > worst.latencyMs) ? one : worst,
-  );
 }

@@ -3,13 +3,13 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { ANONYMOUS_USER } from "../core/identity.js";
 import {
   ALL_HEADERS,
-  decisionHeaders,
   type HeaderOptions,
   limitedRefusal,
   type Refusal,
   retryAfterSeconds as secondsOf,
 } from "../core/refusals.js";
 import type { RequestAttributes } from "../descriptors/limit-rules.js";
+import { decisionHeaders } from "./decision-headers.js";
 import { declaredLength } from "./library.js";
 import type { Decision, Limiter } from "./limiter.js";
 
@@ -168,8 +168,15 @@ Object.assign(limitPlugin, { [Symbol.for("skip-override")]: true });
 
 /** The response headers of a decision: X-RateLimit-*, RateLimit and RateLimit-Policy; without Retry-After. */
 export function rateLimitHeaders(decision: Decision, options: HeaderOptions = ALL_HEADERS): Record<string, string> {
-  return decisionHeaders(options)(decision);
+  return headersWith[`${options.xRateLimit} ${options.ietf}`](decision);
 }
+
+const headersWith = {
+  "true true": decisionHeaders(ALL_HEADERS),
+  "true false": decisionHeaders({ xRateLimit: true, ietf: false }),
+  "false true": decisionHeaders({ xRateLimit: false, ietf: true }),
+  "false false": decisionHeaders({ xRateLimit: false, ietf: false }),
+};
 
 /** The value of Retry-After in whole seconds; 0 if a retry cannot succeed or is not needed. */
 export function retryAfterSeconds(decision: Decision): number {

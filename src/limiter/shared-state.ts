@@ -2,10 +2,11 @@
 import { randomUUID } from "node:crypto";
 import { OK, QUOTA_EXHAUSTED } from "../core/codes.js";
 import { spentTokens } from "../core/lease.js";
-import { newOutcome, type Outcome } from "../engine/account.js";
+import { newOutcome } from "../engine/account.js";
 import { conclude, decideLook } from "../engine/decide.js";
 import type { Clock } from "../shared/clock.js";
 import type { LimiterAccount } from "./accounts.js";
+import { decisionFrom } from "./decisions.js";
 import type { Decision } from "./limiter-contract.js";
 import type { Syncer } from "./syncer.js";
 
@@ -14,10 +15,9 @@ export interface SharedStateOptions {
   syncerOf(account: LimiterAccount): Syncer;
   /** Returns tokens that this node has spent. */
   giveBack(account: LimiterAccount, tokens: number): void;
-  decisionFrom(outcome: Outcome): Decision;
 }
 
-export function createSharedState({ clock, syncerOf, giveBack, decisionFrom }: SharedStateOptions) {
+export function createSharedState({ clock, syncerOf, giveBack }: SharedStateOptions) {
   /**
    * Takes nothing. The decision is that about a request of one token, by the state in the store. `remaining` does not include
    * the tokens that other nodes hold. Without the store, by what this node knows.

@@ -66,12 +66,12 @@ function planeRoute(route: Config["routes"][number]): PlaneRoute {
  * The rules as data. Lists and patterns have one character per byte; the renderer writes characters as UTF-8, so they become
  * text again. The planes themselves remember matches.
  */
-function planeRules({ rules, routes }: LimitRules): LimitRules {
+function planeRules({ rules, ...others }: LimitRules): LimitRules {
   const text = (bytes: string) => Buffer.from(bytes, "latin1").toString("utf8");
   const list = ({ texts, networks }: ValueList): ValueList => ({ texts: texts.map(text), networks });
   return {
-    routes,
-    rules: rules.map(({ matchesByValue, ...rule }) => ({
+    ...others,
+    rules: rules.map(({ recent, ...rule }) => ({
       ...rule,
       allow: list(rule.allow),
       deny: list(rule.deny),

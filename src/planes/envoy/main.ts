@@ -1,13 +1,13 @@
 /** The two functions that Envoy calls: one decides about a request, the other adds headers to the response and settles. */
 import type { EnvoyOptions, PlaneRoute } from "../../config/options/plane-options.js";
 import { countsRequests, countsResponses, INVALID_COST, MAX_BYTES, reportedCost } from "../../core/cost.js";
-import type { MatchedLimits } from "../../descriptors/limit-rules.js";
+import { newMatched } from "../../descriptors/limit-rules.js";
 import { UPGRADE } from "../../engine/settle.js";
 import { countDecisionTime, decisionWeight } from "../lua/decision-times.js";
 import { noRoute } from "../lua/exchange.js";
 import { identifiedApp, isKnownUser } from "../lua/identity.js";
 import { pcall } from "../lua/library.js";
-import { hasLimits, matchRequest } from "../lua/limit-matches.js";
+import { hasLimits, matchRequest, type Sender } from "../lua/limit-matches.js";
 import { begin } from "./begin.js";
 import { nowMs } from "./clock.js";
 import type { Handle, Headers } from "./envoy-api.js";
@@ -66,8 +66,9 @@ function admit(handle: Handle): void {
     refuseHead(handle, "invalid_length");
     return;
   }
-  const matched = hasLimits() ? limitsOf(handle, headers, app, upgrade ? UPGRADE : method) : undefined;
   const exchange = newExchange();
+  const pricedAs = upgrade ? UPGRADE : method;
+  const limited = hasLimits() && findLimitsOf(exchange, app.limits.id, { handle, headers, method: pricedAs });
   // Read now: if the request waits, header objects become invalid.
   exchange.requestId = requestIdOf(headers);
   exchange.arrivedAt = nowMs();
@@ -79,7 +80,7 @@ function admit(handle: Handle): void {
   exchange.paidByService = false;
   exchange.route = worker.options.hasRoutes ? routeOf(handle) : noRoute;
   const weight = decisionWeight();
-  check(handle, exchange, app, { method: upgrade ? UPGRADE : method, matched });
+  check(handle, exchange, app, { method: pricedAs, limited });
   if (weight > 0) countDecisionTime(exchange, weight, exchange.arrivedAt, nowMs());
   if (!exchange.allowed) {
     refuse(handle, exchange);
@@ -98,11 +99,23 @@ function routeOf(handle: Handle): PlaneRoute {
   return typeof name === "string" ? (worker.options.routes[name] ?? noRoute) : noRoute;
 }
 
-/** Before anything waits: then header objects become invalid. */
-function limitsOf(handle: Handle, headers: Headers, { limits }: EnvoyAccount, method: string): MatchedLimits {
+/** Reused for every request. */
+const sender = {} as Sender;
+
+/** Whether limits besides that of the app apply. Called before anything waits: then header objects become invalid. */
+function findLimitsOf(
+  exchange: Exchange,
+  app: string,
+  { handle, headers, method }: { handle: Handle; headers: Headers; method: string },
+): boolean {
   readAttributesOf(handle, headers);
-  const hopTrusted = isTrusted(addressOf(handle, headers));
-  return matchRequest({ app: limits.id, user: headers.get(worker.options.identity.userHeader), hopTrusted }, method);
+  sender.app = app;
+  sender.user = headers.get(worker.options.identity.userHeader);
+  sender.hopTrusted = isTrusted(addressOf(handle, headers));
+  const matched = exchange.matched ?? newMatched();
+  exchange.matched = matched;
+  matchRequest(matched, sender, method);
+  return matched.invalid !== "" || matched.count > 0;
 }
 
 /** The bytes of a connection are settled from the access log when it has ended. */

@@ -6,16 +6,18 @@ import {
   type LimitView,
   limitTexts,
   resetSeconds,
+  type ShownDecision,
   unidentified,
   writeLimits,
 } from "../../core/refusals.js";
+import type { Outcome } from "../../engine/account.js";
 import { remainingTokens } from "../../engine/decide.js";
 import type { PlaneExchange } from "./exchange.js";
 
 /** Reused for every request: use it before the request waits for anything. */
-const shown = {} as ClientDecision;
+const shown = {} as ShownDecision;
 
-function clientDecision(exchange: PlaneExchange): ClientDecision {
+function clientDecision(exchange: PlaneExchange): ShownDecision {
   const { limits, sync } = exchange.account;
   shown.allowed = exchange.allowed;
   shown.code = exchange.code;
@@ -26,6 +28,8 @@ function clientDecision(exchange: PlaneExchange): ClientDecision {
   shown.limit = sync.limit;
   shown.retryAfterMs = exchange.retryAfterMs;
   shown.limitName = exchange.limitName;
+  shown.rate = limits.guaranteed;
+  shown.texts = textsOf(textsByApp, limits.id, sync.limit, limits.guaranteed);
   return shown;
 }
 
@@ -54,25 +58,42 @@ function textsOf(known: TextsByName, name: string, limit: number, rate: number):
 /** Adds the headers of the decision to a response. */
 export function showExchange<T>(write: HeaderWriter<T>, target: T, exchange: PlaneExchange): ClientDecision {
   const decision = clientDecision(exchange);
-  if (exchange.limited) return writeLimits(write, target, decision, viewsOf(exchange));
-  const { app, limit, remaining } = decision;
-  const rate = exchange.account.limits.guaranteed;
-  write(target, decision, textsOf(textsByApp, app, limit, rate), resetSeconds(limit, remaining, rate));
+  if (!exchange.limited) {
+    const { texts, limit, remaining, rate } = decision;
+    write(target, decision, texts, resetSeconds(limit, remaining, rate));
+  } else {
+    addLimits(decision, exchange.outcomes!);
+    writeLimits(write, target, decision);
+  }
   return decision;
 }
 
-/** First that of the app. */
-function viewsOf({ rules, outcomes }: PlaneExchange): LimitView[] {
-  const views: LimitView[] = [];
-  for (let i = 0; i < outcomes.length; i++) {
-    const { account, cost, balance } = outcomes[i]!;
-    const { id, guaranteed: rate, dryRun } = account.limits;
-    const { limit } = account.sync;
-    const name = i === 0 ? id : rules[i - 1]!.name;
-    const texts = textsOf(i === 0 ? textsByApp : textsByLimit, name, limit, rate);
-    views.push({ name, cost, remaining: remainingTokens(account, balance), limit, rate, dryRun, texts });
+/** Reused, by their number. */
+const views: { [count: number]: LimitView[] | undefined } = {};
+const textsOfLimits: LimitTexts[] = [];
+
+function addLimits(decision: ShownDecision, outcomes: Outcome[]): void {
+  const count = outcomes.length - 1;
+  let limits = views[count];
+  if (limits === undefined) {
+    limits = [];
+    for (let i = 0; i < count; i++) limits.push({} as LimitView);
+    views[count] = limits;
   }
-  return views;
+  for (let i = 0; i < count; i++) {
+    const { account, cost, balance, rule } = outcomes[i + 1]!;
+    const { guaranteed, dryRun } = account.limits;
+    const view = limits[i]!;
+    view.name = rule!.name;
+    view.cost = cost;
+    view.remaining = remainingTokens(account, balance);
+    view.limit = account.sync.limit;
+    view.rate = guaranteed;
+    view.dryRun = dryRun;
+    textsOfLimits[i] = textsOf(textsByLimit, view.name, view.limit, guaranteed);
+  }
+  decision.limits = limits;
+  decision.textsOfLimits = textsOfLimits;
 }
 
 const noTexts: LimitTexts = { limitText: "0", policy: "", remainingPrefix: "" };

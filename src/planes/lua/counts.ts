@@ -96,7 +96,8 @@ const limitCounts: { [name: string]: AppCounts | undefined } = {};
 const LIMIT_REQUESTS = "requests";
 
 /** Counts the outcome of a request at one of its limits. */
-export function countLimit(name: string, { code, allowed }: Outcome): void {
+export function countLimit({ rule, code, allowed }: Outcome): void {
+  const { name } = rule!;
   let counts = limitCounts[name];
   if (counts === undefined) {
     counts = newCounts();

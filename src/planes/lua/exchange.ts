@@ -1,14 +1,17 @@
 /** What exchanges of nginx and Envoy have in common. */
 import type { PlaneRoute } from "../../config/options/plane-options.js";
-import type { LimitRule } from "../../descriptors/limit-rules.js";
+import type { MatchedLimits } from "../../descriptors/limit-rules.js";
 import type { Account, Outcome } from "../../engine/account.js";
 import { startDecision } from "../../engine/decide.js";
+import type { NodeState } from "../../engine/node.js";
+import type { AppCounts } from "./counts.js";
 
 /**
- * The outcome of the exchange itself is that of its app, until `concludeLimits`. Its tables are reused, and no field is ever
+ * The outcome of the exchange itself is that of its app, until `endLimits`. Its tables are reused, and no field is ever
  * unset: assigning nil to a missing field of a Lua table that is full makes LuaJIT allocate the table anew, for every request.
  */
 export interface PlaneExchange extends Outcome {
+  account: Account & { counts: AppCounts; node: NodeState };
   /** The options of its route; `noRoute` if it has none of its own. */
   route: PlaneRoute;
   /** The cost that the backend has stated, or INVALID_COST. */
@@ -17,13 +20,10 @@ export interface PlaneExchange extends Outcome {
   limitName: string;
   /** Limits besides that of its app apply. Only then the following fields are valid. */
   limited: boolean;
-  /** First the exchange, then an outcome per limit. */
-  outcomes: Outcome[];
-  /** In the same order, without the exchange. */
-  rules: LimitRule[];
-  /** Whether a limit denies the value, by outcome. */
-  denied: boolean[];
-  anyDenied: boolean;
+  /** First the exchange, then an outcome per limit. Undefined before the first request that has limits. */
+  outcomes: Outcome[] | undefined;
+  /** The limits that apply. Undefined before the first request that could have some. */
+  matched: MatchedLimits | undefined;
   /** The code of the app's own outcome. */
   appCode: string;
 }

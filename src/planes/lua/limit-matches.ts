@@ -1,13 +1,14 @@
 /** Finds the limits of a request on a Lua plane. The rules are those of `descriptors`. */
-import { addressGroups, clientAddress, isInNetwork, type Network } from "../../core/address.js";
+import { addressGroups, forwardedAddress, isInNetwork, type Network } from "../../core/address.js";
 import { ANONYMOUS_USER } from "../../core/identity.js";
 import {
   type Digest,
+  findLimits,
   type LimitMatch,
   type LimitRule,
   type LimitRules,
   type MatchedLimits,
-  matchLimits,
+  type RecentMatches,
   type RequestAttributes,
 } from "../../descriptors/limit-rules.js";
 import { UPGRADE } from "../../engine/settle.js";
@@ -36,10 +37,6 @@ interface Prepared {
   byName: { [name: string]: LimitRule | undefined };
   networks: Network[];
   reader: AttributeReader;
-  /** What the rules depend on: reading costs time. */
-  usesAddress: boolean;
-  usesHost: boolean;
-  usesPath: boolean;
 }
 
 const prepared = {} as Prepared;
@@ -60,33 +57,20 @@ export function prepareLimits({ limits, trustedNetworks }: Options, reader: Attr
   prepared.byName = {};
   prepared.networks = trustedNetworks;
   prepared.reader = reader;
-  prepared.usesAddress = false;
-  prepared.usesHost = limits.routes.length > 0;
-  prepared.usesPath = limits.routes.length > 0;
   for (const rule of limits.rules) {
     prepared.byName[rule.name] = rule;
-    rememberMatches(rule);
-    const { prefixes, patterns } = rule.match;
-    if (prefixes.length + patterns.length > 0) prepared.usesPath = true;
-    for (const { kind } of rule.key) {
-      if (kind === "ip") prepared.usesAddress = true;
-      if (kind === "host") prepared.usesHost = true;
-      if (kind === "path") prepared.usesPath = true;
-    }
+    rule.recent = recentMatches();
   }
   attributes.headerCount = headerCount;
   attributes.header = header;
 }
 
-/** Values of most requests were seen before, so they need not be parsed and escaped again. */
-function rememberMatches(rule: LimitRule): void {
-  const first = rule.key[0];
-  if (rule.key.length !== 1 || first === undefined || (first.kind !== "user" && first.kind !== "ip")) return;
+function recentMatches(): RecentMatches {
   const matches: Cache<LimitMatch> = newCache();
-  rule.matchesByValue = {
-    get: (value) => matches.values[value],
-    set(value, match) {
-      keep(matches, value, match);
+  return {
+    get: (values) => matches.values[values],
+    set(this: void, values, match) {
+      keep(matches, values, match);
     },
   };
 }
@@ -111,23 +95,33 @@ export interface Sender {
   hopTrusted: boolean;
 }
 
-/** The limits that apply to the current request. */
-export function matchRequest({ app, user, hopTrusted }: Sender, method: string): MatchedLimits {
-  const { reader, rules, usesAddress, usesHost, usesPath } = prepared;
+/** Finds the limits that apply to the current request. */
+export function matchRequest(found: MatchedLimits, { app, user, hopTrusted }: Sender, method: string): void {
+  const { reader, rules } = prepared;
+  const { uses } = rules;
   attributes.app = app;
   attributes.user = hopTrusted && user !== undefined ? user : ANONYMOUS_USER;
   // Only a GET can be upgraded.
   attributes.method = method === UPGRADE ? "GET" : method;
-  attributes.host = usesHost ? reader.host() : "";
-  attributes.path = usesPath ? reader.path() : "/";
-  attributes.address = usesAddress ? addressOf(hopTrusted) : "";
-  return matchLimits(rules, attributes, reader.digest);
+  attributes.host = uses.host ? reader.host() : "";
+  attributes.path = uses.path ? reader.path() : "/";
+  attributes.address = uses.address ? addressOf(hopTrusted) : "";
+  findLimits(found, rules, attributes, reader.digest);
 }
 
 function addressOf(hopTrusted: boolean): string {
-  const peer = prepared.reader.peer();
-  return hopTrusted ? clientAddress(peer, prepared.reader.forwardedFor(), isTrusted) : peer;
+  const { reader } = prepared;
+  const forwardedFor = hopTrusted ? reader.forwardedFor() : "";
+  if (forwardedFor === "") return reader.peer();
+  const known = addresses.values[forwardedFor];
+  if (known !== undefined) return known;
+  const address = forwardedAddress(forwardedFor, isTrusted);
+  return forwardedFor.length > LONGEST_REMEMBERED ? address : keep(addresses, forwardedFor, address);
 }
+
+/** By X-Forwarded-For. */
+const addresses: Cache<string> = newCache();
+const LONGEST_REMEMBERED = 64;
 
 const trust: Cache<boolean> = newCache();
 

@@ -4,7 +4,7 @@ import { INVALID_COST, UNKNOWN_LENGTH } from "../../core/cost.js";
 import type { IdentityClaims } from "../../core/identity.js";
 import type { AppLimits } from "../../core/limits.js";
 import { splitText, storedNumber } from "../../core/platform.js";
-import { overflowId } from "../../descriptors/limit-rules.js";
+import { newMatched, overflowId } from "../../descriptors/limit-rules.js";
 import { newEpoch } from "../../engine/epoch.js";
 import { activate } from "../../engine/node.js";
 import { UPGRADE } from "../../engine/settle.js";
@@ -19,7 +19,7 @@ import { prepareSystemClock, systemNowMs } from "../lua/system-clock.js";
 import { nowMs } from "./clock.js";
 import { catchUp } from "./http/changes.js";
 import { flushCounts } from "./http/counters.js";
-import { begin, currentExchange, end, newExchange, reuse } from "./http/exchanges.js";
+import { begin, currentExchange, type Exchange, end, newExchange, reuse } from "./http/exchanges.js";
 import { leave } from "./http/leaving.js";
 import { check, checkLimits, readsFirst, settle } from "./http/limiter.js";
 import { readAccount, readNode, writeNode } from "./http/records.js";
@@ -112,6 +112,7 @@ export function initWorker(): void {
   luaMath.randomseed(Math.floor(ngx.now() * 1000) + ngx.worker.pid());
   for (const node of worker.nodes) {
     catchUp(node);
+    node.clock = nowMs();
     for (const account of node.accounts) {
       readAccount(account);
       activate(node, account);
@@ -201,18 +202,18 @@ function admit(method: string, routeName: string | undefined): void {
   }
   hideClaims(app.limits.id);
   // Before anything waits: the head belongs to the current request only until then.
-  const matched = hasLimits() ? matchRequest(senderOf(app.limits.id, claims), method) : undefined;
+  const exchange = newExchange();
+  const limited = hasLimits() && findLimitsOf(exchange, app.limits.id, claims, method);
   const headBytes = contentLength === 0 ? -1 : variableNumber("request_length");
   const route = routeName === undefined ? noRoute : (worker.options.routes[routeName] ?? noRoute);
   const length = contentLength === UNKNOWN_LENGTH && readsFirst(app, method, route) ? readBody() : contentLength;
-  const exchange = newExchange();
   exchange.route = route;
   exchange.reportedCost = INVALID_COST;
   exchange.headBytes = headBytes;
   const weight = decisionWeight();
   const startedMs = weight > 0 ? systemNowMs() : 0;
-  if (matched === undefined) check(exchange, app, method, length);
-  else checkLimits(exchange, app, { method, contentLength: length, matched });
+  if (limited) checkLimits(exchange, app, method, length);
+  else check(exchange, app, method, length);
   if (weight > 0) countDecisionTime(exchange, weight, startedMs, systemNowMs());
   if (exchange.allowed) {
     begin(exchange);
@@ -226,11 +227,16 @@ function admit(method: string, routeName: string | undefined): void {
 /** Reused for every request. */
 const sender = {} as Sender;
 
-function senderOf(app: string, { hopTrusted, userHeader, userHeaderCount }: IdentityClaims): Sender {
+/** Whether limits besides that of the app apply to the current request. */
+function findLimitsOf(exchange: Exchange, app: string, claims: IdentityClaims, method: string): boolean {
+  const { hopTrusted, userHeader, userHeaderCount } = claims;
   sender.app = app;
   sender.user = userHeaderCount === 1 ? userHeader : undefined;
   sender.hopTrusted = hopTrusted;
-  return sender;
+  const matched = exchange.matched ?? newMatched();
+  exchange.matched = matched;
+  matchRequest(matched, sender, method);
+  return matched.invalid !== "" || matched.count > 0;
 }
 
 /** A shortcut for `identify`: a trusted hop names a configured app, whose id is known to be valid. */

@@ -122,22 +122,28 @@ export function newNginxNodes({ lease, timeoutMs, failOpenTokens, shards }: Ngin
   return nodes;
 }
 
-/** @param cell of a value; an app gets one that is never deleted */
-export function newNginxAccount(limits: AppLimits, now: number, cell?: SharedCell): NginxAccount {
+/** What the account of a value has instead of that of an app. */
+export interface ValueParts {
+  cell: SharedCell;
+  counts: AppCounts;
+}
+
+/** @param value an app gets entries that are never deleted */
+export function newNginxAccount(limits: AppLimits, now: number, value?: ValueParts): NginxAccount {
   const { dict, options, nodes } = worker;
   const { id } = limits;
   const account = newAccount(limits, options.lease, now) as NginxAccount;
-  account.cell = cell ?? sharedCell(dict, balanceKey(id));
+  account.cell = value === undefined ? sharedCell(dict, balanceKey(id)) : value.cell;
   account.syncCell = pouringCell(account.cell);
-  account.refunds = cell === undefined ? sharedCell(dict, refundsKey(id)) : sharedCounter(dict, refundsKey(id));
+  account.refunds = value === undefined ? sharedCell(dict, refundsKey(id)) : sharedCounter(dict, refundsKey(id));
   account.withoutStore = sharedCounter(dict, allowanceKey(id));
   // Not used yet: no tokens are fetched in advance.
   account.lease.activeAt = 0;
   account.record = "";
   account.recordKey = `l:${id}`;
   account.refusedUntilKey = `u:${id}`;
-  account.counts = newCounts();
-  account.isValue = cell !== undefined;
+  account.counts = value === undefined ? newCounts() : value.counts;
+  account.isValue = value !== undefined;
   account.usedAt = now;
   account.releasing = false;
   account.node = nodes[shardOf(id, nodes.length)]!;

@@ -1,19 +1,16 @@
 /** Decides about requests on the worker's own leases, and settles exchanges. */
 
-import { EMERGENCY_BLOCKED, INVALID_ARGUMENT, OK } from "../../../core/codes.js";
+import { EMERGENCY_BLOCKED, OK } from "../../../core/codes.js";
 import { mayWaitForStore, STORE_ERROR, STORE_OK, STORE_TIMEOUT } from "../../../core/degradation.js";
 import { isRefused } from "../../../core/lease.js";
 import { splitText, wholeNumber, wholeText } from "../../../core/platform.js";
-import type { MatchedLimits } from "../../../descriptors/limit-rules.js";
 import { isScarce, type Outcome, PENDING } from "../../../engine/account.js";
 import {
-  conclude,
   DECIDED_SYNC,
   decide,
   decideCached,
   decideRemotely,
   decideWithoutStore,
-  estimateCost,
   isLow,
   MISSED,
 } from "../../../engine/decide.js";
@@ -21,10 +18,10 @@ import { activate, callEnded } from "../../../engine/node.js";
 import { actualCost, refund, settleExchange, settleLimit } from "../../../engine/settle.js";
 import { ALL_TAKEN, allAllowed, refuseTogether, takeTogether } from "../../../engine/together.js";
 import { newWaiter } from "../../../engine/waiters.js";
-import { count, countLimit } from "../../lua/counts.js";
+import { count } from "../../lua/counts.js";
 import { startExchange } from "../../lua/exchange.js";
 import { luaTable } from "../../lua/library.js";
-import { concludeLimits, startLimits } from "../../lua/limit-outcomes.js";
+import { endLimits, startLimits, takeAll } from "../../lua/limit-outcomes.js";
 import { nowMs } from "../clock.js";
 import type { Handle } from "../envoy-api.js";
 import { callService } from "../service-calls.js";
@@ -33,22 +30,22 @@ import type { Exchange } from "./exchanges.js";
 import { contactSoon, isReportDue, isSyncing, maySync, sendSync } from "./syncer.js";
 import { currentAccount, valueAccount } from "./values.js";
 
-/** `matched`: undefined if there are no limits. */
+/** `limited`: limits apply besides that of the app. */
 export interface CheckedRequest {
   method: string;
-  matched: MatchedLimits | undefined;
+  limited: boolean;
 }
 
 /** Decides about an exchange. May wait for the service. */
 export function check(handle: Handle, exchange: Exchange, account: EnvoyAccount, request: CheckedRequest): void {
   const { arrivedAt, requestBytes } = exchange;
-  const { method, matched } = request;
+  const { method, limited } = request;
   const { node } = account;
   reportIfDue(handle, account, arrivedAt);
   node.clock = arrivedAt;
   startExchange(exchange, account, method);
-  if (matched !== undefined && (matched.invalid !== undefined || matched.matches.length > 0)) {
-    checkLimits(handle, exchange, matched);
+  if (limited) {
+    checkLimits(handle, exchange);
     return;
   }
   const step = decide(node, exchange, requestBytes);
@@ -66,29 +63,16 @@ function reportIfDue(handle: Handle, account: EnvoyAccount, now: number): void {
 }
 
 /** The request has limits besides that of its app. */
-function checkLimits(handle: Handle, exchange: Exchange, { invalid, matches }: MatchedLimits): void {
+function checkLimits(handle: Handle, exchange: Exchange): void {
   const { account, arrivedAt, requestBytes } = exchange;
-  const { node } = account;
-  if (!estimateCost(node, exchange, requestBytes)) {
-    count(exchange);
-    return;
-  }
-  if (invalid !== undefined) {
-    conclude(exchange, "local", INVALID_ARGUMENT, account.cell.get());
-    exchange.limitName = invalid.name;
-    count(exchange);
-    return;
-  }
-  const outcomes = startLimits(exchange, matches, requestBytes, valueAccount);
+  const outcomes = startLimits(exchange, exchange.matched!, requestBytes, valueAccount);
+  if (outcomes === undefined) return;
   for (const outcome of outcomes) reportIfDue(handle, accountOf(outcome), arrivedAt);
-  const taken = !exchange.anyDenied && takeTogether(outcomes) === ALL_TAKEN;
-  if (!taken) decideTogether(handle, exchange, outcomes);
-  const allowed = allAllowed(outcomes);
-  concludeLimits(exchange);
-  count(exchange);
-  for (let i = 1; i < outcomes.length; i++) countLimit(exchange.rules[i - 1]!.name, outcomes[i]!);
-  if (!allowed) return;
-  for (const outcome of outcomes) used(handle, outcome, node);
+  const taken = takeAll(outcomes);
+  if (!taken) decideTogether(handle, outcomes);
+  const allowed = taken || allAllowed(outcomes);
+  endLimits(exchange, outcomes, taken);
+  if (allowed) for (const outcome of outcomes) used(handle, outcome, account.node);
 }
 
 /** The request is admitted: the next report includes what it spent, and tokens are fetched for later ones. */
@@ -106,9 +90,9 @@ function accountOf({ account }: Outcome): EnvoyAccount {
 }
 
 /** Some lease cannot pay, or a value is denied. */
-function decideTogether(handle: Handle, exchange: Exchange, outcomes: Outcome[]): void {
+function decideTogether(handle: Handle, outcomes: Outcome[]): void {
   const now = nowMs();
-  if (refuseTogether(outcomes, exchange.denied, now)) return;
+  if (refuseTogether(outcomes, now)) return;
   const missing: Outcome[] = [];
   let mayAsk = true;
   for (const outcome of outcomes) {
@@ -220,12 +204,13 @@ export function settle(exchange: Exchange): void {
 
 /** Corrects the limits that count by cost. */
 export function settleLimits(exchange: Exchange): void {
-  const { rules, requestBytes, responseBytes, outcomes } = exchange;
+  const { requestBytes, responseBytes } = exchange;
   if (!exchange.limited) return;
+  const outcomes = exchange.outcomes!;
   const actual = actualCost(exchange, requestBytes, responseBytes);
   for (let i = 1; i < outcomes.length; i++) {
     const outcome = outcomes[i]!;
-    if (rules[i - 1]!.countsCost && outcome.code === OK) {
+    if (outcome.rule!.countsCost && outcome.code === OK) {
       const account = currentAccount(accountOf(outcome));
       settleLimit(account, outcome.cost, actual);
       activate(account.node, account);

@@ -1,27 +1,17 @@
 /** Decides about requests on the leases that all workers share, and settles exchanges. */
 import type { PlaneRoute } from "../../../config/options/plane-options.js";
-import { INVALID_ARGUMENT, OK } from "../../../core/codes.js";
+import { OK } from "../../../core/codes.js";
 import { countsRequests, price } from "../../../core/cost.js";
 import { isRefused } from "../../../core/lease.js";
-import type { MatchedLimits } from "../../../descriptors/limit-rules.js";
 import { type Outcome, PENDING } from "../../../engine/account.js";
-import {
-  conclude,
-  DECIDED_SYNC,
-  decide,
-  decideMiss,
-  estimateCost,
-  isLow,
-  MISSED,
-  WAIT,
-} from "../../../engine/decide.js";
+import { DECIDED_SYNC, decide, decideMiss, isLow, MISSED, WAIT } from "../../../engine/decide.js";
 import { activate } from "../../../engine/node.js";
 import { actualCost, refund, settleExchange, settleLimit } from "../../../engine/settle.js";
 import { ALL_TAKEN, allAllowed, refuseTogether, takeTogether } from "../../../engine/together.js";
 import { addWaiter, giveUpExpired, newWaiter } from "../../../engine/waiters.js";
-import { count, countLimit } from "../../lua/counts.js";
+import { count } from "../../lua/counts.js";
 import { startExchange } from "../../lua/exchange.js";
-import { concludeLimits, startLimits } from "../../lua/limit-outcomes.js";
+import { endLimits, startLimits, takeAll } from "../../lua/limit-outcomes.js";
 import { nowMs } from "../clock.js";
 import { type Semaphore, semaphore } from "../ngx.js";
 import { type NginxAccount, type NginxWaiter, worker } from "../state.js";
@@ -45,41 +35,21 @@ export function check(exchange: Exchange, account: NginxAccount, method: string,
   count(exchange);
 }
 
-/** The same with the limits that match. */
-export function checkLimits(
-  exchange: Exchange,
-  account: NginxAccount,
-  { method, contentLength, matched }: { method: string; contentLength: number; matched: MatchedLimits },
-): void {
-  const { invalid, matches } = matched;
-  if (invalid === undefined && matches.length === 0) {
-    check(exchange, account, method, contentLength);
-    return;
-  }
+/** The same for an exchange with limits that match. */
+export function checkLimits(exchange: Exchange, account: NginxAccount, method: string, contentLength: number): void {
   startExchange(exchange, account, method);
-  if (!estimateCost(account.node, exchange, contentLength)) {
-    count(exchange);
-    return;
-  }
-  if (invalid !== undefined) {
-    conclude(exchange, "local", INVALID_ARGUMENT, account.cell.get());
-    exchange.limitName = invalid.name;
-    count(exchange);
-    return;
-  }
-  const outcomes = startLimits(exchange, matches, contentLength, valueAccount);
-  if (!exchange.anyDenied && takeTogether(outcomes) === ALL_TAKEN) {
-    for (const outcome of outcomes) spent(accountOf(outcome), outcome.balance);
-  } else decideTogether(exchange, outcomes);
-  concludeLimits(exchange);
-  count(exchange);
-  for (let i = 1; i < outcomes.length; i++) countLimit(exchange.rules[i - 1]!.name, outcomes[i]!);
+  const outcomes = startLimits(exchange, exchange.matched!, contentLength, valueAccount);
+  if (outcomes === undefined) return;
+  const taken = takeAll(outcomes);
+  if (taken) for (const outcome of outcomes) spent(accountOf(outcome), outcome.balance);
+  else decideTogether(outcomes);
+  endLimits(exchange, outcomes, taken);
 }
 
 /** Some lease cannot pay, or a value is denied. */
-function decideTogether(exchange: Exchange, outcomes: Outcome[]): void {
+function decideTogether(outcomes: Outcome[]): void {
   for (const { account } of outcomes) readShared(account as NginxAccount);
-  if (refuseTogether(outcomes, exchange.denied, nowMs())) return;
+  if (refuseTogether(outcomes, nowMs())) return;
   let signal: Semaphore | undefined;
   for (const outcome of outcomes) {
     // A dry run of a denied value, or of a cost that the limit can never pay, is decided.
@@ -186,22 +156,22 @@ function isAnyPending(outcomes: Outcome[]): boolean {
 export function settle(exchange: Exchange, requestBytes: number, responseBytes: number): void {
   const { account } = exchange;
   if (exchange.limited) {
-    settleLimits(exchange, actualCost(exchange, requestBytes, responseBytes));
+    const outcomes = exchange.outcomes!;
+    for (let i = 1; i < outcomes.length; i++) {
+      const outcome = outcomes[i]!;
+      if (outcome.rule!.countsCost && outcome.code === OK) {
+        settleAtLimit(outcome, actualCost(exchange, requestBytes, responseBytes));
+      }
+    }
     exchange.code = exchange.appCode;
   }
   corrected(account, settleExchange(account, exchange, requestBytes, responseBytes));
 }
 
-function settleLimits(exchange: Exchange, actual: number): void {
-  const { outcomes } = exchange;
-  for (let i = 1; i < outcomes.length; i++) {
-    const outcome = outcomes[i]!;
-    if (exchange.rules[i - 1]!.countsCost && outcome.code === OK) {
-      const account = currentAccount(outcome);
-      settleLimit(account, outcome.cost, actual);
-      corrected(account, actual - outcome.cost);
-    }
-  }
+function settleAtLimit(outcome: Outcome, actual: number): void {
+  const account = currentAccount(outcome);
+  settleLimit(account, outcome.cost, actual);
+  corrected(account, actual - outcome.cost);
 }
 
 /** Tokens were charged (positive) or refunded (negative). */

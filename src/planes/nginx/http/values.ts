@@ -39,7 +39,8 @@ const BALANCE_PREFIX = balanceKey("").length;
 export function valueAccount(this: void, rule: LimitRule, id: string): NginxAccount {
   const known = worker.byId[id];
   if (known !== undefined && !known.leaving) {
-    known.usedAt = nowMs();
+    // The time of the last tick.
+    known.usedAt = known.node.clock;
     return known;
   }
   if (!createEntry(id, rule.hasFreeValues)) {
@@ -99,8 +100,7 @@ function createAgain(this: void, key: string): void {
 export function loadValue(id: string, rule: LimitRule | undefined): NginxAccount {
   const cell = valueCell(worker.dict, balanceKey(id), createAgain);
   const limits = rule === undefined ? formerLimits(id) : { ...rule.limits, id };
-  const account = newNginxAccount(limits, nowMs(), cell);
-  account.counts = counts;
+  const account = newNginxAccount(limits, nowMs(), { cell, counts });
   worker.byId[id] = account;
   readAccount(account);
   return account;

@@ -3,9 +3,10 @@ import { clientAddress } from "../../../core/address.js";
 import { INVALID_TOKEN, OK } from "../../../core/codes.js";
 import type { CostProfile } from "../../../core/cost.js";
 import { ANONYMOUS_USER, type Identity } from "../../../core/identity.js";
-import { decisionHeaders, type HeaderOptions, limitedRefusal } from "../../../core/refusals.js";
+import { type HeaderOptions, limitedRefusal } from "../../../core/refusals.js";
 import type { RequestAttributes } from "../../../descriptors/limit-rules.js";
 import { UPGRADE } from "../../../engine/settle.js";
+import { decisionHeaders } from "../../../limiter/decision-headers.js";
 import type { Decision, ExchangeEnd, Limiter, Meter, Transfer } from "../../../limiter/limiter.js";
 import { createIdentification, type FoundIdentity, type IdentificationOptions } from "../identity/identification.js";
 import type { Arrival } from "./arrival.js";
@@ -68,23 +69,27 @@ class ArrivalAttributes implements RequestAttributes {
   readonly method: string;
   readonly host: string;
   readonly path: string;
-  readonly address: string;
   readonly profile: CostProfile | undefined;
 
   constructor(
     private readonly arrival: Arrival,
     { app, user }: Identity,
-    isTrustedHop: (address: string) => boolean,
+    private readonly isTrustedHop: (address: string) => boolean,
   ) {
-    const { host = "", path = "/", method, remoteAddress, forwardedFor = "", profile } = arrival;
+    const { host = "", path = "/", method, profile } = arrival;
     this.app = app;
     this.user = user;
     // Only a GET can be upgraded.
     this.method = method === UPGRADE ? "GET" : method;
     this.host = host;
     this.path = path;
-    this.address = clientAddress(remoteAddress, forwardedFor, isTrustedHop);
     this.profile = profile;
+  }
+
+  /** Not all limits depend on it. */
+  get address(): string {
+    const { remoteAddress, forwardedFor = "" } = this.arrival;
+    return clientAddress(remoteAddress, forwardedFor, this.isTrustedHop);
   }
 
   headerCount(name: string): number {

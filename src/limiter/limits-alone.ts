@@ -1,0 +1,74 @@
+/** The limits of a request without its app, as Envoy's rate limit service decides about them. */
+import { DENIED, INVALID_ARGUMENT, OK } from "../core/codes.js";
+import type { LimitMatch, LimitRule, MatchedLimits, RequestAttributes } from "../descriptors/limit-rules.js";
+import { newOutcome } from "../engine/account.js";
+import { decisiveOutcome } from "../engine/together.js";
+import type { LimiterAccount } from "./accounts.js";
+import { limitDecision } from "./decisions.js";
+import type { createJointPayments, JointOutcome } from "./joint-payments.js";
+import type { LimitDecision } from "./limiter-contract.js";
+import type { createSharedState } from "./shared-state.js";
+
+/** The decision about the limits of a request. */
+export interface LimitsOutcome {
+  allowed: boolean;
+  code: string;
+  retryAfterMs: number;
+  limits: LimitDecision[];
+}
+
+export interface LimitsAloneOptions {
+  match(request: RequestAttributes): MatchedLimits;
+  bucketOf(rule: LimitRule, id: string): LimiterAccount;
+  payments: ReturnType<typeof createJointPayments>;
+  shared: ReturnType<typeof createSharedState>;
+}
+
+const invalidRequest = (): LimitsOutcome => ({ allowed: false, code: INVALID_ARGUMENT, retryAfterMs: 0, limits: [] });
+
+function outcomeOf(outcomes: JointOutcome[]): LimitsOutcome {
+  const { code, allowed, retryAfterMs } = outcomes[decisiveOutcome(outcomes)]!;
+  return { allowed, code, retryAfterMs: allowed ? 0 : retryAfterMs, limits: outcomes.map(limitDecision) };
+}
+
+export function createLimitsAlone({ match, bucketOf, payments, shared }: LimitsAloneOptions) {
+  async function lookAt({ rule, id, denied }: LimitMatch): Promise<LimitDecision & { retryAfterMs: number }> {
+    const account = bucketOf(rule, id);
+    const { code, allowed, remaining, limit, rate, retryAfterMs } = await shared.look(account);
+    const { dryRun } = account.limits;
+    const own = denied ? { code: DENIED, allowed: dryRun } : { code, allowed };
+    return { name: rule.name, cost: 0, ...own, dryRun, remaining, limit, rate, retryAfterMs };
+  }
+
+  return {
+    /** Takes `hits` tokens of each limit that matches, or none. */
+    check(request: RequestAttributes, hits: number): LimitsOutcome | Promise<LimitsOutcome> {
+      const { invalid, matches } = match(request);
+      if (invalid !== "") return invalidRequest();
+      if (matches.length === 0) return { allowed: true, code: OK, retryAfterMs: 0, limits: [] };
+      const outcomes = matches.map(
+        ({ rule, id, denied }) =>
+          ({ ...newOutcome(bucketOf(rule, id), request.method, hits), rule, denied }) as JointOutcome,
+      );
+      const waiting = payments.takeLocally(outcomes) ? undefined : payments.takeOrRefuse(outcomes);
+      return waiting === undefined ? outcomeOf(outcomes) : waiting.then(() => outcomeOf(outcomes));
+    },
+
+    /** The limits that match, by their state in the store. Nothing is taken. */
+    async look(request: RequestAttributes): Promise<LimitsOutcome> {
+      const { invalid, matches } = match(request);
+      if (invalid !== "") return invalidRequest();
+      const limits = await Promise.all(matches.map(lookAt));
+      const refused = limits.find(({ allowed }) => !allowed);
+      const { code = OK, retryAfterMs = 0 } = refused ?? {};
+      return { allowed: refused === undefined, code, retryAfterMs, limits };
+    },
+
+    /** Returns tokens that any node has taken. False if the store does not reply. */
+    async refund(request: RequestAttributes, hits: number): Promise<boolean> {
+      const { matches } = match(request);
+      const done = await Promise.all(matches.map(({ rule, id }) => shared.refund(bucketOf(rule, id), hits)));
+      return !done.includes(false);
+    },
+  };
+}
