@@ -112,10 +112,10 @@ export function planMessage<A extends Account>(node: NodeState<A>, now: number):
   node.clock = now;
   node.urgent = [];
   node.departed = [];
-  for (const account of urgent) {
-    account.urgent = false;
-    planIfDue(node, account, situation, planned);
-  }
+  for (const account of urgent) account.urgent = false;
+  // A message has room for some accounts only: requests must not wait for accounts of which none waits.
+  for (const account of urgent) if (account.waitingCost > 0) planIfDue(node, account, situation, planned);
+  for (const account of urgent) if (account.waitingCost <= 0) planIfDue(node, account, situation, planned);
   const untilScan = node.scanAt - now;
   if (untilScan <= 0 || untilScan > options.syncIntervalMs) {
     node.scanAt = now + options.syncIntervalMs;

@@ -3,15 +3,12 @@ import type { PlaneRoute } from "../../config/options/plane-options.js";
 import type { MatchedLimits } from "../../descriptors/limit-rules.js";
 import type { Account, Outcome } from "../../engine/account.js";
 import { startDecision } from "../../engine/decide.js";
-import type { NodeState } from "../../engine/node.js";
-import type { AppCounts } from "./counts.js";
 
 /**
  * The outcome of the exchange itself is that of its app, until `endLimits`. Its tables are reused, and no field is ever
  * unset: assigning nil to a missing field of a Lua table that is full makes LuaJIT allocate the table anew, for every request.
  */
 export interface PlaneExchange extends Outcome {
-  account: Account & { counts: AppCounts; node: NodeState };
   /** The options of its route; `noRoute` if it has none of its own. */
   route: PlaneRoute;
   /** The cost that the backend has stated, or INVALID_COST. */

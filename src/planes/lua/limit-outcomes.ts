@@ -3,16 +3,19 @@ import { INVALID_ARGUMENT, OK } from "../../core/codes.js";
 import type { LimitRule, MatchedLimits } from "../../descriptors/limit-rules.js";
 import { type Account, newOutcome, type Outcome } from "../../engine/account.js";
 import { conclude, estimateCost } from "../../engine/decide.js";
+import type { NodeState } from "../../engine/node.js";
 import { ALL_TAKEN, costAtLimit, decisiveOutcome, startAtLimit, takeTogether } from "../../engine/together.js";
-import { count, countLimit } from "./counts.js";
+import { type AppCounts, count, countLimit } from "./counts.js";
 import type { PlaneExchange } from "./exchange.js";
+
+type LimitedExchange = PlaneExchange & { account: { counts: AppCounts; node: NodeState } };
 
 /**
  * Prepares the outcomes of an exchange with limits. `accountOf` returns the account of a value. Undefined if the request is
  * invalid: then it is decided and counted.
  */
 export function startLimits(
-  exchange: PlaneExchange,
+  exchange: LimitedExchange,
   { invalid, matches, count: limits }: MatchedLimits,
   contentLength: number,
   accountOf: (this: void, rule: LimitRule, id: string) => Account,
@@ -57,7 +60,7 @@ export function takeAll(outcomes: Outcome[]): boolean {
 }
 
 /** All outcomes are decided: the exchange gets the decision about the whole request, and is counted. */
-export function endLimits(exchange: PlaneExchange, outcomes: Outcome[], taken: boolean): void {
+export function endLimits(exchange: LimitedExchange, outcomes: Outcome[], taken: boolean): void {
   exchange.appCode = exchange.code;
   if (!taken) concludeLimits(exchange, outcomes);
   count(exchange);
