@@ -6,10 +6,10 @@ import { pause, waitFor } from "../support/wait-for.js";
 import { BY_REQUEST } from "./fixture.js";
 import { metered, REQUEST_TIMEOUT_MS, send, statusesWithStore, type Verdict, withFixture } from "./limits.js";
 
-const LIMIT = 10;
+export const LIMIT = 10;
 
 /** The instance of each of twelve requests. */
-const ORDERS: number[][] = [
+export const ORDERS: number[][] = [
   [0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1],
   [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1],
   [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
