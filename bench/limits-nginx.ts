@@ -1,10 +1,9 @@
-/** Limits on any key in nginx: CPU of a decision with two limits, and many distinct values in shared memory. */
+/** Limits on any key in nginx: CPU of a decision with two limits. */
 import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { request } from "undici";
 import { startGateway } from "../test/support/gateway-process.js";
 import { type NginxProcess, startNginx } from "../test/support/nginx-process.js";
 import { startRedis } from "../test/support/redis-server.js";
@@ -15,16 +14,12 @@ const run = promisify(execFile);
 const ROUNDS = 5;
 const SECONDS = 1;
 const CONNECTIONS = 64;
-const MOST_VALUES = 10_000;
-/** Time for distinct values; on a fast machine enough for a million. */
-const VALUES_SECONDS = Number(process.env.LIMITS_BENCH_SECONDS ?? 60);
 
 const LIMITS = `
 limits:
   - { name: user, key: [user], rate: 1000000/s }
   - { name: ip, key: [ip], rate: 1000000/s }
 `;
-const SMALL = "limits: [{ name: user, key: [user], rate: 1/min, on_store_failure: closed }]\n";
 
 /** Requests of 1,000 clients in turn. */
 const CLIENTS = `
@@ -41,15 +36,6 @@ request = function()
 end
 `;
 
-/** Each request has another user. */
-const DISTINCT = `
-local at = 0
-request = function()
-  at = at + 1
-  return wrk.format("GET", "/", { ["X-App-Id"] = "busy", ["X-User-Id"] = "value-" .. at })
-end
-`;
-
 const PROXY = /proxy_pass [^;]+;/g;
 const LUA_BLOCK = /^(init|init_worker|log)_by_lua_block \{[^}]*\}\n/gm;
 const answering = (text: string) => text.replace(PROXY, "empty_gif;");
@@ -62,38 +48,26 @@ function bare(text: string, name: string): string {
 const workersOf = (nginx: NginxProcess, read: (pid: number) => number) =>
   nginx.workers().reduce((sum, pid) => sum + read(pid), 0);
 const cpuNs = (pid: number) => Number(readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ")[0]);
-const memoryMb = (pid: number) =>
-  Number(/RssAnon:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1024;
 
 async function load(nginx: NginxProcess, script: string, seconds: number) {
   const before = workersOf(nginx, cpuNs);
   const { stdout } = await run("wrk", ["-t1", `-c${CONNECTIONS}`, `-d${seconds}s`, "-s", script, `${nginx.url}/`]);
   const requests = Number(/(\d+) requests in/.exec(stdout)?.[1]);
-  const failed = Number(/Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? 0);
-  return { requests, failed, cpuUs: (workersOf(nginx, cpuNs) - before) / requests / 1000 };
-}
-
-async function metric({ statusUrl }: NginxProcess, name: string): Promise<number> {
-  const text = await (await request(`${statusUrl}/metrics`)).body.text();
-  return Number(new RegExp(`^${name}(?:\\{.*\\})? (.+)$`, "m").exec(text)?.[1]);
+  return { requests, cpuUs: (workersOf(nginx, cpuNs) - before) / requests / 1000 };
 }
 
 export async function limitsNginx(): Promise<Result[]> {
   const endings: (() => unknown)[] = [];
   const folder = mkdtempSync(join(tmpdir(), "tollgate-bench-"));
   endings.push(() => rmSync(folder, { recursive: true }));
-  const scriptOf = (name: string, text: string) => {
-    writeFileSync(join(folder, name), text);
-    return join(folder, name);
-  };
-  const [clients, distinct] = [scriptOf("clients.lua", CLIENTS), scriptOf("distinct.lua", DISTINCT)];
+  const clients = join(folder, "clients.lua");
+  writeFileSync(clients, CLIENTS);
   async function start(limits: string, edit: (text: string, name: string) => string): Promise<NginxProcess> {
     const redis = await startRedis();
     endings.push(() => redis.stop());
     const yaml = `
 store: ${redis.url}
 log: { level: error }
-rate_limit_values: ${MOST_VALUES}
 apps: { busy: { guaranteed: 1000000, burst: 1000000 } }
 cluster: { capacity: 1000000000, rate: 1000000000 }
 upstreams: { backend: { targets: ["127.0.0.1:9"] } }
@@ -153,40 +127,8 @@ ${limits}`;
         "µs CPU, bare nginx",
         noBudget,
       ),
-      ...(await manyValues(await start(SMALL, answering), distinct)),
     ];
   } finally {
     for (const end of endings.reverse()) await end();
   }
-}
-
-async function manyValues(nginx: NginxProcess, script: string): Promise<Result[]> {
-  const before = workersOf(nginx, memoryMb);
-  const loading = load(nginx, script, VALUES_SECONDS);
-  let most = 0;
-  let free = Number.POSITIVE_INFINITY;
-  let memory = 0;
-  let isLoading = true;
-  const loaded = loading.finally(() => {
-    isLoading = false;
-  });
-  while (isLoading) {
-    most = Math.max(most, await metric(nginx, "ratelimit_limit_values"));
-    free = Math.min(free, await metric(nginx, "ratelimit_shared_memory_free_bytes"));
-    memory = Math.max(memory, workersOf(nginx, memoryMb));
-    await new Promise((resolve) => setTimeout(resolve, 500));
-  }
-  const { requests, failed } = await loaded;
-  return [
-    result("limits-nginx-values", requests, "distinct values sent", noBudget),
-    result(
-      "limits-nginx-values-most",
-      most,
-      `values in shared memory at most, of ${MOST_VALUES}`,
-      atMost(MOST_VALUES + 1),
-    ),
-    result("limits-nginx-values-free", free / 1_048_576, "MB of shared memory free at least", noBudget),
-    result("limits-nginx-values-memory", memory - before, "MB more memory of the worker at most", noBudget),
-    result("limits-nginx-values-admitted", (requests - failed) / requests, "share admitted", noBudget),
-  ];
 }

@@ -18,14 +18,15 @@ const PLENTY = 1e9;
 const ROUNDS = 9;
 const DECISIONS = 200_000;
 const CLIENTS = 1_000;
+/** Entries per request do not depend on their number; 10,000 take ten times as long. */
+const USERS = Number(process.env.LIMITS_BENCH_USERS ?? 1_000);
 
 export const TWO: LimitOptions[] = [
   { name: "user", key: ["user"], rate: "1000000000/s" },
   { name: "ip", key: ["ip"], rate: "1000000000/s" },
 ];
 
-/** Requests of many clients, as the gateway decides and settles them: identity, decision, headers. */
-export function gatewaySide(limits: LimitOptions[]) {
+function startLimiter(limits: LimitOptions[]) {
   const store = createEmbeddedStore();
   const limiter = createLimiter({
     node: "bench",
@@ -34,6 +35,40 @@ export function gatewaySide(limits: LimitOptions[]) {
     apps: [limitedApp({ id: "app", guaranteed: PLENTY, burst: PLENTY })],
     limits: compileLimits(limits),
   });
+  return { limiter, close: () => limiter.close().then(() => store.close()) };
+}
+
+/** CPU per call, in microseconds. `decide` returns a promise for a request that waits. */
+async function cpuOf(decide: (client: number) => unknown): Promise<number> {
+  let cpu = 0;
+  for (let done = 0; done < DECISIONS; done += CLIENTS) {
+    const before = process.cpuUsage();
+    const waiting: unknown[] = [];
+    for (let client = 0; client < CLIENTS; client++) {
+      const made = decide(client);
+      if (made instanceof Promise) waiting.push(made);
+    }
+    const used = process.cpuUsage(before);
+    cpu += used.user + used.system;
+    await Promise.all(waiting);
+    // The event loop must turn, so that leases are refilled.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  return cpu / DECISIONS;
+}
+
+/** Only the check of the library. */
+export function checkSide(limits: LimitOptions[]) {
+  const { limiter, close } = startLimiter(limits);
+  const requests = Array.from({ length: CLIENTS }, (_, i) =>
+    limits.length === 0 ? undefined : { ...attributes(`user-${i}`), address: `192.0.2.${i % 250}` },
+  );
+  return { cpuMicroseconds: () => cpuOf((i) => limiter.check("app", "GET", 0, requests[i])), close };
+}
+
+/** Requests of many clients, as the gateway decides and settles them: identity, decision, headers. */
+export function gatewaySide(limits: LimitOptions[]) {
+  const { limiter, close } = startLimiter(limits);
   const admission = createRateLimitAdmission({
     limiter,
     appHeader: "X-App-Id",
@@ -59,44 +94,42 @@ export function gatewaySide(limits: LimitOptions[]) {
       headerValues: (name: string) => headers[name] ?? [],
     };
   });
-  async function cpuMicroseconds(): Promise<number> {
-    // The event loop must turn, so that leases are refilled.
-    let cpu = 0;
-    for (let done = 0; done < DECISIONS; done += CLIENTS) {
-      const before = process.cpuUsage();
-      const waiting: Promise<unknown>[] = [];
-      for (const arrival of arrivals) {
-        const verdict = admission.admit(arrival);
-        if (verdict instanceof Promise) waiting.push(verdict.then((made) => admission.settle(made, 0, 1_000)));
-        else admission.settle(verdict, 0, 1_000);
-      }
-      const used = process.cpuUsage(before);
-      cpu += used.user + used.system;
-      await Promise.all(waiting);
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    return cpu / DECISIONS;
-  }
-  return { cpuMicroseconds, close: () => limiter.close().then(() => store.close()) };
+  const cpuMicroseconds = () =>
+    cpuOf((i) => {
+      const verdict = admission.admit(arrivals[i]!);
+      if (verdict instanceof Promise) return verdict.then((made) => admission.settle(made, 0, 1_000));
+      return admission.settle(verdict, 0, 1_000);
+    });
+  return { cpuMicroseconds, close };
 }
 
-async function decisionCpu(): Promise<Result[]> {
-  const plain = gatewaySide([]);
-  const limited = gatewaySide(TWO);
+async function decisionCpu(name: string, what: string, side: typeof checkSide): Promise<Result[]> {
+  const [plain, limited] = [side([]), side(TWO)];
   await plain.cpuMicroseconds();
   await limited.cpuMicroseconds();
   const pairs = await alternate(ROUNDS, limited.cpuMicroseconds, plain.cpuMicroseconds);
   await plain.close();
   await limited.close();
+  const of = (read: (pair: [number, number]) => number) => median(pairs.map(read));
   return [
     result(
-      "limits-decision-cpu",
-      median(pairs.map(([a, b]) => a / b)),
-      "app and two limits ÷ app only, CPU",
+      `limits-${name}-cpu`,
+      of(([a, b]) => a / b),
+      `${what}: app and two limits ÷ app only, CPU`,
       atMost(1.5),
     ),
-    result("limits-decision-us", median(pairs.map(([a]) => a)), "µs CPU with two limits", noBudget),
-    result("app-decision-us", median(pairs.map(([, b]) => b)), "µs CPU, app only", noBudget),
+    result(
+      `limits-${name}-us`,
+      of(([a]) => a),
+      "µs CPU with two limits",
+      noBudget,
+    ),
+    result(
+      `app-${name}-us`,
+      of(([, b]) => b),
+      "µs CPU, app only",
+      noBudget,
+    ),
   ];
 }
 
@@ -108,10 +141,9 @@ function attributes(user: string): RequestAttributes {
   };
 }
 
-/** 10,000 users with one request per 10 s each, in turn on three nodes. */
+/** Users with one request per 10 s each, in turn on three nodes. */
 async function ledgerEntries(): Promise<Result[]> {
-  // Fewer users with the same load each: entries per request do not depend on their number.
-  const [users, seconds, warmSeconds] = [1_000, 1_500, 600];
+  const [users, seconds, warmSeconds] = [USERS, 1_500, 600];
   const limits = compileLimits([{ name: "user", key: ["user"], rate: "60/min" }]);
   const app = limitedApp({ id: "app", guaranteed: 1e8, burst: 1e8 });
   const simulation = createSimulation([app], { capacity: PLENTY, rate: PLENTY }, { limits, maxValues: 20_000 });
@@ -180,5 +212,10 @@ async function millionValues(): Promise<Result[]> {
 }
 
 export async function limits(): Promise<Result[]> {
-  return [...(await decisionCpu()), ...(await ledgerEntries()), ...(await millionValues())];
+  return [
+    ...(await decisionCpu("check", "check of the library", checkSide)),
+    ...(await decisionCpu("decision", "decision of the gateway", gatewaySide)),
+    ...(await ledgerEntries()),
+    ...(await millionValues()),
+  ];
 }

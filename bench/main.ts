@@ -13,6 +13,7 @@ import { leases } from "./leases/leases.js";
 import { limiterCheck } from "./limiter-check.js";
 import { limits } from "./limits.js";
 import { limitsNginx } from "./limits-nginx.js";
+import { limitsValues } from "./limits-values.js";
 import { metricsCost } from "./metrics-cost.js";
 import { nginx } from "./nginx.js";
 import { machineText, writePart } from "./performance-page.js";
@@ -55,6 +56,7 @@ const parts: Record<string, Part> = {
   limits: { run: limits },
   dashboard: { run: dashboard },
   "limits-nginx": { run: limitsNginx, tools: ["wrk"] },
+  "limits-values": { run: limitsValues, tools: ["wrk"] },
 };
 
 async function main(only: string | undefined): Promise<number> {
