@@ -3,6 +3,7 @@ import { defaultLeaseOptions, spentTokens } from "../../../src/core/lease.js";
 import { PENDING } from "../../../src/engine/account.js";
 import { newEpoch } from "../../../src/engine/epoch.js";
 import { leaveNode, refit, setEmergency } from "../../../src/engine/limits.js";
+import { urge } from "../../../src/engine/node.js";
 import { isMessageDue, planMessage } from "../../../src/engine/plan.js";
 import { settleExchange } from "../../../src/engine/settle.js";
 import { createNodeDriver, limits } from "./node-driver.js";
@@ -148,6 +149,15 @@ describe("a sync that fails", () => {
 });
 
 describe("a message", () => {
+  it("has the accounts with waiting requests first, however many others are due", () => {
+    const driver = createNodeDriver(Array.from({ length: 450 }, (_, i) => limits({ id: `app-${i}` })));
+    for (const account of driver.accounts.slice(0, -1)) urge(driver.node, account);
+    driver.request("app-449");
+    const planned = driver.send();
+    expect(planned).toHaveLength(400);
+    expect(planned[0]!.account.limits.id).toBe("app-449");
+  });
+
   it("is repeated without new spending while its reply is missing", () => {
     const driver = createNodeDriver([limits({ id: "app" })]);
     driver.request("app");
