@@ -45,8 +45,9 @@ deploy-files: $(INSTALLED) ## Write the deployment files that are derived from t
 	@deploy/test/ensure-tools.sh helm
 	@node_modules/.bin/tsx build/deploy-files.ts
 
-test-monitoring: build ## Inject the fault of each alert and see it fire in a real Prometheus; ask every query of the dashboards. About 5 minutes
+test-monitoring: build ## Inject the fault of each alert and see it fire in a real Prometheus; ask every query of the dashboards; push to StatsD and Graphite. About 10 minutes
 	@build/ensure-tools.sh
+	@build/ensure-receivers.sh
 	@node_modules/.bin/vitest run --config test/monitoring/vitest.config.ts
 
 test-deploy: build ## Build the container images and test the deployment files
@@ -76,8 +77,8 @@ scenarios: tools build ## Run all scenarios with several shards on every kind of
 bench: build ## Run the benchmarks; ONLY=name runs one
 	@node_modules/.bin/tsx bench/main.ts $(ONLY)
 
-screenshots: tools build ## Take the screenshots of the dashboard in docs/images again
-	@node_modules/.bin/tsx build/screenshots.ts
+screenshots: tools build ## Take the screenshots of the dashboard in docs/images again, on a quiet machine; ONLY="overview flow" selects views
+	@node_modules/.bin/tsx build/screenshots.ts $(ONLY)
 
 compare: build ## Measure Tollgate and its peers in the same scenarios; writes docs/reference/performance.md. ONLY=name measures one
 	@node_modules/.bin/tsx bench/compare/main.ts $(ONLY)
