@@ -26,8 +26,8 @@ const sizes: readonly Size[] = [
   { name: "", apps: 10, nodes: 5 },
   { name: "-10000-apps-500-nodes", apps: 10_000, nodes: 500 },
 ];
-const SECONDS = 10;
-const ROUNDS = 5;
+const SECONDS = 6;
+const ROUNDS = 3;
 const REQUESTS_PER_SECOND = 50;
 
 const yaml = ({ apps }: Size, store: string, target: string) => `
@@ -119,7 +119,7 @@ async function viewers(gateway: GatewayProcess, size: Size, agent: Agent): Promi
   for (const view of ["overview", "flow", "apps", "app/app-1", "limits", "connections", "nodes"]) {
     let bytes = 0;
     const rounds = await alternate(
-      view === "overview" ? ROUNDS : 3,
+      ROUNDS,
       () => cpuShare(pids, async () => (bytes = await watch(gateway, view, agent))),
       () => cpuShare(pids, () => delay(SECONDS * 1000)),
     );
@@ -140,6 +140,19 @@ async function viewers(gateway: GatewayProcess, size: Size, agent: Agent): Promi
     ),
   );
   return results;
+}
+
+/** Without viewers and requests: an upper bound for what the charts cost, which record a sample every 5 seconds. */
+async function idle(gateway: GatewayProcess, size: Size): Promise<Result> {
+  const pids = () => [gateway.pid, ...workersOf(gateway.pid)];
+  await delay(SECONDS * 1000);
+  const share = await cpuShare(pids, () => delay(3 * SECONDS * 1000));
+  return result(
+    `dashboard-idle${size.name}`,
+    share * 100,
+    "% of a core without requests and viewers, all work",
+    noBudget,
+  );
 }
 
 /** In Chromium: until rows are shown, elements in the page, and its own CPU while it is open. */
@@ -195,9 +208,11 @@ export async function dashboard(): Promise<Result[]> {
   for (const size of sizes) {
     const [redis, backend] = await Promise.all([startRedis(), startSmallBackend()]);
     const gateway = await startGateway(yaml(size, redis.url, backend.target), { built: true });
-    const stopTraffic = startTraffic(gateway, size, agent);
+    let stopTraffic = () => {};
     try {
       await registerNodes(gateway, size, agent);
+      results.push(await idle(gateway, size));
+      stopTraffic = startTraffic(gateway, size, agent);
       results.push(...(await viewers(gateway, size, agent)), ...(await inBrowser(gateway, size)));
     } finally {
       stopTraffic();
