@@ -11,8 +11,8 @@ export function needs(missing: string): string {
   return `(needs ${missing})`;
 }
 
-/** Takes too long to be built in every run: tests that need it may be skipped. */
-const OPTIONAL = [needs("make deploy-tools"), needs("terraform")];
+/** What takes too long for every run, or what the machine may not allow. Tests that need it may be skipped; they are named. */
+const OPTIONAL = ["make test-deploy", "make deploy-tools", "terraform", "containers", "mount namespaces"];
 
 /** The fields used of vitest's JSON report. */
 export interface TestReport {
@@ -32,21 +32,27 @@ export interface TestSummary {
   leftOut: number;
 }
 
-/** A summary of the tests of test/deploy: all must have run, except those whose tools are optional. `leftOut` counts these. */
-export function summarizeDeploy(report: TestReport, withoutEnvoy = false): TestSummary & { missing: string[] } {
-  const allowed = withoutEnvoy ? [...OPTIONAL, NEEDS_ENVOY] : OPTIONAL;
-  const missing = new Set<string>();
+export interface DeploySummary extends TestSummary {
+  /** What was missing → the parts that were skipped for it. */
+  skipped: Map<string, Set<string>>;
+}
+
+/** A summary of the tests of test/deploy: all must have run, except those whose needs are optional. `leftOut` counts these. */
+export function summarizeDeploy(report: TestReport, withoutEnvoy = false): DeploySummary {
+  const allowed = withoutEnvoy ? [...OPTIONAL, "Envoy"] : OPTIONAL;
+  const skipped = new Map<string, Set<string>>();
   const summary: TestSummary = { passed: 0, failed: 0, problems: [], leftOut: 0 };
   for (const { path, fullName, status } of outcomes(report, summary)) {
-    const optional = allowed.find((marker) => fullName.includes(marker));
-    if (optional === undefined) summary.problems.push(`${path}: "${fullName}" did not run (${status})`);
+    const missing = allowed.find((each) => fullName.includes(needs(each)));
+    if (missing === undefined) summary.problems.push(`${path}: "${fullName}" did not run (${status})`);
     else {
       summary.leftOut++;
-      missing.add(optional.slice("(needs ".length, -1));
+      const parts = skipped.get(missing) ?? new Set();
+      skipped.set(missing, parts.add(fullName.slice(0, fullName.indexOf(` ${needs(missing)}`))));
     }
   }
   if (summary.passed === 0) summary.problems.push("no test of test/deploy passed");
-  return { ...summary, missing: [...missing] };
+  return { ...summary, skipped };
 }
 
 /** Counts what passed and failed, and yields the tests that did not run. */
@@ -124,10 +130,9 @@ function main(path: string, deployPath: string | undefined): number {
     else {
       const deploy = summarizeDeploy(deployReport, withoutEnvoy);
       summaries.push(deploy);
-      if (deploy.leftOut > 0)
-        console.error(
-          `*** ${deploy.leftOut} tests of the deployment were skipped, because they need: ${deploy.missing.join(", ")}`,
-        );
+      if (deploy.leftOut > 0) console.error(`*** ${deploy.leftOut} tests of the deployment were skipped:`);
+      for (const [missing, parts] of deploy.skipped)
+        console.error(`***   because they need ${missing}: ${[...parts].join(", ")}`);
     }
   }
   for (const problem of summaries.flatMap(({ problems }) => problems)) console.error(problem);

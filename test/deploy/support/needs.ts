@@ -6,6 +6,8 @@ import { fromRoot } from "../../../build/paths.js";
 import { needs } from "../../../build/test-summary.js";
 import { findEnvoy } from "../../support/envoy-binary.js";
 
+/** Only the files are tested (`make test-deploy-files`): nothing is run that takes long. */
+const filesOnly = process.env.TOLLGATE_DEPLOY_FILES_ONLY === "1" && "make test-deploy";
 const isBuilt = (name: string) => existsSync(fromRoot(`.cache/deploy/bin/${name}`));
 const built = (...names: string[]) => names.every(isBuilt) || "make deploy-tools";
 const isRoot = process.getuid?.() === 0;
@@ -14,15 +16,16 @@ const isRoot = process.getuid?.() === 0;
 const met = {
   /** Helm and the linters from PyPI. */
   tools: process.env.TOLLGATE_NO_TOOLS !== "1" || "Helm and the linters",
-  containers: !process.env.TOLLGATE_NO_CONTAINERS || "containers",
+  containers: filesOnly || !process.env.TOLLGATE_NO_CONTAINERS || "containers",
   /** A Kubernetes control plane. */
-  cluster: built("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok"),
+  cluster: filesOnly || built("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok"),
   actionlint: built("actionlint"),
   "kube-score": built("kube-score"),
   tflint: built("tflint"),
-  providers: built(...["helm", "kubernetes", "random", "aws"].map((name) => `terraform-provider-${name}`)),
+  providers: filesOnly || built(...["helm", "kubernetes", "random", "aws"].map((name) => `terraform-provider-${name}`)),
   terraform: spawnSync("terraform", ["version"]).status === 0 || "terraform",
-  "mount namespaces": (isRoot && spawnSync("unshare", ["--mount", "true"]).status === 0) || "mount namespaces",
+  "mount namespaces":
+    filesOnly || (isRoot && spawnSync("unshare", ["--mount", "true"]).status === 0) || "mount namespaces",
   envoy: findEnvoy() !== undefined || "Envoy",
 } satisfies Record<string, true | string | boolean>;
 

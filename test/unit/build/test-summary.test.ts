@@ -92,12 +92,18 @@ const skippedFor = (missing: string): Parameters<typeof report>[number] => [
   "skipped",
 ];
 
-test("tests of the deployment may be skipped for tools that take long to build, which are named", () => {
-  const { problems, leftOut, missing } = summarizeDeploy(report(deploy, skippedFor("make deploy-tools")));
-  expect({ problems, leftOut, missing }).toEqual({ problems: [], leftOut: 1, missing: ["make deploy-tools"] });
+test("tests of the deployment may be skipped for what the machine does not have, which is named", () => {
+  const { problems, leftOut, skipped } = summarizeDeploy(
+    report(deploy, skippedFor("make deploy-tools"), skippedFor("containers"), skippedFor("containers")),
+  );
+  expect({ problems, leftOut }).toEqual({ problems: [], leftOut: 3 });
+  expect([...skipped]).toEqual([
+    ["make deploy-tools", new Set(["the images"])],
+    ["containers", new Set(["the images"])],
+  ]);
 });
 
-test.each(["containers", "Envoy"])("tests of the deployment must not be skipped for %s", (missing) => {
+test.each(["Helm and the linters", "Envoy"])("tests of the deployment must not be skipped for %s", (missing) => {
   expect(summarizeDeploy(report(deploy, skippedFor(missing))).problems).toEqual([
     `test/deploy/b.test.ts: "the images ${needs(missing)} start" did not run (skipped)`,
   ]);
