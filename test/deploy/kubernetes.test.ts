@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { CHART } from "../../build/deploy/values.js";
 import { waitFor } from "../support/wait-for.js";
-import { type Cluster, startCluster, startMetrics } from "./support/cluster.js";
+import { type Cluster, customResource, startCluster, startMetrics } from "./support/cluster.js";
 import { describeWith } from "./support/needs.js";
 
 interface Deployment {
@@ -74,25 +74,8 @@ const configuration = async (namespace: string) =>
     "tollgate.yaml"
   ];
 
-/** Custom resources of the Prometheus operator, without their schemas. */
-const monitoringResource = (kind: string) => ({
-  apiVersion: "apiextensions.k8s.io/v1",
-  kind: "CustomResourceDefinition",
-  metadata: { name: `${kind.toLowerCase()}s.monitoring.coreos.com` },
-  spec: {
-    group: "monitoring.coreos.com",
-    scope: "Namespaced",
-    names: { kind, plural: `${kind.toLowerCase()}s`, singular: kind.toLowerCase() },
-    versions: [
-      {
-        name: "v1",
-        served: true,
-        storage: true,
-        schema: { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } },
-      },
-    ],
-  },
-});
+/** Resources of the Prometheus operator. */
+const monitoringResource = (kind: string) => customResource("monitoring.coreos.com", "v1", kind);
 
 describeWith(["tools", "cluster"], "the chart on an API server", () => {
   beforeAll(async () => {

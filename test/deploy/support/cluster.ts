@@ -171,6 +171,23 @@ function node(name: string, zone: string): unknown {
   };
 }
 
+/** The definition of a custom resource that accepts everything. */
+export function customResource(group: string, version: string, kind: string): unknown {
+  const [singular, plural] = [kind.toLowerCase(), `${kind.toLowerCase()}s`];
+  const schema = { openAPIV3Schema: { type: "object", "x-kubernetes-preserve-unknown-fields": true } };
+  return {
+    apiVersion: "apiextensions.k8s.io/v1",
+    kind: "CustomResourceDefinition",
+    metadata: { name: `${plural}.${group}` },
+    spec: {
+      group,
+      scope: "Namespaced",
+      names: { kind, plural, singular },
+      versions: [{ name: version, served: true, storage: true, schema }],
+    },
+  };
+}
+
 /** Serves metrics.k8s.io to the cluster: every pod uses `cpuMillis` of CPU and `memoryMi` of memory. */
 export async function startMetrics(cluster: Cluster, usage: { cpuMillis: number; memoryMi: number }) {
   const authority = createTestAuthority();

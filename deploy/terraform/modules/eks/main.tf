@@ -128,9 +128,11 @@ resource "aws_eks_addon" "this" {
     "metrics-server"         = null
     "eks-pod-identity-agent" = null
   }
-  cluster_name                = aws_eks_cluster.this.name
-  addon_name                  = each.key
-  configuration_values        = each.value
+  cluster_name         = aws_eks_cluster.this.name
+  addon_name           = each.key
+  configuration_values = each.value
+  # A new cluster has its own copies of some of them.
+  resolve_conflicts_on_create = "OVERWRITE"
   resolve_conflicts_on_update = "PRESERVE"
   depends_on                  = [aws_eks_node_group.this]
 }
