@@ -9,4 +9,5 @@ find dist -path dist/lua -prune -o -path dist/dashboard -prune -o \( -name '*.js
   source="${source%.d.ts}.ts"
   [ -e "$source" ] || rm "$file"
 done
-find dist -type d -empty -delete
+# BusyBox has no -delete.
+find dist -depth -type d -empty -exec rmdir {} \;
