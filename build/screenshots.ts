@@ -150,7 +150,9 @@ async function someChanges(gateway: GatewayProcess): Promise<void> {
 async function compare(page: Page, { file }: GatewayProcess): Promise<void> {
   const [before = "", after = ""] = readFileSync(file, "utf8").split(apps(REPORTS_RATE));
   // Apps first: that is the part which can be seen.
-  await page.getByLabel("Configuration in YAML").fill(apps(REPORTS_RATE / 2).trimStart() + after + before);
+  const field = page.getByLabel("Configuration in YAML");
+  await field.fill(apps(REPORTS_RATE / 6).trimStart() + after + before);
+  await field.evaluate((element) => element.scrollTo(0, 0));
   const result = page.getByRole("heading", { name: "Replay" });
   // Only one comparison runs at a time, for all pages.
   while (!(await result.isVisible())) {
