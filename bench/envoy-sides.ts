@@ -37,8 +37,8 @@ upstreams: { backend: { targets: ["${target}"] } }
 routes: [{ path: /, upstream: backend }]
 `;
 
-/** The same Envoy without the Lua filter and its clusters. */
-function bare(text: string, name: string): string {
+/** The same Envoy without the Lua filter. */
+export function bareEnvoy(text: string, name: string): string {
   if (name !== "envoy.yaml") return text;
   const bootstrap = parse(text);
   const manager = bootstrap.static_resources.listeners[0].filter_chains[0].filters[0].typed_config;
@@ -84,7 +84,7 @@ export async function startSides(): Promise<EnvoySides> {
       const envoy = keep(await startEnvoy(config, { ...common, node: name, ...options }));
       sides.set(name, sideOf(envoy, [...asked, redis.pid]));
     };
-    await add("bare", { edit: bare }, []);
+    await add("bare", { edit: bareEnvoy }, []);
     await add("empty-lua", { edit: empty }, []);
     await add("lua", {}, ours);
     await add("rls", { mode: "rls" }, ours);

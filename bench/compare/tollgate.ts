@@ -1,13 +1,13 @@
 /** Tollgate in the comparison: three Node gateways, three nginx and three Envoys. */
 
 import { readFileSync } from "node:fs";
-import { parse } from "yaml";
 import { fromRoot } from "../../build/paths.js";
 import { startEnvoy } from "../../test/support/envoy-process.js";
 import { type GatewayProcess, startGateway, workersOf } from "../../test/support/gateway-process.js";
 import { startNginx } from "../../test/support/nginx-process.js";
 import { freePort } from "../../test/support/ports.js";
 import { startRedis } from "../../test/support/redis-server.js";
+import { bareEnvoy } from "../envoy-sides.js";
 import { cpuNs } from "../support/cpu-time.js";
 import { type Kind, keeping, LIMIT, MOST_CONNECTIONS, perNode, USER_RATE, type World } from "./system.js";
 
@@ -124,16 +124,6 @@ export const tollgateNginx: Kind = {
       return { urls: nodes.map(({ url }) => url.replace("http", "ws")), killFirst: () => nodes[0]!.killAll() };
     }),
 };
-
-/** The same Envoy without the Lua filter. */
-function bareEnvoy(text: string, name: string): string {
-  if (name !== "envoy.yaml") return text;
-  const bootstrap = parse(text);
-  const manager = bootstrap.static_resources.listeners[0].filter_chains[0].filters[0].typed_config;
-  delete manager.access_log;
-  manager.http_filters = manager.http_filters.filter(({ name: filter }: { name: string }) => !filter.endsWith(".lua"));
-  return JSON.stringify(bootstrap);
-}
 
 export const tollgateEnvoy: Kind = {
   name: "tollgate-envoy",
