@@ -1,9 +1,7 @@
 /** Shards on a real Redis Cluster: how evenly primaries are loaded, and what several shards cost a node. */
-import { createLimiter } from "../src/limiter/limiter.js";
-import { createQuota } from "../src/quota/quota.js";
-import { createRedisStore } from "../src/store/redis/redis-store.js";
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { type RedisCluster, startRedisCluster } from "../test/support/redis-cluster.js";
-import { limitedApp } from "../test/support/simulation.js";
 import { pause } from "../test/support/wait-for.js";
 import { atMost, noBudget, type Result, result } from "./results.js";
 import { median } from "./rounds.js";
@@ -63,21 +61,16 @@ async function busiest(cluster: RedisCluster): Promise<number> {
   }
 }
 
-const SYNCED_APPS = 100;
-const ROUNDS = 5;
-const ROUND_MS = 4_000;
-/** Every app is due in every message: it reports each token that it spends. Messages are frequent, so that their code is soon compiled. */
-const EVERY_TOKEN = { batchThreshold: 1, syncIntervalMs: 20 };
-const SPEND_EVERY_MS = 10;
-const WARM_UP_MS = 3_000;
+const ROUNDS = 3;
 
-/** CPU of this process for syncs of one node with 100 apps: 16 shards ÷ one. */
+/** CPU of a process for syncs of one node with 100 apps: 16 shards ÷ one. */
 async function nodeCpu(url: string): Promise<Result[]> {
   const ratios: number[] = [];
   const costs: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     const one = await syncCost(url, 1);
     const sixteen = await syncCost(url, 16);
+    console.error(`  CPU per ledger entry: ${one} µs with 1 shard, ${sixteen} µs with 16`);
     ratios.push(sixteen / one);
     costs.push(one);
   }
@@ -89,34 +82,7 @@ async function nodeCpu(url: string): Promise<Result[]> {
 
 /** Microseconds of CPU per app in a message. */
 async function syncCost(url: string, count: number): Promise<number> {
-  const store = createRedisStore({ url, deadlineMs: 5_000 });
-  const cluster = { id: `cpu-${count}`, capacity: 1e9, rate: 1e9, nodeTtlMs: 30_000, shards: count };
-  const quota = createQuota(store, cluster);
-  await quota.verify();
-  const ids = Array.from({ length: SYNCED_APPS }, (_, i) => `app-${i}`);
-  let entries = 0;
-  const limiter = createLimiter({
-    node: "n1",
-    target: quota,
-    apps: ids.map((id) => limitedApp({ id, ...AMPLE })),
-    lease: EVERY_TOKEN,
-    timeoutMs: 5_000,
-    observer: {
-      synced(_outcome, _ms, apps) {
-        entries += apps;
-      },
-    },
-  });
-  const spend = setInterval(() => {
-    for (const id of ids) void limiter.take(id, 1);
-  }, SPEND_EVERY_MS);
-  await pause(WARM_UP_MS);
-  const [before, from] = [process.cpuUsage(), entries];
-  await pause(ROUND_MS);
-  const { user, system } = process.cpuUsage(before);
-  const used = (user + system) / (entries - from);
-  clearInterval(spend);
-  await limiter.close();
-  await store.close();
-  return used;
+  const script = new URL("shards-side.ts", import.meta.url).pathname;
+  const { stdout } = await promisify(execFile)(process.execPath, ["--import", "tsx", script, url, String(count)]);
+  return Number(stdout);
 }

@@ -119,21 +119,24 @@ export function createShardQuota(store: Pick<Store, "run" | "subscribe">, cluste
 
     /** Records the counters of a node and grants tokens. There are no grants unless the code is "ok". */
     async grant(sender: Sender, requests: GrantRequest[], options?: RunOptions) {
-      const args = requests.flatMap((request) => [
-        ...messageArguments(request),
-        request.need,
-        request.want,
-        request.finalReport ? FINAL_REPORT : request.app.borrow ? 1 : 0,
-      ]);
-      const reply = await run("grant", nodeKeys(sender, requests), [sender.seq, nameOf(sender), ...args], options);
-      const apps = chunks(reply, HEAD, 6).map((chunk, i) => ({
+      const args: RedisValue[] = [sender.seq, nameOf(sender)];
+      for (const request of requests) {
+        args.push(
+          ...messageArguments(request),
+          request.need,
+          request.want,
+          request.finalReport ? FINAL_REPORT : request.app.borrow ? 1 : 0,
+        );
+      }
+      const reply = await run("grant", nodeKeys(sender, requests), args, options);
+      const apps = chunkStarts(reply, HEAD, 6).map((at, i) => ({
         app: requests[i]?.app.id ?? "",
-        code: text(chunk, 0),
-        granted: number(chunk, 1),
-        remaining: number(chunk, 2),
-        limit: number(chunk, 3),
-        retryAfterMs: number(chunk, 4),
-        scarce: chunk[5] === 1,
+        code: text(reply, at),
+        granted: number(reply, at + 1),
+        remaining: number(reply, at + 2),
+        limit: number(reply, at + 3),
+        retryAfterMs: number(reply, at + 4),
+        scarce: reply[at + 5] === 1,
       }));
       return { ...nodeReply(reply), apps };
     },
@@ -342,9 +345,14 @@ function text(reply: ScriptReply, index: number): string {
 
 /** Splits the reply, starting at `from`, into chunks of `width`. */
 function chunks(reply: ScriptReply, from: number, width: number): ScriptReply[] {
-  const pieces: ScriptReply[] = [];
-  for (let i = from; i + width <= reply.length; i += width) pieces.push(reply.slice(i, i + width));
-  return pieces;
+  return chunkStarts(reply, from, width).map((at) => reply.slice(at, at + width));
+}
+
+/** Where the chunks of `width` begin. */
+function chunkStarts(reply: ScriptReply, from: number, width: number): number[] {
+  const starts: number[] = [];
+  for (let at = from; at + width <= reply.length; at += width) starts.push(at);
+  return starts;
 }
 
 /** Scripts take rates in whole micro-tokens per second, rounded down so that no limit is exceeded. */
