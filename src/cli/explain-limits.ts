@@ -87,8 +87,7 @@ export function explainRequest(config: Config, text: string) {
   const limits = config.limits.flatMap(({ name, rate }, i): ExplainedLimit[] => {
     const rule = rules.rules[i]!;
     const match = found.get(name);
-    const { recent: _remembered, ...parts } = rule;
-    const withoutAllow: LimitRule = { ...parts, allow: { texts: [], networks: [] } };
+    const withoutAllow: LimitRule = { ...rule, allow: { texts: [], networks: [] } };
     const isExempt =
       match === undefined && matchLimits({ ...rules, rules: [withoutAllow] }, request, sha1).matches.length > 0;
     if (match === undefined && !isExempt && invalid !== name) return [];

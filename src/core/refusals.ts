@@ -169,6 +169,8 @@ export interface ShownDecision extends ClientDecision {
 
 /** The index of the app among the limits of a request. */
 const APP = -1;
+/** Reused for every request. */
+const joined: LimitTexts = { limitText: "", policy: "", remainingPrefix: "" };
 
 /**
  * Writes the headers of an app and several limits. The IETF headers list each; the others show the limit that refused the
@@ -195,16 +197,14 @@ export function writeLimits<T>(write: HeaderWriter<T>, target: T, shown: ShownDe
   }
   const own = at === APP ? shown : limits[at]!;
   const ownTexts = at === APP ? shown.texts : textsOfLimits[at]!;
-  const texts: LimitTexts = {
-    limitText: ownTexts.limitText,
-    policy: policy + ownTexts.policy,
-    remainingPrefix: others + ownTexts.remainingPrefix,
-  };
+  joined.limitText = ownTexts.limitText;
+  joined.policy = policy + ownTexts.policy;
+  joined.remainingPrefix = others + ownTexts.remainingPrefix;
   shown.dryRun = dryRun;
   shown.cost = own.cost;
   shown.remaining = own.remaining;
   shown.limit = own.limit;
-  write(target, shown, texts, resetSeconds(own.limit, own.remaining, own.rate));
+  write(target, shown, joined, resetSeconds(own.limit, own.remaining, own.rate));
 }
 
 /** The part of RateLimit about one limit. In this order Lua joins all parts in one step. */

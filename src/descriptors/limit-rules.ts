@@ -77,7 +77,7 @@ export interface LimitRule {
   rejectsInvalid: boolean;
   /** Clients choose the values, so their number has to be limited. */
   hasFreeValues: boolean;
-  /** So that a value is not parsed and escaped for each request. */
+  /** Set by a host, so that a value is not parsed and escaped for each request. */
   recent?: RecentMatches;
 }
 
@@ -117,6 +117,8 @@ export interface LimitMatch {
   /** The id of the bucket. */
   readonly id: string;
   readonly denied: boolean;
+  /** A host may keep the account of the bucket here. */
+  account: object | undefined;
 }
 
 export interface MatchedLimits {
@@ -197,8 +199,7 @@ function matchOf(
     return newMatch(rule, request, found, digest);
   }
   const known = recent.get(values);
-  // A copy of the rule, with other lists, has the same memory.
-  if (known !== undefined && known.rule === rule) return known;
+  if (known !== undefined) return known;
   const match = newMatch(rule, request, found, digest);
   if (match !== undefined) recent.set(values, match);
   return match;
@@ -260,9 +261,9 @@ function newMatch(
     if (i === 0) first = part.kind === "ip" && value !== "" ? request.address : value;
     values = i === 0 ? escapeBytes(value) : `${values}:${escapeBytes(value)}`;
   }
-  if (isListed(rule.allow, first)) return { rule, id: "", denied: false };
+  if (isListed(rule.allow, first)) return { rule, id: "", denied: false, account: undefined };
   const id = bucketId(rule.name, values, digest);
-  return { rule, id, denied: isListed(rule.deny, first) };
+  return { rule, id, denied: isListed(rule.deny, first), account: undefined };
 }
 
 /** `values` are escaped. */

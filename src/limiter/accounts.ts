@@ -18,6 +18,8 @@ export interface LimiterAccount extends Account<LimiterWaiter> {
   shard: number;
   /** It is the bucket of a value that requests choose, whose number is limited. */
   isValue: boolean;
+  /** It was used since it was last examined, see `value-table.ts`. */
+  isUsed: boolean;
 }
 
 /** An app that has left: its counters in the store, and the limits under which its last exchanges are settled. */
@@ -52,6 +54,7 @@ export function createAccounts({ apps: configured, lease: firstLease, shards, no
     account.refunds = new NodeCell();
     account.shard = shardOf(limits.id, shards);
     account.isValue = false;
+    account.isUsed = false;
     return account;
   }
 

@@ -1,4 +1,5 @@
 /** The response headers of decisions on Node. */
+import { OK } from "../core/codes.js";
 import {
   type HeaderOptions,
   headerWriter,
@@ -6,10 +7,12 @@ import {
   type LimitTexts,
   limitTexts,
   resetSeconds,
+  type ShownDecision,
   writeLimits,
 } from "../core/refusals.js";
 
 interface KnownTexts extends LimitTexts {
+  name: string;
   limit: number;
   rate: number;
 }
@@ -24,13 +27,38 @@ function setField(headers: Record<string, string>, name: string, value: string):
 /** Remembers the texts of apps or limits by name: they change only with the configuration, and in an emergency. */
 function rememberTexts() {
   const known = new Map<string, KnownTexts>();
-  return (name: string, limit: number, rate: number): LimitTexts => {
+  return (name: string, limit: number, rate: number): KnownTexts => {
     const texts = known.get(name);
-    if (texts !== undefined && texts.limit === limit && texts.rate === rate) return texts;
+    if (texts !== undefined && isOf(texts, name, limit, rate)) return texts;
     if (known.size >= MAX_KNOWN) known.clear();
-    const made = { ...limitTexts(name, limit, rate), limit, rate };
+    const made = { ...limitTexts(name, limit, rate), name, limit, rate };
     known.set(name, made);
     return made;
+  };
+}
+
+function isOf(texts: KnownTexts, name: string, limit: number, rate: number): boolean {
+  return texts.name === name && texts.limit === limit && texts.rate === rate;
+}
+
+const NO_TEXTS: KnownTexts = { name: "", limit: 0, rate: 0, limitText: "", policy: "", remainingPrefix: "" };
+
+/** Not made with a spread: objects of many fields would be slower. */
+function newShown(textsOfLimits: LimitTexts[]): ShownDecision {
+  return {
+    allowed: false,
+    code: OK,
+    dryRun: false,
+    app: "",
+    cost: 0,
+    remaining: 0,
+    limit: 0,
+    retryAfterMs: 0,
+    limitName: undefined,
+    rate: 0,
+    texts: NO_TEXTS,
+    limits: [],
+    textsOfLimits,
   };
 }
 
@@ -39,23 +67,38 @@ export function decisionHeaders(options: HeaderOptions) {
   const write = headerWriter(options, setField);
   const textsOfApp = rememberTexts();
   const textsOfLimit = rememberTexts();
-  /** Reused for every decision. */
-  const textsOfLimits: LimitTexts[] = [];
+  /** Reused for every decision. Most requests have the same app and limits as the one before. */
+  let texts = NO_TEXTS;
+  const textsOfLimits: KnownTexts[] = [];
+  const shown = newShown(textsOfLimits);
   return (decision: LimitedDecision): Record<string, string> => {
     const { app, limit, remaining, rate, limits } = decision;
     const headers: Record<string, string> = {};
-    const texts = textsOfApp(app, limit, rate);
+    if (!isOf(texts, app, limit, rate)) texts = textsOfApp(app, limit, rate);
     if (limits === undefined || limits.length === 0) {
       write(headers, decision, texts, resetSeconds(limit, remaining, rate));
       return headers;
     }
     for (let i = 0; i < limits.length; i++) {
       const view = limits[i]!;
-      textsOfLimits[i] = textsOfLimit(view.name, view.limit, view.rate);
+      const known = textsOfLimits[i] ?? NO_TEXTS;
+      if (!isOf(known, view.name, view.limit, view.rate)) {
+        textsOfLimits[i] = textsOfLimit(view.name, view.limit, view.rate);
+      }
     }
-    const { allowed, code, dryRun, cost, retryAfterMs, limitName } = decision;
-    const shown = { allowed, code, dryRun, app, cost, remaining, limit, rate, retryAfterMs, limitName };
-    writeLimits(write, headers, { ...shown, texts, limits, textsOfLimits });
+    shown.allowed = decision.allowed;
+    shown.code = decision.code;
+    shown.dryRun = decision.dryRun;
+    shown.app = app;
+    shown.cost = decision.cost;
+    shown.remaining = remaining;
+    shown.limit = limit;
+    shown.retryAfterMs = decision.retryAfterMs;
+    shown.limitName = decision.limitName;
+    shown.rate = rate;
+    shown.texts = texts;
+    shown.limits = limits;
+    writeLimits(write, headers, shown);
     return headers;
   };
 }

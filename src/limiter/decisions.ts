@@ -1,6 +1,8 @@
 /** Decisions as callers get them. */
+import { OK } from "../core/codes.js";
 import { unidentified } from "../core/refusals.js";
-import type { Outcome } from "../engine/account.js";
+import type { LimitRule } from "../descriptors/limit-rules.js";
+import type { Account, Outcome } from "../engine/account.js";
 import { remainingTokens } from "../engine/decide.js";
 import type { Decision, LimitDecision } from "./limiter-contract.js";
 
@@ -30,18 +32,22 @@ export function decisionFrom(outcome: Outcome): Decision {
 
 /** The part of one of the other limits. */
 export function limitDecision({ account, rule, cost, code, allowed, balance }: Outcome): LimitDecision {
-  const { id, guaranteed, dryRun } = account.limits;
-  const { name, countsCost } = rule!;
+  return { ...paidLimit(rule!, account, cost, balance), code, allowed };
+}
+
+/** As `limitDecision`, for a cost that was paid. Does not read the limits of the account, which are those of the rule. */
+export function paidLimit(rule: LimitRule, account: Account, cost: number, balance: number): LimitDecision {
+  const { name, countsCost, limits } = rule;
   return {
     name,
     cost,
-    code,
-    allowed,
-    dryRun,
+    code: OK,
+    allowed: true,
+    dryRun: limits.dryRun,
     remaining: remainingTokens(account, balance),
     limit: account.sync.limit,
-    rate: guaranteed,
-    bucket: countsCost ? id : undefined,
+    rate: limits.guaranteed,
+    bucket: countsCost ? account.limits.id : undefined,
   };
 }
 

@@ -1,23 +1,26 @@
 /** Checks requests that have limits besides that of their app: tokens are taken from all limits, or from none. */
 import { createHash } from "node:crypto";
 import { INVALID_ARGUMENT, OK } from "../core/codes.js";
+import { MISS } from "../core/lease.js";
 import type { AppLimits } from "../core/limits.js";
 import {
   findLimits,
+  type LimitMatch,
   type LimitRule,
   type LimitRules,
   matchLimits,
   NO_LIMITS,
   newMatched,
   overflowId,
+  type RecentMatches,
   type RequestAttributes,
 } from "../descriptors/limit-rules.js";
 import { newOutcome, type Outcome, PENDING } from "../engine/account.js";
 import { conclude, refuseWithoutStore, remainingTokens } from "../engine/decide.js";
 import { settleLimit } from "../engine/settle.js";
-import { ALL_TAKEN, costAtLimit, decisiveOutcome, startAtLimit, takeTogether } from "../engine/together.js";
+import { costAtLimit, decisiveOutcome } from "../engine/together.js";
 import type { LimiterAccount } from "./accounts.js";
-import { decisionFrom, limitDecision } from "./decisions.js";
+import { decisionFrom, limitDecision, paidLimit } from "./decisions.js";
 import { AGAIN, createJointPayments, type JointOutcome, type JointPaymentsOptions } from "./joint-payments.js";
 import type { Decision, LimitDecision } from "./limiter-contract.js";
 import { createLimitsAlone } from "./limits-alone.js";
@@ -27,8 +30,6 @@ import { createValueTable, type LimitAccounts } from "./value-table.js";
 export interface LimitChecksOptions extends JointPaymentsOptions {
   rules: LimitRules;
   maxValues: number;
-  /** The time of the last tick. */
-  recentTime(): number;
   limits: LimitAccounts;
   /** The account of a bucket that is in use or leaving. */
   owner(id: string): LimiterAccount | undefined;
@@ -52,31 +53,40 @@ function accountDecision({ account, allowed, code, balance, retryAfterMs }: Outc
 
 export function createLimitChecks(options: LimitChecksOptions) {
   const { clock, syncerOf } = options;
-  let { rules, maxValues } = options;
+  let { maxValues } = options;
+  let rules = withMemory(options.rules);
   let byName = namesOf(rules);
   const table = createValueTable<LimitRule>({
     limits: options.limits,
     clock,
-    recentTime: options.recentTime,
     maxValues: () => maxValues,
     idOf: (name) => name,
     limitsOf,
   });
   const payments = createJointPayments(options);
-  /** Reused for every request. */
+  /** Of the current request; reused. */
   const found = newMatched();
-  /** Records of requests that do not wait, by the number of their limits: first that of the app. */
-  const records: JointOutcome[][] = [];
+  /** The accounts of its limits, what it costs there, and what they have left. */
+  const payers: LimiterAccount[] = [];
+  const costs: number[] = [];
+  const balances: number[] = [];
 
   function bucketOf(rule: LimitRule, id: string): LimiterAccount {
     return (table.find(id, rule, !rule.hasFreeValues) ?? table.single(overflowId(rule.name), rule)).account;
   }
 
-  function newRecords(app: JointOutcome, limits: number): JointOutcome[] {
-    const created = [app];
-    while (created.length <= limits) created.push(newOutcome(app.account, "", 0) as JointOutcome);
-    records[limits] = created;
-    return created;
+  function accountOf(match: LimitMatch): LimiterAccount {
+    const known = match.account as LimiterAccount | undefined;
+    if (known === undefined || known.leaving) return findAccount(match);
+    known.isUsed = true;
+    return known;
+  }
+
+  function findAccount(match: LimitMatch): LimiterAccount {
+    const account = bucketOf(match.rule, match.id);
+    // Not the one that values share: there may be room later.
+    if (account.limits.id === match.id) match.account = account;
+    return account;
   }
 
   /** `app` has its estimated cost, and may be reused. A promise if the request has to wait for the store. */
@@ -87,36 +97,60 @@ export function createLimitChecks(options: LimitChecksOptions) {
   ): Decision | Promise<Decision | typeof AGAIN> {
     findLimits(found, rules, request, sha1);
     if (found.invalid !== "") return refuseInvalid(app, found.invalid);
-    const { matches, count } = found;
-    const outcomes = records[count] ?? newRecords(app, count);
-    outcomes[0] = app;
-    let anyDenied = false;
-    for (let i = 0; i < count; i++) {
-      const match = matches[i]!;
-      const { rule, id, denied } = match;
-      const outcome = outcomes[i + 1]!;
-      startAtLimit(outcome, app, match, bucketOf(rule, id));
-      if (rule.countsCost) outcome.cost = costAtLimit(rule, app, contentLength);
-      if (denied) anyDenied = true;
-    }
-    if (anyDenied || takeTogether(outcomes) !== ALL_TAKEN) return refuseOrWait(outcomes.map((one) => ({ ...one })));
-    return paidDecision(outcomes);
+    if (takeAllLocally(app, contentLength)) return paidDecision(app);
+    return refuseOrWait(outcomesOf(app));
   }
 
-  function paidDecision(outcomes: JointOutcome[]): Decision {
-    const app = outcomes[0]!;
+  /** Takes the tokens of the current request from all leases, or from none. */
+  function takeAllLocally(app: JointOutcome, contentLength: number): boolean {
+    const { matches, count } = found;
+    let taken = 0;
+    let isPaid = true;
+    for (let i = 0; i < count; i++) {
+      const match = matches[i]!;
+      const account = accountOf(match);
+      const cost = costAtLimit(match.rule, app, contentLength);
+      payers[i] = account;
+      costs[i] = cost;
+      if (!isPaid) continue;
+      const left = match.denied ? MISS : account.cell.take(cost);
+      balances[i] = left;
+      if (left === MISS) isPaid = false;
+      else taken++;
+    }
+    const left = isPaid ? app.account.cell.take(app.cost) : MISS;
+    if (left === MISS) {
+      for (let i = 0; i < taken; i++) payers[i]!.cell.add(costs[i]!);
+      return false;
+    }
+    conclude(app, "local", OK, left);
+    return true;
+  }
+
+  function paidDecision(app: JointOutcome): Decision {
+    const { matches, count } = found;
     const decision = decisionFrom(app);
     payments.spent(app.account, app.balance);
-    if (outcomes.length === 1) return decision;
+    if (count === 0) return decision;
     const limits: LimitDecision[] = [];
-    for (let i = 1; i < outcomes.length; i++) {
-      const outcome = outcomes[i]!;
-      payments.spent(outcome.account, outcome.balance);
-      limits.push(limitDecision(outcome));
+    for (let i = 0; i < count; i++) {
+      const [account, balance] = [payers[i]!, balances[i]!];
+      payments.spent(account, balance);
+      limits.push(paidLimit(matches[i]!.rule, account, costs[i]!, balance));
     }
     decision.appCode = OK;
     decision.limits = limits;
     return decision;
+  }
+
+  /** Records of the current request that are not reused. */
+  function outcomesOf(app: JointOutcome): JointOutcome[] {
+    const outcomes = [{ ...app }];
+    for (let i = 0; i < found.count; i++) {
+      const { rule, denied } = found.matches[i]!;
+      outcomes.push({ ...newOutcome(payers[i]!, app.method, costs[i]!), rule, denied } as JointOutcome);
+    }
+    return outcomes;
   }
 
   /** Some lease cannot pay, or a value is denied. */
@@ -177,8 +211,9 @@ export function createLimitChecks(options: LimitChecksOptions) {
     /** An admitted exchange has ended: limits that count by cost are corrected to its actual cost. */
     settle({ limits = [] }: Decision, actualCost: number): void {
       for (const { name, code, cost, bucket } of limits) {
+        if (bucket === undefined || code !== OK) continue;
         const rule = byName.get(name);
-        if (bucket === undefined || rule?.countsCost !== true || code !== OK) continue;
+        if (rule?.countsCost !== true) continue;
         // A bucket that was released meanwhile comes back until the correction is reported.
         const account = options.owner(bucket) ?? bucketOf(rule, bucket);
         settleLimit(account, cost, actualCost);
@@ -187,13 +222,32 @@ export function createLimitChecks(options: LimitChecksOptions) {
     },
 
     reconfigure(next: LimitRules | undefined, nextMaxValues: number): void {
-      rules = next ?? NO_LIMITS;
+      rules = withMemory(next ?? NO_LIMITS);
       byName = namesOf(rules);
       maxValues = nextMaxValues;
     },
 
     stats: table.stats,
     close: table.close,
+  };
+}
+
+/** Copies of the rules: what they remember belongs to one limiter, with its accounts. */
+function withMemory({ rules, ...others }: LimitRules): LimitRules {
+  return { ...others, rules: rules.map((rule) => ({ ...rule, recent: recentMatches() })) };
+}
+
+/** Of each limit. */
+const MAX_RECENT = 10_000;
+
+function recentMatches(): RecentMatches {
+  const matches = new Map<string, LimitMatch>();
+  return {
+    get: (value) => matches.get(value),
+    set(value, match) {
+      if (matches.size >= MAX_RECENT) matches.clear();
+      matches.set(value, match);
+    },
   };
 }
 

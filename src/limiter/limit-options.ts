@@ -4,15 +4,7 @@ import { parseNetwork } from "../core/address.js";
 import { MAX_TOKENS } from "../core/bucket.js";
 import { standardProfile } from "../core/cost.js";
 import type { OnStoreFailure } from "../core/limits.js";
-import type {
-  LimitMatch,
-  LimitRule,
-  LimitRules,
-  RecentMatches,
-  RouteEntry,
-  UsedAttributes,
-  ValueList,
-} from "../descriptors/limit-rules.js";
+import type { LimitRule, LimitRules, RouteEntry, UsedAttributes, ValueList } from "../descriptors/limit-rules.js";
 import { parsePattern } from "../descriptors/pattern.js";
 
 /** Their meaning and defaults are those of `limits` in the configuration. */
@@ -104,20 +96,6 @@ function limitRule(limit: LimitOptions, routes: readonly LimitedRoute[]): LimitR
     deny: list(deny),
     rejectsInvalid: invalidValues === "reject",
     hasFreeValues: key.some((part) => part !== "app" && part !== "route"),
-    recent: recentMatches(),
-  };
-}
-
-const MAX_RECENT = 10_000;
-
-function recentMatches(): RecentMatches {
-  const matches = new Map<string, LimitMatch>();
-  return {
-    get: (value) => matches.get(value),
-    set(value, match) {
-      if (matches.size >= MAX_RECENT) matches.clear();
-      matches.set(value, match);
-    },
   };
 }
 

@@ -108,7 +108,6 @@ export function createLimiter(options: LimiterOptions) {
     }),
   );
   let emergencyKnown = false;
-  let tickedAt = clock.now();
 
   /** Shards learn of an emergency one after the other; it is one event. */
   function emergencyChanged(): void {
@@ -122,7 +121,6 @@ export function createLimiter(options: LimiterOptions) {
   function tickAfter(ms: number): () => void {
     return clock.after(ms, () => {
       stopTicking = tickAfter(first.node.options.lease.syncIntervalMs);
-      tickedAt = clock.now();
       for (const syncer of syncers) syncer.tick();
     });
   }
@@ -285,7 +283,6 @@ export function createLimiter(options: LimiterOptions) {
     rules: options.limits ?? NO_LIMITS,
     maxValues: options.maxValues ?? MAX_VALUES,
     clock,
-    recentTime: () => tickedAt,
     limits: { enter, letGo, count: accounts.valueCount },
     owner: accounts.limitOwner,
     syncerOf,

@@ -21,6 +21,7 @@ export interface ValueBucket<S> {
   account: LimiterAccount;
   /** The only bucket of its rule, or the one that values share. These do not count towards the maximum. */
   single: boolean;
+  /** At the last sweep after which it was used. */
   usedAt: number;
   /** When the store expects to have tokens again. */
   retryAt: number;
@@ -29,8 +30,6 @@ export interface ValueBucket<S> {
 export interface ValueTableOptions<S> {
   limits: LimitAccounts;
   clock: Clock;
-  /** As `clock.now`, but may be some sync intervals old: reading the clock costs as much as the rest of a lookup. */
-  recentTime?(): number;
   maxValues(): number;
   idOf(name: string): string;
   limitsOf(id: string, limit: S): AppLimits;
@@ -50,7 +49,7 @@ const FULL = 0.5;
 const IN_USE_MS = 1_000;
 
 export function createValueTable<S extends object>(options: ValueTableOptions<S>) {
-  const { limits, clock, recentTime = clock.now, maxValues, idOf, limitsOf } = options;
+  const { limits, clock, maxValues, idOf, limitsOf } = options;
   const byName = new Map<string, ValueBucket<S>>();
   let overflowed = 0;
   let overflowedAtSweep = 0;
@@ -61,7 +60,7 @@ export function createValueTable<S extends object>(options: ValueTableOptions<S>
   function find(name: string, limit: S, single: boolean): ValueBucket<S> | undefined {
     const existing = byName.get(name);
     if (existing !== undefined) {
-      existing.usedAt = recentTime();
+      existing.account.isUsed = true;
       if (existing.limit !== limit) change(existing, limit);
       return existing;
     }
@@ -96,7 +95,13 @@ export function createValueTable<S extends object>(options: ValueTableOptions<S>
     sweptAt = now;
     const used = limits.count() / Math.max(maxValues(), 1);
     const oldest = now - (used < 0.5 ? IDLE_MS : CROWDED_IDLE_MS);
-    for (const [name, bucket] of byName) if (bucket.usedAt <= oldest) release(name, bucket);
+    for (const [name, bucket] of byName) {
+      if (bucket.account.isUsed) {
+        bucket.account.isUsed = false;
+        bucket.usedAt = now;
+      }
+      if (bucket.usedAt <= oldest) release(name, bucket);
+    }
     const share = overflowed === overflowedAtSweep ? CROWDED : FULL;
     overflowedAtSweep = overflowed;
     const surplus = Math.ceil(limits.count() - maxValues() * share);

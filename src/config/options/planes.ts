@@ -64,14 +64,14 @@ function planeRoute(route: Config["routes"][number]): PlaneRoute {
 
 /**
  * The rules as data. Lists and patterns have one character per byte; the renderer writes characters as UTF-8, so they become
- * text again. The planes themselves remember matches.
+ * text again.
  */
 function planeRules({ rules, ...others }: LimitRules): LimitRules {
   const text = (bytes: string) => Buffer.from(bytes, "latin1").toString("utf8");
   const list = ({ texts, networks }: ValueList): ValueList => ({ texts: texts.map(text), networks });
   return {
     ...others,
-    rules: rules.map(({ recent, ...rule }) => ({
+    rules: rules.map((rule) => ({
       ...rule,
       allow: list(rule.allow),
       deny: list(rule.deny),
