@@ -145,7 +145,6 @@ describe("the same verdict as over HTTP/1.1:", () => {
     [404, "GET", "/", { host: "other.example" }],
     [502, "GET", "/down", { host: "other.example" }],
     [400, "GET", "/a/../b"],
-    [400, "GET", "/", { host: "user@known.example" }],
     [501, "TRACE", "/"],
     [400, "POSV", "/"],
     [413, "PUT", "/", { "content-length": "11" }, "12345678901"],
@@ -175,6 +174,16 @@ describe("the same verdict as over HTTP/1.1:", () => {
       expect(own(second)).toEqual(own(first));
     }
   });
+});
+
+it("user information in Host or :authority is rejected: by the gateway, or by Node itself from version 24 on", async () => {
+  const proxy = await start(mirror);
+  expect(await proxy.http1("GET", "/", { host: "user@a.example" })).toMatchObject({ status: 400 });
+  const { status, code } = await http2(proxy.connect(), { ":authority": "user@a.example" });
+  expect([status, code]).toBeOneOf([
+    [400, constants.NGHTTP2_NO_ERROR],
+    [0, constants.NGHTTP2_PROTOCOL_ERROR],
+  ]);
 });
 
 it("another Host than :authority, an absolute :path and CONNECT are rejected; the connection stays usable", async () => {
