@@ -163,6 +163,17 @@ describeWith(["tools", "mount namespaces", "envoy"], "the Ansible playbooks", ()
     expect(restarted).toEqual([failing]);
   });
 
+  it("give a changed token of the planes to the service and to the planes", async () => {
+    const token = "another-plane-token-of-the-test";
+    const { status, output } = await deploy({ tollgate_secrets: { ...secrets, TOLLGATE_PLANE_TOKEN: token } });
+    expect(status, output).toBe(0);
+    for (const name of components) {
+      const found = await hosts.inside(name, `grep -rl ${token} /etc/tollgate /opt/tollgate/current/`);
+      expect(found.output, name).not.toBe("");
+    }
+    expect(await limits()).toEqual([2000, 2000, 2000]);
+  });
+
   it("write hardened units that systemd accepts", async () => {
     for (const name of components) {
       const path = `/etc/systemd/system/${units[name]}.service`;

@@ -55,6 +55,7 @@ mutant "a wrong attribute of ElastiCache" deploy/terraform/modules/elasticache/m
 mutant "Redis without TLS" deploy/terraform/modules/elasticache/outputs.tf 's/rediss:/redis:/' terraform "invented replies"
 mutant "a handler that does not restart" deploy/ansible/roles/tollgate/handlers/main.yml 's/state: restarted/state: started/' ansible ""
 mutant "planes that are not validated" deploy/ansible/roles/tollgate/files/check-plane.sh 's/nginx -t/nginx -v/' ansible ""
+mutant "planes that keep an old token" deploy/ansible/roles/tollgate/vars/main.yml 's/ \+ \[tollgate_render_environment\]//' ansible ""
 mutant "files of a plane for everybody" deploy/ansible/roles/tollgate/tasks/prepare.yml 's/g=rX,o=/g=rX,o=rX/' ansible ""
 mutant "an image that runs as root" deploy/docker/Dockerfile 's/^USER 10001:10001/USER 0:0/' service-image "numeric user|without root"
 mutant "an image that is killed when it stops" deploy/docker/Dockerfile 's/^STOPSIGNAL SIGTERM/STOPSIGNAL SIGKILL/' service-image "drain on SIGTERM"
