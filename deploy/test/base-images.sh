@@ -3,6 +3,7 @@
 # no registry:
 #   localhost/base/debian   a minimal Debian
 #   localhost/base/node     the same with npm and the Node version of the Dockerfile, laid out like node:…-slim
+#   localhost/base/alpine   Node built for musl, with BusyBox
 #   localhost/base/envoy    Envoy in /usr/local/bin
 #   localhost/standin/…     Redis and others, see stand-ins.Dockerfile
 # Everything is kept in .cache/deploy; a second run does nothing.
@@ -64,6 +65,10 @@ podman image exists localhost/base/debian || podman import -q "$cache/debian.tar
 podman image exists "localhost/base/node:$node_version" || make_node
 mkdir -p "$cache/empty"
 for name in redis prometheus alertmanager; do stand_in "$name" "localhost/standin/$name" "$cache/empty"; done
+if ! podman image exists localhost/base/alpine; then
+  "$root/deploy/test/ensure-python-tools.sh" alpine --platform "musllinux_1_2_$(uname -m)"
+  stand_in node-alpine localhost/base/alpine "$cache/python-alpine"
+fi
 envoy=${TOLLGATE_ENVOY:-$(ls "$root"/.cache/envoy/*/envoy/_bin/envoy 2>/dev/null || true)}
 if [ -n "$envoy" ] && ! podman image exists localhost/base/envoy; then
   mkdir -p "$cache/envoy"

@@ -1,10 +1,11 @@
 #!/bin/sh
-# ensure-python-tools.sh NAME: installs the packages of requirements/NAME.txt into .cache/deploy/python-NAME, unless they are there.
-# Run its programs with that folder as PYTHONPATH.
+# ensure-python-tools.sh NAME [OPTION…]: installs the packages of requirements/NAME.txt into .cache/deploy/python-NAME, unless they are
+# there. Run its programs with that folder as PYTHONPATH. The options are passed to pip.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 list=$root/deploy/test/requirements/$1.txt
 folder=$root/.cache/deploy/python-$1
+shift
 stamp=$(cksum <"$list")
 [ ! -e "$folder/.installed" ] || [ "$(cat "$folder/.installed")" != "$stamp" ] || exit 0
 python=""
@@ -19,6 +20,6 @@ if [ -z "$python" ]; then
   exit 1
 fi
 rm -rf "$folder"
-PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --disable-pip-version-check --only-binary :all: --no-compile \
-  --require-hashes --target "$folder" --requirement "$list"
+PIP_ROOT_USER_ACTION=ignore "$python" -m pip install --quiet --disable-pip-version-check --only-binary :all: --no-compile --no-deps \
+  --require-hashes --target "$folder" --requirement "$list" "$@"
 printf '%s' "$stamp" >"$folder/.installed"

@@ -15,6 +15,9 @@ if [ -n "$(git status --porcelain)" ]; then
 fi
 trap 'git checkout --quiet -- deploy monitoring .github' EXIT
 
+# images FILE: builds the service image again if the file is part of it.
+images() { case "$1" in deploy/docker/*) deploy/test/images.sh tollgate >/dev/null ;; esac; }
+
 # mutant NAME FILE SED-EXPRESSION TEST-FILE TEST-NAME
 mutant() {
   case "$1" in *"${pattern:-}"*) ;; *) return 0 ;; esac
@@ -24,11 +27,12 @@ mutant() {
     survived=1
     return 0
   fi
-  case "$2" in deploy/docker/*) deploy/test/images.sh >/dev/null ;; esac
+  images "$2"
   rm -f "$results"
   node_modules/.bin/vitest run --config test/deploy/vitest.config.ts "test/deploy/$4" -t "$5" --reporter=json --outputFile="$results" \
     >"$cache/mutant.log" 2>&1 || true
   git checkout --quiet -- "$2"
+  images "$2"
   failed=$(node -p 'JSON.parse(require("fs").readFileSync(process.argv[1])).testResults
     .flatMap(({ assertionResults }) => assertionResults).filter(({ status }) => status === "failed").map(({ title }) => title)[0] ?? ""' "$results")
   if [ -n "$failed" ]; then echo "killed       $1: \"$failed\""; else

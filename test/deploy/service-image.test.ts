@@ -1,4 +1,4 @@
-/** The service image: what is in it, two containers that share a limit, and a drain under load. */
+/** The service images: what is in them, two containers that share a limit, and a drain under load. */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { Agent, request } from "undici";
@@ -7,13 +7,19 @@ import { fromRoot } from "../../build/paths.js";
 import { waitFor } from "../support/wait-for.js";
 import { answers, type Container, createNetwork, podman, runOnce, startContainer } from "./support/containers.js";
 import { describeWith } from "./support/needs.js";
-import { demoBackend, redisContainer, SERVICE, serviceContainer } from "./support/stack.js";
+import { ALPINE, demoBackend, redisContainer, SERVICE, serviceContainer, tollgateYaml } from "./support/stack.js";
 
 const { version } = JSON.parse(readFileSync(fromRoot("package.json"), "utf8")) as { version: string };
 
-describeWith(["containers"], "the service image", () => {
+const images = { Debian: SERVICE, Alpine: ALPINE };
+const bases = Object.keys(images);
+
+for (const [base, image] of Object.entries(images))
+  describeWith(["containers"], `the service image on ${base}`, () => testImage(image));
+
+function testImage(name: string): void {
   it("runs as a numeric user without privileges, with a health check and labels", async () => {
-    const image = JSON.parse(await podman("image", "inspect", SERVICE))[0];
+    const image = JSON.parse(await podman("image", "inspect", name))[0];
     expect(image.Config).toMatchObject({
       User: "10001:10001",
       StopSignal: "SIGTERM",
@@ -35,11 +41,7 @@ describeWith(["containers"], "the service image", () => {
     const expected = (JSON.parse(packed) as [{ files: { path: string }[] }])[0].files.map(({ path }) => path).sort();
     const find =
       "cd /opt/tollgate && find . -path ./node_modules -prune -o -type f -print && ls node_modules/.package-lock.json";
-    const { output } = await runOnce(
-      SERVICE,
-      ["-c", `${find}; command -v npm npx corepack yarn`],
-      ["--entrypoint", "sh"],
-    );
+    const { output } = await runOnce(name, ["-c", `${find}; command -v npm npx corepack yarn`], ["--entrypoint", "sh"]);
     const found = output
       .trim()
       .split("\n")
@@ -55,19 +57,19 @@ describeWith(["containers"], "the service image", () => {
       "TOLLGATE_ADMIN_TOKEN is not set",
     ],
   ])("refuses to start with %s, and names it", async (_, yaml, reason) => {
-    const container = await startContainer({ image: SERVICE, files: { "/etc/tollgate/tollgate.yaml": yaml } });
+    const container = await startContainer({ image: name, files: { "/etc/tollgate/tollgate.yaml": yaml } });
     expect(await container.ended()).toBe(1);
     expect(await container.logs()).toContain(reason);
     await container.remove();
   });
 
   it("refuses to start without a configuration or with an empty secret file", async () => {
-    expect(await runOnce(SERVICE, [])).toMatchObject({
+    expect(await runOnce(name, [])).toMatchObject({
       code: 1,
       output: expect.stringContaining("there is no configuration"),
     });
     const container = await startContainer({
-      image: SERVICE,
+      image: name,
       env: { REDIS_PASSWORD_FILE: "/run/secrets/redis" },
       files: { "/run/secrets/redis": "", "/etc/tollgate/tollgate.yaml": "" },
     });
@@ -75,9 +77,9 @@ describeWith(["containers"], "the service image", () => {
     expect(await container.logs()).toContain("REDIS_PASSWORD_FILE: /run/secrets/redis is empty");
     await container.remove();
   });
-});
+}
 
-describeWith(["containers"], "two service containers", () => {
+describeWith(["containers"], "two service containers, one of each image", () => {
   const endings: (() => Promise<unknown>)[] = [];
   const services: Container[] = [];
   let backend: Container;
@@ -87,7 +89,8 @@ describeWith(["containers"], "two service containers", () => {
     endings.push(network.remove);
     const redis = await redisContainer(network.name);
     backend = await demoBackend(network.name);
-    for (let i = 0; i < 2; i++) services.push(await serviceContainer(network.name));
+    for (const image of Object.values(images))
+      services.push(await serviceContainer(network.name, tollgateYaml(), image));
     for (const container of [redis, backend, ...services]) endings.unshift(container.remove);
     await Promise.all(services.map(({ address }) => answers(`http://${address}:9145/health/ready`)));
   });
@@ -96,27 +99,34 @@ describeWith(["containers"], "two service containers", () => {
   });
 
   it("share one limit through Redis: together they admit exactly the burst", async () => {
-    const statuses: number[] = [];
+    const statuses: Record<number, number> = {};
     for (let i = 0; i < 100; i++) {
       const { statusCode, body } = await request(`http://${services[i % 2]!.address}:8080/`, {
         headers: { "x-api-key": "key-of-the-app-limited" },
       });
       await body.dump();
-      statuses.push(statusCode);
+      statuses[statusCode] = (statuses[statusCode] ?? 0) + 1;
     }
-    expect(statuses.filter((status) => status === 200)).toHaveLength(40);
-    expect(statuses.filter((status) => status === 429)).toHaveLength(60);
+    expect(statuses).toEqual({ 200: 40, 429: 60 });
   });
 
-  it("run without root, capabilities and a writable file system", async () => {
-    const [service] = services as [Container];
+  it.each(bases)("run without root, capabilities and a writable file system: %s", async (base) => {
+    const service = services[bases.indexOf(base)]!;
     expect(await service.exec("id", "-u")).toBe("10001");
     expect(
       await service.exec("sh", "-c", "grep -E '^Cap(Prm|Eff|Bnd)' /proc/1/status | awk '{ print $2 }' | sort -u"),
     ).toBe("0000000000000000");
     await expect(service.exec("touch", "/tmp/x")).rejects.toThrow(/Read-only file system/);
-    expect(await service.exec("docker-entrypoint.sh", "health", "live")).toContain("healthy");
     expect(await service.exec("docker-entrypoint.sh", "health", "ready")).toContain("ready");
+  });
+
+  it.each(bases)("report by their HEALTHCHECK whether they respond: %s", async (base) => {
+    const service = services[bases.indexOf(base)]!;
+    expect(await service.isHealthy()).toBe(true);
+    await podman("kill", "--signal", "STOP", service.name);
+    expect(await service.isHealthy()).toBe(false);
+    await podman("kill", "--signal", "CONT", service.name);
+    expect(await service.isHealthy()).toBe(true);
   });
 
   it("drain on SIGTERM under load: no request fails while one of them leaves", async () => {

@@ -3,7 +3,16 @@ import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Longest first. The two that start a Kubernetes control plane are apart. */
-const order = ["kubernetes", "ansible", "plane-images", "compose", "files", "terraform", "service-image"];
+const order = [
+  "kubernetes",
+  "ansible",
+  "reproducible",
+  "plane-images",
+  "compose",
+  "files",
+  "terraform",
+  "service-image",
+];
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {

@@ -8,9 +8,12 @@ import { waitFor } from "../../support/wait-for.js";
 
 const run = promisify(execFile);
 
+/** Health checks run only when a test asks for one: podman would need systemd to repeat them. */
+const env = { ...process.env, DISABLE_HC_SYSTEMD: "true" };
+
 export async function podman(...args: string[]): Promise<string> {
   if (process.env.CONTAINERS_STORAGE_CONF === undefined) throw new Error("run these tests with make test-deploy");
-  const { stdout } = await run("podman", args, { maxBuffer: 64 * 1024 * 1024 });
+  const { stdout } = await run("podman", args, { env, maxBuffer: 64 * 1024 * 1024, timeout: 240_000 });
   return stdout.trim();
 }
 
@@ -35,7 +38,7 @@ let count = 0;
 
 /** Runs a container as the charts do: without privileges, with a read-only root file system. */
 export async function startContainer(options: ContainerOptions) {
-  const { image, network, alias, env = {}, files = {}, writable = [], command = [] } = options;
+  const { image, network, alias, env: variables = {}, files = {}, writable = [], command = [] } = options;
   const name = `tollgate-test-${process.pid}-${++count}`;
   const folder = mkdtempSync(join(tmpdir(), "tollgate-container-"));
   const paths = Object.entries(files).map(([path, content], i) => {
@@ -44,11 +47,11 @@ export async function startContainer(options: ContainerOptions) {
     return [path, file] as const;
   });
   await podman(
-    ...["run", "--detach", "--name", name, "--no-healthcheck", "--pull=never"],
+    ...["run", "--detach", "--name", name, "--pull=never"],
     ...["--read-only", "--read-only-tmpfs=false", "--cap-drop=all", "--security-opt=no-new-privileges"],
-    ...(network === undefined ? [] : ["--network", network]),
+    ...(network === undefined ? [] : ["--network", network, "--dns", await nameServer(network)]),
     ...(alias === undefined ? [] : ["--network-alias", alias]),
-    ...Object.entries(env).flatMap(([key, value]) => ["--env", `${key}=${value}`]),
+    ...Object.entries(variables).flatMap(([key, value]) => ["--env", `${key}=${value}`]),
     ...paths.flatMap(([path, file]) => ["--volume", `${file}:${path}:ro`]),
     ...writable.flatMap((path) => ["--tmpfs", `${path}:rw,mode=1777`]),
     ...(options.options ?? []),
@@ -67,6 +70,12 @@ export async function startContainer(options: ContainerOptions) {
       writeFileSync(paths.find(([each]) => each === path)![1], content);
     },
     exec: (...args: string[]) => podman("exec", name, ...args),
+    /** Runs the HEALTHCHECK of the image. */
+    isHealthy: () =>
+      podman("healthcheck", "run", name).then(
+        () => true,
+        () => false,
+      ),
     /** Standard output and error. */
     async logs(): Promise<string> {
       const { stdout, stderr } = await run("podman", ["logs", name], { maxBuffer: 64 * 1024 * 1024 });
@@ -86,6 +95,14 @@ export async function startContainer(options: ContainerOptions) {
       rmSync(folder, { recursive: true, force: true });
     },
   };
+}
+
+/**
+ * The only name server that a container gets, as with Docker and Kubernetes. podman adds those of the machine, which do not know the
+ * containers; musl asks all at once and takes the first answer, so sometimes it would not find a container.
+ */
+function nameServer(network: string): Promise<string> {
+  return podman("network", "inspect", "--format", "{{(index .Subnets 0).Gateway}}", network);
 }
 
 /** A bridge network whose containers find each other by name and are reachable from this process by address. */

@@ -4,6 +4,7 @@ import { fromRoot } from "../../../build/paths.js";
 import { type Container, startContainer } from "./containers.js";
 
 export const SERVICE = "localhost/tollgate:test";
+export const ALPINE = "localhost/tollgate-alpine:test";
 export const NGINX = "localhost/tollgate-nginx:test";
 export const ENVOY = "localhost/tollgate-envoy:test";
 const REDIS = "localhost/standin/redis";
@@ -57,9 +58,9 @@ export function demoBackend(network: string, alias = "backend", port = 9000): Pr
   });
 }
 
-export function serviceContainer(network: string, yaml = tollgateYaml()): Promise<Container> {
+export function serviceContainer(network: string, yaml = tollgateYaml(), image = SERVICE): Promise<Container> {
   return startContainer({
-    image: SERVICE,
+    image,
     network,
     alias: "tollgate",
     files: { "/etc/tollgate/tollgate.yaml": yaml, "/run/secrets/plane": `${PLANE_TOKEN}\n` },
