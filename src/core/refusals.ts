@@ -90,20 +90,35 @@ export type HeaderWriter<T> = (
   this: void,
   target: T,
   decision: ClientDecision,
-  texts: LimitTexts,
+  texts: HeaderTexts,
   resetSeconds: number,
 ) => void;
 
-/** Header values that change only with the limit. The Lua planes keep them per app. */
-export interface LimitTexts {
+/** Parts of header values. */
+export interface HeaderTexts {
   limitText: string;
   /** The value of RateLimit-Policy. */
   policy: string;
-  /** The value of RateLimit up to the remaining tokens. */
+  /** The value of RateLimit up to the remaining tokens; `others` comes before it. */
   remainingPrefix: string;
+  /** What RateLimit states about other limits, with a comma at the end; empty without any. */
+  others: string;
+}
+
+/** Those that change only with the limit. Planes keep them per app and limit. */
+export interface LimitTexts extends HeaderTexts {
+  /** What RateLimit states about this limit, by remaining tokens: many values of a limit have the same. */
+  parts: { [remaining: number]: string | undefined };
+  partCount: number;
+  /** The policies of this app and of the limits of its last request, in the order in which they are sent. */
+  joined: string;
+  joinedWith: LimitTexts[];
+  joinedLast: number;
 }
 
 const LOWEST_RATE = 1e-6;
+/** The index of the app among the limits of a request. */
+const APP = -1;
 
 /** The window of a policy is the time in which an empty bucket fills. */
 export function limitTexts(app: string, limit: number, rate: number): LimitTexts {
@@ -113,6 +128,12 @@ export function limitTexts(app: string, limit: number, rate: number): LimitTexts
     limitText,
     policy: `"${app}";q=${limitText};w=${wholeText(windowSeconds)}`,
     remainingPrefix: `"${app}";r=`,
+    others: "",
+    parts: {},
+    partCount: 0,
+    joined: "",
+    joinedWith: [],
+    joinedLast: APP,
   };
 }
 
@@ -142,7 +163,7 @@ export function headerWriter<T>(options: HeaderOptions, add: AddHeader<T>): Head
     if (ietf && decision.app !== "") {
       add(target, "RateLimit-Policy", texts.policy);
       // In this order Lua joins all parts in one step.
-      add(target, "RateLimit", texts.remainingPrefix + (remaining + (";t=" + wholeText(reset))));
+      add(target, "RateLimit", texts.others + (texts.remainingPrefix + (remaining + (";t=" + wholeText(reset)))));
     }
     if (decision.dryRun && decision.allowed) add(target, DRY_RUN_HEADER, dryRunText(decision.code));
     if (!decision.allowed && decision.retryAfterMs > 0) {
@@ -162,75 +183,106 @@ export interface ShownDecision extends ClientDecision {
   rate: number;
   /** Of the app. */
   texts: LimitTexts;
-  limits: readonly LimitView[];
-  /** In the same order; there may be more. */
-  textsOfLimits: readonly LimitTexts[];
+  /** Set by `startShowing` and `showLimit`. There may be more entries, of earlier decisions. */
+  limits: LimitView[];
+  textsOfLimits: LimitTexts[];
+  count: number;
+  /** The index of the limit that the X-RateLimit headers show. */
+  last: number;
+  /** Its remaining tokens. */
+  least: number;
 }
 
-/** The index of the app among the limits of a request. */
-const APP = -1;
+/** To be called when all fields about the app are set, before `showLimit` for each of the limits. */
+export function startShowing(shown: ShownDecision): void {
+  shown.count = 0;
+  shown.last = APP;
+  shown.least = shown.remaining;
+}
+
+export function showLimit(shown: ShownDecision, limit: LimitView, texts: LimitTexts): void {
+  const { count } = shown;
+  shown.limits[count] = limit;
+  shown.textsOfLimits[count] = texts;
+  shown.count = count + 1;
+  shown.dryRun = shown.dryRun || limit.dryRun;
+  if (shown.allowed ? limit.remaining < shown.least : limit.name === shown.limitName) {
+    shown.last = count;
+    shown.least = limit.remaining;
+  }
+}
+
 /** Reused for every request. */
-const joined: LimitTexts = { limitText: "", policy: "", remainingPrefix: "" };
+const joined: HeaderTexts = { limitText: "", policy: "", remainingPrefix: "", others: "" };
 
 /**
  * Writes the headers of an app and several limits. The IETF headers list each; the others show the limit that refused the
  * request, or the one with the fewest tokens left, which is listed last. `shown` becomes what was shown.
  */
 export function writeLimits<T>(write: HeaderWriter<T>, target: T, shown: ShownDecision): void {
-  const { limits, textsOfLimits } = shown;
-  const at = shownIndex(shown);
-  let policy = "";
-  let others = "";
-  if (at !== APP) {
-    policy = shown.texts.policy + ", ";
-    others = remainingPart(shown.texts, shown) + ", ";
+  const { limits, textsOfLimits, texts, count, last } = shown;
+  const { joinedWith } = texts;
+  let isKnown = texts.joinedLast === last && joinedWith.length === count;
+  let others = last === APP ? "" : remainingPart(texts, shown);
+  for (let i = 0; i < count; i++) {
+    const own = textsOfLimits[i]!;
+    isKnown = isKnown && joinedWith[i] === own;
+    if (i !== last) others = others + knownPart(own, limits[i]!);
   }
-  let { dryRun } = shown;
-  for (let i = 0; i < limits.length; i++) {
-    const limit = limits[i]!;
-    dryRun = dryRun || limit.dryRun;
-    if (i !== at) {
-      const texts = textsOfLimits[i]!;
-      policy = policy + (texts.policy + ", ");
-      others = others + (remainingPart(texts, limit) + ", ");
-    }
-  }
-  const own = at === APP ? shown : limits[at]!;
-  const ownTexts = at === APP ? shown.texts : textsOfLimits[at]!;
+  if (!isKnown) joinPolicies(shown);
+  const own = last === APP ? shown : limits[last]!;
+  const ownTexts = last === APP ? texts : textsOfLimits[last]!;
   joined.limitText = ownTexts.limitText;
-  joined.policy = policy + ownTexts.policy;
-  joined.remainingPrefix = others + ownTexts.remainingPrefix;
-  shown.dryRun = dryRun;
+  joined.policy = texts.joined;
+  joined.remainingPrefix = ownTexts.remainingPrefix;
+  joined.others = others;
   shown.cost = own.cost;
   shown.remaining = own.remaining;
   shown.limit = own.limit;
   write(target, shown, joined, resetSeconds(own.limit, own.remaining, own.rate));
 }
 
-/** The part of RateLimit about one limit. In this order Lua joins all parts in one step. */
+function joinPolicies({ texts, textsOfLimits, count, last }: ShownDecision): void {
+  const list: LimitTexts[] = [];
+  let policies = last === APP ? "" : texts.policy + ", ";
+  for (let i = 0; i < count; i++) {
+    const { policy } = textsOfLimits[i]!;
+    list.push(textsOfLimits[i]!);
+    if (i !== last) policies = policies + (policy + ", ");
+  }
+  texts.joined = policies + (last === APP ? texts.policy : textsOfLimits[last]!.policy);
+  texts.joinedWith = list;
+  texts.joinedLast = last;
+}
+
+const MOST_PARTS = 1000;
+
+/** As `remainingPart`. */
+function knownPart(texts: LimitTexts, limit: LimitView): string {
+  const { remaining } = limit;
+  let part = texts.parts[remaining];
+  if (part === undefined) {
+    part = remainingPart(texts, limit);
+    if (texts.partCount >= MOST_PARTS) {
+      texts.parts = {};
+      texts.partCount = 0;
+    }
+    texts.parts[remaining] = part;
+    texts.partCount = texts.partCount + 1;
+  }
+  return part;
+}
+
+/** The part of RateLimit about one limit, before another one. In this order Lua joins all parts in one step. */
 function remainingPart(
   { remainingPrefix }: LimitTexts,
   { limit, remaining, rate }: Pick<LimitView, "limit" | "remaining" | "rate">,
 ): string {
-  return remainingPrefix + (wholeText(remaining) + (";t=" + wholeText(resetSeconds(limit, remaining, rate))));
+  return remainingPrefix + (wholeText(remaining) + (";t=" + (wholeText(resetSeconds(limit, remaining, rate)) + ", ")));
 }
 
 function isNamed(limitName: string | undefined): limitName is string {
   return limitName !== undefined && limitName !== "";
-}
-
-function shownIndex({ allowed, limitName, remaining, limits }: ShownDecision): number {
-  let shown = APP;
-  let least = remaining;
-  for (let i = 0; i < limits.length; i++) {
-    const limit = limits[i]!;
-    if (!allowed && limit.name === limitName) return i;
-    if (limit.remaining < least) {
-      shown = i;
-      least = limit.remaining;
-    }
-  }
-  return allowed || isNamed(limitName) ? shown : APP;
 }
 
 /** A structured field: the result if the limit were enforced, and the reason. */

@@ -45,6 +45,15 @@ export function conclude(outcome: Outcome, source: DecisionSource, code: string,
   outcome.allowed = isAllowed(code, outcome.account.limits.dryRun);
 }
 
+/** As `conclude` for a cost that the lease has paid. */
+export function setPaid(outcome: Outcome, balance: number): void {
+  outcome.code = OK;
+  outcome.balance = balance;
+  outcome.source = "local";
+  outcome.allowed = true;
+  outcome.retryAfterMs = 0;
+}
+
 /**
  * Prepares a record for one of the decisions below; a host may reuse the record. `profile`: the prices of the request's route;
  * without them those of the app apply.

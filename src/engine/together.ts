@@ -2,9 +2,9 @@
 import { COST_EXCEEDS_CAPACITY, DENIED, OK, STORE_UNAVAILABLE } from "../core/codes.js";
 import { declaredCost } from "../core/cost.js";
 import { MISS } from "../core/lease.js";
-import type { LimitMatch, LimitRule } from "../descriptors/limit-rules.js";
-import type { Account, Outcome } from "./account.js";
-import { conclude, decideCached, remainingTokens } from "./decide.js";
+import type { LimitRule } from "../descriptors/limit-rules.js";
+import type { Outcome } from "./account.js";
+import { conclude, decideCached, remainingTokens, setPaid } from "./decide.js";
 
 /** All leases could pay. */
 export const ALL_TAKEN = -1;
@@ -17,17 +17,6 @@ export function costAtLimit({ countsCost, limits }: LimitRule, app: Outcome, con
   return Math.min(app.cost, Math.max(declared, limits.burst));
 }
 
-/** Prepares the record of a limit of a request whose app has its estimated cost. `account` is that of the value. */
-export function startAtLimit(outcome: Outcome, app: Outcome, { rule, denied }: LimitMatch, account: Account): void {
-  outcome.account = account;
-  outcome.method = app.method;
-  outcome.profile = account.limits.profile;
-  outcome.cost = 1;
-  outcome.retryAfterMs = 0;
-  outcome.rule = rule;
-  outcome.denied = denied;
-}
-
 /** Takes the cost of each outcome from its lease. If one cannot pay, what was taken is put back; returns its index. */
 export function takeTogether(outcomes: readonly Outcome[]): number {
   for (let i = 0; i < outcomes.length; i++) {
@@ -37,7 +26,7 @@ export function takeTogether(outcomes: readonly Outcome[]): number {
       for (let j = 0; j < i; j++) outcomes[j]!.account.cell.add(outcomes[j]!.cost);
       return i;
     }
-    conclude(outcome, "local", OK, left);
+    setPaid(outcome, left);
   }
   return ALL_TAKEN;
 }

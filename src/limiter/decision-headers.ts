@@ -8,6 +8,8 @@ import {
   limitTexts,
   resetSeconds,
   type ShownDecision,
+  showLimit,
+  startShowing,
   writeLimits,
 } from "../core/refusals.js";
 
@@ -41,7 +43,7 @@ function isOf(texts: KnownTexts, name: string, limit: number, rate: number): boo
   return texts.name === name && texts.limit === limit && texts.rate === rate;
 }
 
-const NO_TEXTS: KnownTexts = { name: "", limit: 0, rate: 0, limitText: "", policy: "", remainingPrefix: "" };
+const NO_TEXTS: KnownTexts = { ...limitTexts("", 0, 0), name: "", limit: 0, rate: 0 };
 
 /** Not made with a spread: objects of many fields would be slower. */
 function newShown(textsOfLimits: LimitTexts[]): ShownDecision {
@@ -59,6 +61,9 @@ function newShown(textsOfLimits: LimitTexts[]): ShownDecision {
     texts: NO_TEXTS,
     limits: [],
     textsOfLimits,
+    count: 0,
+    last: 0,
+    least: 0,
   };
 }
 
@@ -79,13 +84,6 @@ export function decisionHeaders(options: HeaderOptions) {
       write(headers, decision, texts, resetSeconds(limit, remaining, rate));
       return headers;
     }
-    for (let i = 0; i < limits.length; i++) {
-      const view = limits[i]!;
-      const known = textsOfLimits[i] ?? NO_TEXTS;
-      if (!isOf(known, view.name, view.limit, view.rate)) {
-        textsOfLimits[i] = textsOfLimit(view.name, view.limit, view.rate);
-      }
-    }
     shown.allowed = decision.allowed;
     shown.code = decision.code;
     shown.dryRun = decision.dryRun;
@@ -97,7 +95,13 @@ export function decisionHeaders(options: HeaderOptions) {
     shown.limitName = decision.limitName;
     shown.rate = rate;
     shown.texts = texts;
-    shown.limits = limits;
+    startShowing(shown);
+    for (let i = 0; i < limits.length; i++) {
+      const limit = limits[i]!;
+      const known = textsOfLimits[i] ?? NO_TEXTS;
+      const isKnown = isOf(known, limit.name, limit.limit, limit.rate);
+      showLimit(shown, limit, isKnown ? known : textsOfLimit(limit.name, limit.limit, limit.rate));
+    }
     writeLimits(write, headers, shown);
     return headers;
   };

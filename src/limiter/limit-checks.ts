@@ -16,7 +16,7 @@ import {
   type RequestAttributes,
 } from "../descriptors/limit-rules.js";
 import { newOutcome, type Outcome, PENDING } from "../engine/account.js";
-import { conclude, refuseWithoutStore, remainingTokens } from "../engine/decide.js";
+import { conclude, refuseWithoutStore, remainingTokens, setPaid } from "../engine/decide.js";
 import { settleLimit } from "../engine/settle.js";
 import { costAtLimit, decisiveOutcome } from "../engine/together.js";
 import type { LimiterAccount } from "./accounts.js";
@@ -123,7 +123,7 @@ export function createLimitChecks(options: LimitChecksOptions) {
       for (let i = 0; i < taken; i++) payers[i]!.cell.add(costs[i]!);
       return false;
     }
-    conclude(app, "local", OK, left);
+    setPaid(app, left);
     return true;
   }
 

@@ -82,7 +82,12 @@ function headersOf(status: DescriptorStatus, decision: ClientDecision, options: 
   const { app: name } = decision;
   const burst = String(decision.limit);
   const window = limit === undefined ? 0 : windowSeconds(limit);
-  const texts = { limitText: burst, policy: `${name};q=${burst};w=${window}`, remainingPrefix: `${name};r=` };
+  const texts = {
+    limitText: burst,
+    policy: `${name};q=${burst};w=${window}`,
+    remainingPrefix: `${name};r=`,
+    others: "",
+  };
   const headers: [string, string][] = [];
   headerWriter(options, addPair)(headers, decision, texts, Math.ceil(resetMs / 1000));
   // Envoy would send the body as plain text.

@@ -1,12 +1,15 @@
 /** Shows the decision about an exchange of a Lua plane with the functions of `core/refusals.ts`. */
 import {
   type ClientDecision,
+  type HeaderTexts,
   type HeaderWriter,
   type LimitTexts,
   type LimitView,
   limitTexts,
   resetSeconds,
   type ShownDecision,
+  showLimit,
+  startShowing,
   unidentified,
   writeLimits,
 } from "../../core/refusals.js";
@@ -15,7 +18,7 @@ import { remainingTokens } from "../../engine/decide.js";
 import type { PlaneExchange } from "./exchange.js";
 
 /** Reused for every request: use it before the request waits for anything. */
-const shown = {} as ShownDecision;
+const shown = { limits: [] as LimitView[], textsOfLimits: [] as LimitTexts[] } as ShownDecision;
 
 function clientDecision(exchange: PlaneExchange): ShownDecision {
   const { limits, sync } = exchange.account;
@@ -62,41 +65,29 @@ export function showExchange<T>(write: HeaderWriter<T>, target: T, exchange: Pla
     const { texts, limit, remaining, rate } = decision;
     write(target, decision, texts, resetSeconds(limit, remaining, rate));
   } else {
-    addLimits(decision, exchange.outcomes!);
+    addLimits(decision, exchange.outcomes!, exchange.matched!.count);
     writeLimits(write, target, decision);
   }
   return decision;
 }
 
-/** Reused, by their number. */
-const views: { [count: number]: LimitView[] | undefined } = {};
-const textsOfLimits: LimitTexts[] = [];
-
-function addLimits(decision: ShownDecision, outcomes: Outcome[]): void {
-  const count = outcomes.length - 1;
-  let limits = views[count];
-  if (limits === undefined) {
-    limits = [];
-    for (let i = 0; i < count; i++) limits.push({} as LimitView);
-    views[count] = limits;
-  }
+function addLimits(decision: ShownDecision, outcomes: Outcome[], count: number): void {
+  startShowing(decision);
   for (let i = 0; i < count; i++) {
     const { account, cost, balance, rule } = outcomes[i + 1]!;
-    const { guaranteed, dryRun } = account.limits;
-    const view = limits[i]!;
-    view.name = rule!.name;
+    const { name, limits } = rule!;
+    const view = decision.limits[i] ?? ({} as LimitView);
+    view.name = name;
     view.cost = cost;
     view.remaining = remainingTokens(account, balance);
     view.limit = account.sync.limit;
-    view.rate = guaranteed;
-    view.dryRun = dryRun;
-    textsOfLimits[i] = textsOf(textsByLimit, view.name, view.limit, guaranteed);
+    view.rate = limits.guaranteed;
+    view.dryRun = limits.dryRun;
+    showLimit(decision, view, textsOf(textsByLimit, name, view.limit, view.rate));
   }
-  decision.limits = limits;
-  decision.textsOfLimits = textsOfLimits;
 }
 
-const noTexts: LimitTexts = { limitText: "0", policy: "", remainingPrefix: "" };
+const noTexts: HeaderTexts = { limitText: "0", policy: "", remainingPrefix: "", others: "" };
 
 /** The same for a request that belongs to no app. */
 export function showUnidentified<T>(write: HeaderWriter<T>, target: T, code: string): ClientDecision {

@@ -23,6 +23,8 @@ export interface PlaneExchange extends Outcome {
   matched: MatchedLimits | undefined;
   /** The code of the app's own outcome. */
   appCode: string;
+  /** Some of its limits count by cost. */
+  settlesLimits: boolean;
 }
 
 export const noRoute: PlaneRoute = {};

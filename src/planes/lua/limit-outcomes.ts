@@ -1,46 +1,79 @@
 /** The outcomes of an exchange that has limits besides that of its app. */
 import { INVALID_ARGUMENT, OK } from "../../core/codes.js";
-import type { LimitRule, MatchedLimits } from "../../descriptors/limit-rules.js";
+import { MISS } from "../../core/lease.js";
+import type { LimitRule } from "../../descriptors/limit-rules.js";
 import { type Account, newOutcome, type Outcome } from "../../engine/account.js";
-import { conclude, estimateCost } from "../../engine/decide.js";
+import { conclude, estimateCost, setPaid } from "../../engine/decide.js";
 import type { NodeState } from "../../engine/node.js";
-import { ALL_TAKEN, costAtLimit, decisiveOutcome, startAtLimit, takeTogether } from "../../engine/together.js";
-import { type AppCounts, count, countLimit } from "./counts.js";
+import { costAtLimit, decisiveOutcome } from "../../engine/together.js";
+import { type AppCounts, count } from "./counts.js";
 import type { PlaneExchange } from "./exchange.js";
 
 type LimitedExchange = PlaneExchange & { account: { counts: AppCounts; node: NodeState } };
 
+/** Results of `takeLimits`. The request is invalid: it is decided and counted. */
+export const INVALID = 0;
+/** All leases have paid. */
+export const TAKEN = 1;
+/** Nothing was taken, because a lease cannot pay or a value is denied. */
+export const NOT_TAKEN = 2;
+
 /**
- * Prepares the outcomes of an exchange with limits. `accountOf` returns the account of a value. Undefined if the request is
- * invalid: then it is decided and counted.
+ * Takes the tokens of an exchange with limits from all leases, or from none, and prepares its outcomes. `accountOf` returns the
+ * account of a value. In one loop: LuaJIT leaves compiled code for each loop within a request.
  */
-export function startLimits(
+export function takeLimits(
   exchange: LimitedExchange,
-  { invalid, matches, count: limits }: MatchedLimits,
   contentLength: number,
   accountOf: (this: void, rule: LimitRule, id: string) => Account,
-): Outcome[] | undefined {
-  const { account } = exchange;
+): number {
+  const { account, matched } = exchange;
+  const { invalid, matches, count: limits } = matched!;
   if (!estimateCost(account.node, exchange, contentLength)) {
     count(exchange);
-    return undefined;
+    return INVALID;
   }
   if (invalid !== "") {
     conclude(exchange, "local", INVALID_ARGUMENT, account.cell.get());
     exchange.limitName = invalid;
     count(exchange);
-    return undefined;
+    return INVALID;
   }
   const outcomes = recordsOf(exchange, limits);
+  let taken = 0;
+  let isPaid = true;
+  let settles = false;
   for (let i = 0; i < limits; i++) {
-    const match = matches[i]!;
-    const { rule } = match;
+    const { rule, id, denied } = matches[i]!;
     const outcome = outcomes[i + 1]!;
-    startAtLimit(outcome, exchange, match, accountOf(rule, match.id));
-    if (rule.countsCost) outcome.cost = costAtLimit(rule, exchange, contentLength);
+    const payer = accountOf(rule, id);
+    let cost = 1;
+    if (rule.countsCost) {
+      cost = costAtLimit(rule, exchange, contentLength);
+      settles = true;
+    }
+    outcome.account = payer;
+    outcome.cost = cost;
+    outcome.rule = rule;
+    outcome.denied = denied;
+    if (isPaid) {
+      const left = denied ? MISS : payer.cell.take(cost);
+      if (left === MISS) isPaid = false;
+      else {
+        taken = taken + 1;
+        setPaid(outcome, left);
+      }
+    }
   }
   exchange.limited = true;
-  return outcomes;
+  exchange.settlesLimits = settles;
+  const left = isPaid ? account.cell.take(exchange.cost) : MISS;
+  if (left === MISS) {
+    for (let i = 1; i <= taken; i++) outcomes[i]!.account.cell.add(outcomes[i]!.cost);
+    return NOT_TAKEN;
+  }
+  setPaid(exchange, left);
+  return TAKEN;
 }
 
 /** Those of the last exchange that used the same table, if it had as many limits. */
@@ -53,18 +86,11 @@ function recordsOf(exchange: PlaneExchange, limits: number): Outcome[] {
   return created;
 }
 
-/** Takes the tokens of all outcomes from their leases, or of none. */
-export function takeAll(outcomes: Outcome[]): boolean {
-  for (const { denied } of outcomes) if (denied === true) return false;
-  return takeTogether(outcomes) === ALL_TAKEN;
-}
-
-/** All outcomes are decided: the exchange gets the decision about the whole request, and is counted. */
-export function endLimits(exchange: LimitedExchange, outcomes: Outcome[], taken: boolean): void {
+/** All outcomes are decided: the exchange gets the decision about the whole request. The host counts its limits. */
+export function endLimits(exchange: LimitedExchange, taken: boolean): void {
   exchange.appCode = exchange.code;
-  if (!taken) concludeLimits(exchange, outcomes);
+  if (!taken) concludeLimits(exchange, exchange.outcomes!);
   count(exchange);
-  for (let i = 1; i < outcomes.length; i++) countLimit(outcomes[i]!);
 }
 
 function concludeLimits(exchange: PlaneExchange, outcomes: Outcome[]): void {

@@ -18,17 +18,17 @@ import { activate, callEnded } from "../../../engine/node.js";
 import { actualCost, refund, settleExchange, settleLimit } from "../../../engine/settle.js";
 import { ALL_TAKEN, allAllowed, refuseTogether, takeTogether } from "../../../engine/together.js";
 import { newWaiter } from "../../../engine/waiters.js";
-import { count } from "../../lua/counts.js";
+import { count, countLimit } from "../../lua/counts.js";
 import { startExchange } from "../../lua/exchange.js";
 import { luaTable } from "../../lua/library.js";
-import { endLimits, startLimits, takeAll } from "../../lua/limit-outcomes.js";
+import { endLimits, INVALID, TAKEN, takeLimits } from "../../lua/limit-outcomes.js";
 import { nowMs } from "../clock.js";
 import type { Handle } from "../envoy-api.js";
 import { callService } from "../service-calls.js";
 import { type EnvoyAccount, type EnvoyNode, worker } from "../state.js";
 import type { Exchange } from "./exchanges.js";
 import { contactSoon, isReportDue, isSyncing, maySync, sendSync } from "./syncer.js";
-import { currentAccount, valueAccount } from "./values.js";
+import { currentAccount, sweepIfDue, valueAccount } from "./values.js";
 
 /** `limited`: limits apply besides that of the app. */
 export interface CheckedRequest {
@@ -65,13 +65,24 @@ function reportIfDue(handle: Handle, account: EnvoyAccount, now: number): void {
 /** The request has limits besides that of its app. */
 function checkLimits(handle: Handle, exchange: Exchange): void {
   const { account, arrivedAt, requestBytes } = exchange;
-  const outcomes = startLimits(exchange, exchange.matched!, requestBytes, valueAccount);
-  if (outcomes === undefined) return;
-  for (const outcome of outcomes) reportIfDue(handle, accountOf(outcome), arrivedAt);
-  const taken = takeAll(outcomes);
+  const { matches, count: limits } = exchange.matched!;
+  sweepIfDue(arrivedAt);
+  if (worker.nodes.length > 1) {
+    for (let i = 0; i < limits; i++) {
+      const { rule, id } = matches[i]!;
+      const limit = valueAccount(rule, id);
+      limit.node.clock = arrivedAt;
+      reportIfDue(handle, limit, arrivedAt);
+    }
+  }
+  const result = takeLimits(exchange, requestBytes, valueAccount);
+  if (result === INVALID) return;
+  const taken = result === TAKEN;
+  const outcomes = exchange.outcomes!;
   if (!taken) decideTogether(handle, outcomes);
   const allowed = taken || allAllowed(outcomes);
-  endLimits(exchange, outcomes, taken);
+  endLimits(exchange, taken);
+  for (let i = 1; i <= limits; i++) countLimit(outcomes[i]!);
   if (allowed) for (const outcome of outcomes) used(handle, outcome, account.node);
 }
 
@@ -205,7 +216,7 @@ export function settle(exchange: Exchange): void {
 /** Corrects the limits that count by cost. */
 export function settleLimits(exchange: Exchange): void {
   const { requestBytes, responseBytes } = exchange;
-  if (!exchange.limited) return;
+  if (!exchange.limited || !exchange.settlesLimits) return;
   const outcomes = exchange.outcomes!;
   const actual = actualCost(exchange, requestBytes, responseBytes);
   for (let i = 1; i < outcomes.length; i++) {

@@ -29,14 +29,14 @@ const CROWDED = 0.8;
 
 /** The account of a value; that of all further values of the limit if there is no room for another one. */
 export function valueAccount(this: void, rule: LimitRule, id: string): EnvoyAccount {
-  const now = nowMs();
-  if (now - values.sweptAt >= (values.full ? FULL_SWEEP_MS : SWEEP_MS) || now < values.sweptAt) sweep(now);
   const known = worker.byId[id];
   if (known !== undefined) {
-    known.usedAt = now;
+    // The time of the last request, or some time ago on another shard.
+    known.usedAt = known.node.clock;
     known.leaving = false;
     return known;
   }
+  const now = nowMs();
   const { hasFreeValues, name, limits } = rule;
   if (hasFreeValues && values.count >= worker.options.maxValues) {
     values.full = true;
@@ -65,6 +65,11 @@ export function drop(account: EnvoyAccount): void {
   (accounts as (EnvoyAccount | undefined)[])[accounts.length - 1] = undefined;
   worker.byId[limits.id] = undefined;
   values.count = values.count - 1;
+}
+
+/** To be called for each request that has limits. */
+export function sweepIfDue(now: number): void {
+  if (now - values.sweptAt >= (values.full ? FULL_SWEEP_MS : SWEEP_MS) || now < values.sweptAt) sweep(now);
 }
 
 /** Examines some of the values in turn. Their tokens are returned with the next message. */

@@ -9,9 +9,9 @@ import { activate } from "../../../engine/node.js";
 import { actualCost, refund, settleExchange, settleLimit } from "../../../engine/settle.js";
 import { ALL_TAKEN, allAllowed, refuseTogether, takeTogether } from "../../../engine/together.js";
 import { addWaiter, giveUpExpired, newWaiter } from "../../../engine/waiters.js";
-import { count } from "../../lua/counts.js";
+import { count, countLimit } from "../../lua/counts.js";
 import { startExchange } from "../../lua/exchange.js";
-import { endLimits, startLimits, takeAll } from "../../lua/limit-outcomes.js";
+import { endLimits, INVALID, TAKEN, takeLimits } from "../../lua/limit-outcomes.js";
 import { nowMs } from "../clock.js";
 import { type Semaphore, semaphore } from "../ngx.js";
 import { type NginxAccount, type NginxWaiter, worker } from "../state.js";
@@ -38,12 +38,19 @@ export function check(exchange: Exchange, account: NginxAccount, method: string,
 /** The same for an exchange with limits that match. */
 export function checkLimits(exchange: Exchange, account: NginxAccount, method: string, contentLength: number): void {
   startExchange(exchange, account, method);
-  const outcomes = startLimits(exchange, exchange.matched!, contentLength, valueAccount);
-  if (outcomes === undefined) return;
-  const taken = takeAll(outcomes);
-  if (taken) for (const outcome of outcomes) spent(accountOf(outcome), outcome.balance);
-  else decideTogether(outcomes);
-  endLimits(exchange, outcomes, taken);
+  const result = takeLimits(exchange, contentLength, valueAccount);
+  if (result === INVALID) return;
+  const taken = result === TAKEN;
+  const outcomes = exchange.outcomes!;
+  if (!taken) decideTogether(outcomes);
+  else spent(account, exchange.balance);
+  endLimits(exchange, taken);
+  const limits = exchange.matched!.count;
+  for (let i = 1; i <= limits; i++) {
+    const outcome = outcomes[i]!;
+    countLimit(outcome);
+    if (taken) spent(accountOf(outcome), outcome.balance);
+  }
 }
 
 /** Some lease cannot pay, or a value is denied. */
@@ -156,22 +163,24 @@ function isAnyPending(outcomes: Outcome[]): boolean {
 export function settle(exchange: Exchange, requestBytes: number, responseBytes: number): void {
   const { account } = exchange;
   if (exchange.limited) {
-    const outcomes = exchange.outcomes!;
-    for (let i = 1; i < outcomes.length; i++) {
-      const outcome = outcomes[i]!;
-      if (outcome.rule!.countsCost && outcome.code === OK) {
-        settleAtLimit(outcome, actualCost(exchange, requestBytes, responseBytes));
-      }
-    }
+    if (exchange.settlesLimits) settleLimits(exchange, requestBytes, responseBytes);
     exchange.code = exchange.appCode;
   }
   corrected(account, settleExchange(account, exchange, requestBytes, responseBytes));
 }
 
-function settleAtLimit(outcome: Outcome, actual: number): void {
-  const account = currentAccount(outcome);
-  settleLimit(account, outcome.cost, actual);
-  corrected(account, actual - outcome.cost);
+/** Corrects the limits that count by cost. */
+function settleLimits(exchange: Exchange, requestBytes: number, responseBytes: number): void {
+  const outcomes = exchange.outcomes!;
+  const actual = actualCost(exchange, requestBytes, responseBytes);
+  for (let i = 1; i < outcomes.length; i++) {
+    const outcome = outcomes[i]!;
+    if (outcome.rule!.countsCost && outcome.code === OK) {
+      const account = currentAccount(outcome);
+      settleLimit(account, outcome.cost, actual);
+      corrected(account, actual - outcome.cost);
+    }
+  }
 }
 
 /** Tokens were charged (positive) or refunded (negative). */
