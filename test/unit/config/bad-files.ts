@@ -98,6 +98,7 @@ export const said: Record<string, string[]> = {
     'limits[1].key[0]: must be app, user, ip, method, host, route, path or header:NAME (is "address")',
     'limits[2].key[0]: must be app, user, ip, method, host, route, path or header:NAME (is "header:")',
     "limits[3].ipv6_prefix: must be a whole number from 16 to 128 (is 129)",
+    "limits[4].ipv4_prefix: must be a whole number from 8 to 32 (is 7)",
   ],
   "limit-match": [
     'limits[0].match.app[0]: is not one of apps; did you mean shop? (is "shpo")',
