@@ -4,6 +4,7 @@ import { request } from "undici";
 import { type EnvoyProcess, startEnvoy } from "./envoy-process.js";
 import { ADMIN_TOKEN, type GatewayProcess, startGateway } from "./gateway-process.js";
 import { freePort } from "./ports.js";
+import { startAll } from "./processes.js";
 import { type RedisServer, startRedis } from "./redis-server.js";
 import { connectSocket, type Outcome, type SocketClient } from "./socket-clients.js";
 import { type SocketPod, startSocketPod } from "./socket-pods.js";
@@ -74,7 +75,7 @@ export async function startEnvoyFleet(options: FleetOptions): Promise<EnvoyFleet
     let service = await startService();
     endings.push(() => service.stop());
     const services = [service.controlUrl.replace("http://", "")];
-    const envoys = await Promise.all(
+    const envoys = await startAll(
       Array.from({ length: count }, (_, i) =>
         startEnvoy(config, { services, envoyServices: [listen], workers: 2, node: `envoy-${i}`, dynamic }),
       ),

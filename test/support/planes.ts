@@ -3,6 +3,7 @@ import { type EnvoyProcess, envoyPlane, startEnvoy } from "./envoy-process.js";
 import { type GatewayProcess, startGateway, workersOf } from "./gateway-process.js";
 import { type NginxProcess, nginxPlane, startNginx } from "./nginx-process.js";
 import { freePort } from "./ports.js";
+import { startAll } from "./processes.js";
 
 /** One proxy. */
 export interface PlaneInstance {
@@ -64,7 +65,7 @@ async function startNodePlane({ instances, workers, store, yaml, ...to }: PlaneO
   const gateways = store === "embedded" ? 1 : instances;
   const ofEach = (workers * instances) / gateways;
   const head = (i: number) => `node_id: node-${i}\nworkers: ${ofEach}\nstore: ${store}\nlog: { level: warn }\n`;
-  const started = await Promise.all(
+  const started = await startAll(
     Array.from({ length: gateways }, (_, i) => startGateway(`${head(i)}${routesTo(to)}${yaml}`)),
   );
   return {
@@ -116,12 +117,12 @@ async function onService<T extends { stop(): Promise<void> }>(
   service: GatewayProcess,
   start: () => Promise<T>[],
 ): Promise<T[]> {
-  const ended = await Promise.allSettled(start());
-  const started = ended.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
-  const failed = ended.find((each) => each.status === "rejected");
-  if (failed === undefined) return started;
-  await Promise.all([...started, service].map((each) => each.stop()));
-  throw failed.reason;
+  try {
+    return await startAll(start());
+  } catch (error) {
+    await service.stop();
+    throw error;
+  }
 }
 
 function nginxInstance(nginx: NginxProcess): PlaneInstance {

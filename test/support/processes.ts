@@ -57,3 +57,13 @@ export function startProcess(command: string, args: string[], cwd: string): Serv
     },
   };
 }
+
+/** Waits until all have started. If one fails, stops the others. */
+export async function startAll<T extends { stop(): unknown }>(starting: Promise<T>[]): Promise<T[]> {
+  const ended = await Promise.allSettled(starting);
+  const failed = ended.find((each) => each.status === "rejected");
+  const started = ended.flatMap((each) => (each.status === "fulfilled" ? [each.value] : []));
+  if (failed === undefined) return started;
+  await Promise.all(started.map((each) => each.stop()));
+  throw failed.reason;
+}

@@ -1,5 +1,6 @@
 /** Three gateway processes with one worker each, on one Redis, in front of one backend. */
 import { startGateway, startSmallBackend } from "./gateway-process.js";
+import { startAll } from "./processes.js";
 import { startRedis } from "./redis-server.js";
 
 /** `apps` is the content of `apps: { … }`, `more` is further YAML. `endings` stops what was started. */
@@ -20,7 +21,7 @@ log: { level: warn }
 ${more}
 `),
   );
-  const gateways = await Promise.all(starting);
+  const gateways = await startAll(starting);
   endings.push(() => Promise.all(gateways.map((gateway) => gateway.stop())));
   return { server, backend, gateways };
 }

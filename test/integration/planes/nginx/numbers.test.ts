@@ -6,6 +6,7 @@ import { startGateway, startSmallBackend } from "../../../support/gateway-proces
 import { type Answered, sendLoad } from "../../../support/http-load.js";
 import { type ReadPage, readPage } from "../../../support/metrics-page.js";
 import { startNginx } from "../../../support/nginx-process.js";
+import { startAll } from "../../../support/processes.js";
 import { startRedis } from "../../../support/redis-server.js";
 import { startTcpProxy } from "../../../support/tcp-proxy.js";
 import { waitFor } from "../../../support/wait-for.js";
@@ -39,7 +40,7 @@ apps:
 upstreams: { backend: { targets: ["${backend.target}"] } }
 routes: [{ path: /, upstream: backend }]
 `;
-  const services = await Promise.all(numbered(count).map((i) => startGateway(`node_id: service-${i}\n${yaml}`)));
+  const services = await startAll(numbered(count).map((i) => startGateway(`node_id: service-${i}\n${yaml}`)));
   for (const service of services) endings.push(() => service.stop());
   const pageOf = async (url: string) => readPage(await (await request(`${url}/metrics`)).body.text());
   const pages = () => Promise.all(services.map(({ controlUrl }) => pageOf(controlUrl)));

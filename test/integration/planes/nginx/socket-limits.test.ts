@@ -4,6 +4,7 @@ import { request } from "undici";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { type GatewayProcess, startGateway } from "../../../support/gateway-process.js";
 import { type NginxProcess, startNginx } from "../../../support/nginx-process.js";
+import { startAll } from "../../../support/processes.js";
 import { type RedisServer, startRedis } from "../../../support/redis-server.js";
 import { slotMembers } from "../../../support/slot-keys.js";
 import { connectSocket, type Outcome, type SocketClient } from "../../../support/socket-clients.js";
@@ -52,7 +53,7 @@ ${Object.entries(routes)
   service = await startGateway(`node_id: gateway\n${yaml}`);
   endings.push(() => service.stop());
   const services = [service.controlUrl.replace("http://", "")];
-  planes = await Promise.all(["nginx-a", "nginx-b"].map((node) => startNginx(yaml, { services, workers: 2, node })));
+  planes = await startAll(["nginx-a", "nginx-b"].map((node) => startNginx(yaml, { services, workers: 2, node })));
   for (const nginx of planes) endings.push(() => nginx.stop());
 });
 afterAll(async () => {
