@@ -13,11 +13,12 @@ for name in admin-token plane-token redis-password; do
   [ -s "$name" ] || random >"$name"
 done
 
-# The user of Tollgate may use its own keys and channels, and the commands that its functions run.
+# The user of Tollgate may use its own keys and channels, and the commands that its functions run. Nobody can log in as the user "default".
+# It may do everything because Redis loads the append-only file as that user, and otherwise drops what functions wrote.
 if [ ! -s redis-acl ]; then
   hash=$(printf %s "$(cat redis-password)" | sha256sum | cut -d ' ' -f 1)
   cat >redis-acl <<EOF
-user default off
+user default off ~* &* +@all
 user tollgate on #$hash ~ratelimit:* ~ws:* &ratelimit:* +@read +@write +@connection +@pubsub -@dangerous +fcall +function|load +function|list +function|delete +time +info +config|get
 EOF
 fi

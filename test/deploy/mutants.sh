@@ -64,5 +64,6 @@ mutant "files of a plane for everybody" deploy/ansible/roles/tollgate/tasks/prep
 mutant "an image that runs as root" deploy/docker/Dockerfile 's/^USER 10001:10001/USER 0:0/' service-image "numeric user|without root"
 mutant "an image that is killed when it stops" deploy/docker/Dockerfile 's/^STOPSIGNAL SIGTERM/STOPSIGNAL SIGKILL/' service-image "drain on SIGTERM"
 mutant "three connections per pod" deploy/compose/tollgate.yaml 's/max_per_pod: 2/max_per_pod: 3/' compose "exactly two"
+mutant "a Redis that forgets when it restarts" deploy/compose/make-secrets.sh 's/^user default off .*/user default off/' compose "keeps its data"
 mutant "a service that is not scraped" monitoring/prometheus/prometheus.yml 's/tollgate-2:9145/tollgate-2:9/' compose "Prometheus"
 exit "$survived"
