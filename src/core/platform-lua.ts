@@ -43,10 +43,26 @@ export function storedNumber(text: string | false, fallback: number): number {
   return value;
 }
 
+/** Texts of small numbers. */
+const small: { [value: number]: string | undefined } = {};
+
 export function wholeText(value: number): string {
+  if (value >= 0 && value < 1000) {
+    const known = small[value];
+    if (known !== undefined) return known;
+    const text = string.format("%.0f", value);
+    // Otherwise there would be too many.
+    if (value === math.floor(value)) small[value] = text;
+    return text;
+  }
   // A 32-bit integer, several times faster.
   if (value > -1000000000 && value < 1000000000 && value === math.floor(value)) return string.format("%d", value);
   return string.format("%.0f", value);
+}
+
+export function joinable(value: number): string {
+  // Lua joins larger numbers with an exponent.
+  return value < 1e14 ? (math.floor(value) as unknown as string) : string.format("%.0f", value);
 }
 
 export function codeAt(text: string, position: number): number {

@@ -26,6 +26,11 @@ export function wholeText(value: number): string {
   return Number.isInteger(value) ? String(value) : value.toFixed(0);
 }
 
+/** The whole part of a number from 0 to 2^53 as a text that is joined with another one at once: Lua creates no text for it. */
+export function joinable(value: number): string {
+  return String(Math.floor(value));
+}
+
 /** The code of a character; the position counts from 0. Only for ASCII texts. */
 export function codeAt(text: string, position: number): number {
   return text.charCodeAt(position);

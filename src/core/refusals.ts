@@ -14,7 +14,7 @@ import {
   TOKEN_KEYS_UNAVAILABLE,
   UNKNOWN_APP,
 } from "./codes.js";
-import { wholeText } from "./platform.js";
+import { joinable, wholeText } from "./platform.js";
 
 export interface Refusal {
   status: number;
@@ -99,10 +99,14 @@ export interface HeaderTexts {
   limitText: string;
   /** The value of RateLimit-Policy. */
   policy: string;
-  /** The value of RateLimit up to the remaining tokens; `others` comes before it. */
+  /** The value of RateLimit up to the remaining tokens, after what it states about the app and other limits. */
   remainingPrefix: string;
-  /** What RateLimit states about other limits, with a comma at the end; empty without any. */
+  /** About other limits, with a comma at the end; empty without any. */
   others: string;
+  /** About the app, if a limit follows; otherwise empty. */
+  appPrefix: string;
+  appRemaining: number;
+  appReset: number;
 }
 
 /** Those that change only with the limit. Planes keep them per app and limit. */
@@ -129,6 +133,9 @@ export function limitTexts(app: string, limit: number, rate: number): LimitTexts
     policy: `"${app}";q=${limitText};w=${wholeText(windowSeconds)}`,
     remainingPrefix: `"${app}";r=`,
     others: "",
+    appPrefix: "",
+    appRemaining: 0,
+    appReset: 0,
     parts: {},
     partCount: 0,
     joined: "",
@@ -163,13 +170,26 @@ export function headerWriter<T>(options: HeaderOptions, add: AddHeader<T>): Head
     if (ietf && decision.app !== "") {
       add(target, "RateLimit-Policy", texts.policy);
       // In this order Lua joins all parts in one step.
-      add(target, "RateLimit", texts.others + (texts.remainingPrefix + (remaining + (";t=" + wholeText(reset)))));
+      add(target, "RateLimit", rateLimitText(texts, remaining, reset));
     }
     if (decision.dryRun && decision.allowed) add(target, DRY_RUN_HEADER, dryRunText(decision.code));
     if (!decision.allowed && decision.retryAfterMs > 0) {
       add(target, "Retry-After", wholeText(retryAfterSeconds(decision.retryAfterMs)));
     }
   };
+}
+
+/** Each text is joined in one step: in Lua, every further one would be created and looked up. */
+function rateLimitText(texts: HeaderTexts, remaining: string, reset: number): string {
+  const { others, appPrefix, remainingPrefix } = texts;
+  const seconds = joinable(reset);
+  if (appPrefix === "") return others + (remainingPrefix + (remaining + (";t=" + seconds)));
+  const appTokens = joinable(texts.appRemaining);
+  const appSeconds = joinable(texts.appReset);
+  return (
+    appPrefix +
+    (appTokens + (";t=" + (appSeconds + (", " + (others + (remainingPrefix + (remaining + (";t=" + seconds))))))))
+  );
 }
 
 /** A decision with the rate of the app, and with its other limits if there are any. */
@@ -213,7 +233,15 @@ export function showLimit(shown: ShownDecision, limit: LimitView, texts: LimitTe
 }
 
 /** Reused for every request. */
-const joined: HeaderTexts = { limitText: "", policy: "", remainingPrefix: "", others: "" };
+const joined: HeaderTexts = {
+  limitText: "",
+  policy: "",
+  remainingPrefix: "",
+  others: "",
+  appPrefix: "",
+  appRemaining: 0,
+  appReset: 0,
+};
 
 /**
  * Writes the headers of an app and several limits. The IETF headers list each; the others show the limit that refused the
@@ -223,11 +251,14 @@ export function writeLimits<T>(write: HeaderWriter<T>, target: T, shown: ShownDe
   const { limits, textsOfLimits, texts, count, last } = shown;
   const { joinedWith } = texts;
   let isKnown = texts.joinedLast === last && joinedWith.length === count;
-  let others = last === APP ? "" : remainingPart(texts, shown);
+  let others = "";
   for (let i = 0; i < count; i++) {
     const own = textsOfLimits[i]!;
     isKnown = isKnown && joinedWith[i] === own;
-    if (i !== last) others = others + knownPart(own, limits[i]!);
+    if (i !== last) {
+      const part = knownPart(own, limits[i]!);
+      others = others === "" ? part : others + part;
+    }
   }
   if (!isKnown) joinPolicies(shown);
   const own = last === APP ? shown : limits[last]!;
@@ -236,6 +267,9 @@ export function writeLimits<T>(write: HeaderWriter<T>, target: T, shown: ShownDe
   joined.policy = texts.joined;
   joined.remainingPrefix = ownTexts.remainingPrefix;
   joined.others = others;
+  joined.appPrefix = last === APP ? "" : texts.remainingPrefix;
+  joined.appRemaining = shown.remaining;
+  joined.appReset = resetSeconds(shown.limit, shown.remaining, shown.rate);
   shown.cost = own.cost;
   shown.remaining = own.remaining;
   shown.limit = own.limit;
@@ -278,7 +312,7 @@ function remainingPart(
   { remainingPrefix }: LimitTexts,
   { limit, remaining, rate }: Pick<LimitView, "limit" | "remaining" | "rate">,
 ): string {
-  return remainingPrefix + (wholeText(remaining) + (";t=" + (wholeText(resetSeconds(limit, remaining, rate)) + ", ")));
+  return remainingPrefix + (joinable(remaining) + (";t=" + (joinable(resetSeconds(limit, remaining, rate)) + ", ")));
 }
 
 function isNamed(limitName: string | undefined): limitName is string {

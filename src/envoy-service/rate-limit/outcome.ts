@@ -77,6 +77,8 @@ const addPair: AddHeader<[string, string][]> = (pairs, name, value) => {
   pairs.push([name, value]);
 };
 
+const NO_OTHERS = { others: "", appPrefix: "", appRemaining: 0, appReset: 0 };
+
 function headersOf(status: DescriptorStatus, decision: ClientDecision, options: HeaderOptions): [string, string][] {
   const { limit, resetMs } = status;
   const { app: name } = decision;
@@ -86,10 +88,9 @@ function headersOf(status: DescriptorStatus, decision: ClientDecision, options: 
     limitText: burst,
     policy: `${name};q=${burst};w=${window}`,
     remainingPrefix: `${name};r=`,
-    others: "",
   };
   const headers: [string, string][] = [];
-  headerWriter(options, addPair)(headers, decision, texts, Math.ceil(resetMs / 1000));
+  headerWriter(options, addPair)(headers, decision, { ...NO_OTHERS, ...texts }, Math.ceil(resetMs / 1000));
   // Envoy would send the body as plain text.
   if (!decision.allowed) headers.push(["content-type", "application/json"]);
   return headers;

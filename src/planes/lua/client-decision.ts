@@ -1,7 +1,6 @@
 /** Shows the decision about an exchange of a Lua plane with the functions of `core/refusals.ts`. */
 import {
   type ClientDecision,
-  type HeaderTexts,
   type HeaderWriter,
   type LimitTexts,
   type LimitView,
@@ -87,7 +86,7 @@ function addLimits(decision: ShownDecision, outcomes: Outcome[], count: number):
   }
 }
 
-const noTexts: HeaderTexts = { limitText: "0", policy: "", remainingPrefix: "", others: "" };
+const noTexts = limitTexts("", 0, 0);
 
 /** The same for a request that belongs to no app. */
 export function showUnidentified<T>(write: HeaderWriter<T>, target: T, code: string): ClientDecision {
