@@ -58,6 +58,9 @@ const answering = (text: string, name: string) => {
   return text.replace(/proxy_pass [^;]+;/g, `return 200 "${BODY}";`);
 };
 
+/** The backend. */
+export const answeringNginx = () => startNginx(configuration("127.0.0.1:9"), { workers: 1, edit: answering });
+
 export async function startSides(): Promise<EnvoySides> {
   const started: { stop(): Promise<void> }[] = [];
   const stop = async () => {
@@ -69,7 +72,7 @@ export async function startSides(): Promise<EnvoySides> {
   }
   try {
     const redis = keep(await startRedis());
-    const backend = keep(await startNginx(configuration("127.0.0.1:9"), { workers: 1, edit: answering }));
+    const backend = keep(await answeringNginx());
     const config = configuration(`127.0.0.1:${backend.port}`);
     const listen = `127.0.0.1:${await freePort()}`;
     const service = keep(

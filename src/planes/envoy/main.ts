@@ -99,7 +99,7 @@ function routeOf(handle: Handle): PlaneRoute {
   return typeof name === "string" ? (worker.options.routes[name] ?? noRoute) : noRoute;
 }
 
-/** Reused for every request. */
+/** Reused for every request; `appOf` sets who sends it. */
 const sender = {} as Sender;
 
 /** Whether limits besides that of the app apply. Called before anything waits: then header objects become invalid. */
@@ -110,8 +110,6 @@ function findLimitsOf(
 ): boolean {
   readAttributesOf(handle, headers);
   sender.app = app;
-  sender.user = headers.get(worker.options.identity.userHeader);
-  sender.hopTrusted = isTrusted(addressOf(handle, headers));
   const matched = exchange.matched ?? newMatched();
   exchange.matched = matched;
   matchRequest(matched, sender, method);
@@ -134,15 +132,15 @@ function takeSlot(handle: Handle, exchange: Exchange): void {
 function appOf(handle: Handle, headers: Headers): EnvoyAccount | undefined {
   const address = addressOf(handle, headers);
   const trusted = isTrusted(address);
+  sender.hopTrusted = trusted;
   if (trusted) {
     // A shortcut for `identify`: a trusted sender names a configured app and a known user. The values of a repeated header
     // are joined by a comma, which is invalid in both.
     const { appHeader, userHeader } = worker.options.identity;
     const app = worker.apps[headers.get(appHeader) ?? ""];
-    if (app !== undefined) {
-      const user = headers.get(userHeader);
-      if (user === undefined || isKnownUser(user)) return app;
-    }
+    const user = headers.get(userHeader);
+    sender.user = user ?? "";
+    if (app !== undefined && (user === undefined || isKnownUser(user))) return app;
   } else {
     // The sender is not trusted, so its forwarding headers are not either. Envoy adds X-Forwarded-Host.
     headers.replace("x-forwarded-for", ipOf(address));

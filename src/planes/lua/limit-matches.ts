@@ -90,8 +90,8 @@ export function ruleOfName(name: string): LimitRule | undefined {
 /** Who sends the current request. */
 export interface Sender {
   app: string;
-  /** Undefined without one. */
-  user: string | undefined;
+  /** Empty without one. */
+  user: string;
   hopTrusted: boolean;
 }
 
@@ -100,7 +100,7 @@ export function matchRequest(found: MatchedLimits, { app, user, hopTrusted }: Se
   const { reader, rules } = prepared;
   const { uses } = rules;
   attributes.app = app;
-  attributes.user = hopTrusted && user !== undefined ? user : ANONYMOUS_USER;
+  attributes.user = hopTrusted && user !== "" ? user : ANONYMOUS_USER;
   // Only a GET can be upgraded.
   attributes.method = method === UPGRADE ? "GET" : method;
   attributes.host = uses.host ? reader.host() : "";

@@ -231,7 +231,7 @@ const sender = {} as Sender;
 function findLimitsOf(exchange: Exchange, app: string, claims: IdentityClaims, method: string): boolean {
   const { hopTrusted, userHeader, userHeaderCount } = claims;
   sender.app = app;
-  sender.user = userHeaderCount === 1 ? userHeader : undefined;
+  sender.user = userHeaderCount === 1 ? userHeader : "";
   sender.hopTrusted = hopTrusted;
   const matched = exchange.matched ?? newMatched();
   exchange.matched = matched;

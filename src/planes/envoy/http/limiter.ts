@@ -132,9 +132,10 @@ function mayAskService(node: EnvoyNode, now: number): boolean {
   return mayWaitForStore(node.level) && (isSyncing(node, now) || now >= node.retryAt);
 }
 
-/** The request has its tokens and fetches more for later ones. */
+/** The request has its tokens and fetches more for later ones. If a message is in flight, the next one does. */
 function refill(handle: Handle, account: EnvoyAccount): void {
   const now = nowMs();
+  account.lookAt = 0;
   if (!maySync(account.node, now) || isScarce(account, now) || isRefused(account.lease, 1, now)) return;
   sendSync(handle, account, undefined, now);
 }
@@ -197,6 +198,8 @@ function decidedByService(outcome: Outcome, words: string[], at: number): void {
   decideRemotely(outcome, answer, nowMs());
   // Of the exchange, which is the outcome of its app.
   (outcome as Exchange).paidByService = answer.code === OK;
+  // The next message asks for a lease, if one is worthwhile.
+  account.lookAt = 0;
   // Otherwise this worker could miss the whole emergency, and the cached refusal would outlive it.
   if (answer.code === EMERGENCY_BLOCKED && !node.emergency) contactSoon(node);
   activate(node, account);

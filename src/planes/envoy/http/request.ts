@@ -61,8 +61,14 @@ export const attributeReader: AttributeReader = {
 
 /** Without the address of the peer, which Envoy has appended: for a local client it is that of the machine. */
 function withoutLast(list: string): string {
-  return luaString.match(list, "^(.*),[^,]*$") ?? "";
+  const known = lists.values[list];
+  if (known !== undefined) return known;
+  const others = luaString.match(list, "^(.*),[^,]*$") ?? "";
+  return list.length > LONGEST_REMEMBERED ? others : keep(lists, list, others);
 }
+
+const lists: Cache<string> = newCache();
+const LONGEST_REMEMBERED = 64;
 
 const apps: Cache<string> = newCache();
 /** Longer keys are not configured. */
