@@ -6,7 +6,8 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root"
 . deploy/test/engine.sh
 chart=deploy/helm/tollgate
-results=$cache/mutant-results.json
+# Written by vitest as its configuration says.
+results=$cache/test-results.json
 survived=0
 
 if [ -n "$(git status --porcelain)" ]; then
@@ -29,8 +30,7 @@ mutant() {
   fi
   images "$2"
   rm -f "$results"
-  node_modules/.bin/vitest run --config test/deploy/vitest.config.ts "test/deploy/$4" -t "$5" --reporter=json --outputFile="$results" \
-    >"$cache/mutant.log" 2>&1 || true
+  node_modules/.bin/vitest run --config test/deploy/vitest.config.ts "test/deploy/$4" -t "$5" >"$cache/mutant.log" 2>&1 || true
   git checkout --quiet -- "$2"
   images "$2"
   failed=$(node -p 'JSON.parse(require("fs").readFileSync(process.argv[1])).testResults
