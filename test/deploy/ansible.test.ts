@@ -168,8 +168,9 @@ describeWith(["tools", "mount namespaces", "envoy"], "the Ansible playbooks", ()
     const { status, output } = await deploy({ tollgate_secrets: { ...secrets, TOLLGATE_PLANE_TOKEN: token } });
     expect(status, output).toBe(0);
     for (const name of components) {
-      const found = await hosts.inside(name, `grep -rl ${token} /etc/tollgate /opt/tollgate/current/`);
-      expect(found.output, name).not.toBe("");
+      const folder = name === "service" ? "/etc/tollgate" : "/opt/tollgate/current/";
+      const found = await hosts.inside(name, `grep -rl ${token} ${folder}`);
+      expect(found.status, `${name}: ${found.output}`).toBe(0);
     }
     expect(await limits()).toEqual([2000, 2000, 2000]);
   });
