@@ -5,7 +5,7 @@ import proxyPlugin from "@fastify/http-proxy";
 import Fastify from "fastify";
 import { createProxyServer } from "http-proxy-3";
 import { standardProfile } from "../src/core/cost.js";
-import { ALL_HEADERS } from "../src/core/refusals.js";
+import { ALL_HEADERS } from "../src/core/response-headers.js";
 import { createLimiter, type LimiterObserver } from "../src/limiter/limiter.js";
 import type { Admission } from "../src/planes/node/http/admission.js";
 import { createRateLimitAdmission } from "../src/planes/node/http/admission.js";

@@ -1,7 +1,7 @@
 /** Limits on any key: CPU of a decision with two limits, ledger entries with many slow users, and a million values. */
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { ALL_HEADERS } from "../src/core/refusals.js";
+import { ALL_HEADERS } from "../src/core/response-headers.js";
 import type { RequestAttributes } from "../src/descriptors/limit-rules.js";
 import { compileLimits, type LimitOptions } from "../src/limiter/limit-options.js";
 import { createLimiter } from "../src/limiter/limiter.js";

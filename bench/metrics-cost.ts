@@ -1,6 +1,6 @@
 /** Measures the cost of metrics per decision: with metrics, without them, and without any observer. */
 import { standardProfile } from "../src/core/cost.js";
-import { ALL_HEADERS } from "../src/core/refusals.js";
+import { ALL_HEADERS } from "../src/core/response-headers.js";
 import { createLimiter } from "../src/limiter/limiter.js";
 import type { Admission, Arrival } from "../src/planes/node/http/admission.js";
 import { createRateLimitAdmission } from "../src/planes/node/http/admission.js";

@@ -10,7 +10,7 @@ import {
 } from "@grpc/grpc-js";
 import { loadSync } from "@grpc/proto-loader";
 import { standardProfile } from "../src/core/cost.js";
-import { ALL_HEADERS } from "../src/core/refusals.js";
+import { ALL_HEADERS } from "../src/core/response-headers.js";
 import { createEnvoyListener } from "../src/envoy-service/listener.js";
 import { outcomeOf, type RateLimitOutcome } from "../src/envoy-service/rate-limit/outcome.js";
 import type { RateLimitRequest } from "../src/envoy-service/rate-limit/request.js";

@@ -1,7 +1,8 @@
 /** tollgate as a library: `import { createLimiter } from "tollgate"`. */
 export type { CostProfile } from "./core/cost.js";
 export { UNKNOWN_LENGTH } from "./core/cost.js";
-export { type HeaderOptions, limitedRefusal as refusalOf } from "./core/refusals.js";
+export { limitedRefusal as refusalOf } from "./core/refusals.js";
+export type { HeaderOptions } from "./core/response-headers.js";
 export {
   type AppOptions as AppLimits,
   type CreateLimiterOptions,

@@ -1,5 +1,5 @@
 /** Sequences of HTTP/2 frames, sent to the listener for Envoy: they end at most their own connection. */
-import { ALL_HEADERS } from "../../src/core/refusals.js";
+import { ALL_HEADERS } from "../../src/core/response-headers.js";
 import { createHealthService } from "../../src/envoy-service/grpc/health-service.js";
 import { createEnvoyListener } from "../../src/envoy-service/listener.js";
 import { createJsonApi, createRateLimitService } from "../../src/envoy-service/rate-limit/service.js";

@@ -11,7 +11,7 @@ import {
   showLimit,
   startShowing,
   writeLimits,
-} from "../core/refusals.js";
+} from "../core/response-headers.js";
 
 interface KnownTexts extends LimitTexts {
   name: string;

@@ -3,7 +3,7 @@
 import type { CostProfile } from "../core/cost.js";
 import type { LeaseOptions } from "../core/lease.js";
 import type { AppLimits } from "../core/limits.js";
-import type { ClientDecision, LimitView } from "../core/refusals.js";
+import type { ClientDecision, LimitView } from "../core/response-headers.js";
 import type { LimitRules, RequestAttributes } from "../descriptors/limit-rules.js";
 import type { DecisionSource } from "../engine/account.js";
 import type { ShardQuota } from "../quota/shard-quota.js";

@@ -1,13 +1,8 @@
 /** The limiter as a middleware for Express-style servers and a plugin for Fastify: checks each request and settles it. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { ANONYMOUS_USER } from "../core/identity.js";
-import {
-  ALL_HEADERS,
-  type HeaderOptions,
-  limitedRefusal,
-  type Refusal,
-  retryAfterSeconds as secondsOf,
-} from "../core/refusals.js";
+import { limitedRefusal, type Refusal } from "../core/refusals.js";
+import { ALL_HEADERS, type HeaderOptions, retryAfterSeconds as secondsOf } from "../core/response-headers.js";
 import type { RequestAttributes } from "../descriptors/limit-rules.js";
 import { decisionHeaders } from "./decision-headers.js";
 import { declaredLength } from "./library.js";

@@ -3,13 +3,8 @@
  * and store outages.
  */
 import { SLOT_SUCCESS, STORE_UNAVAILABLE } from "../core/codes.js";
-import {
-  connectionRefusal,
-  connectionRetryAfter,
-  DRY_RUN_HEADER,
-  dryRunText,
-  isLiftedByDryRun,
-} from "../core/refusals.js";
+import { connectionRefusal, connectionRetryAfter, isLiftedByDryRun } from "../core/refusals.js";
+import { DRY_RUN_HEADER, dryRunText } from "../core/response-headers.js";
 import {
   ACQUIRE,
   admissionWaitMs,

@@ -7,11 +7,9 @@ import {
   decisionRefusal,
   type GatewayError,
   gatewayRefusal,
-  headerWriter,
-  limitTexts,
   type Refusal,
-  resetSeconds,
 } from "../../src/core/refusals.js";
+import { headerWriter, limitTexts, resetSeconds } from "../../src/core/response-headers.js";
 import { numberAt, textAt } from "./core-text.js";
 
 function refusalText({ status, body, retryAfter }: Refusal): string {

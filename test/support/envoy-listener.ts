@@ -1,6 +1,6 @@
 /** Starts the listener for Envoy in this process on a free port, with decisions made by the test. */
 import type { AddressInfo } from "node:net";
-import { ALL_HEADERS } from "../../src/core/refusals.js";
+import { ALL_HEADERS } from "../../src/core/response-headers.js";
 import type { EnvoyAccess } from "../../src/envoy-service/access.js";
 import { createHealthService } from "../../src/envoy-service/grpc/health-service.js";
 import type { GrpcMethod } from "../../src/envoy-service/grpc/server.js";

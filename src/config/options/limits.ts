@@ -4,7 +4,7 @@ import type { CostProfile } from "../../core/cost.js";
 import { DEFAULT_APP, type IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
-import type { HeaderOptions } from "../../core/refusals.js";
+import type { HeaderOptions } from "../../core/response-headers.js";
 import { type LimitRule, type LimitRules, limitOfBucket } from "../../descriptors/limit-rules.js";
 import { compileLimits } from "../../limiter/limit-options.js";
 import type { LimitOptions } from "../../limiter/limiter.js";

@@ -4,7 +4,7 @@ import type { CostProfile } from "../../core/cost.js";
 import type { IdentityRules } from "../../core/identity.js";
 import type { LeaseOptions } from "../../core/lease.js";
 import type { AppLimits } from "../../core/limits.js";
-import type { HeaderOptions } from "../../core/refusals.js";
+import type { HeaderOptions } from "../../core/response-headers.js";
 import type { LimitRules } from "../../descriptors/limit-rules.js";
 import type { PlacementLimits, PolicyWithoutStore } from "../../engine/slots/without-store.js";
 

@@ -1,6 +1,6 @@
 /** Maps the configuration to the options of the service: access control, metrics, and its parts for Envoy. */
 import type { CostProfile } from "../../core/cost.js";
-import type { HeaderOptions } from "../../core/refusals.js";
+import type { HeaderOptions } from "../../core/response-headers.js";
 import type { DescriptorOptions } from "../../limiter/descriptors/descriptor-limiter.js";
 import { compileRules, type DescriptorRule, type LimitRule, type Rule } from "../../limiter/descriptors/rules.js";
 import type { OverloadLimits } from "../../shared/overload.js";

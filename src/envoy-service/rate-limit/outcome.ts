@@ -1,12 +1,7 @@
 /** Turns a decision about descriptors into the content of a Rate Limit Service reply: code, headers and body. */
 import { OK, STORE_UNAVAILABLE } from "../../core/codes.js";
-import {
-  type AddHeader,
-  type ClientDecision,
-  decisionRefusal,
-  type HeaderOptions,
-  headerWriter,
-} from "../../core/refusals.js";
+import { decisionRefusal } from "../../core/refusals.js";
+import { type AddHeader, type ClientDecision, type HeaderOptions, headerWriter } from "../../core/response-headers.js";
 import {
   type AppliedLimit,
   type DescriptorDecision,

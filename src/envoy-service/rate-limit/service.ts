@@ -1,6 +1,6 @@
 /** Envoy's Rate Limit Service v3, over gRPC, and over HTTP (`POST /json`) with the JSON encoding of the same messages. */
 import { STORE_UNAVAILABLE } from "../../core/codes.js";
-import type { HeaderOptions } from "../../core/refusals.js";
+import type { HeaderOptions } from "../../core/response-headers.js";
 import type { DescriptorDecision } from "../../limiter/descriptors/descriptor.js";
 import type { DescriptorLimiter } from "../../limiter/descriptors/descriptor-limiter.js";
 import { WrongField } from "../grpc/message-type.js";

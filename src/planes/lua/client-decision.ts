@@ -1,4 +1,5 @@
 /** Shows the decision about an exchange of a Lua plane with the functions of `core/refusals.ts`. */
+import { unidentified } from "../../core/refusals.js";
 import {
   type ClientDecision,
   type HeaderWriter,
@@ -9,9 +10,8 @@ import {
   type ShownDecision,
   showLimit,
   startShowing,
-  unidentified,
   writeLimits,
-} from "../../core/refusals.js";
+} from "../../core/response-headers.js";
 import type { Outcome } from "../../engine/account.js";
 import { remainingTokens } from "../../engine/decide.js";
 import type { PlaneExchange } from "./exchange.js";

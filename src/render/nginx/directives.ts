@@ -1,6 +1,6 @@
 /** nginx directives that several of the rendered files share. */
 import { isIP } from "node:net";
-import { type HeaderOptions, reservedHeaders } from "../../core/refusals.js";
+import { type HeaderOptions, reservedHeaders } from "../../core/response-headers.js";
 import { RenderError } from "../common.js";
 
 /** Quotes a value from the configuration. nginx expands `$` even inside quotes, so it is rejected. */

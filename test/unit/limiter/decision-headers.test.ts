@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ALL_HEADERS } from "../../../src/core/refusals.js";
+import { ALL_HEADERS } from "../../../src/core/response-headers.js";
 import { decisionHeaders } from "../../../src/limiter/decision-headers.js";
 import type { Decision, LimitDecision } from "../../../src/limiter/limiter-contract.js";
 

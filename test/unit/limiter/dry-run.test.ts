@@ -1,7 +1,7 @@
 /** A dry run decides, counts and says what it would do, and refuses nothing but what makes no sense. */
 
 import { describe, expect, it } from "vitest";
-import { ALL_HEADERS } from "../../../src/core/refusals.js";
+import { ALL_HEADERS } from "../../../src/core/response-headers.js";
 import type { Decision } from "../../../src/limiter/limiter.js";
 import { rateLimitHeaders } from "../../../src/limiter/middleware.js";
 import type { Arrival } from "../../../src/planes/node/http/admission.js";

@@ -1,14 +1,7 @@
 /** Sets the headers of a decision on the backend's response, and sends refusals. */
 import { wholeText } from "../../../core/platform.js";
-import {
-  decisionRefusal,
-  type GatewayError,
-  gatewayRefusal,
-  type HeaderOptions,
-  type HeaderWriter,
-  headerWriter,
-  type Refusal,
-} from "../../../core/refusals.js";
+import { decisionRefusal, type GatewayError, gatewayRefusal, type Refusal } from "../../../core/refusals.js";
+import { type HeaderOptions, type HeaderWriter, headerWriter } from "../../../core/response-headers.js";
 import { showExchange, showUnidentified } from "../../lua/client-decision.js";
 import type { Handle, Headers, HeaderTable } from "../envoy-api.js";
 import { type Exchange, rememberNone } from "./exchanges.js";

@@ -1,15 +1,8 @@
 /** Sets the headers of a decision, and sends refusals. */
 import { INVALID_COST, reportedCost } from "../../../core/cost.js";
 import { wholeText } from "../../../core/platform.js";
-import {
-  decisionRefusal,
-  type GatewayError,
-  gatewayRefusal,
-  type HeaderOptions,
-  type HeaderWriter,
-  headerWriter,
-  type Refusal,
-} from "../../../core/refusals.js";
+import { decisionRefusal, type GatewayError, gatewayRefusal, type Refusal } from "../../../core/refusals.js";
+import { type HeaderOptions, type HeaderWriter, headerWriter } from "../../../core/response-headers.js";
 import { showExchange, showUnidentified } from "../../lua/client-decision.js";
 import { type Ngx, ngx } from "../ngx.js";
 import type { Exchange } from "./exchanges.js";

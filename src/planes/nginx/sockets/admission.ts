@@ -1,13 +1,8 @@
 /** Admission of an upgrade: takes a slot after its price is paid, and sends the request to the pod of the slot. */
 import type { NginxSocketRoute } from "../../../config/options/plane-options.js";
 import { STORE_UNAVAILABLE } from "../../../core/codes.js";
-import {
-  connectionRefusal,
-  connectionRetryAfter,
-  DRY_RUN_HEADER,
-  dryRunText,
-  isLiftedByDryRun,
-} from "../../../core/refusals.js";
+import { connectionRefusal, connectionRetryAfter, isLiftedByDryRun } from "../../../core/refusals.js";
+import { DRY_RUN_HEADER, dryRunText } from "../../../core/response-headers.js";
 import { knownNodes } from "../../../engine/node.js";
 import {
   ACQUIRE,

@@ -2,7 +2,8 @@
 import type { Readable } from "node:stream";
 import type { Dispatcher } from "undici";
 import { INVALID_COST } from "../../../core/cost.js";
-import { DRY_RUN_HEADER, dryRunText, type GatewayError } from "../../../core/refusals.js";
+import type { GatewayError } from "../../../core/refusals.js";
+import { DRY_RUN_HEADER, dryRunText } from "../../../core/response-headers.js";
 import type { Decision, Transfer } from "../../../limiter/limiter.js";
 import { closeSlowly, endsNow } from "../upgrade/connections.js";
 import { type Failure, mayRepeat, reasonOf } from "../upstream/failures.js";
