@@ -81,7 +81,7 @@ function withoutKeys(path: Path, raw: unknown): Path {
   return [...path.slice(0, at), names.indexOf(String(path[at])), ...path.slice(at + 1)];
 }
 
-/** Undefined if there is none. Inherited properties do not count. */
+/** Undefined if the name does not exist. Inherited properties do not count. */
 export function valueAt(raw: unknown, path: Path): unknown {
   let value = raw;
   for (const part of path) {

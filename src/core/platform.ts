@@ -56,7 +56,7 @@ export function hasPrefix(text: string, prefix: string): boolean {
   return text.startsWith(prefix);
 }
 
-/** The position of `part` in `text` at or after `from`, counted from 0; -1 if there is none. */
+/** The position of `part` in `text` at or after `from`, counted from 0; -1 if it does not occur. */
 export function findText(text: string, part: string, from: number): number {
   return text.indexOf(part, from);
 }

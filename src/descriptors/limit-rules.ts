@@ -122,7 +122,7 @@ export interface LimitMatch {
 }
 
 export interface MatchedLimits {
-  /** The name of a limit whose value is invalid, if it rejects such requests; empty if there is none. */
+  /** The name of a limit whose value is invalid, if it rejects such requests; otherwise empty. */
   invalid: string;
   /** In the order of the configuration. Entries from `count` on are those of an earlier request. */
   matches: LimitMatch[];
@@ -290,7 +290,7 @@ function isListed({ texts, networks }: ValueList, value: string): boolean {
   return false;
 }
 
-/** The value that the bucket is named after; INVALID if there is none. */
+/** The value that the bucket is named after; INVALID if it cannot be used. */
 function normalValue({ bitsOf4, bitsOf6 }: LimitRule, { kind }: KeyPart, received: string): string {
   switch (kind) {
     case "ip": {

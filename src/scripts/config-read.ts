@@ -3,7 +3,7 @@
  *
  * KEYS  1 config
  * ARGV  1 the revision that the caller knows (-1: none)
- * Reply code · revision (0 when there is none) · config (JSON; empty when there is none, or when the caller has it)
+ * Reply code · revision (0: nothing is stored) · config (JSON; empty when nothing is stored, or when the caller has it)
  *
  * A text larger than `config-write` accepts is rejected: `invalid_argument` · `config`.
  */

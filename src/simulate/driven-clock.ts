@@ -36,7 +36,7 @@ export function createDrivenClock() {
         timer.work = undefined;
       };
     },
-    /** The time of the next timer; infinity if there is none. */
+    /** The time of the next timer; infinity without timers. */
     nextAt: () => next()?.at ?? Number.POSITIVE_INFINITY,
     /** Advances to the next timer and runs it. */
     runNext(): void {

@@ -44,7 +44,7 @@ export interface LogLine {
   duration: unknown;
   /** Unit of the duration. */
   unitMs: number;
-  /** Another field by its name or number; empty if there is none. */
+  /** Another field by its name or number; empty if the line does not have it. */
   field(name: string): string;
 }
 

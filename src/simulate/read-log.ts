@@ -35,7 +35,7 @@ export async function readLog(
     badLines: 0,
     /** The first bad lines. */
     examples: [] as { line: number; reason: string; text: string }[],
-    /** Milliseconds since 1970 of the first and last request; undefined if there is none. */
+    /** Milliseconds since 1970 of the first and last request; undefined without requests. */
     firstMs: undefined as number | undefined,
     lastMs: undefined as number | undefined,
   };

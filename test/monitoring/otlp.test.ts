@@ -9,7 +9,7 @@ import { formatTraceParent, parseTraceParent } from "../../src/service/telemetry
 import { type Collector, startCollector } from "../support/collector.js";
 import { type GatewayProcess, startGateway } from "../support/gateway-process.js";
 import { startBackend } from "../support/http-backend.js";
-import { type OtlpReceiver, startOtlpReceiver } from "../support/otlp-receiver.js";
+import { type OtlpReceiver, spansOfTrace, startOtlpReceiver } from "../support/otlp-receiver.js";
 import { waitFor } from "../support/wait-for.js";
 
 const endings: (() => unknown)[] = [];
@@ -71,16 +71,10 @@ it("a collector gets a trace from the client through the gateway to the backend"
   const client = startTracer("client").startSpan("call", { kind: SpanKind.CLIENT });
   expect(await ask("video", { traceparent: formatTraceParent(client.spanContext()) })).toBe(200);
   client.end();
-  const { traceId } = client.spanContext();
-  const spans = await waitFor("three spans", () => {
-    const found = receiver.spans.filter((span) => span.traceId === traceId);
-    return found.length === 3 && found;
-  });
-  const of = (service: string) => spans.find((span) => span.service === service)!;
+  const of = await spansOfTrace(receiver, client.spanContext().traceId);
   expect(of("client").parentId).toBe("");
   expect(of("tollgate").parentId).toBe(of("client").spanId);
   expect(of("backend").parentId).toBe(of("tollgate").spanId);
-  console.log(spans.map(({ service, name, spanId, parentId }) => `${service} ${name} ${spanId} ← ${parentId}`));
 });
 
 it("a collector gets the metrics with the counts of the clients", async () => {

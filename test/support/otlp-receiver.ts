@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { loadSync, type ServiceDefinition } from "@grpc/proto-loader";
+import { waitFor } from "./wait-for.js";
 
 type Attributes = Record<string, string | number | boolean>;
 
@@ -154,4 +155,16 @@ export async function startOtlpReceiver(): Promise<OtlpReceiver> {
       server.closeAllConnections();
     },
   });
+}
+
+/** Waits for the three spans of a trace from a client through the gateway to the backend. Returns the span of a service. */
+export async function spansOfTrace(
+  { spans }: OtlpReceiver,
+  traceId: string,
+): Promise<(service: string) => ReceivedSpan> {
+  const found = await waitFor("three spans", () => {
+    const some = spans.filter((span) => span.traceId === traceId);
+    return some.length === 3 && some;
+  });
+  return (service) => found.find((span) => span.service === service)!;
 }

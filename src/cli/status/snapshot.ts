@@ -42,7 +42,7 @@ export async function takeSnapshot(client: ControlClient): Promise<Snapshot> {
   return { status, apps, appsTotal: total };
 }
 
-/** Values per second since the last snapshot, or since the start of the service if there is none or the service restarted. */
+/** Values per second since the last snapshot, or since the start of the service if this is the first one or the service restarted. */
 export function ratesOf(before: Snapshot | undefined, now: Snapshot) {
   const earlier = before !== undefined && isContinued(before.status, now.status) ? before : undefined;
   const [after, until] = [now.status.statistics, now.status];

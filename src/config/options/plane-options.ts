@@ -133,7 +133,7 @@ export interface EnvoyOptions extends PlaneOptions {
   /** Networks of `identity.trusted_hops`. */
   trustedHops: TrustedNetwork[];
   /**
-   * A header that Envoy overwrites with the client's address; empty if there is none. Asking Envoy for the address
+   * A header that Envoy overwrites with the client's address; empty: Envoy overwrites no header. Asking Envoy for the address
    * instead costs as much as the whole decision.
    */
   addressHeader: string;

@@ -21,7 +21,7 @@ import {
 import { releasesAnswered, releasesLeft } from "./releases.js";
 
 /**
- * The call to make now; undefined if there is none before the next event. To be asked after every event: a recovery begins
+ * The call to make now; undefined if no call is needed before the next event. To be asked after every event: a recovery begins
  * and ends here.
  */
 export function nextSlotCall<H extends HeldSlot<H>>(keeper: KeeperState<H>): SlotCall<H> | undefined {

@@ -31,7 +31,7 @@ const UNIT_MS: Record<string, number> = { H: 3_600_000, M: 60_000, S: 1_000, m: 
 /** Longer timers would fire at once. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
-/** Reads a grpc-timeout header; undefined if there is none. */
+/** Reads a grpc-timeout header; undefined without one. */
 export function timeoutMs(header: string | string[] | undefined): number | undefined {
   if (header === undefined) return undefined;
   const match = /^([0-9]{1,8})([HMSmun])$/.exec(String(header));

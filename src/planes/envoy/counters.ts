@@ -13,7 +13,7 @@ import { luaString, luaTable } from "../lua/library.js";
 import { takeRefusals } from "../lua/recent-refusals.js";
 import { type EnvoyNode, worker } from "./state.js";
 
-/** `text` is the batch without a reply yet; empty if there is none. */
+/** `text` is the batch without a reply yet; empty if all have one. */
 const batch = { text: "", number: 0, madeAt: 0 };
 /** The node whose message in flight has the batch, and the end of its deadline. */
 const carrier: { node: EnvoyNode | undefined; until: number } = { node: undefined, until: 0 };

@@ -7,7 +7,7 @@ type Result<T> = Several<[T | undefined, string | undefined]>;
 /** A dictionary in shared memory. Each call is atomic across workers. */
 export interface SharedDict {
   get(key: string): number | string | boolean | undefined;
-  /** Adds to an existing number; undefined and an error if there is none. */
+  /** Adds to an existing number; undefined and an error if the key has no number. */
   incr(key: string, by: number): number | undefined;
   /** Creates the number if necessary. Removes older entries when memory is full. */
   incr(key: string, by: number, initial: number): number | undefined;

@@ -85,7 +85,7 @@ export interface Worker {
   /** Admitted exchanges that have not ended. */
   open: number;
   generation: number;
-  /** For connections to the services, parsed; undefined if there is none. */
+  /** For connections to the services, parsed; undefined if nginx has no client certificate. */
   clientCertificate: unknown;
   clientKey: unknown;
 }

@@ -177,7 +177,7 @@ const LOG_NAME = "tollgate";
 /** The access log that Envoy sends to the service, limited to streams that the script has marked. */
 function accessLog(config: Config, { mode }: EnvoyRenderOptions): YamlSection {
   if (mode === "rls") return {};
-  // Streams that hold a slot or may hold one. The script clears the mark when it knows that there is none.
+  // Streams that hold a slot or may hold one. The script clears the mark when it knows that they hold no slot.
   const sockets = marked("connection", { string_match: { safe_regex: { regex: ".+" } } });
   // Streams that the service must settle, once, when they end.
   const settled = [marked("settle", { bool_match: true }), { log_type_filter: { types: ["DownstreamEnd"] } }];

@@ -42,7 +42,7 @@ export interface Cluster extends Bucket {
   clock: number;
   /** A node that was silent for longer, in microseconds, is dead. */
   nodeTtl: number;
-  /** Remaining milliseconds of the emergency; 0 when it has no end, NO_EMERGENCY when there is none. */
+  /** Remaining milliseconds of the emergency; 0 when it has no end, NO_EMERGENCY outside an emergency. */
   emergencyMs: number;
 }
 

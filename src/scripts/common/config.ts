@@ -11,7 +11,7 @@ export function isRevision(revision: string): boolean {
   return revision === ANY || isWithin(wholeNumber(revision), 0, MAX_COUNTER);
 }
 
-/** The stored revision; 0 when there is none or it is invalid. */
+/** The stored revision; 0 when it is missing or invalid. */
 export function storedRevision(text: string | false): number {
   const revision = text === false ? 0 : wholeNumber(text);
   return isWithin(revision, 0, MAX_COUNTER - 1) ? revision : 0;

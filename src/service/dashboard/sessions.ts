@@ -47,7 +47,7 @@ export function createSessions({ clock, lifetimeMs, isSecure }: SessionOptions) 
       for (const [id, session] of sessions) if (session.token === token) sessions.delete(id);
       return cookie("", 0);
     },
-    /** The token of the request's session; empty if there is none or it has ended. */
+    /** The token of the request's session; empty without a session, or if it has ended. */
     tokenOf(request: Pick<IncomingMessage, "headers">): string {
       const [, id = ""] = cookiePattern.exec(request.headers.cookie ?? "") ?? [];
       const session = sessions.get(id);

@@ -51,7 +51,7 @@ export function createPlanes({ planeToken, planes = {} }: PlaneCredentials) {
   };
 }
 
-/** The plane with the longest name that a node's name begins with; undefined if there is none. */
+/** The plane with the longest name that a node's name begins with; undefined if no plane fits. */
 export function planeOfNode(node: string, planes: readonly string[]): string | undefined {
   let found: string | undefined;
   for (const plane of planes) {

@@ -17,7 +17,7 @@ export interface GuardOptions {
   access(): AccessOptions;
   /** Milliseconds, monotonic. */
   now(): number;
-  /** The token of the session that a browser's cookie names; empty if there is none. */
+  /** The token of the session that a browser's cookie names; empty without a session. */
   sessionToken?: ((request: IncomingMessage) => string) | undefined;
   /** Callers on this machine need no token: only for the demo. */
   isOpen?: boolean | undefined;

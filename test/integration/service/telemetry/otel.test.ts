@@ -9,7 +9,7 @@ import { metrics } from "../../../../src/service/metrics/catalog.js";
 import { formatTraceParent, parseTraceParent } from "../../../../src/service/telemetry/traceparent.js";
 import { type GatewayProcess, startGateway } from "../../../support/gateway-process.js";
 import { startBackend } from "../../../support/http-backend.js";
-import { type OtlpReceiver, startOtlpReceiver } from "../../../support/otlp-receiver.js";
+import { type OtlpReceiver, spansOfTrace, startOtlpReceiver } from "../../../support/otlp-receiver.js";
 import { freePort } from "../../../support/ports.js";
 import { waitFor } from "../../../support/wait-for.js";
 
@@ -80,12 +80,7 @@ describe("traces", () => {
     const traceparent = formatTraceParent(client.spanContext());
     expect(await ask(gateway.url, "video", { traceparent, tracestate: "vendor=1" })).toBe(200);
     client.end();
-    const { traceId } = client.spanContext();
-    const spans = await waitFor("three spans", () => {
-      const found = receiver.spans.filter((span) => span.traceId === traceId);
-      return found.length === 3 && found;
-    });
-    const of = (service: string) => spans.find((span) => span.service === service)!;
+    const of = await spansOfTrace(receiver, client.spanContext().traceId);
     expect(of("tollgate").parentId).toBe(of("client").spanId);
     expect(of("backend").parentId).toBe(of("tollgate").spanId);
     expect(of("tollgate")).toMatchObject({
