@@ -32,7 +32,7 @@ export function decisionFrom(outcome: Outcome): Decision {
 
 /** The part of one of the other limits. */
 export function limitDecision({ account, rule, cost, code, allowed, balance }: Outcome): LimitDecision {
-  return { ...paidLimit(rule!, account, cost, balance), code, allowed };
+  return { ...paidLimit(rule!, account, cost, balance), code, allowed, balance };
 }
 
 /** As `limitDecision`, for a cost that was paid. Does not read the limits of the account, which are those of the rule. */

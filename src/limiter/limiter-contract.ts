@@ -15,6 +15,8 @@ export type { DecisionSource, RequestAttributes };
 export interface LimitDecision extends LimitView {
   allowed: boolean;
   code: string;
+  /** Tokens on this node's lease; unset if the cost was paid at once. */
+  balance?: number | undefined;
   /** The bucket. Unset if nothing was taken that has to be settled. */
   bucket?: string | undefined;
 }

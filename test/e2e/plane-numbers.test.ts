@@ -90,6 +90,9 @@ it.each(kinds)("status, apps and nodes count the requests through %s exactly", a
       await statusOf("other");
       return /A request of other was refused by the limit once-a-day/.test(await look(plane, "why other"));
     });
+    const other = (await read(`${admin}/apps/other`)) as { last_refusals: object[] };
+    const ofLimit = { limit_name: "once-a-day", code: "quota_exhausted", cost: 1, balance: 0, remaining: 0, limit: 1 };
+    expect(other.last_refusals[0]).toMatchObject(ofLimit);
     const metrics = await request(`${plane.controlUrl}/metrics`);
     const page = readPage(await metrics.body.text());
     const measured = page.sum("ratelimit_check_latency_seconds_count", { app_id: "small" });

@@ -23,10 +23,10 @@ export function newRecorded(): Recorded {
   return { since: 0, refusals: 0 };
 }
 
-type Refused = Pick<PlaneExchange, keyof Outcome | "limitName">;
+type Refused = Pick<PlaneExchange, keyof Outcome | "limitName" | "limited" | "outcomes">;
 
 /** Also for refusals that a dry run admits. */
-export function recordRefusal(outcome: Refused, recorded: Recorded): void {
+export function recordRefusal(exchange: Refused, recorded: Recorded): void {
   const now = recent.now();
   const elapsed = now - recorded.since;
   if (elapsed < 0 || elapsed >= PERIOD_MS) {
@@ -35,18 +35,26 @@ export function recordRefusal(outcome: Refused, recorded: Recorded): void {
   }
   if (recorded.refusals >= PER_APP || recent.lines.length >= MAX_REFUSALS) return;
   recorded.refusals = recorded.refusals + 1;
-  recent.lines.push(refusalLine(outcome, now));
+  recent.lines.push(refusalLine(exchange, now));
+}
+
+/** The outcome of the limit that refused; that of the app if it was none, or if the request is invalid. */
+function refusedOutcome(exchange: Refused): Outcome {
+  const { limited, limitName, outcomes } = exchange;
+  if (limited && limitName !== "") {
+    for (const outcome of outcomes!) if (outcome.rule !== undefined && outcome.rule.name === limitName) return outcome;
+  }
+  return exchange;
 }
 
 /** Unknown methods have one name: clients choose them. */
-function refusalLine(
-  { account, method, code, cost, balance, retryAfterMs, source, allowed, limitName }: Refused,
-  at: number,
-): string {
+function refusalLine(exchange: Refused, at: number): string {
+  const { account: app, method, code, retryAfterMs, source, allowed, limitName } = exchange;
+  const { account, cost, balance } = refusedOutcome(exchange);
   const name = knownMethod(method);
   return luaString.format(
     "#refused %s %.0f %s %s %.0f %.0f %.0f %.0f %.0f %s %d%s\n",
-    account.limits.id,
+    app.limits.id,
     Math.floor(at),
     code,
     name === "other" ? "OTHER" : name,

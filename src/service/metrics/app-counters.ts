@@ -34,9 +34,11 @@ export function newAppCounters(label: string) {
   };
 }
 
-/** @param at Unix time in milliseconds */
+/** The numbers of a refusal are those of the limit that refused, if it is not that of the app. @param at Unix time in milliseconds */
 export function countRefusal(counters: AppCounters, decision: Decision, at: number, node: string): RefusalReport {
-  const { code, cost, balance, remaining, limit, limitName, retryAfterMs, source, dryRun } = decision;
+  const { code, limitName, retryAfterMs, source, dryRun, limits = [] } = decision;
+  const refused = limitName === undefined ? undefined : limits.find(({ name }) => name === limitName);
+  const { cost, balance = decision.balance, remaining, limit } = refused ?? decision;
   if (decision.allowed) counters.dryRunRefused++;
   else counters.refused++;
   counters.refusals ??= {};

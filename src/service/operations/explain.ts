@@ -60,11 +60,15 @@ function refusalSentence(refusal: RefusalReport, app: ExplainedApp, cluster: Clu
   }
 }
 
-/** A limit of `limits`, not that of the app. The numbers of the refusal are those of the app. */
-function limitRefused(name: string, { code, retryAfterMs }: RefusalReport, { id }: ExplainedApp): string {
+/** A limit of `limits`, not that of the app. */
+function limitRefused(name: string, refusal: RefusalReport, { id }: ExplainedApp): string {
+  const { code, cost, remaining, limit, retryAfterMs } = refusal;
   const values = `tollgate usage ${name} shows its values`;
   if (code === codes.QUOTA_EXHAUSTED)
-    return `A request of ${id} was refused by the limit ${name}: the bucket of its value is empty${retryIn(retryAfterMs)}; ${values}.`;
+    return (
+      `A request of ${id} was refused by the limit ${name}: the bucket of its value has ${amount(remaining)} of ` +
+      `${tokens(limit)}, the request cost ${amount(cost)}${retryIn(retryAfterMs)}; ${values}.`
+    );
   return `A request of ${id} was refused by the limit ${name}: its code is ${code}; ${values}.`;
 }
 

@@ -15,7 +15,9 @@ export const refusal = z.strictObject({
   limit_name: z
     .string()
     .optional()
-    .describe("The limit of `limits` that refused the request; missing if it was that of the app."),
+    .describe(
+      "The limit of `limits` that refused the request, and to which the numbers belong; missing if it was that of the app.",
+    ),
   retry_after_ms: z.number(),
   source: z.enum(["local", "remote", "cached", "without_store"]),
   dry_run: z.boolean().describe("The request was admitted because of a dry run."),

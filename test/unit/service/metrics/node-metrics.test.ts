@@ -277,6 +277,16 @@ describe("the last refusals of an app", () => {
     expect(app?.lastRefusals.at(-1)).toMatchObject({ at: now - 190, method: "GET", cost: 8, balance: -8 });
   });
 
+  it("of a limit have the numbers of the limit", () => {
+    const worker = telemetry();
+    const numbers = { cost: 5, balance: 2, remaining: 3, limit: 7 };
+    const view = { name: "per-user", dryRun: false, rate: 1, allowed: false, code: "quota_exhausted", ...numbers };
+    const other = { ...view, name: "per-ip", allowed: true, code: "ok", cost: 1 };
+    worker.decided(refusal({ cost: 99, limitName: "per-user", limits: [other, view] }), 0.000_001);
+    const [app] = worker.appReports(["video"], quietLimiter());
+    expect(app?.lastRefusals).toMatchObject([{ limitName: "per-user", ...numbers }]);
+  });
+
   it("do not change in an earlier report", () => {
     const worker = telemetry();
     worker.decided(refusal({ cost: 1 }), 0.000_001);

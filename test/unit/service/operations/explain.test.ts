@@ -38,9 +38,9 @@ const rows: Row[] = [
   ],
   [
     codes.QUOTA_EXHAUSTED,
-    { cost: 1, remaining: 9_000, limit: 20_000, retryAfterMs: 18_000, limitName: "per-user" },
+    { cost: 5, remaining: 3, limit: 100, retryAfterMs: 18_000, limitName: "per-user" },
     {},
-    "A request of video-service was refused by the limit per-user: the bucket of its value is empty; retry in about 18 s; tollgate usage per-user shows its values.",
+    "A request of video-service was refused by the limit per-user: the bucket of its value has 3 of 100 tokens, the request cost 5; retry in about 18 s; tollgate usage per-user shows its values.",
   ],
   [
     codes.CLUSTER_EXHAUSTED,
