@@ -6,6 +6,7 @@ import Fastify from "fastify";
 import { createProxyServer } from "http-proxy-3";
 import { standardProfile } from "../src/core/cost.js";
 import { ALL_HEADERS } from "../src/core/response-headers.js";
+import { compileLimits, type LimitOptions } from "../src/limiter/limit-options.js";
 import { createLimiter, type LimiterObserver } from "../src/limiter/limiter.js";
 import type { Admission } from "../src/planes/node/http/admission.js";
 import { createRateLimitAdmission } from "../src/planes/node/http/admission.js";
@@ -16,6 +17,7 @@ import { createNodeMetrics } from "../src/service/metrics/node-metrics.js";
 import { limiterObserver } from "../src/service/process/gateway.js";
 import { createLog } from "../src/service/process/log.js";
 import { createEmbeddedStore } from "../src/store/embedded/embedded-store.js";
+import { TWO_LIMITS } from "./limits.js";
 
 const PLENTY = 1e9;
 const BODY = Buffer.alloc(1024, "x");
@@ -37,13 +39,14 @@ function gateway(admission: Admission): void {
   listen(server);
 }
 
-function limiting(observer?: LimiterObserver) {
+function limiting(observer?: LimiterObserver, limits: LimitOptions[] = []) {
   const quota = createQuota(createEmbeddedStore(), { id: "bench", capacity: PLENTY, rate: PLENTY, nodeTtlMs: 10_000 });
   const app = { id: "default", guaranteed: PLENTY, burst: PLENTY, priority: 1, borrow: false };
   const limiter = createLimiter({
     node: "bench",
     target: quota,
     observer,
+    limits: compileLimits(limits),
     apps: [{ ...app, profile: standardProfile, onStoreFailure: "open", dryRun: false }],
   });
   return createRateLimitAdmission({
@@ -56,6 +59,7 @@ function limiting(observer?: LimiterObserver) {
     forwardIdentity: true,
     headers: ALL_HEADERS,
     isTrustedHop: () => true,
+    hasLimits: limits.length > 0,
     isConfigured: (id) => id === "default",
   });
 }
@@ -82,6 +86,7 @@ const kinds: Record<string, () => void> = {
       }),
     ),
   "gateway-limiting": () => gateway(limiting()),
+  "gateway-two-limits": () => gateway(limiting(undefined, TWO_LIMITS)),
   "gateway-metrics": () => gateway(observed(true)),
   "gateway-no-metrics": () => gateway(observed(false)),
   "gateway-open": () => gateway(open),

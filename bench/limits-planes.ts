@@ -1,4 +1,4 @@
-/** Limits on any key in nginx and in Envoy's Lua filter: CPU of a decision with two limits. */
+/** Limits on any key in the Node gateway, nginx and Envoy's Lua filter: CPU of a decision with two limits, beyond that of the bare proxy. */
 import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -11,6 +11,7 @@ import { startNginx } from "../test/support/nginx-process.js";
 import { freePort } from "../test/support/ports.js";
 import { startRedis } from "../test/support/redis-server.js";
 import { answeringNginx, bareEnvoy } from "./envoy-sides.js";
+import { startSide } from "./gateway.js";
 import { atMost, noBudget, type Result, result } from "./results.js";
 import { median } from "./rounds.js";
 import { cpuNs } from "./support/cpu-time.js";
@@ -108,6 +109,15 @@ async function startEnvoySide(name: Name, backend: string, endings: Endings): Pr
   return { url: envoy.url, pids: () => [envoy.pid()] };
 }
 
+const GATEWAY = "gateway";
+const GATEWAYS: Record<Name, string> = { bare: "gateway-open", app: "gateway-limiting", limits: "gateway-two-limits" };
+
+async function startGatewaySide(name: Name, backendPort: number, endings: Endings): Promise<Side> {
+  const { process, port } = await startSide(GATEWAYS[name], backendPort);
+  endings.push(() => process.kill());
+  return { url: `http://127.0.0.1:${port}`, pids: () => [process.pid!] };
+}
+
 async function load({ url, pids }: Side, script: string): Promise<number> {
   const before = cpuNs(pids());
   const { stdout } = await run("wrk", ["-t1", `-c${CONNECTIONS}`, `-d${SECONDS}s`, "-s", script, `${url}/`]);
@@ -146,14 +156,25 @@ function resultsOf(plane: string, rounds: readonly Record<Name, number>[]): Resu
   const us = (name: Name) => median(rounds.map((round) => round[name]));
   const decision = median(rounds.map(({ app, limits, bare }) => (limits - bare) / (app - bare)));
   const whole = median(rounds.map(({ app, limits }) => limits / app));
-  const what = `app and two limits ÷ app only, CPU beyond bare ${plane}`;
+  const what = "app and two limits ÷ app only, CPU";
+  // Of a request through the Node gateway the decision is too small a part to be found as a difference; see `limits`.
+  const beyondBare = result(`${prefix}-decision-cpu`, decision, `${what} beyond bare ${plane}`, atMost(1.5));
   return [
-    result(`${prefix}-decision-cpu`, decision, what, atMost(1.5)),
-    result(`${prefix}-cpu`, whole, "the same, CPU of the whole request", noBudget),
+    ...(plane === GATEWAY ? [] : [beyondBare]),
+    result(`${prefix}-cpu`, whole, `${what} of the whole request`, noBudget),
     result(`${prefix}-us`, us("limits"), "µs CPU with two limits", noBudget),
     result(`${prefix}-app-us`, us("app"), "µs CPU, app only", noBudget),
     result(`${prefix}-bare-us`, us("bare"), `µs CPU, bare ${plane}`, noBudget),
   ];
+}
+
+export async function limitsGateway(): Promise<Result[]> {
+  const backend = await answeringNginx();
+  try {
+    return await measure(GATEWAY, (name, endings) => startGatewaySide(name, backend.port, endings));
+  } finally {
+    await backend.stop();
+  }
 }
 
 export function limitsNginx(): Promise<Result[]> {

@@ -17,11 +17,11 @@ const collect = runInNewContext("gc") as () => void;
 const PLENTY = 1e9;
 const ROUNDS = 9;
 const DECISIONS = 200_000;
-const CLIENTS = 1_000;
+const CLIENTS = Number(process.env.LIMITS_BENCH_CLIENTS ?? 1_000);
 /** Entries per request do not depend on their number; 10,000 take ten times as long. */
 const USERS = Number(process.env.LIMITS_BENCH_USERS ?? 1_000);
 
-export const TWO: LimitOptions[] = [
+export const TWO_LIMITS: LimitOptions[] = [
   { name: "user", key: ["user"], rate: "1000000000/s" },
   { name: "ip", key: ["ip"], rate: "1000000000/s" },
 ];
@@ -112,7 +112,7 @@ export function gatewaySide(limits: LimitOptions[]) {
 }
 
 async function decisionCpu(name: string, what: string, side: typeof checkSide): Promise<Result[]> {
-  const [plain, limited] = [side([]), side(TWO)];
+  const [plain, limited] = [side([]), side(TWO_LIMITS)];
   await plain.start();
   await limited.start();
   await plain.cpuMicroseconds();

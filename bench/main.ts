@@ -12,7 +12,7 @@ import { l3TakeLuajit, l3TakeNode } from "./l3-take.js";
 import { leases } from "./leases/leases.js";
 import { limiterCheck } from "./limiter-check.js";
 import { limits } from "./limits.js";
-import { limitsEnvoy, limitsNginx } from "./limits-planes.js";
+import { limitsEnvoy, limitsGateway, limitsNginx } from "./limits-planes.js";
 import { limitsValues } from "./limits-values.js";
 import { metricsCost } from "./metrics-cost.js";
 import { nginx } from "./nginx.js";
@@ -55,6 +55,7 @@ const parts: Record<string, Part> = {
   planning: { run: planning },
   limits: { run: limits },
   dashboard: { run: dashboard },
+  "limits-gateway": { run: limitsGateway, tools: ["wrk"] },
   "limits-nginx": { run: limitsNginx, tools: ["wrk"] },
   "limits-envoy": { run: limitsEnvoy, tools: ["wrk"] },
   "limits-values": { run: limitsValues, tools: ["wrk"] },
