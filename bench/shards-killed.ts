@@ -1,7 +1,7 @@
 /** A primary of a real Redis Cluster dies under load: how long decisions about apps on the other primaries take. */
 import { clusterKey } from "../src/core/keys.js";
 import { shardOf } from "../src/core/shard.js";
-import { createLimiter, type LibraryLimiter } from "../src/limiter/library.js";
+import { createLimiter, type LibraryLimiter } from "../src/limiter/library/library.js";
 import { shardTags } from "../src/quota/shard-tags.js";
 import { startRedisCluster } from "../test/support/redis-cluster.js";
 import { atMost, noBudget, type Result, result } from "./results.js";

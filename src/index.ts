@@ -9,8 +9,14 @@ export {
   createLimiter,
   declaredLength,
   type LibraryLimiter,
-} from "./limiter/library.js";
-export type { LimitOptions } from "./limiter/limit-options.js";
+} from "./limiter/library/library.js";
+export {
+  limit,
+  limitPlugin,
+  type MiddlewareOptions,
+  rateLimitHeaders,
+  retryAfterSeconds,
+} from "./limiter/library/middleware.js";
 export type {
   Decision,
   DecisionSource,
@@ -20,13 +26,7 @@ export type {
   LimiterStats,
   RequestAttributes,
 } from "./limiter/limiter.js";
-export {
-  limit,
-  limitPlugin,
-  type MiddlewareOptions,
-  rateLimitHeaders,
-  retryAfterSeconds,
-} from "./limiter/middleware.js";
+export type { LimitOptions } from "./limiter/limits/limit-options.js";
 export { StoreError, type StoreErrorKind } from "./store/errors.js";
 export { openStore } from "./store/open.js";
 export type { Store } from "./store/store.js";

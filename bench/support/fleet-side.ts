@@ -1,5 +1,5 @@
 /** A process with several nodes (limiters) on one Redis, which sends itself requests at a given rate: the child of `fleet.ts`. */
-import { type AppOptions, createLimiter, type LibraryLimiter } from "../../src/limiter/library.js";
+import { type AppOptions, createLimiter, type LibraryLimiter } from "../../src/limiter/library/library.js";
 import { addLatency, type Latencies, newLatencies } from "./latencies.js";
 import { pace } from "./pace.js";
 

@@ -9,8 +9,8 @@ import { defaultLeaseOptions } from "../core/lease.js";
 import { type LimitMatch, type LimitRule, matchLimits, type RequestAttributes } from "../descriptors/limit-rules.js";
 import { newAccount, newOutcome } from "../engine/account.js";
 import { costAtLimit } from "../engine/together.js";
-import { sha1 } from "../limiter/limit-checks.js";
-import { bytesOf } from "../limiter/limit-options.js";
+import { sha1 } from "../limiter/limits/limit-checks.js";
+import { bytesOf } from "../limiter/limits/limit-options.js";
 import { UsageError } from "./command.js";
 import { counted } from "./numbers.js";
 

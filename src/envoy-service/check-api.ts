@@ -7,8 +7,8 @@
 import { OK, UNKNOWN_APP } from "../core/codes.js";
 import { isIdentifier } from "../core/platform.js";
 import { BUCKET_PREFIX } from "../descriptors/limit-rules.js";
-import type { AccountDecision } from "../limiter/limit-checks.js";
 import type { Limiter } from "../limiter/limiter.js";
+import type { AccountDecision } from "../limiter/limits/limit-checks.js";
 import { type HttpRoute, problem } from "./http-routes.js";
 import type { PaidForPlanes } from "./paid-for-planes.js";
 

@@ -20,19 +20,19 @@ import {
   WAIT,
 } from "../engine/decide.js";
 import { leaveNode, refit } from "../engine/limits.js";
-import type { NodeOptions, NodeState } from "../engine/node.js";
+import type { NodeOptions } from "../engine/node.js";
 import { actualCost, refund, settleExchange } from "../engine/settle.js";
 import { addWaiter, newWaiter, takeWaiters } from "../engine/waiters.js";
 import { systemClock } from "../shared/clock.js";
 import { createAccounts, type LimiterAccount, type LimiterWaiter } from "./accounts.js";
 import { decisionFrom, unknownApp } from "./decisions.js";
-import { AGAIN, type JointOutcome } from "./joint-payments.js";
-import { createLimitChecks, type NamedCost } from "./limit-checks.js";
 import type { Decision, ExchangeEnd, LimiterOptions, LimitOptions } from "./limiter-contract.js";
 import { type DecisionCounts, limiterStats } from "./limiter-stats.js";
+import { AGAIN, type JointOutcome } from "./limits/joint-payments.js";
+import { createLimitChecks, type NamedCost } from "./limits/limit-checks.js";
 import { isMetered, Meter, type MeterLimiter, type Transfer } from "./meter.js";
+import { createShardSyncers } from "./shard-syncers.js";
 import { createSharedState } from "./shared-state.js";
-import { createSyncer, nextEpoch, type Syncer } from "./syncer.js";
 
 export type * from "./limiter-contract.js";
 export type { Meter, Transfer } from "./meter.js";
@@ -88,46 +88,16 @@ export type LimiterStats = ReturnType<Limiter["stats"]>;
 export function createLimiter(options: LimiterOptions) {
   const { clock = systemClock, observer = {}, defer = queueMicrotask } = options;
   const firstOptions = nodeOptions(options);
-  const { shards } = options.target;
   const accounts = createAccounts({
     apps: options.apps,
     lease: firstOptions.lease,
-    shards: shards.length,
+    shards: options.target.shards.length,
     now: clock.now,
   });
   const { apps } = accounts;
   const counts: DecisionCounts = { local: 0, remote: 0, cached: 0, without_store: 0, refused: 0, dryRunRefused: 0 };
-  const epoch = nextEpoch(0);
-  const nodes: NodeState<LimiterAccount>[] = [];
-  /** One per shard: each has its own epoch, degradation level and messages. */
-  const syncers = shards.map((target, shard) =>
-    createSyncer({
-      ...options,
-      observer: { ...observer, emergencyChanged },
-      ...{ epoch, shard, nodes, target, clock, defer, accounts, nodeOptions: firstOptions },
-    }),
-  );
-  let emergencyKnown = false;
-
-  /** Shards learn of an emergency one after the other; it is one event. */
-  function emergencyChanged(): void {
-    const active = syncers.some(({ node }) => node.emergency);
-    if (active === emergencyKnown) return;
-    emergencyKnown = active;
-    observer.emergencyChanged?.(active);
-  }
-
-  /** One timer for all shards: messages of the same turn to the same server are sent together. */
-  function tickAfter(ms: number): () => void {
-    return clock.after(ms, () => {
-      stopTicking = tickAfter(first.node.options.lease.syncIntervalMs);
-      for (const syncer of syncers) syncer.tick();
-    });
-  }
-  let stopTicking = tickAfter(firstOptions.lease.syncIntervalMs);
-
-  const syncerOf = ({ shard }: LimiterAccount) => syncers[shard] as Syncer;
-  const first = syncers[0] as Syncer;
+  const syncers = createShardSyncers({ ...options, clock, observer, defer, accounts, nodeOptions: firstOptions });
+  const syncerOf = syncers.of;
   let fallback = fallbackOf(options);
   /** Reused by all decisions that do not wait. */
   const current = {} as Outcome;
@@ -374,12 +344,8 @@ export function createLimiter(options: LimiterOptions) {
     },
 
     /** Starts or ends an emergency before the next sync reports it. */
-    setEmergency(active: boolean): void {
-      for (const syncer of syncers) syncer.setEmergency(active);
-    },
-    pinLevel(level: number, durationMs: number): void {
-      for (const syncer of syncers) syncer.pinLevel(level, durationMs);
-    },
+    setEmergency: syncers.setEmergency,
+    pinLevel: syncers.pinLevel,
 
     /**
      * Applies new options; omitted ones get their defaults. Remaining apps keep their tokens (up to the new burst),
@@ -387,14 +353,12 @@ export function createLimiter(options: LimiterOptions) {
      * removed apps are still settled, and their tokens are returned.
      */
     reconfigure(next: LimitOptions): void {
-      if (first.isClosed()) return;
+      if (syncers.isClosed()) return;
       const changed = nodeOptions(next);
       const removed = accounts.replace(next.apps, changed.lease);
       fallback = fallbackOf(next);
       limitChecks.reconfigure(next.limits, next.maxValues ?? MAX_VALUES);
-      for (const [shard, target] of next.target.shards.entries()) syncers[shard]?.reconfigure(target, changed, removed);
-      stopTicking();
-      stopTicking = tickAfter(changed.lease.syncIntervalMs);
+      syncers.reconfigure(next.target.shards, changed, removed);
       for (const account of removed) for (const waiter of takeWaiters(account)) waiter.decideAgain();
     },
 
@@ -402,7 +366,7 @@ export function createLimiter(options: LimiterOptions) {
      * Decisions by source and how many of them were refused (`dryRunRefused`: admitted by a dry run), and the syncs. `level`
      * is the highest of the shards, `levels` has that of each. `storeCalls`: of the last two seconds, on the slowest shard.
      */
-    stats: () => limiterStats(counts, syncers, clock.now()),
+    stats: () => limiterStats(counts, syncers.all, clock.now()),
 
     /** The balance of each configured app, and its state in the last reply. */
     balances: () =>
@@ -416,8 +380,7 @@ export function createLimiter(options: LimiterOptions) {
     /** Sends the final report and returns all tokens; waits at most `timeoutMs`. */
     async close(): Promise<void> {
       limitChecks.close();
-      stopTicking();
-      await Promise.all(syncers.map((syncer) => syncer.close()));
+      await syncers.close();
     },
   };
 }

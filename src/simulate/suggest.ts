@@ -9,8 +9,8 @@ import { MAX_TOKENS } from "../core/bucket.js";
 import { declaredCost, price, pricedBytes } from "../core/cost.js";
 import { DEFAULT_APP } from "../core/identity.js";
 import { matchLimits } from "../descriptors/limit-rules.js";
-import { sha1 } from "../limiter/limit-checks.js";
-import { parseRate } from "../limiter/limit-options.js";
+import { sha1 } from "../limiter/limits/limit-checks.js";
+import { parseRate } from "../limiter/limits/limit-options.js";
 import type { LoggedRequest } from "./logged-request.js";
 import { attributesOf } from "./world.js";
 

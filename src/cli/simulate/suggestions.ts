@@ -1,7 +1,7 @@
 /** The result of `tollgate simulate --suggest`: for each app and limit the rates, and what the real limiter refuses with each. */
 import { appLimits } from "../../config/options/limits.js";
 import type { Config } from "../../config/schema.js";
-import { parseRate } from "../../limiter/limit-options.js";
+import { parseRate } from "../../limiter/limits/limit-options.js";
 import type { Replay } from "../../simulate/replay.js";
 import { amount, percent, whole } from "../numbers.js";
 import { tableLines, toned } from "../printing.js";

@@ -2,7 +2,7 @@
 import { type CostProfile, costProfiles } from "../../core/cost.js";
 import { routeOf } from "../../descriptors/limit-rules.js";
 import { normalPath } from "../../descriptors/path.js";
-import { inOrder } from "../../limiter/limit-options.js";
+import { inOrder } from "../../limiter/limits/limit-options.js";
 import type { AppConfig, Config } from "../schema.js";
 import { routeName } from "./slots.js";
 

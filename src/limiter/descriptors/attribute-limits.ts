@@ -2,10 +2,9 @@
 import { OK, STORE_UNAVAILABLE } from "../../core/codes.js";
 import { ANONYMOUS_USER, DEFAULT_APP } from "../../core/identity.js";
 import type { RequestAttributes } from "../../descriptors/limit-rules.js";
-
-import { bytesOf } from "../limit-options.js";
 import type { Limiter } from "../limiter.js";
-import type { LimitsOutcome } from "../limits-alone.js";
+import { bytesOf } from "../limits/limit-options.js";
+import type { LimitsOutcome } from "../limits/limits-alone.js";
 import {
   type Descriptor,
   type DescriptorDecision,

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { standardProfile } from "../../core/cost.js";
 import type { AppLimits } from "../../core/limits.js";
 import type { Clock } from "../../shared/clock.js";
-import { createValueTable, type LimitAccounts, type ValueBucket } from "../value-table.js";
+import { createValueTable, type LimitAccounts, type ValueBucket } from "../limits/value-table.js";
 import { type Entry, SECONDS, type Unit } from "./descriptor.js";
 import { type CountedLimit, LIMIT_PREFIX, type Rule } from "./rules.js";
 

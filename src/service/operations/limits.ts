@@ -4,7 +4,7 @@ import { nearest } from "../../config/nearest.js";
 import { descriptorLimits } from "../../config/options/service.js";
 import { quoted } from "../../config/problem.js";
 import type { AppLimits } from "../../core/limits.js";
-import { FILL_UP } from "../../limiter/limit-values.js";
+import { FILL_UP } from "../../limiter/limits/limit-values.js";
 import { mapConcurrently } from "../../shared/concurrently.js";
 import type { OperationsContext } from "./context.js";
 import * as contract from "./contract/contract.js";

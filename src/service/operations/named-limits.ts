@@ -5,7 +5,7 @@ import type { Config } from "../../config/schema.js";
 import type { AppLimits } from "../../core/limits.js";
 import { bucketOfRule, isFree } from "../../limiter/descriptors/buckets.js";
 import type { Rule } from "../../limiter/descriptors/rules.js";
-import { bucketOfValue, bucketPrefix, valueOfBucket } from "../../limiter/limit-values.js";
+import { bucketOfValue, bucketPrefix, valueOfBucket } from "../../limiter/limits/limit-values.js";
 
 export interface NamedLimit {
   name: string;

@@ -1,6 +1,6 @@
 /** The limits of a running limiter can be changed; invalid limits change nothing. */
 import { afterEach, expect, it } from "vitest";
-import { createLimiter } from "../../../src/limiter/library.js";
+import { createLimiter } from "../../../src/limiter/library/library.js";
 
 const endings: (() => unknown)[] = [];
 afterEach(async () => {

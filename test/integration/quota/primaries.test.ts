@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { clusterKey } from "../../../src/core/keys.js";
 import { shardOf } from "../../../src/core/shard.js";
-import { createLimiter, type LibraryLimiter } from "../../../src/limiter/library.js";
+import { createLimiter, type LibraryLimiter } from "../../../src/limiter/library/library.js";
 import type { Decision } from "../../../src/limiter/limiter-contract.js";
 import { createQuota } from "../../../src/quota/quota.js";
 import { shardTags } from "../../../src/quota/shard-tags.js";

@@ -1,9 +1,9 @@
 /** Values of limits as operators write them: the bucket of a value, and the value of a bucket. */
-import { networkText } from "../core/address.js";
-import { MAX_TOKENS } from "../core/bucket.js";
-import { escapeBytes } from "../core/platform.js";
-import { BUCKET_PREFIX, bucketId, hostName, type LimitRule } from "../descriptors/limit-rules.js";
-import { normalPath } from "../descriptors/path.js";
+import { networkText } from "../../core/address.js";
+import { MAX_TOKENS } from "../../core/bucket.js";
+import { escapeBytes } from "../../core/platform.js";
+import { BUCKET_PREFIX, bucketId, hostName, type LimitRule } from "../../descriptors/limit-rules.js";
+import { normalPath } from "../../descriptors/path.js";
 import { sha1 } from "./limit-checks.js";
 import { bytesOf } from "./limit-options.js";
 

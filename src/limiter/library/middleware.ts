@@ -1,12 +1,12 @@
 /** The limiter as a middleware for Express-style servers and a plugin for Fastify: checks each request and settles it. */
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { ANONYMOUS_USER } from "../core/identity.js";
-import { limitedRefusal, type Refusal } from "../core/refusals.js";
-import { ALL_HEADERS, type HeaderOptions, retryAfterSeconds as secondsOf } from "../core/response-headers.js";
-import type { RequestAttributes } from "../descriptors/limit-rules.js";
-import { decisionHeaders } from "./decision-headers.js";
+import { ANONYMOUS_USER } from "../../core/identity.js";
+import { limitedRefusal, type Refusal } from "../../core/refusals.js";
+import { ALL_HEADERS, type HeaderOptions, retryAfterSeconds as secondsOf } from "../../core/response-headers.js";
+import type { RequestAttributes } from "../../descriptors/limit-rules.js";
+import { decisionHeaders } from "../decision-headers.js";
+import type { Decision, Limiter } from "../limiter.js";
 import { declaredLength } from "./library.js";
-import type { Decision, Limiter } from "./limiter.js";
 
 export interface MiddlewareOptions<Request> {
   limiter: Pick<Limiter, "check" | "settle">;

@@ -1,19 +1,19 @@
 /** The limiter as a library: `createLimiter` opens the store and returns a limiter. */
 
 import { hostname } from "node:os";
-import { costProfiles, UNKNOWN_LENGTH } from "../core/cost.js";
-import { DEFAULT_APP } from "../core/identity.js";
-import type { AppLimits } from "../core/limits.js";
-import { createLock } from "../quota/lock.js";
-import { type ClusterLimits, createQuota, defaultShards } from "../quota/quota.js";
-import { ShardMismatch } from "../quota/shard-count.js";
-import { createShareRounds } from "../quota/share-rounds.js";
-import { systemClock } from "../shared/clock.js";
-import { openStore } from "../store/open.js";
-import type { Store } from "../store/store.js";
+import { costProfiles, UNKNOWN_LENGTH } from "../../core/cost.js";
+import { DEFAULT_APP } from "../../core/identity.js";
+import type { AppLimits } from "../../core/limits.js";
+import { createLock } from "../../quota/lock.js";
+import { type ClusterLimits, createQuota, defaultShards } from "../../quota/quota.js";
+import { ShardMismatch } from "../../quota/shard-count.js";
+import { createShareRounds } from "../../quota/share-rounds.js";
+import { systemClock } from "../../shared/clock.js";
+import { openStore } from "../../store/open.js";
+import type { Store } from "../../store/store.js";
+import { createLimiter as createNodeLimiter, type Limiter } from "../limiter.js";
+import { compileLimits } from "../limits/limit-options.js";
 import { type AppOptions, type CreateLimiterOptions, checkOptions, type Limits } from "./library-options.js";
-import { compileLimits } from "./limit-options.js";
-import { createLimiter as createNodeLimiter, type Limiter } from "./limiter.js";
 
 export type { AppOptions, CreateLimiterOptions, Limits };
 

@@ -1,13 +1,13 @@
 /** The limits of a request without its app, as Envoy's rate limit service decides about them. */
-import { DENIED, INVALID_ARGUMENT, OK } from "../core/codes.js";
-import type { LimitMatch, LimitRule, MatchedLimits, RequestAttributes } from "../descriptors/limit-rules.js";
-import { newOutcome } from "../engine/account.js";
-import { decisiveOutcome } from "../engine/together.js";
-import type { LimiterAccount } from "./accounts.js";
-import { limitDecision } from "./decisions.js";
+import { DENIED, INVALID_ARGUMENT, OK } from "../../core/codes.js";
+import type { LimitMatch, LimitRule, MatchedLimits, RequestAttributes } from "../../descriptors/limit-rules.js";
+import { newOutcome } from "../../engine/account.js";
+import { decisiveOutcome } from "../../engine/together.js";
+import type { LimiterAccount } from "../accounts.js";
+import { limitDecision } from "../decisions.js";
+import type { LimitDecision } from "../limiter-contract.js";
+import type { createSharedState } from "../shared-state.js";
 import type { createJointPayments, JointOutcome } from "./joint-payments.js";
-import type { LimitDecision } from "./limiter-contract.js";
-import type { createSharedState } from "./shared-state.js";
 
 /** The decision about the limits of a request. */
 export interface LimitsOutcome {

@@ -1,7 +1,7 @@
 /** Buckets for values that requests choose: created on first use, limited in number, released when they are idle. */
-import type { AppLimits } from "../core/limits.js";
-import type { Clock } from "../shared/clock.js";
-import type { LimiterAccount } from "./accounts.js";
+import type { AppLimits } from "../../core/limits.js";
+import type { Clock } from "../../shared/clock.js";
+import type { LimiterAccount } from "../accounts.js";
 
 /** What the table needs of a limiter. */
 export interface LimitAccounts {

@@ -1,6 +1,6 @@
 /** Mistakes in the options of the library are reported with the name of the option and the reason, before a store is opened. */
 import { expect, it } from "vitest";
-import { type CreateLimiterOptions, createLimiter } from "../../../src/limiter/library.js";
+import { type CreateLimiterOptions, createLimiter } from "../../../../src/limiter/library/library.js";
 
 const apps = { default: { guaranteed: 1 } };
 

@@ -1,14 +1,14 @@
 /** Takes the tokens of a request from several accounts, or from none; requests may wait for the store. */
-import { OK } from "../core/codes.js";
-import type { Outcome } from "../engine/account.js";
-import { DECIDED_SYNC, decideMiss, isLow, refuseWithoutStore, WAIT } from "../engine/decide.js";
-import { activate } from "../engine/node.js";
-import { refund } from "../engine/settle.js";
-import { ALL_TAKEN, allAllowed, refuseTogether, takeTogether } from "../engine/together.js";
-import { addWaiter, newWaiter } from "../engine/waiters.js";
-import type { Clock } from "../shared/clock.js";
-import type { LimiterAccount, LimiterWaiter } from "./accounts.js";
-import type { Syncer } from "./syncer.js";
+import { OK } from "../../core/codes.js";
+import type { Outcome } from "../../engine/account.js";
+import { DECIDED_SYNC, decideMiss, isLow, refuseWithoutStore, WAIT } from "../../engine/decide.js";
+import { activate } from "../../engine/node.js";
+import { refund } from "../../engine/settle.js";
+import { ALL_TAKEN, allAllowed, refuseTogether, takeTogether } from "../../engine/together.js";
+import { addWaiter, newWaiter } from "../../engine/waiters.js";
+import type { Clock } from "../../shared/clock.js";
+import type { LimiterAccount, LimiterWaiter } from "../accounts.js";
+import type { Syncer } from "../syncer.js";
 
 /** The outcome of one of the accounts. */
 export type JointOutcome = Outcome & { account: LimiterAccount };

@@ -1,11 +1,11 @@
 /** The options of the library, and their checks, because JavaScript callers have no compiler that checks them. */
-import { type CostProfile, costProfiles } from "../core/cost.js";
-import { defaultLeaseOptions, type LeaseOptions } from "../core/lease.js";
-import type { OnStoreFailure } from "../core/limits.js";
-import { isIdentifier } from "../core/platform.js";
-import type { Store } from "../store/store.js";
-import type { LimitOptions } from "./limit-options.js";
-import type { LimiterObserver } from "./limiter-contract.js";
+import { type CostProfile, costProfiles } from "../../core/cost.js";
+import { defaultLeaseOptions, type LeaseOptions } from "../../core/lease.js";
+import type { OnStoreFailure } from "../../core/limits.js";
+import { isIdentifier } from "../../core/platform.js";
+import type { Store } from "../../store/store.js";
+import type { LimiterObserver } from "../limiter-contract.js";
+import type { LimitOptions } from "../limits/limit-options.js";
 
 export interface AppOptions {
   /** Tokens per second. */

@@ -1,8 +1,8 @@
 /** Checks requests that have limits besides that of their app: tokens are taken from all limits, or from none. */
 import { createHash } from "node:crypto";
-import { INVALID_ARGUMENT, OK } from "../core/codes.js";
-import { MISS } from "../core/lease.js";
-import type { AppLimits } from "../core/limits.js";
+import { INVALID_ARGUMENT, OK } from "../../core/codes.js";
+import { MISS } from "../../core/lease.js";
+import type { AppLimits } from "../../core/limits.js";
 import {
   findLimits,
   type LimitMatch,
@@ -14,17 +14,17 @@ import {
   overflowId,
   type RecentMatches,
   type RequestAttributes,
-} from "../descriptors/limit-rules.js";
-import { newOutcome, type Outcome, PENDING } from "../engine/account.js";
-import { conclude, refuseWithoutStore, remainingTokens, setPaid } from "../engine/decide.js";
-import { settleLimit } from "../engine/settle.js";
-import { costAtLimit, decisiveOutcome } from "../engine/together.js";
-import type { LimiterAccount } from "./accounts.js";
-import { decisionFrom, limitDecision, paidLimit } from "./decisions.js";
+} from "../../descriptors/limit-rules.js";
+import { newOutcome, type Outcome, PENDING } from "../../engine/account.js";
+import { conclude, refuseWithoutStore, remainingTokens, setPaid } from "../../engine/decide.js";
+import { settleLimit } from "../../engine/settle.js";
+import { costAtLimit, decisiveOutcome } from "../../engine/together.js";
+import type { LimiterAccount } from "../accounts.js";
+import { decisionFrom, limitDecision, paidLimit } from "../decisions.js";
+import type { Decision, LimitDecision } from "../limiter-contract.js";
+import type { createSharedState } from "../shared-state.js";
 import { AGAIN, createJointPayments, type JointOutcome, type JointPaymentsOptions } from "./joint-payments.js";
-import type { Decision, LimitDecision } from "./limiter-contract.js";
 import { createLimitsAlone } from "./limits-alone.js";
-import type { createSharedState } from "./shared-state.js";
 import { createValueTable, type LimitAccounts } from "./value-table.js";
 
 export interface LimitChecksOptions extends JointPaymentsOptions {

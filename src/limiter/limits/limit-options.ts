@@ -1,11 +1,11 @@
 /** Limits on any key, as the configuration and the library state them, and the rules that they become. */
 
-import { parseNetwork } from "../core/address.js";
-import { MAX_TOKENS } from "../core/bucket.js";
-import { standardProfile } from "../core/cost.js";
-import type { OnStoreFailure } from "../core/limits.js";
-import type { LimitRule, LimitRules, RouteEntry, UsedAttributes, ValueList } from "../descriptors/limit-rules.js";
-import { parsePattern } from "../descriptors/pattern.js";
+import { parseNetwork } from "../../core/address.js";
+import { MAX_TOKENS } from "../../core/bucket.js";
+import { standardProfile } from "../../core/cost.js";
+import type { OnStoreFailure } from "../../core/limits.js";
+import type { LimitRule, LimitRules, RouteEntry, UsedAttributes, ValueList } from "../../descriptors/limit-rules.js";
+import { parsePattern } from "../../descriptors/pattern.js";
 
 /** Their meaning and defaults are those of `limits` in the configuration. */
 export interface LimitOptions {

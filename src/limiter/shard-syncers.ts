@@ -1,0 +1,58 @@
+/** The syncers of a limiter, one per shard: each has its own epoch, degradation level and messages. */
+import type { NodeOptions, NodeState } from "../engine/node.js";
+import type { LimiterAccount } from "./accounts.js";
+import type { ShardTarget } from "./limiter-contract.js";
+import { createSyncer, nextEpoch, type Syncer, type SyncerOptions } from "./syncer.js";
+
+export interface ShardSyncersOptions extends Omit<SyncerOptions, "shard" | "nodes" | "target" | "epoch"> {
+  target: { readonly shards: readonly ShardTarget[] };
+}
+
+export function createShardSyncers(options: ShardSyncersOptions) {
+  const { clock, observer } = options;
+  const epoch = nextEpoch(0);
+  const nodes: NodeState<LimiterAccount>[] = [];
+  const all = options.target.shards.map((target, shard) =>
+    createSyncer({ ...options, observer: { ...observer, emergencyChanged }, epoch, shard, nodes, target }),
+  );
+  const first = all[0] as Syncer;
+  let emergencyKnown = false;
+  let stopTicking = tickAfter(options.nodeOptions.lease.syncIntervalMs);
+
+  /** Shards learn of an emergency one after the other; it is one event. */
+  function emergencyChanged(): void {
+    const active = all.some(({ node }) => node.emergency);
+    if (active === emergencyKnown) return;
+    emergencyKnown = active;
+    observer.emergencyChanged?.(active);
+  }
+
+  /** One timer for all shards: messages of the same turn to the same server are sent together. */
+  function tickAfter(ms: number): () => void {
+    return clock.after(ms, () => {
+      stopTicking = tickAfter(first.node.options.lease.syncIntervalMs);
+      for (const syncer of all) syncer.tick();
+    });
+  }
+
+  return {
+    all,
+    of: ({ shard }: LimiterAccount) => all[shard] as Syncer,
+    isClosed: first.isClosed,
+    setEmergency(active: boolean): void {
+      for (const syncer of all) syncer.setEmergency(active);
+    },
+    pinLevel(level: number, durationMs: number): void {
+      for (const syncer of all) syncer.pinLevel(level, durationMs);
+    },
+    reconfigure(targets: readonly ShardTarget[], changed: NodeOptions, removed: LimiterAccount[]): void {
+      for (const [shard, target] of targets.entries()) all[shard]?.reconfigure(target, changed, removed);
+      stopTicking();
+      stopTicking = tickAfter(changed.lease.syncIntervalMs);
+    },
+    async close(): Promise<void> {
+      stopTicking();
+      await Promise.all(all.map((syncer) => syncer.close()));
+    },
+  };
+}
