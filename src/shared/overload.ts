@@ -1,14 +1,14 @@
 /** Detects that this process is overloaded, by event loop lag, heap, memory and open files, and says which new work to refuse. */
 import { readFileSync, statSync } from "node:fs";
-import { getHeapStatistics } from "node:v8";
 import { type Clock, systemClock } from "./clock.js";
+import { heapShare } from "./heap.js";
 import type { Log } from "./log.js";
 
 /** 0 turns a limit off. */
 export interface OverloadLimits {
   /** Milliseconds. */
   loopLagMs: number;
-  /** Share of the heap limit of the process. */
+  /** Share of the old generation of the heap. */
   heap: number;
   /** Resident memory in MB. */
   memoryMb: number;
@@ -70,18 +70,18 @@ export function createOverload({ limits, log, clock = systemClock }: OverloadOpt
 
   function measure(): void {
     const { loopLagMs, heap, memoryMb, files } = limits();
-    const { used_heap_size, heap_size_limit } = getHeapStatistics();
+    const heapUsed = heap === 0 ? 0 : heapShare();
     const lagMs = lags.length < SAMPLES ? 0 : Math.min(...lags);
     const rssMb = memoryMb === 0 ? 0 : process.memoryUsage.rss() / 1_048_576;
     const open = files === 0 || maxFiles === 0 ? 0 : openFiles() / maxFiles;
-    compare("heap", used_heap_size / heap_size_limit, heap);
+    compare("heap", heapUsed, heap);
     compare("memory", rssMb, memoryMb);
     compare("files", open, files);
     compare("loop_lag", lagMs, loopLagMs);
     if (loopLagMs === 0) lagShare = 0;
     else if (lagMs > loopLagMs) lagShare = Math.min(lagShare + RISE, 1);
     else if (!full.has("loop_lag")) lagShare = Math.max(lagShare - FALL, 0);
-    report({ lag_ms: Math.round(lagMs), heap: used_heap_size / heap_size_limit, memory_mb: rssMb, files: open });
+    report({ lag_ms: Math.round(lagMs), heap: heapUsed, memory_mb: rssMb, files: open });
   }
 
   function compare(cause: OverloadCause, value: number, limit: number): void {

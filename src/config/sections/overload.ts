@@ -9,7 +9,9 @@ export const overload = section({
     ),
   heap: amount(0, 1)
     .default(0.85)
-    .describe("Refuse new work while the heap is above this share of its limit (`--max-old-space-size`); 0: never."),
+    .describe(
+      "Refuse new work while the old generation of the heap is above this share of its limit (`--max-old-space-size`); 0: never.",
+    ),
   memory_mb: whole(0, 10_000_000)
     .default(0)
     .describe("Refuse new work while the resident memory of the process is above this; 0: never."),
