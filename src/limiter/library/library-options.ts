@@ -1,11 +1,14 @@
 /** The options of the library, and their checks, because JavaScript callers have no compiler that checks them. */
-import { type CostProfile, costProfiles } from "../../core/cost.js";
-import { defaultLeaseOptions, type LeaseOptions } from "../../core/lease.js";
+import { MAX_TOKENS } from "../../core/bucket.js";
+import { type CostProfile, costProfiles, standardProfile } from "../../core/cost.js";
+import type { LeaseOptions } from "../../core/lease.js";
 import type { OnStoreFailure } from "../../core/limits.js";
 import { isIdentifier } from "../../core/platform.js";
+import { MAX_SHARDS } from "../../core/shard.js";
+import { LONGEST_NAME } from "../../descriptors/limit-rules.js";
 import type { Store } from "../../store/store.js";
 import type { LimiterObserver } from "../limiter-contract.js";
-import type { LimitOptions } from "../limits/limit-options.js";
+import { type LimitOptions, parseRate } from "../limits/limit-options.js";
 
 export interface AppOptions {
   /** Tokens per second. */
@@ -50,59 +53,114 @@ export interface CreateLimiterOptions extends Limits {
   observer?: LimiterObserver;
 }
 
-type Names<T> = Record<keyof Required<T>, true>;
-
+/** Says what a value must be, if it is not that. */
+type Check = (value: unknown) => string | undefined;
 /** `Record` makes the compiler reject a list that is not complete. */
-const OPTIONS: Names<CreateLimiterOptions> = {
-  apps: true,
-  lease: true,
-  timeoutMs: true,
-  failOpenTokens: true,
-  limits: true,
-  maxValues: true,
-  store: true,
-  cluster: true,
-  node: true,
-  observer: true,
+type Checks<T> = Record<keyof Required<T>, Check>;
+
+const must = (text: string, isValid: (value: unknown) => boolean): Check => {
+  const message = `must be ${text}`;
+  return (value) => (isValid(value) ? undefined : message);
 };
-const CLUSTER: Names<NonNullable<CreateLimiterOptions["cluster"]>> = {
-  id: true,
-  capacity: true,
-  rate: true,
-  shards: true,
+const number = (least: number, most: number) =>
+  must(`a number from ${least} to ${most}`, (value) => typeof value === "number" && value >= least && value <= most);
+const whole = (least: number, most: number) =>
+  must(
+    `a whole number from ${least} to ${most}`,
+    (value) => Number.isInteger(value) && Number(value) >= least && Number(value) <= most,
+  );
+const oneOf = (...values: string[]) => must(values.join(" or "), (value) => values.includes(value as string));
+const flag = must("true or false", (value) => typeof value === "boolean");
+const object = must("an object", isObject);
+const texts = must("a list of texts", (value) => Array.isArray(value) && value.every((one) => typeof one === "string"));
+// Ids become part of keys, headers and response bodies without escaping.
+const id = must("1 to 128 of A–Z a–z 0–9 . _ : -", (value) => typeof value === "string" && isIdentifier(value));
+const anything: Check = () => undefined;
+
+const tokens = number(0, MAX_TOKENS);
+const priority = whole(0, 1_000);
+const onStoreFailure = oneOf("open", "local", "closed");
+const HOUR_MS = 3_600_000;
+
+const OPTIONS: Checks<CreateLimiterOptions> = {
+  apps: anything,
+  lease: object,
+  timeoutMs: number(1, HOUR_MS),
+  failOpenTokens: tokens,
+  limits: must("a list", Array.isArray),
+  maxValues: whole(1, 1_000_000),
+  store: must('"embedded", a Redis URL or a store', (value) => typeof value === "string" || isObject(value)),
+  cluster: object,
+  node: id,
+  observer: object,
 };
-const APP: Names<AppOptions> = {
-  guaranteed: true,
-  burst: true,
-  priority: true,
-  profile: true,
-  borrow: true,
-  onStoreFailure: true,
-  failOpenTokens: true,
-  dryRun: true,
+const CLUSTER: Checks<NonNullable<CreateLimiterOptions["cluster"]>> = {
+  id,
+  capacity: tokens,
+  rate: tokens,
+  shards: whole(1, MAX_SHARDS),
 };
-const LIMIT: Names<LimitOptions> = {
-  name: true,
-  key: true,
-  match: true,
-  rate: true,
-  burst: true,
-  count: true,
-  ipv4Prefix: true,
-  ipv6Prefix: true,
-  allow: true,
-  deny: true,
-  invalidValues: true,
-  dryRun: true,
-  priority: true,
-  onStoreFailure: true,
+const LEASE: Checks<LeaseOptions> = {
+  reserve: whole(1, 1_000_000),
+  refillThreshold: number(0, 1),
+  syncIntervalMs: number(1, HOUR_MS),
+  batchThreshold: whole(1, 1_000_000),
+  reportIntervalMs: number(1, HOUR_MS),
+  idleMs: number(1, HOUR_MS),
 };
-const MATCH: Names<NonNullable<LimitOptions["match"]>> = {
-  route: true,
-  path: true,
-  method: true,
-  app: true,
-  header: true,
+const APP: Checks<AppOptions> = {
+  guaranteed: tokens,
+  burst: whole(0, MAX_TOKENS),
+  priority,
+  profile: must(
+    `a profile or one of ${Object.keys(costProfiles).join(", ")}`,
+    (value) => isProfile(value) || Object.hasOwn(costProfiles, String(value)),
+  ),
+  borrow: flag,
+  onStoreFailure,
+  failOpenTokens: tokens,
+  dryRun: flag,
+};
+const LIMIT: Checks<LimitOptions> = {
+  name: must(
+    `1 to ${LONGEST_NAME} of A–Z a–z 0–9 . _ -`,
+    (value) => typeof value === "string" && value.length <= LONGEST_NAME && /^[A-Za-z0-9._-]+$/.test(value),
+  ),
+  key: must(
+    "a list of app, user, ip, method, host, route, path or header:NAME",
+    (value) =>
+      Array.isArray(value) &&
+      value.every((part) => /^(app|user|ip|method|host|route|path|header:[A-Za-z0-9_-]{1,64})$/.test(part)),
+  ),
+  match: object,
+  rate: must(
+    "like 10/s, 5/min, 1000/h or 50000/day",
+    (value) => typeof value === "string" && parseRate(value) !== undefined,
+  ),
+  burst: whole(1, MAX_TOKENS),
+  count: oneOf("request", "cost"),
+  ipv4Prefix: whole(8, 32),
+  ipv6Prefix: whole(16, 128),
+  allow: texts,
+  deny: texts,
+  invalidValues: oneOf("reject", "ignore"),
+  dryRun: flag,
+  priority,
+  onStoreFailure,
+};
+const MATCH: Checks<NonNullable<LimitOptions["match"]>> = {
+  route: texts,
+  path: texts,
+  method: texts,
+  app: texts,
+  header: must(
+    "a list of { name, value }",
+    (value) =>
+      Array.isArray(value) &&
+      value.every(
+        (one) => isObject(one) && "name" in one && "value" in one && texts([one.name, one.value]) === undefined,
+      ),
+  ),
 };
 
 const EXAMPLE = "{ apps: { default: { guaranteed: 100, burst: 200 } } }";
@@ -110,53 +168,55 @@ const EXAMPLE = "{ apps: { default: { guaranteed: 100, burst: 200 } } }";
 /** Throws an error that names the option and the reason. */
 export function checkOptions(options: CreateLimiterOptions): void {
   if (!isObject(options)) throw new TypeError(`createLimiter needs options, for example ${EXAMPLE}`);
-  checkNames(options, OPTIONS, "");
+  checkSection(options, OPTIONS, "");
   if (!isObject(options.apps)) throw new TypeError(`apps is missing: an object with limits by app, as in ${EXAMPLE}`);
-  for (const [id, app] of Object.entries(options.apps)) checkApp(id, app);
-  checkSection(options.cluster, CLUSTER, "cluster");
-  checkSection(options.lease, defaultLeaseOptions, "lease");
-  const { limits = [] } = options;
-  if (!Array.isArray(limits)) throw new TypeError("limits must be a list");
-  limits.forEach((limit, i) => {
-    checkSection(limit, LIMIT, `limits[${i}]`);
-    checkSection(limit.match, MATCH, `limits[${i}].match`);
+  for (const [name, app] of Object.entries(options.apps)) checkApp(name, app);
+  checkSection(options.cluster ?? {}, CLUSTER, "cluster.");
+  checkSection(options.lease ?? {}, LEASE, "lease.");
+  options.limits?.forEach((limit, i) => {
+    const at = `limits[${i}]`;
+    if (!isObject(limit))
+      throw new TypeError(`${at} must be an object, for example { name: "per-user", rate: "10/s" }`);
+    checkSection(limit, LIMIT, `${at}.`, ["name", "rate"]);
+    checkSection(limit.match ?? {}, MATCH, `${at}.match.`);
   });
 }
 
-function checkApp(id: string, app: AppOptions): void {
-  // Ids become part of keys, headers and response bodies without escaping.
-  if (!isIdentifier(id)) throw new RangeError("apps: an id must be 1 to 128 of A–Z a–z 0–9 . _ : -");
-  const at = `apps.${id}`;
+function checkApp(name: string, app: AppOptions): void {
+  if (!isIdentifier(name)) throw new RangeError(`apps: an id ${id(name)}`);
+  const at = `apps.${name}`;
   if (!isObject(app)) throw new TypeError(`${at} must be an object, for example { guaranteed: 100, burst: 200 }`);
-  checkNames(app, APP, `${at}.`);
-  const { guaranteed, burst = guaranteed * 2, priority = 2, failOpenTokens = 0 } = app;
-  for (const [field, value] of Object.entries({ guaranteed, burst, priority, failOpenTokens })) {
-    if (!(value >= 0 && value <= 1e9)) throw new RangeError(`${at}.${field} must be a number from 0 to 1e9`);
-  }
-  for (const [field, value] of Object.entries({ burst, priority })) {
-    if (!Number.isInteger(value)) throw new RangeError(`${at}.${field} must be a whole number`);
-  }
-  const { profile = "standard", onStoreFailure = "open" } = app;
-  const profiles = Object.keys(costProfiles);
-  if (!isObject(profile) && !profiles.includes(profile)) {
-    throw new RangeError(`${at}.profile must be a profile or one of ${profiles.join(", ")}`);
-  }
-  if (!["open", "local", "closed"].includes(onStoreFailure)) {
-    throw new RangeError(`${at}.onStoreFailure must be open, local or closed`);
+  checkSection(app, APP, `${at}.`, ["guaranteed"]);
+  // A rate such as 0.3 has a default burst that is not a whole number.
+  if (app.burst === undefined && !Number.isInteger(app.guaranteed * 2)) {
+    throw new RangeError(`${at}.burst must be a whole number; it is twice guaranteed unless it is set`);
   }
 }
 
-const isObject = (value: unknown): value is object =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
-function checkSection(section: object | undefined, known: object, at: string): void {
-  if (section === undefined) return;
-  if (!isObject(section)) throw new TypeError(`${at} must be an object`);
-  checkNames(section, known, `${at}.`);
+/** Options that are undefined have their default, unless they are required. */
+function checkSection(options: object, checks: Record<string, Check>, at: string, required: string[] = []): void {
+  for (const name of new Set([...required, ...Object.keys(options)])) {
+    if (!Object.hasOwn(checks, name)) {
+      throw new TypeError(`${at}${name} is not an option; there are ${Object.keys(checks).join(", ")}`);
+    }
+    const value = (options as Record<string, unknown>)[name];
+    const problem = value === undefined && !required.includes(name) ? undefined : checks[name]!(value);
+    if (problem !== undefined) throw new RangeError(`${at}${name} ${problem}`);
+  }
 }
 
-function checkNames(options: object, known: object, at: string): void {
-  const unknown = Object.keys(options).find((name) => !Object.hasOwn(known, name));
-  if (unknown === undefined) return;
-  throw new TypeError(`${at}${unknown} is not an option; there are ${Object.keys(known).join(", ")}`);
+function isProfile(value: unknown): boolean {
+  if (!isObject(value)) return false;
+  const { base, quantum, bandwidth, maxCost } = value as CostProfile;
+  const amounts = [
+    quantum,
+    bandwidth,
+    maxCost,
+    ...Object.keys(standardProfile.base).map((method) => (base as Record<string, unknown> | undefined)?.[method]),
+  ];
+  return amounts.every((amount) => typeof amount === "number" && amount >= 0) && quantum > 0;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
