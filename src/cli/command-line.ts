@@ -22,7 +22,7 @@ ${exitCodes.map(([code, meaning]) => `  ${code}  ${meaning}`).join("\n")}
 Examples:
   tollgate serve --config examples/gateway.yaml
   tollgate status --watch
-  tollgate why video-service
+  tollgate why demo
 `;
 
 async function run([name, ...rest]: string[]): Promise<string | Outcome> {

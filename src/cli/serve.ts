@@ -131,18 +131,22 @@ function dashboardUrl({ control: { tls } }: Config, { control }: Listening): str
 
 function greeting({ gateway, control }: Listening, isOpen: boolean): string {
   const [here, there] = [`localhost:${gateway?.port}`, `localhost:${control.port}`];
+  const commands = [
+    [`curl -i ${here}/api/hello`, "the headers show the cost"],
+    [`curl -i -H 'X-App-Id: demo' ${here}/api/hello`, "an app with 10 tokens and 1 per second: soon 429"],
+    [`curl -s ${here}/api/big?bytes=1048576 | wc -c`, "a megabyte is charged when it has been sent"],
+    [`curl -s ${there}/health/ready`, "the control listener"],
+    [`curl -s ${there}/metrics`, "metrics for Prometheus"],
+    [`${self()} status --watch`, "what the gateway does"],
+    [`${self()} why demo`, "why requests of the app are refused"],
+  ] as const;
+  const longest = Math.max(...commands.map(([command]) => command.length));
   return `tollgate is running with a demo backend and light traffic.
 
   Dashboard: http://${there}/${isOpen ? "" : "   (sign in with TOLLGATE_ADMIN_TOKEN)"}
 
 Try:
-  curl -i ${here}/api/hello                          the headers show the cost
-  curl -i -H 'X-App-Id: demo' ${here}/api/hello      an app with 10 tokens and 1 per second: soon 429
-  curl -s ${here}/api/big?bytes=1048576 | wc -c      a megabyte is charged when it has been sent
-  curl -s ${there}/health/ready                       the control listener
-  curl -s ${there}/metrics                            metrics for Prometheus
-  ${self()} status --watch
-  ${self()} why demo                         why requests of the app are refused
+${commands.map(([command, effect]) => `  ${command.padEnd(longest)}   ${effect}`).join("\n")}
 
 Press Ctrl-C to stop.
 `;
@@ -150,17 +154,23 @@ Press Ctrl-C to stop.
 
 /** How the user calls this program. */
 function self(): string {
-  if (process.env.npm_command === "exec") return "npx tollgate";
-  return process.argv[1]?.endsWith("/tollgate") ? "tollgate" : "node dist/cli/main.js";
+  const isOnPath = process.argv[1]?.endsWith("/tollgate") && process.env.npm_command !== "exec";
+  return isOnPath ? "tollgate" : "npx tollgate";
 }
 
-/** The first signal stops gracefully, the second one immediately. */
+/** npm and make forward a signal that the terminal has already sent to all processes: the same signal, twice. */
+const REPEATED_SIGNAL_MS = 500;
+
+/** The first signal stops gracefully, a later one immediately. */
 function untilStopped(service: Service): Promise<void> {
   return new Promise((resolve, reject) => {
-    let stopping = false;
+    let stoppingSince: number | undefined;
     const stop = (signal: NodeJS.Signals) => {
-      if (stopping) process.exit(1);
-      stopping = true;
+      if (stoppingSince !== undefined) {
+        if (performance.now() - stoppingSince > REPEATED_SIGNAL_MS) process.exit(1);
+        return;
+      }
+      stoppingSince = performance.now();
       service.log.info({ signal }, "stopping");
       service.stop().then(resolve, reject);
     };

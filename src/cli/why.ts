@@ -91,9 +91,10 @@ function leaseLines(leases: contract.AppReply["layers"]["l3"]["leases"], columns
 
 function requestLines({ statistics }: contract.AppReply): string[] {
   const { requests, rejected, dry_run_rejected: passed, l3_hit_ratio: hits, refusals } = statistics;
-  if (requests === 0) return ["this service has decided no requests of this app"];
+  if (requests === 0)
+    return ["no requests of this app yet: nginx reports its decisions within a second, Envoy with a later request"];
   const parts = [
-    `${counted(requests, "request")} in this service, ${whole(rejected)} refused (${percentOf(rejected, requests)})`,
+    `${counted(requests, "request")} counted by this service, ${whole(rejected)} refused (${percentOf(rejected, requests)})`,
     ...(passed > 0 ? [`${whole(passed)} admitted by dry run`] : []),
     `${percent(hits)} decided locally`,
   ];

@@ -75,7 +75,7 @@ describe("a running service", () => {
     const { text, exitCode } = await look("why small");
     expect(exitCode).toBe(0);
     expect(text).toMatch(/^L2 app +0 +10 +0\.0 % +refills 0\.001\/s$/m);
-    expect(text).toMatch(/^30 requests in this service, 20 refused \(66\.6 %\)/m);
+    expect(text).toMatch(/^30 requests counted by this service, 20 refused \(66\.6 %\)/m);
     expect(text).toMatch(/^ {2}quota_exhausted {2}20$/m);
     expect(text).toMatch(/^ {2}.* quota_exhausted {2}L2 {2}GET for 1, /m);
     const { text: json } = await look("why small --json");

@@ -82,7 +82,7 @@ it.each(kinds)("status, apps and nodes count the requests through %s exactly", a
     expect(await look(plane, "status")).toMatch(/^small .* quota_exhausted, /m);
     expect(await look(plane, "apps")).toMatch(new RegExp(`^small +40 +${refused} .* quota_exhausted, `, "m"));
     const why = await look(plane, "why small");
-    expect(why).toMatch(new RegExp(`^40 requests in this service, ${refused} refused`, "m"));
+    expect(why).toMatch(new RegExp(`^40 requests counted by this service, ${refused} refused`, "m"));
     expect(why).toMatch(new RegExp(`quota_exhausted {2}L2 {2}GET for \\d+, .*${kind}`));
     const once = await Promise.all([statusOf("other", "/once"), statusOf("other", "/once")]);
     expect(once.toSorted()).toEqual([200, 429]);

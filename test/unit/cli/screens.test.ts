@@ -172,7 +172,9 @@ describe("why", () => {
   });
 
   it("counts refusals by reason, the most frequent first", () => {
-    expect(shown).toContain("900,000 requests in this service, 10,000 refused (1.1 %), 98.7 % decided locally\n");
+    expect(shown).toContain(
+      "900,000 requests counted by this service, 10,000 refused (1.1 %), 98.7 % decided locally\n",
+    );
     expect(shown.indexOf("quota_exhausted  9,983")).toBeLessThan(shown.indexOf("cluster_exhausted  17"));
   });
 

@@ -85,6 +85,8 @@ describe("tollgate serve without a file", () => {
     idle.on("error", () => undefined);
     const events = await fetch(`http://127.0.0.1:${controlPort}/dashboard/events`);
     expect(events.status).toBe(200);
+    // npm and make forward the signal that the terminal has sent to all processes.
+    child.kill("SIGINT");
     child.kill("SIGTERM");
     expect(await once(child, "exit")).toEqual([0, null]);
     await events.text().catch(() => undefined);
