@@ -1,10 +1,13 @@
-/** Limits on any key in the Node gateway, nginx and Envoy's Lua filter: CPU of a decision with two limits, beyond that of the bare proxy. */
+/**
+ * Limits on any key in the Node gateway, nginx and Envoy's Lua filter: CPU of a decision with two limits, beyond that of the bare
+ * proxy, and calls of the service by Envoy.
+ */
 import { execFile } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { startEnvoy } from "../test/support/envoy-process.js";
+import { type EnvoyProcess, startEnvoy } from "../test/support/envoy-process.js";
 import { findEnvoy } from "../test/support/find-envoy.js";
 import { startGateway } from "../test/support/gateway-process.js";
 import { startNginx } from "../test/support/nginx-process.js";
@@ -27,7 +30,6 @@ limits:
   - { name: ip, key: [ip], rate: 1000000/s }
 `;
 
-/** With few clients, Envoy pays almost all requests from leases; with many slow ones the service does. */
 const COUNT = Number(process.env.LIMITS_BENCH_CLIENTS ?? 1_000);
 
 /** Requests of all clients in turn. */
@@ -53,6 +55,8 @@ interface Side {
   url: string;
   /** Processes that handle requests. */
   pids(): number[];
+  /** Calls of the service so far, where the plane counts them. */
+  calls?(): Promise<number>;
 }
 
 /** Ends what was started, in the opposite order. */
@@ -106,7 +110,7 @@ async function startEnvoySide(name: Name, backend: string, endings: Endings): Pr
   const options = { ...services, workers: 1, node: "bench" };
   const envoy = await startEnvoy(yaml, name === "bare" ? { ...options, edit: bareEnvoy } : options);
   endings.push(() => envoy.stop());
-  return { url: envoy.url, pids: () => [envoy.pid()] };
+  return { url: envoy.url, pids: () => [envoy.pid()], calls: () => callsOf(envoy) };
 }
 
 const GATEWAY = "gateway";
@@ -118,13 +122,27 @@ async function startGatewaySide(name: Name, backendPort: number, endings: Ending
   return { url: `http://127.0.0.1:${port}`, pids: () => [process.pid!] };
 }
 
-async function load({ url, pids }: Side, script: string): Promise<number> {
+async function callsOf({ admin }: EnvoyProcess): Promise<number> {
+  const text = await admin("/stats?filter=tollgate_(control|envoy).upstream_rq_total");
+  return [...text.matchAll(/upstream_rq_total: (\d+)/g)].reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
+interface Load {
+  /** Microseconds of CPU per request. */
+  us: number;
+  /** Calls of the service per request. */
+  calls: number;
+}
+
+async function load({ url, pids, calls = async () => 0 }: Side, script: string): Promise<Load> {
+  const callsBefore = await calls();
   const before = cpuNs(pids());
   const { stdout } = await run("wrk", ["-t1", `-c${CONNECTIONS}`, `-d${SECONDS}s`, "-s", script, `${url}/`]);
   const requests = Number(/(\d+) requests in/.exec(stdout)?.[1]);
   const failed = Number(/Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? 0);
   if (failed > requests / 100) throw new Error(`${url}: ${failed} of ${requests} failed\n${stdout}`);
-  return (cpuNs(pids()) - before) / requests / 1000;
+  const us = (cpuNs(pids()) - before) / requests / 1000;
+  return { us, calls: ((await calls()) - callsBefore) / requests };
 }
 
 async function measure(plane: string, start: (name: Name, endings: Endings) => Promise<Side>): Promise<Result[]> {
@@ -137,15 +155,21 @@ async function measure(plane: string, start: (name: Name, endings: Endings) => P
     const sides = {} as Record<Name, Side>;
     for (const name of NAMES) sides[name] = await start(name, endings);
     const rounds: Record<Name, number>[] = [];
+    const calls: number[] = [];
     for (let round = 0; round <= ROUNDS; round++) {
       const cpu = { app: 0, limits: 0, bare: 0 };
       for (const name of NAMES) {
         await load(sides[name], clients);
-        cpu[name] = await load(sides[name], clients);
+        const measured = await load(sides[name], clients);
+        cpu[name] = measured.us;
+        if (round > 0 && name === "limits") calls.push(measured.calls);
       }
       if (round > 0) rounds.push(cpu);
     }
-    return resultsOf(plane, rounds);
+    const results = resultsOf(plane, rounds);
+    if (sides.limits.calls === undefined) return results;
+    const what = "calls of the service per request with two limits";
+    return [...results, result(`limits-${plane.toLowerCase()}-calls`, median(calls), what, atMost(0.1))];
   } finally {
     for (const end of endings.reverse()) await end();
   }

@@ -183,8 +183,27 @@ export interface LeaseSituation {
   gain: number;
   /** It is a limit of a value, not of an app. */
   isLimit: boolean;
+  /**
+   * Of a value, for a host without timers: the most that the host holds. Tokens that it cannot be asked to return must be few
+   * compared with the limit, because they are missing elsewhere until they expire.
+   */
+  share: number;
   now: number;
 }
+
+/** All hosts without timers together hold at most this part of the bucket of a value. */
+const UNRECALLED_PART = 0.1;
+/** Smaller leases do not save calls. */
+const SMALLEST_SHARE = 2;
+
+/** `LeaseSituation.share` of a limit with this burst. */
+export function unrecalledShare(burst: number, nodes: number): number {
+  const share = Math.floor((burst * UNRECALLED_PART) / Math.max(nodes, 1));
+  return share >= SMALLEST_SHARE ? share : 0;
+}
+
+/** A host without timers holds tokens of a value for this long without use, and then returns them with its next message. */
+const EXPIRY_MS = 10000;
 
 /**
  * There are many limits of values, and most are used rarely: while tokens are plentiful, they are reported and returned later.
@@ -193,13 +212,15 @@ export interface LeaseSituation {
 const LIMIT_PATIENCE = 10;
 
 /** Time between reports about a lease. */
-export function reportIntervalMs({ options, level, plentiful, isLimit }: LeaseSituation): number {
+export function reportIntervalMs({ options, level, plentiful, isLimit, timers }: LeaseSituation): number {
   if (!plentiful) return options.syncIntervalMs * reportFactor(level);
+  if (isLimit && !timers) return EXPIRY_MS * reportFactor(level);
   return options.reportIntervalMs * (isLimit ? LIMIT_PATIENCE : 1) * reportFactor(level);
 }
 
 /** Time without use after which a lease is returned. */
-export function idleMs({ options, isLimit }: LeaseSituation): number {
+export function idleMs({ options, isLimit, timers }: LeaseSituation): number {
+  if (isLimit && !timers) return EXPIRY_MS;
   return options.idleMs * (isLimit ? LIMIT_PATIENCE : 1);
 }
 
@@ -234,15 +255,20 @@ export function smallestLease({ reserve }: LeaseOptions): number {
 /** Time after which a rate of requests that the service pays is measured anew. */
 const PAID_ELSEWHERE_MS = 1000;
 
+/** A value is leased after the service has paid this many tokens for it within EXPIRY_MS. */
+const PAID_FOR_LEASE = 2;
+
 /**
  * For a host without timers: whether so many requests are paid by the service that a lease is worth it. A lease of at least
- * one token is; slower apps hold no tokens, because they could not be recalled.
+ * one token is; slower apps hold no tokens, because they could not be recalled. Values hold up to their share if they are
+ * used more than once. While their tokens are scarce, the store is asked once per EXPIRY_MS whether they still are.
  */
-export function isLeaseWorthwhile(lease: Lease, now: number): boolean {
+export function isLeaseWorthwhile(lease: Lease, { share, plentiful, now }: LeaseSituation): boolean {
   const elapsed = now - lease.reportedAt;
   const leasable = (lease.paidByService * 1000 * SHORT_LEASE_SECONDS) / Math.max(elapsed, PAID_ELSEWHERE_MS);
   if (leasable >= 1) return true;
-  if (elapsed < 0 || elapsed >= PAID_ELSEWHERE_MS) {
+  if (share > 0 && lease.paidByService >= PAID_FOR_LEASE && (plentiful || elapsed >= EXPIRY_MS)) return true;
+  if (elapsed < 0 || elapsed >= (share > 0 ? EXPIRY_MS : PAID_ELSEWHERE_MS)) {
     lease.paidByService = 0;
     lease.reportedAt = now;
   }
@@ -251,12 +277,17 @@ export function isLeaseWorthwhile(lease: Lease, now: number): boolean {
 
 /** The wanted balance: it follows the spending rate and the scarcity of tokens, and is larger while the store is slow. */
 function leaseTarget(spendRate: number, situation: LeaseSituation): number {
-  const { options, level, timers, plentiful, gain } = situation;
+  const { options, level, timers, plentiful, gain, share } = situation;
   // While tokens are scarce, a node cannot go on spending more than the bucket gains: a burst must not keep tokens from others.
   const rate = Math.max(plentiful ? spendRate : Math.min(spendRate, gain), 0);
   const factor = leaseFactor(level);
   if (!plentiful && level === 0) return Math.floor(rate * SCARCE_LEASE_SECONDS);
-  if (!plentiful || !timers) return Math.floor(rate * SHORT_LEASE_SECONDS * factor);
+  const short = Math.floor(rate * SHORT_LEASE_SECONDS * factor);
+  if (!plentiful) return short;
+  if (!timers) {
+    const lasting = rate > 0 ? Math.max((rate * EXPIRY_MS) / 1000, smallestLease(options)) : 0;
+    return Math.max(short, Math.floor(Math.min(lasting, share)));
+  }
   const slow = Math.min(options.reserve, rate * SLOW_LEASE_SECONDS);
   return Math.ceil(Math.max(slow, rate * BUSY_LEASE_SECONDS, smallestLease(options)) * factor);
 }
@@ -293,8 +324,10 @@ export interface Demand {
 }
 
 /** Measures the rate of spending since the last report. Longer measurements replace the average. */
-function measure(lease: Lease, spent: number, elapsed: number): void {
-  const measured = Math.max(((spent - lease.spentAtReport + lease.paidByService) * 1000) / elapsed, 0);
+function measure(lease: Lease, spent: number, elapsed: number, share: number): void {
+  // The first requests of a value may come together: they must not look like a high rate.
+  const period = share > 0 && lease.spendRate < 0 ? Math.max(elapsed, LONG_MEASUREMENT_MS) : elapsed;
+  const measured = Math.max(((spent - lease.spentAtReport + lease.paidByService) * 1000) / period, 0);
   lease.paidByService = 0;
   const replaces = lease.spendRate < 0 || elapsed >= LONG_MEASUREMENT_MS;
   lease.spendRate = replaces ? measured : (lease.spendRate + measured) / 2;
@@ -316,8 +349,8 @@ export function planSync(lease: Lease, cell: Cell, demand: Demand, situation: Le
   const elapsed = now - lease.reportedAt;
   const steppedBack = elapsed < 0;
   const hasSpent = spent !== lease.spentAtReport;
-  if (hasSpent || waitingCost > 0 || steppedBack) lease.activeAt = now;
-  if (elapsed >= SHORTEST_MEASUREMENT_MS) measure(lease, spent, elapsed);
+  if (hasSpent || lease.paidByService > 0 || waitingCost > 0 || steppedBack) lease.activeAt = now;
+  if (elapsed >= SHORTEST_MEASUREMENT_MS) measure(lease, spent, elapsed, situation.share);
   lease.target = leaseTarget(lease.spendRate, situation);
   if (elapsed >= SHORTEST_MEASUREMENT_MS || steppedBack) {
     lease.reportedAt = now;

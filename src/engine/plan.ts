@@ -14,9 +14,10 @@ import {
   reportIntervalMs,
   returnAll,
   spentTokens,
+  unrecalledShare,
 } from "../core/lease.js";
 import { type Account, isScarce } from "./account.js";
-import { type NodeOptions, type NodeState, urge } from "./node.js";
+import { knownNodes, type NodeOptions, type NodeState, urge } from "./node.js";
 import type { ReplyToWaiters } from "./waiters.js";
 
 /** A node sends a message at least this often. */
@@ -77,7 +78,7 @@ function isDue(node: NodeState, account: Account, situation: LeaseSituation): bo
   if (sync.recalled && unreported) return true;
   sync.recalled = false;
   if (isReportDue(lease, cell, situation)) return true;
-  if (lease.paidByService > 0 && isLeaseWorthwhile(lease, now)) return true;
+  if (lease.paidByService > 0 && isLeaseWorthwhile(lease, situation)) return true;
   if (hasRefunds && now - lease.reportedAt >= reportIntervalMs(situation)) return true;
   const scarce = isScarce(account, now);
   if (account.waitingCost > 0) return !scarce;
@@ -105,6 +106,7 @@ export function planMessage<A extends Account>(node: NodeState<A>, now: number):
     plentiful: true,
     gain: 0,
     isLimit: false,
+    share: 0,
     now,
   };
   const planned: PlannedSync<A>[] = [];
@@ -137,12 +139,17 @@ function planIfDue<A extends Account>(
   situation: LeaseSituation,
   planned: PlannedSync<A>[],
 ): boolean {
-  const { now, options } = situation;
-  if (!situation.timers && !node.epochClosed) returnUnused(account, now);
+  const { now, options, timers } = situation;
+  const { limits, sync } = account;
+  situation.isLimit = limits.fillSeconds !== undefined;
+  situation.share = 0;
+  if (!timers) {
+    if (situation.isLimit) situation.share = unrecalledShare(Math.min(limits.burst, sync.limit), knownNodes(node));
+    else if (!node.epochClosed) returnUnused(account, now);
+  }
   // A recall counts even if the record of a shared account, which is from before it, was read since.
-  situation.plentiful = account.sync.plentiful && !account.sync.recalled;
-  situation.gain = account.limits.guaranteed;
-  situation.isLimit = account.limits.fillSeconds !== undefined;
+  situation.plentiful = sync.plentiful && !sync.recalled;
+  situation.gain = limits.guaranteed;
   if (!isDue(node, account, situation)) {
     account.lookAt =
       now + (situation.plentiful && !account.leaving ? lookAfterMs(account, options) : options.syncIntervalMs);
@@ -298,11 +305,11 @@ function returnRefunds({ lease, syncCell, refunds }: Account): void {
   if (spent < 0) syncCell.add(spent);
 }
 
-/** A node without timers that spent little for this long returns the rest of its lease. */
+/** A node without timers that spent little of an app for this long returns the rest of its lease. */
 const UNUSED_MS = 1000;
 
 /**
- * For nodes without timers: returns what the lease holds for an earlier rate of spending, which could not be returned
+ * For apps on nodes without timers: returns what the lease holds for an earlier rate of spending, which could not be returned
  * while no request came. One second's worth of the spending since the last report stays.
  */
 function returnUnused({ lease, syncCell }: Account, now: number): void {

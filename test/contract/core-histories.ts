@@ -98,7 +98,7 @@ const leases = fc.oneof(
   ),
   timed("lease-plan", 1, cost, cost, level, yesNo, yesNo),
   timed("lease-plan", 1, fc.constant(0), fc.constant(0), level, yesNo, yesNo),
-  timed("lease-worthwhile", 1, fc.nat(5)),
+  timed("lease-worthwhile", 1, fc.nat(5), level, yesNo, yesNo),
   timed("lease-reply", 1, fc.integer({ min: -100, max: 2000 }), code, fc.nat(2000), cost),
   line("lease-cut", fc.constantFrom("1", "0.5", "0.1", "0", "0.33333333333333331")),
   line("lease-return"),

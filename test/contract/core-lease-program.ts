@@ -52,15 +52,17 @@ function leaseText(world: LeaseWorld): string {
   return `${exact(world.cell.get())} ${counters} ${aims} ${refusal}`;
 }
 
-/** The words from position `from` on: level, timers and plentiful, each of the last two yes or no. */
+/** The words from position `from` on: level, timers and plentiful, each of the last two yes or no. At odd times it is a value. */
 function situationAt(words: string[], from: number, now: number): LeaseSituation {
+  const isValue = now - Math.floor(now / 2) * 2 === 1;
   return {
     options: defaultLeaseOptions,
     level: numberAt(words, from),
     timers: textAt(words, from + 1) === "yes",
     plentiful: textAt(words, from + 2) === "yes",
     gain: 500,
-    isLimit: false,
+    isLimit: isValue,
+    share: isValue ? 40 : 0,
     now,
   };
 }
@@ -91,7 +93,7 @@ export function leaseCommand(world: LeaseWorld, words: string[]): string {
   }
   if (command === "lease-worthwhile") {
     lease.paidByService = lease.paidByService + second;
-    const worthwhile = yesNo(isLeaseWorthwhile(lease, first));
+    const worthwhile = yesNo(isLeaseWorthwhile(lease, situationAt(words, 3, first)));
     return `${worthwhile} ${exact(lease.paidByService)} ${exact(lease.reportedAt)}`;
   }
   if (command === "lease-settle") cell.add(0 - first);

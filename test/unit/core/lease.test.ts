@@ -17,6 +17,7 @@ import {
   takeAllowance,
   takeTokens,
   takeUncovered,
+  unrecalledShare,
 } from "../../../src/core/lease.js";
 import { leased, NOBODY, plainCell, situation } from "./lease-cells.js";
 
@@ -277,6 +278,12 @@ describe("the target", () => {
     ["covers a fifth of a second per level if the store is slow as well", 1000, { level: 1, ...SCARCE }, 400],
     ["covers a fifth of a second on a host without timers", 1000, { timers: false }, 200],
     ["is zero for a slow node without timers: its tokens could not be recalled", 4, { timers: false }, 0],
+    ["of a value without timers covers ten seconds", 4.01, { timers: false, share: 100 }, 40],
+    ["… and is a few tokens at least", 0.5, { timers: false, share: 100 }, 10],
+    ["… and its share at most", 100, { timers: false, share: 100 }, 100],
+    ["… or a fifth of a second, if that is more", 1002, { timers: false, share: 100 }, 200],
+    ["… and zero while it is not used", 0, { timers: false, share: 100 }, 0],
+    ["… and 30 ms while tokens are scarce", 1002, { timers: false, share: 100, ...SCARCE }, 30],
     ["covers 30 ms of scarce tokens also without timers", 1000, { timers: false, ...SCARCE }, 30],
   ])("%s", (_promise, rate, given, target) => {
     expect(targetAt(rate, given)).toBe(target);
@@ -320,10 +327,10 @@ describe("the target", () => {
 });
 
 describe("on a host without timers, a lease is worthwhile", () => {
-  const paid = (tokens: number, elapsed: number) => {
+  const paid = (tokens: number, elapsed: number, given: Partial<LeaseSituation> = {}) => {
     const lease = newLease(policy, NOW);
     lease.paidByService = tokens;
-    return { lease, worthwhile: isLeaseWorthwhile(lease, NOW + elapsed) };
+    return { lease, worthwhile: isLeaseWorthwhile(lease, situation(NOW + elapsed, { timers: false, ...given })) };
   };
 
   it.each([
@@ -334,6 +341,25 @@ describe("on a host without timers, a lease is worthwhile", () => {
     ["not for a single token, however soon after the last report", 0.4, 0, false],
   ])("%s", (_promise, tokens, elapsed, worthwhile) => {
     expect(paid(tokens, elapsed).worthwhile).toBe(worthwhile);
+  });
+
+  it.each([
+    ["if the service pays two tokens of a value within ten seconds", 2, 9_999, {}, true],
+    ["not if it pays one", 1, 5_000, {}, false],
+    ["not while they are scarce", 2, 9_999, SCARCE, false],
+    ["but then the store is asked again after ten seconds", 2, 10_000, SCARCE, true],
+  ])("%s", (_promise, tokens, elapsed, given, worthwhile) => {
+    expect(paid(tokens, elapsed, { share: 40, ...given }).worthwhile).toBe(worthwhile);
+  });
+
+  it.each([
+    [1_000_000, 4, 25_000],
+    [100, 4, 2],
+    [79, 4, 0],
+    [5, 20, 0],
+    [20, 0, 2],
+  ])("up to the share of a value: of a burst of %d on %d nodes %d", (burst, nodes, share) => {
+    expect(unrecalledShare(burst, nodes)).toBe(share);
   });
 
   it("and an unsuccessful measurement ends after a second, or when the clock is set back", () => {

@@ -12,9 +12,10 @@ import {
   decideRemotely,
   decideWithoutStore,
   isLow,
+  lastsUntilNextSync,
   MISSED,
 } from "../../../engine/decide.js";
-import { activate, callEnded } from "../../../engine/node.js";
+import { activate, callEnded, urge } from "../../../engine/node.js";
 import { actualCost, refund, settleExchange, settleLimit } from "../../../engine/settle.js";
 import { ALL_TAKEN, allAllowed, refuseTogether, takeTogether } from "../../../engine/together.js";
 import { newWaiter } from "../../../engine/waiters.js";
@@ -132,10 +133,14 @@ function mayAskService(node: EnvoyNode, now: number): boolean {
   return mayWaitForStore(node.level) && (isSyncing(node, now) || now >= node.retryAt);
 }
 
-/** The request has its tokens and fetches more for later ones. If a message is in flight, the next one does. */
+/** The request has its tokens and fetches more for later ones. If a message is in flight, or tokens last, the next one does. */
 function refill(handle: Handle, account: EnvoyAccount): void {
-  const now = nowMs();
   account.lookAt = 0;
+  if (lastsUntilNextSync(account.node, account)) {
+    urge(account.node, account);
+    return;
+  }
+  const now = nowMs();
   if (!maySync(account.node, now) || isScarce(account, now) || isRefused(account.lease, 1, now)) return;
   sendSync(handle, account, undefined, now);
 }

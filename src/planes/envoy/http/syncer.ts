@@ -46,7 +46,7 @@ export function isSyncing({ syncingUntil }: EnvoyNode, now: number): boolean {
 export function isReportDue(node: EnvoyNode, now: number): boolean {
   const elapsed = now - node.lastContact;
   if (now < node.lookAt && elapsed >= 0) return false;
-  if (elapsed < 0 || node.sinceContact >= REPORT_REQUESTS) return true;
+  if (elapsed < 0 || node.sinceContact >= REPORT_REQUESTS || node.urgent.length > 0) return true;
   if (elapsed < HEARTBEAT_MS) return false;
   if (elapsed >= SHARD_CONTACT_MS || worker.nodes.length === 1) return true;
   const sinceAny = now - worker.lastContact;

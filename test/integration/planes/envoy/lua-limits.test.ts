@@ -2,6 +2,7 @@
 import { request } from "undici";
 import { afterEach, expect, it } from "vitest";
 import { describeEnvoy } from "../../../support/envoy-binary.js";
+import { waitFor } from "../../../support/wait-for.js";
 import { type LuaWorld, startLuaWorld } from "./lua-world.js";
 
 let world: LuaWorld | undefined;
@@ -57,5 +58,28 @@ describeEnvoy("limits in Envoy's generated filter", () => {
     for (let i = 0; i < 10; i++) expect(await send(own, `new-${i}`)).toBe(200);
     const after = await own.calls();
     expect(after.checks - before.checks).toBeLessThanOrEqual(10);
+  });
+
+  it("values of large limits that are used repeatedly are decided almost without calls of the service", async () => {
+    const limits = [
+      "{ name: per-user, key: [user], rate: 100000/h, on_store_failure: closed }",
+      "{ name: per-ip, key: [ip], rate: 1000000/h, on_store_failure: closed }",
+    ].join(", ");
+    const own = await start(limits, 1_000);
+    const users = Array.from({ length: 20 }, (_, i) => `user-${i}`);
+    const sent = async (rounds: number) => {
+      for (let i = 0; i < rounds; i++)
+        await Promise.all(users.map(async (user) => expect(await send(own, user)).toBe(200)));
+    };
+    await sent(5);
+    await waitFor("leases of all values", async () => {
+      const { checks } = await own.calls();
+      await sent(1);
+      return (await own.calls()).checks === checks;
+    });
+    const before = await own.calls();
+    await sent(50);
+    const after = await own.calls();
+    expect((after.checks - before.checks) / 1_000).toBeLessThan(0.02);
   });
 });
