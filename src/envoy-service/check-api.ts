@@ -2,7 +2,9 @@
  * `POST /v1/check`: decisions for data planes whose lease is empty, as plain text. The body has a line `app cost` per request,
  * the reply a line `allowed code remaining limit retry_after_ms` per request, in the same order. A request with limits has
  * `app cost` or `limit:NAME:VALUES cost` for each of its accounts in one line: tokens are taken of all or of none, and the
- * line of the reply has these five words for each. If a line is invalid, the body is rejected and nothing is taken.
+ * line of the reply has these five words for each. If a line is invalid, the body is rejected and nothing is taken. If the caller
+ * gives up before the reply, everything is given back: the data plane decides without it, and charges the request itself. So that
+ * a caller does not give up just when the reply is sent, a decision that takes long is given up here before: 504.
  */
 import { OK, UNKNOWN_APP } from "../core/codes.js";
 import { isIdentifier } from "../core/platform.js";
@@ -22,22 +24,72 @@ interface Asked {
   cost: number;
 }
 
-export function createCheckApi(
-  limiter: Pick<Limiter, "takeForPlane" | "takeTogetherForPlane">,
-  paid: Pick<PaidForPlanes, "add">,
-): HttpRoute {
-  async function decide(request: Asked[]): Promise<AccountDecision[]> {
+interface Paid {
+  /** An app, or the bucket of a limit. */
+  account: string;
+  cost: number;
+  isApp: boolean;
+}
+
+export interface CheckApiOptions {
+  limiter: Pick<Limiter, "takeForPlane" | "takeTogetherForPlane" | "giveBackForPlane">;
+  paid: Pick<PaidForPlanes, "add" | "takeBack">;
+  /** How long data planes wait for the reply. */
+  timeoutMs(): number;
+}
+
+/** Of the time that a data plane waits, this part is for the decision, and the rest for the way back. */
+const DECISION_PART = 0.75;
+
+export function createCheckApi({ limiter, paid, timeoutMs }: CheckApiOptions): HttpRoute {
+  function decide(request: Asked[]): AccountDecision[] | Promise<AccountDecision[]> {
     const [{ id, cost }] = request as [Asked];
-    if (request.length === 1 && !id.startsWith(BUCKET_PREFIX)) return [await limiter.takeForPlane(id, cost)];
-    return (await limiter.takeTogetherForPlane(request)) ?? request.map(() => UNKNOWN);
+    if (request.length > 1 || id.startsWith(BUCKET_PREFIX)) {
+      return limiter.takeTogetherForPlane(request) ?? request.map(() => UNKNOWN);
+    }
+    const decision = limiter.takeForPlane(id, cost);
+    return decision instanceof Promise ? decision.then((one) => [one]) : [decision];
   }
 
-  /** Only what an app paid: limits are not settled from access logs. */
-  function notePaid(plane: string, request: Asked[], decisions: AccountDecision[]): void {
-    const [{ id, cost }] = request as [Asked];
-    const [{ app, code }] = decisions as [AccountDecision];
-    const isPaid = code === OK && decisions.every(({ allowed }) => allowed);
-    if (isPaid && !id.startsWith(BUCKET_PREFIX)) paid.add(plane, app, cost);
+  /** Undefined if it takes too long: what is taken later is given back. */
+  async function decideInTime(requests: Asked[][]): Promise<AccountDecision[][] | undefined> {
+    const deciding = requests.map(decide);
+    if (!deciding.some((one) => one instanceof Promise)) return deciding as AccountDecision[][];
+    let timer: NodeJS.Timeout | undefined;
+    let isLate = false;
+    const late = new Promise<undefined>((resolve) => {
+      timer = setTimeout(() => {
+        isLate = true;
+        resolve(undefined);
+      }, timeoutMs() * DECISION_PART);
+    });
+    const decided = Promise.all(deciding).then((decisions) => {
+      clearTimeout(timer);
+      if (isLate) giveBack(paymentsOf(requests, decisions));
+      return decisions;
+    });
+    return Promise.race([decided, late]);
+  }
+
+  const paymentsOf = (requests: Asked[][], decisions: AccountDecision[][]) =>
+    requests.flatMap((request, i) => paidOf(request, decisions[i]!));
+
+  function giveBack(payments: Paid[]): void {
+    for (const { account, cost } of payments) limiter.giveBackForPlane(account, cost);
+  }
+
+  /** What the accounts have paid. Nothing for a request that one of them refuses. */
+  function paidOf(request: Asked[], decisions: AccountDecision[]): Paid[] {
+    if (!decisions.every(({ allowed }) => allowed)) return [];
+    return decisions.flatMap(({ app, code }, i) => {
+      const { id, cost } = request[i]!;
+      return code === OK && cost > 0 ? [{ account: app, cost, isApp: !id.startsWith(BUCKET_PREFIX) }] : [];
+    });
+  }
+
+  function undo(plane: string, payments: Paid[]): void {
+    giveBack(payments);
+    for (const { account, cost, isApp } of payments) if (isApp) paid.takeBack(plane, account, cost);
   }
 
   return {
@@ -46,9 +98,17 @@ export function createCheckApi(
     async handle(body, { plane }) {
       const requests = requestsOf(body.toString("latin1"));
       if (typeof requests === "string") return problem(400, "bad_request", "invalid_argument", requests);
-      const decisions = await Promise.all(requests.map(decide));
-      for (const [i, request] of requests.entries()) notePaid(plane, request, decisions[i]!);
-      return { status: 200, headers: { "content-type": "text/plain" }, body: decisions.map(lineOf).join("") };
+      const decisions = await decideInTime(requests);
+      if (decisions === undefined) return problem(504, "gateway_timeout", "timeout", "the store did not reply in time");
+      const payments = paymentsOf(requests, decisions);
+      // Only of apps: limits are not settled from access logs.
+      for (const { account, cost, isApp } of payments) if (isApp) paid.add(plane, account, cost);
+      return {
+        status: 200,
+        headers: { "content-type": "text/plain" },
+        body: decisions.map(lineOf).join(""),
+        undo: () => undo(plane, payments),
+      };
     },
   };
 }

@@ -18,7 +18,10 @@ import { createPaidForPlanes } from "./paid-for-planes.js";
 import { createJsonApi, createRateLimitService } from "./rate-limit/service.js";
 
 export interface EnvoyServiceDependencies {
-  limiter: Pick<Limiter, "take" | "takeForPlane" | "takeTogetherForPlane" | "settle" | "giveBack" | "limitsOf">;
+  limiter: Pick<
+    Limiter,
+    "take" | "takeForPlane" | "takeTogetherForPlane" | "giveBackForPlane" | "settle" | "giveBack" | "limitsOf"
+  >;
   quota: Pick<Quota, "refund">;
   descriptors: Pick<DescriptorLimiter, "decide">;
   slots: SlotCalls;
@@ -63,9 +66,10 @@ export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: E
       body: serving ? "OK" : "STOPPING",
     }),
   };
+  const checkApi = createCheckApi({ limiter, paid: paidForPlanes, timeoutMs: () => options.timeoutMs });
   const listener = createEnvoyListener({
     methods: [...services, createHealthService(names, () => serving)],
-    routes: [createJsonApi(rateLimit), createCheckApi(limiter, paidForPlanes), healthCheck],
+    routes: [createJsonApi(rateLimit), checkApi, healthCheck],
     access: () => options.access,
     limits: () => options.limits,
     sheds,

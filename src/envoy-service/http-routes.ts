@@ -13,6 +13,8 @@ export interface HttpReply {
   status: number;
   headers?: Record<string, string>;
   body: string;
+  /** Called instead of sending the reply, if the caller has given up meanwhile. */
+  undo?(): void;
 }
 
 export interface HttpRoute {
@@ -49,7 +51,8 @@ interface HttpRequest {
   headers: IncomingHttpHeaders;
   body: Readable;
   peer: HttpPeer;
-  send(reply: HttpReply): void;
+  /** False if the caller has given up. */
+  send(reply: HttpReply): boolean;
 }
 
 interface HttpCall {
@@ -89,7 +92,8 @@ export function createHttpRoutes(options: HttpRoutesOptions) {
 
   async function call({ route, caller }: HttpCall, body: Buffer, send: HttpRequest["send"]): Promise<void> {
     try {
-      send(await route.handle(body, caller));
+      const reply = await route.handle(body, caller);
+      if (!send(reply)) reply.undo?.();
     } catch (error) {
       log.error({ err: error, path: route.path }, "an HTTP request of an Envoy failed");
       send(problem(500, "internal_error", "internal_error", "internal error"));
@@ -165,17 +169,19 @@ function denied({ kind, detail }: AccessDenial): HttpReply {
   return { ...reply, headers: { ...reply.headers, "WWW-Authenticate": "Bearer" } };
 }
 
-function sendHttp1(request: IncomingMessage, response: ServerResponse, { status, headers, body }: HttpReply): void {
-  if (response.headersSent || response.destroyed) return;
+function sendHttp1(request: IncomingMessage, response: ServerResponse, { status, headers, body }: HttpReply): boolean {
+  if (response.headersSent || response.destroyed) return false;
   // Reads and discards the rest of a rejected body: the client might not read the reply before it has sent all of it.
   request.resume();
   if (!request.complete) response.setHeader("Connection", "close");
   response.writeHead(status, { ...headers, "content-length": Buffer.byteLength(body) }).end(body);
+  return true;
 }
 
-function sendHttp2(stream: ServerHttp2Stream, { status, headers, body }: HttpReply): void {
-  if (stream.headersSent || stream.destroyed || stream.closed) return;
+function sendHttp2(stream: ServerHttp2Stream, { status, headers, body }: HttpReply): boolean {
+  if (stream.headersSent || stream.destroyed || stream.closed) return false;
   stream.respond({ ":status": status, ...headers, "content-length": Buffer.byteLength(body) });
   stream.end(body);
   if (!stream.readableEnded) stream.close();
+  return true;
 }

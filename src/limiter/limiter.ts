@@ -284,6 +284,9 @@ export function createLimiter(options: LimiterOptions) {
     /** As `take`, for a request that a data plane counts itself. */
     takeForPlane: (app: string, cost: number) => take(app, cost, decidedForPlane),
     takeTogetherForPlane,
+    /** Returns tokens of these two, by the app or bucket that has paid. */
+    giveBackForPlane: (id: string, tokens: number) =>
+      giveBack(limitOfBucket(id) === "" ? (apps.get(id) ?? fallback) : accounts.limitOwner(id), tokens),
     /** The decision about a request that is refused because of its identity. */
     refuse: (code: string, method: string) => refuse(code, method, undefined),
     /** The state of an app in the store, as a decision about one token; nothing is taken. */

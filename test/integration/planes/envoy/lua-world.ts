@@ -6,12 +6,13 @@ import { type EnvoyProcess, type StartEnvoyOptions, startEnvoy } from "../../../
 import { type GatewayProcess, startGateway } from "../../../support/gateway-process.js";
 import { startBackend } from "../../../support/http-backend.js";
 import { freePort } from "../../../support/ports.js";
-import { startRedis } from "../../../support/redis-server.js";
+import { type RedisServer, startRedis } from "../../../support/redis-server.js";
 import { startTcpProxy, type TcpProxy } from "../../../support/tcp-proxy.js";
 
 export interface LuaWorld {
   envoy: EnvoyProcess;
   service: GatewayProcess;
+  redis: RedisServer;
   /** The TCP proxy between Envoy and the service's control listener. */
   link: TcpProxy;
   quota: Quota;
@@ -85,6 +86,7 @@ ${yaml}`;
     return {
       envoy,
       service,
+      redis,
       link,
       quota,
       held,
