@@ -46,7 +46,16 @@ export function prepareRelease({ version, root, date, checks, derive, log }: Rel
 
   git("add", "--all");
   git("commit", "--quiet", "--message", `Release ${version}`);
-  git("tag", "--annotate", tag, "--message", `Release ${version}\n\n${notesOf(promoted, version)}`);
+  // By default, git removes lines with # from the message: the headings of the notes.
+  git(
+    "tag",
+    "--annotate",
+    tag,
+    "--cleanup",
+    "whitespace",
+    "--message",
+    `Release ${version}\n\n${notesOf(promoted, version)}`,
+  );
   log(`[x] commit and tag ${tag}`);
 }
 

@@ -68,7 +68,7 @@ describe("make release", () => {
     expect(JSON.parse(readFileSync(join(root, "derived.json"), "utf8"))).toMatchObject({ version: "1.1.0" });
     expect(readFileSync(join(root, "CHANGELOG.md"), "utf8")).toContain("## 1.1.0 (2026-02-01)");
     expect(git("status", "--porcelain")).toBe("");
-    expect(git("tag", "--list", "--format=%(contents)", "v1.1.0")).toContain("- A thing.");
+    expect(git("tag", "--list", "--format=%(contents)", "v1.1.0")).toContain("### Added\n\n- A thing.");
     expect(git("rev-parse", "v1.1.0^{commit}")).toBe(git("rev-parse", "HEAD"));
   });
 
