@@ -75,7 +75,7 @@ release-files: build # Write what belongs to the release TAG=v1.2.3 to .cache/re
 scenarios: tools build ## Run all scenarios with several shards on every kind of store: half an hour
 	@SCENARIOS=all node_modules/.bin/vitest run test/e2e/planes-shards.test.ts
 
-bench: build ## Run the benchmarks; ONLY=name runs one
+bench: build ## Run the benchmarks; writes their part of docs/reference/performance.md. ONLY="name name" runs some
 	@node_modules/.bin/tsx bench/main.ts $(ONLY)
 
 screenshots: tools build ## Take the screenshots of the dashboard in docs/images again, on a quiet machine; ONLY="overview flow" selects views
@@ -102,7 +102,7 @@ tools: $(INSTALLED)
 	@build/ensure-tools.sh
 
 clean: ## Remove everything that was generated
-	rm -rf dist coverage test-results.json bench/results.json .cache/*.tsbuildinfo
+	rm -rf dist coverage test-results.json .cache/*.tsbuildinfo
 
 # A stamp gets the time at which the build started, so that a file saved during the build is built again.
 $(LUA): $(INSTALLED) $(LUA_SOURCES)

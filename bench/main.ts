@@ -1,6 +1,9 @@
-/** `make bench`: runs the benchmarks, prints a table, writes `bench/results.json`. Fails when a budget is missed. */
+/**
+ * `make bench`: runs the benchmarks, prints a table, writes their sections in docs/reference/performance.md and `bench/results.json`. Fails when a
+ * budget is missed.
+ */
 import { execFileSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fromRoot } from "../build/paths.js";
 import { dashboard } from "./dashboard.js";
 import { embeddedGrants } from "./embedded-grants.js";
@@ -16,9 +19,9 @@ import { limitsEnvoy, limitsGateway, limitsNginx } from "./limits-planes.js";
 import { limitsValues } from "./limits-values.js";
 import { metricsCost } from "./metrics-cost.js";
 import { nginx } from "./nginx.js";
-import { machineText, writePart } from "./performance-page.js";
+import { machineText, versionText, writePart } from "./performance-page.js";
 import { planning } from "./planning/planning.js";
-import { benchPage, type Result, resultsJson, resultsTable } from "./results.js";
+import { benchPage, type Result, type Runs, resultsTable, runsJson, withRun } from "./results.js";
 import { rls } from "./rls.js";
 import { shards } from "./shards.js";
 import { simulate } from "./simulate.js";
@@ -61,26 +64,38 @@ const parts: Record<string, Part> = {
   "limits-values": { run: limitsValues, tools: ["wrk"] },
 };
 
-async function main(only: string | undefined): Promise<number> {
-  const names = Object.keys(parts);
-  if (only !== undefined && !names.includes(only)) {
-    console.error(`Unknown benchmark "${only}". Available: ${names.join(", ")}`);
+const names = Object.keys(parts);
+const RUNS = fromRoot("bench/results.json");
+
+/** After each benchmark, so that a later one that fails loses nothing. */
+function save(name: string, results: Result[]): void {
+  const before = existsSync(RUNS) ? (JSON.parse(readFileSync(RUNS, "utf8")) as Runs) : {};
+  const run = { date: new Date().toISOString().slice(0, 10), machine: machineText(), version: versionText(), results };
+  const runs = withRun(before, name, run, names);
+  writeFileSync(RUNS, runsJson(runs));
+  writePart("bench", benchPage(runs, names));
+}
+
+async function main(only: string[]): Promise<number> {
+  const unknown = only.find((name) => !names.includes(name));
+  if (unknown !== undefined) {
+    console.error(`Unknown benchmark "${unknown}". Available: ${names.join(", ")}`);
     return 2;
   }
-  const selected = Object.entries(parts).filter(([name]) => only === undefined || name === only);
+  const selected = Object.entries(parts).filter(([name]) => only.length === 0 || only.includes(name));
   const tools = new Set(selected.flatMap(([, part]) => part.tools ?? []));
   execFileSync(fromRoot("build/ensure-tools.sh"), [...tools], { stdio: "inherit" });
   const results: Result[] = [];
   for (const [name, part] of selected) {
     console.error(`measuring ${name} …`);
-    results.push(...(await part.run()));
+    const measured = await part.run();
+    save(name, measured);
+    results.push(...measured);
   }
-  writeFileSync(new URL("results.json", import.meta.url), resultsJson(results));
   console.log(resultsTable(results));
-  if (only === undefined) writePart("bench", benchPage(results, machineText()));
   const missed = results.filter((each) => !each.holds);
   for (const each of missed) console.error(`${each.name} is ${each.value}, budget ${each.budget}`);
   return missed.length > 0 ? 1 : 0;
 }
 
-process.exitCode = await main(process.argv[2]);
+process.exitCode = await main(process.argv.slice(2));

@@ -1,4 +1,5 @@
 /** docs/reference/performance.md: `make bench` and `make compare` each write their part of it. */
+import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, totalmem } from "node:os";
 import { fromRoot } from "../build/paths.js";
@@ -8,8 +9,9 @@ const PARTS = { bench: "Benchmarks", compare: "Comparison" } as const;
 
 const EMPTY = `# Performance
 
-All figures in the README and the documentation are from this page, and the benchmarks write it: do not edit. Ratios are within one run on
-one machine. [bench/README](https://github.com/tollgate/tollgate/blob/main/bench/README.md) explains how to read them.
+\`make compare\` and \`make bench\` write this page: do not edit it. The figures in the README are those of the comparison. [GROWTH](../GROWTH.md) and
+[PLANNING](../PLANNING.md) have figures of their own. Ratios are within one run on one machine.
+[bench/README](https://github.com/tollgate/tollgate/blob/main/bench/README.md) explains what each benchmark measures.
 `;
 
 const begin = (part: string) => `<!-- ${part}: begin -->`;
@@ -18,6 +20,11 @@ const end = (part: string) => `<!-- ${part}: end -->`;
 export function machineText(): string {
   const { model } = cpus()[0] ?? { model: "unknown CPU" };
   return `${cpus().length} cores (${model.trim()}), ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.versions.node}`;
+}
+
+/** Of Tollgate: the version in package.json is that of the last release. */
+export function versionText(): string {
+  return `commit ${execFileSync("git", ["rev-parse", "--short=8", "HEAD"], { cwd: fromRoot("."), encoding: "utf8" }).trim()}`;
 }
 
 /** Replaces one part and keeps the others. */

@@ -1,4 +1,4 @@
-/** Results of the benchmarks: values with their budgets, as a table and as JSON. */
+/** Results of the benchmarks: values with their budgets, as a table, as JSON and as a part of docs/reference/performance.md. */
 
 /** One value. Without a budget, `budget` is "none" and `holds` is true. */
 export interface Result {
@@ -37,13 +37,7 @@ export function result(name: string, value: number, unit: string, budget: Budget
 }
 
 export function resultsTable(results: Result[]): string {
-  const rows = results.map((each) => [
-    each.name,
-    each.value.toLocaleString("en-US", { maximumSignificantDigits: 4 }),
-    each.unit,
-    each.budget,
-    verdict(each),
-  ]);
+  const rows = results.map((each) => [each.name, amount(each.value), each.unit, each.budget, verdict(each)]);
   const all = [["name", "value", "unit", "budget", "holds"], ...rows];
   const widths = all[0]!.map((_, column) => Math.max(...all.map((row) => row[column]!.length)));
   const line = (row: string[]) =>
@@ -61,20 +55,57 @@ function verdict(each: Result): string {
   return each.holds ? "yes" : "NO";
 }
 
-export function resultsJson(results: Result[]): string {
-  return `${JSON.stringify(results, null, 2)}\n`;
+/** The last run of one benchmark. */
+export interface Run {
+  date: string;
+  machine: string;
+  /** Of Tollgate. */
+  version: string;
+  results: Result[];
 }
 
-/** For docs/reference/performance.md. */
-export function benchPage(results: Result[], machine: string): string {
-  const rows = results.map((each) => {
-    const value = each.value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
-    return `| ${each.name} | ${value} | ${each.unit} | ${each.budget === noBudget.text ? "" : each.budget} | ${verdict(each)} |`;
-  });
-  return `Written by \`make bench\` on ${new Date().toISOString().slice(0, 10)}, on ${machine}.
+/** The last run of each benchmark, by its name. `bench/results.json` is committed, so that a run of one keeps the others. */
+export type Runs = Record<string, Run>;
 
-| name | value | unit | budget | holds |
-| --- | --- | --- | --- | --- |
-${rows.join("\n")}
-`;
+/** With the runs in the order of `names`; those of benchmarks that no longer exist are dropped. */
+export function withRun(runs: Runs, name: string, run: Run, names: readonly string[]): Runs {
+  const all: Runs = { ...runs, [name]: run };
+  return Object.fromEntries(names.flatMap((each) => (all[each] === undefined ? [] : [[each, all[each]]])));
+}
+
+export function runsJson(runs: Runs): string {
+  return `${JSON.stringify(runs, null, 2)}\n`;
+}
+
+const amount = (value: number) => value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
+
+/** For docs/reference/performance.md: missed budgets and missing measurements first. */
+export function benchPage(runs: Runs, names: readonly string[]): string {
+  const missed = Object.entries(runs).flatMap(([name, { results }]) =>
+    results
+      .filter(({ holds }) => !holds)
+      .map((each) => `| [${name}](#${name}) | ${each.name} | ${amount(each.value)} ${each.unit} | ${each.budget} |`),
+  );
+  const missing = names.filter((name) => runs[name] === undefined);
+  return [
+    "`make bench` writes this part, and `make bench ONLY=name` one section of it. A budget is a goal of the project.",
+    "### Missed budgets",
+    missed.length === 0
+      ? "None."
+      : ["| benchmark | measure | value | budget |", "| --- | --- | --- | --- |", ...missed].join("\n"),
+    ...(missing.length === 0 ? [] : [`Not measured: ${missing.join(", ")}.`]),
+    ...Object.entries(runs).flatMap(([name, run]) => section(name, run)),
+  ].join("\n\n");
+}
+
+function section(name: string, { date, machine, version, results }: Run): string[] {
+  const rows = results.map(
+    (each) =>
+      `| ${each.name} | ${amount(each.value)} | ${each.unit} | ${each.budget === noBudget.text ? "" : each.budget} | ${verdict(each)} |`,
+  );
+  return [
+    `### ${name}`,
+    `${date}, ${version}, on ${machine}.`,
+    ["| measure | value | unit | budget | holds |", "| --- | --- | --- | --- | --- |", ...rows].join("\n"),
+  ];
 }

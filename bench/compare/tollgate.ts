@@ -1,17 +1,16 @@
 /** Tollgate in the comparison: three Node gateways, three nginx and three Envoys. */
 
-import { readFileSync } from "node:fs";
-import { fromRoot } from "../../build/paths.js";
 import { startEnvoy } from "../../test/support/envoy-process.js";
 import { type GatewayProcess, startGateway, workersOf } from "../../test/support/gateway-process.js";
 import { startNginx } from "../../test/support/nginx-process.js";
 import { freePort } from "../../test/support/ports.js";
 import { startRedis } from "../../test/support/redis-server.js";
 import { bareEnvoy } from "../envoy-sides.js";
+import { versionText } from "../performance-page.js";
 import { cpuNs } from "../support/cpu-time.js";
 import { type Kind, keeping, LIMIT, MOST_CONNECTIONS, perNode, USER_RATE, type World } from "./system.js";
 
-const version = () => JSON.parse(readFileSync(fromRoot("package.json"), "utf8")).version as string;
+const version = versionText;
 const source = "docs/CONFIGURATION.md";
 
 const apps = `apps:

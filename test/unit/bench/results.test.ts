@@ -1,6 +1,16 @@
 /** The bench judges its values by their budgets, and tells people and programs the same. */
 import { describe, expect, test } from "vitest";
-import { atLeast, below, noBudget, result, resultsJson, resultsTable } from "../../../bench/results.js";
+import {
+  atLeast,
+  below,
+  benchPage,
+  noBudget,
+  type Run,
+  result,
+  resultsTable,
+  runsJson,
+  withRun,
+} from "../../../bench/results.js";
 import { alternate, median } from "../../../bench/rounds.js";
 
 describe("a result", () => {
@@ -42,14 +52,26 @@ describe("what is written", () => {
     ]);
   });
 
-  test("the JSON has name, value, unit, budget and holds of each", () => {
-    const text = resultsJson(results);
-    expect(text.endsWith("]\n")).toBe(true);
-    expect(JSON.parse(text)).toEqual([
-      { name: "grant-script", value: 0.5, unit: "ratio", budget: ">= 0.85", holds: false },
-      { name: "embedded-grants", value: 49420, unit: "grants/s", budget: "none", holds: true },
-      { name: "l3-take-node", value: 2.7, unit: "ns", budget: "< 1000", holds: true },
+  const run = (date: string): Run => ({ date, machine: "2 cores", version: "commit abc", results });
+
+  test("a run replaces that of the same benchmark and keeps the others, in a fixed order", () => {
+    const before = { grant: run("2026-01-01"), old: run("2026-01-01"), nginx: run("2026-01-01") };
+    const runs = withRun(before, "nginx", run("2026-02-02"), ["nginx", "grant", "envoy"]);
+    expect(Object.entries(runs).map(([name, { date }]) => [name, date])).toEqual([
+      ["nginx", "2026-02-02"],
+      ["grant", "2026-01-01"],
     ]);
+    expect(JSON.parse(runsJson(runs))).toEqual(runs);
+  });
+
+  test("the page begins with missed budgets and names what was not measured", () => {
+    const page = benchPage({ grant: run("2026-01-01") }, ["grant", "nginx"]);
+    expect(page.indexOf("| [grant](#grant) | grant-script | 0.5 ratio | >= 0.85 |")).toBeGreaterThan(0);
+    expect(page.indexOf("grant-script")).toBeLessThan(page.indexOf("### grant"));
+    expect(page).toContain("Not measured: nginx.");
+    expect(page).toContain("2026-01-01, commit abc, on 2 cores.");
+    expect(page).toContain("| embedded-grants | 49,420 | grants/s |  |  |");
+    expect(benchPage({}, [])).toContain("### Missed budgets\n\nNone.");
   });
 });
 
