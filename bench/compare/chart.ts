@@ -24,8 +24,11 @@ export function chart(measure: Measure, all: Measured[]): string {
       value === undefined
         ? ""
         : `<rect class="${one.isOurs ? "ours" : "peer"}" x="${LABEL}" y="${y + 4}" width="${Math.max(x(value), 1)}" height="${ROW - 8}"/>`;
-    const end = LABEL + (value === undefined ? 0 : x(value)) + 6;
     const text = value === undefined ? measure.none : measure.text(value);
+    const beside = (value === undefined ? 0 : x(value)) + 6;
+    // The line of the best value must not cross the text.
+    const isCrossed = measure.best > 0 && beside <= x(measure.best) + 2 && beside + text.length * 8 >= x(measure.best);
+    const end = LABEL + (isCrossed ? x(measure.best) + 6 : beside);
     return `<text x="${LABEL - 8}" y="${y + 15}" text-anchor="end">${one.title}</text>${bar}<text x="${end}" y="${y + 15}">${text}</text>`;
   });
   const height = all.length * ROW;

@@ -23,8 +23,24 @@ function rank(page: string): number {
   return at < 0 ? FIRST.length : at;
 }
 
-const OPERATING = ["DEPLOYMENT.md", "OPERATIONS.md", "TROUBLESHOOTING.md", "DASHBOARD.md", "SECURITY.md", "TLS.md"];
-const REFERENCE = ["CONFIGURATION.md", "API.md", "METRICS.md", "CODES.md", ...pagesIn("reference").sort()];
+const OPERATING = [
+  "DEPLOYMENT.md",
+  "OPERATIONS.md",
+  "TROUBLESHOOTING.md",
+  "DASHBOARD.md",
+  "MONITORING.md",
+  "SECURITY.md",
+  "TLS.md",
+];
+const REFERENCE = [
+  "CONFIGURATION.md",
+  "LIMITS.md",
+  "RATE_LIMITS.md",
+  "API.md",
+  "METRICS.md",
+  "CODES.md",
+  ...pagesIn("reference").sort(),
+];
 const others = pagesIn(".").filter((page) => ![...OPERATING, ...REFERENCE].includes(page));
 
 /** The anchor of a heading as GitHub makes it, so that links work in both places. */
@@ -39,6 +55,8 @@ function gitHubAnchor(heading: string): string {
 export default defineConfig({
   title: "Tollgate",
   description: "Rate and connection limits that hold exactly when many proxies share them.",
+  // Browsers ask for /favicon.ico otherwise.
+  head: [["link", { rel: "icon", href: "data:," }]],
   srcDir: relative(join(root, "site"), docs),
   outDir: join(root, ".cache/site"),
   cacheDir: join(root, ".cache/vitepress"),
