@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { systemClock as clock } from "../../shared/clock.js";
 import type { Log } from "../../shared/log.js";
 import type { ReportRequest, Reports } from "../metrics/reports.js";
+import { workerFlags } from "./worker-flags.js";
 import { type FromWorker, isWorkerMessage, type ToWorker, type WorkerListens } from "./worker-messages.js";
 
 export interface WorkersOptions {
@@ -153,7 +154,11 @@ export function createWorkers({ start, forked, listens, log, ...options }: Worke
       // Workers accept connections themselves. With round-robin a connection on its way to a killed worker would never be
       // answered, and every new one would pass through two processes.
       cluster.schedulingPolicy = cluster.SCHED_NONE;
-      cluster.setupPrimary({ exec: entry, args: [] });
+      cluster.setupPrimary({
+        exec: entry,
+        args: [],
+        execArgv: workerFlags(process.execArgv, process.env.NODE_OPTIONS),
+      });
       for (let number = 1; number <= count; number++) fork(number);
       return count === 0 ? Promise.resolve({}) : ready;
     },
