@@ -8,9 +8,10 @@
  */
 import { OK, UNKNOWN_APP } from "../core/codes.js";
 import { isIdentifier } from "../core/platform.js";
-import { BUCKET_PREFIX } from "../descriptors/limit-rules.js";
+import { BUCKET_PREFIX, limitOfBucket, overflowId } from "../descriptors/limit-rules.js";
 import type { Limiter } from "../limiter/limiter.js";
 import type { AccountDecision } from "../limiter/limits/limit-checks.js";
+import type { PlaneValues } from "../limiter/limits/plane-values.js";
 import { type HttpRoute, problem } from "./http-routes.js";
 import type { PaidForPlanes } from "./paid-for-planes.js";
 
@@ -34,6 +35,7 @@ interface Paid {
 export interface CheckApiOptions {
   limiter: Pick<Limiter, "takeForPlane" | "takeTogetherForPlane" | "giveBackForPlane">;
   paid: Pick<PaidForPlanes, "add" | "takeBack">;
+  values: PlaneValues;
   /** How long data planes wait for the reply. */
   timeoutMs(): number;
 }
@@ -41,7 +43,7 @@ export interface CheckApiOptions {
 /** Of the time that a data plane waits, this part is for the decision, and the rest for the way back. */
 const DECISION_PART = 0.75;
 
-export function createCheckApi({ limiter, paid, timeoutMs }: CheckApiOptions): HttpRoute {
+export function createCheckApi({ limiter, paid, values, timeoutMs }: CheckApiOptions): HttpRoute {
   function decide(request: Asked[]): AccountDecision[] | Promise<AccountDecision[]> {
     const [{ id, cost }] = request as [Asked];
     if (request.length > 1 || id.startsWith(BUCKET_PREFIX)) {
@@ -98,6 +100,9 @@ export function createCheckApi({ limiter, paid, timeoutMs }: CheckApiOptions): H
     async handle(body, { plane }) {
       const requests = requestsOf(body.toString("latin1"));
       if (typeof requests === "string") return problem(400, "bad_request", "invalid_argument", requests);
+      for (const asked of requests.flat()) {
+        if (!values.admits(plane, asked.id)) asked.id = overflowId(limitOfBucket(asked.id));
+      }
       const decisions = await decideInTime(requests);
       if (decisions === undefined) return problem(504, "gateway_timeout", "timeout", "the store did not reply in time");
       const payments = paymentsOf(requests, decisions);

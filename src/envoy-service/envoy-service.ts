@@ -3,7 +3,9 @@ import type { EnvoyServiceOptions } from "../config/options/service.js";
 import { DEFAULT_APP } from "../core/identity.js";
 import type { DescriptorLimiter } from "../limiter/descriptors/descriptor-limiter.js";
 import type { Limiter } from "../limiter/limiter.js";
+import { createPlaneValues, TOO_MANY_VALUES } from "../limiter/limits/plane-values.js";
 import type { Quota } from "../quota/quota.js";
+import { systemClock } from "../shared/clock.js";
 import type { Log } from "../shared/log.js";
 import type { SlotCalls, SlotKeeperObserver } from "../slots/slot-keeper-options.js";
 import { createEnvoyConnections } from "./access-log/envoy-connections.js";
@@ -66,7 +68,12 @@ export function createEnvoyService(initial: EnvoyServiceOptions, dependencies: E
       body: serving ? "OK" : "STOPPING",
     }),
   };
-  const checkApi = createCheckApi({ limiter, paid: paidForPlanes, timeoutMs: () => options.timeoutMs });
+  const values = createPlaneValues({
+    maxValues: () => options.maxValues,
+    clock: systemClock,
+    exceeded: (plane, most) => log.warn({ plane, most }, TOO_MANY_VALUES),
+  });
+  const checkApi = createCheckApi({ limiter, paid: paidForPlanes, values, timeoutMs: () => options.timeoutMs });
   const listener = createEnvoyListener({
     methods: [...services, createHealthService(names, () => serving)],
     routes: [createJsonApi(rateLimit), checkApi, healthCheck],

@@ -79,6 +79,8 @@ export interface EnvoyServiceOptions {
   routeProfiles: ReadonlyMap<string, CostProfile>;
   /** Deadline of each store call. */
   timeoutMs: number;
+  /** Values of limits with their own bucket, per process. */
+  maxValues: number;
   /** All pods that a connection of the route may be on. */
   podsOf(route: string, discovered: (upstream: string) => string[] | undefined): string[];
 }
@@ -98,6 +100,7 @@ export function envoyServiceOptions(config: Config): EnvoyServiceOptions {
     leaseMsOf: (route) => limits.get(route)?.leaseMs ?? DEFAULT_LEASE_MS,
     routeProfiles: routeProfiles(config),
     timeoutMs: lease.timeout_ms,
+    maxValues: config.rate_limit_values,
     podsOf(route, discovered) {
       const upstream = upstreams.get(route);
       return upstream === undefined ? [] : upstreamPods({ upstreams: targets }, upstream, discovered);

@@ -11,6 +11,7 @@ import {
 import { podSources, podsOf, slotLimits, slotPlacements } from "../../config/options/slots.js";
 import type { Config } from "../../config/schema.js";
 import { DEFAULT_APP } from "../../core/identity.js";
+import { createPlaneValues, TOO_MANY_VALUES } from "../../limiter/limits/plane-values.js";
 import { createCoordinator } from "../../quota/coordinator.js";
 import { createQuota } from "../../quota/quota.js";
 import { ShardMismatch } from "../../quota/shard-count.js";
@@ -105,6 +106,11 @@ export function createControlPlane(options: ControlPlaneOptions) {
   live.onRefused(() => metrics.configReloaded("refused"));
   const timeoutMs = () => live.current().lease.timeout_ms;
   const recalls = createRecentRecalls(quota, systemClock);
+  const planeValues = createPlaneValues({
+    maxValues: () => live.current().rate_limit_values,
+    clock: systemClock,
+    exceeded: (plane, most) => log.warn({ plane, most }, TOO_MANY_VALUES),
+  });
   const sync = createSyncHandler({
     quota,
     recalled: recalls.forNode,
@@ -153,7 +159,7 @@ export function createControlPlane(options: ControlPlaneOptions) {
     endpoints: [
       ...operationEndpoints(context),
       ...dashboard.endpoints,
-      syncEndpoint(sync),
+      syncEndpoint(sync, planeValues),
       ...connectionEndpoints({
         slots,
         routes: () => slotLimits(live.current().routes),

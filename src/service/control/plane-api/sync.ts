@@ -1,6 +1,6 @@
 /** Answers sync messages of data planes: records what they spent and grants what they need. */
 import { MAX_TOKENS } from "../../../core/bucket.js";
-import { OK, UNKNOWN_APP } from "../../../core/codes.js";
+import { OK, QUOTA_EXHAUSTED, UNKNOWN_APP } from "../../../core/codes.js";
 import {
   degradationLevel,
   newDegradation,
@@ -13,6 +13,7 @@ import { nodeInEpoch } from "../../../core/keys.js";
 import type { BucketLimits } from "../../../core/limits.js";
 import { shardOf } from "../../../core/shard.js";
 import { limitOfBucket } from "../../../descriptors/limit-rules.js";
+import type { PlaneValues } from "../../../limiter/limits/plane-values.js";
 import type { GrantRequest, Quota, ShardQuota } from "../../../quota/quota.js";
 import { StoreError } from "../../../store/errors.js";
 import type { PlaneReport } from "../../metrics/reports.js";
@@ -46,6 +47,7 @@ export type SyncHandler = ReturnType<typeof createSyncHandler>;
 
 /** Data planes ask again after this time whether an unknown app is configured. */
 const UNKNOWN_APP_RETRY_MS = 1000;
+const TOO_MANY_VALUES_RETRY_MS = 1000;
 
 export function createSyncHandler(options: SyncHandlerOptions) {
   const { quota, now = () => performance.now(), pinnedLevel = () => undefined } = options;
@@ -184,7 +186,16 @@ export function createSyncHandler(options: SyncHandlerOptions) {
   return Object.assign(handle, { level });
 }
 
-export function syncEndpoint(sync: SyncHandler): Endpoint {
+/** Reply to a data plane that uses too many values: see `limiter/limits/plane-values.ts`. */
+function refusedValue({ app }: SyncMessage["apps"][number]): SyncReply["apps"][number] {
+  const numbers = { grant: 0, granted: 0, remaining: 0, limit: 0, retry_after_ms: TOO_MANY_VALUES_RETRY_MS };
+  return { app, code: QUOTA_EXHAUSTED, ...numbers, scarce: true };
+}
+
+const unbounded: PlaneValues = { admits: () => true };
+
+/** New values of a plane that uses too many are refused. Counters of values that it claims to use are not read: it repeats them. */
+export function syncEndpoint(sync: SyncHandler, values: PlaneValues = unbounded): Endpoint {
   return endpoint("POST", "/v1/sync", "plane", {
     summary: "A data plane reports spent tokens and is granted new ones; as JSON or as plain text.",
     isShed: true,
@@ -193,7 +204,12 @@ export function syncEndpoint(sync: SyncHandler): Endpoint {
     text: syncText,
     async handle({ body, access }) {
       requireOwn(access, body.node);
-      return ok(await sync(body));
+      const refused = body.apps.filter(({ app }) => !values.admits(access.name, app));
+      if (refused.length === 0) return ok(await sync(body));
+      const isRefused = new Set(refused);
+      const reply = await sync({ ...body, apps: body.apps.filter((one) => !isRefused.has(one)) });
+      const unused = refused.filter(({ granted, spent, returned }) => granted + spent + returned === 0);
+      return ok({ ...reply, apps: [...reply.apps, ...unused.map(refusedValue)] });
     },
   });
 }
