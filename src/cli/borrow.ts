@@ -35,7 +35,9 @@ Examples:
 export const repay = operatorCommand({
   help: `Usage: tollgate repay APP AMOUNT
 
-Takes tokens from the bucket of the app and reduces its debt by the same amount. Exit code 1 if this is refused.
+Forgives up to AMOUNT tokens that the app has spent without cover, for example in an outage: its bucket is below zero. What
+is left of AMOUNT repays borrowed tokens at once: it is taken from the bucket, and reduces the debt. Exit code 1 if this is
+refused.
 
 Examples:
   tollgate repay video-service 200

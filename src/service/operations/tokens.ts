@@ -1,4 +1,5 @@
 /** Operations on the tokens of apps: reconcile, borrow, repay. */
+import { randomUUID } from "node:crypto";
 import { OK } from "../../core/codes.js";
 import type { AppLimits } from "../../core/limits.js";
 import type { ReconcileResult } from "../../quota/quota.js";
@@ -38,6 +39,17 @@ export function tokenEndpoints(context: OperationsContext): Endpoint[] {
     const balances = await ifAvailable(context.quota.inspect(app));
     if (balances === undefined) return {};
     return { before: { debt: Math.ceil(balances.debt), remaining: Math.floor(balances.tokens) } };
+  }
+
+  /** A bucket below zero has nothing to repay from: the operator forgives what is missing. */
+  async function repay(app: AppLimits, amount: number) {
+    const { tokens, debt } = await within(CHANGE_MS, context.quota.inspect(app));
+    const forgiven = Math.min(amount, Math.max(Math.ceil(-tokens), 0));
+    if (forgiven === 0) return within(CHANGE_MS, coordinator.repay(app.id, amount));
+    const { remaining } = await within(CHANGE_MS, context.quota.credit(app, forgiven, randomUUID()));
+    if (forgiven === amount) return { code: OK, repaid: forgiven, debt: Math.ceil(debt), remaining };
+    const { repaid, ...rest } = await within(CHANGE_MS, coordinator.repay(app.id, amount - forgiven));
+    return { ...rest, repaid: repaid + forgiven };
   }
 
   return [
@@ -82,14 +94,16 @@ export function tokenEndpoints(context: OperationsContext): Endpoint[] {
     }),
 
     admin("POST", "repay", {
-      summary: "Repays an app's debt from its bucket, as far as the debt and the bucket allow.",
+      summary:
+        "Forgives tokens that were spent without cover, then repays borrowed tokens from the bucket, as far as it has some.",
       action: "repay",
       request: contract.borrowRequest,
       reply: contract.repayReply,
       others: unknownApp,
       async handle({ body: { app_id, amount } }) {
-        const before = await balancesOf(context.findApp(app_id));
-        const { code, ...after } = await within(CHANGE_MS, coordinator.repay(app_id, amount));
+        const app = context.findApp(app_id);
+        const before = await balancesOf(app);
+        const { code, ...after } = await repay(app, amount);
         const status = code === OK ? "repaid" : "refused";
         return ok(
           { status, app_id, code, ...after, timestamp: context.timestamp() },

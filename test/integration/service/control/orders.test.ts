@@ -128,6 +128,21 @@ describe.each(stores)("over the %s store", (_name, open) => {
     ]);
   });
 
+  it("tokens that were spent without cover, as in an outage, are forgiven by repaying them", async () => {
+    await control.post({
+      ...{ node: "p", epoch: 1, seq: 1 },
+      apps: [{ app: "loans", granted: 0, spent: 1_000_000, need: 0, want: 0 }],
+    });
+    const part = { status: "repaid", code: "ok", repaid: 10_000, debt: 0, remaining: 0 };
+    expect(await ask("POST", "/repay", { app_id: "loans", amount: 10_000 })).toMatchObject(part);
+    const rest = await ask("POST", "/repay", { app_id: "loans", amount: 10_000_000 });
+    // Without what the bucket had, and its refill since then.
+    expect(rest.repaid).toBeGreaterThan(900_000);
+    expect(rest.repaid).toBeLessThan(990_000);
+    expect(await ask("POST", "/repay", { app_id: "loans", amount: 1 })).toMatchObject({ repaid: 0, debt: 0 });
+    expect(await ask("POST", "/borrow", { app_id: "loans", amount: 1 })).not.toMatchObject({ remaining: 0 });
+  });
+
   it("one app and all apps are reconciled", async () => {
     expect(await ask("POST", "/reconcile", { app_id: "video", force: true })).toMatchObject({
       app_id: "video",
