@@ -39,4 +39,19 @@ describe("the documentation", () => {
   it("name the first command within ten lines of the README", () => {
     expect(read("README.md").split("\n").slice(0, 10).join("\n")).toContain("make run");
   });
+
+  it("give a formula for the CPU of Redis that agrees with the measured table, within a third", () => {
+    const formula = /entries per second × (\d+) µs \+ calls per second × (\d+) µs/.exec(read("docs/guides/sizing.md"))!;
+    const [perEntry, perCall] = [Number(formula[1]), Number(formula[2])];
+    const rows = [
+      ...read("docs/PLANNING.md").matchAll(/^\| [\d,]+ \| [\d,]+ \| \d+ \| \d+ \| (\S+) \| (\S+) \| (\S+) %/gm),
+    ];
+    expect(rows.length).toBeGreaterThan(40);
+    const number = (text: string | undefined) => Number(text!.replaceAll(",", ""));
+    for (const [row, calls, entries, percent] of rows) {
+      const computed = (number(entries) * perEntry + number(calls) * perCall) / 1e4;
+      expect(computed / number(percent), row).toBeGreaterThan(2 / 3);
+      expect(computed / number(percent), row).toBeLessThan(4 / 3);
+    }
+  });
 });
