@@ -39,7 +39,11 @@ export function socketHttp(config: Config, sockets: NginxSocketOptions, options:
 # The slots held by each worker, so that the others can release those of a dead worker. Sized for ${most} connections.
 lua_shared_dict tollgate_connections ${dictMegabytes(1, MIN_BYTES + most * BYTES_PER_SOCKET)}m;
 # An upgraded connection goes to the pod on which its slot was acquired.
-${blocks}map $tollgate_pod $tollgate_pod_host {
+# The includes of routes set the pod. It is defined here as well, so that nginx starts without them.
+${blocks}map "" $tollgate_pod {
+    default "";
+}
+map $tollgate_pod $tollgate_pod_host {
     volatile;
     "" $proxy_host;
     default $tollgate_pod;

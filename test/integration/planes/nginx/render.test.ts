@@ -117,6 +117,9 @@ describe("tollgate render nginx", () => {
     );
     const { stderr } = await nginxTakes(conf);
     expect(stderr).toContain("syntax is ok");
+    // An nginx that has no location for them yet.
+    writeFileSync(conf, own(include("tollgate-http.conf")));
+    expect((await nginxTakes(conf)).stderr).toContain("syntax is ok");
   });
 
   it("listens where --listen says, otherwise as configured", () => {
