@@ -89,12 +89,14 @@ it("through /v1/check: values beyond the bound share a bucket, also while there 
       Array.from({ length: 50 }, (_, j) => `check-${i + j}`),
     );
   let users = 0;
-  await waitFor("room for a value of the other plane", async () =>
-    (await ask(HONEST, [`ann-${users++}`])).startsWith("1 ok"),
-  );
+  const othersPass = () =>
+    waitFor("room for a value of the other plane", async () =>
+      (await ask(HONEST, [`ann-${users++}`])).startsWith("1 ok"),
+    );
+  await othersPass();
   for (let i = 0; i < 3; i++) {
     expect(await ask(HOSTILE, [`late-${i}`])).toMatch(/^0 quota_exhausted/);
-    expect(await ask(HONEST, [`bob-${i}`])).toMatch(/^1 ok/);
+    await othersPass();
   }
   expect(await buckets("late")).toBe(0);
 });
